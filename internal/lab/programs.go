@@ -28,7 +28,6 @@ type Programs struct {
 	Engines []benchmark.Engine `yaml:"engines"`
 }
 
-// engine returns the engine with a name, or nil.
 func (e *Experiment) engine(name string) *benchmark.Engine {
 	i := slices.IndexFunc(e.Engines, func(x benchmark.Engine) bool { return x.Name == name })
 	if i < 0 {
@@ -109,7 +108,6 @@ func (w *runner) runPrograms(ctx context.Context, stage *contender.Stage) error 
 	return err
 }
 
-// findServer prepares the server of load generators.
 func (w *runner) findServer(ctx context.Context) error {
 	if w.experiment.Server == "" {
 		return nil
@@ -167,7 +165,6 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
 	return all, nil
 }
 
-// startServer starts the server for a row.
 func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *Scenario,
 	turn *benchmark.Turn) (stop func() error, err error) {
 	spec, c := *w.server.Spec, *w.server
@@ -193,7 +190,6 @@ func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *S
 	return r.Stop, nil
 }
 
-// programCondition returns the condition of a row of programs.
 func (s *Scenario) programCondition() sample.Condition {
 	return sample.Condition{Procs: cmp.Or(s.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: s.Name}}
 }

@@ -135,7 +135,6 @@ func (r *Recorder) Warn(format string, args ...any) {
 	r.Log("%s", text)
 }
 
-// keepConfigs writes the contenders' configurations to the results folder.
 func (w *runner) keepConfigs() {
 	for contender, files := range w.written {
 		for name, text := range files {

@@ -80,7 +80,6 @@ func fixedRate(all []capacity, control string, share float64) (rate float64, slo
 	return roundDown(share * slowest.perSecond), slowest, left
 }
 
-// roundDown rounds a number down to two significant digits.
 func roundDown(v float64) float64 {
 	if v <= 0 {
 		return 0

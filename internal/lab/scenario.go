@@ -113,7 +113,6 @@ func (w *runner) selectScenarios() error {
 	return nil
 }
 
-// scenarioNames returns the names of all scenarios, for a message.
 func (t *Trials) scenarioNames() string {
 	var all []string
 	for i := range t.Scenarios {
@@ -152,7 +151,6 @@ func (w *runner) requests() []equal.Request {
 	return all
 }
 
-// otherPaths returns the paths of the scenario's load besides Path.
 func (s *Scenario) otherPaths() (all []string) {
 	all = slices.Clone(s.Paths)
 	for _, b := range s.Beside {

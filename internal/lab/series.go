@@ -67,7 +67,6 @@ type loners map[trial.Slot]struct {
 // be a hiccup of the machine.
 const staysAlone = 2
 
-// add counts a record.
 func (l loners) add(r *sample.Record) {
 	slot := trial.Slot{Condition: r.Condition, Contender: r.Contender}
 	m := l[slot]
@@ -87,7 +86,6 @@ func (l loners) why(c sample.Condition, name string) string {
 	return ""
 }
 
-// block returns one block of a series under a condition.
 func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
 	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Measure: s.measure, Together: s.together}
 	for _, name := range s.members(c) {

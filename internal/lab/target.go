@@ -17,7 +17,6 @@ import (
 // TargetsDir is the subfolder of experiments/ with the experiments of kind Targets.
 const TargetsDir = "targets"
 
-// targeted returns the contenders that targets name.
 func (e *Experiment) targeted() (all []string) {
 	for _, t := range []*Trials{&e.Quick, &e.Full} {
 		for i := range t.Scenarios {
@@ -139,7 +138,6 @@ func (w *runner) runTargets(ctx context.Context) error {
 	return nil
 }
 
-// addTargets adds the targets of the scenarios to the run.
 func (w *runner) addTargets() {
 	for i := range w.trials.Scenarios {
 		s := &w.trials.Scenarios[i]

@@ -89,7 +89,6 @@ func Analyze(run *sample.Run) *Analysis {
 	return a
 }
 
-// newTable returns a table with its rows.
 func newTable(run *sample.Run, c sample.Condition) Table {
 	t := Table{Condition: c}
 	for i := range run.Entrants {

@@ -10,7 +10,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// check adds warnings to rows.
 func (a *Analysis) check() {
 	for i := range a.Tables {
 		t := &a.Tables[i]

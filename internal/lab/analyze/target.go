@@ -32,7 +32,6 @@ func (s Standing) String() string {
 	return [...]string{"not measured", "not shown", "met", "MISSED", ""}[s]
 }
 
-// standing compares an interval with a limit.
 func standing(i stat.Interval, l sample.Limit) Standing {
 	switch {
 	case math.IsNaN(i.Mid) || math.IsInf(i.Mid, 0):
@@ -88,7 +87,6 @@ func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*s
 	})
 }
 
-// compare fills in the figures and the value.
 func (r *TargetResult) compare(of, than []*sample.Record) {
 	mine := values(of, r.Metric.Of)
 	own := stat.Median(stat.Known(mine))

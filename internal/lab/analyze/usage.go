@@ -57,7 +57,6 @@ func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 	return nil
 }
 
-// usage returns the resources that were used under a condition.
 func usage(run *sample.Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]

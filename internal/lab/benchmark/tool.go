@@ -19,7 +19,6 @@ import (
 // including that of its start.
 const requestsPerCPU = "requests/cpu-s"
 
-// tool is a load generator.
 type tool struct {
 	engine   *Engine
 	program  contender.Program
@@ -28,7 +27,6 @@ type tool struct {
 	cpus     []int          // on which it runs; nil are all
 }
 
-// findTool finds an engine's load generator.
 func findTool(ctx context.Context, tools *contender.Tools, e *Engine) (*tool, error) {
 	p, err := tools.Find(ctx, e.Needs)
 	if err != nil {

@@ -115,7 +115,6 @@ func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, er
 	return run(args...)
 }
 
-// unpack extracts all packages in dir into root.
 func unpack(ctx context.Context, dir, root string) error {
 	packages, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 	if err != nil {

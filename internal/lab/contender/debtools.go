@@ -12,7 +12,6 @@ import (
 	"strings"
 )
 
-// debianTool is a program with its Debian packages.
 type debianTool struct {
 	packages []string
 	program  string

@@ -85,7 +85,6 @@ func Find(dir, name string) (*Spec, error) {
 	return w.spec(name)
 }
 
-// way is the parsed name of a derived contender.
 type way struct {
 	server      *Spec
 	front       *Front // nil without
@@ -140,7 +139,6 @@ func isServer(dir, name string) bool {
 	return err == nil
 }
 
-// spec returns the derived contender.
 func (w *way) spec(name string) (*Spec, error) {
 	is, d := *w.server, w.server.Derive
 	is.Name, is.Server, is.Derive = name, w.server.Name, nil
@@ -185,7 +183,6 @@ func (w *way) spec(name string) (*Spec, error) {
 	return &is, w.addFront(&is)
 }
 
-// describe sets the title and the description.
 func (w *way) describe(s *Spec) {
 	d := w.server.Derive
 	if w.network == Unix {
@@ -215,7 +212,6 @@ func (w *way) describe(s *Spec) {
 	}
 }
 
-// addFront adds the front.
 func (w *way) addFront(s *Spec) error {
 	if w.front == nil {
 		return nil

@@ -19,7 +19,6 @@ const (
 	Unix = "unix"
 )
 
-// words returns the program and the arguments that start the application.
 func (s *Spec) words() []string {
 	if len(s.Command) > 0 {
 		return s.Command

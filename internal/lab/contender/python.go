@@ -20,7 +20,6 @@ const requirements = "requirements.txt"
 // completeFile is created in a virtual environment when it is complete.
 const completeFile = "complete"
 
-// pythonRemedy is the command that installs Python.
 const pythonRemedy = "apt-get install python3-venv"
 
 // python returns the virtual environment with the packages of a folder's requirements. It is made

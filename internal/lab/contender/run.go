@@ -265,12 +265,10 @@ func (r *Running) addFront(set Setting, port int) error {
 	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
 }
 
-// confFile returns the path of the front's configuration.
 func (r *Running) confFile() string {
 	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
 }
 
-// add starts one part.
 func (r *Running) add(p *part) error {
 	log, err := os.Create(filepath.Join(r.dir, fileName(p.role)+".log"))
 	if err != nil {

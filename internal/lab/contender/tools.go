@@ -122,7 +122,6 @@ func (s *Spec) lacks(program string) error {
 	return missing(program, "it is not in PATH", s.Install)
 }
 
-// find finds one of the contender's Needs.
 func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
 	switch need {
 	case Go:

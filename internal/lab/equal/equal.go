@@ -125,7 +125,6 @@ func Ready(ctx context.Context, at contender.Place, r Request) error {
 	return err
 }
 
-// byHTTP sends a request on a connection and reads the response.
 func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	head := fmt.Appendf(nil, "%s %s HTTP/%s\r\nHost: %s\r\n", r.Method, r.Path, cmp.Or(r.Version, "1.1"), r.Host)
 	for _, line := range r.Header {

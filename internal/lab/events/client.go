@@ -29,7 +29,6 @@ type clients struct {
 	traffic timeline.Traffic
 }
 
-// keptConn is a connection between two requests.
 type keptConn struct {
 	net.Conn
 	in *bufio.Reader

@@ -125,7 +125,6 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// step carries out one step.
 func (h *happening) step(ctx context.Context, s *Step) error {
 	role := s.Of
 	if role == "" {

@@ -92,7 +92,6 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 	return err
 }
 
-// stop ends a contender of a case.
 func (s *Setting) stop(c *Case, running *contender.Running) {
 	if err := running.Stop(); err != nil {
 		s.Warn("%s: stop: %v", c.Title, err)

@@ -128,7 +128,6 @@ func (s *Streams) with(cases []Case) (all []Case) {
 	return all
 }
 
-// open opens a stream.
 func (k *StreamKind) open(ctx context.Context, conn *grpcConn, address string) (*stream, error) {
 	target := fmt.Sprintf("/?every=%v&burst=%d", time.Duration(k.Every), k.Burst)
 	switch k.Protocol {

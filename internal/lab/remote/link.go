@@ -65,7 +65,6 @@ func (g *Generator) Link(ctx context.Context) (*sample.Link, error) {
 	return link, nil
 }
 
-// slice returns the result of one slice of a plan.
 func (g *Generator) slice(ctx context.Context, p load.Plan, d time.Duration) (*load.Result, error) {
 	p.Timeout = linkTimeout
 	s, err := g.Open(ctx, p)

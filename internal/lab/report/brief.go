@@ -68,7 +68,6 @@ func (a *Report) results(t *Table, room int) string {
 	return firstLines(document.Rows(1, a.resultColumns(), rows, nil), room, "contenders")
 }
 
-// briefCases returns the tables of events.
 func (a *Report) briefCases() (blocks []document.Block) {
 	streams := a.streamTables()
 	if len(streams) == 0 {

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// rowLine is a row of a table with its table.
 type rowLine struct {
 	table *Table
 	*analyze.Row

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// differenceSentence describes the decomposition.
 func differenceSentence(d *analyze.Decomposition) string {
 	more, by := "more", d.TotalUs.Mid
 	if by < 0 {
@@ -43,7 +42,6 @@ func partTexts(d *analyze.Decomposition) (words []string) {
 	return words
 }
 
-// listedCalls is the number of system calls that are listed for a contender.
 const listedCalls = 6
 
 // callList returns the system calls that differ most.

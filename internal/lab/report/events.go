@@ -14,7 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
-// caseLine is a line of the table of cases.
 type caseLine struct {
 	*timeline.Case
 	total timeline.Traffic
@@ -150,7 +149,6 @@ func p99Text(l *caseLine) string {
 	return "lost"
 }
 
-// sizeColumn returns a column about a case's samples.
 func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
 	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
@@ -167,7 +165,6 @@ func lostWithin(l caseLine) string {
 	return seconds(lossTime(&l))
 }
 
-// addEvents adds the cases.
 func (a *Report) addEvents(d *document.Document) {
 	if a.Events == nil {
 		return
@@ -202,7 +199,6 @@ func (a *Report) addEvents(d *document.Document) {
 	}
 }
 
-// caseTable returns the table of cases.
 func (a *Report) caseTable() *document.Table {
 	return document.Rows(1, a.caseColumns(), a.caseLines(), nil)
 }
@@ -223,7 +219,6 @@ func (l *caseLine) strip() string {
 	return b.String()
 }
 
-// marksText returns the events of a case as a sentence.
 func marksText(c *timeline.Case) string {
 	var texts []string
 	for _, m := range c.Marks {

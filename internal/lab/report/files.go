@@ -77,7 +77,6 @@ func (a *Report) WriteFiles(dir string) error {
 	return first
 }
 
-// writeCSV writes the rows of all tables.
 func (a *Report) writeCSV(w io.Writer) error {
 	var rows []rowLine
 	for i := range a.Tables {

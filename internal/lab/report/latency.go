@@ -9,7 +9,6 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// latencyPlot draws the percentile curve of each contender.
 func (a *Report) latencyPlot(t *Table) *page.Plot {
 	var curves []loadreport.Curve
 	for _, row := range t.Measured() {
@@ -23,7 +22,6 @@ func (a *Report) latencyPlot(t *Table) *page.Plot {
 // curveColors is the number of colors. They repeat, dashed.
 const curveColors = 8
 
-// curveClass returns the CSS class of a contender's color.
 func (a *Report) curveClass(e *sample.Entrant) string {
 	if e.Kind != sample.Way && e.Kind != sample.Rival {
 		return "line-" + string(e.Kind)

@@ -16,7 +16,6 @@ import (
 //go:embed page.css
 var styles string
 
-// writePage writes the report as one HTML file without external resources.
 func (a *Report) writePage(w io.Writer) error { return write(w, a.document().Page(styles)) }
 
 // WriteText writes the whole report for a terminal.
@@ -24,7 +23,6 @@ func (a *Report) WriteText(w io.Writer) error {
 	return write(w, a.document().Text(document.Form{Out: document.Terminal}))
 }
 
-// writeMarkdown writes the whole report as Markdown.
 func (a *Report) writeMarkdown(w io.Writer) error {
 	return write(w, a.document().Text(document.Form{Out: document.Terminal, Markdown: true}))
 }
@@ -42,7 +40,6 @@ func inText(blocks ...document.Block) document.Only {
 	return document.Only{In: document.Terminal, Blocks: blocks}
 }
 
-// document returns the whole report.
 func (a *Report) document() *document.Document {
 	d := &document.Document{Title: a.Title, Question: a.Question}
 	d.Add(document.Paragraph{Class: "verdict", Text: a.Verdict()})
@@ -73,7 +70,6 @@ func (a *Report) document() *document.Document {
 
 func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 
-// contents returns links to the parts of a long page.
 func (a *Report) contents() (links document.Links) {
 	const few = 2
 	if len(a.Tables) <= few {
@@ -86,7 +82,6 @@ func (a *Report) contents() (links document.Links) {
 		[2]string{"method", "How this was measured"})
 }
 
-// weights returns the chart of a table's CPU time.
 func (a *Report) weights(i int) document.Block {
 	t := &a.Tables[i]
 	return document.Chart{Drawing: t.weightChart().Drawing, Caption: fmt.Sprintf(
@@ -127,7 +122,6 @@ func (a *Report) addTable(d *document.Document, i int) {
 	}
 }
 
-// addShares adds what the costs mean.
 func (a *Report) addShares(d *document.Document) {
 	shares, condition := a.SharesOf()
 	if len(shares) == 0 {
@@ -142,7 +136,6 @@ func (a *Report) addShares(d *document.Document) {
 		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
 }
 
-// addMethod adds how the run was carried out.
 func (a *Report) addMethod(d *document.Document) {
 	e := &a.Environment
 	trials := ""

@@ -19,7 +19,6 @@ type reason struct {
 	all     []string // the differences
 }
 
-// reasons returns the declared differences, grouped by reason.
 func (a *Report) reasons() (all []*reason) {
 	add := func(texts *[]string, text string) {
 		if !slices.Contains(*texts, text) {
@@ -41,7 +40,6 @@ func (a *Report) reasons() (all []*reason) {
 	return all
 }
 
-// addResponses adds the comparison of the responses.
 func (a *Report) addResponses(d *document.Document) {
 	t := document.NewTable(1, []string{"", "status", "bytes", "keep-alive", "fields"}, nil)
 	t.Heads[0].Class, t.Heads[4].Class = "wrap", "wrap"
@@ -80,7 +78,6 @@ func described(e *sample.Entrant) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// addEntrants adds what the contenders are.
 func (a *Report) addEntrants(d *document.Document) {
 	t := document.NewTable(4, []string{"", "what it is", "versions", "protocol"}, nil)
 	t.Class, t.Heads[0].Class = "who", "wrap"

@@ -14,7 +14,6 @@ import (
 
 const targetsFile = "targets.csv"
 
-// targetColumns returns the columns of the table of targets.
 func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 	type result = analyze.TargetResult
 	text := func(name, head string, of func(result) string) document.Column[result] {
@@ -51,7 +50,6 @@ func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 	})
 }
 
-// standingText returns how a result compares with its limits.
 func standingText(r analyze.TargetResult) string {
 	if r.Standing == analyze.Unlimited && r.Aim.IsSet() {
 		return "aim " + strings.ToLower(r.AimStanding().String())
@@ -89,7 +87,6 @@ func metricText(m sample.Metric, v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// targetTable returns the targets for a reader.
 func (a *Report) targetTable() *document.Table {
 	t := document.Rows(3, a.targetColumns(), a.Targets, nil)
 	for i := range t.Heads {

@@ -26,7 +26,6 @@ func heat(n float64) string {
 	return fmt.Sprintf("heat-%d", level)
 }
 
-// usage returns the resources that requests use.
 func (t *Table) usage() []document.Block {
 	calls := document.NewTable(2, append([]string{"system calls", "role"}, t.Usage.CallNames...), nil)
 	calls.Heads = append(calls.Heads, document.Head{Text: "all calls"})

@@ -46,7 +46,6 @@ func callsByRole(before, after map[string][]proc.Usage, was, is proc.CallCounts)
 	return calls
 }
 
-// pids returns the processes of a role.
 func pids(usages map[string][]proc.Usage, role string) (all []int) {
 	if role == sample.RoleGenerator {
 		return []int{os.Getpid()}

@@ -120,7 +120,6 @@ func (b *Bench) Block(ctx context.Context, k Block) ([]sample.Record, error) {
 	return s.measureAlone(ctx)
 }
 
-// blockState is a block that is being carried out.
 type blockState struct {
 	Block
 	bench     *Bench
@@ -425,7 +424,6 @@ func (s *blockState) removeRestless() error {
 	return s.stopAlone()
 }
 
-// stopAlone stops the members that are to be measured alone.
 func (s *blockState) stopAlone() error {
 	for _, m := range slices.Clone(s.up) {
 		if s.alone[m.Name] != "" {
@@ -437,7 +435,6 @@ func (s *blockState) stopAlone() error {
 	return nil
 }
 
-// stop closes a member's connections and ends its processes.
 func (m *member) stop() error {
 	if m.session != nil {
 		m.session.Close()

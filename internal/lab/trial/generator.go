@@ -21,7 +21,6 @@ type Session interface {
 	Close() *load.Result
 }
 
-// ownProcess is the Generator in this process.
 type ownProcess struct{}
 
 func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
@@ -32,7 +31,6 @@ func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
 	return s, nil
 }
 
-// generator returns the generator of the load.
 func (b *Bench) generator() Generator {
 	if b.Generator == nil {
 		return ownProcess{}
@@ -40,7 +38,6 @@ func (b *Bench) generator() Generator {
 	return b.Generator
 }
 
-// remoteCost returns the cost of a generator on another machine.
 func remoteCost(r *load.Result) *proc.Cost {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),

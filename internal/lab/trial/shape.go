@@ -123,7 +123,6 @@ func resident(usages map[string][]proc.Usage) (bytes int64) {
 	return bytes
 }
 
-// sleep waits for d. The error is ctx's.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -59,7 +59,6 @@ func (s *blockState) machineUse() (machineUse, error) {
 	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran, known: known}, err
 }
 
-// visit gives a member one slice.
 func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	s.announce(m)
 	if err := s.lookAsleep(m); err != nil {
