@@ -59,9 +59,8 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	if path, err := exec.LookPath(tool.program); err == nil {
 		p.Bin = path
 	}
-	err := p.works(ctx, &tool)
-	if err == nil || ctx.Err() != nil {
-		return p, ctx.Err()
+	if p.works(ctx, &tool) == nil {
+		return p, nil
 	}
 	tree, err := t.Package(ctx, need, tool.packages...)
 	if err == nil {
@@ -70,9 +69,6 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 			p.Bin = path
 		}
 		err = p.works(ctx, &tool)
-	}
-	if ctx.Err() != nil {
-		return p, ctx.Err()
 	}
 	if err != nil {
 		return p, missing(need, err.Error(), "apt-get install "+strings.Join(tool.packages, " "))

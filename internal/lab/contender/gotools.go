@@ -48,8 +48,6 @@ func (t *Tools) checkGo(ctx context.Context, dir string) error {
 	out, err := (&Command{Dir: dir, Env: t.GoEnv}).Run(ctx, Go, "env", "GOVERSION")
 	is := lastLine(out)
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case err != nil:
 		return missing(Go, is, goRemedy)
 	case version.IsValid(is) && version.Compare(is, oldestGo) < 0:
@@ -67,8 +65,8 @@ func (t *Tools) findModules(ctx context.Context, dir string) error {
 		return nil // it has all packages: the compiler has failed
 	}
 	out, err := command.Run(ctx, Go, "mod", "download")
-	if err == nil || ctx.Err() != nil {
-		return ctx.Err()
+	if err == nil {
+		return nil
 	}
 	return missing("a module", lastLine(out), "go -C "+dir+" mod download")
 }

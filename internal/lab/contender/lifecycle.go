@@ -28,15 +28,6 @@ type part struct {
 	exitErr error // valid once exited is closed
 }
 
-// replicaRole returns the role of one of the application's processes: application, application 2
-// and so on.
-func replicaRole(replica int) string {
-	if replica == 0 {
-		return RoleApplication
-	}
-	return RoleApplication + " " + strconv.Itoa(replica+1)
-}
-
 // fileName returns the beginning of the names of a role's files.
 func fileName(role string) string {
 	if role == RoleApplication {
@@ -53,6 +44,15 @@ func openSocket(address string) (*os.File, error) {
 	}
 	defer l.Close() // the file is a copy
 	return l.(*net.TCPListener).File()
+}
+
+func (p *part) hasEnded() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
 }
 
 func (p *part) closeSocket() error {
@@ -117,12 +117,10 @@ func (r *Running) Signal(role string, s syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-p.exited:
+	if p.hasEnded() {
 		return fmt.Errorf("contender: the %s of %s has ended", role, r.Name)
-	default:
-		return p.cmd.Process.Signal(s)
 	}
+	return p.cmd.Process.Signal(s)
 }
 
 // reloadPatience is how long Reload waits for a command to fail.
@@ -158,15 +156,7 @@ func (r *Running) Reload(ctx context.Context) error {
 // Ended reports whether the process of a role has ended.
 func (r *Running) Ended(role string) (bool, error) {
 	p, err := r.part(role)
-	if err != nil {
-		return false, err
-	}
-	select {
-	case <-p.exited:
-		return true, nil
-	default:
-		return false, nil
-	}
+	return err == nil && p.hasEnded(), err
 }
 
 // endPatience is how long StartAgain waits for a process that was killed a moment ago.

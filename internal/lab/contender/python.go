@@ -31,9 +31,6 @@ func (t *Tools) python(ctx context.Context, folder string) (venv string, err err
 		return "", err
 	}
 	which, err := (&Command{Dir: folder}).Run(ctx, "python3", "-c", "import sys, venv; print(sys.version, sys.base_prefix)")
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
 	if err != nil {
 		return "", missing("python3", err.Error(), pythonRemedy)
 	}
@@ -60,17 +57,11 @@ func (t *Tools) makeVenv(ctx context.Context, venv, file string) error {
 	t.logf("making a Python virtual environment with the packages of %s", file)
 	command := Command{Dir: filepath.Dir(file)}
 	_, err := command.Run(ctx, "python3", "-m", "venv", "--clear", venv)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if err != nil {
 		return missing("python3-venv", err.Error(), pythonRemedy)
 	}
 	_, err = command.Run(ctx, filepath.Join(venv, "bin", "python"), "-m", "pip", "install", "--quiet",
 		"--disable-pip-version-check", "--require-hashes", "-r", file)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
 	if err != nil {
 		return fmt.Errorf("pip install -r %s: %w", file, err)
 	}

@@ -154,7 +154,10 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 	if r.Front == "" {
 		host = r.stage.host
 	}
-	role := replicaRole(replica)
+	role := RoleApplication
+	if replica > 0 {
+		role += " " + strconv.Itoa(replica+1)
+	}
 	port, socket := ports[0], filepath.Join(r.dir, fileName(role)+".sock")
 	var upstreams []string
 	for _, p := range ports {
@@ -179,11 +182,15 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 		values = append(values, loopbackHost, host)
 	}
 	if r.Config != "" {
-		file, err := r.writeConfig(values)
+		text, err := os.ReadFile(filepath.Join(r.Dir, r.Config))
 		if err != nil {
 			return err
 		}
-		values = append(values, "{config}", file)
+		file, filled := filepath.Join(r.dir, r.Config), []byte(r.fill([]string{string(text)}, values...)[0])
+		if err := os.WriteFile(file, filled, 0o644); err != nil {
+			return err
+		}
+		r.Files[r.Config], values = filled, append(values, "{config}", file)
 	}
 	p := &part{
 		role: role, folder: cmp.Or(r.Folder, r.site), words: r.fill(r.words(), values...), cpus: set.CPUs,
@@ -293,7 +300,15 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 	for {
 		err := probe(ctx, r.Address)
 		if err == nil {
-			return r.responded()
+			if err = r.assertOwner(); err == nil {
+				return nil
+			}
+			select {
+			case <-r.dead: // it left a process behind, which responded
+				return r.deadPart()
+			default:
+				return err
+			}
 		}
 		// An error at the deadline shows only that time is up: the one before is more useful. The
 		// probe's own timer may fire slightly before the context's.
@@ -314,20 +329,6 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 }
 
 var errNotReady = errors.New("not ready in time")
-
-// responded checks that the response was this contender's. If a part has died and left a process
-// behind that responded, the error reports the dead part.
-func (r *Running) responded() error {
-	err := r.assertOwner()
-	select {
-	case <-r.dead:
-		if err != nil {
-			return r.deadPart()
-		}
-	default:
-	}
-	return err
-}
 
 // assertOwner returns an error if a process of another program listens at the contender's port. A
 // unix socket needs no such check: it is in the contender's own folder.
@@ -364,14 +365,12 @@ func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.Pr
 
 func (r *Running) deadPart() error {
 	for _, p := range r.parts {
-		select {
-		case <-p.exited:
+		if p.hasEnded() {
 			how := "exit status 0"
 			if p.exitErr != nil {
 				how = p.exitErr.Error()
 			}
 			return fmt.Errorf("its %s ended by itself (%s)", p.role, how)
-		default:
 		}
 	}
 	return errors.New("none of its processes ended")

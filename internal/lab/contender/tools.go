@@ -66,19 +66,24 @@ type Contender struct {
 	values  []string // pairs of placeholder and value for the tools that were found
 }
 
-// Prepare finds the tools of a contender, and builds it.
-func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
+// Prepare finds the tools of a contender, and builds it. If ctx ends, the error is ctx's.
+func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) {
+	defer func() {
+		if ctx.Err() != nil {
+			c, err = nil, ctx.Err()
+		}
+	}()
 	// Contenders that are derived from one server have one program.
-	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
+	c = &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
 	for _, need := range s.Needs {
-		if err := t.find(ctx, c, need); err != nil && !t.useBuiltin(c, need, err) {
+		if err := t.find(ctx, c, need); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, need, err)) {
 			return nil, err
 		}
 	}
 	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
 		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
-	if err := t.build(ctx, c); err != nil && !t.useBuiltin(c, Go, err) {
+	if err := t.build(ctx, c); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
 		return nil, err
 	}
 	if err := s.findInterpreter(); err != nil {
@@ -97,7 +102,6 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	if s.FrontConfig == "" {
 		return c, nil
 	}
-	var err error
 	c.Conf, err = ParseNginxConf(s.FrontConfig)
 	return c, err
 }
@@ -185,8 +189,8 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 	t.logf("building %s", c.Title)
 	words := c.fill(strings.Fields(c.Build))
 	_, err := (&Command{Dir: c.Dir, Env: t.GoEnv}).Run(ctx, words[0], t.withFlags(words)[1:]...)
-	if err == nil || ctx.Err() != nil {
-		return err
+	if err == nil {
+		return nil
 	}
 	if errors.Is(err, exec.ErrNotFound) {
 		return c.lacks(words[0])

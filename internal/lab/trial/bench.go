@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"net/url"
+	"slices"
 	"strings"
 	"text/template"
 	"time"
@@ -121,4 +122,23 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 // bindProcess sets the processors of all threads of this process.
 func bindProcess(cpus []int) error {
 	return contender.EachThread(func(tid int) error { return contender.BindTask(tid, cpus) })
+}
+
+// Slot identifies one trial.
+type Slot struct {
+	Block int // from 1
+	sample.Condition
+	Contender string
+}
+
+// Layout divides processors between the servers and the generator. If cores is 0, or there are too
+// few processors for both, they share all and both results are nil.
+func Layout(cpus []int, cores int) (servers, generator []int) {
+	if cores == 0 || len(cpus) <= cores {
+		return nil, nil
+	}
+	// Neighboring processors may share a core: the generator takes those at the other end.
+	rest := slices.Clone(cpus[cores:])
+	slices.Reverse(rest)
+	return cpus[:cores], rest[:min(len(rest), 2*cores)]
 }
