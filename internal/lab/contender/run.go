@@ -337,24 +337,30 @@ func (r *Running) assertOwner() error {
 		return nil
 	}
 	_, port, _ := strings.Cut(r.Address, ":")
-	holds := func(family ...proc.Process) bool {
-		places, _ := proc.Listening(family)
-		return slices.ContainsFunc(places, func(at string) bool { return strings.HasSuffix(at, ":"+port) })
+	holder := func(among []proc.Process) (proc.Process, bool) {
+		places, _ := proc.Listening(among)
+		for at, p := range places {
+			if strings.HasSuffix(at, ":"+port) {
+				return p, true
+			}
+		}
+		return proc.Process{}, false
 	}
 	family, err := r.Processes()
-	if err != nil || holds(family...) {
+	if err != nil {
 		return err
 	}
+	if _, own := holder(family); own {
+		return nil
+	}
 	all, err := proc.All()
-	for _, p := range all {
-		if holds(p) {
-			return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
-		}
+	if err != nil {
+		return err
 	}
-	if err == nil {
-		err = fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
+	if p, found := holder(all); found {
+		return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
 	}
-	return err
+	return fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
 }
 
 // Dead returns a channel that is closed when a process of the contender ends by itself.

@@ -11,9 +11,9 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Listening returns the addresses on which the processes listen: "127.0.0.1:80", or "unix:" and the
-// path of a socket.
-func Listening(family []Process) ([]string, error) {
+// Listening returns the addresses on which the processes listen, each with one of these:
+// "127.0.0.1:80", or "unix:" and the path of a socket.
+func Listening(family []Process) (map[string]Process, error) {
 	places := make(map[uint64]string)
 	four, err := read(procfs.FS.NetTCP) //nolint:staticcheck // netlink would be another dependency for one table
 	if err != nil {
@@ -39,11 +39,11 @@ func Listening(family []Process) ([]string, error) {
 			places[line.Inode] = "unix:" + line.Path
 		}
 	}
-	var all []string
+	all := make(map[string]Process)
 	for _, p := range family {
 		for _, inode := range sockets(p) {
-			if place := places[inode]; place != "" && !slices.Contains(all, place) {
-				all = append(all, place)
+			if place := places[inode]; place != "" {
+				all[place] = p
 			}
 		}
 	}

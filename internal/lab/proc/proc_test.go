@@ -283,11 +283,11 @@ func TestListenersOfAProcess(t *testing.T) {
 	}
 	defer tcp.Close()
 	us := []proc.Process{{PID: os.Getpid()}}
-	if all, err := proc.Listening(us); err != nil || !slices.Contains(all, tcp.Addr().String()) {
+	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != os.Getpid() {
 		t.Errorf("%v: %v %v", tcp.Addr(), all, err)
 	}
 	tcp.Close()
-	if all, err := proc.Listening(us); err != nil || slices.Contains(all, tcp.Addr().String()) {
+	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != 0 {
 		t.Errorf("closed: %v %v", all, err)
 	}
 }
