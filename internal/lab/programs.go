@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -79,7 +80,7 @@ func (w *runner) findProgram(ctx context.Context, e *benchmark.Engine) sample.En
 		w.recorder.Log("left out: %s: %v", e.Title, err)
 		return entrant
 	}
-	entrant.Versions, w.programs[e.Name] = p.Versions(), p
+	entrant.Versions, w.programs[e.Name] = p.Versions, p
 	for i := range w.trials.Scenarios {
 		if s := &w.trials.Scenarios[i]; slices.Contains(s.members(), e.Name) && !p.Has(&s.Row) {
 			w.recorder.Warn("%s: %s has no such row", s.Name, e.Title)
@@ -169,20 +170,15 @@ func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *S
 	turn *benchmark.Turn) (stop func() error, err error) {
 	spec, c := *w.server.Spec, *w.server
 	spec.Set, c.Spec = row.Set, &spec
-	connects := func(ctx context.Context, address string) error {
-		const patience = 2 * time.Second
-		c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", address)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err
+	ready := func(ctx context.Context, address string) error {
+		return equal.Ready(ctx, c.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
 	}
 	conf, err := w.experiment.NginxConf()
 	if err != nil {
 		return nil, err
 	}
 	cpus, _ := trial.Layout(w.cpus, 1)
-	r, err := stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: conf}, connects)
+	r, err := stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: conf}, ready)
 	if err != nil {
 		return nil, err
 	}

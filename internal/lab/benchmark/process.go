@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,14 +22,39 @@ import (
 // testing repeats a benchmark with more iterations until it takes its time.
 const slack, spare = 20, time.Minute
 
-// Program measures rows of one engine.
-type Program interface {
-	// Has reports whether the engine has a row.
-	Has(row *Row) bool
-	// Run measures a row once, in a process of its own. It returns the figures by unit. The error
-	// contains the output.
-	Run(ctx context.Context, row *Row, turn Turn) (values map[string]float64, iterations int, err error)
-	Versions() []string
+// Program measures rows of one engine, by its compiled benchmarks or as a load generator.
+type Program struct {
+	Versions []string // of its components
+
+	engine *Engine
+	path   string
+	dir    string // working directory of the benchmarks
+
+	benchmarks []string // names without "Benchmark"
+
+	// Of a load generator; otherwise nil.
+
+	requests *regexp.Regexp // its group is the number of requests, in the output
+	errors   *regexp.Regexp // matches the output if requests failed; nil if unknown
+	env      []string
+	cpus     []int // on which it runs; nil are all
+}
+
+// Has reports whether the engine has a row.
+func (p *Program) Has(row *Row) bool {
+	if p.requests != nil {
+		return row.Run[p.engine.Name] != ""
+	}
+	return slices.Contains(p.benchmarks, p.engine.Prefix+row.Benchmark)
+}
+
+// Run measures a row once, in a process of its own. It returns the figures by unit. The error
+// contains the output.
+func (p *Program) Run(ctx context.Context, row *Row, turn Turn) (values map[string]float64, iterations int, err error) {
+	if p.requests != nil {
+		return p.generate(ctx, row, turn)
+	}
+	return p.benchmark(ctx, row, turn)
 }
 
 // Turn is what a turn determines for all engines of a row.
@@ -38,36 +64,19 @@ type Turn struct {
 	URL    string        // of the server; "" if there is none
 }
 
-// binary is the compiled benchmarks of an engine.
-type binary struct {
-	path       string
-	dir        string // working directory of its benchmarks
-	engine     *Engine
-	benchmarks []string // names without "Benchmark"
-	parts      []string // versions of its components
-}
-
-// Versions implements Program.
-func (b *binary) Versions() []string { return b.parts }
-
-// Has implements Program.
-func (b *binary) Has(row *Row) bool {
-	return slices.Contains(b.benchmarks, b.engine.Prefix+row.Benchmark)
-}
-
 // Find finds the program of a load generator, or compiles an engine's benchmarks, in the module's
 // folder. Engines with one package share the program among those of others.
 func Find(ctx context.Context, tools *contender.Tools, module, experiment string, e *Engine,
-	others map[string]Program) (Program, error) {
+	others map[string]*Program) (*Program, error) {
 	if e.Needs != "" {
 		return findTool(ctx, tools, e)
 	}
 	for _, p := range others {
-		if b, ok := p.(*binary); ok && b.engine.Package == e.Package {
-			same := *b
+		if p.engine.Package == e.Package {
+			same := *p
 			same.engine = e
 			var err error
-			same.parts, err = versions(ctx, tools.GoEnv, same.path, same.dir, e.Module)
+			same.Versions, err = versions(ctx, tools.GoEnv, same.path, same.dir, e.Module)
 			return &same, err
 		}
 	}
@@ -75,7 +84,7 @@ func Find(ctx context.Context, tools *contender.Tools, module, experiment string
 }
 
 // compile compiles an engine's benchmarks and lists their names.
-func compile(ctx context.Context, tools *contender.Tools, module, experiment string, e *Engine) (*binary, error) {
+func compile(ctx context.Context, tools *contender.Tools, module, experiment string, e *Engine) (*Program, error) {
 	if err := tools.FindGo(ctx, module); err != nil {
 		return nil, err
 	}
@@ -87,19 +96,19 @@ func compile(ctx context.Context, tools *contender.Tools, module, experiment str
 	if _, err := (&contender.Command{Dir: module, Env: tools.GoEnv}).Run(ctx, "go", args...); err != nil {
 		return nil, fmt.Errorf("go test -c %s: %w", e.Package, err)
 	}
-	b := &binary{path: path, dir: filepath.Join(module, e.Package), engine: e}
+	p := &Program{path: path, dir: filepath.Join(module, e.Package), engine: e}
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s has no benchmarks", e.Package)
 	}
-	out, err := (&contender.Command{Dir: b.dir}).Run(ctx, path, "-test.list", "^Benchmark")
+	out, err := (&contender.Command{Dir: p.dir}).Run(ctx, path, "-test.list", "^Benchmark")
 	if err != nil {
 		return nil, err
 	}
 	for line := range strings.Lines(string(out)) {
-		b.benchmarks = append(b.benchmarks, strings.TrimPrefix(strings.TrimSpace(line), "Benchmark"))
+		p.benchmarks = append(p.benchmarks, strings.TrimPrefix(strings.TrimSpace(line), "Benchmark"))
 	}
-	b.parts, err = versions(ctx, tools.GoEnv, path, b.dir, e.Module)
-	return b, err
+	p.Versions, err = versions(ctx, tools.GoEnv, path, p.dir, e.Module)
+	return p, err
 }
 
 // versions returns the versions of Go and of a module in a binary. A test binary contains the
@@ -118,20 +127,20 @@ func versions(ctx context.Context, env []string, path, dir, module string) ([]st
 	return []string{info.GoVersion, lines[len(lines)-1]}, err
 }
 
-// Run implements Program: it runs one benchmark once, for a time or one iteration.
-func (b *binary) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64, int, error) {
+// benchmark runs one benchmark once, for a time or one iteration.
+func (p *Program) benchmark(ctx context.Context, row *Row, turn Turn) (map[string]float64, int, error) {
 	limit, length := spare+slack*turn.Length, turn.Length.String()
 	if row.Once {
 		limit, length = spare*slack, "1x"
 	}
-	name := b.engine.Prefix + row.Benchmark
+	name := p.engine.Prefix + row.Benchmark
 	pattern := "^Benchmark" + name + "$"
-	if part := b.engine.Part; part != "" {
+	if part := p.engine.Part; part != "" {
 		name += "/" + part
 		pattern += "/^" + part + "$"
 	}
-	c := contender.Command{Dir: b.dir, Env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.Procs)}}
-	out, err := c.Run(ctx, b.path,
+	c := contender.Command{Dir: p.dir, Env: []string{"GOMAXPROCS=" + strconv.Itoa(turn.Procs)}}
+	out, err := c.Run(ctx, p.path,
 		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
 		"-test.benchtime", length, "-test.timeout", limit.String())
 	if err != nil {
