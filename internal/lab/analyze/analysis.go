@@ -76,7 +76,12 @@ func Analyze(run *sample.Run) *Analysis {
 		return a
 	}
 	for _, c := range run.Conditions {
-		t := newTable(run, c)
+		t := Table{Condition: c}
+		for i := range run.Entrants {
+			if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
+				t.Rows = append(t.Rows, row)
+			}
+		}
 		t.Pairs = pairs(run, &t)
 		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
 			t.Decompositions = decompose(run, &t)
@@ -87,16 +92,6 @@ func Analyze(run *sample.Run) *Analysis {
 	}
 	a.check()
 	return a
-}
-
-func newTable(run *sample.Run, c sample.Condition) Table {
-	t := Table{Condition: c}
-	for i := range run.Entrants {
-		if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	return t
 }
 
 // WidestInterval returns half the width of the widest interval, as a share of its ratio. It is

@@ -2,6 +2,7 @@ package analyze
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
@@ -92,7 +93,7 @@ func decompose(run *sample.Run, t *Table) (all []Decomposition) {
 	for i := range all {
 		d := &all[i]
 		d.divide(d.Of.blocks, recordsLike(run, d.Than.Entrant, t.Condition, d.Of.blocks))
-		d.Calls = callDifferences(counted(run, d.Of.Name, t.Condition), counted(run, d.Than.Name, t.Condition))
+		d.Calls = callDifferences(d.Of, d.Than)
 	}
 	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both
 }
@@ -135,17 +136,18 @@ func hasRole(blocks []*sample.Record, role string) bool {
 const LeastCalls = 0.05
 
 // callDifferences compares the system calls of two contenders, without the generator's.
-func callDifferences(of, than *sample.Record) (all []CallDifference) {
-	if of == nil || than == nil || of.Attribution.Calls == nil || than.Attribution.Calls == nil {
+func callDifferences(of, than *Row) (all []CallDifference) {
+	isCounted := func(p Part) bool { return p.Calls != nil }
+	if !slices.ContainsFunc(of.Parts, isCounted) || !slices.ContainsFunc(than.Parts, isCounted) {
 		return nil
 	}
 	for _, role := range sample.Roles() {
-		more := make(map[string]float64)
-		for name, n := range of.Attribution.Calls[role] {
-			more[name] += over(of, n)
+		more := maps.Clone(of.Part(role).Calls)
+		if more == nil {
+			more = make(map[string]float64)
 		}
-		for name, n := range than.Attribution.Calls[role] {
-			more[name] -= over(than, n)
+		for name, n := range than.Part(role).Calls {
+			more[name] -= n
 		}
 		for name, n := range more {
 			if math.Abs(n) >= LeastCalls {

@@ -32,6 +32,16 @@ type Part struct {
 	Calls                    map[string]float64 // nil if they were not counted
 }
 
+// Part returns the part of a role.
+func (r *Row) Part(role string) Part {
+	for _, p := range r.Parts {
+		if p.Role == role {
+			return p
+		}
+	}
+	return Part{Role: role}
+}
+
 // Us returns user and system time together.
 func (p Part) Us() float64 { return p.UserUs + p.SysUs }
 

@@ -151,18 +151,9 @@ func (t Tree) program(name string) string {
 
 // rubyEnv returns the environment in which Ruby finds the tree's Ruby libraries.
 func (t Tree) rubyEnv() []string {
-	var dirs []string
-	for _, pattern := range []string{
+	return t.pathVariable("RUBYLIB",
 		"usr/lib/ruby/vendor_ruby", "usr/lib/*-linux-gnu*/ruby/vendor_ruby/[0-9]*",
 		"usr/lib/ruby/[0-9]*", "usr/lib/*-linux-gnu*/ruby/[0-9]*",
 		"usr/share/rubygems-integration/*/gems/*/lib", "usr/lib/*-linux-gnu*/rubygems-integration/*/gems/*/lib",
-		"usr/lib/*-linux-gnu*/rubygems-integration/*/extensions/*/*/*",
-	} {
-		found, _ := filepath.Glob(filepath.Join(t.Root, pattern))
-		dirs = append(dirs, found...)
-	}
-	if len(dirs) == 0 {
-		return nil
-	}
-	return []string{"RUBYLIB=" + strings.Join(dirs, ":")}
+		"usr/lib/*-linux-gnu*/rubygems-integration/*/extensions/*/*/*")
 }

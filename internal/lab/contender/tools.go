@@ -153,12 +153,18 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 	return err
 }
 
-// fill returns words with placeholders replaced: the contender's, and those of pairs.
+// fill returns words with placeholders replaced: the contender's, and those of pairs, each followed
+// by its value.
 func (c *Contender) fill(words []string, pairs ...string) []string {
 	if i := slices.Index(words, "{bin}"); i >= 0 && len(c.builtin) > 0 {
 		words = slices.Insert(slices.Clone(words), i+1, c.builtin...)
 	}
-	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
+	values := strings.NewReplacer(slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
+	filled := make([]string, len(words))
+	for i := range words {
+		filled[i] = values.Replace(words[i])
+	}
+	return filled
 }
 
 // findCompiler runs the C compiler and records its version.
@@ -201,16 +207,6 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 		}
 	}
 	return fmt.Errorf("build: %s: %w", strings.Join(words, " "), err)
-}
-
-// fill returns words with placeholders replaced. pairs are placeholders, each followed by its
-// value.
-func fill(words []string, pairs ...string) []string {
-	values, filled := strings.NewReplacer(pairs...), make([]string, len(words))
-	for i := range words {
-		filled[i] = values.Replace(words[i])
-	}
-	return filled
 }
 
 // buildVersions reads from a binary the versions of Go and of the contender's module. A binary that

@@ -73,8 +73,8 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 		document.Figure("start_spread", func(l rowLine) float64 { return l.StartSpread })})
 	for _, role := range sample.Roles() {
 		all = append(all,
-			document.Figure(role+"_user_us", func(l rowLine) float64 { return partOf(l.Row, role).UserUs }),
-			document.Figure(role+"_sys_us", func(l rowLine) float64 { return partOf(l.Row, role).SysUs }))
+			document.Figure(role+"_user_us", func(l rowLine) float64 { return l.Part(role).UserUs }),
+			document.Figure(role+"_sys_us", func(l rowLine) float64 { return l.Part(role).SysUs }))
 	}
 	return slices.Concat(all, loadColumns(), processColumns(), []document.Column[rowLine]{
 		document.Count("gomaxprocs", func(l rowLine) int { return l.table.Procs }),

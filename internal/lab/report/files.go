@@ -4,7 +4,6 @@ import (
 	"io"
 	"path/filepath"
 
-	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/timeline"
@@ -83,13 +82,4 @@ func (a *Report) writeCSV(w io.Writer) error {
 		rows = append(rows, a.Tables[i].lines()...)
 	}
 	return document.WriteCSV(w, a.resultColumns(), rows)
-}
-
-func partOf(r *analyze.Row, role string) analyze.Part {
-	for _, p := range r.Parts {
-		if p.Role == role {
-			return p
-		}
-	}
-	return analyze.Part{Role: role}
 }
