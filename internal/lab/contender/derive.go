@@ -185,19 +185,15 @@ func (w *way) spec(name string) (*Spec, error) {
 
 func (w *way) describe(s *Spec) {
 	d := w.server.Derive
-	if w.network == Unix {
-		s.Title += " (unix)"
-	} else if w.fastCGI {
-		s.Title += " (TCP)"
-	}
 	server := d.About
 	if w.fastCGI {
 		server = d.FastCGI.About
 	}
-	if w.network == Unix {
-		server += " on a unix socket"
-	} else if w.fastCGI {
-		server += " on a TCP port"
+	switch {
+	case w.network == Unix:
+		s.Title, server = s.Title+" (unix)", server+" on a unix socket"
+	case w.fastCGI:
+		s.Title, server = s.Title+" (TCP)", server+" on a TCP port"
 	}
 	if w.front == nil {
 		if w.fastCGI || w.network == Unix {
