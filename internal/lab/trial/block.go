@@ -465,6 +465,7 @@ func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) 
 		if why == "" {
 			continue
 		}
+		s.announce(&member{Member: m})
 		rec, err := s.bench.alone(ctx, s.Block, m, nil)
 		if err != nil {
 			return nil, err
@@ -478,7 +479,9 @@ func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) 
 // alone measures a member of a block in a trial: fresh processes, which are loaded once. If to is not
 // nil, the kernel counts system calls.
 func (b *Bench) alone(ctx context.Context, k Block, m Member, to *sample.Attribution) (rec sample.Record, err error) {
-	s := &blockState{bench: b, Block: k, isTrial: true, random: rand.New(rand.NewPCG(k.Seed, 0)), alone: make(map[string]string)}
+	s := &blockState{
+		bench: b, Block: k, isTrial: true, random: rand.New(rand.NewPCG(k.Seed, 0)), alone: make(map[string]string),
+	}
 	s.Members, s.Control = []Member{m}, ""
 	if to != nil {
 		if s.calls, err = proc.CountCalls(); err != nil {
