@@ -114,9 +114,19 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 	}
 	all = append(all,
 		document.Figure("lost_within_s", func(l caseLine) float64 { return lossTime(&l).Seconds() }).
-			For(detailed, "lost within", lostWithin),
+			For(detailed, "lost within", func(l caseLine) string {
+				if l.sum.Lost() == 0 {
+					return ""
+				}
+				return seconds(lossTime(&l))
+			}),
 		document.Figure("p99_ms", func(l caseLine) float64 { return l.p99() }).
-			For(always, "p99", func(l caseLine) string { return p99Text(&l) }),
+			For(always, "p99", func(l caseLine) string {
+				if math.IsInf(l.p99(), 1) {
+					return "lost"
+				}
+				return fixed(0, l.p99()) + " ms"
+			}),
 		document.Figure("slowest_ms", func(l caseLine) float64 { return float64(l.sum.Slowest) / 1e6 }).
 			For(detailed, "slowest", func(l caseLine) string { return wholeMillis(l.sum.Slowest) }),
 		document.Figure("latest_ms", func(l caseLine) float64 { return float64(l.sum.Latest) / 1e6 }).
@@ -142,13 +152,6 @@ func (l *caseLine) p99() float64 {
 	return math.Inf(1)
 }
 
-func p99Text(l *caseLine) string {
-	if d, known := l.total.Quantile(0.99); known {
-		return wholeMillis(d)
-	}
-	return "lost"
-}
-
 func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
 	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
@@ -157,13 +160,6 @@ func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) d
 
 // lossTime returns the time from the first lost request to the last one.
 func lossTime(l *caseLine) time.Duration { return l.total.LastLost - l.total.FirstLost }
-
-func lostWithin(l caseLine) string {
-	if l.sum.Lost() == 0 {
-		return ""
-	}
-	return seconds(lossTime(&l))
-}
 
 func (a *Report) addEvents(d *document.Document) {
 	if a.Events == nil {

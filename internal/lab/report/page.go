@@ -123,14 +123,14 @@ func (a *Report) addTable(d *document.Document, i int) {
 }
 
 func (a *Report) addShares(d *document.Document) {
-	shares, condition := a.SharesOf()
-	if len(shares) == 0 {
+	rows, condition := a.sharers()
+	if len(rows) == 0 {
 		return
 	}
 	t := document.NewTable(1, []string{"", "share of a core", "times"}, nil)
 	t.Class = "few"
-	for _, s := range shares {
-		t.Add(string(s.Kind), s.Title, s.OfCore, ratioText(s.Row))
+	for _, row := range rows {
+		t.Add(string(row.Kind), row.Title, percentOfCore(row.WeightUs.Mid), ratioText(row))
 	}
 	d.Add(document.Heading{Level: 2, Text: "What this means for 1,000 requests/s", ID: "shares"}, t, document.Note(
 		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))

@@ -76,7 +76,8 @@ func (r *Record) Parts() []Slice {
 		return r.Slices
 	}
 	whole := Slice{
-		Elapsed: time.Duration(r.Load.Seconds * float64(time.Second)), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others,
+		Elapsed:  time.Duration(r.Load.Seconds * float64(time.Second)),
+		Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others,
 	}
 	for role := range r.Costs {
 		whole.CPU[role] = time.Duration(r.Sum(role, cpu))

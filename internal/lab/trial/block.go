@@ -263,7 +263,8 @@ func (s *blockState) isComparable() bool {
 
 // start starts a member and connects to it.
 func (s *blockState) start(ctx context.Context, of Member) error {
-	if free := proc.MemoryAvailable(); !s.isTrial && free > 0 && float64(free) < spareMemory*float64(proc.MemoryTotal()) {
+	free, total := float64(proc.MemoryAvailable()), float64(proc.MemoryTotal())
+	if !s.isTrial && free > 0 && free < spareMemory*total {
 		s.alone[of.Name] = "the machine's memory does not hold all contenders at once"
 		s.followControl()
 		return s.stopAlone()
