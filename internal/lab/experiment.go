@@ -217,6 +217,21 @@ func ReadExperiment(dir string) (*Experiment, error) {
 	return e, cmp.Or(e.Head.check(f), e.check(f))
 }
 
+// ReadExperiments returns the experiments in a folder, of some kinds or of all, sorted by name.
+func ReadExperiments(dir string, kinds ...Kind) (all []*Experiment, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
+	for _, f := range files {
+		e, err := ReadExperiment(filepath.Dir(f))
+		if err != nil {
+			return nil, err
+		}
+		if len(kinds) == 0 || slices.Contains(kinds, e.Kind) {
+			all = append(all, e)
+		}
+	}
+	return all, err
+}
+
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
 	case e.Kind == Events:

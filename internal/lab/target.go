@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -77,23 +76,6 @@ func (e *Experiment) targetProblem(t *sample.Target) string {
 		return "require and aim: want <= for both, or >="
 	}
 	return ""
-}
-
-// FindTargets returns the experiments with targets, in the project's folder root.
-func FindTargets(root string) (all []*Experiment, err error) {
-	dir := filepath.Join(root, "experiments", TargetsDir)
-	names, err := Experiments(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		e, err := ReadExperiment(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
 }
 
 // Rows returns the names of the quick or the full trials' scenarios.
