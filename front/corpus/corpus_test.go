@@ -154,7 +154,7 @@ type front struct {
 
 const firstPassed = 3
 
-func nginxFront(tool *contender.NginxTool, conf string) *front {
+func nginxFront(tool *contender.Program, conf string) *front {
 	dir := filepath.Dir(filepath.Dir(filepath.Dir(conf)))
 	f := &front{name: "nginx", cmd: exec.Command(tool.Bin, "-p", dir, "-c", conf, "-e", "stderr", "-g", "daemon off;")}
 	f.cmd.Env = slices.Concat(os.Environ(), tool.Env)

@@ -76,7 +76,7 @@ func (c aCase) wrapped(dir string) string {
 }
 
 // tried returns nginx's messages about a configuration, and an error if nginx rejects it.
-func tried(t *testing.T, tool *contender.NginxTool, dir, conf string) (output string, err error) {
+func tried(t *testing.T, tool *contender.Program, dir, conf string) (output string, err error) {
 	cmd := testkit.Command(t, tool.Bin, "-t", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"), "-g",
 		"pid "+dir+"/pid;")
 	cmd.Env = slices.Concat(os.Environ(), tool.Env)

@@ -166,7 +166,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 		return usageError(withFlags(err))
 	}
 	if flags.own.save != "" {
-		return saveSubject(env, o.Subject, flags.own.save)
+		return saveOwn(env, o.Own, flags.own.save)
 	}
 	bounds, err := flags.bounds(&o)
 	if err != nil {
@@ -185,7 +185,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 		if len(named) > 0 {
 			return o, fmt.Errorf("%q and an application of your own are mutually exclusive", named[0])
 		}
-		s, err := f.own.subject(env, command)
+		s, err := f.own.experiment(env, command)
 		if err != nil {
 			return o, err
 		}
@@ -204,7 +204,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
 		return f.options(env, name, nil, []string{name})
 	}
-	s, err := lab.ReadSubject(env.path(name))
+	s, err := lab.ReadOwn(env.path(name))
 	if err != nil {
 		return o, err
 	}
@@ -305,11 +305,11 @@ func showResults(env Env, a *report.Report, dir string, details bool, err error)
 	return nil
 }
 
-// options returns the options for an experiment of the project, or for a subject. words are the
+// options returns the options for an experiment of the project, or for s. words are the
 // arguments that selected it.
-func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
+func (f *weighFlags) options(env Env, experiment string, s *lab.Experiment, words []string) (o lab.Options, err error) {
 	o = f.run
-	o.Experiment, o.Subject, o.Out, o.Reports = experiment, s, f.outDir(env), report.FileNames()
+	o.Experiment, o.Own, o.Out, o.Reports = experiment, s, f.outDir(env), report.FileNames()
 	o.Until.Width = f.until / 100
 	w, err := findWorkspace(env, s == nil)
 	if err != nil {

@@ -61,30 +61,17 @@ func namesOf(all []lab.Head) string {
 // experiments returns all experiments of the project, sorted by name.
 func experiments(root string) (all []lab.Head, err error) {
 	dir := filepath.Join(root, "experiments")
-	names, err := lab.Experiments(dir)
+	read, err := lab.ReadExperiments(dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, name := range names {
-		e, err := readHead(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
+	for _, e := range read {
+		all = append(all, e.Head)
 	}
 	if len(all) == 0 {
 		return nil, usageError(fmt.Errorf("no experiments in %q", dir))
 	}
 	return all, nil
-}
-
-// readHead reads the experiment in a folder and returns what all kinds have.
-func readHead(dir string) (lab.Head, error) {
-	e, err := lab.ReadExperiment(dir)
-	if err != nil {
-		return lab.Head{}, err
-	}
-	return e.Head, nil
 }
 
 // weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not

@@ -19,7 +19,11 @@ func kindOf(env Env, named []string) lab.Kind {
 	if err != nil {
 		return lab.Comparison
 	}
-	return lab.KindOf(filepath.Join(w.root, "experiments", named[0]))
+	e, err := lab.ReadExperiment(filepath.Join(w.root, "experiments", named[0]))
+	if err != nil {
+		return lab.Comparison // the error is reported later
+	}
+	return e.Kind
 }
 
 // dropServerFlags removes the flags that do not apply to Go benchmarks and returns their names.

@@ -16,11 +16,11 @@ func (f *weighFlags) bounds(o *lab.Options) (g load.Goal, err error) {
 	if !f.isSet("fail-if") {
 		return g, nil
 	}
-	if o.Subject == nil || o.Subject.Experiment.Build == "" {
+	if o.Own == nil || o.Own.Build == "" {
 		return g, errors.New("--fail-if requires two builds: set --a and --b")
 	}
 	if g, err = load.ParseGoal(f.own.failIf); err == nil {
-		trials := o.Trials(o.Subject.Experiment)
+		trials := o.Trials(o.Own)
 		err = report.CheckBounds(g, o.Until.Most(trials.Blocks), trials.Rate.IsSet())
 	}
 	if err != nil {

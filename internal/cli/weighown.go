@@ -65,8 +65,8 @@ func (f *ownFlags) rejectFor(what string) error {
 	return nil
 }
 
-// subject returns the experiment for one command, or for two builds.
-func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error) {
+// experiment returns the experiment for one command, or for two builds.
+func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err error) {
 	request := lab.OwnRequest{Path: f.path, Host: f.host}
 	if f.isSet("expect") {
 		if request.Expect, err = parseExpect(f.expect); err != nil {
@@ -81,7 +81,7 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 		if err != nil {
 			return nil, err
 		}
-		return own.Subject(request)
+		return own.Experiment(request)
 	}
 	if len(command) > 0 {
 		return nil, fmt.Errorf("--a and --b, and a command after --, are mutually exclusive: %q", command)
@@ -171,8 +171,8 @@ func (f *ownFlags) commandLine() []string {
 	return wordsOf(f.set, f.set.Changed, "env", "path", "host", "expect", "ready", "a", "b", "fail-if", "fcgi")
 }
 
-// saveSubject writes an experiment to a new file.
-func saveSubject(env Env, s *lab.Subject, name string) error {
+// saveOwn writes an experiment to a new file.
+func saveOwn(env Env, s *lab.Experiment, name string) error {
 	file := env.path(name)
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {

@@ -24,7 +24,7 @@ type targetRows struct {
 }
 
 func findTargets(root string, full bool) (all []targetRows, err error) {
-	experiments, err := lab.FindTargets(root)
+	experiments, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir))
 	if err != nil {
 		return nil, err
 	}

@@ -17,47 +17,36 @@ func (w *runner) attribute(ctx context.Context) error {
 			names = append(names, name)
 		}
 	}
-	loop := trial.Loop{Blocks: 1, Seed: w.Seed, Keep: w.record}
+	var conditions []sample.Condition
 	for _, c := range w.run.Conditions {
 		if c.Saturated() { // explanations concern saturation
-			loop.Conditions = append(loop.Conditions, c)
+			conditions = append(conditions, c)
 		}
 	}
-	_, err := loop.Run(ctx, &counted{runner: w, names: names, turns: len(loop.Conditions)})
+	err := w.count(ctx, names, conditions, 0)
 	if ctx.Err() != nil {
 		w.recorder.Warn("interrupted while counting, after all timed trials")
 	}
 	return err
 }
 
-// counted are contenders, while the kernel counts. They are a trial.Source.
-type counted struct {
-	runner *runner
-	names  []string
-	turns  int
-
-	ofTargets bool // a record is of its block
-}
-
-// Prepare implements trial.Source. The contenders have served before.
-func (c *counted) Prepare(context.Context) error { return nil }
-
-// Measure implements trial.Source.
-func (c *counted) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
-	w := c.runner
-	each := w.bench.Warmup + w.bench.Measure + overhead
-	report := w.progress(turn, Progress{Condition: turn.Condition}, each*time.Duration(len(c.names)), c.turns)
-	for _, name := range c.names {
-		report(name, 0)
-		slot := trial.Slot{Condition: turn.Condition, Contender: name}
-		if c.ofTargets {
-			slot.Block = turn.Block
+// count counts system calls of contenders in each of some blocks. 0 is once, without a block.
+func (w *runner) count(ctx context.Context, names []string, conditions []sample.Condition, blocks int) error {
+	measure := func(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
+		each := (w.bench.Warmup + w.bench.Measure + overhead) * time.Duration(len(names))
+		report := w.progress(turn, Progress{Condition: turn.Condition}, each, max(1, blocks)*len(conditions))
+		for _, name := range names {
+			report(name, 0)
+			slot := trial.Slot{Block: min(turn.Block, blocks), Condition: turn.Condition, Contender: name}
+			rec, err := w.bench.Attribute(ctx, w.contenders[name], slot)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, rec)
 		}
-		rec, err := w.bench.Attribute(ctx, w.contenders[name], slot)
-		if err != nil {
-			return all, err
-		}
-		all = append(all, rec)
+		return all, nil
 	}
-	return all, nil
+	loop := trial.Loop{Conditions: conditions, Blocks: max(1, blocks), Seed: w.Seed, Measure: measure, Keep: w.keep}
+	_, err := loop.Run(ctx)
+	return err
 }

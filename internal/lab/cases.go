@@ -2,21 +2,18 @@ package lab
 
 import (
 	"context"
-	"errors"
-	"slices"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/timeline"
-	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
 // planCases determines the cases of an experiment of events, as the options change them.
 func (w *runner) planCases() error {
 	plan := &w.experiment.Events
 	if err := plan.Adjust(w.trials.Connections, w.trials.Measure); err != nil {
-		return &UsageError{OptionConnections, err.Error()}
+		return UsageErrorf(OptionConnections, "%v", err)
 	}
 	w.cases, w.run.Measure = plan.Chosen(w.Only), time.Duration(plan.Length)
 	w.run.Events = &timeline.Events{Timeout: time.Duration(plan.Timeout)}
@@ -26,16 +23,21 @@ func (w *runner) planCases() error {
 	return nil
 }
 
-// gatherCases builds the contenders. It leaves out cases whose contender cannot be built, and
-// returns an error for a malformed file.
+// gatherCases builds the contenders, those that differ in settings once. It leaves out cases whose
+// contender cannot be built, and returns an error for a malformed file.
 func (w *runner) gatherCases(ctx context.Context) error {
+	all := make(map[string]*contender.Contender)
 	for i := range w.cases {
 		c := &w.cases[i]
-		result := timeline.Case{Name: c.Name, Title: c.Title, About: c.About}
-		built, err := w.builtFor(ctx, c)
-		if malformed, ok := errors.AsType[*yamlfile.Error](err); ok {
-			return malformed
+		spec, err := w.spec(c.Contender)
+		if err != nil {
+			return err
 		}
+		built := all[c.Contender]
+		if built == nil {
+			built, err = w.Tools.Prepare(ctx, spec)
+		}
+		result := timeline.Case{Name: c.Name, Title: c.Title, About: c.About}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -43,29 +45,13 @@ func (w *runner) gatherCases(ctx context.Context) error {
 			result.Absent = err.Error()
 			w.recorder.Log("left out: %s: %v", c.Title, err)
 		default:
-			result.Versions = built.Versions
-			w.contenders[c.Name] = built
+			own := *built
+			spec.Set, own.Spec = c.Set, spec
+			result.Versions, w.contenders[c.Name], all[c.Contender] = built.Versions, &own, built
 		}
 		w.run.Events.Cases = append(w.run.Events.Cases, result)
 	}
 	return nil
-}
-
-// builtFor returns the contender of a case. Cases that differ in settings share what was built.
-func (w *runner) builtFor(ctx context.Context, c *events.Case) (*contender.Contender, error) {
-	isBuilt := func(o events.Case) bool { return o.Contender == c.Contender && w.contenders[o.Name] != nil }
-	if i := slices.IndexFunc(w.cases, isBuilt); i >= 0 {
-		shared := *w.contenders[w.cases[i].Name]
-		spec := *shared.Spec
-		spec.Set, shared.Spec = c.Set, &spec
-		return &shared, nil
-	}
-	spec, err := w.spec(c.Contender)
-	if err != nil {
-		return nil, err
-	}
-	spec.Set = c.Set
-	return w.Tools.Prepare(ctx, spec)
 }
 
 // runCases carries out one case after another.

@@ -44,7 +44,6 @@ func Environment(cores int) sample.Environment {
 	return e
 }
 
-// system returns the distribution's name.
 func system() string {
 	b, err := os.ReadFile("/etc/os-release")
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/goccy/go-yaml/ast"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -58,6 +59,15 @@ type Experiment struct {
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
+
+	Specs []*contender.Spec `yaml:"-"` // of contenders without a folder in contenders/
+}
+
+// Load is the form of the generator's requests, as a load tool of a write-up sends them.
+type Load struct {
+	Version       string   `yaml:"version"`        // of HTTP: "1.0" or "1.1", the default
+	Header        []string `yaml:"header"`         // "Name: value" each
+	PerConnection int      `yaml:"per_connection"` // requests on a connection; 0 is no limit
 }
 
 // Expectation is the right response of every contender.
@@ -103,6 +113,14 @@ func (c Cores) String() string {
 		return "all"
 	}
 	return strconv.Itoa(int(c))
+}
+
+// MarshalYAML implements yaml.InterfaceMarshaler.
+func (c Cores) MarshalYAML() (any, error) {
+	if c == 0 {
+		return "all", nil
+	}
+	return int(c), nil
 }
 
 // ParseCores parses a number of processors, or "all".
@@ -199,6 +217,21 @@ func ReadExperiment(dir string) (*Experiment, error) {
 	return e, cmp.Or(e.Head.check(f), e.check(f))
 }
 
+// ReadExperiments returns the experiments in a folder, of some kinds or of all, sorted by name.
+func ReadExperiments(dir string, kinds ...Kind) (all []*Experiment, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
+	for _, f := range files {
+		e, err := ReadExperiment(filepath.Dir(f))
+		if err != nil {
+			return nil, err
+		}
+		if len(kinds) == 0 || slices.Contains(kinds, e.Kind) {
+			all = append(all, e)
+		}
+	}
+	return all, err
+}
+
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
 	case e.Kind == Events:
@@ -221,36 +254,41 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
-	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.check(f)); err != nil {
-		return err
-	}
-	if err := e.checkVariants(f); err != nil {
-		return err
-	}
-	if err := e.checkConclusion(f); err != nil {
+	if err := cmp.Or(e.checkTargets(f), e.Load.check(f), e.Expect.check(f), e.checkVariants(f),
+		e.checkConclusion(f)); err != nil {
 		return err
 	}
 	for i, d := range e.Differs {
+		at := fmt.Sprintf("$.differs[%d]", i)
 		for j, name := range d.Contenders {
-			if err := e.checkName(f, fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "", name); err != nil {
+			if err := e.checkName(f, fmt.Sprintf("%s.contenders[%d]", at, j), "", name); err != nil {
 				return err
 			}
 		}
 		if d.What == "" || d.Why == "" {
-			return f.Fault(fmt.Sprintf("$.differs[%d]", i), "differs: want what and why")
+			return f.Fault(at, "differs: want what and why")
 		}
 	}
 	for i, c := range e.Compare {
-		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
-			if err := e.checkName(f, fmt.Sprintf("$.compare[%d].%s", i, side.key), "", side.name); err != nil {
-				return err
-			}
+		at := fmt.Sprintf("$.compare[%d]", i)
+		if err := cmp.Or(e.checkName(f, at+".of", "", c.Of), e.checkName(f, at+".than", "", c.Than)); err != nil {
+			return err
 		}
 		if c.What == "" {
-			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
+			return f.Fault(at, "compare: want what, of and than")
 		}
 	}
 	return e.checkTrials(f)
+}
+
+func (l *Load) check(f *yamlfile.File) error {
+	if l.Version != "" && l.Version != "1.0" && l.Version != "1.1" {
+		return f.Fault("$.load.version", "version %q: want %q or %q", l.Version, "1.0", "1.1")
+	}
+	if l.PerConnection < 0 || l.PerConnection > maxRequests {
+		return f.Fault("$.load.per_connection", "per_connection: want 0 to %d, got %d", maxRequests, l.PerConnection)
+	}
+	return nil
 }
 
 func (e *Experiment) checkTrials(f *yamlfile.File) error {
@@ -259,7 +297,7 @@ func (e *Experiment) checkTrials(f *yamlfile.File) error {
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
 		if fault := t.fault(); fault != nil {
-			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.problem)
+			return f.Fault("$."+t.key+"."+string(fault.Option)+fault.item, "%s", fault)
 		}
 	}
 	return nil
@@ -284,58 +322,49 @@ func (e *Experiment) checkName(f *yamlfile.File, path, about, name string) error
 	return f.Fault(path, "%s%q is not a contender of the experiment", about, name)
 }
 
-// trialsFault is an invalid value in Trials.
-type trialsFault struct {
-	key     Option // also the key in the file
-	item    int    // index in a list; -1 without a list
-	problem string
-}
-
-func (x *trialsFault) path() string {
-	if x.item < 0 {
-		return string(x.key)
-	}
-	return fmt.Sprintf("%s[%d]", x.key, x.item)
-}
-
 // runPrograms reports whether the scenarios are rows of programs.
 func (t *Trials) runPrograms() bool {
 	return slices.ContainsFunc(t.Scenarios, func(s Scenario) bool { return s.isProgram() })
 }
 
 // fault returns the first invalid value, or nil.
-func (t *Trials) fault() *trialsFault {
-	fault := func(key Option, item int, format string, args ...any) *trialsFault {
-		return &trialsFault{key, item, fmt.Sprintf(format, args...)}
+func (t *Trials) fault() *UsageError {
+	fault := func(key Option, format string, args ...any) *UsageError {
+		return &UsageError{Option: key, What: fmt.Sprintf(format, args...)}
+	}
+	item := func(key Option, i int, format string, args ...any) *UsageError {
+		e := fault(key, format, args...)
+		e.item = fmt.Sprintf("[%d]", i)
+		return e
 	}
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
-		return fault(OptionBlocks, -1, "want 1 to %d, got %d", maxBlocks, t.Blocks)
+		return fault(OptionBlocks, "want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Warmup < 0:
-		return fault(OptionWarmup, -1, "want 0s or more, got %v", time.Duration(t.Warmup))
+		return fault(OptionWarmup, "want 0s or more, got %v", time.Duration(t.Warmup))
 	case t.runPrograms() && time.Duration(t.Measure) > maxProgram:
-		return fault(OptionMeasure, -1, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
+		return fault(OptionMeasure, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
 	case t.runPrograms() && t.Measure > 0:
 		return t.scenarioFault()
 	case time.Duration(t.Measure) < minMeasure:
-		return fault(OptionMeasure, -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
+		return fault(OptionMeasure, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
-		return fault(OptionCores, -1, "want at least one number of cores, or all")
+		return fault(OptionCores, "want at least one number of cores, or all")
 	case len(t.Connections)+len(t.Scenarios) == 0:
-		return fault(OptionConnections, -1, "want at least one number of connections")
+		return fault(OptionConnections, "want at least one number of connections")
 	case t.Rate.Share < 0 || t.Rate.Share >= 1:
-		return fault(OptionRate, -1, "want a share above 0 and below 1, got %v", t.Rate.Share)
+		return fault(OptionRate, "want a share above 0 and below 1, got %v", t.Rate.Share)
 	case t.Rate.Measure != 0 && time.Duration(t.Rate.Measure) < minMeasure:
-		return fault(OptionRate, -1, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
+		return fault(OptionRate, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
 	}
 	for i, n := range t.Cores {
 		if slices.Contains(t.Cores[:i], n) {
-			return fault(OptionCores, i, "duplicate %v", n)
+			return item(OptionCores, i, "duplicate %v", n)
 		}
 	}
 	for i, n := range t.Procs {
 		if n < 1 || n > maxProcs {
-			return fault("gomaxprocs", i, "want 1 to %d, got %d", maxProcs, n)
+			return item("gomaxprocs", i, "want 1 to %d, got %d", maxProcs, n)
 		}
 	}
 	if len(t.Scenarios) > 0 {
@@ -343,10 +372,10 @@ func (t *Trials) fault() *trialsFault {
 	}
 	for i, n := range t.Connections {
 		if n < 1 || n > maxConnections {
-			return fault(OptionConnections, i, "want 1 to %d, got %d", maxConnections, n)
+			return item(OptionConnections, i, "want 1 to %d, got %d", maxConnections, n)
 		}
 		if slices.Contains(t.Connections[:i], n) {
-			return fault(OptionConnections, i, "duplicate %d", n)
+			return item(OptionConnections, i, "duplicate %d", n)
 		}
 	}
 	return nil
@@ -361,6 +390,7 @@ const (
 	maxSmallFiles  = 100_000
 	maxProgram     = time.Hour
 	maxProcs       = 1024
+	maxRequests    = 1_000_000 // of a connection
 )
 
 func (e *Experiment) request() equal.Request {

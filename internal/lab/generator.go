@@ -4,17 +4,8 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
-
-// host returns the address on which contenders listen; "" is the loopback address.
-func (w *runner) host() string {
-	if w.Generator == nil {
-		return ""
-	}
-	return w.Generator.Address
-}
 
 // useGenerator measures the network to the generator's machine, if it is another one, and lets the
 // bench use it.
@@ -31,14 +22,6 @@ func (w *runner) useGenerator(ctx context.Context) error {
 	return nil
 }
 
-// addTwin lets the control take part again, under another name: its difference is chance.
-func (w *runner) addTwin(control sample.Entrant, c *contender.Contender) {
-	e := control
-	e.Name, e.Kind, e.Title = twin, sample.Twin, control.Title+" ("+twin+")"
-	w.run.Entrants = append(w.run.Entrants, e)
-	w.contenders[twin] = c
-}
-
 // carriedShare is the share of the network's bandwidth from which on it may limit the rate.
 const carriedShare = 0.8
 
@@ -53,12 +36,4 @@ func (w *runner) checkLink(rec *sample.Record) {
 		w.recorder.Warn("the network may limit the rate: the responses of %s fill %.0f %% of it", w.run.TitleOf(rec.Contender),
 			100*share)
 	}
-}
-
-// reachable returns why the generator cannot reach a contender, or "".
-func (w *runner) reachable(place contender.Place) string {
-	if w.Generator != nil && place.Network() == "unix" {
-		return fmt.Sprintf("it listens on a unix socket, which %s cannot reach", w.Generator.Host)
-	}
-	return ""
 }

@@ -2,12 +2,9 @@ package lab
 
 import (
 	"errors"
-	"os"
 	"path/filepath"
 	"slices"
 	"text/template"
-
-	"github.com/goccy/go-yaml"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -23,30 +20,6 @@ const (
 	Benchmarks Kind = "benchmarks" // programs that measure themselves; see package benchmark
 	Events     Kind = "events"     // what clients receive is counted; see package events
 )
-
-// KindOf returns the kind of the experiment in a folder. It returns Comparison if the file cannot
-// be parsed, so that ReadExperiment reports why.
-func KindOf(dir string) Kind {
-	var head struct {
-		Kind Kind `yaml:"kind"`
-	}
-	text, err := os.ReadFile(filepath.Join(dir, ExperimentFile))
-	if err != nil || yaml.Unmarshal(text, &head) != nil {
-		return Comparison
-	}
-	return head.Kind
-}
-
-// Experiments returns the names of the experiments in a folder, of some kinds or of all.
-func Experiments(dir string, kinds ...Kind) (names []string, err error) {
-	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
-	for _, f := range files {
-		if of := filepath.Dir(f); len(kinds) == 0 || slices.Contains(kinds, KindOf(of)) {
-			names = append(names, filepath.Base(of))
-		}
-	}
-	return names, err
-}
 
 // Head is what experiments of all kinds have.
 type Head struct {

@@ -95,16 +95,11 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 
 func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	root := programs.Root(t)
-	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Comparison)
+	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names {
-		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
-		if err != nil {
-			t.Error(err)
-			continue
-		}
+	for _, e := range all {
 		for _, c := range e.Contenders() {
 			if _, err := e.Spec(filepath.Join(root, "contenders"), c); err != nil {
 				t.Error(err)
@@ -125,22 +120,19 @@ func TestProjectContendersServe(t *testing.T) {
 	testkit.NoRace(t, slowWithRace)
 	programs.Nginx(t)
 	root := programs.Root(t)
-	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Comparison)
+	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison)
 	if err != nil {
 		t.Fatal(err)
 	}
-	targets, err := lab.Experiments(filepath.Join(root, "experiments", "targets"), lab.Targets)
+	targets, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir), lab.Targets)
 	if err != nil {
 		t.Fatal(err)
-	}
-	for _, name := range targets {
-		names = append(names, "targets/"+name)
 	}
 	seen := make(map[string]bool)
-	for _, name := range names {
-		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
-		if err != nil {
-			t.Fatal(err)
+	for _, e := range append(all, targets...) {
+		name := e.Name
+		if e.Kind == lab.Targets {
+			name = "targets/" + name
 		}
 		var only []string
 		for _, c := range e.Contenders() {
@@ -161,14 +153,10 @@ func TestProjectContendersServe(t *testing.T) {
 			weighBriefly(t, root, name, only)
 		})
 	}
-	if names, err = lab.Experiments(filepath.Join(root, "experiments"), lab.Events); err != nil {
+	if all, err = lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Events); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range names { // package events has their tests
-		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, e := range all { // package events has their tests
 		for _, c := range e.Events.Cases {
 			seen[c.Contender] = true
 		}

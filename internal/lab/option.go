@@ -27,6 +27,8 @@ const (
 type UsageError struct {
 	Option Option // "" if it is the only one that can be at fault
 	What   string
+
+	item string // index in a list of a file, such as [2], or ""
 }
 
 func (e *UsageError) Error() string {
@@ -38,5 +40,5 @@ func (e *UsageError) Error() string {
 
 // UsageErrorf returns a *UsageError.
 func UsageErrorf(o Option, format string, args ...any) error {
-	return &UsageError{o, fmt.Sprintf(format, args...)}
+	return &UsageError{Option: o, What: fmt.Sprintf(format, args...)}
 }

@@ -18,12 +18,6 @@ import (
 //go:embed own.conf
 var ownNginxConf string
 
-// Subject is an experiment with those of its contenders that have no folder in contenders/.
-type Subject struct {
-	Experiment *Experiment
-	Specs      []*contender.Spec
-}
-
 // Own is an application of the user's own.
 type Own struct {
 	Command []string      // program and arguments; placeholders are {addr}, {port} and {socket}, also in Env
@@ -62,7 +56,6 @@ func ownTrials() (quick, full Trials) {
 	return quick, full
 }
 
-// ownFronts returns the fronts of the user's own application.
 func ownFronts() []contender.Front {
 	return []contender.Front{
 		{Title: contender.Nginx, About: "nginx", Needs: []string{contender.Nginx}},
@@ -70,17 +63,16 @@ func ownFronts() []contender.Front {
 	}
 }
 
-// Subject returns an experiment with the application alone, and behind each front over each network
+// Experiment returns an experiment with the application alone, and behind each front over each network
 // for which its command has a placeholder. The error is a *UsageError.
-func (o *Own) Subject(request OwnRequest) (*Subject, error) {
+func (o *Own) Experiment(request OwnRequest) (*Experiment, error) {
 	alone, err := o.spec("", ownAlone)
 	if err != nil {
 		return nil, err
 	}
 	e := request.experiment(alone.Title, "What does a front before "+alone.Title+" cost?")
-	e.Control, e.Ways = ownAlone, []string{ownAlone}
+	e.Control, e.Ways, e.Specs = ownAlone, []string{ownAlone}, []*contender.Spec{alone}
 	var fronts []string
-	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	for _, front := range ownFronts() {
 		var names []string
 		for _, network := range []string{contender.TCP, contender.Unix} {
@@ -89,14 +81,14 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 			}
 			behind := o.behind(*alone, &front, network)
 			names = append(names, behind.Name)
-			s.Specs = append(s.Specs, behind)
+			e.Specs = append(e.Specs, behind)
 		}
 		e.Ways = append(e.Ways, names...)
 		fronts = append(fronts, fmt.Sprintf("{%s} behind %s", strings.Join(names, ", "), front.About))
 	}
 	e.Conclusion = fmt.Sprintf("%s costs {%s} of CPU time per request, and %s", alone.Title, ownAlone,
 		sample.List(fronts))
-	return s, nil
+	return e, nil
 }
 
 // behind returns the application, which is alone, behind a front.
@@ -118,7 +110,7 @@ func (o *Own) behind(alone contender.Spec, front *contender.Front, network strin
 
 // Builds returns an experiment that compares the second of two builds of an application with the
 // first. The error is a *UsageError.
-func Builds(a, b Own, request OwnRequest) (*Subject, error) {
+func Builds(a, b Own, request OwnRequest) (*Experiment, error) {
 	specA, err := a.spec(OptionBuildA, buildA)
 	if err != nil {
 		return nil, err
@@ -130,7 +122,8 @@ func Builds(a, b Own, request OwnRequest) (*Subject, error) {
 	specA.Title, specB.Title = "A: "+specA.Title, "B: "+specB.Title
 	e := request.experiment(filepath.Base(a.Command[0]), "Does the second build cost more than the first?")
 	e.Control, e.Ways, e.Build = buildA, []string{buildA}, buildB
-	return &Subject{Experiment: e, Specs: []*contender.Spec{specA, specB}}, nil
+	e.Specs = []*contender.Spec{specA, specB}
+	return e, nil
 }
 
 // experiment returns an experiment without contenders.
@@ -175,7 +168,7 @@ func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 		s.Network = contender.TCP
 	}
 	if _, err := s.Program(); err != nil {
-		return nil, &UsageError{option, err.Error()}
+		return nil, UsageErrorf(option, "%v", err)
 	}
 	return s, nil
 }

@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// ways returns the contenders of a subject, each with its network.
-func ways(s *lab.Subject) (all []string) {
+// ways returns the contenders of an experiment, each with its network.
+func ways(s *lab.Experiment) (all []string) {
 	for _, spec := range s.Specs {
 		all = append(all, strings.TrimSuffix(spec.Name+" "+spec.Network, " "))
 	}
@@ -41,7 +41,7 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 		}},
 	} {
 		own := lab.Own{Command: test.command, Env: test.env, Folder: t.TempDir()}
-		s, err := own.Subject(lab.OwnRequest{})
+		s, err := own.Experiment(lab.OwnRequest{})
 		if err != nil || !slices.Equal(ways(s), test.want) {
 			t.Errorf("%q %q: %q, %v, want %q", test.command, test.env, ways(s), err, test.want)
 		}
@@ -52,7 +52,7 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 		"no program": {Command: []string{"./nothing", "{port}"}},
 	} {
 		own.Folder = t.TempDir()
-		_, err := own.Subject(lab.OwnRequest{})
+		_, err := own.Experiment(lab.OwnRequest{})
 		if _, ok := errors.AsType[*lab.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -75,7 +75,7 @@ func TestErrorsOfBuildsNameTheBuild(t *testing.T) {
 	}
 }
 
-func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
+func TestReadOwnReadsWhatWriteWrote(t *testing.T) {
 	dir := t.TempDir()
 	odd := lab.Own{
 		Command: []string{"sh", "-c", "a \"b\" 'c' # d: {e} \\ \n", "{addr}", "{socket}"},
@@ -83,7 +83,7 @@ func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 		Folder:  filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
 	}
 	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
-	first, err := odd.Subject(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
+	first, err := odd.Experiment(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
 		Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
 	if err != nil {
 		t.Fatal(err)
@@ -92,12 +92,12 @@ func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	third, err := plain.Subject(lab.OwnRequest{})
+	third, err := plain.Experiment(lab.OwnRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, want := range []*lab.Subject{first, second, third} {
-		file := filepath.Join(dir, want.Experiment.Name+".yaml")
+	for i, want := range []*lab.Experiment{first, second, third} {
+		file := filepath.Join(dir, want.Name+".yaml")
 		f, err := os.Create(file)
 		if err != nil {
 			t.Fatal(err)
@@ -105,18 +105,18 @@ func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 		if err := errors.Join(want.Write(f, dir, "tare weigh app.yaml"), f.Close()); err != nil {
 			t.Fatal(err)
 		}
-		got, err := lab.ReadSubject(file)
+		got, err := lab.ReadOwn(file)
 		if err != nil {
 			t.Fatal(i, err)
 		}
-		want.Experiment.Dir, want.Experiment.Name = dir, strings.TrimSuffix(filepath.Base(file), ".yaml")
+		want.Dir, want.Name = dir, strings.TrimSuffix(filepath.Base(file), ".yaml")
 		for _, s := range want.Specs {
 			s.Dir = dir
 		}
 		byName := func(a, b *contender.Spec) int { return strings.Compare(a.Name, b.Name) }
 		slices.SortFunc(want.Specs, byName)
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%d: got %+v, want %+v", i, got.Experiment, want.Experiment)
+			t.Errorf("%d: got %+v, want %+v", i, got, want)
 			for j := range got.Specs {
 				t.Errorf("  got %+v\n want %+v", got.Specs[j], want.Specs[j])
 			}
@@ -124,7 +124,7 @@ func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 	}
 }
 
-func TestMalformedSubjectsAreRejectedWithTheirLine(t *testing.T) {
+func TestMalformedOwnFilesAreRejectedWithTheirLine(t *testing.T) {
 	const fine = `experiment:
   title: t
   request: {method: GET, path: /, host: a}
@@ -153,7 +153,7 @@ contenders:
 	} {
 		file := filepath.Join(t.TempDir(), "app.yaml")
 		testkit.WriteFile(t, file, strings.Replace(fine, test.from, test.to, 1))
-		_, err := lab.ReadSubject(file)
+		_, err := lab.ReadOwn(file)
 		if test.want == "" {
 			if err != nil {
 				t.Error(err)

@@ -25,9 +25,9 @@ type ownFile struct {
 	Contenders map[string]*contender.Spec `yaml:"contenders"`
 }
 
-// ReadSubject reads a file that holds an experiment and its contenders, as Write writes it. For
+// ReadOwn reads a file that holds an experiment and its contenders, as Write writes it. For
 // invalid content the error is a *yamlfile.Error.
-func ReadSubject(file string) (*Subject, error) {
+func ReadOwn(file string) (*Experiment, error) {
 	var own ownFile
 	f, err := yamlfile.Read(file, &own)
 	if os.IsNotExist(err) {
@@ -46,7 +46,6 @@ func ReadSubject(file string) (*Subject, error) {
 	if err := cmp.Or(e.Head.check(part), e.check(part)); err != nil {
 		return nil, err
 	}
-	s := &Subject{Experiment: e}
 	for _, name := range slices.Sorted(maps.Keys(own.Contenders)) {
 		spec := own.Contenders[name]
 		if !slices.Contains(e.Contenders(), name) {
@@ -60,14 +59,14 @@ func ReadSubject(file string) (*Subject, error) {
 		if err := spec.Check(f.In("$.contenders." + name)); err != nil {
 			return nil, err
 		}
-		s.Specs = append(s.Specs, spec)
+		e.Specs = append(e.Specs, spec)
 	}
 	for _, name := range e.Contenders() {
 		if _, ok := own.Contenders[name]; !ok {
 			return nil, f.Fault("$.contenders", "contender %q is missing", name)
 		}
 	}
-	return s, nil
+	return e, nil
 }
 
 // ownSource is the template of an ownFile.
@@ -75,51 +74,26 @@ func ReadSubject(file string) (*Subject, error) {
 //go:embed own.yaml.tmpl
 var ownSource string
 
-// Write writes the subject in the form that ReadSubject reads, with comments for the user. Every
+// Write writes the experiment in the form that ReadOwn reads, with comments for the user. Every
 // contender of the experiment must have its Spec. dir is the absolute folder of the file, and
 // command the command line that runs it.
-func (s *Subject) Write(w io.Writer, dir, command string) error {
+func (e *Experiment) Write(w io.Writer, dir, command string) error {
 	t, err := template.New("own.yaml").Funcs(template.FuncMap{
 		"text":     yamlText,
 		"duration": func(d yamlfile.Duration) string { return time.Duration(d).String() },
-		"list":     yamlList,
 		"from":     func(folder string) (string, error) { return filepath.Rel(dir, folder) },
 	}).Parse(ownSource)
 	if err != nil {
 		panic(fmt.Sprintf("lab: BUG: %v", err))
 	}
 	return t.Execute(w, struct {
-		*Subject
+		*Experiment
 		Command string
-	}{s, command})
+	}{e, command})
 }
 
-// yamlText returns a text in YAML, on one line.
-func yamlText(text string) (string, error) {
-	b, err := yaml.MarshalWithOptions(text, yaml.JSON())
+// yamlText returns a text or a list in YAML, on one line.
+func yamlText(v any) (string, error) {
+	b, err := yaml.MarshalWithOptions(v, yaml.JSON())
 	return strings.TrimSpace(string(b)), err
-}
-
-// yamlList returns a list in YAML, on one line.
-func yamlList(all any) (string, error) {
-	var texts []string
-	switch all := all.(type) {
-	case []string:
-		for _, v := range all {
-			text, err := yamlText(v)
-			if err != nil {
-				return "", err
-			}
-			texts = append(texts, text)
-		}
-	case []Cores:
-		for _, v := range all {
-			texts = append(texts, v.String())
-		}
-	case []int:
-		for _, v := range all {
-			texts = append(texts, fmt.Sprint(v))
-		}
-	}
-	return "[" + strings.Join(texts, ", ") + "]", nil
 }

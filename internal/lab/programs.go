@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"net"
+	"net/http"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -28,7 +29,6 @@ type Programs struct {
 	Engines []benchmark.Engine `yaml:"engines"`
 }
 
-// engine returns the engine with a name, or nil.
 func (e *Experiment) engine(name string) *benchmark.Engine {
 	i := slices.IndexFunc(e.Engines, func(x benchmark.Engine) bool { return x.Name == name })
 	if i < 0 {
@@ -70,13 +70,6 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 // isProgram reports whether the scenario is a row of programs.
 func (s *Scenario) isProgram() bool { return s.Benchmark != "" || len(s.Run) > 0 }
 
-// programs measure themselves. They are a trial.Source.
-type programs struct {
-	*runner
-	stage    *contender.Stage
-	failures map[trial.Slot]int // by engine, without block
-}
-
 // findProgram returns the program of an engine as an entrant. An engine without one is left out.
 func (w *runner) findProgram(ctx context.Context, e *benchmark.Engine) sample.Entrant {
 	w.recorder.Log("preparing %s", e.Title)
@@ -87,7 +80,7 @@ func (w *runner) findProgram(ctx context.Context, e *benchmark.Engine) sample.En
 		w.recorder.Log("left out: %s: %v", e.Title, err)
 		return entrant
 	}
-	entrant.Versions, w.programs[e.Name] = p.Versions(), p
+	entrant.Versions, w.programs[e.Name] = p.Versions, p
 	for i := range w.trials.Scenarios {
 		if s := &w.trials.Scenarios[i]; slices.Contains(s.members(), e.Name) && !p.Has(&s.Row) {
 			w.recorder.Warn("%s: %s has no such row", s.Name, e.Title)
@@ -98,20 +91,24 @@ func (w *runner) findProgram(ctx context.Context, e *benchmark.Engine) sample.En
 
 // runPrograms measures all rows, in blocks.
 func (w *runner) runPrograms(ctx context.Context, stage *contender.Stage) error {
-	p := &programs{runner: w, stage: stage, failures: make(map[trial.Slot]int)}
 	w.addTargets()
+	w.recorder.Save()
 	for i := range w.trials.Scenarios {
 		w.run.Blocks = max(w.run.Blocks, w.trials.Scenarios[i].Blocks)
 	}
-	loop := trial.Loop{Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: p.keep}
-	last, err := loop.Run(ctx, p)
+	loop := trial.Loop{
+		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
+		Measure: func(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
+			return w.runEngines(ctx, stage, turn)
+		},
+	}
+	last, err := loop.Run(ctx)
 	if err != nil {
 		w.recorder.Warn("interrupted in block %d of %d", last, w.run.Blocks)
 	}
 	return err
 }
 
-// findServer prepares the server of load generators.
 func (w *runner) findServer(ctx context.Context) error {
 	if w.experiment.Server == "" {
 		return nil
@@ -126,38 +123,33 @@ func (w *runner) findServer(ctx context.Context) error {
 	return nil
 }
 
-// Prepare implements trial.Source. The programs were found before.
-func (p *programs) Prepare(context.Context) error {
-	p.recorder.Save()
-	return nil
-}
-
-// Measure implements trial.Source: it runs the row of each engine, in random order. These processes
-// follow each other, because they are compared.
-func (p *programs) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
-	random := rand.New(rand.NewPCG(p.Seed, uint64(turn.Done)))
+// runEngines runs a row of each engine, in random order. These processes follow each other, because
+// they are compared.
+func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
+	turn trial.Turn) (all []sample.Record, err error) {
+	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
 	c := turn.Condition
 	isRow := func(s Scenario) bool { return s.Name == c.Scenario.Name }
-	row := &p.trials.Scenarios[slices.IndexFunc(p.trials.Scenarios, isRow)]
-	if turn.Block > cmp.Or(row.Blocks, p.trials.Blocks) {
+	row := &w.trials.Scenarios[slices.IndexFunc(w.trials.Scenarios, isRow)]
+	if turn.Block > cmp.Or(row.Blocks, w.trials.Blocks) {
 		return nil, nil
 	}
-	shared := benchmark.Turn{Procs: c.Procs, Length: p.run.Measure}
-	if p.server != nil {
-		stop, err := p.startServer(ctx, row, &shared)
+	shared := benchmark.Turn{Procs: c.Procs, Length: w.run.Measure}
+	if w.server != nil {
+		stop, err := w.startServer(ctx, stage, row, &shared)
 		if err != nil {
 			return nil, err
 		}
 		defer func() { err = errors.Join(err, stop()) }()
 	}
 	// Package testing runs a benchmark several times until it takes its time.
-	report := p.progress(turn, Progress{Block: turn.Block, Blocks: p.run.Blocks, Condition: c},
-		2*p.run.Measure*time.Duration(len(p.run.Entrants)), len(p.run.Conditions)*p.run.Blocks)
-	for _, i := range random.Perm(len(p.run.Entrants)) {
-		e := &p.run.Entrants[i]
-		program := p.programs[e.Name]
+	report := w.progress(turn, Progress{Block: turn.Block, Blocks: w.run.Blocks, Condition: c},
+		2*w.run.Measure*time.Duration(len(w.run.Entrants)), len(w.run.Conditions)*w.run.Blocks)
+	for _, i := range random.Perm(len(w.run.Entrants)) {
+		e := &w.run.Entrants[i]
+		program := w.programs[e.Name]
 		if program == nil || !slices.Contains(row.members(), e.Name) || !program.Has(&row.Row) ||
-			p.failures[trial.Slot{Condition: c, Contender: e.Name}] >= FailuresToDrop {
+			w.hasFailed(c, e.Name) {
 			continue
 		}
 		report(e.Name, 0)
@@ -174,35 +166,19 @@ func (p *programs) Measure(ctx context.Context, turn trial.Turn) (all []sample.R
 	return all, nil
 }
 
-// keep adds a record to the run.
-func (p *programs) keep(r sample.Record) {
-	p.recorder.Add(r)
-	if r.Failure != "" {
-		p.failures[trial.Slot{Condition: r.Condition, Contender: r.Contender}]++
-		p.recorder.Log("failed: %s of %s, GOMAXPROCS %d, block %d: %s", r.Scenario.Name, r.Contender, r.Procs, r.Block,
-			r.Failure)
-	}
-}
-
-// startServer starts the server for a row.
-func (p *programs) startServer(ctx context.Context, row *Scenario,
+func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *Scenario,
 	turn *benchmark.Turn) (stop func() error, err error) {
-	spec, c := *p.server.Spec, *p.server
+	spec, c := *w.server.Spec, *w.server
 	spec.Set, c.Spec = row.Set, &spec
-	connects := func(ctx context.Context, address string) error {
-		const patience = 2 * time.Second
-		c, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", address)
-		if err == nil {
-			_ = c.Close()
-		}
-		return err
+	ready := func(ctx context.Context, address string) error {
+		return equal.Ready(ctx, c.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
 	}
-	conf, err := p.experiment.NginxConf()
+	conf, err := w.experiment.NginxConf()
 	if err != nil {
 		return nil, err
 	}
-	cpus, _ := trial.Layout(p.cpus, 1)
-	r, err := p.stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: conf}, connects)
+	cpus, _ := trial.Layout(w.cpus, 1)
+	r, err := stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: conf}, ready)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +186,6 @@ func (p *programs) startServer(ctx context.Context, row *Scenario,
 	return r.Stop, nil
 }
 
-// programCondition returns the condition of a row of programs.
 func (s *Scenario) programCondition() sample.Condition {
 	return sample.Condition{Procs: cmp.Or(s.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: s.Name}}
 }

@@ -24,15 +24,12 @@ import (
 func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 	testkit.Long(t, "it runs benchmarks")
 	root := programs.Root(t)
-	names, err := lab.Experiments(filepath.Join(root, "experiments"), lab.Benchmarks)
-	if err != nil || len(names) == 0 {
-		t.Fatal(names, err)
+	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Benchmarks)
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
 	}
-	for _, name := range names {
-		experiment, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
-		if err != nil {
-			t.Fatal(err)
-		}
+	for _, experiment := range all {
+		name := experiment.Name
 		benchmarks := make(map[string]bool)
 		var once []string // a row of each benchmark
 		for _, row := range experiment.Quick.Scenarios {
@@ -357,7 +354,7 @@ func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 // The rows of the project are benchmarks.
 func TestProgramsOfTheProjectExist(t *testing.T) {
 	root := programs.Root(t)
-	all, err := lab.FindTargets(root)
+	all, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir))
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}

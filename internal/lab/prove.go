@@ -48,7 +48,9 @@ func (w *runner) prove(ctx context.Context) error {
 			control = all
 			w.bench.Statuses = []int{response.Status}
 			w.keepBodies(all)
-			w.noteClosing(e)
+			if !response.KeepAlive && w.experiment.Load.PerConnection != 1 {
+				w.recorder.Note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
+			}
 			w.noteTLS(all)
 		}
 		if control != nil {
@@ -67,8 +69,8 @@ func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Co
 	if err != nil {
 		return nil, err
 	}
-	if why := w.reachable(r.Place()); why != "" {
-		return nil, errors.Join(errors.New(why), r.Stop())
+	if w.Generator != nil && r.Place().Network() == "unix" {
+		return nil, errors.Join(fmt.Errorf("it listens on a unix socket, which %s cannot reach", w.Generator.Host), r.Stop())
 	}
 	var all []*equal.Response
 	for _, request := range w.requests() {
@@ -87,14 +89,6 @@ func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Co
 		w.recorder.Note("%s leaves processes behind on SIGTERM: %s. They are killed, too.", e.Title, contender.Names(r.Left))
 	}
 	return all, err
-}
-
-// noteClosing adds a note if the control closes its connection although the experiment reuses
-// connections: then each of its requests pays for a connection.
-func (w *runner) noteClosing(e *sample.Entrant) {
-	if !e.Response.KeepAlive && w.experiment.Load.PerConnection != 1 {
-		w.recorder.Note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
-	}
 }
 
 // noteTLS adds a note of what was negotiated by TLS. Contenders with something else are left out.

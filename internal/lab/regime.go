@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -80,7 +81,6 @@ func fixedRate(all []capacity, control string, share float64) (rate float64, slo
 	return roundDown(share * slowest.perSecond), slowest, left
 }
 
-// roundDown rounds a number down to two significant digits.
 func roundDown(v float64) float64 {
 	if v <= 0 {
 		return 0
@@ -95,7 +95,17 @@ func (w *runner) atRate(ctx context.Context) error {
 	if !w.trials.Rate.IsSet() {
 		return nil
 	}
-	conditions, left := w.rateConditions()
+	var conditions []sample.Condition
+	left := make(map[trial.Slot]bool) // contenders that a condition leaves out
+	a := analyze.Analyze(w.run)
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		if !slices.ContainsFunc(conditions, func(c sample.Condition) bool { return c.Cores == t.Cores }) {
+			if c := w.rateCondition(t, left); c.Rate > 0 {
+				conditions = append(conditions, c)
+			}
+		}
+	}
 	if len(conditions) == 0 {
 		return nil
 	}
@@ -112,41 +122,18 @@ func (w *runner) atRate(ctx context.Context) error {
 		}
 		return names
 	}
-	return w.carryDropping(ctx, &series{
-		what: " at a fixed rate, after the trials at saturation,", conditions: conditions, contenders: w.contenders,
-		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.record,
+	return w.carryOut(ctx, &series{
+		what: " at a fixed rate, after the trials at saturation,", conditions: conditions,
+		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.keep,
 	})
 }
 
-// rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are
-// left out of each, as slots without a block.
-func (w *runner) rateConditions() (all []sample.Condition, left map[trial.Slot]bool) {
-	left = make(map[trial.Slot]bool)
-	a := analyze.Analyze(w.run)
-	done := make(map[int]bool) // by cores
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		if done[t.Cores] {
-			continue
-		}
-		done[t.Cores] = true
-		c, without := w.rateCondition(t)
-		if c.Rate == 0 {
-			continue
-		}
-		all = append(all, c)
-		for _, s := range without {
-			left[trial.Slot{Condition: c, Contender: s.name}] = true
-		}
-	}
-	return all, left
-}
-
-// rateCondition determines the rate from the trials at saturation, and adds a note about it.
-func (w *runner) rateCondition(t *analyze.Table) (c sample.Condition, left []capacity) {
-	c = t.Condition
+// rateCondition determines the rate from the trials at saturation, and adds a note about it. It adds
+// the contenders that cannot serve that rate to left.
+func (w *runner) rateCondition(t *analyze.Table, left map[trial.Slot]bool) sample.Condition {
+	c := t.Condition
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
-		return c, nil
+		return c
 	}
 	var all []capacity
 	for i := range t.Rows {
@@ -155,21 +142,22 @@ func (w *runner) rateCondition(t *analyze.Table) (c sample.Condition, left []cap
 			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
 		}
 	}
-	rate, slowest, left := fixedRate(all, w.experiment.Control, w.trials.Rate.Share)
+	rate, slowest, slow := fixedRate(all, w.experiment.Control, w.trials.Rate.Share)
 	if c.Rate = rate; rate == 0 {
-		return c, nil
+		return c
 	}
 	w.recorder.Note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
 		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, t.Text())
-	if len(left) > 0 {
-		var titles []string
-		for _, s := range left {
-			titles = append(titles, s.title)
-		}
+	var titles []string
+	for _, s := range slow {
+		left[trial.Slot{Condition: c, Contender: s.name}] = true
+		titles = append(titles, s.title)
+	}
+	if len(titles) > 0 {
 		w.recorder.Note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",
 			w.run.Entrant(w.experiment.Control).Title, strings.Join(titles, ", "))
 	}
-	return c, left
+	return c
 }
 
 // present returns the names of the contenders that take part, in the order of the entrants.

@@ -78,17 +78,18 @@ func (s *Scenario) problem() string {
 }
 
 // scenarioFault returns the first invalid value of the scenarios, or nil.
-func (t *Trials) scenarioFault() *trialsFault {
+func (t *Trials) scenarioFault() *UsageError {
 	if len(t.Connections) > 0 {
-		return &trialsFault{OptionConnections, -1, "the scenarios determine them"}
+		return &UsageError{Option: OptionConnections, What: "the scenarios determine them"}
 	}
 	for i := range t.Scenarios {
 		s := &t.Scenarios[i]
-		if problem := s.problem(); problem != "" {
-			return &trialsFault{OptionScenarios, i, problem}
-		}
+		problem := s.problem()
 		if slices.ContainsFunc(t.Scenarios[:i], func(o Scenario) bool { return o.Name == s.Name }) {
-			return &trialsFault{OptionScenarios, i, fmt.Sprintf("duplicate %q", s.Name)}
+			problem = cmp.Or(problem, fmt.Sprintf("duplicate %q", s.Name))
+		}
+		if problem != "" {
+			return &UsageError{OptionScenarios, problem, fmt.Sprintf("[%d]", i)}
 		}
 	}
 	return nil
@@ -112,7 +113,6 @@ func (w *runner) selectScenarios() error {
 	return nil
 }
 
-// scenarioNames returns the names of all scenarios, for a message.
 func (t *Trials) scenarioNames() string {
 	var all []string
 	for i := range t.Scenarios {
@@ -122,15 +122,6 @@ func (t *Trials) scenarioNames() string {
 		return "numbers of connections: it has no scenarios"
 	}
 	return strings.Join(all, ", ")
-}
-
-// mostConnections returns the highest number of connections of a condition.
-func (t *Trials) mostConnections() int {
-	most := 0
-	for _, c := range t.Conditions() {
-		most = max(most, c.Connections)
-	}
-	return most
 }
 
 // requests returns the different requests of the conditions; the experiment's own is the first.
@@ -160,7 +151,6 @@ func (w *runner) requests() []equal.Request {
 	return all
 }
 
-// otherPaths returns the paths of the scenario's load besides Path.
 func (s *Scenario) otherPaths() (all []string) {
 	all = slices.Clone(s.Paths)
 	for _, b := range s.Beside {

@@ -2,9 +2,9 @@ package lab
 
 import (
 	"context"
+	"fmt"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
@@ -15,24 +15,40 @@ type series struct {
 	what       string // names the series when it is interrupted
 	conditions []sample.Condition
 	members    func(sample.Condition) []string // called before each block
-	together   bool                            // if one member is measured alone, all are
-	apart      bool                            // no member is the control
-	control    string                          // one of the members; "" is the experiment's control
+	together   bool                            // if one member is measured alone, all are, and none is the control
 	blocks     int                             // at most
 	measure    time.Duration                   // the load of each member in a block
 	keep       func(sample.Record)
 	enough     func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
-
-	contenders map[string]*contender.Contender
 }
 
 // carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
 // the records.
 func (w *runner) carryOut(ctx context.Context, s *series) error {
+	alone := make(loners)
+	w.recorder.Save()
 	loop := trial.Loop{
 		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
+		Measure: func(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
+			k := w.block(s, turn.Block, turn.Condition)
+			k.Alone = make(map[string]string)
+			for _, m := range k.Members {
+				if k.Alone[m.Name] = alone.why(turn.Condition, m.Name); turn.Condition.Scenario.Fresh {
+					k.Alone[m.Name] = "each trial begins with new processes"
+				}
+			}
+			blocks := w.shown(s)
+			each := w.bench.Warmup + k.Measure + overhead
+			k.Turn = w.progress(turn, Progress{Block: k.Number, Blocks: blocks, Condition: k.Condition},
+				each*time.Duration(len(k.Members)), blocks*len(s.conditions))
+			records, err := w.bench.Block(ctx, k)
+			for i := range records {
+				alone.add(&records[i])
+			}
+			return records, err
+		},
 	}
-	last, err := loop.Run(ctx, &processes{runner: w, series: s})
+	last, err := loop.Run(ctx)
 	if ctx.Err() != nil {
 		w.recorder.Warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
 		return ctx.Err()
@@ -40,87 +56,45 @@ func (w *runner) carryOut(ctx context.Context, s *series) error {
 	return err
 }
 
-// processes are the contenders of a series, as processes under load. They are a trial.Source.
-type processes struct {
-	runner *runner
-	series *series
-	alone  map[sample.Condition]loners
-}
-
-// loners holds, by name, why and in how many consecutive blocks members were measured alone.
-type loners map[string]struct {
+// loners holds why and in how many consecutive blocks contenders were measured alone, by slots
+// without a block.
+type loners map[trial.Slot]struct {
 	why    string
 	blocks int
 }
 
-// staysAlone is the number of consecutive blocks alone after which a member stays alone. One may be
-// a hiccup of the machine.
+// staysAlone is the number of consecutive blocks alone after which a contender stays alone. One may
+// be a hiccup of the machine.
 const staysAlone = 2
 
-// add counts a record.
 func (l loners) add(r *sample.Record) {
-	m := l[r.Contender]
+	slot := trial.Slot{Condition: r.Condition, Contender: r.Contender}
+	m := l[slot]
 	if m.why = r.StaysAlone(); m.why != "" {
 		m.blocks++
 	} else if r.Alone == "" {
 		m.blocks = 0
 	}
-	l[r.Contender] = m
+	l[slot] = m
 }
 
-// alone returns why members stay alone.
-func (l loners) alone() map[string]string {
-	all := make(map[string]string)
-	for name, m := range l {
-		if m.blocks >= staysAlone {
-			all[name] = m.why
-		}
+// why returns why a contender stays alone under a condition, or "".
+func (l loners) why(c sample.Condition, name string) string {
+	if m := l[trial.Slot{Condition: c, Contender: name}]; m.blocks >= staysAlone {
+		return m.why
 	}
-	return all
+	return ""
 }
 
-// Prepare implements trial.Source. The contenders were built and compared before.
-func (p *processes) Prepare(context.Context) error {
-	p.alone = make(map[sample.Condition]loners)
-	for _, c := range p.series.conditions {
-		p.alone[c] = make(loners)
-	}
-	p.runner.recorder.Save()
-	return nil
-}
-
-// Measure implements trial.Source.
-func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
-	w := p.runner
-	k := w.block(p.series, turn.Block, turn.Condition)
-	k.Alone = p.alone[turn.Condition].alone()
-	if turn.Condition.Scenario.Fresh {
-		for _, m := range k.Members {
-			k.Alone[m.Name] = "each trial begins with new processes"
-		}
-	}
-	blocks := w.shown(p.series)
-	each := w.bench.Warmup + k.Measure + overhead
-	k.Turn = w.progress(turn, Progress{Block: k.Number, Blocks: blocks, Condition: k.Condition},
-		each*time.Duration(len(k.Members)), blocks*len(p.series.conditions))
-	records, err := w.bench.Block(ctx, k)
-	for i := range records {
-		p.alone[turn.Condition].add(&records[i])
-	}
-	return records, err
-}
-
-// block returns one block of a series under a condition.
 func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
 	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Measure: s.measure, Together: s.together}
-	control := s.control
-	if control == "" {
-		control = w.experiment.Control
-	}
 	for _, name := range s.members(c) {
-		k.Members = append(k.Members, trial.Member{Name: name, Contender: s.contenders[name]})
-		if name == control && !s.apart {
-			k.Control = control
+		if w.contenders[name] == nil || w.hasFailed(c, name) {
+			continue
+		}
+		k.Members = append(k.Members, trial.Member{Name: name, Contender: w.contenders[name]})
+		if name == w.experiment.Control && !s.together {
+			k.Control = name
 		}
 	}
 	return k
@@ -157,12 +131,19 @@ func (w *runner) runTrials(ctx context.Context) error {
 	if !w.comparable() {
 		return errNoControl
 	}
+	failures := make(map[string]int)
 	err := w.carryOut(ctx, &series{
 		conditions: w.run.Conditions, members: func(sample.Condition) []string { return w.present() },
-		contenders: w.contenders, blocks: w.Until.Most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
+		blocks: w.Until.Most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
-			w.keep(rec)
+			if w.keep(rec); rec.Failure == "" {
+				return
+			}
+			if failures[rec.Contender]++; failures[rec.Contender] == FailuresToDrop {
+				w.leaveOut(w.run.Entrant(rec.Contender),
+					fmt.Sprintf("it failed %d times; the last failure: %s", FailuresToDrop, rec.Failure))
+			}
 		},
 		enough: func(blocks int, elapsed time.Duration) bool {
 			w.early(blocks)
@@ -185,28 +166,4 @@ func (w *runner) early(blocks int) {
 		until.Blocks = blocks
 		w.Early(&until)
 	}
-}
-
-// carryDropping carries out a series. A contender that fails in it stays in the run. After
-// FailuresToDrop failures it is left out of that condition.
-func (w *runner) carryDropping(ctx context.Context, s *series) error {
-	failed := make(map[trial.Slot]int) // without block
-	members, keep := s.members, s.keep
-	s.members = func(c sample.Condition) (names []string) {
-		for _, name := range members(c) {
-			if w.contenders[name] != nil && failed[trial.Slot{Condition: c, Contender: name}] < FailuresToDrop {
-				names = append(names, name)
-			}
-		}
-		return names
-	}
-	s.keep = func(rec sample.Record) {
-		keep(rec)
-		if rec.Failure != "" {
-			failed[trial.Slot{Condition: rec.Condition, Contender: rec.Contender}]++
-			w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(),
-				rec.Block, rec.Failure)
-		}
-	}
-	return w.carryOut(ctx, s)
 }

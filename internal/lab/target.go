@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"time"
 
@@ -17,7 +16,6 @@ import (
 // TargetsDir is the subfolder of experiments/ with the experiments of kind Targets.
 const TargetsDir = "targets"
 
-// targeted returns the contenders that targets name.
 func (e *Experiment) targeted() (all []string) {
 	for _, t := range []*Trials{&e.Quick, &e.Full} {
 		for i := range t.Scenarios {
@@ -80,23 +78,6 @@ func (e *Experiment) targetProblem(t *sample.Target) string {
 	return ""
 }
 
-// FindTargets returns the experiments with targets, in the project's folder root.
-func FindTargets(root string) (all []*Experiment, err error) {
-	dir := filepath.Join(root, "experiments", TargetsDir)
-	names, err := Experiments(dir)
-	if err != nil {
-		return nil, err
-	}
-	for _, name := range names {
-		e, err := ReadExperiment(filepath.Join(dir, name))
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, e)
-	}
-	return all, nil
-}
-
 // Rows returns the names of the quick or the full trials' scenarios.
 func (e *Experiment) Rows(full bool) (names []string) {
 	t := &e.Quick
@@ -139,7 +120,6 @@ func (w *runner) runTargets(ctx context.Context) error {
 	return nil
 }
 
-// addTargets adds the targets of the scenarios to the run.
 func (w *runner) addTargets() {
 	for i := range w.trials.Scenarios {
 		s := &w.trials.Scenarios[i]
@@ -158,13 +138,13 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 		most = max(blocks, aloneBlocks)
 	}
 	isAlone := false
-	err := w.carryDropping(ctx, &series{
-		what: " of " + s.Name, conditions: []sample.Condition{c}, contenders: w.contenders, together: true,
-		apart: true, blocks: most, measure: time.Duration(w.trials.Measure),
+	err := w.carryOut(ctx, &series{
+		what: " of " + s.Name, conditions: []sample.Condition{c}, together: true,
+		blocks: most, measure: time.Duration(w.trials.Measure),
 		members: func(sample.Condition) []string { return s.members() },
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
-			w.record(rec)
+			w.keep(rec)
 			isAlone = rec.StaysAlone() != "" // of the last block: one block alone may be a hiccup
 		},
 		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
@@ -177,21 +157,19 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 
 // countRow counts system calls of the contenders whose targets are about them.
 func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
-	source := &counted{runner: w, turns: blocks, ofTargets: true}
+	var names []string
 	for _, name := range s.members() {
 		isCounted := func(t sample.Target) bool {
 			return t.Metric.IsCounted() && (t.Contender == name || t.Reference == name)
 		}
 		if w.contenders[name] != nil && slices.ContainsFunc(s.Targets, isCounted) {
-			source.names = append(source.names, name)
+			names = append(names, name)
 		}
 	}
-	if len(source.names) == 0 {
+	if len(names) == 0 {
 		return nil
 	}
-	loop := trial.Loop{Conditions: []sample.Condition{c}, Blocks: blocks, Seed: w.Seed, Keep: w.record}
-	_, err := loop.Run(ctx, source)
-	return err
+	return w.count(ctx, names, []sample.Condition{c}, blocks)
 }
 
 // backend returns the backend of the scenarios, or "".

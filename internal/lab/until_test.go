@@ -93,10 +93,10 @@ func TestOneBlockAloneIsAHiccup(t *testing.T) {
 			l.add(&sample.Record{Contender: "control"})
 			l.add(&sample.Record{Contender: "control", Alone: sample.ForComparison})
 		}
-		if why, stays := l.alone()["way"]; stays != test.stays || stays && why != "it does not sleep" {
+		if why := l.why(sample.Condition{}, "way"); why != "" != test.stays || test.stays && why != "it does not sleep" {
 			t.Errorf("%s: %q", test.blocks, why)
 		}
-		if why, stays := l.alone()["control"]; stays {
+		if why := l.why(sample.Condition{}, "control"); why != "" {
 			t.Errorf("%s: the control: %q", test.blocks, why)
 		}
 	}

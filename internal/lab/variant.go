@@ -19,8 +19,11 @@ type Variant struct {
 	Set   map[string]string `yaml:"set"`
 }
 
-// Spec returns a contender of the experiment: a variant, or a contender of the folder dir.
+// Spec returns a contender of the experiment: one of Specs, a variant, or one of the folder dir.
 func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
+	if i := slices.IndexFunc(e.Specs, func(s *contender.Spec) bool { return s.Name == name }); i >= 0 {
+		return e.Specs[i], nil
+	}
 	v, isVariant := e.Variants[name]
 	found, err := contender.Find(dir, cmp.Or(v.Of, name))
 	if err != nil {
@@ -38,13 +41,7 @@ func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
 	return &is, nil
 }
 
-// spec returns a contender of the subject or of the project.
 func (w *runner) spec(name string) (*contender.Spec, error) {
-	for _, s := range w.specs {
-		if s.Name == name {
-			return s, nil
-		}
-	}
 	return w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
 }
 

@@ -20,7 +20,7 @@ import (
 
 // Options configure a run of an experiment, of any kind.
 type Options struct {
-	Root       string // absolute path of the project, which has experiments/ and contenders/; any folder with Subject
+	Root       string // absolute path of the project, which has experiments/ and contenders/; any folder with Own
 	Experiment string // a folder in experiments/
 	Full       bool   // run the experiment's full trials, not its quick ones
 
@@ -42,19 +42,11 @@ type Options struct {
 
 	// The others concern only experiments under load.
 
-	Subject   *Subject          // replaces the folder of the experiment; may be nil
+	Own       *Experiment       // replaces the folder of the experiment; may be nil
 	Scenarios []string          // these, by name; empty means all
 	Until     Until             // when to stop adding blocks
 	Tail      []string          // the command-line arguments after the seed
 	Generator *remote.Generator // the machine that generates the load; nil is this one
-}
-
-// UseTools sets Tools if they are not set. They report to logf.
-func (o *Options) UseTools(logf func(format string, args ...any)) {
-	if o.Tools == nil {
-		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
-	}
-	o.Tools.Logf = logf
 }
 
 // Trials returns the experiment's trials as the options change them.
@@ -79,10 +71,11 @@ type Progress struct {
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// twin is the name of the control's copy.
+// twin is the name of the control's copy, whose difference from it is chance.
 const twin = "twin"
 
-// FailuresToDrop is the number of failed trials after which a contender is left out.
+// FailuresToDrop is the number of failed trials after which a contender is left out: of the run at
+// saturation, and otherwise of their condition.
 const FailuresToDrop = 2
 
 // overhead estimates the time that a trial spends on starting, connecting and stopping.
@@ -92,18 +85,17 @@ const overhead = 450 * time.Millisecond
 type runner struct {
 	Options
 	experiment *Experiment
-	specs      []*contender.Spec // of contenders without a folder
 	trials     Trials
 	cpus       []int // that this process may use
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
-	programs   map[string]benchmark.Program    // by engine
+	programs   map[string]*benchmark.Program   // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
 	cases      []events.Case                   // none unless the experiment is of events
-	failures   map[string]int
-	isLinkFull bool                         // a warning about the network was given
-	narrow     int                          // consecutive blocks after which all intervals were narrow
-	written    map[string]map[string][]byte // configuration files by contender and file name
+	failed     map[trial.Slot]int              // trials, by slots without a block
+	isLinkFull bool                            // a warning about the network was given
+	narrow     int                             // consecutive blocks after which all intervals were narrow
+	written    map[string]map[string][]byte    // configuration files by contender and file name
 	bench      *trial.Bench
 	recorder   *Recorder
 }
@@ -130,9 +122,11 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
 	}
-	stage, err := contender.NewStage(contender.StageOptions{
-		Guard: o.Guard, SmallFiles: w.experiment.Small, Host: w.host(),
-	})
+	options := contender.StageOptions{Guard: o.Guard, SmallFiles: w.experiment.Small}
+	if w.Generator != nil {
+		options.Host = w.Generator.Address
+	}
+	stage, err := contender.NewStage(options)
 	if err != nil {
 		return nil, "", err
 	}
@@ -221,26 +215,27 @@ func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
 
 // prepare reads the experiment and determines its trials.
 func prepare(o Options) (*runner, error) {
-	subject := o.Subject
-	if subject == nil {
-		e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
-		if err != nil {
+	e := o.Own
+	if e == nil {
+		var err error
+		if e, err = ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment)); err != nil {
 			return nil, err
 		}
-		subject = &Subject{Experiment: e}
 	}
-	e := subject.Experiment
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return nil, err
 	}
 	w := &runner{
-		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
-		programs: make(map[string]benchmark.Program),
+		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
+		contenders: make(map[string]*contender.Contender), failed: make(map[trial.Slot]int),
+		programs: make(map[string]*benchmark.Program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
-	w.UseTools(w.recorder.Log)
+	if w.Tools == nil {
+		w.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
+	}
+	w.Tools.Logf = w.recorder.Log
 	if o.Full {
 		w.trials = e.Full
 	}
@@ -276,7 +271,7 @@ func prepare(o Options) (*runner, error) {
 // check returns a *UsageError for invalid options.
 func (w *runner) check() error {
 	if fault := w.trials.fault(); fault != nil && w.experiment.Kind != Events {
-		return &UsageError{fault.key, fault.problem}
+		return fault
 	}
 	for _, cores := range w.trials.Cores {
 		if int(cores) > len(w.cpus) {
@@ -292,24 +287,19 @@ func (w *runner) check() error {
 		return UsageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
 			w.trials.Scenarios[i].Name)
 	}
-	if err := w.checkFiles(); err != nil {
-		return err
+	most, files := 0, trial.OpenFiles()
+	for _, c := range w.trials.Conditions() {
+		most = max(most, c.Connections)
+	}
+	if uint64(most+trial.SpareFiles) > files {
+		return UsageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
+			most, most+trial.SpareFiles, files)
 	}
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
 			return UsageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
-	}
-	return nil
-}
-
-// checkFiles returns an error if the generator cannot open all its connections.
-func (w *runner) checkFiles() error {
-	files := trial.OpenFiles()
-	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
-		return UsageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
-			most, most+trial.SpareFiles, files)
 	}
 	return nil
 }
@@ -372,7 +362,8 @@ func (w *runner) gather(ctx context.Context) error {
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
 		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
-			w.addTwin(entrant, c)
+			entrant.Name, entrant.Kind, entrant.Title = twin, sample.Twin, entrant.Title+" ("+twin+")"
+			w.run.Entrants, w.contenders[twin] = append(w.run.Entrants, entrant), c
 		}
 	}
 	return nil
@@ -409,22 +400,18 @@ func (w *runner) kind(name string) sample.Kind {
 // comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
-// keep adds the record of a timed trial. After FailuresToDrop failures it leaves the contender out.
+// keep adds a record to the run and to the journal. It counts failures.
 func (w *runner) keep(rec sample.Record) {
-	w.record(rec)
-	if rec.Failure != "" {
-		w.recorder.Log("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
-			rec.Connections, rec.Failure)
-		w.failures[rec.Contender]++
-		if w.failures[rec.Contender] == FailuresToDrop {
-			w.leaveOut(w.run.Entrant(rec.Contender),
-				fmt.Sprintf("it failed %d times; the last failure: %s", FailuresToDrop, rec.Failure))
-		}
+	w.recorder.Add(rec)
+	w.checkLink(&rec)
+	if rec.Failure != "" && rec.Attribution == nil {
+		w.failed[trial.Slot{Condition: rec.Condition, Contender: rec.Contender}]++
+		w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(), rec.Block,
+			rec.Failure)
 	}
 }
 
-// record adds a record to the run and to the journal.
-func (w *runner) record(rec sample.Record) {
-	w.recorder.Add(rec)
-	w.checkLink(&rec)
+// hasFailed reports whether a contender has no further trial under a condition.
+func (w *runner) hasFailed(c sample.Condition, name string) bool {
+	return w.failed[trial.Slot{Condition: c, Contender: name}] >= FailuresToDrop
 }

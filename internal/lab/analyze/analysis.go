@@ -66,25 +66,22 @@ type Row struct {
 	blocks []*sample.Record // nil without a record
 }
 
-// Part is one role's share of the weight, as medians of its trials.
-type Part struct {
-	Role   string
-	UserUs float64
-	SysUs  float64
-}
-
-// Us returns user and system time together.
-func (p Part) Us() float64 { return p.UserUs + p.SysUs }
-
 // Analyze computes the tables of a run.
 func Analyze(run *sample.Run) *Analysis {
 	a := &Analysis{Run: run}
 	if len(run.Targets) > 0 {
-		a.Targets = targets(run)
+		for _, t := range run.Targets {
+			a.Targets = append(a.Targets, target(run, t))
+		}
 		return a
 	}
 	for _, c := range run.Conditions {
-		t := newTable(run, c)
+		t := Table{Condition: c}
+		for i := range run.Entrants {
+			if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
+				t.Rows = append(t.Rows, row)
+			}
+		}
 		t.Pairs = pairs(run, &t)
 		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
 			t.Decompositions = decompose(run, &t)
@@ -95,17 +92,6 @@ func Analyze(run *sample.Run) *Analysis {
 	}
 	a.check()
 	return a
-}
-
-// newTable returns a table with its rows.
-func newTable(run *sample.Run, c sample.Condition) Table {
-	t := Table{Condition: c}
-	for i := range run.Entrants {
-		if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
-			t.Rows = append(t.Rows, row)
-		}
-	}
-	return t
 }
 
 // WidestInterval returns half the width of the widest interval, as a share of its ratio. It is
@@ -156,28 +142,13 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
 	row.RateRatio = Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
-	row.Parts = parts(blocks)
+	row.Parts = parts(blocks, counted(run, e.Name, c), sample.Roles()...)
 	row.Voluntary = perRequest(blocks, "", sample.Voluntary)
 	row.Involuntary = perRequest(blocks, "", sample.Involuntary)
 	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })
 	row.BodyBytes = median(blocks,
 		func(r *sample.Record) float64 { return over(r, r.Load.BodyBytes) })
 	return row, true
-}
-
-func parts(blocks []*sample.Record) []Part {
-	var all []Part
-	for _, role := range sample.Roles() {
-		p := Part{
-			Role:   role,
-			UserUs: median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
-			SysUs:  median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
-		}
-		if p.Us() > 0 {
-			all = append(all, p)
-		}
-	}
-	return all
 }
 
 // values applies f to each block's record. The value of a missing record is NaN.

@@ -10,7 +10,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// check adds warnings to rows.
 func (a *Analysis) check() {
 	for i := range a.Tables {
 		t := &a.Tables[i]
@@ -33,13 +32,9 @@ func (a *Analysis) warnings(t *Table, row *Row, checks ...func(*Analysis, *Table
 	return slices.Clip(all)
 }
 
-func (a *Analysis) records(t *Table, row *Row) (records []*sample.Record) {
-	for _, r := range perBlock(a.Run, row.Entrant, t.Condition) {
-		if r != nil {
-			records = append(records, r)
-		}
-	}
-	return records
+// measured returns the records of the blocks that have one.
+func (r *Row) measured() []*sample.Record {
+	return slices.DeleteFunc(slices.Clone(r.blocks), func(r *sample.Record) bool { return r == nil })
 }
 
 func failures(a *Analysis, _ *Table, row *Row) string {
@@ -78,7 +73,7 @@ func generatorBound(_ *Analysis, t *Table, row *Row) string {
 func errorsSeen(a *Analysis, t *Table, row *Row) string {
 	var n, of uint64
 	first := ""
-	for _, r := range a.records(t, row) {
+	for _, r := range row.measured() {
 		n += r.Load.Errors.Total()
 		of += r.Load.Requests
 		if first == "" {
@@ -96,11 +91,50 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 		return "" // the server closes each connection after one response, or the client does
 	}
 	var n uint64
-	for _, r := range a.records(t, row) {
+	for _, r := range row.measured() {
 		n += r.Load.Connects
 	}
 	if n == 0 {
 		return ""
 	}
 	return fmt.Sprintf("clients had to open %d connections again during the measurement", n)
+}
+
+// reachedBound is the share of due requests that must receive a response.
+const reachedBound = 0.99
+
+// rateMissed warns of trials that did not reach their fixed rate, and of doubts about the
+// generator.
+func rateMissed(a *Analysis, t *Table, row *Row) string {
+	if t.Saturated() {
+		return ""
+	}
+	missed, worst := 0, 1.0
+	records := row.measured()
+	for _, r := range records {
+		if share := float64(r.Load.Requests) / max(1, r.Load.Due); share < reachedBound {
+			missed++
+			worst = min(worst, share)
+		}
+	}
+	if missed > 0 {
+		return fmt.Sprintf("the rate was not reached in %d of %d trials; in the worst, %.1f %% of the due requests received a response", missed, len(records), 100*worst)
+	}
+	return generatorDoubted(records)
+}
+
+// generatorDoubted returns why the figures may be the load generator's in most trials at a fixed
+// rate.
+func generatorDoubted(records []*sample.Record) string {
+	n, why := 0, ""
+	for _, r := range records {
+		if doubts := r.Load.Doubts(); len(doubts) > 0 {
+			n++
+			why = doubts[0]
+		}
+	}
+	if 2*n <= len(records) {
+		return ""
+	}
+	return fmt.Sprintf("in %d of %d trials %s", n, len(records), why)
 }

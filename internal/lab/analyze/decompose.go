@@ -2,9 +2,11 @@ package analyze
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
 )
@@ -91,7 +93,7 @@ func decompose(run *sample.Run, t *Table) (all []Decomposition) {
 	for i := range all {
 		d := &all[i]
 		d.divide(d.Of.blocks, recordsLike(run, d.Than.Entrant, t.Condition, d.Of.blocks))
-		d.Calls = callDifferences(counted(run, d.Of.Name, t.Condition), counted(run, d.Than.Name, t.Condition))
+		d.Calls = callDifferences(d.Of, d.Than)
 	}
 	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both
 }
@@ -134,17 +136,18 @@ func hasRole(blocks []*sample.Record, role string) bool {
 const LeastCalls = 0.05
 
 // callDifferences compares the system calls of two contenders, without the generator's.
-func callDifferences(of, than *sample.Record) (all []CallDifference) {
-	if of == nil || than == nil || of.Attribution.Calls == nil || than.Attribution.Calls == nil {
+func callDifferences(of, than *Row) (all []CallDifference) {
+	isCounted := func(p Part) bool { return p.Calls != nil }
+	if !slices.ContainsFunc(of.Parts, isCounted) || !slices.ContainsFunc(than.Parts, isCounted) {
 		return nil
 	}
 	for _, role := range sample.Roles() {
-		more := make(map[string]float64)
-		for name, n := range of.Attribution.Calls[role] {
-			more[name] += over(of, n)
+		more := maps.Clone(of.Part(role).Calls)
+		if more == nil {
+			more = make(map[string]float64)
 		}
-		for name, n := range than.Attribution.Calls[role] {
-			more[name] -= over(than, n)
+		for name, n := range than.Part(role).Calls {
+			more[name] -= n
 		}
 		for name, n := range more {
 			if math.Abs(n) >= LeastCalls {
@@ -156,5 +159,32 @@ func callDifferences(of, than *sample.Record) (all []CallDifference) {
 		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)),
 			cmp.Compare(a.Role+a.Name, b.Role+b.Name))
 	})
+	return all
+}
+
+// Pair is the result of a comparison under one condition.
+type Pair struct {
+	sample.Comparison
+	Of, Than *Row
+	ExtraUs  stat.Interval // extra CPU time of a request, by slices
+	Ratio    stat.Interval
+	AppRatio stat.Interval // of the applications alone, without fronts
+	Finding  stat.Finding
+}
+
+// pairs returns the comparisons of which both sides were measured.
+func pairs(run *sample.Run, t *Table) (all []Pair) {
+	for _, c := range run.Compare {
+		p := Pair{Comparison: c, Of: t.Named(c.Of), Than: t.Named(c.Than)}
+		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
+			continue
+		}
+		p.ExtraUs = Excess(p.Of.blocks, p.Than.blocks, Weight)
+		p.Ratio = Weights(p.Of.blocks, p.Than.blocks, Weight).Interval
+		p.AppRatio = Weights(p.Of.blocks, p.Than.blocks,
+			func(s *sample.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
+		p.Finding = p.Ratio.Finding()
+		all = append(all, p)
+	}
 	return all
 }

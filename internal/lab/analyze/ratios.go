@@ -67,7 +67,7 @@ func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
 func usedAsleep(a *Analysis, t *Table, row *Row) string {
 	worst := 0.0
 	var asleep, inSlices time.Duration
-	for _, r := range a.records(t, row) {
+	for _, r := range row.measured() {
 		worst = max(worst, r.Asleep.Share())
 		asleep += r.Asleep.CPU
 		for i := range r.Slices {
@@ -92,7 +92,7 @@ func usedAsleep(a *Analysis, t *Table, row *Row) string {
 // measuredAlone reports why a contender was not measured beside others.
 func measuredAlone(a *Analysis, t *Table, row *Row) string {
 	n, why := 0, ""
-	for _, r := range a.records(t, row) {
+	for _, r := range row.measured() {
 		if r.Alone != "" {
 			n, why = n+1, r.Alone
 		}

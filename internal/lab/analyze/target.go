@@ -32,7 +32,6 @@ func (s Standing) String() string {
 	return [...]string{"not measured", "not shown", "met", "MISSED", ""}[s]
 }
 
-// standing compares an interval with a limit.
 func standing(i stat.Interval, l sample.Limit) Standing {
 	switch {
 	case math.IsNaN(i.Mid) || math.IsInf(i.Mid, 0):
@@ -56,14 +55,6 @@ func (r *TargetResult) Off() float64 {
 		return 0
 	}
 	return math.Abs(r.Value.Mid/r.Require.Value - 1)
-}
-
-// targets returns the results of a run's targets.
-func targets(run *sample.Run) (all []TargetResult) {
-	for _, t := range run.Targets {
-		all = append(all, target(run, t))
-	}
-	return all
 }
 
 func target(run *sample.Run, t sample.Target) TargetResult {
@@ -96,7 +87,6 @@ func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*s
 	})
 }
 
-// compare fills in the figures and the value.
 func (r *TargetResult) compare(of, than []*sample.Record) {
 	mine := values(of, r.Metric.Of)
 	own := stat.Median(stat.Known(mine))
@@ -152,6 +142,42 @@ func perStart(records []*sample.Record, m sample.Metric) stat.Starts {
 	all := make(stat.Starts, len(records))
 	for i, v := range values(records, m.Of) {
 		all[i] = []float64{v}
+	}
+	return all
+}
+
+// Change is the difference of the second of two builds from the first in one metric.
+type Change struct {
+	Metric sample.Metric
+	Ratio  stat.Interval // second to first; unset for sample.Errors
+	Count  uint64        // errors of the second build
+	// ErrorShare is the share of errors among its requests that ended.
+	ErrorShare float64
+}
+
+// Changes returns the differences of the second build from the first under the table's condition,
+// in the order of sample.Metrics. It returns nil if one of the two was not measured.
+func (a *Analysis) Changes(t *Table) (all []Change) {
+	first, second := t.Row(sample.Control), t.Row(sample.Build)
+	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
+		return nil
+	}
+	after := perBlock(a.Run, second.Entrant, t.Condition)
+	before := recordsLike(a.Run, first.Entrant, t.Condition, after)
+	for _, m := range sample.Metrics() {
+		c := Change{Metric: m}
+		if m == sample.Errors {
+			var ended uint64
+			for _, r := range after {
+				if r != nil {
+					c.Count, ended = c.Count+r.Load.Errors.Total(), ended+r.Load.Ended()
+				}
+			}
+			c.ErrorShare = float64(c.Count) / float64(max(1, ended))
+		} else {
+			c.Ratio = metricRatio(m, after, before)
+		}
+		all = append(all, c)
 	}
 	return all
 }

@@ -16,20 +16,38 @@ type Usage struct {
 	Missing   []string // what was not counted, with the reason
 }
 
-// UsageRow is what one role of one contender uses per request. Calls were counted in a separate
-// trial; the rest are medians of the timed trials.
+// UsageRow is a part of a contender, or the generator while it loads the contender.
 type UsageRow struct {
-	*Row
+	Row *Row
+	Part
+}
+
+// Part is what the processes of one role use per request. System calls were counted in a separate
+// trial; the rest are medians of the timed trials.
+type Part struct {
 	Role                     string
 	UserUs, SysUs            float64
-	Voluntary, Involuntary   float64
+	Voluntary, Involuntary   float64 // context switches
 	MinorFaults, MajorFaults float64
 	Calls                    map[string]float64 // nil if they were not counted
 }
 
+// Part returns the part of a role.
+func (r *Row) Part(role string) Part {
+	for _, p := range r.Parts {
+		if p.Role == role {
+			return p
+		}
+	}
+	return Part{Role: role}
+}
+
+// Us returns user and system time together.
+func (p Part) Us() float64 { return p.UserUs + p.SysUs }
+
 // AllCalls returns the number of system calls per request.
-func (r *UsageRow) AllCalls() (all float64) {
-	for _, n := range r.Calls {
+func (p Part) AllCalls() (all float64) {
+	for _, n := range p.Calls {
 		all += n
 	}
 	return all
@@ -49,18 +67,15 @@ func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 	return nil
 }
 
-// usage returns the resources that were used under a condition.
 func usage(run *sample.Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == sample.Twin {
 			continue
 		}
-		blocks, count := perBlock(run, row.Entrant, t.Condition), counted(run, row.Name, t.Condition)
-		for _, role := range append(sample.Roles(), sample.RoleGenerator) {
-			if r := usageRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
-				all.Rows = append(all.Rows, r)
-			}
+		generator := parts(row.blocks, counted(run, row.Name, t.Condition), sample.RoleGenerator)
+		for _, p := range slices.Concat(row.Parts, generator) {
+			all.Rows = append(all.Rows, UsageRow{row, p})
 		}
 	}
 	all.Missing = missing(run, t)
@@ -68,18 +83,25 @@ func usage(run *sample.Run, t *Table) (all Usage) {
 	return all
 }
 
-func usageRow(row *Row, role string, blocks []*sample.Record, count *sample.Record) UsageRow {
-	used := UsageRow{
-		Row: row, Role: role,
-		UserUs:      median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
-		SysUs:       median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
-		Voluntary:   perRequest(blocks, role, sample.Voluntary),
-		Involuntary: perRequest(blocks, role, sample.Involuntary),
-		MinorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
-		MajorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
-		Calls:       callsPerRequest(count, role),
+// parts returns the parts of some roles that used something. count is the trial with the kernel's
+// counts, or nil.
+func parts(blocks []*sample.Record, count *sample.Record, roles ...string) (all []Part) {
+	for _, role := range roles {
+		p := Part{
+			Role:        role,
+			UserUs:      median(blocks, func(r *sample.Record) float64 { return r.UserUs(role) }),
+			SysUs:       median(blocks, func(r *sample.Record) float64 { return r.SysUs(role) }),
+			Voluntary:   perRequest(blocks, role, sample.Voluntary),
+			Involuntary: perRequest(blocks, role, sample.Involuntary),
+			MinorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
+			MajorFaults: perRequest(blocks, role, func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
+			Calls:       callsPerRequest(count, role),
+		}
+		if p.Us() > 0 || len(p.Calls) > 0 {
+			all = append(all, p)
+		}
 	}
-	return used
+	return all
 }
 
 // missing returns what was not counted, each reason once.

@@ -2,46 +2,9 @@ package benchmark
 
 import (
 	"fmt"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
-
-	"golang.org/x/sys/unix"
 )
-
-// A program that hangs or prints without end is ended, and the error has the reason and its output.
-// The thread may then use its processors again.
-func TestProcessesAreLimited(t *testing.T) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	var before, after unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
-	first := 0
-	for !before.IsSet(first) {
-		first++
-	}
-	for script, want := range map[string]string{
-		"echo begun; sleep 1000": "it has not ended after 100ms",
-		"yes garbage":            "its output has more than 16 MB: garbage",
-		"yes garbage >&2":        "its output has more than 16 MB: garbage",
-		"echo begun; exit 3":     "exit status 3: begun",
-	} {
-		p := process{cpus: []int{first}}
-		if strings.HasPrefix(want, "it has not ended") {
-			p.limit = 100 * time.Millisecond
-		}
-		_, err := p.run(t.Context(), "sh", "-c", script)
-		if err == nil || !strings.HasPrefix(err.Error(), want) {
-			t.Errorf("%s: got %.200v, want %s", script, err, want)
-		}
-	}
-	if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
-		t.Errorf("the thread runs on %v, before on %v: %v", after, before, err)
-	}
-}
 
 func TestParseReadsOneResult(t *testing.T) {
 	const head = "goos: linux\ngoarch: amd64\npkg: example.org/m\ncpu: some\n"

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,18 +20,8 @@ import (
 // including that of its start.
 const requestsPerCPU = "requests/cpu-s"
 
-// tool is a load generator.
-type tool struct {
-	engine   *Engine
-	program  contender.Program
-	requests *regexp.Regexp // its group is the number of requests, in the output
-	errors   *regexp.Regexp // matches the output if requests failed; nil if unknown
-	cpus     []int          // on which it runs; nil are all
-}
-
-// findTool finds an engine's load generator.
-func findTool(ctx context.Context, tools *contender.Tools, e *Engine) (*tool, error) {
-	p, err := tools.Find(ctx, e.Needs)
+func findTool(ctx context.Context, tools *contender.Tools, e *Engine) (*Program, error) {
+	found, err := tools.Find(ctx, e.Needs)
 	if err != nil {
 		return nil, err
 	}
@@ -39,22 +30,17 @@ func findTool(ctx context.Context, tools *contender.Tools, e *Engine) (*tool, er
 		return nil, err
 	}
 	_, cpus := trial.Layout(all, 1)
-	t := &tool{engine: e, program: p, cpus: cpus}
-	if t.requests, err = regexp.Compile(e.Requests); err == nil && e.Errors != "" {
-		t.errors, err = regexp.Compile(e.Errors)
+	p := &Program{
+		engine: e, path: found.Bin, env: found.Env, cpus: cpus, Versions: []string{found.Version},
 	}
-	return t, err
+	if p.requests, err = regexp.Compile(e.Requests); err == nil && e.Errors != "" {
+		p.errors, err = regexp.Compile(e.Errors)
+	}
+	return p, err
 }
 
-// Versions implements Program.
-func (t *tool) Versions() []string { return t.program.Versions }
-
-// Has implements Program.
-func (t *tool) Has(row *Row) bool { return row.Run[t.engine.Name] != "" }
-
-// Run implements Program: it generates the load of a row once. Its figures are of all the CPU time
-// of its process.
-func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64, int, error) {
+// generate generates the load of a row once. Its figures are of all the CPU time of its process.
+func (p *Program) generate(ctx context.Context, row *Row, turn Turn) (map[string]float64, int, error) {
 	home, err := os.MkdirTemp("", "tare-home-") // a generator may read and write files of its user
 	if err != nil {
 		return nil, 0, err
@@ -67,16 +53,18 @@ func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64
 	}
 	seconds := int(math.Ceil(turn.Length.Seconds())) // 0 is no limit, or an error
 	fill := strings.NewReplacer("{url}", turn.URL, "{seconds}", strconv.Itoa(seconds))
-	words := strings.Fields(fill.Replace(row.Run[t.engine.Name]))
-	c := process{dir: home, env: append(t.program.Env, "HOME="+home), cpus: t.cpus, limit: spare + slack*turn.Length}
-	out, err := c.run(ctx, t.program.Path, words...)
+	words := strings.Fields(fill.Replace(row.Run[p.engine.Name]))
+	c := contender.Command{
+		Dir: home, Env: append(slices.Clip(p.env), "HOME="+home), CPUs: p.cpus, Limit: spare + slack*turn.Length,
+	}
+	out, err := c.Run(ctx, p.path, words...)
 	if err != nil {
 		return nil, 0, err
 	}
-	if t.errors != nil && t.errors.Match(out) {
+	if p.errors != nil && p.errors.Match(out) {
 		return nil, 0, fmt.Errorf("requests failed: %s", contender.Quoted(out))
 	}
-	m := t.requests.FindSubmatch(out)
+	m := p.requests.FindSubmatch(out)
 	if m == nil {
 		return nil, 0, fmt.Errorf("no number of requests in its output: %s", contender.Quoted(out))
 	}
@@ -84,8 +72,8 @@ func (t *tool) Run(ctx context.Context, row *Row, turn Turn) (map[string]float64
 	if err != nil || n == 0 {
 		return nil, 0, fmt.Errorf("it made %s requests: %s", m[1], contender.Quoted(out))
 	}
-	if c.used == 0 {
+	if c.Used == 0 {
 		return nil, 0, errors.New("the kernel reports no CPU time of it")
 	}
-	return map[string]float64{requestsPerCPU: float64(n) / c.used.Seconds()}, n, nil
+	return map[string]float64{requestsPerCPU: float64(n) / c.Used.Seconds()}, n, nil
 }

@@ -16,13 +16,20 @@ type Tree struct{ Root string }
 
 // Env returns the environment in which the tree's programs find its libraries.
 func (t Tree) Env() []string {
-	dirs, _ := filepath.Glob(filepath.Join(t.Root, "usr/lib/*-linux-gnu*"))
-	more, _ := filepath.Glob(filepath.Join(t.Root, "lib/*-linux-gnu*"))
-	dirs = append(dirs, more...)
+	return t.pathVariable("LD_LIBRARY_PATH", "usr/lib/*-linux-gnu*", "lib/*-linux-gnu*")
+}
+
+// pathVariable returns an environment variable with the folders of the tree that match patterns.
+func (t Tree) pathVariable(name string, patterns ...string) []string {
+	var dirs []string
+	for _, pattern := range patterns {
+		found, _ := filepath.Glob(filepath.Join(t.Root, pattern))
+		dirs = append(dirs, found...)
+	}
 	if len(dirs) == 0 {
 		return nil
 	}
-	return []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}
+	return []string{name + "=" + strings.Join(dirs, ":")}
 }
 
 // Package downloads Debian packages and unpacks them into the cache as the tree of a name, with all
@@ -32,31 +39,6 @@ func (t *Tools) Package(ctx context.Context, name string, packages ...string) (T
 	if len(packages) == 0 {
 		packages = []string{name}
 	}
-	return t.tree(name, func(work string) error {
-		out, err := t.apt(ctx, work,
-			slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, packages)...)
-		if err != nil {
-			return err
-		}
-		var needed []string
-		for line := range strings.Lines(string(out)) {
-			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Inst" {
-				needed = append(needed, fields[1])
-			}
-		}
-		if len(needed) == 0 {
-			return errors.New("its Debian packages are installed, but it does not work")
-		}
-		if _, err := t.apt(ctx, work, slices.Concat([]string{"download"}, needed)...); err != nil {
-			return err
-		}
-		return unpack(ctx, work, filepath.Join(work, "root"))
-	})
-}
-
-// tree returns a tree of the cache. If it does not exist, fill makes it in the subfolder root of
-// work.
-func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 	tree := Tree{filepath.Join(t.Cache, "debian", name)}
 	if _, err := os.Stat(tree.Root); err == nil {
 		return tree, nil
@@ -75,7 +57,7 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 		return Tree{}, err
 	}
 	defer os.RemoveAll(work)
-	if err := fill(work); err != nil {
+	if err := t.unpack(ctx, work, packages); err != nil {
 		return Tree{}, err
 	}
 	err = os.Rename(filepath.Join(work, "root"), tree.Root)
@@ -89,7 +71,15 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 // as in a new container, it downloads lists into the cache and tries again.
 func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	options := []string{"-o", "APT::Sandbox::User=root"}
-	out, err := command(ctx, dir, "apt-get", slices.Concat(options, args)...)
+	run := func(args ...string) ([]byte, error) {
+		out, err := (&Command{Dir: dir}).Run(ctx, "apt-get", slices.Concat(options, args)...)
+		if err != nil {
+			first, _, _ := strings.Cut(err.Error(), "\n")
+			err = fmt.Errorf("apt-get %s: %s", args[0], first)
+		}
+		return out, err
+	}
+	out, err := run(args...)
 	if err == nil || ctx.Err() != nil {
 		return out, err
 	}
@@ -101,30 +91,38 @@ func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, er
 	}
 	options = append(options, "-o", "Dir::State::Lists="+filepath.Join(own, "lists"),
 		"-o", "Dir::Cache="+filepath.Join(own, "cache"), "-o", "Debug::NoLocking=1")
-	if more, updateErr := command(ctx, dir, "apt-get",
-		slices.Concat(options, []string{"update"})...); updateErr != nil {
-		return nil, fmt.Errorf("apt-get %s: %w: %s; apt-get update: %w: %s", args[0], err, lastLine(out), updateErr,
-			lastLine(more))
+	if _, updateErr := run("update"); updateErr != nil {
+		return nil, fmt.Errorf("%w; %w", err, updateErr)
 	}
-	out, err = command(ctx, dir, "apt-get", slices.Concat(options, args)...)
-	if err != nil {
-		return nil, fmt.Errorf("apt-get %s: %w: %s", args[0], err, lastLine(out))
-	}
-	return out, nil
+	return run(args...)
 }
 
-// unpack extracts all packages in dir into root.
-func unpack(ctx context.Context, dir, root string) error {
-	packages, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+// unpack downloads packages, and those that they need, into a folder, and extracts them in its
+// subfolder root.
+func (t *Tools) unpack(ctx context.Context, work string, packages []string) error {
+	out, err := t.apt(ctx, work, slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, packages)...)
 	if err != nil {
 		return err
 	}
-	for _, p := range packages {
-		if out, err := command(ctx, dir, "dpkg", "-x", p, root); err != nil {
-			return fmt.Errorf("dpkg -x %s: %w: %s", filepath.Base(p), err, lastLine(out))
+	var needed []string
+	for line := range strings.Lines(string(out)) {
+		if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Inst" {
+			needed = append(needed, fields[1])
 		}
 	}
-	return nil
+	if len(needed) == 0 {
+		return errors.New("its Debian packages are installed, but it does not work")
+	}
+	if _, err := t.apt(ctx, work, slices.Concat([]string{"download"}, needed)...); err != nil {
+		return err
+	}
+	files, err := filepath.Glob(filepath.Join(work, "*.deb"))
+	for _, p := range files {
+		if _, err := (&Command{Dir: work}).Run(ctx, "dpkg", "-x", p, filepath.Join(work, "root")); err != nil {
+			return fmt.Errorf("dpkg -x %s: %w", filepath.Base(p), err)
+		}
+	}
+	return err
 }
 
 func lastLine(out []byte) string {

@@ -12,13 +12,12 @@ import (
 	"strings"
 )
 
-// debianTool is a program with its Debian packages.
 type debianTool struct {
 	packages []string
 	program  string
 	probe    []string // arguments with which it succeeds if it is complete
 	status   int      // its exit status then
-	files    []string // that it needs
+	files    []string // that it needs in nginxEtc
 	env      []string // variables that it needs
 }
 
@@ -29,7 +28,7 @@ func debianTools() map[string]debianTool {
 	return map[string]debianTool{
 		Nginx: {
 			packages: []string{"nginx"}, program: "nginx", probe: []string{"-v"},
-			files: []string{nginxEtc + "/mime.types", nginxEtc + "/fastcgi_params"},
+			files: []string{"mime.types", "fastcgi_params"},
 		},
 		MiniHTTPD: {packages: []string{"mini-httpd"}, program: "mini_httpd", probe: []string{"-V"}},
 		H2O:       {packages: []string{"h2o"}, program: "h2o", probe: []string{"--version"}},
@@ -56,24 +55,20 @@ func debianTools() map[string]debianTool {
 // fromDebian finds a program on the machine, or unpacks its Debian packages.
 func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 	tool := debianTools()[need]
-	p := Program{Path: "/usr/sbin/" + tool.program, Env: tool.env, root: "/"}
+	p := Program{Bin: "/usr/sbin/" + tool.program, Env: tool.env, Etc: "/" + nginxEtc}
 	if path, err := exec.LookPath(tool.program); err == nil {
-		p.Path = path
+		p.Bin = path
 	}
-	err := p.works(ctx, &tool)
-	if err == nil || ctx.Err() != nil {
-		return p, ctx.Err()
+	if p.works(ctx, &tool) == nil {
+		return p, nil
 	}
 	tree, err := t.Package(ctx, need, tool.packages...)
 	if err == nil {
-		p.root, p.Env = tree.Root, slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
+		p.Etc, p.Env = filepath.Join(tree.Root, nginxEtc), slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
 		if path := tree.program(tool.program); path != "" {
-			p.Path = path
+			p.Bin = path
 		}
 		err = p.works(ctx, &tool)
-	}
-	if ctx.Err() != nil {
-		return p, ctx.Err()
 	}
 	if err != nil {
 		return p, missing(need, err.Error(), "apt-get install "+strings.Join(tool.packages, " "))
@@ -83,21 +78,32 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
 
 // Program is a program of the machine, of an unpacked Debian package, or of the checkout.
 type Program struct {
-	Path     string
-	Env      []string // variables that it needs
-	Versions []string
-
-	root string // of the file system in which it was found
+	Bin     string
+	Env     []string // variables that it needs
+	Etc     string   // nginx's folder with mime.types and fastcgi_params
+	Version string   // "nginx/1.22.1"; "" if it is not known
 }
 
 // LoadGenerators returns the names of the load generators that Find finds.
 func LoadGenerators() []string { return []string{Tare, Wrk, H2load, AB, Siege} }
 
+// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
+// privilege, and neither installs nor starts nginx.
+func (t *Tools) Nginx(ctx context.Context) (*Program, error) {
+	t.once.Do(func() {
+		var p Program
+		if p, t.nginxErr = t.Find(ctx, Nginx); t.nginxErr == nil {
+			t.nginx = &p
+		}
+	})
+	return t.nginx, t.nginxErr
+}
+
 // Find finds nginx or a load generator.
 func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	if name == Tare {
 		path, err := t.findTare(ctx)
-		return Program{Path: path}, err
+		return Program{Bin: path}, err
 	}
 	p, err := t.fromDebian(ctx, name)
 	if err != nil {
@@ -105,7 +111,7 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	}
 	out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
 	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
-		p.Versions = []string{Printable(line)}
+		p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
 	}
 	return p, nil
 }
@@ -113,7 +119,7 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 // works returns an error if the program is incomplete.
 func (p Program) works(ctx context.Context, tool *debianTool) error {
 	for _, name := range tool.files {
-		if _, err := os.Stat(filepath.Join(p.root, name)); err != nil {
+		if _, err := os.Stat(filepath.Join(p.Etc, name)); err != nil {
 			return err
 		}
 	}
@@ -125,11 +131,11 @@ func (p Program) works(ctx context.Context, tool *debianTool) error {
 }
 
 func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
-	out, err := commandWith(ctx, p.Env, "/", p.Path, args...)
+	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, args...)
 	if err != nil {
-		return out, errors.Join(fmt.Errorf("%s %s: %w", p.Path, strings.Join(args, " "), err), lastLineOf(out))
+		err = fmt.Errorf("%s %s: %w", p.Bin, strings.Join(args, " "), err)
 	}
-	return out, nil
+	return out, err
 }
 
 // program returns the path of a program of the tree, or "".
@@ -145,18 +151,9 @@ func (t Tree) program(name string) string {
 
 // rubyEnv returns the environment in which Ruby finds the tree's Ruby libraries.
 func (t Tree) rubyEnv() []string {
-	var dirs []string
-	for _, pattern := range []string{
+	return t.pathVariable("RUBYLIB",
 		"usr/lib/ruby/vendor_ruby", "usr/lib/*-linux-gnu*/ruby/vendor_ruby/[0-9]*",
 		"usr/lib/ruby/[0-9]*", "usr/lib/*-linux-gnu*/ruby/[0-9]*",
 		"usr/share/rubygems-integration/*/gems/*/lib", "usr/lib/*-linux-gnu*/rubygems-integration/*/gems/*/lib",
-		"usr/lib/*-linux-gnu*/rubygems-integration/*/extensions/*/*/*",
-	} {
-		found, _ := filepath.Glob(filepath.Join(t.Root, pattern))
-		dirs = append(dirs, found...)
-	}
-	if len(dirs) == 0 {
-		return nil
-	}
-	return []string{"RUBYLIB=" + strings.Join(dirs, ":")}
+		"usr/lib/*-linux-gnu*/rubygems-integration/*/extensions/*/*/*")
 }

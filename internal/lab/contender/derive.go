@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/template"
 
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
@@ -86,7 +85,6 @@ func Find(dir, name string) (*Spec, error) {
 	return w.spec(name)
 }
 
-// way is the parsed name of a derived contender.
 type way struct {
 	server      *Spec
 	front       *Front // nil without
@@ -141,7 +139,6 @@ func isServer(dir, name string) bool {
 	return err == nil
 }
 
-// spec returns the derived contender.
 func (w *way) spec(name string) (*Spec, error) {
 	is, d := *w.server, w.server.Derive
 	is.Name, is.Server, is.Derive = name, w.server.Name, nil
@@ -186,22 +183,17 @@ func (w *way) spec(name string) (*Spec, error) {
 	return &is, w.addFront(&is)
 }
 
-// describe sets the title and the description.
 func (w *way) describe(s *Spec) {
 	d := w.server.Derive
-	if w.network == Unix {
-		s.Title += " (unix)"
-	} else if w.fastCGI {
-		s.Title += " (TCP)"
-	}
 	server := d.About
 	if w.fastCGI {
 		server = d.FastCGI.About
 	}
-	if w.network == Unix {
-		server += " on a unix socket"
-	} else if w.fastCGI {
-		server += " on a TCP port"
+	switch {
+	case w.network == Unix:
+		s.Title, server = s.Title+" (unix)", server+" on a unix socket"
+	case w.fastCGI:
+		s.Title, server = s.Title+" (TCP)", server+" on a TCP port"
 	}
 	if w.front == nil {
 		if w.fastCGI || w.network == Unix {
@@ -216,7 +208,6 @@ func (w *way) describe(s *Spec) {
 	}
 }
 
-// addFront adds the front.
 func (w *way) addFront(s *Spec) error {
 	if w.front == nil {
 		return nil
@@ -237,12 +228,4 @@ func (w *way) addFront(s *Spec) error {
 		s.FrontConfig = filepath.Join(w.frontDir, w.front.Config)
 	}
 	return nil
-}
-
-// frontTemplate returns the template of the front's own configuration; nil is the experiment's.
-func (s *Spec) frontTemplate() (*template.Template, error) {
-	if s.FrontConfig == "" {
-		return nil, nil
-	}
-	return ParseNginxConf(s.FrontConfig)
 }

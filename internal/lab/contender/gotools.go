@@ -45,11 +45,9 @@ func (t *Tools) checkGo(ctx context.Context, dir string) error {
 		return missing("the source of tare", t.NoGo, "go install github.com/tarehq/tare/cmd/tare@latest")
 	}
 	// The go command executes the version that the module requires, which it may have to download.
-	out, err := commandWith(ctx, t.GoEnv, dir, Go, "env", "GOVERSION")
+	out, err := (&Command{Dir: dir, Env: t.GoEnv}).Run(ctx, Go, "env", "GOVERSION")
 	is := lastLine(out)
 	switch {
-	case ctx.Err() != nil:
-		return ctx.Err()
 	case err != nil:
 		return missing(Go, is, goRemedy)
 	case version.IsValid(is) && version.Compare(is, oldestGo) < 0:
@@ -61,13 +59,14 @@ func (t *Tools) checkGo(ctx context.Context, dir string) error {
 // findModules returns an error if modules that a Go program requires can be neither found nor
 // downloaded. dir is its folder.
 func (t *Tools) findModules(ctx context.Context, dir string) error {
+	command := Command{Dir: dir, Env: t.GoEnv}
 	list := slices.Concat([]string{"list"}, t.GoFlags, []string{"-deps", "."})
-	if _, err := commandWith(ctx, t.GoEnv, dir, Go, list...); err == nil {
+	if _, err := command.Run(ctx, Go, list...); err == nil {
 		return nil // it has all packages: the compiler has failed
 	}
-	out, err := commandWith(ctx, t.GoEnv, dir, Go, "mod", "download")
-	if err == nil || ctx.Err() != nil {
-		return ctx.Err()
+	out, err := command.Run(ctx, Go, "mod", "download")
+	if err == nil {
+		return nil
 	}
 	return missing("a module", lastLine(out), "go -C "+dir+" mod download")
 }
@@ -101,14 +100,4 @@ func (t *Tools) useBuiltin(c *Contender, need string, why error) bool {
 	}
 	c.Bin, c.builtin = t.Program, strings.Fields(c.Builtin)
 	return true
-}
-
-// RunBy returns the runtime of the application: Runtime, or that of Needs.
-func (s *Spec) RunBy() string {
-	for _, r := range []struct{ need, name string }{{Go, "Go"}, {Python, "Python"}, {Ruby, "Ruby"}, {CC, "C"}} {
-		if s.Runtime == "" && slices.Contains(s.Needs, r.need) {
-			return r.name
-		}
-	}
-	return s.Runtime
 }

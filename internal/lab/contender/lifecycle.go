@@ -28,15 +28,6 @@ type part struct {
 	exitErr error // valid once exited is closed
 }
 
-// replicaRole returns the role of one of the application's processes: application, application 2
-// and so on.
-func replicaRole(replica int) string {
-	if replica == 0 {
-		return RoleApplication
-	}
-	return RoleApplication + " " + strconv.Itoa(replica+1)
-}
-
 // fileName returns the beginning of the names of a role's files.
 func fileName(role string) string {
 	if role == RoleApplication {
@@ -55,21 +46,20 @@ func openSocket(address string) (*os.File, error) {
 	return l.(*net.TCPListener).File()
 }
 
+func (p *part) hasEnded() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 func (p *part) closeSocket() error {
 	if p.socket == nil {
 		return nil
 	}
 	return p.socket.Close()
-}
-
-// holdsSocket reports whether this process keeps the listening socket of a part.
-func (r *Running) holdsSocket() bool {
-	for _, p := range r.parts {
-		if p.socket != nil {
-			return true
-		}
-	}
-	return false
 }
 
 // command returns the part's program and arguments. A shell sets what only the new process itself
@@ -127,12 +117,10 @@ func (r *Running) Signal(role string, s syscall.Signal) error {
 	if err != nil {
 		return err
 	}
-	select {
-	case <-p.exited:
+	if p.hasEnded() {
 		return fmt.Errorf("contender: the %s of %s has ended", role, r.Name)
-	default:
-		return p.cmd.Process.Signal(s)
 	}
+	return p.cmd.Process.Signal(s)
 }
 
 // reloadPatience is how long Reload waits for a command to fail.
@@ -142,14 +130,18 @@ const reloadPatience = time.Second
 // ctx ends: it may wait for clients.
 func (r *Running) Reload(ctx context.Context) error {
 	if r.FrontReload == "" {
-		return r.Signal(r.FrontRole(), syscall.SIGHUP)
+		role := RoleFront
+		if r.Front == Nginx {
+			role = RoleNginx
+		}
+		return r.Signal(role, syscall.SIGHUP)
 	}
 	words := r.fill(strings.Fields(r.FrontReload), "{conf}", r.confFile(), "{dir}", r.dir)
 	ended := make(chan error, 1)
 	go func() {
-		out, err := commandWith(ctx, r.env, r.dir, words[0], words[1:]...)
+		_, err := (&Command{Dir: r.dir, Env: r.env}).Run(ctx, words[0], words[1:]...)
 		if err != nil {
-			err = fmt.Errorf("%s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+			err = fmt.Errorf("%s: %w", strings.Join(words, " "), err)
 		}
 		ended <- err
 	}()
@@ -164,15 +156,7 @@ func (r *Running) Reload(ctx context.Context) error {
 // Ended reports whether the process of a role has ended.
 func (r *Running) Ended(role string) (bool, error) {
 	p, err := r.part(role)
-	if err != nil {
-		return false, err
-	}
-	select {
-	case <-p.exited:
-		return true, nil
-	default:
-		return false, nil
-	}
+	return err == nil && p.hasEnded(), err
 }
 
 // endPatience is how long StartAgain waits for a process that was killed a moment ago.

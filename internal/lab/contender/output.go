@@ -1,28 +1,13 @@
 package contender
 
 import (
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 )
-
-// maxOutput is the maximum of Output, in bytes.
-const maxOutput = 1 << 20
-
-// Output returns the output of a role's process, at most the last maxOutput bytes. If the contender
-// has no such role, it returns nil.
-func (r *Running) Output(role string) ([]byte, error) {
-	p, err := r.part(role)
-	if err != nil {
-		return nil, nil
-	}
-	return lastBytes(p.log, maxOutput)
-}
 
 // Printable escapes the control characters of a program's output, except for line breaks and tabs:
 // on a terminal they would act.
@@ -36,20 +21,6 @@ func Printable(output []byte) string {
 		}
 	}
 	return b.String()
-}
-
-// lastBytes returns the end of a file, at most so many bytes.
-func lastBytes(f *os.File, most int64) ([]byte, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	b := make([]byte, min(most, info.Size()))
-	n, err := f.ReadAt(b, info.Size()-int64(len(b)))
-	if errors.Is(err, io.EOF) {
-		err = nil
-	}
-	return b[:n], err
 }
 
 // Printed returns, to follow an error, the last line that each process printed, and below it the
@@ -112,12 +83,14 @@ func lastLines(output []byte) string {
 	return strings.Join(lines[from:min(len(lines), from+shownLines)], "\n")
 }
 
-// tail returns the last lines of a log.
+// tail returns the last lines of a log, or "".
 func tail(f *os.File) string {
 	const most = 64 << 10
-	b, err := lastBytes(f, most)
+	info, err := f.Stat()
 	if err != nil {
 		return ""
 	}
-	return lastLines(b)
+	b := make([]byte, min(most, info.Size()))
+	n, _ := f.ReadAt(b, info.Size()-int64(len(b)))
+	return lastLines(b[:n])
 }

@@ -3,6 +3,7 @@ package contender
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,7 +20,6 @@ const (
 	Unix = "unix"
 )
 
-// words returns the program and the arguments that start the application.
 func (s *Spec) words() []string {
 	if len(s.Command) > 0 {
 		return s.Command
@@ -144,10 +144,11 @@ func (r *Running) elsewhere() string {
 	if err != nil {
 		return ""
 	}
-	places, err := proc.Listening(family)
+	listening, err := proc.Listening(family)
 	if err != nil {
 		return ""
 	}
+	places := slices.Sorted(maps.Keys(listening))
 	want := strings.Join(r.upstreams, ", ")
 	if len(r.upstreams) == 0 || slices.Contains(places, r.upstreams[0]) {
 		return ""

@@ -59,7 +59,6 @@ func (c *claims) claim(choose func() (int, error)) (int, error) {
 	return 0, errors.New("contender: no free port: all candidates are claimed")
 }
 
-// release ends the claims.
 func (c *claims) release() {
 	for _, l := range c.held {
 		_ = l.Close()

@@ -20,7 +20,6 @@ const requirements = "requirements.txt"
 // completeFile is created in a virtual environment when it is complete.
 const completeFile = "complete"
 
-// pythonRemedy is the command that installs Python.
 const pythonRemedy = "apt-get install python3-venv"
 
 // python returns the virtual environment with the packages of a folder's requirements. It is made
@@ -31,12 +30,9 @@ func (t *Tools) python(ctx context.Context, folder string) (venv string, err err
 	if err != nil {
 		return "", err
 	}
-	which, err := command(ctx, folder, "python3", "-c", "import sys, venv; print(sys.version, sys.base_prefix)")
-	if ctx.Err() != nil {
-		return "", ctx.Err()
-	}
+	which, err := (&Command{Dir: folder}).Run(ctx, "python3", "-c", "import sys, venv; print(sys.version, sys.base_prefix)")
 	if err != nil {
-		return "", missing("python3", errors.Join(err, lastLineOf(which)).Error(), pythonRemedy)
+		return "", missing("python3", err.Error(), pythonRemedy)
 	}
 	const enough = 8 // bytes, which distinguish a few environments
 	sum := sha256.Sum256(slices.Concat(wanted, which))
@@ -59,30 +55,17 @@ func (t *Tools) python(ctx context.Context, folder string) (venv string, err err
 // programs contain its path. completeFile marks it as complete instead.
 func (t *Tools) makeVenv(ctx context.Context, venv, file string) error {
 	t.logf("making a Python virtual environment with the packages of %s", file)
-	out, err := command(ctx, filepath.Dir(file), "python3", "-m", "venv", "--clear", venv)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+	command := Command{Dir: filepath.Dir(file)}
+	_, err := command.Run(ctx, "python3", "-m", "venv", "--clear", venv)
 	if err != nil {
-		return missing("python3-venv", errors.Join(err, lastLineOf(out)).Error(), pythonRemedy)
+		return missing("python3-venv", err.Error(), pythonRemedy)
 	}
-	out, err = command(ctx, filepath.Dir(file), filepath.Join(venv, "bin", "python"), "-m", "pip", "install",
-		"--quiet", "--disable-pip-version-check", "--require-hashes", "-r", file)
-	if ctx.Err() != nil {
-		return ctx.Err()
-	}
+	_, err = command.Run(ctx, filepath.Join(venv, "bin", "python"), "-m", "pip", "install", "--quiet",
+		"--disable-pip-version-check", "--require-hashes", "-r", file)
 	if err != nil {
-		return fmt.Errorf("pip install -r %s: %w: %w", file, err, lastLineOf(out))
+		return fmt.Errorf("pip install -r %s: %w", file, err)
 	}
 	return os.WriteFile(filepath.Join(venv, completeFile), nil, 0o644)
-}
-
-// lastLineOf returns the last line of a program's output as an error, or nil.
-func lastLineOf(out []byte) error {
-	if text := lastLine(out); text != "" {
-		return errors.New(text)
-	}
-	return nil
 }
 
 // lockEvery is the pause between two tries to lock a file.

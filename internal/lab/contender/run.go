@@ -154,7 +154,10 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 	if r.Front == "" {
 		host = r.stage.host
 	}
-	role := replicaRole(replica)
+	role := RoleApplication
+	if replica > 0 {
+		role += " " + strconv.Itoa(replica+1)
+	}
 	port, socket := ports[0], filepath.Join(r.dir, fileName(role)+".sock")
 	var upstreams []string
 	for _, p := range ports {
@@ -179,11 +182,15 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 		values = append(values, loopbackHost, host)
 	}
 	if r.Config != "" {
-		file, err := r.writeConfig(values)
+		text, err := os.ReadFile(filepath.Join(r.Dir, r.Config))
 		if err != nil {
 			return err
 		}
-		values = append(values, "{config}", file)
+		file, filled := filepath.Join(r.dir, r.Config), []byte(r.fill([]string{string(text)}, values...)[0])
+		if err := os.WriteFile(file, filled, 0o644); err != nil {
+			return err
+		}
+		r.Files[r.Config], values = filled, append(values, "{config}", file)
 	}
 	p := &part{
 		role: role, folder: cmp.Or(r.Folder, r.site), words: r.fill(r.words(), values...), cpus: set.CPUs,
@@ -265,20 +272,10 @@ func (r *Running) addFront(set Setting, port int) error {
 	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
 }
 
-// confFile returns the path of the front's configuration.
 func (r *Running) confFile() string {
 	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
 }
 
-// FrontRole returns the role of the front.
-func (s *Spec) FrontRole() string {
-	if s.Front == Nginx {
-		return RoleNginx
-	}
-	return RoleFront
-}
-
-// add starts one part.
 func (r *Running) add(p *part) error {
 	log, err := os.Create(filepath.Join(r.dir, fileName(p.role)+".log"))
 	if err != nil {
@@ -303,7 +300,15 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 	for {
 		err := probe(ctx, r.Address)
 		if err == nil {
-			return r.responded()
+			if err = r.assertOwner(); err == nil {
+				return nil
+			}
+			select {
+			case <-r.dead: // it left a process behind, which responded
+				return r.deadPart()
+			default:
+				return err
+			}
 		}
 		// An error at the deadline shows only that time is up: the one before is more useful. The
 		// probe's own timer may fire slightly before the context's.
@@ -325,20 +330,6 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 
 var errNotReady = errors.New("not ready in time")
 
-// responded checks that the response was this contender's. If a part has died and left a process
-// behind that responded, the error reports the dead part.
-func (r *Running) responded() error {
-	err := r.assertOwner()
-	select {
-	case <-r.dead:
-		if err != nil {
-			return r.deadPart()
-		}
-	default:
-	}
-	return err
-}
-
 // assertOwner returns an error if a process of another program listens at the contender's port. A
 // unix socket needs no such check: it is in the contender's own folder.
 func (r *Running) assertOwner() error {
@@ -346,30 +337,30 @@ func (r *Running) assertOwner() error {
 		return nil
 	}
 	_, port, _ := strings.Cut(r.Address, ":")
-	n, err := strconv.Atoi(port)
-	if err != nil {
-		return err
+	holder := func(among []proc.Process) (proc.Process, bool) {
+		places, _ := proc.Listening(among)
+		for at, p := range places {
+			if strings.HasSuffix(at, ":"+port) {
+				return p, true
+			}
+		}
+		return proc.Process{}, false
 	}
-	holders, err := proc.TCPListeners(n)
-	if err != nil {
-		return err
-	}
-	// This list must be later than the holders: a server may be starting processes that share its
-	// socket.
 	family, err := r.Processes()
 	if err != nil {
 		return err
 	}
-	if len(holders) == 0 {
-		return fmt.Errorf("port %d is held by a process that this one cannot see (another user's, or in another PID namespace)", n)
+	if _, own := holder(family); own {
+		return nil
 	}
-	for _, h := range holders {
-		own := r.holdsSocket() && h.PID == os.Getpid()
-		if !own && !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
-			return fmt.Errorf("port %d is held by process %d (%s), which was not started here", n, h.PID, h.Name)
-		}
+	all, err := proc.All()
+	if err != nil {
+		return err
 	}
-	return nil
+	if p, found := holder(all); found {
+		return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
+	}
+	return fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
 }
 
 // Dead returns a channel that is closed when a process of the contender ends by itself.
@@ -380,14 +371,12 @@ func (r *Running) WhyDead() error { return fmt.Errorf("%w%s", r.deadPart(), r.Pr
 
 func (r *Running) deadPart() error {
 	for _, p := range r.parts {
-		select {
-		case <-p.exited:
+		if p.hasEnded() {
 			how := "exit status 0"
 			if p.exitErr != nil {
 				how = p.exitErr.Error()
 			}
 			return fmt.Errorf("its %s ended by itself (%s)", p.role, how)
-		default:
 		}
 	}
 	return errors.New("none of its processes ended")

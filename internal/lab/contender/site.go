@@ -38,29 +38,20 @@ func (s *Stage) site(from string) (string, error) {
 // makeSite copies the files of a folder into another and generates more: small is the number of
 // small files. All have the modification time of the first one, because servers send it to clients.
 func makeSite(from, to string, small int) error {
-	if err := os.MkdirAll(filepath.Join(to, "small"), 0o755); err != nil {
-		return err
-	}
 	kept, err := os.ReadDir(from)
 	if err != nil {
 		return err
 	}
 	var age time.Time
-	for _, entry := range kept {
-		info, err := entry.Info()
+	if len(kept) > 0 {
+		info, err := kept[0].Info()
 		if err != nil {
 			return err
 		}
-		text, err := os.ReadFile(filepath.Join(from, entry.Name()))
-		if err != nil {
-			return err
-		}
-		if age.IsZero() {
-			age = info.ModTime()
-		}
-		if err := makeFile(filepath.Join(to, entry.Name()), text, age); err != nil {
-			return err
-		}
+		age = info.ModTime()
+	}
+	if err := errors.Join(os.CopyFS(to, os.DirFS(from)), os.Mkdir(filepath.Join(to, "small"), 0o755)); err != nil {
+		return err
 	}
 	bytes := make([]byte, hugeBytes)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(bytes) // never fails
@@ -69,19 +60,16 @@ func makeSite(from, to string, small int) error {
 		made[fmt.Sprintf("small/%d.html", i)] = smallBytes
 	}
 	for name, n := range made {
-		if err := makeFile(filepath.Join(to, name), bytes[:n], age); err != nil {
+		if err := os.WriteFile(filepath.Join(to, name), bytes[:n], 0o644); err != nil {
 			return err
 		}
 	}
-	return nil
-}
-
-// makeFile writes a file that all users can read.
-func makeFile(name string, text []byte, age time.Time) error {
-	if err := os.WriteFile(name, text, 0o644); err != nil {
-		return err
-	}
-	return os.Chtimes(name, age, age)
+	return filepath.WalkDir(to, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		return os.Chtimes(path, age, age)
+	})
 }
 
 // has reports whether the Spec's folder has a file of a kind.

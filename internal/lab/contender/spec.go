@@ -70,9 +70,6 @@ type Spec struct {
 	// Builtin are the words after "tare" that replace {bin} if Go is missing: tare itself serves.
 	Builtin string `yaml:"builtin"`
 
-	// Runtime executes the application, such as Go or Python; "" is the one of Needs.
-	Runtime string `yaml:"runtime"`
-
 	// Install is the command that a reader uses to install the first program of Build or Run, if it
 	// is none of Needs: another language's compiler or interpreter.
 	Install string `yaml:"install"`
@@ -245,8 +242,11 @@ func (s *Spec) Check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: unknown tool; want %s", need, oneOf(all))
 		}
 	}
-	if err := s.checkFiles(f); err != nil {
-		return err
+	if s.Config != "" && !s.has(s.Config, fs.FileMode.IsRegular) {
+		return f.Fault("$.config", "config: no file %q", s.Config)
+	}
+	if s.Site != "" && !s.has(s.Site, fs.FileMode.IsDir) {
+		return f.Fault("$.site", "site: no folder %q", s.Site)
 	}
 	return s.checkLines(f)
 }
@@ -262,16 +262,6 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it", s.Front, Nginx)
 	case s.Front == Nginx && !slices.Contains(s.Needs, Nginx):
 		return f.Fault("$.needs", "needs: nginx is missing; the front is nginx")
-	}
-	return nil
-}
-
-func (s *Spec) checkFiles(f *yamlfile.File) error {
-	if s.Config != "" && !s.has(s.Config, fs.FileMode.IsRegular) {
-		return f.Fault("$.config", "config: no file %q", s.Config)
-	}
-	if s.Site != "" && !s.has(s.Site, fs.FileMode.IsDir) {
-		return f.Fault("$.site", "site: no folder %q", s.Site)
 	}
 	return nil
 }

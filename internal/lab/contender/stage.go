@@ -161,8 +161,8 @@ func BindTask(tid int, cpus []int) error {
 	return nil
 }
 
-// BindThread sets the processors of the calling thread until restore is called, on the same thread.
-func BindThread(cpus []int) (restore func() error, err error) {
+// bindThread sets the processors of the calling thread until restore is called, on the same thread.
+func bindThread(cpus []int) (restore func() error, err error) {
 	var before unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {
 		return nil, os.NewSyscallError("sched_getaffinity", err)
@@ -210,7 +210,6 @@ func endStrays(mark string) (ended []proc.Process, err error) {
 	return ended, errors.New("contender: processes multiply faster than they can be killed")
 }
 
-// newDir makes a scratch folder for one start of a contender.
 func (s *Stage) newDir(name string) (string, error) {
 	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+name)
 	return dir, os.Mkdir(dir, 0o755) // nginx workers of another user read it

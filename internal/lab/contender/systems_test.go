@@ -70,7 +70,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip(err)
 	}
-	const file = "title: Perl\nabout: a server\nruntime: Perl\nprotocol: http\n" +
+	const file = "title: Perl\nabout: a server\nprotocol: http\n" +
 		"install: apt-get install perl\nrun: perl {home}/server.pl {port}\n"
 	prepared := func(text string) (*contender.Contender, error) {
 		dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 		return prepare(t, dir)
 	}
 	c, err := prepared(file)
-	if err != nil || c.RunBy() != "Perl" {
+	if err != nil {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	stage, err := contender.NewStage(contender.StageOptions{})
@@ -148,7 +148,7 @@ func TestPlaceholdersAreReplaced(t *testing.T) {
 func TestMissingPythonIsReported(t *testing.T) {
 	for _, test := range []struct{ name, python, want string }{
 		{"no python", "", `python3 is missing`},
-		{"no venv", "case \"$*\" in *--clear*) echo ensurepip is not available; exit 1;; esac; echo 3.0", `python3-venv is missing: exit status 1` + "\nensurepip is not available"},
+		{"no venv", "case \"$*\" in *--clear*) echo ensurepip is not available; exit 1;; esac; echo 3.0", `python3-venv is missing: exit status 1: ensurepip is not available`},
 		{"no package", "case \"$*\" in *--clear*) mkdir -p $4/bin; printf '#!/bin/sh\\necho hashes do not match; exit 1' > $4/bin/python; chmod +x $4/bin/python;; esac; echo 3.0", "hashes do not match"},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -58,16 +58,3 @@ func ClientTLS(host string) *tls.Config {
 		InsecureSkipVerify: true, //nolint:gosec // see above
 	}
 }
-
-// writeConfig writes the filled Config and returns its path. values are pairs of placeholders and
-// values.
-func (r *Running) writeConfig(values []string) (string, error) {
-	text, err := os.ReadFile(filepath.Join(r.Dir, r.Config))
-	if err != nil {
-		return "", err
-	}
-	filled := []byte(r.fill([]string{string(text)}, values...)[0])
-	r.Files[r.Config] = filled
-	file := filepath.Join(r.dir, r.Config)
-	return file, os.WriteFile(file, filled, 0o644)
-}

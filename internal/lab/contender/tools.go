@@ -29,7 +29,7 @@ type Tools struct {
 	NoGo     string   // why Go programs cannot be built; "" if they can
 
 	once     sync.Once // for nginx
-	nginx    *NginxTool
+	nginx    *Program
 	nginxErr error
 
 	goOnce   sync.Once
@@ -44,7 +44,8 @@ type missingError struct{ tool, why, remedy string }
 
 // Error describes the error in one line.
 func (e *missingError) Error() string {
-	return fmt.Sprintf("%s is missing: %s (%q installs it)", e.tool, e.why, e.remedy)
+	why, _, _ := strings.Cut(e.why, "\n")
+	return fmt.Sprintf("%s is missing: %s (%q installs it)", e.tool, why, e.remedy)
 }
 
 // missing returns the error for an unavailable tool. The remedy is the command that installs it.
@@ -54,7 +55,7 @@ func missing(tool, why, remedy string) error { return &missingError{tool, why, r
 type Contender struct {
 	*Spec
 	Bin      string
-	Nginx    *NginxTool         // nil without a front
+	Nginx    *Program           // nil without a front
 	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
 	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
@@ -65,19 +66,24 @@ type Contender struct {
 	values  []string // pairs of placeholder and value for the tools that were found
 }
 
-// Prepare finds the tools of a contender, and builds it.
-func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
+// Prepare finds the tools of a contender, and builds it. If ctx ends, the error is ctx's.
+func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) {
+	defer func() {
+		if ctx.Err() != nil {
+			c, err = nil, ctx.Err()
+		}
+	}()
 	// Contenders that are derived from one server have one program.
-	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
+	c = &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
 	for _, need := range s.Needs {
-		if err := t.find(ctx, c, need); err != nil && !t.useBuiltin(c, need, err) {
+		if err := t.find(ctx, c, need); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, need, err)) {
 			return nil, err
 		}
 	}
 	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
 		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
-	if err := t.build(ctx, c); err != nil && !t.useBuiltin(c, Go, err) {
+	if err := t.build(ctx, c); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
 		return nil, err
 	}
 	if err := s.findInterpreter(); err != nil {
@@ -93,8 +99,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
-	var err error
-	c.Conf, err = s.frontTemplate()
+	if s.FrontConfig == "" {
+		return c, nil
+	}
+	c.Conf, err = ParseNginxConf(s.FrontConfig)
 	return c, err
 }
 
@@ -118,7 +126,6 @@ func (s *Spec) lacks(program string) error {
 	return missing(program, "it is not in PATH", s.Install)
 }
 
-// find finds one of the contender's Needs.
 func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
 	switch need {
 	case Go:
@@ -140,23 +147,29 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy, MariaDB:
 		var p Program
 		p, err = t.fromDebian(ctx, need)
-		c.values = append(c.values, "{"+need+"}", p.Path)
+		c.values = append(c.values, "{"+need+"}", p.Bin)
 		c.env = append(c.env, p.Env...)
 	}
 	return err
 }
 
-// fill returns words with placeholders replaced: the contender's, and those of pairs.
+// fill returns words with placeholders replaced: the contender's, and those of pairs, each followed
+// by its value.
 func (c *Contender) fill(words []string, pairs ...string) []string {
 	if i := slices.Index(words, "{bin}"); i >= 0 && len(c.builtin) > 0 {
 		words = slices.Insert(slices.Clone(words), i+1, c.builtin...)
 	}
-	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
+	values := strings.NewReplacer(slices.Concat(c.values, []string{"{bin}", c.Bin, "{home}", c.Dir}, pairs)...)
+	filled := make([]string, len(words))
+	for i := range words {
+		filled[i] = values.Replace(words[i])
+	}
+	return filled
 }
 
 // findCompiler runs the C compiler and records its version.
 func (c *Contender) findCompiler(ctx context.Context) error {
-	out, err := command(ctx, c.Dir, "cc", "--version")
+	out, err := (&Command{Dir: c.Dir}).Run(ctx, "cc", "--version")
 	if err != nil {
 		return missing("cc", err.Error(), "apt-get install gcc libc6-dev")
 	}
@@ -181,9 +194,9 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 	}
 	t.logf("building %s", c.Title)
 	words := c.fill(strings.Fields(c.Build))
-	out, err := commandWith(ctx, t.GoEnv, c.Dir, words[0], t.withFlags(words)[1:]...)
-	if err == nil || ctx.Err() != nil {
-		return err
+	_, err := (&Command{Dir: c.Dir, Env: t.GoEnv}).Run(ctx, words[0], t.withFlags(words)[1:]...)
+	if err == nil {
+		return nil
 	}
 	if errors.Is(err, exec.ErrNotFound) {
 		return c.lacks(words[0])
@@ -193,37 +206,7 @@ func (t *Tools) build(ctx context.Context, c *Contender) error {
 			return err
 		}
 	}
-	return fmt.Errorf("build: %s: %w: %s", strings.Join(words, " "), err, Quoted(out))
-}
-
-// fill returns words with placeholders replaced. pairs are placeholders, each followed by its
-// value.
-func fill(words []string, pairs ...string) []string {
-	values, filled := strings.NewReplacer(pairs...), make([]string, len(words))
-	for i := range words {
-		filled[i] = values.Replace(words[i])
-	}
-	return filled
-}
-
-// command runs a program and returns its output. When ctx ends, it kills the program and its
-// children.
-func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	return commandWith(ctx, nil, dir, name, args...)
-}
-
-// commandWith is like command, with additional environment variables.
-func commandWith(ctx context.Context, env []string, dir, name string, args ...string) ([]byte, error) {
-	c := exec.CommandContext(ctx, name, args...)
-	c.Dir = dir
-	c.Env = slices.Concat(os.Environ(), env)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	err := RunGroup(c)
-	if ctx.Err() != nil {
-		return out.Bytes(), ctx.Err()
-	}
-	return out.Bytes(), err
+	return fmt.Errorf("build: %s: %w", strings.Join(words, " "), err)
 }
 
 // buildVersions reads from a binary the versions of Go and of the contender's module. A binary that
@@ -284,35 +267,9 @@ func (c *Contender) printedBy(ctx context.Context, line string) ([]string, error
 		return nil, nil
 	}
 	words := c.fill(strings.Fields(line))
-	out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
+	out, err := (&Command{Dir: c.Dir, Env: c.env}).Run(ctx, words[0], words[1:]...)
 	if err != nil {
-		return nil, fmt.Errorf("version: %s: %w: %s", strings.Join(words, " "), err, Quoted(out))
+		return nil, fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
 	}
 	return strings.Split(Printable(bytes.TrimSpace(out)), "\n"), nil
-}
-
-// NginxTool is an installed or unpacked nginx.
-type NginxTool struct {
-	Bin     string
-	Etc     string   // the folder with mime.types and fastcgi_params
-	Env     []string // environment variables that it needs
-	Version string   // "nginx/1.22.1"
-}
-
-// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
-// privilege, and neither installs nor starts nginx.
-func (t *Tools) Nginx(ctx context.Context) (*NginxTool, error) {
-	t.once.Do(func() { t.nginx, t.nginxErr = t.findNginx(ctx) })
-	return t.nginx, t.nginxErr
-}
-
-func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
-	p, err := t.Find(ctx, Nginx)
-	if err != nil {
-		return nil, err
-	}
-	return &NginxTool{
-		Bin: p.Path, Etc: filepath.Join(p.root, nginxEtc), Env: p.Env,
-		Version: strings.TrimPrefix(strings.Join(p.Versions, ""), "nginx version: "),
-	}, nil
 }

@@ -118,7 +118,6 @@ func (t *Table) text(w *writer) {
 	w.WriteByte('\n')
 }
 
-// line returns a line of a table.
 func (w *writer) line(left int, widths []int, cells []string) string {
 	if w.Markdown {
 		return "| " + strings.Join(cells, " | ") + " |\n"

@@ -35,7 +35,6 @@ type Form struct {
 // width is the width of a line of prose on a terminal.
 const width = 100
 
-// writer writes blocks in one form.
 type writer struct {
 	Form
 	strings.Builder
@@ -79,7 +78,6 @@ func element(name, class, content string) string {
 	return "<" + name + attribute(class) + ">" + content + "</" + name + ">"
 }
 
-// attribute returns the attribute of a class, or "".
 func attribute(class string) string {
 	if class == "" {
 		return ""

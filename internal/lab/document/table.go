@@ -5,7 +5,6 @@ package document
 import (
 	"encoding/csv"
 	"io"
-	"iter"
 	"math"
 	"strconv"
 
@@ -70,7 +69,7 @@ func Number(v float64) string {
 }
 
 // WriteCSV writes the columns that have a Name.
-func WriteCSV[T any](w io.Writer, columns []Column[T], lines iter.Seq[T]) error {
+func WriteCSV[T any](w io.Writer, columns []Column[T], lines []T) error {
 	out := csv.NewWriter(w) // it keeps its first error
 	write := func(cell func(*Column[T]) string) {
 		var cells []string
@@ -82,7 +81,7 @@ func WriteCSV[T any](w io.Writer, columns []Column[T], lines iter.Seq[T]) error 
 		_ = out.Write(cells)
 	}
 	write(func(c *Column[T]) string { return c.Name })
-	for line := range lines {
+	for _, line := range lines {
 		write(func(c *Column[T]) string { return c.CSV(line) })
 	}
 	out.Flush()

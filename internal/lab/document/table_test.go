@@ -29,10 +29,10 @@ func columns() []document.Column[line] {
 // CSV has the columns with a name, and no cell where there is no number.
 func TestCSVHasNamedColumns(t *testing.T) {
 	var b strings.Builder
-	lines := slices.Values([]line{
+	lines := []line{
 		{"a, b", stat.Interval{Lo: 1, Mid: 2.5, Hi: 3}},
 		{"c", stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}},
-	})
+	}
 	if err := document.WriteCSV(&b, columns(), lines); err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,6 @@ type fcgiHeader struct {
 	_       uint8
 }
 
-// byFastCGI sends a request by FastCGI and reads the response.
 func byFastCGI(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	if _, err := out.Write(fcgiRequest(r)); err != nil {
 		return nil, err

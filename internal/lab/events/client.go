@@ -29,7 +29,6 @@ type clients struct {
 	traffic timeline.Traffic
 }
 
-// keptConn is a connection between two requests.
 type keptConn struct {
 	net.Conn
 	in *bufio.Reader
@@ -41,8 +40,12 @@ const postBody = "name=value"
 // run sends requests at the group's rate until a time after the start, and waits for all outcomes.
 func (c *clients) run(ctx context.Context, length time.Duration) {
 	var sent sync.WaitGroup
-	defer c.close()
-	defer sent.Wait()
+	defer func() {
+		sent.Wait()
+		for _, conn := range c.idle {
+			conn.Close()
+		}
+	}()
 	for n := 0; ; n++ {
 		after := float64(n) / c.group.Rate
 		if after >= length.Seconds() {
@@ -90,7 +93,9 @@ func (c *clients) exchange(deadline time.Time) timeline.Outcome {
 	case resp.Close || c.group.Fresh:
 		conn.Close()
 	default:
-		c.keep(conn)
+		c.mu.Lock()
+		c.idle = append(c.idle, conn)
+		c.mu.Unlock()
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
 		return timeline.Status
@@ -123,12 +128,6 @@ func (c *clients) connect(deadline time.Time) (*keptConn, error) {
 	return &keptConn{conn, bufio.NewReader(conn)}, nil
 }
 
-func (c *clients) keep(conn *keptConn) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.idle = append(c.idle, conn)
-}
-
 func (c *clients) send(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s / HTTP/1.1\r\nHost: localhost\r\n", c.group.Method)
@@ -142,13 +141,4 @@ func (c *clients) send(out io.Writer) error {
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
-}
-
-func (c *clients) close() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for _, conn := range c.idle {
-		conn.Close()
-	}
-	c.idle = nil
 }

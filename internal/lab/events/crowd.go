@@ -54,7 +54,6 @@ func (c *crowd) gather(ctx context.Context) {
 	}
 }
 
-// leave closes all connections and waits for their clients.
 func (c *crowd) leave() {
 	if c.cancel != nil {
 		c.cancel()

@@ -77,7 +77,6 @@ const (
 	Stall   = "stall"   // one more client opens a stream and does not read it
 )
 
-// signals returns the actions that are signals.
 func signals() map[string]syscall.Signal {
 	return map[string]syscall.Signal{
 		"kill": syscall.SIGKILL, "terminate": syscall.SIGTERM, "freeze": syscall.SIGSTOP, "thaw": syscall.SIGCONT,
@@ -181,7 +180,6 @@ func (s *Step) text() string {
 	return strings.TrimSpace(s.Do + " " + s.Of)
 }
 
-// gathers reports whether a crowd gathers in one of the cases.
 func (e *Plan) gathers() bool {
 	return slices.ContainsFunc(e.Cases, func(c Case) bool {
 		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })

@@ -125,7 +125,6 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 	}
 }
 
-// step carries out one step.
 func (h *happening) step(ctx context.Context, s *Step) error {
 	role := s.Of
 	if role == "" {
@@ -193,12 +192,12 @@ func (h *happening) sample(now time.Duration) error {
 		return err
 	}
 	s := timeline.Sample{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
-	var errs [3]error
-	s.Memory, errs[0] = proc.Resident(all)
-	s.Sockets, errs[1] = proc.SocketMemory()
+	var filesErr error
+	s.Memory = proc.Resident(all)
+	s.Sockets, err = proc.SocketMemory()
 	if now >= time.Duration(h.plan.Length) { // thousands of descriptors take longer than a tick
-		s.Files, errs[2] = proc.TemporaryFiles(all)
+		s.Files, filesErr = proc.TemporaryFiles(all)
 	}
 	h.result.Samples = append(h.result.Samples, s)
-	return errors.Join(errs[:]...)
+	return errors.Join(err, filesErr)
 }

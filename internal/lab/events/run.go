@@ -72,7 +72,11 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 		}, ready); err != nil {
 			break
 		}
-		defer s.stop(c, running)
+		defer func() {
+			if err := running.Stop(); err != nil {
+				s.Warn("%s: stop: %v", c.Title, err)
+			}
+		}()
 		happen.running = append(happen.running, running)
 	}
 	if ctx.Err() != nil {
@@ -90,11 +94,4 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 		return nil
 	}
 	return err
-}
-
-// stop ends a contender of a case.
-func (s *Setting) stop(c *Case, running *contender.Running) {
-	if err := running.Stop(); err != nil {
-		s.Warn("%s: stop: %v", c.Title, err)
-	}
 }

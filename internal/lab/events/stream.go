@@ -46,7 +46,6 @@ func monotonic() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// parseEvent returns the time in an event.
 func parseEvent(text []byte) (time.Duration, error) {
 	if len(text) != timeDigits {
 		return 0, fmt.Errorf("event %q: want %d digits", text, timeDigits)
@@ -79,7 +78,6 @@ func requestOn(ctx context.Context, address, target, fields string, want int) (
 	return conn, resp, in, nil
 }
 
-// openSSE requests server-sent events.
 func openSSE(ctx context.Context, address, target string) (*stream, error) {
 	conn, resp, _, err := requestOn(ctx, address, target, "", http.StatusOK)
 	if err != nil {

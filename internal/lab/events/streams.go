@@ -128,7 +128,6 @@ func (s *Streams) with(cases []Case) (all []Case) {
 	return all
 }
 
-// open opens a stream.
 func (k *StreamKind) open(ctx context.Context, conn *grpcConn, address string) (*stream, error) {
 	target := fmt.Sprintf("/?every=%v&burst=%d", time.Duration(k.Every), k.Burst)
 	switch k.Protocol {
@@ -311,7 +310,7 @@ func (h *happening) beginPhase(step string) error {
 	if err != nil {
 		return err
 	}
-	memory, memoryErr := proc.Resident(all)
+	memory := proc.Resident(all)
 	now, err := lookAt(h.running, &h.processors)
 	s := h.streams
 	s.mu.Lock()
@@ -329,7 +328,7 @@ func (h *happening) beginPhase(step string) error {
 		s.before = all
 	}
 	s.result.Phases = append(s.result.Phases, timeline.Phase{Step: step, Latency: hist.New()})
-	return errors.Join(memoryErr, err)
+	return err
 }
 
 // stall opens one more stream, to which the server sends as much as possible and whose client reads

@@ -41,7 +41,6 @@ type look struct {
 	busy, stolen time.Duration
 }
 
-// lookAt looks at the processors of a case.
 func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 	all, err := processes(running)
 	if err != nil {

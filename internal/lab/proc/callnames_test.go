@@ -38,7 +38,7 @@ func TestCallNames(t *testing.T) {
 	for number, name := range map[int]string{
 		syscall.SYS_READ: "read", syscall.SYS_GETPPID: "getppid", syscall.SYS_EPOLL_CTL: "epoll_ctl",
 	} {
-		if names[number] != name && len(callNames) > 0 {
+		if names[number] != name && len(names) > 0 {
 			t.Errorf("call %d is %q, want %q", number, names[number], name)
 		}
 	}

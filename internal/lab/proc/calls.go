@@ -25,7 +25,6 @@ type Calls struct {
 // maxCounted limits the pairs of process and call. Calls of further pairs are not counted.
 const maxCounted = 64 << 10
 
-// callKey is the key of a counter.
 type callKey struct{ PID, Number uint32 }
 
 // CountCalls starts to count. Close ends it.

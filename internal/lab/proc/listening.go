@@ -11,9 +11,10 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// tcpListening returns the listening TCP sockets, IPv4 and IPv6.
-func tcpListening() (procfs.NetTCP, error) {
-	const listen = 0x0a                 // TCP_LISTEN
+// Listening returns the addresses on which the processes listen, each with one of these:
+// "127.0.0.1:80", or "unix:" and the path of a socket.
+func Listening(family []Process) (map[string]Process, error) {
+	places := make(map[uint64]string)
 	four, err := read(procfs.FS.NetTCP) //nolint:staticcheck // netlink would be another dependency for one table
 	if err != nil {
 		return nil, err
@@ -22,25 +23,11 @@ func tcpListening() (procfs.NetTCP, error) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err
 	}
-	all := slices.Concat(four, six)
-	for i := len(all) - 1; i >= 0; i-- { // the type of a line has no name for slices.DeleteFunc
-		if all[i].St != listen {
-			all = slices.Delete(all, i, i+1)
+	const listen = 0x0a // TCP_LISTEN
+	for _, line := range slices.Concat(four, six) {
+		if line.St == listen {
+			places[line.Inode] = net.JoinHostPort(line.LocalAddr.String(), strconv.FormatUint(line.LocalPort, 10))
 		}
-	}
-	return all, nil
-}
-
-// Listening returns the addresses on which the processes listen: "127.0.0.1:80", or "unix:" and the
-// path of a socket.
-func Listening(family []Process) ([]string, error) {
-	places := make(map[uint64]string)
-	tcp, err := tcpListening()
-	if err != nil {
-		return nil, err
-	}
-	for _, line := range tcp {
-		places[line.Inode] = net.JoinHostPort(line.LocalAddr.String(), strconv.FormatUint(line.LocalPort, 10))
 	}
 	unix, err := read(procfs.FS.NetUNIX)
 	if err != nil {
@@ -52,11 +39,11 @@ func Listening(family []Process) ([]string, error) {
 			places[line.Inode] = "unix:" + line.Path
 		}
 	}
-	var all []string
+	all := make(map[string]Process)
 	for _, p := range family {
 		for _, inode := range sockets(p) {
-			if place := places[inode]; place != "" && !slices.Contains(all, place) {
-				all = append(all, place)
+			if place := places[inode]; place != "" {
+				all[place] = p
 			}
 		}
 	}

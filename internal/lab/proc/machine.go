@@ -9,7 +9,6 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// read reads a file of /proc.
 func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
 	fs, err := procfs.NewDefaultFS()
 	if err == nil {

@@ -6,31 +6,16 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
-// Resident returns the resident memory of processes in bytes. Pages that several processes share
-// are counted for each. It leaves out ended processes.
-func Resident(processes []Process) (bytes int64, err error) {
+// Resident returns the resident memory of processes, as they were listed, in bytes. Pages that several
+// processes share are counted for each.
+func Resident(processes []Process) (bytes int64) {
 	for _, p := range processes {
-		pr, err := procfs.NewProc(p.PID)
-		if gone(err) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("proc: %w", err)
-		}
-		stat, err := pr.Stat()
-		if gone(err) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("proc: process %d (%s): %w", p.PID, p.Name, err)
-		}
-		bytes += int64(stat.ResidentMemory())
+		bytes += p.RSS
 	}
-	return bytes, nil
+	return bytes
 }
 
 // TemporaryFiles returns the size of the files that processes have open and that have no name

@@ -25,6 +25,7 @@ type Process struct {
 	PID, Parent, Group int
 	Name               string
 	Zombie             bool
+	RSS                int64 // resident bytes when it was listed
 }
 
 // All returns all processes of the machine.
@@ -44,6 +45,7 @@ func All() ([]Process, error) {
 		}
 		all = append(all, Process{
 			PID: s.PID, Parent: s.PPID, Group: s.PGRP, Name: s.Comm, Zombie: s.State == "Z" || s.State == "X",
+			RSS: int64(s.ResidentMemory()),
 		})
 	}
 	return all, nil
@@ -107,30 +109,4 @@ func FamilyAmong(all []Process, groups ...int) []Process {
 func Children(pid int) ([]Process, error) {
 	all, err := All()
 	return slices.DeleteFunc(all, func(p Process) bool { return p.Parent != pid || p.Zombie }), err
-}
-
-// TCPListeners returns the processes that listen on a TCP port.
-func TCPListeners(port int) ([]Process, error) {
-	listening, err := tcpListening()
-	if err != nil {
-		return nil, err
-	}
-	inodes := make(map[uint64]bool)
-	for _, line := range listening {
-		if line.LocalPort == uint64(port) {
-			inodes[line.Inode] = true
-		}
-	}
-	return holders(inodes)
-}
-
-// holders returns the processes that have one of the given sockets open.
-func holders(inodes map[uint64]bool) ([]Process, error) {
-	all, err := All()
-	if err != nil || len(inodes) == 0 {
-		return nil, err
-	}
-	return slices.DeleteFunc(all, func(p Process) bool {
-		return !slices.ContainsFunc(sockets(p), func(inode uint64) bool { return inodes[inode] })
-	}), nil
 }

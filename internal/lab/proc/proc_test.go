@@ -276,22 +276,19 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 	}
 }
 
-func TestListenersOfAPort(t *testing.T) {
+func TestListenersOfAProcess(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer tcp.Close()
-	isUs := func(who []proc.Process, err error) bool {
-		return err == nil && len(who) == 1 && who[0].PID == os.Getpid()
-	}
-	port := tcp.Addr().(*net.TCPAddr).Port
-	if who, err := proc.TCPListeners(port); !isUs(who, err) {
-		t.Errorf("port %d: %v %v", port, who, err)
+	us := []proc.Process{{PID: os.Getpid()}}
+	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != os.Getpid() {
+		t.Errorf("%v: %v %v", tcp.Addr(), all, err)
 	}
 	tcp.Close()
-	if who, err := proc.TCPListeners(port); len(who) != 0 || err != nil {
-		t.Errorf("closed port: %v %v", who, err)
+	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != 0 {
+		t.Errorf("closed: %v %v", all, err)
 	}
 }
 

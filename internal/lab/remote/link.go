@@ -65,10 +65,17 @@ func (g *Generator) Link(ctx context.Context) (*sample.Link, error) {
 	return link, nil
 }
 
-// slice returns the result of one slice of a plan.
 func (g *Generator) slice(ctx context.Context, p load.Plan, d time.Duration) (*load.Result, error) {
-	p.Timeout, p.Warmup, p.Duration = linkTimeout, bulkWarmup, d
-	r, err := g.Run(ctx, p)
+	p.Timeout = linkTimeout
+	s, err := g.Open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	_, err = s.Slice(ctx, bulkWarmup, false)
+	if err == nil {
+		_, err = s.Slice(ctx, d, true)
+	}
+	r := s.Close()
 	if err == nil && r.Requests == 0 {
 		err = &load.ConnectError{URL: p.URL, First: r.Errors.First}
 	}

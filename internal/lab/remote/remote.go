@@ -70,16 +70,12 @@ func (g *Generator) Close() { g.fleet.Close() }
 
 // Open implements trial.Generator.
 func (g *Generator) Open(ctx context.Context, p load.Plan) (trial.Session, error) {
-	s, err := g.open(ctx, p)
+	p.CPUs, p.Threads = nil, 0
+	s, err := g.fleet.OpenSession(ctx, p, describeTLS(p.TLS))
 	if err != nil {
 		return nil, err
 	}
 	return s, nil
-}
-
-func (g *Generator) open(ctx context.Context, p load.Plan) (*fleet.Session, error) {
-	p.CPUs, p.Threads, p.Duration, p.Warmup = nil, 0, 0, 0
-	return g.fleet.OpenSession(ctx, p, describeTLS(p.TLS))
 }
 
 // resumptions is the number of TLS sessions that the agent keeps if any are resumed.
@@ -95,36 +91,4 @@ func describeTLS(c *tls.Config) *agent.TLS {
 		t.Sessions = resumptions
 	}
 	return t
-}
-
-// Run implements trial.Generator. The hooks Started and Ended are called while no request is in
-// flight; others are not called.
-func (g *Generator) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
-	hooks := p.Trace
-	p.Trace = nil
-	s, err := g.open(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	if p.Warmup > 0 {
-		if _, err := s.Slice(ctx, p.Warmup, false); err != nil {
-			return nil, err
-		}
-	}
-	call := func(hook func()) {
-		if hook != nil {
-			hook()
-		}
-	}
-	if hooks == nil {
-		hooks = new(load.Trace)
-	}
-	call(hooks.Started)
-	_, err = s.Slice(ctx, p.Duration, true)
-	call(hooks.Ended)
-	if err != nil {
-		return nil, err
-	}
-	return s.Close(), nil
 }

@@ -48,8 +48,8 @@ func open(t *testing.T, address string) (*remote.Generator, error) {
 	return g, err
 }
 
-// A run calls its hooks while no request is in flight, and TLS sessions are resumed.
-func TestRunMeasuresBetweenItsHooks(t *testing.T) {
+// A slice counts the requests between its begin and its end, and TLS sessions are resumed.
+func TestSlicesAreCounted(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	g, err := open(t, "")
 	if err != nil {
@@ -58,21 +58,26 @@ func TestRunMeasuresBetweenItsHooks(t *testing.T) {
 	var served atomic.Int64
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer s.Close()
-	var started, ended int64
 	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
-	r, err := g.Run(context.Background(), load.Plan{
-		URL: s.URL, Connections: 2, Warmup: 50 * time.Millisecond, Duration: 200 * time.Millisecond, TLS: config,
-		PerConnection: 10,
-		Trace: &load.Trace{Started: func() { started = served.Load() },
-			Ended: func() { ended = served.Load() }},
-	})
-	if err != nil || r.Requests == 0 || int64(r.Requests) != ended-started || started == 0 || r.Resumed == 0 {
+	p := load.Plan{URL: s.URL, Connections: 2, TLS: config, PerConnection: 10}
+	session, err := g.Open(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	started := served.Load()
+	_, err = session.Slice(context.Background(), 200*time.Millisecond, true)
+	ended := served.Load()
+	if r := session.Close(); err != nil || r.Requests == 0 || int64(r.Requests) != ended-started || r.Resumed == 0 {
 		t.Errorf("%+v, %v: %d and %d served", r, err, started, ended)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := g.Run(ctx, load.Plan{URL: s.URL, Connections: 1, TLS: config, Duration: time.Minute}); err == nil {
-		t.Error("an interrupted run has a result")
+	if session, err = g.Open(context.Background(), p); err != nil {
+		t.Fatal(err)
+	}
+	defer session.Close()
+	if _, err := session.Slice(ctx, time.Minute, true); err == nil {
+		t.Error("an interrupted slice has a result")
 	}
 }
 

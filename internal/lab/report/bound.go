@@ -58,7 +58,6 @@ func (a *Report) Judge(g load.Goal) (all []Judgment) {
 	return all
 }
 
-// outcome compares a change with a bound.
 func outcome(b load.Bound, c *analyze.Change) stat.Outcome {
 	if c.Metric == sample.Errors {
 		return stat.OutcomeOf(b.Holds(c.ErrorShare))

@@ -39,9 +39,7 @@ func (a *Report) WriteBrief(w io.Writer) error {
 	}
 	all := a.Problems()
 	if len(a.Tables) > 0 {
-		for _, w := range a.Tables[0].limits() {
-			all = append(all, w.Line())
-		}
+		all = append(all, a.Tables[0].limits()...)
 	}
 	room := screenLines - callerLines - lineCount(verdict)
 	tables := a.briefTables(room - min(problemLines, problemsHeight(all)))
@@ -70,7 +68,6 @@ func (a *Report) results(t *Table, room int) string {
 	return firstLines(document.Rows(1, a.resultColumns(), rows, nil), room, "contenders")
 }
 
-// briefCases returns the tables of events.
 func (a *Report) briefCases() (blocks []document.Block) {
 	streams := a.streamTables()
 	if len(streams) == 0 {

@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// metricTitle returns the name of a metric in reports.
 func metricTitle(m sample.Metric) string {
 	switch m {
 	case sample.CPU:
@@ -36,7 +35,6 @@ func percents(i stat.Interval) string {
 	return fmt.Sprintf("%s (%s to %s)", percent(i.Mid), percent(i.Lo), percent(i.Hi))
 }
 
-// changeText formats a change for a reader.
 func changeText(c *analyze.Change) string {
 	if c.Metric == sample.Errors {
 		return fmt.Sprint(c.Count)
@@ -67,7 +65,6 @@ func (a *Report) builds(t *Table) string {
 
 func percentOff(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*max(ratio-1, 1-ratio)) }
 
-// addBuilds adds the differences of the second build.
 func (a *Report) addBuilds(d *document.Document, t *Table) {
 	changes := a.Changes(t.Table)
 	if changes == nil {

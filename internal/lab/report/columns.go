@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"iter"
 	"slices"
 	"time"
 
@@ -12,25 +11,9 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// rowLine is a row of a table with its table.
 type rowLine struct {
 	table *Table
 	*analyze.Row
-}
-
-func (l rowLine) condition() sample.Condition { return l.table.Condition }
-
-// rows returns the rows of all tables.
-func (a *Report) rows() iter.Seq[rowLine] {
-	return func(yield func(rowLine) bool) {
-		for i := range a.Tables {
-			for _, line := range a.Tables[i].lines() {
-				if !yield(line) {
-					return
-				}
-			}
-		}
-	}
 }
 
 func (t *Table) lines() []rowLine {
@@ -90,11 +73,11 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 		document.Figure("start_spread", func(l rowLine) float64 { return l.StartSpread })})
 	for _, role := range sample.Roles() {
 		all = append(all,
-			document.Figure(role+"_user_us", func(l rowLine) float64 { return partOf(l.Row, role).UserUs }),
-			document.Figure(role+"_sys_us", func(l rowLine) float64 { return partOf(l.Row, role).SysUs }))
+			document.Figure(role+"_user_us", func(l rowLine) float64 { return l.Part(role).UserUs }),
+			document.Figure(role+"_sys_us", func(l rowLine) float64 { return l.Part(role).SysUs }))
 	}
 	return slices.Concat(all, loadColumns(), processColumns(), []document.Column[rowLine]{
-		document.Count("gomaxprocs", func(l rowLine) int { return l.condition().Procs }),
+		document.Count("gomaxprocs", func(l rowLine) int { return l.table.Procs }),
 	})
 }
 
@@ -103,7 +86,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 func splitColumns() []document.Column[rowLine] {
 	part := func(of func(analyze.Part) float64) func(rowLine) string {
 		return unlessFailed(func(l rowLine) (text string) {
-			if !l.condition().Saturated() {
+			if !l.table.Saturated() {
 				return ""
 			}
 			sum := 0.0

@@ -105,7 +105,6 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 	return write(w, d.Text(document.Form{Out: document.Terminal}))
 }
 
-// differences collects the differences between A and B.
 type differences []string
 
 func (d *differences) add(what string, a, b any) {
@@ -121,7 +120,6 @@ func orNone(s string) string {
 	return s
 }
 
-// mismatches returns the differences of machines, conditions and questions.
 func mismatches(a, b *sample.Run) []string {
 	var d differences
 	d.add("experiment", a.Experiment, b.Experiment)
@@ -166,7 +164,6 @@ func regime(c sample.Condition) sample.Condition {
 	return c
 }
 
-// rates lists the fixed rates of a run.
 func rates(r *sample.Run) string {
 	var texts []string
 	for _, c := range r.Conditions {
@@ -177,7 +174,6 @@ func rates(r *sample.Run) string {
 	return strings.Join(texts, ", ")
 }
 
-// settingChanges returns the differences of versions and settings.
 func settingChanges(a, b *sample.Run) []string {
 	var d differences
 	d.add("tare", a.Tool, b.Tool)

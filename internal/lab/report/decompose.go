@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// differenceSentence describes the decomposition.
 func differenceSentence(d *analyze.Decomposition) string {
 	more, by := "more", d.TotalUs.Mid
 	if by < 0 {
@@ -43,7 +42,6 @@ func partTexts(d *analyze.Decomposition) (words []string) {
 	return words
 }
 
-// listedCalls is the number of system calls that are listed for a contender.
 const listedCalls = 6
 
 // callList returns the system calls that differ most.
@@ -67,14 +65,6 @@ func signed(v float64) string {
 	return "+" + text
 }
 
-// signedInterval formats the bounds of a difference, or returns "" if they are unknown.
-func signedInterval(i stat.Interval) string {
-	if !i.Known() {
-		return ""
-	}
-	return signed(i.Lo) + " to " + signed(i.Hi)
-}
-
 // decompositions returns the differences by part. In a text they are sentences.
 func (t *Table) decompositions() []document.Block {
 	var said []string
@@ -86,7 +76,11 @@ func (t *Table) decompositions() []document.Block {
 	}
 	shown.Heads[0].Class, shown.Heads[1].Class, shown.Heads[len(shown.Heads)-1].Class = "", "wrap", "wrap calls"
 	us := func(i stat.Interval) document.Cell {
-		return document.Cell{Text: signed(i.Mid), Small: signedInterval(i)}
+		c := document.Cell{Text: signed(i.Mid)}
+		if i.Known() {
+			c.Small = signed(i.Lo) + " to " + signed(i.Hi)
+		}
+		return c
 	}
 	for i := range t.Decompositions {
 		d := &t.Decompositions[i]

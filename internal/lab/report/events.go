@@ -14,7 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
-// caseLine is a line of the table of cases.
 type caseLine struct {
 	*timeline.Case
 	total timeline.Traffic
@@ -115,9 +114,19 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 	}
 	all = append(all,
 		document.Figure("lost_within_s", func(l caseLine) float64 { return lossTime(&l).Seconds() }).
-			For(detailed, "lost within", lostWithin),
+			For(detailed, "lost within", func(l caseLine) string {
+				if l.sum.Lost() == 0 {
+					return ""
+				}
+				return seconds(lossTime(&l))
+			}),
 		document.Figure("p99_ms", func(l caseLine) float64 { return l.p99() }).
-			For(always, "p99", func(l caseLine) string { return p99Text(&l) }),
+			For(always, "p99", func(l caseLine) string {
+				if math.IsInf(l.p99(), 1) {
+					return "lost"
+				}
+				return fixed(0, l.p99()) + " ms"
+			}),
 		document.Figure("slowest_ms", func(l caseLine) float64 { return float64(l.sum.Slowest) / 1e6 }).
 			For(detailed, "slowest", func(l caseLine) string { return wholeMillis(l.sum.Slowest) }),
 		document.Figure("latest_ms", func(l caseLine) float64 { return float64(l.sum.Latest) / 1e6 }).
@@ -143,14 +152,6 @@ func (l *caseLine) p99() float64 {
 	return math.Inf(1)
 }
 
-func p99Text(l *caseLine) string {
-	if d, known := l.total.Quantile(0.99); known {
-		return wholeMillis(d)
-	}
-	return "lost"
-}
-
-// sizeColumn returns a column about a case's samples.
 func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
 	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
@@ -160,14 +161,6 @@ func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) d
 // lossTime returns the time from the first lost request to the last one.
 func lossTime(l *caseLine) time.Duration { return l.total.LastLost - l.total.FirstLost }
 
-func lostWithin(l caseLine) string {
-	if l.sum.Lost() == 0 {
-		return ""
-	}
-	return seconds(lossTime(&l))
-}
-
-// addEvents adds the cases.
 func (a *Report) addEvents(d *document.Document) {
 	if a.Events == nil {
 		return
@@ -202,7 +195,6 @@ func (a *Report) addEvents(d *document.Document) {
 	}
 }
 
-// caseTable returns the table of cases.
 func (a *Report) caseTable() *document.Table {
 	return document.Rows(1, a.caseColumns(), a.caseLines(), nil)
 }
@@ -223,7 +215,6 @@ func (l *caseLine) strip() string {
 	return b.String()
 }
 
-// marksText returns the events of a case as a sentence.
 func marksText(c *timeline.Case) string {
 	var texts []string
 	for _, m := range c.Marks {

@@ -3,11 +3,10 @@ package report
 import (
 	"io"
 	"path/filepath"
-	"slices"
 
-	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // Names of the files in a results folder.
@@ -43,15 +42,20 @@ func (a *Report) Files() []File {
 	switch {
 	case a.Events != nil && len(a.streamTables()) > 0:
 		return append(all, File{csvFile, "the streams of each case", func(w io.Writer) error {
-			return document.WriteCSV(w, streamColumns(), a.streamLines())
+			var cases []*timeline.Case
+			for _, t := range a.streamTables() {
+				cases = append(cases, t.cases...)
+			}
+			return document.WriteCSV(w, streamColumns(), cases)
 		}}, run)
 	case a.Events != nil:
 		return append(all, File{csvFile, "the table of cases", func(w io.Writer) error {
-			return document.WriteCSV(w, a.caseColumns(), slices.Values(a.caseLines()))
+			return document.WriteCSV(w, a.caseColumns(), a.caseLines())
 		}}, run)
 	case len(a.Run.Targets) > 0:
-		targets := File{targetsFile, "the targets, with the figures that they limit", a.writeTargets}
-		return append(all, targets, journal, run, configs)
+		return append(all, File{targetsFile, "the targets, with the figures that they limit", func(w io.Writer) error {
+			return document.WriteCSV(w, a.targetColumns(), a.Targets)
+		}}, journal, run, configs)
 	}
 	return append(all, File{csvFile, "results of each contender under each condition", a.writeCSV},
 		journal, run, configs)
@@ -72,16 +76,10 @@ func (a *Report) WriteFiles(dir string) error {
 	return first
 }
 
-// writeCSV writes the rows of all tables.
 func (a *Report) writeCSV(w io.Writer) error {
-	return document.WriteCSV(w, a.resultColumns(), a.rows())
-}
-
-func partOf(r *analyze.Row, role string) analyze.Part {
-	for _, p := range r.Parts {
-		if p.Role == role {
-			return p
-		}
+	var rows []rowLine
+	for i := range a.Tables {
+		rows = append(rows, a.Tables[i].lines()...)
 	}
-	return analyze.Part{Role: role}
+	return document.WriteCSV(w, a.resultColumns(), rows)
 }

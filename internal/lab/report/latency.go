@@ -5,10 +5,10 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/stat"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// latencyPlot draws the percentile curve of each contender.
 func (a *Report) latencyPlot(t *Table) *page.Plot {
 	var curves []loadreport.Curve
 	for _, row := range t.Measured() {
@@ -22,7 +22,6 @@ func (a *Report) latencyPlot(t *Table) *page.Plot {
 // curveColors is the number of colors. They repeat, dashed.
 const curveColors = 8
 
-// curveClass returns the CSS class of a contender's color.
 func (a *Report) curveClass(e *sample.Entrant) string {
 	if e.Kind != sample.Way && e.Kind != sample.Rival {
 		return "line-" + string(e.Kind)
@@ -46,17 +45,32 @@ func (a *Report) curveClass(e *sample.Entrant) string {
 func (t *Table) LatencyNote() string {
 	const tail = " Point at a curve to see it alone."
 	if t.Saturated() {
+		requests := "one request"
+		if n := t.Scenario.Streams; n > 1 {
+			requests = fmt.Sprintf("%d requests", n)
+		}
 		return fmt.Sprintf("Time from sending a request to the last byte of its response, with %s at all times on each of %d connections. "+
 			"In such a closed loop latency is their number divided by the rate: it shows the length of the queue, not the time of a single request.",
-			streamsText(t.Scenario.Streams), t.Connections) + tail
+			requests, t.Connections) + tail
 	}
 	return fmt.Sprintf("Time from when a request was due to the last byte of its response. Requests are due at %.0f per second, whether or not earlier ones have ended, "+
 		"so the time that a request waits to be sent is included.", t.Rate) + tail
 }
 
-func streamsText(n int) string {
-	if n > 1 {
-		return fmt.Sprintf("%d requests", n)
+// VariationNote returns a sentence on how much ratios vary between slices and between starts. The
+// figures are the medians of the rows.
+func (t *Table) VariationNote() string {
+	var ofSlices, ofStarts []float64
+	n := 0
+	for i := range t.Rows {
+		if r := &t.Rows[i]; r.Kind != sample.Control && r.SliceSpread > 0 {
+			ofSlices, ofStarts = append(ofSlices, r.SliceSpread), append(ofStarts, r.StartSpread)
+			n = max(n, r.Slices)
+		}
 	}
-	return "one request"
+	if len(ofSlices) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("Each ratio comes from up to %d slices of load, each divided by the control's slice of the same round and corrected for the speed of the CPU. Ratios vary by %.1f %% between slices and by %.1f %% between starts (standard deviations, medians of the rows).",
+		n, 100*stat.Median(ofSlices).Mid, 100*stat.Median(ofStarts).Mid)
 }

@@ -16,7 +16,6 @@ import (
 //go:embed page.css
 var styles string
 
-// writePage writes the report as one HTML file without external resources.
 func (a *Report) writePage(w io.Writer) error { return write(w, a.document().Page(styles)) }
 
 // WriteText writes the whole report for a terminal.
@@ -24,7 +23,6 @@ func (a *Report) WriteText(w io.Writer) error {
 	return write(w, a.document().Text(document.Form{Out: document.Terminal}))
 }
 
-// writeMarkdown writes the whole report as Markdown.
 func (a *Report) writeMarkdown(w io.Writer) error {
 	return write(w, a.document().Text(document.Form{Out: document.Terminal, Markdown: true}))
 }
@@ -42,12 +40,13 @@ func inText(blocks ...document.Block) document.Only {
 	return document.Only{In: document.Terminal, Blocks: blocks}
 }
 
-// document returns the whole report.
 func (a *Report) document() *document.Document {
 	d := &document.Document{Title: a.Title, Question: a.Question}
 	d.Add(document.Paragraph{Class: "verdict", Text: a.Verdict()})
 	if len(a.Targets) > 0 {
-		d.Add(document.Heading{Level: 2, Text: "Targets", ID: "targets"}, a.targetTable(), document.Note(targetsNote()))
+		d.Add(document.Heading{Level: 2, Text: "Targets", ID: "targets"}, a.targetTable(), document.Note(fmt.Sprintf(
+			"Figures are medians of the starts. A ratio compares each slice of the contender with the reference's slice of the same round; latencies, memory and counts are compared start by start. A target is met if the whole %s interval is within the limit, and missed if it is beyond.",
+			confidence())))
 	}
 	a.addEvents(d)
 	if len(a.Tables) > 0 {
@@ -71,7 +70,6 @@ func (a *Report) document() *document.Document {
 
 func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 
-// contents returns links to the parts of a long page.
 func (a *Report) contents() (links document.Links) {
 	const few = 2
 	if len(a.Tables) <= few {
@@ -84,7 +82,6 @@ func (a *Report) contents() (links document.Links) {
 		[2]string{"method", "How this was measured"})
 }
 
-// weights returns the chart of a table's CPU time.
 func (a *Report) weights(i int) document.Block {
 	t := &a.Tables[i]
 	return document.Chart{Drawing: t.weightChart().Drawing, Caption: fmt.Sprintf(
@@ -111,11 +108,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 		latency.Caption = t.LatencyNote()
 	}
 	d.Add(onPage(document.Heading{Level: 3, Text: "Latency"}, latency))
-	var warnings []string
-	for _, w := range t.Warnings() {
-		warnings = append(warnings, w.Line())
-	}
-	d.Add(document.Warnings(warnings))
+	d.Add(document.Warnings(t.warnings()))
 	blocks := []document.Block{figures}
 	if isFirst {
 		blocks = append(blocks, document.Note("Times are ratios to the control's CPU time. Switches are context switches per request: the process waited, or the scheduler preempted it."))
@@ -129,22 +122,20 @@ func (a *Report) addTable(d *document.Document, i int) {
 	}
 }
 
-// addShares adds what the costs mean.
 func (a *Report) addShares(d *document.Document) {
-	shares, condition := a.SharesOf()
-	if len(shares) == 0 {
+	rows, condition := a.sharers()
+	if len(rows) == 0 {
 		return
 	}
 	t := document.NewTable(1, []string{"", "share of a core", "times"}, nil)
 	t.Class = "few"
-	for _, s := range shares {
-		t.Add(string(s.Kind), s.Title, s.OfCore, ratioText(s.Row))
+	for _, row := range rows {
+		t.Add(string(row.Kind), row.Title, percentOfCore(row.WeightUs.Mid), ratioText(row))
 	}
 	d.Add(document.Heading{Level: 2, Text: "What this means for 1,000 requests/s", ID: "shares"}, t, document.Note(
 		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
 }
 
-// addMethod adds how the run was carried out.
 func (a *Report) addMethod(d *document.Document) {
 	e := &a.Environment
 	trials := ""

@@ -8,7 +8,6 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-// pairSentence returns the result of the comparison.
 func pairSentence(p *analyze.Pair) string {
 	switch p.Finding {
 	case stat.Less:
@@ -30,7 +29,6 @@ func (t *Table) pairsVerdict() string {
 	return strings.Join(sentences, "; ")
 }
 
-// addPairs adds the costs of parts.
 func (t *Table) addPairs(d *document.Document) {
 	if len(t.Pairs) == 0 {
 		return

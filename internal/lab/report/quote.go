@@ -75,7 +75,6 @@ func FillQuotes(root string, check bool) (changed []string, err error) {
 	return changed, nil
 }
 
-// documents returns the names of the documents that may quote.
 func documents(root string) (names []string) {
 	for _, pattern := range []string{"README.md", "docs/*.md", "docs/questions/*.md"} {
 		pages, _ := filepath.Glob(filepath.Join(root, pattern)) // fails for an invalid pattern only
@@ -84,7 +83,6 @@ func documents(root string) (names []string) {
 	return names
 }
 
-// fill returns a document with the figures of its quotes.
 func (q quotes) fill(text string) (filled string, err error) {
 	mark := quoteMark()
 	filled = mark.ReplaceAllStringFunc(text, func(quote string) string {
@@ -101,7 +99,6 @@ func (q quotes) fill(text string) (filled string, err error) {
 	return filled, err
 }
 
-// figure returns the text of a quote.
 func (q quotes) figure(words string) (string, error) {
 	m := regexp.MustCompile(`^(\S+)((?: \w+=\S*)*) (\w+)(?:/(\S+))?(?: (\(?)(-?\d)\)?)?$`).FindStringSubmatch(words)
 	if m == nil {
@@ -150,7 +147,6 @@ func rounded(value, divisor, digits string) (string, error) {
 	return loadreport.Count(math.Round(v/by/unit) * unit), nil
 }
 
-// record returns the record with a name.
 func (q quotes) record(name string) (*table, error) {
 	if rec := q.records[name]; rec != nil {
 		return rec, nil

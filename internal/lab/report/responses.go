@@ -19,14 +19,13 @@ type reason struct {
 	all     []string // the differences
 }
 
-// reasons returns the declared differences, grouped by reason.
 func (a *Report) reasons() (all []*reason) {
 	add := func(texts *[]string, text string) {
 		if !slices.Contains(*texts, text) {
 			*texts = append(*texts, text)
 		}
 	}
-	for e := range a.entrants() {
+	for _, e := range a.Entrants {
 		for _, d := range e.Declared {
 			at := slices.IndexFunc(all, func(r *reason) bool { return r.why == d.Why })
 			if at < 0 {
@@ -41,12 +40,11 @@ func (a *Report) reasons() (all []*reason) {
 	return all
 }
 
-// addResponses adds the comparison of the responses.
 func (a *Report) addResponses(d *document.Document) {
 	t := document.NewTable(1, []string{"", "status", "bytes", "keep-alive", "fields"}, nil)
 	t.Heads[0].Class, t.Heads[4].Class = "wrap", "wrap"
 	var differences []string
-	for e := range a.entrants() {
+	for _, e := range a.Entrants {
 		texts := []string{e.Title, "", "", "", "not requested"}
 		if r := e.Response; r != nil {
 			texts = []string{e.Title, strconv.Itoa(r.Status), strconv.Itoa(r.Bytes), "no",
@@ -72,4 +70,21 @@ func (a *Report) addResponses(d *document.Document) {
 		d.Add(inText(document.Items{Texts: []string{concerned + ", in " + sample.List(r.aspects)}}), onPage(document.Details{
 			Class: "reason", Summary: concerned, Blocks: []document.Block{document.Items{Texts: r.all}}}))
 	}
+}
+
+// described returns what a contender is, and its versions.
+func described(e *sample.Entrant) string {
+	parts := []string{e.About, strings.Join(e.Versions, ", ")}
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
+}
+
+func (a *Report) addEntrants(d *document.Document) {
+	t := document.NewTable(4, []string{"", "what it is", "versions", "protocol"}, nil)
+	t.Class, t.Heads[0].Class = "who", "wrap"
+	for _, e := range a.Entrants {
+		if e.Kind != sample.Twin {
+			t.Add(string(e.Kind), e.Title, e.About, strings.Join(e.Versions, ", "), e.Protocol)
+		}
+	}
+	d.Add(document.Heading{Level: 2, Text: "Contenders", ID: "who"}, t)
 }

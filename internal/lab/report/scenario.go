@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
@@ -34,17 +35,9 @@ func (t *Table) scenarioFigure() (title string, figure func(*analyze.Row) float6
 			func(row *analyze.Row) float64 { return row.RSS / 1e3 / float64(t.Connections) }
 	case s.Handshakes != "":
 		return fmt.Sprintf("Connections per CPU-second, with a %s handshake and a request each", s.Handshakes), perCPUSecond
-	case t.bodyBytes() >= largeBody:
+	case slices.ContainsFunc(t.Measured(), func(r *analyze.Row) bool { return r.BodyBytes >= largeBody }):
 		return "MB of bodies per CPU-second",
 			func(row *analyze.Row) float64 { return perCPUSecond(row) * row.BodyBytes / 1e6 }
 	}
 	return "Requests per CPU-second", perCPUSecond
-}
-
-// bodyBytes returns the mean size of a body of the first row that was measured.
-func (t *Table) bodyBytes() float64 {
-	for _, row := range t.Measured() {
-		return row.BodyBytes
-	}
-	return 0
 }

@@ -14,12 +14,6 @@ import (
 // manyRequests is a rate that readers can multiply.
 const manyRequests = 1000
 
-// Share is what a contender's cost means at manyRequests per second.
-type Share struct {
-	*analyze.Row
-	OfCore string // of the time of one core
-}
-
 // sharesTable returns the table whose costs are nearest to those of a moderate rate: at a fixed
 // rate a contender finds less work at once than at saturation. It returns nil if nothing was
 // measured.
@@ -37,19 +31,17 @@ func (a *Report) sharesTable() *Table {
 	return first
 }
 
-// SharesOf returns what the costs mean, contender by contender, and under which condition they were
-// measured.
-func (a *Report) SharesOf() (shares []Share, condition string) {
+// sharers returns the contenders of whose costs the report says what they mean, and under which
+// condition they were measured.
+func (a *Report) sharers() (rows []*analyze.Row, condition string) {
 	t := a.sharesTable()
 	if t == nil {
 		return nil, ""
 	}
-	for _, row := range t.Measured() {
-		if us := row.WeightUs.Mid; !isAside(row.Kind) && us > 0 {
-			shares = append(shares, Share{row, percentOfCore(us)})
-		}
-	}
-	return shares, t.Text()
+	rows = slices.DeleteFunc(t.Measured(), func(row *analyze.Row) bool {
+		return isAside(row.Kind) || !(row.WeightUs.Mid > 0)
+	})
+	return rows, t.Text()
 }
 
 // percentOfCore returns the share of a core that manyRequests per second of a cost use.
@@ -70,24 +62,24 @@ const fewShares = 8
 // Shares returns what the costs mean, in a sentence. Of many contenders it names the control, the
 // cheapest and the most expensive.
 func (a *Report) Shares() string {
-	shares, _ := a.SharesOf()
-	if len(shares) == 0 {
+	rows, _ := a.sharers()
+	if len(rows) == 0 {
 		return ""
 	}
 	where := ""
 	if t := a.sharesTable(); !t.Saturated() {
 		where = fmt.Sprintf("Measured at %s requests/s, where servers wait between requests, ", loadreport.Count(t.Rate))
 	}
-	if len(shares) > fewShares {
-		byCost := func(x, y Share) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
-		least, most := slices.MinFunc(shares, byCost).Row, slices.MaxFunc(shares, byCost).Row
-		shares = slices.DeleteFunc(shares, func(s Share) bool {
-			return s.Kind != sample.Control && s.Row != least && s.Row != most
+	if len(rows) > fewShares {
+		byCost := func(x, y *analyze.Row) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
+		least, most := slices.MinFunc(rows, byCost), slices.MaxFunc(rows, byCost)
+		rows = slices.DeleteFunc(rows, func(r *analyze.Row) bool {
+			return r.Kind != sample.Control && r != least && r != most
 		})
 	}
-	texts := make([]string, len(shares))
-	for i, s := range shares {
-		texts[i] = s.Title + " " + s.OfCore
+	texts := make([]string, len(rows))
+	for i, row := range rows {
+		texts[i] = row.Title + " " + percentOfCore(row.WeightUs.Mid)
 	}
 	return fmt.Sprintf("%s1,000 requests/s use this share of a core: %s.", where, strings.Join(texts, ", "))
 }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"iter"
 	"math"
 	"slices"
 	"strconv"
@@ -39,20 +38,6 @@ func (a *Report) streamTables() (all []streamTable) {
 	return all
 }
 
-// streamLines returns the lines of all tables.
-func (a *Report) streamLines() iter.Seq[*timeline.Case] {
-	return func(yield func(*timeline.Case) bool) {
-		for _, t := range a.streamTables() {
-			for _, c := range t.cases {
-				if !yield(c) {
-					return
-				}
-			}
-		}
-	}
-}
-
-// streamColumns returns the columns of the tables of streams.
 func streamColumns() []document.Column[*timeline.Case] {
 	type line = *timeline.Case
 	figure := func(name, head, unit string, of func(*timeline.Streams) float64) document.Column[line] {
@@ -133,7 +118,6 @@ func streamsVerdict(tables []streamTable) string {
 	return strings.Join(sentences, " ")
 }
 
-// streamsNote explains the columns.
 const streamsNote = "A stream: memory of all processes of the server. An event: their CPU time. p50 and p99: from the " +
 	"server's write until the client has read; of websockets a round trip. Stalled: p99 of the others beside a " +
 	"client that stopped reading. Reload, deploy: streams that were lost in one. With more clients " +

@@ -67,7 +67,6 @@ func drawSecond(d *page.Drawing, at int, s *timeline.Second, x, y page.Axis, foo
 	}
 }
 
-// outcomeClass returns the style of an outcome.
 func outcomeClass(o timeline.Outcome) string {
 	return "outcome-" + strings.ReplaceAll(string(o), " ", "-")
 }
@@ -107,7 +106,6 @@ func (a *Report) drawCrowd(d *page.Drawing, l *caseLine, x page.Axis, top, foot 
 	d.Text("unit", "", fmt.Sprintf("line: %s; dashed: %s", memoryTop, crowdTop), "end", stripRight, top-8)
 }
 
-// outcomeLegend returns the legend of the outcomes.
 func outcomeLegend(lines []caseLine) (all []page.Key) {
 	for _, o := range timeline.Outcomes() {
 		for i := range lines {

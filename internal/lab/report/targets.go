@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 
 const targetsFile = "targets.csv"
 
-// targetColumns returns the columns of the table of targets.
 func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 	type result = analyze.TargetResult
 	text := func(name, head string, of func(result) string) document.Column[result] {
@@ -52,7 +50,6 @@ func (a *Report) targetColumns() []document.Column[analyze.TargetResult] {
 	})
 }
 
-// standingText returns how a result compares with its limits.
 func standingText(r analyze.TargetResult) string {
 	if r.Standing == analyze.Unlimited && r.Aim.IsSet() {
 		return "aim " + strings.ToLower(r.AimStanding().String())
@@ -90,23 +87,12 @@ func metricText(m sample.Metric, v float64) string {
 	return fmt.Sprintf("%.4g", v)
 }
 
-// writeTargets writes the targets as CSV.
-func (a *Report) writeTargets(w io.Writer) error {
-	return document.WriteCSV(w, a.targetColumns(), slices.Values(a.Targets))
-}
-
-// targetTable returns the targets for a reader.
 func (a *Report) targetTable() *document.Table {
 	t := document.Rows(3, a.targetColumns(), a.Targets, nil)
 	for i := range t.Heads {
 		t.Heads[i].Class = "narrowed"
 	}
 	return t
-}
-
-// targetsNote explains the table.
-func targetsNote() string {
-	return fmt.Sprintf("Figures are medians of the starts. A ratio compares each slice of the contender with the reference's slice of the same round; latencies, memory and counts are compared start by start. A target is met if the whole %s interval is within the limit, and missed if it is beyond.", confidence())
 }
 
 // targetsVerdict returns how many required targets are met, and which are not.

@@ -26,19 +26,18 @@ func heat(n float64) string {
 	return fmt.Sprintf("heat-%d", level)
 }
 
-// usage returns the resources that requests use.
 func (t *Table) usage() []document.Block {
 	calls := document.NewTable(2, append([]string{"system calls", "role"}, t.Usage.CallNames...), nil)
 	calls.Heads = append(calls.Heads, document.Head{Text: "all calls"})
 	rest := document.NewTable(2, []string{"", "role", "user, µs", "system, µs", "switches\nwaiting", "switches\nforced",
 		"page faults\nminor", "page faults\nmajor"}, nil)
 	for _, r := range t.Usage.Rows {
-		rest.Add(string(r.Kind), r.Title, r.Role, fixed(2, r.UserUs), fixed(2, r.SysUs), fixed(3, r.Voluntary),
+		rest.Add(string(r.Row.Kind), r.Row.Title, r.Role, fixed(2, r.UserUs), fixed(2, r.SysUs), fixed(3, r.Voluntary),
 			fixed(3, r.Involuntary), fixed(3, r.MinorFaults), fixed(3, r.MajorFaults))
 		if r.Calls == nil {
 			continue
 		}
-		calls.Add(string(r.Kind), r.Title, r.Role)
+		calls.Add(string(r.Row.Kind), r.Row.Title, r.Role)
 		line := &calls.Lines[len(calls.Lines)-1]
 		for _, name := range t.Usage.CallNames {
 			line.Cells = append(line.Cells, document.Cell{Text: perCall(r.Calls[name]), Class: heat(r.Calls[name])})

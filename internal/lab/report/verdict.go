@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -136,13 +137,6 @@ func span(from, to string) string {
 	return from + " to " + to
 }
 
-func titles(rows []*analyze.Row) (all []string) {
-	for _, row := range rows {
-		all = append(all, row.Title)
-	}
-	return all
-}
-
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Remarks returns the sentences after the verdict.
@@ -179,4 +173,27 @@ func times(r float64) string {
 		return ""
 	}
 	return fmt.Sprintf("%.2f", r)
+}
+
+func intervalText(i stat.Interval) string {
+	if !i.Known() {
+		return ""
+	}
+	return fmt.Sprintf("%.2f–%.2f", i.Lo, i.Hi)
+}
+
+func millis(d time.Duration) string { return fmt.Sprintf("%.2fms", d.Seconds()*1e3) }
+
+// Problems returns what makes the run incomplete: contenders that were left out, and warnings about
+// the whole run.
+func (a *Report) Problems() (all []string) {
+	for _, e := range a.Entrants {
+		if e.Absent != "" {
+			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", e.Title, e.Absent))
+		}
+	}
+	for _, warning := range a.Run.Warnings {
+		all = append(all, "WARNING: "+warning)
+	}
+	return slices.Concat(all, a.caseProblems(), a.failedRows())
 }

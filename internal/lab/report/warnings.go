@@ -1,28 +1,19 @@
 package report
 
 import (
-	"slices"
-
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// Warning is a warning with the rows that it concerns.
-type Warning struct {
-	Text string
-	Of   []*analyze.Row
-	all  int // the number of rows that were measured
-}
-
-// Warnings returns the warnings of a table's rows, each text once.
-func (t *Table) Warnings() []Warning {
-	return t.warnings(func(row *analyze.Row) []string { return row.Warnings })
+// warnings returns the warnings of a table's rows, each text once.
+func (t *Table) warnings() []string {
+	return t.grouped(func(row *analyze.Row) []string { return row.Warnings })
 }
 
 // limits returns why contenders that are a choice for a reader were measured alone, failed, or have
 // no interval.
-func (t *Table) limits() []Warning {
-	return t.warnings(func(row *analyze.Row) []string {
+func (t *Table) limits() []string {
+	return t.grouped(func(row *analyze.Row) []string {
 		if isAside(row.Kind) {
 			return nil
 		}
@@ -30,28 +21,24 @@ func (t *Table) limits() []Warning {
 	})
 }
 
-func (t *Table) warnings(of func(*analyze.Row) []string) (all []Warning) {
+// grouped returns texts of the rows, each once with the contenders that it concerns.
+func (t *Table) grouped(of func(*analyze.Row) []string) (lines []string) {
+	var texts []string
+	titles := make(map[string][]string)
 	for i := range t.Rows {
-		row := &t.Rows[i]
-		for _, text := range of(row) {
-			at := slices.IndexFunc(all, func(w Warning) bool { return w.Text == text })
-			if at < 0 {
-				at = len(all)
-				all = append(all, Warning{Text: text, all: len(t.Measured())})
+		for _, text := range of(&t.Rows[i]) {
+			if titles[text] == nil {
+				texts = append(texts, text)
 			}
-			all[at].Of = append(all[at].Of, row)
+			titles[text] = append(titles[text], t.Rows[i].Title)
 		}
 	}
-	return all
-}
-
-// Line returns the warning as a line.
-func (w *Warning) Line() string { return w.Contenders() + ": " + w.Text }
-
-// Contenders returns the titles of the contenders that the warning concerns.
-func (w *Warning) Contenders() string {
-	if len(w.Of) > 1 && len(w.Of) == w.all {
-		return "All contenders"
+	for _, text := range texts {
+		contenders := sample.List(titles[text])
+		if n := len(titles[text]); n > 1 && n == len(t.Measured()) {
+			contenders = "All contenders"
+		}
+		lines = append(lines, contenders+": "+text)
 	}
-	return sample.List(titles(w.Of))
+	return lines
 }

@@ -28,6 +28,9 @@ func (c Condition) Saturated() bool { return c.Rate == 0 }
 
 // Text describes the condition, as it stands after "with".
 func (c Condition) Text() string {
+	if c.Connections == 0 { // of programs that measure themselves
+		return fmt.Sprintf("%s, GOMAXPROCS %d", c.Scenario.Name, c.Procs)
+	}
 	words := []string{"1 connection"}
 	if c.Connections != 1 {
 		words[0] = fmt.Sprintf("%d connections", c.Connections)

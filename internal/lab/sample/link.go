@@ -25,7 +25,6 @@ func (l *Link) Text() string {
 		bits(l.ToServers), bits(l.FromServers))
 }
 
-// bits formats a bandwidth.
 func bits(bytesPerSecond float64) string {
 	const mega, giga = 1e6, 1e9
 	if b := 8 * bytesPerSecond; b < giga {

@@ -86,7 +86,9 @@ func (m Metric) Of(r *Record) float64 {
 	case Errors:
 		return float64(r.Load.Errors.Total())
 	case Memory:
-		return r.memoryPerConnection()
+		if r.Idle != nil {
+			return float64(r.Idle.With-r.Idle.Before) / float64(r.Connections)
+		}
 	case Resting:
 		if r.Idle != nil {
 			return 100 * r.Asleep.Share()
@@ -102,14 +104,6 @@ type Idle struct {
 	Before int64         `json:"bytesBefore"` // resident bytes before the connections were opened
 	With   int64         `json:"bytesWith"`   // with them
 	After  time.Duration `json:"afterNs"`     // how long they had been idle
-}
-
-// memoryPerConnection returns the bytes that an idle connection adds.
-func (r *Record) memoryPerConnection() float64 {
-	if r.Idle == nil {
-		return math.NaN()
-	}
-	return float64(r.Idle.With-r.Idle.Before) / float64(r.Connections)
 }
 
 // callsPerRequest returns the application's system calls per request, or those that read or write.

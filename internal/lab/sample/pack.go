@@ -45,7 +45,6 @@ func (r *Run) Pack(w io.Writer) error {
 	return zip.Close()
 }
 
-// readPacked reads a file that Pack wrote.
 func readPacked(name string) (*Run, error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -76,7 +76,8 @@ func (r *Record) Parts() []Slice {
 		return r.Slices
 	}
 	whole := Slice{
-		Elapsed: r.LoadTime(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others,
+		Elapsed:  time.Duration(r.Load.Seconds * float64(time.Second)),
+		Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others,
 	}
 	for role := range r.Costs {
 		whole.CPU[role] = time.Duration(r.Sum(role, cpu))
@@ -102,14 +103,6 @@ func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Elapsed
 // Timed reports whether the trial succeeded and its times are valid: it counted nothing.
 func (r *Record) Timed() bool {
 	return r.Failure == "" && (r.Load != nil || r.Values != nil) && r.Attribution == nil
-}
-
-// LoadTime returns the time of the contender's load; 0 if that failed.
-func (r *Record) LoadTime() time.Duration {
-	if r.Load == nil {
-		return 0
-	}
-	return time.Duration(r.Load.Seconds * float64(time.Second))
 }
 
 // Sum adds up a figure of all processes of a role; "" is all the servers'. Figures are whole
@@ -173,3 +166,17 @@ func (r *Record) StaysAlone() string {
 func Roles() []string {
 	return []string{contender.RoleNginx, contender.RoleFront, contender.RoleApplication}
 }
+
+// Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the
+// times of such a record are meaningless and its numbers alone are used.
+type Attribution struct {
+	// Calls are system calls by role and name; nil if they were not counted. RoleGenerator is
+	// this whole process.
+	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
+
+	// Missing lists what could not be counted, and why.
+	Missing []string `json:"missing,omitempty"`
+}
+
+// RoleGenerator is the role of the load generator, which does not belong to a contender.
+const RoleGenerator = "generator"

@@ -1,8 +1,8 @@
 package trial
 
 import (
+	"cmp"
 	"context"
-	"fmt"
 	"os"
 	"slices"
 	"strconv"
@@ -17,50 +17,35 @@ import (
 // second to second.
 const countMeasure = 500 * time.Millisecond
 
-// Attribute carries out a trial in which the kernel counts. Records and errors are as in Run.
+// Attribute carries out a trial of a contender in which the kernel counts.
 func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) (sample.Record, error) {
-	short := *b
-	short.Measure = min(b.Measure, countMeasure)
-	return short.run(ctx, c, slot, new(sample.Attribution))
+	k := Block{Number: slot.Block, Condition: slot.Condition, Measure: min(b.Measure, countMeasure)}
+	return b.alone(ctx, k, Member{slot.Contender, c}, new(sample.Attribution))
 }
 
-// count starts to count system calls. It returns nil if the trial counts nothing, or if the kernel
-// rejects that; then the reason is in the attribution.
-func count(to *sample.Attribution) *proc.Calls {
-	if to == nil {
-		return nil
-	}
-	to.Missing = nil // an earlier measurement of the same trial may have set it
-	calls, err := proc.CountCalls()
-	if err != nil {
-		to.Missing = []string{fmt.Sprintf("system calls were not counted: %v", err)}
-		return nil
-	}
-	return calls
-}
-
-func callsByRole(before, after *look) map[string]map[string]uint64 {
+// callsByRole returns the system calls between two moments, by role and name. It includes those of
+// processes that lived at only one of them.
+func callsByRole(before, after map[string][]proc.Usage, was, is proc.CallCounts) map[string]map[string]uint64 {
 	names := proc.CallNames()
 	calls := make(map[string]map[string]uint64)
 	for _, role := range append(sample.Roles(), sample.RoleGenerator) {
-		both := slices.Concat(pids(before.usages, role), pids(after.usages, role))
+		both := slices.Concat(pids(before, role), pids(after, role))
 		slices.Sort(both)
 		for _, pid := range slices.Compact(both) {
-			for number, n := range after.counted[pid] {
-				if n -= before.counted[pid][number]; n == 0 {
+			for number, n := range is[pid] {
+				if n -= was[pid][number]; n == 0 {
 					continue
 				}
 				if calls[role] == nil {
 					calls[role] = make(map[string]uint64)
 				}
-				calls[role][callName(names, number)] += n
+				calls[role][cmp.Or(names[number], "call "+strconv.Itoa(number))] += n
 			}
 		}
 	}
 	return calls
 }
 
-// pids returns the processes of a role.
 func pids(usages map[string][]proc.Usage, role string) (all []int) {
 	if role == sample.RoleGenerator {
 		return []int{os.Getpid()}
@@ -69,20 +54,4 @@ func pids(usages map[string][]proc.Usage, role string) (all []int) {
 		all = append(all, u.PID)
 	}
 	return all
-}
-
-func callName(names map[int]string, number int) string {
-	if name := names[number]; name != "" {
-		return name
-	}
-	return "call " + strconv.Itoa(number)
-}
-
-// generatorCost returns the cost of this process between two looks.
-func generatorCost(before, after []proc.Usage) *proc.Cost {
-	costs := proc.Costs(before, after)
-	if len(costs) == 0 {
-		return nil
-	}
-	return &costs[0]
 }

@@ -97,8 +97,8 @@ type member struct {
 }
 
 // Block carries out a block and returns a record of each member. Members that cannot be measured
-// beside others are measured alone, in a trial as Run makes it, and so is the control, for
-// comparison; their records give the reason in Alone. The error is the bench's own, or ctx's.
+// beside others are measured alone, each in a trial, and so is the control, for comparison; their
+// records give the reason in Alone. The error is the bench's own, or ctx's.
 func (b *Bench) Block(ctx context.Context, k Block) ([]sample.Record, error) {
 	s := &blockState{
 		bench: b, Block: k, random: rand.New(rand.NewPCG(k.Seed, uint64(k.Number))), alone: make(map[string]string),
@@ -120,7 +120,6 @@ func (b *Bench) Block(ctx context.Context, k Block) ([]sample.Record, error) {
 	return s.measureAlone(ctx)
 }
 
-// blockState is a block that is being carried out.
 type blockState struct {
 	Block
 	bench     *Bench
@@ -134,6 +133,12 @@ type blockState struct {
 	up        []*member         // members that run
 	records   []sample.Record   // of members that do not run any more
 	alone     map[string]string // by name, why members are measured alone
+
+	// A trial is a block of one member, whose only slice takes all of the time. The kernel may count
+	// the calls in it.
+	isTrial bool
+	calls   *proc.Calls                  // nil if it does not
+	counted map[string]map[string]uint64 // by role and name
 }
 
 // SpareFiles is more files than this process opens besides those of a block.
@@ -193,6 +198,9 @@ func (s *blockState) measure(ctx context.Context) (err error) {
 		cpus = slices.Concat(servers, generator)
 	}
 	s.generator, s.cpus = generator, proc.NewCPUs(cpus)
+	if s.isTrial {
+		servers = nil // a trial is not compared slice by slice
+	}
 	if s.probe, err = newProbe(servers); err != nil {
 		return err
 	}
@@ -205,25 +213,40 @@ func (s *blockState) measure(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	for _, m := range slices.Clone(s.up) {
-		if err := s.warm(ctx, m); err != nil {
-			return err
-		}
+	stop := s.loadBeside(ctx)
+	err = s.load(ctx)
+	if besideErr := stop(); s.isComparable() { // otherwise that load had no server
+		err = errors.Join(err, besideErr)
 	}
-	if err := s.removeRestless(); err != nil {
+	if err != nil {
 		return err
-	}
-	s.plan()
-	for round := 1; round <= s.rounds && s.isComparable(); round++ {
-		if err := s.round(ctx, round); err != nil {
-			return err
-		}
 	}
 	for _, m := range slices.Clone(s.up) {
 		if len(m.rec.Slices) == 0 && !s.isComparable() {
 			continue // the control failed before it had a turn
 		}
 		if err := s.finish(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// load loads all members that run, in rounds of slices.
+func (s *blockState) load(ctx context.Context) error {
+	for _, m := range slices.Clone(s.up) {
+		if err := s.warm(ctx, m); err != nil {
+			return err
+		}
+	}
+	if !s.isTrial {
+		if err := s.removeRestless(); err != nil {
+			return err
+		}
+	}
+	s.plan()
+	for round := 1; round <= s.rounds && s.isComparable(); round++ {
+		if err := s.round(ctx, round); err != nil {
 			return err
 		}
 	}
@@ -240,7 +263,8 @@ func (s *blockState) isComparable() bool {
 
 // start starts a member and connects to it.
 func (s *blockState) start(ctx context.Context, of Member) error {
-	if free := proc.MemoryAvailable(); free > 0 && float64(free) < spareMemory*float64(proc.MemoryTotal()) {
+	free, total := float64(proc.MemoryAvailable()), float64(proc.MemoryTotal())
+	if !s.isTrial && free > 0 && free < spareMemory*total {
 		s.alone[of.Name] = "the machine's memory does not hold all contenders at once"
 		s.followControl()
 		return s.stopAlone()
@@ -261,8 +285,15 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 		return nil
 	}
 	s.up = append(s.up, m)
-	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
-	m.session, err = s.bench.generator().Open(ctx, plan)
+	if s.Scenario.Idle {
+		return s.measureIdle(ctx, m)
+	}
+	return s.connect(ctx, m)
+}
+
+// connect opens the connections of a member.
+func (s *blockState) connect(ctx context.Context, m *member) (err error) {
+	m.session, err = s.bench.generator().Open(ctx, s.bench.plan(m.running.Place(), s.Condition, s.generator))
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))
@@ -354,7 +385,9 @@ func (m *member) childrenCPU() (total time.Duration) {
 // every slice.
 func (s *blockState) plan() {
 	for _, m := range s.up {
-		s.length = max(s.length, min(m.least, s.Measure))
+		if s.length = max(s.length, min(m.least, s.Measure)); s.isTrial {
+			s.length = s.Measure
+		}
 	}
 	if s.length > 0 {
 		s.rounds = max(1, int(s.Measure.Seconds()/s.length.Seconds()+0.5))
@@ -392,7 +425,6 @@ func (s *blockState) removeRestless() error {
 	return s.stopAlone()
 }
 
-// stopAlone stops the members that are to be measured alone.
 func (s *blockState) stopAlone() error {
 	for _, m := range slices.Clone(s.up) {
 		if s.alone[m.Name] != "" {
@@ -404,7 +436,6 @@ func (s *blockState) stopAlone() error {
 	return nil
 }
 
-// stop closes a member's connections and ends its processes.
 func (m *member) stop() error {
 	if m.session != nil {
 		m.session.Close()
@@ -427,8 +458,6 @@ func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) 
 	if len(s.alone) == 0 {
 		return s.records, nil
 	}
-	bench := *s.bench
-	bench.Measure = s.Measure
 	for _, m := range s.Members {
 		why := s.alone[m.Name]
 		if why == "" && m.Name == s.Control {
@@ -438,7 +467,7 @@ func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) 
 			continue
 		}
 		s.announce(&member{Member: m})
-		rec, err := bench.run(ctx, m.Contender, Slot{Block: s.Number, Condition: s.Condition, Contender: m.Name}, nil)
+		rec, err := s.bench.alone(ctx, s.Block, m, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -446,6 +475,32 @@ func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) 
 		s.records = append(s.records, rec)
 	}
 	return s.records, nil
+}
+
+// alone measures a member of a block in a trial: fresh processes, which are loaded once. If to is not
+// nil, the kernel counts system calls.
+func (b *Bench) alone(ctx context.Context, k Block, m Member, to *sample.Attribution) (rec sample.Record, err error) {
+	s := &blockState{
+		bench: b, Block: k, isTrial: true, random: rand.New(rand.NewPCG(k.Seed, 0)), alone: make(map[string]string),
+	}
+	s.Members, s.Control = []Member{m}, ""
+	if to != nil {
+		if s.calls, err = proc.CountCalls(); err != nil {
+			to.Missing = []string{fmt.Sprintf("system calls were not counted: %v", err)}
+		}
+		defer func() { err = errors.Join(err, s.calls.Close()) }()
+	}
+	if err := s.measure(ctx); err != nil {
+		return rec, err
+	}
+	rec = s.records[0]
+	if rec.Slices = nil; rec.Idle == nil {
+		rec.Asleep = sample.Asleep{}
+	}
+	if rec.Attribution = to; to != nil {
+		to.Calls = s.counted
+	}
+	return rec, nil
 }
 
 // fault returns why a result cannot be compared, or "". Without responses and errors it is

@@ -11,9 +11,8 @@ import (
 
 // Generator produces the load of trials on another machine.
 type Generator interface {
-	// Open is like load.Open, and Run like load.Run.
+	// Open is like load.Open.
 	Open(ctx context.Context, p load.Plan) (Session, error)
-	Run(ctx context.Context, p load.Plan) (*load.Result, error)
 }
 
 // Session has methods of load.Session.
@@ -22,7 +21,6 @@ type Session interface {
 	Close() *load.Result
 }
 
-// ownProcess is the Generator in this process.
 type ownProcess struct{}
 
 func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
@@ -33,11 +31,6 @@ func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
 	return s, nil
 }
 
-func (ownProcess) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
-	return load.Run(ctx, p)
-}
-
-// generator returns the generator of the load.
 func (b *Bench) generator() Generator {
 	if b.Generator == nil {
 		return ownProcess{}
@@ -45,7 +38,6 @@ func (b *Bench) generator() Generator {
 	return b.Generator
 }
 
-// remoteCost returns the cost of a generator on another machine.
 func remoteCost(r *load.Result) *proc.Cost {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),

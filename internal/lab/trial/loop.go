@@ -8,17 +8,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// Source measures contenders: processes under load, Go benchmarks, or load generators.
-type Source interface {
-	// Prepare builds or finds what Measure needs. It is called once, before Measure. The error is
-	// ctx's or the source's own; a contender that cannot be prepared is left out.
-	Prepare(ctx context.Context) error
-
-	// Measure carries out one block under a condition and returns a record of each contender. A
-	// failure of a contender is in its record. The error is ctx's or the source's own.
-	Measure(ctx context.Context, turn Turn) ([]sample.Record, error)
-}
-
 // Turn is one block under one condition.
 type Turn struct {
 	Block     int // from 1
@@ -41,23 +30,23 @@ type Loop struct {
 	Blocks     int    // at most
 	Seed       uint64 // of the order
 
+	// Measure carries out one block under a condition and returns a record of each contender. A
+	// failure of a contender is in its record.
+	Measure func(context.Context, Turn) ([]sample.Record, error)
+
 	Keep   func(sample.Record)                          // receives each record
 	Enough func(blocks int, elapsed time.Duration) bool // is called after each block; nil is never enough
 }
 
-// Run prepares the source and carries out the loop. last is the block in which it ended; 0 if the
-// source could not be prepared.
-func (l *Loop) Run(ctx context.Context, source Source) (last int, err error) {
-	if err := source.Prepare(ctx); err != nil {
-		return 0, err
-	}
+// Run carries out the loop. last is the block in which it ended. The error is ctx's or Measure's.
+func (l *Loop) Run(ctx context.Context) (last int, err error) {
 	random := rand.New(rand.NewPCG(l.Seed, uint64(len(l.Conditions))))
 	turn := Turn{Began: time.Now()}
 	for turn.Block < l.Blocks {
 		turn.Block++
 		for _, i := range random.Perm(len(l.Conditions)) {
 			turn.Condition = l.Conditions[i]
-			records, err := source.Measure(ctx, turn)
+			records, err := l.Measure(ctx, turn)
 			if ctx.Err() != nil {
 				return turn.Block, ctx.Err()
 			}

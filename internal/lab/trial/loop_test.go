@@ -11,24 +11,13 @@ import (
 	"github.com/tarehq/tare/internal/lab/trial"
 )
 
-// recorder is a source that returns what it is requested to measure.
+// recorder measures nothing and remembers the turns.
 type recorder struct {
 	turns []trial.Turn
 	fail  func(turn trial.Turn) error // may be nil
-
-	isPrepared bool
-	cannot     error // of Prepare
 }
 
-func (r *recorder) Prepare(context.Context) error {
-	if r.isPrepared {
-		return errors.New("prepared twice")
-	}
-	r.isPrepared = true
-	return r.cannot
-}
-
-func (r *recorder) Measure(_ context.Context, turn trial.Turn) ([]sample.Record, error) {
+func (r *recorder) measure(_ context.Context, turn trial.Turn) ([]sample.Record, error) {
 	r.turns = append(r.turns, turn)
 	if r.fail != nil {
 		if err := r.fail(turn); err != nil {
@@ -54,9 +43,9 @@ func TestLoopMeasuresEveryConditionInEveryBlock(t *testing.T) {
 		var first []string
 		for range 2 {
 			source, kept := new(recorder), 0
-			l := trial.Loop{Conditions: named(conditions...), Blocks: 3, Seed: seed}
+			l := trial.Loop{Conditions: named(conditions...), Blocks: 3, Seed: seed, Measure: source.measure}
 			l.Keep = func(sample.Record) { kept++ }
-			if _, err := l.Run(context.Background(), source); err != nil || kept != 2*3*len(conditions) {
+			if _, err := l.Run(context.Background()); err != nil || kept != 2*3*len(conditions) {
 				t.Fatal(kept, err)
 			}
 			var order []string
@@ -116,8 +105,9 @@ func TestLoopEnds(t *testing.T) {
 		}
 		kept := 0
 		l := trial.Loop{Conditions: named("a"), Blocks: 9, Keep: func(sample.Record) { kept++ },
-			Enough: func(blocks int, elapsed time.Duration) bool { return blocks == 4 && elapsed >= 0 }}
-		last, err := l.Run(ctx, &recorder{fail: test.fail})
+			Measure: (&recorder{fail: test.fail}).measure,
+			Enough:  func(blocks int, elapsed time.Duration) bool { return blocks == 4 && elapsed >= 0 }}
+		last, err := l.Run(ctx)
 		if !errors.Is(err, test.want) || last != test.last || kept != test.kept {
 			t.Errorf("%s: %v in block %d after %d results", name, err, last, kept)
 		}

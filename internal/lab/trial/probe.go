@@ -67,7 +67,6 @@ func newProbe(cpus []int) (*probe, error) {
 	return p, nil
 }
 
-// begin switches the probe on.
 func (p *probe) begin() {
 	p.on.Store(true)
 	for _, t := range p.threads {
@@ -99,7 +98,6 @@ func (p *probe) end() (took, used time.Duration) {
 	return took, used
 }
 
-// close ends all threads.
 func (p *probe) close() {
 	p.on.Store(false)
 	for _, t := range p.threads {
@@ -170,7 +168,6 @@ func (t *probeThread) sort() {
 	}
 }
 
-// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {

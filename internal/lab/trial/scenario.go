@@ -25,7 +25,6 @@ func clientTLS(s *sample.Scenario, at contender.Place, host string) *tls.Config 
 	return config
 }
 
-// version returns the generator's version of HTTP.
 func version(text string) load.Version {
 	switch text {
 	case "1.0":

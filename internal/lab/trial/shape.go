@@ -6,7 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
@@ -25,22 +24,33 @@ type Beside struct {
 	Rate        float64 `yaml:"rate"` // requests per second; 0 is saturation
 }
 
-// loadAll runs a plan, with the scenario's other load beside it. If that fails, so does the trial.
-func (b *Bench) loadAll(ctx context.Context, p load.Plan, at contender.Place,
-	c sample.Condition) (*load.Result, error) {
-	beside := b.Shapes[c.Scenario.Name].Beside
-	errs, source := make([]error, len(beside)), b.generator()
+// maxBeside is longer than any trial.
+const maxBeside = time.Hour
+
+// loadBeside begins the scenario's other load of the member of a trial. stop ends it, and returns an
+// error if it has failed.
+func (s *blockState) loadBeside(ctx context.Context) (stop func() error) {
+	beside := s.bench.Shapes[s.Scenario.Name].Beside
+	if len(s.up) == 0 {
+		beside = nil
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	errs := make([]error, len(beside))
 	var all sync.WaitGroup
 	for i, other := range beside {
-		plan := p
-		plan.Trace, plan.URL, plan.Connections = nil, loadURL(at, other.Path), other.Connections
-		plan.Threads, plan.Pace = min(p.Threads, other.Connections), load.Pace{}
-		plan.Expect.Body = b.Bodies[other.Path]
+		at := s.up[0].running.Place()
+		plan := s.bench.plan(at, s.Condition, s.generator)
+		plan.URL, plan.Connections, plan.Duration = loadURL(at, other.Path), other.Connections, maxBeside
+		plan.Threads, plan.Pace = min(plan.Threads, other.Connections), load.Pace{}
+		plan.Expect.Body = s.bench.Bodies[other.Path]
 		if other.Rate > 0 {
 			plan.Pace = load.Constant(other.Rate)
 		}
 		all.Go(func() {
-			result, err := source.Run(ctx, plan)
+			result, err := load.Run(ctx, plan)
+			if ctx.Err() != nil {
+				err = nil
+			}
 			if err == nil {
 				if why := fault(result, "nothing was received"); why != "" {
 					err = errors.New(other.Path + ": " + why)
@@ -49,9 +59,11 @@ func (b *Bench) loadAll(ctx context.Context, p load.Plan, at contender.Place,
 			errs[i] = err
 		})
 	}
-	result, err := source.Run(ctx, p)
-	all.Wait()
-	return result, errors.Join(append(errs, err)...)
+	return func() error {
+		cancel()
+		all.Wait()
+		return errors.Join(errs...)
+	}
 }
 
 // restFactor is how much longer than the load of other trials connections rest while their CPU time
@@ -60,52 +72,45 @@ const restFactor = 5
 
 // measureIdle opens connections, each of which carries one request, and measures the memory that
 // they add, and the CPU time that the contender uses while they are idle.
-func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec *sample.Record,
-	_ *sample.Attribution) error {
-	if err := sleep(ctx, b.Measure); err != nil {
+func (s *blockState) measureIdle(ctx context.Context, m *member) error {
+	if err := sleep(ctx, s.Measure); err != nil {
 		return err
 	}
-	before, err := running.Usages()
+	before, err := m.running.Usages()
 	if err != nil {
 		return err
 	}
-	session, err := b.generator().Open(ctx, b.plan(running.Place(), rec.Condition, nil))
-	var unreached *load.ConnectError
-	if errors.As(err, &unreached) {
-		rec.Failure = unreached.Error()
-		return nil
+	if err := s.connect(ctx, m); err != nil || m.session == nil {
+		return err
 	}
+	if err := sleep(ctx, s.Measure); err != nil {
+		return err
+	}
+	with, err := m.running.Usages()
 	if err != nil {
 		return err
 	}
-	defer session.Close()
-	if err := sleep(ctx, b.Measure); err != nil {
-		return err
-	}
-	with, err := running.Usages()
-	if err != nil {
-		return err
-	}
-	rec.Idle = &sample.Idle{Before: resident(before), With: resident(with), After: b.Measure}
-	rec.Asleep.For = restFactor * b.Measure
+	rec := &m.rec
+	rec.Idle = &sample.Idle{Before: resident(before), With: resident(with), After: s.Measure}
+	rec.Asleep.For = restFactor * s.Measure
 	if err := sleep(ctx, rec.Asleep.For); err != nil {
 		return err
 	}
-	later, err := running.Usages()
+	later, err := m.running.Usages()
 	if err != nil {
 		return err
 	}
-	rec.Costs = make(map[string][]proc.Cost)
 	for role, usages := range later {
 		rec.Costs[role] = proc.Costs(with[role], usages)
 		for _, c := range rec.Costs[role] {
 			rec.Asleep.CPU += c.CPU()
 		}
 	}
-	if rec.Load = session.Close(); rec.Load.Errors.Total() > 0 {
+	if rec.Load = m.session.Close(); rec.Load.Errors.Total() > 0 {
 		rec.Failure, rec.Load = "connections were not idle: "+rec.Load.Errors.First, nil
 	}
-	return nil
+	s.records = append(s.records, *rec)
+	return s.remove(m)
 }
 
 // resident returns the resident memory of all processes.
@@ -118,7 +123,6 @@ func resident(usages map[string][]proc.Usage) (bytes int64) {
 	return bytes
 }
 
-// sleep waits for d. The error is ctx's.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

@@ -130,7 +130,7 @@ func bench(t *testing.T) *trial.Bench {
 func weigh(t *testing.T, b *trial.Bench, c *contender.Contender, cores int, wrong func(r *sample.Record) error) {
 	t.Helper()
 	again(t, b, func() error {
-		r, err := b.Run(context.Background(), c, slot(cores))
+		r, err := run(b, c, cores)
 		if err != nil || r.Failure != "" {
 			t.Fatal(c.Run, err, r.Failure)
 		}
@@ -156,6 +156,16 @@ func allCPUs(t *testing.T) []int {
 		t.Fatal(err)
 	}
 	return cpus
+}
+
+// run measures a contender alone.
+func run(b *trial.Bench, c *contender.Contender, cores int) (sample.Record, error) {
+	at := slot(cores)
+	all, err := b.Block(context.Background(), trial.Block{
+		Number: at.Block, Condition: at.Condition, Members: []trial.Member{{Name: at.Contender, Contender: c}},
+		Alone: map[string]string{at.Contender: "it is tested"},
+	})
+	return slices.Concat(all, make([]sample.Record, 1))[0], err
 }
 
 func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
@@ -202,13 +212,12 @@ func TestTrialMeasuresContender(t *testing.T) {
 	}
 }
 
-// A contender without a response in the measured time is measured for longer: it is slow and has
-// not failed.
-func TestSlowContenderIsMeasuredForLonger(t *testing.T) {
+// A contender without a response in the measured time is waited for: it is slow and has not failed.
+func TestSlowContenderIsWaitedFor(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	b.Warmup, b.Measure = 0, ponder/8
-	r, err := b.Run(context.Background(), actor("ponders"), slot(1))
+	r, err := run(b, actor("ponders"), 1)
 	if err != nil || r.Failure != "" {
 		t.Fatal(err, r.Failure)
 	}
@@ -223,7 +232,7 @@ func TestLoadHasTheFormOfTheRequest(t *testing.T) {
 	b.Request.Version, b.Request.Header = "1.0", []string{"X-A: b", "Connection: Keep-Alive"}
 	for _, perConnection := range []int{0, 1} {
 		b.Request.PerConnection = perConnection
-		r, err := b.Run(context.Background(), actor("shaped"), slot(1))
+		r, err := run(b, actor("shaped"), 1)
 		if err != nil || r.Failure != "" {
 			t.Fatal(err, r.Failure)
 		}
@@ -248,7 +257,7 @@ func TestDirectLoadWithoutFront(t *testing.T) {
 		actorAt("server", contender.HTTP, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
 		actorAt("fastcgi", contender.FastCGI, "{port}"),
 	} {
-		r, err := b.Run(context.Background(), c, slot(1))
+		r, err := run(b, c, 1)
 		if err != nil || r.Failure != "" {
 			t.Error(c.Run, err, r.Failure)
 			continue
@@ -296,7 +305,7 @@ func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	b := bench(t)
 	again(t, b, func() error { // on a busy machine it may not have enough requests to die
-		r, err := b.Run(context.Background(), actor("dies"), slot(1))
+		r, err := run(b, actor("dies"), 1)
 		if err != nil {
 			t.Fatal(err)
 		}

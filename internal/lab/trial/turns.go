@@ -59,7 +59,6 @@ func (s *blockState) machineUse() (machineUse, error) {
 	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran, known: known}, err
 }
 
-// visit gives a member one slice.
 func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	s.announce(m)
 	if err := s.lookAsleep(m); err != nil {
@@ -69,16 +68,27 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	if err != nil {
 		return err
 	}
-	began := m.lookedAt
+	began, usages := m.lookedAt, m.usages
+	counts, err := s.calls.Counts()
+	if err != nil {
+		return err
+	}
 	s.probe.begin()
 	got, err := m.session.Slice(ctx, s.length, true)
 	probed, probeCPU := s.probe.end()
 	if err != nil {
 		return err
 	}
+	later, err := s.calls.Counts()
+	if err != nil {
+		return err
+	}
 	spent, err := m.lookAndSum()
 	if err != nil {
 		return err
+	}
+	if s.calls != nil {
+		s.counted = callsByRole(usages, m.usages, counts, later)
 	}
 	if why := m.died(); why != "" {
 		return s.fail(m, why)

@@ -135,23 +135,13 @@ func (f *File) Fault(path, format string, args ...any) error {
 }
 
 func (f *File) line(path string) int {
-	for path = "$" + f.part + strings.TrimPrefix(path, "$"); path != ""; path = parent(path) {
-		p, err := yaml.PathString(path)
-		if err != nil {
-			continue
+	for path = "$" + f.part + strings.TrimPrefix(path, "$"); path != ""; {
+		if p, err := yaml.PathString(path); err == nil {
+			if node, err := p.FilterFile(f.tree); err == nil && node.GetToken() != nil {
+				return node.GetToken().Position.Line
+			}
 		}
-		if node, err := p.FilterFile(f.tree); err == nil && node.GetToken() != nil {
-			return node.GetToken().Position.Line
-		}
+		path = path[:max(0, strings.LastIndexAny(path, ".["))] // of its parent
 	}
 	return 0
-}
-
-func parent(path string) string {
-	for i := len(path) - 1; i > 0; i-- {
-		if path[i] == '.' || path[i] == '[' {
-			return path[:i]
-		}
-	}
-	return ""
 }

@@ -42,7 +42,7 @@ func Tools(t testing.TB) *contender.Tools {
 }
 
 // Nginx returns a working nginx.
-func Nginx(t testing.TB) *contender.NginxTool {
+func Nginx(t testing.TB) *contender.Program {
 	t.Helper()
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
