@@ -62,27 +62,33 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 // Connections are counted as nginx counts them: by what they do. The text is nginx's, so that its
 // readers can parse it.
 func TestStatusShowsWhatConnectionsDo(t *testing.T) {
-	nginx, dir := serveNginx(t, "", "location /status { stub_status; }")
+	echo := testkit.ServeTCP(t, func(nc net.Conn) {
+		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.Copy(nc, nc)
+	})
+	block := fmt.Sprintf(`location /status { stub_status; } location /tunnel { proxy_pass http://%s; proxy_http_version 1.1;
+		proxy_set_header Upgrade x; proxy_set_header Connection upgrade; }`, echo)
+	nginx, dir := serveNginx(t, "", block)
 	var server *tare.Server
-	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}),
-		front.CountConnections(func() (accepted, open, reading int64) {
-			accepted, open = server.Connections()
-			return accepted, open, server.Reading()
-		}))
+	h := newFront(t, parseConf(t, "", block), front.CountConnections(func() (accepted, open, reading int64) {
+		accepted, open = server.Connections()
+		return accepted, open, server.Reading()
+	}))
 	server = tare.Wrap(&http.Server{Handler: h})
 	socket := filepath.Join(shortDir(t), "s")
 	l, err := net.Listen("unix", socket)
 	must(t, err)
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
-	const want = "Reading: 3 Writing: 1 Waiting: 2 \n"
+	const want = "Reading: 3 Writing: 2 Waiting: 2 \n"
 	numbers, pages := regexp.MustCompile(`\d+`), []string(nil)
 	for _, c := range []struct {
 		client *testClient
 		socket string
 	}{{nginx, filepath.Join(dir, "s")}, {newTestClient(t, socket), socket}} {
 		for _, send := range []string{"", "G", "GET / HTTP/1.1\r\nA", "\r\n",
-			"GET /status HTTP/1.1\r\nHost: x\r\n\r\n"} {
+			"GET /status HTTP/1.1\r\nHost: x\r\n\r\n",
+			"GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"} {
 			nc, err := net.Dial("unix", c.socket)
 			must(t, err)
 			defer nc.Close()
@@ -91,7 +97,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		}
 		testkit.WaitFor(t, want, func() bool {
 			got := c.client.get("/status").body
-			return strings.HasPrefix(got, "Active connections: 6 \n") && strings.HasSuffix(got, want)
+			return strings.HasPrefix(got, "Active connections: 7 \n") && strings.HasSuffix(got, want)
 		})
 		got, rejected := c.client.get("/status"), c.client.do("POST", "/status", nil)
 		pages = append(pages, fmt.Sprint(got.header["Content-Type"], rejected.status, numbers.ReplaceAllString(got.body, "N")))

@@ -99,6 +99,20 @@ func tunnelEnds() map[string]tunnelEnd {
 		_, err := io.WriteString(nc, "hello")
 		return errors.Join(err, awaitEnd(nc, in))
 	}
+	ended := make(chan struct{})
+	fills := func(nc net.Conn, _ io.Reader) error {
+		b := make([]byte, 1<<20)
+		for {
+			if _, err := nc.Write(b); err != nil {
+				ended <- struct{}{}
+				return nil
+			}
+		}
+	}
+	stalls := func(net.Conn, io.Reader) error {
+		<-ended
+		return nil
+	}
 	return map[string]tunnelEnd{
 		"upstream closes": {receives(short), sends(short), len(short)},
 		"client closes":   {sends(short), receives(short), 0},
@@ -126,12 +140,14 @@ func tunnelEnds() map[string]tunnelEnd {
 		"upstream resets": {greets, resets, 0},
 		"both close":      {sends("hello"), sends("hello"), -1},
 		"silence":         {awaitEnd, awaitEnd, 0},
+		"client stalls":   {stalls, fills, -1},
+		"upstream stalls": {fills, stalls, 0},
 	}
 }
 
 // However a tunnel ends, no byte that was sent before is lost, both connections are closed, its
 // place in a limit is free, and it is logged once: with plain connections, which a loop relays, and
-// with TLS.
+// with TLS. A failure of the upstream is logged as an error.
 func TestTunnelsEndAsTheirConnections(t *testing.T) {
 	noLeaks(t)
 	ends := tunnelEnds()
@@ -152,11 +168,14 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 	unix := filepath.Join(shortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
 	logFile := filepath.Join(t.TempDir(), "log")
-	h := newFront(t, parseConf(t, `log_format tunnels "$status $body_bytes_sent"; limit_conn_zone $server_name zone=c:1m;`,
-		fmt.Sprintf(`access_log %s tunnels; limit_conn c 1; proxy_http_version 1.1;
+	errorLog := filepath.Join(t.TempDir(), "errors")
+	h := newFront(t, parseConf(t, `log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent"; limit_conn_zone $server_name zone=c:1m;`,
+		fmt.Sprintf(`access_log %s tunnels; error_log %s; limit_conn c 1; proxy_http_version 1.1;
 		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
-		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }`, logFile, to, unix, to)))
+		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
+		location /stalled { proxy_pass http://%s; send_timeout 100ms; proxy_send_timeout 100ms; }`, logFile, errorLog, to,
+			unix, to, to)))
 	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
 	listen := func(h http.Handler) string {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -180,8 +199,11 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 				continue
 			}
 			path := server.path
-			if kind == "silence" {
+			switch kind {
+			case "silence":
 				path = "/silent"
+			case "client stalls", "upstream stalls":
+				path = "/stalled"
 			}
 			nc, err := net.Dial("tcp", server.address)
 			must(t, err)
@@ -205,11 +227,54 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 			}
 			lines++
 			line := awaitLines(t, logFile, lines)[lines-1]
-			if want := fmt.Sprint("101 ", end.sent); strings.TrimSpace(line) != want && end.sent >= 0 {
+			if want := fmt.Sprint("101 x ", end.sent); strings.TrimSpace(line) != want && end.sent >= 0 {
 				t.Errorf("%s, %s: log %q, want %q", name, kind, line, want)
 			}
 		}
 	}
+	text, err := os.ReadFile(errorLog)
+	if n := strings.Count(string(text), "while proxying upgraded connection"); err != nil || n < 4 {
+		t.Errorf("%d of 4 resets of the upstream are in the error log (%v)", n, err)
+	}
+}
+
+// A bound handler that calls its own front returns after the tunnel, so that it can count requests.
+func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
+	to := testkit.ServeTCP(t, func(nc net.Conn) {
+		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.Copy(nc, nc)
+		}
+	})
+	var h *front.Handler
+	returned := make(chan struct{})
+	h = newFront(t, parseConf(t, "", fmt.Sprintf(`proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;
+		proxy_set_header Connection upgrade; location / { proxy_pass http://%s; } location /app { proxy_pass http://app; }`, to), "app"),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			q := r.Clone(r.Context())
+			q.URL.Path, q.RequestURI = "/", "/"
+			h.ServeHTTP(w, q)
+			close(returned)
+		})))
+	nc, err := net.Dial("tcp", serveOnTare(t, h))
+	must(t, err)
+	_ = nc.SetDeadline(time.Now().Add(maxWait))
+	fmt.Fprint(nc, "GET /app HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+	in := bufio.NewReader(nc)
+	_, err = http.ReadResponse(in, nil)
+	must(t, err)
+	for range 100 {
+		_, _ = io.WriteString(nc, "x")
+		_, err = in.ReadByte()
+		must(t, err)
+	}
+	select {
+	case <-returned:
+		t.Error("the handler has returned, and the tunnel is open")
+	default:
+	}
+	nc.Close()
+	<-returned
 }
 
 // A program's function that panics at the end of a tunnel does not end the process, and the front

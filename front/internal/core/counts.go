@@ -14,6 +14,7 @@ import (
 type counts struct {
 	Requests, InFlight atomic.Int64
 	Conns, Accepted    atomic.Int64 // by ConnState
+	Hijacked           atomic.Int64 // connections of requests in flight, which servers do not count
 }
 
 // ResponseCounts are the responses of a host or an upstream, by the first digit of their status.
@@ -76,6 +77,9 @@ func SharedCounts[T any](c *Compiler, key string) *T {
 // end counts an exchange at its end.
 func (n *counts) end(x *Exchange) {
 	n.InFlight.Add(-1)
+	if x.Response.hijacked {
+		n.Hijacked.Add(-1)
+	}
 	if x.Host == nil || x.Host.counts == nil {
 		return
 	}

@@ -299,6 +299,9 @@ func (w *Writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	conn, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.hijacked = true
+		if c := w.X.Plan.counts; c != nil {
+			c.Hijacked.Add(1)
+		}
 		w.EndWithPlan(func() { conn.Close() })
 		if w.Status == 0 {
 			w.Status = http.StatusSwitchingProtocols // hijacking has no other use here

@@ -3,7 +3,9 @@ package fetch
 import (
 	"bufio"
 	"bytes"
+	"math"
 	"net"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -51,12 +53,13 @@ type Relayed struct {
 	client       relaySocket
 	upstream     relaySocket
 	lastActivity time.Duration // after the loop's start
-	done         func(sent int64)
+	done         func(sent int64, why *TunnelError)
 	isOver       bool
 }
 
 // relaySocket is one socket of a tunnel.
 type relaySocket struct {
+	side           side
 	fd             int
 	in, out        bool   // what the loop reports
 	hasEnded       bool   // the end of its input, or an error, was read
@@ -118,24 +121,23 @@ func (t *Tunnel) Relay(r *Relay, nc net.Conn, first *bufio.Reader) *Relayed {
 	_, _ = nc.Close(), t.upstream.Close()
 	t.attempt.stop()
 	return &Relayed{tunnel: t, loop: l,
-		client:   relaySocket{fd: toClient, unsent: bytes.Clone(received)},
-		upstream: relaySocket{fd: toUpstream, unsent: bytes.Clone(fromClient), received: int64(len(received))}}
+		client: relaySocket{side: clientSide, fd: toClient, unsent: bytes.Clone(received)},
+		upstream: relaySocket{side: upstreamSide, fd: toUpstream, unsent: bytes.Clone(fromClient),
+			received: int64(len(received))}}
 }
 
-// Begin forwards in both directions until the upstream's side ends, or both are silent for
-// ReadTimeout. Then it closes both, and calls done in another goroutine with the number of bytes
-// that the client was sent.
-func (t *Relayed) Begin(done func(sent int64)) {
+// Begin forwards in both directions until the upstream's side ends, both are silent for ReadTimeout,
+// or one accepts nothing for its send timeout. Then it closes both, and calls done in another
+// goroutine with the number of bytes that the client was sent, and why the tunnel has ended.
+func (t *Relayed) Begin(done func(sent int64, why *TunnelError)) {
 	l := t.loop
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	t.done = done
 	l.tunnels[t.client.fd], l.tunnels[t.upstream.fd] = t, t
-	now, timeout := time.Since(l.start), t.tunnel.idleTimeout
-	t.lastActivity = now
-	if at := now + timeout; len(l.tunnels) == 2 || at < l.sweepAt {
-		l.sweepAt = at
-		l.sweep.Reset(timeout)
+	t.lastActivity = time.Since(l.start)
+	if len(l.tunnels) == 2 {
+		l.sweepAt = math.MaxInt64
 	}
 	if t.isOver {
 		l.end(t)
@@ -202,6 +204,7 @@ func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) {
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // never wrapped
 	case err != nil:
+		t.tunnel.fail(s.side, err)
 		s.hasEnded, s.hasFailed, s.unsent = true, true, nil
 	case n == 0:
 		s.hasEnded = true
@@ -222,6 +225,7 @@ func (t *Relayed) write(s *relaySocket, b []byte) {
 		s.sent += int64(n)
 		b = b[n:]
 	} else if err != poll.ErrAgain { //nolint:errorlint // never wrapped
+		t.tunnel.fail(s.side, err)
 		s.hasFailed, b = true, nil
 	}
 	if s.unsent = b; len(b) == 0 {
@@ -243,7 +247,17 @@ func (l *relayLoop) update(t *Relayed) {
 	}
 	if l.watch(c, u) != nil || l.watch(u, c) != nil {
 		l.end(t)
+		return
 	}
+	if at := t.deadline(); at < l.sweepAt {
+		l.sweepAt = at
+		l.sweep.Reset(at - time.Since(l.start))
+	}
+}
+
+// deadline returns when the tunnel ends unless something happens before.
+func (t *Relayed) deadline() time.Duration {
+	return t.lastActivity + t.tunnel.timeout(len(t.client.unsent) > 0, len(t.upstream.unsent) > 0)
 }
 
 // ends reports whether all input of s was sent to other, or cannot be.
@@ -267,15 +281,16 @@ func (l *relayLoop) watch(s, other *relaySocket) (err error) {
 	return err
 }
 
-// endIdle ends tunnels that were silent for ReadTimeout.
+// endIdle ends tunnels whose deadline has passed.
 func (l *relayLoop) endIdle() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now, next := time.Since(l.start), time.Duration(farFuture)
 	for fd, t := range l.tunnels {
-		left := t.tunnel.idleTimeout - (now - t.lastActivity)
+		left := t.deadline() - now
 		switch {
 		case left <= 0:
+			t.tunnel.fail(silentSide(len(t.client.unsent) > 0, len(t.upstream.unsent) > 0), os.ErrDeadlineExceeded)
 			l.end(t)
 		case fd == t.client.fd:
 			next = min(next, left)
@@ -307,5 +322,5 @@ func (t *Relayed) finish() {
 	_, _ = poll.Close(t.client.fd), poll.Close(t.upstream.fd)
 	t.tunnel.attempt.succeed()
 	t.tunnel.attempt.Ended(t.upstream.sent, t.upstream.received)
-	t.done(t.client.sent)
+	t.done(t.client.sent, t.tunnel.why.Load())
 }

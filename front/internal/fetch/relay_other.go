@@ -20,7 +20,7 @@ type Relayed struct{}
 func (*Tunnel) Relay(*Relay, net.Conn, *bufio.Reader) *Relayed { return nil }
 
 // Begin is not called.
-func (*Relayed) Begin(func(sent int64)) {}
+func (*Relayed) Begin(func(sent int64, why *TunnelError)) {}
 
 // Close is not called.
 func (*Relayed) Close() {}

@@ -2,9 +2,11 @@ package fetch
 
 import (
 	"bufio"
+	"errors"
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -18,18 +20,50 @@ type Tunnel struct {
 	client      net.Conn
 	upstream    io.ReadWriteCloser
 	idleTimeout time.Duration
+	sendTimeout [2]time.Duration // of sides
 	pieces      *connection.Buffers
 	attempt     *attempt
 
 	timer        *time.Timer
 	startTime    time.Time
-	lastActivity atomic.Int64 // when bytes were copied last, in nanoseconds after startTime
+	lastActivity atomic.Int64   // when bytes were copied last, in nanoseconds after startTime
+	sending      [2]atomic.Bool // to sides
 	closeOnce    sync.Once
+	why          atomic.Pointer[TunnelError]
+}
+
+// TunnelError is why a tunnel has ended, if that is neither the end of its upstream nor Close.
+type TunnelError struct {
+	OfClient bool // else it is the upstream's
+	Err      error
+}
+
+func (e *TunnelError) Error() string {
+	if e.OfClient {
+		return "client: " + e.Err.Error()
+	}
+	return "upstream: " + e.Err.Error()
+}
+
+// Unwrap returns the cause.
+func (e *TunnelError) Unwrap() error { return e.Err }
+
+// side is one of a tunnel's two.
+type side int
+
+const (
+	clientSide side = iota
+	upstreamSide
+)
+
+// fail records why the tunnel ends. The first error counts.
+func (t *Tunnel) fail(s side, err error) {
+	t.why.CompareAndSwap(nil, &TunnelError{s == clientSide, err})
 }
 
 // NewTunnel returns the Tunnel of a response of Do with status 101, or nil if its body is no
-// connection.
-func NewTunnel(resp *http.Response) *Tunnel {
+// connection. The tunnel ends if its client accepts nothing for sendTimeout.
+func NewTunnel(resp *http.Response, sendTimeout time.Duration) *Tunnel {
 	b, _ := resp.Body.(*responseBody)
 	if b == nil {
 		return nil
@@ -38,18 +72,33 @@ func NewTunnel(resp *http.Response) *Tunnel {
 	if !ok {
 		return nil
 	}
-	return &Tunnel{upstream: upstream, attempt: b.attempt, idleTimeout: b.attempt.request.upstream.ReadTimeout}
+	u := b.attempt.request.upstream
+	return &Tunnel{upstream: upstream, attempt: b.attempt, idleTimeout: min(u.ReadTimeout, farFuture),
+		sendTimeout: [...]time.Duration{clientSide: sendTimeout, upstreamSide: u.SendTimeout}}
 }
 
-// Run copies in both directions until one side ends, or both are silent for ReadTimeout. It closes
-// both connections. first holds what the client has sent already. It returns the number of bytes
-// that the client was sent. pieces are of PieceSize.
-func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffers) (sent int64) {
+// timeout returns how long the tunnel may be silent while output for the sides waits.
+func (t *Tunnel) timeout(client, upstream bool) time.Duration {
+	most := t.idleTimeout
+	if client {
+		most = min(most, t.sendTimeout[clientSide])
+	}
+	if upstream {
+		most = min(most, t.sendTimeout[upstreamSide])
+	}
+	return most
+}
+
+// Run copies in both directions until one side ends, both are silent for ReadTimeout, or one accepts
+// nothing for its send timeout. It closes both connections. first holds what the client has sent
+// already. It returns the number of bytes that the client was sent, and why the tunnel has ended,
+// nil or a *TunnelError. pieces are of PieceSize.
+func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffers) (sent int64, why *TunnelError) {
 	t.client, t.pieces = client.Direct(nc), pieces
 	t.startTime = time.Now()
 	t.attempt.waitingSince.Store(-1) // the timeout of the attempt ends
 	t.timer = time.AfterFunc(farFuture, t.checkIdle)
-	t.timer.Reset(t.idleTimeout) // which reads timer
+	t.timer.Reset(t.timeout(true, true)) // which reads timer
 	defer t.timer.Stop()
 	done := make(chan struct{})
 	var toUpstream int64
@@ -63,19 +112,19 @@ func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffer
 				return
 			}
 		}
-		_, n := t.copy(t.upstream, t.client)
+		_, n := t.copy(t.upstream, t.client, upstreamSide)
 		toUpstream += n
 		if half, ok := t.upstream.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 			return
 		}
 		<-t.attempt.Done() // the upstream may still send
 	}()
-	received, sent := t.copy(t.client, t.upstream)
+	received, sent := t.copy(t.client, t.upstream, clientSide)
 	t.closeBoth()
 	t.attempt.finish()
 	<-done
 	t.attempt.Ended(toUpstream, received)
-	return sent
+	return sent, t.why.Load()
 }
 
 // closeBoth closes both connections, which unblocks their readers and writers.
@@ -86,8 +135,8 @@ func (t *Tunnel) closeBoth() {
 	})
 }
 
-// copy copies in one direction, and returns the numbers of bytes read and written.
-func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
+// copy copies to a side, and returns the numbers of bytes read and written.
+func (t *Tunnel) copy(to io.Writer, from io.Reader, toSide side) (read, wrote int64) {
 	awaiter, _ := from.(connection.InputAwaiter)
 	for {
 		if awaiter != nil {
@@ -98,14 +147,20 @@ func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
 		if n > 0 {
 			read += int64(n)
 			t.lastActivity.Store(int64(time.Since(t.startTime)))
+			t.sending[toSide].Store(true)
 			n, failed := to.Write(b[:n])
+			t.sending[toSide].Store(false)
 			if wrote += int64(n); failed != nil {
+				t.fail(toSide, failed)
 				return read, wrote
 			}
 			t.lastActivity.Store(int64(time.Since(t.startTime)))
 		}
 		t.pieces.Put(b)
 		if err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.fail(1-toSide, err)
+			}
 			return read, wrote
 		}
 	}
@@ -113,10 +168,20 @@ func (t *Tunnel) copy(to io.Writer, from io.Reader) (read, wrote int64) {
 
 // checkIdle ends the tunnel after the idle timeout.
 func (t *Tunnel) checkIdle() {
-	left := t.idleTimeout - (time.Since(t.startTime) - time.Duration(t.lastActivity.Load()))
+	toClient, toUpstream := t.sending[clientSide].Load(), t.sending[upstreamSide].Load()
+	left := t.timeout(toClient, toUpstream) - (time.Since(t.startTime) - time.Duration(t.lastActivity.Load()))
 	if left <= 0 {
+		t.fail(silentSide(toClient, toUpstream), os.ErrDeadlineExceeded)
 		t.closeBoth()
 		return
 	}
-	t.timer.Reset(left)
+	t.timer.Reset(min(left, t.timeout(true, true)))
+}
+
+// silentSide returns the side that is blamed for a timeout.
+func silentSide(toClient, toUpstream bool) side {
+	if toClient && !toUpstream {
+		return clientSide
+	}
+	return upstreamSide
 }

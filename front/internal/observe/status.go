@@ -32,7 +32,7 @@ func numbersOf(p *core.Plan) (n connectionNumbers) {
 		n.accepted = counts.Requests.Load()
 	}
 	n.writing = counts.InFlight.Load()
-	n.active = max(n.active, n.reading+n.writing)
+	n.active = max(n.active+counts.Hijacked.Load(), n.reading+n.writing)
 	n.waiting = n.active - n.reading - n.writing
 	return n
 }
