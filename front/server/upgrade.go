@@ -132,7 +132,6 @@ const checkInterval = 20 * time.Millisecond
 // after its next response. Idle ones are closed after a time, at SIGQUIT, or when ctx ends.
 func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	s.stopAccepting(true)
-	s.log.print("upgrade: finishing the requests of this process")
 	grace, idle := s.config.Front.ShutdownTimeout, s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
 		for _, active := range socket.active {
@@ -146,6 +145,7 @@ func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	for _, socket := range s.quicSockets {
 		socket.server.Retire(true)
 	}
+	s.log.print("upgrade: finishing the requests of this process")
 	finishing, cancel := withLimit(grace)
 	defer cancel()
 	s.waitForClients(ctx, finishing, idle, actions)

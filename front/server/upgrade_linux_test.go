@@ -224,6 +224,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	if got := s.Number("pid.oldbin"); got != pid {
 		t.Errorf("pid.oldbin holds %d, want %d", got, pid)
 	}
+	s.AwaitLog("upgrade: finishing the requests", 1)
 	if _, err := idle.Request("/", "x"); err != nil || idle.Kept {
 		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.Kept)
 	}
