@@ -7,6 +7,8 @@ import (
 	"os"
 	"testing"
 	"testing/synctest"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // busyServer has a request that takes until finished is closed.
@@ -55,9 +57,7 @@ func TestSecondSignalEndsRequests(t *testing.T) {
 
 func testSignals(t *testing.T, ends bool, signals int, cancelled bool) {
 	u, err := New(Options{Signals: []os.Signal{}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s := busyServer{make(chan struct{}), make(chan struct{})}
 	u.Serve(s, nil)
 	ctx, cancel := context.WithCancel(t.Context())

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -29,9 +30,7 @@ func activate(t *testing.T, s settings, sockets []*os.File, environment ...strin
 		s.Folder = t.TempDir()
 	}
 	text, err := json.Marshal(s)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c := exec.Command(os.Args[0])
 	if sockets != nil {
 		c = exec.Command("sh", "-c", "LISTEN_PID=$$ exec "+os.Args[0])

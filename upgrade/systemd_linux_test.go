@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -40,9 +41,7 @@ func (m *manager) until(lines ...string) string {
 	m.Helper()
 	b, rights := make([]byte, 4096), make([]byte, 4096)
 	for {
-		if err := m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)); err != nil {
-			m.Fatal(err)
-		}
+		testkit.Must(m, m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)))
 		n, nrights, _, _, err := m.socket.ReadMsgUnix(b, rights)
 		if err != nil {
 			m.Fatalf("no message with %q: %v; all: %q", lines, err, m.messages)
@@ -96,9 +95,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	if failed := m.until("READY=1"); !strings.Contains(failed, "exit status 7") || strings.Contains(failed, "MAINPID") {
 		t.Errorf("got %q", failed)
 	}
-	if err := os.Remove(s.Path("fault")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(s.Path("fault")))
 	_, second := s.Upgrade()
 	m.until("READY=1", fmt.Sprint("MAINPID=", second))
 	s.Wait(first)
@@ -152,14 +149,10 @@ func TestStoredSocketsOutliveRestart(t *testing.T) {
 func TestActivatedSocketsAreHandedOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web")
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	file, err := l.File()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	s := activate(t, settings{Grace: time.Hour, Name: "web"}, []*os.File{file}, "LISTEN_FDNAMES=web")
 	load := s.Load()

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
@@ -99,9 +100,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 // succeed upgrades without a fault, and ends.
 func (s *site) succeed(load *upgrades.Load) {
 	s.Helper()
-	if err := os.Remove(s.Path("fault")); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.Remove(s.Path("fault")))
 	from, _ := s.Upgrade()
 	load.More(20)
 	load.Finish()
@@ -124,25 +123,19 @@ func TestKilledProcessesLoseNoConnection(t *testing.T) {
 	load.More(20)
 	load.Finish()
 
-	if err := os.Remove(s.Path("hangs")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(s.Path("hangs")))
 	s.Write("fault", waits)
 	s.Signal(old, syscall.SIGUSR2)
 	next := s.Number("hangs")
 	s.Signal(old, syscall.SIGKILL)
 	s.Wait(old)
 	c, err := net.Dial("tcp", s.Await("plain")) // the queue of the socket is still there
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	io.WriteString(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 1\r\n\r\nx")
 	s.Write("go", "")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if pid, err := upgrades.CheckEcho(resp, "x"); pid != fmt.Sprint(next) || err != nil {
 		t.Errorf("process %s responds, %v, want %d", pid, err, next)
 	}
@@ -211,9 +204,7 @@ func (s *site) get(address, path string) *bufio.Reader {
 	s.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
 	resp, err := (&http.Client{Transport: transport}).Get("http://" + address + path)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { resp.Body.Close() })
 	return bufio.NewReader(resp.Body)
 }
@@ -222,9 +213,7 @@ func (s *site) get(address, path string) *bufio.Reader {
 func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
 	s.Helper()
 	c, err := net.Dial("tcp", address)
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, err)
 	s.Cleanup(func() { c.Close() })
 	io.WriteString(c, "GET /socket HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)

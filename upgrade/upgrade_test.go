@@ -14,15 +14,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/upgrade"
 )
 
 func newUpgrader(t *testing.T, o upgrade.Options) *upgrade.Upgrader {
 	t.Helper()
 	u, err := upgrade.New(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return u
 }
 
@@ -32,9 +31,7 @@ func TestUpgradeReportsStates(t *testing.T) {
 	if err := u.Upgrade(t.Context()); !errors.Is(err, upgrade.ErrNotReady) {
 		t.Errorf("before Ready: %v", err)
 	}
-	if err := errors.Join(u.Ready(), u.Ready()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(u.Ready(), u.Ready()))
 	if runtime.GOOS == "windows" {
 		if err := u.Upgrade(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
 			t.Errorf("got %v", err)
@@ -53,9 +50,7 @@ func TestMissingProgramIsReported(t *testing.T) {
 		t.Skip("no upgrades")
 	}
 	u := newUpgrader(t, upgrade.Options{Executable: filepath.Join(t.TempDir(), "missing")})
-	if err := u.Ready(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, u.Ready())
 	for range 2 { // and the first failure does not prevent a second attempt
 		if err := u.Upgrade(t.Context()); !errors.Is(err, os.ErrNotExist) {
 			t.Errorf("got %v", err)
@@ -75,9 +70,7 @@ func TestListenReportsErrors(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	l, err := u.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	if _, err := u.Listen("tcp", l.Addr().String()); err == nil || !strings.Contains(err.Error(), "in use") {
 		t.Errorf("got %v", err)
@@ -94,25 +87,19 @@ func TestRunServesUntilContextEnds(t *testing.T) {
 		path := filepath.Join(t.TempDir(), "pid")
 		u := newUpgrader(t, upgrade.Options{PIDFile: path})
 		l, err := u.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		u.Serve(&http.Server{Handler: u.Handler(http.NotFoundHandler())}, l)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
 		go func() { done <- u.Run(ctx) }()
 		resp, err := http.Get("http://" + l.Addr().String()) // waits in the queue until Run serves
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		resp.Body.Close()
 		if b, err := os.ReadFile(path); string(b) != strconv.Itoa(os.Getpid())+"\n" {
 			t.Errorf("PID file: %q, %v", b, err)
 		}
 		if isForeign {
-			if err := os.WriteFile(path, []byte("1\n"), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte("1\n"), 0o600))
 		}
 		cancel()
 		if err := <-done; err != nil {

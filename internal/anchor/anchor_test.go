@@ -9,13 +9,12 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/anchor"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 func wantText(t *testing.T, f *anchor.File, want string) {
@@ -28,14 +27,10 @@ func wantText(t *testing.T, f *anchor.File, want string) {
 // A file is found in its directory, whatever becomes of the directory's path and of the file.
 func TestFileIsFoundInItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(dir, 0o700))
 	name := filepath.Join(dir, "file")
 	f, err := anchor.New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	if f.String() != name || len(f.Dirs()) != 1 {
 		t.Errorf("%s, %v", f, f.Dirs())
@@ -44,9 +39,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 	created, err := f.Open(os.O_WRONLY|os.O_CREATE, 0o600)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	created.Close()
 	write(t, name, "first")
 	wantText(t, f, "first")
@@ -55,9 +48,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 	}
 	wantText(t, f, "first")
 	write(t, filepath.Join(dir+".moved", "other"), "second")
-	if err := os.Rename(filepath.Join(dir+".moved", "other"), filepath.Join(dir+".moved", "file")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Rename(filepath.Join(dir+".moved", "other"), filepath.Join(dir+".moved", "file")))
 	wantText(t, f, "second")
 	if _, err := f.Read(5); err == nil || !strings.Contains(err.Error(), "more than 5 bytes") {
 		t.Errorf("got %v", err)
@@ -73,9 +64,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 func TestTargetDirectoryOfLinkIsKept(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"live", "archive"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Join(dir, name), 0o700))
 	}
 	write(t, filepath.Join(dir, "archive/1"), "first")
 	write(t, filepath.Join(dir, "archive/2"), "second")
@@ -84,20 +73,14 @@ func TestTargetDirectoryOfLinkIsKept(t *testing.T) {
 		t.Skip(err)
 	}
 	f, err := anchor.New(link)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	if d := f.Dirs(); len(d) != 2 || filepath.Base(d[0].Name()) != "live" || filepath.Base(d[1].Name()) != "archive" {
 		t.Errorf("%v", f.Dirs())
 	}
 	wantText(t, f, "first")
-	if err := os.Remove(link); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Symlink("../archive/2", link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Remove(link))
+	testkit.Must(t, os.Symlink("../archive/2", link))
 	wantText(t, f, "second")
 }
 

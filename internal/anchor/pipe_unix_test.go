@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/anchor"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Reading a named pipe does not wait for a writer.
@@ -17,9 +18,7 @@ func TestReadingPipeDoesNotWait(t *testing.T) {
 		t.Skip(err)
 	}
 	f, err := anchor.New(name)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	wantText(t, f, "")
 }

@@ -57,18 +57,14 @@ func open(t *testing.T, log func(string)) (s *certs.Store, cert, key *file) {
 	cert, key = new(file), new(file)
 	cert.text, key.text = year(t, 1)
 	s, err := certs.Open(certs.Config{Cert: cert, Key: key, Every: time.Millisecond, Log: log})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s, cert, key
 }
 
 func number(t *testing.T, s *certs.Store) int64 {
 	t.Helper()
 	c, err := s.GetCertificate(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return c.Leaf.SerialNumber.Int64()
 }
 
@@ -155,9 +151,7 @@ func TestDescribeWarnsOfExpiry(t *testing.T) {
 		var cert, key file
 		cert.text, key.text = pair(t, 1, now.Add(c.from), now.Add(c.until))
 		s, err := certs.Open(certs.Config{Cert: &cert, Key: &key})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		got := s.Describe(now)
 		plain := "a.example b.example 192.0.2.1, until " + now.Add(c.until).UTC().Format(time.DateOnly)
 		if !strings.HasPrefix(got, plain+c.want) || c.want == "" && got != plain {

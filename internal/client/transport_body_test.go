@@ -33,9 +33,7 @@ func TestTransportReturnsEndWithLastData(t *testing.T) {
 		<-next
 	})
 	resp, err := p.tr.RoundTrip(mustRequest("GET", p.url, nil))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer close(next)
 	next <- true
 	b := make([]byte, len("hello"))

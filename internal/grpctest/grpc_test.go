@@ -24,6 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // largest is the size of the largest message of a test.
@@ -67,9 +68,7 @@ func start(t *testing.T, secure bool, path string) *site {
 			service.ServeHTTP(w, r)
 		})})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	address, listener := l.Addr().String(), l
 	if path == "goroutine" {
 		listener = struct{ net.Listener }{l}
@@ -89,9 +88,7 @@ func start(t *testing.T, secure bool, path string) *site {
 	s.conn, err = grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(security),
 		grpc.WithUserAgent(""), // sends a value that begins with a space
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(largest+1<<10)))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	s.client = grpc_testing.NewTestServiceClient(s.conn)
 	t.Cleanup(func() {
 		s.conn.Close()

@@ -10,6 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -28,9 +29,7 @@ func TestLoadGeneratorsAreCompared(t *testing.T) {
 		o.Scenarios = nil
 	}
 	run, _, err := lab.Weigh(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a := report.New(run)
 	for i := range a.Targets {
 		r := &a.Targets[i]
@@ -62,16 +61,12 @@ func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
 		{"none", `"timeout": *(\d+)`, "", "it made 0 requests: "},
 	} {
 		dir := benchmarkProject(t, strings.NewReplacer("REQUESTS", test.requests, "ERRORS", test.errors).Replace(loads))
-		if err := os.Symlink(root+"/contenders", dir+"/contenders"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink(root+"/contenders", dir+"/contenders"))
 		conf, err := os.ReadFile(root + "/experiments/targets/generators/nginx.conf")
 		if err == nil {
 			err = os.WriteFile(dir+"/experiments/x/nginx.conf", conf, 0o600)
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		run, _, err := lab.Weigh(t.Context(),
 			lab.Options{Root: dir, Experiment: "x", Tools: programs.Tools(t)})
 		if err != nil || len(run.Records) != 1 || !strings.Contains(run.Records[0].Failure, test.want) {

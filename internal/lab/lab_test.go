@@ -96,9 +96,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	root := programs.Root(t)
 	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range all {
 		for _, c := range e.Contenders() {
 			if _, err := e.Spec(filepath.Join(root, "contenders"), c); err != nil {
@@ -121,13 +119,9 @@ func TestProjectContendersServe(t *testing.T) {
 	programs.Nginx(t)
 	root := programs.Root(t)
 	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	targets, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir), lab.Targets)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := make(map[string]bool)
 	for _, e := range append(all, targets...) {
 		name := e.Name
@@ -195,9 +189,7 @@ func weighBriefly(t *testing.T, root, name string, only []string) {
 		},
 		Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var lacking []string
 	for _, e := range run.Entrants {
 		switch {

@@ -85,26 +85,16 @@ func TestReadOwnReadsWhatWriteWrote(t *testing.T) {
 	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
 	first, err := odd.Experiment(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
 		Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	second, err := lab.Builds(plain, odd, lab.OwnRequest{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	third, err := plain.Experiment(lab.OwnRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, want := range []*lab.Experiment{first, second, third} {
 		file := filepath.Join(dir, want.Name+".yaml")
 		f, err := os.Create(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := errors.Join(want.Write(f, dir, "tare weigh app.yaml"), f.Close()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
+		testkit.Must(t, errors.Join(want.Write(f, dir, "tare weigh app.yaml"), f.Close()))
 		got, err := lab.ReadOwn(file)
 		if err != nil {
 			t.Fatal(i, err)

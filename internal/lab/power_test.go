@@ -66,9 +66,7 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "heavier", Out: out, Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return run
 }
 

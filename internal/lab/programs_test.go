@@ -43,9 +43,7 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 				trials.Measure = yamlfile.Duration(time.Millisecond)
 			},
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		want := 0
 		for i, e := range run.Entrants {
 			engine := experiment.Engines[i]
@@ -54,9 +52,7 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 				t.Errorf("%s: left out: %q; versions %q", e.Title, e.Absent, e.Versions)
 			}
 			source, err := filepath.Glob(filepath.Join(root, "contenders", "engines", engine.Package, "*_test.go"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if n := count(t, source, "func Benchmark"); n != len(benchmarks) {
 				t.Errorf("%s has %d benchmarks, of which %d are in rows", e.Title, n, len(benchmarks))
 			}
@@ -76,9 +72,7 @@ func count(t *testing.T, files []string, what string) (n int) {
 	t.Helper()
 	for _, f := range files {
 		b, err := os.ReadFile(f)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		n += strings.Count(string(b), what)
 	}
 	return n
@@ -154,9 +148,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	run, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "x", Logf: func(format string, _ ...any) { messages = append(messages, format) },
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ran := make(map[string]int)
 	for _, r := range run.Records {
 		name := r.Contender + r.Scenario.Name
@@ -181,9 +173,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	}
 	var text strings.Builder
 	a := report.New(run)
-	if err := errors.Join(a.WriteText(&text), a.WriteFiles(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(a.WriteText(&text), a.WriteFiles(dir)))
 	for _, want := range []string{
 		"LEFT OUT: Three: go test -c ./three", "FAILED: B of Two: ",
 	} {
@@ -213,13 +203,9 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
 	}
 	b, err := os.ReadFile(pidFile)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	pid, err := strconv.Atoi(string(b))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d: %v, want none", pid, err)
 	}
@@ -234,9 +220,7 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 			Root: root, Experiment: "x", Scenarios: []string{"A", "B", "C"}, Seed: seed,
 			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *lab.Trials) { trials.Blocks = 1 },
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, r := range run.Records {
 			orders[i] = append(orders[i], r.Contender+r.Scenario.Name+strconv.Itoa(r.Procs))
 		}
@@ -365,9 +349,7 @@ func TestProgramsOfTheProjectExist(t *testing.T) {
 		run, err := lab.Prepare(t.Context(), lab.Options{
 			Root: root, Experiment: "targets/" + e.Name, Tools: programs.Tools(t),
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, x := range run.Entrants {
 			if x.Absent != "" || len(run.Warnings) > 0 {
 				t.Errorf("%s: %s is left out: %q; warnings %q", e.Name, x.Title, x.Absent, run.Warnings)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A folder that cannot be written, or that holds results, is an error before the run. A run that
@@ -17,9 +18,7 @@ func TestResultsFolderIsCheckedFirst(t *testing.T) {
 	dir := t.TempDir()
 	file, used, mixed := filepath.Join(dir, "file"), filepath.Join(dir, "used"), filepath.Join(dir, "mixed")
 	for _, name := range []string{file, filepath.Join(used, sample.JournalFile), filepath.Join(mixed, "other")} {
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o600)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, nil, 0o600)))
 	}
 	open := func(root, out string) (*lab.Recorder, error) {
 		r := &lab.Recorder{Run: &sample.Run{Started: time.Unix(1_000_000_000, 0)}}
@@ -35,9 +34,7 @@ func TestResultsFolderIsCheckedFirst(t *testing.T) {
 	}
 	for _, out := range []string{"", filepath.Join(dir, "new"), mixed} {
 		r, err := open(dir, out)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		r.Discard()
 	}
 	var left []string
@@ -57,13 +54,9 @@ func TestResultsFolderIsCheckedFirst(t *testing.T) {
 func TestDiscardKeepsALinkToResults(t *testing.T) {
 	root, elsewhere := t.TempDir(), t.TempDir()
 	link := filepath.Join(root, "results")
-	if err := os.Symlink(elsewhere, link); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Symlink(elsewhere, link))
 	r := &lab.Recorder{Run: &sample.Run{Started: time.Unix(1_000_000_000, 0)}}
-	if err := r.Open(&lab.Options{Root: root}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Open(&lab.Options{Root: root}))
 	r.Discard()
 	left, err := os.ReadDir(elsewhere)
 	if to, linkErr := os.Readlink(link); err != nil || linkErr != nil || to != elsewhere || len(left) > 0 {
@@ -80,15 +73,11 @@ func TestResultsReplaceNoFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		file := filepath.Join(dir, name)
-		if err := os.Symlink("nowhere", file); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Symlink("nowhere", file))
 		_, err := o.NewFolder(time.Now())
 		if e, ok := errors.AsType[*lab.UsageError](err); !ok || e.Option != lab.OptionOut {
 			t.Errorf("%s: got %v", name, err)
 		}
-		if err := os.Remove(file); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Remove(file))
 	}
 }

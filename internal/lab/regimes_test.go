@@ -32,9 +32,7 @@ func TestFixedRateFollowsSaturation(t *testing.T) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "small",
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c := run.Conditions; len(c) != 3 || c[0].Rate > 0 || c[0].Procs != 1 || c[1].Procs != 3 || c[2].Rate <= 0 {
 		t.Fatalf("conditions %+v", c)
 	}

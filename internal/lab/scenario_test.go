@@ -45,9 +45,7 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 				}
 				return
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			all := e.Quick.Conditions()
 			if len(all) != 2 || all[0].Scenario.Name != "a" || all[1].Rate != 5 || all[1].Scenario.Streams*all[1].Connections != 32 ||
 				all[1].Cores != 1 {
@@ -79,9 +77,7 @@ func TestScenariosAreSelectedByName(t *testing.T) {
 	o := lab.Options{Root: programs.Root(t), Only: []string{"greeting-tare-tls"}}
 	o.Experiment, o.Scenarios = "tls", []string{"full handshakes", "HTTP/2"}
 	run, err := lab.Prepare(t.Context(), o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var got []string
 	for _, c := range run.Conditions {
 		got = append(got, c.Scenario.Name)
@@ -114,9 +110,7 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 		},
 		Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	measured := make(map[string]int) // contenders with responses by scenario
 	for _, r := range run.Records {
 		if r.Failure != "" || r.Load.Errors.Total() > 0 {

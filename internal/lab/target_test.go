@@ -84,9 +84,7 @@ func TestTargetsAreMeasured(t *testing.T) {
 			"contenders", name, contender.FileName)
 	}
 	run, dir, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "targets/small"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if !run.Complete() {
 		t.Errorf("%q, %+v", run.Warnings, run.Entrants)
 	}

@@ -14,18 +14,12 @@ func TestVariantsChangeSettings(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	root := programs.Root(t)
 	e, err := lab.ReadExperiment(filepath.Join(root, "experiments", "compress"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	dir := filepath.Join(root, "contenders")
 	variant, err := e.Spec(dir, "nginx-gzip-1")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	of, err := e.Spec(dir, "nginx-text-nethttp")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if variant.Name != "nginx-gzip-1" || variant.Title != "nginx, gzip 1" || variant.Set["gzip"] != "1" ||
 		variant.Run != of.Run || variant.Front != of.Front || variant.About != of.About {
 		t.Errorf("%+v", variant)

@@ -121,9 +121,7 @@ func project(t *testing.T) string {
 func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t), Experiment: "small"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	why := map[string]string{
 		"lies":     `responds with body "goodbye", not "hello"`,
 		"dies":     "it failed 2 times; the last failure: its application ended by itself (exit status 9); application printed: enough",

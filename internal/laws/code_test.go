@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The laws protect what a compiler and a linter do not see: which room may import which, that
@@ -42,9 +44,7 @@ func files(t *testing.T) (*token.FileSet, map[string]*ast.File) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return set, parsed
 }
 

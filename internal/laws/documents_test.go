@@ -40,9 +40,7 @@ func documents(t *testing.T) map[string]string {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return found
 }
 
@@ -103,9 +101,7 @@ func TestDocumentsAreShort(t *testing.T) {
 func TestDocumentsNameSupportedReleases(t *testing.T) {
 	t.Chdir(root)
 	makefile, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	line := regexp.MustCompile(`(?m)^GO_RELEASES := (.*)$`).FindSubmatch(makefile)
 	if line == nil {
 		t.Fatal("the Makefile has no GO_RELEASES")
@@ -117,9 +113,7 @@ func TestDocumentsNameSupportedReleases(t *testing.T) {
 		}
 	}
 	module, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	first := strings.TrimPrefix(version.Lang(releases[0]), "go")
 	if !strings.Contains(string(module), "\ngo "+first+".0\n") {
 		t.Errorf("go.mod does not require Go %s.0", first)
@@ -178,9 +172,7 @@ func TestTestsInDocumentsExist(t *testing.T) {
 func tableKeys(t *testing.T, document, section string) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	_, text, ok := strings.Cut(string(b), "\n## "+section+"\n")
 	if !ok {
 		t.Fatalf("%s has no section %q", document, section)
@@ -216,9 +208,7 @@ func TestArchitectureNamesEveryRoom(t *testing.T) {
 	t.Chdir(root)
 	named := tableKeys(t, "ARCHITECTURE.md", "Rooms")
 	b, err := os.ReadFile("ARCHITECTURE.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	diagram := codeBlock.FindString(string(b))
 	for path := range rooms(t) {
 		if !named[path] && !strings.HasPrefix(path, "contenders") {
@@ -240,9 +230,7 @@ func TestDecisionsNameEveryDependency(t *testing.T) {
 	const document = "docs/decisions.md"
 	named := tableKeys(t, document, "Dependencies")
 	mod, err := os.ReadFile("go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	direct := make(map[string]bool)
 	for line := range strings.Lines(string(mod)) {
 		fields := strings.Fields(strings.TrimPrefix(line, "require "))

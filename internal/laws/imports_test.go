@@ -466,9 +466,7 @@ func TestDefaultBinaryHasNoOptions(t *testing.T) {
 	for tags, want := range map[string][]string{"": nil, "http3": {"github.com/quic-go/"},
 		"otel": {"go.opentelemetry.io/", "google.golang.org/grpc"}} {
 		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, option := range []string{"github.com/quic-go/", "go.opentelemetry.io/", "google.golang.org/grpc"} {
 			if got := strings.Contains(string(out), "\n"+option); got != slices.Contains(want, option) {
 				t.Errorf("with the tags %q: %s is in the binary: %v", tags, option, got)

@@ -44,9 +44,7 @@ func TestArchitectureBuildsOnOtherSystems(t *testing.T) {
 			if err == nil {
 				err = c.Start()
 			}
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			set := &typeSet{set: token.NewFileSet(), sizes: types.SizesFor("gc", system.arch),
 				known: map[string]*types.Package{"unsafe": types.Unsafe}}
 			found := 0
@@ -135,9 +133,7 @@ func (i importerFrom) Import(path string) (*types.Package, error) {
 func makeVariable(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
 		if value, ok := strings.CutPrefix(line, name+" := "); ok {
 			return strings.TrimSpace(value)

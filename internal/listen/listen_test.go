@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestParseAcceptsValidAddresses(t *testing.T) {
@@ -43,9 +45,7 @@ func TestParseAcceptsValidAddresses(t *testing.T) {
 func all(t *testing.T, specs ...Spec) []net.Listener {
 	t.Helper()
 	ls, err := All(specs, Options{SocketMode: 0o600}, new(Passed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		for _, l := range ls {
 			l.Close()
@@ -86,14 +86,10 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	c, err := net.Dial("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.Close()
 	l.Close()
-	if err := os.WriteFile(path, []byte("text"), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(path, []byte("text"), 0o600))
 	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil {
 		t.Error("listens where a file is")
 	}
@@ -109,9 +105,7 @@ func TestAbstractSocketHasNoPermissions(t *testing.T) {
 	}
 	l := all(t, Spec{"unix", fmt.Sprintf("@tare-test-%d", os.Getpid())})[0]
 	c, err := net.Dial("unix", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c.Close()
 }
 
@@ -135,17 +129,13 @@ func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 // version of IP.
 func TestOneAppliesOptions(t *testing.T) {
 	l, err := One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	if runtime.GOOS == "windows" {
 		return
 	}
 	again, err := One(Spec{"tcp4", l.Addr().String()}, Options{ReusePort: true}, new(Passed))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	again.Close()
 	if _, err := One(Spec{"tcp6", l.Addr().String()}, Options{}, new(Passed)); err == nil {
 		t.Error("an address of another version")
@@ -158,17 +148,13 @@ func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	passed := NewPassed([]net.Listener{l})
 	path := filepath.Join(t.TempDir(), "socket")
 	other, err := One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	other.Close()
 	if passed.CheckUnused() == nil {
 		t.Error("Rest does not report the unused socket")
 	}
 	same, err := One(Spec{"tcp4", l.Addr().String()}, Options{}, passed)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer same.Close()
 	if err := passed.CheckUnused(); err != nil {
 		t.Error(err)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // listening returns a listener of package net and its descriptor.
@@ -17,27 +18,21 @@ func listening(t *testing.T, multipath bool) (l *net.TCPListener, fd int) {
 	var config net.ListenConfig
 	config.SetMultipathTCP(multipath)
 	made, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { made.Close() })
 	l = made.(*net.TCPListener)
 	raw, err := l.SyscallConn()
 	if err == nil {
 		err = raw.Control(func(n uintptr) { fd = int(n) })
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return l, fd
 }
 
 func dialed(t *testing.T, l net.Listener) netip.AddrPort {
 	t.Helper()
 	c, err := net.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { c.Close() })
 	return c.LocalAddr().(*net.TCPAddr).AddrPort()
 }
@@ -50,9 +45,7 @@ func TestAcceptReturnsConnectionAndPeer(t *testing.T) {
 		}
 		want := dialed(t, l)
 		fd, peer, err := poll.Accept(listener)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer poll.Close(fd)
 		if peer != (poll.Peer{Addr: want}) {
 			t.Errorf("peer is %+v, want %v", peer, want)
@@ -94,9 +87,7 @@ func TestQueuedConnectionsAreCounted(t *testing.T) {
 func TestOptionsAreReadAndSet(t *testing.T) {
 	_, fd := listening(t, false)
 	want := poll.AcceptedOptions{1, 1, 7, 8, 9}
-	if err := want.Set(fd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, want.Set(fd))
 	if got, err := poll.ReadAcceptedOptions(fd); got != want || err != nil {
 		t.Errorf("%v, %v", got, err)
 	}
@@ -109,18 +100,12 @@ func TestOptionsAreReadAndSet(t *testing.T) {
 func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 	const id = -5
 	loop, err := poll.NewLoop()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	l, listener := listening(t, false)
 	relay, err := poll.NewRelay(listener)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer poll.Close(relay)
-	if err := loop.AddRelay(relay, id); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, loop.AddRelay(relay, id))
 	dialed(t, l)
 	dialed(t, l)
 	for range 2 {
@@ -129,9 +114,7 @@ func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 			t.Fatalf("%v, %v", events, err)
 		}
 		fd, _, err := poll.Accept(listener)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer poll.Close(fd)
 	}
 	if err := loop.RemoveRelay(relay); err != nil {

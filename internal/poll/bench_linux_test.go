@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func socketpair(b *testing.B) [2]int {
 	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		b.Fatal(err)
-	}
+	testkit.Must(b, err)
 	b.Cleanup(func() { Close(pair[0]); Close(pair[1]) })
 	return pair
 }
@@ -90,9 +90,7 @@ func BenchmarkWait(b *testing.B) {
 	} {
 		b.Run(way.name, func(b *testing.B) {
 			p, err := New()
-			if err != nil {
-				b.Fatal(err)
-			}
+			testkit.Must(b, err)
 			defer p.Close()
 			pair := socketpair(b)
 			// Level-triggered, so that the event is there each time.
@@ -151,13 +149,9 @@ func BenchmarkPingPong(b *testing.B) {
 			var waits [2]func() error
 			for i := range waits {
 				w, wait, err := way.make()
-				if err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, err)
 				defer w.Close()
-				if err := w.Add(pair[i], pair[i]); err != nil {
-					b.Fatal(err)
-				}
+				testkit.Must(b, w.Add(pair[i], pair[i]))
 				waits[i] = wait
 			}
 			done := make(chan struct{})

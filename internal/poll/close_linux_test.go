@@ -7,13 +7,12 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestCloseAtOnceCloses(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
-	if err := poll.CloseAtOnce(fd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, poll.CloseAtOnce(fd))
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the peer reads %v", err)
 	}
@@ -33,14 +32,10 @@ func TestLingeringSocketsAreRecognized(t *testing.T) {
 		{syscall.Linger{Onoff: 1, Linger: 0}, false}, // resets at once
 		{syscall.Linger{Onoff: 1, Linger: 3}, true},
 	} {
-		if err := syscall.SetsockoptLinger(listener, syscall.SOL_SOCKET, syscall.SO_LINGER, &test.set); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, syscall.SetsockoptLinger(listener, syscall.SOL_SOCKET, syscall.SO_LINGER, &test.set))
 		dialed(t, l)
 		fd, _, err := poll.Accept(listener)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, s := range []int{listener, fd} {
 			if got := poll.Lingers(s); got != test.wants {
 				t.Errorf("%+v: %v, want %v", test.set, got, test.wants)
@@ -56,9 +51,7 @@ func TestLingeringSocketsAreRecognized(t *testing.T) {
 func TestShutdownEndsBothDirections(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	defer poll.Close(fd)
-	if err := poll.Shutdown(fd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, poll.Shutdown(fd))
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the peer reads %v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestSendEndSendsDataAndTheEnd(t *testing.T) {
@@ -31,9 +32,7 @@ func TestSendEndBeforeResetLosesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := poller(t)
-	if err := p.Add(fd, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Add(fd, 1))
 	next(t, p, func(e poll.Event) bool { return e.Readable })
 	if n, ended := poll.SendEnd(fd, []byte("last")); n != 4 || !ended {
 		t.Errorf("%d, %v", n, ended)
@@ -65,14 +64,10 @@ func TestSendEndWithoutRoomDoesNotEndTheOutput(t *testing.T) {
 func TestSendEndOnFailedConnectionSendsNothing(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	defer poll.Close(fd)
-	if err := server.(*net.TCPConn).SetLinger(0); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, server.(*net.TCPConn).SetLinger(0))
 	server.Close() // resets the connection
 	p := poller(t)
-	if err := p.Add(fd, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Add(fd, 1))
 	next(t, p, func(e poll.Event) bool { return e.Ended })
 	if _, err := poll.Recv(fd, make([]byte, 1)); err != syscall.ECONNRESET { //nolint:errorlint // a bare errno
 		t.Fatal(err)

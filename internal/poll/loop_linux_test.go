@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A loop reports events whether it has waited for them or not, and Close ends it.
@@ -12,18 +13,12 @@ func TestLoopReportsEvents(t *testing.T) {
 	const tag = 1<<32 - 1
 	for range 2 {
 		loop, err := poll.NewLoop()
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer poll.Close(pair[0])
 		defer poll.Close(pair[1])
-		if err := loop.Add(pair[0], 7, tag); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, loop.Add(pair[0], 7, tag))
 		send := make(chan bool)
 		go func() {
 			for range send {

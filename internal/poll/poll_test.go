@@ -12,14 +12,13 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func poller(t *testing.T) *poll.Poller {
 	t.Helper()
 	p, err := poll.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := p.Close(); err != nil {
 			t.Error(err)
@@ -33,9 +32,7 @@ func next(t *testing.T, p *poll.Poller, is func(poll.Event) bool) poll.Event {
 	t.Helper()
 	for range 100 {
 		events, err := p.Wait(100 * time.Millisecond)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		for _, e := range events {
 			if is(e) {
 				return e
@@ -70,15 +67,11 @@ func TestBothSidesExchangeData(t *testing.T) {
 			fd, server := connected(t, address)
 			defer poll.Close(fd)
 			p := poller(t)
-			if err := p.Add(fd, 7); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, p.Add(fd, 7))
 			if e := next(t, p, func(e poll.Event) bool { return e.Writable }); e.ID != 7 || e.Ended || e.Readable {
 				t.Errorf("%+v", e)
 			}
-			if err := poll.ConnectError(fd); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, poll.ConnectError(fd))
 			b := make([]byte, 16)
 			if _, err := poll.Recv(fd, b); !errors.Is(err, poll.ErrAgain) {
 				t.Errorf("nothing has come: %v", err)
@@ -111,9 +104,7 @@ func TestConnectErrorReportsRefusedConnection(t *testing.T) {
 	if err == nil {
 		defer poll.Close(fd)
 		p := poller(t)
-		if err := p.Add(fd, 1); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Add(fd, 1))
 		next(t, p, func(e poll.Event) bool { return e.Writable && e.Ended })
 		err = poll.ConnectError(fd)
 	}
@@ -161,13 +152,9 @@ func TestSurplusEventsComeWithNextWait(t *testing.T) {
 	p := poller(t)
 	for id := range sockets {
 		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		t.Cleanup(func() { poll.Close(pair[0]); poll.Close(pair[1]) })
-		if err := p.Add(pair[0], id); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, p.Add(pair[0], id))
 	}
 	seen := make(map[int]bool)
 	for len(seen) < sockets {
@@ -189,9 +176,7 @@ func TestSurplusEventsComeWithNextWait(t *testing.T) {
 
 func TestWaitOnClosedPollerFails(t *testing.T) {
 	p, err := poll.New()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.Close()
 	if _, err := p.Wait(0); !errors.Is(err, syscall.EBADF) {
 		t.Error(err)

@@ -31,15 +31,11 @@ func TestQuietReportsWhatArrives(t *testing.T) {
 				address = filepath.Join(t.TempDir(), "s")
 			}
 			l, err := net.Listen(network, address)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer l.Close()
 			own, peer := testkit.Connect(t, l, new(net.Dialer))
 			raw, err := own.(syscall.Conn).SyscallConn()
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			quiet := func() (is bool) {
 				_ = raw.Control(func(fd uintptr) { is = poll.Quiet(int(fd)) })
 				return is

@@ -10,34 +10,25 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestUnixSocketsConnect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer l.Close()
 	fd, err := poll.ConnectUnix(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer poll.Close(fd)
 	p := poller(t)
-	if err := p.Add(fd, 7); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, p.Add(fd, 7))
 	if e := next(t, p, func(e poll.Event) bool { return e.Writable }); e.ID != 7 || e.Ended || e.Readable {
 		t.Errorf("%+v", e)
 	}
-	if err := poll.ConnectError(fd); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, poll.ConnectError(fd))
 	server, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer server.Close()
 	b := make([]byte, 16)
 	if _, err := poll.Recv(fd, b); !errors.Is(err, poll.ErrAgain) {
@@ -63,27 +54,19 @@ func TestConnectUnixReturnsErrAgainIfBacklogIsFull(t *testing.T) {
 		}
 	}
 	listener, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer poll.Close(listener)
-	if err := syscall.Bind(listener, &syscall.SockaddrUnix{Name: path}); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Bind(listener, &syscall.SockaddrUnix{Name: path}))
 	if _, err := poll.ConnectUnix(path); !errors.Is(err, syscall.ECONNREFUSED) {
 		t.Errorf("without a listener: %v", err)
 	}
-	if err := syscall.Listen(listener, 1); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Listen(listener, 1))
 	for range 10 {
 		fd, err := poll.ConnectUnix(path)
 		if errors.Is(err, poll.ErrAgain) && fd == -1 {
 			return
 		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		defer poll.Close(fd)
 	}
 	t.Error("a queue for one connection holds ten")

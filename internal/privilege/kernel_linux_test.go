@@ -18,9 +18,7 @@ import (
 // so.
 func TestUnchangedProcessFailsVerification(t *testing.T) {
 	k := new(linux)
-	if err := k.openProc(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, k.openProc())
 	defer k.closeProc()
 	threads, err := k.threads()
 	if err != nil || len(threads) < 2 {
@@ -35,9 +33,7 @@ func TestUnchangedProcessFailsVerification(t *testing.T) {
 		t.Error("it is not confined, and that was not noticed")
 	}
 	dir, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer dir.Close()
 	dirs, err := k.openDirs()
 	if err != nil || !slices.ContainsFunc(dirs, func(d openDir) bool {
@@ -163,14 +159,10 @@ func TestLandlockConfinesEveryThread(t *testing.T) {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"served", "logs"} {
-		if err := os.Mkdir(filepath.Join(dir, name), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	for _, name := range []string{"served/file", "file", "logs/old"} {
-		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o644))
 	}
 	cmd := testkit.Command(t, "/proc/self/exe")
 	cmd.Env = append(os.Environ(), givingUp+"="+dir)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fake is a kernel that does as requested, and may lie about it.
@@ -68,9 +70,7 @@ func plan(chroot bool, s Sandbox) *Plan {
 func folders(t *testing.T) Folders {
 	t.Helper()
 	dir, err := os.Open(t.TempDir())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { dir.Close() })
 	return Folders{Served: dir}
 }
@@ -79,9 +79,7 @@ func folders(t *testing.T) Folders {
 func TestStepsAreTakenInOrder(t *testing.T) {
 	k := &fake{version: 7, liars: []thread{dropped(), dropped()}}
 	out, err := plan(true, Auto).apply(k, folders(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := "proc no_new_privs landlock chroot setgroups setgid setuid threads regain dirs end"
 	if got := strings.Join(k.did, " "); got != want {
 		t.Errorf("got %s, want %s", got, want)
@@ -105,14 +103,10 @@ func TestAnyFailedStepFailsApply(t *testing.T) {
 // A kernel that falsely reports success is detected.
 func TestVerificationDetectsFalseSuccess(t *testing.T) {
 	root, err := os.Open("/")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer root.Close()
 	info, err := root.Stat()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	of := func(change func(*thread)) func(*fake) {
 		return func(f *fake) {
 			liar := dropped()
@@ -201,9 +195,7 @@ func TestUnprivilegedProcessDropsCapabilities(t *testing.T) {
 
 func TestLookUpFindsUsersAndGroups(t *testing.T) {
 	me, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, name := range []string{me.Username, me.Uid} {
 		p := &Plan{config: Config{User: name}, changesUser: true}
 		if err := p.lookUp(); err != nil || p.user != me.Username || p.uid != os.Getuid() {

@@ -84,16 +84,12 @@ func host(slice, start float64) func(random *rand.Rand, starts, rounds int) (a, 
 func recordedSlices(t *testing.T) map[string]Starts {
 	t.Helper()
 	file, err := os.Open("testdata/slices.csv")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer file.Close()
 	reader := csv.NewReader(file)
 	reader.Comment = '#'
 	lines, err := reader.ReadAll()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	slices := make(map[string]Starts)
 	for _, line := range lines {
 		start, err := strconv.Atoi(line[0])

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -68,14 +69,10 @@ func testFronts(t *testing.T, test func(t *testing.T, c *grpc.ClientConn, plain 
 			text := strings.NewReplacer("DIR", dir, "PLAIN", plain.addr, "TLS", secure.addr, "SHORT", short.addr,
 				"LISTEN", addr).Replace(configuration)
 			path := filepath.Join(dir, "nginx.conf")
-			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
 			start(t, dir, path, addr)
 			c, err := grpc.NewClient("passthrough:///"+addr, grpc.WithTransportCredentials(insecure.NewCredentials()))
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			defer c.Close()
 			test(t, c, plain, front)
 		})
@@ -157,9 +154,7 @@ func TestUnaryCallsPassTheFront(t *testing.T) {
 func open(t *testing.T, ctx context.Context, c *grpc.ClientConn, service string) grpc.ClientStream {
 	t.Helper()
 	s, err := c.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, "/"+service+"/Stream")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return s
 }
 
@@ -189,9 +184,7 @@ func TestStreams(t *testing.T) {
 					t.Fatalf("%s: message %d: %d bytes, %v", service, i, len(got), err)
 				}
 			}
-			if err := s.CloseSend(); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, s.CloseSend())
 			if err := s.RecvMsg(new(wrapperspb.StringValue)); !errors.Is(err, io.EOF) ||
 				strings.Join(s.Trailer()["x-trailer"], "") != "of the stream" {
 				t.Errorf("%s: the end: %v %v", service, err, s.Trailer())
@@ -217,9 +210,7 @@ func TestCanceledCallEndsAtTheApplication(t *testing.T) {
 				t.Fatal(err)
 			}
 			if message == "hang" {
-				if err := s.SendMsg(wrapperspb.String(message)); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, s.SendMsg(wrapperspb.String(message)))
 			}
 			cancel()
 			select {

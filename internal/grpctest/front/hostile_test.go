@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/internal/wire/http2"
 )
@@ -22,9 +23,7 @@ import (
 // if closes is set.
 func hostile(t *testing.T, closes bool, frames func(id uint32) []byte) (addr string) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -69,9 +68,7 @@ func get(t *testing.T, addr, path string) int {
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
 	resp, err := (&http.Client{Transport: tr, Timeout: callTimeout}).Get("http://" + addr + path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	resp.Body.Close()
 	return resp.StatusCode
 }
@@ -125,9 +122,7 @@ func TestHostileUpstreamsCostWhatTheyCostNginx(t *testing.T) {
 		dir, addr := t.TempDir(), programs.FreeAddress(t)
 		path := filepath.Join(dir, "nginx.conf")
 		conf := strings.NewReplacer("DIR", dir, "LISTEN", addr).Replace(text)
-		if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(path, []byte(conf), 0o600))
 		start(t, dir, path, addr)
 		results[front] = make(map[string][]int)
 		for name := range servers {

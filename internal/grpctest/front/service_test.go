@@ -34,9 +34,7 @@ type application struct {
 func startApplication(t *testing.T, services []string, options ...grpc.ServerOption) *application {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	a := &application{addr: l.Addr().String(), server: grpc.NewServer(options...), canceled: make(chan string, 100)}
 	for _, name := range services {
 		a.server.RegisterService(&grpc.ServiceDesc{
@@ -63,9 +61,7 @@ func withTLS(t *testing.T) grpc.ServerOption {
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"app.example"}})
 	pair, err := tls.X509KeyPair(cert, key)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return grpc.Creds(credentials.NewServerTLSFromCert(&pair))
 }
 

@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A command's children end with it, although they keep its output open, and it succeeds.
 func TestCommandsLeaveNoChildren(t *testing.T) {
 	out, err := new(contender.Command).Run(t.Context(), "sh", "-c", "sleep 1000 & echo $!")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	stat := fmt.Sprintf("/proc/%s/stat", strings.TrimSpace(string(out)))
 	eventually(t, "the child ends", func() bool {
 		text, err := os.ReadFile(stat)
@@ -32,9 +31,7 @@ func TestCommandsAreLimited(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, after unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &before); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.SchedGetaffinity(0, &before))
 	first := 0
 	for !before.IsSet(first) {
 		first++

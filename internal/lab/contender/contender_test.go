@@ -101,9 +101,7 @@ func serve(over func(net.Listener, http.Handler) error, place string) {
 func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
 	t.Helper()
 	s, err := contender.NewStage(o)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -136,9 +134,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	cpus, err := contender.AllCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	cpu := cpus[0]
 	for _, c := range []*contender.Contender{
 		actor("server"), actor("late"), actor("stubborn"),
@@ -147,9 +143,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 	} {
 		t.Run(c.Run, func(t *testing.T) {
 			r, err := start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}})
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
@@ -195,9 +189,7 @@ func TestErrorsQuoteTheReason(t *testing.T) {
 func TestStartReportsFailures(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer taken.Close()
 	go http.Serve(taken, http.NotFoundHandler())
 	takenPort := func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }
@@ -251,9 +243,7 @@ func TestPortIsClaimedByOneContender(t *testing.T) {
 		t.Fatalf("left: %d", candidates)
 	}
 	other, err := net.Listen("unix", fmt.Sprintf("@tare-port-%d", port)) // the claim has ended; another process has it
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer other.Close()
 	if silent(); len(candidates) != 0 {
 		t.Errorf("left: %d", candidates)
@@ -262,9 +252,7 @@ func TestPortIsClaimedByOneContender(t *testing.T) {
 
 func TestTooLongSocketPathIsRejected(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
-	if err := os.Mkdir(long, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(long, 0o755))
 	t.Setenv("TMPDIR", long)
 	c := actor("silent")
 	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
@@ -278,9 +266,7 @@ func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if resp, err := http.Get("http://" + r.Address + "/die"); err == nil {
 		resp.Body.Close()
 		t.Fatal("it responds and still runs")
@@ -303,9 +289,7 @@ func TestStopEndsChildrenInOtherSessions(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if err := r.Stop(); err != nil {
 		t.Error(err)
 	}
@@ -332,25 +316,17 @@ func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	guard := exec.Command(os.Args[0], "play", "guard")
 	in, err := guard.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := guard.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, guard.Start())
 	victim, spared := exec.Command("sleep", "62"), exec.Command("sleep", "63")
 	for _, c := range []*exec.Cmd{victim, spared} {
 		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		if err := c.Start(); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, c.Start())
 	}
 	defer func() { spared.Process.Kill(); spared.Wait() }()
 	marked := exec.Command("setsid", "sleep", "64") // in a group that the guard does not know
 	marked.Env = append(os.Environ(), "TARE_STAGE=test")
-	if err := marked.Start(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, marked.Start())
 	folder := t.TempDir()
 	fmt.Fprintf(in, "mark TARE_STAGE=test\nwatch %d\nwatch %d\nforget %d\nremove %s\nnonsense\nwatch 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
 	in.Close() // as the kernel does for a process that was killed
@@ -384,9 +360,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 func TestFreePortIsBelowPortsOfClients(t *testing.T) {
 	low, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
 	limit, err := strconv.Atoi(low)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	seen := map[int]bool{}
 	for range 20 {
 		port, err := contender.FreePort()

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -73,9 +74,7 @@ func TestProgramWithoutGoIsBuiltin(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	tools := &contender.Tools{Cache: t.TempDir(), Program: "/bin/true", Logf: t.Logf}
 	s, err := contender.Find(filepath.Join(programs.Root(t), "contenders"), "nethttp-unix")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	c, err := tools.Prepare(t.Context(), s)
 	if err != nil || c.Bin != "/bin/true" || !slices.Contains(c.Versions, "built into tare") {
 		t.Errorf("%+v, %v", c, err)

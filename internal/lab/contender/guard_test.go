@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The threads of this process and its contenders have a higher priority until it is restored. The
@@ -49,18 +50,14 @@ func TestPrioritizeIsInheritedAndRestored(t *testing.T) {
 		}
 	}()
 	r, err := start(t.Context(), s, actor("server"), contender.Setting{Cores: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	all, err := r.Processes()
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}
 	nice := func(pid int) int {
 		raw, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return 20 - raw
 	}
 	if got, err := nice(all[0].PID), own(contender.Priority); got != contender.Priority || err != nil {

@@ -21,9 +21,7 @@ func TestProcessesStartAgain(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1, Replicas: 2, Files: 300})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer func() {
 		if err := r.Stop(); err != nil {
 			t.Error(err)
@@ -33,9 +31,7 @@ func TestProcessesStartAgain(t *testing.T) {
 		t.Errorf("roles: %s", roles)
 	}
 	checkFiles(t, r, 300)
-	if err := r.Signal("application", syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.Signal("application", syscall.SIGKILL))
 	eventually(t, "the process ends", func() bool {
 		ended, err := r.Ended("application")
 		return err == nil && ended
@@ -46,9 +42,7 @@ func TestProcessesStartAgain(t *testing.T) {
 	if ended, err := r.Ended("application 2"); ended || err != nil {
 		t.Error(ended, err)
 	}
-	if err := r.StartAgain(context.Background(), "application"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, r.StartAgain(context.Background(), "application"))
 	eventually(t, "the new process responds", func() bool {
 		return equal.Ready(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"}) == nil
 	})

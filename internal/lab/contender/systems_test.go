@@ -27,9 +27,7 @@ func write(t *testing.T, text string, path ...string) {
 func prepare(t *testing.T, dir string) (*contender.Contender, error) {
 	t.Helper()
 	s, err := contender.ReadSpec(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return (&contender.Tools{Cache: filepath.Join(t.TempDir(), "cache")}).Prepare(context.Background(), s)
 }
 
@@ -45,9 +43,7 @@ func TestContenderInCIsBuilt(t *testing.T) {
 	write(t, "#include <stdio.h>\nint main(void)\n{\n\tputs(\"one 1\\ntwo 2\");\n\treturn 0;\n}\n", dir, "main.c")
 	write(t, "title: t\nabout: a\nneeds: [cc]\nbuild: cc -o {bin} main.c\nrun: \"{bin} {port}\"\nversion: \"{bin}\"\nprotocol: http\n", dir, contender.FileName)
 	c, err := prepare(t, dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n := len(c.Versions); n != 3 || c.Versions[n-2] != "one 1" || c.Versions[n-1] != "two 2" {
 		t.Errorf("versions %q", c.Versions)
 	}
@@ -83,9 +79,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 		t.Fatalf("%+v, %v", c, err)
 	}
 	stage, err := contender.NewStage(contender.StageOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r, err := stage.Start(t.Context(), c, contender.Setting{Cores: 1}, func(ctx context.Context, address string) error {
 		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a.b"})
 	})
@@ -112,13 +106,9 @@ func TestPlaceholdersAreReplaced(t *testing.T) {
 	site := filepath.Join(dir, "site")
 	write(t, "a page", site, "page.txt")
 	then := time.Unix(1_000_000_000, 0)
-	if err := os.Chtimes(filepath.Join(site, "page.txt"), then, then); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chtimes(filepath.Join(site, "page.txt"), then, then))
 	cpus, err := contender.AllCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, test := range []struct {
 		cores string
 		want  string
@@ -130,9 +120,7 @@ func TestPlaceholdersAreReplaced(t *testing.T) {
 		s.Ready.Within = yamlfile.Duration(patience)
 		r, err := start(context.Background(), stage(t, contender.StageOptions{}),
 			&contender.Contender{Spec: s, Bin: os.Args[0]}, contender.Setting{Cores: 3, CPUs: cpus[:1]})
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 		if want := fmt.Sprintf("a page %d %s %s %s", then.Unix(), dir, test.want, test.want); err != nil ||
 			string(a.Body) != want {
@@ -160,9 +148,7 @@ func TestMissingPythonIsReported(t *testing.T) {
 			}
 			if test.python != "" {
 				write(t, "#!/bin/sh\n"+test.python+"\n", bin, "python3")
-				if err := os.Chmod(filepath.Join(bin, "python3"), 0o700); err != nil {
-					t.Fatal(err)
-				}
+				testkit.Must(t, os.Chmod(filepath.Join(bin, "python3"), 0o700))
 			}
 			t.Setenv("PATH", bin)
 			write(t, "x==1\n", root, "python", "requirements.txt")
@@ -185,9 +171,7 @@ func TestPrepareEndsWithItsContext(t *testing.T) {
 	write(t, "x==1\n", root, "python", "requirements.txt")
 	write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)
 	s, err := contender.ReadSpec(filepath.Join(root, "c"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := (&contender.Tools{Cache: t.TempDir()}).Prepare(ctx, s); !errors.Is(err, context.Canceled) {

@@ -32,9 +32,7 @@ func TestConfigAndCertificateAreWritten(t *testing.T) {
 		c := actor("server")
 		c.Dir, c.Config, c.TLS = dir, "a.conf", true
 		r, err := s.Start(t.Context(), c, contender.Setting{Cores: 1}, listens)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !r.Place().TLS {
 			t.Error("clients do not connect by TLS")
 		}

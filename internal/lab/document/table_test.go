@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 type line struct {
@@ -33,9 +34,7 @@ func TestCSVHasNamedColumns(t *testing.T) {
 		{"a, b", stat.Interval{Lo: 1, Mid: 2.5, Hi: 3}},
 		{"c", stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}},
 	}
-	if err := document.WriteCSV(&b, columns(), lines); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, document.WriteCSV(&b, columns(), lines))
 	if got, want := b.String(), "contender,us,us_lo,us_hi\n\"a, b\",2.5,1,3\nc,,,\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func fetch(t *testing.T, h http.HandlerFunc) *equal.Response {
@@ -20,9 +21,7 @@ func fetch(t *testing.T, h http.HandlerFunc) *equal.Response {
 	a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP,
 		Address: s.Listener.Addr().String()},
 		equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return a
 }
 

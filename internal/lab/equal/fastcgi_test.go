@@ -50,9 +50,7 @@ func listen(t *testing.T, network string) (net.Listener, contender.Place) {
 		address = filepath.Join(t.TempDir(), "s")
 	}
 	l, err := net.Listen(network, address)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	return l, contender.Place{Protocol: contender.FastCGI, Address: l.Addr().String()}
 }
@@ -65,9 +63,7 @@ func fetchFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerF
 	over := &countingListener{Listener: l}
 	go fcgi.Serve(over, h)
 	a, err := equal.Fetch(context.Background(), at, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return a, over
 }
 

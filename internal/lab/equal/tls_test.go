@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // startTLS starts a server with net/http's HTTP/1.1 and HTTP/2.
@@ -48,9 +49,7 @@ func TestResponsesOverTLS(t *testing.T) {
 			r := test.request
 			r.Method, r.Path, r.Host, r.Header = "GET", "/", "a.test", []string{"X-Kind: plain"}
 			got, err := equal.Fetch(t.Context(), at, r)
-			if err != nil {
-				t.Fatal(err)
-			}
+			testkit.Must(t, err)
 			if string(got.Body) != test.body || got.KeepAlive != test.keepAlive {
 				t.Errorf("body %q, kept %v", got.Body, got.KeepAlive)
 			}
@@ -70,14 +69,10 @@ func TestResponsesOverTLS(t *testing.T) {
 func TestDifferencesOfTLSAreFound(t *testing.T) {
 	at, r := startTLS(t), equal.Request{Method: "GET", Path: "/", Host: "a.test"}
 	one, err := equal.Fetch(t.Context(), at, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	r.Version = equal.HTTP2
 	two, err := equal.Fetch(t.Context(), at, r)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	two.Body, two.Bytes = one.Body, one.Bytes
 	all := equal.Compare(one, two)
 	if len(all) != 1 || all[0].What != "TLS" {

@@ -55,9 +55,7 @@ func play(address string) error {
 func project(t *testing.T, experiment string) string {
 	t.Helper()
 	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"experiments/x/experiment.yaml": experiment,
@@ -85,9 +83,7 @@ func weigh(t *testing.T, experiment string) *sample.Run {
 	r, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: project(t, experiment), Experiment: "x", Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range r.Events.Cases {
 		if r.Events.Cases[i].Absent != "" {
 			t.Fatal(r.Events.Cases[i].Absent)
@@ -222,9 +218,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	r, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i, loses := range []bool{true, false} {
 		total := r.Events.Cases[i].Total()
 		sum := total.Sum()

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -31,9 +32,7 @@ func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 			trials.Connections, trials.Measure = []int{clients}, yamlfile.Duration(300*time.Millisecond)
 		},
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if len(r.Events.Cases) != 5*4 {
 		t.Errorf("%d cases", len(r.Events.Cases))
 	}

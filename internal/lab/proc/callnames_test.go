@@ -21,9 +21,7 @@ var update = flag.Bool("update", false, "write the tables of system calls anew")
 // The tables have the names of golang.org/x/sys/unix.
 func TestCallNames(t *testing.T) {
 	out, err := testkit.Command(t, "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, arch := range []string{"amd64", "arm64"} {
 		want := callTable(t, filepath.Join(strings.TrimSpace(string(out)), "unix", "zsysnum_linux_"+arch+".go"))
 		file := "callnames_" + arch + ".txt"
@@ -48,9 +46,7 @@ func TestCallNames(t *testing.T) {
 func callTable(t *testing.T, file string) string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var b strings.Builder
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

@@ -5,6 +5,8 @@ import (
 	"os"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestCallsAreCounted(t *testing.T) {
@@ -15,23 +17,17 @@ func TestCallsAreCounted(t *testing.T) {
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip(err) // containers and locked-down kernels do not allow it
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer c.Close()
 	self := os.Getpid()
 	before, err := c.Counts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	const made = 1000
 	for range made {
 		_ = syscall.Getppid()
 	}
 	after, err := c.Counts()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if n := after[self][syscall.SYS_GETPPID] - before[self][syscall.SYS_GETPPID]; n != made {
 		t.Errorf("%d calls of getppid were counted of %d", n, made)
 	}

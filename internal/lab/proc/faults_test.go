@@ -8,6 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The first access to each page is a fault of the process.
@@ -17,22 +18,16 @@ func TestPageFaultsAreCounted(t *testing.T) {
 	self := []proc.Process{{PID: os.Getpid()}}
 	memory, err := syscall.Mmap(-1, 0, pages*size, syscall.PROT_READ|syscall.PROT_WRITE,
 		syscall.MAP_ANON|syscall.MAP_PRIVATE)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer syscall.Munmap(memory)
 	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // fails on systems without huge pages
 	before, err := proc.Usages(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range pages {
 		memory[i*size] = 1
 	}
 	after, err := proc.Usages(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if c := proc.Costs(before, after)[0]; c.MinorFaults < pages || c.MinorFaults > 10*pages {
 		t.Errorf("%d faults for %d pages", c.MinorFaults, pages)
 	}

@@ -55,14 +55,10 @@ func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
 		t.Fatal(family, err)
 	}
 	before, err := proc.Usages(family)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	time.Sleep(d)
 	after, err := proc.Usages(family)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	costs := proc.Costs(before, after)
 	if len(costs) != 1 {
 		t.Fatal(costs)
@@ -200,9 +196,7 @@ func TestSumCountsEndedChildrenOnce(t *testing.T) {
 func TestUsagesIncludeEndedThreads(t *testing.T) {
 	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
 	before, err := proc.Usages(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var spent time.Duration
 	ended := make(chan int)
 	go func() {
@@ -221,9 +215,7 @@ func TestUsagesIncludeEndedThreads(t *testing.T) {
 		}
 	}
 	after, err := proc.Usages(self)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
 		t.Errorf("%v of CPU time, want at least the %v of the ended thread", got, spent)
 	}
@@ -258,9 +250,7 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 	var names []string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
 		family, err := proc.Family(c.Process.Pid)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		names = nil
 		for _, p := range family {
 			names = append(names, p.Name)
@@ -278,9 +268,7 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 
 func TestListenersOfAProcess(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer tcp.Close()
 	us := []proc.Process{{PID: os.Getpid()}}
 	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != os.Getpid() {
@@ -323,16 +311,12 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 	size := func() int64 {
 		t.Helper()
 		n, err := proc.TemporaryFiles(own)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return n
 	}
 	before := size()
 	f, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	const length = 12345
 	if _, err := f.Write(make([]byte, length)); err != nil || size() != before {

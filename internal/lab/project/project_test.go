@@ -43,9 +43,7 @@ func TestArchiveHasTheContenders(t *testing.T) {
 		a.Files = append(a.Files, txtar.File{Name: path, Data: text})
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	want := txtar.Format(&a)
 	for i, f := range txtar.Parse(want).Files {
 		if !bytes.Equal(f.Data, a.Files[i].Data) {
@@ -53,9 +51,7 @@ func TestArchiveHasTheContenders(t *testing.T) {
 		}
 	}
 	if *update {
-		if err := os.WriteFile("contenders.txtar", want, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile("contenders.txtar", want, 0o644))
 		return
 	}
 	if !bytes.Equal(contenders, want) {
@@ -66,22 +62,16 @@ func TestArchiveHasTheContenders(t *testing.T) {
 // All files of the experiments are embedded, except those of the lab's own tests.
 func TestExperimentsAreEmbedded(t *testing.T) {
 	all, err := embedded()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var found []string
 	for _, below := range []string{"*", filepath.Join("targets", "*")} {
 		names, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*"))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		found = append(found, names...)
 	}
 	for _, name := range found {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !slices.ContainsFunc(all, func(f file) bool {
 			return strings.HasSuffix(filepath.ToSlash(name), "/"+f.name) && bytes.Equal(f.text, text)
 		}) {
@@ -121,9 +111,7 @@ func TestUnpackIsSafeAtOnce(t *testing.T) {
 
 func TestUnpackReportsWhereItCannotWrite(t *testing.T) {
 	dir := t.TempDir()
-	if err := os.WriteFile(filepath.Join(dir, "file"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	_, err := Unpack(filepath.Join(dir, "file", "tare"), Source{})
 	if err == nil || !strings.Contains(err.Error(), "not a directory (set XDG_CACHE_HOME to another folder)") {
 		t.Error(err)
@@ -148,9 +136,7 @@ func TestUnpackToFullDisk(t *testing.T) {
 	if left, err := os.ReadDir(disk); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
-	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=16m"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=16m"))
 	if _, err := Unpack(disk, Source{}); err != nil {
 		t.Error(err)
 	}

@@ -38,9 +38,7 @@ func TestMain(m *testing.M) {
 func open(t *testing.T, address string) (*remote.Generator, error) {
 	t.Helper()
 	own, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	g, err := remote.Open(context.Background(), fleet.Local("there", own), address, nil)
 	if err == nil {
 		t.Cleanup(g.Close)
@@ -52,18 +50,14 @@ func open(t *testing.T, address string) (*remote.Generator, error) {
 func TestSlicesAreCounted(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	g, err := open(t, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var served atomic.Int64
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer s.Close()
 	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
 	p := load.Plan{URL: s.URL, Connections: 2, TLS: config, PerConnection: 10}
 	session, err := g.Open(context.Background(), p)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	started := served.Load()
 	_, err = session.Slice(context.Background(), 200*time.Millisecond, true)
 	ended := served.Load()
@@ -83,13 +77,9 @@ func TestSlicesAreCounted(t *testing.T) {
 
 func TestLinkIsMeasured(t *testing.T) {
 	g, err := open(t, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	link, err := g.Link(context.Background())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if link.ShortestTrip <= 0 || link.RoundTrip < link.ShortestTrip || link.ToServers <= 0 || link.FromServers <= 0 ||
 		link.Host != "there" || !strings.Contains(link.Text(), "bit/s to the servers") {
 		t.Errorf("%+v: %s", link, link.Text())

@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestLabelsKeepTheirEnds(t *testing.T) {
@@ -64,9 +65,7 @@ func TestFirstScreenFits(t *testing.T) {
 		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
 	} {
 		var b strings.Builder
-		if err := New(test.run).WriteBrief(&b); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, New(test.run).WriteBrief(&b))
 		text := b.String()
 		if n := strings.Count(text, "\n") + callerLines; n > screenLines {
 			t.Errorf("%s: %d lines:\n%s", name, n, text)
@@ -94,9 +93,7 @@ func TestEarlyTableHasIntervals(t *testing.T) {
 		run.Blocks = blocks
 		run.Records = slices.DeleteFunc(run.Records, func(r sample.Record) bool { return r.Block > blocks })
 		var early, brief strings.Builder
-		if err := errors.Join(New(run).WriteEarly(&early), New(run).WriteBrief(&brief)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, errors.Join(New(run).WriteEarly(&early), New(run).WriteBrief(&brief)))
 		const interval = "–1.5"
 		if !strings.HasPrefix(early.String(), fmt.Sprintf("After %d blocks, with 8 connections", blocks)) ||
 			strings.Contains(early.String(), interval) != known ||

@@ -17,21 +17,13 @@ import (
 func resultsFolder(t *testing.T, run *sample.Run) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := errors.Join(run.Write(dir), New(run).WriteFiles(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(run.Write(dir), New(run).WriteFiles(dir)))
 	j, err := sample.NewJournal(filepath.Join(dir, sample.JournalFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for i := range run.Records {
-		if err := j.Add(&run.Records[i]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, j.Add(&run.Records[i]))
 	}
-	if err := j.Close(); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, j.Close())
 	return dir
 }
 
@@ -40,28 +32,18 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	run := fixture()
 	dir := resultsFolder(t, run)
 	again, err := sample.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var before, after strings.Builder
-	if err := New(run).WriteText(&before); err != nil {
-		t.Fatal(err)
-	}
-	if err := New(again).WriteText(&after); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(run).WriteText(&before))
+	testkit.Must(t, New(again).WriteText(&after))
 	if before.String() != after.String() {
 		t.Errorf("got\n%s\nwant\n%s", after.String(), before.String())
 	}
 	// An incomplete last line of the journal is left out with a warning.
 	journal := filepath.Join(dir, sample.JournalFile)
 	b, err := os.ReadFile(journal)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(journal, b[:len(b)-10], 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
+	testkit.Must(t, os.WriteFile(journal, b[:len(b)-10], 0o600))
 	if again, err = sample.Read(dir); err != nil || len(again.Records) != len(run.Records)-1 ||
 		again.Warnings[len(again.Warnings)-1] != "the last record is incomplete and left out" {
 		t.Errorf("%d records, %v, want %d", len(again.Records), err, len(run.Records)-1)
@@ -115,9 +97,7 @@ func compareText(t *testing.T, a, b *sample.Run) (two *RunComparison, text strin
 	t.Helper()
 	var out strings.Builder
 	two = Compare(a, b)
-	if err := two.WriteText(&out); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, two.WriteText(&out))
 	return two, out.String()
 }
 

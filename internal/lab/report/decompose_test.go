@@ -8,6 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // countedSample returns the sample with trials that the kernel counted, under its first condition.
@@ -86,12 +87,8 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 		t.Error("one condition shows what was counted under another")
 	}
 	var text, page bytes.Buffer
-	if err := with.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := with.writePage(&page); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, with.WriteText(&text))
+	testkit.Must(t, with.writePage(&page))
 	for _, want := range []string{"system calls were not counted: no right", "the hop costs 17.5 µs",
 		"Calls: nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0."} {
 		if !strings.Contains(squeeze(text.String()), want) {

@@ -65,9 +65,7 @@ func TestVerdictCountsLosses(t *testing.T) {
 
 func TestTextHasTheSeconds(t *testing.T) {
 	var b bytes.Buffer
-	if err := New(eventsRun()).WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(eventsRun()).WriteText(&b))
 	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q in:\n%s", want, b.String())
@@ -113,9 +111,7 @@ func TestFilesOfEventsAreWritten(t *testing.T) {
 	r.Events.Cases[1].Marks = append(r.Events.Cases[1].Marks, timeline.Mark{At: 2 * time.Second, Text: "SIGKILL"})
 	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
-	if err := errors.Join(r.Write(dir), New(r).WriteFiles(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
 	var before, after strings.Builder
 	again, err := sample.Read(dir)
 	if err := errors.Join(err, New(r).WriteText(&before), New(again).WriteText(&after)); err != nil ||

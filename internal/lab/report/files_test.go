@@ -9,17 +9,14 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestFilesHaveAllResults(t *testing.T) {
 	dir := t.TempDir()
-	if err := New(fixture()).WriteFiles(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(fixture()).WriteFiles(dir))
 	f, err := os.Open(filepath.Join(dir, csvFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) != 1+2*6 {

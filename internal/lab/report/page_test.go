@@ -107,9 +107,7 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 // sideways.
 func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 	var b strings.Builder
-	if err := New(crowdedRun()).writePage(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(crowdedRun()).writePage(&b))
 	const faulty = `<svg viewBox="0 0 100 20" style="width: 1500px"><text class="name" x="-30" y="10">one</text><text class="name" x="-25" y="10">two</text></svg>`
 	pages := []framed{{b.String(), 1100}, {b.String(), 400}, {faulty, 1100}}
 	layouts := inspectPages(t, pages...)
@@ -131,9 +129,7 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 // The printed page shows closed details, and has no empty pages.
 func TestPrintedPageShowsAllDetails(t *testing.T) {
 	var b bytes.Buffer
-	if err := New(fixture()).writePage(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(fixture()).writePage(&b))
 	for _, want := range []string{"@media print", "details::details-content", "break-inside: avoid"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("the page lacks %q", want)
@@ -146,9 +142,7 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 		testkit.WriteFile(t, file, pageText)
 		programs.Browse(t, chromium, dir, "--no-pdf-header-footer", "--print-to-pdf="+paper, "file://"+file)
 		info, err := os.Stat(paper)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		return info.Size()
 	}
 	open := strings.ReplaceAll(b.String(), "<details>", "<details open>")
@@ -162,17 +156,11 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 func TestPageListsAllFiles(t *testing.T) {
 	dir := t.TempDir()
 	a := bare(crowdedRun())
-	if err := a.WriteFiles(dir); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.WriteFiles(dir))
 	pageText, err := os.ReadFile(filepath.Join(dir, PageFile))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	entries, err := os.ReadDir(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, e := range entries {
 		if !strings.Contains(string(pageText), "<code>"+e.Name()+"</code>") {
 			t.Errorf("the page does not name %s", e.Name())
@@ -194,12 +182,8 @@ func TestVersionsAreInAllOutputs(t *testing.T) {
 	run.Conditions = run.Conditions[2:]
 	a := New(run)
 	var b, text strings.Builder
-	if err := a.writePage(&b); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.writePage(&b))
+	testkit.Must(t, a.WriteText(&text))
 	for _, want := range []string{
 		`<td class="wrap">nginx/1.22.1, Python 3.7</td><td class="wrap">http</td></tr>`,
 		`<title>one more; nginx/1.22.1, Python 3.7</title>`,
@@ -226,9 +210,7 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 		t.Fatalf("%+v", reasons)
 	}
 	var text strings.Builder
-	if err := a.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.WriteText(&text))
 	for _, want := range []string{
 		"nginx → net/http: status: 404, where the control has 200",
 		"of many words, 6 and nginx → an application of many words, 7, in field Server",

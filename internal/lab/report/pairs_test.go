@@ -9,6 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
@@ -36,12 +37,8 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 		t.Errorf("verdict:\n%s\nwant\n%s", got, want)
 	}
 	var text, page bytes.Buffer
-	if err := a.WriteText(&text); err != nil {
-		t.Fatal(err)
-	}
-	if err := a.writePage(&page); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.WriteText(&text))
+	testkit.Must(t, a.writePage(&page))
 	for _, want := range []string{"The proxy costs 17.5 µs;",
 		"the proxy 17.55 15.00–20.10 2.30 2.30–2.30 more 1.10 1.10–1.10 nginx → net/http with net/http"} {
 		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {

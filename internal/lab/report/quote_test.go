@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const sourceRoot = "../../.."
@@ -22,23 +23,17 @@ func TestDocumentsQuoteTheirRecords(t *testing.T) {
 	var all strings.Builder
 	for _, name := range documents(sourceRoot) {
 		text, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		all.Write(text)
 		if has := ratio.FindString(quoteMark().ReplaceAllString(string(text), "")); has != "" {
 			t.Errorf("%s: the ratio %q has no record: want a mark, see quote.go", name, has)
 		}
 	}
 	records, err := filepath.Glob(filepath.Join(sourceRoot, RecordsDir, "*"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, name := range records {
 		info, err := os.Stat(name)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		base, isRecord := strings.CutSuffix(filepath.Base(name), sample.PackedSuffix)
 		if !isRecord || info.Size() > mostRecordBytes {
 			t.Errorf("%s: want a file of \"tare report --pack\" of at most %d bytes, not %d", name, mostRecordBytes, info.Size())

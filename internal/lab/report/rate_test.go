@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load/hist"
 )
 
@@ -51,9 +52,7 @@ func TestFixedRateHasItsOwnTable(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := a.WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, a.WriteText(&b))
 	const heading = "With 64 connections and the servers on one core, at 20,000 requests/s\n"
 	if !strings.Contains(b.String(), heading) {
 		t.Errorf("lacks %q:\n%s", heading, b.String())

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
@@ -206,9 +207,7 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 		t.Errorf("whisker from %v to %v of the bar; want %v", lo, hi, row.Ratio)
 	}
 	var csvText, page, text strings.Builder
-	if err := errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)))
 	for name, shown := range map[string]struct{ in, want string }{
 		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.870408,0.751403,1.00826,unclear,"},
 		"page": {page.String(), "<td>11.86</td><td>0.87</td><td>0.75–1.01</td>"},
@@ -250,19 +249,13 @@ func TestTextEqualsGoldenFile(t *testing.T) {
 		Want: `"gophr"`, Got: `"nginx"`}, Why: "its own name"}}
 	run.Warnings = []string{"interrupted in block 6 of 6"}
 	var b bytes.Buffer
-	if err := New(run).WriteText(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(run).WriteText(&b))
 	golden := filepath.Join("testdata", "report.txt")
 	if *update {
-		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
 	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	if b.String() != string(want) {
 		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b.String())
 	}
@@ -288,9 +281,7 @@ func TestRunWithProblemsIsIncomplete(t *testing.T) {
 // The page needs no external resources: it opens offline, in light and dark color schemes.
 func TestPageNeedsNoExternalResources(t *testing.T) {
 	var b bytes.Buffer
-	if err := New(fixture()).writePage(&b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(fixture()).writePage(&b))
 	page := b.String()
 	var again bytes.Buffer
 	if err := New(fixture()).writePage(&again); err != nil || again.String() != page {
@@ -312,9 +303,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	run := fixture()
 	drop(run, "nethttp")
 	run.Entrants[0].Absent = "it crashed\n  with a reason"
-	if err := New(run).writePage(&lone); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(run).writePage(&lone))
 	if !strings.Contains(lone.String(), "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>") {
 		t.Error("the page does not name the contender that was left out")
 	}
@@ -327,9 +316,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	chromium := programs.Chromium(t)
 	dir := t.TempDir()
 	file := filepath.Join(dir, PageFile)
-	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(file, b.Bytes(), 0o600))
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
 		"A request costs 13.5 µs of CPU time with net/http", "What this means for 1,000 requests/s</h2>",

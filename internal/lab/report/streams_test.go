@@ -39,17 +39,11 @@ func TestStreamsAreTables(t *testing.T) {
 	r, dir := streamsRun(), t.TempDir()
 	r.Seconds = 1
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
-	if err := errors.Join(r.Write(dir), New(r).WriteFiles(dir)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
 	again, err := sample.Read(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	var text strings.Builder
-	if err := New(again).WriteBrief(&text); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, New(again).WriteBrief(&text))
 	const (
 		a = "  A    2.5 KB   10.0 µs  5.0 ms  10.0 ms"
 		b = "  B   10.0 KB   10.0 µs  5.0 ms  10.0 ms                2\n"

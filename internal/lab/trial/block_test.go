@@ -35,9 +35,7 @@ func company(roles ...string) trial.Block {
 func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*sample.Record {
 	t.Helper()
 	records, err := b.Block(t.Context(), k)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	by := make(map[string]*sample.Record)
 	for i := range records {
 		name := records[i].Contender
@@ -192,9 +190,7 @@ func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
 func TestContendersWithTooManyConnectionsAreMeasuredAlone(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	var was syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was))
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: trial.SpareFiles + 8 + 8, Max: was.Max}); err != nil {
 		t.Fatal(err)
@@ -241,14 +237,10 @@ func threadsBoundTo(t *testing.T, cpus []int) (tids []int) {
 		want.Set(cpu)
 	}
 	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for _, task := range tasks {
 		tid, err := strconv.Atoi(filepath.Base(task))
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(tid, &set) == nil && set == want { // it may have ended
 			tids = append(tids, tid)

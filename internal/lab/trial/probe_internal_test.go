@@ -7,14 +7,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A probe measures the time of its work and uses little CPU time.
 func TestProbeMeasuresWork(t *testing.T) {
 	var set unix.CPUSet
-	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, unix.SchedGetaffinity(0, &set))
 	var cpus []int
 	for cpu := range 1024 {
 		if set.IsSet(cpu) {
@@ -23,9 +23,7 @@ func TestProbeMeasuresWork(t *testing.T) {
 	}
 	procs := runtime.GOMAXPROCS(0)
 	p, err := newProbe(cpus)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	for range 3 { // a busy machine may keep a thread from running
 		p.begin()
 		time.Sleep(200 * time.Millisecond)
@@ -67,9 +65,7 @@ func TestProbeOfMissingCPUs(t *testing.T) {
 		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
 	}
 	p, err := newProbe(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	p.begin()
 	if took, used := p.end(); took != 0 || used != 0 {
 		t.Error(took, used)

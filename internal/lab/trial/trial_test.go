@@ -110,9 +110,7 @@ func TestLayoutSeparatesServersAndGenerator(t *testing.T) {
 func bench(t *testing.T) *trial.Bench {
 	t.Helper()
 	s, err := contender.NewStage(contender.StageOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() {
 		if err := s.Close(); err != nil {
 			t.Error(err)
@@ -152,9 +150,7 @@ func again(t *testing.T, b *trial.Bench, try func() error) {
 func allCPUs(t *testing.T) []int {
 	t.Helper()
 	cpus, err := contender.AllCPUs()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	return cpus
 }
 
@@ -248,9 +244,7 @@ func TestLoadHasTheFormOfTheRequest(t *testing.T) {
 func TestDirectLoadWithoutFront(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	folder := filepath.Join(t.TempDir(), "a:b%2Fc?d#e f")
-	if err := os.Mkdir(folder, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Mkdir(folder, 0o755))
 	t.Setenv("TMPDIR", folder)
 	b := bench(t)
 	for _, c := range []*contender.Contender{
@@ -306,9 +300,7 @@ func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 	b := bench(t)
 	again(t, b, func() error { // on a busy machine it may not have enough requests to die
 		r, err := run(b, actor("dies"), 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, err)
 		if !strings.Contains(r.Failure, "ended by itself (exit status 4)") || !strings.Contains(r.Failure, "enough") ||
 			r.Load != nil {
 			return fmt.Errorf("%+v", r)

@@ -43,9 +43,7 @@ func list(b *http2.HeaderBlock) string {
 
 func mustDecode(t *testing.T, d *http2.Decoder, block []byte, limits http1.Limits, b *http2.HeaderBlock) {
 	t.Helper()
-	if err := d.Decode(block, limits, b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Decode(block, limits, b))
 }
 
 // The examples of RFC 7541, appendix C, in order for each connection.
