@@ -7,8 +7,6 @@ import (
 	"slices"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestListIsValid(t *testing.T) {
@@ -37,7 +35,9 @@ func isTare(t *testing.T) (found bool) {
 	}))
 	defer s.Close()
 	resp, err := s.Client().Get(s.URL)
-	testkit.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	resp.Body.Close()
 	return found
 }
@@ -63,11 +63,15 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 	t.Chdir("../..")
 	r, err := newRunner(t.Context())
-	testkit.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	t.Cleanup(func() { os.RemoveAll(r.work) })
 	folder := filepath.Join(r.goroot, "src", "probe")
 	err = errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, "a_test.go"), []byte(probeTests), 0o644))
-	testkit.Must(t, err)
+	if err != nil {
+		t.Fatal(err)
+	}
 	b := r.newBuilder(&project{Module: "std", Limit: time.Minute, Packages: []string{"probe"},
 		Modes: []string{"on-loop", "transport"}, Differences: map[string]string{"on-loop TestFails": "a reason"}})
 	b.compareAll(t.Context())
