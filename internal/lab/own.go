@@ -63,8 +63,8 @@ func ownFronts() []contender.Front {
 	}
 }
 
-// Experiment returns an experiment with the application alone, and behind each front over each network
-// for which its command has a placeholder. The error is a *UsageError.
+// Experiment returns an experiment with the application alone, and behind each front over each
+// network for which its command has a placeholder. The error is a *UsageError.
 func (o *Own) Experiment(request OwnRequest) (*Experiment, error) {
 	alone, err := o.spec("", ownAlone)
 	if err != nil {

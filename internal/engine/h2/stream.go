@@ -193,7 +193,8 @@ func (st *Stream) Settle() {
 		runtime.Gosched()
 		isLate := time.Since(began) > maxGathering
 		s.mu.Lock()
-		if s.isGathering = false; isLate {
+		s.isGathering = false
+		if isLate {
 			s.ungathered = mostUngathered
 		}
 		s.mu.Unlock()

@@ -173,7 +173,7 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	tests.Wait()
 }
 
-// A loop that is asked to while it serves several events moves connections, which then work.
+// A loop that serves several events moves connections on request, and they work afterwards.
 func TestLoopMovesConnections(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	var group atomic.Pointer[Group]

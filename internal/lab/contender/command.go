@@ -28,8 +28,8 @@ const (
 type Command struct {
 	Dir   string
 	Env   []string      // more variables
-	CPUs  []int         // none are all
-	Limit time.Duration // timeout; 0 is none
+	CPUs  []int         // nil is all
+	Limit time.Duration // timeout; 0 is no limit
 	Used  time.Duration // CPU time of the last program that succeeded
 }
 

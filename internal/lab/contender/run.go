@@ -346,19 +346,24 @@ func (r *Running) assertOwner() error {
 		}
 		return proc.Process{}, false
 	}
-	family, err := r.Processes()
-	if err != nil {
-		return err
-	}
-	if _, own := holder(family); own {
-		return nil
-	}
 	all, err := proc.All()
 	if err != nil {
 		return err
 	}
-	if p, found := holder(all); found {
+	family, err := r.Processes() // later: a server may be starting processes that share its socket
+	if err != nil {
+		return err
+	}
+	keepsSocket := slices.ContainsFunc(r.parts, func(p *part) bool { return p.socket != nil })
+	others := slices.DeleteFunc(all, func(p proc.Process) bool {
+		return keepsSocket && p.PID == os.Getpid() ||
+			slices.ContainsFunc(family, func(own proc.Process) bool { return own.PID == p.PID })
+	})
+	if p, found := holder(others); found {
 		return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
+	}
+	if _, found := holder(family); found {
+		return nil
 	}
 	return fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
 }

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Resident returns the resident memory of processes, as they were listed, in bytes. Pages that several
-// processes share are counted for each.
+// Resident returns the resident memory in bytes that processes had when they were listed. Pages that
+// several processes share are counted for each.
 func Resident(processes []Process) (bytes int64) {
 	for _, p := range processes {
 		bytes += p.RSS

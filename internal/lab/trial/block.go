@@ -385,9 +385,10 @@ func (m *member) childrenCPU() (total time.Duration) {
 // every slice.
 func (s *blockState) plan() {
 	for _, m := range s.up {
-		if s.length = max(s.length, min(m.least, s.Measure)); s.isTrial {
-			s.length = s.Measure
-		}
+		s.length = max(s.length, min(m.least, s.Measure))
+	}
+	if s.isTrial {
+		s.length = s.Measure
 	}
 	if s.length > 0 {
 		s.rounds = max(1, int(s.Measure.Seconds()/s.length.Seconds()+0.5))
@@ -494,10 +495,11 @@ func (b *Bench) alone(ctx context.Context, k Block, m Member, to *sample.Attribu
 		return rec, err
 	}
 	rec = s.records[0]
-	if rec.Slices = nil; rec.Idle == nil {
+	rec.Slices, rec.Attribution = nil, to
+	if rec.Idle == nil {
 		rec.Asleep = sample.Asleep{}
 	}
-	if rec.Attribution = to; to != nil {
+	if to != nil {
 		to.Calls = s.counted
 	}
 	return rec, nil

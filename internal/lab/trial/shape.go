@@ -48,15 +48,14 @@ func (s *blockState) loadBeside(ctx context.Context) (stop func() error) {
 		}
 		all.Go(func() {
 			result, err := load.Run(ctx, plan)
-			if ctx.Err() != nil {
-				err = nil
-			}
-			if err == nil {
+			switch {
+			case err != nil && ctx.Err() == nil:
+				errs[i] = err
+			case result != nil: // else stop was called before the load began
 				if why := fault(result, "nothing was received"); why != "" {
-					err = errors.New(other.Path + ": " + why)
+					errs[i] = errors.New(other.Path + ": " + why)
 				}
 			}
-			errs[i] = err
 		})
 	}
 	return func() error {
