@@ -229,7 +229,8 @@ func (p *proxyState) Close() {
 // Recycle implements upstreamState. It returns the proxyState to the free list, if nothing else can
 // refer to it. After a failed write the server still may: see abortOnError.
 func (p *proxyState) Recycle(x *core.Exchange) {
-	if p.firstRequest.request.Reset() {
+	isUnsent := p.firstRequest.proxy == nil // requests that a cache may use later have memory of their own
+	if isUnsent || p.firstRequest.request.Reset() {
 		x.Proxy = nil
 		releaseProxyState(x.Plan.State, p)
 	}
