@@ -40,8 +40,7 @@ func writeDocument(file, folder string) error {
 		differing := make(map[string]bool)
 		for _, d := range r.Differences {
 			differing[d.Package+d.Test] = true
-			reason := strings.ReplaceAll(d.Reason, "|", `\|`)
-			reasons = append(reasons, fmt.Sprintf("| %s: %s | %s |\n", r.Name, d.Test, reason))
+			reasons = append(reasons, fmt.Sprintf("| %s: %s | %s |\n", r.Name, d.Test, strings.ReplaceAll(d.Reason, "|", `\|`)))
 		}
 		row := fmt.Sprintf("| %s | %s |", r.Name, r.Version)
 		rows = append(rows, row)

@@ -44,8 +44,7 @@ func readList(checkout string) (all []*project, err error) {
 		return nil, err
 	}
 	for _, p := range all {
-		const defaultLimit = 5 * time.Minute
-		p.Limit = cmp.Or(p.Limit, defaultLimit)
+		p.Limit = cmp.Or(p.Limit, 5*time.Minute)
 		if len(p.Modes) == 0 { // compare wants "both" first
 			p.Modes = []string{"both", "default", "on-loop", "closing", "transport"}
 		}

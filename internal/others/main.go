@@ -110,10 +110,9 @@ func newRunner(ctx context.Context) (*runner, error) {
 	if r.work, err = os.MkdirTemp("", "tare-others-"); err != nil {
 		return nil, err
 	}
-	// An overlay cannot change the module cache, which may contain the installation.
+	// An overlay cannot change the module cache, which may contain the installation. Others use it.
 	r.goroot = filepath.Join(r.work, "go")
-	err = exec.CommandContext(ctx, "cp", "-r", goroot, r.goroot).Run()
-	if err = errors.Join(err, os.Chmod(r.work, 0o755)); err != nil { // others' programs are below
+	if err = errors.Join(exec.CommandContext(ctx, "cp", "-r", goroot, r.goroot).Run(), os.Chmod(r.work, 0o755)); err != nil {
 		return nil, err
 	}
 	const format = `{{if or (not .Standard) (eq .ImportPath "net/http")}}{{$p := .}}` +

@@ -1,24 +1,25 @@
 package main
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestListIsValid(t *testing.T) {
-	if _, err := readList("../.."); err != nil {
-		t.Error(err)
-	}
+	_, err := readList("../..")
+	testkit.Must(t, err)
 	if checkQuotation("../..", "doc.go: no such words") == nil {
 		t.Error("a quotation of nothing is accepted")
 	}
 }
 
-// probeTests pass with net/http. With tare one fails, and one ends the program.
+// probeTests pass with net/http. With tare one ends the program, and two fail, of which one fails
+// alone with both.
 const probeTests = `package probe
 
 import (
@@ -29,32 +30,35 @@ import (
 	"time"
 )
 
-func isTare(t *testing.T) (found bool) {
+func isTare() (found bool) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, found = w.(interface{ SetSendTimeout(time.Duration) error })
 	}))
 	defer s.Close()
-	resp, err := s.Client().Get(s.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp.Body.Close()
+	_, _ = s.Client().Get(s.URL)
 	return found
 }
 
-func TestFails(t *testing.T) {
-	if isTare(t) {
-		t.Error("served by tare")
-	}
-}
-
 func TestEndsProgram(t *testing.T) {
-	if isTare(t) {
+	if isTare() {
 		os.Exit(3)
 	}
 }
 
-func TestAfterIt(t *testing.T) { isTare(t) }
+var isFirst = true
+
+func TestFails(t *testing.T) {
+	isFirst = false
+	if isTare() {
+		t.Error("served by tare")
+	}
+}
+
+func TestIsSecond(t *testing.T) {
+	if isFirst || isTare() {
+		t.Error("served by tare")
+	}
+}
 `
 
 func TestDifferencesAreFound(t *testing.T) {
@@ -63,20 +67,15 @@ func TestDifferencesAreFound(t *testing.T) {
 	}
 	t.Chdir("../..")
 	r, err := newRunner(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	t.Cleanup(func() { os.RemoveAll(r.work) })
-	folder := filepath.Join(r.goroot, "src", "probe")
-	err = errors.Join(os.Mkdir(folder, 0o755), os.WriteFile(filepath.Join(folder, "a_test.go"), []byte(probeTests), 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(r.goroot, "src", "probe", "a_test.go"), probeTests)
 	b := r.newBuilder(&project{Module: "std", Limit: time.Minute, Packages: []string{"probe"},
 		Modes: []string{"on-loop", "transport"}, Differences: map[string]string{"on-loop TestFails": "a reason"}})
 	b.compareAll(t.Context())
-	want := []difference{{"on-loop", "probe", "TestEndsProgram", ""}, {"on-loop", "probe", "TestFails", "a reason"}}
-	if out := b.out; !slices.Equal(out.Differences, want) || out.Tests != 3 || out.Undocumented != 1 || out.Problem != "" {
+	want := []difference{{"on-loop", "probe", "TestEndsProgram", ""}, {"on-loop", "probe", "TestFails", "a reason"},
+		{"on-loop", "probe", "TestIsSecond", ""}}
+	if out := b.out; !slices.Equal(out.Differences, want) || out.Tests != 3 || out.Undocumented != 2 || out.Problem != "" {
 		t.Errorf("result %+v; want 3 tests and the differences %q", out, want)
 	}
 }
