@@ -28,15 +28,16 @@ type InputAwaiter interface {
 type Deliverer interface {
 	// Deliver is AwaitInput, but meanwhile that goroutine passes what arrives to send, which then is
 	// not read, until send returns false. That saves waking the caller. send must not wait, and must
-	// not keep its argument.
+	// not keep its argument. If it is nil, nothing is passed.
 	Deliver(send func(p []byte) bool)
 }
 
 // TrySender is a ResponseWriter that can send without waiting.
 type TrySender interface {
-	// TrySend is Write and Flush for a piece of the body, if neither would wait for the client. Else
-	// it does nothing and returns false.
-	TrySend(p []byte) bool
+	// TrySender returns a function that is Write and Flush for a piece of the body, if neither would
+	// wait for the client. Else that does nothing and returns false. Another goroutine may call it
+	// until the next call of a method. It is nil if what is written is not sent as it is.
+	TrySender() func(p []byte) bool
 }
 
 // RequestBody is the body of a request that a server has received.

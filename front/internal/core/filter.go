@@ -217,15 +217,24 @@ func (w *Writer) SendBody(p []byte) (n int, err error) {
 	}
 }
 
-// TrySend implements connection.TrySender, if the server does. It returns false if a filter changes
+// TrySender implements connection.TrySender, if the server does. It returns nil if a filter changes
 // the body or its rate.
-func (w *Writer) TrySend(p []byte) bool {
+func (w *Writer) TrySender() func(p []byte) bool {
 	to, ok := w.ResponseWriter.(connection.TrySender)
-	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || !to.TrySend(p) {
-		return false
+	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil {
+		return nil
 	}
-	w.Sent += int64(len(p))
-	return true
+	trySend := to.TrySender()
+	if trySend == nil {
+		return nil
+	}
+	return func(p []byte) bool {
+		wasSent := trySend(p)
+		if wasSent {
+			w.Sent += int64(len(p))
+		}
+		return wasSent
+	}
 }
 
 // ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,

@@ -59,16 +59,19 @@ func (b *responseBody) AwaitInput() {
 // Deliver implements connection.Deliverer.
 func (b *responseBody) Deliver(send func(p []byte) bool) {
 	body, ok := b.ReadCloser.(connection.Deliverer)
-	if !ok || b.pace != nil {
+	if !ok || b.pace != nil || send == nil {
 		b.AwaitInput()
 		return
 	}
-	b.attempt.startWait()
+	a := b.attempt
+	a.startWait()
 	body.Deliver(func(p []byte) bool {
 		wasSent := send(p)
 		if wasSent {
-			b.attempt.endWait(len(p))
-			b.attempt.startWait()
+			if a.record != nil {
+				a.endWait(len(p))
+			}
+			a.startWait() // again
 		}
 		return wasSent
 	})

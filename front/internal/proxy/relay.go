@@ -151,12 +151,11 @@ func (p *proxy) stream(x *core.Exchange, resp *http.Response) {
 	}
 	awaiter, _ := resp.Body.(connection.InputAwaiter)
 	deliverer, _ := resp.Body.(connection.Deliverer)
-	send := x.Response.TrySend
 	for n := 0; ; {
 		switch {
 		case n >= fetch.PieceSize/2: // more may have arrived
 		case deliverer != nil:
-			deliverer.Deliver(send)
+			deliverer.Deliver(x.Response.TrySender())
 		case awaiter != nil:
 			awaiter.AwaitInput()
 		}

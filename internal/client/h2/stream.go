@@ -20,30 +20,31 @@ type Owner interface {
 type Stream struct {
 	conn      *Conn
 	owner     Owner
+	sawFrames uint64
 	id        uint32
 	hasNoBody bool // the response to HEAD
-	sawFrames uint64
 
-	// The connection's mu guards the fields below.
-	received   chan struct{} // signals the goroutine that receives
-	mayProceed chan struct{} // signals the goroutine that sends; nil until it waits
-	sendWindow int32
-	window     wire.ReceiveWindow
-	heads      []*Head
-	hasHead    bool
-	interims   int // heads that were not final
+	// The connection's mu guards the fields below. The first are those that each piece of a body
+	// needs: they share a cache line or two, which the events of many silent streams always miss.
+	hasHead      bool
+	inEnded      bool                // the response is complete
+	isClosed     bool                // it does not count any more
+	isDelivering bool                // deliver runs, without mu
+	deliver      func(b []byte) bool // of Deliver, while that waits
+	window       wire.ReceiveWindow
+	left         int64 // bytes of content that are missing; -1 if unknown
+	bytesIn      int64 // of HEADERS and DATA frames
+	content      content
+	err          error         // why it ended before its response was complete
+	received     chan struct{} // signals the goroutine that receives
+	mayProceed   chan struct{} // signals the goroutine that sends; nil until it waits
+	sendWindow   int32
+	outEnded     bool // END_STREAM was sent
+	heads        []*Head
+	interims     int // heads that were not final
 	// waitingBytes is the size of interim heads in heads
 	waitingBytes int
-	content      content
-	deliver      func(b []byte) bool // of Deliver, while that waits
-	isDelivering bool                // deliver runs, without mu
-	left         int64               // bytes of content that are missing; -1 if unknown
 	trailer      http.Header
-	inEnded      bool  // the response is complete
-	outEnded     bool  // END_STREAM was sent
-	isClosed     bool  // it does not count any more
-	err          error // why it ended before its response was complete
-	bytesIn      int64 // of HEADERS and DATA frames
 	bytesOut     int64
 }
 

@@ -77,21 +77,19 @@ func (w *Response) flush() error {
 	return w.Conn.Flush()
 }
 
-// TrySend implements connection.TrySender, over protocols whose Sink does.
-func (w *Response) TrySend(p []byte) bool {
-	if !w.Mu.TryLock() {
-		return false
-	}
+// TrySender implements connection.TrySender, over protocols whose Sink does. What a response is does
+// not change between its method's calls, so that it is looked at once, and not for each piece.
+func (w *Response) TrySender() func(p []byte) bool {
+	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody || len(w.Conn.heldBody) > 0 {
-		return false
+	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody {
+		return nil
 	}
 	to, ok := w.Conn.Sink.(connection.TrySender)
-	if !ok || len(w.Conn.Out) > 0 || w.Conn.WriteErr != nil || !to.TrySend(p) {
-		return false
+	if !ok || len(w.Conn.heldBody) > 0 || len(w.Conn.Out) > 0 || w.Conn.WriteErr != nil {
+		return nil
 	}
-	w.written += int64(len(p))
-	return true
+	return to.TrySender()
 }
 
 // SetReadDeadline sets the deadline for reading the request's body.

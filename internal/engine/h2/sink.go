@@ -154,9 +154,12 @@ func (st *Stream) Flush(c *exchange.Conn) error {
 	return c.EndFlush(err)
 }
 
-// TrySend implements connection.TrySender: it sends p as one DATA frame, if windows and room allow
-// all of it now and the connection has nothing else to send.
-func (st *Stream) TrySend(p []byte) bool {
+// TrySender implements connection.TrySender.
+func (st *Stream) TrySender() func(p []byte) bool { return st.trySend }
+
+// trySend sends p as one DATA frame, if windows and room allow all of it now and the connection has
+// nothing else to send.
+func (st *Stream) trySend(p []byte) bool {
 	s, n := st.session, int32(len(p))
 	o := &s.output
 	s.mu.Lock()

@@ -38,10 +38,11 @@ type Stream struct {
 	granted     bool  // reserve may return
 	err         error // why it was closed
 
-	sendWindow int32
-	window     wire.ReceiveWindow
-	wants      int // bytes that reserve waits for
-	reserved   int // bytes that reserve has granted and that were not appended yet
+	sendWindow    int32
+	window        wire.ReceiveWindow
+	writeDeadline time.Time
+	wants         int // bytes that reserve waits for
+	reserved      int // bytes that reserve has granted and that were not appended yet
 
 	body         []byte // DATA that has not been read
 	bodyStart    int
@@ -50,7 +51,6 @@ type Stream struct {
 	trailer      http.Header
 	readDeadline time.Time
 
-	writeDeadline       time.Time
 	writeTimer          *time.Timer   // resets the stream at writeDeadline
 	readWake, writeWake chan struct{} // made by the first call that waits
 }
