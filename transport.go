@@ -116,7 +116,8 @@ type Transport struct {
 	// HTTP2 configures HTTP/2.
 	HTTP2 *http.HTTP2Config
 	// Protocols is the set of enabled protocols. If it is nil, HTTP/1.1 is enabled, and HTTP/2 as
-	// ForceAttemptHTTP2 describes. Without TLS, HTTP/2 is used if it excludes HTTP/1.1.
+	// ForceAttemptHTTP2 describes. Without TLS, HTTP/2 is used if it excludes HTTP/1.1. An empty set
+	// enables HTTP/1.1 only.
 	Protocols *http.Protocols
 
 	once   sync.Once

@@ -48,11 +48,14 @@ func (c *Client) configureProtocols() {
 
 func (c *Client) protocols() http.Protocols {
 	s := c.settings
-	if s.Protocols != nil {
+	if s.Protocols != nil && *s.Protocols != (http.Protocols{}) {
 		return *s.Protocols
 	}
 	var p http.Protocols
 	p.SetHTTP1(true)
+	if s.Protocols != nil { // programs rely on it: an empty set is that of HTTP/1.1
+		return p
+	}
 	custom := s.TLSClientConfig != nil || s.DialContext != nil || s.DialTLSContext != nil
 	p.SetHTTP2(s.ForceAttemptHTTP2 || !custom)
 	return p

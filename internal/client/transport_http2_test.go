@@ -117,6 +117,28 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	}
 }
 
+func TestTransportWithoutProtocolsUsesHTTP1(t *testing.T) {
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
+	plain, secure := httptest.NewServer(handler), httptest.NewTLSServer(handler)
+	defer plain.Close()
+	defer secure.Close()
+	config := secure.Client().Transport.(*http.Transport).TLSClientConfig
+	for _, url := range []string{plain.URL, secure.URL} {
+		for _, tr := range []http.RoundTripper{
+			&http.Transport{Protocols: new(http.Protocols), TLSClientConfig: config.Clone()},
+			&tare.Transport{Protocols: new(http.Protocols), TLSClientConfig: config.Clone()},
+		} {
+			resp, err := tr.RoundTrip(mustRequest("GET", url, nil))
+			testkit.Must(t, err)
+			if b, _ := io.ReadAll(resp.Body); string(b) != "HTTP/1.1" {
+				t.Errorf("%T: %s: %s", tr, url, b)
+			}
+			resp.Body.Close()
+			tr.(interface{ CloseIdleConnections() }).CloseIdleConnections()
+		}
+	}
+}
+
 // scriptedHandler sends the response that the query describes.
 func scriptedHandler(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
