@@ -72,7 +72,7 @@ func costs(t testing.TB) (all []costCase) {
 		{"index", newFront(t, conf.Config{Hosts: file}), request("a.example", "/"), 2},
 		{"cached", newFront(t, parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
 			"location / { proxy_pass http://app; proxy_cache z; proxy_cache_valid 200 1h; }", "app"), app),
-			request("a.example", "/"), 5},
+			request("a.example", "/"), 3},
 	}
 }
 

@@ -46,6 +46,7 @@ type Response struct {
 	at       time.Time // when it was found
 	file     *os.File
 	arriving *fillReader // set while the body still arrives
+	age      [1]string   // the value of the field Age, for Mark
 
 	name   string // of the cache; empty without Cache-Status
 	status string // the parameters of Cache-Status
@@ -56,7 +57,8 @@ type Response struct {
 func (a *Response) Mark(header http.Header) {
 	if a.stored != nil {
 		if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
-			header["Age"] = []string{strconv.FormatInt(int64(age/time.Second), 10)}
+			a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
+			header["Age"] = a.age[:]
 		}
 	}
 	if a.name == "" {

@@ -39,15 +39,21 @@ func (t *Text) Eval(x *Exchange) string {
 	if len(t.Parts) == 1 {
 		return t.Parts[0].value(x)
 	}
-	var b strings.Builder
+	var space [256]byte // enough for most texts
+	return string(t.Append(space[:0], x))
+}
+
+// Append appends the text for an exchange.
+func (t *Text) Append(b []byte, x *Exchange) []byte {
+	b = append(b, t.Literal...)
 	for i := range t.Parts {
 		if p := &t.Parts[i]; p.value != nil {
-			b.WriteString(p.value(x))
+			b = append(b, p.value(x)...)
 		} else {
-			b.WriteString(p.Literal)
+			b = append(b, p.Literal...)
 		}
 	}
-	return b.String()
+	return b
 }
 
 // evalEscaped is eval with captures encoded, so that they cannot delimit a query.

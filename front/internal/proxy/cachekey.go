@@ -60,7 +60,10 @@ func (k *cacheKey) eval(x *core.Exchange, p *proxy, target destination) string {
 	if !k.hasTarget {
 		return k.text.Eval(x)
 	}
-	return k.text.Eval(x) + p.uri.requestTarget(x, target.rest) + k.suffix.Eval(x)
+	var space [256]byte // enough for most keys
+	b := k.text.Append(space[:0], x)
+	b = append(b, p.uri.requestTarget(x, target.rest)...)
+	return string(k.suffix.Append(b, x))
 }
 
 // bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
