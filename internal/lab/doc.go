@@ -4,8 +4,8 @@
 //
 //   - Package contender builds the contenders and starts them as processes.
 //   - Package equal compares their responses. A contender with a wrong response is left out.
-//   - Package trial loads the contenders in turns, in blocks, and records what they cost. Programs
-//     of package benchmark measure themselves; cases of package events count what clients receive.
+//   - Package trial loads the contenders in turns, in blocks, and records what they cost. Some programs
+//     measure themselves; cases of package events count what clients receive.
 //   - Package sample has the records, and the journal to which they are written at once.
 //   - Package analyze computes tables, pairs and causes from the records, by package stat; package
 //     report shows all of it.

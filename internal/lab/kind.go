@@ -17,7 +17,7 @@ type Kind string
 const (
 	Comparison Kind = ""           // contenders are compared with the control
 	Targets    Kind = "targets"    // figures are compared with limits, each under its own condition
-	Benchmarks Kind = "benchmarks" // programs that measure themselves; see package benchmark
+	Benchmarks Kind = "benchmarks" // programs that measure themselves; see Programs
 	Events     Kind = "events"     // what clients receive is counted; see package events
 )
 

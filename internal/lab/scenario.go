@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -32,7 +31,7 @@ type Scenario struct {
 	// environment variable BACKEND. A run has at most one.
 	Backend string `yaml:"backend"`
 
-	benchmark.Row `yaml:",inline"` // of programs that measure themselves
+	ProgramRow `yaml:",inline"` // of programs that measure themselves
 
 	Blocks  int             `yaml:"blocks"` // 0 is the trials'
 	Targets []sample.Target `yaml:"targets"`

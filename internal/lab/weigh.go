@@ -10,7 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/remote"
@@ -89,7 +88,7 @@ type runner struct {
 	cpus       []int // that this process may use
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
-	programs   map[string]*benchmark.Program   // by engine
+	programs   map[string]*program             // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
 	cases      []events.Case                   // none unless the experiment is of events
 	failed     map[trial.Slot]int              // trials, by slots without a block
@@ -229,7 +228,7 @@ func prepare(o Options) (*runner, error) {
 	w := &runner{
 		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failed: make(map[trial.Slot]int),
-		programs: make(map[string]*benchmark.Program),
+		programs: make(map[string]*program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
 	if w.Tools == nil {
