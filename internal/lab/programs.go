@@ -219,21 +219,13 @@ func (w *runner) versions(ctx context.Context, p *program) ([]string, error) {
 // runPrograms measures all rows, in blocks.
 func (w *runner) runPrograms(ctx context.Context, stage *contender.Stage) error {
 	w.addTargets()
-	w.recorder.Save()
 	for i := range w.trials.Scenarios {
 		w.run.Blocks = max(w.run.Blocks, w.trials.Scenarios[i].Blocks)
 	}
-	loop := trial.Loop{
-		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
-		Measure: func(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
-			return w.runEngines(ctx, stage, turn)
-		},
-	}
-	last, err := loop.Run(ctx)
-	if err != nil {
-		w.recorder.Warn("interrupted in block %d of %d", last, w.run.Blocks)
-	}
-	return err
+	return w.carryOut(ctx, &series{
+		conditions: w.run.Conditions, blocks: w.run.Blocks, keep: w.keep,
+		measure: func(ctx context.Context, t turn) ([]sample.Record, error) { return w.runEngines(ctx, stage, t) },
+	})
 }
 
 func (w *runner) findServer(ctx context.Context) error {
@@ -252,13 +244,12 @@ func (w *runner) findServer(ctx context.Context) error {
 
 // runEngines runs a row of each engine, in random order. These processes follow each other, because
 // they are compared.
-func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
-	turn trial.Turn) (all []sample.Record, err error) {
-	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
-	c := turn.Condition
+func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn) (all []sample.Record, err error) {
+	random := rand.New(rand.NewPCG(w.Seed, uint64(t.done)))
+	c := t.condition
 	isRow := func(s Scenario) bool { return s.Name == c.Scenario.Name }
 	row := &w.trials.Scenarios[slices.IndexFunc(w.trials.Scenarios, isRow)]
-	if turn.Block > cmp.Or(row.Blocks, w.trials.Blocks) {
+	if t.block > cmp.Or(row.Blocks, w.trials.Blocks) {
 		return nil, nil
 	}
 	url := ""
@@ -272,8 +263,7 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
 	}
 	_, cpus := trial.Layout(w.cpus, 1) // those of load generators
 	// Package testing runs a benchmark several times until it takes its time.
-	report := w.progress(turn, Progress{Block: turn.Block, Blocks: w.run.Blocks, Condition: c},
-		2*w.run.Measure*time.Duration(len(w.run.Entrants)), len(w.run.Conditions)*w.run.Blocks)
+	report := w.progress(t, t.block, 2*w.run.Measure*time.Duration(len(w.run.Entrants)))
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
 		p := w.programs[e.Name]
@@ -281,7 +271,7 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
 			continue
 		}
 		report(e.Name, 0)
-		r := sample.Record{Block: turn.Block, Condition: c, Contender: e.Name, Start: time.Now()}
+		r := sample.Record{Block: t.block, Condition: c, Contender: e.Name, Start: time.Now()}
 		if w.server != nil {
 			r.Values, r.Iterations, err = p.generate(ctx, row, url, cpus, w.run.Measure)
 		} else {

@@ -11,7 +11,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -96,7 +95,7 @@ func (w *runner) atRate(ctx context.Context) error {
 		return nil
 	}
 	var conditions []sample.Condition
-	left := make(map[trial.Slot]bool) // contenders that a condition leaves out
+	left := make(map[slot]bool) // contenders that a condition leaves out
 	a := analyze.Analyze(w.run)
 	for i := range a.Tables {
 		t := &a.Tables[i]
@@ -114,23 +113,18 @@ func (w *runner) atRate(ctx context.Context) error {
 	if m := time.Duration(w.trials.Rate.Measure); m > 0 {
 		w.run.RateMeasure = min(m, w.bench.Measure)
 	}
-	members := func(c sample.Condition) (names []string) {
-		for _, name := range w.present() {
-			if !left[trial.Slot{Condition: c, Contender: name}] {
-				names = append(names, name)
-			}
-		}
-		return names
+	members := func(c sample.Condition) []string {
+		return slices.DeleteFunc(w.present(), func(name string) bool { return left[slot{c, name}] })
 	}
 	return w.carryOut(ctx, &series{
 		what: " at a fixed rate, after the trials at saturation,", conditions: conditions,
-		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.keep,
+		blocks: w.trials.Blocks, measure: w.inTurns(w.run.RateMeasure, false, members), keep: w.keep,
 	})
 }
 
 // rateCondition determines the rate from the trials at saturation, and adds a note about it. It adds
 // the contenders that cannot serve that rate to left.
-func (w *runner) rateCondition(t *analyze.Table, left map[trial.Slot]bool) sample.Condition {
+func (w *runner) rateCondition(t *analyze.Table, left map[slot]bool) sample.Condition {
 	c := t.Condition
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
 		return c
@@ -150,7 +144,7 @@ func (w *runner) rateCondition(t *analyze.Table, left map[trial.Slot]bool) sampl
 		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, t.Text())
 	var titles []string
 	for _, s := range slow {
-		left[trial.Slot{Condition: c, Contender: s.name}] = true
+		left[slot{c, s.name}] = true
 		titles = append(titles, s.title)
 	}
 	if len(titles) > 0 {

@@ -139,9 +139,9 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 	}
 	isAlone := false
 	err := w.carryOut(ctx, &series{
-		what: " of " + s.Name, conditions: []sample.Condition{c}, together: true,
-		blocks: most, measure: time.Duration(w.trials.Measure),
-		members: func(sample.Condition) []string { return s.members() },
+		what: " of " + s.Name, conditions: []sample.Condition{c}, blocks: most,
+		measure: w.inTurns(time.Duration(w.trials.Measure), true,
+			func(sample.Condition) []string { return s.members() }),
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
@@ -169,7 +169,7 @@ func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, 
 	if len(names) == 0 {
 		return nil
 	}
-	return w.count(ctx, names, []sample.Condition{c}, blocks)
+	return w.count(ctx, " while counting of "+s.Name, names, []sample.Condition{c}, blocks)
 }
 
 // backend returns the backend of the scenarios, or "".

@@ -91,7 +91,7 @@ type runner struct {
 	programs   map[string]*program             // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
 	cases      []events.Case                   // none unless the experiment is of events
-	failed     map[trial.Slot]int              // trials, by slots without a block
+	failed     map[slot]int                    // trials
 	isLinkFull bool                            // a warning about the network was given
 	narrow     int                             // consecutive blocks after which all intervals were narrow
 	written    map[string]map[string][]byte    // configuration files by contender and file name
@@ -227,7 +227,7 @@ func prepare(o Options) (*runner, error) {
 	}
 	w := &runner{
 		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failed: make(map[trial.Slot]int),
+		contenders: make(map[string]*contender.Contender), failed: make(map[slot]int),
 		programs: make(map[string]*program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
@@ -404,7 +404,7 @@ func (w *runner) keep(rec sample.Record) {
 	w.recorder.Add(rec)
 	w.checkLink(&rec)
 	if rec.Failure != "" && rec.Attribution == nil {
-		w.failed[trial.Slot{Condition: rec.Condition, Contender: rec.Contender}]++
+		w.failed[slot{rec.Condition, rec.Contender}]++
 		w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(), rec.Block,
 			rec.Failure)
 	}
@@ -412,5 +412,5 @@ func (w *runner) keep(rec sample.Record) {
 
 // hasFailed reports whether a contender has no further trial under a condition.
 func (w *runner) hasFailed(c sample.Condition, name string) bool {
-	return w.failed[trial.Slot{Condition: c, Contender: name}] >= FailuresToDrop
+	return w.failed[slot{c, name}] >= FailuresToDrop
 }

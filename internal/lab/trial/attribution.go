@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
@@ -17,10 +16,10 @@ import (
 // second to second.
 const countMeasure = 500 * time.Millisecond
 
-// Attribute carries out a trial of a contender in which the kernel counts.
-func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) (sample.Record, error) {
-	k := Block{Number: slot.Block, Condition: slot.Condition, Measure: min(b.Measure, countMeasure)}
-	return b.alone(ctx, k, Member{slot.Contender, c}, new(sample.Attribution))
+// Attribute carries out a trial of a contender in which the kernel counts, for a block.
+func (b *Bench) Attribute(ctx context.Context, block int, c sample.Condition, m Member) (sample.Record, error) {
+	k := Block{Number: block, Condition: c, Measure: min(b.Measure, countMeasure)}
+	return b.alone(ctx, k, m, new(sample.Attribution))
 }
 
 // callsByRole returns the system calls between two moments, by role and name. It includes those of

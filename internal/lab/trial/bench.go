@@ -124,13 +124,6 @@ func bindProcess(cpus []int) error {
 	return contender.EachThread(func(tid int) error { return contender.BindTask(tid, cpus) })
 }
 
-// Slot identifies one trial.
-type Slot struct {
-	Block int // from 1
-	sample.Condition
-	Contender string
-}
-
 // Layout divides processors between the servers and the generator. If cores is 0, or there are too
 // few processors for both, they share all and both results are nil.
 func Layout(cpus []int, cores int) (servers, generator []int) {
