@@ -50,7 +50,7 @@ func (w *seriesEntry) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e lab.Head, a *report.Report, err error, elapsed time.Duration) {
+func (s *series) add(e *lab.Experiment, a *report.Report, err error, elapsed time.Duration) {
 	w := seriesEntry{Name: e.Name, Title: e.Title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()

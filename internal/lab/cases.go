@@ -55,13 +55,9 @@ func (w *runner) gatherCases(ctx context.Context) error {
 }
 
 // runCases carries out one case after another.
-func (w *runner) runCases(ctx context.Context, stage *contender.Stage) error {
-	conf, err := w.experiment.NginxConf()
-	if err != nil {
-		return err
-	}
+func (w *runner) runCases(ctx context.Context, stage *contender.Stage) (err error) {
 	s := events.Setting{
-		Plan: &w.experiment.Events, Stage: stage, Conf: conf, Log: w.recorder.Log, Warn: w.recorder.Warn,
+		Plan: &w.experiment.Events, Stage: stage, Conf: w.conf, Log: w.recorder.Log, Warn: w.recorder.Warn,
 	}
 	var done, total time.Duration
 	for i := range w.cases {

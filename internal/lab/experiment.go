@@ -2,12 +2,14 @@ package lab
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -22,9 +24,30 @@ import (
 // ExperimentFile is the name of an experiment's file.
 const ExperimentFile = "experiment.yaml"
 
+// Kind is what an experiment is about.
+type Kind string
+
+// The kinds of experiments.
+const (
+	Comparison Kind = ""           // contenders are compared with the control
+	Targets    Kind = "targets"    // figures are compared with limits, each under its own condition
+	Benchmarks Kind = "benchmarks" // programs that measure themselves; see Programs
+	Events     Kind = "events"     // what clients receive is counted; see package events
+)
+
+// ErrNoExperiment is the error for a folder without an experiment.
+var ErrNoExperiment = errors.New("no such experiment")
+
 // Experiment is the content of an experiment.yaml: a question, contenders, trials.
 type Experiment struct {
-	Head `yaml:",inline"`
+	Name string `yaml:"-"` // the folder's
+	Dir  string `yaml:"-"`
+
+	Kind     Kind   `yaml:"kind"`
+	Title    string `yaml:"title"`
+	Question string `yaml:"question"`
+	Source   string `yaml:"source"` // the write-up that it repeats
+	Nginx    string `yaml:"nginx"`  // a template, for contender.NginxConf; "" is own.conf
 
 	Request struct {
 		Method string `yaml:"method"`
@@ -214,7 +237,7 @@ func ReadExperiment(dir string) (*Experiment, error) {
 		return e, err
 	}
 	e.Name, e.Dir = filepath.Base(dir), dir
-	return e, cmp.Or(e.Head.check(f), e.check(f))
+	return e, e.check(f)
 }
 
 // ReadExperiments returns the experiments in a folder, of some kinds or of all, sorted by name.
@@ -232,10 +255,27 @@ func ReadExperiments(dir string, kinds ...Kind) (all []*Experiment, err error) {
 	return all, err
 }
 
+// nginxConf parses the template of the fronts' configuration. The error is a *yamlfile.Error.
+func (e *Experiment) nginxConf() (*template.Template, error) {
+	if e.Nginx == "" {
+		return contender.NewNginxConf("nginx.conf", ownNginxConf)
+	}
+	file := filepath.Join(e.Dir, e.Nginx)
+	t, err := contender.ParseNginxConf(file)
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	return t, nil
+}
+
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
+	case !slices.Contains([]Kind{Comparison, Targets, Benchmarks, Events}, e.Kind):
+		return f.Fault("$.kind", "kind %q: want %s, %s or %s, or none for a comparison", e.Kind, Targets, Benchmarks, Events)
+	case e.Title == "":
+		return f.Fault("$.title", "title is missing")
 	case e.Kind == Events:
-		_, err := e.NginxConf()
+		_, err := e.nginxConf()
 		return cmp.Or(e.Events.Check(f), err)
 	case len(e.Events.Cases)+len(e.Events.Groups)+len(e.Events.Streams.Kinds) > 0:
 		return f.Fault("$.cases", "cases, clients and streams belong to the kind %s", Events)

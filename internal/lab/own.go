@@ -128,7 +128,7 @@ func Builds(a, b Own, request OwnRequest) (*Experiment, error) {
 
 // experiment returns an experiment without contenders.
 func (a *OwnRequest) experiment(name, question string) *Experiment {
-	e := &Experiment{Head: Head{Name: name, Title: name, Question: question}, Expect: a.Expect}
+	e := &Experiment{Name: name, Title: name, Question: question, Expect: a.Expect}
 	e.Request.Method, e.Request.Path, e.Request.Host = "GET", a.Path, a.Host
 	if a.Path == "" {
 		e.Request.Path = "/"

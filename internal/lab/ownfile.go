@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -42,8 +41,7 @@ func ReadOwn(file string) (*Experiment, error) {
 	}
 	e := &own.Experiment
 	e.Dir, e.Name = dir, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
-	part := f.In("$.experiment")
-	if err := cmp.Or(e.Head.check(part), e.check(part)); err != nil {
+	if err := e.check(f.In("$.experiment")); err != nil {
 		return nil, err
 	}
 	for _, name := range slices.Sorted(maps.Keys(own.Contenders)) {

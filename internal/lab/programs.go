@@ -292,15 +292,9 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn)
 func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *Scenario) (*contender.Running, error) {
 	spec, c := *w.server.Spec, *w.server
 	spec.Set, c.Spec = row.Set, &spec
-	ready := func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, c.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
-	}
-	conf, err := w.experiment.NginxConf()
-	if err != nil {
-		return nil, err
-	}
+	ready := equal.Ready(&c, equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
 	cpus, _ := trial.Layout(w.cpus, 1)
-	return stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: conf}, ready)
+	return stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: w.conf}, ready)
 }
 
 // The timeout of a benchmark, or of a load generator, is slack times its time, plus spare: package

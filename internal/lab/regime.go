@@ -51,41 +51,33 @@ const mostRate = 10_000_000
 // IsSet reports whether trials at a fixed rate follow.
 func (r *Rate) IsSet() bool { return r.Share > 0 || r.PerSecond > 0 }
 
-// capacity is the median rate of a contender at saturation.
-type capacity struct {
-	name, title string
-	perSecond   float64
-}
-
 // farSlower is the share of the control's rate below which a contender has no trials at a fixed
 // rate. A rate that it could serve would not load the others.
 const farSlower = 0.1
 
-// fixedRate returns a share of the slowest contender's rate, rounded down to two digits. It also
-// returns that contender and those that are left out because they are far slower than the control.
-func fixedRate(all []capacity, control string, share float64) (rate float64, slowest capacity, left []capacity) {
+// fixedRate returns a share of the slowest contender's rate at saturation, rounded down to two
+// digits; 0 without contenders. It also returns that contender and those that are left out because
+// they are far slower than the control.
+func fixedRate(all []*analyze.Row, share float64) (rate float64, slowest *analyze.Row, left []*analyze.Row) {
 	var reference float64
-	for _, s := range all {
-		if s.name == control {
-			reference = s.perSecond
+	for _, row := range all {
+		if row.Kind == sample.Control {
+			reference = row.PerSecond.Mid
 		}
 	}
-	for _, s := range all {
-		if s.perSecond < farSlower*reference {
-			left = append(left, s)
-		} else if slowest.name == "" || s.perSecond < slowest.perSecond {
-			slowest = s
+	for _, row := range all {
+		if row.PerSecond.Mid < farSlower*reference {
+			left = append(left, row)
+		} else if slowest == nil || row.PerSecond.Mid < slowest.PerSecond.Mid {
+			slowest = row
 		}
 	}
-	return roundDown(share * slowest.perSecond), slowest, left
-}
-
-func roundDown(v float64) float64 {
-	if v <= 0 {
-		return 0
+	if slowest == nil || !(slowest.PerSecond.Mid > 0) {
+		return 0, nil, left
 	}
+	v := share * slowest.PerSecond.Mid
 	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
-	return math.Floor(v/unit) * unit
+	return math.Floor(v/unit) * unit, slowest, left
 }
 
 // atRate runs the trials at a fixed rate: for each number of cores with the first number of
@@ -129,23 +121,19 @@ func (w *runner) rateCondition(t *analyze.Table, left map[slot]bool) sample.Cond
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
 		return c
 	}
-	var all []capacity
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials > 0 && row.Kind != sample.Twin && w.contenders[row.Name] != nil {
-			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
-		}
-	}
-	rate, slowest, slow := fixedRate(all, w.experiment.Control, w.trials.Rate.Share)
+	all := slices.DeleteFunc(t.Measured(), func(row *analyze.Row) bool {
+		return row.Kind == sample.Twin || w.contenders[row.Name] == nil
+	})
+	rate, slowest, slow := fixedRate(all, w.trials.Rate.Share)
 	if c.Rate = rate; rate == 0 {
 		return c
 	}
 	w.recorder.Note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
-		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, t.Text())
+		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.Title, t.Text())
 	var titles []string
-	for _, s := range slow {
-		left[slot{c, s.name}] = true
-		titles = append(titles, s.title)
+	for _, row := range slow {
+		left[slot{c, row.Name}] = true
+		titles = append(titles, row.Title)
 	}
 	if len(titles) > 0 {
 		w.recorder.Note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",

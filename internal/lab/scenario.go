@@ -21,11 +21,7 @@ type Scenario struct {
 	Rate        float64  `yaml:"rate"`        // requests per second of all connections; 0 is saturation
 	Fields      []string `yaml:"header"`      // "Name: value" each, in addition to the experiment's
 
-	// Paths are requested in turn, on the same connections, instead of Path.
-	Paths []string `yaml:"paths"`
-	// Beside is load of the same server at the same time. It is not part of the figures, and makes
-	// the scenario Fresh, as Idle does.
-	Beside []trial.Beside `yaml:"beside"`
+	trial.Shape `yaml:",inline"`
 
 	// Backend is a contender that runs beside the generator. Applications find its URL in the
 	// environment variable BACKEND. A run has at most one.
@@ -162,8 +158,7 @@ func (s *Scenario) otherPaths() (all []string) {
 func (t *Trials) shapes() map[string]trial.Shape {
 	all := make(map[string]trial.Shape)
 	for i := range t.Scenarios {
-		s := &t.Scenarios[i]
-		all[s.Name] = trial.Shape{Paths: s.Paths, Beside: s.Beside}
+		all[t.Scenarios[i].Name] = t.Scenarios[i].Shape
 	}
 	return all
 }

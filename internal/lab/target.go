@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -201,7 +202,7 @@ func (w *runner) startBackend(ctx context.Context) (stop func() error, err error
 	_, cpus := trial.Layout(w.cpus, 1)
 	running, err := w.bench.Stage.Start(ctx, c,
 		contender.Setting{Cores: max(1, len(cpus)), CPUs: cpus, Host: w.bench.Request.Host, Conf: w.bench.Conf},
-		w.bench.Ready(c))
+		equal.Ready(c, w.bench.Request))
 	if err != nil {
 		return none, fmt.Errorf("backend: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
@@ -85,7 +86,8 @@ type runner struct {
 	Options
 	experiment *Experiment
 	trials     Trials
-	cpus       []int // that this process may use
+	conf       *template.Template // of fronts: nginx.conf
+	cpus       []int              // that this process may use
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
 	programs   map[string]*program             // by engine
@@ -143,15 +145,8 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		isStarted = true
 		return nil, "", w.runCases(ctx, stage)
 	}
-	conf, err := w.experiment.NginxConf()
-	if err == nil && conf == nil {
-		conf, err = contender.NewNginxConf("nginx.conf", ownNginxConf)
-	}
-	if err != nil {
-		return nil, "", err
-	}
 	w.bench = &trial.Bench{
-		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
+		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: w.conf,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure), Shapes: w.trials.shapes(),
 	}
 	if err := w.useGenerator(ctx); err != nil {
@@ -221,12 +216,16 @@ func prepare(o Options) (*runner, error) {
 			return nil, err
 		}
 	}
+	conf, err := e.nginxConf()
+	if err != nil {
+		return nil, err
+	}
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return nil, err
 	}
 	w := &runner{
-		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
+		Options: o, experiment: e, trials: e.Quick, conf: conf, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failed: make(map[slot]int),
 		programs: make(map[string]*program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},

@@ -125,9 +125,7 @@ func actorAt(role, protocol, place string) *contender.Contender {
 // start starts a contender and waits until it responds.
 func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
 	set contender.Setting) (*contender.Running, error) {
-	return s.Start(ctx, c, set, func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
-	})
+	return s.Start(ctx, c, set, equal.Ready(c, equal.Request{Method: "GET", Path: "/", Host: "a"}))
 }
 
 func TestStopEndsWhatStartStarted(t *testing.T) {

@@ -230,10 +230,6 @@ func (r *Running) Place() Place { return r.At(r.Address) }
 // addFront starts the front with its nginx.conf. A front without application or site has its
 // handler in its own process. Its configuration still needs an upstream, which gets an unused port.
 func (r *Running) addFront(set Setting, port int) error {
-	source := cmp.Or(r.Conf, set.Conf)
-	if source == nil {
-		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
-	}
 	etc, err := r.etc()
 	if err != nil {
 		return err
@@ -254,7 +250,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		return err
 	}
 	file := r.confFile()
-	text, err := conf.render(source, file)
+	text, err := conf.render(cmp.Or(r.Conf, set.Conf), file)
 	if err != nil {
 		return err
 	}

@@ -57,9 +57,7 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 	if err != nil {
 		return err
 	}
-	ready := func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, built.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
-	}
+	ready := equal.Ready(built, equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
 	if c.kind != nil {
 		ready = c.kind.ready
 	}

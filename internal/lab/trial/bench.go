@@ -2,7 +2,6 @@ package trial
 
 import (
 	"cmp"
-	"context"
 	"net/url"
 	"slices"
 	"strings"
@@ -44,11 +43,6 @@ type Bench struct {
 // requestTimeout is the time after which the generator counts a missing response as an error. The
 // slowest contenders need seconds for 5000 connections.
 const requestTimeout = 10 * time.Second
-
-// Ready returns a function for contender.Stage that checks whether a contender responds.
-func (b *Bench) Ready(c *contender.Contender) func(ctx context.Context, address string) error {
-	return func(ctx context.Context, address string) error { return equal.Ready(ctx, c.At(address), b.Request) }
-}
 
 // Setting returns the setting of contenders under a condition.
 func (b *Bench) Setting(c sample.Condition) contender.Setting {

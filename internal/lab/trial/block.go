@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
@@ -275,7 +276,7 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 		Costs: make(map[string][]proc.Cost),
 	}
 	var err error
-	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition), s.bench.Ready(of.Contender))
+	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition), equal.Ready(of.Contender, s.bench.Request))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
