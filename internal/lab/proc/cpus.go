@@ -24,22 +24,12 @@ func NewCPUs(numbers []int) CPUs { return CPUs{numbers, softirqds(numbers)} }
 // softirqds returns the process IDs of the kernel's threads ksoftirqd of the given CPUs. There are
 // none where the kernel's threads are not visible, as in a container.
 func softirqds(cpus []int) (pids []int) {
-	children, err := os.ReadFile("/proc/2/task/2/children")
-	if err != nil {
-		return nil
-	}
-	for field := range strings.FieldsSeq(string(children)) {
-		pid, err := strconv.Atoi(field)
-		if err != nil {
-			continue
-		}
-		name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
-		if err != nil {
-			continue
-		}
-		cpu, ok := strings.CutPrefix(strings.TrimSpace(string(name)), "ksoftirqd/")
+	const kthreadd = 2 // the parent of the kernel's threads
+	threads, _ := Children(kthreadd)
+	for _, p := range threads {
+		cpu, ok := strings.CutPrefix(p.Name, "ksoftirqd/")
 		if n, err := strconv.Atoi(cpu); ok && err == nil && slices.Contains(cpus, n) {
-			pids = append(pids, pid)
+			pids = append(pids, p.PID)
 		}
 	}
 	return pids

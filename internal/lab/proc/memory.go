@@ -1,11 +1,11 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"strconv"
-	"strings"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -57,25 +57,14 @@ func unnamed(dir *os.File, names []string) (bytes int64) {
 // SocketMemory returns the memory of all TCP sockets of this network namespace in the kernel, in
 // bytes.
 func SocketMemory() (bytes int64, err error) {
-	text, err := os.ReadFile("/proc/net/sockstat")
+	stat, err := read(procfs.FS.NetSockstat)
 	if err != nil {
-		return 0, fmt.Errorf("proc: %w", err)
+		return 0, err
 	}
-	for line := range strings.Lines(string(text)) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || fields[0] != "TCP:" {
-			continue
-		}
-		for i := 1; i+1 < len(fields); i += 2 {
-			if fields[i] != "mem" {
-				continue
-			}
-			pages, err := strconv.ParseInt(fields[i+1], 10, 64)
-			if err != nil {
-				return 0, fmt.Errorf("proc: /proc/net/sockstat: %w", err)
-			}
-			return pages * int64(os.Getpagesize()), nil
+	for _, p := range stat.Protocols {
+		if p.Protocol == "TCP" && p.Mem != nil { // in pages
+			return int64(*p.Mem) * int64(os.Getpagesize()), nil
 		}
 	}
-	return 0, fmt.Errorf("proc: /proc/net/sockstat has no memory of TCP")
+	return 0, errors.New("proc: /proc/net/sockstat has no memory of TCP")
 }

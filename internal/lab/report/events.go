@@ -246,14 +246,8 @@ func (a *Report) caseProblems() (all []string) {
 	return all
 }
 
-func seconds(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
-}
+func seconds(d time.Duration) string { return fixed(1, d.Seconds()) + " s" }
 
-func wholeMillis(d time.Duration) string {
-	return strconv.FormatFloat(float64(d)/1e6, 'f', 0, 64) + " ms"
-}
+func wholeMillis(d time.Duration) string { return fixed(0, ms(d)) + " ms" }
 
-func megabytes(bytes int64) string {
-	return strconv.FormatFloat(float64(bytes)/1e6, 'f', 0, 64) + " MB"
-}
+func megabytes(bytes int64) string { return fixed(0, float64(bytes)/1e6) + " MB" }

@@ -84,7 +84,7 @@ func (a *Report) contents() (links document.Links) {
 
 func (a *Report) weights(i int) document.Block {
 	t := &a.Tables[i]
-	return document.Chart{Drawing: t.weightChart().Drawing, Caption: fmt.Sprintf(
+	return document.Chart{Drawing: t.weightChart(), Caption: fmt.Sprintf(
 		"CPU time of all server processes, divided by their responses, with %s. Bars are medians of %s; a line is the %s interval of the ratio to the control, in proportion to the bar.",
 		t.Text(), sample.BlocksText(a.Blocks), confidence())}
 }

@@ -44,7 +44,7 @@ func streamColumns() []document.Column[*timeline.Case] {
 		return document.Figure(name, func(c line) float64 { return of(c.Streams) }).
 			For(always, head, func(c line) string {
 				if v := of(c.Streams); !math.IsNaN(v) {
-					return strconv.FormatFloat(v, 'f', 1, 64) + unit
+					return fixed(1, v) + unit
 				}
 				return ""
 			})
