@@ -12,7 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 const (
@@ -30,7 +30,7 @@ type happening struct {
 	of      *Case
 	running []*contender.Running // the steps happen to the first one
 	cpus    []int                // of the machine
-	result  *timeline.Case
+	result  *sample.Case
 
 	started    time.Time
 	processors proc.CPUs
@@ -182,7 +182,7 @@ func (h *happening) startEnded(ctx context.Context, now time.Duration) error {
 }
 
 func (h *happening) mark(text string) {
-	h.result.Marks = append(h.result.Marks, timeline.Mark{At: time.Since(h.started), Text: text})
+	h.result.Marks = append(h.result.Marks, sample.Mark{At: time.Since(h.started), Text: text})
 }
 
 // sample records the memory of all processes, and the crowd.
@@ -191,7 +191,7 @@ func (h *happening) sample(now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	s := timeline.Sample{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
+	s := sample.Moment{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
 	var filesErr error
 	s.Memory = proc.Resident(all)
 	s.Sockets, err = proc.SocketMemory()

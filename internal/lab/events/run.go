@@ -10,7 +10,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Setting is what all cases share.
@@ -42,8 +42,8 @@ func (e *Plan) LengthOf(c *Case) time.Duration { return time.Duration(cmp.Or(c.l
 // Run carries out a case, again if the machine disturbed it. planned is its result before. A failure
 // of the contender is in the result; the error is ctx's.
 func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender,
-	planned timeline.Case) (timeline.Case, error) {
-	return undisturbed(time.Duration(s.Plan.Timeout), func() (timeline.Case, error) {
+	planned sample.Case) (sample.Case, error) {
+	return undisturbed(time.Duration(s.Plan.Timeout), func() (sample.Case, error) {
 		result := planned
 		err := s.carryOut(ctx, c, built, &result)
 		return result, err
@@ -52,7 +52,7 @@ func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender,
 
 // carryOut starts the contender of a case, lets clients send requests while its plan happens, and
 // ends it. A failure of the contender is in the case's result; the error is ctx's.
-func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Contender, result *timeline.Case) error {
+func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Contender, result *sample.Case) error {
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return err

@@ -7,7 +7,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // maxRepeats limits how often a case is carried out again.
@@ -15,8 +15,8 @@ const maxRepeats = 2
 
 // undisturbed carries out a case, and again if the machine disturbed it, which it reports. It
 // returns the one whose requests were the least late. After an error it returns the last one.
-func undisturbed(timeout time.Duration, carryOut func() (timeline.Case, error),
-	report func(why string)) (best timeline.Case, err error) {
+func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
+	report func(why string)) (best sample.Case, err error) {
 	for n := range 1 + maxRepeats {
 		c, err := carryOut()
 		if err != nil || c.Absent != "" {
@@ -56,11 +56,11 @@ func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 }
 
 // until returns what the processors did between two looks.
-func (l *look) until(later *look, cores int) timeline.Work {
+func (l *look) until(later *look, cores int) sample.Work {
 	var server, lab proc.Sum
 	server.Add(l.server, later.server)
 	lab.Add(l.lab, later.lab)
-	return timeline.Work{
+	return sample.Work{
 		Cores: cores, Length: later.at.Sub(l.at), Server: server.CPU(), Clients: lab.CPU(),
 		Busy: later.busy - l.busy, Stolen: later.stolen - l.stolen,
 	}

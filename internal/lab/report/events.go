@@ -11,13 +11,12 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 type caseLine struct {
-	*timeline.Case
-	total timeline.Traffic
-	sum   timeline.Second
+	*sample.Case
+	total sample.Traffic
+	sum   sample.Second
 }
 
 // caseLines returns a line for each case that ran.
@@ -99,7 +98,7 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 	count := func(name, head string, in document.Outputs, of func(caseLine) int) document.Column[caseLine] {
 		return document.Count(name, of).For(in, head, func(l caseLine) string { return strconv.Itoa(of(l)) })
 	}
-	outcome := func(o timeline.Outcome) document.Column[caseLine] {
+	outcome := func(o sample.Outcome) document.Column[caseLine] {
 		name := strings.ReplaceAll(string(o), " ", "_")
 		return count(name, string(o), always, func(l caseLine) int { return l.sum.Outcomes[o] })
 	}
@@ -109,7 +108,7 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 		count("requests", "requests", detailed, func(l caseLine) int { return l.sum.Sent() }),
 		count("lost", "lost", always, func(l caseLine) int { return l.sum.Lost() }),
 	}
-	for _, o := range timeline.Outcomes()[1:] {
+	for _, o := range sample.Outcomes()[1:] {
 		all = append(all, outcome(o))
 	}
 	all = append(all,
@@ -135,10 +134,10 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 		all = append(all, count("crowd", "slow clients", detailed, func(l caseLine) int {
 			_, most := l.Peak()
 			return most.Crowd
-		}), sizeColumn("memory_bytes", "memory", func(first, most timeline.Sample) int64 { return most.Memory }),
+		}), sizeColumn("memory_bytes", "memory", func(first, most sample.Moment) int64 { return most.Memory }),
 			sizeColumn("sockets_bytes", "sockets",
-				func(first, most timeline.Sample) int64 { return most.Sockets - first.Sockets }),
-			sizeColumn("files_bytes", "files", func(_, most timeline.Sample) int64 { return most.Files }))
+				func(first, most sample.Moment) int64 { return most.Sockets - first.Sockets }),
+			sizeColumn("files_bytes", "files", func(_, most sample.Moment) int64 { return most.Files }))
 	}
 	return all
 }
@@ -152,7 +151,7 @@ func (l *caseLine) p99() float64 {
 	return math.Inf(1)
 }
 
-func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) document.Column[caseLine] {
+func sizeColumn(name, head string, of func(first, most sample.Moment) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
 	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
 		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
@@ -175,7 +174,7 @@ func (a *Report) addEvents(d *document.Document) {
 	lines := a.caseLines()
 	note := "Requests, and what their clients received."
 	for _, g := range a.Events.Groups {
-		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.PerSecond)
+		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.Rate)
 	}
 	strips := document.NewTable(2, []string{"", "seconds"}, nil)
 	for _, l := range lines {
@@ -206,7 +205,7 @@ func (l *caseLine) strip() string {
 		switch s := &l.total.Seconds[i]; {
 		case s.Lost() == 0:
 			b.WriteByte('.')
-		case s.Outcomes[timeline.Response] > 0:
+		case s.Outcomes[sample.Response] > 0:
 			b.WriteByte('o')
 		default:
 			b.WriteByte('#')
@@ -215,7 +214,7 @@ func (l *caseLine) strip() string {
 	return b.String()
 }
 
-func marksText(c *timeline.Case) string {
+func marksText(c *sample.Case) string {
 	var texts []string
 	for _, m := range c.Marks {
 		texts = append(texts, fmt.Sprintf("%s at %s", m.Text, seconds(m.At)))

@@ -6,7 +6,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // Names of the files in a results folder.
@@ -42,7 +41,7 @@ func (a *Report) Files() []File {
 	switch {
 	case a.Events != nil && len(a.streamTables()) > 0:
 		return append(all, File{csvFile, "the streams of each case", func(w io.Writer) error {
-			var cases []*timeline.Case
+			var cases []*sample.Case
 			for _, t := range a.streamTables() {
 				cases = append(cases, t.cases...)
 			}

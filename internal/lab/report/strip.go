@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -54,10 +54,10 @@ func (a *Report) strip(l *caseLine) *page.Drawing {
 }
 
 // drawSecond draws a second: losses stand on top.
-func drawSecond(d *page.Drawing, at int, s *timeline.Second, x, y page.Axis, foot float64) {
+func drawSecond(d *page.Drawing, at int, s *sample.Second, x, y page.Axis, foot float64) {
 	const gap = 1.5
 	from, to := x.At(float64(at))+gap, x.At(float64(at+1))-gap
-	for _, o := range timeline.Outcomes() {
+	for _, o := range sample.Outcomes() {
 		if n := s.Outcomes[o]; n > 0 && to > from {
 			const least = 2 // a single loss must be visible
 			height := max(least, y.At(float64(n)))
@@ -67,13 +67,13 @@ func drawSecond(d *page.Drawing, at int, s *timeline.Second, x, y page.Axis, foo
 	}
 }
 
-func outcomeClass(o timeline.Outcome) string {
+func outcomeClass(o sample.Outcome) string {
 	return "outcome-" + strings.ReplaceAll(string(o), " ", "-")
 }
 
-func outcomesText(s *timeline.Second) string {
+func outcomesText(s *sample.Second) string {
 	var texts []string
-	for _, o := range timeline.Outcomes() {
+	for _, o := range sample.Outcomes() {
 		if n := s.Outcomes[o]; n > 0 {
 			texts = append(texts, fmt.Sprintf("%s %d", o, n))
 		}
@@ -107,7 +107,7 @@ func (a *Report) drawCrowd(d *page.Drawing, l *caseLine, x page.Axis, top, foot 
 }
 
 func outcomeLegend(lines []caseLine) (all []page.Key) {
-	for _, o := range timeline.Outcomes() {
+	for _, o := range sample.Outcomes() {
 		for i := range lines {
 			if lines[i].sum.Outcomes[o] > 0 {
 				all = append(all, page.Key{Class: outcomeClass(o), Text: string(o)})

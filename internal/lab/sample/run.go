@@ -7,6 +7,10 @@
 //   - An entrant is a contender in a run.
 //   - The weight of a contender is its CPU time per request, of all its processes.
 //   - A metric is a figure that a record has: CPU time per request, rate, latency, errors.
+//   - Of events, a case is one server, or one way of replacing it, to which they happen. A group is
+//     clients that send requests in one way. An outcome is what a client received for a request; all
+//     but Response are losses. A crowd is many clients that send or read slowly on purpose. A mark
+//     is an event of the case's plan.
 package sample
 
 import (
@@ -16,7 +20,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
@@ -51,7 +54,7 @@ type Run struct {
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 	Targets []Target     `json:"targets,omitempty"`
 
-	Events *timeline.Events `json:"events,omitempty"` // nil unless events are counted
+	Events *Events `json:"events,omitempty"` // nil unless events are counted
 
 	// HasPrograms is set if the contenders are programs that measured themselves.
 	HasPrograms bool `json:"programs,omitempty"`
@@ -157,7 +160,7 @@ func (r *Run) Complete() bool {
 			return false
 		}
 	}
-	if r.Events != nil && slices.ContainsFunc(r.Events.Cases, func(c timeline.Case) bool { return c.Absent != "" }) {
+	if r.Events != nil && slices.ContainsFunc(r.Events.Cases, func(c Case) bool { return c.Absent != "" }) {
 		return false
 	}
 	for i := range r.Records {
