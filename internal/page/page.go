@@ -1,14 +1,10 @@
-// Package page holds what all HTML reports share: the style sheet, rendering, drawings, chart axes
+// Package page holds what all HTML reports share: the frame, the style sheet, drawings, chart axes
 // and line plots.
 package page
 
 import (
-	"bytes"
 	_ "embed"
-	"fmt"
 	"html/template"
-	"io"
-	"io/fs"
 )
 
 //go:embed style.css
@@ -32,23 +28,4 @@ func Framed(title, styles, body string) string {
 </body>
 </html>
 `
-}
-
-const mainFile = "page.html"
-
-// Write writes a self-contained HTML page. The template page.html in sources is the page. It may
-// use the other templates there, funcs, and the function style, which returns the style sheet. If
-// rendering fails, nothing is written.
-func Write(w io.Writer, sources fs.FS, funcs template.FuncMap, data any) error {
-	styled := template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}
-	t := template.New(mainFile).Option("missingkey=error").Funcs(funcs).Funcs(styled)
-	if _, err := t.ParseFS(sources, "*.html"); err != nil {
-		panic(fmt.Sprintf("page: BUG: %v", err))
-	}
-	var b bytes.Buffer
-	if err := t.Execute(&b, data); err != nil {
-		return fmt.Errorf("page: %w", err)
-	}
-	_, err := w.Write(b.Bytes())
-	return err
 }

@@ -1,8 +1,9 @@
 package report
 
 import (
-	"embed"
+	_ "embed"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -12,12 +13,23 @@ import (
 	"github.com/tarehq/tare/internal/page"
 )
 
+// The body of the page is a template.
+//
 //go:embed page.html
-var pageSource embed.FS
+var pageBody string
+
+//go:embed page.css
+var pageStyles string
 
 // WritePage writes the run as one self-contained HTML file.
 func (r *Run) WritePage(w io.Writer) error {
-	return page.Write(w, pageSource, pageFuncs(), r)
+	t := template.Must(template.New("page").Option("missingkey=error").Funcs(pageFuncs()).Parse(pageBody))
+	var b strings.Builder
+	if err := t.Execute(&b, r); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	_, err := io.WriteString(w, page.Framed("Load: "+r.URL, pageStyles, b.String()))
+	return err
 }
 
 // pageFuncs returns the functions of the page's template.

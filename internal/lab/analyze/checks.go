@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 func (a *Analysis) check() {
@@ -50,7 +51,7 @@ func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
 		return ""
 	}
 	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
-		sample.BlocksText(a.Blocks))
+		loadreport.Plural(a.Blocks, "block"))
 }
 
 // twinMisses checks all intervals at once: the twin equals the control, so an interval of its ratio

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 const (
@@ -100,7 +101,7 @@ func measuredAlone(a *Analysis, t *Table, row *Row) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("measured alone in %d of %s: %s", n, sample.BlocksText(a.Blocks), why)
+	return fmt.Sprintf("measured alone in %d of %s: %s", n, loadreport.Plural(a.Blocks, "block"), why)
 }
 
 // stillWarming warns if requests cost more in the first half of the starts than in the second.

@@ -8,6 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // CheckBounds returns an error if trials of so many blocks cannot decide a bound of the change from
@@ -22,7 +23,7 @@ func CheckBounds(g load.Goal, blocks int, atRate bool) error {
 		case m.Latency() && !atRate:
 			return fmt.Errorf("%s: latencies are compared at a fixed rate, which is not set", b)
 		case m != sample.Errors && blocks < stat.FewestStarts:
-			return fmt.Errorf("%s: %s have no interval: want %d or more", b, sample.BlocksText(blocks),
+			return fmt.Errorf("%s: %s have no interval: want %d or more", b, loadreport.Plural(blocks, "block"),
 				stat.FewestStarts)
 		}
 	}

@@ -77,7 +77,7 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 	var sides document.Lines
 	for i, of := range []*Report{two.A, two.B} {
 		sides = append(sides, fmt.Sprintf("%c: %s of %s, %s", 'A'+i, of.Experiment, of.Started.Format("2006-01-02 15:04"),
-			sample.BlocksText(of.Blocks)))
+			loadreport.Plural(of.Blocks, "block")))
 	}
 	d.Add(sides)
 	if len(two.Mismatches) > 0 {

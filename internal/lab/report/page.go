@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/document"
-	"github.com/tarehq/tare/internal/lab/sample"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 //go:embed page.css
@@ -86,7 +86,7 @@ func (a *Report) weights(i int) document.Block {
 	t := &a.Tables[i]
 	return document.Chart{Drawing: t.weightChart(), Caption: fmt.Sprintf(
 		"CPU time of all server processes, divided by their responses, with %s. Bars are medians of %s; a line is the %s interval of the ratio to the control, in proportion to the bar.",
-		t.Text(), sample.BlocksText(a.Blocks), confidence())}
+		t.Text(), loadreport.Plural(a.Blocks, "block"), confidence())}
 }
 
 // addTable adds the part about one condition. The first one has the notes that concern all.
@@ -144,10 +144,10 @@ func (a *Report) addMethod(d *document.Document) {
 		trials = fmt.Sprintf("one case after another, %v each, with fresh processes on all processors", a.Measure)
 	case a.HasPrograms:
 		trials = fmt.Sprintf("each program ran in a process of its own, for %v, once in each of %s, in random order",
-			a.Measure, sample.BlocksText(a.Blocks))
+			a.Measure, loadreport.Plural(a.Blocks, "block"))
 	default:
 		trials = fmt.Sprintf("%s; each starts all contenders, warms them up for %v, and loads them in turns, in random order, in slices that add up to %v for each",
-			sample.BlocksText(a.Blocks), a.Warmup, a.Measure)
+			loadreport.Plural(a.Blocks, "block"), a.Warmup, a.Measure)
 		if a.RateMeasure > 0 {
 			trials += fmt.Sprintf(" (%v at a fixed rate)", a.RateMeasure)
 		}

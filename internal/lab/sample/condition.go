@@ -31,10 +31,7 @@ func (c Condition) Text() string {
 	if c.Connections == 0 { // of programs that measure themselves
 		return fmt.Sprintf("%s, GOMAXPROCS %d", c.Scenario.Name, c.Procs)
 	}
-	words := []string{"1 connection"}
-	if c.Connections != 1 {
-		words[0] = fmt.Sprintf("%d connections", c.Connections)
-	}
+	words := []string{loadreport.Plural(c.Connections, "connection")}
 	if s := c.Scenario; s.Name != "" {
 		words[0] += " (" + s.Name + ")"
 	}
@@ -61,12 +58,4 @@ func List(words []string) string {
 		return strings.Join(words, "")
 	}
 	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
-}
-
-// BlocksText returns a number of blocks with the noun.
-func BlocksText(n int) string {
-	if n == 1 {
-		return "1 block"
-	}
-	return fmt.Sprintf("%d blocks", n)
 }
