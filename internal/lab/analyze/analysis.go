@@ -27,7 +27,7 @@ type Table struct {
 	Pairs []Pair
 
 	Decompositions []Decomposition
-	Usage          Usage
+	Missing        []string // system calls that were not counted, with the reason
 }
 
 // Row is the result of one contender under one condition.
@@ -41,6 +41,7 @@ type Row struct {
 	Early    stat.Interval // as Ratio, with bounds from three blocks on
 	Finding  stat.Finding
 	Parts    []Part // of the weight, in the order in which a request passes them
+	Loading  []Part // the generator while it loads the contender; one or none
 
 	PerSecond stat.Interval
 	RateRatio stat.Interval
@@ -86,7 +87,7 @@ func Analyze(run *sample.Run) *Analysis {
 		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
 			t.Decompositions = decompose(run, &t)
 		}
-		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
+		if t.Missing = missing(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
 	}
@@ -142,7 +143,8 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
 	row.RateRatio = Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
-	row.Parts = parts(blocks, counted(run, e.Name, c), sample.Roles()...)
+	count := counted(run, e.Name, c)
+	row.Parts, row.Loading = parts(blocks, count, sample.Roles()...), parts(blocks, count, sample.RoleGenerator)
 	row.Voluntary = perRequest(blocks, "", sample.Voluntary)
 	row.Involuntary = perRequest(blocks, "", sample.Involuntary)
 	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })

@@ -34,7 +34,7 @@ func partTexts(d *analyze.Decomposition) (words []string) {
 			i++
 			continue
 		}
-		words = append(words, p.Name()+" "+signed(p.Us.Mid))
+		words = append(words, p.Name+" "+signed(p.Us.Mid))
 	}
 	if math.Abs(d.ResidualUs) >= 0.05 {
 		words = append(words, "residual "+signed(d.ResidualUs))

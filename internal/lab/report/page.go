@@ -117,7 +117,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	if len(t.Decompositions) > 0 {
 		d.Add(document.Details{Summary: "Differences by part", Open: isFirst, Blocks: t.decompositions()})
 	}
-	if len(t.Usage.Rows) > 0 {
+	if len(t.Measured()) > 0 {
 		d.Add(document.Details{Summary: "Resources per request", Open: isFirst, Blocks: t.usage()})
 	}
 }
