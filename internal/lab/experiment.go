@@ -195,16 +195,18 @@ func (t *Trials) Conditions() (all []sample.Condition) {
 // fit removes the numbers of cores that exceed cpus and returns them. If all exceed it, fit removes
 // none.
 func (t *Trials) fit(cpus int) (left []Cores) {
-	tooMany := func(c Cores) bool { return int(c) > cpus }
-	if !slices.ContainsFunc(t.Cores, func(c Cores) bool { return !tooMany(c) }) {
-		return nil
-	}
+	var fitting []Cores
 	for _, c := range t.Cores {
-		if tooMany(c) {
+		if int(c) > cpus {
 			left = append(left, c)
+		} else {
+			fitting = append(fitting, c)
 		}
 	}
-	t.Cores = slices.DeleteFunc(slices.Clone(t.Cores), tooMany)
+	if len(fitting) == 0 {
+		return nil
+	}
+	t.Cores = fitting
 	return left
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -285,7 +286,7 @@ func (w *runner) check() error {
 		return UsageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
 			w.trials.Scenarios[i].Name)
 	}
-	most, files := 0, trial.OpenFiles()
+	most, files := 0, proc.OpenFiles()
 	for _, c := range w.trials.Conditions() {
 		most = max(most, c.Connections)
 	}

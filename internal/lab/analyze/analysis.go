@@ -33,6 +33,7 @@ type Table struct {
 // Row is the result of one contender under one condition.
 type Row struct {
 	*sample.Entrant
+	sample.Condition
 	Trials   int // successful ones
 	Failures []string
 
@@ -116,7 +117,7 @@ func (a *Analysis) WidestInterval() float64 {
 
 func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bool) {
 	blocks := perBlock(run, e, c)
-	row := Row{Entrant: e, Latency: hist.New(), blocks: blocks}
+	row := Row{Entrant: e, Condition: c, Latency: hist.New(), blocks: blocks}
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" && r.Attribution == nil {
 			row.Failures = append(row.Failures, r.Failure)

@@ -246,9 +246,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		}
 		conf.Upstreams = []string{net.JoinHostPort(loopbackHost, strconv.Itoa(unused))}
 	}
-	if err := conf.fit(); err != nil {
-		return err
-	}
+	conf.fit()
 	file := r.confFile()
 	text, err := conf.render(cmp.Or(r.Conf, set.Conf), file)
 	if err != nil {
@@ -442,7 +440,7 @@ func (r *Running) Stop() error {
 	for _, p := range r.parts {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
-		r.stage.guard.send(guardForget, p.cmd.Process.Pid)
+		r.stage.guard.send("-"+guardGroup, p.cmd.Process.Pid)
 		err = errors.Join(err, p.log.Close(), p.closeSocket())
 	}
 	left, listErr := proc.All()

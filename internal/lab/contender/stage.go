@@ -88,7 +88,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 			return nil, errors.Join(err, s.Close())
 		}
 		s.guard.send(guardMark, s.mark)
-		s.guard.send(guardRemove, dir)
+		s.guard.send(guardFolder, dir)
 	}
 	return s, nil
 }

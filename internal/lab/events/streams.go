@@ -112,7 +112,7 @@ func (s *Streams) with(cases []Case) (all []Case) {
 			for _, c := range cases {
 				c.kind, c.clients = &s.Kinds[i], clients
 				c.Name = fmt.Sprintf("%s-%s-%d", c.Name, c.kind.Name, clients)
-				c.copies = 1 + filesPerStream*clients/(int(trial.OpenFiles())-trial.SpareFiles)
+				c.copies = 1 + filesPerStream*clients/(int(proc.OpenFiles())-trial.SpareFiles)
 				c.Set = maps.Clone(c.Set)
 				if c.Set == nil {
 					c.Set = make(map[string]string)

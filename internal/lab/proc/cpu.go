@@ -117,8 +117,13 @@ func Self(name string) (Usage, error) {
 // cpuTime reads a process's CPU-time clock, whose id is made like clock_getcpuclockid(3) does.
 func cpuTime(pid int) time.Duration {
 	const ofProcess = 2 // CPUCLOCK_SCHED of all threads
+	return Clock(int32(^pid<<3 | ofProcess))
+}
+
+// Clock returns the time of one of the kernel's clocks; 0 if there is no such clock.
+func Clock(id int32) time.Duration {
 	var at unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|ofProcess), &at); err != nil {
+	if err := unix.ClockGettime(id, &at); err != nil {
 		return 0
 	}
 	return time.Duration(at.Nano())

@@ -1,8 +1,6 @@
 package proc
 
 import (
-	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -44,10 +42,7 @@ func softirqds(cpus []int) (pids []int) {
 // Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
 // samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
 func (c *CPUs) Busy() (busy time.Duration, known bool, err error) {
-	var up unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &up); err != nil {
-		return 0, false, fmt.Errorf("proc: %w", os.NewSyscallError("clock_gettime", err))
-	}
+	up := Clock(unix.CLOCK_BOOTTIME)
 	stat, err := read(procfs.FS.Stat)
 	if err != nil {
 		return 0, false, err
@@ -60,7 +55,7 @@ func (c *CPUs) Busy() (busy time.Duration, known bool, err error) {
 		}
 		idle += use.Idle + use.Iowait
 	}
-	busy = time.Duration(len(c.numbers))*time.Duration(up.Nano()) - time.Duration(idle*float64(time.Second))
+	busy = time.Duration(len(c.numbers))*up - time.Duration(idle*float64(time.Second))
 	for _, pid := range c.softirqds {
 		busy -= cpuTime(pid)
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
 func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
@@ -18,6 +19,15 @@ func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
 		err = fmt.Errorf("proc: %w", err)
 	}
 	return content, err
+}
+
+// OpenFiles returns the limit of this process's open files, which Go has raised as far as it may.
+func OpenFiles() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		panic(fmt.Sprintf("proc: BUG: getrlimit: %v", err)) // it cannot fail with these arguments
+	}
+	return limit.Cur
 }
 
 // CPUModel returns the name of the processor, or "unknown".

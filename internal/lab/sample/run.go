@@ -14,6 +14,7 @@
 package sample
 
 import (
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -204,23 +205,14 @@ func (r *Run) TitleOf(name string) string {
 // FillConclusion replaces each placeholder of an experiment's conclusion, such as "{tare, nginx}",
 // by what value returns for its names. If that is "" once, FillConclusion returns "".
 func FillConclusion(conclusion string, value func(names []string) string) string {
-	var b strings.Builder
-	for {
-		before, rest, more := strings.Cut(conclusion, "{")
-		b.WriteString(before)
-		if !more {
-			return b.String()
-		}
-		list, after, _ := strings.Cut(rest, "}")
-		names := strings.Split(list, ",")
-		for i := range names {
-			names[i] = strings.TrimSpace(names[i])
-		}
-		text := value(names)
-		if text == "" {
-			return ""
-		}
-		b.WriteString(text)
-		conclusion = after
+	isKnown := true
+	filled := regexp.MustCompile(`\{.*?\}`).ReplaceAllStringFunc(conclusion, func(list string) string {
+		text := value(strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("{}, ", r) }))
+		isKnown = isKnown && text != ""
+		return text
+	})
+	if !isKnown {
+		return ""
 	}
+	return filled
 }

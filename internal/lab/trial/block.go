@@ -11,8 +11,6 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
@@ -149,18 +147,9 @@ const SpareFiles = 100
 // connections.
 const filesPerThread = 4
 
-// OpenFiles returns the limit of this process's open files.
-func OpenFiles() uint64 {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		panic(fmt.Sprintf("trial: BUG: getrlimit: %v", err)) // it cannot fail with these arguments
-	}
-	return limit.Cur
-}
-
 // tooManyFiles returns why the generator cannot hold all connections of a block at once, or "".
 func tooManyFiles(k *Block) string {
-	limit := OpenFiles()
+	limit := proc.OpenFiles()
 	if need := len(k.Members)*(k.Connections+filesPerThread*runtime.NumCPU()) + SpareFiles; uint64(need) > limit {
 		return fmt.Sprintf("%d contenders with %d connections each need %d open files, and the limit is %d", len(k.Members), k.Connections, need, limit)
 	}
