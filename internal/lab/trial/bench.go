@@ -2,6 +2,9 @@ package trial
 
 import (
 	"cmp"
+	"context"
+	"crypto/tls"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -10,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
@@ -128,4 +132,76 @@ func Layout(cpus []int, cores int) (servers, generator []int) {
 	rest := slices.Clone(cpus[cores:])
 	slices.Reverse(rest)
 	return cpus[:cores], rest[:min(len(rest), 2*cores)]
+}
+
+// Generator produces the load of trials on another machine.
+type Generator interface {
+	// Open is like load.Open.
+	Open(ctx context.Context, p load.Plan) (Session, error)
+}
+
+// Session has methods of load.Session.
+type Session interface {
+	Slice(ctx context.Context, d time.Duration, counts bool) (load.Slice, error)
+	Close() *load.Result
+}
+
+type ownProcess struct{}
+
+func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
+	s, err := load.Open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (b *Bench) generator() Generator {
+	if b.Generator == nil {
+		return ownProcess{}
+	}
+	return b.Generator
+}
+
+func remoteCost(r *load.Result) *proc.Cost {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),
+		Sys: seconds(r.Generator.SysSeconds)}
+}
+
+// sessionCache is the number of TLS sessions that the generator keeps for a server.
+const sessionCache = 64
+
+// clientTLS returns the generator's TLS configuration for a place; nil without TLS.
+func clientTLS(s *sample.Scenario, at contender.Place, host string) *tls.Config {
+	if !at.TLS {
+		return nil
+	}
+	config := contender.ClientTLS(host)
+	if s.Handshakes == sample.Resumed {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(sessionCache)
+	}
+	return config
+}
+
+func version(text string) load.Version {
+	switch text {
+	case "1.0":
+		return load.HTTP10
+	case equal.HTTP2:
+		return load.HTTP2
+	}
+	return load.HTTP11
+}
+
+// resumedShare is the share of connections that have to resume a session where they are meant to.
+// A few are opened before the first session ticket arrives.
+const resumedShare = 0.95
+
+// handshakeFault returns why the handshakes of a result were not those of the scenario, or "".
+func handshakeFault(s *sample.Scenario, r *load.Result) string {
+	if s.Handshakes == sample.Resumed && float64(r.Resumed) < resumedShare*float64(r.Connects) {
+		return fmt.Sprintf("it resumed %d of %d TLS sessions", r.Resumed, r.Connects)
+	}
+	return ""
 }

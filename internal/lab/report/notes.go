@@ -2,7 +2,10 @@ package report
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/stat"
@@ -73,4 +76,75 @@ func (t *Table) VariationNote() string {
 	}
 	return fmt.Sprintf("Each ratio comes from up to %d slices of load, each divided by the control's slice of the same round and corrected for the speed of the CPU. Ratios vary by %.1f %% between slices and by %.1f %% between starts (standard deviations, medians of the rows).",
 		n, 100*stat.Median(ofSlices).Mid, 100*stat.Median(ofStarts).Mid)
+}
+
+// largeBody is the size in bytes from which on a scenario is about bytes rather than requests.
+const largeBody = 64 << 10
+
+// ScenarioNote returns the figures that a scenario is about, contender by contender. It returns ""
+// for other conditions.
+func (t *Table) ScenarioNote() string {
+	if t.Scenario.Name == "" {
+		return ""
+	}
+	title, figure := t.scenarioFigure()
+	var texts []string
+	for _, row := range t.Measured() {
+		texts = append(texts, row.Title+" "+loadreport.Count(figure(row)))
+	}
+	return title + ": " + strings.Join(texts, ", ") + "."
+}
+
+// scenarioFigure returns the title of the scenario's figure, and the figure of a row.
+func (t *Table) scenarioFigure() (title string, figure func(*analyze.Row) float64) {
+	perCPUSecond := func(row *analyze.Row) float64 { return 1e6 / row.WeightUs.Mid }
+	switch s := &t.Scenario; {
+	case !t.Saturated():
+		return "Resident memory in KB, divided by connections",
+			func(row *analyze.Row) float64 { return row.RSS / 1e3 / float64(t.Connections) }
+	case s.Handshakes != "":
+		return fmt.Sprintf("Connections per CPU-second, with a %s handshake and a request each", s.Handshakes), perCPUSecond
+	case slices.ContainsFunc(t.Measured(), func(r *analyze.Row) bool { return r.BodyBytes >= largeBody }):
+		return "MB of bodies per CPU-second",
+			func(row *analyze.Row) float64 { return perCPUSecond(row) * row.BodyBytes / 1e6 }
+	}
+	return "Requests per CPU-second", perCPUSecond
+}
+
+// warnings returns the warnings of a table's rows, each text once.
+func (t *Table) warnings() []string {
+	return t.grouped(func(row *analyze.Row) []string { return row.Warnings })
+}
+
+// limits returns why contenders that are a choice for a reader were measured alone, failed, or have
+// no interval.
+func (t *Table) limits() []string {
+	return t.grouped(func(row *analyze.Row) []string {
+		if isAside(row.Kind) {
+			return nil
+		}
+		return row.Limits
+	})
+}
+
+// grouped returns texts of the rows, each once with the contenders that it concerns.
+func (t *Table) grouped(of func(*analyze.Row) []string) (lines []string) {
+	var texts []string
+	titles := make(map[string][]string)
+	for i := range t.Rows {
+		for _, text := range of(&t.Rows[i]) {
+			if titles[text] == nil {
+				texts = append(texts, text)
+			}
+			titles[text] = append(titles[text], t.Rows[i].Title)
+		}
+	}
+	for _, text := range texts {
+		contenders := sample.List(titles[text])
+		if n := len(titles[text]); n > 1 && n == len(t.Measured()) {
+			contenders = "All contenders"
+		}
+		lines = append(lines, contenders+": "+text)
+	}
+	return lines
 }
