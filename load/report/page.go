@@ -1,7 +1,8 @@
 package report
 
 import (
-	_ "embed"
+	"cmp"
+	"embed"
 	"fmt"
 	"html/template"
 	"io"
@@ -13,22 +14,19 @@ import (
 	"github.com/tarehq/tare/internal/page"
 )
 
-// The body of the page is a template.
-//
-//go:embed page.html
-var pageBody string
-
-//go:embed page.css
-var pageStyles string
+//go:embed page.html page.css
+var pageSource embed.FS
 
 // WritePage writes the run as one self-contained HTML file.
 func (r *Run) WritePage(w io.Writer) error {
-	t := template.Must(template.New("page").Option("missingkey=error").Funcs(pageFuncs()).Parse(pageBody))
+	const body = "page.html" // a template
+	t := template.Must(template.New(body).Option("missingkey=error").Funcs(pageFuncs()).ParseFS(pageSource, body))
 	var b strings.Builder
-	if err := t.Execute(&b, r); err != nil {
+	styles, err := pageSource.ReadFile("page.css")
+	if err = cmp.Or(err, t.Execute(&b, r)); err != nil {
 		return fmt.Errorf("report: %w", err)
 	}
-	_, err := io.WriteString(w, page.Framed("Load: "+r.URL, pageStyles, b.String()))
+	_, err = io.WriteString(w, page.Framed("Load: "+r.URL, string(styles), b.String()))
 	return err
 }
 
