@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -165,8 +166,10 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, c, P
 // scenarios.
 func (t *Trials) Conditions() (all []sample.Condition) {
 	for i := range t.Scenarios {
-		if t.Scenarios[i].isProgram() {
-			all = append(all, t.Scenarios[i].programCondition())
+		if s := &t.Scenarios[i]; s.isProgram() {
+			all = append(all, sample.Condition{
+				Procs: cmp.Or(s.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: s.Name},
+			})
 		}
 	}
 	for _, cores := range t.Cores {

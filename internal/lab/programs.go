@@ -14,7 +14,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -73,11 +72,7 @@ type ProgramRow struct {
 }
 
 func (e *Experiment) engine(name string) *Engine {
-	i := slices.IndexFunc(e.Engines, func(x Engine) bool { return x.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &e.Engines[i]
+	return sample.First(e.Engines, func(x *Engine) bool { return x.Name == name })
 }
 
 // checkPrograms returns a *yamlfile.Error for the first invalid value of programs and counts.
@@ -139,10 +134,6 @@ func (e *Engine) fault(isTool bool) string {
 
 // isProgram reports whether the scenario is a row of programs.
 func (s *Scenario) isProgram() bool { return s.Benchmark != "" || len(s.Run) > 0 }
-
-func (s *Scenario) programCondition() sample.Condition {
-	return sample.Condition{Procs: cmp.Or(s.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: s.Name}}
-}
 
 // program is what runs the rows of an engine: compiled benchmarks, or a load generator.
 type program struct {
@@ -247,8 +238,7 @@ func (w *runner) findServer(ctx context.Context) error {
 func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(t.done)))
 	c := t.condition
-	isRow := func(s Scenario) bool { return s.Name == c.Scenario.Name }
-	row := &w.trials.Scenarios[slices.IndexFunc(w.trials.Scenarios, isRow)]
+	row := sample.First(w.trials.Scenarios, func(s *Scenario) bool { return s.Name == c.Scenario.Name })
 	if t.block > cmp.Or(row.Blocks, w.trials.Blocks) {
 		return nil, nil
 	}

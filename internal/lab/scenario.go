@@ -132,7 +132,11 @@ func (w *runner) requests() []equal.Request {
 	}
 	for i := range w.trials.Scenarios {
 		form := w.trials.Scenarios[i].condition().Scenario
-		for _, path := range w.trials.Scenarios[i].otherPaths() {
+		paths := slices.Clone(w.trials.Scenarios[i].Paths)
+		for _, b := range w.trials.Scenarios[i].Beside {
+			paths = append(paths, b.Path)
+		}
+		for _, path := range paths {
 			r := form.Request(all[0])
 			r.Path = path
 			wanted = append(wanted, r)
@@ -142,23 +146,6 @@ func (w *runner) requests() []equal.Request {
 		if !slices.ContainsFunc(all, func(other equal.Request) bool { return same(r, other) }) {
 			all = append(all, r)
 		}
-	}
-	return all
-}
-
-func (s *Scenario) otherPaths() (all []string) {
-	all = slices.Clone(s.Paths)
-	for _, b := range s.Beside {
-		all = append(all, b.Path)
-	}
-	return all
-}
-
-// shapes returns the parts of the scenarios' load that conditions do not hold, by name.
-func (t *Trials) shapes() map[string]trial.Shape {
-	all := make(map[string]trial.Shape)
-	for i := range t.Scenarios {
-		all[t.Scenarios[i].Name] = t.Scenarios[i].Shape
 	}
 	return all
 }

@@ -148,7 +148,11 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	w.bench = &trial.Bench{
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: w.conf,
-		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure), Shapes: w.trials.shapes(),
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Shapes: make(map[string]trial.Shape),
+	}
+	for _, s := range w.trials.Scenarios {
+		w.bench.Shapes[s.Name] = s.Shape
 	}
 	if err := w.useGenerator(ctx); err != nil {
 		return nil, "", err

@@ -180,7 +180,7 @@ func over(r *sample.Record, n uint64) float64 { return float64(n) / float64(max(
 
 // Row returns the row of the first entrant of a kind, or nil.
 func (t *Table) Row(kind sample.Kind) *Row {
-	return t.find(func(r *Row) bool { return r.Kind == kind })
+	return sample.First(t.Rows, func(r *Row) bool { return r.Kind == kind })
 }
 
 // Others returns the share of a CPU that other programs used, if it widens intervals; otherwise 0.
@@ -193,16 +193,7 @@ func (t *Table) Others() (most float64) {
 
 // Named returns the row of the contender with a name, or nil.
 func (t *Table) Named(name string) *Row {
-	return t.find(func(r *Row) bool { return r.Name == name })
-}
-
-func (t *Table) find(is func(*Row) bool) *Row {
-	for i := range t.Rows {
-		if is(&t.Rows[i]) {
-			return &t.Rows[i]
-		}
-	}
-	return nil
+	return sample.First(t.Rows, func(r *Row) bool { return r.Name == name })
 }
 
 // Measured returns the rows with a successful trial.

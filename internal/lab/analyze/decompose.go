@@ -36,11 +36,7 @@ type PartDifference struct {
 
 // Part returns the part with a name, or nil if neither of the two has the role.
 func (d *Decomposition) Part(name string) *PartDifference {
-	i := slices.IndexFunc(d.Parts, func(p PartDifference) bool { return p.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &d.Parts[i]
+	return sample.First(d.Parts, func(p *PartDifference) bool { return p.Name == name })
 }
 
 // PartNames returns the names of all parts in a table's decompositions.

@@ -46,13 +46,9 @@ const shownCalls = 10
 
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
-	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls) > 0 {
-			return r
-		}
-	}
-	return nil
+	return sample.First(run.Records, func(r *sample.Record) bool {
+		return r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls) > 0
+	})
 }
 
 // parts returns the parts of some roles that used something. count is the trial with the kernel's

@@ -84,7 +84,8 @@ type Running struct {
 // its processes are ended.
 func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 	probe func(ctx context.Context, address string) error) (*Running, error) {
-	dir, err := s.newDir(c.Name)
+	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+c.Name)
+	err := os.Mkdir(dir, 0o755) // nginx workers of another user read it
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 	}
 	address := upstreams[0]
 	place := address
-	if r.onSocket() {
+	if r.Network == Unix || r.Network == "" && r.hasPlaceholder("{socket}") {
 		if len(socket) > longestSocket {
 			return fmt.Errorf("the path of its socket, %q, is longer than %d bytes; set TMPDIR to a folder with a shorter path", socket, longestSocket)
 		}

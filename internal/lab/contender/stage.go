@@ -214,11 +214,6 @@ func endStrays(mark string) (ended []proc.Process, err error) {
 	return ended, errors.New("contender: processes multiply faster than they can be killed")
 }
 
-func (s *Stage) newDir(name string) (string, error) {
-	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+name)
-	return dir, os.Mkdir(dir, 0o755) // nginx workers of another user read it
-}
-
 // portTries limits the number of ports that are tried.
 const portTries = 100
 

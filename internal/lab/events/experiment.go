@@ -127,7 +127,10 @@ func (e *Plan) Check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.cases[%d]%s", i, key), "cases: %s", what)
 		}
 	}
-	if e.gathers() {
+	gathers := func(c Case) bool {
+		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })
+	}
+	if slices.ContainsFunc(e.Cases, gathers) {
 		if what := e.Crowd.fault(); what != "" {
 			return f.Fault("$.crowd", "crowd: %s", what)
 		}
@@ -171,12 +174,6 @@ func (s *Step) text() string {
 		return s.As
 	}
 	return strings.TrimSpace(s.Do + " " + s.Of)
-}
-
-func (e *Plan) gathers() bool {
-	return slices.ContainsFunc(e.Cases, func(c Case) bool {
-		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })
-	})
 }
 
 func (c *Crowd) fault() string {

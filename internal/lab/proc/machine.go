@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/prometheus/procfs"
@@ -60,11 +59,8 @@ func memory(of func(procfs.Meminfo) *uint64) uint64 {
 // Setting returns the value of a kernel setting such as net.core.somaxconn, with single spaces
 // between its numbers, or "" if it cannot be read: containers do not see all of them.
 func Setting(name string) string {
-	b, err := os.ReadFile(filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/")))
-	if err != nil {
-		return ""
-	}
-	return strings.Join(strings.Fields(string(b)), " ")
+	words, _ := read(func(fs procfs.FS) ([]string, error) { return fs.SysctlStrings(name) })
+	return strings.Join(words, " ")
 }
 
 // Resident returns the resident memory in bytes that processes had when they were listed. Pages that

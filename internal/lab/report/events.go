@@ -235,8 +235,9 @@ func (a *Report) caseProblems() (all []string) {
 		if c.Absent != "" {
 			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", c.Title, c.Absent))
 		}
-		if problem := streamProblem(c); problem != "" {
-			all = append(all, problem)
+		if s := c.Streams; s != nil && s.Opened < s.Clients && s.Phase("") != nil {
+			all = append(all, fmt.Sprintf("%s: %d of %d streams (%s) were opened: %s", c.Title, s.Opened, s.Clients, s.Kind,
+				s.Failure))
 		}
 		if why := c.Disturbance(a.Events.Timeout); why != "" {
 			all = append(all, c.Title+": "+why+". What was lost may not be the server's fault.")

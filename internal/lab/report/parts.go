@@ -124,15 +124,6 @@ func pairSentence(p *analyze.Pair) string {
 	return "the cost of " + p.What + " is unclear in this run"
 }
 
-// pairsVerdict returns the verdict of an experiment that compares parts.
-func (t *Table) pairsVerdict() string {
-	sentences := make([]string, len(t.Pairs))
-	for i := range t.Pairs {
-		sentences[i] = pairSentence(&t.Pairs[i])
-	}
-	return strings.Join(sentences, "; ")
-}
-
 func (t *Table) addPairs(d *document.Document) {
 	if len(t.Pairs) == 0 {
 		return

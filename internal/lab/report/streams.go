@@ -121,11 +121,3 @@ const streamsNote = "A stream: memory of all processes of the server. An event: 
 	"server's write until the client has read; of websockets a round trip. Stalled: p99 of the others beside a " +
 	"client that stopped reading. Reload, deploy: streams that were lost in one. With more clients " +
 	"than its descriptors allow, a server runs in several copies."
-
-// streamProblem says how many streams of a case were not opened; "" if all were.
-func streamProblem(c *sample.Case) string {
-	if s := c.Streams; s != nil && s.Opened < s.Clients && s.Phase("") != nil {
-		return fmt.Sprintf("%s: %d of %d streams (%s) were opened: %s", c.Title, s.Opened, s.Clients, s.Kind, s.Failure)
-	}
-	return ""
-}

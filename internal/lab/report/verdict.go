@@ -50,7 +50,11 @@ func (a *Report) comparison() string {
 		return a.builds(t)
 	}
 	if len(t.Pairs) > 0 {
-		return upper(t.pairsVerdict()) + "."
+		var sentences []string
+		for i := range t.Pairs {
+			sentences = append(sentences, pairSentence(&t.Pairs[i]))
+		}
+		return upper(strings.Join(sentences, "; ")) + "."
 	}
 	return t.contenders(a.Conclusion, control)
 }
@@ -108,7 +112,11 @@ func (t *Table) conclusion(names []string) string {
 	if least < 1.5 {
 		digits = 2
 	}
-	return span(fixed(digits, least), fixed(digits, most)) + " times" + unclear
+	text := fixed(digits, least)
+	if to := fixed(digits, most); to != text {
+		text += " to " + to
+	}
+	return text + " times" + unclear
 }
 
 // compared returns a sentence without a period on the ratios of contenders to the control, the lowest
@@ -127,14 +135,6 @@ func compared(rows []*analyze.Row) string {
 		}
 	}
 	return sample.List(texts)
-}
-
-// span returns "2 to 4", or "2" if both ends are equal.
-func span(from, to string) string {
-	if from == to {
-		return from
-	}
-	return from + " to " + to
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }

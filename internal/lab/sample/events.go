@@ -297,12 +297,7 @@ type Phase struct {
 
 // Phase returns the phase that a step began, or nil.
 func (s *Streams) Phase(step string) *Phase {
-	for i := range s.Phases {
-		if s.Phases[i].Step == step {
-			return &s.Phases[i]
-		}
-	}
-	return nil
+	return First(s.Phases, func(p *Phase) bool { return p.Step == step })
 }
 
 // PerStream returns the memory of a stream, in bytes.

@@ -178,18 +178,19 @@ func (r *Run) Control() *Entrant { return r.OfKind(Control) }
 
 // OfKind returns the first entrant of a kind, or nil.
 func (r *Run) OfKind(kind Kind) *Entrant {
-	return r.find(func(e *Entrant) bool { return e.Kind == kind })
+	return First(r.Entrants, func(e *Entrant) bool { return e.Kind == kind })
 }
 
 // Entrant returns the entrant with a name, or nil.
 func (r *Run) Entrant(name string) *Entrant {
-	return r.find(func(e *Entrant) bool { return e.Name == name })
+	return First(r.Entrants, func(e *Entrant) bool { return e.Name == name })
 }
 
-func (r *Run) find(is func(*Entrant) bool) *Entrant {
-	for i := range r.Entrants {
-		if is(&r.Entrants[i]) {
-			return &r.Entrants[i]
+// First returns the first of some values that satisfies a condition, or nil.
+func First[T any](all []T, is func(*T) bool) *T {
+	for i := range all {
+		if is(&all[i]) {
+			return &all[i]
 		}
 	}
 	return nil

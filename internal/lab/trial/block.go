@@ -181,7 +181,11 @@ func (s *blockState) measure(ctx context.Context) (err error) {
 	}
 	defer restore()
 	// A session that ends gives its threads the processors that they had before, so it ends first.
-	defer func() { err = errors.Join(err, s.stopAll()) }()
+	defer func() {
+		for _, m := range slices.Clone(s.up) {
+			err = errors.Join(err, s.remove(m))
+		}
+	}()
 	servers, _ := Layout(s.bench.CPUs, s.Cores)
 	cpus := s.bench.CPUs
 	if generator != nil {
@@ -435,13 +439,6 @@ func (m *member) stop() error {
 		return fmt.Errorf("%s: stop: %w", m.Contender.Name, err)
 	}
 	return nil
-}
-
-func (s *blockState) stopAll() (err error) {
-	for _, m := range slices.Clone(s.up) {
-		err = errors.Join(err, s.remove(m))
-	}
-	return err
 }
 
 // measureAlone measures the members that have a reason for it, and the control.
