@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	_ "embed"
 	"fmt"
 	"io"
@@ -136,16 +137,8 @@ func Builds(a, b Own, request OwnRequest) (*Experiment, error) {
 // experiment returns an experiment without contenders.
 func (a *OwnRequest) experiment(name, question string) *Experiment {
 	e := &Experiment{Name: name, Title: name, Question: question, Expect: a.Expect}
-	e.Request.Method, e.Request.Path, e.Request.Host = "GET", a.Path, a.Host
-	if a.Path == "" {
-		e.Request.Path = "/"
-	}
-	if a.Host == "" {
-		e.Request.Host = "localhost"
-	}
-	if e.Expect == (Expectation{}) {
-		e.Expect.By = ByControl
-	}
+	e.Request.Method, e.Request.Path, e.Request.Host = "GET", cmp.Or(a.Path, "/"), cmp.Or(a.Host, "localhost")
+	e.Expect = cmp.Or(e.Expect, Expectation{By: ByControl})
 	for _, what := range []string{anyField, "bytes", "keep-alive"} {
 		e.Differs = append(e.Differs, Differ{What: what, Why: "only status and body must be equal"})
 	}

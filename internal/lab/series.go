@@ -262,11 +262,7 @@ func (w *runner) enough(blocks int, elapsed time.Duration) bool {
 	if blocks < w.trials.Blocks {
 		return false
 	}
-	within := w.Until.Within
-	if within == 0 {
-		within = DefaultWithin
-	}
-	if w.Until.Width == 0 || elapsed >= within {
+	if w.Until.Width == 0 || elapsed >= cmp.Or(w.Until.Within, DefaultWithin) {
 		return true
 	}
 	if w.narrow++; analyze.Analyze(w.run).WidestInterval() > w.Until.Width {

@@ -36,7 +36,9 @@ func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
 	if isVariant {
 		is.Name, is.Title, is.About = name, v.Title, cmp.Or(v.About, is.About)
 		is.Server = cmp.Or(is.Server, found.Name)
-		is.AddSettings(v.Set)
+		is.Set = make(map[string]string) // other contenders may have that of found
+		maps.Copy(is.Set, found.Set)
+		maps.Copy(is.Set, v.Set)
 	}
 	return &is, nil
 }

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -254,9 +255,7 @@ func prepare(o Options) (*runner, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	if w.Seed == 0 {
-		w.Seed = 1 + rand.Uint64N(1<<32)
-	}
+	w.Seed = cmp.Or(w.Seed, 1+rand.Uint64N(1<<32))
 	w.run = &sample.Run{
 		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
 		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,

@@ -40,9 +40,8 @@ type Row struct {
 	WeightUs stat.Interval // CPU time per request of all server processes
 	Ratio    stat.Interval // of the weight to the control's, by slices
 	Early    stat.Interval // as Ratio, with bounds from three blocks on
-	Finding  stat.Finding
-	Parts    []Part // of the weight, in the order in which a request passes them
-	Loading  []Part // the generator while it loads the contender; one or none
+	Parts    []Part        // of the weight, in the order in which a request passes them
+	Loading  []Part        // the generator while it loads the contender; one or none
 
 	PerSecond stat.Interval
 	RateRatio stat.Interval
@@ -143,7 +142,6 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.Early = weight.Early
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
 	row.RateRatio = Rates(blocks, control).Interval
-	row.Finding = row.Ratio.Finding()
 	count := counted(run, e.Name, c)
 	row.Parts, row.Loading = parts(blocks, count, sample.Roles()...), parts(blocks, count, sample.RoleGenerator)
 	row.Voluntary = perRequest(blocks, "", sample.Voluntary)

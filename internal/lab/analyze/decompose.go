@@ -151,7 +151,6 @@ type Pair struct {
 	ExtraUs  stat.Interval // extra CPU time of a request, by slices
 	Ratio    stat.Interval
 	AppRatio stat.Interval // of the applications alone, without fronts
-	Finding  stat.Finding
 }
 
 // pairs returns the comparisons of which both sides were measured.
@@ -165,7 +164,6 @@ func pairs(run *sample.Run, t *Table) (all []Pair) {
 		p.Ratio = Weights(p.Of.blocks, p.Than.blocks, Weight).Interval
 		p.AppRatio = Weights(p.Of.blocks, p.Than.blocks,
 			func(s *sample.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
-		p.Finding = p.Ratio.Finding()
 		all = append(all, p)
 	}
 	return all

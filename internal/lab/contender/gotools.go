@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"go/version"
@@ -17,10 +18,7 @@ const goRemedy = "apt-get install golang-go"
 
 // BinDir returns the folder for built programs.
 func (t *Tools) BinDir() string {
-	if t.Bin != "" {
-		return t.Bin
-	}
-	return filepath.Join(t.Cache, "bin")
+	return cmp.Or(t.Bin, filepath.Join(t.Cache, "bin"))
 }
 
 // withFlags returns the words of a command with GoFlags, if the command is go build.

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"io"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -137,10 +138,9 @@ func (t *Table) Add(class string, texts ...string) {
 // Rows returns a table with a line for each row.
 func Rows[T any](left int, columns []Column[T], rows []T, class func(T) string) *Table {
 	t := &Table{Left: left}
+	columns = slices.DeleteFunc(slices.Clone(columns), func(c Column[T]) bool { return c.In == 0 })
 	for _, c := range columns {
-		if c.In != 0 {
-			t.Heads = append(t.Heads, Head{c.Head, "", c.In})
-		}
+		t.Heads = append(t.Heads, Head{c.Head, "", c.In})
 	}
 	for _, row := range rows {
 		var line TableLine
@@ -148,9 +148,6 @@ func Rows[T any](left int, columns []Column[T], rows []T, class func(T) string) 
 			line.Class = class(row)
 		}
 		for _, c := range columns {
-			if c.In == 0 {
-				continue
-			}
 			shown := Cell{Text: c.Text(row)}
 			if c.Class != nil {
 				shown.Class = c.Class(row)

@@ -191,14 +191,10 @@ func Compare(want, got *Response) []Difference {
 	} else if len(all) == 0 && !bytes.Equal(want.Body, got.Body) {
 		all = append(all, Difference{"body", "others", fmt.Sprintf("other bytes after the first %d", excerptBytes)})
 	}
-	names := slices.Collect(maps.Keys(want.Header))
-	for name := range got.Header {
-		if _, ok := want.Header[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	fields := make(http.Header)
+	maps.Copy(fields, want.Header)
+	maps.Copy(fields, got.Header)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		differ("field "+name, field(want.Header, name), field(got.Header, name))
 	}
 	differ("bytes", want.Bytes, got.Bytes)

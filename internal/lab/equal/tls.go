@@ -30,17 +30,16 @@ func clientTLS(r Request) *tls.Config {
 
 // dial connects to a place, by TLS if config is not nil.
 func dial(ctx context.Context, at contender.Place, config *tls.Config) (net.Conn, *tls.ConnectionState, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, at.Network(), at.Address)
-	if err != nil || config == nil {
+	if config == nil {
+		c, err := new(net.Dialer).DialContext(ctx, at.Network(), at.Address)
 		return c, nil, err
 	}
-	secure := tls.Client(c, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, nil, errors.Join(err, c.Close())
+	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, at.Network(), at.Address)
+	if err != nil {
+		return nil, nil, err
 	}
-	state := secure.ConnectionState()
-	return secure, &state, nil
+	state := c.(*tls.Conn).ConnectionState()
+	return c, &state, nil
 }
 
 // describeTLS describes what was negotiated, and the certificate by the start of its SHA-256. It

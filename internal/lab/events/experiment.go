@@ -10,6 +10,7 @@
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -170,10 +171,7 @@ func (e *Plan) caseFault(i int) (key, what string) {
 
 // text returns the step as the report names it.
 func (s *Step) text() string {
-	if s.As != "" {
-		return s.As
-	}
-	return strings.TrimSpace(s.Do + " " + s.Of)
+	return cmp.Or(s.As, strings.TrimSpace(s.Do+" "+s.Of))
 }
 
 func (c *Crowd) fault() string {

@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -126,10 +127,7 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 }
 
 func (h *happening) step(ctx context.Context, s *Step) error {
-	role := s.Of
-	if role == "" {
-		role = contender.RoleApplication
-	}
+	role := cmp.Or(s.Of, contender.RoleApplication)
 	h.mark(s.text())
 	if h.streams != nil && slices.Contains(phaseSteps(), s.Do) {
 		if err := h.beginPhase(s.Do); err != nil {

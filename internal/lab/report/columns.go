@@ -40,12 +40,12 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 	ratio[0] = ratio[0].For(always, "times", unlessFailed(func(l rowLine) string { return ratioText(l) }))
 	ratio[1] = ratio[1].For(always, confidence()+"\ninterval",
 		unlessControl(func(l rowLine) string { return intervalText(l.Ratio) }))
-	finding := document.Text("finding", func(l rowLine) string { return l.Finding.String() }).
+	finding := document.Text("finding", func(l rowLine) string { return l.Ratio.Finding().String() }).
 		For(detailed, "finding", unlessControl(func(l rowLine) string {
 			if !l.Ratio.Known() {
 				return ""
 			}
-			return l.Finding.String()
+			return l.Ratio.Finding().String()
 		}))
 	finding.Class = func(l rowLine) string { return finding.Text(l) }
 	all := []document.Column[rowLine]{

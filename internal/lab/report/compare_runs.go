@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -109,15 +110,8 @@ type differences []string
 
 func (d *differences) add(what string, a, b any) {
 	if a, b := fmt.Sprint(a), fmt.Sprint(b); a != b {
-		*d = append(*d, fmt.Sprintf("%s: %s in A, %s in B", what, orNone(a), orNone(b)))
+		*d = append(*d, fmt.Sprintf("%s: %s in A, %s in B", what, cmp.Or(a, "none"), cmp.Or(b, "none")))
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 func mismatches(a, b *sample.Run) []string {

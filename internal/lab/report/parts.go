@@ -113,7 +113,7 @@ func (t *Table) decompositions() []document.Block {
 }
 
 func pairSentence(p *analyze.Pair) string {
-	switch p.Finding {
+	switch p.Ratio.Finding() {
 	case stat.Less:
 		return p.What + " saves " + micros(-p.ExtraUs.Mid)
 	case stat.More:
@@ -132,7 +132,7 @@ func (t *Table) addPairs(d *document.Document) {
 		confidence() + "\ninterval", "finding", "application\nalone, times", confidence() + "\ninterval", "compared"}, nil)
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
-		finding := p.Finding.String()
+		finding := p.Ratio.Finding().String()
 		shown.Add("", p.What, fixed(2, p.ExtraUs.Mid), intervalText(p.ExtraUs), times(p.Ratio.Mid), intervalText(p.Ratio),
 			finding, times(p.AppRatio.Mid), intervalText(p.AppRatio), p.Of.Title+" with "+p.Than.Title)
 		shown.Lines[i].Cells[5].Class = finding

@@ -100,7 +100,7 @@ func (t *Table) conclusion(names []string) string {
 			continue
 		case row.Kind == sample.Control:
 			return micros(row.WeightUs.Mid)
-		case row.Finding == stat.Unclear:
+		case row.Ratio.Finding() == stat.Unclear:
 			unclear = " (unclear)"
 		}
 		least, most = min(least, row.Ratio.Mid), max(most, row.Ratio.Mid)
@@ -130,8 +130,8 @@ func compared(rows []*analyze.Row) string {
 		if i == 0 {
 			texts[i] = fmt.Sprintf("%s needs %s times as much CPU time", row.Title, times(row.Ratio.Mid))
 		}
-		if row.Finding == stat.Same || row.Finding == stat.Unclear {
-			texts[i] += fmt.Sprintf(" (%s)", row.Finding)
+		if f := row.Ratio.Finding(); f == stat.Same || f == stat.Unclear {
+			texts[i] += fmt.Sprintf(" (%s)", f)
 		}
 	}
 	return sample.List(texts)

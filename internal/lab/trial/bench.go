@@ -146,23 +146,6 @@ type Session interface {
 	Close() *load.Result
 }
 
-type ownProcess struct{}
-
-func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
-	s, err := load.Open(ctx, p)
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
-}
-
-func (b *Bench) generator() Generator {
-	if b.Generator == nil {
-		return ownProcess{}
-	}
-	return b.Generator
-}
-
 func remoteCost(r *load.Result) *proc.Cost {
 	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),

@@ -287,7 +287,14 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 
 // connect opens the connections of a member.
 func (s *blockState) connect(ctx context.Context, m *member) (err error) {
-	m.session, err = s.bench.generator().Open(ctx, s.bench.plan(m.running.Place(), s.Condition, s.generator))
+	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
+	if g := s.bench.Generator; g != nil {
+		m.session, err = g.Open(ctx, plan)
+	} else if own, openErr := load.Open(ctx, plan); openErr == nil {
+		m.session = own
+	} else {
+		err = openErr
+	}
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))
