@@ -12,7 +12,7 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-func (a *Report) latencyPlot(t *Table) *page.Plot {
+func (a *Report) latencyPlot(t *Table) *page.Drawing {
 	var curves []loadreport.Curve
 	for _, row := range t.Measured() {
 		curves = append(curves, loadreport.Curve{

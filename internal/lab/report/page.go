@@ -103,7 +103,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	latency := document.Chart{Drawing: a.latencyPlot(t).Drawing()}
+	latency := document.Chart{Drawing: a.latencyPlot(t)}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
 		latency.Caption = t.LatencyNote()
 	}
