@@ -374,42 +374,34 @@ func (t *Trials) runPrograms() bool {
 
 // fault returns the first invalid value, or nil.
 func (t *Trials) fault() *UsageError {
-	fault := func(key Option, format string, args ...any) *UsageError {
-		return &UsageError{Option: key, What: fmt.Sprintf(format, args...)}
-	}
-	item := func(key Option, i int, format string, args ...any) *UsageError {
-		e := fault(key, format, args...)
-		e.item = fmt.Sprintf("[%d]", i)
-		return e
-	}
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
-		return fault(OptionBlocks, "want 1 to %d, got %d", maxBlocks, t.Blocks)
+		return UsageErrorf(OptionBlocks, "want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Warmup < 0:
-		return fault(OptionWarmup, "want 0s or more, got %v", time.Duration(t.Warmup))
+		return UsageErrorf(OptionWarmup, "want 0s or more, got %v", time.Duration(t.Warmup))
 	case t.runPrograms() && time.Duration(t.Measure) > maxProgram:
-		return fault(OptionMeasure, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
+		return UsageErrorf(OptionMeasure, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
 	case t.runPrograms() && t.Measure > 0:
 		return t.scenarioFault()
 	case time.Duration(t.Measure) < minMeasure:
-		return fault(OptionMeasure, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
+		return UsageErrorf(OptionMeasure, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
-		return fault(OptionCores, "want at least one number of cores, or all")
+		return UsageErrorf(OptionCores, "want at least one number of cores, or all")
 	case len(t.Connections)+len(t.Scenarios) == 0:
-		return fault(OptionConnections, "want at least one number of connections")
+		return UsageErrorf(OptionConnections, "want at least one number of connections")
 	case t.Rate.Share < 0 || t.Rate.Share >= 1:
-		return fault(OptionRate, "want a share above 0 and below 1, got %v", t.Rate.Share)
+		return UsageErrorf(OptionRate, "want a share above 0 and below 1, got %v", t.Rate.Share)
 	case t.Rate.Measure != 0 && time.Duration(t.Rate.Measure) < minMeasure:
-		return fault(OptionRate, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
+		return UsageErrorf(OptionRate, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
 	}
 	for i, n := range t.Cores {
 		if slices.Contains(t.Cores[:i], n) {
-			return item(OptionCores, i, "duplicate %v", n)
+			return UsageErrorf(OptionCores, "duplicate %v", n).at(i)
 		}
 	}
 	for i, n := range t.Procs {
 		if n < 1 || n > maxProcs {
-			return item("gomaxprocs", i, "want 1 to %d, got %d", maxProcs, n)
+			return UsageErrorf("gomaxprocs", "want 1 to %d, got %d", maxProcs, n).at(i)
 		}
 	}
 	if len(t.Scenarios) > 0 {
@@ -417,10 +409,10 @@ func (t *Trials) fault() *UsageError {
 	}
 	for i, n := range t.Connections {
 		if n < 1 || n > maxConnections {
-			return item(OptionConnections, i, "want 1 to %d, got %d", maxConnections, n)
+			return UsageErrorf(OptionConnections, "want 1 to %d, got %d", maxConnections, n).at(i)
 		}
 		if slices.Contains(t.Connections[:i], n) {
-			return item(OptionConnections, i, "duplicate %d", n)
+			return UsageErrorf(OptionConnections, "duplicate %d", n).at(i)
 		}
 	}
 	return nil

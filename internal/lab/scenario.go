@@ -75,7 +75,7 @@ func (s *Scenario) problem() string {
 // scenarioFault returns the first invalid value of the scenarios, or nil.
 func (t *Trials) scenarioFault() *UsageError {
 	if len(t.Connections) > 0 {
-		return &UsageError{Option: OptionConnections, What: "the scenarios determine them"}
+		return UsageErrorf(OptionConnections, "the scenarios determine them")
 	}
 	for i := range t.Scenarios {
 		s := &t.Scenarios[i]
@@ -84,7 +84,7 @@ func (t *Trials) scenarioFault() *UsageError {
 			problem = cmp.Or(problem, fmt.Sprintf("duplicate %q", s.Name))
 		}
 		if problem != "" {
-			return &UsageError{OptionScenarios, problem, fmt.Sprintf("[%d]", i)}
+			return UsageErrorf(OptionScenarios, "%s", problem).at(i)
 		}
 	}
 	return nil

@@ -241,17 +241,14 @@ func measuredAlone(a *Analysis, t *Table, row *Row) string {
 func stillWarming(a *Analysis, t *Table, row *Row) string {
 	const margin = 0.05 // a smaller margin needs more slices
 	var early, late stat.Starts
-	control := recordsLike(a.Run, a.Control(), t.Condition, row.blocks)
-	for i, r := range row.blocks {
-		if r == nil || control[i] == nil || len(r.Slices) < 4 || row.Kind == sample.Control {
+	p := pair(row.blocks, recordsLike(a.Run, a.Control(), t.Condition, row.blocks), Weight, false)
+	for i, weights := range p.of {
+		if len(weights) < 4 || row.Kind == sample.Control {
 			continue
 		}
-		var ratios []float64
-		other := control[i].Parts()
-		for j := range r.Slices {
-			if with := partner(&r.Slices[j], other); with != nil {
-				ratios = append(ratios, Weight(&r.Slices[j])/Weight(with))
-			}
+		ratios := make([]float64, len(weights))
+		for j, weight := range weights {
+			ratios[j] = weight / p.than[i][j]
 		}
 		half := len(ratios) / 2
 		early, late = append(early, ratios[:half]), append(late, ratios[len(ratios)-half:])

@@ -384,15 +384,11 @@ func (r *Running) deadPart() error {
 
 // Processes returns all living processes of the contender.
 func (r *Running) Processes() ([]proc.Process, error) {
-	var all []proc.Process
-	for _, p := range r.parts {
-		family, err := proc.Family(p.cmd.Process.Pid)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, family...)
+	groups := make([]int, len(r.parts))
+	for i, p := range r.parts {
+		groups[i] = p.cmd.Process.Pid
 	}
-	return all, nil
+	return proc.Family(groups...)
 }
 
 // Roles of a contender's processes.

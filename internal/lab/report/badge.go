@@ -25,20 +25,12 @@ func (a *Report) WriteBadge(w io.Writer) error {
 func (a *Report) badge() (message, color string) {
 	const good, bad, unclear = "brightgreen", "red", "lightgrey"
 	if len(a.Targets) > 0 {
-		met, required := 0, 0
-		for i := range a.Targets {
-			if r := &a.Targets[i]; r.Require.IsSet() {
-				required++
-				if r.Standing == analyze.Met {
-					met++
-				}
-			}
-		}
+		required, count := a.required()
 		color = good
-		if met < required {
+		if count[analyze.Met] < required {
 			color = bad
 		}
-		return fmt.Sprintf("%d of %d targets met", met, required), color
+		return fmt.Sprintf("%d of %d targets met", count[analyze.Met], required), color
 	}
 	if a.Events != nil {
 		lost := 0

@@ -52,11 +52,11 @@ func (a *Report) builds(t *Table) string {
 		return "The two builds were not both measured, so they cannot be compared."
 	}
 	second := t.Row(sample.Build).Title
-	switch cpu := changes[0].Ratio; cpu.Finding() {
-	case stat.Less:
-		return fmt.Sprintf("A request costs %s less CPU time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
-	case stat.More:
-		return fmt.Sprintf("A request costs %s more CPU time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
+	cpu := changes[0].Ratio
+	switch finding := cpu.Finding(); finding {
+	case stat.Less, stat.More:
+		return fmt.Sprintf("A request costs %.0f %% %s CPU time with %s: %s.", 100*max(cpu.Mid-1, 1-cpu.Mid), finding,
+			second, percents(cpu))
 	case stat.Same:
 		return fmt.Sprintf("A request costs the same CPU time with %s, within %.0f %%: %s.", second,
 			100*stat.SameWithin, percents(cpu))
@@ -65,8 +65,6 @@ func (a *Report) builds(t *Table) string {
 			percents(cpu))
 	}
 }
-
-func percentOff(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*max(ratio-1, 1-ratio)) }
 
 func (a *Report) addBuilds(d *document.Document, t *Table) {
 	changes := a.Changes(t.Table)

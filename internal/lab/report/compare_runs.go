@@ -54,13 +54,13 @@ func Compare(a, b *sample.Run) *RunComparison {
 	two := &RunComparison{A: New(a), B: New(b), Mismatches: mismatches(a, b), Changes: settingChanges(a, b)}
 	for i := range two.A.Tables {
 		ta := &two.A.Tables[i]
-		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return regime(t.Condition) == regime(ta.Condition) })
-		if at < 0 {
+		tb := sample.First(two.B.Tables, func(t *Table) bool { return regime(t.Condition) == regime(ta.Condition) })
+		if tb == nil {
 			continue
 		}
 		both := comparedTable{Condition: ta.Condition}
 		for _, row := range ta.Measured() {
-			if other := two.B.Tables[at].Named(row.Name); other != nil && other.Trials > 0 {
+			if other := tb.Named(row.Name); other != nil && other.Trials > 0 {
 				both.Rows = append(both.Rows, [2]*analyze.Row{row, other})
 			}
 		}

@@ -75,22 +75,17 @@ func lossSentence(l *caseLine, isFirst bool) string {
 
 // memorySentence returns which case needed the most memory for its crowd, and which the least.
 func memorySentence(lines []caseLine) string {
-	type growth struct {
-		title string
-		bytes int64
-	}
-	var all []growth
-	for _, l := range lines {
+	growth := func(l caseLine) int64 {
 		first, most := l.Peak()
-		all = append(all, growth{l.Title, most.Memory - first.Memory})
+		return most.Memory - first.Memory
 	}
-	slices.SortStableFunc(all, func(a, b growth) int { return cmp.Compare(a.bytes, b.bytes) })
-	least, most := all[0], all[len(all)-1]
-	if len(all) == 1 {
-		return fmt.Sprintf("Memory grew by %s.", megabytes(least.bytes))
+	byGrowth := func(a, b caseLine) int { return cmp.Compare(growth(a), growth(b)) }
+	least, most := slices.MinFunc(lines, byGrowth), slices.MaxFunc(lines, byGrowth)
+	if len(lines) == 1 {
+		return fmt.Sprintf("Memory grew by %s.", megabytes(growth(least)))
 	}
-	return fmt.Sprintf("Memory grew least with %s (%s) and most with %s (%s).", least.title, megabytes(least.bytes),
-		most.title, megabytes(most.bytes))
+	return fmt.Sprintf("Memory grew least with %s (%s) and most with %s (%s).", least.Title,
+		megabytes(growth(least)), most.Title, megabytes(growth(most)))
 }
 
 // caseColumns returns the columns of the table of cases. Some are in the details only.

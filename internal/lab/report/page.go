@@ -123,7 +123,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 }
 
 func (a *Report) addShares(d *document.Document) {
-	rows, condition := a.sharers()
+	rows := a.sharers()
 	if len(rows) == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (a *Report) addShares(d *document.Document) {
 		t.Add(string(row.Kind), row.Title, percentOfCore(row.WeightUs.Mid), ratioText(row))
 	}
 	d.Add(document.Heading{Level: 2, Text: "What this means for 1,000 requests/s", ID: "shares"}, t, document.Note(
-		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
+		"From the CPU time of all server processes with "+rows[0].Condition.Text()+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
 }
 
 func (a *Report) addMethod(d *document.Document) {

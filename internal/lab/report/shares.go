@@ -14,34 +14,21 @@ import (
 // manyRequests is a rate that readers can multiply.
 const manyRequests = 1000
 
-// sharesTable returns the table whose costs are nearest to those of a moderate rate: at a fixed
-// rate a contender finds less work at once than at saturation. It returns nil if nothing was
-// measured.
-func (a *Report) sharesTable() *Table {
+// sharers returns the contenders of whose costs the report says what they mean. Costs at a fixed rate
+// are preferred: a contender finds less work at once than at saturation, as at a moderate rate.
+func (a *Report) sharers() []*analyze.Row {
 	if len(a.Tables) == 0 || a.Tables[0].Row(sample.Control) == nil {
 		return nil
 	}
-	first := &a.Tables[0]
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		if !t.Saturated() && t.Scenario == first.Scenario && t.Cores == first.Cores && len(t.Measured()) > 0 {
-			return t
-		}
+	t := &a.Tables[0]
+	if at := slices.IndexFunc(a.Tables, func(o Table) bool {
+		return !o.Saturated() && o.Scenario == t.Scenario && o.Cores == t.Cores && len(o.Measured()) > 0
+	}); at >= 0 {
+		t = &a.Tables[at]
 	}
-	return first
-}
-
-// sharers returns the contenders of whose costs the report says what they mean, and under which
-// condition they were measured.
-func (a *Report) sharers() (rows []*analyze.Row, condition string) {
-	t := a.sharesTable()
-	if t == nil {
-		return nil, ""
-	}
-	rows = slices.DeleteFunc(t.Measured(), func(row *analyze.Row) bool {
+	return slices.DeleteFunc(t.Measured(), func(row *analyze.Row) bool {
 		return isAside(row.Kind) || !(row.WeightUs.Mid > 0)
 	})
-	return rows, t.Text()
 }
 
 // percentOfCore returns the share of a core that manyRequests per second of a cost use.
@@ -62,13 +49,13 @@ const fewShares = 8
 // Shares returns what the costs mean, in a sentence. Of many contenders it names the control, the
 // cheapest and the most expensive.
 func (a *Report) Shares() string {
-	rows, _ := a.sharers()
+	rows := a.sharers()
 	if len(rows) == 0 {
 		return ""
 	}
 	where := ""
-	if t := a.sharesTable(); !t.Saturated() {
-		where = fmt.Sprintf("Measured at %s requests/s, where servers wait between requests, ", loadreport.Count(t.Rate))
+	if c := rows[0].Condition; !c.Saturated() {
+		where = fmt.Sprintf("Measured at %s requests/s, where servers wait between requests, ", loadreport.Count(c.Rate))
 	}
 	if len(rows) > fewShares {
 		byCost := func(x, y *analyze.Row) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
