@@ -79,12 +79,16 @@ func (e *Experiment) targetProblem(t *sample.Target) string {
 	return ""
 }
 
+func (e *Experiment) trials(full bool) *Trials {
+	if full {
+		return &e.Full
+	}
+	return &e.Quick
+}
+
 // Rows returns the names of the quick or the full trials' scenarios.
 func (e *Experiment) Rows(full bool) (names []string) {
-	t := &e.Quick
-	if full {
-		t = &e.Full
-	}
+	t := e.trials(full)
 	for i := range t.Scenarios {
 		names = append(names, t.Scenarios[i].Name)
 	}

@@ -53,10 +53,7 @@ type Options struct {
 
 // Trials returns the experiment's trials as the options change them.
 func (o *Options) Trials(e *Experiment) Trials {
-	t := e.Quick
-	if o.Full {
-		t = e.Full
-	}
+	t := *e.trials(o.Full)
 	if o.Adjust != nil {
 		o.Adjust(&t)
 	}
@@ -231,7 +228,7 @@ func prepare(o Options) (*runner, error) {
 		return nil, err
 	}
 	w := &runner{
-		Options: o, experiment: e, trials: e.Quick, conf: conf, cpus: cpus,
+		Options: o, experiment: e, trials: *e.trials(o.Full), conf: conf, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failed: make(map[slot]int),
 		programs: make(map[string]*program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
@@ -240,9 +237,6 @@ func prepare(o Options) (*runner, error) {
 		w.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
 	w.Tools.Logf = w.recorder.Log
-	if o.Full {
-		w.trials = e.Full
-	}
 	for _, cores := range w.trials.fit(len(cpus)) {
 		w.recorder.Log("left out: %v cores: this machine has %d", cores, len(cpus))
 	}
@@ -416,4 +410,35 @@ func (w *runner) keep(rec sample.Record) {
 // hasFailed reports whether a contender has no further trial under a condition.
 func (w *runner) hasFailed(c sample.Condition, name string) bool {
 	return w.failed[slot{c, name}] >= FailuresToDrop
+}
+
+// useGenerator measures the network to the generator's machine, if it is another one, and lets the
+// bench use it.
+func (w *runner) useGenerator(ctx context.Context) error {
+	if w.Generator == nil {
+		return nil
+	}
+	link, err := w.Generator.Link(ctx)
+	if err != nil {
+		return fmt.Errorf("measure the network to %s: %w", w.Generator.Host, err)
+	}
+	w.bench.Generator, w.run.Link = w.Generator, link
+	w.recorder.Note("%s", link.Text())
+	return nil
+}
+
+// carriedShare is the share of the network's bandwidth from which on it may limit the rate.
+const carriedShare = 0.8
+
+// checkLink warns of a record whose responses almost fill the network.
+func (w *runner) checkLink(rec *sample.Record) {
+	if w.run.Link == nil || rec.Load == nil {
+		return
+	}
+	perSecond := float64(rec.Load.Bytes) / max(rec.Load.Seconds, 1e-9)
+	if share := perSecond / w.run.Link.FromServers; share > carriedShare && !w.isLinkFull {
+		w.isLinkFull = true
+		w.recorder.Warn("the network may limit the rate: the responses of %s fill %.0f %% of it", w.run.TitleOf(rec.Contender),
+			100*share)
+	}
 }

@@ -1,5 +1,5 @@
 // Package analyze computes from a run's records what reports show: a table for each condition, with
-// ratios, pairs, differences by part, causes, and warnings. It reads and draws nothing.
+// ratios, pairs, differences by part, and warnings. It reads and draws nothing.
 //
 // Ratios compare each slice of a contender with another's slice of the same round (ratio.go).
 package analyze

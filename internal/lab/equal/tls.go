@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 )
@@ -63,15 +64,12 @@ func describeTLS(state *tls.ConnectionState) string {
 // byHTTP2 sends a request on a connection by net/http's HTTP/2, and a second one if there may be
 // more than one.
 func byHTTP2(ctx context.Context, c net.Conn, r Request, negotiated string) (*Response, error) {
-	conns := make(chan net.Conn, 1)
-	conns <- c
+	var isUsed atomic.Bool
 	next := func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case c := <-conns:
-			return c, nil
-		default:
+		if isUsed.Swap(true) {
 			return nil, errors.New("the connection was closed after a response")
 		}
+		return c, nil
 	}
 	transport := &http.Transport{DialTLSContext: next, DisableCompression: true, Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP2(true)

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
@@ -129,16 +128,14 @@ func (c *clients) connect(deadline time.Time) (*keptConn, error) {
 }
 
 func (c *clients) send(out io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s / HTTP/1.1\r\nHost: localhost\r\n", c.group.Method)
+	fields, body := "", ""
 	if c.group.Fresh {
-		b.WriteString("Connection: close\r\n")
+		fields = "Connection: close\r\n"
 	}
 	if c.group.Method == http.MethodPost {
-		fmt.Fprintf(&b, "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", len(postBody), postBody)
-	} else {
-		b.WriteString("\r\n")
+		body = postBody
+		fields += fmt.Sprintf("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n", len(body))
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := fmt.Fprintf(out, "%s / HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s", c.group.Method, fields, body)
 	return err
 }

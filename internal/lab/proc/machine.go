@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -80,35 +81,20 @@ func Resident(processes []Process) (bytes int64) {
 // processes.
 func TemporaryFiles(processes []Process) (bytes int64, err error) {
 	for _, p := range processes {
-		dir, err := os.Open(fmt.Sprintf("/proc/%d/fd", p.PID))
-		if gone(err) {
-			continue
-		}
-		if err != nil {
-			return 0, fmt.Errorf("proc: %w", err)
-		}
-		names, err := dir.Readdirnames(-1)
-		if err == nil {
-			bytes += unnamed(dir, names)
-		}
-		dir.Close()
+		dir := fmt.Sprintf("/proc/%d/fd", p.PID)
+		open, err := os.ReadDir(dir)
 		if err != nil && !gone(err) {
 			return 0, fmt.Errorf("proc: %w", err)
 		}
-	}
-	return bytes, nil
-}
-
-// unnamed returns the size of the files without a name among descriptors in an fd folder of /proc.
-func unnamed(dir *os.File, names []string) (bytes int64) {
-	for _, name := range names {
-		var stat unix.Stat_t
-		err := unix.Fstatat(int(dir.Fd()), name, &stat, 0) // fails for descriptors that were closed
-		if err == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Nlink == 0 {
-			bytes += stat.Size
+		for _, f := range open {
+			var stat unix.Stat_t
+			err := unix.Stat(filepath.Join(dir, f.Name()), &stat) // fails for descriptors that were closed
+			if err == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Nlink == 0 {
+				bytes += stat.Size
+			}
 		}
 	}
-	return bytes
+	return bytes, nil
 }
 
 // SocketMemory returns the memory of all TCP sockets of this network namespace in the kernel, in

@@ -6,6 +6,7 @@
 package remote
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -49,12 +50,9 @@ func Open(ctx context.Context, host fleet.Host, address string, note func(string
 // ownAddress returns an address of this machine: the wanted one, or the caller that sshd reports.
 // Without ssh it is the loopback address.
 func ownAddress(wanted, caller string) (string, error) {
-	text := wanted
-	switch {
-	case wanted == "" && caller == "":
+	text := cmp.Or(wanted, caller)
+	if text == "" {
 		return loopback, nil
-	case wanted == "":
-		text = caller
 	}
 	address, err := netip.ParseAddr(text)
 	if err != nil || !address.Unmap().Is4() {

@@ -130,11 +130,10 @@ func mismatches(a, b *sample.Run) []string {
 }
 
 func controlTitle(r *sample.Run) string {
-	e := r.Control()
-	if e == nil {
-		return ""
+	if e := r.Control(); e != nil {
+		return e.Title
 	}
-	return e.Title
+	return ""
 }
 
 // gigabytes rounds, because the memory that a kernel reserves changes at each start.

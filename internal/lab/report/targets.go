@@ -142,7 +142,8 @@ func (a *Report) Missed() (all []string) {
 		switch r.Standing {
 		case analyze.Missed:
 			all = append(all, fmt.Sprintf("%s: %s (%s to %s), required %s: missed by %.1f %%", of,
-				valueText(r, r.Value.Mid), valueText(r, r.Value.Lo), valueText(r, r.Value.Hi), r.Require, 100*r.Off()))
+				valueText(r, r.Value.Mid), valueText(r, r.Value.Lo), valueText(r, r.Value.Hi), r.Require,
+				100*math.Abs(r.Value.Mid/r.Require.Value-1)))
 		case analyze.Unmeasured:
 			all = append(all, of+": not measured")
 		}

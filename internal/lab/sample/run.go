@@ -154,23 +154,12 @@ func quote(word string) string {
 
 // Complete reports whether all trials of all contenders succeeded, without warnings.
 func (r *Run) Complete() bool {
-	if len(r.Warnings) > 0 {
+	isLeftOut := func(e *Entrant) bool { return e.Absent != "" }
+	if len(r.Warnings) > 0 || First(r.Entrants, isLeftOut) != nil ||
+		r.Events != nil && First(r.Events.Cases, func(c *Case) bool { return c.Absent != "" }) != nil {
 		return false
 	}
-	for _, e := range r.Entrants {
-		if e.Absent != "" {
-			return false
-		}
-	}
-	if r.Events != nil && slices.ContainsFunc(r.Events.Cases, func(c Case) bool { return c.Absent != "" }) {
-		return false
-	}
-	for i := range r.Records {
-		if r.Records[i].Failure != "" {
-			return false
-		}
-	}
-	return true
+	return First(r.Records, func(rec *Record) bool { return rec.Failure != "" }) == nil
 }
 
 // Control returns the control, or nil.

@@ -83,7 +83,7 @@ func (b *Bench) plan(at contender.Place, c sample.Condition, cpus []int) load.Pl
 	}
 	if at.Protocol == contender.HTTP {
 		p.Header = append(p.Header, r.Header...)
-		p.Version = version(r.Version)
+		p.Version = map[string]load.Version{"1.0": load.HTTP10, equal.HTTP2: load.HTTP2}[r.Version] // or load.HTTP11
 	}
 	return p
 }
@@ -165,16 +165,6 @@ func clientTLS(s *sample.Scenario, at contender.Place, host string) *tls.Config 
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(sessionCache)
 	}
 	return config
-}
-
-func version(text string) load.Version {
-	switch text {
-	case "1.0":
-		return load.HTTP10
-	case equal.HTTP2:
-		return load.HTTP2
-	}
-	return load.HTTP11
 }
 
 // resumedShare is the share of connections that have to resume a session where they are meant to.
