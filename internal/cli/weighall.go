@@ -135,7 +135,8 @@ func (f *weighFlags) outDir(env Env) string {
 
 // weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
 // results if nothing was started.
-func weighListed(ctx context.Context, env Env, e *lab.Experiment, flags weighFlags, dir string) (*report.Report, error) {
+func weighListed(ctx context.Context, env Env, e *lab.Experiment, flags weighFlags,
+	dir string) (*report.Report, error) {
 	if dir != "" {
 		flags.out = filepath.Join(dir, e.Name)
 	}

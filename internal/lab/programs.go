@@ -147,21 +147,28 @@ type program struct {
 func (w *runner) findProgram(ctx context.Context, e *Engine) sample.Entrant {
 	w.recorder.Log("preparing %s", e.Title)
 	entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: w.kind(e.Name)}
-	p, err := &program{Engine: e}, error(nil)
-	if e.Needs != "" {
-		var found contender.Program
-		found, err = w.Tools.Find(ctx, e.Needs)
-		p.path, p.env, entrant.Versions = found.Bin, found.Env, []string{found.Version}
-	} else if err = w.compile(ctx, p); err == nil {
-		entrant.Versions, err = w.versions(ctx, p)
-	}
+	p := &program{Engine: e}
+	versions, err := w.find(ctx, p)
 	if err != nil {
 		entrant.Absent = err.Error()
 		w.recorder.Log("left out: %s: %v", e.Title, err)
 		return entrant
 	}
-	w.programs[e.Name] = p
+	entrant.Versions, w.programs[e.Name] = versions, p
 	return entrant
+}
+
+// find finds a load generator, or compiles benchmarks. It returns the versions of the components.
+func (w *runner) find(ctx context.Context, p *program) ([]string, error) {
+	if p.Needs != "" {
+		found, err := w.Tools.Find(ctx, p.Needs)
+		p.path, p.env = found.Bin, found.Env
+		return []string{found.Version}, err
+	}
+	if err := w.compile(ctx, p); err != nil {
+		return nil, err
+	}
+	return w.versions(ctx, p)
 }
 
 // compile compiles the benchmarks of an engine, unless it shares those of another one.
@@ -314,8 +321,8 @@ func (p *program) benchmark(ctx context.Context, row *Scenario, procs int,
 	return parseBenchmark(out, name)
 }
 
-// parseBenchmark parses the one result of a benchmark in its process's output. The name in the output may
-// end in GOMAXPROCS.
+// parseBenchmark parses the one result of a benchmark in its process's output. The name in the
+// output may end in GOMAXPROCS.
 func parseBenchmark(output []byte, name string) (values map[string]float64, iterations int, err error) {
 	r := benchfmt.NewReader(bytes.NewReader(output), name)
 	for r.Scan() {

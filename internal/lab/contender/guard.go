@@ -31,12 +31,15 @@ func Guard(in io.Reader) {
 	wards := make(map[[2]string]bool) // by kind and name
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		kind, name, _ := strings.Cut(lines.Text(), " ")
-		kind, isOver := strings.CutPrefix(kind, "-")
-		wards[[2]string{kind, name}] = !isOver
+		if kind, isOver := strings.CutPrefix(kind, "-"); isOver {
+			delete(wards, [2]string{kind, name})
+		} else {
+			wards[[2]string{kind, name}] = true
+		}
 	}
 	for _, kind := range []string{guardGroup, guardMark, guardNice, guardFolder} {
-		for ward, isRegistered := range wards {
-			if isRegistered && ward[0] == kind {
+		for ward := range wards {
+			if ward[0] == kind {
 				endWard(kind, ward[1])
 			}
 		}

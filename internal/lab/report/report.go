@@ -2,8 +2,8 @@
 // files for other tools.
 //
 // All output comes from the tables of package analyze. The page, Markdown and the terminal's text are
-// one document (page.go); the first screen is a part of it (brief.go). The files
-// of a results folder are below, the verdict is in verdict.go.
+// one document (page.go); the first screen is a part of it (brief.go). The files of a results folder
+// are below, the verdict is in verdict.go.
 package report
 
 import (

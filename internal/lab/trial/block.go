@@ -269,7 +269,8 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 		Costs: make(map[string][]proc.Cost),
 	}
 	var err error
-	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition), equal.Ready(of.Contender, s.bench.Request))
+	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition),
+		equal.Ready(of.Contender, s.bench.Request))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
