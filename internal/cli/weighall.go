@@ -46,11 +46,11 @@ func listExperiments(env Env) error {
 }
 
 // writeUps returns the experiments that repeat a write-up.
-func writeUps(all []lab.Head) []lab.Head {
-	return slices.DeleteFunc(slices.Clone(all), func(e lab.Head) bool { return e.Source == "" })
+func writeUps(all []*lab.Experiment) []*lab.Experiment {
+	return slices.DeleteFunc(slices.Clone(all), func(e *lab.Experiment) bool { return e.Source == "" })
 }
 
-func namesOf(all []lab.Head) string {
+func namesOf(all []*lab.Experiment) string {
 	names := make([]string, len(all))
 	for i, e := range all {
 		names[i] = e.Name
@@ -59,19 +59,12 @@ func namesOf(all []lab.Head) string {
 }
 
 // experiments returns all experiments of the project, sorted by name.
-func experiments(root string) (all []lab.Head, err error) {
+func experiments(root string) (all []*lab.Experiment, err error) {
 	dir := filepath.Join(root, "experiments")
-	read, err := lab.ReadExperiments(dir)
-	if err != nil {
-		return nil, err
+	if all, err = lab.ReadExperiments(dir); err == nil && len(all) == 0 {
+		err = usageError(fmt.Errorf("no experiments in %q", dir))
 	}
-	for _, e := range read {
-		all = append(all, e.Head)
-	}
-	if len(all) == 0 {
-		return nil, usageError(fmt.Errorf("no experiments in %q", dir))
-	}
-	return all, nil
+	return all, err
 }
 
 // weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not
@@ -142,7 +135,8 @@ func (f *weighFlags) outDir(env Env) string {
 
 // weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
 // results if nothing was started.
-func weighListed(ctx context.Context, env Env, e lab.Head, flags weighFlags, dir string) (*report.Report, error) {
+func weighListed(ctx context.Context, env Env, e *lab.Experiment, flags weighFlags,
+	dir string) (*report.Report, error) {
 	if dir != "" {
 		flags.out = filepath.Join(dir, e.Name)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/textbar"
 )
 
 // seriesFile is the page that links to the reports of a series.
@@ -50,7 +51,7 @@ func (w *seriesEntry) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e lab.Head, a *report.Report, err error, elapsed time.Duration) {
+func (s *series) add(e *lab.Experiment, a *report.Report, err error, elapsed time.Duration) {
 	w := seriesEntry{Name: e.Name, Title: e.Title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
@@ -87,7 +88,7 @@ func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {
 		if d.Verdict != "" {
-			fmt.Fprintf(env.Stdout, "%s\n\n", document.Wrap(d.Name+": "+d.Verdict))
+			fmt.Fprintf(env.Stdout, "%s\n\n", textbar.Wrap(d.Name+": "+d.Verdict, document.Width, ""))
 		}
 	}
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/events"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // planCases determines the cases of an experiment of events, as the options change them.
@@ -16,10 +16,7 @@ func (w *runner) planCases() error {
 		return UsageErrorf(OptionConnections, "%v", err)
 	}
 	w.cases, w.run.Measure = plan.Chosen(w.Only), time.Duration(plan.Length)
-	w.run.Events = &timeline.Events{Timeout: time.Duration(plan.Timeout)}
-	for _, g := range plan.Groups {
-		w.run.Events.Groups = append(w.run.Events.Groups, timeline.Group{Name: g.Name, PerSecond: g.Rate})
-	}
+	w.run.Events = &sample.Events{Timeout: time.Duration(plan.Timeout), Groups: plan.Groups}
 	return nil
 }
 
@@ -37,7 +34,7 @@ func (w *runner) gatherCases(ctx context.Context) error {
 		if built == nil {
 			built, err = w.Tools.Prepare(ctx, spec)
 		}
-		result := timeline.Case{Name: c.Name, Title: c.Title, About: c.About}
+		result := sample.Case{Name: c.Name, Title: c.Title, About: c.About}
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -55,13 +52,9 @@ func (w *runner) gatherCases(ctx context.Context) error {
 }
 
 // runCases carries out one case after another.
-func (w *runner) runCases(ctx context.Context, stage *contender.Stage) error {
-	conf, err := w.experiment.NginxConf()
-	if err != nil {
-		return err
-	}
+func (w *runner) runCases(ctx context.Context, stage *contender.Stage) (err error) {
 	s := events.Setting{
-		Plan: &w.experiment.Events, Stage: stage, Conf: conf, Log: w.recorder.Log, Warn: w.recorder.Warn,
+		Plan: &w.experiment.Events, Stage: stage, Conf: w.conf, Log: w.recorder.Log, Warn: w.recorder.Warn,
 	}
 	var done, total time.Duration
 	for i := range w.cases {

@@ -4,10 +4,10 @@
 //
 //   - Package contender builds the contenders and starts them as processes.
 //   - Package equal compares their responses. A contender with a wrong response is left out.
-//   - Package trial loads the contenders in turns, in blocks, and records what they cost. Programs
-//     of package benchmark measure themselves; cases of package events count what clients receive.
+//   - Package trial loads the contenders in turns, in blocks, and records what they cost. Some programs
+//     measure themselves; cases of package events count what clients receive.
 //   - Package sample has the records, and the journal to which they are written at once.
-//   - Package analyze computes tables, pairs and causes from the records, by package stat; package
+//   - Package analyze computes tables, ratios and differences from the records, by package stat; package
 //     report shows all of it.
 //
 // Only measurements that are close in time are compared. Servers of this project run as processes,
@@ -21,6 +21,5 @@
 //     condition with its own version of HTTP, path, streams or handshakes.
 //   - A block starts all contenders once and loads them in rounds. In each round every contender
 //     has one slice of load. A trial measures one contender alone.
-//   - A counter-experiment removes the cause of a difference, and measures again.
 //   - CPU time per request is called weight in identifiers.
 package lab

@@ -31,15 +31,11 @@ func sysctls() map[string]string {
 func Environment(cores int) sample.Environment {
 	e := sample.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
-		System: system(), Go: runtime.Version(), Sysctls: sysctls(),
+		System: system(), Go: runtime.Version(), Sysctls: sysctls(), Nofile: proc.OpenFiles(),
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {
 		e.Kernel = unix.ByteSliceToString(u.Sysname[:]) + " " + unix.ByteSliceToString(u.Release[:])
-	}
-	var limit unix.Rlimit
-	if unix.Getrlimit(unix.RLIMIT_NOFILE, &limit) == nil {
-		e.Nofile = limit.Max
 	}
 	return e
 }

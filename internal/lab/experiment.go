@@ -2,12 +2,15 @@ package lab
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
+	"text/template"
 	"time"
 
 	"github.com/goccy/go-yaml/ast"
@@ -22,9 +25,30 @@ import (
 // ExperimentFile is the name of an experiment's file.
 const ExperimentFile = "experiment.yaml"
 
+// Kind is what an experiment is about.
+type Kind string
+
+// The kinds of experiments.
+const (
+	Comparison Kind = ""           // contenders are compared with the control
+	Targets    Kind = "targets"    // figures are compared with limits, each under its own condition
+	Benchmarks Kind = "benchmarks" // programs that measure themselves; see Programs
+	Events     Kind = "events"     // what clients receive is counted; see package events
+)
+
+// ErrNoExperiment is the error for a folder without an experiment.
+var ErrNoExperiment = errors.New("no such experiment")
+
 // Experiment is the content of an experiment.yaml: a question, contenders, trials.
 type Experiment struct {
-	Head `yaml:",inline"`
+	Name string `yaml:"-"` // the folder's
+	Dir  string `yaml:"-"`
+
+	Kind     Kind   `yaml:"kind"`
+	Title    string `yaml:"title"`
+	Question string `yaml:"question"`
+	Source   string `yaml:"source"` // the write-up that it repeats
+	Nginx    string `yaml:"nginx"`  // a template, for contender.NginxConf; "" is own.conf
 
 	Request struct {
 		Method string `yaml:"method"`
@@ -142,8 +166,10 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error { return yamlfile.Scalar(n, c, P
 // scenarios.
 func (t *Trials) Conditions() (all []sample.Condition) {
 	for i := range t.Scenarios {
-		if t.Scenarios[i].isProgram() {
-			all = append(all, t.Scenarios[i].programCondition())
+		if s := &t.Scenarios[i]; s.isProgram() {
+			all = append(all, sample.Condition{
+				Procs: cmp.Or(s.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: s.Name},
+			})
 		}
 	}
 	for _, cores := range t.Cores {
@@ -172,16 +198,18 @@ func (t *Trials) Conditions() (all []sample.Condition) {
 // fit removes the numbers of cores that exceed cpus and returns them. If all exceed it, fit removes
 // none.
 func (t *Trials) fit(cpus int) (left []Cores) {
-	tooMany := func(c Cores) bool { return int(c) > cpus }
-	if !slices.ContainsFunc(t.Cores, func(c Cores) bool { return !tooMany(c) }) {
-		return nil
-	}
+	var fitting []Cores
 	for _, c := range t.Cores {
-		if tooMany(c) {
+		if int(c) > cpus {
 			left = append(left, c)
+		} else {
+			fitting = append(fitting, c)
 		}
 	}
-	t.Cores = slices.DeleteFunc(slices.Clone(t.Cores), tooMany)
+	if len(fitting) == 0 {
+		return nil
+	}
+	t.Cores = fitting
 	return left
 }
 
@@ -214,7 +242,7 @@ func ReadExperiment(dir string) (*Experiment, error) {
 		return e, err
 	}
 	e.Name, e.Dir = filepath.Base(dir), dir
-	return e, cmp.Or(e.Head.check(f), e.check(f))
+	return e, e.check(f)
 }
 
 // ReadExperiments returns the experiments in a folder, of some kinds or of all, sorted by name.
@@ -232,10 +260,27 @@ func ReadExperiments(dir string, kinds ...Kind) (all []*Experiment, err error) {
 	return all, err
 }
 
+// nginxConf parses the template of the fronts' configuration. The error is a *yamlfile.Error.
+func (e *Experiment) nginxConf() (*template.Template, error) {
+	if e.Nginx == "" {
+		return contender.NewNginxConf("nginx.conf", ownNginxConf)
+	}
+	file := filepath.Join(e.Dir, e.Nginx)
+	t, err := contender.ParseNginxConf(file)
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	return t, nil
+}
+
 func (e *Experiment) check(f *yamlfile.File) error {
 	switch {
+	case !slices.Contains([]Kind{Comparison, Targets, Benchmarks, Events}, e.Kind):
+		return f.Fault("$.kind", "kind %q: want %s, %s or %s, or none for a comparison", e.Kind, Targets, Benchmarks, Events)
+	case e.Title == "":
+		return f.Fault("$.title", "title is missing")
 	case e.Kind == Events:
-		_, err := e.NginxConf()
+		_, err := e.nginxConf()
 		return cmp.Or(e.Events.Check(f), err)
 	case len(e.Events.Cases)+len(e.Events.Groups)+len(e.Events.Streams.Kinds) > 0:
 		return f.Fault("$.cases", "cases, clients and streams belong to the kind %s", Events)
@@ -329,42 +374,34 @@ func (t *Trials) runPrograms() bool {
 
 // fault returns the first invalid value, or nil.
 func (t *Trials) fault() *UsageError {
-	fault := func(key Option, format string, args ...any) *UsageError {
-		return &UsageError{Option: key, What: fmt.Sprintf(format, args...)}
-	}
-	item := func(key Option, i int, format string, args ...any) *UsageError {
-		e := fault(key, format, args...)
-		e.item = fmt.Sprintf("[%d]", i)
-		return e
-	}
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
-		return fault(OptionBlocks, "want 1 to %d, got %d", maxBlocks, t.Blocks)
+		return UsageErrorf(OptionBlocks, "want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Warmup < 0:
-		return fault(OptionWarmup, "want 0s or more, got %v", time.Duration(t.Warmup))
+		return UsageErrorf(OptionWarmup, "want 0s or more, got %v", time.Duration(t.Warmup))
 	case t.runPrograms() && time.Duration(t.Measure) > maxProgram:
-		return fault(OptionMeasure, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
+		return UsageErrorf(OptionMeasure, "want at most %v, got %v", maxProgram, time.Duration(t.Measure))
 	case t.runPrograms() && t.Measure > 0:
 		return t.scenarioFault()
 	case time.Duration(t.Measure) < minMeasure:
-		return fault(OptionMeasure, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
+		return UsageErrorf(OptionMeasure, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
-		return fault(OptionCores, "want at least one number of cores, or all")
+		return UsageErrorf(OptionCores, "want at least one number of cores, or all")
 	case len(t.Connections)+len(t.Scenarios) == 0:
-		return fault(OptionConnections, "want at least one number of connections")
+		return UsageErrorf(OptionConnections, "want at least one number of connections")
 	case t.Rate.Share < 0 || t.Rate.Share >= 1:
-		return fault(OptionRate, "want a share above 0 and below 1, got %v", t.Rate.Share)
+		return UsageErrorf(OptionRate, "want a share above 0 and below 1, got %v", t.Rate.Share)
 	case t.Rate.Measure != 0 && time.Duration(t.Rate.Measure) < minMeasure:
-		return fault(OptionRate, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
+		return UsageErrorf(OptionRate, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
 	}
 	for i, n := range t.Cores {
 		if slices.Contains(t.Cores[:i], n) {
-			return item(OptionCores, i, "duplicate %v", n)
+			return UsageErrorf(OptionCores, "duplicate %v", n).at(i)
 		}
 	}
 	for i, n := range t.Procs {
 		if n < 1 || n > maxProcs {
-			return item("gomaxprocs", i, "want 1 to %d, got %d", maxProcs, n)
+			return UsageErrorf("gomaxprocs", "want 1 to %d, got %d", maxProcs, n).at(i)
 		}
 	}
 	if len(t.Scenarios) > 0 {
@@ -372,10 +409,10 @@ func (t *Trials) fault() *UsageError {
 	}
 	for i, n := range t.Connections {
 		if n < 1 || n > maxConnections {
-			return item(OptionConnections, i, "want 1 to %d, got %d", maxConnections, n)
+			return UsageErrorf(OptionConnections, "want 1 to %d, got %d", maxConnections, n).at(i)
 		}
 		if slices.Contains(t.Connections[:i], n) {
-			return item(OptionConnections, i, "duplicate %d", n)
+			return UsageErrorf(OptionConnections, "duplicate %d", n).at(i)
 		}
 	}
 	return nil

@@ -38,7 +38,13 @@ func (e *UsageError) Error() string {
 	return fmt.Sprintf("%s: %s", e.Option, e.What)
 }
 
-// UsageErrorf returns a *UsageError.
-func UsageErrorf(o Option, format string, args ...any) error {
+// UsageErrorf returns a UsageError.
+func UsageErrorf(o Option, format string, args ...any) *UsageError {
 	return &UsageError{Option: o, What: fmt.Sprintf(format, args...)}
+}
+
+// at returns the error for an item of a list.
+func (e *UsageError) at(i int) *UsageError {
+	e.item = fmt.Sprintf("[%d]", i)
+	return e
 }

@@ -87,7 +87,7 @@ func TestPower(t *testing.T) {
 		for i := range tables[0].Rows {
 			row := &tables[0].Rows[i]
 			rows[row.Name] = append(rows[row.Name], row)
-			t.Logf("%-7s %.4f (%.4f to %.4f) %-13v slices %.1f %%, starts %.1f %%, others %.2f", row.Name, row.Ratio.Mid, row.Ratio.Lo, row.Ratio.Hi, row.Finding,
+			t.Logf("%-7s %.4f (%.4f to %.4f) %-13v slices %.1f %%, starts %.1f %%, others %.2f", row.Name, row.Ratio.Mid, row.Ratio.Lo, row.Ratio.Hi, row.Ratio.Finding(),
 				100*row.SliceSpread, 100*row.StartSpread, row.Others)
 		}
 	}
@@ -97,7 +97,7 @@ func TestPower(t *testing.T) {
 		found := make(map[stat.Finding]int)
 		sum, wide := 0.0, 0.0
 		for _, row := range rows[name] {
-			found[row.Finding]++
+			found[row.Ratio.Finding()]++
 			sum += math.Log(row.Ratio.Mid)
 			wide += (row.Ratio.Hi - row.Ratio.Lo) / 2 / float64(len(rows[name]))
 			if percents[name] == 0 {
@@ -105,7 +105,7 @@ func TestPower(t *testing.T) {
 				if !row.Ratio.Contains(1) {
 					missed++
 				}
-				if row.Finding == stat.More || row.Finding == stat.Less {
+				if row.Ratio.Finding() == stat.More || row.Ratio.Finding() == stat.Less {
 					alarms++
 				}
 			}

@@ -1,19 +1,26 @@
 package lab
 
 import (
+	"bytes"
 	"cmp"
 	"context"
+	"debug/buildinfo"
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"path/filepath"
-	"runtime"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/benchmark"
+	"golang.org/x/perf/benchfmt"
+
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -22,19 +29,50 @@ import (
 )
 
 // Programs are the engines of an experiment whose programs measure themselves: Go benchmarks, or
-// load generators. Its scenarios are rows of package benchmark.
+// load generators, whose own CPU time is compared. Its scenarios are rows of them: a benchmark or a
+// load, with targets of its figures.
+//
+// The benchmarks are a module with a package for each engine. The benchmarks of all engines have
+// the same names after a prefix; engines that share a package have a sub-benchmark each. Load
+// generators have a command in each row, and send requests to one server. Each engine of a row runs
+// in a process of its own.
 type Programs struct {
-	Module  string             `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
-	Server  string             `yaml:"server"` // the contender to which load generators send requests
-	Engines []benchmark.Engine `yaml:"engines"`
+	Module  string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
+	Server  string   `yaml:"server"` // the contender to which load generators send requests
+	Engines []Engine `yaml:"engines"`
 }
 
-func (e *Experiment) engine(name string) *benchmark.Engine {
-	i := slices.IndexFunc(e.Engines, func(x benchmark.Engine) bool { return x.Name == name })
-	if i < 0 {
-		return nil
-	}
-	return &e.Engines[i]
+// Engine is one of the compared programs.
+type Engine struct {
+	Name    string `yaml:"name"`
+	Title   string `yaml:"title"`
+	Package string `yaml:"package"` // of its benchmarks, relative to the module's folder
+	Prefix  string `yaml:"prefix"`  // of its benchmarks' names, after "Benchmark"
+	Part    string `yaml:"part"`    // the sub-benchmark of each that is the engine's; "" is the whole
+	Module  string `yaml:"module"`  // the module whose version is shown in addition to Go's
+
+	// Needs is the load generator, in place of Package; see contender.LoadGenerators. Requests is a
+	// pattern in its output, whose group is the number of requests. Errors is a pattern in it if
+	// requests failed; "" is none.
+	Needs    string `yaml:"needs"`
+	Requests string `yaml:"requests"`
+	Errors   string `yaml:"errors"`
+}
+
+// ProgramRow is what all engines of a scenario run: a benchmark or a load.
+type ProgramRow struct {
+	Benchmark string `yaml:"benchmark"`  // without "Benchmark" and the engine's prefix
+	Procs     int    `yaml:"gomaxprocs"` // 0 is the number of processors
+	Once      bool   `yaml:"once"`       // one iteration, however long it takes
+
+	// Run has the arguments of each load generator, in place of Benchmark, with {url} and {seconds}.
+	// Set are settings of the server's nginx.conf.
+	Run map[string]string `yaml:"run"`
+	Set map[string]string `yaml:"set"`
+}
+
+func (e *Experiment) engine(name string) *Engine {
+	return sample.First(e.Engines, func(x *Engine) bool { return x.Name == name })
 }
 
 // checkPrograms returns a *yamlfile.Error for the first invalid value of programs and counts.
@@ -44,7 +82,7 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 	}
 	for i := range e.Engines {
 		x := &e.Engines[i]
-		if what := x.Fault(e.Server != ""); what != "" {
+		if what := x.fault(e.Server != ""); what != "" {
 			return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: %s", what)
 		}
 	}
@@ -63,50 +101,129 @@ func (e *Experiment) checkPrograms(f *yamlfile.File) error {
 				return f.Fault(at, "scenarios: run: want names of engines, got %q", name)
 			}
 		}
+		if i := slices.IndexFunc(s.members(), func(name string) bool { return s.Run[name] == "" }); e.Server != "" && i >= 0 {
+			return f.Fault(at, "scenarios: run: %q is missing", s.members()[i])
+		}
 	}
 	return nil
+}
+
+// fault describes the first invalid value of a library, or of a load generator.
+func (e *Engine) fault(isTool bool) string {
+	if !isTool {
+		if e.Name == "" || e.Title == "" || e.Package == "" {
+			return "want name, title and package"
+		}
+		if e.Needs != "" {
+			return "needs: load generators also need server, outside engines"
+		}
+		return ""
+	}
+	requests, err := regexp.Compile(e.Requests)
+	_, errorsErr := regexp.Compile(e.Errors)
+	switch all := contender.LoadGenerators(); {
+	case e.Name == "" || e.Title == "" || !slices.Contains(all, e.Needs):
+		return fmt.Sprintf("want name, title, and needs, one of %s", strings.Join(all, ", "))
+	case err != nil || requests.NumSubexp() != 1:
+		return "requests: want a pattern with one group, the number of requests"
+	case errorsErr != nil:
+		return "errors: " + errorsErr.Error()
+	}
+	return ""
 }
 
 // isProgram reports whether the scenario is a row of programs.
 func (s *Scenario) isProgram() bool { return s.Benchmark != "" || len(s.Run) > 0 }
 
+// program is what runs the rows of an engine: compiled benchmarks, or a load generator.
+type program struct {
+	*Engine
+	path string
+	dir  string   // working directory of the benchmarks
+	env  []string // more variables of a load generator
+}
+
 // findProgram returns the program of an engine as an entrant. An engine without one is left out.
-func (w *runner) findProgram(ctx context.Context, e *benchmark.Engine) sample.Entrant {
+func (w *runner) findProgram(ctx context.Context, e *Engine) sample.Entrant {
 	w.recorder.Log("preparing %s", e.Title)
 	entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: w.kind(e.Name)}
-	p, err := benchmark.Find(ctx, w.Tools, filepath.Join(w.Root, w.experiment.Module), w.experiment.Name, e, w.programs)
+	p := &program{Engine: e}
+	versions, err := w.find(ctx, p)
 	if err != nil {
 		entrant.Absent = err.Error()
 		w.recorder.Log("left out: %s: %v", e.Title, err)
 		return entrant
 	}
-	entrant.Versions, w.programs[e.Name] = p.Versions, p
-	for i := range w.trials.Scenarios {
-		if s := &w.trials.Scenarios[i]; slices.Contains(s.members(), e.Name) && !p.Has(&s.Row) {
-			w.recorder.Warn("%s: %s has no such row", s.Name, e.Title)
+	entrant.Versions, w.programs[e.Name] = versions, p
+	return entrant
+}
+
+// find finds a load generator, or compiles benchmarks. It returns the versions of the components.
+func (w *runner) find(ctx context.Context, p *program) ([]string, error) {
+	if p.Needs != "" {
+		found, err := w.Tools.Find(ctx, p.Needs)
+		p.path, p.env = found.Bin, found.Env
+		return []string{found.Version}, err
+	}
+	if err := w.compile(ctx, p); err != nil {
+		return nil, err
+	}
+	return w.versions(ctx, p)
+}
+
+// compile compiles the benchmarks of an engine, unless it shares those of another one.
+func (w *runner) compile(ctx context.Context, p *program) error {
+	for _, other := range w.programs {
+		if other.Package == p.Package {
+			p.path, p.dir = other.path, other.dir
+			return nil
 		}
 	}
-	return entrant
+	module := filepath.Join(w.Root, w.experiment.Module)
+	if err := w.Tools.FindGo(ctx, module); err != nil {
+		return err
+	}
+	p.path = filepath.Join(w.Tools.BinDir(), w.experiment.Name+"-"+p.Name+".test")
+	if err := os.MkdirAll(filepath.Dir(p.path), 0o755); err != nil {
+		return err
+	}
+	args := slices.Concat([]string{"test"}, w.Tools.GoFlags, []string{"-c", "-o", p.path, p.Package})
+	if _, err := (&contender.Command{Dir: module, Env: w.Tools.GoEnv}).Run(ctx, "go", args...); err != nil {
+		return fmt.Errorf("go test -c %s: %w", p.Package, err)
+	}
+	p.dir = filepath.Join(module, p.Package)
+	if _, err := os.Stat(p.path); err != nil {
+		return fmt.Errorf("%s has no benchmarks", p.Package)
+	}
+	return nil
+}
+
+// versions returns the versions of Go and of the engine's module. A test binary contains the
+// version of Go, but not those of modules: go list reports them.
+func (w *runner) versions(ctx context.Context, p *program) ([]string, error) {
+	info, err := buildinfo.ReadFile(p.path)
+	if err != nil {
+		return nil, err
+	}
+	if p.Module == "" {
+		return []string{info.GoVersion}, nil
+	}
+	const format = "{{.Path}} {{if .Replace}}of this checkout{{else}}{{.Version}}{{end}}"
+	out, err := (&contender.Command{Dir: p.dir, Env: w.Tools.GoEnv}).Run(ctx, "go", "list", "-m", "-f", format, p.Module)
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n") // the last is not about a download
+	return []string{info.GoVersion, lines[len(lines)-1]}, err
 }
 
 // runPrograms measures all rows, in blocks.
 func (w *runner) runPrograms(ctx context.Context, stage *contender.Stage) error {
 	w.addTargets()
-	w.recorder.Save()
 	for i := range w.trials.Scenarios {
 		w.run.Blocks = max(w.run.Blocks, w.trials.Scenarios[i].Blocks)
 	}
-	loop := trial.Loop{
-		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
-		Measure: func(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
-			return w.runEngines(ctx, stage, turn)
-		},
-	}
-	last, err := loop.Run(ctx)
-	if err != nil {
-		w.recorder.Warn("interrupted in block %d of %d", last, w.run.Blocks)
-	}
-	return err
+	return w.carryOut(ctx, &series{
+		conditions: w.run.Conditions, blocks: w.run.Blocks, keep: w.keep,
+		measure: func(ctx context.Context, t turn) ([]sample.Record, error) { return w.runEngines(ctx, stage, t) },
+	})
 }
 
 func (w *runner) findServer(ctx context.Context) error {
@@ -125,36 +242,38 @@ func (w *runner) findServer(ctx context.Context) error {
 
 // runEngines runs a row of each engine, in random order. These processes follow each other, because
 // they are compared.
-func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
-	turn trial.Turn) (all []sample.Record, err error) {
-	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
-	c := turn.Condition
-	isRow := func(s Scenario) bool { return s.Name == c.Scenario.Name }
-	row := &w.trials.Scenarios[slices.IndexFunc(w.trials.Scenarios, isRow)]
-	if turn.Block > cmp.Or(row.Blocks, w.trials.Blocks) {
+func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn) (all []sample.Record, err error) {
+	random := rand.New(rand.NewPCG(w.Seed, uint64(t.done)))
+	c := t.condition
+	row := sample.First(w.trials.Scenarios, func(s *Scenario) bool { return s.Name == c.Scenario.Name })
+	if t.block > cmp.Or(row.Blocks, w.trials.Blocks) {
 		return nil, nil
 	}
-	shared := benchmark.Turn{Procs: c.Procs, Length: w.run.Measure}
+	url := ""
 	if w.server != nil {
-		stop, err := w.startServer(ctx, stage, row, &shared)
+		r, err := w.startServer(ctx, stage, row)
 		if err != nil {
 			return nil, err
 		}
-		defer func() { err = errors.Join(err, stop()) }()
+		url = "http://" + r.Address + "/"
+		defer func() { err = errors.Join(err, r.Stop()) }()
 	}
+	_, cpus := trial.Layout(w.cpus, 1) // those of load generators
 	// Package testing runs a benchmark several times until it takes its time.
-	report := w.progress(turn, Progress{Block: turn.Block, Blocks: w.run.Blocks, Condition: c},
-		2*w.run.Measure*time.Duration(len(w.run.Entrants)), len(w.run.Conditions)*w.run.Blocks)
+	report := w.progress(t, t.block, 2*w.run.Measure*time.Duration(len(w.run.Entrants)))
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
-		program := w.programs[e.Name]
-		if program == nil || !slices.Contains(row.members(), e.Name) || !program.Has(&row.Row) ||
-			w.hasFailed(c, e.Name) {
+		p := w.programs[e.Name]
+		if p == nil || !slices.Contains(row.members(), e.Name) || w.hasFailed(c, e.Name) {
 			continue
 		}
 		report(e.Name, 0)
-		r := sample.Record{Block: turn.Block, Condition: c, Contender: e.Name, Start: time.Now()}
-		r.Values, r.Iterations, err = program.Run(ctx, &row.Row, shared)
+		r := sample.Record{Block: t.block, Condition: c, Contender: e.Name, Start: time.Now()}
+		if w.server != nil {
+			r.Values, r.Iterations, err = p.generate(ctx, row, url, cpus, w.run.Measure)
+		} else {
+			r.Values, r.Iterations, err = p.benchmark(ctx, row, c.Procs, w.run.Measure)
+		}
 		if ctx.Err() != nil {
 			return all, ctx.Err()
 		}
@@ -166,26 +285,111 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage,
 	return all, nil
 }
 
-func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *Scenario,
-	turn *benchmark.Turn) (stop func() error, err error) {
+// startServer starts the server of load generators with the settings of a row.
+func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *Scenario) (*contender.Running, error) {
 	spec, c := *w.server.Spec, *w.server
 	spec.Set, c.Spec = row.Set, &spec
-	ready := func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, c.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
-	}
-	conf, err := w.experiment.NginxConf()
-	if err != nil {
-		return nil, err
-	}
+	ready := equal.Ready(&c, equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
 	cpus, _ := trial.Layout(w.cpus, 1)
-	r, err := stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: conf}, ready)
-	if err != nil {
-		return nil, err
-	}
-	turn.URL = "http://" + r.Address + "/"
-	return r.Stop, nil
+	return stage.Start(ctx, &c, contender.Setting{Cores: 1, CPUs: cpus, Host: "localhost", Conf: w.conf}, ready)
 }
 
-func (s *Scenario) programCondition() sample.Condition {
-	return sample.Condition{Procs: cmp.Or(s.Procs, runtime.NumCPU()), Scenario: sample.Scenario{Name: s.Name}}
+// The timeout of a benchmark, or of a load generator, is slack times its time, plus spare: package
+// testing repeats a benchmark with more iterations until it takes its time.
+const slack, spare = 20, time.Minute
+
+// benchmark runs one benchmark once, for a time or one iteration.
+func (p *program) benchmark(ctx context.Context, row *Scenario, procs int,
+	length time.Duration) (map[string]float64, int, error) {
+	limit, timed := spare+slack*length, length.String()
+	if row.Once {
+		limit, timed = spare*slack, "1x"
+	}
+	name := p.Prefix + row.Benchmark
+	pattern := "^Benchmark" + name + "$"
+	if p.Part != "" {
+		name += "/" + p.Part
+		pattern += "/^" + p.Part + "$"
+	}
+	c := contender.Command{Dir: p.dir, Env: []string{"GOMAXPROCS=" + strconv.Itoa(procs)}}
+	out, err := c.Run(ctx, p.path,
+		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
+		"-test.benchtime", timed, "-test.timeout", limit.String())
+	if err != nil {
+		return nil, 0, err
+	}
+	return parseBenchmark(out, name)
+}
+
+// parseBenchmark parses the one result of a benchmark in its process's output. The name in the
+// output may end in GOMAXPROCS.
+func parseBenchmark(output []byte, name string) (values map[string]float64, iterations int, err error) {
+	r := benchfmt.NewReader(bytes.NewReader(output), name)
+	for r.Scan() {
+		result, ok := r.Result().(*benchfmt.Result)
+		if !ok {
+			continue // not a result
+		}
+		if full, _, _ := strings.Cut(string(result.Name), "-"); full != name || iterations > 0 {
+			return nil, 0, fmt.Errorf("want one result of %s, got one of %s", name, result.Name)
+		}
+		iterations, values = result.Iters, make(map[string]float64)
+		for _, v := range result.Values {
+			if v.OrigUnit != "" { // the reader converts some units
+				v.Value, v.Unit = v.OrigValue, v.OrigUnit
+			}
+			values[v.Unit] = v.Value
+		}
+	}
+	if err := r.Err(); err != nil {
+		return nil, 0, err
+	}
+	if iterations == 0 {
+		return nil, 0, fmt.Errorf("no result in its output: %s", contender.Quoted(output))
+	}
+	return values, iterations, nil
+}
+
+// requestsPerCPU is the unit of a load generator's figure: requests per second of its CPU time,
+// including that of its start.
+const requestsPerCPU = "requests/cpu-s"
+
+// generate generates the load of a row once. Its figures are of all the CPU time of its process.
+func (p *program) generate(ctx context.Context, row *Scenario, url string, cpus []int,
+	length time.Duration) (map[string]float64, int, error) {
+	home, err := os.MkdirTemp("", "tare-home-") // a generator may read and write files of its user
+	if err != nil {
+		return nil, 0, err
+	}
+	defer os.RemoveAll(home)
+	const siege = ".siege/siege.conf" // without this file siege makes one and reports that
+	if err := errors.Join(os.Mkdir(filepath.Join(home, filepath.Dir(siege)), 0o700),
+		os.WriteFile(filepath.Join(home, siege), nil, 0o600)); err != nil {
+		return nil, 0, err
+	}
+	seconds := int(math.Ceil(length.Seconds())) // 0 is no limit, or an error
+	fill := strings.NewReplacer("{url}", url, "{seconds}", strconv.Itoa(seconds))
+	words := strings.Fields(fill.Replace(row.Run[p.Name]))
+	c := contender.Command{
+		Dir: home, Env: append(slices.Clip(p.env), "HOME="+home), CPUs: cpus, Limit: spare + slack*length,
+	}
+	out, err := c.Run(ctx, p.path, words...)
+	if err != nil {
+		return nil, 0, err
+	}
+	if p.Errors != "" && regexp.MustCompile(p.Errors).Match(out) {
+		return nil, 0, fmt.Errorf("requests failed: %s", contender.Quoted(out))
+	}
+	m := regexp.MustCompile(p.Requests).FindSubmatch(out)
+	if m == nil {
+		return nil, 0, fmt.Errorf("no number of requests in its output: %s", contender.Quoted(out))
+	}
+	n, err := strconv.Atoi(string(m[1]))
+	if err != nil || n == 0 {
+		return nil, 0, fmt.Errorf("it made %s requests: %s", m[1], contender.Quoted(out))
+	}
+	if c.Used == 0 {
+		return nil, 0, errors.New("the kernel reports no CPU time of it")
+	}
+	return map[string]float64{requestsPerCPU: float64(n) / c.Used.Seconds()}, n, nil
 }

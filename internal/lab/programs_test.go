@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -113,8 +112,7 @@ func BenchmarkTwoD(b *testing.B) {
 `,
 		"three/a_test.go": "package a\n\nfunc f() { undefinedName() }\n",
 	} {
-		file := filepath.Join(root, name)
-		testkit.WriteFile(t, file, text)
+		testkit.WriteFile(t, filepath.Join(root, name), text)
 	}
 	return root
 }
@@ -292,8 +290,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 			"\tb.Run(\"mine\", func(b *testing.B) { b.ReportMetric(2, \"laps/op\") })\n" +
 			"\tb.Run(\"other\", func(b *testing.B) { b.Fatal(\"not mine\") })\n}\n",
 	} {
-		file := filepath.Join(root, name, "a_test.go")
-		testkit.WriteFile(t, file, text)
+		testkit.WriteFile(t, filepath.Join(root, name, "a_test.go"), text)
 	}
 	run, _, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "x"})
 	if err != nil || !run.Complete() {
@@ -302,11 +299,13 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	if n := len(run.Records); n != 2*7+2*6 {
 		t.Errorf("%d records, want two of each block", n)
 	}
-	var got []string
-	for _, r := range analyze.Analyze(run).Targets {
+	a := report.New(run)
+	got := a.Missed()
+	for _, r := range a.Targets {
 		got = append(got, fmt.Sprint(r.Row, " ", r.Value.Mid, " ", r.Standing))
 	}
-	want := []string{"row-1 2 met", "row-1 2 MISSED", "row-2 2 "}
+	want := []string{"row-1: laps/op of parts: 2 (2 to 2), required <= 1: missed by 100.0 %", "row-1 2 met",
+		"row-1 2 MISSED", "row-2 2 "}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -350,9 +349,20 @@ func TestProgramsOfTheProjectExist(t *testing.T) {
 			Root: root, Experiment: "targets/" + e.Name, Tools: programs.Tools(t),
 		})
 		testkit.Must(t, err)
-		for _, x := range run.Entrants {
-			if x.Absent != "" || len(run.Warnings) > 0 {
-				t.Errorf("%s: %s is left out: %q; warnings %q", e.Name, x.Title, x.Absent, run.Warnings)
+		for i, x := range run.Entrants {
+			if x.Absent != "" {
+				t.Errorf("%s: %s is left out: %q", e.Name, x.Title, x.Absent)
+			}
+			if e.Module == "" {
+				continue
+			}
+			engine := e.Engines[i]
+			source, err := filepath.Glob(filepath.Join(root, e.Module, engine.Package, "*_test.go"))
+			testkit.Must(t, err)
+			for _, row := range e.Quick.Scenarios {
+				if name := engine.Prefix + row.Benchmark; count(t, source, "func Benchmark"+name+"(") != 1 {
+					t.Errorf("%s: %s has no benchmark %s", row.Name, x.Title, name)
+				}
 			}
 		}
 	}

@@ -65,7 +65,7 @@ var errNoControl = errors.New("the control failed, so nothing can be compared; t
 
 // request starts a contender, sends each of w.requests and stops it.
 func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Contender) ([]*equal.Response, error) {
-	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
+	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), equal.Ready(c, w.bench.Request))
 	if err != nil {
 		return nil, err
 	}

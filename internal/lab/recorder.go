@@ -10,6 +10,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
@@ -75,6 +77,51 @@ func (o *Options) NewFolder(started time.Time) (Folder, error) {
 		}
 	}
 	return folder, nil
+}
+
+// Folder is a folder for the results of a run. The zero value has no folder.
+type Folder struct {
+	Path string
+
+	made []string // what this process made: the folder itself, and perhaps the one above
+}
+
+// newFolder makes a results folder: out, or if that is empty a new folder in root/results whose
+// name is the time. A number is added if that folder exists.
+func newFolder(root, out string, started time.Time) (Folder, error) {
+	if out != "" {
+		folder := Folder{Path: out}
+		if _, err := os.Stat(out); errors.Is(err, fs.ErrNotExist) {
+			folder.made = []string{out}
+		}
+		return folder, os.MkdirAll(out, 0o755)
+	}
+	const attempts = 1000
+	base := filepath.Join(root, "results", started.Format("2006-01-02T15-04-05"))
+	dir := base
+	for n := 2; ; n++ {
+		if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+			return Folder{}, err
+		}
+		err := os.Mkdir(dir, 0o755)
+		switch {
+		case err == nil:
+			return Folder{dir, []string{dir, filepath.Dir(dir)}}, nil
+		case errors.Is(err, os.ErrExist):
+			dir = fmt.Sprintf("%s-%d", base, n)
+		case !errors.Is(err, os.ErrNotExist) || n > attempts: // another run may remove an empty folder
+			return Folder{}, err
+		}
+	}
+}
+
+// Discard removes the folder of a run that measured nothing, if the run made it. Folders with files
+// remain, and so does a symbolic link in place of root/results, which os.Remove would remove
+// whatever its folder contains.
+func (f Folder) Discard() {
+	for _, dir := range f.made {
+		_ = unix.Rmdir(dir)
+	}
 }
 
 func unwritable(err error) error {

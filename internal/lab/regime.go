@@ -11,7 +11,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -52,41 +51,33 @@ const mostRate = 10_000_000
 // IsSet reports whether trials at a fixed rate follow.
 func (r *Rate) IsSet() bool { return r.Share > 0 || r.PerSecond > 0 }
 
-// capacity is the median rate of a contender at saturation.
-type capacity struct {
-	name, title string
-	perSecond   float64
-}
-
 // farSlower is the share of the control's rate below which a contender has no trials at a fixed
 // rate. A rate that it could serve would not load the others.
 const farSlower = 0.1
 
-// fixedRate returns a share of the slowest contender's rate, rounded down to two digits. It also
-// returns that contender and those that are left out because they are far slower than the control.
-func fixedRate(all []capacity, control string, share float64) (rate float64, slowest capacity, left []capacity) {
+// fixedRate returns a share of the slowest contender's rate at saturation, rounded down to two
+// digits; 0 without contenders. It also returns that contender and those that are left out because
+// they are far slower than the control.
+func fixedRate(all []*analyze.Row, share float64) (rate float64, slowest *analyze.Row, left []*analyze.Row) {
 	var reference float64
-	for _, s := range all {
-		if s.name == control {
-			reference = s.perSecond
+	for _, row := range all {
+		if row.Kind == sample.Control {
+			reference = row.PerSecond.Mid
 		}
 	}
-	for _, s := range all {
-		if s.perSecond < farSlower*reference {
-			left = append(left, s)
-		} else if slowest.name == "" || s.perSecond < slowest.perSecond {
-			slowest = s
+	for _, row := range all {
+		if row.PerSecond.Mid < farSlower*reference {
+			left = append(left, row)
+		} else if slowest == nil || row.PerSecond.Mid < slowest.PerSecond.Mid {
+			slowest = row
 		}
 	}
-	return roundDown(share * slowest.perSecond), slowest, left
-}
-
-func roundDown(v float64) float64 {
-	if v <= 0 {
-		return 0
+	if slowest == nil || !(slowest.PerSecond.Mid > 0) {
+		return 0, nil, left
 	}
+	v := share * slowest.PerSecond.Mid
 	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
-	return math.Floor(v/unit) * unit
+	return math.Floor(v/unit) * unit, slowest, left
 }
 
 // atRate runs the trials at a fixed rate: for each number of cores with the first number of
@@ -96,7 +87,7 @@ func (w *runner) atRate(ctx context.Context) error {
 		return nil
 	}
 	var conditions []sample.Condition
-	left := make(map[trial.Slot]bool) // contenders that a condition leaves out
+	left := make(map[slot]bool) // contenders that a condition leaves out
 	a := analyze.Analyze(w.run)
 	for i := range a.Tables {
 		t := &a.Tables[i]
@@ -114,44 +105,35 @@ func (w *runner) atRate(ctx context.Context) error {
 	if m := time.Duration(w.trials.Rate.Measure); m > 0 {
 		w.run.RateMeasure = min(m, w.bench.Measure)
 	}
-	members := func(c sample.Condition) (names []string) {
-		for _, name := range w.present() {
-			if !left[trial.Slot{Condition: c, Contender: name}] {
-				names = append(names, name)
-			}
-		}
-		return names
+	members := func(c sample.Condition) []string {
+		return slices.DeleteFunc(w.present(), func(name string) bool { return left[slot{c, name}] })
 	}
 	return w.carryOut(ctx, &series{
 		what: " at a fixed rate, after the trials at saturation,", conditions: conditions,
-		blocks: w.trials.Blocks, measure: w.run.RateMeasure, members: members, keep: w.keep,
+		blocks: w.trials.Blocks, measure: w.inTurns(w.run.RateMeasure, false, members), keep: w.keep,
 	})
 }
 
 // rateCondition determines the rate from the trials at saturation, and adds a note about it. It adds
 // the contenders that cannot serve that rate to left.
-func (w *runner) rateCondition(t *analyze.Table, left map[trial.Slot]bool) sample.Condition {
+func (w *runner) rateCondition(t *analyze.Table, left map[slot]bool) sample.Condition {
 	c := t.Condition
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
 		return c
 	}
-	var all []capacity
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials > 0 && row.Kind != sample.Twin && w.contenders[row.Name] != nil {
-			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
-		}
-	}
-	rate, slowest, slow := fixedRate(all, w.experiment.Control, w.trials.Rate.Share)
+	all := slices.DeleteFunc(t.Measured(), func(row *analyze.Row) bool {
+		return row.Kind == sample.Twin || w.contenders[row.Name] == nil
+	})
+	rate, slowest, slow := fixedRate(all, w.trials.Rate.Share)
 	if c.Rate = rate; rate == 0 {
 		return c
 	}
 	w.recorder.Note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
-		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, t.Text())
+		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.Title, t.Text())
 	var titles []string
-	for _, s := range slow {
-		left[trial.Slot{Condition: c, Contender: s.name}] = true
-		titles = append(titles, s.title)
+	for _, row := range slow {
+		left[slot{c, row.Name}] = true
+		titles = append(titles, row.Title)
 	}
 	if len(titles) > 0 {
 		w.recorder.Note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",

@@ -4,15 +4,20 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/stat"
 )
 
 // The fixed rate is a share of the slowest contender's rate. Contenders that are far slower than
 // the control do not count.
 func TestFixedRateIsShareOfSlowestContender(t *testing.T) {
-	of := func(rates map[string]float64) (all []capacity) {
+	of := func(rates map[string]float64) (all []*analyze.Row) {
 		for _, name := range []string{"control", "a", "b"} {
-			if v, ok := rates[name]; ok {
-				all = append(all, capacity{name, strings.ToUpper(name), v})
+			if v, ok := rates[name]; ok { // of the kinds only that of the control matters
+				e := sample.Entrant{Name: name, Kind: sample.Kind(name)}
+				all = append(all, &analyze.Row{Entrant: &e, PerSecond: stat.Interval{Mid: v}})
 			}
 		}
 		return all
@@ -31,14 +36,14 @@ func TestFixedRateIsShareOfSlowestContender(t *testing.T) {
 		{map[string]float64{"control": 7}, 0.5, 3.5, "control", ""},
 		{map[string]float64{}, 0.5, 0, "", ""},
 	} {
-		rate, slowest, left := fixedRate(of(test.rates), "control", test.share)
+		rate, slowest, left := fixedRate(of(test.rates), test.share)
 		var names []string
-		for _, s := range left {
-			names = append(names, s.name)
+		for _, row := range left {
+			names = append(names, row.Name)
 		}
-		if math.Abs(rate-test.want) > 1e-9*test.want || slowest.name != test.slowest ||
-			strings.Join(names, " ") != test.left {
-			t.Errorf("%v: %v, the slowest is %q, left are %v; want %+v", test.rates, rate, slowest.name, names, test)
+		if math.Abs(rate-test.want) > 1e-9*test.want || (slowest == nil) != (test.slowest == "") ||
+			slowest != nil && slowest.Name != test.slowest || strings.Join(names, " ") != test.left {
+			t.Errorf("%v: %v, the slowest is %+v, left are %v; want %+v", test.rates, rate, slowest, names, test)
 		}
 	}
 }

@@ -3,14 +3,17 @@ package lab
 import (
 	"cmp"
 	"fmt"
+	"maps"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/internal/lab/benchmark"
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
 // Scenario is a condition that differs from others in more than cores and connections.
@@ -22,17 +25,13 @@ type Scenario struct {
 	Rate        float64  `yaml:"rate"`        // requests per second of all connections; 0 is saturation
 	Fields      []string `yaml:"header"`      // "Name: value" each, in addition to the experiment's
 
-	// Paths are requested in turn, on the same connections, instead of Path.
-	Paths []string `yaml:"paths"`
-	// Beside is load of the same server at the same time. It is not part of the figures, and makes
-	// the scenario Fresh, as Idle does.
-	Beside []trial.Beside `yaml:"beside"`
+	trial.Shape `yaml:",inline"`
 
 	// Backend is a contender that runs beside the generator. Applications find its URL in the
 	// environment variable BACKEND. A run has at most one.
 	Backend string `yaml:"backend"`
 
-	benchmark.Row `yaml:",inline"` // of programs that measure themselves
+	ProgramRow `yaml:",inline"` // of programs that measure themselves
 
 	Blocks  int             `yaml:"blocks"` // 0 is the trials'
 	Targets []sample.Target `yaml:"targets"`
@@ -80,7 +79,7 @@ func (s *Scenario) problem() string {
 // scenarioFault returns the first invalid value of the scenarios, or nil.
 func (t *Trials) scenarioFault() *UsageError {
 	if len(t.Connections) > 0 {
-		return &UsageError{Option: OptionConnections, What: "the scenarios determine them"}
+		return UsageErrorf(OptionConnections, "the scenarios determine them")
 	}
 	for i := range t.Scenarios {
 		s := &t.Scenarios[i]
@@ -89,7 +88,7 @@ func (t *Trials) scenarioFault() *UsageError {
 			problem = cmp.Or(problem, fmt.Sprintf("duplicate %q", s.Name))
 		}
 		if problem != "" {
-			return &UsageError{OptionScenarios, problem, fmt.Sprintf("[%d]", i)}
+			return UsageErrorf(OptionScenarios, "%s", problem).at(i)
 		}
 	}
 	return nil
@@ -137,7 +136,11 @@ func (w *runner) requests() []equal.Request {
 	}
 	for i := range w.trials.Scenarios {
 		form := w.trials.Scenarios[i].condition().Scenario
-		for _, path := range w.trials.Scenarios[i].otherPaths() {
+		paths := slices.Clone(w.trials.Scenarios[i].Paths)
+		for _, b := range w.trials.Scenarios[i].Beside {
+			paths = append(paths, b.Path)
+		}
+		for _, path := range paths {
 			r := form.Request(all[0])
 			r.Path = path
 			wanted = append(wanted, r)
@@ -151,24 +154,6 @@ func (w *runner) requests() []equal.Request {
 	return all
 }
 
-func (s *Scenario) otherPaths() (all []string) {
-	all = slices.Clone(s.Paths)
-	for _, b := range s.Beside {
-		all = append(all, b.Path)
-	}
-	return all
-}
-
-// shapes returns the parts of the scenarios' load that conditions do not hold, by name.
-func (t *Trials) shapes() map[string]trial.Shape {
-	all := make(map[string]trial.Shape)
-	for i := range t.Scenarios {
-		s := &t.Scenarios[i]
-		all[s.Name] = trial.Shape{Paths: s.Paths, Beside: s.Beside}
-	}
-	return all
-}
-
 // keepBodies remembers the expected bodies of the scenarios' paths.
 func (w *runner) keepBodies(control []*equal.Response) {
 	w.bench.Bodies = map[string][]byte{"": w.experiment.body(control[0])}
@@ -178,4 +163,54 @@ func (w *runner) keepBodies(control []*equal.Response) {
 	for i, r := range w.requests() {
 		w.bench.Bodies[r.Path] = append([]byte{}, control[i].Body...)
 	}
+}
+
+// Variant is a contender of one experiment: another contender with other settings of the
+// experiment's nginx.conf.
+type Variant struct {
+	Of    string            `yaml:"of"` // its name in contenders/
+	Title string            `yaml:"title"`
+	About string            `yaml:"about"`
+	Set   map[string]string `yaml:"set"`
+}
+
+// Spec returns a contender of the experiment: one of Specs, a variant, or one of the folder dir.
+func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
+	if i := slices.IndexFunc(e.Specs, func(s *contender.Spec) bool { return s.Name == name }); i >= 0 {
+		return e.Specs[i], nil
+	}
+	v, isVariant := e.Variants[name]
+	found, err := contender.Find(dir, cmp.Or(v.Of, name))
+	if err != nil {
+		return nil, err
+	}
+	is := *found
+	if is.Server != "" && is.Front != "" {
+		is.About += ", " + cmp.Or(e.Upstream, "with keep-alive connections")
+	}
+	if isVariant {
+		is.Name, is.Title, is.About = name, v.Title, cmp.Or(v.About, is.About)
+		is.Server = cmp.Or(is.Server, found.Name)
+		is.Set = make(map[string]string) // other contenders may have that of found
+		maps.Copy(is.Set, found.Set)
+		maps.Copy(is.Set, v.Set)
+	}
+	return &is, nil
+}
+
+func (w *runner) spec(name string) (*contender.Spec, error) {
+	return w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
+}
+
+// checkVariants returns a *yamlfile.Error for the first invalid variant.
+func (e *Experiment) checkVariants(f *yamlfile.File) error {
+	for _, name := range slices.Sorted(maps.Keys(e.Variants)) {
+		switch v := e.Variants[name]; {
+		case !slices.Contains(e.Contenders(), name):
+			return f.Fault("$.variants."+name, "variants: %q is not a contender of the experiment", name)
+		case v.Of == "" || v.Title == "" || len(v.Set) == 0:
+			return f.Fault("$.variants."+name, "variants: want of, title and set")
+		}
+	}
+	return nil
 }

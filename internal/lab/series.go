@@ -1,64 +1,105 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"math/rand/v2"
+	"slices"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
 
-// series is a number of blocks under each of some conditions. A block starts all members once and
-// loads them in turns.
+// series is a number of blocks under each of some conditions. Each block has all conditions, in
+// random order.
 type series struct {
 	what       string // names the series when it is interrupted
 	conditions []sample.Condition
-	members    func(sample.Condition) []string // called before each block
-	together   bool                            // if one member is measured alone, all are, and none is the control
-	blocks     int                             // at most
-	measure    time.Duration                   // the load of each member in a block
-	keep       func(sample.Record)
-	enough     func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
+	blocks     int // at most
+	// measure carries out one block under a condition and returns a record of each contender. A
+	// failure of a contender is in its record.
+	measure func(context.Context, turn) ([]sample.Record, error)
+	keep    func(sample.Record)                          // receives each record
+	enough  func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
 }
 
-// carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
-// the records.
+// turn is one block under one condition.
+type turn struct {
+	of        *series
+	block     int // from 1
+	condition sample.Condition
+	done      int       // turns before this one
+	began     time.Time // when the first turn began
+}
+
+// carryOut carries out a series. The error is ctx's, or that of measure.
 func (w *runner) carryOut(ctx context.Context, s *series) error {
-	alone := make(loners)
 	w.recorder.Save()
-	loop := trial.Loop{
-		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
-		Measure: func(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
-			k := w.block(s, turn.Block, turn.Condition)
-			k.Alone = make(map[string]string)
-			for _, m := range k.Members {
-				if k.Alone[m.Name] = alone.why(turn.Condition, m.Name); turn.Condition.Scenario.Fresh {
-					k.Alone[m.Name] = "each trial begins with new processes"
-				}
+	random := rand.New(rand.NewPCG(w.Seed, uint64(len(s.conditions))))
+	t := turn{of: s, began: time.Now()}
+	for t.block < s.blocks {
+		t.block++
+		for _, i := range random.Perm(len(s.conditions)) {
+			t.condition = s.conditions[i]
+			records, err := s.measure(ctx, t)
+			if err = cmp.Or(ctx.Err(), err); err != nil {
+				w.recorder.Warn("interrupted%s in block %d of %d", s.what, t.block, w.shown(s))
+				return err
 			}
-			blocks := w.shown(s)
-			each := w.bench.Warmup + k.Measure + overhead
-			k.Turn = w.progress(turn, Progress{Block: k.Number, Blocks: blocks, Condition: k.Condition},
-				each*time.Duration(len(k.Members)), blocks*len(s.conditions))
-			records, err := w.bench.Block(ctx, k)
-			for i := range records {
-				alone.add(&records[i])
+			for _, r := range records {
+				s.keep(r)
 			}
-			return records, err
-		},
+			t.done++
+		}
+		if s.enough != nil && s.enough(t.block, time.Since(t.began)) {
+			break
+		}
 	}
-	last, err := loop.Run(ctx)
-	if ctx.Err() != nil {
-		w.recorder.Warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
-		return ctx.Err()
-	}
-	return err
+	return nil
 }
 
-// loners holds why and in how many consecutive blocks contenders were measured alone, by slots
-// without a block.
-type loners map[trial.Slot]struct {
+// inTurns lets the blocks of a series start contenders once and load each for a time, in turns.
+// names returns those of a condition and is called before each block. If together is set and one
+// is measured alone, all are, and none is the control.
+func (w *runner) inTurns(measure time.Duration, together bool,
+	names func(sample.Condition) []string) func(context.Context, turn) ([]sample.Record, error) {
+	alone := make(loners)
+	return func(ctx context.Context, t turn) ([]sample.Record, error) {
+		c := t.condition
+		k := trial.Block{Number: t.block, Condition: c, Seed: w.Seed, Measure: measure, Together: together,
+			Alone: make(map[string]string)}
+		for _, name := range names(c) {
+			if w.contenders[name] == nil || w.hasFailed(c, name) {
+				continue
+			}
+			k.Members = append(k.Members, trial.Member{Name: name, Contender: w.contenders[name]})
+			if name == w.experiment.Control && !together {
+				k.Control = name
+			}
+			if k.Alone[name] = alone.why(c, name); c.Scenario.Fresh {
+				k.Alone[name] = "each trial begins with new processes"
+			}
+		}
+		k.Turn = w.progress(t, t.block, (w.bench.Warmup+measure+overhead)*time.Duration(len(k.Members)))
+		records, err := w.bench.Block(ctx, k)
+		for i := range records {
+			alone.add(&records[i])
+		}
+		return records, err
+	}
+}
+
+// slot is a contender under a condition.
+type slot struct {
+	sample.Condition
+	contender string
+}
+
+// loners holds why and in how many consecutive blocks contenders were measured alone.
+type loners map[slot]struct {
 	why    string
 	blocks int
 }
@@ -68,36 +109,22 @@ type loners map[trial.Slot]struct {
 const staysAlone = 2
 
 func (l loners) add(r *sample.Record) {
-	slot := trial.Slot{Condition: r.Condition, Contender: r.Contender}
-	m := l[slot]
+	at := slot{r.Condition, r.Contender}
+	m := l[at]
 	if m.why = r.StaysAlone(); m.why != "" {
 		m.blocks++
 	} else if r.Alone == "" {
 		m.blocks = 0
 	}
-	l[slot] = m
+	l[at] = m
 }
 
 // why returns why a contender stays alone under a condition, or "".
 func (l loners) why(c sample.Condition, name string) string {
-	if m := l[trial.Slot{Condition: c, Contender: name}]; m.blocks >= staysAlone {
+	if m := l[slot{c, name}]; m.blocks >= staysAlone {
 		return m.why
 	}
 	return ""
-}
-
-func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
-	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Measure: s.measure, Together: s.together}
-	for _, name := range s.members(c) {
-		if w.contenders[name] == nil || w.hasFailed(c, name) {
-			continue
-		}
-		k.Members = append(k.Members, trial.Member{Name: name, Contender: w.contenders[name]})
-		if name == w.experiment.Control && !s.together {
-			k.Control = name
-		}
-	}
-	return k
 }
 
 // shown returns the number of blocks that progress shows. A series that ends by its function enough
@@ -109,20 +136,21 @@ func (w *runner) shown(s *series) int {
 	return s.blocks
 }
 
-// progress returns a function that reports progress at each turn of a contender. estimate is the
-// time of the loop's first turn.
-func (w *runner) progress(turn trial.Turn, p Progress, estimate time.Duration,
-	turns int) func(name string, perSecond float64) {
-	each, start := turn.Each(estimate), time.Now()
-	p.Total = each * time.Duration(turns)
+// progress returns a function that reports progress in a block at each turn of a contender. estimate
+// is the time of the first turn; later ones take the mean of those before.
+func (w *runner) progress(t turn, block int, estimate time.Duration) func(name string, perSecond float64) {
+	each, start := estimate, time.Now()
+	if t.done > 0 {
+		each = time.Since(t.began) / time.Duration(t.done)
+	}
+	p := Progress{Block: block, Blocks: w.shown(t.of), Condition: t.condition}
+	p.Total = each * time.Duration(p.Blocks*len(t.of.conditions))
 	return func(name string, perSecond float64) {
-		if w.Progress == nil {
-			return
+		if w.Progress != nil {
+			p.Done = each*time.Duration(t.done) + min(time.Since(start), each)
+			p.Contender, p.PerSecond = w.run.TitleOf(name), perSecond
+			w.Progress(p)
 		}
-		now := p
-		now.Done = each*time.Duration(turn.Done) + min(time.Since(start), each)
-		now.Contender, now.PerSecond = w.run.TitleOf(name), perSecond
-		w.Progress(now)
 	}
 }
 
@@ -133,8 +161,9 @@ func (w *runner) runTrials(ctx context.Context) error {
 	}
 	failures := make(map[string]int)
 	err := w.carryOut(ctx, &series{
-		conditions: w.run.Conditions, members: func(sample.Condition) []string { return w.present() },
-		blocks: w.Until.Most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
+		conditions: w.run.Conditions, blocks: w.Until.Most(w.trials.Blocks),
+		measure: w.inTurns(time.Duration(w.trials.Measure), false,
+			func(sample.Condition) []string { return w.present() }),
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			if w.keep(rec); rec.Failure == "" {
@@ -166,4 +195,78 @@ func (w *runner) early(blocks int) {
 		until.Blocks = blocks
 		w.Early(&until)
 	}
+}
+
+// attribute counts system calls and traffic of every contender once under each condition. It runs
+// after all timed trials, because counting costs time. Copies of the control are not counted.
+func (w *runner) attribute(ctx context.Context) error {
+	names := slices.DeleteFunc(w.present(), func(name string) bool { return name == twin })
+	conditions := slices.DeleteFunc(slices.Clone(w.run.Conditions), func(c sample.Condition) bool {
+		return !c.Saturated() // explanations concern saturation
+	})
+	return w.count(ctx, " while counting, after all timed trials,", names, conditions, 0)
+}
+
+// count counts system calls of contenders in each of some blocks. 0 is once, without a block.
+func (w *runner) count(ctx context.Context, what string, names []string, conditions []sample.Condition,
+	blocks int) error {
+	return w.carryOut(ctx, &series{
+		what: what, conditions: conditions, blocks: max(1, blocks), keep: w.keep,
+		measure: func(ctx context.Context, t turn) (all []sample.Record, err error) {
+			report := w.progress(t, 0, (w.bench.Warmup+w.bench.Measure+overhead)*time.Duration(len(names)))
+			for _, name := range names {
+				report(name, 0)
+				m := trial.Member{Name: name, Contender: w.contenders[name]}
+				rec, err := w.bench.Attribute(ctx, min(t.block, blocks), t.condition, m)
+				if err != nil {
+					return all, err
+				}
+				all = append(all, rec)
+			}
+			return all, nil
+		},
+	})
+}
+
+// Until determines how many blocks follow those of the experiment. The zero value adds none.
+type Until struct {
+	// Width is the target for intervals: half of an interval's width, as a share of its ratio.
+	Width float64
+	// Within is the time after which no block begins; 0 is DefaultWithin.
+	Within time.Duration
+}
+
+const (
+	// DefaultWithin limits the time of a run with Until.
+	DefaultWithin = 30 * time.Minute
+	// mostAdded limits all blocks, as a multiple of the experiment's. Intervals shrink with the
+	// square root of the number of blocks, so that more blocks would hardly help.
+	mostAdded = 20
+	// narrowInARow is the number of consecutive blocks after which all intervals must be narrow.
+	// The first narrow interval is often narrow by chance, and misplaced (a simulation in package
+	// stat).
+	narrowInARow = 3
+)
+
+// Most returns the highest number of blocks.
+func (u Until) Most(blocks int) int {
+	if u.Width == 0 {
+		return blocks
+	}
+	return min(maxBlocks, mostAdded*blocks)
+}
+
+// enough reports whether the run ends after the given number of blocks. It considers only the width
+// of intervals, never their position: a run that ends at a desired result finds false differences.
+func (w *runner) enough(blocks int, elapsed time.Duration) bool {
+	if blocks < w.trials.Blocks {
+		return false
+	}
+	if w.Until.Width == 0 || elapsed >= cmp.Or(w.Until.Within, DefaultWithin) {
+		return true
+	}
+	if w.narrow++; analyze.Analyze(w.run).WidestInterval() > w.Until.Width {
+		w.narrow = 0
+	}
+	return w.narrow == narrowInARow
 }

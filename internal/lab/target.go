@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -78,12 +79,16 @@ func (e *Experiment) targetProblem(t *sample.Target) string {
 	return ""
 }
 
+func (e *Experiment) trials(full bool) *Trials {
+	if full {
+		return &e.Full
+	}
+	return &e.Quick
+}
+
 // Rows returns the names of the quick or the full trials' scenarios.
 func (e *Experiment) Rows(full bool) (names []string) {
-	t := &e.Quick
-	if full {
-		t = &e.Full
-	}
+	t := e.trials(full)
 	for i := range t.Scenarios {
 		names = append(names, t.Scenarios[i].Name)
 	}
@@ -139,9 +144,9 @@ func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) er
 	}
 	isAlone := false
 	err := w.carryOut(ctx, &series{
-		what: " of " + s.Name, conditions: []sample.Condition{c}, together: true,
-		blocks: most, measure: time.Duration(w.trials.Measure),
-		members: func(sample.Condition) []string { return s.members() },
+		what: " of " + s.Name, conditions: []sample.Condition{c}, blocks: most,
+		measure: w.inTurns(time.Duration(w.trials.Measure), true,
+			func(sample.Condition) []string { return s.members() }),
 		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
@@ -169,7 +174,7 @@ func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, 
 	if len(names) == 0 {
 		return nil
 	}
-	return w.count(ctx, names, []sample.Condition{c}, blocks)
+	return w.count(ctx, " while counting of "+s.Name, names, []sample.Condition{c}, blocks)
 }
 
 // backend returns the backend of the scenarios, or "".
@@ -201,7 +206,7 @@ func (w *runner) startBackend(ctx context.Context) (stop func() error, err error
 	_, cpus := trial.Layout(w.cpus, 1)
 	running, err := w.bench.Stage.Start(ctx, c,
 		contender.Setting{Cores: max(1, len(cpus)), CPUs: cpus, Host: w.bench.Request.Host, Conf: w.bench.Conf},
-		w.bench.Ready(c))
+		equal.Ready(c, w.bench.Request))
 	if err != nil {
 		return none, fmt.Errorf("backend: %w", err)
 	}

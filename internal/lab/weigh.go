@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,11 +9,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"text/template"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/benchmark"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
@@ -51,10 +53,7 @@ type Options struct {
 
 // Trials returns the experiment's trials as the options change them.
 func (o *Options) Trials(e *Experiment) Trials {
-	t := e.Quick
-	if o.Full {
-		t = e.Full
-	}
+	t := *e.trials(o.Full)
 	if o.Adjust != nil {
 		o.Adjust(&t)
 	}
@@ -86,13 +85,14 @@ type runner struct {
 	Options
 	experiment *Experiment
 	trials     Trials
-	cpus       []int // that this process may use
+	conf       *template.Template // of fronts: nginx.conf
+	cpus       []int              // that this process may use
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
-	programs   map[string]*benchmark.Program   // by engine
+	programs   map[string]*program             // by engine
 	server     *contender.Contender            // of load generators; otherwise nil
 	cases      []events.Case                   // none unless the experiment is of events
-	failed     map[trial.Slot]int              // trials, by slots without a block
+	failed     map[slot]int                    // trials
 	isLinkFull bool                            // a warning about the network was given
 	narrow     int                             // consecutive blocks after which all intervals were narrow
 	written    map[string]map[string][]byte    // configuration files by contender and file name
@@ -144,16 +144,13 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		isStarted = true
 		return nil, "", w.runCases(ctx, stage)
 	}
-	conf, err := w.experiment.NginxConf()
-	if err == nil && conf == nil {
-		conf, err = contender.NewNginxConf("nginx.conf", ownNginxConf)
-	}
-	if err != nil {
-		return nil, "", err
-	}
 	w.bench = &trial.Bench{
-		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
-		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure), Shapes: w.trials.shapes(),
+		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: w.conf,
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Shapes: make(map[string]trial.Shape),
+	}
+	for _, s := range w.trials.Scenarios {
+		w.bench.Shapes[s.Name] = s.Shape
 	}
 	if err := w.useGenerator(ctx); err != nil {
 		return nil, "", err
@@ -222,23 +219,24 @@ func prepare(o Options) (*runner, error) {
 			return nil, err
 		}
 	}
+	conf, err := e.nginxConf()
+	if err != nil {
+		return nil, err
+	}
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return nil, err
 	}
 	w := &runner{
-		Options: o, experiment: e, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failed: make(map[trial.Slot]int),
-		programs: make(map[string]*benchmark.Program),
+		Options: o, experiment: e, trials: *e.trials(o.Full), conf: conf, cpus: cpus,
+		contenders: make(map[string]*contender.Contender), failed: make(map[slot]int),
+		programs: make(map[string]*program),
 		written:  make(map[string]map[string][]byte), recorder: &Recorder{Logf: o.Logf},
 	}
 	if w.Tools == nil {
 		w.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
 	w.Tools.Logf = w.recorder.Log
-	if o.Full {
-		w.trials = e.Full
-	}
 	for _, cores := range w.trials.fit(len(cpus)) {
 		w.recorder.Log("left out: %v cores: this machine has %d", cores, len(cpus))
 	}
@@ -251,9 +249,7 @@ func prepare(o Options) (*runner, error) {
 	if err := w.check(); err != nil {
 		return nil, err
 	}
-	if w.Seed == 0 {
-		w.Seed = 1 + rand.Uint64N(1<<32)
-	}
+	w.Seed = cmp.Or(w.Seed, 1+rand.Uint64N(1<<32))
 	w.run = &sample.Run{
 		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
 		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
@@ -287,7 +283,7 @@ func (w *runner) check() error {
 		return UsageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
 			w.trials.Scenarios[i].Name)
 	}
-	most, files := 0, trial.OpenFiles()
+	most, files := 0, proc.OpenFiles()
 	for _, c := range w.trials.Conditions() {
 		most = max(most, c.Connections)
 	}
@@ -405,7 +401,7 @@ func (w *runner) keep(rec sample.Record) {
 	w.recorder.Add(rec)
 	w.checkLink(&rec)
 	if rec.Failure != "" && rec.Attribution == nil {
-		w.failed[trial.Slot{Condition: rec.Condition, Contender: rec.Contender}]++
+		w.failed[slot{rec.Condition, rec.Contender}]++
 		w.recorder.Log("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(), rec.Block,
 			rec.Failure)
 	}
@@ -413,5 +409,36 @@ func (w *runner) keep(rec sample.Record) {
 
 // hasFailed reports whether a contender has no further trial under a condition.
 func (w *runner) hasFailed(c sample.Condition, name string) bool {
-	return w.failed[trial.Slot{Condition: c, Contender: name}] >= FailuresToDrop
+	return w.failed[slot{c, name}] >= FailuresToDrop
+}
+
+// useGenerator measures the network to the generator's machine, if it is another one, and lets the
+// bench use it.
+func (w *runner) useGenerator(ctx context.Context) error {
+	if w.Generator == nil {
+		return nil
+	}
+	link, err := w.Generator.Link(ctx)
+	if err != nil {
+		return fmt.Errorf("measure the network to %s: %w", w.Generator.Host, err)
+	}
+	w.bench.Generator, w.run.Link = w.Generator, link
+	w.recorder.Note("%s", link.Text())
+	return nil
+}
+
+// carriedShare is the share of the network's bandwidth from which on it may limit the rate.
+const carriedShare = 0.8
+
+// checkLink warns of a record whose responses almost fill the network.
+func (w *runner) checkLink(rec *sample.Record) {
+	if w.run.Link == nil || rec.Load == nil {
+		return
+	}
+	perSecond := float64(rec.Load.Bytes) / max(rec.Load.Seconds, 1e-9)
+	if share := perSecond / w.run.Link.FromServers; share > carriedShare && !w.isLinkFull {
+		w.isLinkFull = true
+		w.recorder.Warn("the network may limit the rate: the responses of %s fill %.0f %% of it", w.run.TitleOf(rec.Contender),
+			100*share)
+	}
 }

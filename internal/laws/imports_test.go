@@ -312,7 +312,7 @@ var onlyBy = map[string][]string{
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
 		"contenders/fasthttp", "contenders/nethttp", "contenders/pages",
 		"contenders/routes-fasthttp", "contenders/tare", "contenders/tare-front-bound"},
-	"internal/textbar": {"internal/cli", "load/report"},
+	"internal/textbar": {"internal/cli", "internal/lab/document", "load/report"},
 	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},
 	"load/fleet":       {"internal/cli", "internal/lab/remote"},
 }

@@ -60,3 +60,51 @@ func roundStep(rough float64) float64 {
 
 // Number formats a number with at most four digits.
 func Number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }
+
+// Nines maps a share to its position on the axis of a percentile curve. There 90, 99 and 99.9 % are
+// equally far apart: at 1, 2 and 3.
+func Nines(share float64) float64 { return -math.Log10(1 - share) }
+
+// maxNines limits the curve. A run has too few requests to show more.
+const maxNines = 7
+
+// LastNines returns where the curve of n durations ends: less than one of them lies beyond.
+func LastNines(n int64) float64 {
+	return math.Min(maxNines, math.Max(1, math.Log10(float64(max(n, 1)))))
+}
+
+// CurveShares returns the shares of the percentile curve of n durations, with a number of equal
+// steps for each nine.
+func CurveShares(n int64, steps int) (shares []float64) {
+	last := LastNines(n)
+	for i := 0; float64(i) <= last*float64(steps); i++ {
+		shares = append(shares, 1-math.Pow(10, -float64(i)/float64(steps)))
+	}
+	return shares
+}
+
+// NinesTicks returns the labeled shares on the axis of a percentile curve.
+func NinesTicks(x Axis, format func(share float64) string) (all []Tick) {
+	for _, share := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999} {
+		if n := Nines(share); n <= x.Max {
+			all = append(all, Tick{x.At(n), format(share)})
+		}
+	}
+	return all
+}
+
+// Shares returns the few shares that a table of n durations shows. They are about equally far apart
+// on the axis of a percentile curve, and at least one duration lies beyond the last.
+func Shares(n int64) (all []float64) {
+	all = []float64{0.5, 0.75}
+	last := LastNines(n) + 1e-9
+	for nine := 1; float64(nine) <= last; nine++ {
+		beyond := math.Pow(10, -float64(nine))
+		for _, part := range []float64{1, 0.5, 0.25} {
+			if share := 1 - part*beyond; Nines(share) <= last {
+				all = append(all, math.Round(share*1e12)/1e12)
+			}
+		}
+	}
+	return all
+}

@@ -2,65 +2,30 @@ package page
 
 import (
 	"fmt"
-	"html/template"
 	"math"
 	"slices"
 	"strings"
 )
 
-// Plot is a line plot. All lengths are in units of its view box.
-type Plot struct {
-	Frame
-	X, Y  []Tick
-	Unit  string // unit of the horizontal axis
-	Up    string // unit of the vertical axis; empty if its labels include it
-	Lines []Line
-	Alt   string
-}
-
-// Frame is the size of a plot and the area of its lines.
-type Frame struct {
-	Width, Height            float64
-	Left, Right, Top, Bottom float64
-}
-
-// Line is a line of a plot.
-type Line struct {
-	Class string
-	Text  string // the line's name
-	Path  string // SVG path data
-}
-
-// NewPlot returns an empty plot and sets the positions of its axes.
-func NewPlot(f Frame, x, y *Axis) *Plot {
-	x.From, x.To = f.Left, f.Right
-	y.From, y.To = f.Bottom, f.Top
-	return &Plot{Frame: f}
-}
-
-// HTML draws the plot.
-func (p *Plot) HTML() template.HTML { return p.Drawing().HTML() }
-
-// Drawing draws the plot.
-func (p *Plot) Drawing() *Drawing {
-	d := &Drawing{Class: "plot", Alt: p.Alt, Width: p.Width, Height: p.Height}
+// NewPlot returns a drawing with the axes of a line plot, in the area from x.From and y.To to x.To and
+// y.From. unit is that of the horizontal axis.
+func NewPlot(width, height float64, x, y Axis, xTicks, yTicks []Tick, unit string) *Drawing {
+	d := &Drawing{Class: "plot", Width: width, Height: height}
 	d.Group("tick", "", func() {
-		for _, t := range p.Y {
-			d.Line("", "", p.Left, t.At, p.Right, t.At)
-			d.Text("", "", t.Label, "end", p.Left-6, t.At+4)
+		for _, t := range yTicks {
+			d.Line("", "", x.From, t.At, x.To, t.At)
+			d.Text("", "", t.Label, "end", x.From-6, t.At+4)
 		}
 	})
-	d.XTicks(p.X, p.Top, p.Bottom)
-	d.Text("unit", "", p.Unit, "end", p.Right, p.Bottom+32)
-	if p.Up != "" {
-		d.Text("unit", "", p.Up, "start", p.Left-6, p.Top-10)
-	}
-	for i := range p.Lines {
-		l := &p.Lines[i]
-		d.Legend = append(d.Legend, Key{l.Class, l.Text})
-		d.Group("series "+l.Class, l.Text, func() { d.Path(l.Class, "", l.Path) })
-	}
+	d.XTicks(xTicks, y.To, y.From)
+	d.Text("unit", "", unit, "end", x.To, y.From+32)
 	return d
+}
+
+// Series adds a line with a name from SVG path data.
+func (d *Drawing) Series(class, name, data string) {
+	d.Legend = append(d.Legend, Key{class, name})
+	d.Group("series "+class, name, func() { d.Path(class, "", data) })
 }
 
 // Place formats a point for SVG path data.

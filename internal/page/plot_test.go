@@ -31,11 +31,10 @@ func TestSharesDependOnTheCount(t *testing.T) {
 
 // A plot has a legend.
 func TestPlotHasLegend(t *testing.T) {
-	x, y := Axis{Max: 10}, Axis{Max: 10}
-	p := NewPlot(Frame{Width: 300, Height: 200, Left: 40, Right: 200, Top: 10, Bottom: 180}, &x, &y)
+	x, y := Axis{Max: 10, From: 40, To: 200}, Axis{Max: 10, From: 180, To: 10}
+	p := NewPlot(300, 200, x, y, nil, nil, "")
 	for _, text := range []string{"first", "<second>"} {
-		path := Path([]string{Place(x.At(0), y.At(0)), Place(x.At(1), y.At(1))})
-		p.Lines = append(p.Lines, Line{Class: "line-0", Text: text, Path: path})
+		p.Series("line-0", text, Path([]string{Place(x.At(0), y.At(0)), Place(x.At(1), y.At(1))}))
 	}
 	got := string(p.HTML())
 	for _, want := range []string{`d="M40 180L56 163`, `</svg>&lt;second&gt;</span>`, `<title>first</title>`} {

@@ -65,7 +65,7 @@ func (r *Run) writeAgents(b *strings.Builder) {
 // AgentPlots are the plots of one agent. Their axes are the same for all agents.
 type AgentPlots struct {
 	Name          string
-	Rate, Latency *page.Plot // nil if there is too little to draw
+	Rate, Latency *page.Drawing // nil if there is too little to draw
 }
 
 // minTail is the shortest last second, in seconds, that is drawn for an agent: the rate of a

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"embed"
 	"fmt"
+	"html/template"
 	"io"
 	"maps"
 	"slices"
@@ -12,12 +14,20 @@ import (
 	"github.com/tarehq/tare/internal/page"
 )
 
-//go:embed page.html
+//go:embed page.html page.css
 var pageSource embed.FS
 
 // WritePage writes the run as one self-contained HTML file.
 func (r *Run) WritePage(w io.Writer) error {
-	return page.Write(w, pageSource, pageFuncs(), r)
+	const body = "page.html" // a template
+	t := template.Must(template.New(body).Option("missingkey=error").Funcs(pageFuncs()).ParseFS(pageSource, body))
+	var b strings.Builder
+	styles, err := pageSource.ReadFile("page.css")
+	if err = cmp.Or(err, t.Execute(&b, r)); err != nil {
+		return fmt.Errorf("report: %w", err)
+	}
+	_, err = io.WriteString(w, page.Framed("Load: "+r.URL, string(styles), b.String()))
+	return err
 }
 
 // pageFuncs returns the functions of the page's template.

@@ -20,12 +20,12 @@ const (
 	plotBottom = 186 // the labels of the horizontal axis are below it
 )
 
-func newPlot(x, y *page.Axis, unit string) *page.Plot {
-	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop,
-		Bottom: plotBottom}, x, y)
-	p.Unit = unit
-	return p
+func newPlot(x, y page.Axis, xTicks []page.Tick, label func(float64) string, unit string) *page.Drawing {
+	return page.NewPlot(plotWidth, plotHeight, x, y, xTicks, page.VerticalTicks(y, label), unit)
 }
+
+// horizontal returns an axis from 0.
+func horizontal(most float64) page.Axis { return page.Axis{Max: most, From: plotLeft, To: plotRight} }
 
 // logRange is the ratio of the greatest to the least value above which an axis is logarithmic.
 const logRange = 12
@@ -33,9 +33,9 @@ const logRange = 12
 func timeAxis(lo, hi time.Duration) page.Axis {
 	hi = max(hi, 1)
 	if lo > 0 && hi > logRange*lo {
-		return page.Axis{Min: float64(lo) / 1.2, Max: float64(hi) * 1.2, Log: true}
+		return page.Axis{Min: float64(lo) / 1.2, Max: float64(hi) * 1.2, Log: true, From: plotBottom, To: plotTop}
 	}
-	return page.Axis{Min: 0, Max: float64(hi) * 1.05}
+	return page.Axis{Max: float64(hi) * 1.05, From: plotBottom, To: plotTop}
 }
 
 func timeLabel(ns float64) string { return Duration(time.Duration(ns)) }
@@ -48,7 +48,7 @@ type Curve struct {
 }
 
 // CurvePlot returns the percentile curve.
-func (r *Run) CurvePlot() *page.Plot {
+func (r *Run) CurvePlot() *page.Drawing {
 	if r.open() {
 		return Curves(Curve{"line-0", "since due", r.Latency}, Curve{"line-1", "since sent", r.Service})
 	}
@@ -56,22 +56,21 @@ func (r *Run) CurvePlot() *page.Plot {
 }
 
 // Curves returns a plot of percentiles. On its axis, each further nine takes the same width.
-func Curves(all ...Curve) *page.Plot {
+func Curves(all ...Curve) *page.Drawing {
 	const steps = 40
 	last, lo, hi := 0.0, time.Duration(math.MaxInt64), time.Duration(0)
 	for _, c := range all {
 		last = max(last, page.LastNines(c.Durations.Count()))
 		lo, hi = min(lo, c.Durations.Quantile(0)), max(hi, c.Durations.Max())
 	}
-	x, y := page.Axis{Min: 0, Max: last}, timeAxis(lo, hi)
-	p := newPlot(&x, &y, "share of requests within this time")
-	p.X, p.Y = page.NinesTicks(x, percentOf), page.VerticalTicks(y, timeLabel)
+	x, y := horizontal(last), timeAxis(lo, hi)
+	p := newPlot(x, y, page.NinesTicks(x, percentOf), timeLabel, "share of requests within this time")
 	for _, c := range all {
 		var places []string
 		for _, share := range page.CurveShares(c.Durations.Count(), steps) {
 			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(c.Durations.Quantile(share)))))
 		}
-		p.Lines = append(p.Lines, page.Line{Class: c.Class, Text: c.Name, Path: page.Path(places)})
+		p.Series(c.Class, c.Name, page.Path(places))
 		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", c.Name, Duration(c.Durations.Quantile(0.5)),
 			Duration(c.Durations.Quantile(0.99)))
 	}
@@ -117,7 +116,7 @@ func (r *Run) spans() (all []span) {
 }
 
 // RatePlot returns the rate of each second, or nil if there is only one.
-func (r *Run) RatePlot() *page.Plot {
+func (r *Run) RatePlot() *page.Drawing {
 	if len(r.Timeline) < 2 {
 		return nil
 	}
@@ -135,24 +134,22 @@ func (r *Run) rateRange() (least, most float64) {
 }
 
 // ratePlot returns the rate of each second on axes up to the given values.
-func (r *Run) ratePlot(seconds, top float64) *page.Plot {
+func (r *Run) ratePlot(seconds, top float64) *page.Drawing {
 	if len(r.Timeline) < 2 {
 		return nil
 	}
 	spans := r.spans()
 	least, most := r.rateRange()
-	x, y := page.Axis{Min: 0, Max: seconds}, page.Axis{Min: 0, Max: max(1, top*1.05)}
-	p := newPlot(&x, &y, "seconds")
-	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, Count)
-	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second",
-		Path: steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
+	x, y := horizontal(seconds), page.Axis{Max: max(1, top*1.05), From: plotBottom, To: plotTop}
+	p := newPlot(x, y, x.Ticks(page.Number), Count, "seconds")
+	p.Series("line-0", "requests per second", steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true }))
 	p.Alt = fmt.Sprintf("Between %s and %s requests per second.", Count(least), Count(most))
 	return p
 }
 
 // LatencyPlot returns the latency of each second, or nil if there is only one or none has
 // latencies.
-func (r *Run) LatencyPlot() *page.Plot {
+func (r *Run) LatencyPlot() *page.Drawing {
 	lo, hi := r.latencyRange()
 	return r.latencyPlot(r.Seconds, lo, hi)
 }
@@ -170,14 +167,13 @@ func (r *Run) latencyRange() (lo, hi time.Duration) {
 }
 
 // latencyPlot returns the latency of each second on axes with the given ranges.
-func (r *Run) latencyPlot(seconds float64, lo, hi time.Duration) *page.Plot {
+func (r *Run) latencyPlot(seconds float64, lo, hi time.Duration) *page.Drawing {
 	spans := r.spans()
 	if _, longest := r.latencyRange(); len(spans) < 2 || longest == 0 {
 		return nil
 	}
-	x, y := page.Axis{Min: 0, Max: seconds}, timeAxis(lo, hi)
-	p := newPlot(&x, &y, "seconds")
-	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, timeLabel)
+	x, y := horizontal(seconds), timeAxis(lo, hi)
+	p := newPlot(x, y, x.Ticks(page.Number), timeLabel, "seconds")
 	for i, l := range []struct {
 		name string
 		of   func(span) time.Duration
@@ -187,7 +183,7 @@ func (r *Run) latencyPlot(seconds float64, lo, hi time.Duration) *page.Plot {
 		{"longest", func(s span) time.Duration { return s.max }},
 	} {
 		path := steps(spans, x, y, func(s span) (float64, bool) { return float64(l.of(s)), s.known })
-		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: l.name, Path: path})
+		p.Series(fmt.Sprintf("line-%d", i), l.name, path)
 	}
 	p.Alt = fmt.Sprintf("From %s to %s.", Duration(lo), Duration(hi))
 	return p

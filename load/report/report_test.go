@@ -396,7 +396,7 @@ func TestAgentsShortLastSecondIsNotDrawn(t *testing.T) {
 	longer := load.PartResult{Name: "b", Seconds: 2.03, Timeline: append(timeline, load.Second{Index: 2, Requests: 1})}
 	r.Parts = []load.PartResult{whole, longer}
 	plots := r.AgentPlots()
-	if a, b := plots[0].Rate.Lines[0].Path, plots[1].Rate.Lines[0].Path; a != b {
+	if a, b := plots[0].Rate.HTML(), plots[1].Rate.HTML(); a != b {
 		t.Errorf("30 ms more are drawn: %s, want %s", b, a)
 	}
 }

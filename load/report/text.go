@@ -65,13 +65,14 @@ func (r *Run) circumstances() string {
 		loop = "open loop"
 	}
 	if n := len(r.Parts); n > 0 {
-		loop += ", " + plural(n, "agent")
+		loop += ", " + Plural(n, "agent")
 	}
-	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"),
+	return fmt.Sprintf("%s, %s, %ss, %s", Plural(r.Connections, "connection"), Plural(r.Threads, "thread"),
 		threeDigits(r.Seconds), loop)
 }
 
-func plural(n int, what string) string {
+// Plural returns a number with a noun, which ends in s unless the number is 1.
+func Plural(n int, what string) string {
 	if n == 1 {
 		return "1 " + what
 	}

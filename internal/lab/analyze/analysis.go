@@ -1,5 +1,5 @@
 // Package analyze computes from a run's records what reports show: a table for each condition, with
-// ratios, pairs, differences by part, causes, and warnings. It reads and draws nothing.
+// ratios, pairs, differences by part, and warnings. It reads and draws nothing.
 //
 // Ratios compare each slice of a contender with another's slice of the same round (ratio.go).
 package analyze
@@ -27,20 +27,21 @@ type Table struct {
 	Pairs []Pair
 
 	Decompositions []Decomposition
-	Usage          Usage
+	Missing        []string // system calls that were not counted, with the reason
 }
 
 // Row is the result of one contender under one condition.
 type Row struct {
 	*sample.Entrant
+	sample.Condition
 	Trials   int // successful ones
 	Failures []string
 
 	WeightUs stat.Interval // CPU time per request of all server processes
 	Ratio    stat.Interval // of the weight to the control's, by slices
 	Early    stat.Interval // as Ratio, with bounds from three blocks on
-	Finding  stat.Finding
-	Parts    []Part // of the weight, in the order in which a request passes them
+	Parts    []Part        // of the weight, in the order in which a request passes them
+	Loading  []Part        // the generator while it loads the contender; one or none
 
 	PerSecond stat.Interval
 	RateRatio stat.Interval
@@ -86,7 +87,7 @@ func Analyze(run *sample.Run) *Analysis {
 		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
 			t.Decompositions = decompose(run, &t)
 		}
-		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
+		if t.Missing = missing(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
 	}
@@ -115,7 +116,7 @@ func (a *Analysis) WidestInterval() float64 {
 
 func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bool) {
 	blocks := perBlock(run, e, c)
-	row := Row{Entrant: e, Latency: hist.New(), blocks: blocks}
+	row := Row{Entrant: e, Condition: c, Latency: hist.New(), blocks: blocks}
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" && r.Attribution == nil {
 			row.Failures = append(row.Failures, r.Failure)
@@ -141,8 +142,8 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	row.Early = weight.Early
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
 	row.RateRatio = Rates(blocks, control).Interval
-	row.Finding = row.Ratio.Finding()
-	row.Parts = parts(blocks, counted(run, e.Name, c), sample.Roles()...)
+	count := counted(run, e.Name, c)
+	row.Parts, row.Loading = parts(blocks, count, sample.Roles()...), parts(blocks, count, sample.RoleGenerator)
 	row.Voluntary = perRequest(blocks, "", sample.Voluntary)
 	row.Involuntary = perRequest(blocks, "", sample.Involuntary)
 	row.RSS = median(blocks, func(r *sample.Record) float64 { return r.Sum("", sample.RSS) })
@@ -177,7 +178,7 @@ func over(r *sample.Record, n uint64) float64 { return float64(n) / float64(max(
 
 // Row returns the row of the first entrant of a kind, or nil.
 func (t *Table) Row(kind sample.Kind) *Row {
-	return t.find(func(r *Row) bool { return r.Kind == kind })
+	return sample.First(t.Rows, func(r *Row) bool { return r.Kind == kind })
 }
 
 // Others returns the share of a CPU that other programs used, if it widens intervals; otherwise 0.
@@ -190,16 +191,7 @@ func (t *Table) Others() (most float64) {
 
 // Named returns the row of the contender with a name, or nil.
 func (t *Table) Named(name string) *Row {
-	return t.find(func(r *Row) bool { return r.Name == name })
-}
-
-func (t *Table) find(is func(*Row) bool) *Row {
-	for i := range t.Rows {
-		if is(&t.Rows[i]) {
-			return &t.Rows[i]
-		}
-	}
-	return nil
+	return sample.First(t.Rows, func(r *Row) bool { return r.Name == name })
 }
 
 // Measured returns the rows with a successful trial.

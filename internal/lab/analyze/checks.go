@@ -5,9 +5,12 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/load"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 func (a *Analysis) check() {
@@ -50,7 +53,7 @@ func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
 		return ""
 	}
 	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
-		sample.BlocksText(a.Blocks))
+		loadreport.Plural(a.Blocks, "block"))
 }
 
 // twinMisses checks all intervals at once: the twin equals the control, so an interval of its ratio
@@ -137,4 +140,122 @@ func generatorDoubted(records []*sample.Record) string {
 		return ""
 	}
 	return fmt.Sprintf("in %d of %d trials %s", n, len(records), why)
+}
+
+const (
+	// sleepShown is the share of a CPU that a contender may use during the slices of others.
+	sleepShown = 0.005
+	// deferredShown is the share of its CPU time that a contender may use after its slices.
+	deferredShown = 0.02
+)
+
+// recordsLike returns the records of another contender that can be compared with these: in each
+// block side by side or alone, as these are.
+func recordsLike(run *sample.Run, other *sample.Entrant, c sample.Condition, of []*sample.Record) []*sample.Record {
+	return inBlocks(run, other, c, func(r *sample.Record) bool {
+		return r.Timed() && of[r.Block-1] != nil && (r.Alone != "") == (of[r.Block-1].Alone != "")
+	})
+}
+
+// perBlock returns the records of a contender under a condition, by block. A block in which it
+// failed or did not run has nil. A record of slices side by side is preferred to a trial alone.
+func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
+	blocks := inBlocks(run, e, c, func(r *sample.Record) bool { return r.Timed() && r.Alone == "" })
+	for i, alone := range inBlocks(run, e, c, (*sample.Record).Timed) {
+		if blocks[i] == nil {
+			blocks[i] = alone
+		}
+	}
+	return blocks
+}
+
+// inBlocks returns those of a contender's records under a condition, by block.
+func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*sample.Record) bool) []*sample.Record {
+	blocks := make([]*sample.Record, run.Blocks)
+	for i := range run.Records {
+		r := &run.Records[i]
+		if e != nil && r.Contender == e.Name && r.Condition == c && is(r) {
+			blocks[r.Block-1] = r
+		}
+	}
+	return blocks
+}
+
+// disturbed warns that other programs used the CPUs.
+func disturbed(_ *Analysis, t *Table, row *Row) string {
+	if row.Others == 0 {
+		return ""
+	}
+	return fmt.Sprintf("other programs used %.2f of a CPU, so the intervals are wider", t.Others())
+}
+
+// probeDiffered warns that a ratio is not corrected by the probe.
+func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
+	if !row.shifted || row.Kind == sample.Control {
+		return ""
+	}
+	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*probeShift)
+}
+
+// usedAsleep warns of CPU time that a contender used during the slices of others.
+func usedAsleep(a *Analysis, t *Table, row *Row) string {
+	worst := 0.0
+	var asleep, inSlices time.Duration
+	for _, r := range row.measured() {
+		worst = max(worst, r.Asleep.Share())
+		asleep += r.Asleep.CPU
+		for i := range r.Slices {
+			for _, d := range r.Slices[i].CPU {
+				inSlices += d
+			}
+		}
+	}
+	share := asleep.Seconds() / max(inSlices.Seconds(), 1e-9)
+	isDeferred := t.Saturated() && share > deferredShown
+	if worst <= sleepShown && !isDeferred {
+		return ""
+	}
+	used := fmt.Sprintf("the contender used %.1f %% of a CPU during the slices of others", 100*worst)
+	if isDeferred {
+		used += fmt.Sprintf(", which is %.1f %% of the CPU time in its own slices: a request may cost that much more",
+			100*share)
+	}
+	return used
+}
+
+// measuredAlone reports why a contender was not measured beside others.
+func measuredAlone(a *Analysis, t *Table, row *Row) string {
+	n, why := 0, ""
+	for _, r := range row.measured() {
+		if r.Alone != "" {
+			n, why = n+1, r.Alone
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("measured alone in %d of %s: %s", n, loadreport.Plural(a.Blocks, "block"), why)
+}
+
+// stillWarming warns if requests cost more in the first half of the starts than in the second.
+func stillWarming(a *Analysis, t *Table, row *Row) string {
+	const margin = 0.05 // a smaller margin needs more slices
+	var early, late stat.Starts
+	p := pair(row.blocks, recordsLike(a.Run, a.Control(), t.Condition, row.blocks), Weight, false)
+	for i, weights := range p.of {
+		if len(weights) < 4 || row.Kind == sample.Control {
+			continue
+		}
+		ratios := make([]float64, len(weights))
+		for j, weight := range weights {
+			ratios[j] = weight / p.than[i][j]
+		}
+		half := len(ratios) / 2
+		early, late = append(early, ratios[:half]), append(late, ratios[len(ratios)-half:])
+	}
+	e := stat.Ratios(early, late)
+	if !e.Known() || e.Lo <= 1+margin {
+		return ""
+	}
+	return fmt.Sprintf("requests cost %.0f %% more in the first half of each start than in the second: the contender may need a longer warm-up than %v", 100*(e.Mid-1), a.Warmup)
 }

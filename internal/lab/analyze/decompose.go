@@ -27,37 +27,22 @@ type Decomposition struct {
 
 // PartDifference is one part of a decomposition.
 type PartDifference struct {
+	Name string // the role, and user or sys, the kind of CPU time
 	Role string
-	Sys  bool // system time, not user time
 	Us   stat.Interval
 
 	OneSided bool // only one of the two has processes of the role
 }
 
-// Name returns the role and the kind of CPU time.
-func (p *PartDifference) Name() string { return p.Role + " " + p.kind() }
-
-func (p *PartDifference) kind() string {
-	if p.Sys {
-		return "sys"
-	}
-	return "user"
-}
-
 // Part returns the part with a name, or nil if neither of the two has the role.
 func (d *Decomposition) Part(name string) *PartDifference {
-	i := slices.IndexFunc(d.Parts, func(p PartDifference) bool { return p.Name() == name })
-	if i < 0 {
-		return nil
-	}
-	return &d.Parts[i]
+	return sample.First(d.Parts, func(p *PartDifference) bool { return p.Name == name })
 }
 
 // PartNames returns the names of all parts in a table's decompositions.
 func (t *Table) PartNames() (names []string) {
 	for _, role := range sample.Roles() {
-		for _, sys := range []bool{false, true} {
-			name := (&PartDifference{Role: role, Sys: sys}).Name()
+		for _, name := range []string{role + " user", role + " sys"} {
 			if slices.ContainsFunc(t.Decompositions, func(d Decomposition) bool { return d.Part(name) != nil }) {
 				names = append(names, name)
 			}
@@ -107,17 +92,14 @@ func (d *Decomposition) divide(of, than []*sample.Record) {
 		if !with && !without {
 			continue
 		}
-		for _, sys := range []bool{false, true} {
-			us := func(r *sample.Record) float64 {
-				if sys {
-					return r.SysUs(role)
-				}
-				return r.UserUs(role)
-			}
-			p := PartDifference{Role: role, Sys: sys, OneSided: with != without}
-			p.Us = stat.Difference(values(of, us), values(than, us))
-			d.Parts = append(d.Parts, p)
-			d.ResidualUs -= p.Us.Mid
+		for _, kind := range []struct {
+			name string
+			us   func(*sample.Record, string) float64
+		}{{" user", (*sample.Record).UserUs}, {" sys", (*sample.Record).SysUs}} {
+			us := func(r *sample.Record) float64 { return kind.us(r, role) }
+			more := stat.Difference(values(of, us), values(than, us))
+			d.Parts = append(d.Parts, PartDifference{role + kind.name, role, more, with != without})
+			d.ResidualUs -= more.Mid
 		}
 	}
 	if math.Abs(d.ResidualUs) < rounding {
@@ -169,7 +151,6 @@ type Pair struct {
 	ExtraUs  stat.Interval // extra CPU time of a request, by slices
 	Ratio    stat.Interval
 	AppRatio stat.Interval // of the applications alone, without fronts
-	Finding  stat.Finding
 }
 
 // pairs returns the comparisons of which both sides were measured.
@@ -183,7 +164,6 @@ func pairs(run *sample.Run, t *Table) (all []Pair) {
 		p.Ratio = Weights(p.Of.blocks, p.Than.blocks, Weight).Interval
 		p.AppRatio = Weights(p.Of.blocks, p.Than.blocks,
 			func(s *sample.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
-		p.Finding = p.Ratio.Finding()
 		all = append(all, p)
 	}
 	return all

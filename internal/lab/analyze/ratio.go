@@ -167,10 +167,5 @@ func (p *pairing) others() float64 {
 
 // partner returns the slice of the same round, or nil.
 func partner(s *sample.Slice, among []sample.Slice) *sample.Slice {
-	for i := range among {
-		if among[i].Round == s.Round {
-			return &among[i]
-		}
-	}
-	return nil
+	return sample.First(among, func(other *sample.Slice) bool { return other.Round == s.Round })
 }

@@ -49,14 +49,6 @@ func standing(i stat.Interval, l sample.Limit) Standing {
 // AimStanding returns how the value compares with the aim.
 func (r *TargetResult) AimStanding() Standing { return standing(r.Value, r.Aim) }
 
-// Off returns by which share of the limit the value misses it; 0 if it is within.
-func (r *TargetResult) Off() float64 {
-	if r.Require.Admits(r.Value.Mid) {
-		return 0
-	}
-	return math.Abs(r.Value.Mid/r.Require.Value - 1)
-}
-
 func target(run *sample.Run, t sample.Target) TargetResult {
 	r := TargetResult{Target: t, Of: math.NaN(), Than: math.NaN(), Value: stat.Interval{Mid: math.NaN()}}
 	for _, c := range run.Conditions {

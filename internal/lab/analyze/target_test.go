@@ -59,7 +59,6 @@ func TestTargetsStandAtTheirLimits(t *testing.T) {
 	a := analyze.Analyze(targetRun(sample.Target{Row: "row", Contender: "tare", Metric: sample.CPU, Reference: "nginx",
 		Require: most(1)}))
 	near(t, "ratio", a.Targets[0].Value.Mid, 1.1, 1e-6)
-	near(t, "off", a.Targets[0].Off(), 0.1, 1e-6)
 	if len(a.Tables) > 0 {
 		t.Error("targets have tables of conditions, too")
 	}

@@ -3,24 +3,12 @@ package analyze
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 )
-
-// Usage is the resources that requests use under one condition.
-type Usage struct {
-	CallNames []string // most frequent system calls
-	Rows      []UsageRow
-	Missing   []string // what was not counted, with the reason
-}
-
-// UsageRow is a part of a contender, or the generator while it loads the contender.
-type UsageRow struct {
-	Row *Row
-	Part
-}
 
 // Part is what the processes of one role use per request. System calls were counted in a separate
 // trial; the rest are medians of the timed trials.
@@ -58,29 +46,9 @@ const shownCalls = 10
 
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
-	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls) > 0 {
-			return r
-		}
-	}
-	return nil
-}
-
-func usage(run *sample.Run, t *Table) (all Usage) {
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == sample.Twin {
-			continue
-		}
-		generator := parts(row.blocks, counted(run, row.Name, t.Condition), sample.RoleGenerator)
-		for _, p := range slices.Concat(row.Parts, generator) {
-			all.Rows = append(all.Rows, UsageRow{row, p})
-		}
-	}
-	all.Missing = missing(run, t)
-	all.CallNames = most(all.Rows)
-	return all
+	return sample.First(run.Records, func(r *sample.Record) bool {
+		return r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls) > 0
+	})
 }
 
 // parts returns the parts of some roles that used something. count is the trial with the kernel's
@@ -124,20 +92,19 @@ func missing(run *sample.Run, t *Table) (all []string) {
 	return all
 }
 
-// most returns the system calls that servers make most.
-func most(rows []UsageRow) []string {
+// CallNames returns the system calls that servers make most.
+func (t *Table) CallNames() []string {
 	made := make(map[string]float64)
-	for _, r := range rows {
-		for name, n := range r.Calls {
-			if r.Role != sample.RoleGenerator && n >= LeastCalls {
-				made[name] = max(made[name], n)
+	for _, row := range t.Measured() {
+		for _, p := range row.Parts {
+			for name, n := range p.Calls {
+				if n >= LeastCalls && row.Kind != sample.Twin {
+					made[name] = max(made[name], n)
+				}
 			}
 		}
 	}
-	var names []string
-	for name := range made {
-		names = append(names, name)
-	}
+	names := slices.Collect(maps.Keys(made))
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(made[b], made[a]), cmp.Compare(a, b)) })
 	return names[:min(shownCalls, len(names))]
 }

@@ -125,9 +125,7 @@ func actorAt(role, protocol, place string) *contender.Contender {
 // start starts a contender and waits until it responds.
 func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
 	set contender.Setting) (*contender.Running, error) {
-	return s.Start(ctx, c, set, func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
-	})
+	return s.Start(ctx, c, set, equal.Ready(c, equal.Request{Method: "GET", Path: "/", Host: "a"}))
 }
 
 func TestStopEndsWhatStartStarted(t *testing.T) {
@@ -328,7 +326,7 @@ func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	marked.Env = append(os.Environ(), "TARE_STAGE=test")
 	testkit.Must(t, marked.Start())
 	folder := t.TempDir()
-	fmt.Fprintf(in, "mark TARE_STAGE=test\nwatch %d\nwatch %d\nforget %d\nremove %s\nnonsense\nwatch 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
+	fmt.Fprintf(in, "mark TARE_STAGE=test\ngroup %d\ngroup %d\n-group %d\nfolder %s\nnonsense\ngroup 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
 	in.Close() // as the kernel does for a process that was killed
 	if err := guard.Wait(); err != nil {
 		t.Error(err)

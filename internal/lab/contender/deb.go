@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -128,4 +129,150 @@ func (t *Tools) unpack(ctx context.Context, work string, packages []string) erro
 func lastLine(out []byte) string {
 	lines := strings.Split(strings.TrimSpace(Printable(out)), "\n")
 	return lines[len(lines)-1]
+}
+
+type debianTool struct {
+	packages []string
+	program  string
+	probe    []string // arguments with which it succeeds if it is complete
+	status   int      // its exit status then
+	files    []string // that it needs in nginxEtc
+	env      []string // variables that it needs
+}
+
+// nginxEtc is the folder of the files that configurations include, below the root.
+const nginxEtc = "etc/nginx"
+
+func debianTools() map[string]debianTool {
+	return map[string]debianTool{
+		Nginx: {
+			packages: []string{"nginx"}, program: "nginx", probe: []string{"-v"},
+			files: []string{"mime.types", "fastcgi_params"},
+		},
+		MiniHTTPD: {packages: []string{"mini-httpd"}, program: "mini_httpd", probe: []string{"-V"}},
+		H2O:       {packages: []string{"h2o"}, program: "h2o", probe: []string{"--version"}},
+		Caddy:     {packages: []string{"caddy"}, program: "caddy", probe: []string{"version"}},
+		HAProxy:   {packages: []string{"haproxy"}, program: "haproxy", probe: []string{"-v"}},
+		MariaDB: {
+			packages: []string{"mariadb-server-core"}, program: "mariadbd",
+			probe: []string{"--no-defaults", "--version"},
+		},
+		Ruby: {
+			packages: []string{"ruby", "thin", "ruby-sinatra"}, program: "ruby",
+			probe: []string{"-r", "thin", "-r", "sinatra/base", "-e", "exit! true"},
+		},
+		Wrk:    {packages: []string{"wrk"}, program: "wrk", probe: []string{"-v"}, status: 1},
+		H2load: {packages: []string{"nghttp2-client"}, program: "h2load", probe: []string{"--version"}},
+		AB:     {packages: []string{"apache2-utils"}, program: "ab", probe: []string{"-V"}},
+		Siege: {
+			packages: []string{"siege"}, program: "siege", probe: []string{"-R", "/dev/null", "-V"},
+			env: []string{"HOME=/nonexistent"}, // it would make a folder there
+		},
+	}
+}
+
+// fromDebian finds a program on the machine, or unpacks its Debian packages.
+func (t *Tools) fromDebian(ctx context.Context, need string) (Program, error) {
+	tool := debianTools()[need]
+	p := Program{Bin: "/usr/sbin/" + tool.program, Env: tool.env, Etc: "/" + nginxEtc}
+	if path, err := exec.LookPath(tool.program); err == nil {
+		p.Bin = path
+	}
+	if p.works(ctx, &tool) == nil {
+		return p, nil
+	}
+	tree, err := t.Package(ctx, need, tool.packages...)
+	if err == nil {
+		p.Etc, p.Env = filepath.Join(tree.Root, nginxEtc), slices.Concat(tool.env, tree.Env(), tree.rubyEnv())
+		if path := tree.program(tool.program); path != "" {
+			p.Bin = path
+		}
+		err = p.works(ctx, &tool)
+	}
+	if err != nil {
+		return p, missing(need, err.Error(), "apt-get install "+strings.Join(tool.packages, " "))
+	}
+	return p, nil
+}
+
+// Program is a program of the machine, of an unpacked Debian package, or of the checkout.
+type Program struct {
+	Bin     string
+	Env     []string // variables that it needs
+	Etc     string   // nginx's folder with mime.types and fastcgi_params
+	Version string   // "nginx/1.22.1"; "" if it is not known
+}
+
+// LoadGenerators returns the names of the load generators that Find finds.
+func LoadGenerators() []string { return []string{Tare, Wrk, H2load, AB, Siege} }
+
+// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
+// privilege, and neither installs nor starts nginx.
+func (t *Tools) Nginx(ctx context.Context) (*Program, error) {
+	t.once.Do(func() {
+		var p Program
+		if p, t.nginxErr = t.Find(ctx, Nginx); t.nginxErr == nil {
+			t.nginx = &p
+		}
+	})
+	return t.nginx, t.nginxErr
+}
+
+// Find finds nginx or a load generator.
+func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
+	if name == Tare {
+		path, err := t.findTare(ctx)
+		return Program{Bin: path}, err
+	}
+	p, err := t.fromDebian(ctx, name)
+	if err != nil {
+		return Program{}, err
+	}
+	out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
+	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
+		p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
+	}
+	return p, nil
+}
+
+// works returns an error if the program is incomplete.
+func (p Program) works(ctx context.Context, tool *debianTool) error {
+	for _, name := range tool.files {
+		if _, err := os.Stat(filepath.Join(p.Etc, name)); err != nil {
+			return err
+		}
+	}
+	_, err := p.run(ctx, tool.probe...)
+	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == tool.status {
+		return nil
+	}
+	return err
+}
+
+func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
+	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, args...)
+	if err != nil {
+		err = fmt.Errorf("%s %s: %w", p.Bin, strings.Join(args, " "), err)
+	}
+	return out, err
+}
+
+// program returns the path of a program of the tree, or "".
+func (t Tree) program(name string) string {
+	for _, dir := range []string{"usr/bin", "usr/sbin"} {
+		path := filepath.Join(t.Root, dir, name)
+		if _, err := exec.LookPath(path); err == nil {
+			return path
+		}
+	}
+	return ""
+}
+
+// rubyEnv returns the environment in which Ruby finds the tree's Ruby libraries.
+func (t Tree) rubyEnv() []string {
+	return t.pathVariable("RUBYLIB",
+		"usr/lib/ruby/vendor_ruby", "usr/lib/*-linux-gnu*/ruby/vendor_ruby/[0-9]*",
+		"usr/lib/ruby/[0-9]*", "usr/lib/*-linux-gnu*/ruby/[0-9]*",
+		"usr/share/rubygems-integration/*/gems/*/lib", "usr/lib/*-linux-gnu*/rubygems-integration/*/gems/*/lib",
+		"usr/lib/*-linux-gnu*/rubygems-integration/*/extensions/*/*/*")
 }

@@ -28,7 +28,6 @@
 //   - A front is a server between the clients and the application: nginx, or another program that
 //     reads an nginx.conf.
 //   - A site is a folder of files that contenders serve.
-//   - A toggle is a change of one setting of a contender.
 //   - A mark is an environment variable of all processes of a stage or of a Running.
 //   - A stray is an orphan of a contender: a child of this process with a mark.
 package contender

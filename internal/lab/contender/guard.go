@@ -14,85 +14,70 @@ import (
 	"github.com/tarehq/tare/internal/lab/proc"
 )
 
-// Verbs of the lines that the guard reads. They register process groups, folders, marks and
-// priorities, or withdraw them. The guard's input ends when the guarded process has died. Then the
-// guard kills, removes and undoes what is still registered.
+// Kinds of wards: what the guard ends, removes or undoes. A line that the guard reads has a kind and
+// a name. It registers a ward, or withdraws it if it begins with a minus sign. The guard's input ends
+// when the guarded process has died. Then the guard takes care of what is still registered, in this
+// order.
 const (
-	guardWatch  = "watch"  // a process group
-	guardForget = "forget" // a process group that has ended
-	guardRemove = "remove" // a folder
+	guardGroup  = "group"  // a process group
 	guardMark   = "mark"   // an environment variable of processes, whatever their group
 	guardNice   = "nice"   // a session's file autogroup, whose nice value was 0
-	guardUnnice = "unnice" // such a file whose value was restored
+	guardFolder = "folder" // a folder
 )
 
-// Guard is the body of the guard process. It returns when in ends.
+// Guard is the body of the guard process. It returns when in ends. It ignores errors: no process is
+// left to report them to.
 func Guard(in io.Reader) {
-	w := wards{groups: make(map[int]bool), sessions: make(map[string]bool)}
+	wards := make(map[[2]string]bool) // by kind and name
 	for lines := bufio.NewScanner(in); lines.Scan(); {
-		verb, what, _ := strings.Cut(lines.Text(), " ")
-		w.register(verb, what)
+		kind, name, _ := strings.Cut(lines.Text(), " ")
+		if kind, isOver := strings.CutPrefix(kind, "-"); isOver {
+			delete(wards, [2]string{kind, name})
+		} else {
+			wards[[2]string{kind, name}] = true
+		}
 	}
-	w.end()
-}
-
-// wards are what a guard ends, removes and undoes.
-type wards struct {
-	groups         map[int]bool
-	folders, marks []string
-	sessions       map[string]bool // files autogroup
-}
-
-// register handles one line. It ignores lines that it cannot parse.
-func (w *wards) register(verb, what string) {
-	group, groupErr := strconv.Atoi(what)
-	switch {
-	case verb == guardRemove:
-		w.folders = append(w.folders, what)
-	case verb == guardMark:
-		w.marks = append(w.marks, what)
-	case verb == guardNice:
-		w.sessions[what] = true
-	case verb == guardUnnice:
-		delete(w.sessions, what)
-	case groupErr != nil || group <= 1:
-	case verb == guardWatch:
-		w.groups[group] = true
-	case verb == guardForget:
-		delete(w.groups, group)
+	for _, kind := range []string{guardGroup, guardMark, guardNice, guardFolder} {
+		for ward := range wards {
+			if ward[0] == kind {
+				endWard(kind, ward[1])
+			}
+		}
 	}
 }
 
-// end kills, removes and undoes everything registered. It ignores errors: no process is left to
-// report them to.
-func (w *wards) end() {
-	for group := range w.groups {
+func endWard(kind, name string) {
+	switch kind {
+	case guardGroup:
+		group, err := strconv.Atoi(name)
+		if err != nil || group <= 1 {
+			return
+		}
 		family, _ := proc.Family(group)
 		_ = syscall.Kill(-group, syscall.SIGKILL)
 		for _, p := range family {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 		}
-	}
-	endMarked(w.marks)
-	for file := range w.sessions {
-		if f, err := os.OpenFile(file, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
+	case guardMark:
+		endMarked(name)
+	case guardNice:
+		if f, err := os.OpenFile(name, os.O_WRONLY|os.O_TRUNC, 0); err == nil {
 			_, _ = f.WriteString("0")
 			_ = f.Close()
 		}
-	}
-	for _, f := range w.folders {
-		_ = os.RemoveAll(f)
+	case guardFolder:
+		_ = os.RemoveAll(name)
 	}
 }
 
-// endMarked kills all processes with one of the marks in their environment. It finds processes that
-// left their group and whose parents have died.
-func endMarked(marks []string) {
+// endMarked kills all processes with a mark in their environment. It finds processes that left their
+// group and whose parents have died.
+func endMarked(mark string) {
 	const rounds = 5 // processes may start others meanwhile
 	for range rounds {
 		all, _ := proc.All()
 		marked := slices.DeleteFunc(all, func(p proc.Process) bool {
-			return p.Zombie || p.PID == os.Getpid() || !slices.ContainsFunc(marks, p.HasEnv)
+			return p.Zombie || p.PID == os.Getpid() || !p.HasEnv(mark)
 		})
 		if len(marked) == 0 {
 			return
@@ -126,9 +111,9 @@ func startGuard(command []string) (*guard, error) {
 
 // send writes a line to the guard. It ignores errors: a dead guard does harm only if this process
 // is killed, too.
-func (g *guard) send(verb string, what any) {
+func (g *guard) send(kind string, name any) {
 	if g != nil {
-		fmt.Fprintln(g.in, verb, what)
+		fmt.Fprintln(g.in, kind, name)
 	}
 }
 

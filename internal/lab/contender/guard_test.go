@@ -22,7 +22,7 @@ func TestPrioritizeIsInheritedAndRestored(t *testing.T) {
 	for _, name := range []string{file, withdrawn} {
 		write(t, "-10", name)
 	}
-	contender.Guard(strings.NewReader("nice " + file + "\nnice " + withdrawn + "\nunnice " + withdrawn + "\n"))
+	contender.Guard(strings.NewReader("nice " + file + "\nnice " + withdrawn + "\n-nice " + withdrawn + "\n"))
 	for name, want := range map[string]string{file: "0", withdrawn: "-10"} {
 		if b, err := os.ReadFile(name); err != nil || string(b) != want {
 			t.Errorf("%s: %q, %v", name, b, err)

@@ -91,7 +91,7 @@ func (r *Running) start(p *part) error {
 	if err := r.stage.spawn(c, p.cpus); err != nil {
 		return err
 	}
-	r.stage.guard.send(guardWatch, c.Process.Pid)
+	r.stage.guard.send(guardGroup, c.Process.Pid)
 	exited := make(chan struct{})
 	p.cmd, p.exited = c, exited
 	go func() {
@@ -177,7 +177,7 @@ func (r *Running) StartAgain(ctx context.Context, role string) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
-	r.stage.guard.send(guardForget, p.cmd.Process.Pid)
+	r.stage.guard.send("-"+guardGroup, p.cmd.Process.Pid)
 	return r.start(p)
 }
 

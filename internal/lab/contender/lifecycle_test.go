@@ -44,7 +44,7 @@ func TestProcessesStartAgain(t *testing.T) {
 	}
 	testkit.Must(t, r.StartAgain(context.Background(), "application"))
 	eventually(t, "the new process responds", func() bool {
-		return equal.Ready(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"}) == nil
+		return equal.Ready(r.Contender, equal.Request{Method: "GET", Path: "/", Host: "a"})(t.Context(), r.Address) == nil
 	})
 	err = r.StartAgain(context.Background(), "application")
 	if err == nil || !strings.Contains(err.Error(), "still runs") {

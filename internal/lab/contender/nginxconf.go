@@ -10,7 +10,7 @@ import (
 	"strings"
 	"text/template"
 
-	"golang.org/x/sys/unix"
+	"github.com/tarehq/tare/internal/lab/proc"
 )
 
 // NginxConf is the data of an experiment's nginx.conf template. The template is the write-up's own
@@ -62,21 +62,16 @@ const (
 )
 
 // fit sets the fields that depend on the machine.
-func (n *NginxConf) fit() error {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		return fmt.Errorf("contender: %w", err)
-	}
-	n.Nofile = min(wantedNofile, limit.Max)
+func (n *NginxConf) fit() {
+	n.Nofile = min(wantedNofile, proc.OpenFiles())
 	n.Connections = min(wantedConnections, n.Nofile)
 	if os.Geteuid() != 0 {
-		return nil
+		return
 	}
 	n.User = "root"
 	if _, err := user.Lookup("www-data"); err == nil {
 		n.User = "www-data"
 	}
-	return nil
 }
 
 // render writes the configuration to a file and returns its text.

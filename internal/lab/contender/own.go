@@ -49,11 +49,6 @@ func (s *Spec) HasAddress(network string) bool {
 	return s.hasPlaceholder("{addr}", "{port}")
 }
 
-// onSocket reports whether the application listens on a unix socket.
-func (s *Spec) onSocket() bool {
-	return s.Network == Unix || s.Network == "" && s.hasPlaceholder("{socket}")
-}
-
 // addressFault returns the key and the description of an error in how the application gets its
 // address.
 func (s *Spec) addressFault() (key, what string) {

@@ -48,7 +48,7 @@ func (s *Stage) Prioritize() (restore func() error, err error) {
 	return func() error {
 		err := os.WriteFile(own, []byte("0"), 0)
 		if err == nil {
-			s.guard.send(guardUnnice, file)
+			s.guard.send("-"+guardNice, file)
 		}
 		return errors.Join(err, calm())
 	}, nil

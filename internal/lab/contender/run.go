@@ -84,7 +84,8 @@ type Running struct {
 // its processes are ended.
 func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 	probe func(ctx context.Context, address string) error) (*Running, error) {
-	dir, err := s.newDir(c.Name)
+	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+c.Name)
+	err := os.Mkdir(dir, 0o755) // nginx workers of another user read it
 	if err != nil {
 		return nil, err
 	}
@@ -165,7 +166,7 @@ func (r *Running) launchApplication(set Setting, replica int) error {
 	}
 	address := upstreams[0]
 	place := address
-	if r.onSocket() {
+	if r.Network == Unix || r.Network == "" && r.hasPlaceholder("{socket}") {
 		if len(socket) > longestSocket {
 			return fmt.Errorf("the path of its socket, %q, is longer than %d bytes; set TMPDIR to a folder with a shorter path", socket, longestSocket)
 		}
@@ -230,10 +231,6 @@ func (r *Running) Place() Place { return r.At(r.Address) }
 // addFront starts the front with its nginx.conf. A front without application or site has its
 // handler in its own process. Its configuration still needs an upstream, which gets an unused port.
 func (r *Running) addFront(set Setting, port int) error {
-	source := cmp.Or(r.Conf, set.Conf)
-	if source == nil {
-		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
-	}
 	etc, err := r.etc()
 	if err != nil {
 		return err
@@ -250,11 +247,9 @@ func (r *Running) addFront(set Setting, port int) error {
 		}
 		conf.Upstreams = []string{net.JoinHostPort(loopbackHost, strconv.Itoa(unused))}
 	}
-	if err := conf.fit(); err != nil {
-		return err
-	}
+	conf.fit()
 	file := r.confFile()
-	text, err := conf.render(source, file)
+	text, err := conf.render(cmp.Or(r.Conf, set.Conf), file)
 	if err != nil {
 		return err
 	}
@@ -389,15 +384,11 @@ func (r *Running) deadPart() error {
 
 // Processes returns all living processes of the contender.
 func (r *Running) Processes() ([]proc.Process, error) {
-	var all []proc.Process
-	for _, p := range r.parts {
-		family, err := proc.Family(p.cmd.Process.Pid)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, family...)
+	groups := make([]int, len(r.parts))
+	for i, p := range r.parts {
+		groups[i] = p.cmd.Process.Pid
 	}
-	return all, nil
+	return proc.Family(groups...)
 }
 
 // Roles of a contender's processes.
@@ -446,7 +437,7 @@ func (r *Running) Stop() error {
 	for _, p := range r.parts {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
-		r.stage.guard.send(guardForget, p.cmd.Process.Pid)
+		r.stage.guard.send("-"+guardGroup, p.cmd.Process.Pid)
 		err = errors.Join(err, p.log.Close(), p.closeSocket())
 	}
 	left, listErr := proc.All()

@@ -3,7 +3,6 @@ package contender
 import (
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -202,14 +201,6 @@ func ReadSpec(dir string) (*Spec, error) {
 		return nil, err
 	}
 	return s, s.Check(f)
-}
-
-// AddSettings adds settings to a copy of Set, which other contenders may have.
-func (s *Spec) AddSettings(set map[string]string) {
-	all := make(map[string]string)
-	maps.Copy(all, s.Set)
-	maps.Copy(all, set)
-	s.Set = all
 }
 
 // Check returns a *yamlfile.Error for the first invalid field of a Spec, with its line in the file.

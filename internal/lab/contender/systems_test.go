@@ -80,9 +80,8 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 	}
 	stage, err := contender.NewStage(contender.StageOptions{})
 	testkit.Must(t, err)
-	r, err := stage.Start(t.Context(), c, contender.Setting{Cores: 1}, func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a.b"})
-	})
+	r, err := stage.Start(t.Context(), c, contender.Setting{Cores: 1},
+		equal.Ready(c, equal.Request{Method: "GET", Path: "/", Host: "a.b"}))
 	if err == nil {
 		err = r.Stop()
 	}

@@ -35,15 +35,9 @@ func newCertificate(dir string) (certFiles, error) {
 		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLifetime), KeyUsage: x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
 	}
-	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		return files, fmt.Errorf("contender: %w", err)
-	}
-	secret, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return files, fmt.Errorf("contender: %w", err)
-	}
-	return files, errors.Join(
+	cert, certErr := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	secret, keyErr := x509.MarshalPKCS8PrivateKey(key)
+	return files, errors.Join(certErr, keyErr,
 		os.WriteFile(files.certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o644),
 		os.WriteFile(files.keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/textbar"
 )
 
 // Document is a report as a tree of blocks. Its text is for a terminal, or Markdown; Page is HTML.
@@ -32,8 +33,8 @@ type Form struct {
 	Width    int // of a line of prose; 0 is 100 characters
 }
 
-// width is the width of a line of prose on a terminal.
-const width = 100
+// Width is the width of a line of prose in a report.
+const Width = 100
 
 type writer struct {
 	Form
@@ -44,7 +45,7 @@ func (w *writer) printf(format string, args ...any) { fmt.Fprintf(w, format, arg
 
 // Text returns the document as text.
 func (d *Document) Text(f Form) string {
-	f.Width = cmp.Or(f.Width, width)
+	f.Width = cmp.Or(f.Width, Width)
 	w := &writer{Form: f}
 	if f.Markdown {
 		w.printf("# %s\n\n%s\n\n", d.Title, d.Question)
@@ -146,7 +147,7 @@ func Note(text string) Paragraph { return Paragraph{"note", text} }
 
 func (p Paragraph) text(w *writer) {
 	if p.Text != "" {
-		w.WriteString(wrap(p.Text, w.Width) + "\n\n")
+		w.WriteString(wrap(p.Text, w.Width, "") + "\n\n")
 	}
 }
 
@@ -187,7 +188,7 @@ func (i Items) text(w *writer) {
 	for _, text := range i.Texts {
 		indent := first
 		for line := range strings.Lines(text) {
-			w.WriteString(indent + strings.ReplaceAll(wrap(line, w.Width-len(next)), "\n", "\n"+next) + "\n")
+			w.WriteString(indent + wrap(line, w.Width-len(next), next) + "\n")
 			indent = next
 		}
 	}
@@ -288,26 +289,7 @@ func (l Links) html(w *writer) {
 	}
 }
 
-// Wrap breaks a text into lines of prose.
-func Wrap(text string) string { return wrap(text, width) }
-
-// wrap breaks a text into lines of at most width characters.
-func wrap(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case column == 0:
-		case column+1+n > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
+// wrap breaks a text into lines of at most width characters. All but the first have an indent.
+func wrap(text string, width int, indent string) string {
+	return textbar.Wrap(strings.Join(strings.Fields(text), " "), width, indent)
 }

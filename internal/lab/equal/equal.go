@@ -112,17 +112,19 @@ func fetch(ctx context.Context, at contender.Place, r Request, config *tls.Confi
 	return a, nil
 }
 
-// errNotReady is the result of Ready for a front whose application does not respond yet.
+// errNotReady is the result for a front whose application does not respond yet.
 var errNotReady = errors.New("the front responds, but the application behind it does not")
 
-// Ready returns nil once a starting contender responds. A front that responds with 502, 503 or 504
-// is not ready, because its application is not.
-func Ready(ctx context.Context, at contender.Place, r Request) error {
-	a, err := Fetch(ctx, at, r)
-	if err == nil && a.Status >= http.StatusBadGateway && a.Status <= http.StatusGatewayTimeout {
-		return errNotReady
+// Ready returns a probe for contender.Stage: its result is nil once a starting contender responds. A
+// front that responds with 502, 503 or 504 is not ready, because its application is not.
+func Ready(c *contender.Contender, r Request) func(ctx context.Context, address string) error {
+	return func(ctx context.Context, address string) error {
+		a, err := Fetch(ctx, c.At(address), r)
+		if err == nil && a.Status >= http.StatusBadGateway && a.Status <= http.StatusGatewayTimeout {
+			return errNotReady
+		}
+		return err
 	}
-	return err
 }
 
 func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
@@ -189,14 +191,10 @@ func Compare(want, got *Response) []Difference {
 	} else if len(all) == 0 && !bytes.Equal(want.Body, got.Body) {
 		all = append(all, Difference{"body", "others", fmt.Sprintf("other bytes after the first %d", excerptBytes)})
 	}
-	names := slices.Collect(maps.Keys(want.Header))
-	for name := range got.Header {
-		if _, ok := want.Header[name]; !ok {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	fields := make(http.Header)
+	maps.Copy(fields, want.Header)
+	maps.Copy(fields, got.Header)
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
 		differ("field "+name, field(want.Header, name), field(got.Header, name))
 	}
 	differ("bytes", want.Bytes, got.Bytes)

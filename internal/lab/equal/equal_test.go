@@ -134,14 +134,14 @@ func TestCompareReadsTheWholeBody(t *testing.T) {
 
 func TestFrontWithoutApplicationIsNotReady(t *testing.T) {
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502) }))
-	r, at := equal.Request{Method: "GET", Path: "/", Host: "a"},
-		contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()}
-	if err := equal.Ready(context.Background(), at, r); err == nil ||
+	c := &contender.Contender{Spec: &contender.Spec{Protocol: contender.HTTP}}
+	ready, at := equal.Ready(c, equal.Request{Method: "GET", Path: "/", Host: "a"}), s.Listener.Addr().String()
+	if err := ready(t.Context(), at); err == nil ||
 		!strings.Contains(err.Error(), "the application behind it does not") {
 		t.Errorf("a front without its application is ready: %v", err)
 	}
 	s.Close()
-	if err := equal.Ready(context.Background(), at, r); err == nil {
+	if err := ready(t.Context(), at); err == nil {
 		t.Error("a closed port is ready")
 	}
 }

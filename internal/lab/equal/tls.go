@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 )
@@ -30,17 +31,16 @@ func clientTLS(r Request) *tls.Config {
 
 // dial connects to a place, by TLS if config is not nil.
 func dial(ctx context.Context, at contender.Place, config *tls.Config) (net.Conn, *tls.ConnectionState, error) {
-	var d net.Dialer
-	c, err := d.DialContext(ctx, at.Network(), at.Address)
-	if err != nil || config == nil {
+	if config == nil {
+		c, err := new(net.Dialer).DialContext(ctx, at.Network(), at.Address)
 		return c, nil, err
 	}
-	secure := tls.Client(c, config)
-	if err := secure.HandshakeContext(ctx); err != nil {
-		return nil, nil, errors.Join(err, c.Close())
+	c, err := (&tls.Dialer{Config: config}).DialContext(ctx, at.Network(), at.Address)
+	if err != nil {
+		return nil, nil, err
 	}
-	state := secure.ConnectionState()
-	return secure, &state, nil
+	state := c.(*tls.Conn).ConnectionState()
+	return c, &state, nil
 }
 
 // describeTLS describes what was negotiated, and the certificate by the start of its SHA-256. It
@@ -64,15 +64,12 @@ func describeTLS(state *tls.ConnectionState) string {
 // byHTTP2 sends a request on a connection by net/http's HTTP/2, and a second one if there may be
 // more than one.
 func byHTTP2(ctx context.Context, c net.Conn, r Request, negotiated string) (*Response, error) {
-	conns := make(chan net.Conn, 1)
-	conns <- c
+	var isUsed atomic.Bool
 	next := func(context.Context, string, string) (net.Conn, error) {
-		select {
-		case c := <-conns:
-			return c, nil
-		default:
+		if isUsed.Swap(true) {
 			return nil, errors.New("the connection was closed after a response")
 		}
+		return c, nil
 	}
 	transport := &http.Transport{DialTLSContext: next, DisableCompression: true, Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP2(true)

@@ -8,25 +8,24 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // clients send the requests of one group. A client takes an idle connection of the group, or opens
 // one, sends a request and reads the response. It never sends a request twice, so that each request
 // has one outcome.
 type clients struct {
-	group   *Group
+	group   *sample.Group
 	address string
 	timeout time.Duration
 	started time.Time
 
 	mu      sync.Mutex
 	idle    []*keptConn // the one that was used last is at the end
-	traffic timeline.Traffic
+	traffic sample.Traffic
 }
 
 type keptConn struct {
@@ -63,7 +62,7 @@ func (c *clients) run(ctx context.Context, length time.Duration) {
 
 // request sends one request and counts its outcome. The time begins when the request was due.
 func (c *clients) request(due time.Duration) {
-	r := timeline.Request{Due: due, Late: time.Since(c.started) - due}
+	r := sample.Request{Due: due, Late: time.Since(c.started) - due}
 	r.Outcome = c.exchange(c.started.Add(due).Add(c.timeout))
 	r.Took = time.Since(c.started) - due
 	c.mu.Lock()
@@ -71,15 +70,15 @@ func (c *clients) request(due time.Duration) {
 	c.traffic.Add(r)
 }
 
-func (c *clients) exchange(deadline time.Time) timeline.Outcome {
+func (c *clients) exchange(deadline time.Time) sample.Outcome {
 	conn, err := c.connect(deadline)
 	if err != nil {
-		return outcomeOf(err, timeline.Refused)
+		return outcomeOf(err, sample.Refused)
 	}
 	_ = conn.SetDeadline(deadline)
 	if err := c.send(conn); err != nil {
 		conn.Close()
-		return outcomeOf(err, timeline.Closed)
+		return outcomeOf(err, sample.Closed)
 	}
 	resp, err := http.ReadResponse(conn.in, nil)
 	if err == nil {
@@ -89,7 +88,7 @@ func (c *clients) exchange(deadline time.Time) timeline.Outcome {
 	switch {
 	case err != nil:
 		conn.Close()
-		return outcomeOf(err, timeline.Closed)
+		return outcomeOf(err, sample.Closed)
 	case resp.Close || c.group.Fresh:
 		conn.Close()
 	default:
@@ -98,15 +97,15 @@ func (c *clients) exchange(deadline time.Time) timeline.Outcome {
 		c.mu.Unlock()
 	}
 	if resp.StatusCode >= http.StatusBadRequest {
-		return timeline.Status
+		return sample.Status
 	}
-	return timeline.Response
+	return sample.Response
 }
 
 // outcomeOf returns Timeout for an error of a deadline, and otherwise the given outcome.
-func outcomeOf(err error, otherwise timeline.Outcome) timeline.Outcome {
+func outcomeOf(err error, otherwise sample.Outcome) sample.Outcome {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
-		return timeline.Timeout
+		return sample.Timeout
 	}
 	return otherwise
 }
@@ -129,16 +128,14 @@ func (c *clients) connect(deadline time.Time) (*keptConn, error) {
 }
 
 func (c *clients) send(out io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s / HTTP/1.1\r\nHost: localhost\r\n", c.group.Method)
+	fields, body := "", ""
 	if c.group.Fresh {
-		b.WriteString("Connection: close\r\n")
+		fields = "Connection: close\r\n"
 	}
 	if c.group.Method == http.MethodPost {
-		fmt.Fprintf(&b, "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", len(postBody), postBody)
-	} else {
-		b.WriteString("\r\n")
+		body = postBody
+		fields += fmt.Sprintf("Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n", len(body))
 	}
-	_, err := io.WriteString(out, b.String())
+	_, err := fmt.Fprintf(out, "%s / HTTP/1.1\r\nHost: localhost\r\n%s\r\n%s", c.group.Method, fields, body)
 	return err
 }

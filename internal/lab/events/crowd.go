@@ -144,19 +144,23 @@ func (c *crowd) behave(ctx context.Context, conn net.Conn, n int) {
 	for i := range piece {
 		piece[i] = 'x'
 	}
-	switch c.Behavior {
-	case Headers:
+	if c.Behavior == Headers {
 		piece = []byte("X-Slow: 1\r\n")
-	case Reads:
-		c.read(ctx, conn, piece)
-		return
 	}
-	// A server that gives up sends a response or closes the connection, which a read shows.
-	gone := make(chan struct{})
-	go func() {
-		defer close(gone)
-		_, _ = conn.Read(make([]byte, 1))
-	}()
+	gone, act := ctx.Done(), conn.Read
+	if c.Behavior != Reads {
+		// A server that gives up sends a response or closes the connection, which a read shows.
+		read := make(chan struct{})
+		go func() {
+			defer close(read)
+			_, _ = conn.Read(make([]byte, 1))
+		}()
+		gone, act = read, conn.Write
+		defer func() {
+			conn.Close()
+			<-read
+		}()
+	}
 	pace := time.NewTicker(time.Duration(c.Every))
 	defer pace.Stop()
 	for {
@@ -165,25 +169,7 @@ func (c *crowd) behave(ctx context.Context, conn net.Conn, n int) {
 			return
 		case <-pace.C:
 		}
-		if _, err := conn.Write(piece); err != nil {
-			conn.Close()
-			<-gone
-			return
-		}
-	}
-}
-
-// read reads a piece at a time, until the response has ended.
-func (c *crowd) read(ctx context.Context, conn net.Conn, piece []byte) {
-	pace := time.NewTicker(time.Duration(c.Every))
-	defer pace.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-pace.C:
-		}
-		if _, err := conn.Read(piece); err != nil {
+		if _, err := act(piece); err != nil {
 			return
 		}
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -115,13 +114,13 @@ func TestRestartsAreCounted(t *testing.T) {
 	const sent = 240
 	crash, socket := r.Events.Cases[0].Total(), r.Events.Cases[1].Total()
 	sum := crash.Sum()
-	if sum.Sent() != sent || sum.Outcomes[timeline.Refused] == 0 || sum.Outcomes[timeline.Response] == 0 {
+	if sum.Sent() != sent || sum.Outcomes[sample.Refused] == 0 || sum.Outcomes[sample.Response] == 0 {
 		t.Errorf("crash: %+v", sum)
 	}
 	if len(r.Events.Cases[0].Marks) != 2 || r.Events.Cases[0].Marks[0].Text != "kill" {
 		t.Errorf("marks: %+v", r.Events.Cases[0].Marks)
 	}
-	if sum = socket.Sum(); sum.Sent() != sent || sum.Outcomes[timeline.Refused] != 0 {
+	if sum = socket.Sum(); sum.Sent() != sent || sum.Outcomes[sample.Refused] != 0 {
 		t.Errorf("socket: %+v", sum)
 	}
 	if _, most := r.Events.Cases[0].Peak(); most.Memory == 0 {

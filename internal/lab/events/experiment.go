@@ -5,11 +5,12 @@
 // A Plan is a part of an experiment.yaml whose kind is events. Each of its cases starts
 // a contender, waits for a first response, and lets the groups of clients send requests at a fixed
 // rate for a fixed time. Meanwhile the steps of the case's plan happen. In place of groups, clients
-// may keep streams open; see Streams. Package timeline has the result and its glossary, and package
+// may keep streams open; see Streams. Package sample has the result and its glossary, and package
 // report shows it.
 package events
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -17,6 +18,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -24,19 +26,11 @@ import (
 type Plan struct {
 	Length  yamlfile.Duration `yaml:"length"`  // of each case
 	Timeout yamlfile.Duration `yaml:"timeout"` // of a request
-	Groups  []Group           `yaml:"clients"`
+	Groups  []sample.Group    `yaml:"clients"`
 	Files   int               `yaml:"files"` // limit of each process's open files; 0 is the lab's own
 	Crowd   Crowd             `yaml:"crowd"` // of the steps that gather one
 	Streams Streams           `yaml:"streams"`
 	Cases   []Case            `yaml:"cases"`
-}
-
-// Group is clients that send requests at a fixed rate, whether or not earlier ones have ended.
-type Group struct {
-	Name   string  `yaml:"name"`
-	Method string  `yaml:"method"` // GET or POST, which has a short body
-	Rate   float64 `yaml:"rate"`   // requests per second
-	Fresh  bool    `yaml:"fresh"`  // each request has a connection of its own; otherwise idle ones are reused
 }
 
 // Case is one server, or one way of replacing it.
@@ -134,7 +128,10 @@ func (e *Plan) Check(f *yamlfile.File) error {
 			return f.Fault(fmt.Sprintf("$.cases[%d]%s", i, key), "cases: %s", what)
 		}
 	}
-	if e.gathers() {
+	gathers := func(c Case) bool {
+		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })
+	}
+	if slices.ContainsFunc(e.Cases, gathers) {
 		if what := e.Crowd.fault(); what != "" {
 			return f.Fault("$.crowd", "crowd: %s", what)
 		}
@@ -174,16 +171,7 @@ func (e *Plan) caseFault(i int) (key, what string) {
 
 // text returns the step as the report names it.
 func (s *Step) text() string {
-	if s.As != "" {
-		return s.As
-	}
-	return strings.TrimSpace(s.Do + " " + s.Of)
-}
-
-func (e *Plan) gathers() bool {
-	return slices.ContainsFunc(e.Cases, func(c Case) bool {
-		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })
-	})
+	return cmp.Or(s.As, strings.TrimSpace(s.Do+" "+s.Of))
 }
 
 func (c *Crowd) fault() string {

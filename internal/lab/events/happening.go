@@ -1,6 +1,7 @@
 package events
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 const (
@@ -30,7 +31,7 @@ type happening struct {
 	of      *Case
 	running []*contender.Running // the steps happen to the first one
 	cpus    []int                // of the machine
-	result  *timeline.Case
+	result  *sample.Case
 
 	started    time.Time
 	processors proc.CPUs
@@ -126,10 +127,7 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 }
 
 func (h *happening) step(ctx context.Context, s *Step) error {
-	role := s.Of
-	if role == "" {
-		role = contender.RoleApplication
-	}
+	role := cmp.Or(s.Of, contender.RoleApplication)
 	h.mark(s.text())
 	if h.streams != nil && slices.Contains(phaseSteps(), s.Do) {
 		if err := h.beginPhase(s.Do); err != nil {
@@ -182,7 +180,7 @@ func (h *happening) startEnded(ctx context.Context, now time.Duration) error {
 }
 
 func (h *happening) mark(text string) {
-	h.result.Marks = append(h.result.Marks, timeline.Mark{At: time.Since(h.started), Text: text})
+	h.result.Marks = append(h.result.Marks, sample.Mark{At: time.Since(h.started), Text: text})
 }
 
 // sample records the memory of all processes, and the crowd.
@@ -191,7 +189,7 @@ func (h *happening) sample(now time.Duration) error {
 	if err != nil {
 		return err
 	}
-	s := timeline.Sample{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
+	s := sample.Moment{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
 	var filesErr error
 	s.Memory = proc.Resident(all)
 	s.Sockets, err = proc.SocketMemory()

@@ -3,6 +3,7 @@ package events
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"slices"
 	"text/template"
@@ -10,7 +11,8 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Setting is what all cases share.
@@ -42,8 +44,8 @@ func (e *Plan) LengthOf(c *Case) time.Duration { return time.Duration(cmp.Or(c.l
 // Run carries out a case, again if the machine disturbed it. planned is its result before. A failure
 // of the contender is in the result; the error is ctx's.
 func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender,
-	planned timeline.Case) (timeline.Case, error) {
-	return undisturbed(time.Duration(s.Plan.Timeout), func() (timeline.Case, error) {
+	planned sample.Case) (sample.Case, error) {
+	return undisturbed(time.Duration(s.Plan.Timeout), func() (sample.Case, error) {
 		result := planned
 		err := s.carryOut(ctx, c, built, &result)
 		return result, err
@@ -52,14 +54,12 @@ func (s *Setting) Run(ctx context.Context, c *Case, built *contender.Contender,
 
 // carryOut starts the contender of a case, lets clients send requests while its plan happens, and
 // ends it. A failure of the contender is in the case's result; the error is ctx's.
-func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Contender, result *timeline.Case) error {
+func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Contender, result *sample.Case) error {
 	cpus, err := contender.AllCPUs()
 	if err != nil {
 		return err
 	}
-	ready := func(ctx context.Context, address string) error {
-		return equal.Ready(ctx, built.At(address), equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
-	}
+	ready := equal.Ready(built, equal.Request{Method: http.MethodGet, Path: "/", Host: "localhost"})
 	if c.kind != nil {
 		ready = c.kind.ready
 	}
@@ -94,4 +94,73 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 		return nil
 	}
 	return err
+}
+
+// maxRepeats limits how often a case is carried out again.
+const maxRepeats = 2
+
+// undisturbed carries out a case, and again if the machine disturbed it, which it reports. It
+// returns the one whose requests were the least late. After an error it returns the last one.
+func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
+	report func(why string)) (best sample.Case, err error) {
+	for n := range 1 + maxRepeats {
+		c, err := carryOut()
+		if err != nil || c.Absent != "" {
+			return c, err
+		}
+		if n == 0 || c.Latest() < best.Latest() {
+			best = c
+		}
+		why := c.Disturbance(timeout)
+		if why == "" {
+			return c, nil
+		}
+		report(why)
+	}
+	return best, nil
+}
+
+// look is what the processors have done until a moment.
+type look struct {
+	at           time.Time
+	server, lab  []proc.Usage
+	busy, stolen time.Duration
+}
+
+func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
+	all, err := processes(running)
+	if err != nil {
+		return look{}, err
+	}
+	l := look{at: time.Now(), lab: make([]proc.Usage, 1)}
+	var errs [4]error
+	l.server, errs[0] = proc.Usages(all)
+	l.lab[0], errs[1] = proc.Self("clients")
+	l.busy, _, errs[2] = cpus.Busy()
+	l.stolen, errs[3] = cpus.Stolen()
+	return l, errors.Join(errs[:]...)
+}
+
+// until returns what the processors did between two looks.
+func (l *look) until(later *look, cores int) sample.Work {
+	var server, lab proc.Sum
+	server.Add(l.server, later.server)
+	lab.Add(l.lab, later.lab)
+	return sample.Work{
+		Cores: cores, Length: later.at.Sub(l.at), Server: server.CPU(), Clients: lab.CPU(),
+		Busy: later.busy - l.busy, Stolen: later.stolen - l.stolen,
+	}
+}
+
+// processes returns the processes of contenders, each once.
+func processes(running []*contender.Running) (all []proc.Process, err error) {
+	for _, r := range running {
+		some, err := r.Processes()
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, some...)
+	}
+	slices.SortFunc(all, func(a, b proc.Process) int { return a.PID - b.PID })
+	return slices.CompactFunc(all, func(a, b proc.Process) bool { return a.PID == b.PID }), nil
 }

@@ -15,6 +15,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/proc"
 )
 
 // Protocols of streams.
@@ -40,11 +42,7 @@ type stream struct {
 }
 
 // monotonic returns the time of the machine's monotonic clock, which servers read, too.
-func monotonic() time.Duration {
-	var t unix.Timespec
-	_ = unix.ClockGettime(unix.CLOCK_MONOTONIC, &t) // cannot fail for this clock
-	return time.Duration(t.Nano())
-}
+func monotonic() time.Duration { return proc.Clock(unix.CLOCK_MONOTONIC) }
 
 func parseEvent(text []byte) (time.Duration, error) {
 	if len(text) != timeDigits {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/load/hist"
@@ -112,7 +112,7 @@ func (s *Streams) with(cases []Case) (all []Case) {
 			for _, c := range cases {
 				c.kind, c.clients = &s.Kinds[i], clients
 				c.Name = fmt.Sprintf("%s-%s-%d", c.Name, c.kind.Name, clients)
-				c.copies = 1 + filesPerStream*clients/(int(trial.OpenFiles())-trial.SpareFiles)
+				c.copies = 1 + filesPerStream*clients/(int(proc.OpenFiles())-trial.SpareFiles)
 				c.Set = maps.Clone(c.Set)
 				if c.Set == nil {
 					c.Set = make(map[string]string)
@@ -165,7 +165,7 @@ type streams struct {
 	before  []proc.Process // at the last step that began a phase
 
 	mu     sync.Mutex // guards result
-	result *timeline.Streams
+	result *sample.Streams
 }
 
 // phaseSteps returns the actions with which a phase of the streams begins.
@@ -222,9 +222,9 @@ func (h *happening) checkEnd(ctx context.Context) error {
 // an event or failed. They end with ctx.
 func (h *happening) openStreams(ctx context.Context) error {
 	s := &streams{kind: h.of.kind, running: h.running, crowd: h.crowd,
-		result: &timeline.Streams{Kind: h.of.kind.Title, Clients: h.of.clients}}
+		result: &sample.Streams{Kind: h.of.kind.Title, Clients: h.of.clients}}
 	h.streams, h.result.Streams = s, s.result
-	if err := h.beginPhase(timeline.Opening); err != nil {
+	if err := h.beginPhase(sample.Opening); err != nil {
 		return err
 	}
 	for range 1 + h.of.clients/streamsPerConn {
@@ -327,7 +327,7 @@ func (h *happening) beginPhase(step string) error {
 	if s.look = now; slices.Contains(phaseSteps(), step) {
 		s.before = all
 	}
-	s.result.Phases = append(s.result.Phases, timeline.Phase{Step: step, Latency: hist.New()})
+	s.result.Phases = append(s.result.Phases, sample.Phase{Step: step, Latency: hist.New()})
 	return err
 }
 

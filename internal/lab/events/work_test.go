@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // A disturbed case is carried out again, a few times at most, and the least disturbed one counts.
@@ -25,12 +25,12 @@ func TestDisturbedCasesAreRepeated(t *testing.T) {
 		{[]int{300, 900}, failure, 900, 1},
 	} {
 		left, reports := slices.Clone(test.late), 0
-		got, err := undisturbed(timeout, func() (c timeline.Case, err error) {
-			var traffic timeline.Traffic
-			traffic.Add(timeline.Request{
-				Outcome: timeline.Response, Late: time.Duration(left[0]) * time.Millisecond,
+		got, err := undisturbed(timeout, func() (c sample.Case, err error) {
+			var traffic sample.Traffic
+			traffic.Add(sample.Request{
+				Outcome: sample.Response, Late: time.Duration(left[0]) * time.Millisecond,
 			})
-			c.Groups = []timeline.Traffic{traffic}
+			c.Groups = []sample.Traffic{traffic}
 			if left = left[1:]; len(left) == 0 {
 				err = test.err
 			}

@@ -11,19 +11,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a process has used since it started. Values that the kernel does not report are 0.
+// Cost is what a process used between two looks at it.
+type Cost struct {
+	PID         int           `json:"pid"`
+	Name        string        `json:"name"`
+	User        time.Duration `json:"userNs"`
+	Sys         time.Duration `json:"sysNs"`
+	Voluntary   uint64        `json:"voluntarySwitches"`   // context switches because a thread waited
+	Involuntary uint64        `json:"involuntarySwitches"` // those because another thread had its turn
+	MinorFaults uint64        `json:"minorFaults"`         // page faults without reading a disk
+	MajorFaults uint64        `json:"majorFaults"`         // those that read a disk
+	RSS         int64         `json:"rssBytes"`            // resident bytes at the second look
+}
+
+// CPU returns user and system time together.
+func (c Cost) CPU() time.Duration { return c.User + c.Sys }
+
+// Usage is what a process has used since it started, User and Sys in clock ticks. Values that the
+// kernel does not report are 0.
 type Usage struct {
-	PID         int
-	Name        string
-	User, Sys   time.Duration // in clock ticks
-	EndedUser   time.Duration // of children that ended and were waited for
-	EndedSys    time.Duration // likewise
-	Ran         time.Duration // CPU time of all threads, including ended ones, exact to nanoseconds
-	Voluntary   uint64        // context switches because a thread waited
-	Involuntary uint64        // context switches because another thread had its turn
-	MinorFaults uint64        // page faults without reading a disk
-	MajorFaults uint64        // page faults that read a disk
-	RSS         int64         // resident bytes, now
+	Cost
+	EndedUser time.Duration // of children that ended and were waited for
+	EndedSys  time.Duration // likewise
+	Ran       time.Duration // CPU time of all threads, including ended ones, exact to nanoseconds
 }
 
 // tick is 1/USER_HZ, which is fixed at 100 for all values that Linux reports to programs.
@@ -55,11 +65,11 @@ func usage(p Process) (Usage, error) {
 		return Usage{}, err
 	}
 	u := Usage{
-		PID: p.PID, Name: p.Name,
-		User: time.Duration(stat.UTime) * tick, Sys: time.Duration(stat.STime) * tick,
-		EndedUser: time.Duration(stat.CUTime) * tick, EndedSys: time.Duration(stat.CSTime) * tick,
-		MinorFaults: uint64(stat.MinFlt), MajorFaults: uint64(stat.MajFlt),
-		RSS: int64(stat.ResidentMemory()), Ran: cpuTime(p.PID),
+		Cost: Cost{
+			PID: p.PID, Name: p.Name, User: time.Duration(stat.UTime) * tick, Sys: time.Duration(stat.STime) * tick,
+			MinorFaults: uint64(stat.MinFlt), MajorFaults: uint64(stat.MajFlt), RSS: int64(stat.ResidentMemory()),
+		},
+		EndedUser: time.Duration(stat.CUTime) * tick, EndedSys: time.Duration(stat.CSTime) * tick, Ran: cpuTime(p.PID),
 	}
 	threads, err := procfs.AllThreads(p.PID) // a process's own status is that of its first thread
 	if err != nil {
@@ -97,38 +107,27 @@ func Self(name string) (Usage, error) {
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
 		return Usage{}, fmt.Errorf("proc: %w", os.NewSyscallError("getrusage", err))
 	}
-	return Usage{
+	return Usage{Ran: cpuTime(os.Getpid()), Cost: Cost{
 		PID: os.Getpid(), Name: name, User: time.Duration(r.Utime.Nano()), Sys: time.Duration(r.Stime.Nano()),
-		Ran: cpuTime(os.Getpid()), Voluntary: uint64(r.Nvcsw), Involuntary: uint64(r.Nivcsw),
+		Voluntary: uint64(r.Nvcsw), Involuntary: uint64(r.Nivcsw),
 		MinorFaults: uint64(r.Minflt), MajorFaults: uint64(r.Majflt),
-	}, nil
+	}}, nil
 }
 
 // cpuTime reads a process's CPU-time clock, whose id is made like clock_getcpuclockid(3) does.
 func cpuTime(pid int) time.Duration {
 	const ofProcess = 2 // CPUCLOCK_SCHED of all threads
+	return Clock(int32(^pid<<3 | ofProcess))
+}
+
+// Clock returns the time of one of the kernel's clocks; 0 if there is no such clock.
+func Clock(id int32) time.Duration {
 	var at unix.Timespec
-	if err := unix.ClockGettime(int32(^pid<<3|ofProcess), &at); err != nil {
+	if err := unix.ClockGettime(id, &at); err != nil {
 		return 0
 	}
 	return time.Duration(at.Nano())
 }
-
-// Cost is what a process used between two looks at it.
-type Cost struct {
-	PID         int           `json:"pid"`
-	Name        string        `json:"name"`
-	User        time.Duration `json:"userNs"`
-	Sys         time.Duration `json:"sysNs"`
-	Voluntary   uint64        `json:"voluntarySwitches"`
-	Involuntary uint64        `json:"involuntarySwitches"`
-	MinorFaults uint64        `json:"minorFaults"`
-	MajorFaults uint64        `json:"majorFaults"`
-	RSS         int64         `json:"rssBytes"` // at the second look
-}
-
-// CPU returns user and system time together.
-func (c Cost) CPU() time.Duration { return c.User + c.Sys }
 
 // Costs returns the cost of each process in after since before. The cost of a process that is not
 // in before is its whole usage.
@@ -141,12 +140,10 @@ func Costs(before, after []Usage) []Cost {
 // Sum adds up the costs of processes in several spans of time. It is ready to use.
 type Sum struct{ all []processSum }
 
-// processSum is the cost of one process. The User and Sys of its Cost are in clock ticks.
+// processSum is what one process used in all spans.
 type processSum struct {
-	Cost
-	ran    time.Duration
-	ended  struct{ user, sys time.Duration } // of children
-	hasRan bool                              // the kernel reports ran
+	Usage
+	hasRan bool // the kernel reports Ran
 }
 
 // Add adds a span between two looks. The cost of a process that is not in before is its whole
@@ -162,7 +159,7 @@ func (s *Sum) Add(before, after []Usage) {
 		at := slices.IndexFunc(s.all, func(x processSum) bool { return x.PID == u.PID })
 		if at < 0 {
 			at = len(s.all)
-			s.all = append(s.all, processSum{Cost: Cost{PID: u.PID, Name: u.Name}, hasRan: true})
+			s.all = append(s.all, processSum{Usage{Cost: Cost{PID: u.PID, Name: u.Name}}, true})
 		}
 		counted -= s.all[at].add(was[u.PID], u, counted)
 	}
@@ -172,7 +169,7 @@ func (s *Sum) Add(before, after []Usage) {
 func endedSince(before, after []Usage) (total time.Duration) {
 	for _, u := range before {
 		if !slices.ContainsFunc(after, func(is Usage) bool { return is.PID == u.PID }) {
-			total += cmp.Or(u.Ran, u.User+u.Sys) + u.EndedUser + u.EndedSys
+			total += cmp.Or(u.Ran, u.CPU()) + u.EndedUser + u.EndedSys
 		}
 	}
 	return total
@@ -188,14 +185,14 @@ func (s *processSum) add(was, is Usage, counted time.Duration) (subtracted time.
 	s.MinorFaults += is.MinorFaults - min(was.MinorFaults, is.MinorFaults)
 	s.MajorFaults += is.MajorFaults - min(was.MajorFaults, is.MajorFaults)
 	s.RSS = is.RSS
-	s.ran += is.Ran - was.Ran
+	s.Ran += is.Ran - was.Ran
 	s.hasRan = s.hasRan && is.Ran > 0
 	user, sys := is.EndedUser-was.EndedUser, is.EndedSys-was.EndedSys
 	if ended := user + sys; ended > 0 {
 		subtracted = min(counted, ended)
 		rest := float64(ended-subtracted) / float64(ended)
-		s.ended.user += time.Duration(rest * float64(user))
-		s.ended.sys += time.Duration(rest * float64(sys))
+		s.EndedUser += time.Duration(rest * float64(user))
+		s.EndedSys += time.Duration(rest * float64(sys))
 	}
 	return subtracted
 }
@@ -208,16 +205,16 @@ func (s *Sum) Costs() []Cost {
 	for i := range s.all {
 		x := &s.all[i]
 		c := x.Cost
-		if ticked := c.User + c.Sys; x.hasRan {
+		if ticked := c.CPU(); x.hasRan {
 			share := 0.5
 			if ticked > 0 {
 				share = float64(c.User) / float64(ticked)
 			}
-			c.User = time.Duration(share * float64(x.ran))
-			c.Sys = x.ran - c.User
+			c.User = time.Duration(share * float64(x.Ran))
+			c.Sys = x.Ran - c.User
 		}
-		c.User += x.ended.user
-		c.Sys += x.ended.sys
+		c.User += x.EndedUser
+		c.Sys += x.EndedSys
 		costs[i] = c
 	}
 	return costs

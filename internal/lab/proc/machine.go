@@ -1,12 +1,17 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/prometheus/procfs"
+	"golang.org/x/sys/unix"
 )
 
 func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
@@ -18,6 +23,15 @@ func read[T any](file func(procfs.FS) (T, error)) (content T, err error) {
 		err = fmt.Errorf("proc: %w", err)
 	}
 	return content, err
+}
+
+// OpenFiles returns the limit of this process's open files, which Go has raised as far as it may.
+func OpenFiles() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		panic(fmt.Sprintf("proc: BUG: getrlimit: %v", err)) // it cannot fail with these arguments
+	}
+	return limit.Cur
 }
 
 // CPUModel returns the name of the processor, or "unknown".
@@ -49,9 +63,117 @@ func memory(of func(procfs.Meminfo) *uint64) uint64 {
 // Setting returns the value of a kernel setting such as net.core.somaxconn, with single spaces
 // between its numbers, or "" if it cannot be read: containers do not see all of them.
 func Setting(name string) string {
-	b, err := os.ReadFile(filepath.Join("/proc/sys", strings.ReplaceAll(name, ".", "/")))
-	if err != nil {
-		return ""
+	words, _ := read(func(fs procfs.FS) ([]string, error) { return fs.SysctlStrings(name) })
+	return strings.Join(words, " ")
+}
+
+// Resident returns the resident memory in bytes that processes had when they were listed. Pages that
+// several processes share are counted for each.
+func Resident(processes []Process) (bytes int64) {
+	for _, p := range processes {
+		bytes += p.RSS
 	}
-	return strings.Join(strings.Fields(string(b)), " ")
+	return bytes
+}
+
+// TemporaryFiles returns the size of the files that processes have open and that have no name
+// anymore, in bytes. It takes some microseconds for each descriptor, and leaves out ended
+// processes.
+func TemporaryFiles(processes []Process) (bytes int64, err error) {
+	for _, p := range processes {
+		dir := fmt.Sprintf("/proc/%d/fd", p.PID)
+		open, err := os.ReadDir(dir)
+		if err != nil && !gone(err) {
+			return 0, fmt.Errorf("proc: %w", err)
+		}
+		for _, f := range open {
+			var stat unix.Stat_t
+			err := unix.Stat(filepath.Join(dir, f.Name()), &stat) // fails for descriptors that were closed
+			if err == nil && stat.Mode&unix.S_IFMT == unix.S_IFREG && stat.Nlink == 0 {
+				bytes += stat.Size
+			}
+		}
+	}
+	return bytes, nil
+}
+
+// SocketMemory returns the memory of all TCP sockets of this network namespace in the kernel, in
+// bytes.
+func SocketMemory() (bytes int64, err error) {
+	stat, err := read(procfs.FS.NetSockstat)
+	if err != nil {
+		return 0, err
+	}
+	for _, p := range stat.Protocols {
+		if p.Protocol == "TCP" && p.Mem != nil { // in pages
+			return int64(*p.Mem) * int64(os.Getpagesize()), nil
+		}
+	}
+	return 0, errors.New("proc: /proc/net/sockstat has no memory of TCP")
+}
+
+// CPUs are some of the machine's CPUs, whose use is measured.
+type CPUs struct {
+	numbers   []int
+	softirqds []int // process IDs of their threads ksoftirqd
+}
+
+// NewCPUs returns the CPUs of these numbers.
+func NewCPUs(numbers []int) CPUs { return CPUs{numbers, softirqds(numbers)} }
+
+// softirqds returns the process IDs of the kernel's threads ksoftirqd of the given CPUs. There are
+// none where the kernel's threads are not visible, as in a container.
+func softirqds(cpus []int) (pids []int) {
+	const kthreadd = 2 // the parent of the kernel's threads
+	threads, _ := Children(kthreadd)
+	for _, p := range threads {
+		cpu, ok := strings.CutPrefix(p.Name, "ksoftirqd/")
+		if n, err := strconv.Atoi(cpu); ok && err == nil && slices.Contains(cpus, n) {
+			pids = append(pids, p.PID)
+		}
+	}
+	return pids
+}
+
+// Busy returns the time in which the CPUs were not idle since the machine started, as a sum. It
+// includes interrupts and time of other virtual machines (steal). It does not include the threads
+// ksoftirqd, which continue the network's work for any process: a fifth of a CPU while large
+// responses pass through the loopback. known is false if the kernel does not report idle time, as
+// in some sandboxes.
+//
+// Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
+// samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
+func (c *CPUs) Busy() (busy time.Duration, known bool, err error) {
+	up := Clock(unix.CLOCK_BOOTTIME)
+	stat, err := read(procfs.FS.Stat)
+	if err != nil {
+		return 0, false, err
+	}
+	idle := 0.0
+	for _, n := range c.numbers {
+		use, ok := stat.CPU[int64(n)]
+		if !ok {
+			return 0, false, nil
+		}
+		idle += use.Idle + use.Iowait
+	}
+	busy = time.Duration(len(c.numbers))*up - time.Duration(idle*float64(time.Second))
+	for _, pid := range c.softirqds {
+		busy -= cpuTime(pid)
+	}
+	return busy, idle > 0, nil
+}
+
+// Stolen returns the time in which the CPUs had work and the hypervisor ran other virtual machines,
+// since the machine started, as a sum. It is 0 if the hypervisor does not report it.
+func (c *CPUs) Stolen() (time.Duration, error) {
+	stat, err := read(procfs.FS.Stat)
+	if err != nil {
+		return 0, err
+	}
+	seconds := 0.0
+	for _, n := range c.numbers {
+		seconds += stat.CPU[int64(n)].Steal
+	}
+	return time.Duration(seconds * float64(time.Second)), nil
 }

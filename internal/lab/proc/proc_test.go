@@ -119,8 +119,8 @@ func TestVoluntaryAndInvoluntarySwitchesDiffer(t *testing.T) {
 func TestCostsCombineClockAndTicks(t *testing.T) {
 	const ms = time.Millisecond
 	was := proc.Usage{
-		PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20,
-		RSS: int64(os.Getpagesize()),
+		Ran: 205 * ms, Cost: proc.Cost{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Voluntary: 10, Involuntary: 20,
+			RSS: int64(os.Getpagesize())},
 	}
 	for _, test := range []struct {
 		name string
@@ -128,23 +128,24 @@ func TestCostsCombineClockAndTicks(t *testing.T) {
 		want proc.Cost
 	}{
 		{"nanoseconds",
-			proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15,
-				Involuntary: 22, RSS: int64(4*os.Getpagesize() + 1)},
+			proc.Usage{Ran: 613 * ms, Cost: proc.Cost{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Voluntary: 15,
+				Involuntary: 22, RSS: int64(4*os.Getpagesize() + 1)}},
 			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2,
 				RSS: int64(4*os.Getpagesize() + 1)}},
 		{"less than a tick",
-			proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Usage{Ran: 207 * ms, Cost: proc.Cost{PID: 5, User: 100 * ms, Sys: 100 * ms, Voluntary: 10, Involuntary: 20}},
 			proc.Cost{PID: 5, User: ms, Sys: ms}},
 		{"more than its ticks",
-			proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Usage{Ran: 705 * ms, Cost: proc.Cost{PID: 5, User: 400 * ms, Sys: 200 * ms, Voluntary: 10, Involuntary: 20}},
 			proc.Cost{PID: 5, User: 375 * ms, Sys: 125 * ms}},
 		{"children ended",
-			proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, EndedUser: 30 * ms,
-				EndedSys: 10 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Usage{Ran: 205 * ms, EndedUser: 30 * ms, EndedSys: 10 * ms,
+				Cost: proc.Cost{PID: 5, User: 100 * ms, Sys: 100 * ms, Voluntary: 10, Involuntary: 20}},
 			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
-		{"the kernel does not tell", proc.Usage{PID: 5, User: 130 * ms, Sys: 110 * ms, Voluntary: 10, Involuntary: 20},
+		{"the kernel does not tell",
+			proc.Usage{Cost: proc.Cost{PID: 5, User: 130 * ms, Sys: 110 * ms, Voluntary: 10, Involuntary: 20}},
 			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
-		{"new", proc.Usage{PID: 6, User: 20 * ms, Sys: 20 * ms, Ran: 44 * ms, Voluntary: 7, Involuntary: 8},
+		{"new", proc.Usage{Ran: 44 * ms, Cost: proc.Cost{PID: 6, User: 20 * ms, Sys: 20 * ms, Voluntary: 7, Involuntary: 8}},
 			proc.Cost{PID: 6, User: 22 * ms, Sys: 22 * ms, Voluntary: 7, Involuntary: 8}},
 	} {
 		got := proc.Costs([]proc.Usage{was}, []proc.Usage{test.is})
@@ -157,9 +158,8 @@ func TestCostsCombineClockAndTicks(t *testing.T) {
 func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
 	const ms = time.Millisecond
 	at := func(user, sys, ran time.Duration, rss int64) []proc.Usage {
-		return []proc.Usage{
-			{PID: 5, User: user, Sys: sys, Ran: ran, Voluntary: uint64(ran / ms), RSS: rss * int64(os.Getpagesize())},
-		}
+		return []proc.Usage{{Ran: ran, Cost: proc.Cost{PID: 5, User: user, Sys: sys, Voluntary: uint64(ran / ms),
+			RSS: rss * int64(os.Getpagesize())}}}
 	}
 	var s proc.Sum
 	s.Add(at(100*ms, 0, 104*ms, 1), at(100*ms, 10*ms, 111*ms, 3))
@@ -180,9 +180,9 @@ func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
 func TestSumCountsEndedChildrenOnce(t *testing.T) {
 	const ms = time.Millisecond
 	parent := func(ran, ended time.Duration) proc.Usage {
-		return proc.Usage{PID: 5, Ran: ran, User: ran, EndedUser: ended}
+		return proc.Usage{Ran: ran, EndedUser: ended, Cost: proc.Cost{PID: 5, User: ran}}
 	}
-	child := func(ran time.Duration) proc.Usage { return proc.Usage{PID: 6, Ran: ran, User: ran} }
+	child := func(ran time.Duration) proc.Usage { return proc.Usage{Ran: ran, Cost: proc.Cost{PID: 6, User: ran}} }
 	var s proc.Sum
 	s.Add([]proc.Usage{parent(10*ms, 0)}, []proc.Usage{parent(20*ms, 0), child(300 * ms)})
 	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})

@@ -51,20 +51,15 @@ func isFolder(name string) bool {
 	return err == nil && info.IsDir()
 }
 
-// file is an embedded file. Its name is relative to the project, with slashes.
-type file struct {
-	name string
-	text []byte
-}
-
-// embedded returns all files of the project that this program carries.
-func embedded() (all []file, err error) {
+// embedded returns all files of the project that this program carries. Their names are relative to
+// the project, with slashes.
+func embedded() (all []txtar.File, err error) {
 	err = fs.WalkDir(experiments.Files(), ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
 			return err
 		}
 		text, err := fs.ReadFile(experiments.Files(), path)
-		all = append(all, file{experimentsDir + "/" + path, text})
+		all = append(all, txtar.File{Name: experimentsDir + "/" + path, Data: text})
 		return err
 	})
 	sources, listErr := fs.Glob(application.Source(), "*.go")
@@ -72,10 +67,10 @@ func embedded() (all []file, err error) {
 	for _, name := range sources {
 		text, readErr := fs.ReadFile(application.Source(), name)
 		err = errors.Join(err, readErr)
-		all = append(all, file{"internal/application/" + name, text})
+		all = append(all, txtar.File{Name: "internal/application/" + name, Data: text})
 	}
 	for _, f := range txtar.Parse(contenders).Files {
-		all = append(all, file{contendersDir + "/" + f.Name, f.Data})
+		all = append(all, txtar.File{Name: contendersDir + "/" + f.Name, Data: f.Data})
 	}
 	return all, err
 }
@@ -89,7 +84,7 @@ func Unpack(cache string, source Source) (root string, err error) {
 		return "", err
 	}
 	for i := range all {
-		if all[i].text, err = source.apply(all[i]); err != nil {
+		if all[i].Data, err = source.apply(all[i]); err != nil {
 			return "", err
 		}
 	}
@@ -104,7 +99,7 @@ func Unpack(cache string, source Source) (root string, err error) {
 }
 
 // unpack writes files to a temporary folder and renames it, so that root is complete if it exists.
-func unpack(cache, root string, all []file) (err error) {
+func unpack(cache, root string, all []txtar.File) (err error) {
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return err
 	}
@@ -113,16 +108,14 @@ func unpack(cache, root string, all []file) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(work)) }()
-	for _, f := range all {
-		name := filepath.Join(work, filepath.FromSlash(f.name))
-		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-			return err
-		}
-		if err := os.WriteFile(name, f.text, 0o644); err != nil {
-			return err
-		}
+	files, err := txtar.FS(&txtar.Archive{Files: all})
+	if err == nil {
+		err = os.CopyFS(work, files)
 	}
-	if err := flush(work); err != nil {
+	if err == nil {
+		err = flush(work)
+	}
+	if err != nil {
 		return err
 	}
 	err = os.Rename(work, root)

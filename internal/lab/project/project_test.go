@@ -72,8 +72,8 @@ func TestExperimentsAreEmbedded(t *testing.T) {
 	for _, name := range found {
 		text, err := os.ReadFile(name)
 		testkit.Must(t, err)
-		if !slices.ContainsFunc(all, func(f file) bool {
-			return strings.HasSuffix(filepath.ToSlash(name), "/"+f.name) && bytes.Equal(f.text, text)
+		if !slices.ContainsFunc(all, func(f txtar.File) bool {
+			return strings.HasSuffix(filepath.ToSlash(name), "/"+f.Name) && bytes.Equal(f.Data, text)
 		}) {
 			t.Errorf("%s is not embedded", name)
 		}
@@ -152,12 +152,12 @@ func TestSourceIsRequiredByGoModules(t *testing.T) {
 		{Source{Folder: "/a b"}, `replace github.com/tarehq/tare => "/a b"`, "../"},
 		{Source{}, text, "\x00"},
 	} {
-		got, err := test.source.apply(file{"contenders/go.mod", []byte(text)})
+		got, err := test.source.apply(txtar.File{Name: "contenders/go.mod", Data: []byte(text)})
 		if err != nil || !strings.Contains(string(got), test.has) || strings.Contains(string(got), test.lacks) {
 			t.Errorf("%+v: %v\n%s", test.source, err, got)
 		}
 	}
-	if _, err := (Source{Version: "v1.2.3"}).apply(file{"x/y/go.mod", []byte(text)}); err == nil {
+	if _, err := (Source{Version: "v1.2.3"}).apply(txtar.File{Name: "x/y/go.mod", Data: []byte(text)}); err == nil {
 		t.Error("a go.mod in another folder was accepted")
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"strings"
+
+	"golang.org/x/tools/txtar"
 )
 
 // Source is where unpacked Go contenders get the module of this program. The zero value is nowhere.
@@ -55,28 +57,28 @@ func (s Source) Flags() []string {
 
 // apply returns the text of a file for an unpacked project: a go.mod requires this program's
 // module from the source, where in a checkout it is replaced by the folder above.
-func (s Source) apply(f file) ([]byte, error) {
-	if path.Base(f.name) != "go.mod" || s.Unknown() {
-		return f.text, nil
+func (s Source) apply(f txtar.File) ([]byte, error) {
+	if path.Base(f.Name) != "go.mod" || s.Unknown() {
+		return f.Data, nil
 	}
-	up := "replace " + modulePath + " => " + strings.Repeat("../", strings.Count(f.name, "/")) + "\n"
+	up := "replace " + modulePath + " => " + strings.Repeat("../", strings.Count(f.Name, "/")) + "\n"
 	const require = modulePath + " v0.0.0\n"
-	if bytes.Count(f.text, []byte(up)) != 1 || bytes.Count(f.text, []byte(require)) != 1 {
-		return nil, fmt.Errorf("%s: want one line %q and one line %q", f.name, up, require)
+	if bytes.Count(f.Data, []byte(up)) != 1 || bytes.Count(f.Data, []byte(require)) != 1 {
+		return nil, fmt.Errorf("%s: want one line %q and one line %q", f.Name, up, require)
 	}
 	if s.Version != "" {
-		text := bytes.Replace(f.text, []byte(up), nil, 1)
+		text := bytes.Replace(f.Data, []byte(up), nil, 1)
 		return bytes.Replace(text, []byte(require), []byte(modulePath+" "+s.Version+"\n"), 1), nil
 	}
-	return bytes.Replace(f.text, []byte(up), []byte("replace "+modulePath+" => "+strconv.Quote(s.Folder)+"\n"), 1), nil
+	return bytes.Replace(f.Data, []byte(up), []byte("replace "+modulePath+" => "+strconv.Quote(s.Folder)+"\n"), 1), nil
 }
 
 // sum returns a short name for files: the same for equal files.
-func sum(all []file) string {
+func sum(all []txtar.File) string {
 	const enough = 8 // bytes, which distinguish a few versions
 	h := sha256.New()
 	for _, f := range all {
-		fmt.Fprintf(h, "%s %d\n%s", f.name, len(f.text), f.text)
+		fmt.Fprintf(h, "%s %d\n%s", f.Name, len(f.Data), f.Data)
 	}
 	return hex.EncodeToString(h.Sum(nil)[:enough])
 }

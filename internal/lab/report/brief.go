@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // Limits of the first screen.
@@ -58,7 +59,7 @@ func (a *Report) WriteEarly(w io.Writer) error {
 			r.Ratio = r.Early
 		}
 	}
-	head := screen(document.Heading{Text: fmt.Sprintf("After %s, with %s:", sample.BlocksText(a.Blocks), t.Text())})
+	head := screen(document.Heading{Text: fmt.Sprintf("After %s, with %s:", loadreport.Plural(a.Blocks, "block"), t.Text())})
 	return write(w, head+a.results(t, screenLines-lineCount(head)))
 }
 

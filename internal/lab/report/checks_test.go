@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/load"
 )
 
@@ -112,7 +113,7 @@ func TestEqualWarningsAreGrouped(t *testing.T) {
 }
 
 // drawnRows returns numbers of the elements in each row of a chart, by attribute.
-func drawnRows(c *rowChart) (rows []map[string][]float64) {
+func drawnRows(c *page.Drawing) (rows []map[string][]float64) {
 	element, attribute := regexp.MustCompile(`<(\w+)([^>]*)>`), regexp.MustCompile(` (x|x1|x2|cx|width)="([^"]*)"`)
 	for _, group := range strings.Split(string(c.HTML()), "\n<g class=")[1:] {
 		if strings.HasPrefix(group, `"tick"`) {

@@ -11,15 +11,12 @@ import (
 	"github.com/tarehq/tare/internal/stat"
 )
 
-type rowLine struct {
-	table *Table
-	*analyze.Row
-}
+// rowLine is a line of a condition's table, or of all tables.
+type rowLine = *analyze.Row
 
-func (t *Table) lines() []rowLine {
-	lines := make([]rowLine, len(t.Rows))
-	for i := range lines {
-		lines[i] = rowLine{t, &t.Rows[i]}
+func (t *Table) lines() (lines []rowLine) {
+	for i := range t.Rows {
+		lines = append(lines, &t.Rows[i])
 	}
 	return lines
 }
@@ -40,28 +37,28 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 		return fixed(2, l.WeightUs.Mid)
 	})
 	ratio := document.Interval("ratio", func(l rowLine) stat.Interval { return l.Ratio })
-	ratio[0] = ratio[0].For(always, "times", unlessFailed(func(l rowLine) string { return ratioText(l.Row) }))
+	ratio[0] = ratio[0].For(always, "times", unlessFailed(func(l rowLine) string { return ratioText(l) }))
 	ratio[1] = ratio[1].For(always, confidence()+"\ninterval",
 		unlessControl(func(l rowLine) string { return intervalText(l.Ratio) }))
-	finding := document.Text("finding", func(l rowLine) string { return l.Finding.String() }).
+	finding := document.Text("finding", func(l rowLine) string { return l.Ratio.Finding().String() }).
 		For(detailed, "finding", unlessControl(func(l rowLine) string {
 			if !l.Ratio.Known() {
 				return ""
 			}
-			return l.Finding.String()
+			return l.Ratio.Finding().String()
 		}))
 	finding.Class = func(l rowLine) string { return finding.Text(l) }
 	all := []document.Column[rowLine]{
 		document.Text("experiment", func(rowLine) string { return a.Experiment }),
-		document.Count("cores", func(l rowLine) int { return l.table.Cores }),
-		document.Count("connections", func(l rowLine) int { return l.table.Connections }),
+		document.Count("cores", func(l rowLine) int { return l.Cores }),
+		document.Count("connections", func(l rowLine) int { return l.Connections }),
 		document.Text("rate_per_sec", func(l rowLine) string {
-			if l.table.Saturated() {
+			if l.Saturated() {
 				return ""
 			}
-			return document.Number(l.table.Rate)
+			return document.Number(l.Rate)
 		}),
-		document.Text("scenario", func(l rowLine) string { return l.table.Scenario.Name }),
+		document.Text("scenario", func(l rowLine) string { return l.Scenario.Name }),
 		document.Text("contender", func(l rowLine) string { return l.Name }).
 			For(always, "", func(l rowLine) string { return l.Title }),
 		document.Text("kind", func(l rowLine) string { return string(l.Kind) }),
@@ -77,7 +74,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 			document.Figure(role+"_sys_us", func(l rowLine) float64 { return l.Part(role).SysUs }))
 	}
 	return slices.Concat(all, loadColumns(), processColumns(), []document.Column[rowLine]{
-		document.Count("gomaxprocs", func(l rowLine) int { return l.table.Procs }),
+		document.Count("gomaxprocs", func(l rowLine) int { return l.Procs }),
 	})
 }
 
@@ -86,7 +83,7 @@ func (a *Report) resultColumns() []document.Column[rowLine] {
 func splitColumns() []document.Column[rowLine] {
 	part := func(of func(analyze.Part) float64) func(rowLine) string {
 		return unlessFailed(func(l rowLine) (text string) {
-			if !l.table.Saturated() {
+			if !l.Saturated() {
 				return ""
 			}
 			sum := 0.0

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -53,13 +54,13 @@ func Compare(a, b *sample.Run) *RunComparison {
 	two := &RunComparison{A: New(a), B: New(b), Mismatches: mismatches(a, b), Changes: settingChanges(a, b)}
 	for i := range two.A.Tables {
 		ta := &two.A.Tables[i]
-		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return regime(t.Condition) == regime(ta.Condition) })
-		if at < 0 {
+		tb := sample.First(two.B.Tables, func(t *Table) bool { return regime(t.Condition) == regime(ta.Condition) })
+		if tb == nil {
 			continue
 		}
 		both := comparedTable{Condition: ta.Condition}
 		for _, row := range ta.Measured() {
-			if other := two.B.Tables[at].Named(row.Name); other != nil && other.Trials > 0 {
+			if other := tb.Named(row.Name); other != nil && other.Trials > 0 {
 				both.Rows = append(both.Rows, [2]*analyze.Row{row, other})
 			}
 		}
@@ -77,7 +78,7 @@ func (two *RunComparison) WriteText(w io.Writer) error {
 	var sides document.Lines
 	for i, of := range []*Report{two.A, two.B} {
 		sides = append(sides, fmt.Sprintf("%c: %s of %s, %s", 'A'+i, of.Experiment, of.Started.Format("2006-01-02 15:04"),
-			sample.BlocksText(of.Blocks)))
+			loadreport.Plural(of.Blocks, "block")))
 	}
 	d.Add(sides)
 	if len(two.Mismatches) > 0 {
@@ -109,15 +110,8 @@ type differences []string
 
 func (d *differences) add(what string, a, b any) {
 	if a, b := fmt.Sprint(a), fmt.Sprint(b); a != b {
-		*d = append(*d, fmt.Sprintf("%s: %s in A, %s in B", what, orNone(a), orNone(b)))
+		*d = append(*d, fmt.Sprintf("%s: %s in A, %s in B", what, cmp.Or(a, "none"), cmp.Or(b, "none")))
 	}
-}
-
-func orNone(s string) string {
-	if s == "" {
-		return "none"
-	}
-	return s
 }
 
 func mismatches(a, b *sample.Run) []string {
@@ -136,11 +130,10 @@ func mismatches(a, b *sample.Run) []string {
 }
 
 func controlTitle(r *sample.Run) string {
-	e := r.Control()
-	if e == nil {
-		return ""
+	if e := r.Control(); e != nil {
+		return e.Title
 	}
-	return e.Title
+	return ""
 }
 
 // gigabytes rounds, because the memory that a kernel reserves changes at each start.

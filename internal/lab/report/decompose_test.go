@@ -76,14 +76,14 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 			t.Errorf("%s: %+v with counted trials, %+v without", a.Name, a.WeightUs, b.WeightUs)
 		}
 	}
-	used := &with.Tables[0].Usage
-	if got := strings.Join(used.CallNames, " "); got != "read recvfrom writev accept4 write" {
+	used := &with.Tables[0]
+	if got := strings.Join(used.CallNames(), " "); got != "read recvfrom writev accept4 write" {
 		t.Errorf("columns %s", got)
 	}
 	if len(used.Missing) != 1 {
 		t.Errorf("%+v", used)
 	}
-	if len(with.Tables[1].Usage.Missing) != 0 {
+	if len(with.Tables[1].Missing) != 0 {
 		t.Error("one condition shows what was counted under another")
 	}
 	var text, page bytes.Buffer
@@ -117,7 +117,7 @@ func TestFailureInACountedTrialIsReported(t *testing.T) {
 	if row := a.Tables[0].Named("nginx-nethttp"); row.Trials != blocks || len(row.Failures) != 0 {
 		t.Errorf("%d trials, failures %v", row.Trials, row.Failures)
 	}
-	if got := strings.Join(a.Tables[0].Usage.Missing, "; "); !strings.Contains(got,
+	if got := strings.Join(a.Tables[0].Missing, "; "); !strings.Contains(got,
 		"nothing was counted of nginx → net/http: it fell over") {
 		t.Errorf("got %s", got)
 	}

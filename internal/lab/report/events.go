@@ -11,13 +11,12 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 type caseLine struct {
-	*timeline.Case
-	total timeline.Traffic
-	sum   timeline.Second
+	*sample.Case
+	total sample.Traffic
+	sum   sample.Second
 }
 
 // caseLines returns a line for each case that ran.
@@ -76,22 +75,17 @@ func lossSentence(l *caseLine, isFirst bool) string {
 
 // memorySentence returns which case needed the most memory for its crowd, and which the least.
 func memorySentence(lines []caseLine) string {
-	type growth struct {
-		title string
-		bytes int64
-	}
-	var all []growth
-	for _, l := range lines {
+	growth := func(l caseLine) int64 {
 		first, most := l.Peak()
-		all = append(all, growth{l.Title, most.Memory - first.Memory})
+		return most.Memory - first.Memory
 	}
-	slices.SortStableFunc(all, func(a, b growth) int { return cmp.Compare(a.bytes, b.bytes) })
-	least, most := all[0], all[len(all)-1]
-	if len(all) == 1 {
-		return fmt.Sprintf("Memory grew by %s.", megabytes(least.bytes))
+	byGrowth := func(a, b caseLine) int { return cmp.Compare(growth(a), growth(b)) }
+	least, most := slices.MinFunc(lines, byGrowth), slices.MaxFunc(lines, byGrowth)
+	if len(lines) == 1 {
+		return fmt.Sprintf("Memory grew by %s.", megabytes(growth(least)))
 	}
-	return fmt.Sprintf("Memory grew least with %s (%s) and most with %s (%s).", least.title, megabytes(least.bytes),
-		most.title, megabytes(most.bytes))
+	return fmt.Sprintf("Memory grew least with %s (%s) and most with %s (%s).", least.Title,
+		megabytes(growth(least)), most.Title, megabytes(growth(most)))
 }
 
 // caseColumns returns the columns of the table of cases. Some are in the details only.
@@ -99,7 +93,7 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 	count := func(name, head string, in document.Outputs, of func(caseLine) int) document.Column[caseLine] {
 		return document.Count(name, of).For(in, head, func(l caseLine) string { return strconv.Itoa(of(l)) })
 	}
-	outcome := func(o timeline.Outcome) document.Column[caseLine] {
+	outcome := func(o sample.Outcome) document.Column[caseLine] {
 		name := strings.ReplaceAll(string(o), " ", "_")
 		return count(name, string(o), always, func(l caseLine) int { return l.sum.Outcomes[o] })
 	}
@@ -109,7 +103,7 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 		count("requests", "requests", detailed, func(l caseLine) int { return l.sum.Sent() }),
 		count("lost", "lost", always, func(l caseLine) int { return l.sum.Lost() }),
 	}
-	for _, o := range timeline.Outcomes()[1:] {
+	for _, o := range sample.Outcomes()[1:] {
 		all = append(all, outcome(o))
 	}
 	all = append(all,
@@ -135,10 +129,10 @@ func (a *Report) caseColumns() []document.Column[caseLine] {
 		all = append(all, count("crowd", "slow clients", detailed, func(l caseLine) int {
 			_, most := l.Peak()
 			return most.Crowd
-		}), sizeColumn("memory_bytes", "memory", func(first, most timeline.Sample) int64 { return most.Memory }),
+		}), sizeColumn("memory_bytes", "memory", func(first, most sample.Moment) int64 { return most.Memory }),
 			sizeColumn("sockets_bytes", "sockets",
-				func(first, most timeline.Sample) int64 { return most.Sockets - first.Sockets }),
-			sizeColumn("files_bytes", "files", func(_, most timeline.Sample) int64 { return most.Files }))
+				func(first, most sample.Moment) int64 { return most.Sockets - first.Sockets }),
+			sizeColumn("files_bytes", "files", func(_, most sample.Moment) int64 { return most.Files }))
 	}
 	return all
 }
@@ -152,7 +146,7 @@ func (l *caseLine) p99() float64 {
 	return math.Inf(1)
 }
 
-func sizeColumn(name, head string, of func(first, most timeline.Sample) int64) document.Column[caseLine] {
+func sizeColumn(name, head string, of func(first, most sample.Moment) int64) document.Column[caseLine] {
 	value := func(l caseLine) int64 { return of(l.Peak()) }
 	return document.Figure(name, func(l caseLine) float64 { return float64(value(l)) }).
 		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
@@ -175,7 +169,7 @@ func (a *Report) addEvents(d *document.Document) {
 	lines := a.caseLines()
 	note := "Requests, and what their clients received."
 	for _, g := range a.Events.Groups {
-		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.PerSecond)
+		note += fmt.Sprintf(" %s: %v requests per second.", g.Name, g.Rate)
 	}
 	strips := document.NewTable(2, []string{"", "seconds"}, nil)
 	for _, l := range lines {
@@ -206,7 +200,7 @@ func (l *caseLine) strip() string {
 		switch s := &l.total.Seconds[i]; {
 		case s.Lost() == 0:
 			b.WriteByte('.')
-		case s.Outcomes[timeline.Response] > 0:
+		case s.Outcomes[sample.Response] > 0:
 			b.WriteByte('o')
 		default:
 			b.WriteByte('#')
@@ -215,7 +209,7 @@ func (l *caseLine) strip() string {
 	return b.String()
 }
 
-func marksText(c *timeline.Case) string {
+func marksText(c *sample.Case) string {
 	var texts []string
 	for _, m := range c.Marks {
 		texts = append(texts, fmt.Sprintf("%s at %s", m.Text, seconds(m.At)))
@@ -236,8 +230,9 @@ func (a *Report) caseProblems() (all []string) {
 		if c.Absent != "" {
 			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", c.Title, c.Absent))
 		}
-		if problem := streamProblem(c); problem != "" {
-			all = append(all, problem)
+		if s := c.Streams; s != nil && s.Opened < s.Clients && s.Phase("") != nil {
+			all = append(all, fmt.Sprintf("%s: %d of %d streams (%s) were opened: %s", c.Title, s.Opened, s.Clients, s.Kind,
+				s.Failure))
 		}
 		if why := c.Disturbance(a.Events.Timeout); why != "" {
 			all = append(all, c.Title+": "+why+". What was lost may not be the server's fault.")
@@ -246,14 +241,8 @@ func (a *Report) caseProblems() (all []string) {
 	return all
 }
 
-func seconds(d time.Duration) string {
-	return strconv.FormatFloat(d.Seconds(), 'f', 1, 64) + " s"
-}
+func seconds(d time.Duration) string { return fixed(1, d.Seconds()) + " s" }
 
-func wholeMillis(d time.Duration) string {
-	return strconv.FormatFloat(float64(d)/1e6, 'f', 0, 64) + " ms"
-}
+func wholeMillis(d time.Duration) string { return fixed(0, ms(d)) + " ms" }
 
-func megabytes(bytes int64) string {
-	return strconv.FormatFloat(float64(bytes)/1e6, 'f', 0, 64) + " MB"
-}
+func megabytes(bytes int64) string { return fixed(0, float64(bytes)/1e6) + " MB" }

@@ -12,32 +12,31 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
 // eventsRun has one case without a loss, and one that lost requests beside a crowd.
 func eventsRun() *sample.Run {
-	e := &timeline.Events{
-		Timeout: time.Second, Groups: []timeline.Group{{Name: "GET", PerSecond: 2}},
-		Cases: []timeline.Case{
+	e := &sample.Events{
+		Timeout: time.Second, Groups: []sample.Group{{Name: "GET", Rate: 2}},
+		Cases: []sample.Case{
 			{Name: "a", Title: "upgrade", About: "One"}, {Name: "b", Title: "restart", About: "Other"},
 		},
 	}
 	for i := range e.Cases {
-		var t timeline.Traffic
+		var t sample.Traffic
 		for n := range 6 {
-			due, o := time.Duration(n)*500*time.Millisecond, timeline.Response
+			due, o := time.Duration(n)*500*time.Millisecond, sample.Response
 			if i == 1 && (n == 2 || n == 3) {
-				o = timeline.Refused
+				o = sample.Refused
 			} else if i == 1 && n == 4 {
-				o = timeline.Status
+				o = sample.Status
 			}
-			t.Add(timeline.Request{Due: due, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
+			t.Add(sample.Request{Due: due, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
 		}
-		e.Cases[i].Groups = []timeline.Traffic{t}
-		e.Cases[i].Marks = []timeline.Mark{{At: time.Second, Text: "SIGTERM"}}
+		e.Cases[i].Groups = []sample.Traffic{t}
+		e.Cases[i].Marks = []sample.Mark{{At: time.Second, Text: "SIGTERM"}}
 	}
 	return &sample.Run{
 		Experiment: "deploy", Flags: []string{"deploy", "--only", "a,b"}, Title: "A deploy", Question: "How many?",
@@ -51,14 +50,14 @@ func TestVerdictCountsLosses(t *testing.T) {
 	if got := New(r).Verdict(); got != want {
 		t.Errorf("got %s", got)
 	}
-	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 9e6, Crowd: 500}}
-	r.Events.Cases[0].Samples = []timeline.Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 3e6, Crowd: 500}}
+	r.Events.Cases[1].Samples = []sample.Moment{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 9e6, Crowd: 500}}
+	r.Events.Cases[0].Samples = []sample.Moment{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 3e6, Crowd: 500}}
 	want = "No request was lost with upgrade. restart lost 3 of 6 requests, from 500 slow connections on. " +
 		"Memory grew least with upgrade (1 MB) and most with restart (7 MB)."
 	if got := New(r).Verdict(); got != want {
 		t.Errorf("got %s", got)
 	}
-	if got := New(&sample.Run{Events: new(timeline.Events)}).Verdict(); got != "Nothing was measured." {
+	if got := New(&sample.Run{Events: new(sample.Events)}).Verdict(); got != "Nothing was measured." {
 		t.Error(got)
 	}
 }
@@ -98,7 +97,7 @@ func TestChartStacksOutcomes(t *testing.T) {
 	if strings.Contains(text, `"memory"`) || strings.Count(text, `class="event"`) != 1 {
 		t.Error(text)
 	}
-	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
+	r.Events.Cases[1].Samples = []sample.Moment{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
 	if _, text = draw(); !strings.Contains(text, `"memory"`) || !strings.Contains(text, `"crowd"`) {
 		t.Error("a crowd has no lines")
 	}
@@ -107,9 +106,9 @@ func TestChartStacksOutcomes(t *testing.T) {
 func TestFilesOfEventsAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	r := eventsRun()
-	r.Events.Cases = append(r.Events.Cases, timeline.Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
-	r.Events.Cases[1].Marks = append(r.Events.Cases[1].Marks, timeline.Mark{At: 2 * time.Second, Text: "SIGKILL"})
-	r.Events.Cases[1].Samples = []timeline.Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
+	r.Events.Cases = append(r.Events.Cases, sample.Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
+	r.Events.Cases[1].Marks = append(r.Events.Cases[1].Marks, sample.Mark{At: 2 * time.Second, Text: "SIGKILL"})
+	r.Events.Cases[1].Samples = []sample.Moment{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
 	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
 	var before, after strings.Builder

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/document"
-	"github.com/tarehq/tare/internal/lab/sample"
+	loadreport "github.com/tarehq/tare/load/report"
 )
 
 //go:embed page.css
@@ -84,9 +84,9 @@ func (a *Report) contents() (links document.Links) {
 
 func (a *Report) weights(i int) document.Block {
 	t := &a.Tables[i]
-	return document.Chart{Drawing: t.weightChart().Drawing, Caption: fmt.Sprintf(
+	return document.Chart{Drawing: t.weightChart(), Caption: fmt.Sprintf(
 		"CPU time of all server processes, divided by their responses, with %s. Bars are medians of %s; a line is the %s interval of the ratio to the control, in proportion to the bar.",
-		t.Text(), sample.BlocksText(a.Blocks), confidence())}
+		t.Text(), loadreport.Plural(a.Blocks, "block"), confidence())}
 }
 
 // addTable adds the part about one condition. The first one has the notes that concern all.
@@ -103,7 +103,7 @@ func (a *Report) addTable(d *document.Document, i int) {
 	d.Add(inText(figures), document.Paragraph{Text: t.ScenarioNote()})
 	a.addBuilds(d, t)
 	t.addPairs(d)
-	latency := document.Chart{Drawing: a.latencyPlot(t).Drawing()}
+	latency := document.Chart{Drawing: a.latencyPlot(t)}
 	if !slices.ContainsFunc(a.Tables[:i], func(o Table) bool { return o.Saturated() == t.Saturated() }) {
 		latency.Caption = t.LatencyNote()
 	}
@@ -117,13 +117,13 @@ func (a *Report) addTable(d *document.Document, i int) {
 	if len(t.Decompositions) > 0 {
 		d.Add(document.Details{Summary: "Differences by part", Open: isFirst, Blocks: t.decompositions()})
 	}
-	if len(t.Usage.Rows) > 0 {
+	if len(t.Measured()) > 0 {
 		d.Add(document.Details{Summary: "Resources per request", Open: isFirst, Blocks: t.usage()})
 	}
 }
 
 func (a *Report) addShares(d *document.Document) {
-	rows, condition := a.sharers()
+	rows := a.sharers()
 	if len(rows) == 0 {
 		return
 	}
@@ -133,7 +133,7 @@ func (a *Report) addShares(d *document.Document) {
 		t.Add(string(row.Kind), row.Title, percentOfCore(row.WeightUs.Mid), ratioText(row))
 	}
 	d.Add(document.Heading{Level: 2, Text: "What this means for 1,000 requests/s", ID: "shares"}, t, document.Note(
-		"From the CPU time of all server processes with "+condition+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
+		"From the CPU time of all server processes with "+rows[0].Condition.Text()+". The fewer requests a server finds at once, the more CPU time each needs, because the server wakes more often."))
 }
 
 func (a *Report) addMethod(d *document.Document) {
@@ -144,10 +144,10 @@ func (a *Report) addMethod(d *document.Document) {
 		trials = fmt.Sprintf("one case after another, %v each, with fresh processes on all processors", a.Measure)
 	case a.HasPrograms:
 		trials = fmt.Sprintf("each program ran in a process of its own, for %v, once in each of %s, in random order",
-			a.Measure, sample.BlocksText(a.Blocks))
+			a.Measure, loadreport.Plural(a.Blocks, "block"))
 	default:
 		trials = fmt.Sprintf("%s; each starts all contenders, warms them up for %v, and loads them in turns, in random order, in slices that add up to %v for each",
-			sample.BlocksText(a.Blocks), a.Warmup, a.Measure)
+			loadreport.Plural(a.Blocks, "block"), a.Warmup, a.Measure)
 		if a.RateMeasure > 0 {
 			trials += fmt.Sprintf(" (%v at a fixed rate)", a.RateMeasure)
 		}

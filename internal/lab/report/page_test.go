@@ -226,8 +226,8 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 func TestLatencyPlotNamesContenders(t *testing.T) {
 	a := New(fixture())
 	p := a.latencyPlot(&a.Tables[0])
-	if len(p.Lines) != 6 || p.Lines[0].Class != "line-control" || p.Lines[1].Class != "line-twin" ||
-		p.Lines[5].Class != "line-ceiling" || p.Lines[4].Text != "tare" {
+	if len(p.Legend) != 6 || p.Legend[0].Class != "line-control" || p.Legend[1].Class != "line-twin" ||
+		p.Legend[5].Class != "line-ceiling" || p.Legend[4].Text != "tare" {
 		t.Fatalf("%+v", p)
 	}
 	a.Tables[0].Rate = 5000

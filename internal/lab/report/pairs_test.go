@@ -48,7 +48,7 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 	if !strings.Contains(page.String(), "Cost of the parts") || !strings.Contains(page.String(), "our engine") {
 		t.Error("the page lacks the comparisons")
 	}
-	unclear := analyze.Pair{Comparison: sample.Comparison{What: "noise"}, Finding: stat.Unclear}
+	unclear := analyze.Pair{Comparison: sample.Comparison{What: "noise"}, Ratio: stat.Interval{Lo: 0.9, Mid: 1, Hi: 1.1}}
 	if got := pairSentence(&unclear); got != "the cost of noise is unclear in this run" {
 		t.Error(got)
 	}

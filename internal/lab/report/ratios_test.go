@@ -63,12 +63,12 @@ func never(int, int) bool { return false }
 func TestRatiosCompareSlices(t *testing.T) {
 	run := slicesRun(1.1, 0, never)
 	row := rowOf(t, run, "way")
-	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Finding != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 ||
+	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Ratio.Finding() != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 ||
 		row.SliceSpread > 0.03 || row.StartSpread > 0.01 {
-		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Finding, row.Slices, row.SliceSpread,
+		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Ratio.Finding(), row.Slices, row.SliceSpread,
 			row.StartSpread)
 	}
-	if twin := rowOf(t, run, "twin"); twin.Finding != stat.Same {
+	if twin := rowOf(t, run, "twin"); twin.Ratio.Finding() != stat.Same {
 		t.Errorf("twin: %+v", twin.Ratio)
 	}
 	if note := New(run).Tables[0].VariationNote(); !strings.Contains(note, "48 slices") {
@@ -80,8 +80,8 @@ func TestRatiosCompareSlices(t *testing.T) {
 // first screen say so in one line.
 func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 	few := rowOf(t, slicesRun(1.1, 0.5, func(start, _ int) bool { return start == 0 }), "way")
-	if math.Abs(few.Ratio.Mid-1.1) > 0.01 || few.Finding != stat.More || few.Slices != 42 {
-		t.Errorf("few disturbed slices: %+v, %v of %d slices", few.Ratio, few.Finding, few.Slices)
+	if math.Abs(few.Ratio.Mid-1.1) > 0.01 || few.Ratio.Finding() != stat.More || few.Slices != 42 {
+		t.Errorf("few disturbed slices: %+v, %v of %d slices", few.Ratio, few.Ratio.Finding(), few.Slices)
 	}
 	busy := func(start, _ int) bool { return start < 3 }
 	run := slicesRun(1.1, 0.5, busy)
@@ -96,8 +96,8 @@ func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 		!strings.HasSuffix(New(run).Verdict(), others) {
 		t.Errorf("%v, %s\n%s", err, New(run).Verdict(), b.String())
 	}
-	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Finding != stat.More || much.Others == 0 {
-		t.Errorf("large difference, disturbed: %+v, %v", much.Ratio, much.Finding)
+	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Ratio.Finding() != stat.More || much.Others == 0 {
+		t.Errorf("large difference, disturbed: %+v, %v", much.Ratio, much.Ratio.Finding())
 	}
 	if hardly := rowOf(t, slicesRun(1.1, 0.1, func(int, int) bool { return true }), "way"); !hardly.Ratio.Known() ||
 		hardly.Slices != 48 {

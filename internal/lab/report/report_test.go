@@ -120,8 +120,8 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 		"tare": {0.65, "less"}, "ceiling": {0.5, "less"},
 	} {
 		row := a.Tables[0].Named(name)
-		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Finding.String() != want.finding {
-			t.Errorf("%s: %v, %v", name, row.Ratio, row.Finding)
+		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Ratio.Finding().String() != want.finding {
+			t.Errorf("%s: %v, %v", name, row.Ratio, row.Ratio.Finding())
 		}
 		// The common drift widens the weight's interval, not the ratio's.
 		if row.Ratio.Hi-row.Ratio.Lo > 1e-6 || row.WeightUs.Hi/row.WeightUs.Lo < 1.4 {

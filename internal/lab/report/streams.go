@@ -9,13 +9,12 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/document"
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // streamTable is the cases with one kind of streams and one number of clients.
 type streamTable struct {
 	Title string
-	cases []*timeline.Case
+	cases []*sample.Case
 }
 
 // Table returns the table for a reader.
@@ -38,19 +37,19 @@ func (a *Report) streamTables() (all []streamTable) {
 	return all
 }
 
-func streamColumns() []document.Column[*timeline.Case] {
-	type line = *timeline.Case
-	figure := func(name, head, unit string, of func(*timeline.Streams) float64) document.Column[line] {
+func streamColumns() []document.Column[*sample.Case] {
+	type line = *sample.Case
+	figure := func(name, head, unit string, of func(*sample.Streams) float64) document.Column[line] {
 		return document.Figure(name, func(c line) float64 { return of(c.Streams) }).
 			For(always, head, func(c line) string {
 				if v := of(c.Streams); !math.IsNaN(v) {
-					return strconv.FormatFloat(v, 'f', 1, 64) + unit
+					return fixed(1, v) + unit
 				}
 				return ""
 			})
 	}
-	quantile := func(step string, q float64) func(*timeline.Streams) float64 {
-		return func(s *timeline.Streams) float64 {
+	quantile := func(step string, q float64) func(*sample.Streams) float64 {
+		return func(s *sample.Streams) float64 {
 			if p := s.Phase(step); p != nil && p.Latency.Count() > 0 {
 				return float64(p.Latency.Quantile(q)) / 1e6
 			}
@@ -67,19 +66,19 @@ func streamColumns() []document.Column[*timeline.Case] {
 		document.Count("clients", func(c line) int { return c.Streams.Clients }),
 		document.Count("open", func(c line) int { return c.Streams.Opened }).
 			For(detailed, "open", func(c line) string { return strconv.Itoa(c.Streams.Opened) }),
-		figure("stream_kb", "a stream", " KB", func(s *timeline.Streams) float64 { return s.PerStream() / 1e3 }),
-		figure("event_us", "an event", " µs", func(s *timeline.Streams) float64 { return float64(s.PerEvent()) / 1e3 }),
+		figure("stream_kb", "a stream", " KB", func(s *sample.Streams) float64 { return s.PerStream() / 1e3 }),
+		figure("event_us", "an event", " µs", func(s *sample.Streams) float64 { return float64(s.PerEvent()) / 1e3 }),
 		figure("p50_ms", "p50", " ms", quantile("", 0.5)),
 		figure("p99_ms", "p99", " ms", quantile("", 0.99)),
 		figure("stalled_p99_ms", "stalled", " ms", quantile("stall", 0.99)),
-		lost("lost", "lost", detailed, timeline.Opening, "", "stall"),
+		lost("lost", "lost", detailed, sample.Opening, "", "stall"),
 		lost("lost_reload", "reload", always, "reload"),
 		lost("lost_deploy", "deploy", always, "upgrade", "restart"),
 	}
 }
 
 // lostStreams returns how many streams were lost after some steps; "" if none of these happened.
-func lostStreams(s *timeline.Streams, steps []string) string {
+func lostStreams(s *sample.Streams, steps []string) string {
 	happened, n := false, 0
 	for _, p := range s.Phases {
 		if slices.Contains(steps, p.Step) {
@@ -122,11 +121,3 @@ const streamsNote = "A stream: memory of all processes of the server. An event: 
 	"server's write until the client has read; of websockets a round trip. Stalled: p99 of the others beside a " +
 	"client that stopped reading. Reload, deploy: streams that were lost in one. With more clients " +
 	"than its descriptors allow, a server runs in several copies."
-
-// streamProblem says how many streams of a case were not opened; "" if all were.
-func streamProblem(c *timeline.Case) string {
-	if s := c.Streams; s != nil && s.Opened < s.Clients && s.Phase("") != nil {
-		return fmt.Sprintf("%s: %d of %d streams (%s) were opened: %s", c.Title, s.Opened, s.Clients, s.Kind, s.Failure)
-	}
-	return ""
-}

@@ -9,27 +9,26 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
-	"github.com/tarehq/tare/internal/lab/timeline"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load/hist"
 )
 
 // streamsRun has a server that keeps its streams, and one that loses some in a reload.
 func streamsRun() *sample.Run {
-	phase := func(step string, lost int) timeline.Phase {
+	phase := func(step string, lost int) sample.Phase {
 		h := hist.New()
 		for n := range 10 {
 			h.Record(time.Duration(n+1) * time.Millisecond)
 		}
-		return timeline.Phase{Step: step, Length: time.Second, Lost: lost, Server: 100 * time.Microsecond, Latency: h}
+		return sample.Phase{Step: step, Length: time.Second, Lost: lost, Server: 100 * time.Microsecond, Latency: h}
 	}
-	open, steady := phase(timeline.Opening, 0), phase("", 0)
-	return &sample.Run{Experiment: "streams", Flags: []string{"streams"}, Title: "Streams", Events: &timeline.Events{
-		Cases: []timeline.Case{
-			{Name: "a-sse-4", Title: "A", Streams: &timeline.Streams{Kind: "tokens", Clients: 4, Opened: 4,
-				Memory: [2]int64{1e6, 1.01e6}, Phases: []timeline.Phase{open, steady}}},
-			{Name: "b-sse-4", Title: "B", Streams: &timeline.Streams{Kind: "tokens", Clients: 4, Opened: 3, Failure: "502",
-				Memory: [2]int64{1e6, 1.03e6}, Phases: []timeline.Phase{open, steady, phase("reload", 2)}}},
+	open, steady := phase(sample.Opening, 0), phase("", 0)
+	return &sample.Run{Experiment: "streams", Flags: []string{"streams"}, Title: "Streams", Events: &sample.Events{
+		Cases: []sample.Case{
+			{Name: "a-sse-4", Title: "A", Streams: &sample.Streams{Kind: "tokens", Clients: 4, Opened: 4,
+				Memory: [2]int64{1e6, 1.01e6}, Phases: []sample.Phase{open, steady}}},
+			{Name: "b-sse-4", Title: "B", Streams: &sample.Streams{Kind: "tokens", Clients: 4, Opened: 3, Failure: "502",
+				Memory: [2]int64{1e6, 1.03e6}, Phases: []sample.Phase{open, steady, phase("reload", 2)}}},
 			{Name: "c-sse-4", Title: "C", Absent: "C is missing"},
 		},
 	}}

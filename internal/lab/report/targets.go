@@ -95,16 +95,21 @@ func (a *Report) targetTable() *document.Table {
 	return t
 }
 
-// targetsVerdict returns how many required targets are met, and which are not.
-func (a *Report) targetsVerdict() string {
-	count := make(map[analyze.Standing]int)
-	required := 0
+// required returns the number of required targets, and how many have each standing.
+func (a *Report) required() (n int, count map[analyze.Standing]int) {
+	count = make(map[analyze.Standing]int)
 	for i := range a.Targets {
 		if r := &a.Targets[i]; r.Require.IsSet() {
-			required++
+			n++
 			count[r.Standing]++
 		}
 	}
+	return n, count
+}
+
+// targetsVerdict returns how many required targets are met, and which are not.
+func (a *Report) targetsVerdict() string {
+	required, count := a.required()
 	if required == 0 {
 		return fmt.Sprintf("No figure has a required limit; %d were compared.", len(a.Targets))
 	}
@@ -137,7 +142,8 @@ func (a *Report) Missed() (all []string) {
 		switch r.Standing {
 		case analyze.Missed:
 			all = append(all, fmt.Sprintf("%s: %s (%s to %s), required %s: missed by %.1f %%", of,
-				valueText(r, r.Value.Mid), valueText(r, r.Value.Lo), valueText(r, r.Value.Hi), r.Require, 100*r.Off()))
+				valueText(r, r.Value.Mid), valueText(r, r.Value.Lo), valueText(r, r.Value.Hi), r.Require,
+				100*math.Abs(r.Value.Mid/r.Require.Value-1)))
 		case analyze.Unmeasured:
 			all = append(all, of+": not measured")
 		}

@@ -2,7 +2,9 @@ package report
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -50,7 +52,11 @@ func (a *Report) comparison() string {
 		return a.builds(t)
 	}
 	if len(t.Pairs) > 0 {
-		return upper(t.pairsVerdict()) + "."
+		var sentences []string
+		for i := range t.Pairs {
+			sentences = append(sentences, pairSentence(&t.Pairs[i]))
+		}
+		return upper(strings.Join(sentences, "; ")) + "."
 	}
 	return t.contenders(a.Conclusion, control)
 }
@@ -96,7 +102,7 @@ func (t *Table) conclusion(names []string) string {
 			continue
 		case row.Kind == sample.Control:
 			return micros(row.WeightUs.Mid)
-		case row.Finding == stat.Unclear:
+		case row.Ratio.Finding() == stat.Unclear:
 			unclear = " (unclear)"
 		}
 		least, most = min(least, row.Ratio.Mid), max(most, row.Ratio.Mid)
@@ -108,7 +114,11 @@ func (t *Table) conclusion(names []string) string {
 	if least < 1.5 {
 		digits = 2
 	}
-	return span(fixed(digits, least), fixed(digits, most)) + " times" + unclear
+	text := fixed(digits, least)
+	if to := fixed(digits, most); to != text {
+		text += " to " + to
+	}
+	return text + " times" + unclear
 }
 
 // compared returns a sentence without a period on the ratios of contenders to the control, the lowest
@@ -122,19 +132,11 @@ func compared(rows []*analyze.Row) string {
 		if i == 0 {
 			texts[i] = fmt.Sprintf("%s needs %s times as much CPU time", row.Title, times(row.Ratio.Mid))
 		}
-		if row.Finding == stat.Same || row.Finding == stat.Unclear {
-			texts[i] += fmt.Sprintf(" (%s)", row.Finding)
+		if f := row.Ratio.Finding(); f == stat.Same || f == stat.Unclear {
+			texts[i] += fmt.Sprintf(" (%s)", f)
 		}
 	}
 	return sample.List(texts)
-}
-
-// span returns "2 to 4", or "2" if both ends are equal.
-func span(from, to string) string {
-	if from == to {
-		return from
-	}
-	return from + " to " + to
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -196,4 +198,53 @@ func (a *Report) Problems() (all []string) {
 		all = append(all, "WARNING: "+warning)
 	}
 	return slices.Concat(all, a.caseProblems(), a.failedRows())
+}
+
+// WriteBadge writes the result as JSON for an endpoint badge of shields.io.
+func (a *Report) WriteBadge(w io.Writer) error {
+	message, color := a.badge()
+	return json.NewEncoder(w).Encode(struct {
+		SchemaVersion int    `json:"schemaVersion"`
+		Label         string `json:"label"`
+		Message       string `json:"message"`
+		Color         string `json:"color"`
+	}{1, a.Title, message, color})
+}
+
+// badge returns the result in a few words, and a color.
+func (a *Report) badge() (message, color string) {
+	const good, bad, unclear = "brightgreen", "red", "lightgrey"
+	if len(a.Targets) > 0 {
+		required, count := a.required()
+		color = good
+		if count[analyze.Met] < required {
+			color = bad
+		}
+		return fmt.Sprintf("%d of %d targets met", count[analyze.Met], required), color
+	}
+	if a.Events != nil {
+		lost := 0
+		for _, l := range a.caseLines() {
+			lost += l.sum.Lost()
+		}
+		return fmt.Sprintf("%d requests lost", lost), "blue"
+	}
+	if len(a.Tables) == 0 {
+		return "not measured", unclear
+	}
+	t := &a.Tables[0]
+	if a.OfKind(sample.Build) != nil {
+		changes := a.Changes(t.Table)
+		if changes == nil {
+			return "not measured", unclear
+		}
+		cpu := changes[0].Ratio // the first metric is the CPU time
+		color := map[stat.Finding]string{stat.Less: good, stat.Same: good, stat.More: bad, stat.Unclear: unclear}
+		return percents(cpu) + " of CPU time", color[cpu.Finding()]
+	}
+	control := t.Row(sample.Control)
+	if control == nil || control.Trials == 0 {
+		return "not measured", unclear
+	}
+	return micros(control.WeightUs.Mid) + " of CPU time per request", "blue"
 }

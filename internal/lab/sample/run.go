@@ -7,16 +7,21 @@
 //   - An entrant is a contender in a run.
 //   - The weight of a contender is its CPU time per request, of all its processes.
 //   - A metric is a figure that a record has: CPU time per request, rate, latency, errors.
+//   - Of events, a case is one server, or one way of replacing it, to which they happen. A group is
+//     clients that send requests in one way. An outcome is what a client received for a request; all
+//     but Response are losses. A crowd is many clients that send or read slowly on purpose. A mark
+//     is an event of the case's plan.
 package sample
 
 import (
+	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/timeline"
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
@@ -51,7 +56,7 @@ type Run struct {
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 	Targets []Target     `json:"targets,omitempty"`
 
-	Events *timeline.Events `json:"events,omitempty"` // nil unless events are counted
+	Events *Events `json:"events,omitempty"` // nil unless events are counted
 
 	// HasPrograms is set if the contenders are programs that measured themselves.
 	HasPrograms bool `json:"programs,omitempty"`
@@ -149,23 +154,12 @@ func quote(word string) string {
 
 // Complete reports whether all trials of all contenders succeeded, without warnings.
 func (r *Run) Complete() bool {
-	if len(r.Warnings) > 0 {
+	isLeftOut := func(e *Entrant) bool { return e.Absent != "" }
+	if len(r.Warnings) > 0 || First(r.Entrants, isLeftOut) != nil ||
+		r.Events != nil && First(r.Events.Cases, func(c *Case) bool { return c.Absent != "" }) != nil {
 		return false
 	}
-	for _, e := range r.Entrants {
-		if e.Absent != "" {
-			return false
-		}
-	}
-	if r.Events != nil && slices.ContainsFunc(r.Events.Cases, func(c timeline.Case) bool { return c.Absent != "" }) {
-		return false
-	}
-	for i := range r.Records {
-		if r.Records[i].Failure != "" {
-			return false
-		}
-	}
-	return true
+	return First(r.Records, func(rec *Record) bool { return rec.Failure != "" }) == nil
 }
 
 // Control returns the control, or nil.
@@ -173,18 +167,19 @@ func (r *Run) Control() *Entrant { return r.OfKind(Control) }
 
 // OfKind returns the first entrant of a kind, or nil.
 func (r *Run) OfKind(kind Kind) *Entrant {
-	return r.find(func(e *Entrant) bool { return e.Kind == kind })
+	return First(r.Entrants, func(e *Entrant) bool { return e.Kind == kind })
 }
 
 // Entrant returns the entrant with a name, or nil.
 func (r *Run) Entrant(name string) *Entrant {
-	return r.find(func(e *Entrant) bool { return e.Name == name })
+	return First(r.Entrants, func(e *Entrant) bool { return e.Name == name })
 }
 
-func (r *Run) find(is func(*Entrant) bool) *Entrant {
-	for i := range r.Entrants {
-		if is(&r.Entrants[i]) {
-			return &r.Entrants[i]
+// First returns the first of some values that satisfies a condition, or nil.
+func First[T any](all []T, is func(*T) bool) *T {
+	for i := range all {
+		if is(&all[i]) {
+			return &all[i]
 		}
 	}
 	return nil
@@ -201,23 +196,42 @@ func (r *Run) TitleOf(name string) string {
 // FillConclusion replaces each placeholder of an experiment's conclusion, such as "{tare, nginx}",
 // by what value returns for its names. If that is "" once, FillConclusion returns "".
 func FillConclusion(conclusion string, value func(names []string) string) string {
-	var b strings.Builder
-	for {
-		before, rest, more := strings.Cut(conclusion, "{")
-		b.WriteString(before)
-		if !more {
-			return b.String()
-		}
-		list, after, _ := strings.Cut(rest, "}")
-		names := strings.Split(list, ",")
-		for i := range names {
-			names[i] = strings.TrimSpace(names[i])
-		}
-		text := value(names)
-		if text == "" {
-			return ""
-		}
-		b.WriteString(text)
-		conclusion = after
+	isKnown := true
+	filled := regexp.MustCompile(`\{.*?\}`).ReplaceAllStringFunc(conclusion, func(list string) string {
+		text := value(strings.FieldsFunc(list, func(r rune) bool { return strings.ContainsRune("{}, ", r) }))
+		isKnown = isKnown && text != ""
+		return text
+	})
+	if !isKnown {
+		return ""
 	}
+	return filled
+}
+
+// Link is the network between the servers and a generator on another machine.
+type Link struct {
+	Host    string `json:"host"`    // the generator's
+	Address string `json:"address"` // on which the servers listen
+	// RoundTrip is the median time of a request and its response, without other load, ShortestTrip
+	// the shortest.
+	RoundTrip    time.Duration `json:"roundTripNs"`
+	ShortestTrip time.Duration `json:"shortestTripNs"`
+	// ToServers and FromServers are the bandwidths that HTTP reached, in bytes per second.
+	ToServers   float64 `json:"toServersPerSecond"`
+	FromServers float64 `json:"fromServersPerSecond"`
+}
+
+// Text describes the link.
+func (l *Link) Text() string {
+	return fmt.Sprintf("The generator runs on %s and the servers listen on %s. A round trip takes %v (shortest %v). The network carries %s to the servers and %s from them.",
+		l.Host, l.Address, l.RoundTrip.Round(time.Microsecond), l.ShortestTrip.Round(time.Microsecond),
+		bits(l.ToServers), bits(l.FromServers))
+}
+
+func bits(bytesPerSecond float64) string {
+	const mega, giga = 1e6, 1e9
+	if b := 8 * bytesPerSecond; b < giga {
+		return fmt.Sprintf("%.0f Mbit/s", b/mega)
+	}
+	return fmt.Sprintf("%.1f Gbit/s", 8*bytesPerSecond/giga)
 }

@@ -46,7 +46,7 @@ func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *sample.Rec
 		t.Skipf("the kernel does not let this process count: %v", err)
 	}
 	_ = counts.Close()
-	r, err := b.Attribute(context.Background(), c, slot(1))
+	r, err := b.Attribute(context.Background(), 1, condition(1), trial.Member{Name: "x", Contender: c})
 	if err != nil || r.Failure != "" || r.Timed() {
 		t.Fatalf("%s, timed %v, %v", r.Failure, r.Timed(), err)
 	}
@@ -121,7 +121,7 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	}
 	c := actor("server")
 	c.Bin = "/proc/self/exe"
-	r, err := bench(t).Attribute(context.Background(), c, slot(1))
+	r, err := bench(t).Attribute(context.Background(), 1, condition(1), trial.Member{Name: "x", Contender: c})
 	if err != nil || r.Failure != "" {
 		t.Fatal(r.Failure, err)
 	}

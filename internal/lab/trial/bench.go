@@ -3,6 +3,8 @@ package trial
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
+	"fmt"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
@@ -44,11 +47,6 @@ type Bench struct {
 // requestTimeout is the time after which the generator counts a missing response as an error. The
 // slowest contenders need seconds for 5000 connections.
 const requestTimeout = 10 * time.Second
-
-// Ready returns a function for contender.Stage that checks whether a contender responds.
-func (b *Bench) Ready(c *contender.Contender) func(ctx context.Context, address string) error {
-	return func(ctx context.Context, address string) error { return equal.Ready(ctx, c.At(address), b.Request) }
-}
 
 // Setting returns the setting of contenders under a condition.
 func (b *Bench) Setting(c sample.Condition) contender.Setting {
@@ -85,7 +83,7 @@ func (b *Bench) plan(at contender.Place, c sample.Condition, cpus []int) load.Pl
 	}
 	if at.Protocol == contender.HTTP {
 		p.Header = append(p.Header, r.Header...)
-		p.Version = version(r.Version)
+		p.Version = map[string]load.Version{"1.0": load.HTTP10, equal.HTTP2: load.HTTP2}[r.Version] // or load.HTTP11
 	}
 	return p
 }
@@ -124,13 +122,6 @@ func bindProcess(cpus []int) error {
 	return contender.EachThread(func(tid int) error { return contender.BindTask(tid, cpus) })
 }
 
-// Slot identifies one trial.
-type Slot struct {
-	Block int // from 1
-	sample.Condition
-	Contender string
-}
-
 // Layout divides processors between the servers and the generator. If cores is 0, or there are too
 // few processors for both, they share all and both results are nil.
 func Layout(cpus []int, cores int) (servers, generator []int) {
@@ -141,4 +132,49 @@ func Layout(cpus []int, cores int) (servers, generator []int) {
 	rest := slices.Clone(cpus[cores:])
 	slices.Reverse(rest)
 	return cpus[:cores], rest[:min(len(rest), 2*cores)]
+}
+
+// Generator produces the load of trials on another machine.
+type Generator interface {
+	// Open is like load.Open.
+	Open(ctx context.Context, p load.Plan) (Session, error)
+}
+
+// Session has methods of load.Session.
+type Session interface {
+	Slice(ctx context.Context, d time.Duration, counts bool) (load.Slice, error)
+	Close() *load.Result
+}
+
+func remoteCost(r *load.Result) *proc.Cost {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),
+		Sys: seconds(r.Generator.SysSeconds)}
+}
+
+// sessionCache is the number of TLS sessions that the generator keeps for a server.
+const sessionCache = 64
+
+// clientTLS returns the generator's TLS configuration for a place; nil without TLS.
+func clientTLS(s *sample.Scenario, at contender.Place, host string) *tls.Config {
+	if !at.TLS {
+		return nil
+	}
+	config := contender.ClientTLS(host)
+	if s.Handshakes == sample.Resumed {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(sessionCache)
+	}
+	return config
+}
+
+// resumedShare is the share of connections that have to resume a session where they are meant to.
+// A few are opened before the first session ticket arrives.
+const resumedShare = 0.95
+
+// handshakeFault returns why the handshakes of a result were not those of the scenario, or "".
+func handshakeFault(s *sample.Scenario, r *load.Result) string {
+	if s.Handshakes == sample.Resumed && float64(r.Resumed) < resumedShare*float64(r.Connects) {
+		return fmt.Sprintf("it resumed %d of %d TLS sessions", r.Resumed, r.Connects)
+	}
+	return ""
 }

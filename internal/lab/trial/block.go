@@ -11,9 +11,8 @@ import (
 	"slices"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
@@ -148,18 +147,9 @@ const SpareFiles = 100
 // connections.
 const filesPerThread = 4
 
-// OpenFiles returns the limit of this process's open files.
-func OpenFiles() uint64 {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		panic(fmt.Sprintf("trial: BUG: getrlimit: %v", err)) // it cannot fail with these arguments
-	}
-	return limit.Cur
-}
-
 // tooManyFiles returns why the generator cannot hold all connections of a block at once, or "".
 func tooManyFiles(k *Block) string {
-	limit := OpenFiles()
+	limit := proc.OpenFiles()
 	if need := len(k.Members)*(k.Connections+filesPerThread*runtime.NumCPU()) + SpareFiles; uint64(need) > limit {
 		return fmt.Sprintf("%d contenders with %d connections each need %d open files, and the limit is %d", len(k.Members), k.Connections, need, limit)
 	}
@@ -191,7 +181,11 @@ func (s *blockState) measure(ctx context.Context) (err error) {
 	}
 	defer restore()
 	// A session that ends gives its threads the processors that they had before, so it ends first.
-	defer func() { err = errors.Join(err, s.stopAll()) }()
+	defer func() {
+		for _, m := range slices.Clone(s.up) {
+			err = errors.Join(err, s.remove(m))
+		}
+	}()
 	servers, _ := Layout(s.bench.CPUs, s.Cores)
 	cpus := s.bench.CPUs
 	if generator != nil {
@@ -275,7 +269,8 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 		Costs: make(map[string][]proc.Cost),
 	}
 	var err error
-	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition), s.bench.Ready(of.Contender))
+	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition),
+		equal.Ready(of.Contender, s.bench.Request))
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
@@ -293,7 +288,14 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 
 // connect opens the connections of a member.
 func (s *blockState) connect(ctx context.Context, m *member) (err error) {
-	m.session, err = s.bench.generator().Open(ctx, s.bench.plan(m.running.Place(), s.Condition, s.generator))
+	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
+	if g := s.bench.Generator; g != nil {
+		m.session, err = g.Open(ctx, plan)
+	} else if own, openErr := load.Open(ctx, plan); openErr == nil {
+		m.session = own
+	} else {
+		err = openErr
+	}
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))
@@ -445,13 +447,6 @@ func (m *member) stop() error {
 		return fmt.Errorf("%s: stop: %w", m.Contender.Name, err)
 	}
 	return nil
-}
-
-func (s *blockState) stopAll() (err error) {
-	for _, m := range slices.Clone(s.up) {
-		err = errors.Join(err, s.remove(m))
-	}
-	return err
 }
 
 // measureAlone measures the members that have a reason for it, and the control.

@@ -14,7 +14,6 @@
 //   - A slice is one turn of a member: a fixed time of load. A round has one slice of each member.
 //   - A look reads what processes have used so far. A cost is the difference of two looks.
 //   - A role is the part of a process: nginx or another front, the application, the generator.
-//   - A hop is a connection that a request passes: client to front, front to application.
 //   - A probe is a fixed piece of work that shows how fast the processors are.
 //   - A member is asleep while the others have their turns.
 package trial

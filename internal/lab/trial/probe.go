@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
 )
 
 // probe measures how fast the servers' processors are during a slice: every few milliseconds it
@@ -168,10 +169,4 @@ func (t *probeThread) sort() {
 	}
 }
 
-func threadTime() time.Duration {
-	var at unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {
-		return 0
-	}
-	return time.Duration(at.Nano())
-}
+func threadTime() time.Duration { return proc.Clock(unix.CLOCK_THREAD_CPUTIME_ID) }

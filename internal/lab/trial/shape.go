@@ -13,11 +13,14 @@ import (
 
 // Shape is the part of a scenario's load that a Condition does not hold.
 type Shape struct {
-	Paths  []string // are requested in turn instead of the scenario's path
-	Beside []Beside // load of the same server at the same time; only in trials alone
+	// Paths are requested in turn, on the same connections, instead of the scenario's path.
+	Paths []string `yaml:"paths"`
+	// Beside is load of the same server at the same time. It is not part of the figures, and makes
+	// the scenario Fresh, as Idle does.
+	Beside []Beside `yaml:"beside"`
 }
 
-// Beside is load beside a scenario's own. Its figures are not recorded.
+// Beside is load beside a scenario's own.
 type Beside struct {
 	Path        string  `yaml:"path"`
 	Connections int     `yaml:"connections"`

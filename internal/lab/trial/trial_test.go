@@ -156,10 +156,9 @@ func allCPUs(t *testing.T) []int {
 
 // run measures a contender alone.
 func run(b *trial.Bench, c *contender.Contender, cores int) (sample.Record, error) {
-	at := slot(cores)
 	all, err := b.Block(context.Background(), trial.Block{
-		Number: at.Block, Condition: at.Condition, Members: []trial.Member{{Name: at.Contender, Contender: c}},
-		Alone: map[string]string{at.Contender: "it is tested"},
+		Number: 1, Condition: condition(cores), Members: []trial.Member{{Name: "x", Contender: c}},
+		Alone: map[string]string{"x": "it is tested"},
 	})
 	return slices.Concat(all, make([]sample.Record, 1))[0], err
 }
@@ -172,9 +171,7 @@ func actorAt(role, protocol, place string) *contender.Contender {
 	return &contender.Contender{Spec: s, Bin: os.Args[0]}
 }
 
-func slot(cores int) trial.Slot {
-	return trial.Slot{Block: 1, Condition: sample.Condition{Cores: cores, Connections: 8}, Contender: "x"}
-}
+func condition(cores int) sample.Condition { return sample.Condition{Cores: cores, Connections: 8} }
 
 func TestTrialMeasuresContender(t *testing.T) {
 	testkit.Long(t, "it starts contenders")

@@ -1,14 +1,4 @@
-// Package timeline holds what clients received second by second while something happened to a
-// server. It starts nothing and knows no clock.
-//
-// # Glossary
-//
-//   - A case is one server, or one way of replacing it, to which the experiment's events happen.
-//   - A group is clients that send requests in one way.
-//   - An outcome is what a client received for a request. All but Response are losses.
-//   - A crowd is many clients that send or read slowly on purpose.
-//   - A mark is an event of the case's plan.
-package timeline
+package sample
 
 import (
 	"fmt"
@@ -39,10 +29,12 @@ type Events struct {
 	Cases   []Case        `json:"cases"`
 }
 
-// Group describes clients.
+// Group is clients that send requests at a fixed rate, whether or not earlier ones have ended.
 type Group struct {
-	Name      string  `json:"name"`
-	PerSecond float64 `json:"perSecond"` // requests
+	Name   string  `json:"name" yaml:"name"`
+	Method string  `json:"-" yaml:"method"`       // GET or POST, which has a short body
+	Rate   float64 `json:"perSecond" yaml:"rate"` // requests per second
+	Fresh  bool    `json:"-" yaml:"fresh"`        // each request has a connection of its own; otherwise idle ones are reused
 }
 
 // Case is what happened in one case.
@@ -56,7 +48,7 @@ type Case struct {
 
 	Groups  []Traffic `json:"groups"` // in the order of Events.Groups
 	Marks   []Mark    `json:"marks"`
-	Samples []Sample  `json:"samples"` // from the start on
+	Samples []Moment  `json:"samples"` // from the start on
 	Work    Work      `json:"work"`
 
 	Streams *Streams `json:"streams,omitempty"` // nil unless clients keep streams open
@@ -94,8 +86,8 @@ type Mark struct {
 	Text string        `json:"text"`
 }
 
-// Sample is the server's memory, and the crowd, at a moment.
-type Sample struct {
+// Moment is the server's memory, and the crowd, at a moment.
+type Moment struct {
 	At      time.Duration `json:"atNs"`
 	Memory  int64         `json:"memoryBytes"`  // resident, of all processes of the case
 	Sockets int64         `json:"socketsBytes"` // of the kernel, for the TCP sockets of the whole machine
@@ -174,7 +166,10 @@ func (c *Case) Total() (all Traffic) {
 			all.Seconds[at].add(&g.Seconds[at])
 		}
 		if g.Latency != nil {
-			all.Latency = merged(all.Latency, g.Latency)
+			if all.Latency == nil {
+				all.Latency = hist.New()
+			}
+			all.Latency.Merge(g.Latency)
 		}
 		if g.lost() > 0 {
 			if first || g.FirstLost < all.FirstLost {
@@ -184,15 +179,6 @@ func (c *Case) Total() (all Traffic) {
 		}
 	}
 	return all
-}
-
-// merged adds a histogram to a sum, which is nil at first.
-func merged(sum, h *hist.Histogram) *hist.Histogram {
-	if sum == nil {
-		sum = hist.New()
-	}
-	sum.Merge(h)
-	return sum
 }
 
 // Sum returns all seconds as one.
@@ -205,7 +191,7 @@ func (t *Traffic) Sum() Second {
 }
 
 // Peak returns the highest memory, files and crowd, and the memory at the start.
-func (c *Case) Peak() (first, most Sample) {
+func (c *Case) Peak() (first, most Moment) {
 	if len(c.Samples) == 0 {
 		return first, most
 	}
@@ -282,4 +268,45 @@ func (c *Case) Disturbance(timeout time.Duration) string {
 	return fmt.Sprintf("clients sent requests up to %d ms late; the processors were %.0f %% busy: server %.0f %%, "+
 		"clients %.0f %%, other virtual machines %.0f %%", late.Round(time.Millisecond).Milliseconds(),
 		100*w.Share(w.Busy), 100*w.Share(w.Server), 100*w.Share(w.Clients), 100*w.Share(w.Stolen))
+}
+
+// Streams is what clients received that each keep a stream open.
+type Streams struct {
+	Kind    string `json:"kind"` // the streams, for a reader, such as "websockets"
+	Clients int    `json:"clients"`
+	// Opened is the number of streams with a first event, and Failure why another one has none.
+	Opened  int    `json:"opened"`
+	Failure string `json:"failure,omitempty"`
+	// Memory is what all processes of the case had resident without streams and with all of them.
+	Memory [2]int64 `json:"memoryBytes"`
+	Phases []Phase  `json:"phases"`
+}
+
+// Opening is the step of the first phase, which ends when all streams are open.
+const Opening = "open"
+
+// Phase is the time from one step of a plan to the next.
+type Phase struct {
+	Step   string        `json:"step"` // "" before the first one, when all streams are open
+	Length time.Duration `json:"lengthNs"`
+	Lost   int           `json:"lost"` // streams that the server has ended
+	Server time.Duration `json:"serverNs"`
+	// Latency is the time of each event from its write until its client has read it.
+	Latency *hist.Histogram `json:"latency"`
+}
+
+// Phase returns the phase that a step began, or nil.
+func (s *Streams) Phase(step string) *Phase {
+	return First(s.Phases, func(p *Phase) bool { return p.Step == step })
+}
+
+// PerStream returns the memory of a stream, in bytes.
+func (s *Streams) PerStream() float64 { return float64(s.Memory[1]-s.Memory[0]) / float64(s.Opened) }
+
+// PerEvent returns the server's CPU time of an event, while all streams were open.
+func (s *Streams) PerEvent() time.Duration {
+	if p := s.Phase(""); p != nil && p.Latency.Count() > 0 {
+		return p.Server / time.Duration(p.Latency.Count())
+	}
+	return 0
 }

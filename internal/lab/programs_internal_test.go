@@ -1,4 +1,4 @@
-package benchmark
+package lab
 
 import (
 	"fmt"
@@ -31,7 +31,7 @@ func TestParseReadsOneResult(t *testing.T) {
 		"own units":   {head + "BenchmarkA 1 20 B/conn 7 p99-µs\nPASS\n", "map[B/conn:20 p99-µs:7]", 1, ""},
 		"half a line": {head + "BenchmarkA 1 10\nPASS\n", "", 0, "no result in its output"},
 	} {
-		got, iterations, err := parse([]byte(test.output), "A")
+		got, iterations, err := parseBenchmark([]byte(test.output), "A")
 		switch {
 		case test.fault != "":
 			if err == nil || !strings.Contains(err.Error(), test.fault) {

@@ -1,4 +1,4 @@
-package timeline
+package sample
 
 import (
 	"os"
@@ -14,7 +14,7 @@ func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
 // example has one case without a loss, and one that lost requests beside a crowd.
 func example() *Events {
 	r := &Events{
-		Timeout: time.Second, Groups: []Group{{Name: "GET", PerSecond: 2}},
+		Timeout: time.Second, Groups: []Group{{Name: "GET", Rate: 2}},
 		Cases: []Case{{Name: "a", Title: "upgrade", About: "One"}, {Name: "b", Title: "restart", About: "Other"}},
 	}
 	for i := range r.Cases {

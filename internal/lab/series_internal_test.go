@@ -1,0 +1,110 @@
+package lab
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+)
+
+// carriedOut carries out a series whose turns have two records. It returns the turns, the number of
+// records that were kept, and the warnings.
+func carriedOut(ctx context.Context, seed uint64, s series, fail func(turn) error) (turns []turn, kept int,
+	warnings []string, err error) {
+	w := &runner{Options: Options{Seed: seed}, run: &sample.Run{Blocks: s.blocks}}
+	w.recorder = &Recorder{Run: w.run}
+	s.keep = func(sample.Record) { kept++ }
+	s.measure = func(_ context.Context, t turn) ([]sample.Record, error) {
+		turns = append(turns, t)
+		return make([]sample.Record, 2), fail(t)
+	}
+	err = w.carryOut(ctx, &s)
+	return turns, kept, w.run.Warnings, err
+}
+
+// named returns a condition for each name.
+func named(names ...string) (all []sample.Condition) {
+	for _, name := range names {
+		all = append(all, sample.Condition{Scenario: sample.Scenario{Name: name}})
+	}
+	return all
+}
+
+// Every block has every condition once, in an order that only the seed determines.
+func TestSeriesHasEveryConditionInEveryBlock(t *testing.T) {
+	conditions := []string{"a", "b", "c", "d", "e"}
+	orders := make(map[string]bool)
+	for seed := range uint64(20) {
+		var first []string
+		for range 2 {
+			turns, kept, _, err := carriedOut(t.Context(), seed, series{conditions: named(conditions...), blocks: 3},
+				func(turn) error { return nil })
+			if err != nil || kept != 2*3*len(conditions) {
+				t.Fatal(kept, err)
+			}
+			var order []string
+			for i, turn := range turns {
+				if turn.block != 1+i/len(conditions) || turn.done != i {
+					t.Errorf("turn %d is %+v", i, turn)
+				}
+				order = append(order, turn.condition.Scenario.Name)
+			}
+			for block := range slices.Chunk(order, len(conditions)) {
+				if got := slices.Sorted(slices.Values(block)); !slices.Equal(got, conditions) {
+					t.Errorf("a block has %v", got)
+				}
+				orders[block[0]] = true
+			}
+			if first == nil {
+				first = order
+			} else if !slices.Equal(first, order) {
+				t.Errorf("seed %d: %v, then %v", seed, first, order)
+			}
+		}
+	}
+	if len(orders) != len(conditions) {
+		t.Errorf("blocks begin with %v only", orders)
+	}
+}
+
+// A series ends when there are enough blocks, when it is interrupted, and after an error. Results of
+// a turn that failed are not kept.
+func TestSeriesEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	broken := errors.New("broken")
+	for name, test := range map[string]struct {
+		fail func(turn) error
+		want error
+		warn string
+		kept int
+	}{
+		"enough": {func(turn) error { return nil }, nil, "[]", 4 * 2},
+		"broken": {func(t turn) error {
+			if t.block == 3 {
+				return broken
+			}
+			return nil
+		}, broken, "[interrupted here in block 3 of 9]", 2 * 2},
+		"interrupted": {func(t turn) error {
+			if t.block == 2 {
+				cancel()
+			}
+			return nil
+		}, context.Canceled, "[interrupted here in block 2 of 9]", 2},
+	} {
+		ctx := ctx
+		if name != "interrupted" {
+			ctx = context.Background()
+		}
+		_, kept, warnings, err := carriedOut(ctx, 1, series{what: " here", conditions: named("a"), blocks: 9,
+			enough: func(blocks int, elapsed time.Duration) bool { return blocks == 4 && elapsed >= 0 }}, test.fail)
+		if !errors.Is(err, test.want) || fmt.Sprint(warnings) != test.warn || kept != test.kept {
+			t.Errorf("%s: %v, %q after %d results", name, err, warnings, kept)
+		}
+	}
+}
