@@ -118,9 +118,8 @@ func compileUserID(c *core.Compiler, from *conf.UserID, at core.Slot) (*userID, 
 	if !httpguts.ValidHeaderFieldValue(u.attributes+from.P3P) || strings.ContainsAny(path+from.Domain, ";") {
 		return nil, errors.New("userid: invalid path, domain or P3P")
 	}
-	var err error
-	u.reset, err = c.Text("$uid_reset")
-	return u, err
+	u.reset = c.Text("userid", "$uid_reset")
+	return u, nil
 }
 
 // setCookie sets the cookie of a client that has none, or whose cookie lacks the mark.

@@ -34,6 +34,7 @@ type Compiler struct {
 	logFiles map[string]*accesslog.File // by path
 
 	countingKnown bool
+	kept          error // see keep
 }
 
 // NewCompiler returns a compiler for a new plan. all are the modules.
@@ -80,19 +81,19 @@ func (c *Compiler) compile() error {
 		if m.Prepare == nil {
 			continue
 		}
-		if err := m.Prepare(c, Slot(at)); err != nil {
+		if err := c.failure(m.Prepare(c, Slot(at))); err != nil {
 			return err
 		}
 	}
 	hosts := make([]*host, 0, len(c.Config.Hosts))
 	for i := range c.Config.Hosts {
 		h, err := c.host(&c.Config.Hosts[i])
-		if err != nil {
-			return WithPos(c.Config.Hosts[i].Pos, err)
+		if err = c.WithPos(c.Config.Hosts[i].Pos, err); err != nil {
+			return err
 		}
 		hosts = append(hosts, h)
 	}
-	if err := c.listen(hosts); err != nil {
+	if err := c.failure(c.listen(hosts)); err != nil {
 		return err
 	}
 	c.Plan.slots = len(c.Slots)
@@ -121,5 +122,22 @@ func productName() string {
 	return name + "/" + strings.TrimPrefix(version, "v")
 }
 
-// WithPos adds a position to an error, unless it has one or pos is empty.
-func WithPos(pos string, err error) error { return places.At(pos, err) }
+// keep keeps the first error of the texts and regular expressions of a part of the Config. A part
+// has many of them, and is not used if one has an error, so WithPos returns it for all.
+func (c *Compiler) keep(what string, err error) {
+	if c.kept == nil && err != nil {
+		c.kept = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// failure returns the error that was kept, or else err.
+func (c *Compiler) failure(err error) error {
+	if c.kept != nil {
+		err, c.kept = c.kept, nil
+	}
+	return err
+}
+
+// WithPos ends a part of the Config. It returns the error that Text or Pattern has kept, or else err,
+// with the position of the part, unless it has one already or pos is empty.
+func (c *Compiler) WithPos(pos string, err error) error { return places.At(pos, c.failure(err)) }

@@ -25,8 +25,9 @@ type errorPage struct {
 func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 	var all []errorPage
 	for _, f := range from {
-		target, err := c.Text(f.Target)
-		if err == nil && target.Empty() {
+		var err error
+		target := c.Text("error_page", f.Target)
+		if target.Empty() {
 			err = fmt.Errorf("missing target")
 		}
 		for _, s := range f.Statuses {

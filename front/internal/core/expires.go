@@ -22,12 +22,9 @@ func (c *Compiler) expires(e *conf.Expires) (*expires, error) {
 	if e == nil {
 		return nil, nil
 	}
-	value, err := c.Text(e.Text)
-	if err != nil {
-		return nil, fmt.Errorf("expires: %w", err)
-	}
-	out := &expires{text: value, modified: e.Modified}
-	if value.Constant() {
+	out := &expires{text: c.Text("expires", e.Text), modified: e.Modified}
+	if out.text.Constant() {
+		var err error
 		if out.constant, err = grammar.ParseExpiry(string(e.Text), e.Modified); err != nil {
 			return nil, fmt.Errorf("expires: %w", err)
 		}

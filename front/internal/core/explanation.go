@@ -106,20 +106,20 @@ func (c *Compiler) explainLocation(loc *Location, from *conf.Location) {
 }
 
 // explainStep adds a finding to a step.
-func (c *Compiler) explainStep(s conf.Step, do action) (action, error) {
+func (c *Compiler) explainStep(s conf.Step, do action) action {
 	e := c.Options.Explain
 	if e == nil {
-		return do, nil
+		return do
 	}
 	switch s := s.(type) {
 	case conf.If: // its condition adds a finding
-		return do, nil
+		return do
 	case conf.Set:
-		value, err := c.Text(s.Value)
+		value := c.Text("set", s.Value)
 		return func(x *Exchange) (Outcome, bool) {
 			e.Add(x, "rewrite", s.Pos, "set $%s: %q", s.Name, value.Eval(x))
 			return do(x)
-		}, err
+		}
 	case conf.Rewrite:
 		return func(x *Exchange) (Outcome, bool) {
 			before := uri.WithQuery(x.Path, x.Args)
@@ -132,17 +132,17 @@ func (c *Compiler) explainStep(s conf.Step, do action) (action, error) {
 			}
 			e.Add(x, "rewrite", s.Pos, "rewrite %s %s: %s %s", s.Pattern, s.To, before, text)
 			return out, ends
-		}, nil
+		}
 	case conf.Return:
 		return func(x *Exchange) (Outcome, bool) {
 			e.Add(x, "rewrite", s.Pos, "%s", strings.TrimSpace(fmt.Sprintf("return %d %s", s.Status, s.Text)))
 			return do(x)
-		}, nil
+		}
 	}
 	return func(x *Exchange) (Outcome, bool) {
 		e.Add(x, "rewrite", "", "break")
 		return do(x)
-	}, nil
+	}
 }
 
 // explainCondition adds a finding to the condition of an If.

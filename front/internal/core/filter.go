@@ -3,7 +3,6 @@ package core
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -59,12 +58,7 @@ func (c *Compiler) newFilters(key filtersKey) (*filters, error) {
 	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
 		return nil, err
 	}
-	if f.rate, err = c.Text(s.Rate); err != nil {
-		return nil, fmt.Errorf("rate: %w", err)
-	}
-	if f.rateAfter, err = c.Text(s.RateAfter); err != nil {
-		return nil, fmt.Errorf("rate after: %w", err)
-	}
+	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
 	f.setBodyFilters(key.rules.effects.bodies)
 	f.NeedsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })

@@ -32,7 +32,7 @@ func (c *Compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 			"Upgrade"}, name) {
 			return nil, fmt.Errorf("add_header: %s frames the response, and cannot be set", name)
 		}
-		field, err := c.addedField(a)
+		field, err := c.addedField("add_header", a)
 		if err != nil {
 			return nil, fmt.Errorf("add_header: %w", err)
 		}
@@ -47,7 +47,7 @@ func (c *Compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 func (c *Compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
 	var out []addHeader
 	for _, a := range all {
-		field, err := c.addedField(a)
+		field, err := c.addedField("add_trailer", a)
 		if err == nil && !http1.TrailerAllowed(field.name) {
 			err = fmt.Errorf("%s must not be in a trailer section", field.name)
 		}
@@ -59,16 +59,13 @@ func (c *Compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
 	return out, nil
 }
 
-// addedField compiles an AddHeader.
-func (c *Compiler) addedField(a conf.AddHeader) (addHeader, error) {
+// addedField compiles an AddHeader of a directive.
+func (c *Compiler) addedField(directive string, a conf.AddHeader) (addHeader, error) {
 	field := addHeader{name: http.CanonicalHeaderKey(a.Name), always: a.Always}
 	if !httpguts.ValidHeaderFieldName(field.name) {
 		return field, fmt.Errorf("invalid field name %q", a.Name)
 	}
-	var err error
-	if field.value, err = c.Text(a.Value); err != nil {
-		return field, fmt.Errorf("%s: %w", field.name, err)
-	}
+	field.value = c.Text(directive+" "+field.name, a.Value)
 	if field.value.Constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)) {
 		return field, fmt.Errorf("%s: invalid value %q", field.name, a.Value)
 	}

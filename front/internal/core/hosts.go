@@ -67,7 +67,7 @@ func (c *Compiler) listen(all []*host) error {
 		}
 		for _, l := range listens {
 			if l.Addr == "" {
-				return WithPos(all[i].pos, fmt.Errorf("empty listen address"))
+				return c.WithPos(all[i].pos, fmt.Errorf("empty listen address"))
 			}
 			addrs = append(addrs, l.Addr)
 		}
@@ -116,7 +116,7 @@ func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 				g.connections.requiresProxyHeader, g.connections.ignoresProxyHeader = true, false
 			}
 			if l.Default && declared != nil && declared != h {
-				return nil, WithPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
+				return nil, c.WithPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
 					places.Line(declared.pos)))
 			}
 			if l.Default {
@@ -132,8 +132,8 @@ func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 		g.hosts++
 		g.requestsCerts = g.requestsCerts || h.Certs != nil || h.clientAuth != tls.NoClientCert
 		for _, name := range from.Names {
-			if err := c.addName(g, h, foldName(name)); err != nil {
-				return nil, WithPos(h.pos, err)
+			if err := c.WithPos(h.pos, c.addName(g, h, foldName(name))); err != nil {
+				return nil, err
 			}
 		}
 	}
@@ -150,9 +150,8 @@ func (c *Compiler) addName(g *hostGroup, h *host, name string) error {
 	if !ok {
 		return g.names.Add(name, h)
 	}
-	p, err := c.Pattern(source, true)
-	g.patterns = append(g.patterns, hostPattern{p, h})
-	return err
+	g.patterns = append(g.patterns, hostPattern{c.Pattern("server_name", source, true), h})
+	return nil
 }
 
 // areInterchangeable reports whether all groups have the same hosts and default.

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -165,7 +166,7 @@ func (c *Compiler) locations(h *host, to *locations, from []conf.Location, paren
 			err = c.locations(h, &loc.inner, f.Locations, loc)
 		}
 		if err != nil {
-			return WithPos(f.Pos, err)
+			return places.At(f.Pos, err)
 		}
 	}
 	to.sort()
@@ -189,11 +190,7 @@ func (c *Compiler) addLocation(h *host, to *locations, loc *Location, from *conf
 		}
 		put(&to.exact, from.Path, loc)
 	case "~", "~*":
-		p, err := c.Pattern(from.Path, from.Match == "~*")
-		if err != nil {
-			return err
-		}
-		loc.Pattern = p
+		loc.Pattern = c.Pattern("location", from.Path, from.Match == "~*")
 		to.patterns = append(to.patterns, loc)
 	case "@":
 		return c.addNamed(h, loc, from)
@@ -259,6 +256,10 @@ func (l *locations) sort() {
 
 // location compiles a Location, except for where it is found.
 func (c *Compiler) location(loc *Location, from *conf.Location) error {
+	return c.WithPos(from.Pos, c.partsOf(loc, from))
+}
+
+func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 	loc.Pos = from.Pos
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {

@@ -17,10 +17,7 @@ func (c *Compiler) returnStep(s conf.Return) (action, error) {
 	if !nginxstatus.IsFinal(s.Status) {
 		return nil, fmt.Errorf("return %d: want a status from 200 to 999", s.Status)
 	}
-	body, err := c.Text(s.Text)
-	if err != nil {
-		return nil, fmt.Errorf("return: %w", err)
-	}
+	body := c.Text("return", s.Text)
 	switch {
 	case nginxstatus.Redirects(s.Status):
 		return func(x *Exchange) (Outcome, bool) {

@@ -53,8 +53,8 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	r = &Rules{Settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
 		Body: bodyLimitsOf(s)}
 	r.Types = c.MediaTypes(&s.Files)
-	if r.Links, err = c.linkRules(&s.Files); err != nil {
-		return nil, err
+	if r.Links.disable = s.Files.DisableSymlinks; r.Links.disable != "" {
+		r.Links.Trusted = c.Text("disable_symlinks", trustedPart(&s.Files))
 	}
 	outer := c.namedTargets
 	c.namedTargets = nil
@@ -72,27 +72,16 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 		return nil, err
 	}
 	r.isDebugged = r.errors.IsEnabled(errorlog.LevelDebug)
-	if err = c.copies(r, s); err != nil {
-		return nil, err
-	}
-	r.realIP = realip.New(&s.RealIP)
-	return r, nil
-}
-
-// copies compiles what a location does with requests besides responding: files of bodies, and early
-// hints.
-func (c *Compiler) copies(r *Rules, s *conf.Settings) (err error) {
 	if s.BodyFile != "" && s.BodyDir != "" && c.Options.Explain == nil {
 		if err := c.bodyDir(s.BodyDir); err != nil {
-			return fmt.Errorf("client_body_temp_path: %w", err)
+			return nil, fmt.Errorf("client_body_temp_path: %w", err)
 		}
 	}
 	if s.EarlyHints != nil {
-		if r.EarlyHints, err = c.Texts(s.EarlyHints); err != nil {
-			return fmt.Errorf("early_hints: %w", err)
-		}
+		r.EarlyHints = c.Texts("early_hints", s.EarlyHints)
 	}
-	return nil
+	r.realIP = realip.New(&s.RealIP)
+	return r, nil
 }
 
 // bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
@@ -118,16 +107,6 @@ func (c *Compiler) bodyDir(dir string) error {
 type linkRules struct {
 	disable string // or ""
 	Trusted Text   // the part of a path in which links are followed
-}
-
-func (c *Compiler) linkRules(s *conf.Files) (r linkRules, err error) {
-	if r.disable = s.DisableSymlinks; r.disable == "" {
-		return r, nil
-	}
-	if r.Trusted, err = c.Text(trustedPart(s)); err != nil {
-		return r, fmt.Errorf("disable_symlinks: %w", err)
-	}
-	return r, nil
 }
 
 // trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
 // word is a field of a Config whose values are some words, or empty.
@@ -33,7 +34,7 @@ func checkWords(c *conf.Config) error {
 			continue
 		}
 		if err := (word{"Mode", h.ClientCerts.Mode, []string{"optional", "optional_no_ca"}}).check(); err != nil {
-			return WithPos(h.Pos, fmt.Errorf("client certificates: %w", err))
+			return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
 		}
 	}
 	return nil

@@ -27,11 +27,7 @@ func compileAuthRequest(c *core.Compiler, from *conf.AuthRequest) (*authRequest,
 	}
 	q := &authRequest{uri: from.URI}
 	for _, s := range from.Set {
-		set, err := c.Setting(s)
-		if err != nil {
-			return nil, fmt.Errorf("auth_request_set $%s: %w", s.Name, err)
-		}
-		q.set = append(q.set, set)
+		q.set = append(q.set, c.Setting("auth_request_set", s))
 	}
 	return q, nil
 }

@@ -165,9 +165,7 @@ func compileZone[T interface{ Len() int }](c *core.Compiler, kind string, all []
 	if at < 0 {
 		return z, fmt.Errorf("unknown zone %q", name)
 	}
-	if z.key, err = c.Text(all[at].Key); err != nil {
-		return z, err
-	}
+	z.key = c.Text("zone "+name, all[at].Key)
 	z.table, err = core.AcquireForPlan(c, &c.State.Zones, fmt.Sprintf("%s %+v", kind, all[at]),
 		func() (T, error) { return create(all[at]) }, func(T) {})
 	if err != nil {

@@ -101,11 +101,7 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 	if l.line, err = logLine(c, format); err != nil {
 		return l, err
 	}
-	if l.isConditional = from.If != ""; l.isConditional {
-		if l.condition, err = c.Text(from.If); err != nil {
-			return l, err
-		}
-	}
+	l.condition, l.isConditional = c.Text("access_log", from.If), from.If != ""
 	c.Plan.Needs |= core.NeedsStartTime
 	lost := accesslog.Lost
 	if format.Escape == "json" {
@@ -115,13 +111,9 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 		return l, err
 	}
 	if l.dir = from.Dir; l.target.HasMany {
-		if l.path, err = c.Text(conf.Text(from.Path)); err != nil {
-			return l, err
-		}
+		l.path = c.Text("access_log", conf.Text(from.Path))
 		if files.Alias == "" {
-			if l.root, err = c.Text(files.Root); err != nil {
-				return l, err
-			}
+			l.root = c.Text("root", files.Root)
 		}
 	}
 	l.file, err = c.LogFile(l.target, lost)

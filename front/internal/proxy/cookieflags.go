@@ -26,7 +26,7 @@ func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error
 		}
 		rules[i] = r
 	}
-	compiled, err := replaceRules(c, rules)
+	compiled, err := replaceRules(c, "proxy cookie flags", rules)
 	if err != nil {
 		return nil, err
 	}

@@ -31,35 +31,16 @@ func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
 		return nil, nil
 	}
 	s := &sticky{cookie: from.Cookie}
-	var err error
-	texts := func(all []conf.Text) (compiled []core.Text) {
-		for _, one := range all {
-			compiledText, textErr := c.Text(one)
-			if err = errors.Join(err, textErr); textErr == nil {
-				compiled = append(compiled, compiledText)
-			}
-		}
-		return compiled
-	}
-	s.routes = texts(from.Routes)
+	s.routes = c.Texts("sticky", from.Routes)
 	if k := from.Cookie; k != nil {
 		if !validToken(k.Name) {
 			return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
 		}
-		for _, attribute := range []struct {
-			to   *core.Text
-			from conf.Text
-		}{{&s.domain, k.Domain}, {&s.path, k.Path}, {&s.sameSite, k.SameSite}} {
-			compiled := texts([]conf.Text{attribute.from})
-			if len(compiled) > 0 {
-				*attribute.to = compiled[0]
-			}
-		}
+		s.domain, s.path, s.sameSite = c.Text("sticky", k.Domain), c.Text("sticky", k.Path), c.Text("sticky", k.SameSite)
+	} else if len(s.routes) == 0 {
+		return nil, errors.New("sticky: neither a cookie nor routes")
 	}
-	if err == nil && from.Cookie == nil && len(s.routes) == 0 {
-		err = errors.New("sticky: neither a cookie nor routes")
-	}
-	return s, err
+	return s, nil
 }
 
 // route returns the route of the client's server, or "".

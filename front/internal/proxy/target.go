@@ -51,9 +51,7 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
 	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
 	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
-	if t.text, err = c.Text(l.Proxy.To); err != nil {
-		return err
-	}
+	t.text = c.Text("proxy target", l.Proxy.To)
 	switch {
 	case t.text.Empty():
 		return errors.New("missing To: the upstream's name or address")
@@ -70,24 +68,18 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 		t.dynamic, err = compileDynamicGroups(c, l.Proxy)
 	}
 	if err == nil && (t.usesTLS || t.hasScheme || t.isGRPC) && t.bound == nil {
-		err = proxyTLS(c, p)
+		proxyTLS(c, p)
 	}
 	return err
 }
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
-func proxyTLS(c *core.Compiler, p *proxy) (err error) {
+func proxyTLS(c *core.Compiler, p *proxy) {
 	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
-	for _, t := range []struct {
-		to   *core.Text
-		from conf.Text
-	}{{&p.tlsName, p.from.TLS.Name}, {&p.tlsCert, p.from.TLS.Cert}, {&p.tlsKey, p.from.TLS.Key}} {
-		if *t.to, err = c.Text(t.from); err != nil {
-			return err
-		}
-	}
-	return nil
+	from := &p.from.TLS
+	p.tlsName, p.tlsCert = c.Text("proxy ssl_name", from.Name), c.Text("proxy ssl_certificate", from.Cert)
+	p.tlsKey = c.Text("proxy ssl_certificate_key", from.Key)
 }
 
 // keepAlive returns the settings of connections to the group, those of an address without one.

@@ -46,12 +46,7 @@ func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 	fixed := make([]string, len(s.Substitutions))
 	varies := false
 	for i, p := range s.Substitutions {
-		var errs [2]error
-		out.from[i], errs[0] = c.Text(p.From)
-		out.to[i], errs[1] = c.Text(p.To)
-		if err := errors.Join(errs[:]...); err != nil {
-			return nil, fmt.Errorf("sub_filter: %w", err)
-		}
+		out.from[i], out.to[i] = c.Text("sub_filter", p.From), c.Text("sub_filter", p.To)
 		if out.from[i].Empty() {
 			return nil, errors.New("sub_filter: empty search string")
 		}
