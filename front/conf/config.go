@@ -26,6 +26,9 @@ type Config struct {
 	Conns    []Zone
 	// Issuers issue the certificates that Listen.Issued describes.
 	Issuers []Issuer
+	// ErrorLog is the log for errors of requests whose Settings have none, and for those that concern
+	// no request. Nil is the logger of New's options.
+	ErrorLog *ErrorLog
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
 	// ShutdownTimeout is how long requests may take after another Config has replaced this one, or
@@ -176,7 +179,7 @@ type Settings struct {
 	Logs []Log
 	// LogSubrequest also logs copies of requests, and requests for AuthRequest.
 	LogSubrequest bool
-	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
+	// ErrorLog is the log for errors of requests. Nil is the Config's.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
 	// Brotli and Zstd compress for clients that accept it, and are preferred to Gzip in this order;

@@ -79,8 +79,6 @@ type Process struct {
 	Files uint64
 	// Connections is worker_connections, which counts per worker; 0 without the directive.
 	Connections int
-	// ErrorLog is the log for errors of the process; nil is standard error.
-	ErrorLog *conf.ErrorLog
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
 	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,

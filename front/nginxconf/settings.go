@@ -22,7 +22,7 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
 		Logs:              t.accessLogs(s),
 		LogSubrequest:     s.flag("log_subrequest", false),
-		ErrorLog:          t.requestErrorLog(s),
+		ErrorLog:          t.errorLog(s),
 		ModifiedSince:     s.setting("if_modified_since", "exact"),
 		Gzip:              t.gzip(s),
 		Brotli:            compression(s, "brotli"),

@@ -1,24 +1,18 @@
 package server
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"log"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/cache"
-	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/internal/anchor"
@@ -38,19 +32,19 @@ const (
 )
 
 // logFiles opens log files. prepared holds those that were opened while the process had privileges,
-// by path: a log of the process may also be one of requests, and is then opened twice.
+// by path.
 type logFiles struct {
 	stdout, stderr io.Writer
 	anchored       bool // paths will become inaccessible: files are found again by their directories
 
 	mu       sync.Mutex
-	prepared map[string][]*os.File
+	prepared map[string]*os.File
 	anchors  map[string]*anchor.File // of regular files
 	devices  map[string]*os.File     // other files, which stay open
 }
 
 func newLogFiles(stdout, stderr io.Writer, anchored bool) *logFiles {
-	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string][]*os.File),
+	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string]*os.File),
 		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
 }
 
@@ -76,7 +70,7 @@ func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 		if err != nil {
 			return err
 		}
-		b.prepared[path] = append(b.prepared[path], file)
+		b.prepared[path] = file
 		if b.anchored && b.anchors[path] == nil {
 			if b.anchors[path], err = anchor.New(path); err != nil {
 				return err
@@ -132,9 +126,9 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if files := b.prepared[path]; len(files) > 0 {
-		b.prepared[path] = files[1:]
-		return files[0], nil
+	if file := b.prepared[path]; file != nil {
+		delete(b.prepared, path)
+		return file, nil
 	}
 	if file := b.devices[path]; file != nil {
 		return nopCloser{file}, nil
@@ -179,10 +173,8 @@ func (b *logFiles) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.releaseAnchors()
-	for _, files := range b.prepared {
-		for _, file := range files {
-			file.Close()
-		}
+	for _, file := range b.prepared {
+		file.Close()
 	}
 	for _, file := range b.devices {
 		file.Close()
@@ -191,29 +183,27 @@ func (b *logFiles) close() {
 	clear(b.devices)
 }
 
-// logPaths returns the paths of logs that are known at the start: those of the process and those of
-// requests, each without duplicates.
-func logPaths(c *Config) []string {
-	var ofProcess, ofRequests []string
-	add := func(paths *[]string, path string) {
+// logPaths returns the paths of logs that are known at the start.
+func logPaths(c *conf.Config) (paths []string) {
+	add := func(path string) {
 		if path != "" && path != stdio && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
-			!strings.Contains(path, "$") && !strings.HasPrefix(path, syslog.Prefix) && !slices.Contains(*paths, path) {
-			*paths = append(*paths, path)
+			!strings.Contains(path, "$") && !strings.HasPrefix(path, syslog.Prefix) && !slices.Contains(paths, path) {
+			paths = append(paths, path)
 		}
 	}
-	addErrors := func(paths *[]string, l *conf.ErrorLog) {
+	addErrors := func(l *conf.ErrorLog) {
 		for ; l != nil; l = l.Next {
-			add(paths, l.Path)
+			add(l.Path)
 		}
 	}
-	addErrors(&ofProcess, c.Process.ErrorLog)
-	for p := range places.Of(&c.Front) {
+	addErrors(c.ErrorLog)
+	for p := range places.Of(c) {
 		for _, l := range p.Settings.Logs {
-			add(&ofRequests, l.Path)
+			add(l.Path)
 		}
-		addErrors(&ofRequests, p.Settings.ErrorLog)
+		addErrors(p.Settings.ErrorLog)
 	}
-	return slices.Concat(ofProcess, ofRequests)
+	return paths
 }
 
 // cacheMode is the mode of new folders of caches and bodies.
@@ -247,122 +237,4 @@ func prepareDir(dir string, privileges *privilege.Plan) error {
 		return safefile.GiveDir(dir, cacheMode, uid)
 	}
 	return cache.MakeDir(dir)
-}
-
-// errorFile writes a server's errors to files and to standard error.
-type errorFile struct {
-	stderrLog stderrLog
-	logs      *logFiles
-
-	mu      sync.RWMutex // held while lines are queued, and while targets are replaced
-	targets errorTargets
-}
-
-// errorTargets are what an ErrorLog defines.
-type errorTargets struct {
-	config   *conf.ErrorLog
-	toStderr bool
-	log      *errorlog.Log // to files
-	files    []*accesslog.File
-}
-
-func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (e *errorFile, err error) {
-	e = &errorFile{stderrLog: log, logs: logs}
-	e.targets, err = e.open(l)
-	return e, err
-}
-
-// open opens the targets of an ErrorLog.
-func (e *errorFile) open(l *conf.ErrorLog) (t errorTargets, err error) {
-	t = errorTargets{config: l, toStderr: l == nil}
-	report := func(text string) { e.stderrLog.print("error log: " + text) }
-	for ; l != nil; l = l.Next {
-		if l.Path == "stderr" {
-			t.toStderr = true
-			continue
-		}
-		if err := t.add(l, e.logs.open, report); err != nil {
-			_ = t.close(context.Background()) // nothing has been written
-			return errorTargets{}, err
-		}
-	}
-	return t, nil
-}
-
-// add opens a target.
-func (t *errorTargets) add(l *conf.ErrorLog, open func(path string) (io.WriteCloser, error),
-	report func(text string)) error {
-	least, err := errorlog.ParseLevel(l.Level)
-	if err != nil {
-		return err
-	}
-	to, err := accesslog.ParseTarget(l.Path)
-	if err != nil {
-		return err
-	}
-	to.AtOnce = true
-	file, err := to.OpenFile(open, report, errorlog.LostLines)
-	if err != nil {
-		return err
-	}
-	t.files = append(t.files, file)
-	t.log = &errorlog.Log{MinLevel: least, Out: file, Syslog: to.Syslog, Next: t.log}
-	return nil
-}
-
-// replace writes errors to the targets of another ErrorLog from now on. After an error the old ones
-// stay.
-func (e *errorFile) replace(ctx context.Context, l *conf.ErrorLog) error {
-	if reflect.DeepEqual(l, e.targets.config) { // which only this method changes
-		return nil
-	}
-	next, err := e.open(l)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	old := e.targets
-	e.targets = next
-	e.mu.Unlock()
-	return old.close(ctx)
-}
-
-// logger returns a log that writes to e, also after targets were replaced.
-func (e *errorFile) logger() *log.Logger { return log.New(e, "", 0) }
-
-// Write implements io.Writer. It writes an error to each target.
-func (e *errorFile) Write(line []byte) (int, error) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	e.targets.log.Write(errorlog.LevelError, 0, bytes.TrimRight(line, "\n"))
-	if e.targets.toStderr {
-		_, _ = e.stderrLog.spool.Write(append([]byte("tare: "), line...)) // likewise
-	}
-	return len(line), nil
-}
-
-func (e *errorFile) reopen(ctx context.Context) error {
-	var all []error
-	for _, f := range e.targets.files {
-		all = append(all, f.Reopen(ctx))
-	}
-	return errors.Join(all...)
-}
-
-// close writes the last lines. Its error reports lost ones.
-func (e *errorFile) close(ctx context.Context) error {
-	if e == nil {
-		return nil
-	}
-	return e.targets.close(ctx)
-}
-
-func (t *errorTargets) close(ctx context.Context) error {
-	var all []error
-	for _, f := range t.files {
-		if err := f.Close(ctx); err != nil {
-			all = append(all, fmt.Errorf("error log: %w", err))
-		}
-	}
-	return errors.Join(all...)
 }

@@ -18,5 +18,5 @@ func withProxyHeader(ctx context.Context, c *proxyproto.Conn) context.Context {
 
 // brokenProxyHeader logs a connection closed for an invalid PROXY protocol header.
 func (s *Server) brokenProxyHeader(remote net.Addr, err error) {
-	s.errors.logger().Printf("http: connection from %v closed: %v", remote, err)
+	s.front.ErrorLogger().Printf("http: connection from %v closed: %v", remote, err)
 }

@@ -113,7 +113,7 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 	}
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
-			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(),
+			MinVersion: tls.VersionTLS13}, ErrorLog: s.front.ErrorLogger(),
 		Retry: own.HTTP3Retry, Streams: own.HTTP3Streams, Window: own.HTTP3Window, HostKey: own.HTTP3HostKey,
 		LimitsAt: func(local net.Addr) quic.Limits {
 			l := own

@@ -32,13 +32,11 @@ func (s *Server) Reopen() error {
 	return err
 }
 
-// reopenLogs reopens the logs of the process and of requests, and prints errors.
+// reopenLogs reopens the logs, and prints errors.
 func (s *Server) reopenLogs() error {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	ofProcess := make(chan error, 1) // a log that hangs does not delay the others
-	go func() { ofProcess <- s.errors.reopen(ctx) }()
-	err := errors.Join(s.front.ReopenLogs(ctx), <-ofProcess)
+	err := s.front.ReopenLogs(ctx)
 	if err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 	}
@@ -96,8 +94,7 @@ func (s *Server) reload() error {
 	}
 	s.printMessages(c, false)
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
-	s.replaceErrorLog(c)
-	_ = s.reopenLogs() // likewise; some postrotate scripts send SIGHUP, as to nginx
+	_ = s.reopenLogs()                     // likewise; some postrotate scripts send SIGHUP, as to nginx
 	s.watchCerts()
 	s.issued.Start()
 	s.applyLimits(c, before)
@@ -136,16 +133,6 @@ func (s *Server) needRestart(before, now *Config) (all []string) {
 	return all
 }
 
-// replaceErrorLog writes errors of the process to the log of a new configuration, if it can be
-// opened.
-func (s *Server) replaceErrorLog(c *Config) {
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
-	if err := s.errors.replace(ctx, c.Process.ErrorLog); err != nil {
-		s.log.print("warning: error_log: " + err.Error())
-	}
-}
-
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
 func (s *Server) apply(c *Config) (err error) {
@@ -173,7 +160,7 @@ func (s *Server) apply(c *Config) (err error) {
 		nextQUIC, err = s.nextQUIC(c)
 	}
 	if err == nil {
-		exporter, err = s.newSpanExporter(c, s.errors.logger())
+		exporter, err = s.newSpanExporter(c, s.front.ErrorLogger())
 	}
 	if err != nil {
 		return err

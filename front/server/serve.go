@@ -90,7 +90,7 @@ func (s *Server) drainWithin(grace time.Duration) error {
 }
 
 // close closes everything that is open, after the shutdown or a failed start.
-func (s *Server) close() error {
+func (s *Server) close() {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	s.serving = false
@@ -107,9 +107,6 @@ func (s *Server) close() error {
 		s.closeSpanExporter(exporter)
 	}
 	s.logs.close()
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
-	return s.errors.close(ctx)
 }
 
 // action is what a signal requests.

@@ -40,7 +40,6 @@ type Server struct {
 	privileges *privilege.Plan // nil: none are given up
 	outcome    *privilege.Outcome
 	logs       *logFiles
-	errors     *errorFile
 	front      *front.Handler    // what is served
 	program    io.Closer         // Config.Handler, if that can be closed
 	failed     chan error        // receives errors of servers
@@ -126,7 +125,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return errors.New("server: Run was called before")
 	}
 	defer s.open()()
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer s.close()
 	if err := s.openUpgrader(); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"io"
 
@@ -11,12 +12,7 @@ import (
 
 // openFront makes the handler, after the privileges have been given up.
 func (s *Server) openFront(c *Config) error {
-	exporter, err := s.newSpanExporter(c, s.errors.logger())
-	if err != nil {
-		return err
-	}
-	s.applySpanExporter(exporter)
-	options := s.handlerOptions(front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open),
+	options := s.handlerOptions(front.LogErrors(s.log.logger()), front.OpenLogs(s.logs.open),
 		front.CountConnections(s.connections))
 	if c.Handler != nil {
 		h, err := c.Handler()
@@ -26,8 +22,16 @@ func (s *Server) openFront(c *Config) error {
 		s.program, _ = h.(io.Closer)
 		options = append(options, func(o *core.Options) { o.Handler = h })
 	}
-	s.front, err = front.New(c.Front, options...)
-	return configError(err)
+	var err error
+	if s.front, err = front.New(c.Front, options...); err != nil {
+		return configError(err)
+	}
+	exporter, err := s.newSpanExporter(c, s.front.ErrorLogger())
+	if err != nil {
+		return errors.Join(err, s.closeFront())
+	}
+	s.applySpanExporter(exporter)
+	return nil
 }
 
 // closeFront closes the handler, after its last request.
@@ -45,7 +49,7 @@ func (s *Server) printHandlerLog(c *Config) {
 	if c.Handler == nil {
 		return
 	}
-	for _, path := range logPaths(c) {
+	for _, path := range logPaths(&c.Front) {
 		if !s.logs.canReopen(path) {
 			continue
 		}

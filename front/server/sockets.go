@@ -214,7 +214,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	protocols.SetHTTP2(at.HTTP2 && at.TLS)
 	protocols.SetUnencryptedHTTP2(at.HTTP2 && !at.TLS)
 	server := tare.Wrap(&http.Server{
-		Handler: s.handler(), ErrorLog: s.errors.logger(), Protocols: protocols,
+		Handler: s.handler(), ErrorLog: s.front.ErrorLogger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(at.HeaderTimeout), PingTimeout: pingTimeout,
 			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: at.HTTP2Streams,

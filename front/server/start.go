@@ -150,14 +150,10 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := s.loadIssued(c); err != nil {
 		return configError(err)
 	}
-	if err := s.logs.prepare(logPaths(c), s.privileges); err != nil {
+	if err := s.logs.prepare(logPaths(&c.Front), s.privileges); err != nil {
 		return configError(err)
 	}
 	if err := prepareDirs(&c.Front, s.privileges); err != nil {
-		return configError(err)
-	}
-	var err error
-	if s.errors, err = openErrorFile(c.Process.ErrorLog, s.logs, s.log); err != nil {
 		return configError(err)
 	}
 	if err := s.openSockets(c.Process.Listeners, inherited); err != nil {

@@ -44,7 +44,8 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 		Config: config, Options: o, State: s, modules: all,
 		Slots: make(map[string]int), Assigned: make(map[string]bool), replaced: make(map[string]bool),
 		Known: AllVariables(product, all), maps: make(map[string]*mapping), shares: make(map[any]any),
-		Plan: &Plan{Options: o, State: s, modules: all, product: product, ShutdownTimeout: config.ShutdownTimeout},
+		Plan: &Plan{Options: o, State: s, modules: all, product: product, errors: o.programLog(),
+			ShutdownTimeout: config.ShutdownTimeout},
 	}
 	c.Plan.Users.Store(1)
 	s.Plans.Add(1)
@@ -72,6 +73,9 @@ func (c *Compiler) compile() error {
 		return errors.New("no hosts: Config.Hosts needs at least one")
 	}
 	if err := checkWords(c.Config); err != nil {
+		return err
+	}
+	if err := c.compileErrorLog(); err != nil {
 		return err
 	}
 	if err := c.compileMaps(); err != nil {

@@ -8,10 +8,21 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// errorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
+// compileErrorLog compiles the Config's ErrorLog.
+func (c *Compiler) compileErrorLog() (err error) {
+	var inUse *errorlog.Log
+	if c.Config.ErrorLog != nil {
+		inUse, err = c.errorLog(c.Config.ErrorLog)
+		c.Plan.errors = inUse
+	}
+	c.Plan.Prepares = append(c.Plan.Prepares, func() { c.Options.configLog.Store(inUse) })
+	return err
+}
+
+// errorLog compiles an ErrorLog; nil is the Config's.
 func (c *Compiler) errorLog(e *conf.ErrorLog) (*errorlog.Log, error) {
 	if e == nil {
-		return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: c.Options.Logger()}, nil
+		return c.Plan.errors, nil
 	}
 	least, err := errorlog.ParseLevel(e.Level)
 	if err != nil {
@@ -61,7 +72,7 @@ func (x *Exchange) ErrorLog() *errorlog.Log {
 	if x.Loc != nil && x.Loc.errors != nil {
 		return x.Loc.errors
 	}
-	return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: x.Plan.Options.Logger()}
+	return x.Plan.errors
 }
 
 // appendRequest appends the description of the request.

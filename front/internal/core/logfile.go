@@ -18,6 +18,9 @@ func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) 
 		return f, nil
 	}
 	logger := c.Options.Logger()
+	if to.AtOnce { // an error log does not report its own failures to itself
+		logger = c.Options.programLog().Logger
+	}
 	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
 	state := c.State
 	f, err := AcquireForPlan(c, &state.Logs, key,

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/exposition"
 	"github.com/tarehq/tare/front/internal/listenaddr"
 )
@@ -22,6 +23,7 @@ type Plan struct {
 	product string  // the name and version in error pages
 	Needs   needs   // what exchanges collect
 	counts  *counts // nil if nothing shows counts
+	errors  *errorlog.Log
 
 	Parts []any // what modules keep of the Config
 
