@@ -1,7 +1,6 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -134,31 +133,35 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 	return c
 }
 
-// startQUIC serves the UDP sockets that are not served yet.
+// startQUIC serves the UDP sockets that are not served yet. It closes those that cannot be served,
+// which ends Run.
 func (s *Server) startQUIC() {
-	for _, q := range slices.Concat(s.quicSockets, s.removedQUIC) {
-		if q.server != nil {
-			continue
-		}
-		server, err := s.options.HTTP3.Serve(s.http3Config(q))
-		if err != nil {
-			server = failedHTTP3{}
-			select {
-			case s.failed <- fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err):
-			default: // the first one ends Run
-			}
-		}
-		q.server = server
-		s.mu.Lock()
-		s.activeQUIC[server] = true
-		s.mu.Unlock()
-		if q.listeners == nil {
-			s.drainQUIC(q, true, 0)
-		} else {
-			s.log.print("listening on " + q.url())
-		}
-	}
+	hasFailed := func(q *quicSocket) bool { return q.server == nil && !s.serveQUIC(q) }
+	s.quicSockets = slices.DeleteFunc(s.quicSockets, hasFailed)
+	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, hasFailed)
 	s.passedFiles.closeRest()
+}
+
+func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
+	server, err := s.options.HTTP3.Serve(s.http3Config(q))
+	if err != nil {
+		select {
+		case s.failed <- fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err):
+		default: // the first one ends Run
+		}
+		q.conn.Close()
+		return false
+	}
+	q.server = server
+	s.mu.Lock()
+	s.activeQUIC[server] = true
+	s.mu.Unlock()
+	if q.listeners == nil {
+		s.drainQUIC(q, true, 0)
+	} else {
+		s.log.print("listening on " + q.url())
+	}
+	return true
 }
 
 // nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.
@@ -274,26 +277,3 @@ func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) 
 		close(ended)
 	})
 }
-
-// failedHTTP3 is the server of a socket that could not be served.
-type failedHTTP3 struct{}
-
-// Replace implements quic.Server.
-func (failedHTTP3) Replace(quic.Config, time.Duration) {}
-
-// Retire implements quic.Server.
-func (failedHTTP3) Retire(bool) {}
-
-// Shutdown implements quic.Server.
-func (failedHTTP3) Shutdown(bool) (wait func(context.Context) error) {
-	return func(context.Context) error { return nil }
-}
-
-// Resume implements quic.Server.
-func (failedHTTP3) Resume() bool { return false }
-
-// Close implements quic.Server.
-func (failedHTTP3) Close() error { return nil }
-
-// Connections implements quic.Server.
-func (failedHTTP3) Connections() (accepted, open int64) { return 0, 0 }

@@ -1,11 +1,13 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
@@ -106,10 +108,11 @@ func Check(source Source, options Options, bound ...Binding) error {
 
 // open makes what every Server needs, and returns a function that closes it.
 func (s *Server) open() (close func()) {
-	s.log = newStderrLog(s.options.stderr())
+	stderr := cmp.Or[io.Writer](s.options.Stderr, os.Stderr)
+	s.log = newStderrLog(stderr)
 	s.issued = acme.New(acme.Config{Log: s.log.print, DNS: s.options.DNS, Timing: s.acmeTiming})
 	s.certs = newCertStore(s.options.GetCertificate, s.issued)
-	s.logs = newLogFiles(s.options.stdout(), s.options.stderr(), s.options.Privileges.Root != nil)
+	s.logs = newLogFiles(cmp.Or[io.Writer](s.options.Stdout, os.Stdout), stderr, s.options.Privileges.Root != nil)
 	return s.log.close
 }
 
