@@ -55,7 +55,6 @@ func discardLog(string) (io.WriteCloser, error) { return discardFile{io.Discard}
 
 type discardFile struct{ io.Writer }
 
-// Close implements io.Closer.
 func (discardFile) Close() error { return nil }
 
 // explainWriter keeps the head of a response.
@@ -64,19 +63,15 @@ type explainWriter struct {
 	status int
 }
 
-// Header implements http.ResponseWriter.
 func (w *explainWriter) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *explainWriter) WriteHeader(status int) { w.status = cmp.Or(w.status, status) }
 
-// Write implements http.ResponseWriter.
 func (w *explainWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return len(p), nil
 }
 
-// addResponse adds the finding about the response.
 func addResponse(e *core.Explanation, w *explainWriter) {
 	text := fmt.Sprintf("%d %s", w.status, http.StatusText(w.status))
 	if w.status == 0 {

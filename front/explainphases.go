@@ -33,7 +33,6 @@ func handshake(e *core.Explanation, h *Handler, r *http.Request) (rejected bool)
 	return false
 }
 
-// certificateNames describes the certificates of a host.
 func certificateNames(host *conf.Host) string {
 	if host == nil {
 		return ""

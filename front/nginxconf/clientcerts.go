@@ -46,7 +46,6 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.Clie
 	return c
 }
 
-// trusted reads the certificates in files.
 func (t *translator) trusted(ds []*syntax.Directive) (all []*x509.Certificate) {
 	for _, d := range ds {
 		found, ok := t.pemBlocks(d, "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")

@@ -123,7 +123,6 @@ func (r *report) drop(d *syntax.Directive) {
 	}
 }
 
-// whyUnavailable returns why a variable is not available, or "".
 func (t *translator) whyUnavailable(name string) string {
 	if t.defined[name] {
 		return ""

@@ -10,7 +10,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// healthMatch translates a match block.
 func (t *translator) healthMatch(d *syntax.Directive) {
 	m := &conf.HealthMatch{Name: d.Args[0]}
 	if t.matches[m.Name] != nil {
@@ -96,7 +95,6 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 	}
 }
 
-// matchOf returns the match block with a name.
 func (t *translator) matchOf(name string) (*conf.HealthMatch, error) {
 	m := t.matches[name]
 	if m == nil {

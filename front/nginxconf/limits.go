@@ -44,7 +44,6 @@ func (t *translator) requestZone(d *syntax.Directive) {
 	t.config.Requests = append(t.config.Requests, z)
 }
 
-// parseRate parses 10r/s or 10r/m.
 func parseRate(text string) (float64, error) {
 	digits, per := strings.CutSuffix(text, "r/s")
 	seconds := 1.0

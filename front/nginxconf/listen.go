@@ -26,7 +26,6 @@ type listen struct {
 	http2     bool              // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
-// listens returns the addresses of a server.
 func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
@@ -312,7 +311,6 @@ func (t *translator) merge(a *address, l listen) {
 	a.TLS, a.HTTP2, a.Proxied = a.TLS || l.TLS, a.HTTP2 || l.HTTP2, a.Proxied || l.Proxied
 }
 
-// sameNames warns of servers with the same name.
 func (t *translator) sameNames(a *address, i int, l listen) {
 	for _, name := range t.config.Hosts[t.servers[i].host].Names {
 		if other := a.byOther[name]; other != nil {
@@ -353,7 +351,6 @@ func (t *translator) needsCertificate(a *address, i int) bool {
 		t.config.Hosts[t.servers[defaultServer].host].RejectHandshake
 }
 
-// defaultServer returns the index of an address's default server.
 func (t *translator) defaultServer(a *address) int {
 	for _, i := range a.servers {
 		if slices.ContainsFunc(t.servers[i].listens, func(l listen) bool { return l.Addr == a.Addr && l.Default }) {
@@ -363,7 +360,6 @@ func (t *translator) defaultServer(a *address) int {
 	return a.servers[0]
 }
 
-// listener returns the socket of an address.
 func (t *translator) listener(a *address) Listener {
 	defaultServer := t.defaultServer(a)
 	s, offered := t.servers[defaultServer].scope, a.HTTP2
@@ -393,7 +389,6 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 	return cmp.Or(s.number("keepalive_requests", 1), 1000), cmp.Or(s.time("keepalive_time"), time.Hour)
 }
 
-// connection translates the timeouts of connections.
 func (t *translator) connection(s *scope, l *Listener) {
 	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), 60*time.Second)
 	l.SendTimeout = cmp.Or(s.time("send_timeout"), 60*time.Second)

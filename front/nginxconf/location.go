@@ -29,7 +29,6 @@ func (p *place) pathOf(s *scope) string {
 	return ""
 }
 
-// locations translates the locations of a server, or of another location.
 func (t *translator) locations(s *scope, outer *place) []conf.Location {
 	own := s.own("location")
 	if own == nil {
@@ -105,7 +104,6 @@ func (t *translator) locationFits(d *syntax.Directive, match, path string, outer
 	return false
 }
 
-// location translates a location's block.
 func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
 	l.Internal = s.own("internal") != nil
@@ -192,7 +190,6 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 	return steps
 }
 
-// methodsKnown returns the methods that nginx knows by name.
 func methodsKnown() []string {
 	return []string{
 		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",

@@ -150,7 +150,6 @@ func (m Message) Error() string {
 	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, grammar.Quote(m.Directive), m.Text)
 }
 
-// newMessage returns the message about an error in the text.
 func newMessage(err *syntax.Error) Message {
 	return Message{
 		File: err.Pos.File, Line: err.Pos.Line, Column: err.Pos.Column, Directive: err.Directive, Text: err.Text,
@@ -213,17 +212,14 @@ func (r *report) add(list *[]Message, m Message) {
 	}
 }
 
-// messages returns the number of messages so far.
 func (r *report) messages() int {
 	return len(r.errs) + len(r.ignored) + len(r.remarks) + len(r.warnings)
 }
 
-// errorf reports an error.
 func (r *report) errorf(d *syntax.Directive, format string, args ...any) {
 	r.error(d.Errorf(format, args...))
 }
 
-// error reports an error of the text.
 func (r *report) error(err *syntax.Error) { r.add(&r.errs, newMessage(err)) }
 
 // reject reports an unsupported directive that may decide which clients get which response. A
@@ -253,12 +249,10 @@ func (r *report) remark(d *syntax.Directive, format string, args ...any) {
 	r.add(&r.remarks, newMessage(d.Errorf(format, args...)))
 }
 
-// warn reports a possible mistake.
 func (r *report) warn(d *syntax.Directive, format string, args ...any) {
 	r.add(&r.warnings, newMessage(d.Errorf(format, args...)))
 }
 
-// ok reports whether there has been no error so far.
 func (r *report) ok() bool { return len(r.errs) == 0 }
 
 func (r *report) err() error {

@@ -38,7 +38,6 @@ func (t *translator) params(d *syntax.Directive, args []string, known ...param) 
 	}
 }
 
-// word is a parameter without a value.
 func word(name string, is *bool) param {
 	return param{name, func(string) error {
 		*is = true

@@ -67,14 +67,12 @@ func (t *translator) cachePath(d *syntax.Directive) {
 	t.config.Caches = append(t.config.Caches, c)
 }
 
-// check reports err if it is not nil.
 func (t *translator) check(d *syntax.Directive, err error) {
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
 }
 
-// levels parses the value of levels, such as 1:2.
 func levels(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ":") {
 		if part != "1" && part != "2" || len(all) == 3 {

@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// processOf translates the directives that concern the process.
 func (t *translator) processOf(s *scope) {
 	p := &t.process
 	for _, d := range s.own("user") {

@@ -31,7 +31,6 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	t.proxyTLS(s, "proxy", p)
 }
 
-// setFields translates proxy_set_header or grpc_set_header.
 func (t *translator) setFields(s *scope, name string) (all []conf.Field) {
 	for _, d := range s.all(name) {
 		all = append(all, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})

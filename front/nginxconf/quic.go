@@ -68,7 +68,6 @@ const (
 	defaultQUICBytes   = 64 << 10
 )
 
-// quic translates the settings of a UDP socket.
 func (t *translator) quic(s *scope, l *Listener) {
 	l.HTTP3Retry = s.flag("quic_retry", false)
 	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), defaultQUICStreams)

@@ -18,7 +18,6 @@ type server struct {
 	listens []listen
 }
 
-// server translates a server block.
 func (t *translator) server(d *syntax.Directive, http *scope) {
 	s := newScope(http, levelServer, d.Block)
 	h := conf.Host{Pos: d.Place(), Names: t.names(s)}
@@ -51,7 +50,6 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 	t.servers = append(t.servers, srv)
 }
 
-// names returns a server's names.
 func (t *translator) names(s *scope) []string {
 	var names []string
 	seen := make(map[string]bool)
@@ -87,7 +85,6 @@ func (t *translator) names(s *scope) []string {
 	return names
 }
 
-// hostname returns the machine's name.
 func (t *translator) hostname(d *syntax.Directive) string {
 	name, err := os.Hostname()
 	if err != nil {

@@ -32,7 +32,6 @@ func (t *translator) sessions(s *scope, l *conf.Listen) {
 	}
 }
 
-// sessionCache translates ssl_session_cache.
 func (t *translator) sessionCache(d *syntax.Directive, l *conf.Listen) {
 	for _, arg := range d.Args {
 		kind, rest, _ := strings.Cut(arg, ":")

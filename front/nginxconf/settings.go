@@ -178,7 +178,6 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 	}
 }
 
-// addFields translates add_header or add_trailer.
 func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 	var all []conf.AddHeader
 	for _, d := range s.all(name) {
@@ -304,7 +303,6 @@ func (t *translator) addedPath(s *scope, name string) string {
 	return path
 }
 
-// checkSubrequest checks the path of a subrequest.
 func (t *translator) checkSubrequest(d *syntax.Directive, path string) {
 	if !strings.HasPrefix(path, "/") {
 		t.errorf(d, "invalid path %s (must begin with a slash)", grammar.Quote(path))
@@ -355,7 +353,6 @@ func (t *translator) accessRules(s *scope) []conf.AccessRule {
 	return rules
 }
 
-// parseNet parses an address or a network.
 func parseNet(text string) (netip.Prefix, bool) {
 	if net, err := netip.ParsePrefix(text); err == nil {
 		return net, true

@@ -47,7 +47,6 @@ func (t *translator) plainFile(d *syntax.Directive) bool {
 	return true
 }
 
-// read returns the contents of the file that a directive names.
 func (t *translator) read(d *syntax.Directive) ([]byte, error) {
 	b, err := t.source.Read(t.confPath(d.Args[0]))
 	if err != nil {
@@ -56,7 +55,6 @@ func (t *translator) read(d *syntax.Directive) ([]byte, error) {
 	return b, err
 }
 
-// protocols sets the versions of TLS.
 func (t *translator) protocols(s *scope, name string, config *tls.Config) {
 	versions := map[string]uint16{"tlsv1": tls.VersionTLS10, "tlsv1.1": tls.VersionTLS11, "tlsv1.2": tls.VersionTLS12,
 		"tlsv1.3": tls.VersionTLS13}
@@ -85,7 +83,6 @@ func (t *translator) protocols(s *scope, name string, config *tls.Config) {
 	}
 }
 
-// curves sets the curves of key exchanges.
 func (t *translator) curves(s *scope, config *tls.Config) {
 	d := s.one("ssl_ecdh_curve")
 	if d == nil || strings.EqualFold(d.Args[0], "auto") {

@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// translator translates a checked tree to a Config.
 type translator struct {
 	*report
 	options Options
@@ -71,7 +70,6 @@ func absolute(dir string) string {
 	return dir
 }
 
-// main translates a whole configuration.
 func (t *translator) main(tree []*syntax.Directive) {
 	t.define(tree)
 	s := newScope(nil, levelMain, tree)

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// upstream translates an upstream block of http.
 func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	u := conf.Upstream{Name: d.Args[0], Pos: d.Place()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
@@ -56,7 +55,6 @@ func isZero(s *scope, name string) bool {
 	return err == nil && t == 0
 }
 
-// number parses an argument that is a number.
 func (t *translator) number(d *syntax.Directive, arg string) int64 {
 	n, err := grammar.ParseNumber(arg)
 	if err != nil {

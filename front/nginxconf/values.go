@@ -17,7 +17,6 @@ import (
 
 // This file reads the values of directives in a scope. The checker has validated them.
 
-// flag returns the value of an on/off directive.
 func (s *scope) flag(name string, defaultValue bool) bool {
 	if d := s.one(name); d != nil {
 		on, _ := grammar.ParseFlag(d.Args[0])

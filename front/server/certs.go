@@ -30,7 +30,6 @@ type certStore struct {
 	running  sync.WaitGroup
 }
 
-// servedCert is a certificate that is served.
 type servedCert struct {
 	store *certs.Store
 	files []*anchor.File
@@ -153,7 +152,6 @@ func (c *certStore) prefix(pair conf.CertFiles, separator string) string {
 	return "certificate: " + pair.Cert + separator
 }
 
-// dirs returns the directories of the files.
 func (c *certStore) dirs() (all []*os.File) {
 	for _, held := range c.served {
 		for _, a := range held.files {

@@ -74,7 +74,6 @@ func (e *ConfigError) Error() string { return e.Err.Error() }
 // Unwrap is for package errors.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// configError returns a ConfigError about the configuration, or nil.
 func configError(err error) error {
 	if err == nil {
 		return nil
@@ -82,7 +81,6 @@ func configError(err error) error {
 	return &ConfigError{Err: err}
 }
 
-// read reads the configuration.
 func (s *Server) read() (*Config, error) {
 	var names []string
 	for _, b := range s.bound {

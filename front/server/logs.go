@@ -116,7 +116,6 @@ func idsOf(p *privilege.Plan) (uid, gid int, ok bool) {
 	return p.IDs()
 }
 
-// open opens a log.
 func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout", stdio:
@@ -153,7 +152,6 @@ func (b *logFiles) reopen(path string, flags int) (*os.File, error) {
 	return b.anchors[path].Open(flags, logMode)
 }
 
-// dirs returns the directories of anchored files.
 func (b *logFiles) dirs() (all []*os.File) {
 	for _, a := range b.anchors {
 		all = append(all, a.Dirs()...)

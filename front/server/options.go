@@ -106,7 +106,6 @@ func Bind(name string, handler http.Handler) Binding { return Binding{name, hand
 
 func (o *Options) grace() time.Duration { return max(cmp.Or(o.Grace, defaultGrace), 0) }
 
-// call calls a hook.
 func call(hook func()) {
 	if hook != nil {
 		hook()

@@ -104,7 +104,6 @@ func (p *passedFiles) closeRest() {
 	p.all = nil
 }
 
-// http3Config returns the settings of a UDP socket.
 func (s *Server) http3Config(q *quicSocket) quic.Config {
 	own := new(nginxconf.Listener)
 	if q.listeners != nil {

@@ -32,7 +32,6 @@ func (s *Server) Reopen() error {
 	return err
 }
 
-// reopenLogs reopens the logs, and prints errors.
 func (s *Server) reopenLogs() error {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
@@ -189,7 +188,6 @@ func (s *Server) retainCerts() {
 	s.issued.Retain(&s.config.Front)
 }
 
-// socketChanges are the sockets of a new configuration.
 type socketChanges []socketChange
 
 // socketChange is a socket of a new configuration: a new one, or one that is served already.
@@ -230,7 +228,6 @@ func needsNewServers(before, now []nginxconf.Listener) bool {
 		!slices.EqualFunc(before, now, sameServer)
 }
 
-// closeOpened closes what was opened.
 func (n socketChanges) closeOpened() {
 	for _, next := range n {
 		if next.start != nil {

@@ -82,7 +82,6 @@ func (s *Server) quit(ctx context.Context) error {
 	return s.shutdown(ctx)
 }
 
-// drainWithin waits for active requests for some time.
 func (s *Server) drainWithin(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()

@@ -35,7 +35,6 @@ type sessionCache struct {
 
 type sessionID [sessionIDSize]byte
 
-// session is a stored session.
 type session struct {
 	state   []byte
 	expires time.Time
@@ -94,7 +93,6 @@ func (c *sessionCache) resize(maxBytes int64) {
 	c.evict()
 }
 
-// store stores a session and returns its identifier.
 func (c *sessionCache) store(state []byte, expires time.Time) []byte {
 	s := &session{state: state, expires: expires}
 	var id sessionID
@@ -107,7 +105,6 @@ func (c *sessionCache) store(state []byte, expires time.Time) []byte {
 	return id[:]
 }
 
-// find returns the state of a session, or nil.
 func (c *sessionCache) find(identity []byte, now time.Time) []byte {
 	if len(identity) != sessionIDSize {
 		return nil

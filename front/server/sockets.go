@@ -43,7 +43,6 @@ type socket struct {
 	active    []*activeServer // of the listeners
 }
 
-// activeServer is a server of an address.
 type activeServer struct {
 	server *tare.Server
 	socket net.Listener  // the duplicate, which ends all servers that accept from it
@@ -170,7 +169,6 @@ func (s *Server) startSocket(socket *socket, l net.Listener) {
 	}
 }
 
-// accept serves the connections of a listener.
 func (s *Server) accept(server *tare.Server, l net.Listener, secure bool) {
 	var err error
 	if secure {
@@ -207,7 +205,6 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 // max_headers sets.
 const maxHeaderLines = 1000
 
-// newServer returns a server with the timeouts and protocols of an address.
 func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -393,7 +390,6 @@ func (s *Server) finish(ctx context.Context) error {
 	}
 }
 
-// closeActive closes all connections.
 func (s *Server) closeActive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

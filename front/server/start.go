@@ -301,7 +301,6 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	return nil
 }
 
-// watchCerts reloads certificates when they change.
 func (s *Server) watchCerts() {
 	s.certs.watch(s.log.print, s.userName()+" cannot reload it, so a new one requires a restart")
 }
@@ -317,7 +316,6 @@ func (s *Server) inherit() (*listen.Passed, error) {
 	return listen.Inherit()
 }
 
-// printOutcome prints the user that serves, and restrictions.
 func (s *Server) printOutcome() {
 	s.log.print("running as " + describeUser(s.outcome))
 	if s.outcome.UID == 0 {
@@ -328,7 +326,6 @@ func (s *Server) printOutcome() {
 	}
 }
 
-// urlsOf returns the URLs of the addresses of sockets.
 func urlsOf(sockets []*socket) (urls []string) {
 	for _, socket := range sockets {
 		for i := range socket.listeners {
@@ -342,7 +339,6 @@ func urlsOf(sockets []*socket) (urls []string) {
 	return urls
 }
 
-// urlOf returns the URL of an address.
 func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	scheme := "http"
 	if l.TLS {
@@ -362,7 +358,6 @@ func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	}
 }
 
-// describeUser describes the user that serves, and the restrictions.
 func describeUser(o *privilege.Outcome) string {
 	text := fmt.Sprintf("user %d", o.UID)
 	if o.User != "" {

@@ -19,7 +19,6 @@ func newStderrLog(w io.Writer) stderrLog {
 	})}
 }
 
-// print prints a line.
 func (l stderrLog) print(text string) {
 	_, _ = l.spool.Write([]byte("tare: " + strings.ReplaceAll(text, "\n", " ") + "\n"))
 }
@@ -35,5 +34,4 @@ func (l stderrLog) close() {
 // nopCloser is a stream that another owner closes.
 type nopCloser struct{ io.Writer }
 
-// Close implements io.Closer.
 func (nopCloser) Close() error { return nil }

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/certs"
 )
 
-// tlsTable maps each Host to its TLS configurations.
 type tlsTable map[*conf.Host]*hostTLS
 
 // hostTLS holds a host's TLS configurations: without and with HTTP/2, and for HTTP/3.

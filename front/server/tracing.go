@@ -23,7 +23,6 @@ type Tracing interface {
 // flushTimeout limits sending what is queued when an exporter ends.
 const flushTimeout = 3 * time.Second
 
-// spanExporter is a running exporter.
 type spanExporter struct {
 	export   func(front.Span)
 	shutdown func(context.Context) error

@@ -63,7 +63,6 @@ func UserIDModule() core.Module {
 	}
 }
 
-// userID is a UserID, compiled.
 type userID struct {
 	at         core.Slot // of the userIDSequence, and of a request's clientID
 	from       *conf.UserID

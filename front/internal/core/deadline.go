@@ -111,7 +111,6 @@ func (b *sendDeadline) startWrite(w *Writer, n int64) int64 {
 	return n
 }
 
-// extend extends the deadline.
 func (b *sendDeadline) extend(w *Writer) {
 	if b.timeout > 0 {
 		b.setIfDue(w)

@@ -8,7 +8,6 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// compileErrorLog compiles the Config's ErrorLog.
 func (c *Compiler) compileErrorLog() (err error) {
 	var inUse *errorlog.Log
 	if c.Config.ErrorLog != nil {
@@ -62,7 +61,6 @@ func (x *Exchange) LogError(l errorlog.Level, text []byte) {
 	x.ErrorLog().Write(l, x.connectionNumber(), x.appendRequest(text))
 }
 
-// logLocation logs the location that was found.
 func (x *Exchange) logLocation() {
 	x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
 }
@@ -75,7 +73,6 @@ func (x *Exchange) ErrorLog() *errorlog.Log {
 	return x.Plan.errors
 }
 
-// appendRequest appends the description of the request.
 func (x *Exchange) appendRequest(b []byte) []byte {
 	b = append(append(b, ", client: "...), x.ClientAddr()...)
 	if x.Host != nil {

@@ -84,7 +84,6 @@ type upstreamState interface {
 	Recycle(x *Exchange)        // at the end of a complete exchange
 }
 
-// value is the value of a variable with a slot.
 type value struct {
 	text  string
 	isSet bool

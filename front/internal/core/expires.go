@@ -10,14 +10,12 @@ import (
 	"github.com/tarehq/tare/front/internal/grammar"
 )
 
-// expires is an Expires, compiled.
 type expires struct {
 	text     Text
 	constant grammar.Expiry // if text is constant
 	modified bool
 }
 
-// expires compiles an Expires.
 func (c *Compiler) expires(e *conf.Expires) (*expires, error) {
 	if e == nil {
 		return nil, nil
@@ -35,7 +33,6 @@ func (c *Compiler) expires(e *conf.Expires) (*expires, error) {
 	return out, nil
 }
 
-// set sets Expires and Cache-Control of a response.
 func (e *expires) set(x *Exchange, header http.Header) {
 	what := e.constant
 	if !e.text.Constant() {

@@ -19,7 +19,6 @@ type Explanation struct {
 	HasContent bool // content would have responded
 }
 
-// finding is a Finding.
 type finding struct{ Phase, Pos, Text string }
 
 // Add adds a finding.
@@ -162,7 +161,6 @@ func (c *Compiler) explainCondition(s conf.If, holds func(*Exchange) bool) func(
 	}
 }
 
-// explainCycle adds a finding about too many internal redirects.
 func (x *Exchange) explainCycle() {
 	if e := x.Plan.Options.Explain; e != nil {
 		e.Add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)

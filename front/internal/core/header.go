@@ -13,7 +13,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// addHeader is an AddHeader, compiled.
 type addHeader struct {
 	name    string // canonical
 	value   Text
@@ -72,7 +71,6 @@ func (c *Compiler) addedField(directive string, a conf.AddHeader) (addHeader, er
 	return field, nil
 }
 
-// add adds the field to a response.
 func (a *addHeader) add(x *Exchange, header http.Header) {
 	value := a.value.Eval(x)
 	if !a.value.Constant() {

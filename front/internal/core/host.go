@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// host is a Host, compiled.
 type host struct {
 	from        *conf.Host // nil if no Host of the Config
 	name        string     // the first one, for $server_name
@@ -61,7 +60,6 @@ type hostPattern struct {
 	host    *host
 }
 
-// hostFor returns the host for a name.
 func (g *hostGroup) hostFor(x *Exchange, name string) *host {
 	if h := g.lookup(x, name); h != nil {
 		return h

@@ -14,7 +14,6 @@ import (
 	"github.com/tarehq/tare/front/internal/places"
 )
 
-// host compiles a Host.
 func (c *Compiler) host(from *conf.Host) (*host, error) {
 	h := &host{from: from, pos: from.Pos, KeepSlashes: from.KeepSlashes, named: make(map[string]*Location)}
 	h.Fields = message.FieldNames{Underscores: from.UnderscoreFields, Any: from.AnyFields}
@@ -98,7 +97,6 @@ func (c *Compiler) listen(all []*host) error {
 	return nil
 }
 
-// hostsAt makes the group of an address.
 func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 	g := &hostGroup{names: hostname.NewMap[*host]()}
 	var declared *host // the host with Default

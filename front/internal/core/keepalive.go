@@ -20,7 +20,6 @@ type connUse struct {
 	requests int             // including this one
 }
 
-// countRequest counts the request of its connection.
 func (x *Exchange) countRequest() {
 	if info := connection.Of(x.Request.Context()); info != nil {
 		x.ConnUse = connUse{info, info.CountRequest()}
@@ -42,7 +41,6 @@ func (x *Exchange) limitKeepAlive() {
 	}
 }
 
-// keepAliveLimits compiles the keep-alive limits of Settings.
 func (c *Compiler) keepAliveLimits(s *conf.Settings) keepAliveLimits {
 	l := keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
 	if l != (keepAliveLimits{}) {

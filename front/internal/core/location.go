@@ -42,10 +42,8 @@ type Content interface {
 // handlerContent is the content of Options.Handler.
 type handlerContent struct{ http.Handler }
 
-// Explain implements Content.
 func (handlerContent) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, "a handler") }
 
-// Serve implements Content.
 func (h handlerContent) Serve(x *Exchange) Outcome {
 	x.HandlerHasRequest = true
 	h.ServeHTTP(x.HandlerWriter(), x.Request)
@@ -130,7 +128,6 @@ func (l *locations) find(x *Exchange, path string, best **Location) searchResult
 	return searchNone
 }
 
-// locate finds the location of the exchange's path.
 func (x *Exchange) locate() Outcome {
 	x.needsLocation = false
 	best := &x.Host.defaults
@@ -152,7 +149,6 @@ func (x *Exchange) locate() Outcome {
 	return Proceed
 }
 
-// locations compiles Locations.
 func (c *Compiler) locations(h *host, to *locations, from []conf.Location, parent *Location) error {
 	all, prefixes := make([]Location, len(from)), make(map[string]bool)
 	for i := range from {

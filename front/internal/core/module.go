@@ -78,7 +78,6 @@ func AddStep(all []Step, s Step) []Step {
 	return slices.Insert(slices.Clip(all), at, s)
 }
 
-// effects compiles the effects of all modules.
 func (c *Compiler) effects(s *conf.Settings) (all effects, err error) {
 	for at, m := range c.modules {
 		if m.Compile == nil {

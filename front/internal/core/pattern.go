@@ -138,7 +138,6 @@ func (c *Compiler) ParsePattern(what, source string, fold bool) *Pattern {
 	return p
 }
 
-// patternKey identifies a pattern.
 type patternKey struct {
 	source string
 	fold   bool

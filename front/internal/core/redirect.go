@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// returnStep compiles a Return.
 func (c *Compiler) returnStep(s conf.Return) (action, error) {
 	if !nginxstatus.IsFinal(s.Status) {
 		return nil, fmt.Errorf("return %d: want a status from 200 to 999", s.Status)
@@ -127,7 +126,6 @@ func (x *Exchange) AbsoluteLocation(location string) string {
 	return b.String()
 }
 
-// defaultPort is the default port of the request's scheme.
 func defaultPort(x *Exchange) string {
 	if x.Request.TLS != nil {
 		return "443"

@@ -133,7 +133,6 @@ func (s *State) addressText(ip net.IP) string {
 	return last.text
 }
 
-// addressText is an address of the server.
 type addressText struct {
 	addr netip.Addr
 	text string
@@ -246,7 +245,6 @@ func appendBodyBytes(b []byte, x *Exchange, _ EscapeFunc) []byte {
 	return strconv.AppendInt(b, x.ResponseBytes(), 10)
 }
 
-// timeLocal is $time_local.
 func timeLocal(x *Exchange) string { return x.Plan.State.LogBuffers.Local(time.Now()) }
 
 // EscapeFunc appends an escaped string.

@@ -18,7 +18,6 @@ import (
 // defaultMaxBody is nginx's default.
 const defaultMaxBody = 1 << 20
 
-// bodyLimits are the limits of requests' bodies.
 type bodyLimits struct {
 	MaxLength int64 // negative: no limit
 	timeout   time.Duration

@@ -50,7 +50,6 @@ func (x *Exchange) runActions(all []action) Outcome {
 	return Proceed
 }
 
-// steps compiles Steps.
 func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 	var all []action
 	for _, s := range from {
@@ -79,7 +78,6 @@ func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 	return all, nil
 }
 
-// stepPos returns the position of a step.
 func stepPos(s conf.Step) string {
 	switch s := s.(type) {
 	case conf.Set:
@@ -167,7 +165,6 @@ func (c *Compiler) ifLocation(from *conf.Location) (*Location, error) {
 	return loc, c.location(loc, from)
 }
 
-// condition compiles the condition of an If.
 func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
 	left := c.Text("if", s.Left)
 	op, not := strings.CutPrefix(s.Op, "!")

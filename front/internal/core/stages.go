@@ -109,7 +109,6 @@ func (x *Exchange) EditsBody() bool {
 	return x.Loc.Filters.editors != nil
 }
 
-// edits reports whether responses of a type are edited.
 func (f *filters) edits(contentType string) bool {
 	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.Edits(contentType) })
 }

@@ -33,7 +33,6 @@ func (f *filters) announceTrailers(header http.Header) {
 	}
 }
 
-// addTrailers adds the trailer fields after the body.
 func (f *filters) addTrailers(w *Writer) {
 	header, isDefaultStatus := w.Header(), getsAddedFields(w.Status)
 	for i := range f.trailers {

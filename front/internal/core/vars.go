@@ -241,7 +241,6 @@ func (c *Compiler) declareSteps(p places.Place) error {
 	return nil
 }
 
-// declareGroups makes slots for the named groups of a regular expression.
 func (c *Compiler) declareGroups(what, source string, fold bool) error {
 	for _, name := range c.ParsePattern(what, source, fold).Re.Names() {
 		if name == "" {

@@ -40,7 +40,6 @@ func checkWords(c *conf.Config) error {
 	return nil
 }
 
-// checkSettings rejects unknown words of Settings.
 func checkSettings(s *conf.Settings) error {
 	for _, w := range [...]word{
 		{"BodyFile", s.BodyFile, []string{"on", "clean"}},

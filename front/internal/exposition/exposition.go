@@ -13,7 +13,6 @@ type Page struct {
 	byName   map[string]*family
 }
 
-// family holds the samples of a metric.
 type family struct {
 	name, help string
 	kind       metricKind
@@ -32,7 +31,6 @@ func (e *Page) Add(name string, kind metricKind, help string, value int64, label
 	e.family(name, kind, help).addSample(name, strconv.FormatInt(value, 10), labels)
 }
 
-// family returns the family of a name, and makes it if needed.
 func (e *Page) family(name string, kind metricKind, help string) *family {
 	f := e.byName[name]
 	if f == nil {
@@ -46,7 +44,6 @@ func (e *Page) family(name string, kind metricKind, help string) *family {
 	return f
 }
 
-// addSample adds a line.
 func (f *family) addSample(name, value string, labels []string) {
 	f.samples = append(f.samples, name...)
 	for i := 0; i+1 < len(labels); i += 2 {

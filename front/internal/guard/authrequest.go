@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// authRequest is an AuthRequest, compiled.
 type authRequest struct {
 	uri string
 	set []core.Setting

@@ -66,7 +66,6 @@ func resultsOf(x *core.Exchange, at core.Slot) limitResults {
 	return limitResults{}
 }
 
-// limits are the limits of a location.
 type limits struct {
 	at       core.Slot // of limitResults
 	requests []requestLimit
@@ -77,19 +76,16 @@ type limits struct {
 	requestDryRun, connDryRun bool
 }
 
-// requestLimit is a RequestLimit, compiled.
 type requestLimit struct {
 	zone           limitZone[*limit.Rate]
 	burst, noDelay int64 // in thousandths of a request; up to noDelay is not delayed
 }
 
-// connLimit is a ConnLimit, compiled.
 type connLimit struct {
 	zone limitZone[*limit.Conns]
 	max  int
 }
 
-// limitZone is a Zone, compiled.
 type limitZone[T any] struct {
 	name   string
 	table  T
@@ -97,7 +93,6 @@ type limitZone[T any] struct {
 	counts *limitCounts
 }
 
-// compileLimits compiles the limits of a location.
 func compileLimits(c *core.Compiler, s *conf.Settings) (limits, error) {
 	l := limits{
 		requestStatus: s.RequestStatus, connStatus: s.ConnStatus, requestDryRun: s.RequestDryRun,
@@ -315,10 +310,8 @@ func (l *limits) countConn(x *core.Exchange, result *string) core.Outcome {
 	return core.Proceed
 }
 
-// limitCounts are the numbers of a zone.
 type limitCounts struct{ rejected, delayed atomic.Int64 }
 
-// limitCountsKey identifies the counts of a zone.
 type limitCountsKey struct{ kind, name string }
 
 // compileLimitCounts returns the counts of a zone, and registers their metrics.

@@ -18,7 +18,6 @@ import (
 // maxCredentialLen bounds names and passwords, because hashing takes time in proportion.
 const maxCredentialLen = 512
 
-// password is a Password, compiled.
 type password struct {
 	realm, file core.Text
 	files       *htpasswd.Files
@@ -118,7 +117,6 @@ func (p *password) challenge(x *core.Exchange, realm string) int {
 	return http.StatusUnauthorized
 }
 
-// remoteUser is $remote_user.
 func remoteUser(x *core.Exchange) string {
 	user, _, _ := basicAuth(x.Request)
 	return user

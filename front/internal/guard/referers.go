@@ -33,7 +33,6 @@ func RefererModule() core.Module {
 	}
 }
 
-// referers are a Referers, compiled.
 type referers struct {
 	none, blocked bool
 	names         *hostname.Map[string] // to the prefix that a URL's path must have
@@ -46,7 +45,6 @@ const (
 	maxRefererName  = 256                // longer names are invalid
 )
 
-// compileReferers compiles the valid referers.
 func compileReferers(c *core.Compiler, from *conf.Referers) (*referers, error) {
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
 		return nil, errors.New("valid_referers: want Names or Patterns")
@@ -100,7 +98,6 @@ func (r *referers) valid(x *core.Exchange, fields []string) bool {
 	return core.AnyMatches(x, r.hosts, name) || core.AnyMatches(x, r.urls, url)
 }
 
-// cutHTTP removes the scheme of an http or https URL.
 func cutHTTP(url string) (rest string, ok bool) {
 	if len(url) < shortestReferer {
 		return url, false

@@ -35,14 +35,12 @@ func SecureLinkModule() core.Module {
 	}
 }
 
-// secureLink is a SecureLink, compiled.
 type secureLink struct {
 	link, md5 core.Text
 	secret    string // replaces both
 	expires   int    // the slot of $secure_link_expires
 }
 
-// compileSecureLink compiles a SecureLink.
 func compileSecureLink(c *core.Compiler, from *conf.SecureLink) (*secureLink, error) {
 	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both &&
 		from.Link+from.MD5 != "" {

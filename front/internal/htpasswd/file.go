@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/files"
 )
 
-// readFile reads the file at a path.
 func readFile(path string, info fs.FileInfo) (*File, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
 		return nil, fmt.Errorf("%s: not a regular file of at most %d bytes", path, maxFileBytes)

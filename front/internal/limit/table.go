@@ -63,7 +63,6 @@ func (s *shard[V]) add(key string, value V, evict bool) bool {
 	return true
 }
 
-// Len returns the number of keys.
 func (t *table[V]) Len() int {
 	n := 0
 	for i := range t.shards {

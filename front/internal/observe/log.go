@@ -15,7 +15,6 @@ const (
 	combined = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent "$http_referer" "$http_user_agent"`
 )
 
-// accessLog is a Log, compiled.
 type accessLog struct {
 	target        accesslog.Target
 	path          core.Text // if target has many files
@@ -76,7 +75,6 @@ func (l *accessLog) write(x *core.Exchange) {
 	l.buffers.Put(buffer, b)
 }
 
-// logs compiles the access logs of a location.
 func logs(c *core.Compiler, s *conf.Settings) (accessLogs, error) {
 	var all accessLogs
 	for _, from := range s.Logs {
@@ -132,7 +130,6 @@ func logFormat(c *core.Compiler, name string) (conf.LogFormat, error) {
 	return conf.LogFormat{}, fmt.Errorf("unknown format %q", name)
 }
 
-// logLine compiles a format.
 func logLine(c *core.Compiler, f conf.LogFormat) ([]logPiece, error) {
 	pieces, err := grammar.Pieces(f.Text)
 	if err != nil {

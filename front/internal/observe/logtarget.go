@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/front/internal/syslog"
 )
 
-// accessLogTarget returns the target of a Log.
 func accessLogTarget(from *conf.Log) (to accesslog.Target, err error) {
 	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
 		return accesslog.ParseTarget(from.Path)

@@ -26,12 +26,10 @@ func MetricsModule() core.Module {
 	}}
 }
 
-// Explain implements content.
 func (metricsContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	return e.Respond(x, "the page of metrics")
 }
 
-// Serve implements content.
 func (m metricsContent) Serve(x *core.Exchange) core.Outcome {
 	var e exposition.Page
 	n := &m.state.Counts

@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 )
 
-// connections returns the numbers of connections that are known.
 func connections(p *core.Plan) (accepted, open, reading int64) {
 	if count := p.Options.CountConns; count != nil {
 		accepted, open, reading = count()
@@ -64,15 +63,12 @@ func StatusModule() core.Module {
 	}
 }
 
-// statusContent is the content of a location with stub_status.
 type statusContent struct{ plan *core.Plan }
 
-// Explain implements content.
 func (statusContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	return e.Respond(x, "the page of stub_status")
 }
 
-// Serve implements content.
 func (s statusContent) Serve(x *core.Exchange) core.Outcome {
 	requests := s.plan.State.Counts.Requests.Load()
 	n := numbersOf(s.plan)
@@ -81,7 +77,6 @@ func (s statusContent) Serve(x *core.Exchange) core.Outcome {
 		n.active, n.accepted, n.accepted, requests, n.reading, n.writing, n.waiting))
 }
 
-// sendNumbers responds with a page.
 func sendNumbers(x *core.Exchange, contentType string, page []byte) core.Outcome {
 	if x.Request.Method != http.MethodGet && x.Request.Method != http.MethodHead {
 		return x.Fail(http.StatusMethodNotAllowed)

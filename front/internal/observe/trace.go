@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 )
 
-// traceRules is a Trace, compiled.
 type traceRules struct {
 	at              core.Slot
 	extract, inject bool
@@ -171,7 +170,6 @@ func traceVariables(at core.Slot) map[string]core.KnownVariable {
 	}
 }
 
-// export gives the request's span to the exporter.
 func (rules *traceRules) export(x *core.Exchange) {
 	t := traceOf(x, rules.at)
 	if x.Parent != nil || !t.isSampled {

@@ -183,7 +183,6 @@ func (c *Check) findServers() {
 	}
 }
 
-// probe checks a server.
 func (c *Check) probe(ctx context.Context, addr string, server *checkedServer) {
 	err := c.config.Probe(ctx, addr)
 	s := c.group.state

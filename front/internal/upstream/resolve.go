@@ -242,7 +242,6 @@ func (n *names) startLookup(i int) *lookup {
 	return l
 }
 
-// find resolves a name.
 func (n *names) find(h *host) ([]string, time.Duration, error) {
 	find := n.options.System
 	if h.follows {
@@ -378,7 +377,6 @@ func (g *Group) Renew(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a lookup.
 func (n *names) wait(ctx context.Context, i int, briefly bool) error {
 	l := n.startLookup(i)
 	if l == nil {
@@ -397,7 +395,6 @@ func (n *names) wait(ctx context.Context, i int, briefly bool) error {
 	}
 }
 
-// addresses returns the addresses of the i-th server.
 func (n *names) addresses(i int) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()

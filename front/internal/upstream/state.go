@@ -77,7 +77,6 @@ func (h *health) begin(failTimeout time.Duration, now time.Time) {
 	}
 }
 
-// fail records a failure.
 func (h *health) fail(now time.Time) {
 	h.fails++
 	h.failed, h.checked = now, now

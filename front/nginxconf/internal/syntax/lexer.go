@@ -49,7 +49,6 @@ func (m *memory) keep(words []string) []string {
 	return kept
 }
 
-// directive returns a new directive.
 func (m *memory) directive() *Directive {
 	if len(m.directives) == 0 {
 		m.directives = make([]Directive, memoryLen)
@@ -90,7 +89,6 @@ func (l *lexer) advance() byte {
 
 func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
-// next returns the next statement.
 func (l *lexer) next() (statement, *Error) {
 	var s statement
 	l.words = l.words[:0]

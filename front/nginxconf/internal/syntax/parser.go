@@ -35,7 +35,6 @@ type parser struct {
 	reported map[string]bool                // names
 }
 
-// file reads a file and its includes.
 func (p *parser) file(name string, nesting, depth int) ([]*Directive, error) {
 	text, err := p.source.Read(name)
 	if err != nil {
@@ -99,7 +98,6 @@ func (p *parser) fail(err *Error) bool {
 	return false
 }
 
-// readBlock reads the block of a directive.
 func (p *parser) readBlock(l *lexer, d *Directive, nesting, depth int) (ok bool) {
 	if strings.HasSuffix(d.Name, "_by_lua_block") {
 		if err := l.skipBlock(); err != nil {
