@@ -3,7 +3,6 @@ package nginxconf
 import (
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/pem"
 	"slices"
 	"strings"
@@ -78,13 +77,8 @@ func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationL
 	}
 	for _, block := range found {
 		list, err := crl.Parse(block)
-		switch {
-		case err != nil:
+		if err != nil {
 			t.errorf(d, "%s: %v", grammar.Quote(d.Args[0]), err)
-			return nil
-		case slices.ContainsFunc(list.Extensions, isPartialList):
-			t.errorf(d, "%s: delta and partial revocation lists are not supported (use complete ones)",
-				grammar.Quote(d.Args[0]))
 			return nil
 		}
 		all = append(all, list)
@@ -94,10 +88,6 @@ func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationL
 	}
 	return all
 }
-
-// isPartialList reports whether an extension restricts the scope of a list. Such extensions are
-// critical (RFC 5280, 5.2.4 and 5.2.5), and no critical extension is supported.
-func isPartialList(e pkix.Extension) bool { return e.Critical }
 
 // pemBlocks returns the contents of the PEM blocks of some types in the file that a directive
 // names. After an error, which it reports, ok is false.

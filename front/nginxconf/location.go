@@ -168,11 +168,15 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 // limitExcept translates limit_except. Requests with other methods continue in a location of their
 // own, which has the block's settings, and inherits the location's without rewriting.
 func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
+	known := []string{
+		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
+		"UNLOCK", "PATCH",
+	}
 	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
 		methods := make(map[string]bool)
 		for _, m := range d.Args {
-			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
+			if !slices.Contains(known, strings.ToUpper(m)) {
 				t.errorf(d, "unknown method %s", grammar.Quote(m))
 			}
 			methods[strings.ToUpper(m)] = true
@@ -188,11 +192,4 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 		})
 	}
 	return steps
-}
-
-func methodsKnown() []string {
-	return []string{
-		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
-		"UNLOCK", "PATCH",
-	}
 }

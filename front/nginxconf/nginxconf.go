@@ -160,7 +160,7 @@ func newMessage(err *syntax.Error) Message {
 // Parse parses a configuration. It returns all errors that it finds, joined, in the order of the
 // text.
 func Parse(file string, o Options) (*Result, error) {
-	r := newReport(o.Lenient)
+	r := &report{lenient: o.Lenient, seen: make(map[Message]bool), closing: make(map[*syntax.Directive]bool)}
 	source := &syntax.Source{FS: o.FS}
 	tree, errs, err := syntax.Parse(file, source, o.Report)
 	if err != nil {
@@ -199,10 +199,6 @@ type report struct {
 	seen                             map[Message]bool
 	dropped                          []droppedVariables
 	closing                          map[*syntax.Directive]bool // those that were left out, and close what they are in
-}
-
-func newReport(lenient bool) *report {
-	return &report{lenient: lenient, seen: make(map[Message]bool), closing: make(map[*syntax.Directive]bool)}
 }
 
 func (r *report) add(list *[]Message, m Message) {

@@ -15,18 +15,7 @@ const quicPrefix = "quic:"
 
 func isQUIC(addr string) bool { return strings.HasPrefix(addr, quicPrefix) }
 
-// cutQUIC splits off the prefix of a UDP socket, if there is one.
-func cutQUIC(addr string) (prefix, rest string) {
-	if rest, ok := strings.CutPrefix(addr, quicPrefix); ok {
-		return quicPrefix, rest
-	}
-	return "", addr
-}
-
-func isIPv6(addr string) bool {
-	_, addr = cutQUIC(addr)
-	return strings.HasPrefix(addr, "[")
-}
+func isIPv6(addr string) bool { return strings.HasPrefix(strings.TrimPrefix(addr, quicPrefix), "[") }
 
 // quicAddrs returns the UDP sockets of addresses.
 func quicAddrs(addrs []string) ([]string, error) {

@@ -29,7 +29,9 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 	h.Steps = t.steps(s, nil)
 	h.Locations = t.locations(s, nil)
 	t.serverTryFiles(s, &h)
-	t.unprotected(s, &h)
+	if !hasRoot(&h) { // requests in no location have the server's settings
+		t.checkPassword(s)
+	}
 	if s.holder("access_log") == nil {
 		t.remark(d, "no access_log: nothing is logged, where nginx uses a default file")
 	}
@@ -122,13 +124,6 @@ func hasRoot(h *conf.Host) bool {
 	return slices.ContainsFunc(h.Locations, func(l conf.Location) bool {
 		return l.Path == "/" && (l.Match == "" || l.Match == "^~")
 	})
-}
-
-// unprotected checks the server's own password settings if some paths are in no location.
-func (t *translator) unprotected(s *scope, h *conf.Host) {
-	if !hasRoot(h) {
-		t.checkPassword(s)
-	}
 }
 
 // serverTLS translates a server's TLS settings except certificates; nil without any.

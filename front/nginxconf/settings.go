@@ -5,7 +5,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -50,7 +49,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		Access:            t.accessRules(s),
 		Password:          t.password(s),
 		AuthRequest:       t.authRequest(s),
-		AuthDelay:         authDelay(s),
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
@@ -72,6 +70,7 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		BodyBuffer:        s.size("client_body_buffer_size", 1),
 		BodyFile:          s.setting("client_body_in_file_only", "off"),
 	}
+	set.AuthDelay, _ = grammar.ParseTime(s.word("auth_delay")) // without the directive there is no delay
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
 	if d := s.one("client_body_temp_path"); d != nil && set.BodyFile != "" {
 		set.BodyDir = t.path(d, d.Args[0])
@@ -388,12 +387,6 @@ func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 		a.Set = append(a.Set, conf.Set{Name: t.variableName(d, d.Args[0]), Value: t.text(d, d.Args[1])})
 	}
 	return a
-}
-
-// authDelay returns the time of auth_delay, which may be 0.
-func authDelay(s *scope) time.Duration {
-	delay, _ := grammar.ParseTime(s.word("auth_delay")) // without the directive there is no delay
-	return delay
 }
 
 // checkPassword reports an auth_basic without a file: nginx would grant access to all.

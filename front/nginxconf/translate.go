@@ -54,20 +54,14 @@ func newTranslator(s *syntax.Source, file string, o Options, r *report) *transla
 	}
 	t.config.Blank = make(map[string]bool)
 	if o.FS == nil {
-		t.confDir = absolute(t.confDir)
+		if abs, err := filepath.Abs(t.confDir); err == nil { // valid in any working directory
+			t.confDir = abs
+		}
 	}
 	if t.prefix == "" {
 		t.prefix = t.confDir
 	}
 	return t
-}
-
-// absolute returns a path that is valid in any working directory.
-func absolute(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
 }
 
 func (t *translator) main(tree []*syntax.Directive) {
