@@ -110,7 +110,10 @@ func (s *Server) read() (*Config, error) {
 			}
 		}
 	}
-	return c, s.checkTracing(c)
+	if c.Process.SpanExporter != nil && s.options.Tracing == nil {
+		return nil, configError(errors.New("otel_exporter requires Options.Tracing"))
+	}
+	return c, nil
 }
 
 // readSource reads a Source until Run must end or drain: opening a named pipe waits for another

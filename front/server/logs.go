@@ -43,11 +43,6 @@ type logFiles struct {
 	devices  map[string]*os.File     // other files, which stay open
 }
 
-func newLogFiles(stdout, stderr io.Writer, anchored bool) *logFiles {
-	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string]*os.File),
-		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
-}
-
 // prepare opens files for the user that will write them.
 func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 	b.mu.Lock()

@@ -144,18 +144,13 @@ func (s *Server) removePID() {
 		_ = safefile.Remove(s.nextPID + newPIDSuffix)
 		s.nextPID = ""
 	}
-	if s.pid = ""; path == "" || !holdsOwnPID(path) {
+	s.pid = ""
+	if id, ok := readPID(path); path == "" || ok && id != os.Getpid() {
 		return
 	}
 	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		s.log.print(fmt.Sprintf("pid: cannot remove %s: %v", path, err))
 	}
-}
-
-// holdsOwnPID reports whether a file holds this process's ID, or something unreadable.
-func holdsOwnPID(path string) bool {
-	id, ok := readPID(path)
-	return !ok || id == os.Getpid()
 }
 
 // readPID returns the process ID in a file, or 0 if it contains something else. It does not read

@@ -141,7 +141,10 @@ func (s *Server) apply(c *Config) (err error) {
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
-	defer s.retainCerts() // of the new configuration, or of the old one after an error
+	defer func() { // of the new configuration, or of the old one after an error
+		s.certs.retain(&s.config.Front)
+		s.issued.Retain(&s.config.Front)
+	}()
 	if err := s.loadIssued(c); err != nil {
 		return configError(err)
 	}
@@ -180,12 +183,6 @@ func (s *Server) apply(c *Config) (err error) {
 	s.applySockets(next, atMost)
 	s.applyQUIC(nextQUIC, previous)
 	return nil
-}
-
-// retainCerts closes the certificates that the served configuration does not name.
-func (s *Server) retainCerts() {
-	s.certs.retain(&s.config.Front)
-	s.issued.Retain(&s.config.Front)
 }
 
 type socketChanges []socketChange

@@ -14,8 +14,10 @@ import (
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/internal/acme"
+	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -111,8 +113,11 @@ func (s *Server) open() (close func()) {
 	stderr := cmp.Or[io.Writer](s.options.Stderr, os.Stderr)
 	s.log = newStderrLog(stderr)
 	s.issued = acme.New(acme.Config{Log: s.log.print, DNS: s.options.DNS, Timing: s.acmeTiming})
-	s.certs = newCertStore(s.options.GetCertificate, s.issued)
-	s.logs = newLogFiles(cmp.Or[io.Writer](s.options.Stdout, os.Stdout), stderr, s.options.Privileges.Root != nil)
+	s.certs = &certStore{get: s.options.GetCertificate, issued: s.issued,
+		served: make(map[conf.CertFiles]*servedCert), sessions: make(sessionCaches)}
+	s.logs = &logFiles{stdout: cmp.Or[io.Writer](s.options.Stdout, os.Stdout), stderr: stderr,
+		anchored: s.options.Privileges.Root != nil, prepared: make(map[string]*os.File),
+		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
 	return s.log.close
 }
 

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/internal/core"
 )
@@ -62,6 +61,3 @@ func (s *Server) printHandlerLog(c *Config) {
 		}
 	}
 }
-
-// refused is tare.Server.Refused.
-func (s *Server) refused(r tare.Refusal) { s.front.LogRejected(r.Request, r.Line, r.Status, r.Sent) }

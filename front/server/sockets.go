@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
@@ -163,7 +164,15 @@ func (s *Server) startSocket(socket *socket, l net.Listener) {
 		s.active[active] = true
 		s.mu.Unlock()
 		if at.Proxied {
-			accepting = proxyproto.Listener{Listener: accepting, Broken: s.brokenProxyHeader, Context: withProxyHeader}
+			accepting = proxyproto.Listener{Listener: accepting,
+				Broken: func(remote net.Addr, err error) {
+					s.front.ErrorLogger().Printf("http: connection from %v closed: %v", remote, err)
+				},
+				Context: func(ctx context.Context, c *proxyproto.Conn) context.Context {
+					return front.WithProxyHeader(ctx, func() (source, destination netip.AddrPort) {
+						return c.Header.Source, c.Header.Destination
+					})
+				}}
 		}
 		go s.accept(active.server, accepting, at.TLS)
 	}
@@ -221,7 +230,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	})
 	server.SendTimeout = at.SendTimeout
 	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
-	server.Refused = s.refused
+	server.Refused = func(r tare.Refusal) { s.front.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
 	if at.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
@@ -244,21 +253,12 @@ func usesIssuers(c *Config) bool { return len(c.Front.Issuers) > 0 }
 
 // duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {
-	file, err := fileOf(l)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return net.FileListener(file)
-}
-
-// fileOf returns a duplicate of a listening socket.
-func fileOf(l net.Listener) (*os.File, error) {
 	file, err := listen.Duplicate(l)
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}
-	return file, nil
+	defer file.Close()
+	return net.FileListener(file)
 }
 
 func closeAll(all []net.Listener) {
