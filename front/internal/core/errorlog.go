@@ -61,10 +61,6 @@ func (x *Exchange) LogError(l errorlog.Level, text []byte) {
 	x.ErrorLog().Write(l, x.connectionNumber(), x.appendRequest(text))
 }
 
-func (x *Exchange) logLocation() {
-	x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
-}
-
 // ErrorLog returns the error log of the exchange's location.
 func (x *Exchange) ErrorLog() *errorlog.Log {
 	if x.Loc != nil && x.Loc.errors != nil {

@@ -160,9 +160,3 @@ func (c *Compiler) explainCondition(s conf.If, holds func(*Exchange) bool) func(
 		return result
 	}
 }
-
-func (x *Exchange) explainCycle() {
-	if e := x.Plan.Options.Explain; e != nil {
-		e.Add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)
-	}
-}

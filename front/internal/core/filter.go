@@ -163,12 +163,17 @@ func (f *filters) ChangeHeader(x *Exchange, header http.Header, code int) {
 	}
 }
 
-// Write implements http.ResponseWriter.
-func (w *Writer) Write(p []byte) (int, error) {
+// begin sends the head, unless there is one. It reports whether an error page replaces the response.
+func (w *Writer) begin() (isWithheld bool) {
 	if w.Status == 0 && w.WithheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.WithheldStatus != 0 {
+	return w.WithheldStatus != 0
+}
+
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.begin() {
 		return len(p), nil
 	}
 	return w.Pass(0, p)
@@ -176,10 +181,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 
 // WriteString implements io.StringWriter.
 func (w *Writer) WriteString(s string) (int, error) {
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
+	if w.begin() || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
 		return w.Write([]byte(s))
 	}
 	w.deadline.startWrite(w, int64(len(s)))
@@ -234,10 +236,7 @@ func (w *Writer) TrySender() func(p []byte) bool {
 // ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
 // which may use sendfile.
 func (w *Writer) ReadFrom(src io.Reader) (n int64, err error) {
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.WithheldStatus != 0 || w.changesBody() {
+	if w.begin() || w.changesBody() {
 		return io.Copy(writeOnly{w}, src)
 	}
 	whole, from := int64(1<<63-1), src
@@ -278,10 +277,7 @@ func (w *Writer) Flush() { _ = w.FlushError() }
 
 // FlushError flushes what has been written, including the compressor's output.
 func (w *Writer) FlushError() error {
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.WithheldStatus != 0 {
+	if w.begin() {
 		return nil
 	}
 	for i := range w.Stages { // holdStage starts those that follow it
@@ -326,9 +322,7 @@ func (w *Writer) finish() {
 	if w.IsBypassed || w.hijacked || w.X.LoggedStatus != 0 {
 		return
 	}
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.begin()
 	for i := range w.Stages {
 		if s := w.Stages[i]; s != nil {
 			_ = s.Close() // an error means that the client has gone
@@ -353,12 +347,4 @@ func (w *Writer) Release() {
 			s.Release()
 		}
 	}
-}
-
-// bodyBytes returns the length of the body that was sent.
-func (w *Writer) bodyBytes() int64 {
-	if w.X.Request.Method == http.MethodHead {
-		return 0
-	}
-	return w.Sent
 }

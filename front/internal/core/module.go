@@ -150,14 +150,3 @@ func (x *Exchange) CopyStates() []any {
 	}
 	return all
 }
-
-// newModuleStates returns what the modules keep for all requests, by slot.
-func newModuleStates(table []Module) []any {
-	all := make([]any, len(table))
-	for at, m := range table {
-		if m.NewState != nil {
-			all[at] = m.NewState()
-		}
-	}
-	return all
-}

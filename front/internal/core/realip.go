@@ -66,8 +66,6 @@ func (x *Exchange) hasPeerAddress() bool {
 	return x.Address == nil && x.Loc != nil && x.Loc.realIP == nil && x.Host.defaults.realIP == nil
 }
 
-func remoteAddr(x *Exchange) string { return x.ClientAddr() }
-
 func remotePort(x *Exchange) string {
 	if x.hasPeerAddress() {
 		if port, ok := realip.PeerPort(x.Request.RemoteAddr); ok {

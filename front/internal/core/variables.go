@@ -61,7 +61,7 @@ func AllVariables(product string, modules []Module) map[string]KnownVariable {
 func requestVariables() map[string]KnownVariable {
 	setArgs := func(x *Exchange, value string) { x.Args, x.URIChanged = value, true }
 	return map[string]KnownVariable{
-		"host":            {Get: func(x *Exchange) string { return x.HostOrServerName() }, IsSetWhenEmpty: true},
+		"host":            {Get: (*Exchange).HostOrServerName, IsSetWhenEmpty: true},
 		"uri":             {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
 		"document_uri":    {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
 		"request_uri":     {Get: RequestURI},
@@ -96,7 +96,7 @@ func clientVariables() map[string]KnownVariable {
 		"server_port": {Get: serverPort},
 		"server_addr": {Get: serverAddr},
 
-		"remote_addr":        {Get: remoteAddr},
+		"remote_addr":        {Get: (*Exchange).ClientAddr},
 		"remote_port":        {Get: remotePort},
 		"binary_remote_addr": {Get: binaryRemoteAddr},
 		"realip_remote_addr": {Get: realipRemoteAddr},
