@@ -35,31 +35,15 @@ func (t *translator) locations(s *scope, outer *place) []conf.Location {
 		return nil
 	}
 	all := make([]conf.Location, 0, len(own))
-	seen := make(map[[2]string]*syntax.Directive)
 	for _, d := range own {
 		match, path, ok := t.locationPath(d)
-		if !ok || !t.locationFits(d, match, path, outer) {
+		if !ok {
 			continue
-		}
-		if other := seen[locationKey(match, path)]; other != nil {
-			t.errorf(d, "duplicate location %s (first one at %s)", grammar.Quote(path), other.Where())
-			continue
-		}
-		if match != "~" && match != "~*" { // of equal ones the first counts
-			seen[locationKey(match, path)] = d
 		}
 		all = append(all, conf.Location{Match: match, Path: path, Pos: d.Place()})
 		t.location(newScope(s, levelLocation, d.Block), &all[len(all)-1], outer)
 	}
 	return all
-}
-
-// locationKey returns a key that is equal for locations of which only one can match.
-func locationKey(match, path string) [2]string {
-	if match == "^~" {
-		match = ""
-	}
-	return [2]string{match, path}
 }
 
 // locationPath parses a location's arguments. Its modifier may be part of the path's word.
@@ -82,26 +66,6 @@ func (t *translator) locationPath(d *syntax.Directive) (match, path string, ok b
 		return "@", path, true
 	}
 	return "", path, true
-}
-
-// locationFits checks a location against the one that contains it.
-func (t *translator) locationFits(d *syntax.Directive, match, path string, outer *place) bool {
-	switch {
-	case outer == nil:
-		return true
-	case outer.match == "=":
-		t.errorf(d, "location %s can never match inside the exact location %s", grammar.Quote(path),
-			grammar.Quote(outer.path))
-	case outer.match == "@":
-		t.errorf(d, "location %s is inside a named location (move it to the server)", grammar.Quote(path))
-	case match == "@":
-		t.errorf(d, "named location %s is only allowed in a server", grammar.Quote(path))
-	case match != "~" && match != "~*" && !strings.HasPrefix(path, outer.path):
-		t.errorf(d, "location %s can never match inside the location %s", grammar.Quote(path), grammar.Quote(outer.path))
-	default:
-		return true
-	}
-	return false
 }
 
 func (t *translator) location(s *scope, l *conf.Location, outer *place) {

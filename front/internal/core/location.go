@@ -150,7 +150,7 @@ func (x *Exchange) locate() Outcome {
 }
 
 func (c *Compiler) locations(h *host, to *locations, from []conf.Location, parent *Location) error {
-	all, prefixes := make([]Location, len(from)), make(map[string]bool)
+	all, prefixes := make([]Location, len(from)), make(map[string]*Location)
 	for i := range from {
 		f, loc := &from[i], &all[i]
 		loc.parent = parent
@@ -171,18 +171,18 @@ func (c *Compiler) locations(h *host, to *locations, from []conf.Location, paren
 
 // addLocation adds a location to those that are searched. prefixes are the paths of those before.
 func (c *Compiler) addLocation(h *host, to *locations, loc *Location, from *conf.Location,
-	prefixes map[string]bool) error {
+	prefixes map[string]*Location) error {
 	loc.Path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal
 	switch from.Match {
 	case "", "^~":
-		if prefixes[from.Path] {
-			return fmt.Errorf("duplicate location %q", from.Path)
+		if first := prefixes[from.Path]; first != nil {
+			return duplicateLocation(first)
 		}
-		prefixes[from.Path] = true
+		prefixes[from.Path] = loc
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
 	case "=":
-		if to.exact[from.Path] != nil {
-			return fmt.Errorf("duplicate location = %q", from.Path)
+		if first := to.exact[from.Path]; first != nil {
+			return duplicateLocation(first)
 		}
 		put(&to.exact, from.Path, loc)
 	case "~", "~*":
@@ -206,7 +206,7 @@ func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) error {
 	case !strings.HasPrefix(from.Path, "@"):
 		return fmt.Errorf("named location %q: want a leading @", from.Path)
 	case h.named[from.Path] != nil:
-		return fmt.Errorf("duplicate location %q", from.Path)
+		return duplicateLocation(h.named[from.Path])
 	case len(from.Locations) > 0:
 		return fmt.Errorf("named location %q must not have nested locations", from.Path)
 	}
@@ -214,12 +214,20 @@ func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) error {
 	return nil
 }
 
-// checkNesting rejects locations that would never be found.
+func duplicateLocation(first *Location) error {
+	if first.Pos == "" {
+		return fmt.Errorf("duplicate location %q", first.Path)
+	}
+	return fmt.Errorf("duplicate location %q (first one at %s)", first.Path, places.Line(first.Pos))
+}
+
+// checkNesting rejects locations that would never be found. As in nginx that of a path is never in
+// one of a regular expression.
 func checkNesting(loc *Location, from *conf.Location) error {
 	if from.Match == "=" && len(from.Locations) > 0 {
 		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
 	}
-	if p := loc.parent; p != nil && loc.Pattern == nil && p.Pattern == nil && !strings.HasPrefix(loc.Path, p.Path) {
+	if p := loc.parent; p != nil && loc.Pattern == nil && !strings.HasPrefix(loc.Path, p.Path) {
 		return fmt.Errorf("location %q is outside of its enclosing location %q", loc.Path, p.Path)
 	}
 	return nil
