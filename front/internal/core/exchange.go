@@ -198,7 +198,7 @@ func (x *Exchange) runPhases() Outcome {
 	if x.Loc.isDebugged {
 		x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
 	}
-	if x.Loc.keepAlive != (keepAliveLimits{}) {
+	if x.ConnUse.info != nil {
 		x.limitKeepAlive()
 	}
 	if x.Loc.Settings.Closed != "" {

@@ -31,9 +31,8 @@ func (x *Exchange) start() {
 func (x *Exchange) applyLocation() {
 	timeoutSet := x.setServerSendTimeout(x.Loc.sendTimeout)
 	x.setLinger()
-	f := x.Loc.Filters
 	// a client may block even the shortest response
-	x.isObserved = x.isObserved || f.observes || f.sendTimeout != 0 && !timeoutSet
+	x.isObserved = x.isObserved || x.Loc.observes || x.Loc.deadline != 0 && !timeoutSet
 }
 
 // serve runs the content phase.

@@ -7,8 +7,8 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/connection"
 )
 
@@ -23,31 +23,12 @@ type filters struct {
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter Text
-	sendTimeout     time.Duration // 0 means none
-	observes        bool          // responses are changed or observed, apart from sendTimeout
-	NeedsHeader     bool          // a response's fields are read or replaced: heads do not pass as received
+	observes        bool // responses are changed or observed
+	NeedsHeader     bool // a response's fields are read or replaced: heads do not pass as received
 }
 
-// filtersKey is all that the filters of locations differ in.
-type filtersKey struct {
-	rules      *Rules
-	isBound    bool // the upstream is a bound handler
-	intercepts bool // Proxy.Intercept
-}
-
-// filters compiles the filters of a location, or returns those of another one with the same key.
-func (c *Compiler) filters(key filtersKey) (*filters, error) {
-	return Shared(c, key, func() (*filters, error) { return c.newFilters(key) })
-}
-
-// newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
-// one.
-func (c *Compiler) newFilters(key filtersKey) (*filters, error) {
-	s := key.rules.Settings
-	f := filters{noChunks: s.NoChunks, added: key.rules.effects.fields, starts: key.rules.effects.starts}
-	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
-		f.sendTimeout = DefaultTimeout
-	}
+func (c *Compiler) filters(s *conf.Settings, e *effects) (*filters, error) {
+	f := filters{noChunks: s.NoChunks, added: e.fields, starts: e.starts}
 	var err error
 	if f.fields, err = c.addHeaders(s.Header); err != nil {
 		return nil, err
@@ -59,10 +40,10 @@ func (c *Compiler) newFilters(key filtersKey) (*filters, error) {
 		return nil, err
 	}
 	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
-	f.setBodyFilters(key.rules.effects.bodies)
+	f.setBodyFilters(e.bodies)
 	f.NeedsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	isObserved := key.rules.effects.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || key.intercepts
+	isObserved := e.observes || c.Counting() || s.Rate != "" || c.setsLimitRate
 	f.observes = isObserved || f.AddsFields() || f.NeedsHeader
 	return &f, nil
 }

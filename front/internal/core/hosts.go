@@ -171,7 +171,7 @@ func (c connectionRules) weaker(other connectionRules) connectionRules {
 // misdirectedHost returns the host for addresses that no host listens on.
 func (c *Compiler) misdirectedHost() *host {
 	h := &host{}
-	h.defaults.Rules, h.defaults.Filters = &Rules{Settings: &c.noSettings, sendTimeout: DefaultTimeout}, new(filters)
+	h.defaults.Rules = &Rules{Settings: &c.noSettings, sendTimeout: DefaultTimeout, Filters: new(filters)}
 	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
 	h.defaults.Types = c.MediaTypes(&c.noSettings.Files)
 	h.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/places"
@@ -24,11 +25,14 @@ type Location struct {
 	inner    locations // searched when this one matches
 	parent   *Location // the enclosing location, or nil
 
-	steps   []action
-	Phases  []Step // between rewrite and content
-	Files   any    // how the location finds files: of FilesModule
-	Content Content
-	Filters *filters // nil if responses are neither changed nor observed
+	steps    []action
+	Phases   []Step // between rewrite and content
+	Files    any    // how the location finds files: of FilesModule
+	Content  Content
+	observes bool // responses are changed or observed
+	// deadline bounds the time between two writes of a response if the server does not. A bound
+	// handler has none unless the Settings set one: it is 0.
+	deadline time.Duration
 	*Rules
 }
 
@@ -289,11 +293,12 @@ func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 			return err
 		}
 	}
-	loc.Filters, err = c.filters(filtersKey{
-		rules: loc.Rules, intercepts: from.Proxy != nil && from.Proxy.Intercept,
-		isBound: c.Options.Handler != nil || from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil,
-	})
-	return err
+	loc.observes = loc.Filters.observes || from.Proxy != nil && from.Proxy.Intercept
+	isBound := c.Options.Handler != nil || from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil
+	if loc.deadline = loc.sendTimeout; isBound {
+		loc.deadline = loc.Settings.SendTimeout
+	}
+	return nil
 }
 
 // checkContent rejects a Location with several contents.

@@ -18,7 +18,7 @@ type rateLimiter struct {
 
 // StartLimits starts the limits of the body's rate and of the time between two writes.
 func (w *Writer) StartLimits(f *filters) {
-	w.deadline = newSendDeadline(w.X, f.sendTimeout)
+	w.deadline = newSendDeadline(w.X, w.X.Loc.deadline)
 	if w.X.LimitRate == "" && f.rate.Empty() {
 		return
 	}

@@ -23,16 +23,17 @@ type Rules struct {
 	errorPages   []errorPage
 	namedTargets []string // of errorPages: each host must have these locations
 
-	Body       bodyLimits
-	Types      *mediatype.Table
-	Links      linkRules
-	errors     *errorlog.Log
-	isDebugged bool // errors has lines of the level debug
-	realIP     *realip.Rules
-	keepAlive  keepAliveLimits
-	EarlyHints []Text // one must be true to forward early hints; nil forwards all
+	MaxBody     int64 // maximum length of requests' bodies; negative: no limit
+	bodyTimeout time.Duration
+	Types       *mediatype.Table
+	Links       linkRules
+	errors      *errorlog.Log
+	isDebugged  bool // errors has lines of the level debug
+	realIP      *realip.Rules
+	EarlyHints  []Text // one must be true to forward early hints; nil forwards all
 
 	effects effects // of modules
+	Filters *filters
 
 	sendTimeout time.Duration // between two writes that the client receives some of
 	linger      lingerLimits
@@ -50,8 +51,11 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if err := checkSettings(s); err != nil {
 		return nil, err
 	}
-	r = &Rules{Settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
-		Body: bodyLimitsOf(s)}
+	r = &Rules{Settings: s, sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
+		MaxBody: cmp.Or(s.MaxBody, defaultMaxBody), bodyTimeout: cmp.Or(s.BodyTimeout, DefaultTimeout)}
+	if s.KeepAliveRequests > 0 || s.KeepAliveTime > 0 {
+		c.Plan.Needs |= needsConnection
+	}
 	r.Types = c.MediaTypes(&s.Files)
 	if r.Links.disable = s.Files.DisableSymlinks; r.Links.disable != "" {
 		r.Links.Trusted = c.Text("disable_symlinks", trustedPart(&s.Files))
@@ -63,6 +67,9 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 		return nil, err
 	}
 	if r.effects, err = c.effects(s); err != nil {
+		return nil, err
+	}
+	if r.Filters, err = c.filters(s, &r.effects); err != nil {
 		return nil, err
 	}
 	if r.linger, err = lingerLimitsOf(s); err != nil {

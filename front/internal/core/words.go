@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -8,24 +9,19 @@ import (
 	"github.com/tarehq/tare/front/internal/places"
 )
 
-// word is a field of a Config whose values are some words, or empty.
-type word struct {
-	field, value string
-	valid        []string
-}
-
-func (w word) check() error {
-	if w.value == "" || slices.Contains(w.valid, w.value) {
+// checkWord checks a field of a Config whose values are some words, or empty.
+func checkWord(field, value string, valid ...string) error {
+	if value == "" || slices.Contains(valid, value) {
 		return nil
 	}
-	return fmt.Errorf("invalid %s %q (want one of %q, or none)", w.field, w.value, w.valid)
+	return fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid)
 }
 
 // checkWords rejects unknown words, except those of locations, rewrites and Settings, which are
 // rejected where they are compiled.
 func checkWords(c *conf.Config) error {
 	for _, f := range c.LogFormats {
-		if err := (word{"Escape", f.Escape, []string{"json", "none"}}).check(); err != nil {
+		if err := checkWord("Escape", f.Escape, "json", "none"); err != nil {
 			return fmt.Errorf("log format %q: %w", f.Name, err)
 		}
 	}
@@ -33,7 +29,7 @@ func checkWords(c *conf.Config) error {
 		if h.ClientCerts == nil {
 			continue
 		}
-		if err := (word{"Mode", h.ClientCerts.Mode, []string{"optional", "optional_no_ca"}}).check(); err != nil {
+		if err := checkWord("Mode", h.ClientCerts.Mode, "optional", "optional_no_ca"); err != nil {
 			return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
 		}
 	}
@@ -41,14 +37,7 @@ func checkWords(c *conf.Config) error {
 }
 
 func checkSettings(s *conf.Settings) error {
-	for _, w := range [...]word{
-		{"BodyFile", s.BodyFile, []string{"on", "clean"}},
-		{"ModifiedSince", s.ModifiedSince, []string{"before", "off"}},
-		{"DisableSymlinks", s.Files.DisableSymlinks, []string{"on", "if_not_owner"}},
-	} {
-		if err := w.check(); err != nil {
-			return err
-		}
-	}
-	return nil
+	return cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
+		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"),
+		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner"))
 }
