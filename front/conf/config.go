@@ -41,6 +41,8 @@ type Config struct {
 	Blank map[string]bool
 	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string
+	// Texts are those whose variables must exist even if nothing uses the texts, as in nginx.
+	Texts []PlacedText
 }
 
 // Host is a virtual host: a server block.

@@ -77,6 +77,7 @@ func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	l.Empty = s.own("empty_gif") != nil
 	l.Settings = t.settings(s, here)
 	t.passesOf(s, s, l, here)
+	t.checkUnused(s)
 	t.oneContent(s)
 	t.connectionOnly(s)
 	t.checkPassword(s)
@@ -89,6 +90,20 @@ func (t *translator) status(s *scope, l *conf.Location) {
 	for _, d := range s.own("stub_status") {
 		l.Metrics = len(d.Args) == 1 && d.Args[0] == "prometheus"
 		l.Status = !l.Metrics
+	}
+}
+
+// checkUnused reports errors in a location's own directives for upstreams that it does not pass
+// requests to, as nginx does. A lenient parser need not close such a location.
+func (t *translator) checkUnused(s *scope) {
+	if t.lenient {
+		return
+	}
+	for _, kind := range []string{"proxy", "fastcgi", "grpc"} {
+		if s.own(kind+"_pass") == nil &&
+			slices.ContainsFunc(s.groups, func(g group) bool { return strings.HasPrefix(g.name, kind+"_") }) {
+			_ = t.pass(s, kind)
+		}
 	}
 }
 

@@ -345,7 +345,7 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 			notes++
 		}
 	}
-	if notes != 1 {
+	if notes != 2 {
 		t.Errorf("%d notes: %v", notes, r.Notes)
 	}
 }

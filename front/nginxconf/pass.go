@@ -178,7 +178,7 @@ func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
 	p.SplitPath = s.word("fastcgi_split_path_info")
 	p.CatchStderr = s.words("fastcgi_catch_stderr")
 	for _, d := range s.all("fastcgi_param") {
-		param := conf.Param{Name: d.Args[0], Value: t.upstreamText(d, d.Args[1])}
+		param := conf.Param{Name: d.Args[0], Value: t.upstreamText(s, d, d.Args[1])}
 		if len(d.Args) == 3 {
 			if param.IfNotEmpty = d.Args[2] == "if_not_empty"; !param.IfNotEmpty {
 				t.errorf(d, "invalid parameter %s (must be if_not_empty)", grammar.Quote(d.Args[2]))

@@ -16,7 +16,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
 	p.Header = t.setFields(s, "proxy_set_header")
-	if d := s.one("proxy_set_body"); d != nil {
+	if d := s.one("proxy_set_body"); d != nil && s.level != levelHTTP {
 		body := t.text(d, d.Args[0])
 		p.Body = &body
 	}
@@ -24,7 +24,9 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
 	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
-		if len(d.Args) == 1 && d.Args[0] != "off" && d.Args[0] != "default" {
+		if len(d.Args) == 2 {
+			t.text(d, d.Args[1]) // also if there is no proxy_pass
+		} else if d.Args[0] != "off" && d.Args[0] != "default" {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", grammar.Quote(d.Args[0]))
 		}
 	}
@@ -33,7 +35,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 
 func (t *translator) setFields(s *scope, name string) (all []conf.Field) {
 	for _, d := range s.all(name) {
-		all = append(all, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
+		all = append(all, conf.Field{Name: d.Args[0], Value: t.upstreamText(s, d, t.field(d, d.Args[1]))})
 	}
 	return all
 }

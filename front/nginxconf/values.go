@@ -118,8 +118,11 @@ func (t *translator) reportedText(d *syntax.Directive, arg string) conf.Text {
 
 // upstreamText returns a text for an upstream, which may decide about access by it. As in
 // reportedText, variables that are never available and only describe a connection or the time are
-// empty.
-func (t *translator) upstreamText(d *syntax.Directive, arg string) conf.Text {
+// empty. As in nginx a text in http is not checked unless a server inherits it.
+func (t *translator) upstreamText(s *scope, d *syntax.Directive, arg string) conf.Text {
+	if s.level == levelHTTP {
+		return conf.Text(arg)
+	}
 	for _, v := range t.unavailable(d, arg) {
 		if grammar.Unavailable(v.name) == "" || strings.HasPrefix(v.name, "proxy_protocol_") {
 			t.reject(d, "%s", v.why)
@@ -162,6 +165,8 @@ func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavai
 	}
 	if err == nil && all == nil {
 		t.available[text] = true
+		t.config.Texts = append(t.config.Texts,
+			conf.PlacedText{Text: conf.Text(text), Directive: d.Name, Pos: d.Place()})
 	}
 	return all
 }

@@ -75,6 +75,9 @@ func (c *Compiler) compile() error {
 	if err := checkWords(c.Config); err != nil {
 		return err
 	}
+	if err := c.checkTexts(); err != nil {
+		return err
+	}
 	if err := c.compileErrorLog(); err != nil {
 		return err
 	}

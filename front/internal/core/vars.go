@@ -38,13 +38,35 @@ func (c *Compiler) Variable(name string) (Variable, error) {
 		}
 		return v.Get, nil
 	}
-	if c.Config.Blank[name] {
-		return NoVariable, nil
+	return NoVariable, c.checkExists(name)
+}
+
+// checkExists returns an error if a variable is unknown or not available.
+func (c *Compiler) checkExists(name string) error {
+	_, isKnown := c.known(name)
+	if _, isSet := c.Slots[name]; isKnown || isSet || c.maps[name] != nil || c.Config.Blank[name] {
+		return nil
 	}
 	if why := grammar.Unavailable(name); why != "" {
-		return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
+		return fmt.Errorf("variable $%s is not available: %s", name, why)
 	}
-	return nil, fmt.Errorf("unknown variable $%s", name)
+	return fmt.Errorf("unknown variable $%s", name)
+}
+
+// checkTexts checks the Config's Texts.
+func (c *Compiler) checkTexts() error {
+	for _, t := range c.Config.Texts {
+		pieces, err := grammar.Pieces(t.Text)
+		for i := 0; i < len(pieces) && err == nil; i++ {
+			if name := pieces[i].Variable; name != "" {
+				err = c.checkExists(name)
+			}
+		}
+		if err != nil {
+			return places.At(t.Pos, fmt.Errorf("%s: %w in %q", t.Directive, err, string(t.Text)))
+		}
+	}
+	return nil
 }
 
 // IsOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of
