@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/core"
 )
 
@@ -51,11 +52,7 @@ func Explain(c conf.Config, r *http.Request, opts ...Option) ([]Finding, error) 
 	return all, nil
 }
 
-func discardLog(string) (io.WriteCloser, error) { return discardFile{io.Discard}, nil }
-
-type discardFile struct{ io.Writer }
-
-func (discardFile) Close() error { return nil }
+func discardLog(string) (io.WriteCloser, error) { return accesslog.NopCloser{Writer: io.Discard}, nil }
 
 // explainWriter keeps the head of a response.
 type explainWriter struct {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/syslog"
@@ -114,9 +115,9 @@ func idsOf(p *privilege.Plan) (uid, gid int, ok bool) {
 func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout", stdio:
-		return nopCloser{b.stdout}, nil
+		return accesslog.NopCloser{Writer: b.stdout}, nil
 	case "/dev/stderr", "stderr":
-		return nopCloser{b.stderr}, nil
+		return accesslog.NopCloser{Writer: b.stderr}, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +126,7 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 		return file, nil
 	}
 	if file := b.devices[path]; file != nil {
-		return nopCloser{file}, nil
+		return accesslog.NopCloser{Writer: file}, nil
 	}
 	if a := b.anchors[path]; a != nil {
 		return a.Open(logFlags|os.O_CREATE, logMode)

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
@@ -96,7 +97,7 @@ func checkLogPath(path string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return nopCloser{io.Discard}, nil
+	return accesslog.NopCloser{Writer: io.Discard}, nil
 }
 
 // lookUpUser plans which privileges are given up.

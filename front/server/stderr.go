@@ -7,6 +7,7 @@ import (
 	"log"
 	"strings"
 
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/spool"
 )
 
@@ -14,7 +15,7 @@ import (
 type stderrLog struct{ spool *spool.Spool }
 
 func newStderrLog(w io.Writer) stderrLog {
-	return stderrLog{spool.New(nopCloser{w}, spool.Config{
+	return stderrLog{spool.New(accesslog.NopCloser{Writer: w}, spool.Config{
 		Lost: func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) },
 	})}
 }
@@ -30,8 +31,3 @@ func (l stderrLog) close() {
 	defer cancel()
 	_ = l.spool.Close(ctx) // there is nowhere to report it
 }
-
-// nopCloser is a stream that another owner closes.
-type nopCloser struct{ io.Writer }
-
-func (nopCloser) Close() error { return nil }

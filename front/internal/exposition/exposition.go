@@ -2,6 +2,7 @@
 package exposition
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 )
@@ -45,19 +46,14 @@ func (e *Page) family(name string, kind metricKind, help string) *family {
 }
 
 func (f *family) addSample(name, value string, labels []string) {
-	f.samples = append(f.samples, name...)
+	var pairs []string
 	for i := 0; i+1 < len(labels); i += 2 {
-		separator := byte(',')
-		if i == 0 {
-			separator = '{'
-		}
-		f.samples = append(append(append(f.samples, separator), labels[i]...), `="`...)
-		f.samples = append(append(f.samples, escapeLabel(labels[i+1])...), '"')
+		pairs = append(pairs, labels[i]+`="`+escapeLabel(labels[i+1])+`"`)
 	}
-	if len(labels) > 1 {
-		f.samples = append(f.samples, '}')
+	if pairs != nil {
+		name += "{" + strings.Join(pairs, ",") + "}"
 	}
-	f.samples = append(append(append(f.samples, ' '), value...), '\n')
+	f.samples = fmt.Appendf(f.samples, "%s %s\n", name, value)
 }
 
 func escapeLabel(s string) string {
