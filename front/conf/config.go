@@ -451,3 +451,24 @@ func (If) step()      {}
 func (Rewrite) step() {}
 func (Return) step()  {}
 func (Break) step()   {}
+
+// Text is text in which $name and ${name} stand for variables, as in nginx:
+// "https://$host$request_uri". As there, a literal dollar sign cannot be written.
+type Text string
+
+// PlacedText is a Text with its directive and its position in the configuration, for messages.
+type PlacedText struct {
+	Text           Text
+	Directive, Pos string
+}
+
+// Zone is the memory of a limit by key: limit_req_zone or limit_conn_zone.
+type Zone struct {
+	Name string
+	// Key is the key to count by. Requests with an empty key are not counted.
+	Key Text
+	// Rate is the limit in requests per second, for limit_req_zone.
+	Rate float64
+	// Bytes limits the memory of keys; 0 is 1 MB.
+	Bytes int64
+}

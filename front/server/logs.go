@@ -1,10 +1,12 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"log"
 	"os"
 	"slices"
 	"strings"
@@ -15,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/places"
+	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
@@ -231,4 +234,25 @@ func prepareDir(dir string, privileges *privilege.Plan) error {
 		return safefile.GiveDir(dir, cacheMode, uid)
 	}
 	return cache.MakeDir(dir)
+}
+
+// stderrLog is a server's log on standard error. Writes to it never block the server.
+type stderrLog struct{ spool *spool.Spool }
+
+func newStderrLog(w io.Writer) stderrLog {
+	return stderrLog{spool.New(accesslog.NopCloser{Writer: w}, spool.Config{
+		Lost: func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) },
+	})}
+}
+
+func (l stderrLog) print(text string) {
+	_, _ = l.spool.Write([]byte("tare: " + strings.ReplaceAll(text, "\n", " ") + "\n"))
+}
+
+func (l stderrLog) logger() *log.Logger { return log.New(l.spool, "tare: ", 0) }
+
+func (l stderrLog) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	_ = l.spool.Close(ctx) // there is nowhere to report it
 }

@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/mediatype"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/realip"
 	"github.com/tarehq/tare/internal/safefile"
 )
@@ -123,4 +126,56 @@ func trustedPart(s *conf.Files) conf.Text {
 		return cmp.Or(s.Alias, s.Root)
 	}
 	return s.SymlinksFrom
+}
+
+// checkWord checks a field of a Config whose values are some words, or empty.
+func checkWord(field, value string, valid ...string) error {
+	if value == "" || slices.Contains(valid, value) {
+		return nil
+	}
+	return fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid)
+}
+
+// checkWords rejects unknown words, except those of locations, rewrites and Settings, which are
+// rejected where they are compiled.
+func checkWords(c *conf.Config) error {
+	for _, f := range c.LogFormats {
+		if err := checkWord("Escape", f.Escape, "json", "none"); err != nil {
+			return fmt.Errorf("log format %q: %w", f.Name, err)
+		}
+	}
+	for _, h := range c.Hosts {
+		if h.ClientCerts == nil {
+			continue
+		}
+		if err := checkWord("Mode", h.ClientCerts.Mode, "optional", "optional_no_ca"); err != nil {
+			return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
+		}
+	}
+	return nil
+}
+
+func checkSettings(s *conf.Settings) error {
+	return cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
+		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"),
+		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner"))
+}
+
+// typesKey identifies a mediatype.Table within a Config.
+type typesKey struct {
+	table                      uintptr // address of the map, which does not change within a Config
+	defaultType, charset, with string
+	isDefault                  bool // with is nil
+}
+
+// MediaTypes compiles the types of a location. Equal ones are shared.
+func (c *Compiler) MediaTypes(f *conf.Files) *mediatype.Table {
+	table := f.Types
+	if table == nil {
+		table = c.Config.Types
+	}
+	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), f.Charset,
+		Joined(f.CharsetTypes), f.CharsetTypes == nil}
+	t, _ := Shared(c, key, func() (*mediatype.Table, error) { return mediatype.New(f, table, key.defaultType), nil })
+	return t
 }
