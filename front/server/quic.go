@@ -146,10 +146,7 @@ func (s *Server) startQUIC() {
 func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
 	server, err := s.options.HTTP3.Serve(s.http3Config(q))
 	if err != nil {
-		select {
-		case s.failed <- fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err):
-		default: // the first one ends Run
-		}
+		s.fail(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
 		q.conn.Close()
 		return false
 	}

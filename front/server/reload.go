@@ -201,12 +201,12 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
 	isLimited := s.config.Front.ShutdownTimeout > 0 // so the connections of before must be apart
 	for _, now := range socketsOf(c.Process.Listeners, false) {
-		n := socketChange{socket: s.socketAt(now[0].Addr), now: now}
-		if n.socket == nil {
-			if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
-				return next, err
-			}
-			n.opened = true
+		at := slices.IndexFunc(s.sockets, func(o *socket) bool { return o.listeners[0].Addr == now[0].Addr })
+		n := socketChange{now: now, opened: at < 0}
+		if !n.opened {
+			n.socket = s.sockets[at]
+		} else if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
+			return next, err
 		}
 		if n.opened || hasOtherHandler || isLimited || needsNewServers(n.socket.listeners, now) {
 			n.start, err = duplicate(n.socket.base)
@@ -234,15 +234,6 @@ func (n socketChanges) closeOpened() {
 			next.socket.base.Close()
 		}
 	}
-}
-
-func (s *Server) socketAt(addr string) *socket {
-	for _, socket := range s.sockets {
-		if socket.listeners[0].Addr == addr {
-			return socket
-		}
-	}
-	return nil
 }
 
 // applySockets serves new sockets, closes removed ones, and replaces servers whose settings

@@ -186,10 +186,15 @@ func (s *Server) accept(server *tare.Server, l net.Listener, secure bool) {
 		err = server.Serve(l)
 	}
 	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-		select {
-		case s.failed <- err:
-		default: // the first one ends Run
-		}
+		s.fail(err)
+	}
+}
+
+// fail ends Run with an error, unless an earlier one does.
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
 	}
 }
 
