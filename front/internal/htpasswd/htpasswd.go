@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tarehq/tare/front/internal/files"
@@ -36,16 +37,16 @@ type Files struct {
 	secret    []byte
 	hashSlots chan struct{} // of slow hashes
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards files
 	files    *simplelru.LRU[string, *File]
-	verified *simplelru.LRU[[sha256.Size]byte, struct{}]
+	verified *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
 // New returns an empty cache.
 func New() *Files {
 	p := &Files{secret: []byte(rand.Text()), hashSlots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 	p.files, _ = simplelru.NewLRU[string, *File](maxFiles, nil)
-	p.verified, _ = simplelru.NewLRU[[sha256.Size]byte, struct{}](maxVerified, nil)
+	p.verified, _ = lru.New[[sha256.Size]byte, struct{}](maxVerified)
 	return p
 }
 
@@ -106,7 +107,7 @@ func (p *Files) Verify(ctx context.Context, f *File, name, password string) (boo
 		return hashMatches(hash, password) && exists, nil
 	}
 	key := p.mac(name, hash, password)
-	if p.wasVerified(key) {
+	if _, verified := p.verified.Get(key); verified {
 		return exists, nil
 	}
 	timeout := time.NewTimer(hashTimeout)
@@ -121,7 +122,7 @@ func (p *Files) Verify(ctx context.Context, f *File, name, password string) (boo
 	isRight := hashMatches(hash, password) && exists
 	<-p.hashSlots
 	if isRight {
-		p.remember(key)
+		p.verified.Add(key, struct{}{})
 	}
 	return isRight, nil
 }
@@ -136,19 +137,6 @@ func (p *Files) mac(name, hash, password string) (key [sha256.Size]byte) {
 	}
 	mac.Sum(key[:0])
 	return key
-}
-
-func (p *Files) wasVerified(key [sha256.Size]byte) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, verified := p.verified.Get(key)
-	return verified
-}
-
-func (p *Files) remember(key [sha256.Size]byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.verified.Add(key, struct{}{})
 }
 
 func readFile(path string, info fs.FileInfo) (*File, error) {
