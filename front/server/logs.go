@@ -35,16 +35,20 @@ const (
 	logCloseTimeout = 2 * time.Second
 )
 
-// logFiles opens log files. prepared holds those that were opened while the process had privileges,
-// by path.
+// logFiles opens log files.
 type logFiles struct {
 	stdout, stderr io.Writer
 	anchored       bool // paths will become inaccessible: files are found again by their directories
 
-	mu       sync.Mutex
-	prepared map[string]*os.File
-	anchors  map[string]*anchor.File // of regular files
-	devices  map[string]*os.File     // other files, which stay open
+	mu     sync.Mutex
+	opened map[string]*openedLog // by path
+}
+
+// openedLog is a log that was opened while the process had privileges.
+type openedLog struct {
+	file     *os.File // nil once it is in use
+	isDevice bool     // or a pipe: file stays open for all uses
+	anchor   *anchor.File
 }
 
 // prepare opens files for the user that will write them.
@@ -52,28 +56,21 @@ func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, path := range paths {
+		l := new(openedLog)
+		b.opened[path] = l
 		info, err := os.Stat(path)
-		switch {
+		switch l.isDevice = err == nil && !info.Mode().IsRegular(); {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
-		case err == nil && !info.Mode().IsRegular():
-			if b.devices[path] != nil {
-				continue
+		case l.isDevice:
+			l.file, err = openLogFile(path)
+		default:
+			if l.file, err = createLog(path, privileges); err == nil && b.anchored {
+				l.anchor, err = anchor.New(path)
 			}
-			if b.devices[path], err = openLogFile(path); err != nil {
-				return err
-			}
-			continue
 		}
-		file, err := createLog(path, privileges)
 		if err != nil {
 			return err
-		}
-		b.prepared[path] = file
-		if b.anchored && b.anchors[path] == nil {
-			if b.anchors[path], err = anchor.New(path); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -124,35 +121,36 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if file := b.prepared[path]; file != nil {
-		delete(b.prepared, path)
+	l := b.opened[path]
+	switch {
+	case l == nil:
+	case l.isDevice:
+		return accesslog.NopCloser{Writer: l.file}, nil
+	case l.file != nil:
+		file := l.file
+		l.file = nil
 		return file, nil
-	}
-	if file := b.devices[path]; file != nil {
-		return accesslog.NopCloser{Writer: file}, nil
-	}
-	if a := b.anchors[path]; a != nil {
-		return a.Open(logFlags|os.O_CREATE, logMode)
+	case l.anchor != nil:
+		return l.anchor.Open(logFlags|os.O_CREATE, logMode)
 	}
 	return openLogFile(path)
 }
 
-// canReopen reports whether a path leads to a file that can be opened again: by its directory.
-func (b *logFiles) canReopen(path string) bool {
+// anchors returns the directories by which files can be opened again, by path.
+func (b *logFiles) anchors() map[string]*anchor.File {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.anchors[path] != nil
-}
-
-// reopen opens a file again, by its directory.
-func (b *logFiles) reopen(path string, flags int) (*os.File, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.anchors[path].Open(flags, logMode)
+	all := make(map[string]*anchor.File)
+	for path, l := range b.opened {
+		if l.anchor != nil {
+			all[path] = l.anchor
+		}
+	}
+	return all
 }
 
 func (b *logFiles) dirs() (all []*os.File) {
-	for _, a := range b.anchors {
+	for _, a := range b.anchors() {
 		all = append(all, a.Dirs()...)
 	}
 	return all
@@ -160,24 +158,22 @@ func (b *logFiles) dirs() (all []*os.File) {
 
 // releaseAnchors closes the directories: files can no longer be reopened.
 func (b *logFiles) releaseAnchors() {
-	for _, a := range b.anchors {
+	for _, a := range b.anchors() {
 		a.Close()
 	}
 }
 
 // close closes everything. Logs must have been closed.
 func (b *logFiles) close() {
+	b.releaseAnchors()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.releaseAnchors()
-	for _, file := range b.prepared {
-		file.Close()
+	for _, l := range b.opened {
+		if l.file != nil {
+			l.file.Close()
+		}
 	}
-	for _, file := range b.devices {
-		file.Close()
-	}
-	clear(b.prepared)
-	clear(b.devices)
+	clear(b.opened)
 }
 
 // logPaths returns the paths of logs that are known at the start.

@@ -17,7 +17,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/internal/acme"
-	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -116,8 +115,7 @@ func (s *Server) open() (close func()) {
 	s.certs = &certStore{get: s.options.GetCertificate, issued: s.issued,
 		served: make(map[conf.CertFiles]*servedCert), sessions: make(sessionCaches)}
 	s.logs = &logFiles{stdout: cmp.Or[io.Writer](s.options.Stdout, os.Stdout), stderr: stderr,
-		anchored: s.options.Privileges.Root != nil, prepared: make(map[string]*os.File),
-		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
+		anchored: s.options.Privileges.Root != nil, opened: make(map[string]*openedLog)}
 	return s.log.close
 }
 

@@ -423,11 +423,9 @@ func (s *Server) printHandlerLog(c *Config) {
 	if c.Handler == nil {
 		return
 	}
-	for _, path := range logPaths(&c.Front) {
-		if !s.logs.canReopen(path) {
-			continue
-		}
-		if file, err := s.logs.reopen(path, logFlags); err != nil {
+	all := s.logs.anchors()
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if file, err := all[path].Open(logFlags, logMode); err != nil {
 			s.log.print(fmt.Sprintf("log %s: %s cannot reopen it, so rotate it by copying and truncating: %v", path,
 				s.userName(), err))
 		} else {
