@@ -136,9 +136,7 @@ func (t *translator) splitClients(d *syntax.Directive) {
 		}
 		if e.Name != "*" {
 			n, err := grammar.ParsePercent(e.Name)
-			if err != nil {
-				t.errorf(e, "%v", err)
-			}
+			t.check(e, err)
 			total += n
 		} else if rest {
 			t.errorf(e, "duplicate line in split_clients")

@@ -318,10 +318,7 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 	}
 	if !hasVariable(d.Args[0]) {
 		n, err := grammar.ParseSize(d.Args[0])
-		if err != nil {
-			t.errorf(d, "%v", err)
-		}
-		if n == 0 {
+		if t.check(d, err); n == 0 {
 			return ""
 		}
 	}

@@ -51,9 +51,7 @@ func (t *translator) plainFile(d *syntax.Directive) bool {
 
 func (t *translator) read(d *syntax.Directive) ([]byte, error) {
 	b, err := t.source.Read(t.confPath(d.Args[0]))
-	if err != nil {
-		t.errorf(d, "%v", err)
-	}
+	t.check(d, err)
 	return b, err
 }
 

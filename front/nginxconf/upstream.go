@@ -34,7 +34,7 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
 	for _, keep := range s.own("keepalive") {
-		if u.Keepalive = int(t.number(keep, keep.Args[0])); u.Keepalive == 0 {
+		if u.Keepalive = s.number("keepalive", 0); u.Keepalive == 0 {
 			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
 		}
 	}
@@ -54,14 +54,6 @@ func isZero(s *scope, name string) bool {
 	}
 	t, err := grammar.ParseTime(d.Args[0])
 	return err == nil && t == 0
-}
-
-func (t *translator) number(d *syntax.Directive, arg string) int64 {
-	n, err := grammar.ParseNumber(arg)
-	if err != nil {
-		t.errorf(d, "%v", err)
-	}
-	return n
 }
 
 // balance finds the load balancing method: a directive that the table marks as a balancer. As in
@@ -222,9 +214,7 @@ func (t *translator) healthMatch(d *syntax.Directive) {
 	}
 	for _, header := range s.own("header") {
 		h, err := headerMatch(header.Args)
-		if err != nil {
-			t.errorf(header, "%v", err)
-		}
+		t.check(header, err)
 		m.Header = append(m.Header, h)
 	}
 	for _, body := range s.own("body") {

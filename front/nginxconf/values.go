@@ -155,9 +155,7 @@ func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavai
 		return nil
 	}
 	pieces, err := grammar.Pieces(conf.Text(text))
-	if err != nil {
-		t.errorf(d, "%v", err)
-	}
+	t.check(d, err)
 	for _, p := range pieces {
 		if why := t.whyUnavailable(p.Variable); why != "" {
 			all = append(all, unavailable{p.Variable,

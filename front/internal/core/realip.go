@@ -44,7 +44,8 @@ func (c *clientAddress) update(x *Exchange, f *realip.Rules) bool {
 	var addr netip.AddrPort
 	var ok bool
 	if f.FromProxyProtocol {
-		addr, ok = f.FindProxyProtocol(c.peer, x.proxySource())
+		source, _ := x.proxyHeader()
+		addr, ok = f.FindProxyProtocol(c.peer, source)
 	} else {
 		addr, ok = f.Find(c.peer, x.Request.Header)
 	}
@@ -113,16 +114,9 @@ func proxyHeaderOf(r *http.Request) proxyHeaderFunc {
 	return header
 }
 
-// proxySource returns the client's address of the header.
-func (x *Exchange) proxySource() netip.AddrPort {
-	source, _ := x.proxyHeader()
-	return source
-}
-
-// proxyDestination returns the address of the header that the client connected to.
-func (x *Exchange) proxyDestination() netip.AddrPort {
-	_, destination := x.proxyHeader()
-	return destination
+// inProxyHeader is a variable of the addresses in the header.
+func inProxyHeader(get func(source, destination netip.AddrPort) string) KnownVariable {
+	return KnownVariable{Get: func(x *Exchange) string { return get(x.proxyHeader()) }}
 }
 
 func proxyAddr(a netip.AddrPort) string {

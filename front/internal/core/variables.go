@@ -3,6 +3,7 @@ package core
 import (
 	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -102,14 +103,10 @@ func clientVariables() map[string]KnownVariable {
 		"realip_remote_addr": {Get: realipRemoteAddr},
 		"realip_remote_port": {Get: realipRemotePort},
 
-		"proxy_protocol_addr": {Get: func(x *Exchange) string { return proxyAddr(x.proxySource()) }},
-		"proxy_protocol_port": {Get: func(x *Exchange) string { return realip.PortString(x.proxySource()) }},
-		"proxy_protocol_server_addr": {
-			Get: func(x *Exchange) string { return proxyAddr(x.proxyDestination()) },
-		},
-		"proxy_protocol_server_port": {
-			Get: func(x *Exchange) string { return realip.PortString(x.proxyDestination()) },
-		},
+		"proxy_protocol_addr":        inProxyHeader(func(source, _ netip.AddrPort) string { return proxyAddr(source) }),
+		"proxy_protocol_port":        inProxyHeader(func(source, _ netip.AddrPort) string { return realip.PortString(source) }),
+		"proxy_protocol_server_addr": inProxyHeader(func(_, to netip.AddrPort) string { return proxyAddr(to) }),
+		"proxy_protocol_server_port": inProxyHeader(func(_, to netip.AddrPort) string { return realip.PortString(to) }),
 
 		"connection":          {Get: connectionNumber},
 		"connection_requests": {Get: connectionRequests, Needs: needsConnection},
