@@ -59,6 +59,7 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 func Compile(config *conf.Config, o *Options, s *State, all []Module) (*Plan, error) {
 	c := NewCompiler(config, o, s, all)
 	if err := c.compile(); err != nil {
+		o.configLog.CompareAndSwap(c.Plan.errors, nil)
 		c.Plan.Retire()
 		return nil, fmt.Errorf("front: %w", err)
 	}

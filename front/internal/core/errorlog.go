@@ -13,6 +13,7 @@ func (c *Compiler) compileErrorLog() (err error) {
 	if c.Config.ErrorLog != nil {
 		inUse, err = c.errorLog(c.Config.ErrorLog)
 		c.Plan.errors = inUse
+		c.Options.configLog.CompareAndSwap(nil, inUse) // for messages about the first Config
 	}
 	c.Plan.Prepares = append(c.Plan.Prepares, func() { c.Options.configLog.Store(inUse) })
 	return err
