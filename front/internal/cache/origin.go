@@ -2,7 +2,6 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"net/http"
 )
 
@@ -63,24 +62,3 @@ func IsConditional(name string) bool {
 //
 // If an error has a method Timeout or InvalidHeader that returns true, Stale treats it accordingly.
 type Fetch func(context.Context) (*http.Response, error)
-
-// failure is the kind of error of a Fetch.
-type failure int
-
-const (
-	failed failure = iota
-	timedOut
-	invalidHeader
-)
-
-func failureOf(err error) failure {
-	var slow interface{ Timeout() bool }
-	var invalid interface{ InvalidHeader() bool }
-	switch {
-	case errors.As(err, &invalid) && invalid.InvalidHeader():
-		return invalidHeader
-	case errors.As(err, &slow) && slow.Timeout():
-		return timedOut
-	}
-	return failed
-}

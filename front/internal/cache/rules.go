@@ -292,11 +292,13 @@ func (u *Rules) mayFail(l *lifetime, err error, now time.Time) bool {
 		return false
 	}
 	allowed := u.policy.Stale.Error
-	switch failureOf(err) {
-	case timedOut:
-		allowed = u.policy.Stale.Timeout
-	case invalidHeader:
+	var slow interface{ Timeout() bool }
+	var invalid interface{ InvalidHeader() bool }
+	switch {
+	case errors.As(err, &invalid) && invalid.InvalidHeader():
 		allowed = u.policy.Stale.InvalidHeader
+	case errors.As(err, &slow) && slow.Timeout():
+		allowed = u.policy.Stale.Timeout
 	}
 	return allowed || now.Before(l.fresh.Add(l.failing))
 }
