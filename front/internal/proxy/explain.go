@@ -15,11 +15,6 @@ func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	return e.End(x)
 }
 
-// Explain implements content.
-func (b *boundHandler) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
-	return b.proxy.Explain(x, e)
-}
-
 // addFindings adds findings about a request to an upstream.
 func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	to := p.target.text.Eval(x)

@@ -131,10 +131,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	if p.target.bound == nil || p.cache != nil {
-		return p, nil
-	}
-	return &boundHandler{p, p.target.bound}, nil
+	return p, nil
 }
 
 // checkProtocol rejects settings that another protocol has.
@@ -259,11 +256,14 @@ func releaseProxyState(s *core.State, p *proxyState) {
 
 // Serve implements content.
 func (p *proxy) Serve(x *core.Exchange) core.Outcome {
-	if s := stateOf(x); s != nil {
-		s.part = nil // of another location
-	}
 	if p.from.Intercept {
 		x.InterceptsErrors = true
+	}
+	if p.callsBound() {
+		return p.callBound(x, p.target.bound, "", p.target.name.host)
+	}
+	if s := stateOf(x); s != nil {
+		s.part = nil // of another location
 	}
 	target, err := p.target.resolve(x)
 	if err != nil {
@@ -280,7 +280,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 		return x.Fail(http.StatusInternalServerError)
 	}
 	if target.bound != nil && (pc == nil || wantsUpgrade(x.Request)) {
-		return (&boundHandler{p, target.bound}).respond(x, target.rest, stateOf(x).target.host)
+		return p.callBound(x, target.bound, target.rest, stateOf(x).target.host)
 	}
 	if out := p.receiveBody(x); out != core.Proceed {
 		return out
@@ -305,6 +305,9 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	}
 	return p.respond(x, resp)
 }
+
+// callsBound reports whether a bound handler responds to each request.
+func (p *proxy) callsBound() bool { return p.target.bound != nil && p.cache == nil }
 
 // fetch sends an upstream request without a cache.
 func (p *proxy) fetch(x *core.Exchange, target destination) (*http.Response, *upstreamRequest, error) {

@@ -112,7 +112,7 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	q.Host = p.hostFor(x)
+	q.Host = p.hostFor(x, stateOf(x).target.host)
 	if opts == nil && !p.upstream.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
 		!p.header.changesHeader(x, x.Request.Header) {
 		q.Header = x.Request.Header // the client only reads it, and only until the response
@@ -129,8 +129,8 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 	}
 }
 
-// hostFor returns the Host of requests by HTTP.
-func (p *proxy) hostFor(x *core.Exchange) string {
+// hostFor returns the Host of requests by HTTP. target is $proxy_host.
+func (p *proxy) hostFor(x *core.Exchange, target string) string {
 	if p.header.host != nil {
 		if host := p.header.host.Eval(x); host != "" {
 			return host
@@ -139,7 +139,7 @@ func (p *proxy) hostFor(x *core.Exchange) string {
 	if p.fastcgi != nil {
 		return x.HostHeader
 	}
-	return stateOf(x).target.host
+	return target
 }
 
 // isRepeatable reports whether a request may be sent again after a server has received some of it.

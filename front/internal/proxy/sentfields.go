@@ -48,7 +48,7 @@ func (f *sentFields) fieldOf(x *core.Exchange, name string) []string {
 	case f.usesFastCGI:
 		return p.fastcgi.field(x, name)
 	case name == "Host":
-		return []string{p.hostFor(x)}
+		return []string{p.hostFor(x, stateOf(x).target.host)}
 	case names != (message.FieldNames{}), name == "Connection", name == "Upgrade", name == "Te":
 		return withConfused(names, p.header.build(x, isHTTP2, new(headerMemory)))[name]
 	}

@@ -40,7 +40,7 @@ type sliceState struct {
 // sliceRange is $slice_range.
 func sliceRange(x *core.Exchange) string {
 	p, ok := x.Loc.Content.(*proxy)
-	if !ok || p.from.Slice == 0 || x.Parent != nil {
+	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
 		return ""
 	}
 	if x.Proxy == nil {

@@ -142,11 +142,8 @@ func proxyTargetName(x *core.Exchange) targetName {
 		return stateOf(x).target
 	}
 	if x.Loc != nil {
-		switch p := x.Loc.Content.(type) {
-		case *proxy:
+		if p, ok := x.Loc.Content.(*proxy); ok {
 			return p.target.name
-		case *boundHandler:
-			return p.proxy.target.name
 		}
 	}
 	return targetName{}
