@@ -213,8 +213,8 @@ func (pc *proxyCache) query(x *core.Exchange, target destination, sent *sentFiel
 			return anyTrue(pc.noStoreResponse, x) || x.RegexTimedOut
 		}
 	}
-	if stateOf(x).part != nil { // the key has its range
-		q.IsPart = stateOf(x).part.isPart()
+	if stateOf(x).slice != nil { // the key has its range
+		q.IsPart = stateOf(x).slice.isPart()
 	}
 	return q
 }

@@ -198,7 +198,7 @@ type proxyState struct {
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // for variables
 	cacheState cache.State       // what the cache did
-	part       parted            // nil unless the response is fetched in parts
+	slice      *sliceState       // nil unless the response is fetched in slices
 
 	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
 	raw            rawHead
@@ -263,7 +263,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 		return p.callBound(x, p.target.bound, "", p.target.name.host)
 	}
 	if s := stateOf(x); s != nil {
-		s.part = nil // of another location
+		s.slice = nil // of another location
 	}
 	target, err := p.target.resolve(x)
 	if err != nil {
@@ -292,16 +292,16 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if resp.Header == nil && (s.isSticky() || isParted(x, resp.StatusCode) || p.from.ForceRanges) {
+	if resp.Header == nil && (s.isSticky() || isSlice(x, resp.StatusCode) || p.from.ForceRanges) {
 		resp.Header = stateOf(x).clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
-	if isParted(x, resp.StatusCode) {
+	if isSlice(x, resp.StatusCode) {
 		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != core.Proceed {
 			closeQuietly(resp.Body)
 			return out
 		}
-		return stateOf(x).part.respond(x, p, target, partOf(resp))
+		return stateOf(x).slice.respond(x, p, target, sliceOf(resp))
 	}
 	return p.respond(x, resp)
 }
@@ -344,12 +344,12 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 			s.bindClient(x, a.Passed.Header)
 		}
 	}
-	if isParted(x, a.Status) {
+	if isSlice(x, a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
 			a.Discard()
 			return out
 		}
-		return stateOf(x).part.respond(x, p, target, cachedPart(a))
+		return stateOf(x).slice.respond(x, p, target, cachedSlice(a))
 	}
 	if a.Passed != nil {
 		return p.respond(x, a.Passed)
