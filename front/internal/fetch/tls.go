@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/internal/certs"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -54,7 +55,7 @@ func (t *TLS) Client(id Identity) (*TLSClient, error) {
 	if c, ok := t.known(id); ok {
 		return c, nil
 	}
-	own, err := t.certFile(id)
+	own, err := t.certificate(id)
 	if err != nil {
 		return nil, err
 	}
@@ -75,10 +76,13 @@ func (t *TLS) known(id Identity) (*TLSClient, bool) {
 }
 
 // newClient makes the client for an Identity. own is nil without a certificate in files.
-func (t *TLS) newClient(id Identity, own *certFile) *TLSClient {
+func (t *TLS) newClient(id Identity, own *certs.Store) *TLSClient {
 	config := t.Config(id.Name)
 	if own != nil {
-		config.GetClientCertificate = own.certificate
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			_, _ = own.Reload() // if the files are not readable any more, the last one stays
+			return own.GetCertificate(nil)
+		}
 	}
 	settings := clientConfig(t.keepAlive)
 	if t.isHTTP2 {
