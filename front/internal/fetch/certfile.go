@@ -12,9 +12,8 @@ import (
 	"github.com/tarehq/tare/internal/certs"
 )
 
-// Identity is what connections by TLS differ in: the name that the server's certificate is
-// verified for, the files of the own certificate and its key, empty for none, and the local
-// address.
+// Identity is what connections differ in: the local address, and with TLS the name that the server's
+// certificate is verified for, and the files of the own certificate and its key, empty for none.
 type Identity struct {
 	Name, Cert, Key string
 	Local           netip.AddrPort
@@ -22,21 +21,21 @@ type Identity struct {
 
 // certificate opens the certificate of an Identity, whose files are named by variables; nil if it has
 // none.
-func (t *TLS) certificate(id Identity) (*certs.Store, error) {
+func (p *Pool) certificate(id Identity) (*certs.Store, error) {
 	if id.Cert == "" {
 		return nil, nil
 	}
-	return certs.Open(certs.Config{Cert: t.certFile(id.Cert), Key: t.certFile(id.Key),
+	return certs.Open(certs.Config{Cert: p.certFile(id.Cert), Key: p.certFile(id.Key),
 		Parse: func(cert, key []byte) (tls.Certificate, error) {
-			return keypair.Parse(cert, key, t.from.Passwords)
+			return keypair.Parse(cert, key, p.from.Passwords)
 		}})
 }
 
-func (t *TLS) certFile(name string) certFile {
+func (p *Pool) certFile(name string) certFile {
 	if filepath.IsAbs(name) {
 		return certFile(name)
 	}
-	return certFile(filepath.Join(t.from.Dir, name))
+	return certFile(filepath.Join(p.from.Dir, name))
 }
 
 // certFile is the path of a certificate's file.

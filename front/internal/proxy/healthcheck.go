@@ -85,23 +85,22 @@ func addCheck(c *core.Compiler, p *proxy, key string, probe *probe) {
 	c.Plan.Commits = append(c.Plan.Commits, check.Start)
 	c.Plan.Retires = append(c.Plan.Retires, func() {
 		check.Stop()
-		probe.close()
+		probe.pool.Close()
 	})
 }
 
 // probe sends the requests of a HealthCheck, as the location does.
 type probe struct {
-	upstream  fetch.Upstream
-	from      *conf.HealthCheck
-	group     conf.Upstream // of each server alone
-	target    string
-	host      string
-	header    http.Header
-	reuses    bool // connections
-	tlsName   string
-	tls       *fetch.TLS // nil without TLS
-	transport *fetch.Transport
-	match     *healthMatch // nil is the default
+	upstream fetch.Upstream
+	from     *conf.HealthCheck
+	group    conf.Upstream // of each server alone
+	target   string
+	host     string
+	header   http.Header
+	reuses   bool // connections
+	identity fetch.Identity
+	pool     *fetch.Pool
+	match    *healthMatch // nil is the default
 }
 
 // compileProbe compiles the requests of a HealthCheck. They have the location's fields, as far as those do
@@ -130,12 +129,12 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	if b.header["User-Agent"] == nil {
 		b.header["User-Agent"] = nil // none
 	}
-	keepAlive := fetch.KeepAliveOf(&b.group)
-	b.transport = fetch.NewTransport(keepAlive)
+	var withTLS *conf.ProxyTLS
 	if p.tls != nil {
-		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host))
-		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.upstream.IsHTTP2)
+		b.identity.Name = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host))
+		withTLS = &p.from.TLS
 	}
+	b.pool = fetch.NewPool(withTLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
 	var err error
 	if from.Match != nil {
 		b.match, err = compileHealthMatch(c, from.Match)
@@ -145,7 +144,7 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 
 // key identifies requests that the same HealthCheck sends for another location.
 func (b *probe) key() string {
-	return fmt.Sprintf("%v %q %q %v %q", b.upstream.IsHTTP2, b.host, b.header, b.tls != nil, b.tlsName)
+	return fmt.Sprintf("%v %q %q %q", b.upstream.IsHTTP2, b.host, b.header, b.identity.Name)
 }
 
 // constantText returns a text without variables, or "".
@@ -156,19 +155,12 @@ func constantText(t *core.Text) string {
 	return ""
 }
 
-// close closes the unused connections.
-func (b *probe) close() {
-	if b.transport.Close(); b.tls != nil {
-		b.tls.Close()
-	}
-}
-
 // check checks the server at an address.
 func (b *probe) check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.upstream.ConnectTimeout+b.upstream.ReadTimeout)
 	defer cancel()
 	if b.upstream.IsHTTP2 && !b.reuses {
-		defer b.close() // HTTP/2 keeps connections
+		defer b.pool.Close() // HTTP/2 keeps connections
 	}
 	q := &fetch.Request{Method: http.MethodGet, Target: b.target, Host: b.host, Header: b.header, ReusesConn: b.reuses}
 	if err := b.choose(q, addr); err != nil {
@@ -205,10 +197,8 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	if err != nil {
 		return err
 	}
-	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers, Transport: b.transport}, peers.Turn("", netip.Addr{})
-	if b.tls != nil {
-		q.TLS, err = b.tls.Client(fetch.Identity{Name: b.tlsName})
-	}
+	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers}, peers.Turn("", netip.Addr{})
+	q.Transport, err = b.pool.Transport(b.identity)
 	return err
 }
 

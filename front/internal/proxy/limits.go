@@ -22,7 +22,7 @@ func proxyLimits(c *core.Compiler, p *proxy) (err error) {
 	if p.bind, err = c.Text(p.from.Bind); err != nil || p.bind.Empty() {
 		return err
 	}
-	p.binds = fetch.NewBinds(p.target.keepAlive())
+	p.binds = fetch.NewPool(nil, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.binds.Close)
 	return nil
 }
@@ -47,7 +47,8 @@ func (p *proxy) limitRequest(x *core.Exchange, q *fetch.Request) {
 		x.Errorf(errorlog.LevelError, "invalid local address %q", errorlog.Truncate(local))
 		return
 	}
-	q.Local, q.Transport = addr, p.binds.Transport(addr)
+	q.Local = addr
+	q.Transport, _ = p.binds.Transport(fetch.Identity{Local: addr}) // without a certificate it never fails
 }
 
 // respondRange sends the range that the client requests of a response whose upstream does not

@@ -36,7 +36,7 @@ type proxy struct {
 	uri     uriRule
 	header  headerRules   // for HTTP
 	fastcgi *fastcgiRules // for FastCGI, else nil
-	tls     *fetch.TLS    // for HTTPS, else nil
+	tls     *fetch.Pool   // for HTTPS, else nil
 	tlsName core.Text     // for verifying certificates; "" is the host of the target
 	// the files of the certificate for upstreams, if variables name them
 	tlsCert, tlsKey core.Text
@@ -48,9 +48,9 @@ type proxy struct {
 	cache       *proxyCache // nil without a cache
 	bind        core.Text   // the local address of connections
 	readRate    core.Text
-	binds       *fetch.Binds // connections with a local address; nil without bind
-	maxBuffered int64        // bytes of a response in memory
-	maxSpooled  int64        // bytes of a response in a file
+	binds       *fetch.Pool // connections with a local address; nil without bind
+	maxBuffered int64       // bytes of a response in memory
+	maxSpooled  int64       // bytes of a response in a file
 
 	upstream fetch.Upstream
 }

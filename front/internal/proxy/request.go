@@ -90,7 +90,7 @@ func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
 		Name: fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), stateOf(x).target.host)),
 		Cert: p.tlsCert.Eval(x), Key: p.tlsKey.Eval(x), Local: q.Local,
 	}
-	if q.TLS, err = p.tls.Client(id); err != nil {
+	if q.Transport, err = p.tls.Transport(id); err != nil {
 		x.Errorf(errorlog.LevelError, "certificate for upstreams: %v", err)
 		return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError, Err: err}
 	}

@@ -74,7 +74,7 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
 func proxyTLS(c *core.Compiler, p *proxy) (err error) {
-	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
+	p.tls = fetch.NewPool(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
 	for _, t := range []struct {
 		to   *core.Text
