@@ -76,7 +76,7 @@ func (h *Handler) make(res *resource, i int) *variant {
 		id := res.identity
 		v.content, v.size, v.contentType, v.modified = bytes.Clone(packed), int64(len(packed)), id.contentType,
 			id.modified
-		if !h.plan.noEtag {
+		if !h.plan.config.NoEtag {
 			v.etag = contentETag(packed)
 		}
 		v.describe(h.plan, h.plan.codings[i].token, true)

@@ -99,5 +99,5 @@ func (h *Handler) borrow(v *variant) (*os.File, error) {
 }
 
 func (h *Handler) giveBack(v *variant, f *os.File) {
-	v.files.keep(f, &h.idle, h.plan.limits.Descriptors)
+	v.files.keep(f, &h.idle, h.plan.config.Limits.Descriptors)
 }

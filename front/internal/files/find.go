@@ -29,7 +29,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, status)
 		return
 	}
-	switch status := h.serve(w, r, name, dir, writeUnmet); status {
+	switch status := h.serve(w, r, name, dir, false); status {
 	case 0:
 	case http.StatusMovedPermanently:
 		h.redirect(w, r, name, !dir)
@@ -41,7 +41,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 }
 
 // serve sends a resource. If there is none, it has no effect and returns the status.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool, unmet unmetMode) (status int) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir, returnsUnmet bool) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
 		to := h.lookup(k, name, dir)
@@ -51,7 +51,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 		case to.res.absent:
 			return http.StatusNotFound
 		}
-		if status, ok := h.respond(w, r, to.res, unmet); ok {
+		if status, ok := h.respond(w, r, to.res, returnsUnmet); ok {
 			return status
 		}
 		h.cache.remove(k, to.res)
@@ -132,7 +132,7 @@ func (h *Handler) load(k, name string, dir bool, old *resource) loadResult {
 		if o, err = l.openIndex(name); err != nil {
 			return loadResult{status: statusOf(err)}
 		}
-		if o.File == nil && h.plan.showDirs {
+		if o.File == nil && h.plan.config.Listing {
 			return loadResult{status: http.StatusOK}
 		}
 		if o.File == nil {
@@ -166,7 +166,7 @@ func (l *loader) missing(err error) loadResult {
 
 // openIndex opens the index of a directory. The result has no File if there is none.
 func (l *loader) openIndex(dir string) (openedFile, error) {
-	for _, name := range l.h.plan.index {
+	for _, name := range l.h.plan.config.Index {
 		o, err := l.open(join(dir, name))
 		switch {
 		case err == nil && o.info.Mode().IsRegular():

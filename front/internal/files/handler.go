@@ -51,11 +51,11 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}), began: time.Now(),
-		cache:  newCache(p.limits.Resources, p.limits.Bytes),
+		cache:  newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
 		absent: newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
 	if t.paths == nil { // otherwise each request checks
-		h.watch, h.watchErr = newWatcher(t, p.dir, p.limits.Watches, h.changed)
+		h.watch, h.watchErr = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)
 	}
 	h.typeOf("x.html", nil) // loads the table
 	h.ends.Go(h.countTicks)
@@ -83,7 +83,7 @@ func (h *Handler) WatchError() error { return errors.Join(h.watchErr, h.watch.er
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		if res := h.cache.get(r.URL.Path); res != nil && h.fresh(res) {
-			if _, ok := h.respond(w, r, res, writeUnmet); ok {
+			if _, ok := h.respond(w, r, res, false); ok {
 				return
 			}
 		}

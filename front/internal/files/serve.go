@@ -22,7 +22,7 @@ const (
 // It uses the request's method and header.
 func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string) (status int) {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {
-		if status, ok := h.respond(w, r, res, returnUnmet); ok {
+		if status, ok := h.respond(w, r, res, true); ok {
 			return status
 		}
 	}
@@ -30,7 +30,7 @@ func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string)
 	if status != 0 {
 		return status
 	}
-	if status = h.serve(w, r, name, dir, returnUnmet); status == http.StatusOK {
+	if status = h.serve(w, r, name, dir, true); status == http.StatusOK {
 		h.list(w, r, name)
 		return 0
 	}
