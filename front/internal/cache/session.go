@@ -258,16 +258,13 @@ func (c *Cache) updateLater(s session, fetch Fetch) {
 		defer s.land()
 		defer c.contain()
 		a, err := s.fetched(fetch)
-		switch {
-		case err != nil:
-		case a.Passed != nil:
-			_ = a.Passed.Body.Close()
-		default:
-			if a.arriving != nil {
-				a.arriving.f.leave(updatedFor)
-			}
-			a.Close()
+		if err != nil {
+			return
 		}
+		if a.arriving != nil {
+			a.arriving.f.leave(updatedFor)
+		}
+		a.Close()
 	})
 }
 

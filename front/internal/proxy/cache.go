@@ -192,7 +192,7 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache
 	}
 	pc.counts.add(stateOf(x).cacheState)
 	if err == nil && x.RegexTimedOut { // the response may be of another variant
-		a.Discard()
+		a.Close()
 		return nil, s, errRegexTimeout()
 	}
 	return a, s, err

@@ -346,7 +346,7 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 	}
 	if isSlice(x, a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
-			a.Discard()
+			a.Close()
 			return out
 		}
 		return stateOf(x).slice.respond(x, p, target, cachedSlice(a))
