@@ -5,6 +5,7 @@ package files
 import (
 	"errors"
 	"os"
+	"syscall"
 )
 
 // openPath opens a regular file or a directory. Opening anything else might block.
@@ -16,7 +17,7 @@ func openPath(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, errIrregular
 	}
-	return os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 // openChecked is never called here: newPathTree rejects what would require it.
