@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Cache stores responses. It is safe for concurrent use. New makes one, and Close must be called.
+// Cache stores responses. It is safe for concurrent use. Open makes one, and Close must be called.
 type Cache struct {
 	name     string // as in Cache-Status
 	errors   *log.Logger
@@ -40,15 +40,6 @@ type Cache struct {
 	begun    sync.Once
 	closed   sync.Once
 	routines sync.WaitGroup
-}
-
-// New opens a cache and starts to read its directory; see Open.
-func New(config conf.Cache, errors *log.Logger) (*Cache, error) {
-	c, err := Open(config, errors)
-	if err == nil {
-		c.Begin()
-	}
-	return c, err
 }
 
 // Open makes a cache that does not touch the files in its directory before Begin: another process
