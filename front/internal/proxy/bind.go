@@ -263,38 +263,26 @@ func (w *boundWriter) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
+// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
+// server: programs look for it.
+func writerFor(w *boundWriter, r *http.Request) http.ResponseWriter {
+	if r.ProtoMajor == 1 {
+		return boundHijacker{w}
+	}
+	return w
+}
+
+// boundHijacker is a boundWriter for HTTP/1.
+type boundHijacker struct{ *boundWriter }
+
 // Hijack implements http.Hijacker if the server does.
-func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w boundHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.headWritten = true // there is no head to send
 	}
 	return nc, rw, err
 }
-
-// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
-// server: programs look for it.
-func writerFor(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	if _, ok := w.(http.Hijacker); !ok || r.ProtoMajor == 1 {
-		return w
-	}
-	return streamWriter{w}
-}
-
-// streamWriter is a ResponseWriter without methods of a connection.
-type streamWriter struct{ http.ResponseWriter }
-
-// Unwrap is for http.ResponseController.
-func (w streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteString implements io.StringWriter.
-func (w streamWriter) WriteString(s string) (int, error) { return io.WriteString(w.ResponseWriter, s) }
-
-// Flush implements http.Flusher.
-func (w streamWriter) Flush() { _ = w.FlushError() }
-
-// FlushError flushes what has been written.
-func (w streamWriter) FlushError() error { return http.NewResponseController(w.ResponseWriter).Flush() }
 
 // affects reports whether the rules may change a header or replace the response.
 func (r *responseRules) affects(header http.Header) bool {
