@@ -59,7 +59,7 @@ func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) (err err
 			return fmt.Errorf("redirects: %w", err)
 		}
 	}
-	if r.cookieDomains, err = replaceRules(c, cookieDomainRules(from.CookieDomains)); err != nil {
+	if r.cookieDomains, err = cookieDomainRules(c, from.CookieDomains); err != nil {
 		return fmt.Errorf("cookie domains: %w", err)
 	}
 	if r.cookiePaths, err = replaceRules(c, from.CookiePaths); err != nil {

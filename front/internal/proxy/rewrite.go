@@ -3,6 +3,7 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -16,16 +17,22 @@ type replaceRule struct {
 	to      core.Text
 }
 
-// cookieDomainRules returns rules for cookies' domains: they ignore case and a dot before the new
-// domain.
-func cookieDomainRules(all []conf.Replace) []conf.Replace {
-	out := make([]conf.Replace, len(all))
-	for i, r := range all {
+// cookieDomainRules compiles rules for cookies' domains: they ignore a dot before the new domain.
+func cookieDomainRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
+	all = foldedRules(all)
+	for i := range all {
+		all[i].To = conf.Text(strings.TrimPrefix(string(all[i].To), "."))
+	}
+	return replaceRules(c, all)
+}
+
+// foldedRules returns rules whose patterns ignore case.
+func foldedRules(all []conf.Replace) []conf.Replace {
+	out := slices.Clone(all)
+	for i, r := range out {
 		if source, fold, ok := core.CutPattern(r.From); ok && !fold {
-			r.From = "~*" + source
+			out[i].From = "~*" + source
 		}
-		r.To = conf.Text(strings.TrimPrefix(string(r.To), "."))
-		out[i] = r
 	}
 	return out
 }

@@ -30,34 +30,21 @@ func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
 	if from == nil {
 		return nil, nil
 	}
-	s := &sticky{cookie: from.Cookie}
-	var err error
-	texts := func(all []conf.Text) (compiled []core.Text) {
-		for _, one := range all {
-			compiledText, textErr := c.Text(one)
-			if err = errors.Join(err, textErr); textErr == nil {
-				compiled = append(compiled, compiledText)
-			}
-		}
-		return compiled
+	if from.Cookie == nil && len(from.Routes) == 0 {
+		return nil, errors.New("sticky: neither a cookie nor routes")
 	}
-	s.routes = texts(from.Routes)
-	if k := from.Cookie; k != nil {
-		if !validToken(k.Name) {
-			return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
-		}
-		for _, attribute := range []struct {
-			to   *core.Text
-			from conf.Text
-		}{{&s.domain, k.Domain}, {&s.path, k.Path}, {&s.sameSite, k.SameSite}} {
-			compiled := texts([]conf.Text{attribute.from})
-			if len(compiled) > 0 {
-				*attribute.to = compiled[0]
-			}
-		}
+	routes, err := c.Texts(from.Routes)
+	s := &sticky{cookie: from.Cookie, routes: routes}
+	k := from.Cookie
+	switch {
+	case err != nil || k == nil:
+		return s, err
+	case !validToken(k.Name):
+		return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
 	}
-	if err == nil && from.Cookie == nil && len(s.routes) == 0 {
-		err = errors.New("sticky: neither a cookie nor routes")
+	attributes, err := c.Texts([]conf.Text{k.Domain, k.Path, k.SameSite})
+	if err == nil {
+		s.domain, s.path, s.sameSite = attributes[0], attributes[1], attributes[2]
 	}
 	return s, err
 }

@@ -73,18 +73,14 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 }
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
-func proxyTLS(c *core.Compiler, p *proxy) (err error) {
+func proxyTLS(c *core.Compiler, p *proxy) error {
 	p.tls = fetch.NewPool(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
-	for _, t := range []struct {
-		to   *core.Text
-		from conf.Text
-	}{{&p.tlsName, p.from.TLS.Name}, {&p.tlsCert, p.from.TLS.Cert}, {&p.tlsKey, p.from.TLS.Key}} {
-		if *t.to, err = c.Text(t.from); err != nil {
-			return err
-		}
+	texts, err := c.Texts([]conf.Text{p.from.TLS.Name, p.from.TLS.Cert, p.from.TLS.Key})
+	if err == nil {
+		p.tlsName, p.tlsCert, p.tlsKey = texts[0], texts[1], texts[2]
 	}
-	return nil
+	return err
 }
 
 // keepAlive returns the settings of connections to the group, those of an address without one.

@@ -42,20 +42,17 @@ func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 		return nil, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
 	}
 	out := &subFilter{types: core.NewBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
-	out.from, out.to = make([]core.Text, len(s.Substitutions)), make([]core.Text, len(s.Substitutions))
-	fixed := make([]string, len(s.Substitutions))
-	varies := false
+	fixed, varies := make([]string, len(s.Substitutions)), false
 	for i, p := range s.Substitutions {
-		var errs [2]error
-		out.from[i], errs[0] = c.Text(p.From)
-		out.to[i], errs[1] = c.Text(p.To)
-		if err := errors.Join(errs[:]...); err != nil {
+		texts, err := c.Texts([]conf.Text{p.From, p.To})
+		if err != nil {
 			return nil, fmt.Errorf("sub_filter: %w", err)
 		}
-		if out.from[i].Empty() {
+		if texts[0].Empty() {
 			return nil, errors.New("sub_filter: empty search string")
 		}
-		varies = varies || !out.from[i].Constant()
+		out.from, out.to = append(out.from, texts[0]), append(out.to, texts[1])
+		varies = varies || !texts[0].Constant()
 		fixed[i] = string(p.From)
 	}
 	if !varies {
