@@ -27,8 +27,8 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 		p.stream(x, resp)
 		return core.Responded
 	}
-	b := x.Plan.State.Buffers.Get()
-	n, err := fill(b[:], resp.Body, keepsConnectionByLength(x.Request, resp))
+	b := x.Plan.State.Buffers.Get(fetch.BufferSize)
+	n, err := fill(b, resp.Body, keepsConnectionByLength(x.Request, resp))
 	switch {
 	case err == nil: // more follows, maybe much later
 		p.sendHead(x, resp)
@@ -189,7 +189,7 @@ func abortOnError(err error) {
 
 // pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
 // into memory and then into a file. b holds the first n bytes.
-func (p *proxy) pump(x *core.Exchange, resp *http.Response, b *fetch.Buffer, n int) {
+func (p *proxy) pump(x *core.Exchange, resp *http.Response, b []byte, n int) {
 	q := fetch.NewQueue(&x.Plan.State.Buffers, int(max(p.maxBuffered/fetch.BufferSize, 2)), p.maxSpooled)
 	q.Put(b, n)
 	done := make(chan struct{})
