@@ -64,7 +64,6 @@ type heads struct {
 	check   *time.Timer                // fires while heads wait
 }
 
-// head is a request's head.
 type head struct {
 	stream  quic.StreamID
 	arrived time.Time

@@ -75,7 +75,6 @@ func (c *Cache) Begin() {
 	c.begun.Do(func() { c.routines.Go(c.keep) })
 }
 
-// check reports invalid settings.
 func check(config *conf.Cache) error {
 	if config.MaxBytes < 0 || config.MemoryBytes < 0 || config.Inactive < 0 || config.MinFree < 0 {
 		return fmt.Errorf("cache %q: sizes and times must not be negative", config.Name)

@@ -9,7 +9,6 @@ import (
 	"time"
 )
 
-// openFolder opens the directory of a cache.
 func openFolder(path string) (*os.Root, error) {
 	if err := MakeDir(path); err != nil {
 		return nil, err

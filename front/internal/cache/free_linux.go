@@ -2,7 +2,6 @@ package cache
 
 import "syscall"
 
-// freeBytes returns the free space of a directory's disk.
 func freeBytes(dir string) (free int64, ok bool) {
 	var s syscall.Statfs_t
 	err := syscall.Statfs(dir, &s)

@@ -70,7 +70,6 @@ func (a *Response) Mark(header http.Header) {
 	header["Cache-Status"] = []string{text}
 }
 
-// setStatus sets the parameters of Cache-Status.
 func (s *session) setStatus(a *Response, params ...string) {
 	if s.rules.policy.Status {
 		a.name, a.status = s.c.name, strings.Join(params, "")

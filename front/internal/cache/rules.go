@@ -278,7 +278,6 @@ func (l *lifetime) grow(by time.Duration) {
 	l.fresh = l.fresh.Add(-by)
 }
 
-// isFresh reports whether a response is fresh.
 func (l *lifetime) isFresh(now time.Time) bool { return now.Before(l.fresh) }
 
 // mayUpdate reports whether a stale response may be served while it is updated.

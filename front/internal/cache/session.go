@@ -283,7 +283,6 @@ func (c *Cache) panicked(p any) {
 // land ends the request's flight, unless it has ended or another goroutine has taken it over.
 func (s *session) land() { s.c.end(s.flight, true) }
 
-// missed returns the reason for a miss.
 func (s *session) missed() string {
 	if s.c.index.has(s.id) {
 		return "vary-miss"

@@ -38,7 +38,6 @@ func (p *Pool) certFile(name string) certFile {
 	return certFile(filepath.Join(p.from.Dir, name))
 }
 
-// certFile is the path of a certificate's file.
 type certFile string
 
 // Read reads up to limit bytes. The file must be a regular one: a client may choose its name, and must

@@ -42,7 +42,6 @@ func (q *Queue) SpoolError() error {
 	return q.spoolErr
 }
 
-// queuePiece is a part of a response.
 type queuePiece struct {
 	b []byte
 	n int

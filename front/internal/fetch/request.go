@@ -175,7 +175,6 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.stderr.caught)}
 }
 
-// transport returns the connections.
 func (r *Request) transport() *Transport {
 	if r.Transport != nil {
 		return r.Transport
@@ -183,7 +182,6 @@ func (r *Request) transport() *Transport {
 	return r.Group.Transport
 }
 
-// client returns the connections of the protocol.
 func (r *Request) client() *client.Client {
 	switch t := r.transport(); {
 	case r.upstream.IsFastCGI:
@@ -202,7 +200,6 @@ func (r *Request) responded(status int, began time.Time) {
 	}
 }
 
-// reportFailure reports an error of a server.
 func (r *Request) reportFailure(addr string, err error) {
 	scheme := "http://"
 	switch {

@@ -69,7 +69,6 @@ func newTransport(k KeepAlive, config *tls.Config) *Transport {
 	}
 }
 
-// clientConfig returns the settings of connections to a group.
 func clientConfig(k KeepAlive) *client.Config {
 	idle := k.Conns
 	if idle == 0 {

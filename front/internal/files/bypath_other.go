@@ -27,12 +27,10 @@ func (t *pathTree) statChecked(string, string) (os.FileInfo, error) { return nil
 
 var errUnchecked = errors.New("files: BUG: symbolic links cannot be checked on this system")
 
-// statPath is a path to check.
 type statPath struct{ text string }
 
 func newStatPath(path string) statPath { return statPath{path} }
 
-// stamp returns the stamp of the path's file.
 func (p statPath) stamp() (stamp, error) {
 	info, err := os.Stat(p.text)
 	if err != nil {

@@ -22,7 +22,6 @@ func newCompressor() *compressor {
 	return &compressor{turns: make(chan struct{}, compressors())}
 }
 
-// compress returns plain in a coding.
 func (c *compressor) compress(i int, plain []byte) ([]byte, error) {
 	if i == zstandard {
 		c.once.Do(func() {

@@ -184,5 +184,4 @@ func (l Limits) withDefaults() Limits {
 // compressors returns how many files may be compressed at the same time.
 func compressors() int { return min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// isIndex reports whether a name is in Index.
 func (p *plan) isIndex(name string) bool { return slices.Contains(p.config.Index, name) }

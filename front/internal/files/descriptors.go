@@ -21,7 +21,6 @@ type descriptors struct {
 // errChanged reports that a file is no longer the one that was loaded.
 var errChanged = errors.New("file has changed")
 
-// pop returns an idle descriptor, or nil.
 func (d *descriptors) pop() *os.File {
 	d.mu.Lock()
 	defer d.mu.Unlock()

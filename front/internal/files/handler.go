@@ -99,7 +99,6 @@ func (h *Handler) fresh(res *resource) bool {
 	return h.tick.Load() < res.until.Load()
 }
 
-// countTicks counts ticks.
 func (h *Handler) countTicks() {
 	t := time.NewTicker(tick)
 	defer t.Stop()

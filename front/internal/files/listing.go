@@ -20,7 +20,6 @@ type Entry struct {
 	Modified     time.Time
 }
 
-// list sends a page for a directory.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	entries, isCut, err := h.entries(dir)
 	if err != nil {
@@ -56,7 +55,6 @@ func (h *Handler) List(path string) (all []Entry, isCut bool, status int) {
 	return all, isCut, 0
 }
 
-// entries returns the sorted entries of a directory.
 func (h *Handler) entries(dir string) (all []Entry, isCut bool, err error) {
 	all, isCut, err = h.readEntries(dir)
 	slices.SortFunc(all, func(a, b Entry) int {

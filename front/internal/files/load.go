@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// loader loads the resource of a key.
 type loader struct {
 	h     *Handler
 	key   string

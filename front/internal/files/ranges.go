@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// span is a part of a file.
 type span struct{ from, length int64 }
 
 func (s span) end() int64 { return s.from + s.length }

@@ -106,7 +106,6 @@ func (p *proxy) differs(x *core.Exchange, q *boundRequest) bool {
 		p.from.NoBody || x.Method != r.Method || x.HasReceived()
 }
 
-// fillRequest sets r to the handler's request.
 func (p *proxy) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) error {
 	*r = *x.Request
 	r.Method, r.Host, r.RequestURI = q.method, q.host, q.requestTarget
@@ -304,7 +303,6 @@ func (r *responseRules) canonicalize(header http.Header) {
 	}
 }
 
-// apply applies the rules to a header.
 func (r *responseRules) apply(x *core.Exchange, header http.Header) {
 	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
 		x.LimitRate = rate[0]

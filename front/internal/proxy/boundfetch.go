@@ -121,7 +121,6 @@ func receiveResponse(c net.Conn, method string) (*http.Response, error) {
 	}
 }
 
-// boundListener accepts the connections that it holds.
 type boundListener chan net.Conn
 
 // Accept implements net.Listener.
@@ -138,7 +137,6 @@ func (boundListener) Close() error { return nil }
 // Addr implements net.Listener.
 func (boundListener) Addr() net.Addr { return &net.UnixAddr{} }
 
-// boundBody is the body of the response.
 type boundBody struct {
 	io.ReadCloser
 	end func()

@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
-// proxyCache is a ProxyCache, compiled.
 type proxyCache struct {
 	cache           *cache.Cache // nil if zone has variables
 	zone            core.Text
@@ -235,7 +234,6 @@ func errRegexTimeout() error {
 		Err: errors.New("a regular expression exceeded its steps")}
 }
 
-// purgeKey purges a key for a request.
 func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 	if purge(pc.cache, key) == 0 {
 		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}

@@ -15,7 +15,6 @@ func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	return e.End(x)
 }
 
-// addFindings adds findings about a request to an upstream.
 func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	to := p.target.text.Eval(x)
 	method := p.method.Eval(x)
@@ -49,7 +48,6 @@ func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	}
 }
 
-// describeServers describes a group of upstream servers.
 func describeServers(u *conf.Upstream) string {
 	var all []string
 	for _, s := range u.Servers {

@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// fastcgiRules are the settings of a Proxy for FastCGI.
 type fastcgiRules struct {
 	params      []paramRule
 	setFields   map[string]bool // fields that parameters named HTTP_ replace
@@ -25,14 +24,12 @@ type fastcgiRules struct {
 	dropsHeader bool          // drops the client's header
 }
 
-// paramRule is a Param, compiled.
 type paramRule struct {
 	name       string
 	value      core.Text
 	ifNotEmpty bool
 }
 
-// newFastCGIRules compiles the settings for FastCGI.
 func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) {
 	g := &fastcgiRules{index: from.ParamIndex, dropsHeader: from.NoHeader, setFields: make(map[string]bool)}
 	for _, p := range from.Params {
@@ -67,7 +64,6 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 	return g, nil
 }
 
-// buildParams makes the parameters of a request.
 func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cache.OriginRequest) {
 	for i := range g.params {
 		r := &g.params[i]
@@ -102,7 +98,6 @@ func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cac
 	}
 }
 
-// addTo adds the parameter with a value.
 func (r *paramRule) addTo(p *client.Params, value string) {
 	if value != "" || !r.ifNotEmpty {
 		p.Add(r.name, value)

@@ -65,7 +65,6 @@ func healthCheck(c *core.Compiler, p *proxy) error {
 // checkKey identifies health checks: locations may check the same.
 type checkKey string
 
-// addCheck adds a health check to the plan.
 func addCheck(c *core.Compiler, p *proxy, key string, probe *probe) {
 	from, g := p.from.Check, p.target.group
 	logger := c.Options.Logger()
@@ -155,7 +154,6 @@ func constantText(t *core.Text) string {
 	return ""
 }
 
-// check checks the server at an address.
 func (b *probe) check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.upstream.ConnectTimeout+b.upstream.ReadTimeout)
 	defer cancel()
@@ -202,7 +200,6 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	return err
 }
 
-// healthMatch is a HealthMatch, compiled.
 type healthMatch struct {
 	from   *conf.HealthMatch
 	header []*core.Pattern // nil where the comparison needs none

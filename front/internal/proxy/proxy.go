@@ -148,7 +148,6 @@ func checkProtocol(p *conf.Proxy) error {
 	return nil
 }
 
-// proxyRequest compiles the upstream request.
 func proxyRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
 	if p.method, err = c.Text(from.Method); err != nil {
@@ -331,7 +330,6 @@ func (s *upstreamRequest) bindClient(x *core.Exchange, header http.Header) {
 	}
 }
 
-// serveCached responds from the cache.
 func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache) core.Outcome {
 	a, s, err := p.fetchCached(x, target, pc)
 	if err != nil {
@@ -375,7 +373,6 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 	return core.Responded
 }
 
-// fail responds after an error of the upstream.
 func (p *proxy) fail(x *core.Exchange, err error) core.Outcome {
 	var f *fetch.Error
 	switch {

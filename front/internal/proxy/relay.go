@@ -57,7 +57,6 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 	return core.Responded
 }
 
-// isStreamed reports whether a response is forwarded without buffering.
 func (p *proxy) isStreamed(header http.Header) bool {
 	if buffering := header["X-Accel-Buffering"]; len(buffering) > 0 && p.response.mayBuffer {
 		switch strings.ToLower(buffering[0]) {
@@ -80,7 +79,6 @@ func (p *proxy) sendFields(x *core.Exchange, resp *http.Response) {
 	x.Response.WriteHeader(resp.StatusCode)
 }
 
-// sendHead sends the head of a response.
 func (p *proxy) sendHead(x *core.Exchange, resp *http.Response) {
 	var names []string
 	for name := range resp.Trailer {

@@ -74,7 +74,6 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	return s
 }
 
-// do sends the request.
 func (s *upstreamRequest) do(ctx context.Context) (*http.Response, error) {
 	defer func() { s.exchange = nil }()
 	if s.fault != nil {
@@ -97,7 +96,6 @@ func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
 	return nil
 }
 
-// buildRequest makes the upstream request of an exchange.
 func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destination, opts *cache.OriginRequest) {
 	q := &s.request
 	q.Method, q.Target, q.Body = x.Method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
@@ -188,7 +186,6 @@ func (s *upstreamRequest) Failed(url string, err error) {
 	}
 }
 
-// turn chooses the servers for a request.
 func (d *destination) turn(x *core.Exchange) upstream.Turn {
 	if d.group == nil {
 		return d.servers.Peers.Turn("", netip.Addr{})

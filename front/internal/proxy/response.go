@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// responseRules are the rules for an upstream's response.
 type responseRules struct {
 	fates       map[string]fieldFate // of fields that do not just pass
 	markedNames markedNames          // those of fates
@@ -29,7 +28,6 @@ type responseRules struct {
 	cookieFlags   []replaceRule // to holds flags
 }
 
-// proxyResponse compiles the rules for responses.
 func proxyResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	compile := func() (*responseRules, error) {
 		p.response = new(responseRules)
@@ -122,7 +120,6 @@ func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
 	}
 }
 
-// fate returns what becomes of a field.
 func (r *responseRules) fate(name string) fieldFate {
 	if http1.ConcernsConnection(name) {
 		return fieldIsDropped
@@ -277,7 +274,6 @@ func (f earlierFields) precede(header http.Header) {
 	}
 }
 
-// hasDotDot reports whether a path has a segment "..".
 func hasDotDot(path string) bool {
 	for segment := range strings.SplitSeq(path, "/") {
 		if segment == ".." {

@@ -10,7 +10,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 )
 
-// replaceRule is a Replace, compiled.
 type replaceRule struct {
 	from    core.Text
 	pattern *core.Pattern // if From is a regular expression, instead of from
@@ -37,7 +36,6 @@ func foldedRules(all []conf.Replace) []conf.Replace {
 	return out
 }
 
-// replaceRules compiles Replaces.
 func replaceRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
 	var out []replaceRule
 	for _, f := range all {
@@ -173,7 +171,6 @@ func (r *responseRules) rewriteLocation(x *core.Exchange, values []string) []str
 	return values
 }
 
-// rewriteRefresh rewrites the URL of Refresh.
 func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
@@ -194,7 +191,6 @@ func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []stri
 	return values
 }
 
-// rewritesCookies reports whether cookies may change.
 func (r *responseRules) rewritesCookies() bool {
 	return r.cookieDomains != nil || r.cookiePaths != nil || r.cookieFlags != nil
 }

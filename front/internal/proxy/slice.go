@@ -65,7 +65,6 @@ func cachedSlice(a *cache.Response) upstreamSlice {
 	return upstreamSlice{status: a.Status, header: a.Header, body: a.Body(), close: a.Close, cached: a}
 }
 
-// sliceRange is $slice_range.
 func sliceRange(x *core.Exchange) string {
 	p, ok := x.Loc.Content.(*proxy)
 	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
@@ -298,7 +297,6 @@ func (b *slicedBody) forget() {
 	*b.state = slice
 }
 
-// close closes the open slice.
 func (b *slicedBody) close() {
 	if b.current.close != nil {
 		b.current.close()

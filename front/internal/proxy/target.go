@@ -42,7 +42,6 @@ type destination struct {
 	usesTLS bool
 }
 
-// compileProxyTarget compiles the target of a Proxy.
 func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
 	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
@@ -109,7 +108,6 @@ func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
 	return err != nil
 }
 
-// schemePort returns the default port of http or https.
 func schemePort(secure bool) string {
 	if secure {
 		return "443"
@@ -140,7 +138,6 @@ func targetNameOf(addr, defaultPort string) targetName {
 	return targetName{addr, defaultPort}
 }
 
-// resolve finds the destination of a request.
 func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	if x.Proxy == nil {
 		x.Proxy = acquireProxyState(x.Plan.State)

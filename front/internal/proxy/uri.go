@@ -17,7 +17,6 @@ type uriRule struct {
 	prefix    string     // the location's path
 }
 
-// proxyURI compiles the rule for targets.
 func proxyURI(c *core.Compiler, p *proxy, l *conf.Location) error {
 	from := l.Proxy
 	if from.URI == nil {
@@ -65,7 +64,6 @@ func (r *uriRule) requestTarget(x *core.Exchange, rest string) string {
 	return uri.WithQuery(r.text.Literal+uri.EscapePath(x.Path[r.prefixLen:]), x.Args)
 }
 
-// withSlash adds a missing slash to the start of a target.
 func withSlash(target string) string {
 	if strings.HasPrefix(target, "/") {
 		return target

@@ -136,7 +136,6 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
-// proxyTargetName returns the target of the exchange's location.
 func proxyTargetName(x *core.Exchange) targetName {
 	if x.Proxy != nil {
 		return stateOf(x).target
@@ -149,7 +148,6 @@ func proxyTargetName(x *core.Exchange) targetName {
 	return targetName{}
 }
 
-// addForwardedFor is $proxy_add_x_forwarded_for.
 func addForwardedFor(x *core.Exchange) string {
 	if forwarded := message.JoinValues(x.Request.Header["X-Forwarded-For"]); forwarded != "" {
 		return forwarded + ", " + x.ClientAddr()
@@ -176,7 +174,6 @@ func setCookie(lines []string, name string) string {
 	return ""
 }
 
-// cacheStatus is $upstream_cache_status.
 func cacheStatus(x *core.Exchange) string {
 	if s := stateOf(x); s != nil {
 		return string(s.cacheState)

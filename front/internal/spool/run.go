@@ -7,7 +7,6 @@ import (
 	"time"
 )
 
-// run writes until the Spool is closed.
 func (s *Spool) run() {
 	defer close(s.done)
 	defer func() { s.out.Close() }()

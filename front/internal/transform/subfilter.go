@@ -24,7 +24,6 @@ func SubFilterModule() core.Module {
 	}}
 }
 
-// subFilter is a SubFilter, compiled.
 type subFilter struct {
 	from, to     []core.Text
 	matcher      *replace.Matcher // nil if from has variables
@@ -33,7 +32,6 @@ type subFilter struct {
 	keepModified bool
 }
 
-// compileSubFilter compiles a SubFilter.
 func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 	if s == nil || len(s.Substitutions) == 0 {
 		return nil, nil
@@ -114,13 +112,11 @@ func (s *subFilter) replacer(w *core.Writer) *replace.Writer {
 	return replace.NewWriter(from, with, s.once, subOutput{w})
 }
 
-// replaceStage is the stage of a subFilter.
 type replaceStage struct {
 	core.PlainStage // the beginning of a match waits for more
 	*replace.Writer
 }
 
-// subOutput is where replaced text goes.
 type subOutput struct{ w *core.Writer }
 
 func (t subOutput) Write(p []byte) (int, error) { return t.w.Pass(core.SubStage+1, p) }
