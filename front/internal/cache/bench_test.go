@@ -41,7 +41,7 @@ func hitter(t testing.TB) func() {
 	c, err := cache.New(conf.Cache{Name: "test"}, nil)
 	testkit.Must(t, err)
 	t.Cleanup(c.Close)
-	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
+	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, true)
 	testkit.Must(t, err)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")

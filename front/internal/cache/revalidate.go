@@ -10,7 +10,7 @@ import (
 // requests the whole response.
 func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.Time) (*Response, error) {
 	_ = resp.Body.Close()
-	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
+	if !s.old.holds(resp.Header) || s.rules.replaces(resp.Header) {
 		return s.refetch()
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)

@@ -15,17 +15,16 @@ import (
 
 // Rules are a validated conf.CachePolicy. They never change.
 type Rules struct {
-	policy conf.CachePolicy
-	divert func(status int, header http.Header) bool
-	ignore struct{ control, expires, cookies, vary, accel bool }
+	policy  conf.CachePolicy
+	diverts bool // X-Accel-Redirect diverts
+	ignore  struct{ control, expires, cookies, vary, accel bool }
 }
 
-// Compile validates a policy. divert, if not nil, reports whether the caller replaces a response,
-// as X-Accel-Redirect demands. Such a response authorizes one request only: it is never stored, and
-// a stored one is not used. divert must be safe for concurrent use and depend on its arguments
-// only.
-func Compile(p conf.CachePolicy, divert func(status int, header http.Header) bool) (*Rules, error) {
-	u := &Rules{policy: p, divert: divert}
+// Compile validates a policy. With diverts the caller replaces a response with X-Accel-Redirect by
+// another one. Such a response authorizes one request only: it is never stored, and a stored one is not
+// used.
+func Compile(p conf.CachePolicy, diverts bool) (*Rules, error) {
+	u := &Rules{policy: p, diverts: diverts}
 	for _, name := range p.Ignore {
 		effect := u.effectOf(name)
 		if effect == nil {
@@ -101,10 +100,8 @@ const (
 	diverted = "diverted"
 )
 
-// diverts reports whether the caller replaces a response by another one.
-func (u *Rules) diverts(status int, h http.Header) bool {
-	return u.divert != nil && u.divert(status, h)
-}
+// replaces reports whether the caller replaces a response by another one.
+func (u *Rules) replaces(h http.Header) bool { return u.diverts && len(h["X-Accel-Redirect"]) > 0 }
 
 // judge returns the freshness of a response, or the reason not to store it. sentAt is when the
 // request was sent.
@@ -115,7 +112,7 @@ func (u *Rules) judge(q *Query, request Fields, resp *http.Response, sentAt, now
 		resp.StatusCode == http.StatusPartialContent && (q.IsPart == nil || !q.IsPart(resp)) ||
 		resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return l, "status"
-	case u.diverts(resp.StatusCode, h):
+	case u.replaces(h):
 		return l, diverted
 	case !u.ignore.cookies && len(h["Set-Cookie"]) > 0:
 		return l, "set-cookie"

@@ -109,7 +109,7 @@ func (s *session) find() (*Response, error) {
 // location, or an earlier version of this one, stored it.
 func (s *session) lookup(now time.Time) (*entry, *stored) {
 	e, found := s.c.lookup(s.id, s.q.Key, s.q.Sent, now)
-	if found != nil && s.rules.diverts(found.status, found.header) {
+	if found != nil && s.rules.replaces(found.header) {
 		return nil, nil
 	}
 	return e, found

@@ -34,7 +34,7 @@ func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
 	text := new(testkit.Log)
 	c, err := cache.New(config, log.New(text, "", 0))
 	testkit.Must(t, err)
-	rules, err := cache.Compile(policy, divertsByField)
+	rules, err := cache.Compile(policy, true)
 	testkit.Must(t, err)
 	return &site{t: t, cache: c, rules: rules, log: text}
 }

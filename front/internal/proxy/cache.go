@@ -107,11 +107,7 @@ func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err err
 			policy.Ignore = append(policy.Ignore, name)
 		}
 	}
-	divert := redirectsRequest
-	if ignoresField(p.Ignore, "X-Accel-Redirect") {
-		divert = nil
-	}
-	if pc.rules, err = cache.Compile(policy, divert); err != nil {
+	if pc.rules, err = cache.Compile(policy, !ignoresField(p.Ignore, "X-Accel-Redirect")); err != nil {
 		return nil, err
 	}
 	if pc.zone.Constant() {
@@ -160,10 +156,6 @@ func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) error {
 	}
 	return nil
 }
-
-// redirectsRequest reports whether a response redirects the request internally. The result is for
-// the client that the upstream has seen, and for no other.
-func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
 // fetchCached returns the response to an exchange from the cache or from the upstream, and the last
 // request that the upstream has received, nil without one.

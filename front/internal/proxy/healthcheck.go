@@ -117,7 +117,7 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	if target, err := url.ParseRequestURI(b.target); err != nil || target.IsAbs() {
 		return nil, fmt.Errorf("invalid uri %q", b.target)
 	}
-	if h := p.header.host; h != nil && h.Constant() && h.Literal != "" {
+	if h := p.header.host; h != nil && h.Literal != "" {
 		b.host = h.Literal
 	}
 	for i := range p.header.fields {
@@ -130,7 +130,7 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	}
 	var withTLS *conf.ProxyTLS
 	if p.tls != nil {
-		b.identity.Name = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host))
+		b.identity.Name = fetch.CertificateName(cmp.Or(p.tlsName.Literal, b.host))
 		withTLS = &p.from.TLS
 	}
 	b.pool = fetch.NewPool(withTLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
@@ -144,14 +144,6 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 // key identifies requests that the same HealthCheck sends for another location.
 func (b *probe) key() string {
 	return fmt.Sprintf("%v %q %q %q", b.upstream.IsHTTP2, b.host, b.header, b.identity.Name)
-}
-
-// constantText returns a text without variables, or "".
-func constantText(t *core.Text) string {
-	if t.Constant() {
-		return t.Literal
-	}
-	return ""
 }
 
 func (b *probe) check(ctx context.Context, addr string) error {
