@@ -129,7 +129,6 @@ func (c *connection) begin() bool {
 	return true
 }
 
-// end ends a request.
 func (c *connection) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -24,23 +24,20 @@ import (
 //
 //	waiting    an event has the first head of a stream
 //	served     the handler of the stream has been called
-//	rejected   the head is malformed, an event has the head of a response, or no handler was called
+//	rejected   an event has the head of a response, or no handler was called in time
 //
-// On a busy machine a handler may start late. Time therefore rejects only the requests whose faults
-// quic-go does not report: those whose QPACK ends in an error.
+// quic-go calls a handler at once, but on a busy machine that may start late. A handler whose request
+// counts as rejected aborts it, so that the log has one line for each request.
 
 const (
-	// rejectedAfter is how long after its head a request without a handler is rejected. quic-go
-	// calls a handler at once.
-	rejectedAfter = 10 * time.Second
+	// rejectedAfter is how long after its head a request without a handler is rejected.
+	rejectedAfter = 5 * time.Second
 	// leastWaiting is how many heads of a connection may wait at least. At most this is twice the
 	// number of its streams, each of which has one goroutine on the way to a handler. With more,
 	// the first one is rejected.
 	leastWaiting = 16
 	// maxKeptBytes limits what is kept of a head, and what is logged of it.
 	maxKeptBytes = 4 << 10
-	// fieldOverhead is what a field counts besides its name and value (RFC 9114, 4.2.2).
-	fieldOverhead = 32
 )
 
 // trace is the qlogwriter.Trace of a connection. QUIC itself produces no events: quic-go requests
@@ -67,7 +64,6 @@ type heads struct {
 	check   *time.Timer                // fires while heads wait
 }
 
-// head is a request's head.
 type head struct {
 	stream  quic.StreamID
 	arrived time.Time
@@ -87,7 +83,7 @@ func (h *heads) RecordEvent(e qlogwriter.Event) {
 	switch e := e.(type) {
 	case qlog.FrameParsed:
 		if frame, ok := e.Frame.Frame.(qlog.HeadersFrame); ok {
-			h.arrive(e.StreamID, e.Raw.PayloadLength, frame.HeaderFields)
+			h.arrive(e.StreamID, frame.HeaderFields)
 		}
 	case qlog.FrameCreated:
 		if frame, ok := e.Frame.Frame.(qlog.HeadersFrame); ok {
@@ -99,38 +95,16 @@ func (h *heads) RecordEvent(e qlogwriter.Event) {
 // Close implements qlogwriter.Recorder.
 func (*heads) Close() error { return nil }
 
-// arrive adds a head of size bytes, unless it is malformed, or the trailer section of a request
-// that is served.
-func (h *heads) arrive(stream quic.StreamID, size int, fields []qlog.HeaderField) {
+// arrive adds a head, unless it is the trailer section of a request that is served.
+func (h *heads) arrive(stream quic.StreamID, fields []qlog.HeaderField) {
 	h.mu.Lock()
 	if _, isServed := h.served[stream]; isServed {
 		h.mu.Unlock()
 		return
 	}
-	arrived := head{stream, time.Now(), fields}
-	var rejected []head
-	if !h.isTooLarge(size, fields) && isMalformed(fields) {
-		rejected = []head{arrived}
-	} else {
-		arrived.fields = firstFields(fields)
-		rejected = h.wait(arrived)
-	}
+	rejected := h.wait(head{stream, time.Now(), firstFields(fields)})
 	h.mu.Unlock()
 	h.connection.logRejected(rejected, http.StatusBadRequest)
-}
-
-// isTooLarge reports whether quic-go responds to a head with 431. It reports no field after the one
-// that exceeds the limit.
-func (h *heads) isTooLarge(size int, fields []qlog.HeaderField) bool {
-	limit := h.connection.server.MaxHeaderBytes
-	if limit <= 0 {
-		limit = http.DefaultMaxHeaderBytes
-	}
-	list := 0
-	for _, f := range fields {
-		list += len(f.Name) + len(f.Value) + fieldOverhead
-	}
-	return max(size, list) > limit
 }
 
 // firstFields returns the fields that the log may need.
@@ -157,7 +131,8 @@ func (h *heads) wait(arrived head) (first []head) {
 	return first
 }
 
-// serve is called by a request's handler. Its result is called at the end.
+// serve is called by a request's handler, and panics if the request was rejected. Its result is called
+// at the end.
 func (h *heads) serve(r *http.Request) (end func()) {
 	body, ok := r.Body.(interface{ StreamID() quic.StreamID })
 	if !ok {
@@ -166,7 +141,9 @@ func (h *heads) serve(r *http.Request) (end func()) {
 	stream := body.StreamID()
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.remove(stream)
+	if len(h.remove(stream)) == 0 {
+		panic(http.ErrAbortHandler)
+	}
 	h.served[stream] = struct{}{}
 	return func() {
 		h.mu.Lock()

@@ -23,12 +23,12 @@ type streamBody struct {
 
 func (b streamBody) StreamID() quic.StreamID { return b.id }
 
-// However late handlers start on a busy machine, their requests are not reported as rejected, too.
-// A client may have as many as the connection has streams, and once more after it has canceled
-// them.
+// However late handlers start on a busy machine, their requests are not reported as rejected, too, and
+// those that are reported are not served. A client may have as many as the connection has streams, and
+// once more after it has canceled them.
 func TestLateHandlersAreNoRejections(t *testing.T) {
 	t.Parallel()
-	const streams, late = 100, 8 * time.Second
+	const streams, late = 100, 4 * time.Second
 	s := start(t, nil, listenUDP(t))
 	testkit.Must(t, newEchoing(t, s.conn.LocalAddr()).check())
 	open, rejected := s.one(t), 0
@@ -39,7 +39,7 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 	fields := []qlog.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"},
 		{Name: ":authority", Value: "localhost"}, {Name: ":path", Value: "/"}}
 	for n := range 2 * streams {
-		c.heads.arrive(quic.StreamID(4*n), 100, fields)
+		c.heads.arrive(quic.StreamID(4*n), fields)
 	}
 	for i := range c.heads.waiting {
 		c.heads.waiting[i].arrived = time.Now().Add(-late)
@@ -53,7 +53,7 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 		t.Errorf("%d requests with a handler are reported as rejected", rejected)
 	}
 	for n := range 2*streams + 1 {
-		c.heads.arrive(quic.StreamID(4*n), 100, fields)
+		c.heads.arrive(quic.StreamID(4*n), fields)
 	}
 	if rejected != 1 || len(c.heads.waiting) != 2*streams {
 		t.Errorf("%d of %d heads wait, and %d are rejected", len(c.heads.waiting), 2*streams+1, rejected)
@@ -61,4 +61,10 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 	if c.heads.end(); rejected != 2*streams+1 {
 		t.Errorf("at the end of the connection, %d of %d are rejected", rejected, 2*streams+1)
 	}
+	defer func() {
+		if why := recover(); why != http.ErrAbortHandler { //nolint:errorlint // never wrapped
+			t.Errorf("a request that is reported as rejected is served: %v", why)
+		}
+	}()
+	c.heads.serve(&http.Request{Body: streamBody{http.NoBody, 0}})
 }

@@ -82,7 +82,6 @@ func (s *socketServer) listen() error {
 	return nil
 }
 
-// socketServer serves a UDP socket.
 type socketServer struct {
 	conn      *sharedConn
 	transport *quic.Transport
@@ -137,7 +136,6 @@ func (s *socketServer) countConnection(ctx context.Context, _ *quic.ClientInfo) 
 	return ctx, nil
 }
 
-// configForClient returns the settings of a new connection.
 func (s *socketServer) configForClient(*quic.ClientInfo) (*quic.Config, error) {
 	c := s.config.Load()
 	window := uint64(max(c.Window, 1))

@@ -190,7 +190,8 @@ func (c *sharedConn) ReadBatch(all []ipv4.Message, flags int) (int, error) {
 	for {
 		select {
 		case p := <-c.forwarded:
-			return 1, p.store(&all[0])
+			p.store(&all[0])
+			return 1, nil
 		case <-c.closing:
 			return 0, net.ErrClosed
 		default:
@@ -198,7 +199,8 @@ func (c *sharedConn) ReadBatch(all []ipv4.Message, flags int) (int, error) {
 		if c.isPaused.Load() {
 			select {
 			case p := <-c.forwarded:
-				return 1, p.store(&all[0])
+				p.store(&all[0])
+				return 1, nil
 			case <-c.resumed:
 				continue
 			case <-c.closing:
@@ -226,9 +228,8 @@ func (c *sharedConn) ReadBatch(all []ipv4.Message, flags int) (int, error) {
 }
 
 // store makes a packet one that was read.
-func (p packet) store(m *ipv4.Message) error {
+func (p packet) store(m *ipv4.Message) {
 	m.N, m.NN, m.Flags, m.Addr = copy(m.Buffers[0], p.data), 0, 0, p.from
-	return nil
 }
 
 // keepOwn forwards the packets of other processes and moves the others to the front. quic-go has

@@ -342,7 +342,6 @@ func (m *machine) cut(base int) {
 	m.stack = kept
 }
 
-// holds reports whether an assertion holds.
 func (m *machine) holds(op instOp, at int) bool {
 	s := m.s
 	switch op {
@@ -361,7 +360,6 @@ func (m *machine) holds(op instOp, at int) bool {
 	return edge == (op == instWord)
 }
 
-// inRanges reports whether a code point is in one of the ranges.
 func inRanges(ranges []rune, c rune) bool {
 	i, _ := slices.BinarySearch(ranges, c)
 	return i < len(ranges) && (i%2 == 1 || ranges[i] == c)

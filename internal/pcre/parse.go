@@ -38,7 +38,6 @@ const (
 
 var errUnclosed = errors.New("missing \")\"")
 
-// parse parses the whole expression.
 func (p *parser) parse() (*node, error) {
 	p.names = []string{""}
 	n, err := p.alternatives(false)

@@ -2,7 +2,6 @@ package pcre
 
 import "errors"
 
-// instOp is what an instruction does.
 type instOp uint8
 
 const (
@@ -43,7 +42,6 @@ const (
 	subIfNot
 )
 
-// inst is an instruction.
 type inst struct {
 	op         instOp
 	sub        subKind
@@ -66,7 +64,6 @@ const (
 
 var errTooLarge = errors.New("too large (use smaller repetitions)")
 
-// builder builds a program.
 type builder struct {
 	prog      []inst
 	marks     int

@@ -2,7 +2,6 @@ package pcre
 
 import "unicode"
 
-// set is a set of bytes.
 type set [4]uint64
 
 func (s *set) has(c byte) bool { return s[c>>6]>>(c&63)&1 == 1 }

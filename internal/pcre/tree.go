@@ -5,7 +5,6 @@ import (
 	"unicode/utf8"
 )
 
-// op is what a node matches.
 type op uint8
 
 const (
@@ -33,7 +32,6 @@ const (
 	opBack         // moves n bytes back, whatever they are
 )
 
-// node is a node of a tree.
 type node struct {
 	op       op
 	not      bool // of a lookaround
@@ -70,7 +68,6 @@ func (n *node) nullable() bool {
 	return true
 }
 
-// all reports whether all subs have a property.
 func (n *node) all(has func(*node) bool) bool {
 	return !slices.ContainsFunc(n.subs, func(s *node) bool { return !has(s) })
 }

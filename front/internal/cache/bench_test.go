@@ -31,7 +31,7 @@ type nobody struct {
 
 func (n nobody) Field(name string) []string { return n.header[name] }
 
-func (n nobody) prepare(cache.OriginRequest) cache.Fetch {
+func (n nobody) Request(cache.OriginRequest) cache.Fetch {
 	n.t.Error("the origin received a request")
 	return nil
 }
@@ -41,7 +41,7 @@ func hitter(t testing.TB) func() {
 	c, err := cache.New(conf.Cache{Name: "test"}, nil)
 	testkit.Must(t, err)
 	t.Cleanup(c.Close)
-	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
+	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, true)
 	testkit.Must(t, err)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
@@ -55,7 +55,7 @@ func hitter(t testing.TB) func() {
 		}
 		a.Close()
 	}
-	w, origin := &silent{header: make(http.Header)}, origin(nobody{t, r.Header})
+	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
 		a, err := respond(c, q, origin)
 		testkit.Must(t, err)

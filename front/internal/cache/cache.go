@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Cache stores responses. It is safe for concurrent use. New makes one, and Close must be called.
+// Cache stores responses. It is safe for concurrent use. Open makes one, and Close must be called.
 type Cache struct {
 	name     string // as in Cache-Status
 	errors   *log.Logger
@@ -40,15 +40,6 @@ type Cache struct {
 	begun    sync.Once
 	closed   sync.Once
 	routines sync.WaitGroup
-}
-
-// New opens a cache and starts to read its directory; see Open.
-func New(config conf.Cache, errors *log.Logger) (*Cache, error) {
-	c, err := Open(config, errors)
-	if err == nil {
-		c.Begin()
-	}
-	return c, err
 }
 
 // Open makes a cache that does not touch the files in its directory before Begin: another process
@@ -84,7 +75,6 @@ func (c *Cache) Begin() {
 	c.begun.Do(func() { c.routines.Go(c.keep) })
 }
 
-// check reports invalid settings.
 func check(config *conf.Cache) error {
 	if config.MaxBytes < 0 || config.MemoryBytes < 0 || config.Inactive < 0 || config.MinFree < 0 {
 		return fmt.Errorf("cache %q: sizes and times must not be negative", config.Name)
@@ -147,8 +137,7 @@ type Query struct {
 	Context context.Context // of the request
 	Method  string
 	Header  http.Header // of the request; read only
-	// Sent are the fields that the origin receives. Vary and Authorization refer to them.
-	Sent Fields
+	Origin  Origin
 	// HasBody reports that the origin receives a body from the client, which the key does not
 	// contain. The response is not stored.
 	HasBody bool

@@ -49,7 +49,7 @@ func TestMethodsThatAreStored(t *testing.T) {
 		synctest.Wait()
 		s.get().want(t, cache.StateMiss, 200, "GET")
 	})
-	if _, err := cache.Compile(conf.CachePolicy{Methods: []string{"GET", "POST"}}, divertsByField); err == nil {
+	if _, err := cache.Compile(conf.CachePolicy{Methods: []string{"GET", "POST"}}, true); err == nil {
 		t.Error("responses to POST are stored")
 	}
 }

@@ -19,7 +19,7 @@ import (
 // that no name ever stands for two responses.
 type disk struct {
 	path     string
-	folder   atomic.Pointer[folder]
+	folder   atomic.Pointer[os.Root]
 	renewing sync.Mutex // held while folder is replaced
 	levels   []int
 	free     atomic.Int64  // conf.Cache.MinFree
@@ -76,7 +76,7 @@ func openDisk(dir string, levels []int, minFree int64, print func(text string)) 
 	return d, nil
 }
 
-func (d *disk) close() { d.folder.Load().close() }
+func (d *disk) close() { _ = d.root().Close() }
 
 // draft is a file that is being written.
 type draft struct {
@@ -88,7 +88,7 @@ type draft struct {
 // create creates a draft for a number of bytes. It fails if the disk would be too full.
 func (d *disk) create(bytes int64) (*draft, error) {
 	if least := d.free.Load(); least > 0 {
-		if free, ok := freeBytes(d.folder.Load().dir); ok && free-bytes < least {
+		if free, ok := freeBytes(d.path); ok && free-bytes < least {
 			d.makeRoom()
 			return nil, errFull
 		}

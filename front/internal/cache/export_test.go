@@ -1,5 +1,20 @@
 package cache
 
+import (
+	"log"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// New opens a cache and begins.
+func New(config conf.Cache, errors *log.Logger) (*Cache, error) {
+	c, err := Open(config, errors)
+	if err == nil {
+		c.Begin()
+	}
+	return c, err
+}
+
 // NothingInMemory makes the cache read all bodies from files.
 func (c *Cache) NothingInMemory() { c.most.Store(-1) }
 

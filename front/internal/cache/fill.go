@@ -126,7 +126,6 @@ func (f *fill) spare() []byte {
 	return f.buf[len(f.buf):cap(f.buf)]
 }
 
-// add records bytes that were read.
 func (f *fill) add(b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -15,50 +15,73 @@ type fillReader struct {
 	at     int64
 	rest   int64      // bytes read since the fill was handed over
 	pieces *sync.Pool // of *[sendPiece]byte
+	waits  func()     // called before a Read that waits; nil does nothing
 	err    error      // of a read, other than io.EOF
 }
 
 var errPassedOver = errors.New("cache: this part of the response has already been read")
 
-// next waits for bytes and returns them, if they are in memory. Otherwise it returns a reader: of n
-// bytes of the file, or of the body after it was handed over (n is 0).
-func (g *fillReader) next(wait func()) (b []byte, n int64, from io.Reader, err error) {
+// Read implements io.Reader.
+func (g *fillReader) Read(p []byte) (n int, err error) {
 	f := g.f
 	for {
 		f.mu.Lock()
-		readable := f.readable()
+		most := min(int64(len(p)), f.readable()-g.at)
 		switch {
-		case g.at < readable && f.draft == nil:
-			b = f.buf[g.at:readable]
+		case most > 0 && f.draft == nil:
+			n = copy(p[:most], f.buf[g.at:])
 			f.mu.Unlock()
-			return b, int64(len(b)), nil, nil
-		case g.at < readable:
-			n = readable - g.at
-			from = io.NewSectionReader(f.draft.file, f.bodyAt+g.at, n)
+			g.at += int64(n)
+			return n, nil
+		case most > 0:
+			file := f.draft.file
 			f.mu.Unlock()
-			return nil, n, from, nil
+			if n, err = file.ReadAt(p[:most], f.bodyAt+g.at); errors.Is(err, io.EOF) {
+				err = io.ErrUnexpectedEOF
+			}
+			g.at += int64(n)
+			return n, g.record(err)
 		case f.state == filled:
 			f.mu.Unlock()
-			return nil, 0, nil, io.EOF
+			return 0, io.EOF
 		case f.state == broken:
 			defer f.mu.Unlock()
-			return nil, 0, nil, f.err
+			return 0, g.record(f.err)
 		case f.state == handedOver:
 			f.mu.Unlock()
-			return nil, 0, f.body, g.skip()
+			return g.readRest(p)
 		}
 		if f.moved == nil {
 			f.moved = make(chan struct{})
 		}
 		moved := f.moved
 		f.mu.Unlock()
-		wait()
+		g.wait()
 		select {
 		case <-moved:
 		case <-g.ctx.Done():
-			return nil, 0, nil, g.ctx.Err()
+			return 0, g.record(g.ctx.Err())
 		}
 	}
+}
+
+func (g *fillReader) wait() {
+	if g.waits != nil {
+		g.waits()
+	}
+}
+
+// readRest reads what was handed over.
+func (g *fillReader) readRest(p []byte) (n int, err error) {
+	if err = g.skip(); err == nil {
+		if !hasInput(g.f.body) {
+			g.wait()
+		}
+		n, err = g.f.body.Read(p)
+	}
+	g.rest += int64(n)
+	g.at += int64(n)
+	return n, g.record(err)
 }
 
 // skip discards what was handed over up to the reader's position.
@@ -70,23 +93,6 @@ func (g *fillReader) skip() error {
 	n, err := io.CopyN(io.Discard, g.f.body, missing)
 	g.rest += n
 	return err
-}
-
-// Read implements io.Reader.
-func (g *fillReader) Read(p []byte) (n int, err error) {
-	b, length, from, err := g.next(func() {})
-	switch {
-	case err != nil:
-	case b != nil:
-		n = copy(p, b)
-	case length > 0:
-		n, err = from.Read(p[:min(int64(len(p)), length)])
-	default:
-		n, err = from.Read(p)
-		g.rest += int64(n)
-	}
-	g.at += int64(n)
-	return n, g.record(err)
 }
 
 func (g *fillReader) record(err error) error {
@@ -108,46 +114,22 @@ func (g *fillReader) HasInput() bool {
 }
 
 // sendTo sends the whole body to a client. It flushes before it waits, also before the first byte
-// if streams is set. It copies bytes in memory first, so that a slow client does not hold the
-// fill's buffer.
+// if streams is set.
 func (g *fillReader) sendTo(w http.ResponseWriter, streams bool) error {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {
 		buf = new([sendPiece]byte)
 	}
-	isLent := false // a Write that has failed may still read buf: see proxy.abortOnError
-	defer func() {
-		if !isLent {
-			g.pieces.Put(buf)
-		}
-	}()
-	flush := func() {
+	g.waits = func() {
 		if (g.at > 0 || streams) && g.at != g.f.length {
 			_ = http.NewResponseController(w).Flush() // without Flush the data is late, but correct
 		}
 	}
-	for {
-		b, length, from, err := g.next(flush)
-		var n int64
-		switch {
-		case errors.Is(err, io.EOF):
-			return nil
-		case err != nil:
-			return g.record(err)
-		case b != nil:
-			var written int
-			written, err = w.Write(buf[:copy(buf[:], b)])
-			n, isLent = int64(written), err != nil
-		case length > 0:
-			n, err = io.Copy(w, from)
-		default:
-			_, err = io.Copy(struct{ io.Writer }{w}, &flushedBody{from, w})
-			return g.record(err)
-		}
-		if g.at += n; err != nil {
-			return g.record(err)
-		}
+	_, err := io.CopyBuffer(struct{ io.Writer }{w}, g, buf[:])
+	if err == nil { // a Write that has failed may still read buf: see proxy.abortOnError
+		g.pieces.Put(buf)
 	}
+	return g.record(err)
 }
 
 // Seek implements io.Seeker, for bodies whose length is known.

@@ -9,13 +9,7 @@ import (
 	"time"
 )
 
-// folder is the open directory of a cache.
-type folder struct {
-	root *os.Root
-	dir  *os.File // the root again, for statfs
-}
-
-func openFolder(path string) (*folder, error) {
+func openFolder(path string) (*os.Root, error) {
 	if err := MakeDir(path); err != nil {
 		return nil, err
 	}
@@ -23,62 +17,51 @@ func openFolder(path string) (*folder, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &folder{root: root}
-	if f.dir, err = root.Open("."); err == nil {
-		err = f.makeDrafts()
-	}
-	if err != nil {
-		f.close()
+	if err = makeDrafts(root); err != nil {
+		_ = root.Close()
 		return nil, err
 	}
-	return f, nil
+	return root, nil
 }
 
 // makeDrafts makes the directory of drafts, unless it exists.
-func (f *folder) makeDrafts() error {
-	err := f.root.Mkdir(drafts, dirMode)
+func makeDrafts(root *os.Root) error {
+	err := root.Mkdir(drafts, dirMode)
 	if errors.Is(err, os.ErrExist) {
 		return nil
 	}
 	return err
 }
 
-func (f *folder) close() {
-	if f.dir != nil {
-		f.dir.Close()
-	}
-	_ = f.root.Close()
-}
-
-// isAt reports whether a path leads to the directory.
-func (f *folder) isAt(path string) bool {
+// leadsTo reports whether a path leads to an open directory.
+func leadsTo(path string, root *os.Root) bool {
 	found, err := os.Stat(path)
 	if err != nil {
 		return false
 	}
-	open, err := f.dir.Stat()
+	open, err := root.Stat(".")
 	return err == nil && os.SameFile(found, open)
 }
 
 // root returns the directory that is open now. After renew it is empty, and files that were found
 // or written before do not exist.
-func (d *disk) root() *os.Root { return d.folder.Load().root }
+func (d *disk) root() *os.Root { return d.folder.Load() }
 
 // renew makes sure that files can be created, after another program has emptied the directory, or
 // has removed it, or has put another one in its place.
 func (d *disk) renew() error {
 	d.renewing.Lock()
 	defer d.renewing.Unlock()
-	old := d.folder.Load()
-	if old.isAt(d.path) {
-		return old.makeDrafts()
+	old := d.root()
+	if leadsTo(d.path, old) {
+		return makeDrafts(old)
 	}
 	next, err := openFolder(d.path)
 	if err != nil {
 		return err
 	}
 	d.folder.Store(next)
-	old.close()
+	_ = old.Close()
 	return nil
 }
 

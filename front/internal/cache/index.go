@@ -119,7 +119,6 @@ func (x *index) has(id keyID) bool {
 	return sh.keys[id] != nil
 }
 
-// fileOf returns an entry's file, or nil.
 func (x *index) fileOf(e *entry) *file {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
@@ -282,7 +281,6 @@ func (x *index) addFound(id keyID, f *file, now time.Time, still func() bool) {
 	x.evict()
 }
 
-// drop removes an entry.
 func (x *index) drop(e *entry) {
 	sh := x.shard(e.id)
 	sh.mu.Lock()

@@ -54,7 +54,6 @@ func (in *intake) begin(resp *http.Response) bool {
 	return true
 }
 
-// run receives the response.
 func (in *intake) run() {
 	c := in.c
 	defer c.intakes.Add(-1)

@@ -2,17 +2,24 @@ package cache
 
 import (
 	"context"
-	"errors"
 	"net/http"
 )
 
 // Fields are those of a request that the origin receives, or would receive: fields that a proxy
-// removes or replaces do not affect a response.
+// removes or replaces do not affect a response. Vary and Authorization refer to them.
 type Fields interface {
 	// Field returns the values of a field, by its canonical name, and the host for Host. It returns
 	// nil for what OriginRequest.Whole removes. After a request with OriginRequest.Behind it may be
 	// called when the client's request has ended.
 	Field(name string) []string
+}
+
+// Origin makes the requests that the origin receives for a client's.
+type Origin interface {
+	Fields
+	// Request makes a request, which the Fetch sends. With OriginRequest.Behind the Fetch runs in the
+	// background, and must not use the client's request.
+	Request(OriginRequest) Fetch
 }
 
 // OriginRequest is how the request to the origin differs from the client's.
@@ -63,24 +70,3 @@ func IsConditional(name string) bool {
 //
 // If an error has a method Timeout or InvalidHeader that returns true, Stale treats it accordingly.
 type Fetch func(context.Context) (*http.Response, error)
-
-// failure is the kind of error of a Fetch.
-type failure int
-
-const (
-	failed failure = iota
-	timedOut
-	invalidHeader
-)
-
-func failureOf(err error) failure {
-	var slow interface{ Timeout() bool }
-	var invalid interface{ InvalidHeader() bool }
-	switch {
-	case errors.As(err, &invalid) && invalid.InvalidHeader():
-		return invalidHeader
-	case errors.As(err, &slow) && slow.Timeout():
-		return timedOut
-	}
-	return failed
-}

@@ -35,8 +35,8 @@ type Response struct {
 	Status int
 	Header http.Header
 	State  State
-	// Passed is the origin's response if it is not stored. The caller owns its header, and sends
-	// and closes its Body instead of calling Send and Close. Status and Header repeat its values.
+	// Passed is the origin's response if it is not stored. The caller owns its header, and sends its
+	// Body instead of calling Send. Status and Header repeat its values.
 	Passed *http.Response
 	// Streams makes Send flush the head before a byte of the body has arrived.
 	Streams bool
@@ -70,7 +70,6 @@ func (a *Response) Mark(header http.Header) {
 	header["Cache-Status"] = []string{text}
 }
 
-// setStatus sets the parameters of Cache-Status.
 func (s *session) setStatus(a *Response, params ...string) {
 	if s.rules.policy.Status {
 		a.name, a.status = s.c.name, strings.Join(params, "")
@@ -263,16 +262,11 @@ func sendFile(w http.ResponseWriter, f *os.File, n int64) error {
 	return err
 }
 
-// Discard releases a response that is not sent, stored or not.
-func (a *Response) Discard() {
+// Close releases the response.
+func (a *Response) Close() {
 	if a.Passed != nil {
 		_ = a.Passed.Body.Close()
 	}
-	a.Close()
-}
-
-// Close releases the response.
-func (a *Response) Close() {
 	if a.file != nil {
 		a.file.Close()
 	}

@@ -10,17 +10,17 @@ import (
 // requests the whole response.
 func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.Time) (*Response, error) {
 	_ = resp.Body.Close()
-	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
+	if !s.old.holds(resp.Header) || s.rules.replaces(resp.Header) {
 		return s.refetch()
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, s.q.Sent, merged, sentAt, now)
+	life, why := s.rules.judge(&s.q, merged, sentAt, now)
 	life.grow(ageOf(resp.Header))
 	fresh.life = life
 	if !s.rules.ignore.vary {
 		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Sent); !ok {
+		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Origin); !ok {
 			why = "vary"
 		}
 	}

@@ -15,17 +15,16 @@ import (
 
 // Rules are a validated conf.CachePolicy. They never change.
 type Rules struct {
-	policy conf.CachePolicy
-	divert func(status int, header http.Header) bool
-	ignore struct{ control, expires, cookies, vary, accel bool }
+	policy  conf.CachePolicy
+	diverts bool // X-Accel-Redirect diverts
+	ignore  struct{ control, expires, cookies, vary, accel bool }
 }
 
-// Compile validates a policy. divert, if not nil, reports whether the caller replaces a response,
-// as X-Accel-Redirect demands. Such a response authorizes one request only: it is never stored, and
-// a stored one is not used. divert must be safe for concurrent use and depend on its arguments
-// only.
-func Compile(p conf.CachePolicy, divert func(status int, header http.Header) bool) (*Rules, error) {
-	u := &Rules{policy: p, divert: divert}
+// Compile validates a policy. With diverts the caller replaces a response with X-Accel-Redirect by
+// another one. Such a response authorizes one request only: it is never stored, and a stored one is not
+// used.
+func Compile(p conf.CachePolicy, diverts bool) (*Rules, error) {
+	u := &Rules{policy: p, diverts: diverts}
 	for _, name := range p.Ignore {
 		effect := u.effectOf(name)
 		if effect == nil {
@@ -101,21 +100,19 @@ const (
 	diverted = "diverted"
 )
 
-// diverts reports whether the caller replaces a response by another one.
-func (u *Rules) diverts(status int, h http.Header) bool {
-	return u.divert != nil && u.divert(status, h)
-}
+// replaces reports whether the caller replaces a response by another one.
+func (u *Rules) replaces(h http.Header) bool { return u.diverts && len(h["X-Accel-Redirect"]) > 0 }
 
 // judge returns the freshness of a response, or the reason not to store it. sentAt is when the
 // request was sent.
-func (u *Rules) judge(q *Query, request Fields, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
+func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
 	h := resp.Header
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode == http.StatusNotModified ||
 		resp.StatusCode == http.StatusPartialContent && (q.IsPart == nil || !q.IsPart(resp)) ||
 		resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return l, "status"
-	case u.diverts(resp.StatusCode, h):
+	case u.replaces(h):
 		return l, diverted
 	case !u.ignore.cookies && len(h["Set-Cookie"]) > 0:
 		return l, "set-cookie"
@@ -136,7 +133,7 @@ func (u *Rules) judge(q *Query, request Fields, resp *http.Response, sentAt, now
 		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.isSet // RFC 9111, 3.5
 	}
 	switch {
-	case !allowed && !q.KeyedByAuthorization && len(request.Field("Authorization")) > 0:
+	case !allowed && !q.KeyedByAuthorization && len(q.Origin.Field("Authorization")) > 0:
 		return l, "authorization"
 	case !l.fresh.After(now) && !storedStale:
 		return l, notFresh
@@ -204,17 +201,14 @@ func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, giv
 		case n == 0:
 			return now, true
 		}
-		return earlier(time.Unix(int64(n), 0), now.Add(maxSeconds*time.Second)), true
+		until, most := time.Unix(int64(n), 0), now.Add(maxSeconds*time.Second)
+		if until.After(most) {
+			until = most
+		}
+		return until, true
 	}
 	n, ok := parseSeconds(text)
 	return now.Add(time.Duration(n) * time.Second), ok
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // expiresIn returns the time between a response's Date and its Expires. With an invalid Expires, or
@@ -278,7 +272,6 @@ func (l *lifetime) grow(by time.Duration) {
 	l.fresh = l.fresh.Add(-by)
 }
 
-// isFresh reports whether a response is fresh.
 func (l *lifetime) isFresh(now time.Time) bool { return now.Before(l.fresh) }
 
 // mayUpdate reports whether a stale response may be served while it is updated.
@@ -292,11 +285,13 @@ func (u *Rules) mayFail(l *lifetime, err error, now time.Time) bool {
 		return false
 	}
 	allowed := u.policy.Stale.Error
-	switch failureOf(err) {
-	case timedOut:
-		allowed = u.policy.Stale.Timeout
-	case invalidHeader:
+	var slow interface{ Timeout() bool }
+	var invalid interface{ InvalidHeader() bool }
+	switch {
+	case errors.As(err, &invalid) && invalid.InvalidHeader():
 		allowed = u.policy.Stale.InvalidHeader
+	case errors.As(err, &slow) && slow.Timeout():
+		allowed = u.policy.Stale.Timeout
 	}
 	return allowed || now.Before(l.fresh.Add(l.failing))
 }

@@ -64,7 +64,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 			t.Error(err)
 			return
 		}
-		defer a.Discard()
+		defer a.Close()
 		w := &slowWriter{header: make(http.Header), release: h.release}
 		if a.Passed != nil {
 			_, err = io.Copy(w, a.Passed.Body)

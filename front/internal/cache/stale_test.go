@@ -348,8 +348,6 @@ func TestBackgroundUpdateDoesNotReadItsRequest(t *testing.T) {
 	}
 }
 
-func divertsByField(_ int, h http.Header) bool { return h["X-Accel-Redirect"] != nil }
-
 // A response that diverts authorizes one request: it is never stored, and replaces what is stored.
 func TestDivertedIsNotStored(t *testing.T) {
 	const redirect = "X-Accel-Redirect: /protected"
@@ -411,13 +409,13 @@ func TestDivertedRevalidation(t *testing.T) {
 func TestDivertedIsNotUsed(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		var err error
-		if s.rules, err = cache.Compile(conf.CachePolicy{}, nil); err != nil {
+		if s.rules, err = cache.Compile(conf.CachePolicy{}, false); err != nil {
 			t.Fatal(err)
 		}
 		s.responds(200, "plain", "X-Accel-Redirect: /protected", fresh)
 		s.get().want(t, cache.StateMiss, 200, "plain")
 		s.get().want(t, cache.StateHit, 200, "plain")
-		if s.rules, err = cache.Compile(conf.CachePolicy{}, divertsByField); err != nil {
+		if s.rules, err = cache.Compile(conf.CachePolicy{}, true); err != nil {
 			t.Fatal(err)
 		}
 		s.responds(403, "no")

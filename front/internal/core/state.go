@@ -22,8 +22,8 @@ type State struct {
 	Files        registry // handlers of directories, by settings
 	sharedCounts registry // counts, by what they count
 
-	LogBuffers  accesslog.Buffers // for lines of logs
-	Buffers     fetch.Buffers
+	LogBuffers  accesslog.Buffers  // for lines of logs
+	Buffers     connection.Buffers // of fetch.BufferSize
 	Pieces      connection.Buffers // of fetch.PieceSize
 	exchanges   sync.Pool          // of *exchange, all zero
 	ProxyStates sync.Pool          // of *proxyState, zeroed except for reusable memory

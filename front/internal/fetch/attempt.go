@@ -58,7 +58,6 @@ type attempt struct {
 	prev, next    *attempt
 }
 
-// startAttempt starts an attempt on the server at addr.
 func (r *Request) startAttempt(ctx context.Context, addr string) *attempt {
 	a := &r.firstAttempt
 	if a.request != nil {

@@ -146,7 +146,6 @@ func (b *Body) IsAvailable() bool {
 	return b == nil || b.stream == nil || !b.stream.hasStarted()
 }
 
-// memoryBody is a body in memory.
 type memoryBody struct{ *bytes.Reader }
 
 // Close implements io.Closer.

@@ -44,7 +44,6 @@ func (e *Error) Timeout() bool { return e.Kind == Timeout }
 // InvalidHeader reports whether the received bytes were not a response.
 func (e *Error) InvalidHeader() bool { return e.Kind == InvalidHeader }
 
-// classify returns the Error for an error of an attempt.
 func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 	f := &Error{Kind: Failure, Status: http.StatusBadGateway, Err: err}
 	var clientErr *client.Error

@@ -2,7 +2,6 @@ package fetch_test
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"net/netip"
 	"testing"
@@ -23,23 +22,16 @@ func TestNamesInUseAreKept(t *testing.T) {
 	groups := fetch.NewGroups(upstream.Options{Lookup: lookup})
 	defer groups.Close()
 	group := fetch.KeepAliveOf(new(conf.Upstream))
-	binds := fetch.NewBinds(group)
-	defer binds.Close()
-	byTLS := fetch.NewTLS(new(conf.ProxyTLS), group, false)
-	defer byTLS.Close()
+	pool := fetch.NewPool(new(conf.ProxyTLS), group, false)
+	defer pool.Close()
 	for kind, get := range map[string]func(n int) any{
 		"groups": func(n int) any {
 			g, err := groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n))
 			testkit.Must(t, err)
 			return g
 		},
-		"binds": func(n int) any {
-			var b [4]byte
-			binary.BigEndian.PutUint32(b[:], uint32(n))
-			return binds.Transport(netip.AddrPortFrom(netip.AddrFrom4(b), 0))
-		},
-		"TLS": func(n int) any {
-			c, err := byTLS.Client(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)})
+		"transports": func(n int) any {
+			c, err := pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)})
 			testkit.Must(t, err)
 			return c
 		},

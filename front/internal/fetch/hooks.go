@@ -30,8 +30,8 @@ func (a *attempt) Dial(ctx context.Context) (net.Conn, error) {
 	defer a.startWait()
 	began := time.Now()
 	nc, err := d.DialContext(ctx, network, a.addr)
-	if err == nil && r.TLS != nil {
-		nc, err = r.TLS.handshake(ctx, nc, r.upstream.ConnectTimeout)
+	if t := r.transport(); err == nil && t.tls != nil {
+		nc, err = t.handshake(ctx, nc, r.upstream.ConnectTimeout)
 	}
 	if err == nil {
 		a.update(func(s *Record) { s.ConnectTime = time.Since(began) })

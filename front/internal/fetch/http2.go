@@ -17,7 +17,6 @@ const (
 	streamWindow = 512 << 10
 )
 
-// http2Config returns the settings of HTTP/2 connections to a group, with or without TLS.
 func http2Config(k KeepAlive, usesTLS bool) *client.Config {
 	settings := clientConfig(k)
 	protocols := new(http.Protocols)

@@ -49,7 +49,6 @@ func (p *pace) wait(ctx context.Context) (int, error) {
 	}
 }
 
-// add counts bytes that were read.
 func (p *pace) add(n int) { p.read += int64(n) }
 
 // close ends wait. It may be called in any goroutine.

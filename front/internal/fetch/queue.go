@@ -4,12 +4,21 @@ import (
 	"errors"
 	"io"
 	"sync"
+
+	"github.com/tarehq/tare/internal/connection"
 )
+
+// BufferSize is the maximum size of one copy of a response's body.
+const BufferSize = 32 << 10
+
+// PieceSize is how much is read at a time of what is neither buffered nor complete, as in nginx.
+// Each client that reads slowly holds it: with BufferSize 10,000 of them took twice the memory.
+const PieceSize = 8 << 10
 
 // Queue holds the received part of a response that is not yet sent: first in memory, then in a
 // file. One goroutine receives, another sends.
 type Queue struct {
-	buffers   *Buffers
+	buffers   *connection.Buffers
 	maxPieces int   // in memory
 	maxFile   int64 // negative: no file
 
@@ -33,22 +42,21 @@ func (q *Queue) SpoolError() error {
 	return q.spoolErr
 }
 
-// queuePiece is a part of a response.
 type queuePiece struct {
-	b *Buffer
+	b []byte
 	n int
 }
 
 // NewQueue makes a Queue of at most maxPieces in memory, and maxFile bytes in a file; a negative
-// maxFile is no file.
-func NewQueue(b *Buffers, maxPieces int, maxFile int64) *Queue {
+// maxFile is no file. The buffers are of BufferSize.
+func NewQueue(b *connection.Buffers, maxPieces int, maxFile int64) *Queue {
 	q := &Queue{buffers: b, maxPieces: maxPieces, maxFile: maxFile}
 	q.changed.L = &q.mu
 	return q
 }
 
 // Put adds a piece in memory.
-func (q *Queue) Put(b *Buffer, n int) {
+func (q *Queue) Put(b []byte, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pieces = append(q.pieces, queuePiece{b, n})
@@ -57,9 +65,9 @@ func (q *Queue) Put(b *Buffer, n int) {
 
 // Receive reads a response to its end, or until the sender ends.
 func (q *Queue) Receive(from io.Reader) {
-	b := q.buffers.Get()
+	b := q.buffers.Get(BufferSize)
 	for empty := 0; ; {
-		n, err := from.Read(b[:])
+		n, err := from.Read(b)
 		if n > 0 {
 			empty = 0
 			if b = q.store(b, n); b == nil {
@@ -81,7 +89,7 @@ func (q *Queue) Receive(from io.Reader) {
 
 // store stores a piece, and waits while there is no room. It returns a buffer for the next piece,
 // or nil if the sender has ended.
-func (q *Queue) store(b *Buffer, n int) *Buffer {
+func (q *Queue) store(b []byte, n int) []byte {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
@@ -93,7 +101,7 @@ func (q *Queue) store(b *Buffer, n int) *Buffer {
 		case !inFile && len(q.pieces) < q.maxPieces:
 			q.pieces = append(q.pieces, queuePiece{b, n})
 			q.changed.Broadcast()
-			return q.buffers.Get()
+			return q.buffers.Get(BufferSize)
 		case q.spool(b[:n]):
 			q.changed.Broadcast()
 			return b
@@ -160,7 +168,7 @@ func (q *Queue) Next(idle func()) ([]byte, error) {
 // fromFile returns the next bytes of the file. The caller holds mu.
 func (q *Queue) fromFile() ([]byte, error) {
 	if q.current.b == nil {
-		q.current.b = q.buffers.Get()
+		q.current.b = q.buffers.Get(BufferSize)
 	}
 	b := q.current.b[:min(BufferSize, q.fileWritten-q.fileRead)]
 	at, file := q.fileRead, q.file

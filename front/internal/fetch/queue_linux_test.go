@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // A response that a full disk cannot hold arrives unharmed: what was spooled, and then what memory
@@ -31,7 +33,7 @@ func TestFullDiskSlowsResponses(t *testing.T) {
 	for i := range want {
 		want[i] = byte(random.Uint32())
 	}
-	q := NewQueue(new(Buffers), pieces, length)
+	q := NewQueue(new(connection.Buffers), pieces, length)
 	received := make(chan struct{})
 	go func() {
 		q.Receive(bytes.NewReader(want))

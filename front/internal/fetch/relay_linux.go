@@ -57,7 +57,6 @@ type Relayed struct {
 	isOver       bool
 }
 
-// relaySocket is one socket of a tunnel.
 type relaySocket struct {
 	side           side
 	fd             int

@@ -54,8 +54,7 @@ type Request struct {
 	Observer Observer // nil without one
 	Group    *Group
 	Turn     upstream.Turn // the choice of servers
-	TLS      *TLSClient    // nil without TLS
-	// Transport has the connections without TLS; nil is the Group's.
+	// Transport has the connections; nil is the Group's.
 	Transport *Transport
 	Local     netip.AddrPort // the local address of connections; invalid for any
 	ReadRate  int64          // bytes of the response per second; 0 is unlimited
@@ -142,7 +141,7 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 	body = a.wrapBody(body)
 	u := r.upstream
 	a.url = url.URL{Scheme: "http", Opaque: r.Target}
-	if r.TLS != nil {
+	if r.transport().tls != nil {
 		a.url.Scheme = "https"
 	}
 	h := &a.httpRequest
@@ -176,21 +175,22 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.stderr.caught)}
 }
 
-// client returns the connections.
-func (r *Request) client() *client.Client {
-	t := r.Transport
-	if t == nil {
-		t = r.Group.Transport
+func (r *Request) transport() *Transport {
+	if r.Transport != nil {
+		return r.Transport
 	}
-	switch {
-	case r.TLS != nil:
-		return r.TLS.http
+	return r.Group.Transport
+}
+
+func (r *Request) client() *client.Client {
+	switch t := r.transport(); {
 	case r.upstream.IsFastCGI:
 		return t.fcgi
 	case r.upstream.IsHTTP2:
 		return t.http2()
+	default:
+		return t.http
 	}
-	return t.http
 }
 
 // responded reports the status of an attempt that began at a time, 0 without a response.
@@ -200,7 +200,6 @@ func (r *Request) responded(status int, began time.Time) {
 	}
 }
 
-// reportFailure reports an error of a server.
 func (r *Request) reportFailure(addr string, err error) {
 	scheme := "http://"
 	switch {
@@ -208,7 +207,7 @@ func (r *Request) reportFailure(addr string, err error) {
 		return
 	case r.upstream.IsFastCGI:
 		scheme = "fastcgi://"
-	case r.TLS != nil:
+	case r.transport().tls != nil:
 		scheme = "https://"
 	}
 	r.Observer.Failed(scheme+addr+r.Target, err)

@@ -22,7 +22,6 @@ func (r *Request) canRetry(ctx context.Context, notSent bool, tries int) bool {
 	return (notSent || r.IsRepeatable) && r.Body.IsAvailable()
 }
 
-// retryTimeIsOver reports whether the time for trying servers has passed.
 func (r *Request) retryTimeIsOver() bool {
 	limit := r.upstream.Next.For
 	return limit > 0 && time.Since(r.firstAttempt.startTime) >= limit

@@ -3,6 +3,7 @@ package fetch
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -106,13 +107,13 @@ func (n *Pending) check() {
 // when the server is silent for too long. Both are watched only from timersAfter on, or once Done
 // is called.
 type attemptContext struct {
-	mu          sync.Mutex
-	hasTimers   bool
-	isStopped   bool
-	err         error
-	done        chan struct{}
-	otherEnders map[client.Ender]struct{} // to notify at the end, in addition to firstEnder
-	firstEnder  client.Ender
+	mu         sync.Mutex
+	hasTimers  bool
+	isStopped  bool
+	err        error
+	done       chan struct{}
+	enders     []client.Ender // to notify at the end
+	firstEnder [1]client.Ender
 	// detachParent ends the watch of the parent context, and detachExpired that of Upstream.Expired.
 	detachParent, detachExpired func() bool
 	timer                       *time.Timer
@@ -152,30 +153,26 @@ var _ client.Watcher = (*attempt)(nil)
 func (a *attempt) Watch(e client.Ender) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	switch {
-	case a.err != nil:
+	if a.err != nil {
 		go e.ContextEnded()
-	case a.firstEnder == nil:
-		a.firstEnder = e
-	default:
-		if a.otherEnders == nil {
-			a.otherEnders = make(map[client.Ender]struct{})
-		}
-		a.otherEnders[e] = struct{}{}
+		return
 	}
+	if a.enders == nil {
+		a.enders = a.firstEnder[:0] // most attempts have one
+	}
+	a.enders = append(a.enders, e)
 }
 
 // Unwatch implements client.Watcher.
 func (a *attempt) Unwatch(e client.Ender) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.firstEnder == e {
-		a.firstEnder = nil
-		return true
+	i := slices.Index(a.enders, e)
+	if i < 0 {
+		return false
 	}
-	_, pending := a.otherEnders[e]
-	delete(a.otherEnders, e)
-	return pending
+	a.enders = slices.Delete(a.enders, i, i+1)
+	return true
 }
 
 // AfterFunc is the method that package context looks for.
@@ -243,13 +240,10 @@ func (a *attempt) cancel(cause error) {
 	if a.done != nil {
 		close(a.done)
 	}
-	firstEnder, otherEnders := a.firstEnder, a.otherEnders
-	a.firstEnder, a.otherEnders = nil, nil
+	enders := a.enders
+	a.enders = nil
 	a.mu.Unlock()
-	if firstEnder != nil {
-		go firstEnder.ContextEnded()
-	}
-	for e := range otherEnders {
+	for _, e := range enders {
 		go e.ContextEnded()
 	}
 }
@@ -266,7 +260,7 @@ func (a *attempt) stop() bool {
 		a.timer.Stop()
 	}
 	detachParent, detachExpired := a.detachParent, a.detachExpired
-	unobserved := !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
+	unobserved := !a.hasTimers && len(a.enders) == 0
 	a.mu.Unlock()
 	a.wasUnobserved = a.request.upstream.Pending.remove(a) && unobserved
 	if detachParent != nil {

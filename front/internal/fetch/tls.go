@@ -13,93 +13,87 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/hostname"
-	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/certs"
 )
 
-// maxTLSNames bounds the Identities that variables produce for one group.
-const maxTLSNames = 64
+// maxIdentities bounds the Identities that variables produce for one Proxy.
+const maxIdentities = 64
 
-// TLSClient has the connections of one Identity.
-type TLSClient struct {
-	http   *client.Client
-	config *tls.Config
-}
-
-// TLS holds the TLS connections of a Proxy to a group.
-type TLS struct {
+// Pool holds the Transports of a Proxy whose connections depend on the request: those by TLS, and those
+// with a local address.
+type Pool struct {
 	keepAlive KeepAlive
-	from      *conf.ProxyTLS
+	from      *conf.ProxyTLS // nil without TLS
 	isHTTP2   bool
 
-	mu      sync.Mutex
-	clients *simplelru.LRU[Identity, *TLSClient]
+	mu         sync.Mutex
+	transports *simplelru.LRU[Identity, *Transport]
 }
 
-// NewTLS returns the connections for ProxyTLS to a group.
-func NewTLS(from *conf.ProxyTLS, k KeepAlive, isHTTP2 bool) *TLS {
-	t := &TLS{from: from, keepAlive: k, isHTTP2: isHTTP2}
-	t.clients, _ = simplelru.NewLRU(maxTLSNames, func(_ Identity, c *TLSClient) { c.http.CloseIdleConnections() })
-	return t
+// NewPool returns a Pool with a group's settings of connections. from is nil without TLS.
+func NewPool(from *conf.ProxyTLS, k KeepAlive, isHTTP2 bool) *Pool {
+	p := &Pool{from: from, keepAlive: k, isHTTP2: isHTTP2}
+	p.transports, _ = simplelru.NewLRU(maxIdentities, func(_ Identity, one *Transport) { one.Close() })
+	return p
 }
 
 // Close closes the unused connections.
-func (t *TLS) Close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.clients.Purge()
+func (p *Pool) Close() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.transports.Purge()
 }
 
-// Client returns the client for an Identity. An error is about the files of its certificate.
-func (t *TLS) Client(id Identity) (*TLSClient, error) {
-	if c, ok := t.known(id); ok {
-		return c, nil
+// Transport returns the Transport for an Identity. An error is about the files of its certificate.
+func (p *Pool) Transport(id Identity) (*Transport, error) {
+	if known, ok := p.known(id); ok {
+		return known, nil
 	}
-	own, err := t.certFile(id)
+	own, err := p.certificate(id)
 	if err != nil {
 		return nil, err
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if c, ok := t.clients.Get(id); ok {
-		return c, nil
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if known, ok := p.transports.Get(id); ok {
+		return known, nil
 	}
-	c := t.newClient(id, own)
-	t.clients.Add(id, c)
-	return c, nil
+	var config *tls.Config
+	if p.from != nil {
+		config = p.config(id.Name, own)
+	}
+	made := newTransport(p.keepAlive, config)
+	p.transports.Add(id, made)
+	return made, nil
 }
 
-func (t *TLS) known(id Identity) (*TLSClient, bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.clients.Get(id)
+func (p *Pool) known(id Identity) (*Transport, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.transports.Get(id)
 }
 
-// newClient makes the client for an Identity. own is nil without a certificate in files.
-func (t *TLS) newClient(id Identity, own *certFile) *TLSClient {
-	config := t.Config(id.Name)
-	if own != nil {
-		config.GetClientCertificate = own.certificate
-	}
-	settings := clientConfig(t.keepAlive)
-	if t.isHTTP2 {
-		config.NextProtos = []string{"h2"}
-		settings = http2Config(t.keepAlive, true)
-	}
-	return &TLSClient{client.New(settings), config}
-}
-
-// Config returns the configuration of handshakes for name. In package tls a ServerName is both sent
-// and verified; here each is optional.
-func (t *TLS) Config(name string) *tls.Config {
-	config := t.from.Config.Clone()
+// config returns the configuration of handshakes for name. own is nil without a certificate in files.
+// In package tls a ServerName is both sent and verified; here each is optional.
+func (p *Pool) config(name string, own *certs.Store) *tls.Config {
+	config := p.from.Config.Clone()
 	if config == nil {
 		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in nginx
 	}
 	config.NextProtos = []string{"http/1.1"}
-	if config.ClientSessionCache == nil && !t.from.NoResumption {
-		config.ClientSessionCache = tls.NewLRUClientSessionCache(maxTLSNames)
+	if p.isHTTP2 {
+		config.NextProtos = []string{"h2"}
 	}
-	if t.from.SNI {
+	if own != nil {
+		config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			_, _ = own.Reload() // if the files are not readable any more, the last one stays
+			return own.GetCertificate(nil)
+		}
+	}
+	if config.ClientSessionCache == nil && !p.from.NoResumption {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(maxIdentities)
+	}
+	if p.from.SNI {
 		config.ServerName = name
 	}
 	if config.InsecureSkipVerify {
@@ -119,10 +113,10 @@ func (t *TLS) Config(name string) *tls.Config {
 }
 
 // handshake makes the TLS handshake on a new connection, which it closes after an error.
-func (c *TLSClient) handshake(ctx context.Context, nc net.Conn, timeout time.Duration) (net.Conn, error) {
+func (t *Transport) handshake(ctx context.Context, nc net.Conn, timeout time.Duration) (net.Conn, error) {
 	bounded, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	tc := tls.Client(nc, c.config)
+	tc := tls.Client(nc, t.tls)
 	if err := tc.HandshakeContext(bounded); err != nil {
 		nc.Close()
 		if ctx.Err() == nil && bounded.Err() != nil {

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"cmp"
+	"crypto/tls"
 	"net/http"
 	"sync"
 	"time"
@@ -35,8 +36,9 @@ func (g *Group) Close() {
 	g.Transport.Close()
 }
 
-// Transport holds the connections to the servers of a group, except those by TLS.
+// Transport holds connections to the servers of a group.
 type Transport struct {
+	tls   *tls.Config // nil without TLS
 	http  *client.Client
 	fcgi  *client.Client
 	http2 func() *client.Client // made at its first use
@@ -55,16 +57,18 @@ func KeepAliveOf(u *conf.Upstream) KeepAlive {
 		cmp.Or(u.KeepaliveTime, defaultKeepaliveTime), cmp.Or(u.KeepaliveRequests, defaultKeepaliveRequests)}
 }
 
-// NewTransport makes the transport of a group.
-func NewTransport(k KeepAlive) *Transport {
+// NewTransport makes the transport of a group, without TLS.
+func NewTransport(k KeepAlive) *Transport { return newTransport(k, nil) }
+
+func newTransport(k KeepAlive, config *tls.Config) *Transport {
 	return &Transport{
+		tls:   config,
 		http:  client.New(clientConfig(k)),
 		fcgi:  client.NewFastCGI(clientConfig(k), &client.FastCGI{}),
-		http2: sync.OnceValue(func() *client.Client { return client.New(http2Config(k, false)) }),
+		http2: sync.OnceValue(func() *client.Client { return client.New(http2Config(k, config != nil)) }),
 	}
 }
 
-// clientConfig returns the settings of connections to a group.
 func clientConfig(k KeepAlive) *client.Config {
 	idle := k.Conns
 	if idle == 0 {

@@ -39,7 +39,6 @@ func newPathTree(c Config) (*pathTree, error) {
 	return &pathTree{dir: strings.TrimRight(c.Dir, "/"), disableLinks: c.DisableSymlinks, from: c.SymlinksFrom}, nil
 }
 
-// path returns the path of a name in the directory.
 func (t *pathTree) path(name string) string { return t.dir + "/" + name }
 
 // open opens a file of any type. As in nginx, a cycle of links is reported as a link that is not
@@ -75,7 +74,6 @@ func (t *pathTree) trusted(path string) (kept string, checks bool) {
 	return "", true
 }
 
-// kind returns the kind of a name.
 func (t *pathTree) kind(name string) Kind {
 	info, err := t.stat(name)
 	switch {
@@ -115,14 +113,12 @@ type checks struct {
 	last atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
 }
 
-// pathCheck is a path with its stamp.
 type pathCheck struct {
 	name  string
 	path  statPath
 	stamp stamp // zero if the file did not exist
 }
 
-// add adds a name and its stamp.
 func (l *checks) add(t *pathTree, name string, s stamp) {
 	l.all = append(l.all, pathCheck{name, newStatPath(t.path(name)), s})
 }

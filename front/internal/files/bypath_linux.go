@@ -109,7 +109,6 @@ type statPath struct{ text []byte } // ends in NUL
 
 func newStatPath(path string) statPath { return statPath{append([]byte(path), 0)} }
 
-// stamp returns the stamp of the path's file.
 func (p statPath) stamp() (stamp, error) {
 	const mask = unix.STATX_BASIC_STATS
 	cwd, s := unix.AT_FDCWD, unix.Statx_t{}

@@ -5,6 +5,7 @@ package files
 import (
 	"errors"
 	"os"
+	"syscall"
 )
 
 // openPath opens a regular file or a directory. Opening anything else might block.
@@ -16,7 +17,7 @@ func openPath(path string) (*os.File, error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, errIrregular
 	}
-	return os.OpenFile(path, os.O_RDONLY|nonblock, 0)
+	return os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
 // openChecked is never called here: newPathTree rejects what would require it.
@@ -26,12 +27,10 @@ func (t *pathTree) statChecked(string, string) (os.FileInfo, error) { return nil
 
 var errUnchecked = errors.New("files: BUG: symbolic links cannot be checked on this system")
 
-// statPath is a path to check.
 type statPath struct{ text string }
 
 func newStatPath(path string) statPath { return statPath{path} }
 
-// stamp returns the stamp of the path's file.
 func (p statPath) stamp() (stamp, error) {
 	info, err := os.Stat(p.text)
 	if err != nil {

@@ -44,7 +44,6 @@ func (c *cache) shard(key string) *atomic.Pointer[map[string]*resource] {
 	return &c.shards[maphash.String(c.seed, key)&uint64(len(c.shards)-1)]
 }
 
-// get returns a resource, or nil.
 func (c *cache) get(key string) *resource {
 	shard := c.shard(key).Load()
 	if shard == nil {
@@ -133,7 +132,6 @@ func (c *cache) close() {
 	c.removeBelow("")
 }
 
-// each calls f for every resource.
 func (c *cache) each(f func(*resource)) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

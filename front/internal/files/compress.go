@@ -22,7 +22,6 @@ func newCompressor() *compressor {
 	return &compressor{turns: make(chan struct{}, compressors())}
 }
 
-// compress returns plain in a coding.
 func (c *compressor) compress(i int, plain []byte) ([]byte, error) {
 	if i == zstandard {
 		c.once.Do(func() {
@@ -76,7 +75,7 @@ func (h *Handler) make(res *resource, i int) *variant {
 		id := res.identity
 		v.content, v.size, v.contentType, v.modified = bytes.Clone(packed), int64(len(packed)), id.contentType,
 			id.modified
-		if !h.plan.noEtag {
+		if !h.plan.config.NoEtag {
 			v.etag = contentETag(packed)
 		}
 		v.describe(h.plan, h.plan.codings[i].token, true)

@@ -28,14 +28,14 @@ func (p *plan) judge(r *http.Request, v *variant) outcome {
 	if s := p.precondition(r.Header, v); s != http.StatusOK {
 		return outcome{status: s}
 	}
-	if r.Method != http.MethodGet || p.maxRanges < 0 { // ranges are defined for GET only
+	if r.Method != http.MethodGet || p.config.MaxRanges < 0 { // ranges are defined for GET only
 		return outcome{status: http.StatusOK}
 	}
 	wanted := joined(r.Header, "Range")
 	if wanted == "" || !ifRange(r.Header, v) {
 		return outcome{status: http.StatusOK}
 	}
-	spans, err := parseRange(wanted, v.size, p.maxRanges)
+	spans, err := parseRange(wanted, v.size, p.config.MaxRanges)
 	switch {
 	case err != nil:
 		return outcome{status: http.StatusRequestedRangeNotSatisfiable}
@@ -58,7 +58,7 @@ func (p *plan) precondition(header http.Header, v *variant) (status int) {
 			return http.StatusNotModified // the only methods are GET and HEAD
 		}
 	} else if since, ok := date(header, "If-Modified-Since"); ok && !v.modified.IsZero() && !v.modified.After(since) &&
-		(!p.exact || v.modified.Equal(since)) {
+		(!p.config.ModifiedExact || v.modified.Equal(since)) {
 		return http.StatusNotModified
 	}
 	return http.StatusOK

@@ -99,20 +99,9 @@ const (
 
 // plan is a validated Config. It never changes.
 type plan struct {
-	dir          string // for watching without /proc; may be empty
-	index        []string
-	showDirs     bool
-	dotfiles     bool
-	hideDotfiles bool // in listings
-	noSymlinks   bool
-	noEtag       bool
-	exact        bool // ModifiedExact
-	maxRanges    int  // negative: none
-	typeOf       func(name string) string
-	cacheControl string
-	always       []field // Header
-	codings      [numCodings]coding
-	limits       Limits
+	config  Config  // with its defaults
+	always  []field // Header
+	codings [numCodings]coding
 }
 
 // reserved are the fields that the handler or the server sets.
@@ -122,22 +111,18 @@ var reserved = []string{
 }
 
 func compile(c Config) (*plan, error) {
-	p := &plan{
-		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles,
-		cacheControl: c.CacheControl,
-		noSymlinks:   c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf,
-		limits: c.Limits.withDefaults(), maxRanges: cmp.Or(c.MaxRanges, maxRanges),
-	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
 		return nil, errors.New("files: missing Dir: the directory to serve")
 	}
 	if c.Index == nil {
-		p.index = []string{"index.html"}
+		c.Index = []string{"index.html"}
 	}
-	if len(p.index) > maxIndex {
-		return nil, fmt.Errorf("files: %d names in Index (maximum: %d)", len(p.index), maxIndex)
+	if len(c.Index) > maxIndex {
+		return nil, fmt.Errorf("files: %d names in Index (maximum: %d)", len(c.Index), maxIndex)
 	}
-	for _, name := range p.index {
+	c.Limits, c.MaxRanges = c.Limits.withDefaults(), cmp.Or(c.MaxRanges, maxRanges)
+	p := &plan{config: c}
+	for _, name := range c.Index {
 		if place, dir, status := p.place("/" + name); status != 0 || dir || place != name ||
 			strings.Contains(name, "/") {
 			return nil, fmt.Errorf("files: invalid name %q in Index", name)
@@ -199,5 +184,4 @@ func (l Limits) withDefaults() Limits {
 // compressors returns how many files may be compressed at the same time.
 func compressors() int { return min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// isIndex reports whether a name is in Index.
-func (p *plan) isIndex(name string) bool { return slices.Contains(p.index, name) }
+func (p *plan) isIndex(name string) bool { return slices.Contains(p.config.Index, name) }

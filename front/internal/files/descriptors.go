@@ -21,7 +21,6 @@ type descriptors struct {
 // errChanged reports that a file is no longer the one that was loaded.
 var errChanged = errors.New("file has changed")
 
-// pop returns an idle descriptor, or nil.
 func (d *descriptors) pop() *os.File {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -99,5 +98,5 @@ func (h *Handler) borrow(v *variant) (*os.File, error) {
 }
 
 func (h *Handler) giveBack(v *variant, f *os.File) {
-	v.files.keep(f, &h.idle, h.plan.limits.Descriptors)
+	v.files.keep(f, &h.idle, h.plan.config.Limits.Descriptors)
 }

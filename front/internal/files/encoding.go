@@ -5,7 +5,6 @@ import (
 	"strings"
 )
 
-// coding is a content coding.
 type coding struct {
 	token, suffix string
 	sibling       bool // a file next to the original

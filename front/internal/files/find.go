@@ -17,31 +17,23 @@ type loadResult struct {
 	status int // 301 redirects to the path's other form; 200 is a directory to list
 }
 
-// find serves a request that the cache alone cannot serve.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		h.fail(w, http.StatusMethodNotAllowed)
-		return
+// servePath sends what a path leads to. If there is nothing, it has no effect and returns the status and
+// the place.
+func (h *Handler) servePath(w http.ResponseWriter, r *http.Request, path string, returnsUnmet bool) (status int,
+	name string, dir bool) {
+	if res := h.cache.get(path); res != nil && h.fresh(res) {
+		if status, ok := h.respond(w, r, res, returnsUnmet); ok {
+			return status, "", false
+		}
 	}
-	name, dir, status := h.plan.place(r.URL.Path)
-	if status != 0 {
-		h.fail(w, status)
-		return
+	if name, dir, status = h.plan.place(path); status == 0 {
+		status = h.serve(w, r, name, dir, returnsUnmet)
 	}
-	switch status := h.serve(w, r, name, dir, writeUnmet); status {
-	case 0:
-	case http.StatusMovedPermanently:
-		h.redirect(w, r, name, !dir)
-	case http.StatusOK:
-		h.list(w, r, name)
-	default:
-		h.fail(w, status)
-	}
+	return status, name, dir
 }
 
 // serve sends a resource. If there is none, it has no effect and returns the status.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool, unmet unmetMode) (status int) {
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir, returnsUnmet bool) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
 		to := h.lookup(k, name, dir)
@@ -51,7 +43,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 		case to.res.absent:
 			return http.StatusNotFound
 		}
-		if status, ok := h.respond(w, r, to.res, unmet); ok {
+		if status, ok := h.respond(w, r, to.res, returnsUnmet); ok {
 			return status
 		}
 		h.cache.remove(k, to.res)
@@ -132,7 +124,7 @@ func (h *Handler) load(k, name string, dir bool, old *resource) loadResult {
 		if o, err = l.openIndex(name); err != nil {
 			return loadResult{status: statusOf(err)}
 		}
-		if o.File == nil && h.plan.showDirs {
+		if o.File == nil && h.plan.config.Listing {
 			return loadResult{status: http.StatusOK}
 		}
 		if o.File == nil {
@@ -166,8 +158,8 @@ func (l *loader) missing(err error) loadResult {
 
 // openIndex opens the index of a directory. The result has no File if there is none.
 func (l *loader) openIndex(dir string) (openedFile, error) {
-	for _, name := range l.h.plan.index {
-		o, err := l.open(join(dir, name))
+	for _, name := range l.h.plan.config.Index {
+		o, err := l.open(path.Join(dir, name))
 		switch {
 		case err == nil && o.info.Mode().IsRegular():
 			return o, nil

@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,11 +52,11 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}), began: time.Now(),
-		cache:  newCache(p.limits.Resources, p.limits.Bytes),
+		cache:  newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
 		absent: newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
 	if t.paths == nil { // otherwise each request checks
-		h.watch, h.watchErr = newWatcher(t, p.dir, p.limits.Watches, h.changed)
+		h.watch, h.watchErr = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)
 	}
 	h.typeOf("x.html", nil) // loads the table
 	h.ends.Go(h.countTicks)
@@ -81,14 +82,20 @@ func (h *Handler) WatchError() error { return errors.Join(h.watchErr, h.watch.er
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		if res := h.cache.get(r.URL.Path); res != nil && h.fresh(res) {
-			if _, ok := h.respond(w, r, res, writeUnmet); ok {
-				return
-			}
-		}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		h.fail(w, http.StatusMethodNotAllowed)
+		return
 	}
-	h.find(w, r)
+	switch status, name, dir := h.servePath(w, r, r.URL.Path, false); status {
+	case 0:
+	case http.StatusMovedPermanently:
+		h.redirect(w, r, name, !dir)
+	case http.StatusOK:
+		h.list(w, r, name)
+	default:
+		h.fail(w, status)
+	}
 }
 
 // fresh reports whether a resource may be served without a check.
@@ -99,7 +106,6 @@ func (h *Handler) fresh(res *resource) bool {
 	return h.tick.Load() < res.until.Load()
 }
 
-// countTicks counts ticks.
 func (h *Handler) countTicks() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
@@ -129,7 +135,7 @@ func (h *Handler) changed(dir, name string, directory bool) {
 	}
 	h.forget(dir, name)
 	if directory {
-		h.forgetBelow(key(join(dir, name), true))
+		h.forgetBelow(key(path.Join(dir, name), true))
 		return
 	}
 	for i := range h.plan.codings {
@@ -142,7 +148,7 @@ func (h *Handler) changed(dir, name string, directory bool) {
 }
 
 func (h *Handler) forget(dir, name string) {
-	h.forgetKey(key(join(dir, name), false))
+	h.forgetKey(key(path.Join(dir, name), false))
 	if h.plan.isIndex(name) {
 		h.forgetKey(key(dir, true))
 	}
@@ -158,16 +164,5 @@ func (h *Handler) forgetBelow(prefix string) {
 	h.absent.removeBelow(prefix)
 }
 
-// join joins a directory below the root, where "" is the root, and a name in it.
-func join(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	if name == "" {
-		return dir
-	}
-	return dir + "/" + name
-}
-
 // base returns the last name of a path below the root.
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

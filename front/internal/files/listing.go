@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +21,6 @@ type Entry struct {
 	Modified     time.Time
 }
 
-// list sends a page for a directory.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	entries, isCut, err := h.entries(dir)
 	if err != nil {
@@ -56,7 +56,6 @@ func (h *Handler) List(path string) (all []Entry, isCut bool, status int) {
 	return all, isCut, 0
 }
 
-// entries returns the sorted entries of a directory.
 func (h *Handler) entries(dir string) (all []Entry, isCut bool, err error) {
 	all, isCut, err = h.readEntries(dir)
 	slices.SortFunc(all, func(a, b Entry) int {
@@ -104,14 +103,14 @@ func (h *Handler) readEntries(dir string) (all []Entry, cut bool, err error) {
 
 // entry returns the entry of a name in a directory. A link counts as its target.
 func (h *Handler) entry(dir, name string) (Entry, bool) {
-	if !h.plan.mayServe(name, dir == "") || h.plan.hideDotfiles && name[0] == '.' {
+	if !h.plan.mayServe(name, dir == "") || h.plan.config.HideDotfiles && name[0] == '.' {
 		return Entry{}, false
 	}
-	info, err := h.tree.stat(join(dir, name))
+	info, err := h.tree.stat(path.Join(dir, name))
 	if h.tree.paths != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLink) {
 			// a dangling link, which nginx lists
-			info, err = os.Lstat(h.tree.paths.path(join(dir, name)))
+			info, err = os.Lstat(h.tree.paths.path(path.Join(dir, name)))
 		}
 		return newEntry(name, info), err == nil
 	}

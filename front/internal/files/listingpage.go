@@ -31,7 +31,6 @@ func (p *Page) Append(b []byte, path string, entries []Entry, isCut bool) []byte
 	return append(b, "</pre><hr></body>\r\n</html>\r\n"...)
 }
 
-// appendLine appends the line of an entry.
 func (p *Page) appendLine(b []byte, e *Entry) []byte {
 	b = append(b, `<a href="`...)
 	b = appendComponent(b, e.Name)
@@ -69,7 +68,6 @@ func (p *Page) appendLine(b []byte, e *Entry) []byte {
 	return append(b, "\r\n"...)
 }
 
-// nameLength returns the length of a name.
 func (p *Page) nameLength(name string) int {
 	if p.IsUTF8 {
 		return utf8.RuneCountInString(name)
@@ -100,7 +98,6 @@ func roundedSize(size int64) string {
 	return fmt.Sprintf(" %6d", size)
 }
 
-// escapeListed escapes a text for HTML.
 func escapeListed(s string) string {
 	return strings.ReplaceAll(strings.ReplaceAll(html.EscapeString(s), "&#34;", "&quot;"), "&#39;", "'")
 }

@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// loader loads the resource of a key.
 type loader struct {
 	h     *Handler
 	key   string
@@ -150,7 +149,7 @@ func (l *loader) variant(res *resource, o openedFile, contentType string) (*vari
 	v := &variant{name: o.name, stamp: o.stamp, contentType: contentType}
 	// a change by another name is reported in another directory
 	l.sure = l.sure && v.stamp.links <= 1
-	if err := v.read(o.File, l.h.plan.limits.SmallFile, res); err != nil {
+	if err := v.read(o.File, l.h.plan.config.Limits.SmallFile, res); err != nil {
 		_ = o.Close()
 		return nil, err
 	}
@@ -164,7 +163,7 @@ func (l *loader) variant(res *resource, o openedFile, contentType string) (*vari
 	}
 	inMemory := v.content != nil || v.size == 0
 	switch {
-	case l.h.plan.noEtag:
+	case l.h.plan.config.NoEtag:
 	case inMemory:
 		v.etag = contentETag(v.content)
 	default:
@@ -254,8 +253,8 @@ func (v *variant) beginning(f *os.File) []byte {
 // typeOf returns a file's media type: TypeOf's, or that of its extension in the system's table, or
 // a guess by its first bytes.
 func (h *Handler) typeOf(name string, beginning []byte) string {
-	if h.plan.typeOf != nil {
-		if t := h.plan.typeOf(name); t != "" {
+	if h.plan.config.TypeOf != nil {
+		if t := h.plan.config.TypeOf(name); t != "" {
 			return t
 		}
 	}

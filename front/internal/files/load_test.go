@@ -118,7 +118,7 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 	for _, happens := range []bool{false, true} {
 		l := &loader{h: h, since: h.watch.events(), sure: true}
 		if happens {
-			testkit.Must(t, os.WriteFile(filepath.Join(h.plan.dir, "y.txt"), nil, 0o644))
+			testkit.Must(t, os.WriteFile(filepath.Join(h.plan.config.Dir, "y.txt"), nil, 0o644))
 			for h.watch.events() == l.since {
 				time.Sleep(time.Millisecond)
 			}

@@ -54,7 +54,7 @@ func (p *plan) mayServe(name string, top bool) bool {
 	if len(name) > maxName || strings.IndexByte(name, 0) >= 0 || runtime.GOOS == "windows" && isMisread(name) {
 		return false
 	}
-	return name[0] != '.' || p.dotfiles || top && name == ".well-known"
+	return name[0] != '.' || p.config.Dotfiles || top && name == ".well-known"
 }
 
 // isMisread reports whether Windows treats a name as something else: a path, a stream of a file,

@@ -60,10 +60,10 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 			v.fields = append(v.fields, field{name, []string{value}})
 		}
 	}
-	if p.maxRanges >= 0 {
+	if p.config.MaxRanges >= 0 {
 		add("Accept-Ranges", "bytes")
 	}
-	add("Cache-Control", p.cacheControl)
+	add("Cache-Control", p.config.CacheControl)
 	add("Content-Encoding", coding)
 	add("Content-Length", strconv.FormatInt(v.size, 10))
 	add("Content-Type", v.contentType)

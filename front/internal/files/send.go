@@ -16,17 +16,9 @@ const (
 	copySize = 64 << 10
 )
 
-// unmetMode defines what writes responses with 412 and 416.
-type unmetMode int
-
-const (
-	writeUnmet  unmetMode = iota
-	returnUnmet           // ServePath returns the status
-)
-
-// respond sends a resource, or returns the status of a response that the caller must send. It
+// respond sends a resource. With returnsUnmet it returns 412 and 416, which the caller must send. It
 // returns false, without effect, if a file has changed.
-func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource, unmet unmetMode) (status int,
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource, returnsUnmet bool) (status int,
 	ok bool) {
 	v := h.choose(res, r.Header)
 	o := outcome{status: http.StatusOK}
@@ -43,7 +35,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 		return 0, true
 	}
 	header := w.Header()
-	if o.unmet() && unmet == returnUnmet {
+	if returnsUnmet && o.unmet() {
 		o.setUnmet(header, v)
 		return o.status, true
 	}

@@ -22,7 +22,6 @@ type tree struct {
 	noLinks bool // nothing behind symbolic links is opened
 }
 
-// openedFile is an open file or directory.
 type openedFile struct {
 	*os.File
 	name  string

@@ -2,7 +2,10 @@
 
 package files
 
-import "os"
+import (
+	"os"
+	"syscall"
+)
 
 // openAny opens a regular file or a directory. Opening anything else might block. Another process
 // could replace the file by a pipe after the check; the nonblock flag covers that on systems that
@@ -15,6 +18,6 @@ func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
 	if !info.Mode().IsRegular() && !info.IsDir() {
 		return nil, false, errIrregular
 	}
-	f, err = t.root.OpenFile(name, os.O_RDONLY|nonblock, 0)
+	f, err = t.root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	return f, false, err
 }

@@ -2,24 +2,18 @@ package proxy
 
 import (
 	"bufio"
+	"cmp"
 	"io"
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
-
-// boundHandler is the content of a location whose upstream is a handler of this program. The
-// handler sees the request as over the network, except that RemoteAddr, TLS, the protocol version
-// and the context are the client's.
-type boundHandler struct {
-	proxy   *proxy
-	handler http.Handler
-}
 
 // boundCall is the memory of a call with a request other than the client's, or with a response that
 // is inspected.
@@ -28,35 +22,18 @@ type boundCall struct {
 	request http.Request
 }
 
-// Serve implements content.
-func (b *boundHandler) Serve(x *core.Exchange) core.Outcome {
-	if b.proxy.from.Intercept {
-		x.InterceptsErrors = true
-	}
-	return b.respond(x, "", b.proxy.target.name.host)
-}
-
-// respond calls the handler. rest is what followed the handler's name in a variable.
-func (b *boundHandler) respond(x *core.Exchange, rest, host string) core.Outcome {
-	q := boundRequest{method: b.proxy.method.Eval(x), host: x.HostHeader,
-		requestTarget: b.proxy.uri.requestTarget(x, rest), header: b.buildHeader(x)}
-	if q.method == "" {
-		q.method = x.Method
-	}
+// callBound responds by a bound handler. The handler sees the request as over the network, except that
+// RemoteAddr, TLS, the protocol version and the context are the client's. rest is what followed the
+// handler's name in a variable, and host is $proxy_host.
+func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host string) core.Outcome {
+	q := boundRequest{method: cmp.Or(p.method.Eval(x), x.Method), host: p.hostFor(x, host),
+		requestTarget: p.uri.requestTarget(x, rest), header: p.boundHeader(x)}
 	if x.Parent != nil {
-		b.prepareSubrequest(x, &q)
-	}
-	if b.proxy.from.Protocol != "fastcgi" {
-		q.host = host
-		if b.proxy.header.host != nil {
-			if hostValue := b.proxy.header.host.Eval(x); hostValue != "" {
-				q.host = hostValue
-			}
-		}
+		prepareSubrequest(x, &q)
 	}
 	var w *boundWriter
 	r := x.Request
-	differs := b.differs(x, &q)
+	differs := p.differs(x, &q)
 	if !differs && q.host != r.Host {
 		if differs = x.HandlerHasRequest || !ownsRequest(x); !differs {
 			// in place: a copy would be most of the allocated bytes, and 2 to 6 % of the CPU time
@@ -66,7 +43,7 @@ func (b *boundHandler) respond(x *core.Exchange, rest, host string) core.Outcome
 	}
 	if differs {
 		call := new(boundCall)
-		if err := b.fillRequest(x, &call.request, &q); err != nil {
+		if err := p.fillRequest(x, &call.request, &q); err != nil {
 			x.Errorf(errorlog.LevelError, "the request for the handler: %v", err)
 			return x.Fail(http.StatusBadGateway)
 		}
@@ -75,12 +52,12 @@ func (b *boundHandler) respond(x *core.Exchange, rest, host string) core.Outcome
 		w = new(boundWriter)
 	}
 	x.HandlerHasRequest = x.HandlerHasRequest || r == x.Request
-	*w = boundWriter{ResponseWriter: x.HandlerWriter(), x: x, rules: b.proxy.response}
+	*w = boundWriter{ResponseWriter: x.HandlerWriter(), x: x, rules: p.response}
 	if x.Redirects > 0 && len(x.Response.Header()) > 0 {
 		earlier := takeEarlier(x.Response.Header())
 		w.earlier = &earlier
 	}
-	b.handler.ServeHTTP(writerFor(w, r), r)
+	handler.ServeHTTP(writerFor(w, r), r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange
 	if w.redirectTo == "" {
@@ -94,7 +71,7 @@ func (b *boundHandler) respond(x *core.Exchange, rest, host string) core.Outcome
 		w.earlier.precede(header)
 	}
 	// The handler may have read the client's body.
-	return b.proxy.response.accelRedirect(x, w.redirectTo, redirected,
+	return p.response.accelRedirect(x, w.redirectTo, redirected,
 		!hasBody(x) || x.HasReceived() && stateOf(x).clientBody.IsAvailable())
 }
 
@@ -107,7 +84,7 @@ func ownsRequest(x *core.Exchange) bool {
 
 // prepareSubrequest prepares the call for a subrequest. Variables show the response as that of an
 // upstream. The handler gets its own header to change.
-func (b *boundHandler) prepareSubrequest(x *core.Exchange, q *boundRequest) {
+func prepareSubrequest(x *core.Exchange, q *boundRequest) {
 	if x.Proxy == nil {
 		x.Proxy = acquireProxyState(x.Plan.State)
 	}
@@ -124,20 +101,19 @@ type boundRequest struct {
 }
 
 // differs reports whether q differs from the client's request, apart from the host.
-func (b *boundHandler) differs(x *core.Exchange, q *boundRequest) bool {
+func (p *proxy) differs(x *core.Exchange, q *boundRequest) bool {
 	r := x.Request
-	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.proxy.body != nil ||
-		b.proxy.from.NoBody || x.Method != r.Method || x.HasReceived()
+	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || p.body != nil ||
+		p.from.NoBody || x.Method != r.Method || x.HasReceived()
 }
 
-// fillRequest sets r to the handler's request.
-func (b *boundHandler) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) error {
+func (p *proxy) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) error {
 	*r = *x.Request
 	r.Method, r.Host, r.RequestURI = q.method, q.host, q.requestTarget
 	if q.header != nil {
 		r.Header = q.header
 	}
-	err := b.setBody(x, r)
+	err := p.setBody(x, r)
 	if err != nil || q.requestTarget == x.Request.RequestURI {
 		return err
 	}
@@ -146,12 +122,12 @@ func (b *boundHandler) fillRequest(x *core.Exchange, r *http.Request, q *boundRe
 }
 
 // setBody sets the body that an upstream would receive.
-func (b *boundHandler) setBody(x *core.Exchange, r *http.Request) (err error) {
+func (p *proxy) setBody(x *core.Exchange, r *http.Request) (err error) {
 	switch {
-	case b.proxy.body != nil:
-		text := b.proxy.body.Eval(x)
+	case p.body != nil:
+		text := p.body.Eval(x)
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-	case b.proxy.from.NoBody, x.Method != x.Request.Method:
+	case p.from.NoBody, x.Method != x.Request.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.HasReceived():
 		r.Body, err = stateOf(x).clientBody.Open()
@@ -159,17 +135,17 @@ func (b *boundHandler) setBody(x *core.Exchange, r *http.Request) (err error) {
 	return err
 }
 
-// buildHeader returns the header that an upstream would receive, or nil if that is the client's.
-func (b *boundHandler) buildHeader(x *core.Exchange) http.Header {
+// boundHeader returns the header that an upstream would receive, or nil if that is the client's.
+func (p *proxy) boundHeader(x *core.Exchange) http.Header {
 	from := x.Request.Header
-	h := &b.proxy.header
+	h := &p.header
 	if !h.dropsHeader && !h.changesHeader(x, from) {
 		return nil
 	}
 	to := make(http.Header, len(from)+len(h.fields))
 	if !h.dropsHeader {
 		h.copyFields(to, from, x.Host.Fields)
-		if length := from["Content-Length"]; length != nil && b.proxy.body == nil && !b.proxy.from.NoBody {
+		if length := from["Content-Length"]; length != nil && p.body == nil && !p.from.NoBody {
 			to["Content-Length"] = length // handlers expect it
 		}
 	}
@@ -199,12 +175,7 @@ func (h *headerRules) changesHeader(x *core.Exchange, from http.Header) bool {
 
 // sendsField reports whether a field is set to a value.
 func (h *headerRules) sendsField(name string) bool {
-	for i := range h.fields {
-		if h.fields[i].Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.fields, func(f core.SetField) bool { return f.Name == name })
 }
 
 // boundWriter is the handler's http.ResponseWriter if its response may be changed. Unwrap gives
@@ -287,38 +258,26 @@ func (w *boundWriter) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
+// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
+// server: programs look for it.
+func writerFor(w *boundWriter, r *http.Request) http.ResponseWriter {
+	if r.ProtoMajor == 1 {
+		return boundHijacker{w}
+	}
+	return w
+}
+
+// boundHijacker is a boundWriter for HTTP/1.
+type boundHijacker struct{ *boundWriter }
+
 // Hijack implements http.Hijacker if the server does.
-func (w *boundWriter) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+func (w boundHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	nc, rw, err := http.NewResponseController(w.ResponseWriter).Hijack()
 	if err == nil {
 		w.headWritten = true // there is no head to send
 	}
 	return nc, rw, err
 }
-
-// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
-// server: programs look for it.
-func writerFor(w http.ResponseWriter, r *http.Request) http.ResponseWriter {
-	if _, ok := w.(http.Hijacker); !ok || r.ProtoMajor == 1 {
-		return w
-	}
-	return streamWriter{w}
-}
-
-// streamWriter is a ResponseWriter without methods of a connection.
-type streamWriter struct{ http.ResponseWriter }
-
-// Unwrap is for http.ResponseController.
-func (w streamWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
-
-// WriteString implements io.StringWriter.
-func (w streamWriter) WriteString(s string) (int, error) { return io.WriteString(w.ResponseWriter, s) }
-
-// Flush implements http.Flusher.
-func (w streamWriter) Flush() { _ = w.FlushError() }
-
-// FlushError flushes what has been written.
-func (w streamWriter) FlushError() error { return http.NewResponseController(w.ResponseWriter).Flush() }
 
 // affects reports whether the rules may change a header or replace the response.
 func (r *responseRules) affects(header http.Header) bool {
@@ -340,7 +299,6 @@ func (r *responseRules) canonicalize(header http.Header) {
 	}
 }
 
-// apply applies the rules to a header.
 func (r *responseRules) apply(x *core.Exchange, header http.Header) {
 	if rate := header["X-Accel-Limit-Rate"]; len(rate) > 0 && r.mayLimitRate {
 		x.LimitRate = rate[0]

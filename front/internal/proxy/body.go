@@ -111,7 +111,6 @@ func hasBody(x *core.Exchange) bool {
 		x.Method == x.Request.Method
 }
 
-// requestBodyFile is $request_body_file.
 func requestBodyFile(x *core.Exchange) string {
 	if !x.HasReceived() {
 		return ""

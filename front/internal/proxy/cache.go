@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
-// proxyCache is a ProxyCache, compiled.
 type proxyCache struct {
 	cache           *cache.Cache // nil if zone has variables
 	zone            core.Text
@@ -98,11 +97,7 @@ func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err err
 			policy.Ignore = append(policy.Ignore, name)
 		}
 	}
-	divert := redirectsRequest
-	if ignoresField(p.Ignore, "X-Accel-Redirect") {
-		divert = nil
-	}
-	if pc.rules, err = cache.Compile(policy, divert); err != nil {
+	if pc.rules, err = cache.Compile(policy, !ignoresField(p.Ignore, "X-Accel-Redirect")); err != nil {
 		return nil, err
 	}
 	if pc.zone.Constant() {
@@ -148,16 +143,12 @@ func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) {
 	}
 }
 
-// redirectsRequest reports whether a response redirects the request internally. The result is for
-// the client that the upstream has seen, and for no other.
-func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
-
 // fetchCached returns the response to an exchange from the cache or from the upstream, and the last
 // request that the upstream has received, nil without one.
 func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache) (*cache.Response, *upstreamRequest,
 	error) {
-	sent := &sentFields{proxy: p, x: x, usesFastCGI: p.fastcgi != nil && target.bound == nil}
-	q := pc.query(x, target, sent)
+	origin := &cachedOrigin{proxy: p, x: x, target: target, usesFastCGI: p.fastcgi != nil && target.bound == nil}
+	q := pc.query(origin)
 	purges := anyTrue(pc.purge, x)
 	if x.RegexTimedOut { // the key may be that of another request
 		return nil, nil, errRegexTimeout()
@@ -166,11 +157,7 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache
 		a, err := pc.purgeKey(q.Key)
 		return a, nil, err
 	}
-	var s *upstreamRequest
-	a, miss, err := pc.cache.Find(q)
-	for err == nil && miss != nil {
-		a, miss, s, err = p.sendMiss(x, target, miss, sent)
-	}
+	a, err := pc.cache.Find(q)
 	if err == nil {
 		stateOf(x).cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
@@ -178,17 +165,18 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache
 	}
 	pc.counts.add(stateOf(x).cacheState)
 	if err == nil && x.RegexTimedOut { // the response may be of another variant
-		a.Discard()
-		return nil, s, errRegexTimeout()
+		a.Close()
+		return nil, origin.sent, errRegexTimeout()
 	}
-	return a, s, err
+	return a, origin.sent, err
 }
 
 // query returns an exchange's request as the cache sees it.
-func (pc *proxyCache) query(x *core.Exchange, target destination, sent *sentFields) cache.Query {
+func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
+	x, p := origin.x, origin.proxy
 	q := cache.Query{
-		Context: x.Request.Context(), Method: x.Method, Header: x.Request.Header, Sent: sent,
-		HasBody: pc.key.bodyNotInKey(x, sent.proxy), Key: pc.key.eval(x, sent.proxy, target), Rules: pc.rules,
+		Context: x.Request.Context(), Method: x.Method, Header: x.Request.Header, Origin: origin,
+		HasBody: pc.key.bodyNotInKey(x, p), Key: pc.key.eval(x, p, origin.target), Rules: pc.rules,
 		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
 			removesOwnFields(x.Request.Header) || hidesFields(x, x.Request.Header),
 		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
@@ -199,21 +187,10 @@ func (pc *proxyCache) query(x *core.Exchange, target destination, sent *sentFiel
 			return anyTrue(pc.noStoreResponse, x) || x.RegexTimedOut
 		}
 	}
-	if stateOf(x).part != nil { // the key has its range
-		q.IsPart = stateOf(x).part.isPart()
+	if stateOf(x).slice != nil { // the key has its range
+		q.IsPart = stateOf(x).slice.isPart()
 	}
 	return q
-}
-
-// sendMiss sends the request that a cache needs.
-func (p *proxy) sendMiss(x *core.Exchange, target destination, miss *cache.Miss, sent *sentFields) (*cache.Response,
-	*cache.Miss, *upstreamRequest, error) {
-	defer miss.Close()
-	opts := miss.Request()
-	s := p.newRequest(x, target, &opts)
-	sent.set(&s.request)
-	a, next, err := miss.Send(s.do)
-	return a, next, s, err
 }
 
 func errRegexTimeout() error {
@@ -221,7 +198,6 @@ func errRegexTimeout() error {
 		Err: errors.New("a regular expression exceeded its steps")}
 }
 
-// purgeKey purges a key for a request.
 func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 	if purge(pc.cache, key) == 0 {
 		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
@@ -231,12 +207,7 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 }
 
 func anyTrue(texts []core.Text, x *core.Exchange) bool {
-	for i := range texts {
-		if texts[i].IsTrue(x) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(t core.Text) bool { return t.IsTrue(x) })
 }
 
 // PurgeZone purges a key, as purge does, from the cache with a name.

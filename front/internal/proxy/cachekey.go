@@ -14,7 +14,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// cacheKey is the key of cached responses.
 type cacheKey struct {
 	text           core.Text
 	hasTarget      bool      // the target of the upstream request follows text
@@ -53,7 +52,6 @@ func compileCacheKey(c *core.Compiler, p *conf.Proxy) (key cacheKey, err error) 
 	return key, nil
 }
 
-// eval returns the key of a request.
 func (k *cacheKey) eval(x *core.Exchange, p *proxy, target destination) string {
 	if !k.hasTarget {
 		return k.text.Eval(x)

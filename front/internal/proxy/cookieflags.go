@@ -19,14 +19,7 @@ type cookieFlags struct {
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
 func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
-	rules := make([]conf.Replace, len(all))
-	for i, r := range all {
-		if source, fold, ok := core.CutPattern(r.From); ok && !fold {
-			r.From = "~*" + source
-		}
-		rules[i] = r
-	}
-	compiled, err := replaceRules(c, "proxy cookie flags", rules)
+	compiled, err := replaceRules(c, "proxy cookie flags", foldedRules(all))
 	if err != nil {
 		return nil, err
 	}

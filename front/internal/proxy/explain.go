@@ -15,12 +15,6 @@ func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	return e.End(x)
 }
 
-// Explain implements content.
-func (b *boundHandler) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
-	return b.proxy.Explain(x, e)
-}
-
-// addFindings adds findings about a request to an upstream.
 func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	to := p.target.text.Eval(x)
 	method := p.method.Eval(x)
@@ -54,7 +48,6 @@ func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	}
 }
 
-// describeServers describes a group of upstream servers.
 func describeServers(u *conf.Upstream) string {
 	var all []string
 	for _, s := range u.Servers {

@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// fastcgiRules are the settings of a Proxy for FastCGI.
 type fastcgiRules struct {
 	params      []paramRule
 	setFields   map[string]bool // fields that parameters named HTTP_ replace
@@ -25,14 +24,12 @@ type fastcgiRules struct {
 	dropsHeader bool          // drops the client's header
 }
 
-// paramRule is a Param, compiled.
 type paramRule struct {
 	name       string
 	value      core.Text
 	ifNotEmpty bool
 }
 
-// newFastCGIRules compiles the settings for FastCGI.
 func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) {
 	g := &fastcgiRules{index: from.ParamIndex, dropsHeader: from.NoHeader, setFields: make(map[string]bool)}
 	for _, p := range from.Params {
@@ -48,7 +45,7 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 		g.params = append(g.params, paramRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""})
 	}
 	if len(from.Header) > 0 {
-		return nil, errors.New("Header requires HTTP: for FastCGI use Params named HTTP_")
+		return nil, errors.New("the field Header requires HTTP: for FastCGI use Params named HTTP_")
 	}
 	if from.SplitPath == "" {
 		return g, nil
@@ -61,7 +58,6 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 	return g, nil
 }
 
-// buildParams makes the parameters of a request.
 func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cache.OriginRequest) {
 	for i := range g.params {
 		r := &g.params[i]
@@ -96,7 +92,6 @@ func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cac
 	}
 }
 
-// addTo adds the parameter with a value.
 func (r *paramRule) addTo(p *client.Params, value string) {
 	if value != "" || !r.ifNotEmpty {
 		p.Add(r.name, value)

@@ -108,7 +108,6 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*group, error) {
 	return g, nil
 }
 
-// transportKey identifies the transport of a group.
 type transportKey struct {
 	group     string
 	keepAlive fetch.KeepAlive

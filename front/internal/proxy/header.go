@@ -24,7 +24,6 @@ type headerRules struct {
 	dropsHeader         bool // drops the client's header
 }
 
-// compileHeaderRules compiles the header of requests.
 func compileHeaderRules(c *core.Compiler, h *headerRules, from *conf.Proxy) error {
 	switch from.Version {
 	case "", "1.0", "2":
@@ -123,7 +122,6 @@ func setHTTP2Fields(header, from http.Header) {
 	}
 }
 
-// addFields adds the fields that are set.
 func (h *headerRules) addFields(x *core.Exchange, m *headerMemory) {
 	if m.values == nil {
 		m.values = make([]string, 0, len(h.fields))

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -65,7 +66,6 @@ func healthCheck(c *core.Compiler, p *proxy) error {
 // checkKey identifies health checks: locations may check the same.
 type checkKey string
 
-// addCheck adds a health check to the plan.
 func addCheck(c *core.Compiler, p *proxy, key string, probe *probe) {
 	from, g := p.from.Check, p.target.group
 	logger := c.Options.Logger()
@@ -85,23 +85,22 @@ func addCheck(c *core.Compiler, p *proxy, key string, probe *probe) {
 	c.Plan.Commits = append(c.Plan.Commits, check.Start)
 	c.Plan.Retires = append(c.Plan.Retires, func() {
 		check.Stop()
-		probe.close()
+		probe.pool.Close()
 	})
 }
 
 // probe sends the requests of a HealthCheck, as the location does.
 type probe struct {
-	upstream  fetch.Upstream
-	from      *conf.HealthCheck
-	group     conf.Upstream // of each server alone
-	target    string
-	host      string
-	header    http.Header
-	reuses    bool // connections
-	tlsName   string
-	tls       *fetch.TLS // nil without TLS
-	transport *fetch.Transport
-	match     *healthMatch // nil is the default
+	upstream fetch.Upstream
+	from     *conf.HealthCheck
+	group    conf.Upstream // of each server alone
+	target   string
+	host     string
+	header   http.Header
+	reuses   bool // connections
+	identity fetch.Identity
+	pool     *fetch.Pool
+	match    *healthMatch // nil is the default
 }
 
 // compileProbe compiles the requests of a HealthCheck. They have the location's fields, as far as those do
@@ -119,7 +118,7 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	if target, err := url.ParseRequestURI(b.target); err != nil || target.IsAbs() {
 		return nil, fmt.Errorf("invalid uri %q", b.target)
 	}
-	if h := p.header.host; h != nil && h.Constant() && h.Literal != "" {
+	if h := p.header.host; h != nil && h.Literal != "" {
 		b.host = h.Literal
 	}
 	for i := range p.header.fields {
@@ -130,12 +129,12 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	if b.header["User-Agent"] == nil {
 		b.header["User-Agent"] = nil // none
 	}
-	keepAlive := fetch.KeepAliveOf(&b.group)
-	b.transport = fetch.NewTransport(keepAlive)
+	var withTLS *conf.ProxyTLS
 	if p.tls != nil {
-		b.tlsName = fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host))
-		b.tls = fetch.NewTLS(&p.from.TLS, keepAlive, b.upstream.IsHTTP2)
+		b.identity.Name = fetch.CertificateName(cmp.Or(p.tlsName.Literal, b.host))
+		withTLS = &p.from.TLS
 	}
+	b.pool = fetch.NewPool(withTLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
 	if from.Match != nil {
 		b.match = compileHealthMatch(c, from.Match)
 	}
@@ -144,30 +143,14 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 
 // key identifies requests that the same HealthCheck sends for another location.
 func (b *probe) key() string {
-	return fmt.Sprintf("%v %q %q %v %q", b.upstream.IsHTTP2, b.host, b.header, b.tls != nil, b.tlsName)
+	return fmt.Sprintf("%v %q %q %q", b.upstream.IsHTTP2, b.host, b.header, b.identity.Name)
 }
 
-// constantText returns a text without variables, or "".
-func constantText(t *core.Text) string {
-	if t.Constant() {
-		return t.Literal
-	}
-	return ""
-}
-
-// close closes the unused connections.
-func (b *probe) close() {
-	if b.transport.Close(); b.tls != nil {
-		b.tls.Close()
-	}
-}
-
-// check checks the server at an address.
 func (b *probe) check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.upstream.ConnectTimeout+b.upstream.ReadTimeout)
 	defer cancel()
 	if b.upstream.IsHTTP2 && !b.reuses {
-		defer b.close() // HTTP/2 keeps connections
+		defer b.pool.Close() // HTTP/2 keeps connections
 	}
 	q := &fetch.Request{Method: http.MethodGet, Target: b.target, Host: b.host, Header: b.header, ReusesConn: b.reuses}
 	if err := b.choose(q, addr); err != nil {
@@ -204,14 +187,11 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	if err != nil {
 		return err
 	}
-	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers, Transport: b.transport}, peers.Turn("", netip.Addr{})
-	if b.tls != nil {
-		q.TLS, err = b.tls.Client(fetch.Identity{Name: b.tlsName})
-	}
+	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers}, peers.Turn("", netip.Addr{})
+	q.Transport, err = b.pool.Transport(b.identity)
 	return err
 }
 
-// healthMatch is a HealthMatch, compiled.
 type healthMatch struct {
 	from   *conf.HealthMatch
 	header []*core.Pattern // nil where the comparison needs none
@@ -261,12 +241,7 @@ func (m *healthMatch) check(resp *http.Response) error {
 }
 
 func (m *healthMatch) hasStatus(status int) bool {
-	for _, r := range m.from.Statuses {
-		if status >= r[0] && status <= r[1] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.from.Statuses, func(r [2]int) bool { return status >= r[0] && status <= r[1] })
 }
 
 // matchesField reports whether the values of a field meet the i-th condition.

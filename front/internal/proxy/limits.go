@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/cache"
@@ -20,7 +21,7 @@ func proxyLimits(c *core.Compiler, p *proxy) {
 	if p.bind.Empty() {
 		return
 	}
-	p.binds = fetch.NewBinds(p.target.keepAlive())
+	p.binds = fetch.NewPool(nil, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.binds.Close)
 }
 
@@ -44,7 +45,8 @@ func (p *proxy) limitRequest(x *core.Exchange, q *fetch.Request) {
 		x.Errorf(errorlog.LevelError, "invalid local address %q", errorlog.Truncate(local))
 		return
 	}
-	q.Local, q.Transport = addr, p.binds.Transport(addr)
+	q.Local = addr
+	q.Transport, _ = p.binds.Transport(fetch.Identity{Local: addr}) // without a certificate it never fails
 }
 
 // respondRange sends the range that the client requests of a response whose upstream does not
@@ -112,13 +114,8 @@ func cutFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// leadingNumber returns the number that a text begins with, 0 without one.
-func leadingNumber(s string) (n int64) {
-	for ; s != "" && s[0] >= '0' && s[0] <= '9'; s = s[1:] {
-		if n > math.MaxInt64/10-1 {
-			return math.MaxInt64
-		}
-		n = n*10 + int64(s[0]-'0')
-	}
+// leadingNumber returns the number that a text begins with, 0 without one, and at most the largest.
+func leadingNumber(s string) int64 {
+	n, _ := strconv.ParseInt(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))], 10, 64)
 	return n
 }

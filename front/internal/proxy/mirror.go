@@ -34,13 +34,11 @@ func MirrorModule() core.Module {
 	}
 }
 
-// mirror is a Mirror, compiled.
 type mirror struct {
 	from *conf.Mirror
 	at   core.Slot // of the number of copies in progress, and of whether copies of the request were sent
 }
 
-// mirrorEffect compiles a Mirror.
 func mirrorEffect(from *conf.Mirror, at core.Slot) (core.Effect, error) {
 	if from == nil {
 		return core.Effect{}, nil

@@ -36,7 +36,7 @@ type proxy struct {
 	uri     uriRule
 	header  headerRules   // for HTTP
 	fastcgi *fastcgiRules // for FastCGI, else nil
-	tls     *fetch.TLS    // for HTTPS, else nil
+	tls     *fetch.Pool   // for HTTPS, else nil
 	tlsName core.Text     // for verifying certificates; "" is the host of the target
 	// the files of the certificate for upstreams, if variables name them
 	tlsCert, tlsKey core.Text
@@ -48,9 +48,9 @@ type proxy struct {
 	cache       *proxyCache // nil without a cache
 	bind        core.Text   // the local address of connections
 	readRate    core.Text
-	binds       *fetch.Binds // connections with a local address; nil without bind
-	maxBuffered int64        // bytes of a response in memory
-	maxSpooled  int64        // bytes of a response in a file
+	binds       *fetch.Pool // connections with a local address; nil without bind
+	maxBuffered int64       // bytes of a response in memory
+	maxSpooled  int64       // bytes of a response in a file
 
 	upstream fetch.Upstream
 }
@@ -131,10 +131,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 		}
 	}
 	proxyLimits(c, p)
-	if p.target.bound == nil || p.cache != nil {
-		return p, nil
-	}
-	return &boundHandler{p, p.target.bound}, nil
+	return p, nil
 }
 
 // checkProtocol rejects settings that another protocol has.
@@ -151,7 +148,6 @@ func checkProtocol(p *conf.Proxy) error {
 	return nil
 }
 
-// proxyRequest compiles the upstream request.
 func proxyRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
 	p.method = c.Text("proxy method", from.Method)
@@ -195,7 +191,7 @@ type proxyState struct {
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // for variables
 	cacheState cache.State       // what the cache did
-	part       parted            // nil unless the response is fetched in parts
+	slice      *sliceState       // nil unless the response is fetched in slices
 
 	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
 	raw            rawHead
@@ -253,11 +249,14 @@ func releaseProxyState(s *core.State, p *proxyState) {
 
 // Serve implements content.
 func (p *proxy) Serve(x *core.Exchange) core.Outcome {
-	if s := stateOf(x); s != nil {
-		s.part = nil // of another location
-	}
 	if p.from.Intercept {
 		x.InterceptsErrors = true
+	}
+	if p.callsBound() {
+		return p.callBound(x, p.target.bound, "", p.target.name.host)
+	}
+	if s := stateOf(x); s != nil {
+		s.slice = nil // of another location
 	}
 	target, err := p.target.resolve(x)
 	if err != nil {
@@ -274,7 +273,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 		return x.Fail(http.StatusInternalServerError)
 	}
 	if target.bound != nil && (pc == nil || wantsUpgrade(x.Request)) {
-		return (&boundHandler{p, target.bound}).respond(x, target.rest, stateOf(x).target.host)
+		return p.callBound(x, target.bound, target.rest, stateOf(x).target.host)
 	}
 	if out := p.receiveBody(x); out != core.Proceed {
 		return out
@@ -286,19 +285,22 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if resp.Header == nil && (s.isSticky() || isParted(x, resp.StatusCode) || p.from.ForceRanges) {
+	if resp.Header == nil && (s.isSticky() || isSlice(x, resp.StatusCode) || p.from.ForceRanges) {
 		resp.Header = stateOf(x).clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
-	if isParted(x, resp.StatusCode) {
+	if isSlice(x, resp.StatusCode) {
 		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != core.Proceed {
 			closeQuietly(resp.Body)
 			return out
 		}
-		return stateOf(x).part.respond(x, p, target, partOf(resp))
+		return stateOf(x).slice.respond(x, p, target, sliceOf(resp))
 	}
 	return p.respond(x, resp)
 }
+
+// callsBound reports whether a bound handler responds to each request.
+func (p *proxy) callsBound() bool { return p.target.bound != nil && p.cache == nil }
 
 // fetch sends an upstream request without a cache.
 func (p *proxy) fetch(x *core.Exchange, target destination) (*http.Response, *upstreamRequest, error) {
@@ -322,7 +324,6 @@ func (s *upstreamRequest) bindClient(x *core.Exchange, header http.Header) {
 	}
 }
 
-// serveCached responds from the cache.
 func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache) core.Outcome {
 	a, s, err := p.fetchCached(x, target, pc)
 	if err != nil {
@@ -335,12 +336,12 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 			s.bindClient(x, a.Passed.Header)
 		}
 	}
-	if isParted(x, a.Status) {
+	if isSlice(x, a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
-			a.Discard()
+			a.Close()
 			return out
 		}
-		return stateOf(x).part.respond(x, p, target, cachedPart(a))
+		return stateOf(x).slice.respond(x, p, target, cachedSlice(a))
 	}
 	if a.Passed != nil {
 		return p.respond(x, a.Passed)
@@ -366,7 +367,6 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 	return core.Responded
 }
 
-// fail responds after an error of the upstream.
 func (p *proxy) fail(x *core.Exchange, err error) core.Outcome {
 	var f *fetch.Error
 	switch {

@@ -27,8 +27,8 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 		p.stream(x, resp)
 		return core.Responded
 	}
-	b := x.Plan.State.Buffers.Get()
-	n, err := fill(b[:], resp.Body, keepsConnectionByLength(x.Request, resp))
+	b := x.Plan.State.Buffers.Get(fetch.BufferSize)
+	n, err := fill(b, resp.Body, keepsConnectionByLength(x.Request, resp))
 	switch {
 	case err == nil: // more follows, maybe much later
 		p.sendHead(x, resp)
@@ -57,7 +57,6 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 	return core.Responded
 }
 
-// isStreamed reports whether a response is forwarded without buffering.
 func (p *proxy) isStreamed(header http.Header) bool {
 	if buffering := header["X-Accel-Buffering"]; len(buffering) > 0 && p.response.mayBuffer {
 		switch strings.ToLower(buffering[0]) {
@@ -80,7 +79,6 @@ func (p *proxy) sendFields(x *core.Exchange, resp *http.Response) {
 	x.Response.WriteHeader(resp.StatusCode)
 }
 
-// sendHead sends the head of a response.
 func (p *proxy) sendHead(x *core.Exchange, resp *http.Response) {
 	var names []string
 	for name := range resp.Trailer {
@@ -189,7 +187,7 @@ func abortOnError(err error) {
 
 // pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
 // into memory and then into a file. b holds the first n bytes.
-func (p *proxy) pump(x *core.Exchange, resp *http.Response, b *fetch.Buffer, n int) {
+func (p *proxy) pump(x *core.Exchange, resp *http.Response, b []byte, n int) {
 	q := fetch.NewQueue(&x.Plan.State.Buffers, int(max(p.maxBuffered/fetch.BufferSize, 2)), p.maxSpooled)
 	q.Put(b, n)
 	done := make(chan struct{})

@@ -74,7 +74,6 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	return s
 }
 
-// do sends the request.
 func (s *upstreamRequest) do(ctx context.Context) (*http.Response, error) {
 	defer func() { s.exchange = nil }()
 	if s.fault != nil {
@@ -90,14 +89,13 @@ func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
 		Name: fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), stateOf(x).target.host)),
 		Cert: p.tlsCert.Eval(x), Key: p.tlsKey.Eval(x), Local: q.Local,
 	}
-	if q.TLS, err = p.tls.Client(id); err != nil {
+	if q.Transport, err = p.tls.Transport(id); err != nil {
 		x.Errorf(errorlog.LevelError, "certificate for upstreams: %v", err)
 		return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError, Err: err}
 	}
 	return nil
 }
 
-// buildRequest makes the upstream request of an exchange.
 func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destination, opts *cache.OriginRequest) {
 	q := &s.request
 	q.Method, q.Target, q.Body = x.Method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
@@ -112,7 +110,7 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	q.Host = p.hostFor(x)
+	q.Host = p.hostFor(x, stateOf(x).target.host)
 	if opts == nil && !p.upstream.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
 		!p.header.changesHeader(x, x.Request.Header) {
 		q.Header = x.Request.Header // the client only reads it, and only until the response
@@ -129,8 +127,8 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 	}
 }
 
-// hostFor returns the Host of requests by HTTP.
-func (p *proxy) hostFor(x *core.Exchange) string {
+// hostFor returns the Host of requests by HTTP. target is $proxy_host.
+func (p *proxy) hostFor(x *core.Exchange, target string) string {
 	if p.header.host != nil {
 		if host := p.header.host.Eval(x); host != "" {
 			return host
@@ -139,7 +137,7 @@ func (p *proxy) hostFor(x *core.Exchange) string {
 	if p.fastcgi != nil {
 		return x.HostHeader
 	}
-	return stateOf(x).target.host
+	return target
 }
 
 // isRepeatable reports whether a request may be sent again after a server has received some of it.
@@ -188,7 +186,6 @@ func (s *upstreamRequest) Failed(url string, err error) {
 	}
 }
 
-// turn chooses the servers for a request.
 func (d *destination) turn(x *core.Exchange) upstream.Turn {
 	if d.group == nil {
 		return d.servers.Peers.Turn("", netip.Addr{})

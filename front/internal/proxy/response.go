@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// responseRules are the rules for an upstream's response.
 type responseRules struct {
 	fates       map[string]fieldFate // of fields that do not just pass
 	markedNames markedNames          // those of fates
@@ -29,7 +28,6 @@ type responseRules struct {
 	cookieFlags   []replaceRule // to holds flags
 }
 
-// proxyResponse compiles the rules for responses.
 func proxyResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	compile := func() (*responseRules, error) {
 		p.response = new(responseRules)
@@ -59,7 +57,7 @@ func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) (err err
 			return fmt.Errorf("redirects: %w", err)
 		}
 	}
-	if r.cookieDomains, err = replaceRules(c, "proxy cookie domains", cookieDomainRules(from.CookieDomains)); err != nil {
+	if r.cookieDomains, err = cookieDomainRules(c, from.CookieDomains); err != nil {
 		return fmt.Errorf("cookie domains: %w", err)
 	}
 	if r.cookiePaths, err = replaceRules(c, "proxy cookie paths", from.CookiePaths); err != nil {
@@ -122,7 +120,6 @@ func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
 	}
 }
 
-// fate returns what becomes of a field.
 func (r *responseRules) fate(name string) fieldFate {
 	if http1.ConcernsConnection(name) {
 		return fieldIsDropped
@@ -244,7 +241,7 @@ func (r *responseRules) accelRedirect(x *core.Exchange, to string, header http.H
 	}
 	path, args := uri.Split(to)
 	path, err := url.PathUnescape(path)
-	if err != nil || !strings.HasPrefix(path, "/") || hasDotDot(path) {
+	if err != nil || !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		x.Errorf(errorlog.LevelError, "invalid path in X-Accel-Redirect: %q", errorlog.Truncate(to))
 		return x.Fail(http.StatusNotFound)
 	}
@@ -275,16 +272,6 @@ func (f earlierFields) precede(header http.Header) {
 	if f.caching != nil {
 		header["Cache-Control"] = slices.Concat(f.caching, header["Cache-Control"])
 	}
-}
-
-// hasDotDot reports whether a path has a segment "..".
-func hasDotDot(path string) bool {
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // copyHeader copies the header of a response, as far as the client receives it.

@@ -3,34 +3,39 @@ package proxy
 import (
 	"errors"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 )
 
-// replaceRule is a Replace, compiled.
 type replaceRule struct {
 	from    core.Text
 	pattern *core.Pattern // if From is a regular expression, instead of from
 	to      core.Text
 }
 
-// cookieDomainRules returns rules for cookies' domains: they ignore case and a dot before the new
-// domain.
-func cookieDomainRules(all []conf.Replace) []conf.Replace {
-	out := make([]conf.Replace, len(all))
-	for i, r := range all {
+// cookieDomainRules compiles rules for cookies' domains: they ignore a dot before the new domain.
+func cookieDomainRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
+	all = foldedRules(all)
+	for i := range all {
+		all[i].To = conf.Text(strings.TrimPrefix(string(all[i].To), "."))
+	}
+	return replaceRules(c, "proxy cookie domains", all)
+}
+
+// foldedRules returns rules whose patterns ignore case.
+func foldedRules(all []conf.Replace) []conf.Replace {
+	out := slices.Clone(all)
+	for i, r := range out {
 		if source, fold, ok := core.CutPattern(r.From); ok && !fold {
-			r.From = "~*" + source
+			out[i].From = "~*" + source
 		}
-		r.To = conf.Text(strings.TrimPrefix(string(r.To), "."))
-		out[i] = r
 	}
 	return out
 }
 
-// replaceRules compiles Replaces.
 func replaceRules(c *core.Compiler, what string, all []conf.Replace) ([]replaceRule, error) {
 	var out []replaceRule
 	for _, f := range all {
@@ -160,7 +165,6 @@ func (r *responseRules) rewriteLocation(x *core.Exchange, values []string) []str
 	return values
 }
 
-// rewriteRefresh rewrites the URL of Refresh.
 func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
@@ -181,7 +185,6 @@ func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []stri
 	return values
 }
 
-// rewritesCookies reports whether cookies may change.
 func (r *responseRules) rewritesCookies() bool {
 	return r.cookieDomains != nil || r.cookiePaths != nil || r.cookieFlags != nil
 }

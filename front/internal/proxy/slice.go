@@ -31,26 +31,53 @@ func SliceModule() core.Module {
 	}}
 }
 
-// sliceState makes a request sliced. It implements parted.
+// sliceState makes a request sliced.
 type sliceState struct {
 	size  int64
 	start int64 // of the slice that $slice_range names
 }
 
-// sliceRange is $slice_range.
+// isSlice reports whether a response is one of several slices.
+func isSlice(x *core.Exchange, status int) bool {
+	return stateOf(x).slice != nil && status == http.StatusPartialContent
+}
+
+// upstreamSlice is a slice: a response, cached or not.
+type upstreamSlice struct {
+	status int
+	header http.Header
+	body   io.Reader
+	close  func()
+	cached *cache.Response // nil if it is not cached
+}
+
+// sliceOf returns the slice that is a response of an upstream.
+func sliceOf(resp *http.Response) upstreamSlice {
+	return upstreamSlice{status: resp.StatusCode, header: resp.Header, body: resp.Body,
+		close: func() { closeQuietly(resp.Body) }}
+}
+
+// cachedSlice returns the slice that is a response of a cache.
+func cachedSlice(a *cache.Response) upstreamSlice {
+	if a.Passed != nil {
+		return sliceOf(a.Passed)
+	}
+	return upstreamSlice{status: a.Status, header: a.Header, body: a.Body(), close: a.Close, cached: a}
+}
+
 func sliceRange(x *core.Exchange) string {
 	p, ok := x.Loc.Content.(*proxy)
-	if !ok || p.from.Slice == 0 || x.Parent != nil {
+	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
 		return ""
 	}
 	if x.Proxy == nil {
 		x.Proxy = acquireProxyState(x.Plan.State)
 	}
-	s, ok := stateOf(x).part.(*sliceState)
-	if !ok {
+	s := stateOf(x).slice
+	if s == nil {
 		s = &sliceState{size: p.from.Slice}
 		s.start = s.of(firstByte(x.Request.Header))
-		stateOf(x).part = s
+		stateOf(x).slice = s
 	}
 	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
 }
@@ -100,7 +127,7 @@ func (s *sliceState) check(status int, header http.Header) (total int64, err err
 	return total, nil
 }
 
-// isPart implements parted.
+// isPart returns what reports whether a response is the slice. A cache may call it later.
 func (s *sliceState) isPart() func(*http.Response) bool {
 	slice := *s
 	return func(resp *http.Response) bool {
@@ -109,28 +136,28 @@ func (s *sliceState) isPart() func(*http.Response) bool {
 	}
 }
 
-// fetchPart fetches the part at which the exchange is.
-func (p *proxy) fetchPart(x *core.Exchange, target destination) (upstreamPart, error) {
+// fetchSlice fetches the slice at which the exchange is.
+func (p *proxy) fetchSlice(x *core.Exchange, target destination) (upstreamSlice, error) {
 	pc, err := p.cache.of(x)
 	if err != nil {
-		return upstreamPart{}, err
+		return upstreamSlice{}, err
 	}
 	if pc != nil {
 		a, _, err := p.fetchCached(x, target, pc)
 		if err != nil {
-			return upstreamPart{}, err
+			return upstreamSlice{}, err
 		}
-		return cachedPart(a), nil
+		return cachedSlice(a), nil
 	}
 	resp, _, err := p.fetch(x, target)
 	if err != nil {
-		return upstreamPart{}, err
+		return upstreamSlice{}, err
 	}
-	return partOf(resp), nil
+	return sliceOf(resp), nil
 }
 
-// respond implements parted: it responds with a file, of which first is a slice.
-func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first upstreamPart) core.Outcome {
+// respond responds with all of a file that the client wants, of which first is a slice.
+func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first upstreamSlice) core.Outcome {
 	b := &slicedBody{x: x, state: s, proxy: p, target: target, current: first, at: s.start,
 		etag: first.header.Get("Etag"), modified: first.header.Get("Last-Modified")}
 	defer b.close()
@@ -166,10 +193,10 @@ type slicedBody struct {
 	proxy  *proxy
 	target destination
 
-	etag, modified string       // of the first slice
-	current        upstreamPart // the open slice; its body is nil if there is none
-	at             int64        // the offset of what current.body returns next
-	err            error        // sticky
+	etag, modified string        // of the first slice
+	current        upstreamSlice // the open slice; its body is nil if there is none
+	at             int64         // the offset of what current.body returns next
+	err            error         // sticky
 }
 
 var _ connection.InputReporter = (*slicedBody)(nil)
@@ -233,7 +260,7 @@ func (b *slicedBody) endEarly() error {
 func (b *slicedBody) open() (err error) {
 	x := b.x
 	cacheState, attempts := stateOf(x).cacheState, len(stateOf(x).attempts)
-	b.current, err = b.proxy.fetchPart(x, b.target)
+	b.current, err = b.proxy.fetchSlice(x, b.target)
 	stateOf(x).cacheState = cacheState // variables show the first slice, as in nginx
 	if stateOf(x).attempts = stateOf(x).attempts[:min(attempts, len(stateOf(x).attempts))]; err != nil {
 		return err
@@ -270,10 +297,9 @@ func (b *slicedBody) forget() {
 	*b.state = slice
 }
 
-// close closes the open slice.
 func (b *slicedBody) close() {
 	if b.current.close != nil {
 		b.current.close()
 	}
-	b.current = upstreamPart{}
+	b.current = upstreamSlice{}
 }

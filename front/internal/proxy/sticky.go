@@ -18,14 +18,12 @@ import (
 // forever is the Max-Age of a cookie with expires=max.
 const forever = 10 * 365 * 24 * time.Hour
 
-// sticky is a Sticky, compiled.
 type sticky struct {
 	cookie                 *conf.StickyCookie // nil without a cookie
 	domain, path, sameSite core.Text          // of the cookie
 	routes                 []core.Text
 }
 
-// compileSticky compiles a Sticky.
 func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
 	if from == nil {
 		return nil, nil
@@ -70,7 +68,6 @@ func (s *sticky) bind(x *core.Exchange, turn *upstream.Turn) {
 	}
 }
 
-// setCookie returns a Set-Cookie field.
 func (s *sticky) setCookie(x *core.Exchange, route string) string {
 	var b strings.Builder
 	b.WriteString(s.cookie.Name + "=" + route)

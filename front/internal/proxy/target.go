@@ -42,10 +42,6 @@ type destination struct {
 	usesTLS bool
 }
 
-// errNoScheme is returned for the value of variables that is not an http or https URL.
-var errNoScheme = errors.New("the URL begins neither with http:// nor with https://")
-
-// compileProxyTarget compiles the target of a Proxy.
 func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
 	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
@@ -75,9 +71,9 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
 func proxyTLS(c *core.Compiler, p *proxy) {
-	p.tls = fetch.NewTLS(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
-	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
 	from := &p.from.TLS
+	p.tls = fetch.NewPool(from, p.target.keepAlive(), p.upstream.IsHTTP2)
+	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
 	p.tlsName, p.tlsCert = c.Text("proxy ssl_name", from.Name), c.Text("proxy ssl_certificate", from.Cert)
 	p.tlsKey = c.Text("proxy ssl_certificate_key", from.Key)
 }
@@ -108,7 +104,6 @@ func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
 	return err != nil
 }
 
-// schemePort returns the default port of http or https.
 func schemePort(secure bool) string {
 	if secure {
 		return "443"
@@ -139,7 +134,6 @@ func targetNameOf(addr, defaultPort string) targetName {
 	return targetName{addr, defaultPort}
 }
 
-// resolve finds the destination of a request.
 func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	if x.Proxy == nil {
 		x.Proxy = acquireProxyState(x.Plan.State)
@@ -151,14 +145,15 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		}
 		return d, nil
 	}
-	addr, err := g.text.Eval(x), error(nil)
+	addr := g.text.Eval(x)
 	switch {
 	case g.hasScheme:
-		if addr, d.usesTLS, err = cutScheme(addr); err != nil {
-			return d, err
+		var ok bool
+		if addr, d.usesTLS, ok = cutScheme(addr, "http", "https"); !ok {
+			return d, fmt.Errorf("the URL begins neither with http:// nor with https://: %q", errorlog.Truncate(addr))
 		}
-	case g.isGRPC:
-		addr, d.usesTLS = cutGRPCScheme(addr)
+	case g.isGRPC: // it may have no scheme
+		addr, d.usesTLS, _ = cutScheme(addr, "grpc", "grpcs")
 	}
 	addr, d.rest = cutURI(addr)
 	port := schemePort(d.usesTLS)
@@ -174,6 +169,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		return d, nil
 	}
 	to := withPort(addr, port)
+	var err error
 	if d.servers, err = g.dynamic.Group(x.Request.Context(), to); err != nil && isNameWithPort(to) {
 		err = &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: to, IsNotFound: true}
 	}
@@ -197,28 +193,16 @@ func targetErrorStatus(err error) int {
 	return http.StatusInternalServerError
 }
 
-// cutScheme removes the scheme of a URL.
-func cutScheme(url string) (rest string, secure bool, err error) {
+// cutScheme removes the scheme of a URL, which is plain or secure.
+func cutScheme(url, plain, secure string) (rest string, usesTLS, ok bool) {
 	scheme, rest, _ := strings.Cut(url, "://")
 	switch strings.ToLower(scheme) {
-	case "http":
-		return rest, false, nil
-	case "https":
-		return rest, true, nil
+	case plain:
+		return rest, false, true
+	case secure:
+		return rest, true, true
 	}
-	return url, false, fmt.Errorf("%w: %q", errNoScheme, errorlog.Truncate(url))
-}
-
-// cutGRPCScheme removes the scheme of a gRPC URL, which may have none.
-func cutGRPCScheme(url string) (rest string, secure bool) {
-	scheme, rest, _ := strings.Cut(url, "://")
-	switch strings.ToLower(scheme) {
-	case "grpc":
-		return rest, false
-	case "grpcs":
-		return rest, true
-	}
-	return url, false
+	return url, false, false
 }
 
 // cutURI splits the value of variables into an address and the rest.

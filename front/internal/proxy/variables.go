@@ -136,23 +136,18 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
-// proxyTargetName returns the target of the exchange's location.
 func proxyTargetName(x *core.Exchange) targetName {
 	if x.Proxy != nil {
 		return stateOf(x).target
 	}
 	if x.Loc != nil {
-		switch p := x.Loc.Content.(type) {
-		case *proxy:
+		if p, ok := x.Loc.Content.(*proxy); ok {
 			return p.target.name
-		case *boundHandler:
-			return p.proxy.target.name
 		}
 	}
 	return targetName{}
 }
 
-// addForwardedFor is $proxy_add_x_forwarded_for.
 func addForwardedFor(x *core.Exchange) string {
 	if forwarded := message.JoinValues(x.Request.Header["X-Forwarded-For"]); forwarded != "" {
 		return forwarded + ", " + x.ClientAddr()
@@ -179,7 +174,6 @@ func setCookie(lines []string, name string) string {
 	return ""
 }
 
-// cacheStatus is $upstream_cache_status.
 func cacheStatus(x *core.Exchange) string {
 	if s := stateOf(x); s != nil {
 		return string(s.cacheState)

@@ -7,14 +7,13 @@ import (
 	"time"
 )
 
-// run writes until the Spool is closed.
 func (s *Spool) run() {
 	defer close(s.done)
 	defer func() { s.out.Close() }()
 	for {
 		select {
 		case <-s.wake:
-			s.gather()
+			s.pause(s.config.Gather-time.Since(s.w.last), s.hurry) // for more lines, unless there are many
 		case result := <-s.orders:
 			result <- s.reopen()
 		case <-s.stop:
@@ -23,32 +22,15 @@ func (s *Spool) run() {
 			return
 		}
 		for !s.writeBatch() {
-			if s.pause(retryAfter) {
+			if s.pause(retryAfter, nil) {
 				break
 			}
 		}
 	}
 }
 
-// gather waits for more lines, unless the last write was long ago or there are many lines.
-func (s *Spool) gather() {
-	d := s.config.Gather - time.Since(s.w.last)
-	if d <= 0 {
-		return
-	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-	case <-s.hurry:
-	case reply := <-s.orders:
-		reply <- s.reopen()
-	case <-s.stop:
-	}
-}
-
-// pause waits, unless Reopen is called. It reports whether the Spool is closed.
-func (s *Spool) pause(d time.Duration) (stopped bool) {
+// pause waits, unless Reopen is called or hurry has a token. It reports whether the Spool is closed.
+func (s *Spool) pause(d time.Duration, hurry <-chan struct{}) (stopped bool) {
 	if d <= 0 {
 		return false
 	}
@@ -56,6 +38,7 @@ func (s *Spool) pause(d time.Duration) (stopped bool) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-hurry:
 	case reply := <-s.orders:
 		reply <- s.reopen()
 	case <-s.stop:

@@ -224,7 +224,6 @@ func (s *Spool) stall() {
 	s.queue = nil
 }
 
-// reason returns why there is no room.
 func (s *Spool) reason() error {
 	switch {
 	case s.why != nil:

@@ -20,7 +20,6 @@ type listing struct {
 	page         files.Page
 }
 
-// newListing compiles the settings of listings.
 func newListing(s *conf.Files) (listing, error) {
 	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
 		return listing{}, fmt.Errorf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
@@ -30,7 +29,6 @@ func newListing(s *conf.Files) (listing, error) {
 	return listing{s.Listing, s.ListingFormat == "json", page}, nil
 }
 
-// list responds with the listing of a directory.
 func (f *fileSet) list(x *core.Exchange, p *filePlace) core.Outcome {
 	entries, isCut, status := p.handler.List(p.name)
 	if status != 0 {
@@ -49,7 +47,6 @@ func (f *fileSet) list(x *core.Exchange, p *filePlace) core.Outcome {
 		f.listing.page.Append(nil, x.Path, entries, isCut))
 }
 
-// listedType returns the type of an entry in JSON.
 func listedType(e *files.Entry) string {
 	switch {
 	case e.Dir:

@@ -58,7 +58,6 @@ func FilesModule() core.Module {
 	}
 }
 
-// filesOf returns the files of the exchange's location.
 func filesOf(x *core.Exchange) *fileSet {
 	if f, ok := x.Loc.Files.(*fileSet); ok {
 		return f
@@ -301,7 +300,6 @@ func (f *fileSet) find(x *core.Exchange, path string) (p filePlace, ok bool) {
 	return p, p.handler != nil
 }
 
-// findPath finds the exchange's path, or fails.
 func (f *fileSet) findPath(x *core.Exchange) (filePlace, core.Outcome) {
 	p, ok := f.find(x, x.Path)
 	switch {
@@ -388,7 +386,6 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 	return f, openRoot(c, f, key.isUsed)
 }
 
-// servesFiles reports whether files are the content of a location.
 func servesFiles(l *conf.Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
 // openRoot opens the handler of a location's directory. Variables may only add to it.
@@ -443,7 +440,6 @@ type handlerKey struct {
 	types string // their fingerprint
 }
 
-// open opens a handler.
 func (k *handlerKind) open(types *mediatype.Table) (*files.Handler, error) {
 	return files.New(files.Config{
 		Dir: k.dir, Index: []string{}, Listing: k.listing, Dotfiles: true, HideDotfiles: true,

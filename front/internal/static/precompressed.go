@@ -41,7 +41,6 @@ func (f *fileSet) findPrecompressed(r *http.Request, p *filePlace, always bool) 
 	return nil
 }
 
-// existsPrecompressed reports whether the file exists in any coding.
 func (f *fileSet) existsPrecompressed(p *filePlace) bool {
 	return slices.ContainsFunc(f.precompressed, func(c precompressed) bool {
 		return p.handler.Kind(p.name+c.suffix) == files.File

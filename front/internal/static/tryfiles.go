@@ -13,7 +13,6 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// tryFiles is a try_files, compiled.
 type tryFiles struct {
 	files  []tryFile
 	last   core.Text
@@ -107,7 +106,6 @@ func (f *fileSet) useTried(x *core.Exchange, name string) {
 	}
 }
 
-// compileTryFiles compiles TryFiles.
 func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
 	if len(from) == 0 {
 		return nil, nil
@@ -149,7 +147,6 @@ func EmptyGIFModule() core.Module {
 	}}
 }
 
-// emptyGIFContent responds with a transparent image of one pixel: empty_gif.
 type emptyGIFContent struct{}
 
 const emptyGIF = "GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;"

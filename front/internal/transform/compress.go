@@ -63,7 +63,6 @@ func compileCompressions(c *core.Compiler, s *conf.Settings, at core.Slot) (e co
 	return e, err
 }
 
-// compression is a Gzip or a Compression, compiled.
 type compression struct {
 	minLength int64
 	types     core.BodyTypes
@@ -74,7 +73,6 @@ type compression struct {
 	pool      *encoderPool
 }
 
-// compileGzip compiles a Gzip.
 func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression, error) {
 	if g == nil {
 		return nil, nil
@@ -187,7 +185,6 @@ func (g *compression) Start(w *core.Writer, contentType string, length int64) {
 	message.ReplaceBody(header)
 }
 
-// compressedOutput is where compressed bytes go.
 type compressedOutput struct{ w *core.Writer }
 
 func (t compressedOutput) Write(p []byte) (int, error) { return t.w.SendBody(p) }
@@ -251,7 +248,6 @@ func (z *compressWriter) Release() {
 	}
 }
 
-// gzipProxied are the conditions of gzip_proxied.
 type gzipProxied uint16
 
 const (

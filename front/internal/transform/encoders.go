@@ -23,7 +23,6 @@ const (
 	encoderWindow = 19
 )
 
-// encoder is a compressor.
 type encoder interface {
 	io.WriteCloser
 	Flush() error
@@ -39,7 +38,6 @@ type encoderPool struct {
 	idle   sync.Pool // of encoder
 }
 
-// encoderKey identifies a pool.
 type encoderKey struct {
 	coding string
 	level  int
@@ -86,7 +84,6 @@ func (s *encoderPool) newEncoder(to io.Writer) encoder {
 	return w
 }
 
-// release returns a compressor to the pool.
 func (s *encoderPool) release(w encoder) {
 	w.Reset(io.Discard) // drops the reference to the response
 	s.idle.Put(w)

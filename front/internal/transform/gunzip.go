@@ -79,7 +79,6 @@ func (z *gunzipWriter) resume() {
 	}
 }
 
-// run decompresses the input.
 func (z *gunzipWriter) run() {
 	defer func() {
 		z.panic, z.done = recover(), true
@@ -101,7 +100,6 @@ func (z *gunzipWriter) decompress() error {
 	return err
 }
 
-// gunzipOutput is where decompressed bytes go.
 type gunzipOutput struct{ from *gunzipWriter }
 
 func (o gunzipOutput) Write(p []byte) (int, error) {

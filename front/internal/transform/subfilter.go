@@ -24,7 +24,6 @@ func SubFilterModule() core.Module {
 	}}
 }
 
-// subFilter is a SubFilter, compiled.
 type subFilter struct {
 	from, to     []core.Text
 	matcher      *replace.Matcher // nil if from has variables
@@ -33,7 +32,6 @@ type subFilter struct {
 	keepModified bool
 }
 
-// compileSubFilter compiles a SubFilter.
 func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 	if s == nil || len(s.Substitutions) == 0 {
 		return nil, nil
@@ -42,15 +40,14 @@ func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 		return nil, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
 	}
 	out := &subFilter{types: core.NewBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
-	out.from, out.to = make([]core.Text, len(s.Substitutions)), make([]core.Text, len(s.Substitutions))
-	fixed := make([]string, len(s.Substitutions))
-	varies := false
+	fixed, varies := make([]string, len(s.Substitutions)), false
 	for i, p := range s.Substitutions {
-		out.from[i], out.to[i] = c.Text("sub_filter", p.From), c.Text("sub_filter", p.To)
-		if out.from[i].Empty() {
+		from, to := c.Text("sub_filter", p.From), c.Text("sub_filter", p.To)
+		if from.Empty() {
 			return nil, errors.New("sub_filter: empty search string")
 		}
-		varies = varies || !out.from[i].Constant()
+		out.from, out.to = append(out.from, from), append(out.to, to)
+		varies = varies || !from.Constant()
 		fixed[i] = string(p.From)
 	}
 	if !varies {
@@ -112,13 +109,11 @@ func (s *subFilter) replacer(w *core.Writer) *replace.Writer {
 	return replace.NewWriter(from, with, s.once, subOutput{w})
 }
 
-// replaceStage is the stage of a subFilter.
 type replaceStage struct {
 	core.PlainStage // the beginning of a match waits for more
 	*replace.Writer
 }
 
-// subOutput is where replaced text goes.
 type subOutput struct{ w *core.Writer }
 
 func (t subOutput) Write(p []byte) (int, error) { return t.w.Pass(core.SubStage+1, p) }

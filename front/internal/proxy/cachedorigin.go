@@ -6,49 +6,51 @@ import (
 
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
-	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/message"
 )
 
-// sentFields are the fields that the upstream of a cached exchange receives. Before the request is
-// built they are made one by one: most requests end with a stored response.
-type sentFields struct {
+// cachedOrigin is the cache.Origin of an exchange. Before the request is built its fields are made one
+// by one: most requests end with a stored response.
+type cachedOrigin struct {
 	proxy       *proxy
 	x           *core.Exchange
+	target      destination
 	usesFastCGI bool
 
-	request *fetch.Request // nil before it is built
-	header  http.Header    // of request, for the cache
+	sent   *upstreamRequest // the last one; nil before it is built
+	header http.Header      // of sent, for the cache
 }
 
-// set records the request that the upstream receives. From then on Field does not use the exchange.
-func (f *sentFields) set(q *fetch.Request) {
-	f.request, f.header = q, withConfused(f.x.Host.Fields, q.Header)
+// Request implements cache.Origin. From then on Field does not use the exchange.
+func (f *cachedOrigin) Request(opts cache.OriginRequest) cache.Fetch {
+	f.sent = f.proxy.newRequest(f.x, f.target, &opts)
+	f.header = withConfused(f.x.Host.Fields, f.sent.request.Header)
+	return f.sent.do
 }
 
 // Field implements cache.Fields.
-func (f *sentFields) Field(name string) []string {
+func (f *cachedOrigin) Field(name string) []string {
 	switch {
 	case cache.IsConditional(name):
 		return nil
-	case f.request == nil:
+	case f.sent == nil:
 		return f.fieldOf(f.x, name)
 	case f.usesFastCGI:
-		return paramOf(f.request.Params, name)
+		return paramOf(f.sent.request.Params, name)
 	case name == "Host":
-		return []string{f.request.Host}
+		return []string{f.sent.request.Host}
 	}
 	return f.header[name]
 }
 
 // fieldOf returns a field of the request that the exchange would send.
-func (f *sentFields) fieldOf(x *core.Exchange, name string) []string {
+func (f *cachedOrigin) fieldOf(x *core.Exchange, name string) []string {
 	p, isHTTP2 := f.proxy, f.proxy.upstream.IsHTTP2
 	switch names := x.Host.Fields; {
 	case f.usesFastCGI:
 		return p.fastcgi.field(x, name)
 	case name == "Host":
-		return []string{p.hostFor(x)}
+		return []string{p.hostFor(x, stateOf(x).target.host)}
 	case names != (message.FieldNames{}), name == "Connection", name == "Upgrade", name == "Te":
 		return withConfused(names, p.header.build(x, isHTTP2, new(headerMemory)))[name]
 	}
