@@ -31,7 +31,7 @@ type nobody struct {
 
 func (n nobody) Field(name string) []string { return n.header[name] }
 
-func (n nobody) prepare(cache.OriginRequest) cache.Fetch {
+func (n nobody) Request(cache.OriginRequest) cache.Fetch {
 	n.t.Error("the origin received a request")
 	return nil
 }
@@ -55,7 +55,7 @@ func hitter(t testing.TB) func() {
 		}
 		a.Close()
 	}
-	w, origin := &silent{header: make(http.Header)}, origin(nobody{t, r.Header})
+	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
 		a, err := respond(c, q, origin)
 		testkit.Must(t, err)

@@ -137,8 +137,7 @@ type Query struct {
 	Context context.Context // of the request
 	Method  string
 	Header  http.Header // of the request; read only
-	// Sent are the fields that the origin receives. Vary and Authorization refer to them.
-	Sent Fields
+	Origin  Origin
 	// HasBody reports that the origin receives a body from the client, which the key does not
 	// contain. The response is not stored.
 	HasBody bool

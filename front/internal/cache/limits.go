@@ -1,9 +1,8 @@
 // Package cache is a shared HTTP cache in memory and on disk, as in RFC 9111 and nginx's
 // proxy_cache.
 //
-// Cache.Find serves a request from a stored response, or returns a Miss. Its caller sends the request
-// to the origin by Miss.Send, which stores the response if Rules and its header allow. Where nginx
-// deviates from RFC 9111, this cache is stricter; see Rules.
+// Cache.Find serves a request from a stored response, or sends it to the Origin and stores the response
+// if Rules and its header allow. Where nginx deviates from RFC 9111, this cache is stricter; see Rules.
 //
 // Words of this package:
 //

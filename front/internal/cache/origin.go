@@ -6,12 +6,20 @@ import (
 )
 
 // Fields are those of a request that the origin receives, or would receive: fields that a proxy
-// removes or replaces do not affect a response.
+// removes or replaces do not affect a response. Vary and Authorization refer to them.
 type Fields interface {
 	// Field returns the values of a field, by its canonical name, and the host for Host. It returns
 	// nil for what OriginRequest.Whole removes. After a request with OriginRequest.Behind it may be
 	// called when the client's request has ended.
 	Field(name string) []string
+}
+
+// Origin makes the requests that the origin receives for a client's.
+type Origin interface {
+	Fields
+	// Request makes a request, which the Fetch sends. With OriginRequest.Behind the Fetch runs in the
+	// background, and must not use the client's request.
+	Request(OriginRequest) Fetch
 }
 
 // OriginRequest is how the request to the origin differs from the client's.

@@ -15,12 +15,12 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, s.q.Sent, merged, sentAt, now)
+	life, why := s.rules.judge(&s.q, merged, sentAt, now)
 	life.grow(ageOf(resp.Header))
 	fresh.life = life
 	if !s.rules.ignore.vary {
 		var ok bool
-		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Sent); !ok {
+		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Origin); !ok {
 			why = "vary"
 		}
 	}

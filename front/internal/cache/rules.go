@@ -105,7 +105,7 @@ func (u *Rules) replaces(h http.Header) bool { return u.diverts && len(h["X-Acce
 
 // judge returns the freshness of a response, or the reason not to store it. sentAt is when the
 // request was sent.
-func (u *Rules) judge(q *Query, request Fields, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
+func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
 	h := resp.Header
 	switch {
 	case resp.StatusCode < 200 || resp.StatusCode == http.StatusNotModified ||
@@ -133,7 +133,7 @@ func (u *Rules) judge(q *Query, request Fields, resp *http.Response, sentAt, now
 		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.isSet // RFC 9111, 3.5
 	}
 	switch {
-	case !allowed && !q.KeyedByAuthorization && len(request.Field("Authorization")) > 0:
+	case !allowed && !q.KeyedByAuthorization && len(q.Origin.Field("Authorization")) > 0:
 		return l, "authorization"
 	case !l.fresh.After(now) && !storedStale:
 		return l, notFresh

@@ -14,11 +14,9 @@ import (
 //	find    -> hit (fresh) | share
 //	share   -> lead (first request) | wait (then find, fetch or pass) | hit (stale, while updated)
 //	lead    -> find (another has just stored it) | updateBehind | fetch
-//	fetched -> stored | not stored | revalidated (304) | stale response (the origin failed)
+//	fetch   -> stored | not stored | revalidated (304) | stale response (the origin failed)
 //
-// pass, fetch and updateBehind need the origin: they set isMissing and return nothing, and the
-// session continues in Miss.Send. The response to pass is never stored. hit falls back to miss if the
-// stored response has just gone.
+// The response to pass is never stored. hit falls back to miss if the stored response has just gone.
 type session struct {
 	c     *Cache
 	q     Query
@@ -33,12 +31,18 @@ type session struct {
 	until   time.Time
 	behind  bool // a background update: the client's request does not wait, and may have ended
 	crowded bool // too much is being sent from memory
+}
 
-	isMissing   bool          // the origin must receive request
-	passes      bool          // and its response is not stored
-	invalidates bool          // and its success removes what is stored
-	request     OriginRequest // if isMissing
-	stale       *Response     // that is served during a background update
+// Find returns the response for a request: a stored one, or the origin's. It may wait for the request
+// of another client. Its errors are of type *Error, and do not affect other requests.
+func (c *Cache) Find(q Query) (*Response, error) {
+	s := session{c: c, q: q, why: "bypass", rules: q.Rules}
+	defer s.land()
+	a, err := s.respond()
+	if err != nil {
+		return nil, &Error{s.state, err}
+	}
+	return a, nil
 }
 
 func (s *session) respond() (*Response, error) {
@@ -99,7 +103,7 @@ func (s *session) find() (*Response, error) {
 		if s.q.PassesRange {
 			return s.pass()
 		}
-		if a, err := s.share(now); a != nil || err != nil || s.isMissing {
+		if a, err := s.share(now); a != nil || err != nil {
 			return a, err
 		}
 	}
@@ -108,7 +112,7 @@ func (s *session) find() (*Response, error) {
 // lookup finds the stored response for the request. It ignores a response that diverts: another
 // location, or an earlier version of this one, stored it.
 func (s *session) lookup(now time.Time) (*entry, *stored) {
-	e, found := s.c.lookup(s.id, s.q.Key, s.q.Sent, now)
+	e, found := s.c.lookup(s.id, s.q.Key, s.q.Origin, now)
 	if found != nil && s.rules.replaces(found.header) {
 		return nil, nil
 	}
@@ -135,7 +139,7 @@ func (s *session) share(now time.Time) (*Response, error) {
 	if updating { // no request waits
 		age = max(age, updatedFor)
 	}
-	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Sent), now, age, s.keeps())
+	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, s.q.Origin), now, age, s.keeps())
 	if f == nil {
 		return s.fetch()
 	}
@@ -243,29 +247,36 @@ func (s *session) updateBehind(now time.Time) (*Response, error) {
 	}
 	if s.c.behind.Add(1) > maxBackground {
 		s.c.behind.Add(-1)
-		s.land()
 		return a, nil
 	}
-	s.behind, s.stale, s.isMissing, s.request = true, a, true, s.originRequest()
-	s.request.Behind = true
-	return nil, nil
+	later, isReady := *s, false
+	defer func() {
+		if !isReady { // the origin has panicked
+			s.c.behind.Add(-1)
+			a.Close()
+		}
+	}()
+	request := s.originRequest()
+	request.Behind = true
+	fetch := s.q.Origin.Request(request)
+	isReady, s.flight, later.behind = true, nil, true // later ends the flight
+	s.c.routines.Go(func() { later.update(request, fetch) })
+	return a, nil
 }
 
-// updateLater continues a session whose request does not wait.
-func (c *Cache) updateLater(s session, fetch Fetch) {
-	c.routines.Go(func() {
-		defer c.behind.Add(-1)
-		defer s.land()
-		defer c.contain()
-		a, err := s.fetched(fetch)
-		if err != nil {
-			return
-		}
-		if a.arriving != nil {
-			a.arriving.f.leave(updatedFor)
-		}
-		a.Close()
-	})
+// update continues a session whose request does not wait.
+func (s *session) update(request OriginRequest, fetch Fetch) {
+	defer s.c.behind.Add(-1)
+	defer s.land()
+	defer s.c.contain()
+	a, err := s.send(request, fetch)
+	if err != nil {
+		return
+	}
+	if a.arriving != nil {
+		a.arriving.f.leave(updatedFor)
+	}
+	a.Close()
 }
 
 // contain recovers from a panic of an origin and logs it, because no server does so for a
@@ -307,13 +318,13 @@ func (s *session) fetch() (*Response, error) {
 	if s.old == nil && !s.keeps() {
 		return s.pass()
 	}
-	s.isMissing, s.request = true, s.originRequest()
-	return nil, nil
+	request := s.originRequest()
+	return s.send(request, s.q.Origin.Request(request))
 }
 
-// fetched sends the request and handles the response. The exchange continues if the client has
+// send sends a request by fetch, and handles the response. The exchange continues if the client has
 // gone.
-func (s *session) fetched(fetch Fetch) (*Response, error) {
+func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
 	sentAt := time.Now()
 	resp, err := s.c.detached(s.q.Context, fetch)
@@ -327,7 +338,7 @@ func (s *session) fetched(fetch Fetch) (*Response, error) {
 		return nil, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusNotModified && (s.request.Etag != "" || s.request.LastModified != ""):
+	case resp.StatusCode == http.StatusNotModified && (request.Etag != "" || request.LastModified != ""):
 		return s.revalidated(in, resp, sentAt, now)
 	case s.old != nil && s.rules.mayReplace(&s.old.life, resp.StatusCode, now):
 		if a := s.standIn(now, "; fwd-status="+strconv.Itoa(resp.StatusCode)); a != nil {
@@ -335,7 +346,7 @@ func (s *session) fetched(fetch Fetch) (*Response, error) {
 			return a, nil
 		}
 	}
-	life, why := s.rules.judge(&s.q, s.q.Sent, resp, sentAt, now)
+	life, why := s.rules.judge(&s.q, resp, sentAt, now)
 	if why == "" && s.keeps() {
 		if a := s.store(in, resp, life); a != nil {
 			a.State, a.at = s.state, now
@@ -431,7 +442,7 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 	}
 	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
 	if !s.rules.ignore.vary {
-		if head.choices, ok = choices(resp.Header["Vary"], s.q.Sent); !ok {
+		if head.choices, ok = choices(resp.Header["Vary"], s.q.Origin); !ok {
 			return nil
 		}
 	}
@@ -454,8 +465,11 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 
 // pass forwards the request to the origin, and does not store the response.
 func (s *session) pass() (*Response, error) {
-	s.isMissing, s.passes, s.request = true, true, OriginRequest{Method: s.q.Method}
-	return nil, nil
+	resp, err := s.q.Origin.Request(OriginRequest{Method: s.q.Method})(s.q.Context)
+	if err != nil {
+		return nil, err
+	}
+	return s.passed(resp), nil
 }
 
 func (s *session) passed(resp *http.Response) *Response {
@@ -468,10 +482,13 @@ func (s *session) passed(resp *http.Response) *Response {
 // successful request that may have changed something removes what is stored under its key.
 func (s *session) passMethod() (*Response, error) {
 	s.why = "method"
+	a, err := s.pass()
 	switch s.q.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":
 	default:
-		s.invalidates = s.rules.policy.Invalidate
+		if err == nil && s.rules.policy.Invalidate && a.Status >= http.StatusOK && a.Status < http.StatusBadRequest {
+			s.c.Purge(s.q.Key)
+		}
 	}
-	return s.pass()
+	return a, err
 }

@@ -80,20 +80,10 @@ func headerOf(fields ...string) http.Header {
 	return header
 }
 
-// origin sends requests, and reports their fields.
-type origin interface {
-	cache.Fields
-	prepare(cache.OriginRequest) cache.Fetch
-}
-
 // respond serves a request from a cache, or from an origin.
-func respond(c *cache.Cache, q cache.Query, o origin) (*cache.Response, error) {
-	q.Sent = o
-	a, miss, err := c.Find(q)
-	for err == nil && miss != nil {
-		a, miss, err = miss.Send(o.prepare(miss.Request()))
-	}
-	return a, err
+func respond(c *cache.Cache, q cache.Query, o cache.Origin) (*cache.Response, error) {
+	q.Origin = o
+	return c.Find(q)
 }
 
 // visit is one request, which the origin may receive.
@@ -103,7 +93,7 @@ type visit struct {
 	sent http.Header // once the request was prepared
 }
 
-func (v *visit) prepare(request cache.OriginRequest) cache.Fetch {
+func (v *visit) Request(request cache.OriginRequest) cache.Fetch {
 	r := v.r.Clone(context.Background())
 	r.Method = request.Method
 	request.Apply(r.Header)

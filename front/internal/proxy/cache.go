@@ -161,8 +161,8 @@ func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) error {
 // request that the upstream has received, nil without one.
 func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache) (*cache.Response, *upstreamRequest,
 	error) {
-	sent := &sentFields{proxy: p, x: x, usesFastCGI: p.fastcgi != nil && target.bound == nil}
-	q := pc.query(x, target, sent)
+	origin := &cachedOrigin{proxy: p, x: x, target: target, usesFastCGI: p.fastcgi != nil && target.bound == nil}
+	q := pc.query(origin)
 	purges := anyTrue(pc.purge, x)
 	if x.RegexTimedOut { // the key may be that of another request
 		return nil, nil, errRegexTimeout()
@@ -171,11 +171,7 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache
 		a, err := pc.purgeKey(q.Key)
 		return a, nil, err
 	}
-	var s *upstreamRequest
-	a, miss, err := pc.cache.Find(q)
-	for err == nil && miss != nil {
-		a, miss, s, err = p.sendMiss(x, target, miss, sent)
-	}
+	a, err := pc.cache.Find(q)
 	if err == nil {
 		stateOf(x).cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
@@ -184,16 +180,17 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache
 	pc.counts.add(stateOf(x).cacheState)
 	if err == nil && x.RegexTimedOut { // the response may be of another variant
 		a.Close()
-		return nil, s, errRegexTimeout()
+		return nil, origin.sent, errRegexTimeout()
 	}
-	return a, s, err
+	return a, origin.sent, err
 }
 
 // query returns an exchange's request as the cache sees it.
-func (pc *proxyCache) query(x *core.Exchange, target destination, sent *sentFields) cache.Query {
+func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
+	x, p := origin.x, origin.proxy
 	q := cache.Query{
-		Context: x.Request.Context(), Method: x.Method, Header: x.Request.Header, Sent: sent,
-		HasBody: pc.key.bodyNotInKey(x, sent.proxy), Key: pc.key.eval(x, sent.proxy, target), Rules: pc.rules,
+		Context: x.Request.Context(), Method: x.Method, Header: x.Request.Header, Origin: origin,
+		HasBody: pc.key.bodyNotInKey(x, p), Key: pc.key.eval(x, p, origin.target), Rules: pc.rules,
 		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
 			removesOwnFields(x.Request.Header) || hidesFields(x, x.Request.Header),
 		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
@@ -208,17 +205,6 @@ func (pc *proxyCache) query(x *core.Exchange, target destination, sent *sentFiel
 		q.IsPart = stateOf(x).slice.isPart()
 	}
 	return q
-}
-
-// sendMiss sends the request that a cache needs.
-func (p *proxy) sendMiss(x *core.Exchange, target destination, miss *cache.Miss, sent *sentFields) (*cache.Response,
-	*cache.Miss, *upstreamRequest, error) {
-	defer miss.Close()
-	opts := miss.Request()
-	s := p.newRequest(x, target, &opts)
-	sent.set(&s.request)
-	a, next, err := miss.Send(s.do)
-	return a, next, s, err
 }
 
 func errRegexTimeout() error {
