@@ -17,27 +17,19 @@ type loadResult struct {
 	status int // 301 redirects to the path's other form; 200 is a directory to list
 }
 
-// find serves a request that the cache alone cannot serve.
-func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		w.Header().Set("Allow", "GET, HEAD")
-		h.fail(w, http.StatusMethodNotAllowed)
-		return
+// servePath sends what a path leads to. If there is nothing, it has no effect and returns the status and
+// the place.
+func (h *Handler) servePath(w http.ResponseWriter, r *http.Request, path string, returnsUnmet bool) (status int,
+	name string, dir bool) {
+	if res := h.cache.get(path); res != nil && h.fresh(res) {
+		if status, ok := h.respond(w, r, res, returnsUnmet); ok {
+			return status, "", false
+		}
 	}
-	name, dir, status := h.plan.place(r.URL.Path)
-	if status != 0 {
-		h.fail(w, status)
-		return
+	if name, dir, status = h.plan.place(path); status == 0 {
+		status = h.serve(w, r, name, dir, returnsUnmet)
 	}
-	switch status := h.serve(w, r, name, dir, false); status {
-	case 0:
-	case http.StatusMovedPermanently:
-		h.redirect(w, r, name, !dir)
-	case http.StatusOK:
-		h.list(w, r, name)
-	default:
-		h.fail(w, status)
-	}
+	return status, name, dir
 }
 
 // serve sends a resource. If there is none, it has no effect and returns the status.

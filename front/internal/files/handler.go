@@ -81,14 +81,20 @@ func (h *Handler) WatchError() error { return errors.Join(h.watchErr, h.watch.er
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if r.Method == http.MethodGet || r.Method == http.MethodHead {
-		if res := h.cache.get(r.URL.Path); res != nil && h.fresh(res) {
-			if _, ok := h.respond(w, r, res, false); ok {
-				return
-			}
-		}
+	if r.Method != http.MethodGet && r.Method != http.MethodHead {
+		w.Header().Set("Allow", "GET, HEAD")
+		h.fail(w, http.StatusMethodNotAllowed)
+		return
 	}
-	h.find(w, r)
+	switch status, name, dir := h.servePath(w, r, r.URL.Path, false); status {
+	case 0:
+	case http.StatusMovedPermanently:
+		h.redirect(w, r, name, !dir)
+	case http.StatusOK:
+		h.list(w, r, name)
+	default:
+		h.fail(w, status)
+	}
 }
 
 // fresh reports whether a resource may be served without a check.

@@ -21,16 +21,8 @@ const (
 //
 // It uses the request's method and header.
 func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string) (status int) {
-	if res := h.cache.get(path); res != nil && h.fresh(res) {
-		if status, ok := h.respond(w, r, res, true); ok {
-			return status
-		}
-	}
-	name, dir, status := h.plan.place(path)
-	if status != 0 {
-		return status
-	}
-	if status = h.serve(w, r, name, dir, true); status == http.StatusOK {
+	status, name, _ := h.servePath(w, r, path, true)
+	if status == http.StatusOK {
 		h.list(w, r, name)
 		return 0
 	}
