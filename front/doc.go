@@ -27,10 +27,9 @@
 //
 //	core/exchange.go           the phases
 //	proxy/proxy.go             serve, and serveCached, which sends what the others return
-//	proxy/cache.go             fetchCached: the key, then what follows until there is a response
-//	cache/find.go              Find: a stored response or a Miss, by the states of session.go
-//	proxy/request.go           newRequest: what the upstream receives
-//	cache/find.go              Miss.Send: what becomes of the upstream's response
+//	proxy/cache.go             fetchCached: the key
+//	cache/session.go           Find: a stored response, or what becomes of the upstream's
+//	proxy/request.go           newRequest: what the upstream receives, by cachedorigin.go
 //	fetch/request.go           Do: servers, one after another, by package internal/client
 //	cache/response.go          Send
 //
