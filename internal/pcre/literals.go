@@ -88,11 +88,7 @@ func (r *required) end() {
 }
 
 func shortest(texts []string) int {
-	n := len(texts[0])
-	for _, t := range texts {
-		n = min(n, len(t))
-	}
-	return n
+	return len(slices.MinFunc(texts, func(a, b string) int { return len(a) - len(b) }))
 }
 
 // prefixes returns texts of which each match begins with one, in lower case. They are whole if the

@@ -2,6 +2,7 @@ package cache
 
 import (
 	"math"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -110,14 +111,9 @@ func (s *span) add(value string) {
 
 // parseSeconds parses digits, and limits the result to maxSeconds.
 func parseSeconds(s string) (n int64, ok bool) {
-	if s == "" {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, false
 	}
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = min(n*10+int64(c-'0'), maxSeconds)
-	}
-	return n, true
+	n, _ = strconv.ParseInt(s, 10, 64) // the largest number if it is larger
+	return min(n, maxSeconds), true
 }

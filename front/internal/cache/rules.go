@@ -201,17 +201,14 @@ func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, giv
 		case n == 0:
 			return now, true
 		}
-		return earlier(time.Unix(int64(n), 0), now.Add(maxSeconds*time.Second)), true
+		until, most := time.Unix(int64(n), 0), now.Add(maxSeconds*time.Second)
+		if until.After(most) {
+			until = most
+		}
+		return until, true
 	}
 	n, ok := parseSeconds(text)
 	return now.Add(time.Duration(n) * time.Second), ok
-}
-
-func earlier(a, b time.Time) time.Time {
-	if a.Before(b) {
-		return a
-	}
-	return b
 }
 
 // expiresIn returns the time between a response's Date and its Expires. With an invalid Expires, or

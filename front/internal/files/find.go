@@ -159,7 +159,7 @@ func (l *loader) missing(err error) loadResult {
 // openIndex opens the index of a directory. The result has no File if there is none.
 func (l *loader) openIndex(dir string) (openedFile, error) {
 	for _, name := range l.h.plan.config.Index {
-		o, err := l.open(join(dir, name))
+		o, err := l.open(path.Join(dir, name))
 		switch {
 		case err == nil && o.info.Mode().IsRegular():
 			return o, nil

@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"net/http"
+	"path"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -134,7 +135,7 @@ func (h *Handler) changed(dir, name string, directory bool) {
 	}
 	h.forget(dir, name)
 	if directory {
-		h.forgetBelow(key(join(dir, name), true))
+		h.forgetBelow(key(path.Join(dir, name), true))
 		return
 	}
 	for i := range h.plan.codings {
@@ -147,7 +148,7 @@ func (h *Handler) changed(dir, name string, directory bool) {
 }
 
 func (h *Handler) forget(dir, name string) {
-	h.forgetKey(key(join(dir, name), false))
+	h.forgetKey(key(path.Join(dir, name), false))
 	if h.plan.isIndex(name) {
 		h.forgetKey(key(dir, true))
 	}
@@ -163,16 +164,5 @@ func (h *Handler) forgetBelow(prefix string) {
 	h.absent.removeBelow(prefix)
 }
 
-// join joins a directory below the root, where "" is the root, and a name in it.
-func join(dir, name string) string {
-	if dir == "" {
-		return name
-	}
-	if name == "" {
-		return dir
-	}
-	return dir + "/" + name
-}
-
 // base returns the last name of a path below the root.
-func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }
+func base(name string) string { return name[strings.LastIndexByte(name, '/')+1:] }

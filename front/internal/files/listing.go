@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"net/http"
 	"os"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -105,11 +106,11 @@ func (h *Handler) entry(dir, name string) (Entry, bool) {
 	if !h.plan.mayServe(name, dir == "") || h.plan.config.HideDotfiles && name[0] == '.' {
 		return Entry{}, false
 	}
-	info, err := h.tree.stat(join(dir, name))
+	info, err := h.tree.stat(path.Join(dir, name))
 	if h.tree.paths != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLink) {
 			// a dangling link, which nginx lists
-			info, err = os.Lstat(h.tree.paths.path(join(dir, name)))
+			info, err = os.Lstat(h.tree.paths.path(path.Join(dir, name)))
 		}
 		return newEntry(name, info), err == nil
 	}

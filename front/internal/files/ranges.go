@@ -91,19 +91,10 @@ func parseSpan(s string, size int64) (span, error) {
 
 // parsePosition parses digits. A number that is too large is beyond any file's end.
 func parsePosition(s string) (n int64, err error) {
-	if s == "" {
+	if s == "" || strings.Trim(s, "0123456789") != "" {
 		return 0, errRange
 	}
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return 0, errRange
-		}
-		if n > (math.MaxInt64-9)/10 {
-			n = math.MaxInt64
-			continue
-		}
-		n = n*10 + int64(c-'0')
-	}
+	n, _ = strconv.ParseInt(s, 10, 64)
 	return n, nil
 }
 

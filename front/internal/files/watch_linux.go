@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -203,9 +204,9 @@ func (w *watcher) handle(wd int32, mask uint32, name string) {
 		}
 		w.changed(parent(dir), base(dir), true)
 	default:
-		path, directory := join(dir, name), mask&unix.IN_ISDIR != 0
+		changed, directory := path.Join(dir, name), mask&unix.IN_ISDIR != 0
 		if directory && mask&(unix.IN_MOVED_FROM|unix.IN_DELETE|unix.IN_MOVED_TO|unix.IN_CREATE) != 0 {
-			w.leave(path)
+			w.leave(changed)
 		}
 		w.changed(dir, name, directory)
 	}

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/cache"
@@ -116,13 +117,8 @@ func cutFold(s, prefix string) (string, bool) {
 	return s[len(prefix):], true
 }
 
-// leadingNumber returns the number that a text begins with, 0 without one.
-func leadingNumber(s string) (n int64) {
-	for ; s != "" && s[0] >= '0' && s[0] <= '9'; s = s[1:] {
-		if n > math.MaxInt64/10-1 {
-			return math.MaxInt64
-		}
-		n = n*10 + int64(s[0]-'0')
-	}
+// leadingNumber returns the number that a text begins with, 0 without one, and at most the largest.
+func leadingNumber(s string) int64 {
+	n, _ := strconv.ParseInt(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))], 10, 64)
 	return n
 }

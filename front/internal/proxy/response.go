@@ -241,7 +241,7 @@ func (r *responseRules) accelRedirect(x *core.Exchange, to string, header http.H
 	}
 	path, args := uri.Split(to)
 	path, err := url.PathUnescape(path)
-	if err != nil || !strings.HasPrefix(path, "/") || hasDotDot(path) {
+	if err != nil || !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		x.Errorf(errorlog.LevelError, "invalid path in X-Accel-Redirect: %q", errorlog.Truncate(to))
 		return x.Fail(http.StatusNotFound)
 	}
@@ -272,15 +272,6 @@ func (f earlierFields) precede(header http.Header) {
 	if f.caching != nil {
 		header["Cache-Control"] = slices.Concat(f.caching, header["Cache-Control"])
 	}
-}
-
-func hasDotDot(path string) bool {
-	for segment := range strings.SplitSeq(path, "/") {
-		if segment == ".." {
-			return true
-		}
-	}
-	return false
 }
 
 // copyHeader copies the header of a response, as far as the client receives it.
