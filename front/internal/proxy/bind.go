@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/core"
@@ -174,12 +175,7 @@ func (h *headerRules) changesHeader(x *core.Exchange, from http.Header) bool {
 
 // sendsField reports whether a field is set to a value.
 func (h *headerRules) sendsField(name string) bool {
-	for i := range h.fields {
-		if h.fields[i].Name == name {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(h.fields, func(f core.SetField) bool { return f.Name == name })
 }
 
 // boundWriter is the handler's http.ResponseWriter if its response may be changed. Unwrap gives

@@ -221,12 +221,7 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 }
 
 func anyTrue(texts []core.Text, x *core.Exchange) bool {
-	for i := range texts {
-		if texts[i].IsTrue(x) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(texts, func(t core.Text) bool { return t.IsTrue(x) })
 }
 
 // PurgeZone purges a key, as purge does, from the cache with a name.

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -243,12 +244,7 @@ func (m *healthMatch) check(resp *http.Response) error {
 }
 
 func (m *healthMatch) hasStatus(status int) bool {
-	for _, r := range m.from.Statuses {
-		if status >= r[0] && status <= r[1] {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(m.from.Statuses, func(r [2]int) bool { return status >= r[0] && status <= r[1] })
 }
 
 // matchesField reports whether the values of a field meet the i-th condition.

@@ -3,7 +3,6 @@ package proxy
 import (
 	"maps"
 	"net/http"
-	"slices"
 
 	"github.com/tarehq/tare/front/internal/core"
 )
@@ -32,8 +31,7 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 
 // wantsEarlyHints reports whether early hints are forwarded.
 func wantsEarlyHints(x *core.Exchange) bool {
-	return x.Loc.EarlyHints == nil ||
-		slices.ContainsFunc(x.Loc.EarlyHints, func(t core.Text) bool { return t.IsTrue(x) })
+	return x.Loc.EarlyHints == nil || anyTrue(x.Loc.EarlyHints, x)
 }
 
 // untouched reports whether no response has begun.
