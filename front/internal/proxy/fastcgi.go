@@ -48,7 +48,7 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 		g.params = append(g.params, paramRule{p.Name, value, p.IfNotEmpty || field && p.Value == ""})
 	}
 	if len(from.Header) > 0 {
-		return nil, errors.New("Header requires HTTP: for FastCGI use Params named HTTP_")
+		return nil, errors.New("the field Header requires HTTP: for FastCGI use Params named HTTP_")
 	}
 	if from.SplitPath == "" {
 		return g, nil
