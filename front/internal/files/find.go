@@ -75,36 +75,28 @@ func (h *Handler) lookup(k, name string, dir bool) loadResult {
 // flights are the keys that are being loaded.
 type flights struct {
 	mu sync.Mutex
-	up map[string]*flight
-}
-
-type flight struct {
-	landed chan struct{}
-	to     loadResult
+	up map[string]func() loadResult
 }
 
 // join calls load, or waits for another goroutine that does.
 func (f *flights) join(key string, load func() loadResult) loadResult {
 	f.mu.Lock()
-	if other := f.up[key]; other != nil {
-		f.mu.Unlock()
-		<-other.landed
-		return other.to
+	flight := f.up[key]
+	if flight == nil {
+		flight = sync.OnceValue(func() loadResult {
+			defer f.end(key)
+			return load()
+		})
+		f.up[key] = flight
 	}
-	own := &flight{landed: make(chan struct{}), to: loadResult{status: http.StatusInternalServerError}}
-	if f.up == nil {
-		f.up = make(map[string]*flight)
-	}
-	f.up[key] = own
 	f.mu.Unlock()
-	defer func() {
-		f.mu.Lock()
-		delete(f.up, key)
-		f.mu.Unlock()
-		close(own.landed)
-	}()
-	own.to = load()
-	return own.to
+	return flight()
+}
+
+func (f *flights) end(key string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	delete(f.up, key)
 }
 
 // load loads the resource of a key. old is the resource that the cache has, or nil.

@@ -52,8 +52,9 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}), began: time.Now(),
-		cache:  newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
-		absent: newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
+		flights: flights{up: make(map[string]func() loadResult)},
+		cache:   newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
+		absent:  newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
 	if t.paths == nil { // otherwise each request checks
 		h.watch, h.watchErr = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)

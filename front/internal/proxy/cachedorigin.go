@@ -22,32 +22,32 @@ type cachedOrigin struct {
 }
 
 // Request implements cache.Origin. From then on Field does not use the exchange.
-func (f *cachedOrigin) Request(opts cache.OriginRequest) cache.Fetch {
-	f.sent = f.proxy.newRequest(f.x, f.target, &opts)
-	f.header = withConfused(f.x.Host.Fields, f.sent.request.Header)
-	return f.sent.do
+func (o *cachedOrigin) Request(opts cache.OriginRequest) cache.Fetch {
+	o.sent = o.proxy.newRequest(o.x, o.target, &opts)
+	o.header = withConfused(o.x.Host.Fields, o.sent.request.Header)
+	return o.sent.do
 }
 
 // Field implements cache.Fields.
-func (f *cachedOrigin) Field(name string) []string {
+func (o *cachedOrigin) Field(name string) []string {
 	switch {
 	case cache.IsConditional(name):
 		return nil
-	case f.sent == nil:
-		return f.fieldOf(f.x, name)
-	case f.usesFastCGI:
-		return paramOf(f.sent.request.Params, name)
+	case o.sent == nil:
+		return o.fieldOf(o.x, name)
+	case o.usesFastCGI:
+		return paramOf(o.sent.request.Params, name)
 	case name == "Host":
-		return []string{f.sent.request.Host}
+		return []string{o.sent.request.Host}
 	}
-	return f.header[name]
+	return o.header[name]
 }
 
 // fieldOf returns a field of the request that the exchange would send.
-func (f *cachedOrigin) fieldOf(x *core.Exchange, name string) []string {
-	p, isHTTP2 := f.proxy, f.proxy.upstream.IsHTTP2
+func (o *cachedOrigin) fieldOf(x *core.Exchange, name string) []string {
+	p, isHTTP2 := o.proxy, o.proxy.upstream.IsHTTP2
 	switch names := x.Host.Fields; {
-	case f.usesFastCGI:
+	case o.usesFastCGI:
 		return p.fastcgi.field(x, name)
 	case name == "Host":
 		return []string{p.hostFor(x, stateOf(x).target.host)}
