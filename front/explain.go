@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"net"
 	"net/http"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/core"
 )
 
@@ -51,12 +53,7 @@ func Explain(c conf.Config, r *http.Request, opts ...Option) ([]Finding, error) 
 	return all, nil
 }
 
-func discardLog(string) (io.WriteCloser, error) { return discardFile{io.Discard}, nil }
-
-type discardFile struct{ io.Writer }
-
-// Close implements io.Closer.
-func (discardFile) Close() error { return nil }
+func discardLog(string) (io.WriteCloser, error) { return accesslog.NopCloser{Writer: io.Discard}, nil }
 
 // explainWriter keeps the head of a response.
 type explainWriter struct {
@@ -64,19 +61,15 @@ type explainWriter struct {
 	status int
 }
 
-// Header implements http.ResponseWriter.
 func (w *explainWriter) Header() http.Header { return w.header }
 
-// WriteHeader implements http.ResponseWriter.
 func (w *explainWriter) WriteHeader(status int) { w.status = cmp.Or(w.status, status) }
 
-// Write implements http.ResponseWriter.
 func (w *explainWriter) Write(p []byte) (int, error) {
 	w.WriteHeader(http.StatusOK)
 	return len(p), nil
 }
 
-// addResponse adds the finding about the response.
 func addResponse(e *core.Explanation, w *explainWriter) {
 	text := fmt.Sprintf("%d %s", w.status, http.StatusText(w.status))
 	if w.status == 0 {
@@ -86,4 +79,47 @@ func addResponse(e *core.Explanation, w *explainWriter) {
 		text += ", Location: " + to
 	}
 	e.Add(nil, "response", "", "%s", strings.TrimSpace(text))
+}
+
+// handshake adds a finding about the TLS handshake of a request, and reports whether it is
+// rejected.
+func handshake(e *core.Explanation, h *Handler, r *http.Request) (rejected bool) {
+	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if r.TLS == nil || local == nil {
+		return false
+	}
+	host, defaultHost := h.HostAt(local, r.TLS.ServerName)
+	if host == nil {
+		return false
+	}
+	if host.RejectHandshake {
+		e.Add(nil, "tls", host.Pos, "rejects the handshake")
+		return true
+	}
+	for _, at := range []*conf.Host{host, defaultHost} {
+		if names := certificateNames(at); names != "" {
+			e.Add(nil, "tls", at.Pos, "%s", names)
+			return false
+		}
+	}
+	return false
+}
+
+func certificateNames(host *conf.Host) string {
+	if host == nil {
+		return ""
+	}
+	for _, l := range host.Listen {
+		var all []string
+		if l.Issued != nil {
+			all = append(all, "one of the issuer "+l.Issued.Issuer)
+		}
+		for _, pair := range l.Certs {
+			all = append(all, pair.Cert)
+		}
+		if l.TLS && len(all) > 0 {
+			return "certificate " + strings.Join(all, ", or ")
+		}
+	}
+	return ""
 }

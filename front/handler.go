@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"net"
 	"net/http"
 	"net/netip"
@@ -89,11 +90,16 @@ func (h *Handler) Close() error {
 	}
 	h.closed = true
 	h.state.Close()
+	h.options.LeaveConfig()
 	h.current.Swap(nil).Retire()
 	h.state.Plans.Wait()
 	h.state.Relay.Close()
 	return h.state.LogFailure()
 }
+
+// ErrorLogger returns a logger for errors that concern no request, such as those of the Handler's
+// server. It writes to the ErrorLog of the Config that is in use at the time.
+func (h *Handler) ErrorLogger() *log.Logger { return h.options.Logger() }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {

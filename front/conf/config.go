@@ -26,6 +26,9 @@ type Config struct {
 	Conns    []Zone
 	// Issuers issue the certificates that Listen.Issued describes.
 	Issuers []Issuer
+	// ErrorLog is the log for errors of requests whose Settings have none, and for those that concern
+	// no request. Nil is the logger of New's options.
+	ErrorLog *ErrorLog
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
 	// ShutdownTimeout is how long requests may take after another Config has replaced this one, or
@@ -38,6 +41,8 @@ type Config struct {
 	Blank map[string]bool
 	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string
+	// Texts are those whose variables must exist even if nothing uses the texts, as in nginx.
+	Texts []PlacedText
 }
 
 // Host is a virtual host: a server block.
@@ -176,7 +181,7 @@ type Settings struct {
 	Logs []Log
 	// LogSubrequest also logs copies of requests, and requests for AuthRequest.
 	LogSubrequest bool
-	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
+	// ErrorLog is the log for errors of requests. Nil is the Config's.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
 	// Brotli and Zstd compress for clients that accept it, and are preferred to Gzip in this order;
@@ -446,3 +451,24 @@ func (If) step()      {}
 func (Rewrite) step() {}
 func (Return) step()  {}
 func (Break) step()   {}
+
+// Text is text in which $name and ${name} stand for variables, as in nginx:
+// "https://$host$request_uri". As there, a literal dollar sign cannot be written.
+type Text string
+
+// PlacedText is a Text with its directive and its position in the configuration, for messages.
+type PlacedText struct {
+	Text           Text
+	Directive, Pos string
+}
+
+// Zone is the memory of a limit by key: limit_req_zone or limit_conn_zone.
+type Zone struct {
+	Name string
+	// Key is the key to count by. Requests with an empty key are not counted.
+	Key Text
+	// Rate is the limit in requests per second, for limit_req_zone.
+	Rate float64
+	// Bytes limits the memory of keys; 0 is 1 MB.
+	Bytes int64
+}

@@ -19,7 +19,6 @@ const (
 	issuedKeyVariable = "$acme_certificate_key"
 )
 
-// issuer translates an acme_issuer block.
 func (t *translator) issuer(d *syntax.Directive) {
 	name := d.Args[0]
 	if slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == name }) {

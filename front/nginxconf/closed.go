@@ -123,7 +123,6 @@ func (r *report) drop(d *syntax.Directive) {
 	}
 }
 
-// whyUnavailable returns why a variable is not available, or "".
 func (t *translator) whyUnavailable(name string) string {
 	if t.defined[name] {
 		return ""
@@ -147,7 +146,8 @@ func (t *translator) define(tree []*syntax.Directive) {
 			at = len(d.Args) - 1
 		}
 		if at >= 0 && at < len(d.Args) {
-			t.defined[strings.ToLower(strings.TrimPrefix(d.Args[at], "$"))] = true
+			name := strings.ToLower(strings.TrimPrefix(d.Args[at], "$"))
+			t.defined[name], t.config.Blank[name] = true, true // empty where nothing has set it
 		}
 		t.define(d.Block)
 	}

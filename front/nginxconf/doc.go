@@ -10,6 +10,8 @@
 //	syntax.Checker   tree -> tree of known, well-formed directives at allowed places
 //	translator       tree -> conf.Config and Process; a scope inherits settings
 //
+// The translator's methods have the names of what they translate.
+//
 // Nothing is compiled: front.New finds unknown variables and invalid regular expressions.
 //
 // Words of this package:

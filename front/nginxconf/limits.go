@@ -44,7 +44,6 @@ func (t *translator) requestZone(d *syntax.Directive) {
 	t.config.Requests = append(t.config.Requests, z)
 }
 
-// parseRate parses 10r/s or 10r/m.
 func parseRate(text string) (float64, error) {
 	digits, per := strings.CutSuffix(text, "r/s")
 	seconds := 1.0
@@ -76,8 +75,8 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 	var all []conf.RequestLimit
 	for _, d := range s.all("limit_req") {
 		var l conf.RequestLimit
-		t.params(d, d.Args, value("zone=", &l.Zone, nonEmpty), number("burst=", &l.Burst, 0),
-			number("delay=", &l.Delay, 0), word("nodelay", &l.NoDelay))
+		t.params(d, d.Args, value("zone=", &l.Zone, nonEmpty), number("burst=", &l.Burst, 1),
+			number("delay=", &l.Delay, 1), word("nodelay", &l.NoDelay))
 		if l.Zone == "" {
 			t.errorf(d, "missing zone=NAME")
 		} else {

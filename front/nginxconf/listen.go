@@ -3,6 +3,7 @@ package nginxconf
 import (
 	"bytes"
 	"cmp"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -26,7 +27,6 @@ type listen struct {
 	http2     bool              // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
-// listens returns the addresses of a server.
 func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
@@ -312,7 +312,6 @@ func (t *translator) merge(a *address, l listen) {
 	a.TLS, a.HTTP2, a.Proxied = a.TLS || l.TLS, a.HTTP2 || l.HTTP2, a.Proxied || l.Proxied
 }
 
-// sameNames warns of servers with the same name.
 func (t *translator) sameNames(a *address, i int, l listen) {
 	for _, name := range t.config.Hosts[t.servers[i].host].Names {
 		if other := a.byOther[name]; other != nil {
@@ -353,7 +352,6 @@ func (t *translator) needsCertificate(a *address, i int) bool {
 		t.config.Hosts[t.servers[defaultServer].host].RejectHandshake
 }
 
-// defaultServer returns the index of an address's default server.
 func (t *translator) defaultServer(a *address) int {
 	for _, i := range a.servers {
 		if slices.ContainsFunc(t.servers[i].listens, func(l listen) bool { return l.Addr == a.Addr && l.Default }) {
@@ -363,7 +361,6 @@ func (t *translator) defaultServer(a *address) int {
 	return a.servers[0]
 }
 
-// listener returns the socket of an address.
 func (t *translator) listener(a *address) Listener {
 	defaultServer := t.defaultServer(a)
 	s, offered := t.servers[defaultServer].scope, a.HTTP2
@@ -393,7 +390,6 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 	return cmp.Or(s.number("keepalive_requests", 1), 1000), cmp.Or(s.time("keepalive_time"), time.Hour)
 }
 
-// connection translates the timeouts of connections.
 func (t *translator) connection(s *scope, l *Listener) {
 	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), 60*time.Second)
 	l.SendTimeout = cmp.Or(s.time("send_timeout"), 60*time.Second)
@@ -424,3 +420,65 @@ const (
 	// location reads the body; tare keeps its size, which limits the speed of uploads.
 	leastHTTP2Window = 64 << 10
 )
+
+// noHTTP3 is why quic and http3 are rejected without Options.HTTP3.
+const noHTTP3 = "this program was built without HTTP/3 (build it with -tags http3); browsers fall back to HTTP/2"
+
+// quicPrefix starts the addresses of UDP sockets: see conf.Listen.
+const quicPrefix = "quic:"
+
+func isQUIC(addr string) bool { return strings.HasPrefix(addr, quicPrefix) }
+
+func isIPv6(addr string) bool { return strings.HasPrefix(strings.TrimPrefix(addr, quicPrefix), "[") }
+
+// quicAddrs returns the UDP sockets of addresses.
+func quicAddrs(addrs []string) ([]string, error) {
+	for i, addr := range addrs {
+		if strings.HasPrefix(addr, "unix:") {
+			return nil, errors.New("quic requires an IP address: it is not supported on unix sockets")
+		}
+		addrs[i] = quicPrefix + addr
+	}
+	return addrs, nil
+}
+
+// hasHTTP3 reports whether a server speaks HTTP/3. As in nginx that is the default where a listen
+// has quic.
+func (t *translator) hasHTTP3(s *scope) bool {
+	hasHTTP3 := s.flag("http3", true)
+	if d := s.one("http3"); d != nil && hasHTTP3 && !t.options.HTTP3 {
+		t.omit(d, "%s", noHTTP3)
+	}
+	return hasHTTP3
+}
+
+// checkQUICVersion reports an address for HTTP/3 whose server does not have TLS 1.3, as nginx does.
+func (t *translator) checkQUICVersion(s *scope, all []listen, config *tls.Config) {
+	if config == nil || config.MaxVersion == 0 || config.MaxVersion >= tls.VersionTLS13 {
+		return
+	}
+	for i := range all {
+		if isQUIC(all[i].Addr) {
+			t.errorf(s.one("ssl_protocols"), "listen with quic requires TLSv1.3")
+			return
+		}
+	}
+}
+
+// defaultQUICStreams and defaultQUICBytes are nginx's.
+const (
+	defaultQUICStreams = 128
+	defaultQUICBytes   = 64 << 10
+)
+
+func (t *translator) quic(s *scope, l *Listener) {
+	l.HTTP3Retry = s.flag("quic_retry", false)
+	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), defaultQUICStreams)
+	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), defaultQUICBytes)
+	if d := s.one("quic_host_key"); d != nil {
+		l.HTTP3HostKey, _ = t.read(d) // it reports errors
+		if len(l.HTTP3HostKey) == 0 {
+			t.errorf(d, "the file is empty: it must contain random bytes")
+		}
+	}
+}

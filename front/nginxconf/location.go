@@ -29,38 +29,21 @@ func (p *place) pathOf(s *scope) string {
 	return ""
 }
 
-// locations translates the locations of a server, or of another location.
 func (t *translator) locations(s *scope, outer *place) []conf.Location {
 	own := s.own("location")
 	if own == nil {
 		return nil
 	}
 	all := make([]conf.Location, 0, len(own))
-	seen := make(map[[2]string]*syntax.Directive)
 	for _, d := range own {
 		match, path, ok := t.locationPath(d)
-		if !ok || !t.locationFits(d, match, path, outer) {
+		if !ok {
 			continue
-		}
-		if other := seen[locationKey(match, path)]; other != nil {
-			t.errorf(d, "duplicate location %s (first one at %s)", grammar.Quote(path), other.Where())
-			continue
-		}
-		if match != "~" && match != "~*" { // of equal ones the first counts
-			seen[locationKey(match, path)] = d
 		}
 		all = append(all, conf.Location{Match: match, Path: path, Pos: d.Place()})
 		t.location(newScope(s, levelLocation, d.Block), &all[len(all)-1], outer)
 	}
 	return all
-}
-
-// locationKey returns a key that is equal for locations of which only one can match.
-func locationKey(match, path string) [2]string {
-	if match == "^~" {
-		match = ""
-	}
-	return [2]string{match, path}
 }
 
 // locationPath parses a location's arguments. Its modifier may be part of the path's word.
@@ -85,27 +68,6 @@ func (t *translator) locationPath(d *syntax.Directive) (match, path string, ok b
 	return "", path, true
 }
 
-// locationFits checks a location against the one that contains it.
-func (t *translator) locationFits(d *syntax.Directive, match, path string, outer *place) bool {
-	switch {
-	case outer == nil:
-		return true
-	case outer.match == "=":
-		t.errorf(d, "location %s can never match inside the exact location %s", grammar.Quote(path),
-			grammar.Quote(outer.path))
-	case outer.match == "@":
-		t.errorf(d, "location %s is inside a named location (move it to the server)", grammar.Quote(path))
-	case match == "@":
-		t.errorf(d, "named location %s is only allowed in a server", grammar.Quote(path))
-	case match != "~" && match != "~*" && !strings.HasPrefix(path, outer.path):
-		t.errorf(d, "location %s can never match inside the location %s", grammar.Quote(path), grammar.Quote(outer.path))
-	default:
-		return true
-	}
-	return false
-}
-
-// location translates a location's block.
 func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
 	l.Internal = s.own("internal") != nil
@@ -115,6 +77,7 @@ func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	l.Empty = s.own("empty_gif") != nil
 	l.Settings = t.settings(s, here)
 	t.passesOf(s, s, l, here)
+	t.checkUnused(s)
 	t.oneContent(s)
 	t.connectionOnly(s)
 	t.checkPassword(s)
@@ -127,6 +90,20 @@ func (t *translator) status(s *scope, l *conf.Location) {
 	for _, d := range s.own("stub_status") {
 		l.Metrics = len(d.Args) == 1 && d.Args[0] == "prometheus"
 		l.Status = !l.Metrics
+	}
+}
+
+// checkUnused reports errors in a location's own directives for upstreams that it does not pass
+// requests to, as nginx does. A lenient parser need not close such a location.
+func (t *translator) checkUnused(s *scope) {
+	if t.lenient {
+		return
+	}
+	for _, kind := range []string{"proxy", "fastcgi", "grpc"} {
+		if s.own(kind+"_pass") == nil &&
+			slices.ContainsFunc(s.groups, func(g group) bool { return strings.HasPrefix(g.name, kind+"_") }) {
+			_ = t.pass(s, kind)
+		}
 	}
 }
 
@@ -170,11 +147,15 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 // limitExcept translates limit_except. Requests with other methods continue in a location of their
 // own, which has the block's settings, and inherits the location's without rewriting.
 func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
+	known := []string{
+		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
+		"UNLOCK", "PATCH",
+	}
 	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
 		methods := make(map[string]bool)
 		for _, m := range d.Args {
-			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
+			if !slices.Contains(known, strings.ToUpper(m)) {
 				t.errorf(d, "unknown method %s", grammar.Quote(m))
 			}
 			methods[strings.ToUpper(m)] = true
@@ -190,12 +171,4 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 		})
 	}
 	return steps
-}
-
-// methodsKnown returns the methods that nginx knows by name.
-func methodsKnown() []string {
-	return []string{
-		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
-		"UNLOCK", "PATCH",
-	}
 }

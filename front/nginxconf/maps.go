@@ -10,7 +10,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// mapOf translates map.
 func (t *translator) mapOf(d *syntax.Directive) {
 	m := conf.Map{Name: t.variableName(d, d.Args[1]), Source: t.text(d, d.Args[0])}
 	seen := make(map[string]bool)
@@ -57,7 +56,6 @@ func (t *translator) literal(e *syntax.Directive, value string) conf.Text {
 	return conf.Text(value)
 }
 
-// geo translates geo.
 func (t *translator) geo(d *syntax.Directive) {
 	m := conf.Map{Kind: "geo", Source: "$remote_addr", Name: t.variableName(d, d.Args[len(d.Args)-1])}
 	if len(d.Args) == 2 {
@@ -89,7 +87,6 @@ func (t *translator) geo(d *syntax.Directive) {
 	t.config.Maps = append(t.config.Maps, m)
 }
 
-// geoNet returns the network of a line of geo.
 func (t *translator) geoNet(e *syntax.Directive, text string) (netip.Prefix, bool) {
 	net, ok := parseNet(text)
 	if !ok {
@@ -129,7 +126,6 @@ func (t *translator) geoDelete(e *syntax.Directive, m *conf.Map, seen map[netip.
 	delete(seen, net)
 }
 
-// splitClients translates split_clients.
 func (t *translator) splitClients(d *syntax.Directive) {
 	m := conf.Map{Kind: "split_clients", Source: t.text(d, d.Args[0]), Name: t.variableName(d, d.Args[1])}
 	total, rest := 0, false
@@ -140,9 +136,7 @@ func (t *translator) splitClients(d *syntax.Directive) {
 		}
 		if e.Name != "*" {
 			n, err := grammar.ParsePercent(e.Name)
-			if err != nil {
-				t.errorf(e, "%v", err)
-			}
+			t.check(e, err)
 			total += n
 		} else if rest {
 			t.errorf(e, "duplicate line in split_clients")

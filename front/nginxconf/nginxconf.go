@@ -79,8 +79,6 @@ type Process struct {
 	Files uint64
 	// Connections is worker_connections, which counts per worker; 0 without the directive.
 	Connections int
-	// ErrorLog is the log for errors of the process; nil is standard error.
-	ErrorLog *conf.ErrorLog
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
 	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,
@@ -152,7 +150,6 @@ func (m Message) Error() string {
 	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, grammar.Quote(m.Directive), m.Text)
 }
 
-// newMessage returns the message about an error in the text.
 func newMessage(err *syntax.Error) Message {
 	return Message{
 		File: err.Pos.File, Line: err.Pos.Line, Column: err.Pos.Column, Directive: err.Directive, Text: err.Text,
@@ -163,7 +160,7 @@ func newMessage(err *syntax.Error) Message {
 // Parse parses a configuration. It returns all errors that it finds, joined, in the order of the
 // text.
 func Parse(file string, o Options) (*Result, error) {
-	r := newReport(o.Lenient)
+	r := &report{lenient: o.Lenient, seen: make(map[Message]bool), closing: make(map[*syntax.Directive]bool)}
 	source := &syntax.Source{FS: o.FS}
 	tree, errs, err := syntax.Parse(file, source, o.Report)
 	if err != nil {
@@ -204,10 +201,6 @@ type report struct {
 	closing                          map[*syntax.Directive]bool // those that were left out, and close what they are in
 }
 
-func newReport(lenient bool) *report {
-	return &report{lenient: lenient, seen: make(map[Message]bool), closing: make(map[*syntax.Directive]bool)}
-}
-
 func (r *report) add(list *[]Message, m Message) {
 	if !r.seen[m] {
 		r.seen[m] = true
@@ -215,17 +208,14 @@ func (r *report) add(list *[]Message, m Message) {
 	}
 }
 
-// messages returns the number of messages so far.
 func (r *report) messages() int {
 	return len(r.errs) + len(r.ignored) + len(r.remarks) + len(r.warnings)
 }
 
-// errorf reports an error.
 func (r *report) errorf(d *syntax.Directive, format string, args ...any) {
 	r.error(d.Errorf(format, args...))
 }
 
-// error reports an error of the text.
 func (r *report) error(err *syntax.Error) { r.add(&r.errs, newMessage(err)) }
 
 // reject reports an unsupported directive that may decide which clients get which response. A
@@ -255,12 +245,10 @@ func (r *report) remark(d *syntax.Directive, format string, args ...any) {
 	r.add(&r.remarks, newMessage(d.Errorf(format, args...)))
 }
 
-// warn reports a possible mistake.
 func (r *report) warn(d *syntax.Directive, format string, args ...any) {
 	r.add(&r.warnings, newMessage(d.Errorf(format, args...)))
 }
 
-// ok reports whether there has been no error so far.
 func (r *report) ok() bool { return len(r.errs) == 0 }
 
 func (r *report) err() error {

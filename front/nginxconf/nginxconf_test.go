@@ -229,7 +229,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 	p := r.Process
 	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" ||
 		p.Connections != 7 || r.Config.ShutdownTimeout != 5*time.Second ||
-		p.ErrorLog == nil || *p.ErrorLog != (conf.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
+		r.Config.ErrorLog == nil || *r.Config.ErrorLog != (conf.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
 		t.Errorf("%+v", p)
 	}
 	var got []string
@@ -345,7 +345,7 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 			notes++
 		}
 	}
-	if notes != 1 {
+	if notes != 2 {
 		t.Errorf("%d notes: %v", notes, r.Notes)
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// processOf translates the directives that concern the process.
 func (t *translator) processOf(s *scope) {
 	p := &t.process
 	for _, d := range s.own("user") {
@@ -32,7 +31,7 @@ func (t *translator) processOf(s *scope) {
 		events := newScope(nil, "events", d.Block)
 		p.Connections = events.number("worker_connections", 0)
 	}
-	p.ErrorLog = t.errorLog(s)
+	t.config.ErrorLog = t.errorLog(s)
 }
 
 // positive parses a number above 0; it returns 0 for a word.
@@ -57,15 +56,6 @@ func (t *translator) errorLog(s *scope) *conf.ErrorLog {
 		}
 	}
 	return first
-}
-
-// requestErrorLog translates the error logs of requests: as in nginx those of the process, unless
-// others are set.
-func (t *translator) requestErrorLog(s *scope) *conf.ErrorLog {
-	if s.all("error_log") != nil {
-		return t.errorLog(s)
-	}
-	return t.process.ErrorLog
 }
 
 func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {

@@ -16,7 +16,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	p.Version = s.word("proxy_http_version")
 	p.Header = t.setFields(s, "proxy_set_header")
-	if d := s.one("proxy_set_body"); d != nil {
+	if d := s.one("proxy_set_body"); d != nil && s.level != levelHTTP {
 		body := t.text(d, d.Args[0])
 		p.Body = &body
 	}
@@ -24,17 +24,18 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
 	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
-		if len(d.Args) == 1 && d.Args[0] != "off" && d.Args[0] != "default" {
+		if len(d.Args) == 2 {
+			t.text(d, d.Args[1]) // also if there is no proxy_pass
+		} else if d.Args[0] != "off" && d.Args[0] != "default" {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", grammar.Quote(d.Args[0]))
 		}
 	}
 	t.proxyTLS(s, "proxy", p)
 }
 
-// setFields translates proxy_set_header or grpc_set_header.
 func (t *translator) setFields(s *scope, name string) (all []conf.Field) {
 	for _, d := range s.all(name) {
-		all = append(all, conf.Field{Name: d.Args[0], Value: t.upstreamText(d, t.field(d, d.Args[1]))})
+		all = append(all, conf.Field{Name: d.Args[0], Value: t.upstreamText(s, d, t.field(d, d.Args[1]))})
 	}
 	return all
 }
@@ -191,4 +192,41 @@ func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	}
 	t.ownCertificate(s, kind, p, config)
 	p.TLS.Config = config
+}
+
+// grpc translates the directives of gRPC, which is a proxy by HTTP/2 that buffers nothing.
+func (t *translator) grpc(s *scope, p *conf.Proxy) {
+	p.Version, p.Stream, p.StreamRequest, p.NoRedirects = "2", true, true, true
+	p.Header = t.setFields(s, "grpc_set_header")
+	t.proxyTLS(s, "grpc", p)
+}
+
+// grpcPass translates grpc_pass [SCHEME://]TO.
+func (t *translator) grpcPass(d *syntax.Directive, p *conf.Proxy) {
+	to, port := d.Args[0], "80"
+	scheme, rest, found := strings.Cut(to, "://")
+	switch lower := strings.ToLower(scheme); {
+	case hasVariable(scheme): // the value has the scheme, or none
+		p.Protocol = "grpc"
+	case !found:
+	case lower == "grpc":
+		to = rest
+	case lower == "grpcs":
+		to, port, p.Protocol = rest, "443", "https"
+	default:
+		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", grammar.Quote(to))
+		return
+	}
+	switch {
+	case to == "":
+		t.errorf(d, "no host in %s", grammar.Quote(d.Args[0]))
+		return
+	case !hasVariable(to) && !strings.HasPrefix(to, "unix:") && strings.Contains(to, "/"):
+		t.errorf(d, "%s must not have a path", grammar.Quote(d.Args[0]))
+		return
+	}
+	if p.Protocol == "" {
+		p.TLS = conf.ProxyTLS{}
+	}
+	p.To = t.target(d, to, port)
 }

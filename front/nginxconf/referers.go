@@ -58,7 +58,6 @@ func byKind(names []string) (patterns, rest []string) {
 	return patterns, rest
 }
 
-// referer parses one argument.
 func (t *translator) referer(d *syntax.Directive, s *scope, l *referers, arg string) {
 	switch {
 	case arg == "none":

@@ -82,7 +82,6 @@ func (t *translator) rewrite(d *syntax.Directive) conf.Step {
 	return r
 }
 
-// condition translates an if and its block.
 func (t *translator) condition(d *syntax.Directive, s *scope, here *place) conf.Step {
 	c, ok := t.conditionOf(d)
 	if !ok {

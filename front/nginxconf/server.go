@@ -18,7 +18,6 @@ type server struct {
 	listens []listen
 }
 
-// server translates a server block.
 func (t *translator) server(d *syntax.Directive, http *scope) {
 	s := newScope(http, levelServer, d.Block)
 	h := conf.Host{Pos: d.Place(), Names: t.names(s)}
@@ -30,7 +29,9 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 	h.Steps = t.steps(s, nil)
 	h.Locations = t.locations(s, nil)
 	t.serverTryFiles(s, &h)
-	t.unprotected(s, &h)
+	if !hasRoot(&h) { // requests in no location have the server's settings
+		t.checkPassword(s)
+	}
 	if s.holder("access_log") == nil {
 		t.remark(d, "no access_log: nothing is logged, where nginx uses a default file")
 	}
@@ -51,7 +52,6 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 	t.servers = append(t.servers, srv)
 }
 
-// names returns a server's names.
 func (t *translator) names(s *scope) []string {
 	var names []string
 	seen := make(map[string]bool)
@@ -87,7 +87,6 @@ func (t *translator) names(s *scope) []string {
 	return names
 }
 
-// hostname returns the machine's name.
 func (t *translator) hostname(d *syntax.Directive) string {
 	name, err := os.Hostname()
 	if err != nil {
@@ -125,13 +124,6 @@ func hasRoot(h *conf.Host) bool {
 	return slices.ContainsFunc(h.Locations, func(l conf.Location) bool {
 		return l.Path == "/" && (l.Match == "" || l.Match == "^~")
 	})
-}
-
-// unprotected checks the server's own password settings if some paths are in no location.
-func (t *translator) unprotected(s *scope, h *conf.Host) {
-	if !hasRoot(h) {
-		t.checkPassword(s)
-	}
 }
 
 // serverTLS translates a server's TLS settings except certificates; nil without any.

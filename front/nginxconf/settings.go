@@ -5,7 +5,6 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -22,7 +21,7 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
 		Logs:              t.accessLogs(s),
 		LogSubrequest:     s.flag("log_subrequest", false),
-		ErrorLog:          t.requestErrorLog(s),
+		ErrorLog:          t.errorLog(s),
 		ModifiedSince:     s.setting("if_modified_since", "exact"),
 		Gzip:              t.gzip(s),
 		Brotli:            compression(s, "brotli"),
@@ -50,7 +49,6 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		Access:            t.accessRules(s),
 		Password:          t.password(s),
 		AuthRequest:       t.authRequest(s),
-		AuthDelay:         authDelay(s),
 		SatisfyAny:        s.is("satisfy", "any"),
 		Referers:          t.referers(s),
 		SecureLink:        t.completeLink(s),
@@ -72,6 +70,7 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 		BodyBuffer:        s.size("client_body_buffer_size", 1),
 		BodyFile:          s.setting("client_body_in_file_only", "off"),
 	}
+	set.AuthDelay, _ = grammar.ParseTime(s.word("auth_delay")) // without the directive there is no delay
 	set.KeepAliveRequests, set.KeepAliveTime = t.keepAlive(s)
 	if d := s.one("client_body_temp_path"); d != nil && set.BodyFile != "" {
 		set.BodyDir = t.path(d, d.Args[0])
@@ -178,7 +177,6 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 	}
 }
 
-// addFields translates add_header or add_trailer.
 func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 	var all []conf.AddHeader
 	for _, d := range s.all(name) {
@@ -304,7 +302,6 @@ func (t *translator) addedPath(s *scope, name string) string {
 	return path
 }
 
-// checkSubrequest checks the path of a subrequest.
 func (t *translator) checkSubrequest(d *syntax.Directive, path string) {
 	if !strings.HasPrefix(path, "/") {
 		t.errorf(d, "invalid path %s (must begin with a slash)", grammar.Quote(path))
@@ -321,10 +318,7 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 	}
 	if !hasVariable(d.Args[0]) {
 		n, err := grammar.ParseSize(d.Args[0])
-		if err != nil {
-			t.errorf(d, "%v", err)
-		}
-		if n == 0 {
+		if t.check(d, err); n == 0 {
 			return ""
 		}
 	}
@@ -355,7 +349,6 @@ func (t *translator) accessRules(s *scope) []conf.AccessRule {
 	return rules
 }
 
-// parseNet parses an address or a network.
 func parseNet(text string) (netip.Prefix, bool) {
 	if net, err := netip.ParsePrefix(text); err == nil {
 		return net, true
@@ -391,12 +384,6 @@ func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 		a.Set = append(a.Set, conf.Set{Name: t.variableName(d, d.Args[0]), Value: t.text(d, d.Args[1])})
 	}
 	return a
-}
-
-// authDelay returns the time of auth_delay, which may be 0.
-func authDelay(s *scope) time.Duration {
-	delay, _ := grammar.ParseTime(s.word("auth_delay")) // without the directive there is no delay
-	return delay
 }
 
 // checkPassword reports an auth_basic without a file: nginx would grant access to all.

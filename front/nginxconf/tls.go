@@ -2,10 +2,12 @@ package nginxconf
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -47,16 +49,12 @@ func (t *translator) plainFile(d *syntax.Directive) bool {
 	return true
 }
 
-// read returns the contents of the file that a directive names.
 func (t *translator) read(d *syntax.Directive) ([]byte, error) {
 	b, err := t.source.Read(t.confPath(d.Args[0]))
-	if err != nil {
-		t.errorf(d, "%v", err)
-	}
+	t.check(d, err)
 	return b, err
 }
 
-// protocols sets the versions of TLS.
 func (t *translator) protocols(s *scope, name string, config *tls.Config) {
 	versions := map[string]uint16{"tlsv1": tls.VersionTLS10, "tlsv1.1": tls.VersionTLS11, "tlsv1.2": tls.VersionTLS12,
 		"tlsv1.3": tls.VersionTLS13}
@@ -85,7 +83,6 @@ func (t *translator) protocols(s *scope, name string, config *tls.Config) {
 	}
 }
 
-// curves sets the curves of key exchanges.
 func (t *translator) curves(s *scope, config *tls.Config) {
 	d := s.one("ssl_ecdh_curve")
 	if d == nil || strings.EqualFold(d.Args[0], "auto") {
@@ -283,4 +280,78 @@ func (s *suite) in(word string) bool {
 		}
 	}
 	return true
+}
+
+const (
+	// builtinSessions is the number of sessions of ssl_session_cache builtin without one, as in
+	// OpenSSL, and sessionBytes the memory that each takes.
+	builtinSessions = 20480
+	sessionBytes    = 512
+	// the sizes of a file of ssl_session_ticket_key: AES-128 and AES-256
+	ticketKeySize, longTicketKeySize = 48, 80
+)
+
+// sessions translates how TLS sessions are resumed: by tickets, or with ssl_session_tickets off
+// from ssl_session_cache, if there is one.
+func (t *translator) sessions(s *scope, l *conf.Listen) {
+	l.TicketKeys = t.ticketKeys(s)
+	l.SessionTimeout = s.time("ssl_session_timeout")
+	if d := s.one("ssl_session_cache"); d != nil {
+		t.sessionCache(d, l)
+	}
+	if s.flag("ssl_session_tickets", true) {
+		l.SessionCache, l.SessionCacheBytes = "", 0
+	}
+}
+
+func (t *translator) sessionCache(d *syntax.Directive, l *conf.Listen) {
+	for _, arg := range d.Args {
+		kind, rest, _ := strings.Cut(arg, ":")
+		switch kind {
+		case "off", "none":
+			l.SessionCache = ""
+		case "builtin":
+			number, err := builtinSessions, error(nil)
+			if arg != kind {
+				number, err = strconv.Atoi(rest)
+			}
+			if err != nil || number < 0 {
+				t.errorf(d, "invalid number of sessions %s (example: builtin:1000)", grammar.Quote(arg))
+			}
+			if number == 0 { // no limit
+				number = builtinSessions
+			}
+			if !strings.HasPrefix(l.SessionCache, "shared:") { // which has precedence
+				l.SessionCache, l.SessionCacheBytes = "builtin:"+d.Where(), int64(number)*sessionBytes
+			}
+		case "shared":
+			name, size, _ := strings.Cut(rest, ":")
+			n, err := grammar.ParseSize(size)
+			switch {
+			case err != nil || name == "":
+				t.errorf(d, "invalid cache %s (must be shared:NAME:SIZE, such as shared:tls:1m)", grammar.Quote(arg))
+			case n < minZone:
+				t.errorf(d, "%s is too small (at least shared:%s:32k)", grammar.Quote(arg), name)
+			}
+			l.SessionCache, l.SessionCacheBytes = "shared:"+name, n
+		}
+	}
+}
+
+// ticketKeys reads the keys of tickets. The first one encrypts. crypto/tls derives its own keys
+// from 32 bytes: tickets are not those of an nginx with the same files.
+func (t *translator) ticketKeys(s *scope) (keys [][32]byte) {
+	for _, d := range s.all("ssl_session_ticket_key") {
+		b, err := t.read(d)
+		if err != nil {
+			return nil
+		}
+		if len(b) != ticketKeySize && len(b) != longTicketKeySize {
+			t.errorf(d, "%s has %d bytes, but %d or %d required (openssl rand %d)", grammar.Quote(d.Args[0]), len(b),
+				ticketKeySize, longTicketKeySize, longTicketKeySize)
+			return nil
+		}
+		keys = append(keys, sha256.Sum256(b))
+	}
+	return keys
 }

@@ -39,7 +39,6 @@ const levelExporter = "otel_exporter"
 // noTracing is why otel_exporter is rejected without Options.Tracing.
 const noTracing = "this program was built without OpenTelemetry (build it with -tags otel)"
 
-// exporter translates otel_exporter.
 func (t *translator) exporter(d *syntax.Directive, http *scope) {
 	if !t.options.Tracing {
 		t.omit(d, noTracing)

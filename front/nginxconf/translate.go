@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// translator translates a checked tree to a Config.
 type translator struct {
 	*report
 	options Options
@@ -55,7 +54,9 @@ func newTranslator(s *syntax.Source, file string, o Options, r *report) *transla
 	}
 	t.config.Blank = make(map[string]bool)
 	if o.FS == nil {
-		t.confDir = absolute(t.confDir)
+		if abs, err := filepath.Abs(t.confDir); err == nil { // valid in any working directory
+			t.confDir = abs
+		}
 	}
 	if t.prefix == "" {
 		t.prefix = t.confDir
@@ -63,15 +64,6 @@ func newTranslator(s *syntax.Source, file string, o Options, r *report) *transla
 	return t
 }
 
-// absolute returns a path that is valid in any working directory.
-func absolute(dir string) string {
-	if abs, err := filepath.Abs(dir); err == nil {
-		return abs
-	}
-	return dir
-}
-
-// main translates a whole configuration.
 func (t *translator) main(tree []*syntax.Directive) {
 	t.define(tree)
 	s := newScope(nil, levelMain, tree)

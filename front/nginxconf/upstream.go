@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// upstream translates an upstream block of http.
 func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	u := conf.Upstream{Name: d.Args[0], Pos: d.Place()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
@@ -34,7 +34,7 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
 	for _, keep := range s.own("keepalive") {
-		if u.Keepalive = int(t.number(keep, keep.Args[0])); u.Keepalive == 0 {
+		if u.Keepalive = s.number("keepalive", 0); u.Keepalive == 0 {
 			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
 		}
 	}
@@ -54,15 +54,6 @@ func isZero(s *scope, name string) bool {
 	}
 	t, err := grammar.ParseTime(d.Args[0])
 	return err == nil && t == 0
-}
-
-// number parses an argument that is a number.
-func (t *translator) number(d *syntax.Directive, arg string) int64 {
-	n, err := grammar.ParseNumber(arg)
-	if err != nil {
-		t.errorf(d, "%v", err)
-	}
-	return n
 }
 
 // balance finds the load balancing method: a directive that the table marks as a balancer. As in
@@ -139,4 +130,147 @@ func checkServerAddr(addr string) error {
 		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
 	}
 	return nil
+}
+
+// sticky translates sticky; nil without it.
+func (t *translator) sticky(s *scope) *conf.Sticky {
+	d := s.one("sticky")
+	if d == nil {
+		return nil
+	}
+	all, args := new(conf.Sticky), d.Args[1:]
+	switch d.Args[0] {
+	case "cookie":
+		if len(args) == 0 {
+			t.errorf(d, "missing name of the cookie")
+			return nil
+		}
+		c := &conf.StickyCookie{Name: args[0]}
+		all.Cookie = c
+		t.params(d, args[1:],
+			value("expires=", &c.Expires, func(text string) (time.Duration, error) {
+				if text == "max" {
+					return -1, nil
+				}
+				return grammar.ParseSeconds(text)
+			}),
+			t.textParam(d, "domain=", &c.Domain), t.textParam(d, "path=", &c.Path),
+			value("samesite=", &c.SameSite, func(text string) (conf.Text, error) { return t.sameSite(d, text) }),
+			word("httponly", &c.HTTPOnly), word("secure", &c.Secure))
+	case "route":
+		if len(args) == 0 {
+			t.errorf(d, "missing variables")
+		}
+		for _, arg := range args {
+			all.Routes = append(all.Routes, t.text(d, arg))
+		}
+	case "learn":
+		t.omit(d, "method \"learn\" is not supported (use cookie, or route with the session's variable)")
+		return nil
+	default:
+		t.errorf(d, "invalid method %s (must be cookie or route)", grammar.Quote(d.Args[0]))
+	}
+	return all
+}
+
+// sameSite translates samesite= of sticky cookie.
+func (t *translator) sameSite(d *syntax.Directive, text string) (conf.Text, error) {
+	switch lower := strings.ToLower(text); {
+	case hasVariable(text):
+		return t.text(d, text), nil
+	case lower == "strict", lower == "lax", lower == "none":
+		return conf.Text(strings.ToUpper(lower[:1]) + lower[1:]), nil
+	}
+	return "", errors.New("must be strict, lax, none or a variable")
+}
+
+func (t *translator) healthMatch(d *syntax.Directive) {
+	m := &conf.HealthMatch{Name: d.Args[0]}
+	if t.matches[m.Name] != nil {
+		t.errorf(d, "duplicate match %s", grammar.Quote(m.Name))
+	}
+	t.matches[m.Name] = m
+	s := newScope(nil, levelMatch, d.Block)
+	for _, status := range s.own("status") {
+		args := status.Args
+		if m.NotStatus = args[0] == "!"; m.NotStatus {
+			args = args[1:]
+		}
+		if len(args) == 0 {
+			t.errorf(status, "missing status")
+		}
+		for _, arg := range args {
+			from, to, isRange := strings.Cut(arg, "-")
+			if !isRange {
+				to = from
+			}
+			first, err := grammar.ParseNumber(from)
+			last, err2 := grammar.ParseNumber(to)
+			if err != nil || err2 != nil || first < 100 || last > 999 || first > last {
+				t.errorf(status, "invalid status %s (must be a number or a range)", grammar.Quote(arg))
+			}
+			m.Statuses = append(m.Statuses, [2]int{int(first), int(last)})
+		}
+	}
+	for _, header := range s.own("header") {
+		h, err := headerMatch(header.Args)
+		t.check(header, err)
+		m.Header = append(m.Header, h)
+	}
+	for _, body := range s.own("body") {
+		if m.Body, m.NotBody = body.Args[1], body.Args[0] == "!~"; !m.NotBody && body.Args[0] != "~" {
+			t.errorf(body, "invalid operator %s (must be ~ or !~)", grammar.Quote(body.Args[0]))
+		}
+	}
+}
+
+// headerMatch translates a header directive: NAME, ! NAME or NAME OPERATOR VALUE.
+func headerMatch(args []string) (conf.HeaderMatch, error) {
+	switch {
+	case len(args) == 1 && args[0] != "!":
+		return conf.HeaderMatch{Name: args[0]}, nil
+	case len(args) == 2 && args[0] == "!":
+		return conf.HeaderMatch{Name: args[1], Op: "!"}, nil
+	case len(args) == 3 && (args[1] == "=" || args[1] == "!=" || args[1] == "~" || args[1] == "!~"):
+		return conf.HeaderMatch{Name: args[0], Op: args[1], Value: args[2]}, nil
+	}
+	return conf.HeaderMatch{}, fmt.Errorf("invalid condition (must be NAME, ! NAME or NAME OPERATOR VALUE)")
+}
+
+// healthCheck translates health_check of a location with proxy_pass. Servers of gRPC would fail its
+// requests.
+func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
+	for _, d := range from.own("health_check") {
+		if p == nil || len(from.own("proxy_pass")) == 0 {
+			t.errorf(d, "requires proxy_pass")
+			return
+		}
+		h := &conf.HealthCheck{Pos: d.Place()}
+		p.Check = h
+		t.params(d, d.Args,
+			value("interval=", &h.Interval, grammar.ParseTime), value("jitter=", &h.Jitter, grammar.ParseTime),
+			number("fails=", &h.Fails, 1), number("passes=", &h.Passes, 1),
+			value("uri=", &h.URI, func(text string) (string, error) { return text, nil }),
+			word("mandatory", &h.Mandatory), word("persistent", &h.Persistent),
+			value("match=", &h.Match, t.matchOf),
+			value("port=", &h.Port, func(text string) (int, error) {
+				first, last, err := ports(text)
+				if first != last {
+					err = errors.New("must be one port")
+				}
+				return int(first), err
+			}),
+			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
+		if h.Persistent && !h.Mandatory {
+			t.errorf(d, "persistent requires mandatory")
+		}
+	}
+}
+
+func (t *translator) matchOf(name string) (*conf.HealthMatch, error) {
+	m := t.matches[name]
+	if m == nil {
+		return nil, fmt.Errorf("unknown match %s", grammar.Quote(name))
+	}
+	return m, nil
 }

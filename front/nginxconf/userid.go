@@ -38,9 +38,8 @@ func (t *translator) userID(s *scope) *conf.UserID {
 		u.Expires = -1
 	default:
 		var err error
-		if u.Expires, err = grammar.ParseSeconds(d.Args[0]); err != nil {
-			t.errorf(d, "%v", err)
-		}
+		u.Expires, err = grammar.ParseSeconds(d.Args[0])
+		t.check(d, err)
 	}
 	if isOff {
 		return nil

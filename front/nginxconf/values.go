@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,7 +18,6 @@ import (
 
 // This file reads the values of directives in a scope. The checker has validated them.
 
-// flag returns the value of an on/off directive.
 func (s *scope) flag(name string, defaultValue bool) bool {
 	if d := s.one(name); d != nil {
 		on, _ := grammar.ParseFlag(d.Args[0])
@@ -119,8 +119,11 @@ func (t *translator) reportedText(d *syntax.Directive, arg string) conf.Text {
 
 // upstreamText returns a text for an upstream, which may decide about access by it. As in
 // reportedText, variables that are never available and only describe a connection or the time are
-// empty.
-func (t *translator) upstreamText(d *syntax.Directive, arg string) conf.Text {
+// empty. As in nginx a text in http is not checked unless a server inherits it.
+func (t *translator) upstreamText(s *scope, d *syntax.Directive, arg string) conf.Text {
+	if s.level == levelHTTP {
+		return conf.Text(arg)
+	}
 	for _, v := range t.unavailable(d, arg) {
 		if grammar.Unavailable(v.name) == "" || strings.HasPrefix(v.name, "proxy_protocol_") {
 			t.reject(d, "%s", v.why)
@@ -152,9 +155,7 @@ func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavai
 		return nil
 	}
 	pieces, err := grammar.Pieces(conf.Text(text))
-	if err != nil {
-		t.errorf(d, "%v", err)
-	}
+	t.check(d, err)
 	for _, p := range pieces {
 		if why := t.whyUnavailable(p.Variable); why != "" {
 			all = append(all, unavailable{p.Variable,
@@ -163,6 +164,8 @@ func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavai
 	}
 	if err == nil && all == nil {
 		t.available[text] = true
+		t.config.Texts = append(t.config.Texts,
+			conf.PlacedText{Text: conf.Text(text), Directive: d.Name, Pos: d.Place()})
 	}
 	return all
 }
@@ -222,4 +225,114 @@ func below(dir, name string) string {
 		return name
 	}
 	return filepath.Join(dir, name)
+}
+
+// param is a parameter of a directive. Its name ends in "=" if it has a value.
+type param struct {
+	name string
+	set  func(value string) error
+}
+
+// params sets parameters of a directive. It reports those that are unknown or invalid.
+func (t *translator) params(d *syntax.Directive, args []string, known ...param) {
+	for _, arg := range args {
+		name, value, has := strings.Cut(arg, "=")
+		if has {
+			name += "="
+		}
+		at := slices.IndexFunc(known, func(p param) bool { return p.name == name })
+		if at < 0 {
+			var names []string
+			for _, p := range known {
+				names = append(names, p.name)
+			}
+			t.errorf(d, "unknown parameter %s (must be one of %s)", grammar.Quote(arg), strings.Join(names, ", "))
+		} else if err := known[at].set(value); err != nil {
+			t.errorf(d, "invalid parameter %s: %v", grammar.Quote(arg), err)
+		}
+	}
+}
+
+func word(name string, is *bool) param {
+	return param{name, func(string) error {
+		*is = true
+		return nil
+	}}
+}
+
+// value is a parameter whose value is parsed.
+func value[T any](name string, to *T, parse func(text string) (T, error)) param {
+	return param{name, func(text string) (err error) {
+		*to, err = parse(text)
+		return err
+	}}
+}
+
+// onOff parses on or off. Parameters, unlike arguments, have them in lower case only, as in nginx.
+func onOff(text string) (bool, error) {
+	if text != "on" && text != "off" {
+		return false, errors.New("must be on or off")
+	}
+	return text == "on", nil
+}
+
+// nonEmpty returns a text that must not be empty.
+func nonEmpty(text string) (string, error) {
+	if text == "" {
+		return "", errors.New("missing value")
+	}
+	return text, nil
+}
+
+// aboveZero returns an error unless a number was parsed and is above 0.
+func aboveZero[T int64 | time.Duration](n T, err error) error {
+	if err == nil && n == 0 {
+		err = errors.New("must be greater than 0")
+	}
+	return err
+}
+
+// number is a parameter with a number of at least least.
+func number(name string, to *int, least int64) param {
+	return value(name, to, func(text string) (int, error) {
+		n, err := grammar.ParseNumber(text)
+		if err == nil && n < least {
+			err = fmt.Errorf("must be at least %d", least)
+		}
+		return int(n), err
+	})
+}
+
+// textParam is a parameter with a text.
+func (t *translator) textParam(d *syntax.Directive, name string, to *conf.Text) param {
+	return value(name, to, func(text string) (conf.Text, error) { return t.text(d, text), nil })
+}
+
+// ignoredParam is a parameter without effect. check may reject its value.
+func (t *translator) ignoredParam(d *syntax.Directive, name, why string, check func(text string) error) param {
+	return param{name, func(text string) error {
+		if check != nil {
+			if err := check(text); err != nil {
+				return err
+			}
+		}
+		t.remark(d, "%s is ignored: %s", name+text, why)
+		return nil
+	}}
+}
+
+// parses returns a check that a value can be parsed.
+func parses[T any](parse func(text string) (T, error)) func(text string) error {
+	return func(text string) error {
+		_, err := parse(text)
+		return err
+	}
+}
+
+// unsupportedParam is a parameter that is left out.
+func (t *translator) unsupportedParam(d *syntax.Directive, name, remedy string) param {
+	return param{name, func(text string) error {
+		t.omit(d, "parameter %s is not supported (%s)", grammar.Quote(name+text), remedy)
+		return nil
+	}}
 }

@@ -41,7 +41,6 @@ type exporter struct {
 	sum      int64 // lost and dropped ones at the last report
 }
 
-// export queues a span.
 func (e *exporter) export(s front.Span) {
 	e.ended.Add(1)
 	start(e.tracer, &s).End(trace.WithTimestamp(s.End))

@@ -46,7 +46,6 @@ func New() server.Tracing { return tracing{} }
 
 type tracing struct{}
 
-// Start implements server.Tracing.
 func (tracing) Start(c conf.SpanExporter, errors *log.Logger) (func(front.Span), func(context.Context) error, error) {
 	client, err := otlptracegrpc.New(context.Background(), clientOptions(&c)...)
 	if err != nil {
@@ -66,7 +65,6 @@ func (tracing) Start(c conf.SpanExporter, errors *log.Logger) (func(front.Span),
 	return e.export, e.shutdown, nil
 }
 
-// clientOptions returns how the collector is reached.
 func clientOptions(c *conf.SpanExporter) []otlptracegrpc.Option {
 	security := otlptracegrpc.WithInsecure()
 	if c.TLS {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"iter"
 	"os"
 	"sync"
 	"time"
@@ -30,40 +31,44 @@ type certStore struct {
 	running  sync.WaitGroup
 }
 
-// servedCert is a certificate that is served.
 type servedCert struct {
 	store *certs.Store
 	files []*anchor.File
 	stop  context.CancelFunc // nil unless its files are watched
 }
 
-func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), issued *acme.Manager) *certStore {
-	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert),
-		sessions: make(sessionCaches)}
+// certFilesOf visits the files that hosts name.
+func certFilesOf(config *conf.Config) iter.Seq2[*conf.Host, conf.CertFiles] {
+	return func(yield func(*conf.Host, conf.CertFiles) bool) {
+		for i := range config.Hosts {
+			for _, l := range config.Hosts[i].Listen {
+				for _, pair := range l.Certs {
+					if !yield(&config.Hosts[i], pair) {
+						return
+					}
+				}
+			}
+		}
+	}
 }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
 // remains loaded.
 func (c *certStore) load(config *conf.Config, add func(string)) error {
 	var added []conf.CertFiles
-	for i := range config.Hosts {
-		host := &config.Hosts[i]
-		for _, l := range host.Listen {
-			for _, pair := range l.Certs {
-				if c.served[pair] != nil {
-					continue
-				}
-				held, err := openCert(pair, add)
-				if err != nil {
-					for _, pair := range added {
-						c.drop(pair)
-					}
-					return places.At(host.Pos, err)
-				}
-				c.served[pair] = held
-				added = append(added, pair)
-			}
+	for host, pair := range certFilesOf(config) {
+		if c.served[pair] != nil {
+			continue
 		}
+		held, err := openCert(pair, add)
+		if err != nil {
+			for _, pair := range added {
+				c.drop(pair)
+			}
+			return places.At(host.Pos, err)
+		}
+		c.served[pair] = held
+		added = append(added, pair)
 	}
 	return nil
 }
@@ -71,12 +76,8 @@ func (c *certStore) load(config *conf.Config, add func(string)) error {
 // retain closes the certificates that a Config does not name.
 func (c *certStore) retain(config *conf.Config) {
 	named := make(map[conf.CertFiles]bool)
-	for i := range config.Hosts {
-		for _, l := range config.Hosts[i].Listen {
-			for _, pair := range l.Certs {
-				named[pair] = true
-			}
-		}
+	for _, pair := range certFilesOf(config) {
+		named[pair] = true
 	}
 	for pair := range c.served {
 		if !named[pair] {
@@ -153,7 +154,6 @@ func (c *certStore) prefix(pair conf.CertFiles, separator string) string {
 	return "certificate: " + pair.Cert + separator
 }
 
-// dirs returns the directories of the files.
 func (c *certStore) dirs() (all []*os.File) {
 	for _, held := range c.served {
 		for _, a := range held.files {

@@ -74,7 +74,6 @@ func (e *ConfigError) Error() string { return e.Err.Error() }
 // Unwrap is for package errors.
 func (e *ConfigError) Unwrap() error { return e.Err }
 
-// configError returns a ConfigError about the configuration, or nil.
 func configError(err error) error {
 	if err == nil {
 		return nil
@@ -82,7 +81,6 @@ func configError(err error) error {
 	return &ConfigError{Err: err}
 }
 
-// read reads the configuration.
 func (s *Server) read() (*Config, error) {
 	var names []string
 	for _, b := range s.bound {
@@ -112,7 +110,10 @@ func (s *Server) read() (*Config, error) {
 			}
 		}
 	}
-	return c, s.checkTracing(c)
+	if c.Process.SpanExporter != nil && s.options.Tracing == nil {
+		return nil, configError(errors.New("otel_exporter requires Options.Tracing"))
+	}
+	return c, nil
 }
 
 // readSource reads a Source until Run must end or drain: opening a named pipe waits for another

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -18,8 +16,8 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/cache"
-	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/places"
+	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
@@ -37,21 +35,20 @@ const (
 	logCloseTimeout = 2 * time.Second
 )
 
-// logFiles opens log files. prepared holds those that were opened while the process had privileges,
-// by path: a log of the process may also be one of requests, and is then opened twice.
+// logFiles opens log files.
 type logFiles struct {
 	stdout, stderr io.Writer
 	anchored       bool // paths will become inaccessible: files are found again by their directories
 
-	mu       sync.Mutex
-	prepared map[string][]*os.File
-	anchors  map[string]*anchor.File // of regular files
-	devices  map[string]*os.File     // other files, which stay open
+	mu     sync.Mutex
+	opened map[string]*openedLog // by path
 }
 
-func newLogFiles(stdout, stderr io.Writer, anchored bool) *logFiles {
-	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string][]*os.File),
-		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
+// openedLog is a log that was opened while the process had privileges.
+type openedLog struct {
+	file     *os.File // nil once it is in use
+	isDevice bool     // or a pipe: file stays open for all uses
+	anchor   *anchor.File
 }
 
 // prepare opens files for the user that will write them.
@@ -59,28 +56,21 @@ func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for _, path := range paths {
+		l := new(openedLog)
+		b.opened[path] = l
 		info, err := os.Stat(path)
-		switch {
+		switch l.isDevice = err == nil && !info.Mode().IsRegular(); {
 		case err != nil && !errors.Is(err, fs.ErrNotExist):
 			return err
-		case err == nil && !info.Mode().IsRegular():
-			if b.devices[path] != nil {
-				continue
+		case l.isDevice:
+			l.file, err = openLogFile(path)
+		default:
+			if l.file, err = createLog(path, privileges); err == nil && b.anchored {
+				l.anchor, err = anchor.New(path)
 			}
-			if b.devices[path], err = openLogFile(path); err != nil {
-				return err
-			}
-			continue
 		}
-		file, err := createLog(path, privileges)
 		if err != nil {
 			return err
-		}
-		b.prepared[path] = append(b.prepared[path], file)
-		if b.anchored && b.anchors[path] == nil {
-			if b.anchors[path], err = anchor.New(path); err != nil {
-				return err
-			}
 		}
 	}
 	return nil
@@ -122,46 +112,45 @@ func idsOf(p *privilege.Plan) (uid, gid int, ok bool) {
 	return p.IDs()
 }
 
-// open opens a log.
 func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout", stdio:
-		return nopCloser{b.stdout}, nil
+		return accesslog.NopCloser{Writer: b.stdout}, nil
 	case "/dev/stderr", "stderr":
-		return nopCloser{b.stderr}, nil
+		return accesslog.NopCloser{Writer: b.stderr}, nil
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if files := b.prepared[path]; len(files) > 0 {
-		b.prepared[path] = files[1:]
-		return files[0], nil
-	}
-	if file := b.devices[path]; file != nil {
-		return nopCloser{file}, nil
-	}
-	if a := b.anchors[path]; a != nil {
-		return a.Open(logFlags|os.O_CREATE, logMode)
+	l := b.opened[path]
+	switch {
+	case l == nil:
+	case l.isDevice:
+		return accesslog.NopCloser{Writer: l.file}, nil
+	case l.file != nil:
+		file := l.file
+		l.file = nil
+		return file, nil
+	case l.anchor != nil:
+		return l.anchor.Open(logFlags|os.O_CREATE, logMode)
 	}
 	return openLogFile(path)
 }
 
-// canReopen reports whether a path leads to a file that can be opened again: by its directory.
-func (b *logFiles) canReopen(path string) bool {
+// anchors returns the directories by which files can be opened again, by path.
+func (b *logFiles) anchors() map[string]*anchor.File {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.anchors[path] != nil
+	all := make(map[string]*anchor.File)
+	for path, l := range b.opened {
+		if l.anchor != nil {
+			all[path] = l.anchor
+		}
+	}
+	return all
 }
 
-// reopen opens a file again, by its directory.
-func (b *logFiles) reopen(path string, flags int) (*os.File, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.anchors[path].Open(flags, logMode)
-}
-
-// dirs returns the directories of anchored files.
 func (b *logFiles) dirs() (all []*os.File) {
-	for _, a := range b.anchors {
+	for _, a := range b.anchors() {
 		all = append(all, a.Dirs()...)
 	}
 	return all
@@ -169,51 +158,45 @@ func (b *logFiles) dirs() (all []*os.File) {
 
 // releaseAnchors closes the directories: files can no longer be reopened.
 func (b *logFiles) releaseAnchors() {
-	for _, a := range b.anchors {
+	for _, a := range b.anchors() {
 		a.Close()
 	}
 }
 
 // close closes everything. Logs must have been closed.
 func (b *logFiles) close() {
+	b.releaseAnchors()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.releaseAnchors()
-	for _, files := range b.prepared {
-		for _, file := range files {
-			file.Close()
+	for _, l := range b.opened {
+		if l.file != nil {
+			l.file.Close()
 		}
 	}
-	for _, file := range b.devices {
-		file.Close()
-	}
-	clear(b.prepared)
-	clear(b.devices)
+	clear(b.opened)
 }
 
-// logPaths returns the paths of logs that are known at the start: those of the process and those of
-// requests, each without duplicates.
-func logPaths(c *Config) []string {
-	var ofProcess, ofRequests []string
-	add := func(paths *[]string, path string) {
+// logPaths returns the paths of logs that are known at the start.
+func logPaths(c *conf.Config) (paths []string) {
+	add := func(path string) {
 		if path != "" && path != stdio && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
-			!strings.Contains(path, "$") && !strings.HasPrefix(path, syslog.Prefix) && !slices.Contains(*paths, path) {
-			*paths = append(*paths, path)
+			!strings.Contains(path, "$") && !strings.HasPrefix(path, syslog.Prefix) && !slices.Contains(paths, path) {
+			paths = append(paths, path)
 		}
 	}
-	addErrors := func(paths *[]string, l *conf.ErrorLog) {
+	addErrors := func(l *conf.ErrorLog) {
 		for ; l != nil; l = l.Next {
-			add(paths, l.Path)
+			add(l.Path)
 		}
 	}
-	addErrors(&ofProcess, c.Process.ErrorLog)
-	for p := range places.Of(&c.Front) {
+	addErrors(c.ErrorLog)
+	for p := range places.Of(c) {
 		for _, l := range p.Settings.Logs {
-			add(&ofRequests, l.Path)
+			add(l.Path)
 		}
-		addErrors(&ofRequests, p.Settings.ErrorLog)
+		addErrors(p.Settings.ErrorLog)
 	}
-	return slices.Concat(ofProcess, ofRequests)
+	return paths
 }
 
 // cacheMode is the mode of new folders of caches and bodies.
@@ -249,120 +232,23 @@ func prepareDir(dir string, privileges *privilege.Plan) error {
 	return cache.MakeDir(dir)
 }
 
-// errorFile writes a server's errors to files and to standard error.
-type errorFile struct {
-	stderrLog stderrLog
-	logs      *logFiles
+// stderrLog is a server's log on standard error. Writes to it never block the server.
+type stderrLog struct{ spool *spool.Spool }
 
-	mu      sync.RWMutex // held while lines are queued, and while targets are replaced
-	targets errorTargets
+func newStderrLog(w io.Writer) stderrLog {
+	return stderrLog{spool.New(accesslog.NopCloser{Writer: w}, spool.Config{
+		Lost: func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) },
+	})}
 }
 
-// errorTargets are what an ErrorLog defines.
-type errorTargets struct {
-	config   *conf.ErrorLog
-	toStderr bool
-	log      *errorlog.Log // to files
-	files    []*accesslog.File
+func (l stderrLog) print(text string) {
+	_, _ = l.spool.Write([]byte("tare: " + strings.ReplaceAll(text, "\n", " ") + "\n"))
 }
 
-func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (e *errorFile, err error) {
-	e = &errorFile{stderrLog: log, logs: logs}
-	e.targets, err = e.open(l)
-	return e, err
-}
+func (l stderrLog) logger() *log.Logger { return log.New(l.spool, "tare: ", 0) }
 
-// open opens the targets of an ErrorLog.
-func (e *errorFile) open(l *conf.ErrorLog) (t errorTargets, err error) {
-	t = errorTargets{config: l, toStderr: l == nil}
-	report := func(text string) { e.stderrLog.print("error log: " + text) }
-	for ; l != nil; l = l.Next {
-		if l.Path == "stderr" {
-			t.toStderr = true
-			continue
-		}
-		if err := t.add(l, e.logs.open, report); err != nil {
-			_ = t.close(context.Background()) // nothing has been written
-			return errorTargets{}, err
-		}
-	}
-	return t, nil
-}
-
-// add opens a target.
-func (t *errorTargets) add(l *conf.ErrorLog, open func(path string) (io.WriteCloser, error),
-	report func(text string)) error {
-	least, err := errorlog.ParseLevel(l.Level)
-	if err != nil {
-		return err
-	}
-	to, err := accesslog.ParseTarget(l.Path)
-	if err != nil {
-		return err
-	}
-	to.AtOnce = true
-	file, err := to.OpenFile(open, report, errorlog.LostLines)
-	if err != nil {
-		return err
-	}
-	t.files = append(t.files, file)
-	t.log = &errorlog.Log{MinLevel: least, Out: file, Syslog: to.Syslog, Next: t.log}
-	return nil
-}
-
-// replace writes errors to the targets of another ErrorLog from now on. After an error the old ones
-// stay.
-func (e *errorFile) replace(ctx context.Context, l *conf.ErrorLog) error {
-	if reflect.DeepEqual(l, e.targets.config) { // which only this method changes
-		return nil
-	}
-	next, err := e.open(l)
-	if err != nil {
-		return err
-	}
-	e.mu.Lock()
-	old := e.targets
-	e.targets = next
-	e.mu.Unlock()
-	return old.close(ctx)
-}
-
-// logger returns a log that writes to e, also after targets were replaced.
-func (e *errorFile) logger() *log.Logger { return log.New(e, "", 0) }
-
-// Write implements io.Writer. It writes an error to each target.
-func (e *errorFile) Write(line []byte) (int, error) {
-	e.mu.RLock()
-	defer e.mu.RUnlock()
-	e.targets.log.Write(errorlog.LevelError, 0, bytes.TrimRight(line, "\n"))
-	if e.targets.toStderr {
-		_, _ = e.stderrLog.spool.Write(append([]byte("tare: "), line...)) // likewise
-	}
-	return len(line), nil
-}
-
-func (e *errorFile) reopen(ctx context.Context) error {
-	var all []error
-	for _, f := range e.targets.files {
-		all = append(all, f.Reopen(ctx))
-	}
-	return errors.Join(all...)
-}
-
-// close writes the last lines. Its error reports lost ones.
-func (e *errorFile) close(ctx context.Context) error {
-	if e == nil {
-		return nil
-	}
-	return e.targets.close(ctx)
-}
-
-func (t *errorTargets) close(ctx context.Context) error {
-	var all []error
-	for _, f := range t.files {
-		if err := f.Close(ctx); err != nil {
-			all = append(all, fmt.Errorf("error log: %w", err))
-		}
-	}
-	return errors.Join(all...)
+func (l stderrLog) close() {
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	_ = l.spool.Close(ctx) // there is nowhere to report it
 }

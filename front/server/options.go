@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"io"
@@ -103,28 +104,8 @@ type Binding struct {
 // front.Bind.
 func Bind(name string, handler http.Handler) Binding { return Binding{name, handler} }
 
-func (o *Options) stdout() io.Writer {
-	if o.Stdout == nil {
-		return os.Stdout
-	}
-	return o.Stdout
-}
+func (o *Options) grace() time.Duration { return max(cmp.Or(o.Grace, defaultGrace), 0) }
 
-func (o *Options) stderr() io.Writer {
-	if o.Stderr == nil {
-		return os.Stderr
-	}
-	return o.Stderr
-}
-
-func (o *Options) grace() time.Duration {
-	if o.Grace == 0 {
-		return defaultGrace
-	}
-	return max(o.Grace, 0)
-}
-
-// call calls a hook.
 func call(hook func()) {
 	if hook != nil {
 		hook()

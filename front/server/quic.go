@@ -1,16 +1,17 @@
 package server
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
 	"os"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
@@ -105,7 +106,6 @@ func (p *passedFiles) closeRest() {
 	p.all = nil
 }
 
-// http3Config returns the settings of a UDP socket.
 func (s *Server) http3Config(q *quicSocket) quic.Config {
 	own := new(nginxconf.Listener)
 	if q.listeners != nil {
@@ -113,7 +113,7 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 	}
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
-			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(),
+			MinVersion: tls.VersionTLS13}, ErrorLog: s.front.ErrorLogger(),
 		Retry: own.HTTP3Retry, Streams: own.HTTP3Streams, Window: own.HTTP3Window, HostKey: own.HTTP3HostKey,
 		LimitsAt: func(local net.Addr) quic.Limits {
 			l := own
@@ -134,31 +134,32 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 	return c
 }
 
-// startQUIC serves the UDP sockets that are not served yet.
+// startQUIC serves the UDP sockets that are not served yet. It closes those that cannot be served,
+// which ends Run.
 func (s *Server) startQUIC() {
-	for _, q := range slices.Concat(s.quicSockets, s.removedQUIC) {
-		if q.server != nil {
-			continue
-		}
-		server, err := s.options.HTTP3.Serve(s.http3Config(q))
-		if err != nil {
-			server = failedHTTP3{}
-			select {
-			case s.failed <- fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err):
-			default: // the first one ends Run
-			}
-		}
-		q.server = server
-		s.mu.Lock()
-		s.activeQUIC[server] = true
-		s.mu.Unlock()
-		if q.listeners == nil {
-			s.drainQUIC(q, true, 0)
-		} else {
-			s.log.print("listening on " + q.url())
-		}
-	}
+	hasFailed := func(q *quicSocket) bool { return q.server == nil && !s.serveQUIC(q) }
+	s.quicSockets = slices.DeleteFunc(s.quicSockets, hasFailed)
+	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, hasFailed)
 	s.passedFiles.closeRest()
+}
+
+func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
+	server, err := s.options.HTTP3.Serve(s.http3Config(q))
+	if err != nil {
+		s.fail(fmt.Errorf("listen %s: %w", q.conn.LocalAddr(), err))
+		q.conn.Close()
+		return false
+	}
+	q.server = server
+	s.mu.Lock()
+	s.activeQUIC[server] = true
+	s.mu.Unlock()
+	if q.listeners == nil {
+		s.drainQUIC(q, true, 0)
+	} else {
+		s.log.print("listening on " + q.url())
+	}
+	return true
 }
 
 // nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.
@@ -275,25 +276,62 @@ func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) 
 	})
 }
 
-// failedHTTP3 is the server of a socket that could not be served.
-type failedHTTP3 struct{}
-
-// Replace implements quic.Server.
-func (failedHTTP3) Replace(quic.Config, time.Duration) {}
-
-// Retire implements quic.Server.
-func (failedHTTP3) Retire(bool) {}
-
-// Shutdown implements quic.Server.
-func (failedHTTP3) Shutdown(bool) (wait func(context.Context) error) {
-	return func(context.Context) error { return nil }
+// http3Settings is what a connection of HTTP/3 keeps from its beginning on. Everything else is read
+// from the configuration for each request.
+type http3Settings struct {
+	listener   nginxconf.Listener // without Listen
+	hasIssuers bool
+	hosts      []http3Host
 }
 
-// Resume implements quic.Server.
-func (failedHTTP3) Resume() bool { return false }
+// http3Host is what a handshake depends on.
+type http3Host struct {
+	names   []string
+	rejects bool
+	listen  conf.Listen // without TLSConfig
+}
 
-// Close implements quic.Server.
-func (failedHTTP3) Close() error { return nil }
+// http3SettingsOf returns the settings of an address, and the TLS configurations of its hosts.
+func http3SettingsOf(c *Config, addr string) (s http3Settings, tls []*tls.Config) {
+	s.hasIssuers = usesIssuers(c)
+	at := slices.IndexFunc(c.Process.Listeners, func(l nginxconf.Listener) bool { return l.Addr == addr })
+	if at >= 0 {
+		s.listener = c.Process.Listeners[at]
+		s.listener.Listen = conf.Listen{}
+	}
+	for i := range c.Front.Hosts {
+		host := &c.Front.Hosts[i]
+		for _, l := range host.Listen {
+			if l.Addr != addr {
+				continue
+			}
+			tls = append(tls, l.TLSConfig)
+			l.TLSConfig = nil
+			s.hosts = append(s.hosts, http3Host{host.Names, host.RejectHandshake, l})
+		}
+	}
+	return s, tls
+}
 
-// Connections implements quic.Server.
-func (failedHTTP3) Connections() (accepted, open int64) { return 0, 0 }
+// sameHTTP3 reports whether the connections of a socket may serve on with another configuration.
+func sameHTTP3(before, after *Config, old, now []nginxconf.Listener) bool {
+	return slices.EqualFunc(old, now, func(a, b nginxconf.Listener) bool {
+		oldSettings, oldTLS := http3SettingsOf(before, a.Addr)
+		nowSettings, nowTLS := http3SettingsOf(after, b.Addr)
+		return a.Addr == b.Addr && reflect.DeepEqual(oldSettings, nowSettings) &&
+			slices.EqualFunc(oldTLS, nowTLS, sameTLS)
+	})
+}
+
+// sameTLS reports whether TLS configurations have the same settings. Those with functions differ.
+func sameTLS(a, b *tls.Config) bool {
+	if a == nil || b == nil || a == b {
+		return a == b
+	}
+	if !a.ClientCAs.Equal(b.ClientCAs) {
+		return false
+	}
+	a, b = a.Clone(), b.Clone()
+	a.ClientCAs, b.ClientCAs = nil, nil
+	return reflect.DeepEqual(a, b)
+}

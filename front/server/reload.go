@@ -32,13 +32,10 @@ func (s *Server) Reopen() error {
 	return err
 }
 
-// reopenLogs reopens the logs of the process and of requests, and prints errors.
 func (s *Server) reopenLogs() error {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	ofProcess := make(chan error, 1) // a log that hangs does not delay the others
-	go func() { ofProcess <- s.errors.reopen(ctx) }()
-	err := errors.Join(s.front.ReopenLogs(ctx), <-ofProcess)
+	err := s.front.ReopenLogs(ctx)
 	if err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 	}
@@ -96,8 +93,7 @@ func (s *Server) reload() error {
 	}
 	s.printMessages(c, false)
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
-	s.replaceErrorLog(c)
-	_ = s.reopenLogs() // likewise; some postrotate scripts send SIGHUP, as to nginx
+	_ = s.reopenLogs()                     // likewise; some postrotate scripts send SIGHUP, as to nginx
 	s.watchCerts()
 	s.issued.Start()
 	s.applyLimits(c, before)
@@ -136,16 +132,6 @@ func (s *Server) needRestart(before, now *Config) (all []string) {
 	return all
 }
 
-// replaceErrorLog writes errors of the process to the log of a new configuration, if it can be
-// opened.
-func (s *Server) replaceErrorLog(c *Config) {
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
-	if err := s.errors.replace(ctx, c.Process.ErrorLog); err != nil {
-		s.log.print("warning: error_log: " + err.Error())
-	}
-}
-
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
 func (s *Server) apply(c *Config) (err error) {
@@ -155,7 +141,10 @@ func (s *Server) apply(c *Config) (err error) {
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
-	defer s.retainCerts() // of the new configuration, or of the old one after an error
+	defer func() { // of the new configuration, or of the old one after an error
+		s.certs.retain(&s.config.Front)
+		s.issued.Retain(&s.config.Front)
+	}()
 	if err := s.loadIssued(c); err != nil {
 		return configError(err)
 	}
@@ -173,7 +162,7 @@ func (s *Server) apply(c *Config) (err error) {
 		nextQUIC, err = s.nextQUIC(c)
 	}
 	if err == nil {
-		exporter, err = s.newSpanExporter(c, s.errors.logger())
+		exporter, err = s.newSpanExporter(c, s.front.ErrorLogger())
 	}
 	if err != nil {
 		return err
@@ -196,13 +185,6 @@ func (s *Server) apply(c *Config) (err error) {
 	return nil
 }
 
-// retainCerts closes the certificates that the served configuration does not name.
-func (s *Server) retainCerts() {
-	s.certs.retain(&s.config.Front)
-	s.issued.Retain(&s.config.Front)
-}
-
-// socketChanges are the sockets of a new configuration.
 type socketChanges []socketChange
 
 // socketChange is a socket of a new configuration: a new one, or one that is served already.
@@ -219,12 +201,12 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
 	isLimited := s.config.Front.ShutdownTimeout > 0 // so the connections of before must be apart
 	for _, now := range socketsOf(c.Process.Listeners, false) {
-		n := socketChange{socket: s.socketAt(now[0].Addr), now: now}
-		if n.socket == nil {
-			if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
-				return next, err
-			}
-			n.opened = true
+		at := slices.IndexFunc(s.sockets, func(o *socket) bool { return o.listeners[0].Addr == now[0].Addr })
+		n := socketChange{now: now, opened: at < 0}
+		if !n.opened {
+			n.socket = s.sockets[at]
+		} else if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
+			return next, err
 		}
 		if n.opened || hasOtherHandler || isLimited || needsNewServers(n.socket.listeners, now) {
 			n.start, err = duplicate(n.socket.base)
@@ -243,7 +225,6 @@ func needsNewServers(before, now []nginxconf.Listener) bool {
 		!slices.EqualFunc(before, now, sameServer)
 }
 
-// closeOpened closes what was opened.
 func (n socketChanges) closeOpened() {
 	for _, next := range n {
 		if next.start != nil {
@@ -253,15 +234,6 @@ func (n socketChanges) closeOpened() {
 			next.socket.base.Close()
 		}
 	}
-}
-
-func (s *Server) socketAt(addr string) *socket {
-	for _, socket := range s.sockets {
-		if socket.listeners[0].Addr == addr {
-			return socket
-		}
-	}
-	return nil
 }
 
 // applySockets serves new sockets, closes removed ones, and replaces servers whose settings

@@ -2,7 +2,6 @@ package server
 
 import "syscall"
 
-// limitFiles changes the maximum number of open files.
 func limitFiles(n uint64) error {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {

@@ -82,7 +82,6 @@ func (s *Server) quit(ctx context.Context) error {
 	return s.shutdown(ctx)
 }
 
-// drainWithin waits for active requests for some time.
 func (s *Server) drainWithin(grace time.Duration) error {
 	ctx, cancel := context.WithTimeout(context.Background(), grace)
 	defer cancel()
@@ -90,7 +89,7 @@ func (s *Server) drainWithin(grace time.Duration) error {
 }
 
 // close closes everything that is open, after the shutdown or a failed start.
-func (s *Server) close() error {
+func (s *Server) close() {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	s.serving = false
@@ -107,9 +106,6 @@ func (s *Server) close() error {
 		s.closeSpanExporter(exporter)
 	}
 	s.logs.close()
-	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
-	defer cancel()
-	return s.errors.close(ctx)
 }
 
 // action is what a signal requests.
@@ -122,3 +118,31 @@ const (
 	reload
 	replace
 )
+
+// actionsOf returns the actions of signals, in their order. As in nginx, one that waits already is
+// not repeated. Signals are always received: package signal drops one if the channel is full, which
+// would be SIGUSR1 or SIGQUIT after many SIGHUP during a slow reload.
+func actionsOf(signals <-chan os.Signal) (actions <-chan action, stop func()) {
+	to, end := make(chan action), make(chan struct{})
+	go func() {
+		var waiting []action
+		for {
+			var first action
+			var receiver chan<- action // nil if nothing waits
+			if len(waiting) > 0 {
+				first, receiver = waiting[0], to
+			}
+			select {
+			case sig := <-signals:
+				if a := actionOf(sig); !slices.Contains(waiting, a) {
+					waiting = append(waiting, a)
+				}
+			case receiver <- first:
+				waiting = waiting[1:]
+			case <-end:
+				return
+			}
+		}
+	}()
+	return to, func() { close(end) }
+}

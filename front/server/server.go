@@ -1,17 +1,20 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/privilege"
@@ -40,7 +43,6 @@ type Server struct {
 	privileges *privilege.Plan // nil: none are given up
 	outcome    *privilege.Outcome
 	logs       *logFiles
-	errors     *errorFile
 	front      *front.Handler    // what is served
 	program    io.Closer         // Config.Handler, if that can be closed
 	failed     chan error        // receives errors of servers
@@ -107,10 +109,13 @@ func Check(source Source, options Options, bound ...Binding) error {
 
 // open makes what every Server needs, and returns a function that closes it.
 func (s *Server) open() (close func()) {
-	s.log = newStderrLog(s.options.stderr())
+	stderr := cmp.Or[io.Writer](s.options.Stderr, os.Stderr)
+	s.log = newStderrLog(stderr)
 	s.issued = acme.New(acme.Config{Log: s.log.print, DNS: s.options.DNS, Timing: s.acmeTiming})
-	s.certs = newCertStore(s.options.GetCertificate, s.issued)
-	s.logs = newLogFiles(s.options.stdout(), s.options.stderr(), s.options.Privileges.Root != nil)
+	s.certs = &certStore{get: s.options.GetCertificate, issued: s.issued,
+		served: make(map[conf.CertFiles]*servedCert), sessions: make(sessionCaches)}
+	s.logs = &logFiles{stdout: cmp.Or[io.Writer](s.options.Stdout, os.Stdout), stderr: stderr,
+		anchored: s.options.Privileges.Root != nil, opened: make(map[string]*openedLog)}
 	return s.log.close
 }
 
@@ -126,7 +131,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return errors.New("server: Run was called before")
 	}
 	defer s.open()()
-	defer func() { err = errors.Join(err, s.close()) }()
+	defer s.close()
 	if err := s.openUpgrader(); err != nil {
 		return err
 	}

@@ -31,7 +31,6 @@ type addressListener struct {
 	once     sync.Once
 }
 
-// acceptedConn is a result of Accept.
 type acceptedConn struct {
 	conn net.Conn
 	err  error
@@ -96,7 +95,6 @@ func (a *addressListener) receive(c acceptedConn) bool {
 	}
 }
 
-// listenerAt returns the listener of a local address.
 func (s *sharedSocket) listenerAt(local net.Addr) *addressListener {
 	tcp, ok := local.(*net.TCPAddr)
 	if !ok {
@@ -122,7 +120,6 @@ func (a *addressListener) Accept() (net.Conn, error) {
 	return nil, net.ErrClosed
 }
 
-// Close implements net.Listener.
 func (a *addressListener) Close() (err error) {
 	a.once.Do(func() {
 		close(a.unused)

@@ -7,13 +7,14 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
+	"net/netip"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
@@ -43,7 +44,6 @@ type socket struct {
 	active    []*activeServer // of the listeners
 }
 
-// activeServer is a server of an address.
 type activeServer struct {
 	server *tare.Server
 	socket net.Listener  // the duplicate, which ends all servers that accept from it
@@ -164,13 +164,20 @@ func (s *Server) startSocket(socket *socket, l net.Listener) {
 		s.active[active] = true
 		s.mu.Unlock()
 		if at.Proxied {
-			accepting = proxyproto.Listener{Listener: accepting, Broken: s.brokenProxyHeader, Context: withProxyHeader}
+			accepting = proxyproto.Listener{Listener: accepting,
+				Broken: func(remote net.Addr, err error) {
+					s.front.ErrorLogger().Printf("http: connection from %v closed: %v", remote, err)
+				},
+				Context: func(ctx context.Context, c *proxyproto.Conn) context.Context {
+					return front.WithProxyHeader(ctx, func() (source, destination netip.AddrPort) {
+						return c.Header.Source, c.Header.Destination
+					})
+				}}
 		}
 		go s.accept(active.server, accepting, at.TLS)
 	}
 }
 
-// accept serves the connections of a listener.
 func (s *Server) accept(server *tare.Server, l net.Listener, secure bool) {
 	var err error
 	if secure {
@@ -179,10 +186,15 @@ func (s *Server) accept(server *tare.Server, l net.Listener, secure bool) {
 		err = server.Serve(l)
 	}
 	if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
-		select {
-		case s.failed <- err:
-		default: // the first one ends Run
-		}
+		s.fail(err)
+	}
+}
+
+// fail ends Run with an error, unless an earlier one does.
+func (s *Server) fail(err error) {
+	select {
+	case s.failed <- err:
+	default:
 	}
 }
 
@@ -207,14 +219,13 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 // max_headers sets.
 const maxHeaderLines = 1000
 
-// newServer returns a server with the timeouts and protocols of an address.
 func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(at.HTTP2 && at.TLS)
 	protocols.SetUnencryptedHTTP2(at.HTTP2 && !at.TLS)
 	server := tare.Wrap(&http.Server{
-		Handler: s.handler(), ErrorLog: s.errors.logger(), Protocols: protocols,
+		Handler: s.handler(), ErrorLog: s.front.ErrorLogger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(at.HeaderTimeout), PingTimeout: pingTimeout,
 			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: at.HTTP2Streams,
@@ -224,7 +235,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	})
 	server.SendTimeout = at.SendTimeout
 	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
-	server.Refused = s.refused
+	server.Refused = func(r tare.Refusal) { s.front.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
 	if at.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
@@ -247,21 +258,12 @@ func usesIssuers(c *Config) bool { return len(c.Front.Issuers) > 0 }
 
 // duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {
-	file, err := fileOf(l)
-	if err != nil {
-		return nil, err
-	}
-	defer file.Close()
-	return net.FileListener(file)
-}
-
-// fileOf returns a duplicate of a listening socket.
-func fileOf(l net.Listener) (*os.File, error) {
 	file, err := listen.Duplicate(l)
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}
-	return file, nil
+	defer file.Close()
+	return net.FileListener(file)
 }
 
 func closeAll(all []net.Listener) {
@@ -393,7 +395,6 @@ func (s *Server) finish(ctx context.Context) error {
 	}
 }
 
-// closeActive closes all connections.
 func (s *Server) closeActive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

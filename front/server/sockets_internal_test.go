@@ -81,10 +81,10 @@ func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
 				overUDP.Listen = append(overUDP.Listen, conf.Listen{Addr: quicPrefix + addr, HTTP3: speaks})
 			}
 			at := netip.MustParseAddrPort(local)
-			if got := allowsHTTP2(&host, net.TCPAddrFromAddrPort(at)); got != want {
+			if got := listenAt(&host, net.TCPAddrFromAddrPort(at)).HTTP2; got != want {
 				t.Errorf("%s, with %s: HTTP/2 %v, want %v", local, text, got, want)
 			}
-			if got := allowsHTTP3(&overUDP, net.UDPAddrFromAddrPort(at)); got != want {
+			if got := listenAt(&overUDP, net.UDPAddrFromAddrPort(at)).HTTP3; got != want {
 				t.Errorf("%s, with %s: HTTP/3 %v, want %v", local, text, got, want)
 			}
 		}

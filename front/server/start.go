@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
@@ -96,7 +98,7 @@ func checkLogPath(path string) (io.WriteCloser, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	return nopCloser{io.Discard}, nil
+	return accesslog.NopCloser{Writer: io.Discard}, nil
 }
 
 // lookUpUser plans which privileges are given up.
@@ -150,14 +152,10 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := s.loadIssued(c); err != nil {
 		return configError(err)
 	}
-	if err := s.logs.prepare(logPaths(c), s.privileges); err != nil {
+	if err := s.logs.prepare(logPaths(&c.Front), s.privileges); err != nil {
 		return configError(err)
 	}
 	if err := prepareDirs(&c.Front, s.privileges); err != nil {
-		return configError(err)
-	}
-	var err error
-	if s.errors, err = openErrorFile(c.Process.ErrorLog, s.logs, s.log); err != nil {
 		return configError(err)
 	}
 	if err := s.openSockets(c.Process.Listeners, inherited); err != nil {
@@ -305,7 +303,6 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	return nil
 }
 
-// watchCerts reloads certificates when they change.
 func (s *Server) watchCerts() {
 	s.certs.watch(s.log.print, s.userName()+" cannot reload it, so a new one requires a restart")
 }
@@ -321,7 +318,6 @@ func (s *Server) inherit() (*listen.Passed, error) {
 	return listen.Inherit()
 }
 
-// printOutcome prints the user that serves, and restrictions.
 func (s *Server) printOutcome() {
 	s.log.print("running as " + describeUser(s.outcome))
 	if s.outcome.UID == 0 {
@@ -332,7 +328,6 @@ func (s *Server) printOutcome() {
 	}
 }
 
-// urlsOf returns the URLs of the addresses of sockets.
 func urlsOf(sockets []*socket) (urls []string) {
 	for _, socket := range sockets {
 		for i := range socket.listeners {
@@ -346,7 +341,6 @@ func urlsOf(sockets []*socket) (urls []string) {
 	return urls
 }
 
-// urlOf returns the URL of an address.
 func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	scheme := "http"
 	if l.TLS {
@@ -366,7 +360,6 @@ func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	}
 }
 
-// describeUser describes the user that serves, and the restrictions.
 func describeUser(o *privilege.Outcome) string {
 	text := fmt.Sprintf("user %d", o.UID)
 	if o.User != "" {
@@ -389,4 +382,55 @@ func (s *Server) userName() string {
 		return s.outcome.User
 	}
 	return fmt.Sprintf("user %d", os.Geteuid())
+}
+
+// openFront makes the handler, after the privileges have been given up.
+func (s *Server) openFront(c *Config) error {
+	options := s.handlerOptions(front.LogErrors(s.log.logger()), front.OpenLogs(s.logs.open),
+		front.CountConnections(s.connections))
+	if c.Handler != nil {
+		h, err := c.Handler()
+		if err != nil {
+			return err
+		}
+		s.program, _ = h.(io.Closer)
+		options = append(options, func(o *core.Options) { o.Handler = h })
+	}
+	var err error
+	if s.front, err = front.New(c.Front, options...); err != nil {
+		return configError(err)
+	}
+	exporter, err := s.newSpanExporter(c, s.front.ErrorLogger())
+	if err != nil {
+		return errors.Join(err, s.closeFront())
+	}
+	s.applySpanExporter(exporter)
+	return nil
+}
+
+// closeFront closes the handler, after its last request.
+func (s *Server) closeFront() error {
+	err := s.front.Close()
+	if s.program != nil {
+		_ = s.program.Close() // no request uses it any more
+	}
+	return err
+}
+
+// printHandlerLog prints where the logs of a Config with a Handler are, and whether they can be
+// rotated.
+func (s *Server) printHandlerLog(c *Config) {
+	if c.Handler == nil {
+		return
+	}
+	all := s.logs.anchors()
+	for _, path := range slices.Sorted(maps.Keys(all)) {
+		if file, err := all[path].Open(logFlags, logMode); err != nil {
+			s.log.print(fmt.Sprintf("log %s: %s cannot reopen it, so rotate it by copying and truncating: %v", path,
+				s.userName(), err))
+		} else {
+			file.Close()
+			s.log.print("log " + path + ": SIGUSR1 reopens it")
+		}
+	}
 }

@@ -2,18 +2,15 @@ package server
 
 import (
 	"crypto/tls"
-	"fmt"
 	"net"
-	"net/netip"
-	"slices"
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/listenaddr"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/certs"
 )
 
-// tlsTable maps each Host to its TLS configurations.
 type tlsTable map[*conf.Host]*hostTLS
 
 // hostTLS holds a host's TLS configurations: without and with HTTP/2, and for HTTP/3.
@@ -110,14 +107,15 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	host, choice := findTLS(&s.tlsTable, func() (host, defaultHost *conf.Host) {
 		return s.front.HostAt(local, hello.ServerName)
 	})
+	at := listenAt(host, local)
 	switch {
 	case choice == nil:
 		return &tls.Config{}, nil // no certificates
-	case local.Network() == "udp" && !allowsHTTP3(host, local):
+	case local.Network() == "udp" && !at.HTTP3:
 		return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{noProtocol}}, nil
 	case local.Network() == "udp":
 		return choice.http3, nil
-	case allowsHTTP2(host, local):
+	case at.HTTP2:
 		return choice.http2, nil
 	}
 	return choice.http1, nil
@@ -142,35 +140,14 @@ func findTLS(tables *atomic.Pointer[tlsTable], find func() (host, defaultHost *c
 // noProtocol is offered to clients of a host without HTTP/3: package tls rejects the handshake.
 const noProtocol = "no-http3"
 
-// allowsHTTP2 reports whether a host allows HTTP/2 at the address that a connection arrived at: at
-// its local address, or else at all addresses of the port.
-func allowsHTTP2(host *conf.Host, local net.Addr) bool {
-	return allows(host, local, "", func(l *conf.Listen) bool { return l.HTTP2 })
-}
-
-// allowsHTTP3 reports the same about HTTP/3.
-func allowsHTTP3(host *conf.Host, local net.Addr) bool {
-	return allows(host, local, quicPrefix, func(l *conf.Listen) bool { return l.HTTP3 })
-}
-
-func allows(host *conf.Host, local net.Addr, prefix string, speaksAt func(*conf.Listen) bool) bool {
-	if host == nil {
-		return false
-	}
-	addrs := []string{"unix:" + local.String()}
-	if at, err := netip.ParseAddrPort(local.String()); err == nil {
-		ip, port := at.Addr().Unmap(), at.Port()
-		addrs = []string{netip.AddrPortFrom(ip, port).String(), netip.AddrPortFrom(ip.WithZone(""), port).String()}
-		if ip.Is4() {
-			addrs = append(addrs, fmt.Sprintf("*:%d", port))
-		}
-		addrs = append(addrs, fmt.Sprintf("[::]:%d", port))
-	}
-	for _, addr := range addrs {
-		at := slices.IndexFunc(host.Listen, func(l conf.Listen) bool { return l.Addr == prefix+addr })
-		if at >= 0 {
-			return speaksAt(&host.Listen[at])
+// listenAt returns the Listen of a host for the address that a connection arrived at: its local
+// address, or else all addresses of the port. It is the zero value if the host has none.
+func listenAt(host *conf.Host, local net.Addr) *conf.Listen {
+	table := listenaddr.Table[conf.Listen]{Any: new(conf.Listen)}
+	if host != nil {
+		for i := range host.Listen {
+			_ = table.Add(host.Listen[i].Addr, &host.Listen[i]) // front.New has checked the address
 		}
 	}
-	return false
+	return table.GroupAt(local)
 }

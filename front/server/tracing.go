@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"errors"
 	"log"
 	"time"
 
@@ -23,7 +22,6 @@ type Tracing interface {
 // flushTimeout limits sending what is queued when an exporter ends.
 const flushTimeout = 3 * time.Second
 
-// spanExporter is a running exporter.
 type spanExporter struct {
 	export   func(front.Span)
 	shutdown func(context.Context) error
@@ -39,14 +37,6 @@ func (s *Server) newSpanExporter(c *Config, errors *log.Logger) (_ *spanExporter
 		return nil, configError(err)
 	}
 	return e, nil
-}
-
-// checkTracing returns an error if a configuration needs Options.Tracing.
-func (s *Server) checkTracing(c *Config) error {
-	if c.Process.SpanExporter != nil && s.options.Tracing == nil {
-		return configError(errors.New("otel_exporter requires Options.Tracing"))
-	}
-	return nil
 }
 
 // exportSpan gives a span to the current exporter. Requests of an older configuration use it, too.

@@ -98,7 +98,6 @@ func (m *manyFiles) lose(err error) {
 	}
 }
 
-// write appends a line to a file.
 func (m *manyFiles) write(path string, line []byte) error {
 	now := time.Now()
 	f, ok := m.opened.Get(path)

@@ -58,17 +58,18 @@ func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), r
 func openByPath(path string) (io.WriteCloser, error) {
 	switch path { // they can be opened by name only if they are files
 	case "/dev/stdout":
-		return sharedOutput{os.Stdout}, nil
+		return NopCloser{os.Stdout}, nil
 	case "/dev/stderr":
-		return sharedOutput{os.Stderr}, nil
+		return NopCloser{os.Stderr}, nil
 	}
 	return os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 }
 
-// sharedOutput is a file that others use, too: it is not closed.
-type sharedOutput struct{ io.Writer }
+// NopCloser is an output that others use, too: it is not closed.
+type NopCloser struct{ io.Writer }
 
-func (sharedOutput) Close() error { return nil }
+// Close implements io.Closer.
+func (NopCloser) Close() error { return nil }
 
 // CloseSoon closes a file. It waits a few seconds for the last lines. An error reports lost lines.
 func CloseSoon(f *File) error {

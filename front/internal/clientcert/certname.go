@@ -1,6 +1,7 @@
 package clientcert
 
 import (
+	"cmp"
 	"crypto/x509/pkix"
 	"encoding/asn1"
 	"encoding/hex"
@@ -55,38 +56,12 @@ func partsOf(der []byte) pkix.RDNSequence {
 
 // attributeName returns the short name of an attribute's type, or its object identifier.
 func attributeName(a pkix.AttributeTypeAndValue) string {
-	switch kind := a.Type.String(); kind {
-	case "2.5.4.3":
-		return "CN"
-	case "2.5.4.4":
-		return "SN"
-	case "2.5.4.5":
-		return "serialNumber"
-	case "2.5.4.6":
-		return "C"
-	case "2.5.4.7":
-		return "L"
-	case "2.5.4.8":
-		return "ST"
-	case "2.5.4.9":
-		return "street"
-	case "2.5.4.10":
-		return "O"
-	case "2.5.4.11":
-		return "OU"
-	case "2.5.4.12":
-		return "title"
-	case "2.5.4.42":
-		return "GN"
-	case "1.2.840.113549.1.9.1":
-		return "emailAddress"
-	case "0.9.2342.19200300.100.1.25":
-		return "DC"
-	case "0.9.2342.19200300.100.1.1":
-		return "UID"
-	default:
-		return kind
-	}
+	kind := a.Type.String()
+	return cmp.Or(map[string]string{
+		"2.5.4.3": "CN", "2.5.4.4": "SN", "2.5.4.5": "serialNumber", "2.5.4.6": "C", "2.5.4.7": "L", "2.5.4.8": "ST",
+		"2.5.4.9": "street", "2.5.4.10": "O", "2.5.4.11": "OU", "2.5.4.12": "title", "2.5.4.42": "GN",
+		"1.2.840.113549.1.9.1": "emailAddress", "0.9.2342.19200300.100.1.25": "DC", "0.9.2342.19200300.100.1.1": "UID",
+	}[kind], kind)
 }
 
 // attributeValue returns a value, escaped as in RFC 2253, 2.4. A value that is not text is

@@ -9,11 +9,10 @@ import (
 	"crypto/x509"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 	"weak"
 
-	"github.com/hashicorp/golang-lru/v2/simplelru"
+	lru "github.com/hashicorp/golang-lru/v2"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/crl"
@@ -26,9 +25,8 @@ type Verifier struct {
 	from                 *conf.ClientCerts
 	roots, intermediates *x509.CertPool
 
-	mu sync.Mutex
 	// Why a certificate is rejected, or "", by the address of its slot in the connection's state.
-	verified *simplelru.LRU[weak.Pointer[*x509.Certificate], string]
+	verified *lru.Cache[weak.Pointer[*x509.Certificate], string]
 }
 
 // maxVerifiedConns bounds the connections whose results are remembered. 4096 take about 500 KB.
@@ -55,7 +53,7 @@ func New(from *conf.ClientCerts) *Verifier {
 		return nil
 	}
 	v := &Verifier{from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool()}
-	v.verified, _ = simplelru.NewLRU[weak.Pointer[*x509.Certificate], string](maxVerifiedConns, nil)
+	v.verified, _ = lru.New[weak.Pointer[*x509.Certificate], string](maxVerifiedConns)
 	for _, cert := range from.Trusted {
 		if isSelfIssued(cert) {
 			v.roots.AddCert(cert)
@@ -95,15 +93,10 @@ func (v *Verifier) Status(s *tls.ConnectionState) int {
 // connection.
 func (v *Verifier) Verify(s *tls.ConnectionState) string {
 	key := weak.Make(&s.PeerCertificates[0])
-	v.mu.Lock()
-	reason, known := v.verified.Get(key)
-	v.mu.Unlock()
-	if known {
+	if reason, known := v.verified.Get(key); known {
 		return reason
 	}
-	reason = v.verifyChains(s.PeerCertificates, time.Now())
-	v.mu.Lock()
-	defer v.mu.Unlock()
+	reason := v.verifyChains(s.PeerCertificates, time.Now())
 	v.verified.Add(key, reason)
 	return reason
 }

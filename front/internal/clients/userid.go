@@ -63,7 +63,6 @@ func UserIDModule() core.Module {
 	}
 }
 
-// userID is a UserID, compiled.
 type userID struct {
 	at         core.Slot // of the userIDSequence, and of a request's clientID
 	from       *conf.UserID
@@ -118,9 +117,8 @@ func compileUserID(c *core.Compiler, from *conf.UserID, at core.Slot) (*userID, 
 	if !httpguts.ValidHeaderFieldValue(u.attributes+from.P3P) || strings.ContainsAny(path+from.Domain, ";") {
 		return nil, errors.New("userid: invalid path, domain or P3P")
 	}
-	var err error
-	u.reset, err = c.Text("$uid_reset")
-	return u, err
+	u.reset = c.Text("userid", "$uid_reset")
+	return u, nil
 }
 
 // setCookie sets the cookie of a client that has none, or whose cookie lacks the mark.

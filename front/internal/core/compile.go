@@ -34,6 +34,7 @@ type Compiler struct {
 	logFiles map[string]*accesslog.File // by path
 
 	countingKnown bool
+	kept          error // see keep
 }
 
 // NewCompiler returns a compiler for a new plan. all are the modules.
@@ -43,7 +44,8 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 		Config: config, Options: o, State: s, modules: all,
 		Slots: make(map[string]int), Assigned: make(map[string]bool), replaced: make(map[string]bool),
 		Known: AllVariables(product, all), maps: make(map[string]*mapping), shares: make(map[any]any),
-		Plan: &Plan{Options: o, State: s, modules: all, product: product, ShutdownTimeout: config.ShutdownTimeout},
+		Plan: &Plan{Options: o, State: s, modules: all, product: product, errors: o.programLog(),
+			ShutdownTimeout: config.ShutdownTimeout},
 	}
 	c.Plan.Users.Store(1)
 	s.Plans.Add(1)
@@ -57,6 +59,7 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 func Compile(config *conf.Config, o *Options, s *State, all []Module) (*Plan, error) {
 	c := NewCompiler(config, o, s, all)
 	if err := c.compile(); err != nil {
+		o.configLog.CompareAndSwap(c.Plan.errors, nil)
 		c.Plan.Retire()
 		return nil, fmt.Errorf("front: %w", err)
 	}
@@ -73,6 +76,12 @@ func (c *Compiler) compile() error {
 	if err := checkWords(c.Config); err != nil {
 		return err
 	}
+	if err := c.checkTexts(); err != nil {
+		return err
+	}
+	if err := c.compileErrorLog(); err != nil {
+		return err
+	}
 	if err := c.compileMaps(); err != nil {
 		return err
 	}
@@ -80,19 +89,19 @@ func (c *Compiler) compile() error {
 		if m.Prepare == nil {
 			continue
 		}
-		if err := m.Prepare(c, Slot(at)); err != nil {
+		if err := c.failure(m.Prepare(c, Slot(at))); err != nil {
 			return err
 		}
 	}
 	hosts := make([]*host, 0, len(c.Config.Hosts))
 	for i := range c.Config.Hosts {
 		h, err := c.host(&c.Config.Hosts[i])
-		if err != nil {
-			return WithPos(c.Config.Hosts[i].Pos, err)
+		if err = c.WithPos(c.Config.Hosts[i].Pos, err); err != nil {
+			return err
 		}
 		hosts = append(hosts, h)
 	}
-	if err := c.listen(hosts); err != nil {
+	if err := c.failure(c.listen(hosts)); err != nil {
 		return err
 	}
 	c.Plan.slots = len(c.Slots)
@@ -121,5 +130,53 @@ func productName() string {
 	return name + "/" + strings.TrimPrefix(version, "v")
 }
 
-// WithPos adds a position to an error, unless it has one or pos is empty.
-func WithPos(pos string, err error) error { return places.At(pos, err) }
+// keep keeps the first error of the texts and regular expressions of a part of the Config. A part
+// has many of them, and is not used if one has an error, so WithPos returns it for all.
+func (c *Compiler) keep(what string, err error) {
+	if c.kept == nil && err != nil {
+		c.kept = fmt.Errorf("%s: %w", what, err)
+	}
+}
+
+// failure returns the error that was kept, or else err.
+func (c *Compiler) failure(err error) error {
+	if c.kept != nil {
+		err, c.kept = c.kept, nil
+	}
+	return err
+}
+
+// WithPos ends a part of the Config. It returns the error that Text or Pattern has kept, or else err,
+// with the position of the part, unless it has one already or pos is empty.
+func (c *Compiler) WithPos(pos string, err error) error { return places.At(pos, c.failure(err)) }
+
+// Shared returns the part with a key, and compiles it at its first use. Locations with equal parts
+// share them: most parts are inherited.
+func Shared[T any](c *Compiler, key any, compile func() (T, error)) (T, error) {
+	if part, ok := c.shares[key]; ok {
+		return part.(T), nil
+	}
+	part, err := compile()
+	if err == nil {
+		c.shares[key] = part
+	}
+	return part, err
+}
+
+// Joined returns a text that is equal for equal lists only, unless they contain NUL.
+func Joined[T ~string](list []T) string {
+	switch len(list) {
+	case 0:
+		return ""
+	case 1:
+		return string(list[0])
+	}
+	var b strings.Builder
+	for i, element := range list {
+		if i > 0 {
+			b.WriteByte(0)
+		}
+		b.WriteString(string(element))
+	}
+	return b.String()
+}

@@ -11,6 +11,7 @@
 //	Plan             a compiled Config
 //	State            what plans share: each entry of a registry lives as long as a plan uses it
 //	Module           a feature, in a package above this one
+//	errorPage, host  a type that has the name of one of package conf is that, compiled
 //	Slot             the index of a variable in an Exchange, or of a Module
 //	Stage            changes the bytes of a body on their way to the client
 //	poison           a build tag: memory of free lists is never reused, or overwritten

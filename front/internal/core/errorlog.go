@@ -8,10 +8,21 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// errorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
+func (c *Compiler) compileErrorLog() (err error) {
+	var inUse *errorlog.Log
+	if c.Config.ErrorLog != nil {
+		inUse, err = c.errorLog(c.Config.ErrorLog)
+		c.Plan.errors = inUse
+		c.Options.configLog.CompareAndSwap(nil, inUse) // for messages about the first Config
+	}
+	c.Plan.Prepares = append(c.Plan.Prepares, func() { c.Options.configLog.Store(inUse) })
+	return err
+}
+
+// errorLog compiles an ErrorLog; nil is the Config's.
 func (c *Compiler) errorLog(e *conf.ErrorLog) (*errorlog.Log, error) {
 	if e == nil {
-		return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: c.Options.Logger()}, nil
+		return c.Plan.errors, nil
 	}
 	least, err := errorlog.ParseLevel(e.Level)
 	if err != nil {
@@ -51,20 +62,14 @@ func (x *Exchange) LogError(l errorlog.Level, text []byte) {
 	x.ErrorLog().Write(l, x.connectionNumber(), x.appendRequest(text))
 }
 
-// logLocation logs the location that was found.
-func (x *Exchange) logLocation() {
-	x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
-}
-
 // ErrorLog returns the error log of the exchange's location.
 func (x *Exchange) ErrorLog() *errorlog.Log {
 	if x.Loc != nil && x.Loc.errors != nil {
 		return x.Loc.errors
 	}
-	return &errorlog.Log{MinLevel: errorlog.LevelError, Logger: x.Plan.Options.Logger()}
+	return x.Plan.errors
 }
 
-// appendRequest appends the description of the request.
 func (x *Exchange) appendRequest(b []byte) []byte {
 	b = append(append(b, ", client: "...), x.ClientAddr()...)
 	if x.Host != nil {
@@ -82,4 +87,38 @@ func (x *Exchange) appendRequest(b []byte) []byte {
 		b = fmt.Appendf(b, ", referrer: %q", errorlog.Truncate(from))
 	}
 	return b
+}
+
+// LogFile returns the file of a target, which all plans share. lost makes the line about lost
+// lines.
+func (c *Compiler) LogFile(to accesslog.Target, lost func(lines int, why error) []byte) (*accesslog.File, error) {
+	key := to.Path
+	if to.HasMany { // which is no path
+		key = ""
+	}
+	if f := c.logFiles[key]; f != nil {
+		return f, nil
+	}
+	logger := c.Options.Logger()
+	if to.AtOnce { // an error log does not report its own failures to itself
+		logger = c.Options.programLog().Logger
+	}
+	report := func(text string) { logger.Printf("front: %s: %s", to.Path, errorlog.Printable([]byte(text))) }
+	state := c.State
+	f, err := AcquireForPlan(c, &state.Logs, key,
+		func() (*accesslog.File, error) { return to.OpenFile(c.Options.OpenLog, report, lost) },
+		func(f *accesslog.File) {
+			if err := accesslog.CloseSoon(f); err != nil {
+				err = fmt.Errorf("log %s: %w", to.Path, err)
+				state.logFailure.CompareAndSwap(nil, &err)
+			}
+		})
+	if err != nil {
+		return nil, err
+	}
+	if c.logFiles == nil {
+		c.logFiles = make(map[string]*accesslog.File)
+	}
+	c.logFiles[key] = f
+	return f, nil
 }

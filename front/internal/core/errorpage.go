@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// errorPage is an ErrorPage, compiled.
 type errorPage struct {
 	statuses []int
 	status   int // 0 keeps the error's; a negative one is the page's
@@ -25,8 +24,9 @@ type errorPage struct {
 func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 	var all []errorPage
 	for _, f := range from {
-		target, err := c.Text(f.Target)
-		if err == nil && target.Empty() {
+		var err error
+		target := c.Text("error_page", f.Target)
+		if target.Empty() {
 			err = fmt.Errorf("missing target")
 		}
 		for _, s := range f.Statuses {
@@ -113,7 +113,6 @@ func (x *Exchange) clearHeader() {
 	}
 }
 
-// serve responds with the page.
 func (p *errorPage) serve(x *Exchange) Outcome {
 	switch {
 	case p.status > 0:
@@ -193,5 +192,4 @@ func (c *Compiler) CheckNamedTarget(to *Text) error {
 	return nil
 }
 
-// Explain implements content.
 func (f fixedStatus) Explain(x *Exchange, _ *Explanation) Outcome { return f.Serve(x) }

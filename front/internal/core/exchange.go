@@ -84,7 +84,6 @@ type upstreamState interface {
 	Recycle(x *Exchange)        // at the end of a complete exchange
 }
 
-// value is the value of a variable with a slot.
 type value struct {
 	text  string
 	isSet bool
@@ -197,9 +196,9 @@ func (x *Exchange) runPhases() Outcome {
 		x.applyLocation()
 	}
 	if x.Loc.isDebugged {
-		x.logLocation()
+		x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))
 	}
-	if x.Loc.keepAlive != (keepAliveLimits{}) {
+	if x.ConnUse.info != nil {
 		x.limitKeepAlive()
 	}
 	if x.Loc.Settings.Closed != "" {
@@ -245,7 +244,9 @@ func (x *Exchange) restart(next entry) Outcome {
 	if x.Redirects++; x.Redirects > maxRedirects {
 		x.Errorf(errorlog.LevelError, "rewrite or internal redirection cycle while processing %q",
 			errorlog.Truncate(x.Path))
-		x.explainCycle()
+		if e := x.Plan.Options.Explain; e != nil {
+			e.Add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)
+		}
 		return x.Fail(http.StatusInternalServerError)
 	}
 	return Relocate

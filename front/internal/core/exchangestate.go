@@ -31,9 +31,8 @@ func (x *Exchange) start() {
 func (x *Exchange) applyLocation() {
 	timeoutSet := x.setServerSendTimeout(x.Loc.sendTimeout)
 	x.setLinger()
-	f := x.Loc.Filters
 	// a client may block even the shortest response
-	x.isObserved = x.isObserved || f.observes || f.sendTimeout != 0 && !timeoutSet
+	x.isObserved = x.isObserved || x.Loc.observes || x.Loc.deadline != 0 && !timeoutSet
 }
 
 // serve runs the content phase.
@@ -44,8 +43,12 @@ func (x *Exchange) serve() Outcome {
 	} else {
 		out = x.Loc.Content.Serve(x)
 	}
-	x.InterceptsErrors = false // it concerns this content only
-	return x.sendErrorPage(out)
+	x.InterceptsErrors = false                            // it concerns this content only
+	if status := x.Response.WithheldStatus; status != 0 { // an error page replaces its response
+		x.Response.WithheldStatus = 0
+		return x.Fail(status)
+	}
+	return out
 }
 
 // HandlerWriter returns the writer for a bound handler, which may keep it: the server's own, unless
@@ -57,16 +60,6 @@ func (x *Exchange) HandlerWriter() http.ResponseWriter {
 	}
 	x.Response.IsBypassed = true
 	return x.Response.ResponseWriter
-}
-
-// sendErrorPage fails with the content's status if an error page replaces the content's response.
-func (x *Exchange) sendErrorPage(out Outcome) Outcome {
-	status := x.Response.WithheldStatus
-	if status == 0 {
-		return out
-	}
-	x.Response.WithheldStatus = 0
-	return x.Fail(status)
 }
 
 // EndWithoutResponse sets the status to log for a request without a response: 444, or 499 if the
@@ -173,10 +166,13 @@ func (x *Exchange) ResponseStatus() int {
 
 // ResponseBytes returns the length of the response's body.
 func (x *Exchange) ResponseBytes() int64 {
-	if x.rejected != nil {
+	switch {
+	case x.rejected != nil:
 		return x.rejected.sent
+	case x.Request.Method == http.MethodHead:
+		return 0
 	}
-	return x.Response.bodyBytes()
+	return x.Response.Sent
 }
 
 // HasErrorPage reports whether an error page replaces the content's response with a status. As in

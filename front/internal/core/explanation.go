@@ -19,7 +19,6 @@ type Explanation struct {
 	HasContent bool // content would have responded
 }
 
-// finding is a Finding.
 type finding struct{ Phase, Pos, Text string }
 
 // Add adds a finding.
@@ -106,20 +105,20 @@ func (c *Compiler) explainLocation(loc *Location, from *conf.Location) {
 }
 
 // explainStep adds a finding to a step.
-func (c *Compiler) explainStep(s conf.Step, do action) (action, error) {
+func (c *Compiler) explainStep(s conf.Step, do action) action {
 	e := c.Options.Explain
 	if e == nil {
-		return do, nil
+		return do
 	}
 	switch s := s.(type) {
 	case conf.If: // its condition adds a finding
-		return do, nil
+		return do
 	case conf.Set:
-		value, err := c.Text(s.Value)
+		value := c.Text("set", s.Value)
 		return func(x *Exchange) (Outcome, bool) {
 			e.Add(x, "rewrite", s.Pos, "set $%s: %q", s.Name, value.Eval(x))
 			return do(x)
-		}, err
+		}
 	case conf.Rewrite:
 		return func(x *Exchange) (Outcome, bool) {
 			before := uri.WithQuery(x.Path, x.Args)
@@ -132,17 +131,17 @@ func (c *Compiler) explainStep(s conf.Step, do action) (action, error) {
 			}
 			e.Add(x, "rewrite", s.Pos, "rewrite %s %s: %s %s", s.Pattern, s.To, before, text)
 			return out, ends
-		}, nil
+		}
 	case conf.Return:
 		return func(x *Exchange) (Outcome, bool) {
 			e.Add(x, "rewrite", s.Pos, "%s", strings.TrimSpace(fmt.Sprintf("return %d %s", s.Status, s.Text)))
 			return do(x)
-		}, nil
+		}
 	}
 	return func(x *Exchange) (Outcome, bool) {
 		e.Add(x, "rewrite", "", "break")
 		return do(x)
-	}, nil
+	}
 }
 
 // explainCondition adds a finding to the condition of an If.
@@ -159,12 +158,5 @@ func (c *Compiler) explainCondition(s conf.If, holds func(*Exchange) bool) func(
 		result := holds(x)
 		e.Add(x, "rewrite", s.Pos, "if (%s): %v", condition, result)
 		return result
-	}
-}
-
-// explainCycle adds a finding about too many internal redirects.
-func (x *Exchange) explainCycle() {
-	if e := x.Plan.Options.Explain; e != nil {
-		e.Add(x, "rewrite", "", "more than %d internal redirects", maxRedirects)
 	}
 }

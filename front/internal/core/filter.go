@@ -3,13 +3,12 @@ package core
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"slices"
-	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/connection"
 )
 
@@ -24,31 +23,12 @@ type filters struct {
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter Text
-	sendTimeout     time.Duration // 0 means none
-	observes        bool          // responses are changed or observed, apart from sendTimeout
-	NeedsHeader     bool          // a response's fields are read or replaced: heads do not pass as received
+	observes        bool // responses are changed or observed
+	NeedsHeader     bool // a response's fields are read or replaced: heads do not pass as received
 }
 
-// filtersKey is all that the filters of locations differ in.
-type filtersKey struct {
-	rules      *Rules
-	isBound    bool // the upstream is a bound handler
-	intercepts bool // Proxy.Intercept
-}
-
-// filters compiles the filters of a location, or returns those of another one with the same key.
-func (c *Compiler) filters(key filtersKey) (*filters, error) {
-	return Shared(c, key, func() (*filters, error) { return c.newFilters(key) })
-}
-
-// newFilters compiles filters. A bound handler's responses have no timeout unless the Settings set
-// one.
-func (c *Compiler) newFilters(key filtersKey) (*filters, error) {
-	s := key.rules.Settings
-	f := filters{noChunks: s.NoChunks, added: key.rules.effects.fields, starts: key.rules.effects.starts}
-	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !key.isBound {
-		f.sendTimeout = DefaultTimeout
-	}
+func (c *Compiler) filters(s *conf.Settings, e *effects) (*filters, error) {
+	f := filters{noChunks: s.NoChunks, added: e.fields, starts: e.starts}
 	var err error
 	if f.fields, err = c.addHeaders(s.Header); err != nil {
 		return nil, err
@@ -59,16 +39,11 @@ func (c *Compiler) newFilters(key filtersKey) (*filters, error) {
 	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
 		return nil, err
 	}
-	if f.rate, err = c.Text(s.Rate); err != nil {
-		return nil, fmt.Errorf("rate: %w", err)
-	}
-	if f.rateAfter, err = c.Text(s.RateAfter); err != nil {
-		return nil, fmt.Errorf("rate after: %w", err)
-	}
-	f.setBodyFilters(key.rules.effects.bodies)
+	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
+	f.setBodyFilters(e.bodies)
 	f.NeedsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	isObserved := key.rules.effects.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || key.intercepts
+	isObserved := e.observes || c.Counting() || s.Rate != "" || c.setsLimitRate
 	f.observes = isObserved || f.AddsFields() || f.NeedsHeader
 	return &f, nil
 }
@@ -169,12 +144,17 @@ func (f *filters) ChangeHeader(x *Exchange, header http.Header, code int) {
 	}
 }
 
-// Write implements http.ResponseWriter.
-func (w *Writer) Write(p []byte) (int, error) {
+// begin sends the head, unless there is one. It reports whether an error page replaces the response.
+func (w *Writer) begin() (isWithheld bool) {
 	if w.Status == 0 && w.WithheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
-	if w.WithheldStatus != 0 {
+	return w.WithheldStatus != 0
+}
+
+// Write implements http.ResponseWriter.
+func (w *Writer) Write(p []byte) (int, error) {
+	if w.begin() {
 		return len(p), nil
 	}
 	return w.Pass(0, p)
@@ -182,10 +162,7 @@ func (w *Writer) Write(p []byte) (int, error) {
 
 // WriteString implements io.StringWriter.
 func (w *Writer) WriteString(s string) (int, error) {
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
+	if w.begin() || w.changesBody() || w.pace != nil || len(s) > maxPerDeadline {
 		return w.Write([]byte(s))
 	}
 	w.deadline.startWrite(w, int64(len(s)))
@@ -240,10 +217,7 @@ func (w *Writer) TrySender() func(p []byte) bool {
 // ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
 // which may use sendfile.
 func (w *Writer) ReadFrom(src io.Reader) (n int64, err error) {
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.WithheldStatus != 0 || w.changesBody() {
+	if w.begin() || w.changesBody() {
 		return io.Copy(writeOnly{w}, src)
 	}
 	whole, from := int64(1<<63-1), src
@@ -284,10 +258,7 @@ func (w *Writer) Flush() { _ = w.FlushError() }
 
 // FlushError flushes what has been written, including the compressor's output.
 func (w *Writer) FlushError() error {
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
-	if w.WithheldStatus != 0 {
+	if w.begin() {
 		return nil
 	}
 	for i := range w.Stages { // holdStage starts those that follow it
@@ -332,9 +303,7 @@ func (w *Writer) finish() {
 	if w.IsBypassed || w.hijacked || w.X.LoggedStatus != 0 {
 		return
 	}
-	if w.Status == 0 && w.WithheldStatus == 0 {
-		w.WriteHeader(http.StatusOK)
-	}
+	w.begin()
 	for i := range w.Stages {
 		if s := w.Stages[i]; s != nil {
 			_ = s.Close() // an error means that the client has gone
@@ -359,12 +328,4 @@ func (w *Writer) Release() {
 			s.Release()
 		}
 	}
-}
-
-// bodyBytes returns the length of the body that was sent.
-func (w *Writer) bodyBytes() int64 {
-	if w.X.Request.Method == http.MethodHead {
-		return 0
-	}
-	return w.Sent
 }

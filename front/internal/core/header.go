@@ -4,16 +4,19 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// addHeader is an AddHeader, compiled.
 type addHeader struct {
 	name    string // canonical
 	value   Text
@@ -32,7 +35,7 @@ func (c *Compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 			"Upgrade"}, name) {
 			return nil, fmt.Errorf("add_header: %s frames the response, and cannot be set", name)
 		}
-		field, err := c.addedField(a)
+		field, err := c.addedField("add_header", a)
 		if err != nil {
 			return nil, fmt.Errorf("add_header: %w", err)
 		}
@@ -47,7 +50,7 @@ func (c *Compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 func (c *Compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
 	var out []addHeader
 	for _, a := range all {
-		field, err := c.addedField(a)
+		field, err := c.addedField("add_trailer", a)
 		if err == nil && !http1.TrailerAllowed(field.name) {
 			err = fmt.Errorf("%s must not be in a trailer section", field.name)
 		}
@@ -59,23 +62,19 @@ func (c *Compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
 	return out, nil
 }
 
-// addedField compiles an AddHeader.
-func (c *Compiler) addedField(a conf.AddHeader) (addHeader, error) {
+// addedField compiles an AddHeader of a directive.
+func (c *Compiler) addedField(directive string, a conf.AddHeader) (addHeader, error) {
 	field := addHeader{name: http.CanonicalHeaderKey(a.Name), always: a.Always}
 	if !httpguts.ValidHeaderFieldName(field.name) {
 		return field, fmt.Errorf("invalid field name %q", a.Name)
 	}
-	var err error
-	if field.value, err = c.Text(a.Value); err != nil {
-		return field, fmt.Errorf("%s: %w", field.name, err)
-	}
+	field.value = c.Text(directive+" "+field.name, a.Value)
 	if field.value.Constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)) {
 		return field, fmt.Errorf("%s: invalid value %q", field.name, a.Value)
 	}
 	return field, nil
 }
 
-// add adds the field to a response.
 func (a *addHeader) add(x *Exchange, header http.Header) {
 	value := a.value.Eval(x)
 	if !a.value.Constant() {
@@ -147,4 +146,120 @@ func getsAddedFields(code int) bool {
 type SetField struct {
 	Name  string
 	Value Text
+}
+
+type expires struct {
+	text     Text
+	constant grammar.Expiry // if text is constant
+	modified bool
+}
+
+func (c *Compiler) expires(e *conf.Expires) (*expires, error) {
+	if e == nil {
+		return nil, nil
+	}
+	out := &expires{text: c.Text("expires", e.Text), modified: e.Modified}
+	if out.text.Constant() {
+		var err error
+		if out.constant, err = grammar.ParseExpiry(string(e.Text), e.Modified); err != nil {
+			return nil, fmt.Errorf("expires: %w", err)
+		}
+		if out.constant.Kind == grammar.ExpiryOff {
+			return nil, nil
+		}
+	}
+	return out, nil
+}
+
+func (e *expires) set(x *Exchange, header http.Header) {
+	what := e.constant
+	if !e.text.Constant() {
+		var err error
+		if what, err = grammar.ParseExpiry(e.text.Eval(x), e.modified); err != nil {
+			return // as in nginx
+		}
+	}
+	var at, control string
+	switch now := time.Now(); what.Kind {
+	case grammar.ExpiryOff:
+		return
+	case grammar.ExpiryEpoch:
+		at, control = "Thu, 01 Jan 1970 00:00:01 GMT", "no-cache"
+	case grammar.ExpiryMax:
+		at, control = "Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000"
+	default:
+		until := expiresAt(what, now, e.modified, header)
+		at, control = until.UTC().Format(http.TimeFormat), "no-cache"
+		if age := until.Unix() - now.Unix(); age >= 0 && what.After >= 0 {
+			control = "max-age=" + strconv.FormatInt(age, 10)
+		}
+	}
+	header["Expires"], header["Cache-Control"] = []string{at}, []string{control}
+}
+
+// expiresAt returns when a response of now expires.
+func expiresAt(e grammar.Expiry, now time.Time, modified bool, header http.Header) time.Time {
+	if e.Kind == grammar.ExpiryAt {
+		y, m, d := now.Date()
+		until := time.Date(y, m, d, 0, 0, int(e.After/time.Second), 0, now.Location())
+		if !until.After(now) {
+			until = time.Date(y, m, d+1, 0, 0, int(e.After/time.Second), 0, now.Location())
+		}
+		return until
+	}
+	if modified {
+		if at, err := http.ParseTime(header.Get("Last-Modified")); err == nil {
+			now = at
+		}
+	}
+	return now.Add(e.After)
+}
+
+// addsTrailers reports whether a response with a status gets added trailer fields.
+func (f *filters) addsTrailers(w *Writer, code int) bool {
+	if f.trailers == nil || f.noChunks || !w.X.Request.ProtoAtLeast(1, 1) || w.X.Request.Method == http.MethodHead ||
+		!message.BodyAllowed(code) {
+		return false
+	}
+	isDefaultStatus := getsAddedFields(code)
+	for i := range f.trailers {
+		if isDefaultStatus || f.trailers[i].always {
+			return true
+		}
+	}
+	return false
+}
+
+// announceTrailers makes the server send a trailer section, whose values follow.
+func (f *filters) announceTrailers(header http.Header) {
+	delete(header, "Content-Length")
+	for i := range f.trailers {
+		if name := http.TrailerPrefix + f.trailers[i].name; header[name] == nil {
+			header[name] = []string{}
+		}
+	}
+}
+
+func (f *filters) addTrailers(w *Writer) {
+	header, isDefaultStatus := w.Header(), getsAddedFields(w.Status)
+	for i := range f.trailers {
+		field := &f.trailers[i]
+		if !isDefaultStatus && !field.always {
+			continue
+		}
+		if value := w.X.CleanFieldValue(field.name, field.value.Eval(w.X)); value != "" {
+			name := http.TrailerPrefix + field.name
+			header[name] = append(header[name], value)
+		}
+	}
+}
+
+// sentTrailer returns the values of a field in the trailer section, as far as that is known.
+func (x *Exchange) sentTrailer(name string) []string {
+	header := x.Response.Header()
+	values := header[http.TrailerPrefix+name]
+	if http1.HasToken(header["Trailer"], name) {
+		values = slices.Concat(header[name], values)
+	}
+	return values
 }

@@ -2,16 +2,20 @@ package core
 
 import (
 	"crypto/tls"
+	"fmt"
+	"net"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/clientcert"
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
+	"github.com/tarehq/tare/front/internal/places"
 )
 
-// host is a Host, compiled.
 type host struct {
 	from        *conf.Host // nil if no Host of the Config
 	name        string     // the first one, for $server_name
@@ -61,7 +65,6 @@ type hostPattern struct {
 	host    *host
 }
 
-// hostFor returns the host for a name.
 func (g *hostGroup) hostFor(x *Exchange, name string) *host {
 	if h := g.lookup(x, name); h != nil {
 		return h
@@ -83,4 +86,223 @@ func (g *hostGroup) lookup(x *Exchange, name string) *host {
 		}
 	}
 	return nil
+}
+
+func (c *Compiler) host(from *conf.Host) (*host, error) {
+	h := &host{from: from, pos: from.Pos, KeepSlashes: from.KeepSlashes, named: make(map[string]*Location)}
+	h.Fields = message.FieldNames{Underscores: from.UnderscoreFields, Any: from.AnyFields}
+	if len(from.Names) > 0 {
+		h.name = strings.TrimPrefix(foldName(from.Names[0]), ".")
+	}
+	h.Certs = clientcert.New(from.ClientCerts)
+	for _, l := range from.Listen {
+		if l.TLSConfig != nil {
+			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
+		}
+	}
+	h.counts = c.hostCounts(h.name)
+	var err error
+	if h.steps, err = c.steps(from.Steps); err != nil {
+		return nil, err
+	}
+	c.explainHost(h)
+	if err = c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
+		return nil, err
+	}
+	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
+		return nil, err
+	}
+	for _, name := range c.namedTargets {
+		if h.named[name] == nil {
+			return nil, fmt.Errorf("unknown named location %q", name)
+		}
+	}
+	c.namedTargets = nil
+	return h, nil
+}
+
+// foldName normalizes a name for comparison: lower case, without a trailing dot. Regular
+// expressions are unchanged.
+func foldName(name string) string {
+	if strings.HasPrefix(name, "~") {
+		return name
+	}
+	return strings.TrimSuffix(hostname.LowerASCII(name), ".")
+}
+
+// listen makes a hostGroup for each address. Hosts without an address are in all of them.
+func (c *Compiler) listen(all []*host) error {
+	var addrs []string // "" is any other
+	for i := range c.Config.Hosts {
+		listens := c.Config.Hosts[i].Listen
+		if len(listens) == 0 {
+			addrs = append(addrs, "")
+		}
+		for _, l := range listens {
+			if l.Addr == "" {
+				return c.WithPos(all[i].pos, fmt.Errorf("empty listen address"))
+			}
+			addrs = append(addrs, l.Addr)
+		}
+	}
+	slices.Sort(addrs)
+	addrs = slices.Compact(addrs)
+	groups := make([]*hostGroup, len(addrs))
+	for i, addr := range addrs {
+		var err error
+		if groups[i], err = c.hostsAt(addr, all); err != nil {
+			return err
+		}
+	}
+	hosts := &c.Plan.Hosts
+	if c.areInterchangeable(groups) {
+		hosts.Any = groups[0]
+		for _, g := range groups { // what one address permits is reachable
+			hosts.Any.connections = hosts.Any.connections.weaker(g.connections)
+		}
+		return nil
+	}
+	hosts.Any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
+	for i, addr := range addrs {
+		if err := hosts.Add(addr, groups[i]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
+	g := &hostGroup{names: hostname.NewMap[*host]()}
+	var declared *host // the host with Default
+	g.connections.ignoresProxyHeader = addr != ""
+	for i, h := range all {
+		from := &c.Config.Hosts[i]
+		here := len(from.Listen) == 0
+		for _, l := range from.Listen {
+			if l.Addr != addr {
+				continue
+			}
+			here = true
+			g.connections.requiresTLS = g.connections.requiresTLS || l.TLS
+			if l.Proxied {
+				g.connections.requiresProxyHeader, g.connections.ignoresProxyHeader = true, false
+			}
+			if l.Default && declared != nil && declared != h {
+				return nil, c.WithPos(h.pos, fmt.Errorf("%s: duplicate default host, also at %s", addr,
+					places.Line(declared.pos)))
+			}
+			if l.Default {
+				declared = h
+			}
+		}
+		if !here {
+			continue
+		}
+		if g.defaultHost == nil {
+			g.defaultHost = h
+		}
+		g.hosts++
+		g.requestsCerts = g.requestsCerts || h.Certs != nil || h.clientAuth != tls.NoClientCert
+		for _, name := range from.Names {
+			if err := c.WithPos(h.pos, c.addName(g, h, foldName(name))); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if declared != nil {
+		g.defaultHost = declared
+	}
+	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.Len() == 0)
+	return g, nil
+}
+
+// addName adds a host by a name. As in nginx the first host with a name keeps it.
+func (c *Compiler) addName(g *hostGroup, h *host, name string) error {
+	source, ok := strings.CutPrefix(name, "~")
+	if !ok {
+		return g.names.Add(name, h)
+	}
+	g.patterns = append(g.patterns, hostPattern{c.Pattern("server_name", source, true), h})
+	return nil
+}
+
+// areInterchangeable reports whether all groups have the same hosts and default.
+func (c *Compiler) areInterchangeable(groups []*hostGroup) bool {
+	for _, g := range groups {
+		if g.hosts != len(c.Config.Hosts) || g.defaultHost != groups[0].defaultHost {
+			return false
+		}
+	}
+	return true
+}
+
+// weaker returns the rules that both require.
+func (c connectionRules) weaker(other connectionRules) connectionRules {
+	return connectionRules{c.requiresTLS && other.requiresTLS, c.requiresProxyHeader && other.requiresProxyHeader,
+		c.ignoresProxyHeader && other.ignoresProxyHeader}
+}
+
+// misdirectedHost returns the host for addresses that no host listens on.
+func (c *Compiler) misdirectedHost() *host {
+	h := &host{}
+	h.defaults.Rules = &Rules{Settings: &c.noSettings, sendTimeout: DefaultTimeout, Filters: new(filters)}
+	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
+	h.defaults.Types = c.MediaTypes(&c.noSettings.Files)
+	h.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
+	return h
+}
+
+// sniHost is the host of a connection's TLS handshake.
+type sniHost struct {
+	Host *host
+	name string // the SNI name; empty if host is the address's default
+}
+
+// SniHost returns the host of the request's TLS handshake.
+func (g *hostGroup) SniHost(x *Exchange) sniHost {
+	if !g.isSingle {
+		if name, ok := hostname.Parse(x.Request.TLS.ServerName); ok && name != "" {
+			if h := g.lookup(x, name); h != nil {
+				return sniHost{h, name}
+			}
+		}
+	}
+	return sniHost{Host: g.defaultHost}
+}
+
+// selectHost returns the host of a request, and a status if the connection does not satisfy the
+// host. A client must not avoid a required certificate by naming one host in the handshake and
+// another in the request. A connection may also be older than the current Config.
+func (g *hostGroup) selectHost(x *Exchange, name string) (h *host, status int) {
+	s := x.Request.TLS
+	if s == nil || !g.requestsCerts {
+		return g.hostFor(x, name), 0
+	}
+	to := g.SniHost(x) // before h, because the captures of h's name apply
+	h = g.hostFor(x, name)
+	if h.Certs != nil {
+		if to.name != "" && to.name != name && x.HostHeader != "" {
+			return h, http.StatusMisdirectedRequest
+		}
+		return h, h.Certs.Status(s)
+	}
+	switch {
+	case h.clientAuth == tls.NoClientCert:
+	case to.Host != h:
+		return h, http.StatusMisdirectedRequest
+	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0,
+		h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:
+		return h, nginxstatus.NoCert
+	}
+	return h, 0
+}
+
+// HostAt returns the Host for a name at a local address, and the one for unknown names there.
+func (p *Plan) HostAt(local net.Addr, name string) (host, defaultHost *conf.Host) {
+	group := p.Hosts.GroupAt(local)
+	host, defaultHost = group.defaultHost.from, group.defaultHost.from
+	if folded, ok := hostname.Parse(name); ok {
+		host = group.hostFor(&Exchange{Plan: p, Vars: make([]value, p.slots)}, folded).from
+	}
+	return host, defaultHost
 }

@@ -4,15 +4,8 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/connection"
 )
-
-// keepAliveLimits bound how long connections of clients are kept. Zero is no limit.
-type keepAliveLimits struct {
-	requests int
-	age      time.Duration
-}
 
 // connUse is what is known of the request's connection.
 type connUse struct {
@@ -20,7 +13,6 @@ type connUse struct {
 	requests int             // including this one
 }
 
-// countRequest counts the request of its connection.
 func (x *Exchange) countRequest() {
 	if info := connection.Of(x.Request.Context()); info != nil {
 		x.ConnUse = connUse{info, info.CountRequest()}
@@ -30,25 +22,13 @@ func (x *Exchange) countRequest() {
 // limitKeepAlive closes the connection after the response, if the location allows no more requests.
 // As in nginx another location of the same request does not undo that.
 func (x *Exchange) limitKeepAlive() {
-	s, l := &x.ConnUse, &x.Loc.keepAlive
-	if s.info == nil {
-		return
-	}
+	most, age := x.Loc.Settings.KeepAliveRequests, x.Loc.Settings.KeepAliveTime
+	use := &x.ConnUse
 	// reading the clock costs a tenth of what else the front does for a bound handler's request
-	looksAtClock := s.requests <= 64 || s.requests%16 == 0
-	if l.requests > 0 && s.requests >= l.requests ||
-		l.age > 0 && looksAtClock && time.Since(s.info.Opened()) > l.age {
+	looksAtClock := use.requests <= 64 || use.requests%16 == 0
+	if most > 0 && use.requests >= most || age > 0 && looksAtClock && time.Since(use.info.Opened()) > age {
 		x.Response.Header()["Connection"] = []string{"close"}
 	}
-}
-
-// keepAliveLimits compiles the keep-alive limits of Settings.
-func (c *Compiler) keepAliveLimits(s *conf.Settings) keepAliveLimits {
-	l := keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
-	if l != (keepAliveLimits{}) {
-		c.Plan.Needs |= needsConnection
-	}
-	return l
 }
 
 // connectionNumber is $connection, "" if the server does not provide it.

@@ -8,8 +8,10 @@ import (
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -23,11 +25,14 @@ type Location struct {
 	inner    locations // searched when this one matches
 	parent   *Location // the enclosing location, or nil
 
-	steps   []action
-	Phases  []Step // between rewrite and content
-	Files   any    // how the location finds files: of FilesModule
-	Content Content
-	Filters *filters // nil if responses are neither changed nor observed
+	steps    []action
+	Phases   []Step // between rewrite and content
+	Files    any    // how the location finds files: of FilesModule
+	Content  Content
+	observes bool // responses are changed or observed
+	// deadline bounds the time between two writes of a response if the server does not. A bound
+	// handler has none unless the Settings set one: it is 0.
+	deadline time.Duration
 	*Rules
 }
 
@@ -41,10 +46,8 @@ type Content interface {
 // handlerContent is the content of Options.Handler.
 type handlerContent struct{ http.Handler }
 
-// Explain implements Content.
 func (handlerContent) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, "a handler") }
 
-// Serve implements Content.
 func (h handlerContent) Serve(x *Exchange) Outcome {
 	x.HandlerHasRequest = true
 	h.ServeHTTP(x.HandlerWriter(), x.Request)
@@ -129,7 +132,6 @@ func (l *locations) find(x *Exchange, path string, best **Location) searchResult
 	return searchNone
 }
 
-// locate finds the location of the exchange's path.
 func (x *Exchange) locate() Outcome {
 	x.needsLocation = false
 	best := &x.Host.defaults
@@ -151,9 +153,8 @@ func (x *Exchange) locate() Outcome {
 	return Proceed
 }
 
-// locations compiles Locations.
 func (c *Compiler) locations(h *host, to *locations, from []conf.Location, parent *Location) error {
-	all, prefixes := make([]Location, len(from)), make(map[string]bool)
+	all, prefixes := make([]Location, len(from)), make(map[string]*Location)
 	for i := range from {
 		f, loc := &from[i], &all[i]
 		loc.parent = parent
@@ -165,7 +166,7 @@ func (c *Compiler) locations(h *host, to *locations, from []conf.Location, paren
 			err = c.locations(h, &loc.inner, f.Locations, loc)
 		}
 		if err != nil {
-			return WithPos(f.Pos, err)
+			return places.At(f.Pos, err)
 		}
 	}
 	to.sort()
@@ -174,26 +175,22 @@ func (c *Compiler) locations(h *host, to *locations, from []conf.Location, paren
 
 // addLocation adds a location to those that are searched. prefixes are the paths of those before.
 func (c *Compiler) addLocation(h *host, to *locations, loc *Location, from *conf.Location,
-	prefixes map[string]bool) error {
+	prefixes map[string]*Location) error {
 	loc.Path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal
 	switch from.Match {
 	case "", "^~":
-		if prefixes[from.Path] {
-			return fmt.Errorf("duplicate location %q", from.Path)
+		if first := prefixes[from.Path]; first != nil {
+			return duplicateLocation(first)
 		}
-		prefixes[from.Path] = true
+		prefixes[from.Path] = loc
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
 	case "=":
-		if to.exact[from.Path] != nil {
-			return fmt.Errorf("duplicate location = %q", from.Path)
+		if first := to.exact[from.Path]; first != nil {
+			return duplicateLocation(first)
 		}
 		put(&to.exact, from.Path, loc)
 	case "~", "~*":
-		p, err := c.Pattern(from.Path, from.Match == "~*")
-		if err != nil {
-			return err
-		}
-		loc.Pattern = p
+		loc.Pattern = c.Pattern("location", from.Path, from.Match == "~*")
 		to.patterns = append(to.patterns, loc)
 	case "@":
 		return c.addNamed(h, loc, from)
@@ -213,7 +210,7 @@ func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) error {
 	case !strings.HasPrefix(from.Path, "@"):
 		return fmt.Errorf("named location %q: want a leading @", from.Path)
 	case h.named[from.Path] != nil:
-		return fmt.Errorf("duplicate location %q", from.Path)
+		return duplicateLocation(h.named[from.Path])
 	case len(from.Locations) > 0:
 		return fmt.Errorf("named location %q must not have nested locations", from.Path)
 	}
@@ -221,12 +218,20 @@ func (c *Compiler) addNamed(h *host, loc *Location, from *conf.Location) error {
 	return nil
 }
 
-// checkNesting rejects locations that would never be found.
+func duplicateLocation(first *Location) error {
+	if first.Pos == "" {
+		return fmt.Errorf("duplicate location %q", first.Path)
+	}
+	return fmt.Errorf("duplicate location %q (first one at %s)", first.Path, places.Line(first.Pos))
+}
+
+// checkNesting rejects locations that would never be found. As in nginx that of a path is never in
+// one of a regular expression.
 func checkNesting(loc *Location, from *conf.Location) error {
 	if from.Match == "=" && len(from.Locations) > 0 {
 		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
 	}
-	if p := loc.parent; p != nil && loc.Pattern == nil && p.Pattern == nil && !strings.HasPrefix(loc.Path, p.Path) {
+	if p := loc.parent; p != nil && loc.Pattern == nil && !strings.HasPrefix(loc.Path, p.Path) {
 		return fmt.Errorf("location %q is outside of its enclosing location %q", loc.Path, p.Path)
 	}
 	return nil
@@ -259,6 +264,10 @@ func (l *locations) sort() {
 
 // location compiles a Location, except for where it is found.
 func (c *Compiler) location(loc *Location, from *conf.Location) error {
+	return c.WithPos(from.Pos, c.partsOf(loc, from))
+}
+
+func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 	loc.Pos = from.Pos
 	var err error
 	if loc.steps, err = c.steps(from.Steps); err != nil {
@@ -284,11 +293,12 @@ func (c *Compiler) location(loc *Location, from *conf.Location) error {
 			return err
 		}
 	}
-	loc.Filters, err = c.filters(filtersKey{
-		rules: loc.Rules, intercepts: from.Proxy != nil && from.Proxy.Intercept,
-		isBound: c.Options.Handler != nil || from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil,
-	})
-	return err
+	loc.observes = loc.Filters.observes || from.Proxy != nil && from.Proxy.Intercept
+	isBound := c.Options.Handler != nil || from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil
+	if loc.deadline = loc.sendTimeout; isBound {
+		loc.deadline = loc.Settings.SendTimeout
+	}
+	return nil
 }
 
 // checkContent rejects a Location with several contents.

@@ -68,7 +68,7 @@ func FuzzLocations(f *testing.F) {
 		}
 		c := emptyCompiler()
 		var found locations
-		prefixes := make(map[string]bool)
+		prefixes := make(map[string]*Location)
 		for i := range all {
 			loc := new(Location)
 			testkit.Must(t, c.addLocation(&host{}, &found, loc, &all[i], prefixes))

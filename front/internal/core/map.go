@@ -70,7 +70,8 @@ func (c *Compiler) mapVariable(m *mapping) (Variable, error) {
 // compileMaps compiles all maps, also those that are not used.
 func (c *Compiler) compileMaps() error {
 	for i := range c.Config.Maps {
-		if _, err := c.mapVariable(c.maps[strings.ToLower(c.Config.Maps[i].Name)]); err != nil {
+		_, err := c.mapVariable(c.maps[strings.ToLower(c.Config.Maps[i].Name)])
+		if err = c.failure(err); err != nil {
 			return err
 		}
 	}
@@ -78,21 +79,12 @@ func (c *Compiler) compileMaps() error {
 }
 
 func (c *Compiler) compileMap(m *mapping) error {
-	var err error
-	if m.source, err = c.Text(m.from.Source); err != nil {
-		return err
-	}
-	defaultValue, err := c.Text(m.from.Default)
-	if err != nil {
-		return err
-	}
+	what := "map $" + m.from.Name
+	m.source = c.Text(what, m.from.Source)
+	defaultValue := c.Text(what, m.from.Default)
 	values := make([]*Text, len(m.from.Cases))
 	for i, k := range m.from.Cases {
-		v, err := c.Text(k.To)
-		if err != nil {
-			return err
-		}
-		values[i] = &v
+		values[i] = new(c.Text(what, k.To))
 	}
 	kind := c.cases
 	if m.from.Kind != "" {
@@ -100,6 +92,7 @@ func (c *Compiler) compileMap(m *mapping) error {
 			return fmt.Errorf("unknown kind %q", m.from.Kind)
 		}
 	}
+	var err error
 	m.lookup, err = kind(m.from, values, &defaultValue)
 	return err
 }
@@ -133,11 +126,7 @@ func (c *Compiler) cases(m *conf.Map, values []*Text, defaultValue *Text) (MapLo
 	var patterns []patternCase
 	for i, k := range m.Cases {
 		if source, fold, ok := casePattern(m, k.From); ok {
-			p, err := c.Pattern(source, fold)
-			if err != nil {
-				return nil, err
-			}
-			patterns = append(patterns, patternCase{Pattern: p, Value: values[i]})
+			patterns = append(patterns, patternCase{c.Pattern("map $"+m.Name, source, fold), values[i]})
 			continue
 		}
 		from := hostname.LowerASCII(strings.TrimPrefix(k.From, `\`))

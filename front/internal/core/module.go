@@ -78,7 +78,6 @@ func AddStep(all []Step, s Step) []Step {
 	return slices.Insert(slices.Clip(all), at, s)
 }
 
-// effects compiles the effects of all modules.
 func (c *Compiler) effects(s *conf.Settings) (all effects, err error) {
 	for at, m := range c.modules {
 		if m.Compile == nil {
@@ -148,17 +147,6 @@ func (x *Exchange) CopyStates() []any {
 			all = make([]any, len(x.Plan.State.Modules))
 		}
 		all[at] = m.CopyState(x, Slot(at))
-	}
-	return all
-}
-
-// newModuleStates returns what the modules keep for all requests, by slot.
-func newModuleStates(table []Module) []any {
-	all := make([]any, len(table))
-	for at, m := range table {
-		if m.NewState != nil {
-			all[at] = m.NewState()
-		}
 	}
 	return all
 }

@@ -109,11 +109,11 @@ func (x *Exchange) regexTimeout(p *Pattern, err error) {
 }
 
 // Pattern compiles a regular expression without its tilde. fold ignores case. The named groups must
-// have been declared.
-func (c *Compiler) Pattern(source string, fold bool) (*Pattern, error) {
-	p, err := c.ParsePattern(source, fold)
-	if err != nil || p.named != nil {
-		return p, err
+// have been declared. An error is kept, as by Text.
+func (c *Compiler) Pattern(what, source string, fold bool) *Pattern {
+	p := c.ParsePattern(what, source, fold)
+	if p.named != nil {
+		return p
 	}
 	for number, name := range p.Re.Names() {
 		if name == "" {
@@ -125,15 +125,19 @@ func (c *Compiler) Pattern(source string, fold bool) (*Pattern, error) {
 		}
 		p.named = append(p.named, namedGroup{number, slot})
 	}
-	return p, nil
+	return p
 }
 
-// ParsePattern parses a regular expression, once per plan.
-func (c *Compiler) ParsePattern(source string, fold bool) (*Pattern, error) {
-	return Shared(c, patternKey{source, fold}, func() (*Pattern, error) { return newPattern(source, fold) })
+// ParsePattern parses a regular expression, once per plan, without the variables of its groups.
+func (c *Compiler) ParsePattern(what, source string, fold bool) *Pattern {
+	p, err := Shared(c, patternKey{source, fold}, func() (*Pattern, error) { return newPattern(source, fold) })
+	if err != nil {
+		c.keep(what, err)
+		p, _ = newPattern("", false) // without a use
+	}
+	return p
 }
 
-// patternKey identifies a pattern.
 type patternKey struct {
 	source string
 	fold   bool

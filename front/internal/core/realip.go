@@ -1,6 +1,8 @@
 package core
 
 import (
+	"context"
+	"net/http"
 	"net/netip"
 
 	"github.com/tarehq/tare/front/internal/realip"
@@ -42,7 +44,8 @@ func (c *clientAddress) update(x *Exchange, f *realip.Rules) bool {
 	var addr netip.AddrPort
 	var ok bool
 	if f.FromProxyProtocol {
-		addr, ok = f.FindProxyProtocol(c.peer, x.proxySource())
+		source, _ := x.proxyHeader()
+		addr, ok = f.FindProxyProtocol(c.peer, source)
 	} else {
 		addr, ok = f.Find(c.peer, x.Request.Header)
 	}
@@ -66,8 +69,6 @@ func (x *Exchange) hasPeerAddress() bool {
 	return x.Address == nil && x.Loc != nil && x.Loc.realIP == nil && x.Host.defaults.realIP == nil
 }
 
-func remoteAddr(x *Exchange) string { return x.ClientAddr() }
-
 func remotePort(x *Exchange) string {
 	if x.hasPeerAddress() {
 		if port, ok := realip.PeerPort(x.Request.RemoteAddr); ok {
@@ -87,3 +88,40 @@ func binaryRemoteAddr(x *Exchange) string {
 
 func realipRemoteAddr(x *Exchange) string { return realip.AddrString(x.ClientAddress().peer) }
 func realipRemotePort(x *Exchange) string { return realip.PortString(x.ClientAddress().peer) }
+
+// proxyHeaderFunc returns the addresses of a PROXY protocol header.
+type proxyHeaderFunc func() (source, destination netip.AddrPort)
+
+type proxyHeaderKey struct{}
+
+// WithProxyHeader is front.WithProxyHeader.
+func WithProxyHeader(ctx context.Context, header proxyHeaderFunc) context.Context {
+	return context.WithValue(ctx, proxyHeaderKey{}, header)
+}
+
+// proxyHeader returns the addresses of the PROXY protocol header of the request's connection.
+func (x *Exchange) proxyHeader() (source, destination netip.AddrPort) {
+	header := proxyHeaderOf(x.Request)
+	if header == nil || x.Plan.Hosts.GroupOf(x.Request).connections.ignoresProxyHeader {
+		return source, destination
+	}
+	return header()
+}
+
+// proxyHeaderOf returns the header of a request's connection, or nil.
+func proxyHeaderOf(r *http.Request) proxyHeaderFunc {
+	header, _ := r.Context().Value(proxyHeaderKey{}).(proxyHeaderFunc)
+	return header
+}
+
+// inProxyHeader is a variable of the addresses in the header.
+func inProxyHeader(get func(source, destination netip.AddrPort) string) KnownVariable {
+	return KnownVariable{Get: func(x *Exchange) string { return get(x.proxyHeader()) }}
+}
+
+func proxyAddr(a netip.AddrPort) string {
+	if !a.IsValid() {
+		return ""
+	}
+	return a.Addr().String()
+}

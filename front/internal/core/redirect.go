@@ -12,15 +12,11 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// returnStep compiles a Return.
 func (c *Compiler) returnStep(s conf.Return) (action, error) {
 	if !nginxstatus.IsFinal(s.Status) {
 		return nil, fmt.Errorf("return %d: want a status from 200 to 999", s.Status)
 	}
-	body, err := c.Text(s.Text)
-	if err != nil {
-		return nil, fmt.Errorf("return: %w", err)
-	}
+	body := c.Text("return", s.Text)
 	switch {
 	case nginxstatus.Redirects(s.Status):
 		return func(x *Exchange) (Outcome, bool) {
@@ -130,7 +126,6 @@ func (x *Exchange) AbsoluteLocation(location string) string {
 	return b.String()
 }
 
-// defaultPort is the default port of the request's scheme.
 func defaultPort(x *Exchange) string {
 	if x.Request.TLS != nil {
 		return "443"

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"net/url"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/connection"
 )
 
@@ -133,7 +135,6 @@ func (s *State) addressText(ip net.IP) string {
 	return last.text
 }
 
-// addressText is an address of the server.
 type addressText struct {
 	addr netip.Addr
 	text string
@@ -246,8 +247,77 @@ func appendBodyBytes(b []byte, x *Exchange, _ EscapeFunc) []byte {
 	return strconv.AppendInt(b, x.ResponseBytes(), 10)
 }
 
-// timeLocal is $time_local.
 func timeLocal(x *Exchange) string { return x.Plan.State.LogBuffers.Local(time.Now()) }
 
 // EscapeFunc appends an escaped string.
 type EscapeFunc func(b []byte, s string) []byte
+
+// findPath sets the path for which locations are searched. It returns false if the request target
+// has none.
+//
+// A client must not send a fragment (RFC 9112, 3.2). As in nginx it belongs neither to the path nor
+// to the query. Unlike nginx the front does not forward it, because servers differ in how they
+// treat it.
+func (x *Exchange) findPath() (ok bool) {
+	target := x.Request.URL
+	if before, _, has := strings.Cut(x.Request.RequestURI, "#"); has {
+		u, err := url.ParseRequestURI(before)
+		if err != nil {
+			return false
+		}
+		target, x.Args, x.URIChanged = u, u.RawQuery, true
+	}
+	x.Path, ok = uri.RequestPath(target, x.Host.KeepSlashes)
+	return ok
+}
+
+// isMalformed reports whether nginx rejects the request with 400: it is malformed, or has more
+// fields than max_headers allows. As in nginx the Host of HTTP/1 counts, and pseudo-header fields
+// do not.
+func (x *Exchange) isMalformed() bool {
+	isMalformed, n := message.Malformed(x.Request)
+	most := x.Loc.Settings.MaxHeaders
+	n += len(x.Request.TransferEncoding)
+	if x.Request.ProtoMajor < 2 && x.HostHeader != "" {
+		n++
+	}
+	if isMalformed || most <= 0 || n <= most {
+		return isMalformed
+	}
+	x.Errorf(errorlog.LevelInfo, "client sent too many header lines: %d", n)
+	return true
+}
+
+// rejectMethod rejects CONNECT and TRACE, as nginx does. CONNECT must have a target of a host and a
+// port (RFC 9112, 3.2.3). The connection of HTTP/1 closes: what follows may be meant for another
+// server.
+func (x *Exchange) rejectMethod() Outcome {
+	if x.Request.ProtoMajor == 1 {
+		x.Response.Header()["Connection"] = []string{"close"}
+		if x.Method == http.MethodConnect && !message.IsAuthority(x.Request.RequestURI) {
+			return x.Fail(http.StatusBadRequest)
+		}
+	}
+	return x.Fail(http.StatusMethodNotAllowed)
+}
+
+// RequestField returns the value of $http_NAME. A name with hyphens comes before one with
+// underscores.
+func (x *Exchange) RequestField(name string) []string {
+	header := x.ClientRequest().Header
+	if v, ok := header[name]; ok || x.Host == nil || x.Host.Fields == (message.FieldNames{}) {
+		return v
+	}
+	switch name {
+	// nginx finds these by their exact names only
+	case "User-Agent", "Referer", "Via", "X-Forwarded-For":
+		return nil
+	}
+	found := ""
+	for other := range header {
+		if message.ConfusedWith(other) == name && x.Host.Fields.Allows(other) && (found == "" || other < found) {
+			found = other
+		}
+	}
+	return header[found]
+}

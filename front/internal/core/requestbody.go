@@ -1,7 +1,6 @@
 package core
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"io/fs"
@@ -10,7 +9,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/internal/connection"
 )
@@ -18,19 +16,9 @@ import (
 // defaultMaxBody is nginx's default.
 const defaultMaxBody = 1 << 20
 
-// bodyLimits are the limits of requests' bodies.
-type bodyLimits struct {
-	MaxLength int64 // negative: no limit
-	timeout   time.Duration
-}
-
-func bodyLimitsOf(s *conf.Settings) bodyLimits {
-	return bodyLimits{cmp.Or(s.MaxBody, defaultMaxBody), cmp.Or(s.BodyTimeout, DefaultTimeout)}
-}
-
 // checkLength rejects requests whose Content-Length is too large.
 func (x *Exchange) checkLength() Outcome {
-	if most := x.Loc.Body.MaxLength; most < 0 || x.Request.ContentLength <= most || x.Method != x.Request.Method {
+	if most := x.Loc.MaxBody; most < 0 || x.Request.ContentLength <= most || x.Method != x.Request.Method {
 		return Proceed
 	}
 	x.Errorf(errorlog.LevelError, "client intended to send too large body: %d bytes", x.Request.ContentLength)
@@ -53,8 +41,8 @@ func (x *Exchange) limitBody() Outcome {
 		x.Body, x.Request.Body = b, b
 	}
 	x.isObserved = true // whatever the content does after an error of reading, the response is nginx's
-	b.ReadCloser, b.timeout = b.Original, readTimeout(x.Request, x.Loc.Body.timeout)
-	if most := x.Loc.Body.MaxLength; most >= 0 && x.Request.ContentLength < 0 {
+	b.ReadCloser, b.timeout = b.Original, readTimeout(x.Request, x.Loc.bodyTimeout)
+	if most := x.Loc.MaxBody; most >= 0 && x.Request.ContentLength < 0 {
 		b.ReadCloser = http.MaxBytesReader(x.Response.ResponseWriter, b.Original, most)
 	}
 	return Proceed

@@ -50,7 +50,6 @@ func (x *Exchange) runActions(all []action) Outcome {
 	return Proceed
 }
 
-// steps compiles Steps.
 func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 	var all []action
 	for _, s := range from {
@@ -58,7 +57,7 @@ func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 		var err error
 		switch s := s.(type) {
 		case conf.Set:
-			a, err = c.setStep(s)
+			a = c.setStep(s)
 		case conf.If:
 			a, err = c.ifStep(s)
 		case conf.Rewrite:
@@ -70,18 +69,15 @@ func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 		default:
 			err = fmt.Errorf("unknown step %T", s)
 		}
-		if err == nil {
-			a, err = c.explainStep(s, a)
+		if err = c.WithPos(stepPos(s), err); err != nil {
+			return nil, err
 		}
-		if err != nil {
-			return nil, WithPos(stepPos(s), err)
-		}
+		a = c.explainStep(s, a)
 		all = append(all, a)
 	}
 	return all, nil
 }
 
-// stepPos returns the position of a step.
 func stepPos(s conf.Step) string {
 	switch s := s.(type) {
 	case conf.Set:
@@ -101,15 +97,12 @@ func breakStep(x *Exchange) (Outcome, bool) {
 	return Proceed, true
 }
 
-func (c *Compiler) setStep(s conf.Set) (action, error) {
-	set, err := c.Setting(s)
-	if err != nil {
-		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
-	}
+func (c *Compiler) setStep(s conf.Set) action {
+	set := c.Setting("set", s)
 	return func(x *Exchange) (Outcome, bool) {
 		set.Assign(x, set.Value.Eval(x))
 		return Proceed, false
-	}, nil
+	}
 }
 
 // Setting is a Set, compiled.
@@ -118,23 +111,21 @@ type Setting struct {
 	Assign func(x *Exchange, value string)
 }
 
-// Setting compiles a Set.
-func (c *Compiler) Setting(s conf.Set) (set Setting, err error) {
-	if set.Value, err = c.Text(s.Value); err != nil {
-		return set, err
-	}
+// Setting compiles a Set of a directive.
+func (c *Compiler) Setting(directive string, s conf.Set) (set Setting) {
+	set.Value = c.Text(directive+" $"+s.Name, s.Value)
 	name := strings.ToLower(s.Name)
 	if set.Assign = c.Known[name].Set; set.Assign == nil {
 		slot := c.Slots[name]
 		set.Assign = func(x *Exchange, value string) { x.Set(slot, value) }
 	}
-	return set, nil
+	return set
 }
 
 func (c *Compiler) ifStep(s conf.If) (action, error) {
 	holds, err := c.condition(s)
-	if err != nil {
-		return nil, fmt.Errorf("if: %w", err)
+	if err = c.WithPos(s.Pos, err); err != nil {
+		return nil, err
 	}
 	holds = c.explainCondition(s, holds)
 	then, err := c.steps(s.Then)
@@ -168,43 +159,33 @@ func (c *Compiler) ifLocation(from *conf.Location) (*Location, error) {
 		return nil, nil
 	}
 	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
-		return nil, WithPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
+		return nil, c.WithPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
 	}
 	loc := &Location{Path: from.Path, final: from.Match == "^~", internal: from.Internal}
-	return loc, WithPos(from.Pos, c.location(loc, from))
+	return loc, c.location(loc, from)
 }
 
-// condition compiles the condition of an If.
 func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
-	left, err := c.Text(s.Left)
-	if err != nil {
-		return nil, err
-	}
+	left := c.Text("if", s.Left)
 	op, not := strings.CutPrefix(s.Op, "!")
 	var holds func(*Exchange) bool
 	switch op {
 	case "":
 		if not {
-			return nil, fmt.Errorf("unknown operator %q", s.Op)
+			return nil, fmt.Errorf("if: unknown operator %q", s.Op)
 		}
 		return left.IsTrue, nil
 	case "=":
-		right, err := c.Text(s.Right)
-		if err != nil {
-			return nil, err
-		}
+		right := c.Text("if", s.Right)
 		holds = func(x *Exchange) bool { return left.Eval(x) == right.Eval(x) }
 	case "~", "~*":
-		p, err := c.Pattern(string(s.Right), op == "~*")
-		if err != nil {
-			return nil, err
-		}
+		p := c.Pattern("if", string(s.Right), op == "~*")
 		holds = func(x *Exchange) bool { return x.matches(p, left.Eval(x)) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
 		holds = func(x *Exchange) bool { return x.fileIs(left.Eval(x), kind) }
 	default:
-		return nil, fmt.Errorf("unknown operator %q", s.Op)
+		return nil, fmt.Errorf("if: unknown operator %q", s.Op)
 	}
 	if not {
 		return func(x *Exchange) bool { return !holds(x) }, nil
@@ -258,10 +239,7 @@ type replacement struct {
 }
 
 func (c *Compiler) rewriteStep(s conf.Rewrite) (action, error) {
-	p, err := c.Pattern(s.Pattern, false)
-	if err != nil {
-		return nil, fmt.Errorf("rewrite: %w", err)
-	}
+	p := c.Pattern("rewrite", s.Pattern, false)
 	r, err := c.replacement(s)
 	if err != nil {
 		return nil, fmt.Errorf("rewrite %q: %w", s.Pattern, err)
@@ -294,15 +272,11 @@ func (c *Compiler) replacement(s conf.Rewrite) (*replacement, error) {
 	}
 	path, args, hasArgs := strings.Cut(to, "?")
 	r.hasArgs = hasArgs
-	var err error
-	if r.path, err = c.Text(conf.Text(path)); err != nil {
-		return nil, err
-	}
-	if r.path.Empty() {
+	what := fmt.Sprintf("rewrite %q", s.Pattern)
+	if r.path, r.args = c.Text(what, conf.Text(path)), c.Text(what, conf.Text(args)); r.path.Empty() {
 		return nil, errors.New("the new path is empty")
 	}
-	r.args, err = c.Text(conf.Text(args))
-	return r, err
+	return r, nil
 }
 
 // location returns the URL of a redirect. Captures in it are encoded.

@@ -7,11 +7,14 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/mediatype"
+	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/internal/realip"
 	"github.com/tarehq/tare/internal/safefile"
 )
@@ -23,16 +26,17 @@ type Rules struct {
 	errorPages   []errorPage
 	namedTargets []string // of errorPages: each host must have these locations
 
-	Body       bodyLimits
-	Types      *mediatype.Table
-	Links      linkRules
-	errors     *errorlog.Log
-	isDebugged bool // errors has lines of the level debug
-	realIP     *realip.Rules
-	keepAlive  keepAliveLimits
-	EarlyHints []Text // one must be true to forward early hints; nil forwards all
+	MaxBody     int64 // maximum length of requests' bodies; negative: no limit
+	bodyTimeout time.Duration
+	Types       *mediatype.Table
+	Links       linkRules
+	errors      *errorlog.Log
+	isDebugged  bool // errors has lines of the level debug
+	realIP      *realip.Rules
+	EarlyHints  []Text // one must be true to forward early hints; nil forwards all
 
 	effects effects // of modules
+	Filters *filters
 
 	sendTimeout time.Duration // between two writes that the client receives some of
 	linger      lingerLimits
@@ -50,11 +54,14 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if err := checkSettings(s); err != nil {
 		return nil, err
 	}
-	r = &Rules{Settings: s, keepAlive: c.keepAliveLimits(s), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
-		Body: bodyLimitsOf(s)}
+	r = &Rules{Settings: s, sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
+		MaxBody: cmp.Or(s.MaxBody, defaultMaxBody), bodyTimeout: cmp.Or(s.BodyTimeout, DefaultTimeout)}
+	if s.KeepAliveRequests > 0 || s.KeepAliveTime > 0 {
+		c.Plan.Needs |= needsConnection
+	}
 	r.Types = c.MediaTypes(&s.Files)
-	if r.Links, err = c.linkRules(&s.Files); err != nil {
-		return nil, err
+	if r.Links.disable = s.Files.DisableSymlinks; r.Links.disable != "" {
+		r.Links.Trusted = c.Text("disable_symlinks", trustedPart(&s.Files))
 	}
 	outer := c.namedTargets
 	c.namedTargets = nil
@@ -65,6 +72,9 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if r.effects, err = c.effects(s); err != nil {
 		return nil, err
 	}
+	if r.Filters, err = c.filters(s, &r.effects); err != nil {
+		return nil, err
+	}
 	if r.linger, err = lingerLimitsOf(s); err != nil {
 		return nil, err
 	}
@@ -72,27 +82,16 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 		return nil, err
 	}
 	r.isDebugged = r.errors.IsEnabled(errorlog.LevelDebug)
-	if err = c.copies(r, s); err != nil {
-		return nil, err
-	}
-	r.realIP = realip.New(&s.RealIP)
-	return r, nil
-}
-
-// copies compiles what a location does with requests besides responding: files of bodies, and early
-// hints.
-func (c *Compiler) copies(r *Rules, s *conf.Settings) (err error) {
 	if s.BodyFile != "" && s.BodyDir != "" && c.Options.Explain == nil {
 		if err := c.bodyDir(s.BodyDir); err != nil {
-			return fmt.Errorf("client_body_temp_path: %w", err)
+			return nil, fmt.Errorf("client_body_temp_path: %w", err)
 		}
 	}
 	if s.EarlyHints != nil {
-		if r.EarlyHints, err = c.Texts(s.EarlyHints); err != nil {
-			return fmt.Errorf("early_hints: %w", err)
-		}
+		r.EarlyHints = c.Texts("early_hints", s.EarlyHints)
 	}
-	return nil
+	r.realIP = realip.New(&s.RealIP)
+	return r, nil
 }
 
 // bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
@@ -120,16 +119,6 @@ type linkRules struct {
 	Trusted Text   // the part of a path in which links are followed
 }
 
-func (c *Compiler) linkRules(s *conf.Files) (r linkRules, err error) {
-	if r.disable = s.DisableSymlinks; r.disable == "" {
-		return r, nil
-	}
-	if r.Trusted, err = c.Text(trustedPart(s)); err != nil {
-		return r, fmt.Errorf("disable_symlinks: %w", err)
-	}
-	return r, nil
-}
-
 // trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
 // constant.
 func trustedPart(s *conf.Files) conf.Text {
@@ -137,4 +126,56 @@ func trustedPart(s *conf.Files) conf.Text {
 		return cmp.Or(s.Alias, s.Root)
 	}
 	return s.SymlinksFrom
+}
+
+// checkWord checks a field of a Config whose values are some words, or empty.
+func checkWord(field, value string, valid ...string) error {
+	if value == "" || slices.Contains(valid, value) {
+		return nil
+	}
+	return fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid)
+}
+
+// checkWords rejects unknown words, except those of locations, rewrites and Settings, which are
+// rejected where they are compiled.
+func checkWords(c *conf.Config) error {
+	for _, f := range c.LogFormats {
+		if err := checkWord("Escape", f.Escape, "json", "none"); err != nil {
+			return fmt.Errorf("log format %q: %w", f.Name, err)
+		}
+	}
+	for _, h := range c.Hosts {
+		if h.ClientCerts == nil {
+			continue
+		}
+		if err := checkWord("Mode", h.ClientCerts.Mode, "optional", "optional_no_ca"); err != nil {
+			return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
+		}
+	}
+	return nil
+}
+
+func checkSettings(s *conf.Settings) error {
+	return cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
+		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"),
+		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner"))
+}
+
+// typesKey identifies a mediatype.Table within a Config.
+type typesKey struct {
+	table                      uintptr // address of the map, which does not change within a Config
+	defaultType, charset, with string
+	isDefault                  bool // with is nil
+}
+
+// MediaTypes compiles the types of a location. Equal ones are shared.
+func (c *Compiler) MediaTypes(f *conf.Files) *mediatype.Table {
+	table := f.Types
+	if table == nil {
+		table = c.Config.Types
+	}
+	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), f.Charset,
+		Joined(f.CharsetTypes), f.CharsetTypes == nil}
+	t, _ := Shared(c, key, func() (*mediatype.Table, error) { return mediatype.New(f, table, key.defaultType), nil })
+	return t
 }

@@ -53,7 +53,12 @@ func (s *State) LogFailure() error {
 
 // NewState returns the state of plans with these modules.
 func NewState(all []Module) *State {
-	s := &State{Modules: newModuleStates(all)}
+	s := &State{Modules: make([]any, len(all))}
+	for at, m := range all {
+		if m.NewState != nil {
+			s.Modules[at] = m.NewState()
+		}
+	}
 	s.aborted, s.Abort = context.WithCancel(context.Background())
 	s.Closing, s.Close = context.WithCancel(context.Background())
 	return s

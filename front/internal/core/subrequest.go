@@ -68,11 +68,8 @@ func (x *Exchange) ClientRequest() *http.Request {
 // body.
 type discardWriter http.Header
 
-// Header implements http.ResponseWriter.
 func (u discardWriter) Header() http.Header { return http.Header(u) }
 
-// WriteHeader implements http.ResponseWriter.
 func (discardWriter) WriteHeader(int) {}
 
-// Write implements http.ResponseWriter.
 func (discardWriter) Write(p []byte) (int, error) { return len(p), nil }

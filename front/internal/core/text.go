@@ -81,11 +81,17 @@ func (t *Text) IsTrue(x *Exchange) bool {
 	return s != "" && s != "0"
 }
 
-// Text resolves the variables of a Text.
-func (c *Compiler) Text(from conf.Text) (Text, error) {
+// Text resolves the variables of a Text. An error is kept for WithPos; what says where the text is.
+func (c *Compiler) Text(what string, from conf.Text) Text {
 	if !grammar.HasVariables(from) {
-		return Text{Literal: string(from)}, nil
+		return Text{Literal: string(from)}
 	}
+	t, err := c.resolve(from)
+	c.keep(what, err)
+	return t
+}
+
+func (c *Compiler) resolve(from conf.Text) (Text, error) {
 	pieces, err := grammar.Pieces(from)
 	if err != nil {
 		return Text{}, err
@@ -107,13 +113,10 @@ func (c *Compiler) Text(from conf.Text) (Text, error) {
 }
 
 // Texts resolves the variables of several Texts.
-func (c *Compiler) Texts(from []conf.Text) ([]Text, error) {
+func (c *Compiler) Texts(what string, from []conf.Text) []Text {
 	all := make([]Text, len(from))
 	for i, t := range from {
-		var err error
-		if all[i], err = c.Text(t); err != nil {
-			return nil, err
-		}
+		all[i] = c.Text(what, t)
 	}
-	return all, nil
+	return all
 }

@@ -24,7 +24,8 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		c := emptyCompiler()
-		got, err := c.Text(conf.Text(s))
+		got := c.Text("text", conf.Text(s))
+		err := c.failure(nil)
 		if err != nil {
 			if !strings.Contains(s, "$") {
 				t.Errorf("%q: %v", s, err)

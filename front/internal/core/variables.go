@@ -3,6 +3,7 @@ package core
 import (
 	"maps"
 	"net/http"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -61,7 +62,7 @@ func AllVariables(product string, modules []Module) map[string]KnownVariable {
 func requestVariables() map[string]KnownVariable {
 	setArgs := func(x *Exchange, value string) { x.Args, x.URIChanged = value, true }
 	return map[string]KnownVariable{
-		"host":            {Get: func(x *Exchange) string { return x.HostOrServerName() }, IsSetWhenEmpty: true},
+		"host":            {Get: (*Exchange).HostOrServerName, IsSetWhenEmpty: true},
 		"uri":             {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
 		"document_uri":    {Get: func(x *Exchange) string { return x.Path }, IsSetWhenEmpty: true},
 		"request_uri":     {Get: RequestURI},
@@ -96,20 +97,16 @@ func clientVariables() map[string]KnownVariable {
 		"server_port": {Get: serverPort},
 		"server_addr": {Get: serverAddr},
 
-		"remote_addr":        {Get: remoteAddr},
+		"remote_addr":        {Get: (*Exchange).ClientAddr},
 		"remote_port":        {Get: remotePort},
 		"binary_remote_addr": {Get: binaryRemoteAddr},
 		"realip_remote_addr": {Get: realipRemoteAddr},
 		"realip_remote_port": {Get: realipRemotePort},
 
-		"proxy_protocol_addr": {Get: func(x *Exchange) string { return proxyAddr(x.proxySource()) }},
-		"proxy_protocol_port": {Get: func(x *Exchange) string { return realip.PortString(x.proxySource()) }},
-		"proxy_protocol_server_addr": {
-			Get: func(x *Exchange) string { return proxyAddr(x.proxyDestination()) },
-		},
-		"proxy_protocol_server_port": {
-			Get: func(x *Exchange) string { return realip.PortString(x.proxyDestination()) },
-		},
+		"proxy_protocol_addr":        inProxyHeader(func(source, _ netip.AddrPort) string { return proxyAddr(source) }),
+		"proxy_protocol_port":        inProxyHeader(func(source, _ netip.AddrPort) string { return realip.PortString(source) }),
+		"proxy_protocol_server_addr": inProxyHeader(func(_, to netip.AddrPort) string { return proxyAddr(to) }),
+		"proxy_protocol_server_port": inProxyHeader(func(_, to netip.AddrPort) string { return realip.PortString(to) }),
 
 		"connection":          {Get: connectionNumber},
 		"connection_requests": {Get: connectionRequests, Needs: needsConnection},

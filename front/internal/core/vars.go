@@ -38,13 +38,35 @@ func (c *Compiler) Variable(name string) (Variable, error) {
 		}
 		return v.Get, nil
 	}
-	if c.Config.Blank[name] {
-		return NoVariable, nil
+	return NoVariable, c.checkExists(name)
+}
+
+// checkExists returns an error if a variable is unknown or not available.
+func (c *Compiler) checkExists(name string) error {
+	_, isKnown := c.known(name)
+	if _, isSet := c.Slots[name]; isKnown || isSet || c.maps[name] != nil || c.Config.Blank[name] {
+		return nil
 	}
 	if why := grammar.Unavailable(name); why != "" {
-		return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
+		return fmt.Errorf("variable $%s is not available: %s", name, why)
 	}
-	return nil, fmt.Errorf("unknown variable $%s", name)
+	return fmt.Errorf("unknown variable $%s", name)
+}
+
+// checkTexts checks the Config's Texts.
+func (c *Compiler) checkTexts() error {
+	for _, t := range c.Config.Texts {
+		pieces, err := grammar.Pieces(t.Text)
+		for i := 0; i < len(pieces) && err == nil; i++ {
+			if name := pieces[i].Variable; name != "" {
+				err = c.checkExists(name)
+			}
+		}
+		if err != nil {
+			return places.At(t.Pos, fmt.Errorf("%s: %w in %q", t.Directive, err, string(t.Text)))
+		}
+	}
+	return nil
 }
 
 // IsOverlaid reports whether a variable is nginx's until something sets it. As in nginx a group of
@@ -138,8 +160,8 @@ func (c *Compiler) declare() error {
 		c.maps[name], c.Assigned[name] = &mapping{from: m, slot: c.Slots[name]}, true
 		for _, k := range m.Cases {
 			if source, fold, ok := casePattern(m, k.From); ok {
-				if err := c.declareGroups(source, fold); err != nil {
-					return fmt.Errorf("map $%s: %w", name, err)
+				if err := c.failure(c.declareGroups("map $"+name, source, fold)); err != nil {
+					return err
 				}
 			}
 		}
@@ -148,15 +170,15 @@ func (c *Compiler) declare() error {
 		h := &c.Config.Hosts[i]
 		for _, name := range h.Names {
 			if source, ok := strings.CutPrefix(name, "~"); ok {
-				if err := c.declareGroups(source, true); err != nil {
-					return WithPos(h.Pos, err)
+				if err := c.WithPos(h.Pos, c.declareGroups("server_name", source, true)); err != nil {
+					return err
 				}
 			}
 		}
 	}
 	for p := range places.Of(c.Config) {
-		if err := c.declarePlace(p); err != nil {
-			return WithPos(p.Pos, err)
+		if err := c.WithPos(p.Pos, c.declarePlace(p)); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -169,7 +191,7 @@ func (c *Compiler) declarePlace(p places.Place) error {
 	}
 	if l := p.Location; l != nil {
 		if l.Match == "~" || l.Match == "~*" {
-			if err := c.declareGroups(l.Path, l.Match == "~*"); err != nil {
+			if err := c.declareGroups("location", l.Path, l.Match == "~*"); err != nil {
 				return err
 			}
 		}
@@ -211,7 +233,7 @@ func (c *Compiler) declareProxy(p *conf.Proxy) error {
 	}
 	for _, r := range slices.Concat(p.Redirects, p.CookieDomains, p.CookiePaths, p.CookieFlags) {
 		if source, fold, ok := CutPattern(r.From); ok {
-			if err := c.declareGroups(source, fold); err != nil {
+			if err := c.declareGroups("proxy", source, fold); err != nil {
 				return err
 			}
 		}
@@ -228,26 +250,21 @@ func (c *Compiler) declareSteps(p places.Place) error {
 				c.Assigned[strings.ToLower(s.Name)] = true
 			}
 		case conf.Rewrite:
-			err = c.declareGroups(s.Pattern, false)
+			err = c.declareGroups("rewrite", s.Pattern, false)
 		case conf.If:
 			if op := strings.TrimPrefix(s.Op, "!"); op == "~" || op == "~*" {
-				err = c.declareGroups(string(s.Right), op == "~*")
+				err = c.declareGroups("if", string(s.Right), op == "~*")
 			}
 		}
-		if err != nil {
-			return WithPos(stepPos(s), err)
+		if err = c.WithPos(stepPos(s), err); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// declareGroups makes slots for the named groups of a regular expression.
-func (c *Compiler) declareGroups(source string, fold bool) error {
-	p, err := c.ParsePattern(source, fold)
-	if err != nil {
-		return err
-	}
-	for _, name := range p.Re.Names() {
+func (c *Compiler) declareGroups(what, source string, fold bool) error {
+	for _, name := range c.ParsePattern(what, source, fold).Re.Names() {
 		if name == "" {
 			continue
 		}

@@ -62,6 +62,9 @@ func check(lists []*x509.RevocationList, c, issuer *x509.Certificate, now time.T
 func Parse(der []byte) (*x509.RevocationList, error) {
 	list, err := x509.ParseRevocationList(der)
 	if err == nil {
+		if slices.ContainsFunc(list.Extensions, isCritical) {
+			return nil, errPartial
+		}
 		for i := range list.RevokedCertificateEntries {
 			if slices.ContainsFunc(list.RevokedCertificateEntries[i].Extensions, isCritical) {
 				return nil, errEntryExtension
@@ -95,9 +98,10 @@ func Parse(der []byte) (*x509.RevocationList, error) {
 	return list, nil
 }
 
-// Extensions may restrict what a list is about. A list that is taken for a complete one would make
-// revoked certificates valid.
+// Extensions may restrict what a list is about, and are critical then (RFC 5280, 5.2.4 and 5.2.5). A
+// list that is taken for a complete one would make revoked certificates valid.
 var (
+	errPartial         = errors.New("delta and partial revocation lists are not supported (use complete ones)")
 	errEntryExtension  = errors.New("unsupported critical extension of an entry")
 	errFirstExtensions = errors.New("a list of version 1 must not have extensions")
 )

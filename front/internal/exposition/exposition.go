@@ -2,8 +2,11 @@
 package exposition
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 )
 
 // Page is a page in Prometheus' text format 0.0.4. Labels come from the Config and never from
@@ -13,7 +16,6 @@ type Page struct {
 	byName   map[string]*family
 }
 
-// family holds the samples of a metric.
 type family struct {
 	name, help string
 	kind       metricKind
@@ -32,7 +34,6 @@ func (e *Page) Add(name string, kind metricKind, help string, value int64, label
 	e.family(name, kind, help).addSample(name, strconv.FormatInt(value, 10), labels)
 }
 
-// family returns the family of a name, and makes it if needed.
 func (e *Page) family(name string, kind metricKind, help string) *family {
 	f := e.byName[name]
 	if f == nil {
@@ -46,21 +47,15 @@ func (e *Page) family(name string, kind metricKind, help string) *family {
 	return f
 }
 
-// addSample adds a line.
 func (f *family) addSample(name, value string, labels []string) {
-	f.samples = append(f.samples, name...)
+	var pairs []string
 	for i := 0; i+1 < len(labels); i += 2 {
-		separator := byte(',')
-		if i == 0 {
-			separator = '{'
-		}
-		f.samples = append(append(append(f.samples, separator), labels[i]...), `="`...)
-		f.samples = append(append(f.samples, escapeLabel(labels[i+1])...), '"')
+		pairs = append(pairs, labels[i]+`="`+escapeLabel(labels[i+1])+`"`)
 	}
-	if len(labels) > 1 {
-		f.samples = append(f.samples, '}')
+	if pairs != nil {
+		name += "{" + strings.Join(pairs, ",") + "}"
 	}
-	f.samples = append(append(append(f.samples, ' '), value...), '\n')
+	f.samples = fmt.Appendf(f.samples, "%s %s\n", name, value)
 }
 
 func escapeLabel(s string) string {
@@ -76,3 +71,53 @@ func (e *Page) Text() []byte {
 	}
 	return b
 }
+
+// numBounds is the number of bounds of histograms.
+const numBounds = 12
+
+// durationBounds returns the upper bounds of a histogram's buckets.
+func durationBounds() [numBounds]time.Duration {
+	return [...]time.Duration{
+		time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+		50 * time.Millisecond, 100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second,
+		2500 * time.Millisecond, 10 * time.Second,
+	}
+}
+
+// Histogram counts durations.
+type Histogram struct {
+	buckets [numBounds + 1]atomic.Int64 // each without those before it
+	sum     atomic.Int64                // in nanoseconds
+}
+
+// Add counts a duration.
+func (h *Histogram) Add(d time.Duration) {
+	i := 0
+	for _, bound := range durationBounds() {
+		if d <= bound {
+			break
+		}
+		i++
+	}
+	h.buckets[i].Add(1)
+	h.sum.Add(int64(d))
+}
+
+// AddHistogram adds the samples of a histogram. labels are pairs of name and value.
+func (e *Page) AddHistogram(name, help string, h *Histogram, labels ...string) {
+	f := e.family(name, "histogram", help)
+	bucket := append(labels[:len(labels):len(labels)], "le", "")
+	total := int64(0)
+	for i, bound := range durationBounds() {
+		total += h.buckets[i].Load()
+		bucket[len(bucket)-1] = formatSeconds(bound)
+		f.addSample(name+"_bucket", strconv.FormatInt(total, 10), bucket)
+	}
+	total += h.buckets[numBounds].Load()
+	bucket[len(bucket)-1] = "+Inf"
+	f.addSample(name+"_bucket", strconv.FormatInt(total, 10), bucket)
+	f.addSample(name+"_sum", formatSeconds(time.Duration(h.sum.Load())), labels)
+	f.addSample(name+"_count", strconv.FormatInt(total, 10), labels)
+}
+
+func formatSeconds(d time.Duration) string { return strconv.FormatFloat(d.Seconds(), 'f', -1, 64) }

@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// access decides on access to a location.
 type access struct {
 	rules      netset.Set // the first match applies
 	deny       []bool
@@ -39,7 +38,6 @@ func AccessModule() core.Module {
 	}
 }
 
-// compileAccess compiles the access settings of a location.
 func compileAccess(c *core.Compiler, s *conf.Settings, passwords *htpasswd.Files) (a access, err error) {
 	a.satisfyAny, a.delay = s.SatisfyAny, s.AuthDelay
 	for i, r := range s.Access {

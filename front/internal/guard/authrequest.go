@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-// authRequest is an AuthRequest, compiled.
 type authRequest struct {
 	uri string
 	set []core.Setting
@@ -27,11 +26,7 @@ func compileAuthRequest(c *core.Compiler, from *conf.AuthRequest) (*authRequest,
 	}
 	q := &authRequest{uri: from.URI}
 	for _, s := range from.Set {
-		set, err := c.Setting(s)
-		if err != nil {
-			return nil, fmt.Errorf("auth_request_set $%s: %w", s.Name, err)
-		}
-		q.set = append(q.set, set)
+		q.set = append(q.set, c.Setting("auth_request_set", s))
 	}
 	return q, nil
 }

@@ -1,6 +1,7 @@
 package guard
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -66,30 +67,25 @@ func resultsOf(x *core.Exchange, at core.Slot) limitResults {
 	return limitResults{}
 }
 
-// limits are the limits of a location.
 type limits struct {
 	at       core.Slot // of limitResults
 	requests []requestLimit
 	conns    []connLimit
 
-	requestStatus, connStatus int
-	requestLevel, connLevel   errorlog.Level // of rejected requests
-	requestDryRun, connDryRun bool
+	requestLevel, connLevel errorlog.Level // of rejected requests
+	settings                *conf.Settings
 }
 
-// requestLimit is a RequestLimit, compiled.
 type requestLimit struct {
 	zone           limitZone[*limit.Rate]
 	burst, noDelay int64 // in thousandths of a request; up to noDelay is not delayed
 }
 
-// connLimit is a ConnLimit, compiled.
 type connLimit struct {
 	zone limitZone[*limit.Conns]
 	max  int
 }
 
-// limitZone is a Zone, compiled.
 type limitZone[T any] struct {
 	name   string
 	table  T
@@ -97,18 +93,11 @@ type limitZone[T any] struct {
 	counts *limitCounts
 }
 
-// compileLimits compiles the limits of a location.
 func compileLimits(c *core.Compiler, s *conf.Settings) (limits, error) {
-	l := limits{
-		requestStatus: s.RequestStatus, connStatus: s.ConnStatus, requestDryRun: s.RequestDryRun,
-		connDryRun: s.ConnDryRun,
-	}
-	for _, status := range []*int{&l.requestStatus, &l.connStatus} {
-		if *status == 0 {
-			*status = http.StatusServiceUnavailable
-		}
-		if *status < 400 || *status > 599 {
-			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", *status)
+	l := limits{settings: s}
+	for _, status := range []int{s.RequestStatus, s.ConnStatus} {
+		if status != 0 && (status < 400 || status > 599) {
+			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", status)
 		}
 	}
 	var err error
@@ -165,9 +154,7 @@ func compileZone[T interface{ Len() int }](c *core.Compiler, kind string, all []
 	if at < 0 {
 		return z, fmt.Errorf("unknown zone %q", name)
 	}
-	if z.key, err = c.Text(all[at].Key); err != nil {
-		return z, err
-	}
+	z.key = c.Text("zone "+name, all[at].Key)
 	z.table, err = core.AcquireForPlan(c, &c.State.Zones, fmt.Sprintf("%s %+v", kind, all[at]),
 		func() (T, error) { return create(all[at]) }, func(T) {})
 	if err != nil {
@@ -261,27 +248,27 @@ func (z *limitZone[T]) keyOf(x *core.Exchange) string {
 func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64, result *string) core.Outcome {
 	r.zone.counts.rejected.Add(1)
 	dry := ""
-	if *result = limitRejected; l.requestDryRun {
+	if *result = limitRejected; l.settings.RequestDryRun {
 		*result, dry = limitRejected+limitDryRun, ", dry run"
 	}
 	x.Errorf(l.requestLevel, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit,
 		excess%limit.Unit, r.zone.name)
-	if l.requestDryRun {
+	if l.settings.RequestDryRun {
 		return core.Proceed
 	}
-	return x.Fail(l.requestStatus)
+	return x.Fail(cmp.Or(l.settings.RequestStatus, http.StatusServiceUnavailable))
 }
 
 // delayRequest delays a request until its time, or until its client leaves.
 func (l *limits) delayRequest(x *core.Exchange, by delayedBy, result *string) core.Outcome {
 	by.limit.zone.counts.delayed.Add(1)
 	dry := ""
-	if *result = limitDelayed; l.requestDryRun {
+	if *result = limitDelayed; l.settings.RequestDryRun {
 		*result, dry = limitDelayed+limitDryRun, ", dry run"
 	}
 	x.Errorf(max(l.requestLevel-1, errorlog.LevelInfo), "delaying request%s, excess: %d.%03d, by zone %q", dry,
 		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.zone.name)
-	if l.requestDryRun {
+	if l.settings.RequestDryRun {
 		return core.Proceed
 	}
 	if !x.Wait(by.delay) {
@@ -305,22 +292,20 @@ func (l *limits) countConn(x *core.Exchange, result *string) core.Outcome {
 		}
 		n.zone.counts.rejected.Add(1)
 		x.Release()
-		if l.connDryRun {
+		if l.settings.ConnDryRun {
 			*result = limitRejected + limitDryRun
 			x.Errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.zone.name)
 			return core.Proceed
 		}
 		*result = limitRejected
 		x.Errorf(l.connLevel, "limiting connections by zone %q", n.zone.name)
-		return x.Fail(l.connStatus)
+		return x.Fail(cmp.Or(l.settings.ConnStatus, http.StatusServiceUnavailable))
 	}
 	return core.Proceed
 }
 
-// limitCounts are the numbers of a zone.
 type limitCounts struct{ rejected, delayed atomic.Int64 }
 
-// limitCountsKey identifies the counts of a zone.
 type limitCountsKey struct{ kind, name string }
 
 // compileLimitCounts returns the counts of a zone, and registers their metrics.
@@ -329,11 +314,9 @@ func compileLimitCounts(c *core.Compiler, kind, name string, zone interface{ Len
 		n := core.SharedCounts[limitCounts](c, kind+" "+name)
 		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
 			e.Add("tare_limit_rejected_total", exposition.Counter, "Requests that a limit rejected.",
-				n.rejected.Load(), "zone",
-				name, "kind", kind)
-			e.Add("tare_limit_delayed_total", exposition.Counter, "Requests that a limit delayed.", n.delayed.Load(),
-				"zone", name,
-				"kind", kind)
+				n.rejected.Load(), "zone", name, "kind", kind)
+			e.Add("tare_limit_delayed_total", exposition.Counter, "Requests that a limit delayed.",
+				n.delayed.Load(), "zone", name, "kind", kind)
 			e.Add("tare_limit_keys", exposition.Gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
 		})
 		return n, nil

@@ -18,7 +18,6 @@ import (
 // maxCredentialLen bounds names and passwords, because hashing takes time in proportion.
 const maxCredentialLen = 512
 
-// password is a Password, compiled.
 type password struct {
 	realm, file core.Text
 	files       *htpasswd.Files
@@ -29,14 +28,7 @@ func compilePassword(c *core.Compiler, p *conf.Password, files *htpasswd.Files) 
 	if p == nil || p.Realm == "off" {
 		return nil, nil
 	}
-	out := &password{files: files}
-	var err error
-	if out.realm, err = c.Text(p.Realm); err != nil {
-		return nil, fmt.Errorf("auth_basic: %w", err)
-	}
-	if out.file, err = c.Text(p.File); err != nil {
-		return nil, fmt.Errorf("auth_basic_user_file: %w", err)
-	}
+	out := &password{files: files, realm: c.Text("auth_basic", p.Realm), file: c.Text("auth_basic_user_file", p.File)}
 	if p.File == "" {
 		return nil, errors.New("auth_basic: missing password file: set auth_basic_user_file")
 	}
@@ -125,7 +117,6 @@ func (p *password) challenge(x *core.Exchange, realm string) int {
 	return http.StatusUnauthorized
 }
 
-// remoteUser is $remote_user.
 func remoteUser(x *core.Exchange) string {
 	user, _, _ := basicAuth(x.Request)
 	return user

@@ -33,7 +33,6 @@ func RefererModule() core.Module {
 	}
 }
 
-// referers are a Referers, compiled.
 type referers struct {
 	none, blocked bool
 	names         *hostname.Map[string] // to the prefix that a URL's path must have
@@ -46,36 +45,25 @@ const (
 	maxRefererName  = 256                // longer names are invalid
 )
 
-// compileReferers compiles the valid referers.
 func compileReferers(c *core.Compiler, from *conf.Referers) (*referers, error) {
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
-		return nil, errors.New("valid referers: want Names or Patterns")
+		return nil, errors.New("valid_referers: want Names or Patterns")
 	}
 	r := &referers{none: from.None, blocked: from.Blocked, names: hostname.NewMap[string]()}
-	var err error
 	for _, name := range from.Names {
 		if source, ok := strings.CutPrefix(name, "~"); ok {
-			r.hosts, err = appendPattern(c, r.hosts, source)
-		} else {
-			host, path := cutPath(name)
-			err = r.names.Add(hostname.LowerASCII(host), path)
+			r.hosts = append(r.hosts, c.ParsePattern("valid_referers", source, true))
+			continue
 		}
-		if err != nil {
-			return nil, fmt.Errorf("valid referers: %w", err)
+		host, path := cutPath(name)
+		if err := r.names.Add(hostname.LowerASCII(host), path); err != nil {
+			return nil, fmt.Errorf("valid_referers: %w", err)
 		}
 	}
 	for _, source := range from.Patterns {
-		if r.urls, err = appendPattern(c, r.urls, source); err != nil {
-			return nil, fmt.Errorf("valid referers: %w", err)
-		}
+		r.urls = append(r.urls, c.ParsePattern("valid_referers", source, true))
 	}
 	return r, nil
-}
-
-// appendPattern appends a regular expression whose groups are not used.
-func appendPattern(c *core.Compiler, all []*core.Pattern, source string) ([]*core.Pattern, error) {
-	p, err := c.ParsePattern(source, true)
-	return append(all, p), err
 }
 
 // cutPath splits a host from the path that may follow.
@@ -110,7 +98,6 @@ func (r *referers) valid(x *core.Exchange, fields []string) bool {
 	return core.AnyMatches(x, r.hosts, name) || core.AnyMatches(x, r.urls, url)
 }
 
-// cutHTTP removes the scheme of an http or https URL.
 func cutHTTP(url string) (rest string, ok bool) {
 	if len(url) < shortestReferer {
 		return url, false

@@ -35,25 +35,19 @@ func SecureLinkModule() core.Module {
 	}
 }
 
-// secureLink is a SecureLink, compiled.
 type secureLink struct {
 	link, md5 core.Text
 	secret    string // replaces both
 	expires   int    // the slot of $secure_link_expires
 }
 
-// compileSecureLink compiles a SecureLink.
 func compileSecureLink(c *core.Compiler, from *conf.SecureLink) (*secureLink, error) {
 	if both, secret := from.Link != "" && from.MD5 != "", from.Secret != ""; both == secret || !both &&
 		from.Link+from.MD5 != "" {
 		return nil, errors.New("secure link: want Link and MD5, or Secret")
 	}
-	l := &secureLink{secret: from.Secret, expires: c.SlotOf("secure_link_expires")}
-	var err error
-	if l.link, err = c.Text(from.Link); err == nil {
-		l.md5, err = c.Text(from.MD5)
-	}
-	return l, err
+	return &secureLink{link: c.Text("secure_link", from.Link), md5: c.Text("secure_link_md5", from.MD5),
+		secret: from.Secret, expires: c.SlotOf("secure_link_expires")}, nil
 }
 
 // check returns $secure_link; nil checks no links. As in nginx it also sets $secure_link_expires,

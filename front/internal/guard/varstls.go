@@ -54,7 +54,6 @@ func tlsVariables() map[string]core.KnownVariable {
 	}
 }
 
-// certVariables are variables of the client's certificate.
 func certVariables() map[string]core.KnownVariable {
 	const layout = "Jan _2 15:04:05 2006 GMT"
 	of := func(get func(*x509.Certificate) string) core.KnownVariable {

@@ -7,11 +7,15 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
+	lru "github.com/hashicorp/golang-lru/v2"
 	"github.com/hashicorp/golang-lru/v2/simplelru"
 
 	"github.com/tarehq/tare/front/internal/files"
@@ -33,16 +37,16 @@ type Files struct {
 	secret    []byte
 	hashSlots chan struct{} // of slow hashes
 
-	mu       sync.Mutex
+	mu       sync.Mutex // guards files
 	files    *simplelru.LRU[string, *File]
-	verified *simplelru.LRU[[sha256.Size]byte, struct{}]
+	verified *lru.Cache[[sha256.Size]byte, struct{}]
 }
 
 // New returns an empty cache.
 func New() *Files {
 	p := &Files{secret: []byte(rand.Text()), hashSlots: make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))}
 	p.files, _ = simplelru.NewLRU[string, *File](maxFiles, nil)
-	p.verified, _ = simplelru.NewLRU[[sha256.Size]byte, struct{}](maxVerified, nil)
+	p.verified, _ = lru.New[[sha256.Size]byte, struct{}](maxVerified)
 	return p
 }
 
@@ -103,7 +107,7 @@ func (p *Files) Verify(ctx context.Context, f *File, name, password string) (boo
 		return hashMatches(hash, password) && exists, nil
 	}
 	key := p.mac(name, hash, password)
-	if p.wasVerified(key) {
+	if _, verified := p.verified.Get(key); verified {
 		return exists, nil
 	}
 	timeout := time.NewTimer(hashTimeout)
@@ -118,7 +122,7 @@ func (p *Files) Verify(ctx context.Context, f *File, name, password string) (boo
 	isRight := hashMatches(hash, password) && exists
 	<-p.hashSlots
 	if isRight {
-		p.remember(key)
+		p.verified.Add(key, struct{}{})
 	}
 	return isRight, nil
 }
@@ -135,15 +139,51 @@ func (p *Files) mac(name, hash, password string) (key [sha256.Size]byte) {
 	return key
 }
 
-func (p *Files) wasVerified(key [sha256.Size]byte) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	_, verified := p.verified.Get(key)
-	return verified
+func readFile(path string, info fs.FileInfo) (*File, error) {
+	if !info.Mode().IsRegular() || info.Size() > maxFileBytes {
+		return nil, fmt.Errorf("%s: not a regular file of at most %d bytes", path, maxFileBytes)
+	}
+	version := files.VersionOf(info)
+	settled := version.Settled(time.Now())
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return nil, err
+	}
+	f := parse(string(b))
+	f.sum = sha256.Sum256(b)
+	if f.version, f.isSettled = version, settled; f.unsupported != nil {
+		f.unsupported = fmt.Errorf("%s: %w", path, f.unsupported)
+	}
+	return f, nil
 }
 
-func (p *Files) remember(key [sha256.Size]byte) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.verified.Add(key, struct{}{})
+// parse parses lines as htpasswd writes them: name:hash, and an optional comment after another
+// colon. The first line of a name counts.
+func parse(text string) *File {
+	f := &File{hashes: make(map[string]string)}
+	number, unsupported := 0, 0
+	for line := range strings.Lines(text) {
+		number++
+		name, rest, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if !ok || name == "" || name[0] == '#' {
+			continue
+		}
+		hash, _, _ := strings.Cut(rest, ":")
+		if _, duplicate := f.hashes[name]; duplicate {
+			continue
+		}
+		if err := checkHash(hash); err != nil {
+			if hash, unsupported = "", unsupported+1; f.unsupported == nil {
+				f.unsupported = fmt.Errorf("line %d: user %q cannot log in: %w", number, name, err)
+			}
+		}
+		f.hashes[name] = hash
+		if f.decoy == "" {
+			f.decoy = hash
+		}
+	}
+	if unsupported > 1 {
+		f.unsupported = fmt.Errorf("%w; and %d more", f.unsupported, unsupported-1)
+	}
+	return f
 }

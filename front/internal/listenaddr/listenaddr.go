@@ -19,7 +19,6 @@ type Table[G any] struct {
 	unix  map[string]*G
 }
 
-// portGroups are those of a port.
 type portGroups[G any] struct {
 	port   uint16
 	addrs  []addrGroup[G]

@@ -1,8 +1,11 @@
 package observe
 
 import (
+	"fmt"
 	"maps"
+	"net/http"
 	"slices"
+	"strconv"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
@@ -26,12 +29,10 @@ func MetricsModule() core.Module {
 	}}
 }
 
-// Explain implements content.
 func (metricsContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	return e.Respond(x, "the page of metrics")
 }
 
-// Serve implements content.
 func (m metricsContent) Serve(x *core.Exchange) core.Outcome {
 	var e exposition.Page
 	n := &m.state.Counts
@@ -61,4 +62,79 @@ func (m metricsContent) addHosts(e *exposition.Page) {
 		e.AddHistogram("tare_request_duration_seconds", "Durations of requests, up to the end of the response.",
 			&name.Counts.Durations, "host", name.Name)
 	}
+}
+
+func connections(p *core.Plan) (accepted, open, reading int64) {
+	if count := p.Options.CountConns; count != nil {
+		accepted, open, reading = count()
+	}
+	n := &p.State.Counts
+	return accepted + n.Accepted.Load(), open + n.Conns.Load(), reading
+}
+
+// connectionNumbers are the numbers of nginx's status page: of connections that were accepted, of
+// those that are open, and of open ones on which a part of a head has arrived, a request is in
+// progress, or neither.
+type connectionNumbers struct{ accepted, active, reading, writing, waiting int64 }
+
+// numbersOf returns the numbers. They are not of the same instant, but add up. If the
+// server does not report connections, requests count as connections.
+func numbersOf(p *core.Plan) (n connectionNumbers) {
+	counts := &p.State.Counts
+	n.accepted, n.active, n.reading = connections(p)
+	if n.accepted == 0 {
+		n.accepted = counts.Requests.Load()
+	}
+	n.writing = counts.InFlight.Load()
+	n.active = max(n.active+counts.Hijacked.Load(), n.reading+n.writing)
+	n.waiting = n.active - n.reading - n.writing
+	return n
+}
+
+// connectionsVariable returns a variable with one of the numbers.
+func connectionsVariable(number func(connectionNumbers) int64) core.KnownVariable {
+	return core.KnownVariable{Needs: core.NeedsCounts, Get: func(x *core.Exchange) string {
+		return strconv.FormatInt(number(numbersOf(x.Plan)), 10)
+	}}
+}
+
+// StatusModule shows numbers of connections and requests: stub_status.
+func StatusModule() core.Module {
+	return core.Module{
+		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
+			if from.Status {
+				loc.Content = statusContent{c.Plan}
+			}
+			return nil
+		},
+		Variables: func(core.Slot) map[string]core.KnownVariable {
+			return map[string]core.KnownVariable{
+				"connections_active":  connectionsVariable(func(n connectionNumbers) int64 { return n.active }),
+				"connections_reading": connectionsVariable(func(n connectionNumbers) int64 { return n.reading }),
+				"connections_writing": connectionsVariable(func(n connectionNumbers) int64 { return n.writing }),
+				"connections_waiting": connectionsVariable(func(n connectionNumbers) int64 { return n.waiting }),
+			}
+		},
+	}
+}
+
+type statusContent struct{ plan *core.Plan }
+
+func (statusContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
+	return e.Respond(x, "the page of stub_status")
+}
+
+func (s statusContent) Serve(x *core.Exchange) core.Outcome {
+	requests := s.plan.State.Counts.Requests.Load()
+	n := numbersOf(s.plan)
+	return sendNumbers(x, "text/plain", fmt.Appendf(nil,
+		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: %d Writing: %d Waiting: %d \n",
+		n.active, n.accepted, n.accepted, requests, n.reading, n.writing, n.waiting))
+}
+
+func sendNumbers(x *core.Exchange, contentType string, page []byte) core.Outcome {
+	if x.Request.Method != http.MethodGet && x.Request.Method != http.MethodHead {
+		return x.Fail(http.StatusMethodNotAllowed)
+	}
+	return x.SendPage(http.StatusOK, contentType, page)
 }

@@ -2,7 +2,6 @@ package observe
 
 import (
 	"encoding/hex"
-	"fmt"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -12,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 )
 
-// traceRules is a Trace, compiled.
 type traceRules struct {
 	at              core.Slot
 	extract, inject bool
@@ -24,9 +22,9 @@ type traceRules struct {
 func TraceModule() core.Module {
 	return core.Module{
 		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
-			r, err := trace(c, s.Trace, at)
-			if r == nil || err != nil {
-				return core.Effect{}, err
+			r := trace(c, s.Trace, at)
+			if r == nil {
+				return core.Effect{}, nil
 			}
 			e := core.Effect{Rules: r}
 			if r.inject {
@@ -48,29 +46,19 @@ func TraceModule() core.Module {
 }
 
 // trace compiles a Trace; nil traces nothing.
-func trace(c *core.Compiler, from *conf.Trace, at core.Slot) (*traceRules, error) {
+func trace(c *core.Compiler, from *conf.Trace, at core.Slot) *traceRules {
 	if from == nil {
-		return nil, nil
+		return nil
 	}
-	r := &traceRules{at: at, extract: from.Extract, inject: from.Inject}
-	var err error
-	if r.sampled, err = c.Text(from.Sampled); err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
-	}
-	if r.name, err = c.Text(from.Name); err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
-	}
+	r := &traceRules{at: at, extract: from.Extract, inject: from.Inject,
+		sampled: c.Text("otel_trace", from.Sampled), name: c.Text("otel_span_name", from.Name)}
 	for _, f := range from.Attributes {
-		value, err := c.Text(f.Value)
-		if err != nil {
-			return nil, fmt.Errorf("trace: attribute %s: %w", f.Name, err)
-		}
-		r.attributes = append(r.attributes, core.SetField{Name: f.Name, Value: value})
+		r.attributes = append(r.attributes, core.SetField{Name: f.Name, Value: c.Text("otel_span_attr "+f.Name, f.Value)})
 	}
 	if !r.sampled.Empty() {
 		c.Use(core.NeedsStartTime)
 	}
-	return r, nil
+	return r
 }
 
 // traceContext is the trace of a request (W3C Trace Context). IDs are in hexadecimal.
@@ -182,7 +170,6 @@ func traceVariables(at core.Slot) map[string]core.KnownVariable {
 	}
 }
 
-// export gives the request's span to the exporter.
 func (rules *traceRules) export(x *core.Exchange) {
 	t := traceOf(x, rules.at)
 	if x.Parent != nil || !t.isSampled {

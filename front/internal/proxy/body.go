@@ -138,7 +138,7 @@ func streamBody(x *core.Exchange) (*fetch.Body, error) {
 	// server that does not support it lets the response wait.
 	_ = controller.EnableFullDuplex()
 	if b := x.Body; b != nil {
-		if limit := x.Loc.Body.MaxLength; limit >= 0 && x.Request.ContentLength < 0 {
+		if limit := x.Loc.MaxBody; limit >= 0 && x.Request.ContentLength < 0 {
 			// http.MaxBytesReader would write to the response's header from another goroutine.
 			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.Original, remaining: limit, limit: limit}
 		}

@@ -79,10 +79,8 @@ func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err err
 	if p.Cache == nil {
 		return nil, nil
 	}
-	pc = new(proxyCache)
-	if pc.zone, err = c.Text(p.Cache.Zone); err != nil {
-		return nil, err
-	}
+	pc = &proxyCache{zone: c.Text("cache", p.Cache.Zone), skip: c.Texts("cache_bypass", p.Cache.Skip),
+		purge: c.Texts("cache_purge", p.Cache.Purge)}
 	all := core.PlanPart[*caches](c.Plan)
 	if pc.cache = all.byName[string(p.Cache.Zone)]; pc.cache == nil && pc.zone.Constant() {
 		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
@@ -90,15 +88,7 @@ func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err err
 	if pc.key, err = compileCacheKey(c, p); err != nil {
 		return nil, err
 	}
-	if pc.skip, err = c.Texts(p.Cache.Skip); err != nil {
-		return nil, err
-	}
-	if err = noStoreTexts(c, pc, p.Cache.NoStore); err != nil {
-		return nil, err
-	}
-	if pc.purge, err = c.Texts(p.Cache.Purge); err != nil {
-		return nil, err
-	}
+	noStoreTexts(c, pc, p.Cache.NoStore)
 	policy := p.Cache.Policy
 	pc.maxRangeOffset = policy.MaxRangeOffset
 	policy.Ignore = slices.Clip(policy.Ignore)
@@ -141,20 +131,16 @@ func (pc *proxyCache) of(x *core.Exchange) (*proxyCache, error) {
 }
 
 // noStoreTexts compiles the conditions for not storing responses.
-func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) error {
+func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) {
 	for _, t := range from {
 		c.TextNeeds = 0
-		compiled, err := c.Text(t)
-		if err != nil {
-			return err
-		}
+		compiled := c.Text("no_cache", t)
 		if c.TextNeeds&core.NeedsAnyResponse != 0 {
 			pc.noStoreResponse = append(pc.noStoreResponse, compiled)
 		} else {
 			pc.noStore = append(pc.noStore, compiled)
 		}
 	}
-	return nil
 }
 
 // fetchCached returns the response to an exchange from the cache or from the upstream, and the last

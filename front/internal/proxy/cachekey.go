@@ -44,14 +44,12 @@ func compileCacheKey(c *core.Compiler, p *conf.Proxy) (key cacheKey, err error) 
 				suffix += " " + f.Value
 			}
 		}
-		if key.suffix, err = c.Text(suffix); err != nil {
-			return key, err
-		}
+		key.suffix = c.Text("cache key", suffix)
 	}
 	key.hasAuthorization = coversAuthorization(p, from)
 	key.hasRequestBody = slices.Contains(variablesOf(from), "request_body")
-	key.text, err = c.Text(from)
-	return key, err
+	key.text = c.Text("cache key", from)
+	return key, nil
 }
 
 func (k *cacheKey) eval(x *core.Exchange, p *proxy, target destination) string {

@@ -19,7 +19,7 @@ type cookieFlags struct {
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
 func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
-	compiled, err := replaceRules(c, foldedRules(all))
+	compiled, err := replaceRules(c, "proxy cookie flags", foldedRules(all))
 	if err != nil {
 		return nil, err
 	}

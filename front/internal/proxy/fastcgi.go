@@ -33,11 +33,8 @@ type paramRule struct {
 func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) {
 	g := &fastcgiRules{index: from.ParamIndex, dropsHeader: from.NoHeader, setFields: make(map[string]bool)}
 	for _, p := range from.Params {
-		value, err := c.Text(p.Value)
-		switch {
-		case err != nil:
-			return nil, fmt.Errorf("param %s: %w", p.Name, err)
-		case p.Name == "":
+		value := c.Text("fastcgi param "+p.Name, p.Value)
+		if p.Name == "" {
 			return nil, errors.New("a parameter has no name")
 		}
 		field := strings.HasPrefix(p.Name, "HTTP_")
@@ -53,10 +50,7 @@ func newFastCGIRules(c *core.Compiler, from *conf.Proxy) (*fastcgiRules, error) 
 	if from.SplitPath == "" {
 		return g, nil
 	}
-	p, err := c.ParsePattern(from.SplitPath, false)
-	if err != nil {
-		return nil, fmt.Errorf("split path: %w", err)
-	}
+	p := c.ParsePattern("fastcgi split path", from.SplitPath, false)
 	if n := len(p.Re.Names()); n < 3 {
 		return nil, fmt.Errorf("split path %q: want two groups, for the script and the path info", from.SplitPath)
 	}

@@ -37,10 +37,14 @@ func compileUpstreams(c *core.Compiler) error {
 			continue
 		}
 		if u.groups[strings.ToLower(config.Name)] != nil {
-			return core.WithPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
+			return c.WithPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
 		}
-		if _, err := serverGroup(c, config); err != nil {
-			return core.WithPos(config.Pos, fmt.Errorf("upstream %q: %w", config.Name, err))
+		_, err := serverGroup(c, config)
+		if err != nil {
+			err = fmt.Errorf("upstream %q: %w", config.Name, err)
+		}
+		if err = c.WithPos(config.Pos, err); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -78,9 +82,7 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*group, error) {
 	if err != nil {
 		return nil, err
 	}
-	if g.key, err = c.Text(key); err != nil {
-		return nil, err
-	}
+	g.key = c.Text("upstream "+config.Name, key)
 	if g.sticky, err = compileSticky(c, config.Sticky); err != nil {
 		return nil, err
 	}

@@ -38,10 +38,7 @@ func compileHeaderRules(c *core.Compiler, h *headerRules, from *conf.Proxy) erro
 		if !validToken(name) {
 			return fmt.Errorf("invalid field name %q", f.Name)
 		}
-		value, err := c.Text(f.Value)
-		if err != nil {
-			return fmt.Errorf("field %s: %w", name, err)
-		}
+		value := c.Text("proxy field "+name, f.Value)
 		if value.Constant() && !httpguts.ValidHeaderFieldValue(value.Literal) {
 			return fmt.Errorf("field %s: invalid value %q", name, value.Literal)
 		}

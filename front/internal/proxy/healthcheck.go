@@ -135,11 +135,10 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 		withTLS = &p.from.TLS
 	}
 	b.pool = fetch.NewPool(withTLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
-	var err error
 	if from.Match != nil {
-		b.match, err = compileHealthMatch(c, from.Match)
+		b.match = compileHealthMatch(c, from.Match)
 	}
-	return b, err
+	return b, nil
 }
 
 // key identifies requests that the same HealthCheck sends for another location.
@@ -199,19 +198,17 @@ type healthMatch struct {
 	body   *core.Pattern
 }
 
-func compileHealthMatch(c *core.Compiler, from *conf.HealthMatch) (m *healthMatch, err error) {
-	m = &healthMatch{from: from, header: make([]*core.Pattern, len(from.Header))}
+func compileHealthMatch(c *core.Compiler, from *conf.HealthMatch) *healthMatch {
+	m := &healthMatch{from: from, header: make([]*core.Pattern, len(from.Header))}
 	for i, h := range from.Header {
 		if h.Op == "~" || h.Op == "!~" {
-			if m.header[i], err = c.Pattern(h.Value, false); err != nil {
-				return nil, err
-			}
+			m.header[i] = c.Pattern("match "+from.Name, h.Value, false)
 		}
 	}
 	if from.Body != "" {
-		m.body, err = c.Pattern(from.Body, false)
+		m.body = c.Pattern("match "+from.Name, from.Body, false)
 	}
-	return m, err
+	return m
 }
 
 // check returns why a response is not a success. It may read the body.

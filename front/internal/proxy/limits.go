@@ -16,16 +16,13 @@ import (
 )
 
 // proxyLimits compiles Bind and ReadRate. The connections end with the plan.
-func proxyLimits(c *core.Compiler, p *proxy) (err error) {
-	if p.readRate, err = c.Text(p.from.ReadRate); err != nil {
-		return err
-	}
-	if p.bind, err = c.Text(p.from.Bind); err != nil || p.bind.Empty() {
-		return err
+func proxyLimits(c *core.Compiler, p *proxy) {
+	p.readRate, p.bind = c.Text("proxy limit_rate", p.from.ReadRate), c.Text("proxy bind", p.from.Bind)
+	if p.bind.Empty() {
+		return
 	}
 	p.binds = fetch.NewPool(nil, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.binds.Close)
-	return nil
 }
 
 // limitRequest sets the local address and the rate of an upstream request. As in nginx an invalid

@@ -124,13 +124,13 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 		func(l *conf.Location) error { return proxyRequest(c, p) },
 		func(l *conf.Location) error { return proxyResponse(c, p, l) },
 		func(*conf.Location) error { return p.compileNext() },
-		func(*conf.Location) error { return proxyLimits(c, p) },
 		func(*conf.Location) error { return healthCheck(c, p) },
 	} {
 		if err := compile(l); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
+	proxyLimits(c, p)
 	return p, nil
 }
 
@@ -150,18 +150,12 @@ func checkProtocol(p *conf.Proxy) error {
 
 func proxyRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
-	if p.method, err = c.Text(from.Method); err != nil {
-		return err
-	}
+	p.method = c.Text("proxy method", from.Method)
 	if p.method.Constant() && p.method.Literal != "" && !validToken(p.method.Literal) {
 		return fmt.Errorf("invalid method %q", p.method.Literal)
 	}
 	if from.Body != nil {
-		body, err := c.Text(*from.Body)
-		if err != nil {
-			return err
-		}
-		p.body = &body
+		p.body = new(c.Text("proxy body", *from.Body))
 	}
 	if from.Protocol == "fastcgi" {
 		p.fastcgi, err = newFastCGIRules(c, from)

@@ -53,14 +53,14 @@ func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) (err err
 	r.mayRedirect, r.mayLimitRate, r.mayBuffer = !ignores("X-Accel-Redirect"), !ignores("X-Accel-Limit-Rate"),
 		!ignores("X-Accel-Buffering")
 	if !from.NoRedirects {
-		if r.locations, err = replaceRules(c, redirectRules(p, l)); err != nil {
+		if r.locations, err = replaceRules(c, "proxy redirects", redirectRules(p, l)); err != nil {
 			return fmt.Errorf("redirects: %w", err)
 		}
 	}
 	if r.cookieDomains, err = cookieDomainRules(c, from.CookieDomains); err != nil {
 		return fmt.Errorf("cookie domains: %w", err)
 	}
-	if r.cookiePaths, err = replaceRules(c, from.CookiePaths); err != nil {
+	if r.cookiePaths, err = replaceRules(c, "proxy cookie paths", from.CookiePaths); err != nil {
 		return fmt.Errorf("cookie paths: %w", err)
 	}
 	if r.cookieFlags, err = cookieFlagRules(c, from.CookieFlags); err != nil {

@@ -22,7 +22,7 @@ func cookieDomainRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, err
 	for i := range all {
 		all[i].To = conf.Text(strings.TrimPrefix(string(all[i].To), "."))
 	}
-	return replaceRules(c, all)
+	return replaceRules(c, "proxy cookie domains", all)
 }
 
 // foldedRules returns rules whose patterns ignore case.
@@ -36,23 +36,17 @@ func foldedRules(all []conf.Replace) []conf.Replace {
 	return out
 }
 
-func replaceRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
+func replaceRules(c *core.Compiler, what string, all []conf.Replace) ([]replaceRule, error) {
 	var out []replaceRule
 	for _, f := range all {
 		if f.Default {
 			return nil, errors.New("the field Default is allowed in Redirects only")
 		}
-		var r replaceRule
-		var err error
+		r := replaceRule{to: c.Text(what, f.To)}
 		if source, fold, ok := core.CutPattern(f.From); ok {
-			if r.pattern, err = c.Pattern(source, fold); err != nil {
-				return nil, err
-			}
-		} else if r.from, err = c.Text(conf.Text(f.From)); err != nil {
-			return nil, err
-		}
-		if r.to, err = c.Text(f.To); err != nil {
-			return nil, err
+			r.pattern = c.Pattern(what, source, fold)
+		} else {
+			r.from = c.Text(what, conf.Text(f.From))
 		}
 		out = append(out, r)
 	}

@@ -28,23 +28,17 @@ func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
 	if from == nil {
 		return nil, nil
 	}
-	if from.Cookie == nil && len(from.Routes) == 0 {
+	s := &sticky{cookie: from.Cookie}
+	s.routes = c.Texts("sticky", from.Routes)
+	if k := from.Cookie; k != nil {
+		if !validToken(k.Name) {
+			return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
+		}
+		s.domain, s.path, s.sameSite = c.Text("sticky", k.Domain), c.Text("sticky", k.Path), c.Text("sticky", k.SameSite)
+	} else if len(s.routes) == 0 {
 		return nil, errors.New("sticky: neither a cookie nor routes")
 	}
-	routes, err := c.Texts(from.Routes)
-	s := &sticky{cookie: from.Cookie, routes: routes}
-	k := from.Cookie
-	switch {
-	case err != nil || k == nil:
-		return s, err
-	case !validToken(k.Name):
-		return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
-	}
-	attributes, err := c.Texts([]conf.Text{k.Domain, k.Path, k.SameSite})
-	if err == nil {
-		s.domain, s.path, s.sameSite = attributes[0], attributes[1], attributes[2]
-	}
-	return s, err
+	return s, nil
 }
 
 // route returns the route of the client's server, or "".

@@ -47,9 +47,7 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
 	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
 	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
-	if t.text, err = c.Text(l.Proxy.To); err != nil {
-		return err
-	}
+	t.text = c.Text("proxy target", l.Proxy.To)
 	switch {
 	case t.text.Empty():
 		return errors.New("missing To: the upstream's name or address")
@@ -66,20 +64,18 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 		t.dynamic, err = compileDynamicGroups(c, l.Proxy)
 	}
 	if err == nil && (t.usesTLS || t.hasScheme || t.isGRPC) && t.bound == nil {
-		err = proxyTLS(c, p)
+		proxyTLS(c, p)
 	}
 	return err
 }
 
 // proxyTLS compiles ProxyTLS. The connections end with the plan.
-func proxyTLS(c *core.Compiler, p *proxy) error {
-	p.tls = fetch.NewPool(&p.from.TLS, p.target.keepAlive(), p.upstream.IsHTTP2)
+func proxyTLS(c *core.Compiler, p *proxy) {
+	from := &p.from.TLS
+	p.tls = fetch.NewPool(from, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
-	texts, err := c.Texts([]conf.Text{p.from.TLS.Name, p.from.TLS.Cert, p.from.TLS.Key})
-	if err == nil {
-		p.tlsName, p.tlsCert, p.tlsKey = texts[0], texts[1], texts[2]
-	}
-	return err
+	p.tlsName, p.tlsCert = c.Text("proxy ssl_name", from.Name), c.Text("proxy ssl_certificate", from.Cert)
+	p.tlsKey = c.Text("proxy ssl_certificate_key", from.Key)
 }
 
 // keepAlive returns the settings of connections to the group, those of an address without one.

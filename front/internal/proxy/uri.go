@@ -25,10 +25,7 @@ func proxyURI(c *core.Compiler, p *proxy, l *conf.Location) error {
 	if from.Protocol == "fastcgi" {
 		return errors.New("URI requires HTTP: FastCGI has parameters")
 	}
-	t, err := c.Text(*from.URI)
-	if err != nil {
-		return err
-	}
+	t := c.Text("proxy URI", *from.URI)
 	r := &p.uri
 	r.text, r.isWhole = &t, !t.Constant() || !p.target.text.Constant()
 	switch l.Match {

@@ -374,13 +374,8 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 	if index == nil {
 		index = []conf.Text{"index.html"}
 	}
-	if f.index, err = c.Texts(index); err != nil {
-		return nil, fmt.Errorf("index: %w", err)
-	}
 	root := cmp.Or(s.Alias, s.Root)
-	if f.root, err = c.Text(root); err != nil {
-		return nil, fmt.Errorf("root: %w", err)
-	}
+	f.index, f.root = c.Texts("index", index), c.Text("root", root)
 	f.handlerKind = handlerKind{
 		listing: s.Listing, siblings: strings.Join(s.Precompressed, " "), disableSymlinks: s.DisableSymlinks,
 		noEtag: s.NoEtag, modifiedExact: settings.ModifiedSince == "", maxRanges: settings.MaxRanges,

@@ -119,11 +119,7 @@ func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
 		if rest, ok := strings.CutSuffix(string(f), "/"); ok {
 			f, one.kind = conf.Text(rest), files.Directory
 		}
-		var err error
-		if one.name, err = c.Text(f); err != nil {
-			return nil, err
-		}
-		if one.name.Empty() && one.kind == files.Directory {
+		if one.name = c.Text("try_files", f); one.name.Empty() && one.kind == files.Directory {
 			one.name.Literal = "/"
 		}
 		t.files = append(t.files, one)
@@ -137,12 +133,8 @@ func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
 		t.status = n
 		return t, nil
 	}
-	var err error
-	t.last, err = c.Text(conf.Text(last))
-	if err == nil {
-		err = c.CheckNamedTarget(&t.last)
-	}
-	return t, err
+	t.last = c.Text("try_files", conf.Text(last))
+	return t, c.CheckNamedTarget(&t.last)
 }
 
 // EmptyGIFModule responds with an empty image: empty_gif.

@@ -90,11 +90,7 @@ func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression,
 		if d == "msie6" {
 			d = `MSIE [4-6]\.` // nginx exempts user agents with SV1 (Windows XP SP2)
 		}
-		p, err := c.ParsePattern(d, true)
-		if err != nil {
-			return nil, fmt.Errorf("gzip_disable: %w", err)
-		}
-		out.disable = append(out.disable, p)
+		out.disable = append(out.disable, c.ParsePattern("gzip_disable", d, true))
 	}
 	level := cmp.Or(g.Level, defaultGzipLevel)
 	if level < gzip.BestSpeed || level > gzip.BestCompression {

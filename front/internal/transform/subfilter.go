@@ -42,15 +42,12 @@ func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 	out := &subFilter{types: core.NewBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
 	fixed, varies := make([]string, len(s.Substitutions)), false
 	for i, p := range s.Substitutions {
-		texts, err := c.Texts([]conf.Text{p.From, p.To})
-		if err != nil {
-			return nil, fmt.Errorf("sub_filter: %w", err)
-		}
-		if texts[0].Empty() {
+		from, to := c.Text("sub_filter", p.From), c.Text("sub_filter", p.To)
+		if from.Empty() {
 			return nil, errors.New("sub_filter: empty search string")
 		}
-		out.from, out.to = append(out.from, texts[0]), append(out.to, texts[1])
-		varies = varies || !texts[0].Constant()
+		out.from, out.to = append(out.from, from), append(out.to, to)
+		varies = varies || !from.Constant()
 		fixed[i] = string(p.From)
 	}
 	if !varies {

@@ -13,7 +13,6 @@ import (
 // round robin. It is called only if there are several peers.
 type balancer func(t *Turn) int
 
-// method is a load balancing method.
 type method struct {
 	hasKey     bool // its first argument is the key, which each request has a value of
 	usesClient bool // it chooses by the client's address

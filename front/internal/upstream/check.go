@@ -54,9 +54,8 @@ type Check struct {
 	active  int // probes; the state's mu guards it
 }
 
-// checkedServers are the states of servers for a key. The State's mu guards them.
+// checkedServers are the states of servers for a key.
 type checkedServers struct {
-	users   int
 	current *Check // the last one that has begun: only it adds and removes servers
 	servers map[string]*checkedServer
 }
@@ -75,15 +74,10 @@ func (g *Group) NewCheck(c CheckConfig) *Check {
 	s := g.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	shared := s.checks[c.Key]
-	if shared == nil {
-		shared = &checkedServers{servers: make(map[string]*checkedServer)}
-		if s.checks == nil {
-			s.checks = make(map[string]*checkedServers)
-		}
-		s.checks[c.Key] = shared
+	shared := s.checks.acquire(c.Key)
+	if shared.servers == nil {
+		shared.servers = make(map[string]*checkedServer)
 	}
-	shared.users++
 	return &Check{group: g, config: c, shared: shared, stop: func() {}, wake: make(chan struct{}, 1)}
 }
 
@@ -116,11 +110,10 @@ func (c *Check) Stop() {
 	s := c.group.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if c.shared.users--; c.shared.users == 0 {
+	if s.checks.release(c.config.Key) {
 		for addr, server := range c.shared.servers {
 			s.setBad(addr, server, false)
 		}
-		delete(s.checks, c.config.Key)
 	}
 }
 
@@ -190,7 +183,6 @@ func (c *Check) findServers() {
 	}
 }
 
-// probe checks a server.
 func (c *Check) probe(ctx context.Context, addr string, server *checkedServer) {
 	err := c.config.Probe(ctx, addr)
 	s := c.group.state
@@ -239,7 +231,7 @@ func (c *Check) count(addr string, server *checkedServer, failed bool, now time.
 	}
 	server.inRow = 0
 	if s.setBad(addr, server, failed); !failed && s.known[addr] != nil {
-		s.known[addr].recovered = now
+		s.known[addr].value.recovered = now
 	}
 	return failed || !isDecisive
 }
@@ -265,7 +257,7 @@ func (s *State) setBad(addr string, server *checkedServer, isBad bool) {
 // checked returns the sums of all Checks of a server. The caller holds mu.
 func (s *State) checked(addr string) (total, failed int64) {
 	for _, shared := range s.checks {
-		if server := shared.servers[addr]; server != nil {
+		if server := shared.value.servers[addr]; server != nil {
 			total, failed = total+server.total, failed+server.failed
 		}
 	}

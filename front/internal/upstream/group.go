@@ -105,9 +105,12 @@ func checkServer(s *conf.Server) error {
 
 // Close closes the group. Turns that have begun may still call Done.
 func (g *Group) Close() {
-	g.names.end()
+	if !g.names.end() {
+		return
+	}
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()
+	g.names.release()
 	g.primary.release(g.state)
 	g.backup.release(g.state)
 }

@@ -262,7 +262,7 @@ func simulate(t *testing.T, balance conf.Balance) {
 	if a := responses; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
 		t.Errorf("responses: %v", a)
 	}
-	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
+	if s := g.state.known["127.0.0.1:1"].value; s.conns != 0 {
 		t.Errorf("%d connections remain", s.conns)
 	}
 }

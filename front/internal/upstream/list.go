@@ -89,7 +89,7 @@ func (g *Group) newList(members []member, old *list, same map[string]int) *list 
 		if same[m.addr]++; same[m.addr] > 1 {
 			m.known = fmt.Sprint(m.addr, " ", same[m.addr])
 		}
-		m.health = g.state.acquire(m.known)
+		m.health = g.state.known.acquire(m.known)
 		p := &l.peers[i]
 		p.step, p.weight, p.effective = unit, m.server.Weight*unit, m.server.Weight*unit
 		if was := old.find(m); was != nil {
@@ -120,7 +120,7 @@ func (l *list) release(s *State) {
 		return
 	}
 	for i := range l.members {
-		s.release(l.members[i].known, l.members[i].health)
+		s.known.release(l.members[i].known)
 	}
 }
 

@@ -25,7 +25,6 @@ func randomMethod() method {
 	}}
 }
 
-// hasFewerConns reports whether a has fewer connections for its weight than b.
 func hasFewerConns(a, b *peer) bool { return a.conns*b.weight < b.conns*a.weight }
 
 // byChance chooses at random, by weight. random returns one of the first n numbers.

@@ -89,6 +89,7 @@ type host struct {
 	follows    bool   // the server has Resolve
 
 	addresses []string
+	known     *[]string // of the State; nil without Resolve
 	expires   time.Time
 	began     time.Time     // of the last lookup
 	lookup    *lookup       // in progress, or nil
@@ -127,11 +128,14 @@ func (n *names) begin(g *Group, o Options) error {
 		n.follows = n.follows || h.follows
 	}
 	n.hosts = hosts
+	g.state.mu.Lock()
 	for i := range hosts {
 		if h := &hosts[i]; h.follows {
-			h.addresses = g.state.acquireName(h.key())
+			h.known = g.state.names.acquire(h.key())
+			h.addresses = *h.known
 		}
 	}
+	g.state.mu.Unlock()
 	return n.start()
 }
 
@@ -238,7 +242,6 @@ func (n *names) startLookup(i int) *lookup {
 	return l
 }
 
-// find resolves a name.
 func (n *names) find(h *host) ([]string, time.Duration, error) {
 	find := n.options.System
 	if h.follows {
@@ -298,7 +301,9 @@ func (n *names) finish(i int, addresses []string, valid time.Duration, err error
 		return err
 	}
 	if h.follows {
-		n.group.state.learnName(h.key(), addresses)
+		n.group.state.mu.Lock()
+		*h.known = addresses
+		n.group.state.mu.Unlock()
 	}
 	if isBegun { // else New makes the lists
 		if err := n.group.rebuild(); err != nil { // too many addresses: the old ones stay
@@ -372,7 +377,6 @@ func (g *Group) Renew(ctx context.Context) error {
 	return nil
 }
 
-// wait waits for a lookup.
 func (n *names) wait(ctx context.Context, i int, briefly bool) error {
 	l := n.startLookup(i)
 	if l == nil {
@@ -391,26 +395,28 @@ func (n *names) wait(ctx context.Context, i int, briefly bool) error {
 	}
 }
 
-// addresses returns the addresses of the i-th server.
 func (n *names) addresses(i int) []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.hosts[i].addresses
 }
 
-// end ends all lookups and timers, and waits for them.
-func (n *names) end() {
+// end ends all lookups and timers, and waits for them. It returns false if they have ended before.
+func (n *names) end() bool {
 	n.mu.Lock()
 	wasClosed := n.isClosed
 	n.isClosed = true
 	n.mu.Unlock()
-	if n.stop != nil {
-		n.stop()
-	}
+	n.stop()
 	n.running.Wait()
+	return !wasClosed
+}
+
+// release releases the names of the State. The caller holds its mu.
+func (n *names) release() {
 	for i := range n.hosts {
-		if h := &n.hosts[i]; h.follows && !wasClosed {
-			n.group.state.releaseName(h.key())
+		if h := &n.hosts[i]; h.follows {
+			n.group.state.names.release(h.key())
 		}
 	}
 }

@@ -1,6 +1,5 @@
 package upstream
 
-// roundRobinMethod is weighted round robin.
 func roundRobinMethod() method {
 	return method{slowStarts: true, make: noArguments(func(t *Turn) int { return smooth(t.list.peers) })}
 }

@@ -8,54 +8,43 @@ import (
 // State is the state of a group's servers, by address. It outlives configurations: the groups of a
 // new configuration share it. The zero value is ready for use.
 type State struct {
-	mu    sync.Mutex // guards everything below, and the peers of groups
-	known map[string]*health
-	names map[string]*knownName
-
-	checks map[string]*checkedServers // by key
-	bad    map[string]int             // the number of Checks that have failed, by address
+	mu     sync.Mutex             // guards everything below, and the peers of groups
+	known  values[health]         // of peers
+	names  values[[]string]       // what the last lookup of a name has returned: new groups begin with it
+	checks values[checkedServers] // of Checks
+	bad    map[string]int         // the number of Checks that have failed, by address
 }
 
-// knownName is what the last lookup of a name has returned. A new configuration begins with it.
-type knownName struct {
-	addresses []string
-	users     int // number of groups
+// values are kept by their keys as long as they have users. The State's mu guards them.
+type values[T any] map[string]*usedValue[T]
+
+type usedValue[T any] struct {
+	value T
+	users int
 }
 
-// acquireName returns the known addresses of a name.
-func (s *State) acquireName(name string) []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	n := s.names[name]
-	if n == nil {
-		n = new(knownName)
-		if s.names == nil {
-			s.names = make(map[string]*knownName)
+// acquire returns the value for a key: the zero value, unless it has users.
+func (all *values[T]) acquire(key string) *T {
+	v := (*all)[key]
+	if v == nil {
+		if *all == nil {
+			*all = make(values[T])
 		}
-		s.names[name] = n
+		v = new(usedValue[T])
+		(*all)[key] = v
 	}
-	n.users++
-	return n.addresses
+	v.users++
+	return &v.value
 }
 
-// learnName keeps the addresses of a name that is in use.
-func (s *State) learnName(name string, addresses []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.names[name]; n != nil {
-		n.addresses = addresses
+// release ends a use, and reports whether it was the last one.
+func (all values[T]) release(key string) (isLast bool) {
+	v := all[key]
+	if v.users--; v.users > 0 {
+		return false
 	}
-}
-
-// releaseName ends a group's use of a name.
-func (s *State) releaseName(name string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if n := s.names[name]; n != nil {
-		if n.users--; n.users == 0 {
-			delete(s.names, name)
-		}
-	}
+	delete(all, key)
+	return true
 }
 
 // health is the state of an address.
@@ -69,30 +58,8 @@ type health struct {
 	failed  time.Time // the time of the last failure
 	checked time.Time // the last failure, or the last trial
 	conns   int       // requests in progress
-	users   int       // number of peers
 	// recovered is when the server became available again: see slow_start.
 	recovered time.Time
-}
-
-// acquire returns the state of an address. The caller holds mu.
-func (s *State) acquire(addr string) *health {
-	h := s.known[addr]
-	if h == nil {
-		h = new(health)
-		if s.known == nil {
-			s.known = make(map[string]*health)
-		}
-		s.known[addr] = h
-	}
-	h.users++
-	return h
-}
-
-// release ends a peer's use of an address. The caller holds mu.
-func (s *State) release(addr string, h *health) {
-	if h.users--; h.users == 0 && s.known[addr] == h {
-		delete(s.known, addr)
-	}
 }
 
 // resting reports whether a server is unavailable after failures. Its next trial is failTimeout
@@ -110,7 +77,6 @@ func (h *health) begin(failTimeout time.Duration, now time.Time) {
 	}
 }
 
-// fail records a failure.
 func (h *health) fail(now time.Time) {
 	h.fails++
 	h.failed, h.checked = now, now

@@ -62,7 +62,6 @@ func (t *Turn) Route() string {
 	return t.list.members[t.last].route
 }
 
-// markTried marks the last peer as tried.
 func (t *Turn) markTried() {
 	if t.tried == nil {
 		t.tried = make([]bool, len(t.list.peers))

@@ -121,7 +121,6 @@ func (s *Spec) wanted() string {
 	return fmt.Sprintf("%d to %d", s.Least, s.Most)
 }
 
-// checkValues checks the arguments by their kind.
 func (s *Spec) checkValues(args []string) error {
 	switch s.Kind {
 	case "count":

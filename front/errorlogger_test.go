@@ -1,28 +1,31 @@
-package server
+package front_test
 
 import (
 	"bytes"
-	"context"
 	"fmt"
+	"log"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A reload with another error_log changes where later errors go, also those of loggers that servers
+// A reload with another ErrorLog changes where later errors go, also those of loggers that servers
 // have already.
 func TestErrorLogIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	paths := []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}
-	var stderr bytes.Buffer
-	log := newStderrLog(&stderr)
-	e, err := openErrorFile(&conf.ErrorLog{Path: paths[0]}, newLogFiles(nil, nil, false), log)
+	config := func(to *conf.ErrorLog) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{}}, ErrorLog: to}
+	}
+	var program bytes.Buffer
+	h, err := front.New(config(&conf.ErrorLog{Path: paths[0]}), front.LogErrors(log.New(&program, "tare: ", 0)))
 	testkit.Must(t, err)
-	logger := e.logger()
+	logger := h.ErrorLogger()
 	logger.Print("one")
 	for _, c := range []struct {
 		to   *conf.ErrorLog
@@ -32,24 +35,21 @@ func TestErrorLogIsReplaced(t *testing.T) {
 		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1]}, "three", true},
 		{&conf.ErrorLog{Path: filepath.Join(dir, "no", "folder")}, "four", false}, {nil, "five", true},
 	} {
-		if err := e.replace(context.Background(), c.to); (err == nil) != c.ok {
+		if err := h.Reload(config(c.to)); (err == nil) != c.ok {
 			t.Errorf("%+v: %v", c.to, err)
 		}
 		logger.Print(c.line)
 	}
-	if err := e.close(context.Background()); err != nil {
-		t.Error(err)
-	}
-	log.close()
+	testkit.Must(t, h.Close())
 	for path, want := range map[string]string{
-		paths[0]: "one,two", paths[1]: "three,four", "stderr": "tare: five",
+		paths[0]: "one,two", paths[1]: "three,four", "program": "tare: five",
 	} {
 		b, err := os.ReadFile(path)
-		if path == "stderr" {
-			b, err = stderr.Bytes(), nil
+		if path == "program" {
+			b, err = program.Bytes(), nil
 		}
 		for _, part := range strings.Split(want, ",") {
-			if path != "stderr" {
+			if path != "program" {
 				part = fmt.Sprintf("[error] %d#0: %s", os.Getpid(), part)
 			}
 			if !strings.Contains(string(b), part+"\n") {

@@ -2,16 +2,118 @@ package nginxconf
 
 import (
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"io"
 	"os"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/crl"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/keypair"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
+
+// clientCertificates translates which client certificates a server accepts; nil requests none. The
+// TLS handshake requests them, and names the authorities of ssl_client_certificate.
+func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.ClientCerts {
+	d := s.one("ssl_verify_client")
+	if d == nil || strings.EqualFold(d.Args[0], "off") {
+		return nil
+	}
+	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s, "ssl_crl")}
+	switch strings.ToLower(d.Args[0]) {
+	case "optional":
+		c.Mode = "optional"
+	case "optional_no_ca":
+		c.Mode = "optional_no_ca"
+	}
+	// as in nginx a server without a certificate has no certificates of authorities either
+	if s.one("ssl_client_certificate") == nil && c.Mode != "optional_no_ca" && s.one("ssl_certificate") != nil {
+		t.errorf(d, "ssl_client_certificate is required to verify clients")
+		return nil
+	}
+	if s.one("ssl_verify_depth") != nil {
+		c.Depth = s.number("ssl_verify_depth", 0)
+	}
+	config.ClientAuth, config.ClientCAs = tls.RequestClientCert, x509.NewCertPool()
+	for _, cert := range t.trusted(s.all("ssl_client_certificate")) {
+		config.ClientCAs.AddCert(cert)
+		c.Trusted = append(c.Trusted, cert)
+	}
+	c.Trusted = append(c.Trusted, t.trusted(s.all("ssl_trusted_certificate"))...)
+	return c
+}
+
+func (t *translator) trusted(ds []*syntax.Directive) (all []*x509.Certificate) {
+	for _, d := range ds {
+		found, ok := t.pemBlocks(d, "CERTIFICATE", "X509 CERTIFICATE", "TRUSTED CERTIFICATE")
+		if !ok {
+			continue
+		}
+		n := len(all)
+		for _, block := range found {
+			if cert, err := x509.ParseCertificate(block); err == nil {
+				all = append(all, cert)
+			}
+		}
+		if len(all) == n {
+			t.errorf(d, "no PEM certificate in %s", grammar.Quote(d.Args[0]))
+		}
+	}
+	return all
+}
+
+// revocations reads the lists of revoked certificates in the file of ssl_crl, proxy_ssl_crl or
+// grpc_ssl_crl; nil without the directive.
+func (t *translator) revocations(s *scope, name string) (all []*x509.RevocationList) {
+	d := s.one(name)
+	if d == nil || d.Args[0] == "" {
+		return nil
+	}
+	found, ok := t.pemBlocks(d, "X509 CRL")
+	if !ok {
+		return nil
+	}
+	for _, block := range found {
+		list, err := crl.Parse(block)
+		if err != nil {
+			t.errorf(d, "%s: %v", grammar.Quote(d.Args[0]), err)
+			return nil
+		}
+		all = append(all, list)
+	}
+	if all == nil {
+		t.errorf(d, "no PEM revocation list in %s", grammar.Quote(d.Args[0]))
+	}
+	return all
+}
+
+// pemBlocks returns the contents of the PEM blocks of some types in the file that a directive
+// names. After an error, which it reports, ok is false.
+func (t *translator) pemBlocks(d *syntax.Directive, types ...string) (all [][]byte, ok bool) {
+	if !t.plainFile(d) {
+		return nil, false
+	}
+	b, err := t.read(d)
+	if err != nil {
+		return nil, false
+	}
+	if err := keypair.CheckPEM(b); err != nil {
+		t.errorf(d, "%s: %v", grammar.Quote(d.Args[0]), err)
+		return nil, false
+	}
+	for block, rest := pem.Decode(b); block != nil; block, rest = pem.Decode(rest) {
+		if slices.Contains(types, block.Type) {
+			all = append(all, block.Bytes)
+		}
+	}
+	return all, true
+}
 
 const (
 	// maxPasswords limits a file of passwords that is a named pipe.
