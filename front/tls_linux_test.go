@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -203,6 +204,9 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 		}
 	}
 }
+
+// serverName is what identifies the server in an error page.
+var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 
 // requestWithoutHost returns the response to a request without Host.
 func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
