@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"bufio"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -20,70 +18,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
-
-// Upstreams receive the same requests as from nginx.
-func TestUpstreamRequestsAreNginxs(t *testing.T) {
-	to := serve(t, echo)
-	type request struct {
-		method, path, body string
-		fields             []string
-	}
-	cases := []struct {
-		conf string
-		line []request
-	}{
-		{`location / { proxy_pass http://UP; }`,
-			[]request{{path: "/"}, {path: "/a%2Fb%20c?x=%20y&z"}, {path: "//a/../b/./c"}, {path: "/a?"},
-				{method: "POST", path: "/p", body: "hello"}, {method: "DELETE", path: "/d"},
-				{path: "/h", fields: []string{"X-A", "1", "X-A", "2", "Cookie", "a=b", "Te", "trailers", "Keep-Alive",
-					"x", "Under_Score", "y", "Upgrade", "websocket"}}}},
-		{`location /a/ { proxy_pass http://UP/b/; }`,
-			[]request{{path: "/a/"}, {path: "/a/x%2Fy%20z?q=1"}, {path: "/a/%3Fx%23y%25"}, {path: "/a/../a/x"},
-				{path: "/a//x"}, {path: "/a/\u00e4"}}},
-		{`location /a { proxy_pass http://UP/b; }`, []request{{path: "/a"}, {path: "/abc?q"}, {path: "/a/x"}}},
-		{`location = /e { proxy_pass http://UP/; }`, []request{{path: "/e?x=1"}}},
-		{`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`, []request{{path: "/r/x/y"}, {path: "/r/x?gone=1"}}},
-		{`location /w/ { rewrite ^/w/(.*)$ /new/$1?a=b break; proxy_pass http://UP/ignored/; }`,
-			[]request{{path: "/w/x%20y?c=d"}}},
-		{`location /x/ { rewrite ^/x/(.*)$ /x/n/$1 break; proxy_pass http://UP; }`, []request{{path: "/x/y%20z?c=d"}}},
-		{`location /v { set $to UP; proxy_pass http://$to$request_uri; }`, []request{{path: "/v/x%20y?c=d"}}},
-		{`location /q { set $to UP; proxy_pass http://$to; }`, []request{{path: "/q//x%20y?c=d"}}},
-		{`location /s { proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Real-IP ""; proxy_set_header Accept-Encoding ""; proxy_set_header X-Uri $uri; proxy_set_header X-Empty $arg_none; proxy_set_header X-Goal "$proxy_host $proxy_port"; }`,
-			[]request{{path: "/s", fields: []string{"X-Real-Ip", "9.9.9.9", "X-Uri", "evil", "X-Empty", "evil",
-				"X-Forwarded-For", "8.8.8.8"}}, {path: "/s/a%20b"}}},
-		{`location /m { proxy_pass http://UP; proxy_method POST; proxy_set_body "[$arg_b]"; proxy_pass_request_headers off; }`,
-			[]request{{path: "/m?b=x", fields: []string{"X-A", "1"}}}},
-		{`location /n { proxy_pass http://UP; proxy_pass_request_body off; proxy_set_header Content-Length ""; }`,
-			[]request{{method: "POST", path: "/n", body: "dropped"}}},
-	}
-	for _, c := range cases {
-		nginx, ours := besideNginx(t, "", "proxy_http_version 1.1; "+strings.ReplaceAll(c.conf, "UP", to))
-		for _, q := range c.line {
-			if q.method == "" {
-				q.method = "GET"
-			}
-			line := func(a *testClient) (response, echoed) {
-				var e echoed
-				got := a.do(q.method, q.path, strings.NewReader(q.body), q.fields...)
-				if got.status == 200 {
-					if err := json.Unmarshal([]byte(got.body), &e); err != nil {
-						t.Errorf("%s: %v", got.body, err)
-					}
-				}
-				return got, e
-			}
-			their, want := line(nginx)
-			our, got := line(ours)
-			if strings.HasPrefix(q.path, "/s") { // a socket has no address
-				want.Header["X-Forwarded-For"], got.Header["X-Forwarded-For"] = nil, nil
-			}
-			if their.status != our.status || fmt.Sprint(want) != fmt.Sprint(got) {
-				t.Errorf("%s\n%s %s: %d %+v\n want %d %+v", c.conf, q.method, q.path, our.status, got, their.status,
-					want)
-			}
-		}
-	}
-}
 
 // A PHP application in a usual configuration: existing files are served, and other paths go to the
 // front controller.
@@ -279,85 +213,6 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 				!errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Errorf("%s, %s: %v %v, want %q that is cut short", name, variant, got, err, want)
 			}
-		}
-	}
-}
-
-// localFailures are server blocks whose requests reach no server, by path.
-const localFailures = `
-	access_log DIR/log local;
-	location = /down { proxy_pass http://down; }
-	location = /name { set $to ""; proxy_pass http://$to; }
-	location = /port { set $to 127.0.0.1:99999; proxy_pass http://$to; }
-	location = /scheme { set $to ftp://127.0.0.1; proxy_pass $to; }
-	location = /nothing { set $to ""; proxy_pass $to; }
-	location = /path { set $to http:///path; proxy_pass $to; }
-	location = /unresolved { set $to nosuch.invalid; proxy_pass http://$to; }
-	location = /portless { set $to 127.0.0.1:; proxy_pass http://$to; }
-	location = /bind { proxy_bind 192.0.2.1; proxy_pass http://127.0.0.1:1; }
-	location = /closed { proxy_pass http://127.0.0.1:1; }
-	location = /socket { proxy_pass http://unix:DIR/nosuch:/; }
-	location = /fcgi { set $to ""; fastcgi_pass $to; }
-	location = /fcgidown { fastcgi_pass down; }
-	location = /fcginame { set $to nosuch.invalid:9000; fastcgi_pass $to; }
-	location = /late { proxy_pass http://dead; }
-	location = /upper { set $to DOWN; proxy_pass http://$to; }
-	location = /zero { set $to 127.0.0.1:0; proxy_pass http://$to; }
-	location = /resolver { resolver 127.0.0.1:1; resolver_timeout 100ms; set $to nosuch.invalid; proxy_pass http://$to; }
-	location = /grpc { grpc_pass grpc://down; }
-	location = /grpcname { set $to ""; grpc_pass $to; }
-	location = /auth { auth_request /down; root /nosuch; }
-	location = /mixed { proxy_next_upstream_tries 1; proxy_pass http://mixed; }
-	location = /cached { proxy_cache a; proxy_cache_key $uri; proxy_cache_use_stale error; proxy_pass http://down; }
-	location = /bound { proxy_bind $arg_from; proxy_pass http://dead2; }
-	location = /tls { proxy_pass https://down; }
-	location = /tlsname { set $to "a b"; proxy_pass https://$to; }
-	location = /space { set $to "a b"; proxy_pass http://$to; }
-	location = /try { try_files /nosuch @page; }
-	location = /body { proxy_request_buffering off; proxy_pass http://down; }
-	location = /page { error_page 502 = /closed; proxy_pass http://down; }
-	location = /pages { error_page 500 502 = @page; set $to ""; proxy_pass http://$to; }
-	location @page { proxy_pass http://down; }
-`
-
-const localOuter = `
-	log_format local "$request_uri $status [$upstream_status] [$upstream_addr] [$upstream_response_time] [$upstream_connect_time] [$upstream_header_time] [$upstream_response_length] [$upstream_bytes_sent] [$upstream_bytes_received]";
-	upstream down { server 127.0.0.1:1 down; }
-	upstream dead { server 127.0.0.1:1 max_fails=1; server 127.0.0.2:1 max_fails=1; }
-	upstream dead2 { server 127.0.0.1:1 max_fails=0; server 127.0.0.2:1 max_fails=0; }
-	upstream mixed { server 127.0.0.1:1; server 127.0.0.2:1 down; server 127.0.0.3:1 backup; }
-	proxy_cache_path DIR/cache keys_zone=a:1m;
-`
-
-// What variables about upstreams show of a request that no server has received is nginx's.
-func TestVariablesOfLocalFailuresAreNginxs(t *testing.T) {
-	paths := []string{"bound?from=192.0.2.1", "down", "name", "port", "scheme", "nothing", "path", "unresolved",
-		"portless", "bind", "closed", "socket", "fcgi", "fcgidown", "fcginame", "late", "late", "page", "pages",
-		"upper", "zero", "resolver", "grpc", "grpcname", "auth", "mixed", "cached", "bound", "bound?from=x", "tls",
-		"tlsname", "space", "try", "body"}
-	logs := make(map[string][]string)
-	for name, start := range map[string]func() (*testClient, string){
-		"nginx": func() (*testClient, string) { return serveNginx(t, localOuter, localFailures) },
-		"tare": func() (*testClient, string) {
-			dir := shortDir(t)
-			in := strings.NewReplacer("DIR", dir)
-			return serveConf(t, in.Replace(localOuter), in.Replace(localFailures)), dir
-		},
-	} {
-		a, dir := start()
-		for _, path := range paths {
-			a.get("/" + path)
-		}
-		lines := awaitLines(t, filepath.Join(dir, "log"), len(paths))
-		for i := range lines {
-			line := strings.ReplaceAll(lines[i], dir, "DIR")
-			lines[i] = regexp.MustCompile(`\d\.\d{3}`).ReplaceAllString(line, "TIME")
-		}
-		logs[name] = lines
-	}
-	for i, path := range paths {
-		if got, want := logs["tare"][i], logs["nginx"][i]; got != want {
-			t.Errorf("%s:\n%s\nnginx:\n%s", path, got, want)
 		}
 	}
 }

@@ -250,7 +250,7 @@ func readErrorLogs(dir string) string {
 	return all
 }
 
-var loggedTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
+var loggedTime = regexp.MustCompile(`\b\d\.\d{3}\b|\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
 
 // writeCertificates writes each certificate that the site's nginx.conf refers to.
 func writeCertificates(t *testing.T, s *site, dir string) {
