@@ -22,6 +22,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/guard"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // forwarded returns the fields of each request of these tests, as a proxy would set them.
@@ -70,8 +71,7 @@ func TestRealIPIsNginxs(t *testing.T) {
 func TestAccessIsGrantedAsByNginx(t *testing.T) {
 	dir := t.TempDir()
 	file, missing := filepath.Join(dir, "passwords"), filepath.Join(dir, "none")
-	slow, err := bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost)
-	must(t, err)
+	slow := testkit.Value(bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost))(t)
 	// The hashes are those of "openssl passwd -apr1" and htpasswd.
 	lines := "# a comment\n" + `apr:$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.:and a comment
 sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
@@ -195,8 +195,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}))))
 		ctx, leave := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil)
-		must(t, err)
+		r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil))(t)
 		go func() {
 			<-entered
 			leave()
@@ -299,8 +298,7 @@ func TestUnsupportedHashesAreLogged(t *testing.T) {
 	var output strings.Builder
 	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",
 		File: conf.Text(name)}}}}}
-	h, err := front.New(c, front.LogErrors(log.New(&output, "", 0)))
-	must(t, err)
+	h := testkit.Value(front.New(c, front.LogErrors(log.New(&output, "", 0))))(t)
 	defer h.Close()
 	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
 		t.Errorf("logged %q", got)

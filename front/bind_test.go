@@ -151,8 +151,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		server := httptest.NewServer(handler)
 		r, _ := http.NewRequest("GET", server.URL, nil)
 		r.Host = "Front.test:8080"
-		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
+		resp := testkit.Value(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		server.Close()
 		if bound.Host != "app" {
@@ -181,8 +180,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
 	server := httptest.NewServer(h)
 	defer server.Close()
-	resp, err := http.Get(server.URL)
-	must(t, err)
+	resp := testkit.Value(http.Get(server.URL))(t)
 	resp.Body.Close()
 	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
 		t.Errorf("%+v, then %+v", first, second)
@@ -383,8 +381,7 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 	_, err = io.ReadFull(resp.Body, b)
 	must(t, err)
 	close(next)
-	rest, err := io.ReadAll(resp.Body)
-	must(t, err)
+	rest := testkit.Value(io.ReadAll(resp.Body))(t)
 	if string(b)+string(rest) != "onetwo" || resp.Trailer.Get("X-Sum") != "1" || resp.Trailer.Get("X-Late") != "2" {
 		t.Errorf("%q %q %v", b, rest, resp.Trailer)
 	}

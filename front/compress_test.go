@@ -32,13 +32,11 @@ func decoded(t testing.TB, coding string, body io.Reader) io.Reader {
 	case "br":
 		return brotli.NewReader(body)
 	case "zstd":
-		r, err := zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true))
-		must(t, err)
+		r := testkit.Value(zstd.NewReader(body, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true)))(t)
 		t.Cleanup(r.Close)
 		return r
 	case "gzip":
-		r, err := gzip.NewReader(body)
-		must(t, err)
+		r := testkit.Value(gzip.NewReader(body))(t)
 		return r
 	}
 	return body
@@ -103,11 +101,9 @@ func TestFlushedBytesAreCompressedAtOnce(t *testing.T) {
 				<-next
 			}
 		})
-		r, err := http.NewRequest("GET", "http://front.test/", nil)
-		must(t, err)
+		r := testkit.Value(http.NewRequest("GET", "http://front.test/", nil))(t)
 		r.Header.Set("Accept-Encoding", coding)
-		resp, err := a.client.Do(r)
-		must(t, err)
+		resp := testkit.Value(a.client.Do(r))(t)
 		lines := bufio.NewReader(decoded(t, coding, resp.Body))
 		for range 3 {
 			if line, err := lines.ReadString('\n'); err != nil || line != "a line of text that has some length\n" {
@@ -128,10 +124,8 @@ func plainBody(t *testing.T, r response) string {
 	if r.header.Get("Content-Encoding") != "gzip" || r.body == "" {
 		return r.body
 	}
-	z, err := gzip.NewReader(strings.NewReader(r.body))
-	must(t, err)
-	b, err := io.ReadAll(z)
-	must(t, err)
+	z := testkit.Value(gzip.NewReader(strings.NewReader(r.body)))(t)
+	b := testkit.Value(io.ReadAll(z))(t)
 	return string(b)
 }
 
@@ -152,8 +146,7 @@ func TestGzipRatioIsLogged(t *testing.T) {
 		h.ServeHTTP(newRecorder(), r)
 	}
 	must(t, h.Close()) // which writes the log
-	text, err := os.ReadFile(name)
-	must(t, err)
+	text := testkit.Value(os.ReadFile(name))(t)
 	lines := strings.Split(string(text), "\n")
 	var sent int
 	var ratio float64

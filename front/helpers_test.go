@@ -34,8 +34,7 @@ const maxWait = time.Minute
 // newFront returns a handler that is closed at the end of the test. By default it logs no errors.
 func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handler {
 	t.Helper()
-	h, err := front.New(c, append([]front.Option{quiet()}, options...)...)
-	must(t, err)
+	h := testkit.Value(front.New(c, append([]front.Option{quiet()}, options...)...))(t)
 	t.Cleanup(func() {
 		if err := h.Close(); err != nil {
 			t.Error(err)
@@ -81,8 +80,7 @@ func (a *testClient) get(path string, fields ...string) response {
 // do sends a request. fields are names and values.
 func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
-	got, err := a.attempt(method, path, body, fields...)
-	must(a.t, err)
+	got := testkit.Value(a.attempt(method, path, body, fields...))(a.t)
 	return got
 }
 
@@ -111,8 +109,7 @@ func (a *testClient) attempt(method, path string, body io.Reader, fields ...stri
 func serveHandler(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
+	l := testkit.Value(net.Listen("unix", socket))(t)
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
 	s.Start()
 	t.Cleanup(s.Close)
@@ -134,8 +131,7 @@ func site(t testing.TB, names ...string) string {
 // shortDir returns a directory whose name is short enough for a socket in it.
 func shortDir(t testing.TB) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "front")
-	must(t, err)
+	dir := testkit.Value(os.MkdirTemp("", "front"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
@@ -213,8 +209,7 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	resp := w.Result()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := testkit.Value(io.ReadAll(resp.Body))(t)
 	return response{status: resp.StatusCode, header: resp.Header, body: string(body)}
 }
 
@@ -298,8 +293,7 @@ func unencryptedHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 // serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
 func serveOnTare(t testing.TB, h http.Handler) string {
 	s := tare.Wrap(&http.Server{Handler: h})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -317,8 +311,7 @@ func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config 
 		server)
 	name := filepath.Join(dir, "nginx.conf")
 	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
-	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound})
-	must(t, err)
+	read := testkit.Value(nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound}))(t)
 	return read.Config
 }
 

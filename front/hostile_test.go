@@ -296,8 +296,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 // while.
 func exchangeBytes(t *testing.T, addr, send string) string {
 	t.Helper()
-	nc, err := net.Dial("tcp", addr)
-	must(t, err)
+	nc := testkit.Value(net.Dial("tcp", addr))(t)
 	defer nc.Close()
 	go func() { _, _ = io.WriteString(nc, send) }() // the server may have closed the connection
 	_ = nc.SetReadDeadline(time.Now().Add(maxWait))
@@ -316,8 +315,7 @@ func statuses(output string) string {
 
 // Attack 34, and other fields that an application may take for its own variables.
 func TestClientCannotSetApplicationVariables(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() {
 		_ = fcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, r.Header["Proxy"], r.Header["X-User"], r.Header["X-Trusted"], fcgi.ProcessEnv(r))

@@ -158,8 +158,7 @@ func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string
 	f := startH2(t, overTLS(t, addr, host), 1<<16)
 	f.request(t, ":method", "GET", ":scheme", scheme, ":authority", host, ":path", "/")
 	for {
-		frame, err := f.ReadFrame()
-		must(t, err)
+		frame := testkit.Value(f.ReadFrame())(t)
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			status = frame.PseudoValue("status")
@@ -176,8 +175,7 @@ func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string
 // avoids a required certificate so.
 func TestSchemeDoesNotHideTLS(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open.example", "closed.example"}})
-	pair, err := tls.X509KeyPair(cert, key)
-	must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	newHost := func(name string, certs *conf.ClientCerts) conf.Host {
 		return conf.Host{Names: []string{name}, ClientCerts: certs, Steps: []conf.Step{
 			conf.Return{Status: 200, Text: "$scheme,$https,$http2,$ssl_server_name,$ssl_client_verify"}}}
@@ -194,8 +192,7 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 	} {
 		s := wrap(&http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
 			ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2"}}})
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		ended := make(chan error, 1)
 		go func() { ended <- s.ServeTLS(l, "", "") }()
 		for _, scheme := range []string{"https", "http"} {

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
@@ -90,8 +91,7 @@ func burst(a *testClient, path string, received, responses int) []int {
 // inFakeTime serves in fake time, without a network.
 func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
-	f, err := front.New(c, front.Bind("app", h), quiet())
-	must(t, err)
+	f := testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
 	return f
 }
 

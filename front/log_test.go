@@ -53,8 +53,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 		}
 	})
 	for i, path := range []string{"/panic", "/late", "/over"} {
-		conn, err := net.Dial("unix", us.socket)
-		must(t, err)
+		conn := testkit.Value(net.Dial("unix", us.socket))(t)
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
@@ -179,8 +178,7 @@ func TestLogPathHasVariables(t *testing.T) {
 
 // Lines of both logs are messages of syslog.
 func TestLogsGoToSyslog(t *testing.T) {
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	server := testkit.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	to := "syslog:server=" + server.LocalAddr().String() + ",facility=user,tag=web,nohostname"
 	a, _ := loggedBy(t, conf.Log{Path: to + ",severity=notice"}, func(s *conf.Settings) {

@@ -174,16 +174,14 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
 		"HTTP/1.0": "200 c",
 	} {
-		nc, err := net.Dial("unix", a.socket)
-		must(t, err)
+		nc := testkit.Value(net.Dial("unix", a.socket))(t)
 		defer nc.Close()
 		must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 		fmt.Fprintf(nc, "GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto)
 		br := bufio.NewReader(nc)
 		got := ""
 		for {
-			resp, err := http.ReadResponse(br, nil)
-			must(t, err)
+			resp := testkit.Value(http.ReadResponse(br, nil))(t)
 			if resp.StatusCode >= 200 {
 				got += fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("X-B"))
 				break
@@ -297,8 +295,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
 		a := serveHandler(t, newFront(t, c))
-		nc, err := net.Dial("unix", a.socket)
-		must(t, err)
+		nc := testkit.Value(net.Dial("unix", a.socket))(t)
 		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()

@@ -69,12 +69,10 @@ func closedPort(t *testing.T) string {
 // boundPort returns a socket that does not listen, and its address.
 func boundPort(t *testing.T) (fd int, addr string) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	must(t, err)
+	fd = testkit.Value(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { syscall.Close(fd) })
 	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	name, err := syscall.Getsockname(fd)
-	must(t, err)
+	name := testkit.Value(syscall.Getsockname(fd))(t)
 	return fd, fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
@@ -227,8 +225,7 @@ func awaitText(t *testing.T, from io.Reader, text string) {
 	t.Helper()
 	var got []byte
 	for b := make([]byte, 4<<10); !strings.HasSuffix(string(got), text); {
-		n, err := from.Read(b)
-		must(t, err)
+		n := testkit.Value(from.Read(b))(t)
 		got = append(got, b[:n]...)
 	}
 }

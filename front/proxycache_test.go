@@ -207,8 +207,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	a := serveHandler(t, h)
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
-		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		must(t, err)
+		names := testkit.Value(filepath.Glob(filepath.Join(dir, "*")))(t)
 		return len(names)
 	}
 	// one, and the directory of temporary files
@@ -342,8 +341,7 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range, Te, Connection, Host")
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go fcgi.Serve(l, h)
 	for _, kind := range []string{"memory", "disk", "fastcgi"} {

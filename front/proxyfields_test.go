@@ -28,8 +28,7 @@ import (
 func serveByTare(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
 	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
+	l := testkit.Value(net.Listen("unix", socket))(t)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -125,8 +124,7 @@ func compared(t *testing.T, p *conf.Proxy, s conf.Settings, heads []string,
 		conf.Location{Path: "/other", Steps: []conf.Step{conf.Return{Status: 202, Text: "other"}}, Settings: &s})
 	c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$status $body_bytes_sent $bytes_sent $upstream_http_x_a " +
 		"$sent_http_x_a $upstream_http_set_cookie $sent_http_set_cookie $sent_http_location $upstream_status"}}
-	h, err := front.New(c, quiet())
-	must(t, err)
+	h := testkit.Value(front.New(c, quiet()))(t)
 	client := serve(t, h)
 	for _, head := range heads {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -140,8 +138,7 @@ func compared(t *testing.T, p *conf.Proxy, s conf.Settings, heads []string,
 		}
 	}
 	must(t, h.Close())
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := testkit.Value(os.ReadFile(path))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != len(all) {
 		t.Fatalf("%d lines for %d requests", len(lines), len(all))

@@ -44,8 +44,7 @@ func TestErrorPageDropsStreamedBody(t *testing.T) {
 		defer nc.Close()
 		_, err = io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nbegin")
 		must(t, err)
-		resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
-		must(t, err)
+		resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
 		body := make([]byte, 4)
 		if _, err = io.ReadFull(resp.Body, body); resp.StatusCode != http.StatusOK || string(body) != "page" {
 			t.Errorf("%s: status %d, %q, %v", name, resp.StatusCode, body, err)
@@ -107,8 +106,7 @@ func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
 				{socket, "POST /grpc" + fields, last, "", data(wire.EndStream, "end")[:5]}, // without the stream
 				{http2Socket, http2 + data(0, "begin"), data(wire.EndStream, "end"), "", data(wire.EndStream, "end")[:5]},
 			} {
-				nc, err := net.Dial("unix", test.socket)
-				must(t, err)
+				nc := testkit.Value(net.Dial("unix", test.socket))(t)
 				for _, part := range [][3]string{{test.first, "begin", test.before}, {test.second, "end", test.after}} {
 					_, err := io.WriteString(nc, part[0])
 					must(t, err)

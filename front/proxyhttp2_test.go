@@ -222,13 +222,11 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
 		s := unencryptedHTTP2(t, newFront(t, c))
-		nc, err := net.Dial("tcp", s.Listener.Addr().String())
-		must(t, err)
+		nc := testkit.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
 		st, got := startH2(t, nc, 10), 0
 		st.request(t, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")
 		frame := func() {
-			f, err := st.ReadFrame()
-			must(t, err)
+			f := testkit.Value(st.ReadFrame())(t)
 			if data, ok := f.(*http2.DataFrame); ok {
 				got += len(data.Data())
 			}
@@ -237,8 +235,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			frame()
 		}
 		get := func() int {
-			resp, err := http.Get(s.URL)
-			must(t, err)
+			resp := testkit.Value(http.Get(s.URL))(t)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			return resp.StatusCode

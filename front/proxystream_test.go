@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // streamCase is a location with a streaming upstream. Its name is the path.
@@ -268,8 +269,7 @@ func (s *streamer) listen(t *testing.T) *strings.Replacer {
 		byUnix:    (&http.Server{Handler: s, ErrorLog: quiet}).Serve,
 		byFastCGI: func(l net.Listener) error { return fcgi.Serve(l, s) },
 	} {
-		l, err := net.Listen("unix", socket)
-		must(t, err)
+		l := testkit.Value(net.Listen("unix", socket))(t)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

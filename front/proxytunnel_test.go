@@ -165,14 +165,12 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)))),
 		serveHandler(t, newFront(t, proxyTo(short)))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
-		nc, err := net.Dial("unix", a.socket)
-		must(t, err)
+		nc := testkit.Value(net.Dial("unix", a.socket))(t)
 		t.Cleanup(func() { nc.Close() })
 		_ = nc.SetDeadline(time.Now().Add(maxWait))
 		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
 		br := bufio.NewReader(nc)
-		resp, err := http.ReadResponse(br, nil)
-		must(t, err)
+		resp := testkit.Value(http.ReadResponse(br, nil))(t)
 		return resp, br
 	}
 	line(long, "/200", "h2c")
@@ -367,8 +365,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 			Servers: []conf.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
 		return c
 	}
-	h, err := front.New(c(1), quiet())
-	must(t, err)
+	h := testkit.Value(front.New(c(1), quiet()))(t)
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))

@@ -203,8 +203,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 	}
 	done.Wait()
 	must(t, h.Close())
-	lines, err := os.ReadFile(log)
-	must(t, err)
+	lines := testkit.Value(os.ReadFile(log))(t)
 	all := strings.Split(strings.TrimSpace(string(lines)), "\n")
 	if len(all) < (clients+1)*requests {
 		t.Errorf("%d lines in the log", len(all))
@@ -238,8 +237,7 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 		h.ServeHTTP(w, inner)
 	})
 	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again))
-	nc, err := net.Dial("tcp", serveOnTare(t, h))
-	must(t, err)
+	nc := testkit.Value(net.Dial("tcp", serveOnTare(t, h)))(t)
 	defer nc.Close()
 	in := bufio.NewReader(nc)
 	for i := range requests {

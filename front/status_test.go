@@ -76,8 +76,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 	}))
 	server = tare.Wrap(&http.Server{Handler: h})
 	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
+	l := testkit.Value(net.Listen("unix", socket))(t)
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	const want = "Reading: 3 Writing: 2 Waiting: 2 \n"

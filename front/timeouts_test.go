@@ -54,8 +54,7 @@ func TestStalledBodyTimesOut(t *testing.T) {
 		in := bufio.NewReader(conn)
 		for range 2 {
 			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-			resp, err := http.ReadResponse(in, nil)
-			must(t, err)
+			resp := testkit.Value(http.ReadResponse(in, nil))(t)
 			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
 				t.Errorf("%d, %q, %v", resp.StatusCode, b, err)
 			}
@@ -101,8 +100,7 @@ func inMemory(t *testing.T, s conf.Settings, h http.HandlerFunc) net.Conn {
 	server := &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0)}
 	l := network.Listen()
 	go func() { _ = server.Serve(l) }()
-	conn, err := network.Dial()
-	must(t, err)
+	conn := testkit.Value(network.Dial())(t)
 	t.Cleanup(func() {
 		conn.Close()
 		_ = server.Close()
@@ -206,12 +204,10 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
 			go func() { _ = server.Serve(l) }()
-			nc, err := net.Dial("tcp", l.Addr().String())
-			must(t, err)
+			nc := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 			_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
 			must(t, err)
-			received, err := io.ReadAll(nc)
-			must(t, err)
+			received := testkit.Value(io.ReadAll(nc))(t)
 			nc.Close()
 			must(t, server.Shutdown(t.Context()))
 			must(t, h.Close())
@@ -371,14 +367,11 @@ func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}})
 	s := httptest.NewServer(newFront(t, c))
 	defer s.Close()
-	nc, err := net.Dial("tcp", s.Listener.Addr().String())
-	must(t, err)
+	nc := testkit.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
 	defer nc.Close()
 	fmt.Fprint(nc, "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
-	must(t, err)
-	b, err := io.ReadAll(resp.Body)
-	must(t, err)
+	resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
+	b := testkit.Value(io.ReadAll(resp.Body))(t)
 	if string(b) != "first second" || resp.ContentLength != 12 || resp.Header.Get("Connection") != "keep-alive" {
 		t.Errorf("body %q, length %d, header %v", b, resp.ContentLength, resp.Header)
 	}

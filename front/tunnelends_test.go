@@ -178,8 +178,7 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 			unix, to, to)))
 	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
 	listen := func(h http.Handler) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		s := tare.Wrap(&http.Server{Handler: h})
 		go func() { _ = s.Serve(l) }()
 		t.Cleanup(func() { s.Close() })
@@ -205,16 +204,14 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 			case "client stalls", "upstream stalls":
 				path = "/stalled"
 			}
-			nc, err := net.Dial("tcp", server.address)
-			must(t, err)
+			nc := testkit.Value(net.Dial("tcp", server.address))(t)
 			if name == "TLS" {
 				nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
 			}
 			_ = nc.SetDeadline(time.Now().Add(maxWait))
 			fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\nX-End: %s\r\n\r\n", path, kind)
 			in := bufio.NewReader(nc)
-			resp, err := http.ReadResponse(in, nil)
-			must(t, err)
+			resp := testkit.Value(http.ReadResponse(in, nil))(t)
 			if resp.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatalf("%s, %s: %s", name, kind, resp.Status)
 			}
@@ -292,13 +289,11 @@ func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 		location / { proxy_pass http://%s; }`, to)),
 		front.ExportSpans(func(front.Span) { panic("exporter") }),
 		front.LogErrors(log.New(program, "", 0)))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	s := tare.Wrap(&http.Server{Handler: h})
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close() })
-	nc, err := net.Dial("tcp", l.Addr().String())
-	must(t, err)
+	nc := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	defer nc.Close()
 	fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	lines := bufio.NewReader(logged)

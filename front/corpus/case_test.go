@@ -72,8 +72,7 @@ type request struct {
 
 func readSite(t *testing.T, file string) *site {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	testkit.Must(t, err)
+	archive := testkit.Value(txtar.ParseFile(file))(t)
 	s := &site{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), archive: archive,
 		differs: make(map[string]string)}
 	for line := range strings.Lines(string(archive.Comment)) {
@@ -364,8 +363,7 @@ func portOf(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr)
 
 func listenLocal(t *testing.T) *net.TCPListener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener)
 }

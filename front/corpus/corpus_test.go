@@ -47,8 +47,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 
 // compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
-	dir, err := os.MkdirTemp("", "corpus")
-	testkit.Must(t, err)
+	dir := testkit.Value(os.MkdirTemp("", "corpus"))(t)
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
 		t.Fatal(err)
@@ -181,8 +180,7 @@ func tareFront(conf string) *front {
 func (f *front) start(t *testing.T, p *ports) {
 	t.Helper()
 	for _, l := range p.listeners {
-		file, err := l.File()
-		testkit.Must(t, err)
+		file := testkit.Value(l.File())(t)
 		defer file.Close()
 		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
 	}
@@ -224,12 +222,10 @@ func (f *front) end(t *testing.T) {
 // request.
 func readLogs(t *testing.T, dir string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "var/log/nginx/*"))
-	testkit.Must(t, err)
+	files := testkit.Value(filepath.Glob(filepath.Join(dir, "var/log/nginx/*")))(t)
 	var b strings.Builder
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		testkit.Must(t, err)
+		text := testkit.Value(os.ReadFile(file))(t)
 		if strings.Contains(filepath.Base(file), "error") {
 			continue
 		}

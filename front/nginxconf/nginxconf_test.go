@@ -75,8 +75,7 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 6 {
 		t.Errorf("%v; want 6 errors", err)
 	}
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true}))(t)
 	var ignored []string
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
@@ -328,10 +327,8 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	server { add_header A "default-src 'self';` + "\r\n" + `    script-src $scheme;
 	"; add_header M $m; location / { proxy_set_header A "a
  b"; return 200 x; } }`)
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80})
-	testkit.Must(t, err)
-	h, err := front.New(r.Config)
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80}))(t)
+	h := testkit.Value(front.New(r.Config))(t)
 	defer func() { _ = h.Close() }()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))

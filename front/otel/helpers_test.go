@@ -80,8 +80,7 @@ func (r *receiver) names() (names []string) {
 // startReceiver starts a collector. It accepts at once unless isSlow.
 func startReceiver(t *testing.T, isSlow bool, options ...grpc.ServerOption) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &receiver{addr: l.Addr().String(), accept: make(chan struct{})}
 	if !isSlow {
 		close(r.accept)
@@ -170,16 +169,13 @@ func (s *site) end() {
 // values.
 func (s *site) get(path string, fields ...string) string {
 	s.Helper()
-	r, err := http.NewRequest(http.MethodGet, "http://front.test"+path, nil)
-	testkit.Must(s.T, err)
+	r := testkit.Value(http.NewRequest(http.MethodGet, "http://front.test"+path, nil))(s.T)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
-	resp, err := s.http.Do(r)
-	testkit.Must(s.T, err)
+	resp := testkit.Value(s.http.Do(r))(s.T)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	testkit.Must(s.T, err)
+	b := testkit.Value(io.ReadAll(resp.Body))(s.T)
 	return string(b)
 }
 

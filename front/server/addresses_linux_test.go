@@ -72,8 +72,7 @@ func (s *addressed) dial(host, before string) net.Conn {
 	if strings.Contains(host, ":") {
 		port = s.port6
 	}
-	c, err := net.Dial("tcp", net.JoinHostPort(host, port))
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", net.JoinHostPort(host, port)))(s)
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, before)
 	return c

@@ -131,8 +131,7 @@ func BenchmarkServe(b *testing.B) {
 }
 
 func benchListen(b *testing.B) net.Listener {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(b, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
 	b.Cleanup(func() { l.Close() })
 	return l
 }

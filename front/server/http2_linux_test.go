@@ -54,8 +54,7 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 // requestHTTP2 sends a request with fields of the values. It returns the server's settings, and the
 // status of the response, or 0 if the server ends the connection.
 func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[http2.SettingID]uint32, status int) {
-	c, err := net.Dial("unix", socket)
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("unix", socket))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, http2.ClientPreface)
@@ -75,8 +74,7 @@ func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[h
 	})
 	settings = make(map[http2.SettingID]uint32)
 	for {
-		frame, err := f.ReadFrame()
-		testkit.Must(t, err)
+		frame := testkit.Value(f.ReadFrame())(t)
 		switch frame := frame.(type) {
 		case *http2.SettingsFrame:
 			_ = frame.ForeachSetting(func(s http2.Setting) error {
@@ -161,8 +159,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 
 // statusOf sends a request of HTTP/1 to the socket "one" beside another, and returns the status.
 func statusOf(t *testing.T, socket, request string) string {
-	c, err := net.Dial("unix", filepath.Join(filepath.Dir(socket), "one"))
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("unix", filepath.Join(filepath.Dir(socket), "one")))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)

@@ -20,8 +20,7 @@ func TestErrorLogIsReplaced(t *testing.T) {
 	paths := []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}
 	var stderr bytes.Buffer
 	log := newStderrLog(&stderr)
-	e, err := openErrorFile(&conf.ErrorLog{Path: paths[0]}, newLogFiles(nil, nil, false), log)
-	testkit.Must(t, err)
+	e := testkit.Value(openErrorFile(&conf.ErrorLog{Path: paths[0]}, newLogFiles(nil, nil, false), log))(t)
 	logger := e.logger()
 	logger.Print("one")
 	for _, c := range []struct {

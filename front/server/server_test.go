@@ -70,8 +70,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 
 // A Run that fails leaves no socket.
 func TestFailedRunLeavesNothing(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	taken := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	dir := t.TempDir()
 	path, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "socket")
@@ -122,8 +121,7 @@ type program struct {
 }
 
 func start(t *testing.T, location string) *program {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dir := t.TempDir()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),

@@ -64,8 +64,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	t.Logf("%d requests, %d upgrades, %d that failed on purpose; %d requests canceled by quic-go's client",
 		load.Requests.Load(), n, s.failed, canceled)
 	seen := make(map[string]bool)
-	file, err := os.Open(s.Path("access.log"))
-	testkit.Must(t, err)
+	file := testkit.Value(os.Open(s.Path("access.log")))(t)
 	defer file.Close()
 	lines, logged := bufio.NewScanner(file), int64(0)
 	for lines.Scan() {
@@ -211,8 +210,7 @@ func (s *site) killHalfWay() {
 func TestOldProcessFinishesDownload(t *testing.T) {
 	s := newSite(t, time.Hour)
 	pid := s.PID()
-	c, err := net.Dial("tcp", s.host+":8000")
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", s.host+":8000"))(t)
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
 	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
@@ -232,8 +230,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	s.Signal(s.PID(), syscall.SIGWINCH)
 	s.Signal(pid, syscall.SIGQUIT)
 	fmt.Fprint(c, "cd")
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	if _, err := upgrades.CheckEcho(resp, "abcd"); err != nil || !resp.Close {
 		t.Errorf("%v, Connection: close %v", err, resp.Close)
 	}
@@ -287,8 +284,7 @@ func TestImpossibleUpgradesAreReported(t *testing.T) {
 	if err := p.server.Upgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "requires Options.Upgrade") {
 		t.Errorf("got %v", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}
@@ -331,8 +327,7 @@ func (s *site) largeByHTTP3() (body io.Reader) {
 	s.Cleanup(func() { transport.Close() })
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.host+":8443/large", nil)
 	testkit.Must(s, err)
-	resp, err := transport.RoundTrip(req)
-	testkit.Must(s, err)
+	resp := testkit.Value(transport.RoundTrip(req))(s)
 	s.Cleanup(func() { resp.Body.Close() })
 	return resp.Body
 }

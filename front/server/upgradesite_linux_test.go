@@ -171,8 +171,7 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 // serveUpstreams serves FastCGI, and a protocol that is switched to, on unix sockets.
 func (s *site) serveUpstreams() {
 	listen := func(name string) net.Listener {
-		l, err := net.Listen("unix", s.Path(name))
-		testkit.Must(s, err)
+		l := testkit.Value(net.Listen("unix", s.Path(name)))(s)
 		s.Cleanup(func() { l.Close() })
 		testkit.Must(s, os.Chmod(s.Path(name), 0o777))
 		return l

@@ -262,8 +262,7 @@ func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
 			{"own keys, again", own, "true"},
 		} {
 			current.Store(step.config)
-			c, err := dial()
-			testkit.Must(t, err)
+			c := testkit.Value(dial())(t)
 			tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets})
 			io.WriteString(tc, get)
 			if got := readResponses(t, tc, 1); !strings.HasSuffix(got, "\n"+step.want+".") {
@@ -315,8 +314,7 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 func (c *updatingClient) expand(label string, size int) []byte {
 	label = "tls13 " + label
 	info := append([]byte{byte(size >> 8), byte(size), byte(len(label))}, label...)
-	out, err := hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size)
-	testkit.Must(c, err)
+	out := testkit.Value(hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size))(c)
 	return out
 }
 
@@ -372,8 +370,7 @@ func (c *updatingClient) send(records []byte) {
 // below returns a connection to the site without TLS.
 func (s *site) below() net.Conn {
 	s.Helper()
-	c, err := s.dialBelow()
-	testkit.Must(s, err)
+	c := testkit.Value(s.dialBelow())(s)
 	s.Cleanup(func() { c.Close() })
 	return c
 }

@@ -14,6 +14,17 @@ func Must(t testing.TB, err error) {
 	}
 }
 
+// Value returns the result of a call, and ends the test if its error is not nil:
+//
+//	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+func Value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Must(t, err)
+		return v
+	}
+}
+
 // WaitFor waits for an event that must happen.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()

@@ -41,8 +41,7 @@ func hitter(t testing.TB) func() {
 	c, err := cache.New(conf.Cache{Name: "test"}, nil)
 	testkit.Must(t, err)
 	t.Cleanup(c.Close)
-	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
-	testkit.Must(t, err)
+	rules := testkit.Value(cache.Compile(conf.CachePolicy{Lock: true}, divertsByField))(t)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
 	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
@@ -57,8 +56,7 @@ func hitter(t testing.TB) func() {
 	}
 	w, origin := &silent{header: make(http.Header)}, origin(nobody{t, r.Header})
 	return func() {
-		a, err := respond(c, q, origin)
-		testkit.Must(t, err)
+		a := testkit.Value(respond(c, q, origin))(t)
 		testkit.Must(t, a.Send(w, r))
 		a.Close()
 	}

@@ -116,8 +116,7 @@ func TestTornFileIsNotServed(t *testing.T) {
 		s.request("GET", url)
 	})
 	name := filesIn(t, source)[0]
-	whole, err := os.ReadFile(name)
-	testkit.Must(t, err)
+	whole := testkit.Value(os.ReadFile(name))(t)
 	torn := make(map[string][]byte)
 	for n := 0; n < len(whole); n += 7 {
 		torn[fmt.Sprintf("cut to %d", n)] = whole[:n]
@@ -202,8 +201,7 @@ func TestDiskIsLimited(t *testing.T) {
 		}
 		total := int64(0)
 		for _, name := range filesIn(t, dir) {
-			info, err := os.Stat(name)
-			testkit.Must(t, err)
+			info := testkit.Value(os.Stat(name))(t)
 			total += info.Size()
 		}
 		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
@@ -402,8 +400,7 @@ func TestTruncatedFileIsFetchedAgain(t *testing.T) {
 				s.get()
 				synctest.Wait()
 				name := filesIn(t, dir)[0]
-				info, err := os.Stat(name)
-				testkit.Must(t, err)
+				info := testkit.Value(os.Stat(name))(t)
 				testkit.Must(t, os.Truncate(name, info.Size()-1))
 				g := s.get(fields...)
 				if g.err != nil || g.state != cache.StateMiss || !strings.HasSuffix(body, g.body) {

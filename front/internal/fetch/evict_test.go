@@ -29,8 +29,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 	defer byTLS.Close()
 	for kind, get := range map[string]func(n int) any{
 		"groups": func(n int) any {
-			g, err := groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n))
-			testkit.Must(t, err)
+			g := testkit.Value(groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
 			return g
 		},
 		"binds": func(n int) any {
@@ -39,8 +38,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 			return binds.Transport(netip.AddrPortFrom(netip.AddrFrom4(b), 0))
 		},
 		"TLS": func(n int) any {
-			c, err := byTLS.Client(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)})
-			testkit.Must(t, err)
+			c := testkit.Value(byTLS.Client(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)}))(t)
 			return c
 		},
 	} {

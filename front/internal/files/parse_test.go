@@ -15,8 +15,7 @@ import (
 func planOf(t testing.TB, c Config) *plan {
 	t.Helper()
 	c.Dir = "x"
-	p, err := compile(c)
-	testkit.Must(t, err)
+	p := testkit.Value(compile(c))(t)
 	return p
 }
 

@@ -129,8 +129,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 		t.Fatal(f, err)
 	}
 	p.next() // PING
-	f, err = p.reader.ReadFrame()
-	testkit.Must(t, err)
+	f = testkit.Value(p.reader.ReadFrame())(t)
 	var got []string
 	for _, field := range f.(*http2.MetaHeadersFrame).RegularFields() {
 		if field.Name != "date" {
@@ -405,8 +404,7 @@ func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
 		p.input.WriteString(preface)
 		p.framer.WriteSettings()
 		p.receive()
-		f, err := p.reader.ReadFrame()
-		testkit.Must(t, err)
+		f := testkit.Value(p.reader.ReadFrame())(t)
 		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
 			t.Errorf("the setting is %d, want %v", v, offers)
 		}

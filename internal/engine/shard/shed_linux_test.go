@@ -82,8 +82,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	s := newTestServer(t, tcpListener(t), nil, nil)
 	defer s.Close()
-	unled, err := newShard(s.group, 0)
-	testkit.Must(t, err)
+	unled := testkit.Value(newShard(s.group, 0))(t)
 	defer unled.stop()
 	place := &placement{config: &s.config, shard: unled}
 	fd, client := testkit.SocketPair(t)
@@ -165,8 +164,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	s.state.Accepting.Store(0)
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 	in := bufio.NewReader(client)
-	resp, err := http.ReadResponse(in, nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(in, nil))(t)
 	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil || !resp.Close {
 		t.Errorf("got %q, %v, close %v", b, err, resp.Close)
 	}

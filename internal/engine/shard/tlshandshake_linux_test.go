@@ -41,8 +41,7 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 // dial returns a connection without TLS.
 func (s tlsSite) dial() *net.TCPConn {
 	s.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", s.addr))(s)
 	s.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	return c.(*net.TCPConn)
