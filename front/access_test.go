@@ -242,10 +242,7 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 			conf.Proxy{To: conf.Text(serve(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].Settings.AuthRequest
 		c.Hosts[0].Locations[1].Settings = &settings
-		s := httptest.NewUnstartedServer(newFront(t, c))
-		s.EnableHTTP2 = true
-		s.StartTLS()
-		t.Cleanup(s.Close)
+		s := serveHTTP2(t, newFront(t, c))
 		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
 			must(t, err)

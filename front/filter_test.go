@@ -345,10 +345,7 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 // HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
-	two := httptest.NewUnstartedServer(h)
-	two.EnableHTTP2 = true
-	two.StartTLS()
-	defer two.Close()
+	two := serveHTTP2(t, h)
 	l := testkit.Value(net.Listen("unix", filepath.Join(shortDir(t), "s")))(t)
 	cgi := &fcgi.Server{Handler: h}
 	go func() { _ = cgi.Serve(l) }()

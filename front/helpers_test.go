@@ -116,6 +116,17 @@ func serveHandler(t testing.TB, h http.Handler) *testClient {
 	return newTestClient(t, socket)
 }
 
+// dial connects to a server until the end of the test, with a deadline, and sends a text.
+func dial(t testing.TB, network, addr, text string) net.Conn {
+	t.Helper()
+	nc := testkit.Value(net.Dial(network, addr))(t)
+	t.Cleanup(func() { nc.Close() })
+	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	_, err := io.WriteString(nc, text)
+	must(t, err)
+	return nc
+}
+
 // site makes a directory with files, each of which contains its name.
 func site(t testing.TB, names ...string) string {
 	t.Helper()
@@ -217,15 +228,12 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 // field lines of the request.
 func (a *testClient) lines(method, path string, added ...string) (status string, fields []string) {
 	a.t.Helper()
-	nc, err := net.Dial("unix", a.socket)
-	must(a.t, err)
-	defer nc.Close()
 	if added == nil {
 		added = []string{"Connection: close"}
 	}
-	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\n"+strings.Join(added, "\r\n")+
-		"\r\n\r\n")
-	must(a.t, err)
+	nc := dial(a.t, "unix", a.socket, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\n"+
+		strings.Join(added, "\r\n")+"\r\n\r\n")
+	defer nc.Close()
 	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
 		if status == "" {
 			status = s.Text()
@@ -286,6 +294,16 @@ func unencryptedHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	s.Config.Protocols.SetHTTP1(true)
 	s.Config.Protocols.SetUnencryptedHTTP2(true)
 	s.Start()
+	t.Cleanup(s.Close)
+	return s
+}
+
+// serveHTTP2 serves by HTTP/2, and HTTP/1, over TLS.
+func serveHTTP2(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
 	t.Cleanup(s.Close)
 	return s
 }

@@ -296,7 +296,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 // while.
 func exchangeBytes(t *testing.T, addr, send string) string {
 	t.Helper()
-	nc := testkit.Value(net.Dial("tcp", addr))(t)
+	nc := dial(t, "tcp", addr, "")
 	defer nc.Close()
 	go func() { _, _ = io.WriteString(nc, send) }() // the server may have closed the connection
 	_ = nc.SetReadDeadline(time.Now().Add(maxWait))
@@ -379,11 +379,7 @@ func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 		}
 	})
 	addr := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: true})).ServeHTTP)
-	nc, err := net.Dial("tcp", addr)
-	must(t, err)
-	defer nc.Close()
-	_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
-	must(t, err)
+	nc := dial(t, "tcp", addr, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
 	must(t, nc.SetReadDeadline(time.Now().Add(maxWait)))
 	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 	if err != nil || resp.StatusCode != 403 {

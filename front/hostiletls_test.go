@@ -84,10 +84,7 @@ func TestStalledStreamsEnd(t *testing.T) {
 		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: &settings},
 		conf.Location{Path: "/file", Settings: withRoot(settings, dir)},
 	)
-	s := httptest.NewUnstartedServer(newFront(t, c))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
+	s := serveHTTP2(t, newFront(t, c))
 	for _, test := range []struct {
 		name, method, path, length, body string
 		unended                          bool

@@ -53,8 +53,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 		}
 	})
 	for i, path := range []string{"/panic", "/late", "/over"} {
-		conn := testkit.Value(net.Dial("unix", us.socket))(t)
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		conn := dial(t, "unix", us.socket, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path))
 		_, _ = io.ReadAll(conn)
 		conn.Close()
 		awaitLines(t, name, i+1) // a handler closes a hijacked connection before its request ends

@@ -174,10 +174,7 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
 		"HTTP/1.0": "200 c",
 	} {
-		nc := testkit.Value(net.Dial("unix", a.socket))(t)
-		defer nc.Close()
-		must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-		fmt.Fprintf(nc, "GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto)
+		nc := dial(t, "unix", a.socket, fmt.Sprintf("GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto))
 		br := bufio.NewReader(nc)
 		got := ""
 		for {
@@ -295,8 +292,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
 		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
 		a := serveHandler(t, newFront(t, c))
-		nc := testkit.Value(net.Dial("unix", a.socket))(t)
-		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		nc := dial(t, "unix", a.socket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()
 		if got := <-left; got == ignore {
@@ -330,9 +326,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 			"late-long": "POST /late-long HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n012",
 			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
 		} {
-			nc, err := net.Dial("unix", a.socket)
-			must(t, err)
-			io.WriteString(nc, text)
+			nc := dial(t, "unix", a.socket, text)
 			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 			if err == nil && resp.StatusCode < 400 {

@@ -196,12 +196,8 @@ func (u *attemptUpstreams) send(t *testing.T, socket, uri string, c *attemptCase
 	case <-u.arrived: // of a case before
 	default:
 	}
-	nc, err := net.Dial("unix", socket)
-	must(t, err)
+	nc := dial(t, "unix", socket, strings.Replace(c.request, "URI", uri, 1))
 	defer nc.Close()
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	_, err = io.WriteString(nc, strings.Replace(c.request, "URI", uri, 1))
-	must(t, err)
 	switch c.then {
 	case "leave at once":
 		return
@@ -214,7 +210,7 @@ func (u *attemptUpstreams) send(t *testing.T, socket, uri string, c *attemptCase
 		if c.then == "leave" {
 			return
 		}
-		_, err = io.WriteString(nc, c.then)
+		_, err := io.WriteString(nc, c.then)
 		must(t, err)
 	}
 	_, _ = io.Copy(io.Discard, nc) // the response may be cut off

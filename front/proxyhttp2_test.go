@@ -38,11 +38,7 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 	if !usesTLS {
 		return unencryptedHTTP2(t, h).Listener.Addr().String()
 	}
-	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
+	return serveHTTP2(t, h).Listener.Addr().String()
 }
 
 func TestProxyHTTPVersion2IsUsed(t *testing.T) {
@@ -110,11 +106,7 @@ func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (ad
 	dials = new(atomic.Int32)
 	var config *tls.Config
 	if usesTLS {
-		s := httptest.NewUnstartedServer(nil)
-		s.EnableHTTP2 = true
-		s.StartTLS()
-		defer s.Close()
-		config = s.TLS.Clone()
+		config = serveHTTP2(t, nil).TLS.Clone()
 	}
 	return testkit.ServeTCP(t, func(nc net.Conn) {
 		dials.Add(1)
@@ -222,7 +214,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
 		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
 		s := unencryptedHTTP2(t, newFront(t, c))
-		nc := testkit.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
+		nc := dial(t, "tcp", s.Listener.Addr().String(), "")
 		st, got := startH2(t, nc, 10), 0
 		st.request(t, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")
 		frame := func() {

@@ -165,10 +165,8 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)))),
 		serveHandler(t, newFront(t, proxyTo(short)))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
-		nc := testkit.Value(net.Dial("unix", a.socket))(t)
-		t.Cleanup(func() { nc.Close() })
-		_ = nc.SetDeadline(time.Now().Add(maxWait))
-		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
+		nc := dial(t, "unix", a.socket,
+			fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade))
 		br := bufio.NewReader(nc)
 		resp := testkit.Value(http.ReadResponse(br, nil))(t)
 		return resp, br

@@ -237,8 +237,7 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 		h.ServeHTTP(w, inner)
 	})
 	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again))
-	nc := testkit.Value(net.Dial("tcp", serveOnTare(t, h)))(t)
-	defer nc.Close()
+	nc := dial(t, "tcp", serveOnTare(t, h), "")
 	in := bufio.NewReader(nc)
 	for i := range requests {
 		token := fmt.Sprintf("tk%dx", i)

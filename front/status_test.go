@@ -88,11 +88,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		for _, send := range []string{"", "G", "GET / HTTP/1.1\r\nA", "\r\n",
 			"GET /status HTTP/1.1\r\nHost: x\r\n\r\n",
 			"GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"} {
-			nc, err := net.Dial("unix", c.socket)
-			must(t, err)
-			defer nc.Close()
-			_, err = io.WriteString(nc, send)
-			must(t, err)
+			dial(t, "unix", c.socket, send)
 		}
 		testkit.WaitFor(t, want, func() bool {
 			got := c.client.get("/status").body

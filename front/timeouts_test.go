@@ -204,9 +204,8 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
 			go func() { _ = server.Serve(l) }()
-			nc := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
-			_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
-			must(t, err)
+			nc := dial(t, "tcp", l.Addr().String(),
+				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
 			received := testkit.Value(io.ReadAll(nc))(t)
 			nc.Close()
 			must(t, server.Shutdown(t.Context()))
@@ -312,10 +311,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 		"GET /proxied", "GET /cached", "GET /changed",
 	} {
 		t.Run(request, func(t *testing.T) {
-			nc, err := net.Dial("unix", socket)
-			must(t, err)
-			defer nc.Close()
-			must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+			nc, err := dial(t, "unix", socket, ""), error(nil)
 			text := strings.Repeat(request+" HTTP/1.1\r\nHost: front.test\r\nAccept-Encoding: gzip\r\n\r\n", 100)
 			for err == nil {
 				_, err = io.WriteString(nc, text)
@@ -341,10 +337,7 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 	})
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
 		Settings: &conf.Settings{SendTimeout: timeout}})
-	s := httptest.NewUnstartedServer(newFront(t, c))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
+	s := serveHTTP2(t, newFront(t, c))
 	resp, err := s.Client().Get(s.URL)
 	must(t, err)
 	defer resp.Body.Close()
@@ -367,9 +360,7 @@ func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
 	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}})
 	s := httptest.NewServer(newFront(t, c))
 	defer s.Close()
-	nc := testkit.Value(net.Dial("tcp", s.Listener.Addr().String()))(t)
-	defer nc.Close()
-	fmt.Fprint(nc, "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+	nc := dial(t, "tcp", s.Listener.Addr().String(), "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
 	resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
 	b := testkit.Value(io.ReadAll(resp.Body))(t)
 	if string(b) != "first second" || resp.ContentLength != 12 || resp.Header.Get("Connection") != "keep-alive" {

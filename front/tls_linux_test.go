@@ -255,9 +255,8 @@ func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certifi
 			}
 			return &certs[0], nil
 		}}
-	c := testkit.Value(net.Dial("tcp", addr))(t)
+	c := dial(t, "tcp", addr, "")
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(maxWait)))
 	return requestOver(t, tls.Client(c, config), host)
 }
 
