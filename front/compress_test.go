@@ -225,9 +225,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, h.Close())
 	})
 }
 

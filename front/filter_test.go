@@ -28,9 +28,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
 		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)))
 			f, err := os.Open(name)
 			if err != nil {
 				t.Error(err)

@@ -36,9 +36,7 @@ func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handl
 	t.Helper()
 	h := testkit.Value(front.New(c, append([]front.Option{quiet()}, options...)...))(t)
 	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, h.Close())
 	})
 	return h
 }

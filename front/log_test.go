@@ -331,9 +331,7 @@ func TestLostLinesAreReported(t *testing.T) {
 			}
 			close(out.gate)
 			synctest.Wait()
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, h.Close())
 			text := out.text.String()
 			if !strings.Contains(text, c.want) || c.want == "" && strings.Contains(text, "lost") {
 				t.Errorf("it ends in %q, want %q", text[max(0, len(text)-100):], c.want)

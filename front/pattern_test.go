@@ -81,9 +81,7 @@ func TestRegexesShareABudget(t *testing.T) {
 				t.Errorf("%s, together: %d, %d lines: %s", name, got.status, n, lines.String())
 			}
 		}
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, h.Close())
 	}
 }
 

@@ -87,9 +87,7 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
 				}
 			}
-			if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, ws.Close(websocket.StatusNormalClosure, ""))
 		})
 	}
 }
@@ -375,9 +373,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	if len(conns) != 1 {
 		t.Errorf("%d connections for one server", len(conns))
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, h.Close())
 	s.Close()
 	testkit.WaitFor(t, "the end of goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }

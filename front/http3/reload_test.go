@@ -201,9 +201,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 	if got := <-result; got != "finished" {
 		t.Errorf("a request during the drain: %s", got)
 	}
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-s.ended)
 }
 
 // dial opens a connection without HTTP/3.

@@ -80,12 +80,8 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	wait = next.Shutdown(true)
 	go func() { ended <- wait(t.Context()) }()
 	request.send.Close()
-	if err := old.Shutdown(false)(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, old.Shutdown(false)(t.Context()))
+	testkit.Check(t, <-ended)
 }
 
 // A server that stops does not wait for older processes.
@@ -98,9 +94,7 @@ func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
 	wait := next.Shutdown(true)
 	next.Shutdown(false)
-	if err := wait(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, wait(t.Context()))
 }
 
 // Files returns duplicates, as another process has them.

@@ -186,9 +186,7 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 			}
 			r := testkit.Value(Parse(conf, Options{Prefix: dir}))(t)
 			h := testkit.Value(front.New(r.Config))(t)
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, h.Close())
 		})
 	}
 }

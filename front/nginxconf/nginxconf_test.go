@@ -120,9 +120,7 @@ func TestLenientEmptiesUnavailableVariables(t *testing.T) {
 	_, unread := io.Pipe()
 	h, err := front.New(r.Config, front.OpenLogs(func(string) (io.WriteCloser, error) { return unread, nil }))
 	testkit.Must(t, err)
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, h.Close())
 }
 
 // Invalid directives that nginx does not have, or not here, are errors.

@@ -111,9 +111,7 @@ func (s *acmeSite) start(source Source, dns DNSProvider) {
 	}()
 	s.Cleanup(func() {
 		cancel()
-		if err := <-s.ended; err != nil {
-			s.Error(err)
-		}
+		testkit.Check(s, <-s.ended)
 		if s.Failed() {
 			s.Log(s.output.String())
 		}
@@ -184,27 +182,21 @@ func TestCertificatesAreIssued(t *testing.T) {
 			s.await("has issued a certificate", 2)
 			roots := s.roots()
 			for _, name := range []string{"n0.test", "n1.test"} {
-				if err := s.handshake(name, roots); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.handshake(name, roots))
 			}
 			// a reload keeps what was issued, and issues what is new
 			s.configure(3, challenge)
 			testkit.Must(t, s.server.Reload())
 			s.await("acme: n2.test: pebble has issued a certificate", 1)
 			for _, name := range []string{"n0.test", "n1.test", "n2.test"} {
-				if err := s.handshake(name, roots); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.handshake(name, roots))
 			}
 			s.await("has issued a certificate", 3)
 			s.configure(1, "unknown")
 			if err := s.server.Reload(); err == nil {
 				t.Error("an invalid configuration was loaded")
 			}
-			if err := s.handshake("n2.test", roots); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, s.handshake("n2.test", roots))
 		})
 	}
 }
@@ -299,9 +291,7 @@ func TestRenewalsLoseNoHandshake(t *testing.T) {
 	for n := hosts + 1; n <= hosts+renewals && !t.Failed(); n += hosts {
 		s.await("has issued a certificate", n)
 		s.fault(n/hosts, &handshakes)
-		if err := s.server.Reload(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.server.Reload())
 	}
 	s.await("has issued a certificate", hosts+renewals)
 	close(done)

@@ -125,9 +125,7 @@ func BenchmarkServe(b *testing.B) {
 		benchRequests(b, secure.Addr().String(), "/file", &tls.Config{InsecureSkipVerify: true})
 	})
 	cancel()
-	if err := <-ended; err != nil {
-		b.Error(err)
-	}
+	testkit.Check(b, <-ended)
 }
 
 func benchListen(b *testing.B) net.Listener {

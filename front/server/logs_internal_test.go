@@ -36,9 +36,7 @@ func TestErrorLogIsReplaced(t *testing.T) {
 		}
 		logger.Print(c.line)
 	}
-	if err := e.close(context.Background()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, e.close(context.Background()))
 	log.close()
 	for path, want := range map[string]string{
 		paths[0]: "one,two", paths[1]: "three,four", "stderr": "tare: five",

@@ -94,9 +94,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	t.Logf("%v, %v", before, after)
 	client.CloseIdleConnections()
 	s.Drain()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 }
 
 // usage returns the numbers of goroutines, of descriptors, and of bytes of the heap.
@@ -158,9 +156,7 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 		}
 	}
 	s.Drain()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 	const want = "warning: user: the change requires a restart"
 	if got := log.String(); strings.Count(got, "requires a restart") != 1 || !strings.Contains(got, want) {
 		t.Errorf("log:\n%s\nwant once %q", got, want)

@@ -60,9 +60,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 	if body := <-result; body != "from the program" {
 		t.Errorf("a request in progress received %q", body)
 	}
-	if err := <-p.ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-p.ended)
 	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
 		t.Errorf("a Reload after the end: %v", err)
 	}
@@ -251,9 +249,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 		t.Errorf("%q, %v", b, err)
 	}
 	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 	if !handler.closed {
 		t.Error("the handler was not closed")
 	}

@@ -152,9 +152,7 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "Connection: close") {
 		t.Errorf("during Shutdown: %q, %v", b, err)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 }
 
 // fewDescriptors is the limit of descriptors of servers that are to lack them.

@@ -274,9 +274,7 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 					defer c.Close()
 					c.SetDeadline(time.Now().Add(time.Minute))
 					io.WriteString(c, text)
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
+					testkit.Check(t, <-ended)
 					want := "new active idle closed"
 					if waitsAt == http.StateClosed {
 						want = "new active closed"

@@ -253,9 +253,7 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		if _, err := in.ReadByte(); err != io.EOF {
 			s.Errorf("got %v, want EOF", err)
 		}
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
+		testkit.Check(s, <-done)
 	}, "tcp", "unix", "ServeTLS")
 }
 

@@ -14,6 +14,14 @@ func Must(t testing.TB, err error) {
 	}
 }
 
+// Check reports err if it is not nil.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
 // Value returns the result of a call, and ends the test if its error is not nil:
 //
 //	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)

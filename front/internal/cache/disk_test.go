@@ -420,9 +420,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 		t.Skip("cannot mount a small file system: ", err)
 	}
 	defer func() {
-		if err := unmount(dir); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, unmount(dir))
 	}()
 	onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site, dir string) {
 		body := big(8 << 20)

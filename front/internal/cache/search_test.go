@@ -112,9 +112,7 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 	f.checked.Store(true)
 	f.checking.Unlock()
 	for range cap(results) {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-results)
 	}
 	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
 		t.Error("a changed body was not detected")

@@ -51,9 +51,7 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	raw := testkit.Value(s.listener.(*net.TCPListener).SyscallConn())(t)
 	setNonblock := func(nonblocking bool) {
 		if err := raw.Control(func(fd uintptr) {
-			if err := syscall.SetNonblock(int(fd), nonblocking); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, syscall.SetNonblock(int(fd), nonblocking))
 		}); err != nil {
 			t.Error(err)
 		}

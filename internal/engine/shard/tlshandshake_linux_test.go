@@ -62,9 +62,7 @@ func (s tlsSite) get(c net.Conn, sni string) error {
 
 func (s tlsSite) mustGet(c net.Conn) {
 	s.Helper()
-	if err := s.get(c, "a"); err != nil {
-		s.Error(err)
-	}
+	testkit.Check(s, s.get(c, "a"))
 }
 
 // running returns how many goroutines perform handshakes.
@@ -160,9 +158,7 @@ func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
 	s.mustGet(s.dial())
 	close(release)
 	for range n {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-results)
 	}
 }
 
@@ -198,9 +194,7 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 		t.Fatal(err)
 	}
 	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
-	if err := s.server.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.server.Shutdown(t.Context()))
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error(err)
 	}
