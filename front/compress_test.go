@@ -233,8 +233,7 @@ func gzipped(t testing.TB, text string) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
-	_, err := io.WriteString(w, text)
-	must(t, err)
+	testkit.Send(t, w, text)
 	must(t, w.Close())
 	return b.Bytes()
 }

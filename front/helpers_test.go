@@ -120,8 +120,7 @@ func dial(t testing.TB, network, addr, text string) net.Conn {
 	nc := testkit.Value(net.Dial(network, addr))(t)
 	t.Cleanup(func() { nc.Close() })
 	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	_, err := io.WriteString(nc, text)
-	must(t, err)
+	testkit.Send(t, nc, text)
 	return nc
 }
 
@@ -253,8 +252,7 @@ func startH2(t testing.TB, nc net.Conn, window uint32) *h2Client {
 	t.Helper()
 	t.Cleanup(func() { nc.Close() })
 	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	_, err := io.WriteString(nc, http2.ClientPreface)
-	must(t, err)
+	testkit.Send(t, nc, http2.ClientPreface)
 	c := &h2Client{http2.NewFramer(nc, nc), nc}
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))

@@ -210,8 +210,7 @@ func (u *attemptUpstreams) send(t *testing.T, socket, uri string, c *attemptCase
 		if c.then == "leave" {
 			return
 		}
-		_, err := io.WriteString(nc, c.then)
-		must(t, err)
+		testkit.Send(t, nc, c.then)
 	}
 	_, _ = io.Copy(io.Discard, nc) // the response may be cut off
 }

@@ -104,8 +104,7 @@ func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
 			} {
 				nc := dial(t, "unix", test.socket, "")
 				for _, part := range [][3]string{{test.first, "begin", test.before}, {test.second, "end", test.after}} {
-					_, err := io.WriteString(nc, part[0])
-					must(t, err)
+					testkit.Send(t, nc, part[0])
 					var got string
 					for !strings.Contains(got, part[1]) {
 						got = <-reads

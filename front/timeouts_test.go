@@ -254,8 +254,7 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 				nc, err := network.Dial()
 				must(t, err)
 				start := time.Now()
-				_, err = io.WriteString(nc, test.text)
-				must(t, err)
+				testkit.Send(t, nc, test.text)
 				for open := int64(1); open > 0 && time.Since(start) < time.Minute; _, open = server.Connections() {
 					if test.sends {
 						_, _ = io.WriteString(nc, "more")

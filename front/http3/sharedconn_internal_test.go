@@ -221,14 +221,10 @@ func TestForwardingNeverWaits(t *testing.T) {
 		}
 	}()
 	for range 5000 { // more than the pair holds, and more than forwarded holds
-		if _, err := client.Write(foreign); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, client, foreign)
 	}
 	for end := time.Now().Add(time.Minute); ; {
-		if _, err := client.Write(own); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, client, own)
 		select {
 		case <-read:
 			next.Close()

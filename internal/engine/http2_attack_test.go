@@ -86,9 +86,7 @@ func (r *rawHTTP2) request(id uint32, ends bool, fields ...string) {
 // send sends the frames in one write.
 func (r *rawHTTP2) send() {
 	r.Helper()
-	if _, err := r.Conn.Write(r.output.Bytes()); err != nil {
-		r.Fatal(err)
-	}
+	testkit.Send(r, r.Conn, r.output.Bytes())
 	r.output.Reset()
 }
 

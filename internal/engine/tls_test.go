@@ -86,9 +86,7 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
 						part := text[:min(len(text), record)]
 						text = text[len(part):]
-						if _, err := c.Write(part); err != nil {
-							s.Fatal(err)
-						}
+						testkit.Send(s, c, part)
 					}
 					testkit.Must(s, raw.send())
 					got := readResponses(s.T, c, n)
@@ -362,9 +360,7 @@ const applicationData = 23
 
 func (c *updatingClient) send(records []byte) {
 	c.Helper()
-	if _, err := c.below.Write(records); err != nil {
-		c.Fatal(err)
-	}
+	testkit.Send(c, c.below, records)
 }
 
 // below returns a connection to the site without TLS.

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -20,6 +21,13 @@ func Check(t testing.TB, err error) {
 	if err != nil {
 		t.Error(err)
 	}
+}
+
+// Send writes to a connection, or to another writer, and ends the test if that fails.
+func Send[S string | []byte](t testing.TB, to io.Writer, s S) {
+	t.Helper()
+	_, err := to.Write([]byte(s))
+	Must(t, err)
 }
 
 // Value returns the result of a call, and ends the test if its error is not nil:

@@ -58,9 +58,7 @@ func TestReplayReaderTakesOver(t *testing.T) {
 		_, err := io.ReadAll(first)
 		stopped <- err
 	}()
-	if _, err := to.Write([]byte("one ")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, to, "one ")
 	second := testkit.Value(r.open())(t)
 	go func() {
 		_, _ = to.Write([]byte("two"))

@@ -349,9 +349,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		}
 		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := io.WriteString(c, lastRequest); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, lastRequest)
 		if _, err := io.ReadAll(c); err != nil {
 			t.Error(err)
 		}

@@ -59,9 +59,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	var clients []io.Writer
 	for i := range 3 {
 		c := s.connect()
-		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
 		testkit.WaitFor(t, "the connection to linger", func() bool { return lingering() == i+1 })
 		clients = append(clients, c)
 	}

@@ -83,9 +83,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	var conns []*net.TCPConn
 	for i := range n {
 		c := s.dial()
-		if _, err := c.Write(hello[:1+i*(len(hello)-2)/n]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, hello[:1+i*(len(hello)-2)/n])
 		conns = append(conns, c)
 	}
 	testkit.WaitFor(t, "all parts to arrive", func() bool {
@@ -103,9 +101,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	}
 	s.mustGet(s.dial())
 	c := conns[n-1]
-	if _, err := c.Write(hello[1+(n-1)*(len(hello)-2)/n:]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, c, hello[1+(n-1)*(len(hello)-2)/n:])
 	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
 		t.Errorf("no response to a complete first message: %v", err)
 	}
@@ -120,9 +116,7 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	ended := make(chan bool, maxHandshakes+surplus)
 	for range maxHandshakes + surplus {
 		c := s.dial()
-		if _, err := c.Write(hello); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, hello)
 		go func() {
 			_, _ = io.Copy(io.Discard, c)
 			ended <- true
@@ -190,9 +184,7 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	s := newTLSSite(t, nil)
 	c := s.dial()
-	if _, err := c.Write(testkit.ClientHello(t)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, c, testkit.ClientHello(t))
 	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
 	testkit.Check(t, s.server.Shutdown(t.Context()))
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
@@ -215,9 +207,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	}
 	all.mu.Unlock()
 	for range n {
-		if _, err := s.dial().Write(testkit.ClientHello(t)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, s.dial(), testkit.ClientHello(t))
 	}
 	testkit.WaitFor(t, "the queue", func() bool {
 		all.mu.Lock()
@@ -254,9 +244,7 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	}
 	before := deadline()
 	reported := s.server.turns()
-	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, c, "\x17\x03\x03\x00\x40 part")
 	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
 	if after := deadline(); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)
