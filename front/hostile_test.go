@@ -24,7 +24,8 @@ import (
 // vulnerabilities. Those that are missing here have tests elsewhere:
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
-//	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
+//	24, 42 malformed upstream responses     TestMalformedResponsesGet502, and timeouts.txtar of
+//	                                        front/corpus
 //	29, 30 other clients' responses         TestCacheBehavesLikeNginx; TestFreshnessFollowsRFC9111,
 //	                                        TestResponseToAuthorizedRequestIsNotStored and
 //	                                        TestBrokenBodyIsNotStored of front/internal/cache

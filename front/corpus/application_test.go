@@ -177,7 +177,7 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 	case "":
 		file = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
 	}
-	if strings.Contains(file, "(pause)\n") {
+	if strings.Contains(file, "(pause)\n") || strings.HasSuffix(file, "(cut)\n") {
 		return writePaused(c, file)
 	}
 	head, body, _ := strings.Cut(file, "\n\n")
@@ -200,8 +200,9 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 const pauseTime = 700 * time.Millisecond
 
 // writePaused sends a response in pieces, with pauses at lines "(pause)". The pieces are chunks if
-// the head says so; otherwise the body ends with the connection. "(1M)" is a megabyte, and "(hang)"
-// waits until the connection is closed. It reports whether another request may follow.
+// the head says so; otherwise the body ends with the connection. A head without an empty line does
+// not end. "(1M)" is a megabyte, "(hang)" waits until the connection is closed, and "(cut)" at
+// the end closes it. It reports whether another request may follow.
 func writePaused(c net.Conn, file string) bool {
 	isChunked := strings.Contains(file, "\nTransfer-Encoding: chunked\n")
 	isHead := true
@@ -213,15 +214,20 @@ func writePaused(c net.Conn, file string) bool {
 			_, _ = io.Copy(io.Discard, c)
 			return false
 		}
+		piece, isCut := strings.CutSuffix(piece, "(cut)\n")
 		head, body := "", piece
 		if isHead && piece != "" {
-			head, body, _ = strings.Cut(piece, "\n\n")
-			head, isHead = strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n", false
+			var ends bool
+			head, body, ends = strings.Cut(piece, "\n\n")
+			head = strings.ReplaceAll(head, "\n", "\r\n")
+			if isHead = !ends; ends {
+				head += "\r\n\r\n"
+			}
 		}
 		if body = strings.ReplaceAll(body, "(1M)", strings.Repeat("0123456789abcdef", 1<<16)); isChunked && body != "" {
 			body = fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 		}
-		if _, err := io.WriteString(c, head+body); err != nil {
+		if _, err := io.WriteString(c, head+body); err != nil || isCut {
 			return false
 		}
 	}
