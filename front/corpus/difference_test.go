@@ -71,6 +71,9 @@ func lines(s *site, r *request, p *ports, a, other *response) []string {
 	if tag := a.header.Get("Etag"); tag != "" && !differs("Etag") {
 		all = append(all, "etag: there, weak: "+map[bool]string{true: "yes", false: "no"}[strings.HasPrefix(tag, "W/")])
 	}
+	if r.order {
+		all = append(all, "fields: "+strings.Join(a.ordered, " | "))
+	}
 	if r.framing {
 		all = append(all, "framing: "+a.framing)
 	}
