@@ -218,12 +218,10 @@ func TestMinFreeStaysFree(t *testing.T) {
 	onDisk(t, conf.Cache{MinFree: 1 << 62}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, "small", fresh)
 		s.get().want(t, cache.StateMiss, 200, "small")
-		synctest.Wait()
 		s.get().want(t, cache.StateHit, 200, "small")
 		s.responds(200, big(1<<20), fresh)
 		for range 2 {
 			s.request("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
-			synctest.Wait()
 		}
 		if names := filesIn(t, dir); len(names) > 0 {
 			t.Errorf("unexpected files: %v", names)
@@ -317,7 +315,6 @@ func TestResponsesAreServedFromDisk(t *testing.T) {
 					want = cache.StateHit
 				}
 				s.request("GET", "http://a.example"+path).want(t, want, 200, path+big(8<<10))
-				synctest.Wait()
 				if _, memory, _ := s.cache.Len(); memory > room {
 					t.Fatalf("%d bytes in memory, want at most %d", memory, room)
 				}
@@ -378,7 +375,6 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 			}
 			s.responds(200, "new", fresh)
 			s.get().want(t, cache.StateMiss, 200, "new")
-			synctest.Wait()
 			if s.get().want(t, cache.StateHit, 200, "new"); len(filesIn(t, dir)) != 1 || s.log.String() != "" {
 				t.Errorf("%s: files %v, log %q", name, filesIn(t, dir), s.log)
 			}
