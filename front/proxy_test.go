@@ -233,7 +233,7 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 	} {
 		first := testkit.ServeTCP(t, func(nc net.Conn) {
 			if test.protocol == "fastcgi" {
-				_, _, _, _ = readApplication(nc)
+				_, _, _, _ = testkit.ReadFastCGI(nc)
 			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
 				return
 			}

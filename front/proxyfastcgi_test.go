@@ -22,7 +22,7 @@ func application(t testing.TB, conns func(), extra string) string {
 			conns()
 		}
 		for {
-			params, body, keep, err := readApplication(nc)
+			params, body, keep, err := testkit.ReadFastCGI(nc)
 			if err != nil {
 				return
 			}
@@ -37,56 +37,6 @@ func application(t testing.TB, conns func(), extra string) string {
 			}
 		}
 	})
-}
-
-// readApplication reads a request record by record.
-func readApplication(nc net.Conn) (params map[string]string, body []byte, keep bool, err error) {
-	var list []byte
-	for {
-		var h [8]byte
-		if _, err = io.ReadFull(nc, h[:]); err != nil {
-			return nil, nil, false, err
-		}
-		content := make([]byte, int(h[4])<<8+int(h[5])+int(h[6]))
-		if _, err = io.ReadFull(nc, content); err != nil {
-			return nil, nil, false, err
-		}
-		content = content[:len(content)-int(h[6])]
-		switch {
-		case h[1] == 1:
-			keep = content[2]&1 != 0
-		case h[1] == 4:
-			list = append(list, content...)
-		case h[1] == 5 && len(content) > 0:
-			body = append(body, content...)
-		case h[1] == 5:
-			return readPairs(list), body, keep, nil
-		}
-	}
-}
-
-func readPairs(list []byte) map[string]string {
-	params := make(map[string]string)
-	length := func() int {
-		n := int(list[0])
-		if n < 128 {
-			list = list[1:]
-			return n
-		}
-		n = (n&0x7f)<<24 + int(list[1])<<16 + int(list[2])<<8 + int(list[3])
-		list = list[4:]
-		return n
-	}
-	for len(list) > 0 {
-		name, value := length(), 0
-		value = length()
-		if _, twice := params[string(list[:name])]; twice {
-			params["(twice)"] += string(list[:name]) + " "
-		}
-		params[string(list[:name])] = string(list[name : name+value])
-		list = list[name+value:]
-	}
-	return params
 }
 
 // A body without a length is received first, so that the application gets its length.
@@ -162,7 +112,7 @@ func TestSplitTextInStderrIsCaught(t *testing.T) {
 		records = wire.AppendStream(records, wire.Stdout, 1, []byte("Content-Type: text/plain\r\n\r\nhello"))
 		records = wire.AppendEnd(wire.AppendStreamEnd(records, wire.Stdout, 1), 1, wire.End{})
 		to := testkit.ServeTCP(t, func(nc net.Conn) {
-			if _, _, _, err := readApplication(nc); err == nil {
+			if _, _, _, err := testkit.ReadFastCGI(nc); err == nil {
 				_, _ = nc.Write(records)
 			}
 		})

@@ -142,6 +142,12 @@ func start(t *testing.T, location string) *program {
 // result of Run, and is closed. Without outputs the Server's are discarded.
 func run(t testing.TB, path string, o server.Options, bound ...server.Binding) (s *server.Server, ended <-chan error) {
 	t.Helper()
+	return runSource(t, server.File{Path: path, Options: nginxconf.Options{Prefix: filepath.Dir(path)}}, o, bound...)
+}
+
+func runSource(t testing.TB, from server.Source, o server.Options, bound ...server.Binding) (s *server.Server,
+	ended <-chan error) {
+	t.Helper()
 	if o.Stdout == nil {
 		o.Stdout, o.Stderr = io.Discard, io.Discard
 	}
@@ -152,7 +158,7 @@ func run(t testing.TB, path string, o server.Options, bound ...server.Binding) (
 		default: // a reload
 		}
 	}
-	s = server.New(server.File{Path: path, Options: nginxconf.Options{Prefix: filepath.Dir(path)}}, o, bound...)
+	s = server.New(from, o, bound...)
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		result <- s.Run(ctx)
@@ -232,11 +238,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	}
 
 	config.Handler = func() (http.Handler, error) { return handler, nil }
-	ctx, cancel := context.WithCancel(t.Context())
-	ready, ended := make(chan struct{}, 1), make(chan error, 1)
-	options.Ready = func() { ready <- struct{}{} }
-	go func() { ended <- server.Run(ctx, config, options) }()
-	<-ready
+	s, ended := runSource(t, config, options)
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -248,7 +250,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	if string(b) != "/a//b" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	cancel()
+	s.Drain()
 	testkit.Check(t, <-ended)
 	if !handler.closed {
 		t.Error("the handler was not closed")
