@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -99,6 +98,9 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			time.Second, "it was not ready after 1s"},
 		{"address", func(s *site) { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
 			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "listen 192.0.2.1:1: "},
+		// which is an error before the new process takes over
+		{"PID file", func(s *site) { testkit.Must(s, os.MkdirAll(s.Path("pid.new/file"), 0o777)) },
+			func(s *site) { testkit.Must(s, os.RemoveAll(s.Path("pid.new"))) }, time.Hour, "pid.new"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, c.ready)
@@ -106,11 +108,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			load.More(50)
 			pid := s.PID()
 			c.spoil(s)
-			s.Signal(pid, syscall.SIGUSR2)
-			s.AwaitLog("upgrade: failed, this", 1)
-			if log := s.Read("log"); !strings.Contains(log, c.want) {
-				t.Errorf("want %q in the log", c.want)
-			}
+			s.failUpgrade(c.want)
 			load.More(50)
 			if got := s.PID(); got != pid {
 				t.Errorf("process %d serves, want %d", got, pid)
@@ -158,7 +156,7 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		!strings.Contains(string(status), "NoNewPrivs:\t1") {
 		t.Errorf("%s, %v", status, err)
 	}
-	for i, c := range []struct {
+	for _, c := range []struct {
 		name       string
 		mode, good os.FileMode
 		want       string
@@ -169,11 +167,7 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		{"", 0o755, 0o777, "permission denied (the user that serves must be able to replace the file)"},
 	} {
 		testkit.Must(t, os.Chmod(s.Path(c.name), c.mode))
-		s.Signal(s.PID(), syscall.SIGUSR2)
-		s.AwaitLog("upgrade: failed, this", i+1)
-		if !strings.Contains(s.Read("log"), c.want) {
-			t.Errorf("want %q in the log", c.want)
-		}
+		s.failUpgrade(c.want)
 		testkit.Must(t, os.Chmod(s.Path(c.name), c.good))
 		load.More(50)
 	}
@@ -183,13 +177,22 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 	s.end(old, next)
 }
 
+// failUpgrade requests an upgrade that fails, and a reason in the log.
+func (s *site) failUpgrade(want string) {
+	s.Helper()
+	s.failed++
+	s.Signal(s.PID(), syscall.SIGUSR2)
+	s.AwaitLog("upgrade: failed, this", s.failed)
+	if !strings.Contains(s.Read("log"), want) {
+		s.Errorf("want %q in the log", want)
+	}
+}
+
 // failAtStart starts a new process that exits before it is ready.
 func (s *site) failAtStart() {
 	s.Helper()
-	s.failed++
 	s.write("fault", exits)
-	s.Signal(s.PID(), syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", s.failed)
+	s.failUpgrade("")
 	s.write("fault", "")
 }
 
@@ -266,12 +269,7 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	if !strings.Contains(s.Read("log"), "sandboxed by Landlock") {
 		t.Skip("this kernel has no Landlock")
 	}
-	s.Signal(pid, syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", 1)
-	const want = "upgrade: a process that is confined to a folder cannot start another one: restart it"
-	if !strings.Contains(s.Read("log"), want) {
-		t.Error("the log does not name the reason")
-	}
+	s.failUpgrade("upgrade: a process that is confined to a folder cannot start another one: restart it")
 	s.Signal(pid, syscall.SIGTERM)
 	if code := s.Wait(pid); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -302,15 +300,12 @@ func withoutSocket() string { return strings.Replace(upgradable, " listen unix:D
 func TestDroppedUnixSocketIsRemoved(t *testing.T) {
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", withoutSocket())
-	s.write("fault", exits)
-	s.Signal(s.PID(), syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", 1)
+	s.failAtStart()
 	c, err := net.Dial("unix", s.Path("socket"))
 	if err != nil {
 		t.Fatalf("after a failed upgrade: %v", err)
 	}
 	c.Close()
-	s.write("fault", "")
 	old := s.upgrade()
 	s.Eventually("the socket's file is removed", func() bool {
 		_, err := os.Lstat(s.Path("socket"))
@@ -486,21 +481,6 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	if code := s.Wait(next); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-}
-
-// A PID file that cannot be replaced is an error before the new process takes over.
-func TestPIDFileThatCannotBeReplaced(t *testing.T) {
-	s := newSite(t, time.Hour)
-	obstacle := filepath.Join(s.Path("pid.new"), "file")
-	testkit.Must(t, os.MkdirAll(obstacle, 0o777))
-	pid := s.PID()
-	s.Signal(pid, syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", 1)
-	if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil || s.PID() != pid {
-		t.Errorf("pid.oldbin is left, or process %d serves instead of %d", s.PID(), pid)
-	}
-	testkit.Must(t, os.RemoveAll(s.Path("pid.new")))
-	s.end(s.upgrade())
 }
 
 // A reload while a new process starts is rejected, because that process may have read the old
