@@ -344,7 +344,7 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
 	two := serveHTTP2(t, h)
-	l := testkit.Value(net.Listen("unix", filepath.Join(shortDir(t), "s")))(t)
+	l := testkit.Value(net.Listen("unix", filepath.Join(testkit.ShortDir(t), "s")))(t)
 	cgi := &fcgi.Server{Handler: h}
 	go func() { _ = cgi.Serve(l) }()
 	defer cgi.Close()

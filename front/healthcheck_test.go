@@ -157,7 +157,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 					}
 				}
 			}))
-			socket := filepath.Join(shortDir(t), "s")
+			socket := filepath.Join(testkit.ShortDir(t), "s")
 			var err error
 			s.Listener.Close()
 			s.Listener, err = net.Listen("unix", socket)

@@ -106,7 +106,7 @@ func (a *testClient) attempt(method, path string, body io.Reader, fields ...stri
 // serveHandler serves on a unix socket until the end of the test.
 func serveHandler(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testkit.ShortDir(t), "s")
 	l := testkit.Value(net.Listen("unix", socket))(t)
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
 	s.Start()
@@ -133,14 +133,6 @@ func site(t testing.TB, names ...string) string {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(name), 0o644))
 	}
-	return dir
-}
-
-// shortDir returns a directory whose name is short enough for a socket in it.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir := testkit.Value(os.MkdirTemp("", "front"))(t)
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
 
@@ -320,7 +312,7 @@ func serveOnTare(t testing.TB, h http.Handler) string {
 // parseConf reads a configuration with a server block. DIR in it is a directory.
 func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config {
 	t.Helper()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
 		server)
 	name := filepath.Join(dir, "nginx.conf")

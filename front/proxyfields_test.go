@@ -27,7 +27,7 @@ import (
 // serveByTare is serveHandler with tare's server, which sends fields as they are.
 func serveByTare(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testkit.ShortDir(t), "s")
 	l := testkit.Value(net.Listen("unix", socket))(t)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -17,7 +18,7 @@ import (
 // front controller.
 func TestPHPApplicationIsServed(t *testing.T) {
 	path, env := programs.PHP(t)
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	root, socket := filepath.Join(dir, "www"), filepath.Join(dir, "php")
 	for name, text := range map[string]string{
 		"index.php": `<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['QUERY_STRING'];`,

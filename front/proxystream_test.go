@@ -263,7 +263,7 @@ func (s *streamer) listen(t *testing.T) *strings.Replacer {
 	secure := httptest.NewUnstartedServer(s)
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	byUnix, byFastCGI := filepath.Join(dir, "u"), filepath.Join(dir, "f")
 	for socket, serve := range map[string]func(net.Listener) error{
 		byUnix:    (&http.Server{Handler: s, ErrorLog: quiet}).Serve,

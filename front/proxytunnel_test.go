@@ -283,7 +283,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 // Unix sockets work with any path, by HTTP and by FastCGI.
 func TestUnixUpstreamsAreReached(t *testing.T) {
 	for i, name := range []string{"s", "a b:80", "\u00e4%20", "[x]", "a+b:9"} {
-		path := filepath.Join(shortDir(t), name)
+		path := filepath.Join(testkit.ShortDir(t), name)
 		p := conf.Proxy{To: conf.Text("unix:" + path)}
 		response := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 		if i%2 == 1 {

@@ -75,7 +75,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		return accepted, open, server.Reading()
 	}))
 	server = tare.Wrap(&http.Server{Handler: h})
-	socket := filepath.Join(shortDir(t), "s")
+	socket := filepath.Join(testkit.ShortDir(t), "s")
 	l := testkit.Value(net.Listen("unix", socket))(t)
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()

@@ -298,7 +298,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
 	server := httptest.NewUnstartedServer(newFront(t, c))
 	server.Listener.Close()
-	socket := filepath.Join(shortDir(t), "s") // TCP may stall by itself
+	socket := filepath.Join(testkit.ShortDir(t), "s") // TCP may stall by itself
 	var err error
 	server.Listener, err = net.Listen("unix", socket)
 	must(t, err)

@@ -98,7 +98,7 @@ const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/se
 // Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
 // lists.
 func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	past := func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 	}
@@ -284,7 +284,7 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 
 	theirs := programs.FreeAddress(t)
-	startNginx(t, "tcp", theirs, shortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
+	startNginx(t, "tcp", theirs, testkit.ShortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
 		ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
 		server { listen %s ssl; return 200 "%s"; }`, certFile, keyFile, theirs, text))
 	h := newFront(t, oneHost(conf.Location{Path: "/",

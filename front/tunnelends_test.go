@@ -164,7 +164,7 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 		results <- err
 	}
 	to := testkit.ServeTCP(t, serveUpstream)
-	unix := filepath.Join(shortDir(t), "u")
+	unix := filepath.Join(testkit.ShortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
 	logFile := filepath.Join(t.TempDir(), "log")
 	errorLog := filepath.Join(t.TempDir(), "errors")

@@ -47,8 +47,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 
 // compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
-	dir := testkit.Value(os.MkdirTemp("", "corpus"))(t)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
 		t.Fatal(err)
 	}

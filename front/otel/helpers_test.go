@@ -134,9 +134,7 @@ func serve(t *testing.T, http, block string, bound ...server.Binding) *site {
 }
 
 func newSite(t *testing.T) *site {
-	dir, err := os.MkdirTemp("", "otel") // short enough for a socket
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
 	}

@@ -31,9 +31,7 @@ http {
 
 // serveHTTP2 serves a configuration by real nginx, or by a Server, and returns the socket.
 func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
-	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	name, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "s")
 	content := strings.ReplaceAll(preamble+directives+" server { listen unix:DIR/s http2; return 204; } }", "DIR", dir)
 	testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))

@@ -212,9 +212,7 @@ func endless(w http.ResponseWriter, r *http.Request) {
 // After worker_shutdown_timeout nothing of the configuration before a reload is left, whatever its
 // requests wait for. At the end of the process websockets are logged, too.
 func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	behind := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	upstream := &http.Server{Handler: http.HandlerFunc(endless)}
 	go func() { _ = upstream.Serve(behind) }()

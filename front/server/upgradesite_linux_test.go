@@ -146,9 +146,7 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 // newSiteWith is newSite with another configuration.
 func newSiteWith(t *testing.T, config string, ready time.Duration, environment ...string) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t) // other users can enter it
 	testkit.Must(t, os.Chmod(dir, 0o777))
 	id := os.Getpid()
 	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
