@@ -105,7 +105,7 @@ type site struct {
 	dir   string
 	run   *server.Server
 	http  *http.Client
-	ended chan error
+	ended <-chan error
 	log   testkit.Log
 }
 
@@ -118,18 +118,8 @@ func serve(t *testing.T, http, block string, bound ...server.Binding) *site {
 	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
 		Stdout: io.Discard, Stderr: &s.log, NoSignals: true, Tracing: otel.New(),
 		Ready: func() { ready <- struct{}{} }}, bound...)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { s.ended <- s.run.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		s.http.CloseIdleConnections()
-		s.end()
-	})
-	select {
-	case <-ready:
-	case err := <-s.ended:
-		t.Fatalf("%v\n%s", err, s.log.String())
-	}
+	s.ended = testkit.Run(t, s.run.Run, ready)
+	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
 
@@ -138,7 +128,7 @@ func newSite(t *testing.T) *site {
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
 	}
-	return &site{T: t, dir: dir, ended: make(chan error, 1),
+	return &site{T: t, dir: dir,
 		http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxConnsPerHost: 1}}}
 }
 
@@ -149,17 +139,11 @@ func (s *site) configure(http, block string) {
 	testkit.Must(s.T, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
-// end waits for the end of the server, which has been requested. It may be called again.
+// end waits for the end of the server, which has been requested.
 func (s *site) end() {
 	s.Helper()
-	select {
-	case err := <-s.ended:
-		if err != nil {
-			s.Errorf("%v\n%s", err, s.log.String())
-		}
-		s.ended <- nil
-	case <-time.After(patience):
-		s.Fatal("the server does not end")
+	if err := <-s.ended; err != nil {
+		s.Errorf("%v\n%s", err, s.log.String())
 	}
 }
 

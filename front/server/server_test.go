@@ -151,7 +151,7 @@ func runSource(t testing.TB, from server.Source, o server.Options, bound ...serv
 	if o.Stdout == nil {
 		o.Stdout, o.Stderr = io.Discard, io.Discard
 	}
-	ready, result := make(chan struct{}, 1), make(chan error, 1)
+	ready := make(chan struct{}, 1)
 	o.NoSignals, o.Ready = true, func() {
 		select {
 		case ready <- struct{}{}:
@@ -159,21 +159,7 @@ func runSource(t testing.TB, from server.Source, o server.Options, bound ...serv
 		}
 	}
 	s = server.New(from, o, bound...)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		result <- s.Run(ctx)
-		close(result)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-result
-	})
-	select {
-	case <-ready:
-	case err := <-result:
-		t.Fatal(err)
-	}
-	return s, result
+	return s, testkit.Run(t, s.Run, ready)
 }
 
 // configure writes nginx.conf with a directive for location /.
