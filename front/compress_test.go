@@ -132,9 +132,8 @@ func plainBody(t *testing.T, r response) string {
 // $gzip_ratio is the ratio of the handler's bytes to those sent.
 func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(app(conf.Settings{Gzip: &conf.Gzip{Types: []string{"text/plain"}},
-		Logs: []conf.Log{{Path: name, Format: "ratio"}}}))
-	c.LogFormats = []conf.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
+	c := parseConf(t, `log_format ratio "$body_bytes_sent $gzip_ratio";`, "gzip on; gzip_types text/plain; access_log "+name+
+		" ratio; location / { proxy_pass http://app; }", "app")
 	h, err := front.New(c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, strings.Repeat("compress me ", 250))
