@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 
@@ -76,14 +75,8 @@ func TestStalledStreamsEnd(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "answer")
 	})
-	settings := conf.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
-	dir := site(t, "file")
-	c := oneHost(
-		conf.Location{Path: "/pass", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &settings},
-		conf.Location{Path: "/say", Steps: []conf.Step{conf.Return{Status: 200, Text: "said"}}, Settings: &settings},
-		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: &settings},
-		conf.Location{Path: "/file", Settings: withRoot(settings, dir)},
-	)
+	c := parseConf(t, "", "client_body_timeout 100ms; send_timeout 100ms; root "+site(t, "file")+
+		"; location /pass { proxy_pass http://"+to+"; } location /say { return 200 said; } location /error { return 404; }")
 	s := serveHTTP2(t, newFront(t, c))
 	for _, test := range []struct {
 		name, method, path, length, body string
@@ -117,11 +110,6 @@ func TestStalledStreamsEnd(t *testing.T) {
 			t.Errorf("the upstream received %q", a)
 		}
 	}
-}
-
-func withRoot(s conf.Settings, dir string) *conf.Settings {
-	s.Files.Root = conf.Text(dir)
-	return &s
 }
 
 // end waits for the end of the stream, and returns the statuses, and whether it was reset.

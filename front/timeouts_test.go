@@ -186,18 +186,15 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // by nginx, and the access log has 408. No upstream is held to blame for it: none is logged, and no
 // other one is tried.
 func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
-	for _, protocol := range []string{"", "fastcgi"} {
+	for _, protocol := range []string{"proxy", "fastcgi"} {
 		for _, length := range []string{"100", "100000"} {
 			to := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 			backup := testkit.ServeTCP(t, func(net.Conn) { t.Error("another server was tried") })
-			c := proxyTo(conf.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
 			access := filepath.Join(t.TempDir(), "access.log")
-			c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond,
-				ErrorPages: []conf.ErrorPage{{Statuses: []int{408}, Target: "/page"}},
-				Logs:       []conf.Log{{Path: access, Format: "short"}}}
-			c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$status $bytes_sent"}}
-			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to},
-				{Addr: backup, Backup: true}}}}
+			pass := map[string]string{"proxy": "proxy_pass http://up;", "fastcgi": "fastcgi_pass up;"}[protocol]
+			c := parseConf(t, `log_format short "$status $bytes_sent"; upstream up { server `+to+"; server "+backup+" backup; }",
+				"client_body_timeout 100ms; error_page 408 /page; access_log "+access+" short; location / { "+pass+" "+
+					protocol+"_request_buffering off; }")
 			var logged bytes.Buffer
 			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
 			server := tare.Wrap(&http.Server{Handler: h})
@@ -334,9 +331,7 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
-		Settings: &conf.Settings{SendTimeout: timeout}})
-	s := serveHTTP2(t, newFront(t, c))
+	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
 	resp, err := s.Client().Get(s.URL)
 	must(t, err)
 	defer resp.Body.Close()
@@ -356,8 +351,7 @@ func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}})
-	s := httptest.NewServer(newFront(t, c))
+	s := httptest.NewServer(newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)})))
 	defer s.Close()
 	nc := dial(t, "tcp", s.Listener.Addr().String(), "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
 	resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
