@@ -68,19 +68,19 @@ func tokenUpstream(t *testing.T) http.HandlerFunc {
 
 // tokenConfig has a location for each feature that could keep a part of a request.
 func tokenConfig(t *testing.T, to, log string) conf.Config {
+	const up = "proxy_pass http://up; add_header X-Late $http_x_token$uri always;"
 	return parseConf(t, `log_format all "$request $uri $args $http_x_token"; proxy_cache_path DIR/cache keys_zone=one:1m;
-		limit_req_zone k zone=slow:1m rate=1000r/s; upstream up { server `+to+" max_fails=0; keepalive 8; }", log+`
-		add_header X-Late $http_x_token$uri always;
+		limit_req_zone k zone=slow:1m rate=1000r/s; upstream up { server `+to+" max_fails=0; keepalive 8; }",
+		log+strings.ReplaceAll(`
 		proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Set $http_x_token;
-		location / { proxy_pass http://up; }
-		location /inner/ { proxy_pass http://up; }
-		location /error/ { proxy_pass http://up; proxy_intercept_errors on; error_page 404 = /inner$uri; }
-		location /cached/ { proxy_pass http://up; proxy_cache one; proxy_cache_key $request_uri; proxy_cache_lock on; proxy_cache_valid any 0; }
-		location /patient/ { proxy_pass http://up; proxy_ignore_client_abort on; limit_req zone=slow burst=1000; }
-		location /mirror/ { proxy_pass http://up; mirror /inner/copy; }
-		location /auth/ { proxy_pass http://up; auth_request /inner/ask; auth_request_set $seen $upstream_http_x_seen;
-			add_header X-Asked $seen; add_header X-Late $http_x_token$uri always; }
-		location /again/ { access_log off; proxy_pass http://again; }`, "again")
+		location / { UP }
+		location /inner/ { UP }
+		location /error/ { UP proxy_intercept_errors on; error_page 404 = /inner$uri; }
+		location /cached/ { UP proxy_cache one; proxy_cache_key $request_uri; proxy_cache_lock on; proxy_cache_valid any 0; }
+		location /patient/ { UP proxy_ignore_client_abort on; limit_req zone=slow burst=1000; }
+		location /mirror/ { UP mirror /inner/copy; }
+		location /auth/ { UP auth_request /inner/ask; auth_request_set $seen $upstream_http_x_seen; add_header X-Asked $seen; }
+		location /again/ { access_log off; proxy_pass http://again; }`, "UP", up), "again")
 }
 
 // sendTokens sends requests over one connection, several at once, and checks the responses.
