@@ -89,16 +89,11 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 
 // A request that cannot be sent to any server is not a failure of the servers.
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
-	uri := conf.Text("$uri")
-	for name, p := range map[string]conf.Proxy{
-		"target": {URI: &uri}, "host": {Header: []conf.Field{{Name: "Host", Value: "$arg_host"}}},
-		"method": {Method: "$arg_method"},
+	for name, pass := range map[string]string{
+		"target": "proxy_pass http://up$uri;", "host": "proxy_pass http://up; proxy_set_header Host $arg_host;",
+		"method": "proxy_pass http://up; proxy_method $arg_method;",
 	} {
-		p.To = "up"
-		c := proxyTo(p)
-		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: serve(t, echo)},
-			{Addr: serve(t, echo)}}}}
-		a := serveHandler(t, newFront(t, c))
+		a := serveConf(t, "upstream up { server "+serve(t, echo)+"; server "+serve(t, echo)+"; }", "location / { "+pass+" }")
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		if got := a.get(bad); got.status != 502 {
 			t.Errorf("%s: %d", name, got.status)
@@ -135,8 +130,7 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 // method is not allowed, as any CONNECT.
 func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the upstream receives %s", r.Method) })
-	front := newFront(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to),
-		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}}))
+	front := newFront(t, proxyTo(upgrading(to)))
 	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header[":protocol"] = []string{"websocket"}
@@ -165,11 +159,8 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 				"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
-	p := conf.Proxy{To: conf.Text(to), Hide: []string{"X-Secret"},
-		Redirects: []conf.Replace{{From: "http://app/", To: "/"}}}
-	c := proxyTo(p)
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{RelativeRedirects: true}
-	a := serveHandler(t, newFront(t, c))
+	a := serveConf(t, "", "absolute_redirect off; location / { proxy_pass http://"+to+
+		"; proxy_hide_header X-Secret; proxy_redirect http://app/ /; }")
 	for proto, want := range map[string]string{
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
 		"HTTP/1.0": "200 c",

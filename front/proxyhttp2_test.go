@@ -16,7 +16,6 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -210,9 +209,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
-			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
-		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
+		c := parseConf(t, "limit_conn_zone $request_method zone=n:1m;", "limit_conn n 1; location / { proxy_pass http://"+to+"; }")
 		s := unencryptedHTTP2(t, newFront(t, c))
 		nc := dial(t, "tcp", s.Listener.Addr().String(), "")
 		st, got := startH2(t, nc, 10), 0
@@ -257,14 +254,11 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 		_, err := io.WriteString(w, fmt.Sprint(is))
 		fmt.Fprint(w, err, http.NewResponseController(w).Flush(), w.(interface{ FlushError() error }).FlushError())
 	})
-	for name, l := range map[string]conf.Location{
-		"unchanged": {Proxy: &conf.Proxy{To: "app"}},
-		"observed":  {Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{SendTimeout: time.Minute}},
-		"changed":   {Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
-	} {
+	for name, directives := range map[string]string{"unchanged": "", "observed": "send_timeout 1m;",
+		"changed": "proxy_hide_header X-Secret;"} {
+		c := parseConf(t, "", directives+" location / { proxy_set_header Host $http_host; proxy_pass http://app; }", "app")
 		for _, isHTTP2 := range []bool{false, true} {
-			l.Path = "/"
-			s := httptest.NewUnstartedServer(newFront(t, oneHost(l), front.Bind("app", app)))
+			s := httptest.NewUnstartedServer(newFront(t, c, front.Bind("app", app)))
 			s.EnableHTTP2 = isHTTP2
 			s.StartTLS()
 			t.Cleanup(s.Close)
