@@ -154,7 +154,7 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 	p.open(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
 	p.post(1, "expect", "100-continue")
 	p.framer.WriteData(1, true, []byte("x"))
-	p.request(3, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/%zz") // is refused
+	p.request(3, true, head("GET", "/%zz")...) // is refused
 	p.pump()
 	p.reader.ReadMetaHeaders = nil
 	blocks := 0
@@ -299,7 +299,7 @@ func TestResponseDoesNotWaitForOthers(t *testing.T) {
 		}
 		hello(w, r)
 	})
-	p.request(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/hangs")
+	p.request(1, true, head("GET", "/hangs")...)
 	p.get(3)
 	p.receive()
 	hanging, other := p.session.Next(), p.session.Next()
@@ -346,7 +346,7 @@ func TestNoGatheredResponseIsLost(t *testing.T) {
 // A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
 // requires. Other streams go on.
 func TestMalformedRequestsReceive400(t *testing.T) {
-	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	get := head("GET", "/")
 	for name, fields := range map[string][]string{ // wire/http2 tests the grammar
 		"upper case": append(get[:8:8], "X-Malformed", "1"),
 		"no path":    get[:6],
