@@ -308,33 +308,35 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 	}
 }
 
+// countedServer starts an upstream, and returns its address and a channel with its connections.
+func countedServer(t *testing.T) (s *httptest.Server, addr string, conns chan bool) {
+	conns = make(chan bool, 100)
+	s = httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns <- true
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s, s.Listener.Addr().String(), conns
+}
+
+// keeping are directives with which connections to an upstream are kept.
+const keeping = `proxy_http_version 1.1; proxy_set_header Connection ""; `
+
 // Connections are kept as the group configures: how many, and for how many requests.
 func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 	for _, test := range []struct {
-		keepalive, requests int
-		pass                conf.Proxy
-		want                int
+		group, directives string
+		want              int
 	}{
-		{0, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 6},
-		{2, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 1},
-		{2, 3, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 2}, {2, 0, conf.Proxy{}, 6},
-		{2, 0, conf.Proxy{Version: "1.1"}, 6},
-		{2, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection", Value: "close"}}}, 6},
+		{"", keeping, 6}, {"keepalive 2;", keeping, 1}, {"keepalive 2; keepalive_requests 3;", keeping, 2},
+		{"keepalive 2;", "", 6}, {"keepalive 2;", "proxy_http_version 1.1; ", 6},
+		{"keepalive 2;", "proxy_http_version 1.1; proxy_set_header Connection close; ", 6},
 	} {
-		conns := make(chan bool, 100)
-		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				conns <- true
-			}
-		}
-		s.Start()
-		t.Cleanup(s.Close)
-		test.pass.To = "up"
-		c := proxyTo(test.pass)
-		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
-			Servers: []conf.Server{{Addr: s.Listener.Addr().String()}}}}
-		a := serveHandler(t, newFront(t, c))
+		_, addr, conns := countedServer(t)
+		a := serveConf(t, "upstream up { server "+addr+"; "+test.group+" }", test.directives+"location / { proxy_pass http://up; }")
 		for range 6 {
 			a.get("/")
 		}
@@ -347,19 +349,10 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 // A reload keeps connections and the health of servers. After Close nothing is left.
 func TestReloadKeepsConnections(t *testing.T) {
 	before := runtime.NumGoroutine()
-	conns := make(chan bool, 100)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns <- true
-		}
-	}
-	s.Start()
+	s, addr, conns := countedServer(t)
 	c := func(weight int) conf.Config {
-		c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}})
-		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2,
-			Servers: []conf.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
-		return c
+		return parseConf(t, fmt.Sprintf("upstream up { server %s weight=%d; keepalive 2; }", addr, weight),
+			keeping+"location / { proxy_pass http://up; }")
 	}
 	h := testkit.Value(front.New(c(1), quiet()))(t)
 	for i := range 5 {
