@@ -3,18 +3,11 @@ package front_test
 import (
 	"fmt"
 	"testing"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // A client's data cannot end a field.
 func TestAddHeaderCannotInject(t *testing.T) {
-	us := serveHandler(t, newFront(t, oneHost(conf.Location{
-		Path:  "/",
-		Steps: []conf.Step{conf.Return{Status: 200, Text: "x"}},
-		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Uri", Value: "$uri"},
-			{Name: "Content-Type", Value: "text/x"}}},
-	})))
+	us := serveConf(t, "", "add_header X-Uri $uri; add_header Content-Type text/x; location / { return 200 x; }")
 	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil ||
 		got.header.Get("X-Uri") != "/a X-Evil: 1" || got.status != 200 {
 		t.Errorf("%d, %q", got.status, got.header)

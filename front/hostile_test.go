@@ -323,10 +323,8 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 		}))
 	}()
 	defer l.Close()
-	params := []conf.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
-		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text(l.Addr().String()), Params: params})))
+	a := serveConf(t, "", `fastcgi_param REQUEST_METHOD GET; fastcgi_param SERVER_PROTOCOL HTTP/1.1; fastcgi_param REQUEST_URI /;
+		fastcgi_param REMOTE_USER me; fastcgi_param HTTP_X_TRUSTED yes; location / { fastcgi_pass `+l.Addr().String()+"; }")
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
 		"evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
@@ -338,16 +336,8 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 // The limit of a body also applies if an error page is served by an upstream.
 func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 	to := serve(t, echo)
-	c := oneHost(
-		conf.Location{Path: "/none", Steps: []conf.Step{conf.Return{Status: 404}}},
-		conf.Location{Path: "/big", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Match: "@", Path: "@page", Proxy: &conf.Proxy{To: conf.Text(to)}},
-	)
-	for i := range c.Hosts[0].Locations {
-		c.Hosts[0].Locations[i].Settings = &conf.Settings{MaxBody: 10,
-			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}}
-	}
-	a := serveHandler(t, newFront(t, c))
+	a := serveConf(t, "", strings.ReplaceAll(`client_max_body_size 10; error_page 404 413 @page; location /none { return 404; }
+		location /big { proxy_pass http://UP; } location @page { proxy_pass http://UP; }`, "UP", to))
 	for _, test := range []struct {
 		path, body string
 		chunked    bool

@@ -225,24 +225,21 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 		step   = 20 * time.Millisecond
 	)
 	for name, test := range map[string]struct {
-		s     conf.Settings
-		text  string
-		sends bool // the client sends without pause
-		want  time.Duration
+		directives, text string
+		sends            bool // the client sends without pause
+		want             time.Duration
 	}{
-		"silent":          {conf.Settings{}, upload, false, 5 * time.Second},
-		"sending":         {conf.Settings{}, upload, true, 30 * time.Second},
-		"timeout":         {conf.Settings{LingerTimeout: time.Second}, upload, false, time.Second},
-		"time":            {conf.Settings{LingerTime: 2 * time.Second}, upload, true, 2 * time.Second},
-		"off":             {conf.Settings{Linger: "off"}, upload, true, 0},
-		"always":          {conf.Settings{Linger: "always"}, get, false, 5 * time.Second},
-		"nothing to read": {conf.Settings{}, get, false, 0},
+		"silent":          {"", upload, false, 5 * time.Second},
+		"sending":         {"", upload, true, 30 * time.Second},
+		"timeout":         {"lingering_timeout 1s;", upload, false, time.Second},
+		"time":            {"lingering_time 2s;", upload, true, 2 * time.Second},
+		"off":             {"lingering_close off;", upload, true, 0},
+		"always":          {"lingering_close always;", get, false, 5 * time.Second},
+		"nothing to read": {"", get, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 403}},
-					Settings: &test.s})
-				h := newFront(t, c)
+				h := newFront(t, parseConf(t, "", test.directives+" location / { return 403; }"))
 				server := tare.Wrap(&http.Server{Handler: h})
 				var network testkit.Network
 				l := network.Listen()
