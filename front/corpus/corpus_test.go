@@ -69,6 +69,7 @@ func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *fr
 				s.show(t, p, responses[len(responses)-1])
 			}
 			f.end(t)
+			keepCounters(t, dir)
 			logs = append(logs, readLogs(t, dir))
 			if t.Failed() || testing.Verbose() {
 				t.Logf("%s: output:\n%s\n%s", f.name, f.output.String(), readErrorLogs(dir))
@@ -184,6 +185,12 @@ func (f *front) start(t *testing.T, p *ports) {
 		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
 	}
 	f.cmd.Env = append(f.cmd.Env, f.env(len(f.cmd.ExtraFiles)))
+	// it writes its counters of coverage as another user
+	if counters := filepath.Join(p.dir, "counters"); os.Getenv("GOCOVERDIR") != "" {
+		testkit.Must(t, os.MkdirAll(counters, 0o777))
+		testkit.Must(t, os.Chmod(counters, 0o777))
+		f.cmd.Env = append(f.cmd.Env, "GOCOVERDIR="+counters)
+	}
 	f.cmd.Stdout, f.cmd.Stderr = &f.output, &f.output
 	f.done = testkit.Start(t, f.cmd).Done()
 	// The sockets accept connections before anybody serves them, so the pid file counts.
@@ -214,6 +221,15 @@ func (f *front) end(t *testing.T) {
 	}
 	if !f.cmd.ProcessState.Success() {
 		t.Errorf("%s: %s", f.name, f.cmd.ProcessState)
+	}
+}
+
+// keepCounters moves the front's counters of coverage to those of the test.
+func keepCounters(t *testing.T, dir string) {
+	t.Helper()
+	files := testkit.Value(filepath.Glob(filepath.Join(dir, "counters/*")))(t)
+	for _, name := range files {
+		testkit.Must(t, os.Rename(name, filepath.Join(os.Getenv("GOCOVERDIR"), filepath.Base(name))))
 	}
 }
 

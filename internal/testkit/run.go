@@ -11,18 +11,20 @@ func Run(t testing.TB, run func(context.Context) error, ready <-chan struct{}) (
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	result := make(chan error, 1)
+	ended = result
 	go func() {
 		result <- run(ctx)
 		close(result)
 	}()
 	t.Cleanup(func() {
 		cancel()
-		<-result
+		for range ended { // until it has ended
+		}
 	})
 	select {
 	case <-ready:
 	case err := <-result:
 		t.Fatal(err)
 	}
-	return result
+	return ended
 }
