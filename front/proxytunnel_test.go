@@ -308,7 +308,7 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 	}
 }
 
-// countedServer starts an upstream, and returns its address and a channel with its connections.
+// countedServer starts an upstream at an address, whose new connections a channel counts.
 func countedServer(t *testing.T) (s *httptest.Server, addr string, conns chan bool) {
 	conns = make(chan bool, 100)
 	s = httptest.NewUnstartedServer(http.HandlerFunc(echo))
