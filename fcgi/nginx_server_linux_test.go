@@ -81,7 +81,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 	tool := programs.Nginx(t)
 	for _, path := range []string{"shards", "goroutine"} {
 		t.Run(path, func(t *testing.T) {
-			f := &front{dir: shortDir(t)}
+			f := &front{dir: testkit.ShortDir(t)}
 			conf := strings.NewReplacer("DIR", f.dir, "ETC", tool.Etc).Replace(nginxConf)
 			testkit.Must(t, os.WriteFile(filepath.Join(f.dir, "conf"), []byte(conf), 0o600))
 			l, err := net.Listen("unix", filepath.Join(f.dir, "app"))
@@ -111,14 +111,6 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			}
 		})
 	}
-}
-
-// shortDir returns a folder for sockets, whose paths must be short.
-func shortDir(t testing.TB) string {
-	dir, err := os.MkdirTemp("", "nginx")
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	return dir
 }
 
 // faulty reports whether a line of nginx's log may be an error about an application.

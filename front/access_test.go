@@ -22,6 +22,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/guard"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // forwarded returns the fields of each request of these tests, as a proxy would set them.
@@ -70,8 +71,7 @@ func TestRealIPIsNginxs(t *testing.T) {
 func TestAccessIsGrantedAsByNginx(t *testing.T) {
 	dir := t.TempDir()
 	file, missing := filepath.Join(dir, "passwords"), filepath.Join(dir, "none")
-	slow, err := bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost)
-	must(t, err)
+	slow := testkit.Value(bcrypt.GenerateFromPassword([]byte("slow"), bcrypt.MinCost))(t)
 	// The hashes are those of "openssl passwd -apr1" and htpasswd.
 	lines := "# a comment\n" + `apr:$apr1$abcdefgh$cy3DSYyOwfhsyu7QOMQzd.:and a comment
 sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
@@ -134,11 +134,8 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 		{"::ffff:10.1.2.3/128", [3]int{403, 200, 200}},
 		{"::/0", [3]int{200, 200, 403}},
 	} {
-		c := oneHost(conf.Location{Path: "/", Empty: true, Settings: &conf.Settings{
-			RealIP: conf.RealIP{Unix: true, Header: "X-Forwarded-For"},
-			Access: []conf.AccessRule{{Deny: true, Net: netip.MustParsePrefix(test.denied)}},
-		}})
-		us := serveHandler(t, newFront(t, c))
+		us := serveConf(t, "", "set_real_ip_from unix:; real_ip_header X-Forwarded-For; location / { empty_gif; deny "+
+			test.denied+"; }")
 		for i, from := range []string{"10.1.2.3", "192.0.2.7", "2001:db8::1"} {
 			if got := us.get("/", "X-Forwarded-For", from).status; got != test.want[i] {
 				t.Errorf("deny %s: %s gets %d, want %d", test.denied, from, got, test.want[i])
@@ -147,14 +144,10 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 	}
 }
 
-// withAuthRequest returns a Config whose location / makes a subrequest to /auth and is served by
-// content.
-func withAuthRequest(auth, content conf.Proxy, set ...conf.Set) conf.Config {
-	return oneHost(
-		conf.Location{Match: "=", Path: "/auth", Internal: true, Proxy: &auth, Settings: &conf.Settings{}},
-		conf.Location{Path: "/", Proxy: &content,
-			Settings: &conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth", Set: set}}},
-	)
+// authConf has a location whose subrequest the handler "judge" responds to, or another server.
+func authConf(to, more string) string {
+	return "location = /auth { internal; proxy_pass http://" + to + "; " + more + ` }
+		location / { auth_request /auth; auth_request_set $a $kind; proxy_pass http://app; }`
 }
 
 // respondAsWanted responds with the status in X-Want, by default 200.
@@ -179,13 +172,10 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 	}
-	for name, auth := range map[string]conf.Proxy{"499": {To: conf.Text(serve(t, wait))}, "500": {To: "judge"}} {
-		c := withAuthRequest(auth, conf.Proxy{To: "app"})
-		c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$uri $status"}}
+	for name, to := range map[string]string{"499": serve(t, wait), "500": "judge"} {
 		file := t.TempDir() + "/log"
-		for i := range c.Hosts[0].Locations {
-			c.Hosts[0].Locations[i].Settings.Logs = []conf.Log{{Path: file, Format: "f"}}
-		}
+		c := parseConf(t, `map $uri $kind { } log_format f "$uri $status";`, "access_log "+file+" f; "+authConf(to, ""),
+			"app", "judge")
 		a := serveHandler(t, newFront(t, c,
 			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 				t.Error("access was granted")
@@ -195,8 +185,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}))))
 		ctx, leave := context.WithCancel(t.Context())
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil)
-		must(t, err)
+		r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodGet, "http://x/gone", nil))(t)
 		go func() {
 			<-entered
 			leave()
@@ -213,9 +202,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 // Places in the limits of the auth location are released with the request.
 func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"})
-	c.Conns = []conf.Zone{{Name: "z", Key: "$host"}}
-	c.Hosts[0].Locations[0].Settings.Conns = []conf.ConnLimit{{Zone: "z", Max: 1}}
+	c := parseConf(t, "map $uri $kind { } limit_conn_zone $host zone=z:1m;", authConf("judge", "limit_conn z 1;"), "app", "judge")
 	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/wait" {
@@ -238,15 +225,10 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 
 // AuthRequest works over HTTP/2, also if the response is observed.
 func TestAuthRequestWorksOverHTTP2(t *testing.T) {
-	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {
-		c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
-			conf.Proxy{To: conf.Text(serve(t, echo))})
-		settings.AuthRequest = c.Hosts[0].Locations[1].Settings.AuthRequest
-		c.Hosts[0].Locations[1].Settings = &settings
-		s := httptest.NewUnstartedServer(newFront(t, c))
-		s.EnableHTTP2 = true
-		s.StartTLS()
-		t.Cleanup(s.Close)
+	judge, content := serve(t, respondAsWanted), serve(t, echo)
+	for _, settings := range []string{"", "send_timeout 1m; "} {
+		s := serveHTTP2(t, newFront(t, parseConf(t, "", settings+strings.NewReplacer("JUDGE", judge, "CONTENT", content).
+			Replace("location = /auth { internal; proxy_pass http://JUDGE; } location / { auth_request /auth; proxy_pass http://CONTENT; }"))))
 		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
 			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
 			must(t, err)
@@ -265,9 +247,7 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 
 // Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
 func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
-	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"}, conf.Set{Name: "a", Value: "$kind"})
-	c.Maps = []conf.Map{{Name: "kind", Source: "$upstream_http_x_user",
-		Cases: []conf.Case{{From: `~^(?=(\w+\s?)*$)`, To: "some"}}}}
+	c := parseConf(t, `map $upstream_http_x_user $kind { ~^(?=(\w+\s?)*$) some; }`, authConf("judge", ""), "app", "judge")
 	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
@@ -283,9 +263,8 @@ func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	a := serveHandler(t, newFront(t, withAuthRequest(conf.Proxy{To: conf.Text(to), ReadTimeout: time.Second},
-		conf.Proxy{To: "app"}),
-		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
+	c := parseConf(t, "map $uri $kind { }", authConf(to, "proxy_read_timeout 1s;"), "app")
+	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)
 	}
@@ -299,8 +278,7 @@ func TestUnsupportedHashesAreLogged(t *testing.T) {
 	var output strings.Builder
 	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",
 		File: conf.Text(name)}}}}}
-	h, err := front.New(c, front.LogErrors(log.New(&output, "", 0)))
-	must(t, err)
+	h := testkit.Value(front.New(c, front.LogErrors(log.New(&output, "", 0))))(t)
 	defer h.Close()
 	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
 		t.Errorf("logged %q", got)
@@ -309,14 +287,8 @@ func TestUnsupportedHashesAreLogged(t *testing.T) {
 
 // Other cases are in the corpus, beside nginx, except times that are near, and sums with line ends, which a decoded path may have.
 func TestSecureLinkIsChecked(t *testing.T) {
-	config := func(l *conf.SecureLink, want conf.Text) conf.Config {
-		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
-			Steps:    []conf.Step{conf.Return{Status: 200, Text: want}},
-			Settings: &conf.Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
-	}
-	c := config(&conf.SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"},
-		"[$secure_link] [$secure_link_expires]")
-	h := newFront(t, c)
+	h := newFront(t, parseConf(t, "", `secure_link $arg_md5,$arg_expires; secure_link_md5 "$secure_link_expires secret";
+		location / { return 200 "[$secure_link] [$secure_link_expires]"; }`))
 	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(),
 		"[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
 		sum := md5.Sum(fmt.Appendf(nil, "%d secret", until))

@@ -24,23 +24,19 @@ import (
 // A bound handler receives the request that a server in its place would.
 func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 	to := serve(t, echo)
-	text := func(s string) *conf.Text { t := conf.Text(s); return &t }
-	for name, p := range map[string]conf.Proxy{
-		"plain": {}, "host": {Header: []conf.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
-		"variables": {URI: text("/v$uri?x=$arg_x")},
-		"fields":    {Header: []conf.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"}, {Name: "X-Same", Value: "same"}}},
-		"method":    {Method: "POST", Body: text("new body")},
-		"no header": {NoHeader: true, Header: []conf.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
+	for name, c := range map[string]struct{ uri, directives string }{
+		"plain": {}, "host": {"", "proxy_set_header Host $host;"}, "uri": {"/b/", ""}, "variables": {"/v$uri?x=$arg_x", ""},
+		"fields":    {"", `proxy_set_header X-Real-IP $arg_x; proxy_set_header X-A ""; proxy_set_header X-Same same;`},
+		"method":    {"", `proxy_method POST; proxy_set_body "new body";`},
+		"no header": {"", "proxy_pass_request_headers off; proxy_set_header X-B c;"},
+		"no body":   {"", "proxy_pass_request_body off;"},
 	} {
-		remote, local := p, p
-		remote.To, local.To = conf.Text(to), "app"
-		// otherwise it is the target's name, which differs
-		if p.Header == nil || p.Header[0].Name != "Host" {
-			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)],
-				conf.Field{Name: "Host", Value: "app"})
+		host := "proxy_set_header Host app; " // otherwise it is the target's name, which differs
+		if name == "host" {
+			host = ""
 		}
-		h := newFront(t, oneHost(conf.Location{Path: "/r/", Proxy: &remote},
-			conf.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)))
+		h := newFront(t, parseConf(t, "", c.directives+" location /r/ { "+c.directives+host+"proxy_pass http://"+to+c.uri+
+			"; } location /l/ { proxy_pass http://app"+c.uri+"; }", "app"), front.Bind("app", http.HandlerFunc(echo)))
 		a := serveHandler(t, h)
 		for _, method := range []string{"GET", "POST"} {
 			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te",
@@ -77,16 +73,9 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 	for _, chain := range []string{"/a?/b>", "/a?/b>/a>", "/a?/plain>", "/a?/plain>/b>/b>", "/b?/text>"} {
 		var responses []response
 		for _, to := range []string{to, "app"} {
-			pass := func(path string) conf.Location {
-				p := &conf.Proxy{To: conf.Text(to)}
-				if path != "/plain" {
-					p.CookiePaths = []conf.Replace{{From: "/", To: conf.Text(path + "/")}}
-				}
-				return conf.Location{Path: path, Proxy: p}
-			}
-			h := newFront(t, oneHost(pass("/a"), pass("/b"), pass("/plain"), conf.Location{Path: "/text",
-				Steps: []conf.Step{conf.Return{Status: 200}}}),
-				front.Bind("app", http.HandlerFunc(app)))
+			h := newFront(t, parseConf(t, "", strings.ReplaceAll(`location /a { proxy_pass TO; proxy_cookie_path / /a/; }
+				location /b { proxy_pass TO; proxy_cookie_path / /b/; } location /plain { proxy_pass TO; }
+				location /text { return 200; }`, "TO", "http://"+to), "app"), front.Bind("app", http.HandlerFunc(app)))
 			got := serveHandler(t, h).get(chain)
 			got.header.Del("Date")
 			responses = append(responses, got)
@@ -137,9 +126,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"},
-		Settings: &conf.Settings{Logs: []conf.Log{{Path: log, Format: "hosts"}}}})
-	c.LogFormats = []conf.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
+	c := parseConf(t, `log_format hosts "$host $http_host";`, "access_log "+log+" hosts; location / { proxy_pass http://app; }", "app")
 	h := newFront(t, c, front.Bind("app", app))
 	var outer *http.Request
 	for name, handler := range map[string]http.Handler{
@@ -151,8 +138,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		server := httptest.NewServer(handler)
 		r, _ := http.NewRequest("GET", server.URL, nil)
 		r.Host = "Front.test:8080"
-		resp, err := http.DefaultClient.Do(r)
-		must(t, err)
+		resp := testkit.Value(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		server.Close()
 		if bound.Host != "app" {
@@ -171,18 +157,15 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 // The request of a handler is not changed when another handler serves its error page.
 func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
-	h := newFront(t, oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app", Intercept: true},
-			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
-		conf.Location{Path: "@other", Match: "@", Proxy: &conf.Proxy{To: "other"}},
-	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		first = r
-		w.WriteHeader(http.StatusNotFound)
-	})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
+	h := newFront(t, parseConf(t, "", `location / { proxy_pass http://app; proxy_intercept_errors on; error_page 404 @other; }
+		location @other { proxy_pass http://other; }`, "app", "other"),
+		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			first = r
+			w.WriteHeader(http.StatusNotFound)
+		})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
 	server := httptest.NewServer(h)
 	defer server.Close()
-	resp, err := http.Get(server.URL)
-	must(t, err)
+	resp := testkit.Value(http.Get(server.URL))(t)
 	resp.Body.Close()
 	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
 		t.Errorf("%+v, then %+v", first, second)
@@ -212,13 +195,9 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "body")
 	})
-	dir := site(t, "i/file.txt")
-	c := oneHost(
-		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
-			CookiePaths: []conf.Replace{{From: "/a/", To: "/b/"}}},
-			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{401, 404}, Target: "/i/file.txt"}}}},
-		conf.Location{Path: "/i/", Internal: true, Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
-	)
+	c := parseConf(t, "", `location /a/ { proxy_pass http://app; proxy_hide_header X-Secret; proxy_intercept_errors on;
+			proxy_cookie_path /a/ /b/; error_page 401 404 /i/file.txt; }
+		location /i/ { internal; root `+site(t, "i/file.txt")+"; }", "app")
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app)))
 	for _, test := range []struct {
 		line, body, field, value string
@@ -275,12 +254,8 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 // A body that was received for an upstream is available to the handler that responds instead.
 func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
-	c := oneHost(
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
-			Settings: &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{502}, Status: -1,
-				Target: "@app"}}}},
-		conf.Location{Match: "@", Path: "@app", Proxy: &conf.Proxy{To: "app"}},
-	)
+	c := parseConf(t, "", "location / { proxy_pass http://"+to+`; proxy_intercept_errors on; error_page 502 = @app; }
+		location @app { proxy_pass http://app; }`, "app")
 	a := serveHandler(t, newFront(t, c,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprintln(w, r.Method, r.ContentLength)
@@ -383,8 +358,7 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 	_, err = io.ReadFull(resp.Body, b)
 	must(t, err)
 	close(next)
-	rest, err := io.ReadAll(resp.Body)
-	must(t, err)
+	rest := testkit.Value(io.ReadAll(resp.Body))(t)
 	if string(b)+string(rest) != "onetwo" || resp.Trailer.Get("X-Sum") != "1" || resp.Trailer.Get("X-Late") != "2" {
 		t.Errorf("%q %q %v", b, rest, resp.Trailer)
 	}

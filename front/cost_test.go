@@ -154,27 +154,23 @@ func replies(t testing.TB, response []byte) (address string) {
 func rawHeadCosts(t testing.TB) []costCase {
 	out := fcgi.AppendStream(nil, fcgi.Stdout, 1, []byte(upstreamFields+"\r\nhi"))
 	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, 1), 1, fcgi.End{})
-	to := conf.Upstream{Name: "http", Keepalive: 1, Servers: []conf.Server{
-		{Addr: replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi"))}}}
-	application := conf.Upstream{Name: "fcgi", Keepalive: 1, Servers: []conf.Server{{Addr: replies(t, out)}}}
-	params := []conf.Param{
-		{Name: "QUERY_STRING", Value: "$query_string"}, {Name: "REQUEST_METHOD", Value: "$request_method"},
-		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "REQUEST_URI", Value: "$request_uri"},
-		{Name: "REMOTE_ADDR", Value: "$remote_addr"}, {Name: "REMOTE_PORT", Value: "$remote_port"},
-		{Name: "SERVER_ADDR", Value: "$server_addr"}, {Name: "SERVER_PORT", Value: "$server_port"},
-		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"},
-	}
+	outer := "upstream http { server " + replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi")) +
+		"; keepalive 1; } upstream fcgi { server " + replies(t, out) + "; keepalive 1; }"
+	const params = `fastcgi_param QUERY_STRING $query_string; fastcgi_param REQUEST_METHOD $request_method;
+		fastcgi_param SCRIPT_NAME $fastcgi_script_name; fastcgi_param REQUEST_URI $request_uri;
+		fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param REMOTE_PORT $remote_port;
+		fastcgi_param SERVER_ADDR $server_addr; fastcgi_param SERVER_PORT $server_port;
+		fastcgi_param GATEWAY_INTERFACE CGI/1.1;`
 	r := httptest.NewRequest("GET", "/x", nil)
 	r.Body, r.RemoteAddr = http.NoBody, "127.0.0.1:1234"
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 	r = r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
-	proxied := func(p conf.Proxy) *front.Handler {
-		return newFront(t, conf.Config{Upstreams: []conf.Upstream{to, application},
-			Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/", Proxy: &p}}}}})
+	proxied := func(location string) *front.Handler {
+		return newFront(t, parseConf(t, outer, "location / { "+location+" }"))
 	}
 	return []costCase{
-		{"http", proxied(conf.Proxy{To: "http", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}), r, 0},
-		{"fastcgi", proxied(conf.Proxy{To: "fcgi", Protocol: "fastcgi", KeepConn: true, Params: params}), r, 0},
+		{"http", proxied(`proxy_pass http://http; proxy_http_version 1.1; proxy_set_header Connection "";`), r, 0},
+		{"fastcgi", proxied("fastcgi_pass fcgi; fastcgi_keep_conn on;" + params), r, 0},
 	}
 }
 
@@ -228,11 +224,8 @@ func BenchmarkRelay(b *testing.B) {
 	for _, size := range []int{1 << 10, 64 << 10, 10 << 20} {
 		for name, head := range map[string]string{"length": length, "chunked": chunked} {
 			to := replies(b, fmt.Appendf(nil, head, size, strings.Repeat("x", size)))
-			proxy := conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}
-			h := newFront(b, conf.Config{
-				Upstreams: []conf.Upstream{{Name: "up", Keepalive: 1, Servers: []conf.Server{{Addr: to}}}},
-				Hosts:     []conf.Host{{Locations: []conf.Location{{Path: "/", Proxy: &proxy}}}},
-			})
+			h := newFront(b, parseConf(b, "upstream up { server "+to+"; keepalive 1; }",
+				`location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; }`))
 			b.Run(fmt.Sprintf("%dKB/%s", size>>10, name), func(b *testing.B) {
 				w := &relaySink{rawSink: rawSink{sink: sink{make(http.Header)}}}
 				b.ReportAllocs()

@@ -10,29 +10,23 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
 // variables.
 func TestNothingOutsideIsServed(t *testing.T) {
 	top := site(t, "public/x.txt", "public-secret", "secret", "public/d/y.txt", "w/secret")
-	dir := conf.Text(top + "/public")
-	at := func(path string, f conf.Files) conf.Location {
-		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
-	}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		at("/i", conf.Files{Alias: dir + "/"}), at("/j", conf.Files{Alias: dir}), at("/k/",
-			conf.Files{Alias: dir + "/"}),
-		at("/l/", conf.Files{Alias: dir}),
-		at("/m/", conf.Files{Alias: dir + "/$arg_d/"}), at("/r/", conf.Files{Root: dir + "/$arg_d"}),
-		at("/v/", conf.Files{Root: "$arg_d"}), at("/", conf.Files{Root: dir}),
-		{Match: "~", Path: "^/u/(.*)$", Settings: &conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
-		{Path: "/t/", TryFiles: []conf.Text{"$arg_f", "=404"}, Settings: &conf.Settings{Files: conf.Files{Root: dir}}},
-		{Path: "/w/", Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/$arg_p", Flag: "break"}},
-			Settings: &conf.Settings{Files: conf.Files{Root: dir}}},
-	}}}})
+	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`root PUBLIC;
+		location /i { alias PUBLIC/; }
+		location /j { alias PUBLIC; }
+		location /k/ { alias PUBLIC/; }
+		location /l/ { alias PUBLIC; }
+		location /m/ { alias PUBLIC/$arg_d/; }
+		location /r/ { root PUBLIC/$arg_d; }
+		location /v/ { root $arg_d; }
+		location ~ ^/u/(.*)$ { alias PUBLIC/$1; }
+		location /t/ { try_files $arg_f =404; }
+		location /w/ { rewrite ^ /$arg_p break; }`, "PUBLIC", top+"/public")))
 	for _, target := range []string{
 		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret",
 		"/k/%2e%2e/secret", "/l-secret", "/l/..%2f..%2fsecret", "/m/secret?d=..", "/m/x?d=../..",
@@ -64,11 +58,7 @@ func TestDirectoryMayHaveVariables(t *testing.T) {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(fmt.Sprint(i)), 0o644))
 	}
-	h := newFront(t, conf.Config{
-		Maps: []conf.Map{{Name: "dir", Source: "$arg_d", Cases: []conf.Case{{From: "~^(\\d+)$",
-			To: conf.Text(top + "/$1")}}}},
-		Hosts: []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: "$dir"}}}},
-	})
+	h := newFront(t, parseConf(t, "map $arg_d $dir { ~^(\\d+)$ "+top+"/$1; }", "root $dir;"))
 	for range 2 {
 		for i := range 64 {
 			if got := get(t, h, fmt.Sprintf("/x?d=%d", i)); got.body != fmt.Sprint(i) {
@@ -106,24 +96,15 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 // A link's current target is served, whatever was served before, and whichever way a file is found.
 func TestCurrentLinkTargetIsServed(t *testing.T) {
 	dir, deploy := releases(t)
-	at := func(path string, f conf.Files) conf.Location {
-		return conf.Location{Path: path, Settings: &conf.Settings{Files: f}}
-	}
-	current := conf.Text(dir + "/current")
-	missing := at("/error/", conf.Files{Root: current})
-	missing.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/err.html"}}
-	tried := at("/tried/", conf.Files{Root: current})
-	tried.TryFiles = []conf.Text{"/only1", "/only2", "=404"}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: &conf.Settings{Files: conf.Files{Root: current, Precompressed: []string{"gzip", "br", "zstd"}}},
-		Locations: []conf.Location{
-			at("/alias/", conf.Files{Alias: current + "/"}), at("/file", conf.Files{Alias: current + "/x"}),
-			at("/below/", conf.Files{Alias: conf.Text(dir) + "/"}),
-			at("/variable/", conf.Files{Alias: conf.Text(dir) + "/$arg_d/"}), at("/whole/",
-				conf.Files{Alias: "$arg_d/"}),
-			at("/list/", conf.Files{Root: current, Listing: true}), missing, tried,
-		},
-	}}})
+	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`root SITE/current; gzip_static on; brotli_static on; zstd_static on;
+		location /alias/ { alias SITE/current/; }
+		location /file { alias SITE/current/x; }
+		location /below/ { alias SITE/; }
+		location /variable/ { alias SITE/$arg_d/; }
+		location /whole/ { alias $arg_d/; }
+		location /list/ { autoindex on; }
+		location /error/ { error_page 404 /err.html; }
+		location /tried/ { try_files /only1 /only2 =404; }`, "SITE", dir)))
 	check := func(release string) {
 		t.Helper()
 		n := strings.TrimPrefix(release, "r")
@@ -131,7 +112,7 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000),
 			"/alias/x": release + "/x", "/file": release + "/x",
 			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" +
-				string(current): release + "/x", "/gz": release + "/gz.gz",
+				dir + "/current": release + "/x", "/gz": release + "/gz.gz",
 			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
 		} {
 			if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
@@ -163,13 +144,9 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 // A file that changes, appears or disappears does so for the next request.
 func TestChangedFilesAreServed(t *testing.T) {
 	dir := site(t, "x", "real")
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir),
-			Precompressed: []string{"gzip", "br", "zstd"}}},
-		Locations: []conf.Location{{Path: "/alias",
-			Settings: &conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}, {Path: "/dir/",
-			Settings: &conf.Settings{Files: conf.Files{Root: conf.Text(dir + "/new")}}}},
-	}}})
+	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`root SITE; gzip_static on; brotli_static on; zstd_static on;
+		location /alias { alias SITE/later; }
+		location /dir/ { root SITE/new; }`, "SITE", dir)))
 	check := func(target, want string) {
 		t.Helper()
 		if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
@@ -213,24 +190,20 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 		t.Skip("links can be refused on Linux only")
 	}
 	dir := site(t, "r1/x", "r1/index.html", "r2/x", "r2/index.html")
-	root := conf.Text(dir + "/current")
 	for _, link := range [][2]string{{"r1", "current"}, {"x", "r1/link"}, {"../r2", "r1/dir"},
 		{"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
 		must(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
 	}
-	at := func(path, how string, from, root conf.Text) conf.Location {
-		return conf.Location{Path: path,
-			Settings: &conf.Settings{Files: conf.Files{Alias: root + "/", DisableSymlinks: how, SymlinksFrom: from}}}
-	}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
-		at("/off/", "", "", root), at("/on/", "on", "", root),
-		at("/real/", "on", "", conf.Text(dir)+"/r1"),
-		at("/from/", "on", root, root), at("/slash/", "on", root+"/", root),
-		at("/root/", "on", "$document_root", root),
-		at("/other/", "on", "/elsewhere", root),
-		at("/variable/", "on", conf.Text(dir)+"/$arg_d", root),
-		at("/owner/", "if_not_owner", "", root),
-	}}}})
+	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`
+		location /off/ { alias SITE/current/; }
+		location /on/ { alias SITE/current/; disable_symlinks on; }
+		location /real/ { alias SITE/r1/; disable_symlinks on; }
+		location /from/ { alias SITE/current/; disable_symlinks on from=SITE/current; }
+		location /slash/ { alias SITE/current/; disable_symlinks on from=SITE/current/; }
+		location /root/ { alias SITE/current/; disable_symlinks on from=$document_root; }
+		location /other/ { alias SITE/current/; disable_symlinks on from=/elsewhere; }
+		location /variable/ { alias SITE/current/; disable_symlinks on from=SITE/$arg_d; }
+		location /owner/ { alias SITE/current/; disable_symlinks if_not_owner; }`, "SITE", dir)))
 	for target, status := range map[string]int{
 		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,
 		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404,
@@ -261,11 +234,8 @@ func TestListingCanBeParsed(t *testing.T) {
 	}
 	must(t, os.Mkdir(filepath.Join(root, "sub"), 0o700))
 	must(t, os.Symlink("nowhere", filepath.Join(root, "link")))
-	in := func(format string) conf.Location {
-		s := conf.Settings{Files: conf.Files{Alias: conf.Text(root + "/"), Listing: true, ListingFormat: format}}
-		return conf.Location{Path: "/" + format + "/", Settings: &s}
-	}
-	a := serveHandler(t, newFront(t, oneHost(in("json"), in("html"))))
+	a := serveConf(t, "", strings.ReplaceAll(`autoindex on; location /json/ { alias ROOT/; autoindex_format json; }
+		location /html/ { alias ROOT/; }`, "ROOT", root))
 
 	var list []struct {
 		Name, Type, Mtime string

@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Added header fields disable neither sendfile nor the other methods of the server's writer.
@@ -27,9 +28,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
 		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)))
 			f, err := os.Open(name)
 			if err != nil {
 				t.Error(err)
@@ -49,8 +48,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 		h.ServeHTTP(&copier{w, direct}, r)
 	}))
 	defer server.Close()
-	resp, err := http.Get(server.URL)
-	must(t, err)
+	resp := testkit.Value(http.Get(server.URL))(t)
 	defer resp.Body.Close()
 	if b, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(b, content) || resp.Header.Get("X-A") != "b" {
 		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)
@@ -143,8 +141,7 @@ func TestFlushKeepsPossibleMatch(t *testing.T) {
 			<-next
 		}
 	})
-	resp, err := us.client.Get("http://front.test/")
-	must(t, err)
+	resp := testkit.Value(us.client.Get("http://front.test/"))(t)
 	defer resp.Body.Close()
 	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
 		got := make([]byte, len(want))
@@ -346,12 +343,8 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 // HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
-	two := httptest.NewUnstartedServer(h)
-	two.EnableHTTP2 = true
-	two.StartTLS()
-	defer two.Close()
-	l, err := net.Listen("unix", filepath.Join(shortDir(t), "s"))
-	must(t, err)
+	two := serveHTTP2(t, h)
+	l := testkit.Value(net.Listen("unix", filepath.Join(testkit.ShortDir(t), "s")))(t)
 	cgi := &fcgi.Server{Handler: h}
 	go func() { _ = cgi.Serve(l) }()
 	defer cgi.Close()

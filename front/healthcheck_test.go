@@ -57,11 +57,9 @@ func startChecked(t *testing.T, health func(http.ResponseWriter)) *checkedServer
 func (s *checkedServer) awaitClosed(t *testing.T) {
 	t.Helper()
 	// connections are accepted in order: this one after the others
-	r, err := http.NewRequest(http.MethodGet, "http://"+s.addr+"/", nil)
-	must(t, err)
+	r := testkit.Value(http.NewRequest(http.MethodGet, "http://"+s.addr+"/", nil))(t)
 	r.Close = true
-	resp, err := http.DefaultClient.Do(r)
-	must(t, err)
+	resp := testkit.Value(http.DefaultClient.Do(r))(t)
 	resp.Body.Close()
 	testkit.WaitFor(t, "the end of connections", func() bool { return s.open.Load() == 0 })
 }
@@ -159,7 +157,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 					}
 				}
 			}))
-			socket := filepath.Join(shortDir(t), "s")
+			socket := filepath.Join(testkit.ShortDir(t), "s")
 			var err error
 			s.Listener.Close()
 			s.Listener, err = net.Listen("unix", socket)

@@ -34,12 +34,9 @@ const maxWait = time.Minute
 // newFront returns a handler that is closed at the end of the test. By default it logs no errors.
 func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handler {
 	t.Helper()
-	h, err := front.New(c, append([]front.Option{quiet()}, options...)...)
-	must(t, err)
+	h := testkit.Value(front.New(c, append([]front.Option{quiet()}, options...)...))(t)
 	t.Cleanup(func() {
-		if err := h.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, h.Close())
 	})
 	return h
 }
@@ -81,8 +78,7 @@ func (a *testClient) get(path string, fields ...string) response {
 // do sends a request. fields are names and values.
 func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
-	got, err := a.attempt(method, path, body, fields...)
-	must(a.t, err)
+	got := testkit.Value(a.attempt(method, path, body, fields...))(a.t)
 	return got
 }
 
@@ -110,13 +106,22 @@ func (a *testClient) attempt(method, path string, body io.Reader, fields ...stri
 // serveHandler serves on a unix socket until the end of the test.
 func serveHandler(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
+	socket := filepath.Join(testkit.ShortDir(t), "s")
+	l := testkit.Value(net.Listen("unix", socket))(t)
 	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
 	s.Start()
 	t.Cleanup(s.Close)
 	return newTestClient(t, socket)
+}
+
+// dial connects to a server until the end of the test, with a deadline, and sends a text.
+func dial(t testing.TB, network, addr, text string) net.Conn {
+	t.Helper()
+	nc := testkit.Value(net.Dial(network, addr))(t)
+	t.Cleanup(func() { nc.Close() })
+	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	testkit.Send(t, nc, text)
+	return nc
 }
 
 // site makes a directory with files, each of which contains its name.
@@ -128,15 +133,6 @@ func site(t testing.TB, names ...string) string {
 		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
 		must(t, os.WriteFile(path, []byte(name), 0o644))
 	}
-	return dir
-}
-
-// shortDir returns a directory whose name is short enough for a socket in it.
-func shortDir(t testing.TB) string {
-	t.Helper()
-	dir, err := os.MkdirTemp("", "front")
-	must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
 }
 
@@ -213,8 +209,7 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	resp := w.Result()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := testkit.Value(io.ReadAll(resp.Body))(t)
 	return response{status: resp.StatusCode, header: resp.Header, body: string(body)}
 }
 
@@ -222,15 +217,12 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 // field lines of the request.
 func (a *testClient) lines(method, path string, added ...string) (status string, fields []string) {
 	a.t.Helper()
-	nc, err := net.Dial("unix", a.socket)
-	must(a.t, err)
-	defer nc.Close()
 	if added == nil {
 		added = []string{"Connection: close"}
 	}
-	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\n"+strings.Join(added, "\r\n")+
-		"\r\n\r\n")
-	must(a.t, err)
+	nc := dial(a.t, "unix", a.socket, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\n"+
+		strings.Join(added, "\r\n")+"\r\n\r\n")
+	defer nc.Close()
 	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
 		if status == "" {
 			status = s.Text()
@@ -252,8 +244,7 @@ func startH2(t testing.TB, nc net.Conn, window uint32) *h2Client {
 	t.Helper()
 	t.Cleanup(func() { nc.Close() })
 	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	_, err := io.WriteString(nc, http2.ClientPreface)
-	must(t, err)
+	testkit.Send(t, nc, http2.ClientPreface)
 	c := &h2Client{http2.NewFramer(nc, nc), nc}
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
@@ -295,11 +286,20 @@ func unencryptedHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
+// serveHTTP2 serves by HTTP/2, and HTTP/1, over TLS.
+func serveHTTP2(t testing.TB, h http.Handler) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	return s
+}
+
 // serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
 func serveOnTare(t testing.TB, h http.Handler) string {
 	s := tare.Wrap(&http.Server{Handler: h})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
@@ -312,13 +312,12 @@ func serveOnTare(t testing.TB, h http.Handler) string {
 // parseConf reads a configuration with a server block. DIR in it is a directory.
 func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config {
 	t.Helper()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
 		server)
 	name := filepath.Join(dir, "nginx.conf")
 	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
-	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound})
-	must(t, err)
+	read := testkit.Value(nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound}))(t)
 	return read.Config
 }
 

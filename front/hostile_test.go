@@ -24,7 +24,8 @@ import (
 // vulnerabilities. Those that are missing here have tests elsewhere:
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
-//	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
+//	24, 42 malformed upstream responses     TestMalformedResponsesGet502, and timeouts.txtar of
+//	                                        front/corpus
 //	29, 30 other clients' responses         TestCacheBehavesLikeNginx; TestFreshnessFollowsRFC9111,
 //	                                        TestResponseToAuthorizedRequestIsNotStored and
 //	                                        TestBrokenBodyIsNotStored of front/internal/cache
@@ -296,8 +297,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 // while.
 func exchangeBytes(t *testing.T, addr, send string) string {
 	t.Helper()
-	nc, err := net.Dial("tcp", addr)
-	must(t, err)
+	nc := dial(t, "tcp", addr, "")
 	defer nc.Close()
 	go func() { _, _ = io.WriteString(nc, send) }() // the server may have closed the connection
 	_ = nc.SetReadDeadline(time.Now().Add(maxWait))
@@ -316,18 +316,15 @@ func statuses(output string) string {
 
 // Attack 34, and other fields that an application may take for its own variables.
 func TestClientCannotSetApplicationVariables(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	go func() {
 		_ = fcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, r.Header["Proxy"], r.Header["X-User"], r.Header["X-Trusted"], fcgi.ProcessEnv(r))
 		}))
 	}()
 	defer l.Close()
-	params := []conf.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
-		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
-	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{Protocol: "fastcgi", To: conf.Text(l.Addr().String()), Params: params})))
+	a := serveConf(t, "", `fastcgi_param REQUEST_METHOD GET; fastcgi_param SERVER_PROTOCOL HTTP/1.1; fastcgi_param REQUEST_URI /;
+		fastcgi_param REMOTE_USER me; fastcgi_param HTTP_X_TRUSTED yes; location / { fastcgi_pass `+l.Addr().String()+"; }")
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
 		"evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
@@ -339,16 +336,8 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 // The limit of a body also applies if an error page is served by an upstream.
 func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 	to := serve(t, echo)
-	c := oneHost(
-		conf.Location{Path: "/none", Steps: []conf.Step{conf.Return{Status: 404}}},
-		conf.Location{Path: "/big", Proxy: &conf.Proxy{To: conf.Text(to)}},
-		conf.Location{Match: "@", Path: "@page", Proxy: &conf.Proxy{To: conf.Text(to)}},
-	)
-	for i := range c.Hosts[0].Locations {
-		c.Hosts[0].Locations[i].Settings = &conf.Settings{MaxBody: 10,
-			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}}
-	}
-	a := serveHandler(t, newFront(t, c))
+	a := serveConf(t, "", strings.ReplaceAll(`client_max_body_size 10; error_page 404 413 @page; location /none { return 404; }
+		location /big { proxy_pass http://UP; } location @page { proxy_pass http://UP; }`, "UP", to))
 	for _, test := range []struct {
 		path, body string
 		chunked    bool
@@ -381,11 +370,7 @@ func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 		}
 	})
 	addr := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: true})).ServeHTTP)
-	nc, err := net.Dial("tcp", addr)
-	must(t, err)
-	defer nc.Close()
-	_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
-	must(t, err)
+	nc := dial(t, "tcp", addr, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50\r\n\r\nabcde")
 	must(t, nc.SetReadDeadline(time.Now().Add(maxWait)))
 	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 	if err != nil || resp.StatusCode != 403 {

@@ -12,7 +12,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 
@@ -76,18 +75,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "answer")
 	})
-	settings := conf.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
-	dir := site(t, "file")
-	c := oneHost(
-		conf.Location{Path: "/pass", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &settings},
-		conf.Location{Path: "/say", Steps: []conf.Step{conf.Return{Status: 200, Text: "said"}}, Settings: &settings},
-		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: &settings},
-		conf.Location{Path: "/file", Settings: withRoot(settings, dir)},
-	)
-	s := httptest.NewUnstartedServer(newFront(t, c))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
+	c := parseConf(t, "", "client_body_timeout 100ms; send_timeout 100ms; root "+site(t, "file")+
+		"; location /pass { proxy_pass http://"+to+"; } location /say { return 200 said; } location /error { return 404; }")
+	s := serveHTTP2(t, newFront(t, c))
 	for _, test := range []struct {
 		name, method, path, length, body string
 		unended                          bool
@@ -122,11 +112,6 @@ func TestStalledStreamsEnd(t *testing.T) {
 	}
 }
 
-func withRoot(s conf.Settings, dir string) *conf.Settings {
-	s.Files.Root = conf.Text(dir)
-	return &s
-}
-
 // end waits for the end of the stream, and returns the statuses, and whether it was reset.
 func (st *h2Client) end(t *testing.T) string {
 	t.Helper()
@@ -158,8 +143,7 @@ func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string
 	f := startH2(t, overTLS(t, addr, host), 1<<16)
 	f.request(t, ":method", "GET", ":scheme", scheme, ":authority", host, ":path", "/")
 	for {
-		frame, err := f.ReadFrame()
-		must(t, err)
+		frame := testkit.Value(f.ReadFrame())(t)
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			status = frame.PseudoValue("status")
@@ -176,8 +160,7 @@ func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string
 // avoids a required certificate so.
 func TestSchemeDoesNotHideTLS(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open.example", "closed.example"}})
-	pair, err := tls.X509KeyPair(cert, key)
-	must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	newHost := func(name string, certs *conf.ClientCerts) conf.Host {
 		return conf.Host{Names: []string{name}, ClientCerts: certs, Steps: []conf.Step{
 			conf.Return{Status: 200, Text: "$scheme,$https,$http2,$ssl_server_name,$ssl_client_verify"}}}
@@ -194,8 +177,7 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 	} {
 		s := wrap(&http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
 			ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2"}}})
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		ended := make(chan error, 1)
 		go func() { ended <- s.ServeTLS(l, "", "") }()
 		for _, scheme := range []string{"https", "http"} {

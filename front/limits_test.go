@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
@@ -90,8 +91,7 @@ func burst(a *testClient, path string, received, responses int) []int {
 // inFakeTime serves in fake time, without a network.
 func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
-	f, err := front.New(c, front.Bind("app", h), quiet())
-	must(t, err)
+	f := testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
 	return f
 }
 
@@ -239,15 +239,10 @@ func TestTooLongBodyGets413(t *testing.T) {
 // A request with a key that is too long is not limited, and both kinds of limits log it.
 func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	var output bytes.Buffer
-	key := conf.Text(strings.Repeat("$arg_a", 10))
-	h := newFront(t, conf.Config{
-		Requests: []conf.Zone{{Name: "requests", Key: key, Rate: 0.001}},
-		Conns:    []conf.Zone{{Name: "conns", Key: key}},
-		Hosts: []conf.Host{{Locations: []conf.Location{{
-			Path: "/", Empty: true, Settings: &conf.Settings{Requests: []conf.RequestLimit{{Zone: "requests"}},
-				Conns: []conf.ConnLimit{{Zone: "conns", Max: 1}}},
-		}}}},
-	}, front.LogErrors(log.New(&output, "", 0)))
+	zones := strings.ReplaceAll("limit_req_zone KEY zone=requests:1m rate=1r/m; limit_conn_zone KEY zone=conns:1m;", "KEY",
+		strings.Repeat("$arg_a", 10))
+	h := newFront(t, parseConf(t, zones, "location / { empty_gif; limit_req zone=requests; limit_conn conns 1; }"),
+		front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))

@@ -53,9 +53,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 		}
 	})
 	for i, path := range []string{"/panic", "/late", "/over"} {
-		conn, err := net.Dial("unix", us.socket)
-		must(t, err)
-		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
+		conn := dial(t, "unix", us.socket, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path))
 		_, _ = io.ReadAll(conn)
 		conn.Close()
 		awaitLines(t, name, i+1) // a handler closes a hijacked connection before its request ends
@@ -122,11 +120,7 @@ func TestRenamedLogIsReopened(t *testing.T) {
 // A line of the error log describes the client and the request, with foreign data quoted.
 func TestErrorLogLineDescribesRequest(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(conf.Location{Path: "/", Settings: &conf.Settings{
-		Access: []conf.AccessRule{{Deny: true}}, ErrorLog: &conf.ErrorLog{Path: name},
-	}})
-	c.Hosts[0].Names = []string{"front.test"}
-	us := serveHandler(t, newFront(t, c))
+	us := serveConf(t, "", "server_name front.test; deny all; error_log "+name+";")
 	us.lines("GET", "/a\"\\\xff", "Referer: x\"y", "Connection: close")
 	want := regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[error\] \d+#0: access forbidden by rule, client: unix:, server: front\.test, ` +
 		`request: "GET /a\\"\\\\\\xff HTTP/1\.1", host: "front\.test", referrer: "x\\"y"$`)
@@ -179,8 +173,7 @@ func TestLogPathHasVariables(t *testing.T) {
 
 // Lines of both logs are messages of syslog.
 func TestLogsGoToSyslog(t *testing.T) {
-	server, err := net.ListenPacket("udp", "127.0.0.1:0")
-	must(t, err)
+	server := testkit.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	defer server.Close()
 	to := "syslog:server=" + server.LocalAddr().String() + ",facility=user,tag=web,nohostname"
 	a, _ := loggedBy(t, conf.Log{Path: to + ",severity=notice"}, func(s *conf.Settings) {
@@ -210,19 +203,11 @@ func TestLogsGoToSyslog(t *testing.T) {
 // Subrequests are logged where log_subrequest says so.
 func TestSubrequestsAreLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	s := conf.Settings{Logs: []conf.Log{{Path: name, Format: "short"}}}
-	checked, silent := s, s
-	checked.LogSubrequest = true
-	at := func(path string, s conf.Settings, status int) conf.Location {
-		return conf.Location{Path: path, Settings: &s, Steps: []conf.Step{conf.Return{Status: status}}}
-	}
-	main := conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/checked"},
-		Mirror: &conf.Mirror{URIs: []string{"/silent"}}}
-	c := oneHost(conf.Location{Path: "/", Settings: &main, Empty: true}, at("/checked", checked, 204),
-		at("/silent", silent, 200))
-	c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$uri:$status"}}
-	h := newFront(t, c)
-	if got := serveHandler(t, h).get("/x").status; got != 200 {
+	us := serveConf(t, `log_format short "$uri:$status";`, "access_log "+name+` short;
+		location / { access_log off; auth_request /checked; mirror /silent; empty_gif; }
+		location /checked { log_subrequest on; return 204; }
+		location /silent { return 200; }`)
+	if got := us.get("/x").status; got != 200 {
 		t.Fatal(got)
 	}
 	if got := awaitLines(t, name, 1); len(got) != 1 || got[0] != "/checked:204" {
@@ -267,12 +252,8 @@ func TestErrorLogIsPrintable(t *testing.T) {
 	dir := t.TempDir()
 	program := new(testkit.Log)
 	name := filepath.Join(dir, "errors")
-	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: name, Level: "info"}}
-	s.Password = &conf.Password{Realm: "r", File: conf.Text(dir + "/none$uri")}
-	s.Logs = []conf.Log{{Path: dir + "/none$uri.log"}}
-	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: &s, Empty: true}),
-		front.LogErrors(log.New(program, "", 0)))
-	a := serveHandler(t, h)
+	a := serveConf(t, "", strings.ReplaceAll(`error_log LOGS/errors info; access_log LOGS/none$uri.log;
+		auth_basic r; auth_basic_user_file LOGS/none$uri; location / { empty_gif; }`, "LOGS", dir), front.LogErrors(log.New(program, "", 0)))
 	a.get("/%0dforged%1b%5b2J%7f%ffé%c2%9b", "Authorization", "Basic YTpi")
 	a.get("/%0aforged", "Authorization", "Basic YTpi")
 	const path = `/none/\rforged\x1b[2J\x7f\xffé\u009b`
@@ -334,9 +315,7 @@ func TestLostLinesAreReported(t *testing.T) {
 			}
 			close(out.gate)
 			synctest.Wait()
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, h.Close())
 			text := out.text.String()
 			if !strings.Contains(text, c.want) || c.want == "" && strings.Contains(text, "lost") {
 				t.Errorf("it ends in %q, want %q", text[max(0, len(text)-100):], c.want)
@@ -369,27 +348,12 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 	log, passwords, root := filepath.Join(dir, "error.log"), filepath.Join(dir, "passwords"), filepath.Join(dir, "root")
 	must(t, os.Mkdir(root, 0o700))
 	must(t, os.WriteFile(passwords, []byte("known:{PLAIN}secret\n"), 0o600))
-	s := conf.Settings{ErrorLog: &conf.ErrorLog{Path: log, Level: "info"}, Files: conf.Files{Root: conf.Text(root)}}
-	at := func(path string, change func(s *conf.Settings)) conf.Location {
-		own := s
-		change(&own)
-		return conf.Location{Path: path, Settings: &own}
-	}
-	limited := func(path string, change func(s *conf.Settings)) conf.Location {
-		l := at(path, change)
-		l.Empty = true
-		return l
-	}
-	c := oneHost(at("/", func(*conf.Settings) {}),
-		limited("/limited", func(s *conf.Settings) { s.Requests = []conf.RequestLimit{{Zone: "one"}} }),
-		limited("/delayed", func(s *conf.Settings) {
-			s.Requests, s.RequestDryRun = []conf.RequestLimit{{Zone: "one", Burst: 9}}, true
-		}),
-		at("/closed", func(s *conf.Settings) { s.Access = []conf.AccessRule{{Deny: true}} }),
-		at("/secret", func(s *conf.Settings) {
-			s.Password = &conf.Password{Realm: "r", File: conf.Text(passwords)}
-		}))
-	c.Requests = []conf.Zone{{Name: "one", Key: "$host", Rate: 0.01}}
+	c := parseConf(t, "limit_req_zone $host zone=one:1m rate=1r/m;", strings.NewReplacer("LOG", log, "ROOT", root,
+		"PASSWORDS", passwords).Replace(`error_log LOG info; root ROOT;
+		location /limited { limit_req zone=one; empty_gif; }
+		location /delayed { limit_req zone=one burst=9; limit_req_dry_run on; empty_gif; }
+		location /closed { deny all; }
+		location /secret { auth_basic r; auth_basic_user_file PASSWORDS; }`))
 	a := serveHandler(t, onNumbered(newFront(t, c)))
 	patterns := []string{
 		prefix + `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)` + client + `request: "GET /none\.php `,
@@ -418,17 +382,10 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 // Levels of limits are obeyed, and each log has the lines of its level.
 func TestLevelsOfErrorLogs(t *testing.T) {
 	dir := t.TempDir()
-	one := func(name, level string, next *conf.ErrorLog) *conf.ErrorLog {
-		return &conf.ErrorLog{Path: filepath.Join(dir, name), Level: level, Next: next}
-	}
-	s := conf.Settings{
-		ErrorLog: one("debug", "debug", one("notice", "notice", one("warn", "warn", nil))), RequestLogLevel: "notice",
-		Requests: []conf.RequestLimit{{Zone: "one"}},
-	}
-	c := oneHost(conf.Location{Path: "/x", Settings: &s, Empty: true})
-	c.Requests = []conf.Zone{{Name: "one", Key: "$host", Rate: 0.01}}
-	h := newFront(t, c)
-	a := serveHandler(t, onNumbered(h))
+	c := parseConf(t, "limit_req_zone $host zone=one:1m rate=1r/m;", strings.ReplaceAll(`error_log LOGS/debug debug;
+		error_log LOGS/notice notice; error_log LOGS/warn warn; limit_req_log_level notice;
+		location /x { limit_req zone=one; empty_gif; }`, "LOGS", dir))
+	a := serveHandler(t, onNumbered(newFront(t, c)))
 	if first, second := a.get("/x/y").status, a.get("/x/y").status; first != 200 || second != 503 {
 		t.Fatalf("%d, then %d", first, second)
 	}

@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // serveNginx serves a server block by a real nginx. DIR in it is a directory, which is returned.
 func serveNginx(t testing.TB, outer, server string) (*testClient, string) {
 	t.Helper()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "s")
 	startNginx(t, "unix", socket, dir, "default_type text/plain; "+outer+" server { listen unix:DIR/s; "+server+" }")
 	return newTestClient(t, socket), dir

@@ -89,16 +89,11 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 
 // A request that cannot be sent to any server is not a failure of the servers.
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
-	uri := conf.Text("$uri")
-	for name, p := range map[string]conf.Proxy{
-		"target": {URI: &uri}, "host": {Header: []conf.Field{{Name: "Host", Value: "$arg_host"}}},
-		"method": {Method: "$arg_method"},
+	for name, pass := range map[string]string{
+		"target": "proxy_pass http://up$uri;", "host": "proxy_pass http://up; proxy_set_header Host $arg_host;",
+		"method": "proxy_pass http://up; proxy_method $arg_method;",
 	} {
-		p.To = "up"
-		c := proxyTo(p)
-		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: serve(t, echo)},
-			{Addr: serve(t, echo)}}}}
-		a := serveHandler(t, newFront(t, c))
+		a := serveConf(t, "upstream up { server "+serve(t, echo)+"; server "+serve(t, echo)+"; }", "location / { "+pass+" }")
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		if got := a.get(bad); got.status != 502 {
 			t.Errorf("%s: %d", name, got.status)
@@ -135,8 +130,7 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 // method is not allowed, as any CONNECT.
 func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the upstream receives %s", r.Method) })
-	front := newFront(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to),
-		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}}))
+	front := newFront(t, proxyTo(upgrading(to)))
 	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header[":protocol"] = []string{"websocket"}
@@ -165,25 +159,17 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 				"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
-	p := conf.Proxy{To: conf.Text(to), Hide: []string{"X-Secret"},
-		Redirects: []conf.Replace{{From: "http://app/", To: "/"}}}
-	c := proxyTo(p)
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{RelativeRedirects: true}
-	a := serveHandler(t, newFront(t, c))
+	a := serveConf(t, "", "absolute_redirect off; location / { proxy_pass http://"+to+
+		"; proxy_hide_header X-Secret; proxy_redirect http://app/ /; }")
 	for proto, want := range map[string]string{
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
 		"HTTP/1.0": "200 c",
 	} {
-		nc, err := net.Dial("unix", a.socket)
-		must(t, err)
-		defer nc.Close()
-		must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-		fmt.Fprintf(nc, "GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto)
+		nc := dial(t, "unix", a.socket, fmt.Sprintf("GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto))
 		br := bufio.NewReader(nc)
 		got := ""
 		for {
-			resp, err := http.ReadResponse(br, nil)
-			must(t, err)
+			resp := testkit.Value(http.ReadResponse(br, nil))(t)
 			if resp.StatusCode >= 200 {
 				got += fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("X-B"))
 				break
@@ -238,7 +224,7 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 	} {
 		first := testkit.ServeTCP(t, func(nc net.Conn) {
 			if test.protocol == "fastcgi" {
-				_, _, _, _ = readApplication(nc)
+				_, _, _, _ = testkit.ReadFastCGI(nc)
 			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
 				return
 			}
@@ -292,25 +278,12 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 				left <- false
 			}
 		})
-		c := proxyTo(conf.Proxy{To: conf.Text(to), IgnoreAbort: ignore})
-		name := t.TempDir() + "/log"
-		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{Logs: []conf.Log{{Path: name, Format: "s"}}}
-		a := serveHandler(t, newFront(t, c))
-		nc, err := net.Dial("unix", a.socket)
-		must(t, err)
-		io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), IgnoreAbort: ignore})))
+		nc := dial(t, "unix", a.socket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()
 		if got := <-left; got == ignore {
 			t.Errorf("ignore %v: the upstream's request ended early: %v", ignore, got)
-		}
-		want := "499\n"
-		if ignore {
-			want = "200\n"
-		}
-		if lines := awaitLines(t, name, 1); lines[0]+"\n" != want && lines[0] != want {
-			t.Errorf("ignore %v: logged %q", ignore, lines)
 		}
 	}
 }
@@ -333,9 +306,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 			"late-long": "POST /late-long HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n012",
 			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
 		} {
-			nc, err := net.Dial("unix", a.socket)
-			must(t, err)
-			io.WriteString(nc, text)
+			nc := dial(t, "unix", a.socket, text)
 			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
 			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
 			if err == nil && resp.StatusCode < 400 {

@@ -69,12 +69,10 @@ func closedPort(t *testing.T) string {
 // boundPort returns a socket that does not listen, and its address.
 func boundPort(t *testing.T) (fd int, addr string) {
 	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	must(t, err)
+	fd = testkit.Value(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { syscall.Close(fd) })
 	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	name, err := syscall.Getsockname(fd)
-	must(t, err)
+	name := testkit.Value(syscall.Getsockname(fd))(t)
 	return fd, fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
@@ -198,12 +196,8 @@ func (u *attemptUpstreams) send(t *testing.T, socket, uri string, c *attemptCase
 	case <-u.arrived: // of a case before
 	default:
 	}
-	nc, err := net.Dial("unix", socket)
-	must(t, err)
+	nc := dial(t, "unix", socket, strings.Replace(c.request, "URI", uri, 1))
 	defer nc.Close()
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	_, err = io.WriteString(nc, strings.Replace(c.request, "URI", uri, 1))
-	must(t, err)
 	switch c.then {
 	case "leave at once":
 		return
@@ -216,8 +210,7 @@ func (u *attemptUpstreams) send(t *testing.T, socket, uri string, c *attemptCase
 		if c.then == "leave" {
 			return
 		}
-		_, err = io.WriteString(nc, c.then)
-		must(t, err)
+		testkit.Send(t, nc, c.then)
 	}
 	_, _ = io.Copy(io.Discard, nc) // the response may be cut off
 }
@@ -227,8 +220,7 @@ func awaitText(t *testing.T, from io.Reader, text string) {
 	t.Helper()
 	var got []byte
 	for b := make([]byte, 4<<10); !strings.HasSuffix(string(got), text); {
-		n, err := from.Read(b)
-		must(t, err)
+		n := testkit.Value(from.Read(b))(t)
 		got = append(got, b[:n]...)
 	}
 }

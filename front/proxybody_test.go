@@ -119,13 +119,11 @@ func TestBodyIsInNamedFile(t *testing.T) {
 					stored, err := os.ReadFile(r.Header.Get("X-File"))
 					fmt.Fprint(w, string(stored) == body, " ", len(sent), " ", err)
 				})
-				s := conf.Settings{BodyFile: "clean", BodyDir: dir}
-				if keep {
-					s.BodyFile = "on"
-				}
-				p := conf.Proxy{To: conf.Text(to), NoBody: noBody, StreamRequest: true,
-					Header: []conf.Field{{Name: "X-File", Value: "$request_body_file"}}}
-				a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Proxy: &p, Settings: &s})))
+				file := map[bool]string{true: "on", false: "clean"}[keep]
+				sent := map[bool]string{true: "off", false: "on"}[noBody]
+				a := serveConf(t, "", "client_body_temp_path "+dir+"; client_body_in_file_only "+file+
+					"; proxy_request_buffering off; proxy_pass_request_body "+sent+
+					"; location / { proxy_set_header X-File $request_body_file; proxy_pass http://"+to+"; }")
 				want := fmt.Sprint("true ", len(body), " <nil>")
 				if noBody {
 					want = "true 0 <nil>"

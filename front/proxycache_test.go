@@ -30,6 +30,13 @@ func cached(to string, pc conf.ProxyCache, caches ...conf.Cache) conf.Config {
 	return c
 }
 
+// cachedBy returns a Config whose locations use a cache.
+func cachedBy(t *testing.T, outer, server string) conf.Config {
+	t.Helper()
+	return parseConf(t, outer+" proxy_cache_path DIR/cache keys_zone=one:1m;",
+		"proxy_cache one; add_header X-Cache $upstream_cache_status always; "+server)
+}
+
 // numbered is an upstream with numbered responses, to which f may add.
 func numbered(t testing.TB, f http.HandlerFunc) (address string, server *httptest.Server) {
 	server = httptest.NewServer(numberedHandler(f))
@@ -148,14 +155,9 @@ func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 // A request purges its key if the texts allow it.
 func TestAllowedRequestPurges(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := cached(to, conf.ProxyCache{Key: "$host$request_uri", Purge: []conf.Text{"", "0", "$purge"}},
-		conf.Cache{Name: "one", Dir: t.TempDir()})
-	c.Maps = []conf.Map{{Name: "purge", Source: "$request_method$http_x_secret",
-		Cases: []conf.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
-	c.Hosts[0].Defaults = &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/404"}}}
-	c.Hosts[0].Locations[0].Settings.ErrorPages = c.Hosts[0].Defaults.ErrorPages
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: "=", Path: "/404",
-		Steps: []conf.Step{conf.Return{Status: 200, Text: "none\n"}}})
+	c := cachedBy(t, `map $request_method$http_x_secret $purge { PURGEknown 1; default 0; }`, "error_page 404 /404; location / { "+
+		"proxy_pass http://"+to+`; proxy_cache_key $host$request_uri; proxy_cache_purge "" 0 $purge; }
+		location = /404 { return 200 "none\n"; }`)
 	a := serveHandler(t, newFront(t, c))
 	for i, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
@@ -207,8 +209,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	a := serveHandler(t, h)
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
-		names, err := filepath.Glob(filepath.Join(dir, "*"))
-		must(t, err)
+		names := testkit.Value(filepath.Glob(filepath.Join(dir, "*")))(t)
 		return len(names)
 	}
 	// one, and the directory of temporary files
@@ -273,11 +274,9 @@ func TestUnderscoresCannotPoisonCache(t *testing.T) {
 			w.Header().Set("Vary", "X-Lang")
 		}
 	})
-	c := cached(to, conf.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, conf.Cache{Name: "one"})
-	c.Hosts[0].UnderscoreFields = true
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations,
-		conf.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
-			Proxy: &conf.Proxy{To: conf.Text(to), Cache: &conf.ProxyCache{Zone: "one", Key: "$uri"}}})
+	c := cachedBy(t, "", strings.ReplaceAll(`underscores_in_headers on;
+		location / { proxy_pass TO; proxy_cache_key $uri$http_x_lang$http_user_agent; }
+		location /vary { proxy_pass TO; proxy_cache_key $uri; }`, "TO", "http://"+to))
 	a := serveHandler(t, newFront(t, c))
 	for _, test := range []struct {
 		path, state string
@@ -342,8 +341,7 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 		w.Header().Set("Vary", "X-Lang, X-Set, X-Gone, Range, Te, Connection, Host")
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	go fcgi.Serve(l, h)
 	for _, kind := range []string{"memory", "disk", "fastcgi"} {

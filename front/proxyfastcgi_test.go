@@ -7,9 +7,7 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
@@ -22,7 +20,7 @@ func application(t testing.TB, conns func(), extra string) string {
 			conns()
 		}
 		for {
-			params, body, keep, err := readApplication(nc)
+			params, body, keep, err := testkit.ReadFastCGI(nc)
 			if err != nil {
 				return
 			}
@@ -39,62 +37,9 @@ func application(t testing.TB, conns func(), extra string) string {
 	})
 }
 
-// readApplication reads a request record by record.
-func readApplication(nc net.Conn) (params map[string]string, body []byte, keep bool, err error) {
-	var list []byte
-	for {
-		var h [8]byte
-		if _, err = io.ReadFull(nc, h[:]); err != nil {
-			return nil, nil, false, err
-		}
-		content := make([]byte, int(h[4])<<8+int(h[5])+int(h[6]))
-		if _, err = io.ReadFull(nc, content); err != nil {
-			return nil, nil, false, err
-		}
-		content = content[:len(content)-int(h[6])]
-		switch {
-		case h[1] == 1:
-			keep = content[2]&1 != 0
-		case h[1] == 4:
-			list = append(list, content...)
-		case h[1] == 5 && len(content) > 0:
-			body = append(body, content...)
-		case h[1] == 5:
-			return readPairs(list), body, keep, nil
-		}
-	}
-}
-
-func readPairs(list []byte) map[string]string {
-	params := make(map[string]string)
-	length := func() int {
-		n := int(list[0])
-		if n < 128 {
-			list = list[1:]
-			return n
-		}
-		n = (n&0x7f)<<24 + int(list[1])<<16 + int(list[2])<<8 + int(list[3])
-		list = list[4:]
-		return n
-	}
-	for len(list) > 0 {
-		name, value := length(), 0
-		value = length()
-		if _, twice := params[string(list[:name])]; twice {
-			params["(twice)"] += string(list[:name]) + " "
-		}
-		params[string(list[:name])] = string(list[name : name+value])
-		list = list[name+value:]
-	}
-	return params
-}
-
 // A body without a length is received first, so that the application gets its length.
 func TestApplicationGetsBodyLength(t *testing.T) {
-	to := application(t, nil, "")
-	p := conf.Proxy{To: conf.Text(to), Protocol: "fastcgi",
-		Params: []conf.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
-	a := serveHandler(t, newFront(t, proxyTo(p)))
+	a := serveConf(t, "", "location / { fastcgi_param CONTENT_LENGTH $content_length; fastcgi_pass "+application(t, nil, "")+"; }")
 	for _, n := range []int{5, 40_000} {
 		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
 		var params map[string]string
@@ -107,14 +52,10 @@ func TestApplicationGetsBodyLength(t *testing.T) {
 
 // A response to HEAD is not stored for GET, because the application sends no body for HEAD.
 func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
-	c := cached(application(t, nil, ""),
-		conf.ProxyCache{Key: "$host$request_uri",
-			Policy: conf.CachePolicy{Lock: true, Valid: []conf.CacheValid{{For: time.Minute}}}},
-		conf.Cache{Name: "one"})
-	p := c.Hosts[0].Locations[0].Proxy
-	p.Protocol, p.Params = "fastcgi", []conf.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
-		{Name: "METHOD", Value: "$request_method"}}
-	a := serveHandler(t, newFront(t, c))
+	a := serveConf(t, "fastcgi_cache_path DIR/cache keys_zone=one:1m;", `fastcgi_cache one; fastcgi_cache_key $host$request_uri;
+		fastcgi_cache_lock on; fastcgi_cache_valid 1m; add_header X-Cache $upstream_cache_status;
+		fastcgi_param REQUEST_METHOD $request_method; fastcgi_param METHOD $request_method;
+		location / { fastcgi_pass `+application(t, nil, "")+"; }")
 	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
 	if got := a.get("/x"); got.header.Get("X-Cache") != "HIT" ||
 		!strings.Contains(got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`) {
@@ -127,12 +68,9 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		c := proxyTo(conf.Proxy{To: "up", Protocol: "fastcgi", KeepConn: keep})
-		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
-			Servers: []conf.Server{{Addr: to}}}}
-		log := t.TempDir() + "/log"
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{ErrorLog: &conf.ErrorLog{Path: log}}
-		a := serveHandler(t, newFront(t, c))
+		log, kept := t.TempDir()+"/log", map[bool]string{true: "on", false: "off"}[keep]
+		a := serveConf(t, "upstream up { server "+to+"; keepalive 2; keepalive_requests 3; }", "error_log "+log+
+			"; fastcgi_keep_conn "+kept+"; location / { fastcgi_pass up; }")
 		for range 6 {
 			if got := a.get("/"); got.status != 200 {
 				t.Fatal(got)
@@ -162,7 +100,7 @@ func TestSplitTextInStderrIsCaught(t *testing.T) {
 		records = wire.AppendStream(records, wire.Stdout, 1, []byte("Content-Type: text/plain\r\n\r\nhello"))
 		records = wire.AppendEnd(wire.AppendStreamEnd(records, wire.Stdout, 1), 1, wire.End{})
 		to := testkit.ServeTCP(t, func(nc net.Conn) {
-			if _, _, _, err := readApplication(nc); err == nil {
+			if _, _, _, err := testkit.ReadFastCGI(nc); err == nil {
 				_, _ = nc.Write(records)
 			}
 		})

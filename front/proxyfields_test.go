@@ -27,9 +27,8 @@ import (
 // serveByTare is serveHandler with tare's server, which sends fields as they are.
 func serveByTare(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
+	socket := filepath.Join(testkit.ShortDir(t), "s")
+	l := testkit.Value(net.Listen("unix", socket))(t)
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetUnencryptedHTTP2(true)
@@ -82,30 +81,23 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 		"200 Content-Length: 4|Cache-Control: no-cache|Expires: x|Last-Modified: Mon, 02 Jan 2006 15:04:05 GMT|",
 		"200 Content-Length: 4|Status: 404|Trailer: X-T|", "200 Transfer-Encoding: chunked|\r\n1\r\nx\r\n0\r\n\r\n",
 	}
-	cases := map[string]struct {
-		proxy    conf.Proxy
-		settings conf.Settings
-	}{
-		"plain":     {},
-		"hide":      {proxy: conf.Proxy{Hide: []string{"x-A", "Location"}, Show: []string{"Server", "X-Accel-Buffering"}}},
-		"ignore":    {proxy: conf.Proxy{Ignore: []string{"X-Accel-Redirect", "X-Accel-Buffering"}}},
-		"redirects": {proxy: conf.Proxy{Redirects: []conf.Replace{{From: "/x", To: "/y"}}}},
-		"cookies":   {proxy: conf.Proxy{CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}},
-		"intercept": {proxy: conf.Proxy{Intercept: true},
-			settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{500}, Target: "/other"}}}},
-		"added": {settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-A", Value: "$upstream_http_x_a+"},
-			{Name: "X-Sent", Value: "$sent_http_x_a", Always: true}}}},
-		"replaced": {settings: conf.Settings{Header: []conf.AddHeader{{Name: "Etag", Value: "y"}}}},
-		"expires":  {settings: conf.Settings{Expires: &conf.Expires{Text: "1h"}}},
-		"gzip":     {settings: conf.Settings{Gzip: &conf.Gzip{MinLength: 1}}},
-		"noChunks": {settings: conf.Settings{NoChunks: true}},
-		"rate":     {settings: conf.Settings{Rate: "100k"}},
-	}
-	for name, c := range cases {
+	for name, directives := range map[string]string{
+		"plain":     "",
+		"hide":      "proxy_hide_header x-A; proxy_hide_header Location; proxy_pass_header Server; proxy_pass_header X-Accel-Buffering;",
+		"ignore":    "proxy_ignore_headers X-Accel-Redirect X-Accel-Buffering;",
+		"redirects": "proxy_redirect /x /y;",
+		"cookies":   "proxy_cookie_path /u/ /v/;",
+		"intercept": "proxy_intercept_errors on; error_page 500 /other;",
+		"added":     "add_header X-A $upstream_http_x_a+; add_header X-Sent $sent_http_x_a always;",
+		"replaced":  "add_header Etag y;",
+		"expires":   "expires 1h;",
+		"gzip":      "gzip on; gzip_min_length 1;",
+		"noChunks":  "chunked_transfer_encoding off;",
+		"rate":      "limit_rate 100k;",
+	} {
 		t.Run(name, func(t *testing.T) {
-			c.proxy.To, c.proxy.Version = conf.Text(to), "1.1"
-			ours := compared(t, &c.proxy, c.settings, heads, serveByTare)
-			theirs := compared(t, &c.proxy, c.settings, heads, serveHandler)
+			directives += "proxy_http_version 1.1; location / { proxy_pass http://" + to + "; } location /other { return 202 other; }"
+			ours, theirs := compared(t, directives, heads, serveByTare), compared(t, directives, heads, serveHandler)
 			for i := range theirs {
 				if ours[i] != theirs[i] {
 					t.Errorf("%s\n as received: %s\n by a Header: %s", heads[i/2], ours[i], theirs[i])
@@ -116,17 +108,14 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 }
 
 // compared returns the responses of a proxy, with their lines in the access log.
-func compared(t *testing.T, p *conf.Proxy, s conf.Settings, heads []string,
-	serve func(testing.TB, http.Handler) *testClient) (all []string) {
+func compared(t *testing.T, directives string, heads []string, serve func(testing.TB, http.Handler) *testClient) (
+	all []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
-	s.Logs = []conf.Log{{Path: path, Format: "f"}}
-	c := oneHost(conf.Location{Path: "/", Proxy: p, Settings: &s},
-		conf.Location{Path: "/other", Steps: []conf.Step{conf.Return{Status: 202, Text: "other"}}, Settings: &s})
-	c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$status $body_bytes_sent $bytes_sent $upstream_http_x_a " +
-		"$sent_http_x_a $upstream_http_set_cookie $sent_http_set_cookie $sent_http_location $upstream_status"}}
-	h, err := front.New(c, quiet())
-	must(t, err)
+	c := parseConf(t, `log_format f "$status $body_bytes_sent $bytes_sent $upstream_http_x_a $sent_http_x_a "
+		"$upstream_http_set_cookie $sent_http_set_cookie $sent_http_location $upstream_status";`,
+		"access_log "+path+" f; "+directives)
+	h := testkit.Value(front.New(c, quiet()))(t)
 	client := serve(t, h)
 	for _, head := range heads {
 		for _, method := range []string{"GET", "HEAD"} {
@@ -140,8 +129,7 @@ func compared(t *testing.T, p *conf.Proxy, s conf.Settings, heads []string,
 		}
 	}
 	must(t, h.Close())
-	text, err := os.ReadFile(path)
-	must(t, err)
+	text := testkit.Value(os.ReadFile(path))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != len(all) {
 		t.Fatalf("%d lines for %d requests", len(lines), len(all))
@@ -214,10 +202,9 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 	to := keptUpstream(t)
 	for name, text := range respond {
 		for _, stream := range []bool{false, true} {
-			c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Stream: stream,
-				Header: []conf.Field{{Name: "Connection"}}})
-			c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to}}}}
-			h := newFront(t, c)
+			buffering := map[bool]string{true: "proxy_buffering off;"}[stream]
+			h := newFront(t, parseConf(t, "upstream up { server "+to+"; keepalive 8; }", buffering+
+				`location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; }`))
 			for _, err := range []error{nil, errors.New("reset")} {
 				serve := func(letter string) *keepingWriter {
 					w := &keepingWriter{header: make(http.Header), err: err}
@@ -268,8 +255,8 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 			_, _ = io.Copy(io.Discard, nc)
 		}
 	})
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1", StreamRequest: true},
-		Settings: &conf.Settings{MaxBody: 10}})
+	c := parseConf(t, "", "client_max_body_size 10; location / { proxy_pass http://"+to+
+		"; proxy_http_version 1.1; proxy_request_buffering off; }")
 	w := &rawWriter{httptest.NewRecorder(), make(chan struct{}), 0}
 	body, feed := io.Pipe()
 	go func() {
@@ -328,9 +315,8 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 
 // The end of keep-alive changes no field of a response.
 func TestLastResponseOfAConnectionPassesAsReceived(t *testing.T) {
-	c := proxyTo(conf.Proxy{To: conf.Text(keptUpstream(t)), Version: "1.1"})
-	c.Hosts[0].Locations[0].Settings = &conf.Settings{KeepAliveRequests: 1}
-	us := serveByTare(t, newFront(t, c))
+	us := serveByTare(t, newFront(t, parseConf(t, "", "keepalive_requests 1; location / { proxy_http_version 1.1; proxy_pass http://"+
+		keptUpstream(t)+"; }")))
 	_, got := us.lines("GET", "/?"+url.QueryEscape("HTTP/1.1 200 OK\r\nz: 1\r\nContent-Length: 0\r\nETag: 2\r\n\r\n"))
 	if want := []string{"z: 1", "ETag: 2", "Content-Length: 0", "Connection: close"}; !slices.Equal(got[:4], want) {
 		t.Errorf("%q, want %q", got, want)

@@ -39,15 +39,10 @@ func TestErrorPageDropsStreamedBody(t *testing.T) {
 	for name, socket := range map[string]string{
 		"tare": serveTare(t, "", fmt.Sprintf(block, to)), "nginx": filepath.Join(dir, "s"),
 	} {
-		nc, err := net.Dial("unix", socket)
-		must(t, err)
-		defer nc.Close()
-		_, err = io.WriteString(nc, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nbegin")
-		must(t, err)
-		resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
-		must(t, err)
+		nc := dial(t, "unix", socket, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nbegin")
+		resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
 		body := make([]byte, 4)
-		if _, err = io.ReadFull(resp.Body, body); resp.StatusCode != http.StatusOK || string(body) != "page" {
+		if _, err := io.ReadFull(resp.Body, body); resp.StatusCode != http.StatusOK || string(body) != "page" {
 			t.Errorf("%s: status %d, %q, %v", name, resp.StatusCode, body, err)
 		}
 	}
@@ -107,11 +102,9 @@ func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
 				{socket, "POST /grpc" + fields, last, "", data(wire.EndStream, "end")[:5]}, // without the stream
 				{http2Socket, http2 + data(0, "begin"), data(wire.EndStream, "end"), "", data(wire.EndStream, "end")[:5]},
 			} {
-				nc, err := net.Dial("unix", test.socket)
-				must(t, err)
+				nc := dial(t, "unix", test.socket, "")
 				for _, part := range [][3]string{{test.first, "begin", test.before}, {test.second, "end", test.after}} {
-					_, err := io.WriteString(nc, part[0])
-					must(t, err)
+					testkit.Send(t, nc, part[0])
 					var got string
 					for !strings.Contains(got, part[1]) {
 						got = <-reads

@@ -16,7 +16,6 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -38,11 +37,7 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 	if !usesTLS {
 		return unencryptedHTTP2(t, h).Listener.Addr().String()
 	}
-	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
+	return serveHTTP2(t, h).Listener.Addr().String()
 }
 
 func TestProxyHTTPVersion2IsUsed(t *testing.T) {
@@ -110,11 +105,7 @@ func hostileHTTP2(t *testing.T, usesTLS bool, frames func(id uint32) []byte) (ad
 	dials = new(atomic.Int32)
 	var config *tls.Config
 	if usesTLS {
-		s := httptest.NewUnstartedServer(nil)
-		s.EnableHTTP2 = true
-		s.StartTLS()
-		defer s.Close()
-		config = s.TLS.Clone()
+		config = serveHTTP2(t, nil).TLS.Clone()
 	}
 	return testkit.ServeTCP(t, func(nc net.Conn) {
 		dials.Add(1)
@@ -218,17 +209,13 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
-			Settings: &conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
-		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
+		c := parseConf(t, "limit_conn_zone $request_method zone=n:1m;", "limit_conn n 1; location / { proxy_pass http://"+to+"; }")
 		s := unencryptedHTTP2(t, newFront(t, c))
-		nc, err := net.Dial("tcp", s.Listener.Addr().String())
-		must(t, err)
+		nc := dial(t, "tcp", s.Listener.Addr().String(), "")
 		st, got := startH2(t, nc, 10), 0
 		st.request(t, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")
 		frame := func() {
-			f, err := st.ReadFrame()
-			must(t, err)
+			f := testkit.Value(st.ReadFrame())(t)
 			if data, ok := f.(*http2.DataFrame); ok {
 				got += len(data.Data())
 			}
@@ -237,8 +224,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			frame()
 		}
 		get := func() int {
-			resp, err := http.Get(s.URL)
-			must(t, err)
+			resp := testkit.Value(http.Get(s.URL))(t)
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 			return resp.StatusCode
@@ -268,14 +254,11 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 		_, err := io.WriteString(w, fmt.Sprint(is))
 		fmt.Fprint(w, err, http.NewResponseController(w).Flush(), w.(interface{ FlushError() error }).FlushError())
 	})
-	for name, l := range map[string]conf.Location{
-		"unchanged": {Proxy: &conf.Proxy{To: "app"}},
-		"observed":  {Proxy: &conf.Proxy{To: "app"}, Settings: &conf.Settings{SendTimeout: time.Minute}},
-		"changed":   {Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
-	} {
+	for name, directives := range map[string]string{"unchanged": "", "observed": "send_timeout 1m;",
+		"changed": "proxy_hide_header X-Secret;"} {
+		c := parseConf(t, "", directives+" location / { proxy_set_header Host $http_host; proxy_pass http://app; }", "app")
 		for _, isHTTP2 := range []bool{false, true} {
-			l.Path = "/"
-			s := httptest.NewUnstartedServer(newFront(t, oneHost(l), front.Bind("app", app)))
+			s := httptest.NewUnstartedServer(newFront(t, c, front.Bind("app", app)))
 			s.EnableHTTP2 = isHTTP2
 			s.StartTLS()
 			t.Cleanup(s.Close)

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // streamCase is a location with a streaming upstream. Its name is the path.
@@ -262,14 +263,13 @@ func (s *streamer) listen(t *testing.T) *strings.Replacer {
 	secure := httptest.NewUnstartedServer(s)
 	secure.Config.ErrorLog = quiet
 	secure.StartTLS()
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	byUnix, byFastCGI := filepath.Join(dir, "u"), filepath.Join(dir, "f")
 	for socket, serve := range map[string]func(net.Listener) error{
 		byUnix:    (&http.Server{Handler: s, ErrorLog: quiet}).Serve,
 		byFastCGI: func(l net.Listener) error { return fcgi.Serve(l, s) },
 	} {
-		l, err := net.Listen("unix", socket)
-		must(t, err)
+		l := testkit.Value(net.Listen("unix", socket))(t)
 		done := make(chan struct{})
 		go func() {
 			defer close(done)

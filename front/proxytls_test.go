@@ -133,8 +133,7 @@ func TestCertificateNamesAreNginxs(t *testing.T) {
 		"no name":           {x509.Certificate{Subject: common("")}, "", "good.example"},
 	} {
 		cert, key := testkit.SelfSign(t, c.certificate)
-		pair, err := tls.X509KeyPair(cert, key)
-		must(t, err)
+		pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {}))
 		s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
 		s.Config.ErrorLog = log.New(io.Discard, "", 0)

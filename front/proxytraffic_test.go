@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -179,13 +178,9 @@ func TestBytesOfTunnelsAreCounted(t *testing.T) {
 	a, line := trafficLog(t, `log_format sent "$status $bytes_sent $body_bytes_sent $upstream_response_length";`,
 		"access_log "+sent+` sent; location / { proxy_pass http://`+up.addr+`; proxy_http_version 1.1;
 		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }`)
-	nc, err := net.Dial("unix", a.socket)
-	must(t, err)
-	defer nc.Close()
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-	fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"+pattern(100_000))
-	got, err := io.ReadAll(nc)
-	must(t, err)
+	nc := dial(t, "unix", a.socket,
+		"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"+pattern(100_000))
+	got := testkit.Value(io.ReadAll(nc))(t)
 	if !strings.HasSuffix(string(got), "early"+pattern(100_000)) {
 		t.Errorf("the client received %d bytes", len(got))
 	}

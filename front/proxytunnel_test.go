@@ -87,9 +87,7 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
 				}
 			}
-			if err := ws.Close(websocket.StatusNormalClosure, ""); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, ws.Close(websocket.StatusNormalClosure, ""))
 		})
 	}
 }
@@ -165,14 +163,10 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)))),
 		serveHandler(t, newFront(t, proxyTo(short)))
 	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
-		nc, err := net.Dial("unix", a.socket)
-		must(t, err)
-		t.Cleanup(func() { nc.Close() })
-		_ = nc.SetDeadline(time.Now().Add(maxWait))
-		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)
+		nc := dial(t, "unix", a.socket,
+			fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade))
 		br := bufio.NewReader(nc)
-		resp, err := http.ReadResponse(br, nil)
-		must(t, err)
+		resp := testkit.Value(http.ReadResponse(br, nil))(t)
 		return resp, br
 	}
 	line(long, "/200", "h2c")
@@ -289,7 +283,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 // Unix sockets work with any path, by HTTP and by FastCGI.
 func TestUnixUpstreamsAreReached(t *testing.T) {
 	for i, name := range []string{"s", "a b:80", "\u00e4%20", "[x]", "a+b:9"} {
-		path := filepath.Join(shortDir(t), name)
+		path := filepath.Join(testkit.ShortDir(t), name)
 		p := conf.Proxy{To: conf.Text("unix:" + path)}
 		response := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
 		if i%2 == 1 {
@@ -314,33 +308,35 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 	}
 }
 
+// countedServer starts an upstream at an address, whose new connections a channel counts.
+func countedServer(t *testing.T) (s *httptest.Server, addr string, conns chan bool) {
+	conns = make(chan bool, 100)
+	s = httptest.NewUnstartedServer(http.HandlerFunc(echo))
+	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			conns <- true
+		}
+	}
+	s.Start()
+	t.Cleanup(s.Close)
+	return s, s.Listener.Addr().String(), conns
+}
+
+// keeping are directives with which connections to an upstream are kept.
+const keeping = `proxy_http_version 1.1; proxy_set_header Connection ""; `
+
 // Connections are kept as the group configures: how many, and for how many requests.
 func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 	for _, test := range []struct {
-		keepalive, requests int
-		pass                conf.Proxy
-		want                int
+		group, directives string
+		want              int
 	}{
-		{0, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 6},
-		{2, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 1},
-		{2, 3, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 2}, {2, 0, conf.Proxy{}, 6},
-		{2, 0, conf.Proxy{Version: "1.1"}, 6},
-		{2, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection", Value: "close"}}}, 6},
+		{"", keeping, 6}, {"keepalive 2;", keeping, 1}, {"keepalive 2; keepalive_requests 3;", keeping, 2},
+		{"keepalive 2;", "", 6}, {"keepalive 2;", "proxy_http_version 1.1; ", 6},
+		{"keepalive 2;", "proxy_http_version 1.1; proxy_set_header Connection close; ", 6},
 	} {
-		conns := make(chan bool, 100)
-		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-			if state == http.StateNew {
-				conns <- true
-			}
-		}
-		s.Start()
-		t.Cleanup(s.Close)
-		test.pass.To = "up"
-		c := proxyTo(test.pass)
-		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
-			Servers: []conf.Server{{Addr: s.Listener.Addr().String()}}}}
-		a := serveHandler(t, newFront(t, c))
+		_, addr, conns := countedServer(t)
+		a := serveConf(t, "upstream up { server "+addr+"; "+test.group+" }", test.directives+"location / { proxy_pass http://up; }")
 		for range 6 {
 			a.get("/")
 		}
@@ -353,22 +349,12 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 // A reload keeps connections and the health of servers. After Close nothing is left.
 func TestReloadKeepsConnections(t *testing.T) {
 	before := runtime.NumGoroutine()
-	conns := make(chan bool, 100)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns <- true
-		}
-	}
-	s.Start()
+	s, addr, conns := countedServer(t)
 	c := func(weight int) conf.Config {
-		c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}})
-		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2,
-			Servers: []conf.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
-		return c
+		return parseConf(t, fmt.Sprintf("upstream up { server %s weight=%d; keepalive 2; }", addr, weight),
+			keeping+"location / { proxy_pass http://up; }")
 	}
-	h, err := front.New(c(1), quiet())
-	must(t, err)
+	h := testkit.Value(front.New(c(1), quiet()))(t)
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
@@ -380,9 +366,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	if len(conns) != 1 {
 		t.Errorf("%d connections for one server", len(conns))
 	}
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, h.Close())
 	s.Close()
 	testkit.WaitFor(t, "the end of goroutines", func() bool { return runtime.NumGoroutine() <= before })
 }

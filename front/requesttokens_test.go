@@ -67,36 +67,20 @@ func tokenUpstream(t *testing.T) http.HandlerFunc {
 }
 
 // tokenConfig has a location for each feature that could keep a part of a request.
-func tokenConfig(to, log string) conf.Config {
-	proxied := func(path string, s conf.Settings) conf.Location {
-		s.Logs = []conf.Log{{Path: log, Format: "all"}}
-		s.Header = append(s.Header, conf.AddHeader{Name: "X-Late", Value: "$http_x_token$uri", Always: true})
-		return conf.Location{Path: path, Settings: &s, Proxy: &conf.Proxy{To: "up", Version: "1.1",
-			Header: []conf.Field{{Name: "Connection"}, {Name: "X-Set", Value: "$http_x_token"}}}}
-	}
-	page := conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Status: -1, Target: "/inner$uri"}}}
-	failing := proxied("/error/", page)
-	failing.Proxy.Intercept = true
-	cached := proxied("/cached/", conf.Settings{})
-	cached.Proxy.Cache = &conf.ProxyCache{Zone: "one", Key: "$request_uri", Policy: conf.CachePolicy{Lock: true,
-		Valid: []conf.CacheValid{{}}}}
-	patient := proxied("/patient/", conf.Settings{Requests: []conf.RequestLimit{{Zone: "slow", Burst: 1000}}})
-	patient.Proxy.IgnoreAbort = true
-	return conf.Config{
-		Requests:   []conf.Zone{{Name: "slow", Key: "k", Rate: 1000}},
-		Caches:     []conf.Cache{{Name: "one"}},
-		LogFormats: []conf.LogFormat{{Name: "all", Text: "$request $uri $args $http_x_token"}},
-		Upstreams:  []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to, MaxFails: -1}}}},
-		Hosts: []conf.Host{{Locations: []conf.Location{
-			proxied("/", conf.Settings{}), failing, cached, patient,
-			proxied("/mirror/", conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/inner/copy"}}}),
-			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask",
-				Set: []conf.Set{{Name: "seen", Value: "$upstream_http_x_seen"}}},
-				Header: []conf.AddHeader{{Name: "X-Asked", Value: "$seen"}}}),
-			proxied("/inner/", conf.Settings{}),
-			{Path: "/again/", Proxy: &conf.Proxy{To: "again"}},
-		}}},
-	}
+func tokenConfig(t *testing.T, to, log string) conf.Config {
+	const up = "proxy_pass http://up; add_header X-Late $http_x_token$uri always;"
+	return parseConf(t, `log_format all "$request $uri $args $http_x_token"; proxy_cache_path DIR/cache keys_zone=one:1m;
+		limit_req_zone k zone=slow:1m rate=1000r/s; upstream up { server `+to+" max_fails=0; keepalive 8; }",
+		log+strings.ReplaceAll(`
+		proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header X-Set $http_x_token;
+		location / { UP }
+		location /inner/ { UP }
+		location /error/ { UP proxy_intercept_errors on; error_page 404 = /inner$uri; }
+		location /cached/ { UP proxy_cache one; proxy_cache_key $request_uri; proxy_cache_lock on; proxy_cache_valid any 0; }
+		location /patient/ { UP proxy_ignore_client_abort on; limit_req zone=slow burst=1000; }
+		location /mirror/ { UP mirror /inner/copy; }
+		location /auth/ { UP auth_request /inner/ask; auth_request_set $seen $upstream_http_x_seen; add_header X-Asked $seen; }
+		location /again/ { access_log off; proxy_pass http://again; }`, "UP", up), "again")
 }
 
 // sendTokens sends requests over one connection, several at once, and checks the responses.
@@ -193,7 +177,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 		inner.RequestURI = inner.URL.RequestURI()
 		h.ServeHTTP(w, inner)
 	})
-	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), log), front.Bind("again", again))
+	h = newFront(t, tokenConfig(t, serve(t, tokenUpstream(t)), "access_log "+log+" all;"), front.Bind("again", again))
 	address := serveOnTare(t, h)
 	sendTokens(t, address, 0, requests)
 	var done sync.WaitGroup
@@ -203,8 +187,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 	}
 	done.Wait()
 	must(t, h.Close())
-	lines, err := os.ReadFile(log)
-	must(t, err)
+	lines := testkit.Value(os.ReadFile(log))(t)
 	all := strings.Split(strings.TrimSpace(string(lines)), "\n")
 	if len(all) < (clients+1)*requests {
 		t.Errorf("%d lines in the log", len(all))
@@ -237,10 +220,8 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 		}
 		h.ServeHTTP(w, inner)
 	})
-	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again))
-	nc, err := net.Dial("tcp", serveOnTare(t, h))
-	must(t, err)
-	defer nc.Close()
+	h = newFront(t, tokenConfig(t, serve(t, tokenUpstream(t)), ""), front.Bind("again", again))
+	nc := dial(t, "tcp", serveOnTare(t, h), "")
 	in := bufio.NewReader(nc)
 	for i := range requests {
 		token := fmt.Sprintf("tk%dx", i)

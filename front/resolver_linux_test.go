@@ -37,8 +37,7 @@ func startContainer(t testing.TB, address string) *container {
 
 func (c *container) listen(address, port string) {
 	c.t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(address, port))
-	must(c.t, err)
+	l := testkit.Value(net.Listen("tcp", net.JoinHostPort(address, port)))(c.t)
 	c.now = &httptest.Server{Listener: l, Config: &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, address) }),
 	}}

@@ -39,13 +39,9 @@ func TestConnStateCountsConnections(t *testing.T) {
 
 // A server may count its connections itself.
 func TestServersConnectionCountsAreShown(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true},
-		conf.Location{Path: "/metrics", Metrics: true},
-		conf.Location{Path: "/numbers",
-			Steps: []conf.Step{conf.Return{Status: 200,
-				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}),
+	us := serveConf(t, "", `location /status { stub_status; } location /metrics { stub_status prometheus; } location /numbers {
+		return 200 "$connections_active $connections_reading $connections_writing $connections_waiting"; }`,
 		front.CountConnections(func() (accepted, open, reading int64) { return 7, 3, 1 }))
-	us := serveHandler(t, h)
 	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n" {
 		t.Errorf("%q", got)
 	}
@@ -75,9 +71,8 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		return accepted, open, server.Reading()
 	}))
 	server = tare.Wrap(&http.Server{Handler: h})
-	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
+	socket := filepath.Join(testkit.ShortDir(t), "s")
+	l := testkit.Value(net.Listen("unix", socket))(t)
 	go func() { _ = server.Serve(l) }()
 	defer server.Close()
 	const want = "Reading: 3 Writing: 2 Waiting: 2 \n"
@@ -89,11 +84,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		for _, send := range []string{"", "G", "GET / HTTP/1.1\r\nA", "\r\n",
 			"GET /status HTTP/1.1\r\nHost: x\r\n\r\n",
 			"GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"} {
-			nc, err := net.Dial("unix", c.socket)
-			must(t, err)
-			defer nc.Close()
-			_, err = io.WriteString(nc, send)
-			must(t, err)
+			dial(t, "unix", c.socket, send)
 		}
 		testkit.WaitFor(t, want, func() bool {
 			got := c.client.get("/status").body
@@ -147,15 +138,9 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 // The metrics count what happened. Labels come from the Config, never from clients, and a reload
 // loses no counts.
 func TestMetricsCountRequests(t *testing.T) {
-	c := oneHost(
-		conf.Location{Path: "/metrics", Match: "=", Metrics: true},
-		app(conf.Settings{Requests: []conf.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}},
-			Logs: []conf.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
-	)
-	c.Hosts[0].Names = []string{"front.test"}
-	c.Hosts = append(c.Hosts, conf.Host{Names: []string{`~^a\.`},
-		Locations: []conf.Location{{Path: "/", Steps: []conf.Step{conf.Return{Status: 444}}}}})
-	c.Requests = []conf.Zone{{Name: "z", Key: "$arg_k", Rate: 0.01}}
+	c := parseConf(t, `limit_req_zone $arg_k zone=z:1m rate=1r/m; server { listen 80; server_name ~^a\.; return 444; }`,
+		`server_name front.test; location = /metrics { stub_status prometheus; }
+		location / { access_log '`+filepath.Join(t.TempDir(), `a "log"`)+`'; limit_req zone=z burst=1 nodelay; proxy_pass http://app; }`, "app")
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code, _ := strconv.Atoi(r.URL.Path[1:]); code != 0 {
 			w.WriteHeader(code)
@@ -216,12 +201,8 @@ func TestMetricsCountUpstreams(t *testing.T) {
 			panic(http.ErrAbortHandler)
 		}
 	})
-	c := oneHost(
-		conf.Location{Path: "/metrics", Match: "=", Metrics: true},
-		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "u"}},
-	)
-	c.Upstreams = []conf.Upstream{{Name: "u", Servers: []conf.Server{{Addr: to}}}}
-	client := serveHandler(t, newFront(t, c))
+	client := serveConf(t, "upstream u { server "+to+"; }",
+		"location = /metrics { stub_status prometheus; } location / { proxy_pass http://u; }")
 	for _, path := range []string{"/", "/", "/404", "/cut"} {
 		client.get(path)
 	}

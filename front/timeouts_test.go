@@ -54,8 +54,7 @@ func TestStalledBodyTimesOut(t *testing.T) {
 		in := bufio.NewReader(conn)
 		for range 2 {
 			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-			resp, err := http.ReadResponse(in, nil)
-			must(t, err)
+			resp := testkit.Value(http.ReadResponse(in, nil))(t)
 			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
 				t.Errorf("%d, %q, %v", resp.StatusCode, b, err)
 			}
@@ -101,8 +100,7 @@ func inMemory(t *testing.T, s conf.Settings, h http.HandlerFunc) net.Conn {
 	server := &http.Server{Handler: f, ErrorLog: log.New(io.Discard, "", 0)}
 	l := network.Listen()
 	go func() { _ = server.Serve(l) }()
-	conn, err := network.Dial()
-	must(t, err)
+	conn := testkit.Value(network.Dial())(t)
 	t.Cleanup(func() {
 		conn.Close()
 		_ = server.Close()
@@ -188,30 +186,24 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // by nginx, and the access log has 408. No upstream is held to blame for it: none is logged, and no
 // other one is tried.
 func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
-	for _, protocol := range []string{"", "fastcgi"} {
+	for _, protocol := range []string{"proxy", "fastcgi"} {
 		for _, length := range []string{"100", "100000"} {
 			to := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 			backup := testkit.ServeTCP(t, func(net.Conn) { t.Error("another server was tried") })
-			c := proxyTo(conf.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
 			access := filepath.Join(t.TempDir(), "access.log")
-			c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond,
-				ErrorPages: []conf.ErrorPage{{Statuses: []int{408}, Target: "/page"}},
-				Logs:       []conf.Log{{Path: access, Format: "short"}}}
-			c.LogFormats = []conf.LogFormat{{Name: "short", Text: "$status $bytes_sent"}}
-			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to},
-				{Addr: backup, Backup: true}}}}
+			pass := map[string]string{"proxy": "proxy_pass http://up;", "fastcgi": "fastcgi_pass up;"}[protocol]
+			c := parseConf(t, `log_format short "$status $bytes_sent"; upstream up { server `+to+"; server "+backup+" backup; }",
+				"client_body_timeout 100ms; error_page 408 /page; access_log "+access+" short; location / { "+pass+" "+
+					protocol+"_request_buffering off; }")
 			var logged bytes.Buffer
 			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
 			server := tare.Wrap(&http.Server{Handler: h})
 			l, err := net.Listen("tcp", "127.0.0.1:0")
 			must(t, err)
 			go func() { _ = server.Serve(l) }()
-			nc, err := net.Dial("tcp", l.Addr().String())
-			must(t, err)
-			_, err = io.WriteString(nc, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
-			must(t, err)
-			received, err := io.ReadAll(nc)
-			must(t, err)
+			nc := dial(t, "tcp", l.Addr().String(),
+				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
+			received := testkit.Value(io.ReadAll(nc))(t)
 			nc.Close()
 			must(t, server.Shutdown(t.Context()))
 			must(t, h.Close())
@@ -233,24 +225,21 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 		step   = 20 * time.Millisecond
 	)
 	for name, test := range map[string]struct {
-		s     conf.Settings
-		text  string
-		sends bool // the client sends without pause
-		want  time.Duration
+		directives, text string
+		sends            bool // the client sends without pause
+		want             time.Duration
 	}{
-		"silent":          {conf.Settings{}, upload, false, 5 * time.Second},
-		"sending":         {conf.Settings{}, upload, true, 30 * time.Second},
-		"timeout":         {conf.Settings{LingerTimeout: time.Second}, upload, false, time.Second},
-		"time":            {conf.Settings{LingerTime: 2 * time.Second}, upload, true, 2 * time.Second},
-		"off":             {conf.Settings{Linger: "off"}, upload, true, 0},
-		"always":          {conf.Settings{Linger: "always"}, get, false, 5 * time.Second},
-		"nothing to read": {conf.Settings{}, get, false, 0},
+		"silent":          {"", upload, false, 5 * time.Second},
+		"sending":         {"", upload, true, 30 * time.Second},
+		"timeout":         {"lingering_timeout 1s;", upload, false, time.Second},
+		"time":            {"lingering_time 2s;", upload, true, 2 * time.Second},
+		"off":             {"lingering_close off;", upload, true, 0},
+		"always":          {"lingering_close always;", get, false, 5 * time.Second},
+		"nothing to read": {"", get, false, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 403}},
-					Settings: &test.s})
-				h := newFront(t, c)
+				h := newFront(t, parseConf(t, "", test.directives+" location / { return 403; }"))
 				server := tare.Wrap(&http.Server{Handler: h})
 				var network testkit.Network
 				l := network.Listen()
@@ -259,8 +248,7 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 				nc, err := network.Dial()
 				must(t, err)
 				start := time.Now()
-				_, err = io.WriteString(nc, test.text)
-				must(t, err)
+				testkit.Send(t, nc, test.text)
 				for open := int64(1); open > 0 && time.Since(start) < time.Minute; _, open = server.Connections() {
 					if test.sends {
 						_, _ = io.WriteString(nc, "more")
@@ -304,7 +292,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
 	server := httptest.NewUnstartedServer(newFront(t, c))
 	server.Listener.Close()
-	socket := filepath.Join(shortDir(t), "s") // TCP may stall by itself
+	socket := filepath.Join(testkit.ShortDir(t), "s") // TCP may stall by itself
 	var err error
 	server.Listener, err = net.Listen("unix", socket)
 	must(t, err)
@@ -316,10 +304,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 		"GET /proxied", "GET /cached", "GET /changed",
 	} {
 		t.Run(request, func(t *testing.T) {
-			nc, err := net.Dial("unix", socket)
-			must(t, err)
-			defer nc.Close()
-			must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+			nc, err := dial(t, "unix", socket, ""), error(nil)
 			text := strings.Repeat(request+" HTTP/1.1\r\nHost: front.test\r\nAccept-Encoding: gzip\r\n\r\n", 100)
 			for err == nil {
 				_, err = io.WriteString(nc, text)
@@ -343,12 +328,7 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
-		Settings: &conf.Settings{SendTimeout: timeout}})
-	s := httptest.NewUnstartedServer(newFront(t, c))
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
+	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
 	resp, err := s.Client().Get(s.URL)
 	must(t, err)
 	defer resp.Body.Close()
@@ -368,17 +348,11 @@ func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}})
-	s := httptest.NewServer(newFront(t, c))
+	s := httptest.NewServer(newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)})))
 	defer s.Close()
-	nc, err := net.Dial("tcp", s.Listener.Addr().String())
-	must(t, err)
-	defer nc.Close()
-	fmt.Fprint(nc, "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
-	resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
-	must(t, err)
-	b, err := io.ReadAll(resp.Body)
-	must(t, err)
+	nc := dial(t, "tcp", s.Listener.Addr().String(), "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+	resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
+	b := testkit.Value(io.ReadAll(resp.Body))(t)
 	if string(b) != "first second" || resp.ContentLength != 12 || resp.Header.Get("Connection") != "keep-alive" {
 		t.Errorf("body %q, length %d, header %v", b, resp.ContentLength, resp.Header)
 	}

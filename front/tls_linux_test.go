@@ -19,6 +19,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -39,8 +40,7 @@ type issued struct {
 // issue returns a certificate that an authority has signed, or a self-signed one.
 func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)) *issued {
 	t.Helper()
-	number, err := rand.Int(rand.Reader, big.NewInt(1<<62))
-	must(t, err)
+	number := testkit.Value(rand.Int(rand.Reader, big.NewInt(1<<62)))(t)
 	template := &x509.Certificate{
 		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter:    time.Now().Add(time.Hour),
@@ -53,16 +53,13 @@ func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)
 	if change != nil {
 		change(template)
 	}
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	parent := &issued{template, key}
 	if by != nil {
 		parent = by
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent.Certificate, key.Public(), parent.key)
-	must(t, err)
-	cert, err := x509.ParseCertificate(der)
-	must(t, err)
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, parent.Certificate, key.Public(), parent.key))(t)
+	cert := testkit.Value(x509.ParseCertificate(der))(t)
 	return &issued{cert, key}
 }
 
@@ -81,8 +78,7 @@ func (i *issued) revokes(t *testing.T, until time.Time, revoked ...*issued) []by
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: r.SerialNumber, RevocationTime: time.Now()})
 	}
-	der, err := x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.key)
-	must(t, err)
+	der := testkit.Value(x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
 }
 
@@ -102,7 +98,7 @@ const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/se
 // Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
 // lists.
 func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
-	dir := shortDir(t)
+	dir := testkit.ShortDir(t)
 	past := func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
 	}
@@ -204,6 +200,9 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	}
 }
 
+// serverName is what identifies the server in an error page.
+var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
+
 // requestWithoutHost returns the response to a request without Host.
 func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
 	t.Helper()
@@ -211,10 +210,8 @@ func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate
 	must(t, err)
 	defer c.Close()
 	must(t, c.SetDeadline(time.Now().Add(maxWait)))
-	_, err = io.WriteString(c, "GET / HTTP/1.0\r\n\r\n")
-	must(t, err)
-	b, err := io.ReadAll(c)
-	must(t, err)
+	testkit.Send(t, c, "GET / HTTP/1.0\r\n\r\n")
+	b := testkit.Value(io.ReadAll(c))(t)
 	head, body, _ := strings.Cut(string(b), "\r\n\r\n")
 	return strings.Fields(head)[1] + " " + string(serverName.ReplaceAll([]byte(body), []byte("SERVER")))
 }
@@ -226,13 +223,10 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	addr = server.Listener.Addr().String()
 	path := filepath.Join(dir, "tare.conf")
 	must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
-	read, err := nginxconf.Parse(path, nginxconf.Options{Prefix: dir})
-	must(t, err)
-	h, err := front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0)))
-	must(t, err)
+	read := testkit.Value(nginxconf.Parse(path, nginxconf.Options{Prefix: dir}))(t)
+	h := testkit.Value(front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0))))(t)
 	t.Cleanup(func() { h.Close() })
-	pair, err := tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key"))
-	must(t, err)
+	pair := testkit.Value(tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")))(t)
 	server.Config.Handler = h
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
@@ -260,10 +254,8 @@ func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certifi
 			}
 			return &certs[0], nil
 		}}
-	c, err := net.Dial("tcp", addr)
-	must(t, err)
+	c := dial(t, "tcp", addr, "")
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(maxWait)))
 	return requestOver(t, tls.Client(c, config), host)
 }
 
@@ -271,14 +263,11 @@ func requestOver(t *testing.T, c *tls.Conn, host string) string {
 	t.Helper()
 	dial := func(context.Context, string, string) (net.Conn, error) { return c, nil }
 	transport := &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}
-	r, err := http.NewRequest(http.MethodGet, "https://any/", nil)
-	must(t, err)
+	r := testkit.Value(http.NewRequest(http.MethodGet, "https://any/", nil))(t)
 	r.Host = host
-	resp, err := transport.RoundTrip(r)
-	must(t, err)
+	resp := testkit.Value(transport.RoundTrip(r))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := testkit.Value(io.ReadAll(resp.Body))(t)
 	return fmt.Sprintf("%d %s", resp.StatusCode, serverName.ReplaceAll(body, []byte("SERVER")))
 }
 
@@ -292,17 +281,15 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
 	must(t, os.WriteFile(certFile, cert, 0o600))
 	must(t, os.WriteFile(keyFile, key, 0o600))
-	pair, err := tls.X509KeyPair(cert, key)
-	must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 
 	theirs := programs.FreeAddress(t)
-	startNginx(t, "tcp", theirs, shortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
+	startNginx(t, "tcp", theirs, testkit.ShortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
 		ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
 		server { listen %s ssl; return 200 "%s"; }`, certFile, keyFile, theirs, text))
 	h := newFront(t, oneHost(conf.Location{Path: "/",
 		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
 		ClientAuth: tls.RequestClientCert}}
 	go func() { _ = server.ServeTLS(l, "", "") }()
@@ -348,8 +335,7 @@ func clientCertificate(t *testing.T) tls.Certificate {
 			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
 			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
 		}})
-	pair, err := tls.X509KeyPair(cert, key)
-	must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	return pair
 }
 
@@ -357,10 +343,8 @@ func requestTLS(t *testing.T, addr string, config *tls.Config) string {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport}).Get("https://" + addr + "/")
-	must(t, err)
+	resp := testkit.Value((&http.Client{Transport: transport}).Get("https://" + addr + "/"))(t)
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	must(t, err)
+	body := testkit.Value(io.ReadAll(resp.Body))(t)
 	return string(body)
 }

@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -165,7 +164,7 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 		results <- err
 	}
 	to := testkit.ServeTCP(t, serveUpstream)
-	unix := filepath.Join(shortDir(t), "u")
+	unix := filepath.Join(testkit.ShortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
 	logFile := filepath.Join(t.TempDir(), "log")
 	errorLog := filepath.Join(t.TempDir(), "errors")
@@ -177,21 +176,13 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 		location /stalled { proxy_pass http://%s; send_timeout 100ms; proxy_send_timeout 100ms; }`, logFile, errorLog, to,
 			unix, to, to)))
 	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
-	listen := func(h http.Handler) string {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		s := tare.Wrap(&http.Server{Handler: h})
-		go func() { _ = s.Serve(l) }()
-		t.Cleanup(func() { s.Close() })
-		return l.Addr().String()
-	}
 	secure := httptest.NewTLSServer(h)
 	t.Cleanup(secure.Close)
 	plain := httptest.NewServer(h)
 	t.Cleanup(plain.Close)
 	lines := 0
 	for name, server := range map[string]struct{ address, path string }{
-		"plain": {listen(h), "/"}, "unix": {listen(h), "/unix"}, "wrapped": {listen(wrapped), "/"},
+		"plain": {serveOnTare(t, h), "/"}, "unix": {serveOnTare(t, h), "/unix"}, "wrapped": {serveOnTare(t, wrapped), "/"},
 		"net/http": {plain.Listener.Addr().String(), "/"}, "TLS": {secure.Listener.Addr().String(), "/"},
 	} {
 		for kind, end := range ends {
@@ -205,16 +196,14 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 			case "client stalls", "upstream stalls":
 				path = "/stalled"
 			}
-			nc, err := net.Dial("tcp", server.address)
-			must(t, err)
+			nc := dial(t, "tcp", server.address, "")
 			if name == "TLS" {
 				nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
 			}
 			_ = nc.SetDeadline(time.Now().Add(maxWait))
 			fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\nX-End: %s\r\n\r\n", path, kind)
 			in := bufio.NewReader(nc)
-			resp, err := http.ReadResponse(in, nil)
-			must(t, err)
+			resp := testkit.Value(http.ReadResponse(in, nil))(t)
 			if resp.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatalf("%s, %s: %s", name, kind, resp.Status)
 			}
@@ -256,12 +245,9 @@ func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 			h.ServeHTTP(w, q)
 			close(returned)
 		})))
-	nc, err := net.Dial("tcp", serveOnTare(t, h))
-	must(t, err)
-	_ = nc.SetDeadline(time.Now().Add(maxWait))
-	fmt.Fprint(nc, "GET /app HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+	nc := dial(t, "tcp", serveOnTare(t, h), "GET /app HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	in := bufio.NewReader(nc)
-	_, err = http.ReadResponse(in, nil)
+	_, err := http.ReadResponse(in, nil)
 	must(t, err)
 	for range 100 {
 		_, _ = io.WriteString(nc, "x")
@@ -292,15 +278,7 @@ func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 		location / { proxy_pass http://%s; }`, to)),
 		front.ExportSpans(func(front.Span) { panic("exporter") }),
 		front.LogErrors(log.New(program, "", 0)))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	s := tare.Wrap(&http.Server{Handler: h})
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close() })
-	nc, err := net.Dial("tcp", l.Addr().String())
-	must(t, err)
-	defer nc.Close()
-	fmt.Fprint(nc, "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+	dial(t, "tcp", serveOnTare(t, h), "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	lines := bufio.NewReader(logged)
 	if line, _ := lines.ReadString('\n'); !strings.Contains(line, "panic at the end of a tunnel: exporter") {
 		t.Errorf("%q", line)

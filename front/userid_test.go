@@ -2,30 +2,21 @@ package front_test
 
 import (
 	"encoding/base64"
-	"net/http"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
-// identified serves a handler with a userid.
-func identified(t *testing.T, change func(u *conf.UserID)) *testClient {
+// identified serves with directives about IDs.
+func identified(t *testing.T, directives string) *testClient {
 	t.Helper()
-	s := conf.Settings{
-		UserID: new(conf.UserID),
-		Header: []conf.AddHeader{{Name: "X-Got", Value: "$uid_got"}, {Name: "X-Set", Value: "$uid_set"}},
-	}
-	change(s.UserID)
-	return frontOf(t, s, func(http.ResponseWriter, *http.Request) {})
+	return serveConf(t, "", "add_header X-Got $uid_got; add_header X-Set $uid_set; location / { empty_gif; } "+directives)
 }
 
 // Each new client has an ID of its own, which is found in its next request.
 func TestEachClientHasAnID(t *testing.T) {
 	for _, mode := range []string{"on", "v1"} {
-		us := identified(t, func(u *conf.UserID) { u.Mode = mode })
+		us := identified(t, "userid "+mode+";")
 		seen := make(map[string]bool)
 		for range 300 {
 			got := us.get("/")
@@ -46,28 +37,16 @@ func TestEachClientHasAnID(t *testing.T) {
 
 // The attributes are in nginx's order.
 func TestAttributesOfUserID(t *testing.T) {
-	service := uint32(65534)
-	for want, change := range map[string]func(u *conf.UserID){
-		`^n=.{22}==; domain=\.x; path=/p; secure; httponly; samesite=lax$`: func(u *conf.UserID) {
-			u.Name, u.Path, u.Domain = "n", "/p", ".x"
-			u.Flags = []string{"secure", "httponly", "samesite=lax"}
-		},
-		`^uid=.{22}t=; expires=Thu, 31-Dec-37 23:55:55 GMT; path=/$`: func(u *conf.UserID) {
-			u.Expires, u.Mark = -1, "t"
-		},
-		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT; path=/$`: func(u *conf.UserID) {
-			u.Expires = time.Hour
-		},
-		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d{4} \d\d:\d\d:\d\d GMT; path=/$`: func(u *conf.UserID) {
-			u.Expires = 100 * 366 * 24 * time.Hour
-		},
-		`^uid=AAD/`: func(u *conf.UserID) { u.Service = &service },
-		`^$`:        func(u *conf.UserID) { u.Mode = "log" },
+	for want, directives := range map[string]string{
+		`^n=.{22}==; domain=\.x; path=/p; secure; httponly; samesite=lax$`: "userid on; userid_name n; userid_path /p; " +
+			"userid_domain .x; userid_flags secure httponly samesite=lax;",
+		`^uid=.{22}t=; expires=Thu, 31-Dec-37 23:55:55 GMT; path=/$`:                "userid on; userid_expires max; userid_mark t;",
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT; path=/$`:  "userid on; userid_expires 1h;",
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d{4} \d\d:\d\d:\d\d GMT; path=/$`: "userid on; userid_expires 36600d;",
+		`^uid=AAD/`: "userid on; userid_service 65534;",
+		`^$`:        "userid log;",
 	} {
-		us := identified(t, func(u *conf.UserID) {
-			u.Mode, u.P3P = "on", "x"
-			change(u)
-		})
+		us := identified(t, directives+" userid_p3p x;")
 		got := us.get("/").header
 		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
 			t.Errorf("%q, want %s", got, want)

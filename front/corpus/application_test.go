@@ -4,8 +4,6 @@ package corpus_test
 
 import (
 	"bufio"
-	"bytes"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -20,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // application is a server behind the front, at a port or a socket. It records what it receives. Its
@@ -177,7 +176,7 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 	case "":
 		file = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
 	}
-	if strings.Contains(file, "(pause)\n") {
+	if strings.Contains(file, "(pause)\n") || strings.HasSuffix(file, "(cut)\n") {
 		return writePaused(c, file)
 	}
 	head, body, _ := strings.Cut(file, "\n\n")
@@ -200,8 +199,9 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 const pauseTime = 700 * time.Millisecond
 
 // writePaused sends a response in pieces, with pauses at lines "(pause)". The pieces are chunks if
-// the head says so; otherwise the body ends with the connection. "(1M)" is a megabyte, and "(hang)"
-// waits until the connection is closed. It reports whether another request may follow.
+// the head says so; otherwise the body ends with the connection. A head without an empty line does
+// not end. "(1M)" is a megabyte, "(hang)" waits until the connection is closed, and "(cut)" at
+// the end closes it. It reports whether another request may follow.
 func writePaused(c net.Conn, file string) bool {
 	isChunked := strings.Contains(file, "\nTransfer-Encoding: chunked\n")
 	isHead := true
@@ -213,15 +213,20 @@ func writePaused(c net.Conn, file string) bool {
 			_, _ = io.Copy(io.Discard, c)
 			return false
 		}
+		piece, isCut := strings.CutSuffix(piece, "(cut)\n")
 		head, body := "", piece
 		if isHead && piece != "" {
-			head, body, _ = strings.Cut(piece, "\n\n")
-			head, isHead = strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n", false
+			var ends bool
+			head, body, ends = strings.Cut(piece, "\n\n")
+			head = strings.ReplaceAll(head, "\n", "\r\n")
+			if isHead = !ends; ends {
+				head += "\r\n\r\n"
+			}
 		}
 		if body = strings.ReplaceAll(body, "(1M)", strings.Repeat("0123456789abcdef", 1<<16)); isChunked && body != "" {
 			body = fmt.Sprintf("%x\r\n%s\r\n", len(body), body)
 		}
-		if _, err := io.WriteString(c, head+body); err != nil {
+		if _, err := io.WriteString(c, head+body); err != nil || isCut {
 			return false
 		}
 	}
@@ -238,26 +243,18 @@ func record(first string, lines []string) string {
 	return first + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// The types of FastCGI records.
-const (
-	beginRequest = 1
-	endRequest   = 3
-	params       = 4
-	stdin        = 5
-	stdout       = 6
-)
-
 // serveFastCGI serves a connection.
 func (a *application) serveFastCGI(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
-		vars, body, keep, err := readFastCGI(in)
+		vars, body, keep, err := testkit.ReadFastCGI(in)
 		if err != nil {
 			if !errors.Is(err, io.EOF) {
 				a.keep("FastCGI: " + err.Error())
 			}
 			return
 		}
+		delete(vars, "(twice)") // nginx repeats the parameters of repeated fields; applications see the last
 		var lines []string
 		for name, value := range vars {
 			lines = append(lines, name+"="+value)
@@ -284,66 +281,9 @@ func (a *application) serveFastCGI(c net.Conn) {
 	}
 }
 
-// readFastCGI reads a request.
-func readFastCGI(in io.Reader) (vars map[string]string, body []byte, keep bool, err error) {
-	var pairs []byte
-	for ended := false; !ended; {
-		var head [8]byte
-		if _, err := io.ReadFull(in, head[:]); err != nil {
-			return nil, nil, false, err
-		}
-		content := make([]byte, int(binary.BigEndian.Uint16(head[4:]))+int(head[6]))
-		if _, err := io.ReadFull(in, content); err != nil {
-			return nil, nil, false, fmt.Errorf("truncated record: %w", err)
-		}
-		content = content[:len(content)-int(head[6])]
-		switch head[1] {
-		case beginRequest:
-			keep = content[2]&1 != 0
-		case params:
-			pairs = append(pairs, content...)
-		case stdin:
-			body = append(body, content...)
-			ended = len(content) == 0
-		default:
-			return nil, nil, false, fmt.Errorf("unexpected record type %d", head[1])
-		}
-	}
-	vars = make(map[string]string)
-	for len(pairs) > 0 {
-		n := pairLength(&pairs)
-		m := pairLength(&pairs)
-		if n+m > len(pairs) {
-			return nil, nil, false, errors.New("parameters that end early")
-		}
-		vars[string(pairs[:n])] = string(pairs[n : n+m])
-		pairs = pairs[n+m:]
-	}
-	return vars, body, keep, nil
-}
-
-// pairLength reads the length of a name or value.
-func pairLength(b *[]byte) int {
-	if n := (*b)[0]; n < 128 {
-		*b = (*b)[1:]
-		return int(n)
-	}
-	n := binary.BigEndian.Uint32(*b) & (1<<31 - 1)
-	*b = (*b)[4:]
-	return int(n)
-}
-
 // writeFastCGI writes a response.
 func writeFastCGI(w io.Writer, text string) error {
-	var b bytes.Buffer
-	for rest := []byte(text); len(rest) > 0; {
-		n := min(len(rest), 32<<10)
-		b.Write([]byte{1, stdout, 0, 1, byte(n >> 8), byte(n), 0, 0})
-		b.Write(rest[:n])
-		rest = rest[n:]
-	}
-	b.Write([]byte{1, stdout, 0, 1, 0, 0, 0, 0})
-	b.Write([]byte{1, endRequest, 0, 1, 0, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0})
-	_, err := w.Write(b.Bytes())
+	b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
+	_, err := w.Write(wire.AppendEnd(b, 1, wire.End{}))
 	return err
 }

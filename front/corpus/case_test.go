@@ -54,6 +54,7 @@ type site struct {
 //	@remove PATH       removes a file or a folder before
 //	@names             compares the names in a listing, and not its looks
 //	@framing           also compares how the end of the body is marked
+//	@order             also compares the order and the spelling of fields
 //	@ours NAME: VALUE  tare's value of what differs: it must not change unnoticed
 //	@differs NAME: WHY what may differ: status, body, a field, upstream, or "upstream NAME" for
 //	                   one field or parameter there
@@ -63,7 +64,7 @@ type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
 	from, body, then, before                   string
-	chunked, framing, names, pauses            bool
+	chunked, framing, names, order, pauses     bool
 	waits                                      int // seconds
 	kept                                       int
 	changes                                    []string
@@ -72,8 +73,7 @@ type request struct {
 
 func readSite(t *testing.T, file string) *site {
 	t.Helper()
-	archive, err := txtar.ParseFile(file)
-	testkit.Must(t, err)
+	archive := testkit.Value(txtar.ParseFile(file))(t)
 	s := &site{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), archive: archive,
 		differs: make(map[string]string)}
 	for line := range strings.Lines(string(archive.Comment)) {
@@ -163,6 +163,8 @@ func (r *request) readLine(line string) error {
 		r.names = true
 	case "@framing":
 		r.framing = true
+	case "@order":
+		r.order = true
 	case "@wait":
 		r.waits++
 	case "@link", "@write", "@remove":
@@ -364,8 +366,7 @@ func portOf(l net.Listener) string { return strconv.Itoa(l.Addr().(*net.TCPAddr)
 
 func listenLocal(t *testing.T) *net.TCPListener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener)
 }

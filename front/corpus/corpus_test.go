@@ -47,9 +47,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 
 // compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
-	dir, err := os.MkdirTemp("", "corpus")
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
 		t.Fatal(err)
 	}
@@ -71,6 +69,7 @@ func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *fr
 				s.show(t, p, responses[len(responses)-1])
 			}
 			f.end(t)
+			keepCounters(t, dir)
 			logs = append(logs, readLogs(t, dir))
 			if t.Failed() || testing.Verbose() {
 				t.Logf("%s: output:\n%s\n%s", f.name, f.output.String(), readErrorLogs(dir))
@@ -181,12 +180,17 @@ func tareFront(conf string) *front {
 func (f *front) start(t *testing.T, p *ports) {
 	t.Helper()
 	for _, l := range p.listeners {
-		file, err := l.File()
-		testkit.Must(t, err)
+		file := testkit.Value(l.File())(t)
 		defer file.Close()
 		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
 	}
 	f.cmd.Env = append(f.cmd.Env, f.env(len(f.cmd.ExtraFiles)))
+	// it writes its counters of coverage as another user
+	if counters := filepath.Join(p.dir, "counters"); os.Getenv("GOCOVERDIR") != "" {
+		testkit.Must(t, os.MkdirAll(counters, 0o777))
+		testkit.Must(t, os.Chmod(counters, 0o777))
+		f.cmd.Env = append(f.cmd.Env, "GOCOVERDIR="+counters)
+	}
 	f.cmd.Stdout, f.cmd.Stderr = &f.output, &f.output
 	f.done = testkit.Start(t, f.cmd).Done()
 	// The sockets accept connections before anybody serves them, so the pid file counts.
@@ -220,16 +224,23 @@ func (f *front) end(t *testing.T) {
 	}
 }
 
+// keepCounters moves the front's counters of coverage to those of the test.
+func keepCounters(t *testing.T, dir string) {
+	t.Helper()
+	files := testkit.Value(filepath.Glob(filepath.Join(dir, "counters/*")))(t)
+	for _, name := range files {
+		testkit.Must(t, os.Rename(name, filepath.Join(os.Getenv("GOCOVERDIR"), filepath.Base(name))))
+	}
+}
+
 // readLogs returns the access logs without times, sorted: a line may be written during the next
 // request.
 func readLogs(t *testing.T, dir string) string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(dir, "var/log/nginx/*"))
-	testkit.Must(t, err)
+	files := testkit.Value(filepath.Glob(filepath.Join(dir, "var/log/nginx/*")))(t)
 	var b strings.Builder
 	for _, file := range files {
-		text, err := os.ReadFile(file)
-		testkit.Must(t, err)
+		text := testkit.Value(os.ReadFile(file))(t)
 		if strings.Contains(filepath.Base(file), "error") {
 			continue
 		}
@@ -250,7 +261,7 @@ func readErrorLogs(dir string) string {
 	return all
 }
 
-var loggedTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
+var loggedTime = regexp.MustCompile(`\b\d\.\d{3}\b|\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
 
 // writeCertificates writes each certificate that the site's nginx.conf refers to.
 func writeCertificates(t *testing.T, s *site, dir string) {

@@ -4,6 +4,7 @@ package corpus_test
 
 import (
 	"bufio"
+	"bytes"
 	"compress/gzip"
 	"context"
 	"crypto/sha256"
@@ -12,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,6 +31,7 @@ type response struct {
 	// unsized bodies have no length in the header.
 	unsized  bool
 	framing  string   // how the end of the body is marked
+	ordered  []string // the lines of fields that servers pass on
 	received []string // by applications
 }
 
@@ -40,7 +43,8 @@ func send(r *request, address string) *response {
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
-	in := bufio.NewReader(c)
+	var received bytes.Buffer
+	in := bufio.NewReader(io.TeeReader(c, &received))
 	for before := ""; ; {
 		if err := r.write(c); err != nil {
 			return &response{err: "closed during the request"}
@@ -50,6 +54,7 @@ func send(r *request, address string) *response {
 			return &response{err: plain(err)}
 		}
 		a := r.read(resp, c, in)
+		a.ordered = passedOn(received.String())
 		if a.status = before + a.status; r.kept == 0 {
 			return a
 		}
@@ -59,6 +64,19 @@ func send(r *request, address string) *response {
 		}
 	}
 }
+
+// passedOn returns the lines of the fields of a response, without those that each server writes in a
+// place of its own.
+func passedOn(response string) []string {
+	head, _, _ := strings.Cut(response, "\r\n\r\n")
+	return slices.DeleteFunc(strings.Split(head, "\r\n")[1:], func(line string) bool {
+		name, _, _ := strings.Cut(line, ":")
+		return slices.Contains(ofServer, http.CanonicalHeaderKey(name))
+	})
+}
+
+var ofServer = []string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified", "Connection",
+	"Transfer-Encoding"}
 
 // write writes the request, in five pieces if it pauses.
 func (r *request) write(c net.Conn) error {

@@ -97,11 +97,9 @@ func TestChromiumFollowsAltSvc(t *testing.T) {
 // publicKeyHash returns the hash of the certificate's key, by which browsers accept it.
 func (s *site) publicKeyHash() string {
 	s.Helper()
-	text, err := os.ReadFile(filepath.Join(s.dir, "cert.pem"))
-	testkit.Must(s, err)
+	text := testkit.Value(os.ReadFile(filepath.Join(s.dir, "cert.pem")))(s)
 	block, _ := pem.Decode(text)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	testkit.Must(s, err)
+	cert := testkit.Value(x509.ParseCertificate(block.Bytes))(s)
 	sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo)
 	return base64.StdEncoding.EncodeToString(sum[:])
 }

@@ -33,7 +33,7 @@ type site struct {
 	addr  string // of TCP and UDP
 	main  string // directives outside of http
 	run   *server.Server
-	ended chan error
+	ended <-chan error
 	log   testkit.Log
 }
 
@@ -62,7 +62,7 @@ func freeAddr(t *testing.T) string {
 // port, and DIR for a folder.
 func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	t.Helper()
-	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t), ended: make(chan error, 1)}
+	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.configure(blocks)
@@ -71,22 +71,12 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 		Stdout: io.Discard, Stderr: &s.log, HTTP3: http3.New(), NoSignals: true,
 		Ready: func() { ready <- struct{}{} },
 	}, bound...)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { s.ended <- s.run.Run(ctx); close(s.ended) }()
 	t.Cleanup(func() {
-		cancel()
-		<-s.ended
 		if t.Failed() {
 			t.Logf("log:\n%s", s.log.String())
 		}
 	})
-	select {
-	case <-ready:
-	case err := <-s.ended:
-		t.Fatal(err)
-	case <-time.After(patience):
-		t.Fatal("the server does not start")
-	}
+	s.ended = testkit.Run(t, s.run.Run, ready)
 	return s
 }
 

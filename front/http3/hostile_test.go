@@ -42,8 +42,7 @@ func TestClientThatNeverReads(t *testing.T) {
 	s := serve(t, `server { listen ADDR quic; send_timeout 1s; location / { return 200 text; }
 		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
 	c, dialed := s.http3Client(&quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10})
-	resp, err := c.Get("https://" + s.addr + "/app")
-	testkit.Must(t, err)
+	resp := testkit.Value(c.Get("https://" + s.addr + "/app"))(t)
 	defer resp.Body.Close()
 	select {
 	case err := <-failed:
@@ -76,8 +75,7 @@ func TestIncompleteRequestsEnd(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%q", sent), func(t *testing.T) {
 			t.Parallel()
-			q, err := s.dial(quic.Config{})
-			testkit.Must(t, err)
+			q := testkit.Value(s.dial(quic.Config{}))(t)
 			if stream, err := q.OpenStream(); err == nil { // else the connection has ended
 				_, _ = io.WriteString(stream, sent)
 			}
@@ -95,8 +93,7 @@ func TestStreamsAreLimited(t *testing.T) {
 	t.Parallel()
 	for directives, want := range map[string]int{"": 128, "http3_max_concurrent_streams 3;": 3} {
 		s := serve(t, `server { listen ADDR quic; `+directives+` return 200 text; }`)
-		q, err := s.dial(quic.Config{})
-		testkit.Must(t, err)
+		q := testkit.Value(s.dial(quic.Config{}))(t)
 		n := 0
 		for ; n < 1000; n++ {
 			if _, err := q.OpenStream(); err != nil {
@@ -120,8 +117,7 @@ type clientConn struct {
 
 func newClientConn(t *testing.T) *clientConn {
 	t.Helper()
-	c, err := net.ListenPacket("udp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	c := testkit.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { c.Close() })
 	return &clientConn{PacketConn: c}
 }
@@ -145,8 +141,7 @@ func (c *clientConn) ReadFrom(b []byte) (int, net.Addr, error) {
 
 // connect opens a connection from a socket.
 func (s *site) connect(c *clientConn, timeout time.Duration) (*quic.Conn, error) {
-	to, err := net.ResolveUDPAddr("udp", s.addr)
-	testkit.Must(s, err)
+	to := testkit.Value(net.ResolveUDPAddr("udp", s.addr))(s)
 	config := clientTLS()
 	config.NextProtos = []string{"h3"}
 	transport := &quic.Transport{Conn: c}
@@ -288,8 +283,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 		{getOf("/text?field", "x", strings.Repeat("x", 8<<10+1)), `431 "GET /text?field HTTP/3.0" localhost "-"`},
 		{getOf("/many", slices.Repeat([]string{"x", "y"}, 2000)...), `431 "GET /many HTTP/3.0" localhost "-"`},
 	} {
-		q, err := s.dial(quic.Config{})
-		testkit.Must(t, err)
+		q := testkit.Value(s.dial(quic.Config{}))(t)
 		response := s.send(q, c.sent)
 		if hasResponse := c.want[:3] != "400"; hasResponse != (response != "") {
 			t.Errorf("%s: received %q", c.want, response)
@@ -299,8 +293,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 	}
 	s.run.Drain()
 	<-s.ended
-	b, err := os.ReadFile(filepath.Join(s.dir, "access.log"))
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(filepath.Join(s.dir, "access.log")))(t)
 	got := strings.Split(strings.TrimSpace(string(b)), "\n")
 	slices.Sort(got)
 	slices.Sort(want)
@@ -315,8 +308,7 @@ func TestRejectedRequestIsLoggedSoon(t *testing.T) {
 	t.Parallel()
 	s := serve(t, `log_format test '$status $request_uri'; server { listen ADDR quic; access_log DIR/access.log test;
 		return 200 text; }`)
-	q, err := s.dial(quic.Config{})
-	testkit.Must(t, err)
+	q := testkit.Value(s.dial(quic.Config{}))(t)
 	s.send(q, getOf("/bad", "Upper", "x"))
 	for range 40 { // more than wait
 		s.send(q, getOf("/bad", "upper", "\x00"))

@@ -38,8 +38,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServer {
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
-	pair, err := tls.X509KeyPair(cert, key)
-	testkit.Must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	s, err := New().Serve(quicserver.Config{
 		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0),
 		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
@@ -55,8 +54,7 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 
 func listenUDP(t *testing.T) *net.UDPConn {
 	t.Helper()
-	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-	testkit.Must(t, err)
+	conn := testkit.Value(net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 	return conn
 }
 
@@ -106,8 +104,7 @@ func post(t *testing.T, c *http3.Transport, addr string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+addr, strings.NewReader("text"))
 	testkit.Must(t, err)
-	resp, err := c.RoundTrip(req)
-	testkit.Must(t, err)
+	resp := testkit.Value(c.RoundTrip(req))(t)
 	resp.Body.Close()
 }
 

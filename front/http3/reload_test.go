@@ -129,8 +129,7 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 	status := func(addr string) string {
 		r, _ := http.NewRequest(http.MethodGet, "https://"+addr+"/", nil)
 		r.Header.Set("X", strings.Repeat("~", 7000))
-		resp, err := c.Do(r)
-		testkit.Must(t, err)
+		resp := testkit.Value(c.Do(r))(t)
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
 		return resp.Status + " " + string(b)
@@ -202,9 +201,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 	if got := <-result; got != "finished" {
 		t.Errorf("a request during the drain: %s", got)
 	}
-	if err := <-s.ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-s.ended)
 }
 
 // dial opens a connection without HTTP/3.

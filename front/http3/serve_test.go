@@ -150,8 +150,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 	writeFiles(t, s.dir)
 	client, _ := s.http3Client(nil)
 	for _, path := range []string{"/plain/x", "/stream", "/app"} {
-		resp, err := client.Get("https://" + s.addr + path)
-		testkit.Must(t, err)
+		resp := testkit.Value(client.Get("https://" + s.addr + path))(t)
 		for range 3 {
 			var event [len("event\n")]byte
 			if _, err := io.ReadFull(resp.Body, event[:]); err != nil {

@@ -80,12 +80,8 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	wait = next.Shutdown(true)
 	go func() { ended <- wait(t.Context()) }()
 	request.send.Close()
-	if err := old.Shutdown(false)(t.Context()); err != nil {
-		t.Error(err)
-	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, old.Shutdown(false)(t.Context()))
+	testkit.Check(t, <-ended)
 }
 
 // A server that stops does not wait for older processes.
@@ -98,9 +94,7 @@ func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
 	wait := next.Shutdown(true)
 	next.Shutdown(false)
-	if err := wait(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, wait(t.Context()))
 }
 
 // Files returns duplicates, as another process has them.
@@ -130,10 +124,8 @@ func newEchoing(t *testing.T, to net.Addr) *echoing {
 	transport := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	t.Cleanup(func() { transport.Close() })
 	body, send := io.Pipe()
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/", body)
-	testkit.Must(t, err)
-	resp, err := transport.RoundTrip(req)
-	testkit.Must(t, err)
+	req := testkit.Value(http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/", body))(t)
+	resp := testkit.Value(transport.RoundTrip(req))(t)
 	return &echoing{send, resp.Body}
 }
 
@@ -192,8 +184,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 // The tags of another version, or a damaged environment, are an error.
 func TestInvalidTagsAreRejected(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open(os.DevNull)
-	testkit.Must(t, err)
+	f := testkit.Value(os.Open(os.DevNull))(t)
 	defer f.Close()
 	for _, name := range []string{"", "0", "010203", "0102030405060708", "0102030x"} {
 		if err := new(sharedConn).addPeer(f, name); err == nil || !strings.Contains(err.Error(), "invalid name") {
@@ -207,14 +198,11 @@ func TestInvalidTagsAreRejected(t *testing.T) {
 func TestForwardingNeverWaits(t *testing.T) {
 	t.Parallel()
 	old, files := listenUDP(t), &passedFiles{t: t}
-	first, err := newSharedConn(old, files)
-	testkit.Must(t, err)
+	first := testkit.Value(newSharedConn(old, files))(t)
 	defer first.Close()
-	next, err := newSharedConn(duplicateUDP(t, old), &passedFiles{t: t, from: files})
-	testkit.Must(t, err)
+	next := testkit.Value(newSharedConn(duplicateUDP(t, old), &passedFiles{t: t, from: files}))(t)
 	defer next.Close()
-	client, err := net.DialUDP("udp", nil, old.LocalAddr().(*net.UDPAddr))
-	testkit.Must(t, err)
+	client := testkit.Value(net.DialUDP("udp", nil, old.LocalAddr().(*net.UDPAddr)))(t)
 	defer client.Close()
 	foreign := append([]byte{0x40}, first.own[:]...)
 	foreign = append(foreign, make([]byte, 1000)...)
@@ -233,14 +221,10 @@ func TestForwardingNeverWaits(t *testing.T) {
 		}
 	}()
 	for range 5000 { // more than the pair holds, and more than forwarded holds
-		if _, err := client.Write(foreign); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, client, foreign)
 	}
 	for end := time.Now().Add(time.Minute); ; {
-		if _, err := client.Write(own); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, client, own)
 		select {
 		case <-read:
 			next.Close()
@@ -257,19 +241,16 @@ func TestForwardingNeverWaits(t *testing.T) {
 
 func duplicateFile(t *testing.T, f *os.File) *os.File {
 	t.Helper()
-	fd, err := syscall.Dup(int(f.Fd()))
-	testkit.Must(t, err)
+	fd := testkit.Value(syscall.Dup(int(f.Fd())))(t)
 	return os.NewFile(uintptr(fd), f.Name())
 }
 
 // duplicateUDP returns another descriptor of a socket, as another process has it.
 func duplicateUDP(t *testing.T, conn *net.UDPConn) *net.UDPConn {
 	t.Helper()
-	f, err := listen.DuplicateConn(conn, "udp")
-	testkit.Must(t, err)
+	f := testkit.Value(listen.DuplicateConn(conn, "udp"))(t)
 	defer f.Close()
-	other, err := net.FilePacketConn(f)
-	testkit.Must(t, err)
+	other := testkit.Value(net.FilePacketConn(f))(t)
 	return other.(*net.UDPConn)
 }
 

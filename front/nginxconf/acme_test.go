@@ -63,8 +63,7 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 // A certificate that is ordered but not used would be a mistake.
 func TestUnusedIssuedCertificateIsReported(t *testing.T) {
 	text := inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }")
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text)})
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text)}))(t)
 	if !slices.ContainsFunc(r.Warnings, func(m Message) bool { return strings.Contains(m.Text, "not used") }) ||
 		r.Config.Hosts[0].Listen[0].Issued != nil {
 		t.Errorf("warnings %v", r.Warnings)
@@ -87,8 +86,7 @@ func TestExampleOfNginxIsAccepted(t *testing.T) {
 	}
 	server { listen 80; location / { return 404; } }
 }`
-	r, err := Parse("nginx.conf", Options{FS: fstest.MapFS{"nginx.conf": {Data: []byte(text)}}})
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: fstest.MapFS{"nginx.conf": {Data: []byte(text)}}}))(t)
 	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: "http-01",
 		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
 		Pos: "nginx.conf:3:2"}

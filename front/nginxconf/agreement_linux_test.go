@@ -30,8 +30,7 @@ type aCase struct {
 // agreementCases reads testdata/agreement.txt.
 func agreementCases(t *testing.T) (all []aCase) {
 	t.Helper()
-	b, err := os.ReadFile("testdata/agreement.txt")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("testdata/agreement.txt"))(t)
 	level := ""
 	for line := range strings.Lines(strings.ReplaceAll(string(b), "@long", strings.Repeat("x", 4000))) {
 		line = strings.TrimSuffix(line, "\n")
@@ -161,8 +160,7 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 	fsys := fstest.MapFS{}
 	etc := programs.Nginx(t).Etc
 	for _, pattern := range []string{"*", "snippets/*", "sites-available/*"} {
-		names, err := filepath.Glob(filepath.Join(etc, pattern))
-		testkit.Must(t, err)
+		names := testkit.Value(filepath.Glob(filepath.Join(etc, pattern)))(t)
 		for _, name := range names {
 			if b, err := os.ReadFile(name); err == nil { // folders are not files
 				relative, _ := filepath.Rel(etc, name)
@@ -178,8 +176,7 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 		location ~ \.php$ { include snippets/fastcgi-php.conf; fastcgi_pass unix:/run/php/php-fpm.sock; }
 		location / { include proxy_params; proxy_pass http://127.0.0.1:8080; }
 	}`)}
-	r, err := Parse("/etc/nginx/nginx.conf", Options{FS: fsys})
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("/etc/nginx/nginx.conf", Options{FS: fsys}))(t)
 	if len(r.Config.Hosts) != 2 || len(r.Warnings) != 0 || r.Config.Types["html"] != "text/html" ||
 		len(r.Config.Types) < 50 {
 		t.Errorf("%d hosts, %d types, %v", len(r.Config.Hosts), len(r.Config.Types), r.Warnings)
@@ -196,8 +193,7 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 	for _, name := range names {
 		t.Run(strings.TrimSuffix(filepath.Base(name), ".conf"), func(t *testing.T) {
 			dir := t.TempDir()
-			b, err := os.ReadFile(name)
-			testkit.Must(t, err)
+			b := testkit.Value(os.ReadFile(name))(t)
 			text := strings.ReplaceAll(string(b), "@sock", "unix:"+dir+"/s")
 			writeTypical(t, dir, tool.Etc)
 			conf := filepath.Join(dir, "nginx.conf")
@@ -205,13 +201,9 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 			if output, err := tried(t, tool, dir, conf); err != nil {
 				t.Errorf("nginx rejects it: %s", output)
 			}
-			r, err := Parse(conf, Options{Prefix: dir})
-			testkit.Must(t, err)
-			h, err := front.New(r.Config)
-			testkit.Must(t, err)
-			if err := h.Close(); err != nil {
-				t.Error(err)
-			}
+			r := testkit.Value(Parse(conf, Options{Prefix: dir}))(t)
+			h := testkit.Value(front.New(r.Config))(t)
+			testkit.Check(t, h.Close())
 		})
 	}
 }
@@ -219,8 +211,7 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 // writeTypical writes the files that the configurations refer to.
 func writeTypical(t *testing.T, dir, etc string) {
 	t.Helper()
-	params, err := os.ReadFile(filepath.Join(etc, "fastcgi_params"))
-	testkit.Must(t, err)
+	params := testkit.Value(os.ReadFile(filepath.Join(etc, "fastcgi_params")))(t)
 	cert, key := testkit.SelfSign(t, x509.Certificate{})
 	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"),
 		"cert.pem": cert, "key.pem": key} {

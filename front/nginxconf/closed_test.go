@@ -79,48 +79,50 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 	}
 }
 
-// The same holds for directives outside of locations, and for definitions that others use. In a
-// server they also close the server's own responses.
-func TestLenientRejectedDirectiveOutsideLocationsClosesAll(t *testing.T) {
-	const server = "server { listen 80; location / { empty_gif; } }"
-	for _, text := range []string{
-		inHTTP("server { listen 80; modsecurity on; return 200 x; }"),
-		inHTTP("server { listen 80; modsecurity on; rewrite ^ https://x/ permanent; }"),
-		inHTTP("server { listen 80; modsecurity on; if ($uri) { return 200 x; } }"),
-		inHTTP("server { listen 80; ssl_ocsp on; location / { empty_gif; } }"),
-		inHTTP("server { listen 80; if ($uri) { set_by_lua $x 'return 1'; } location / { empty_gif; } }"),
-		inHTTP("init_by_lua_block { x() } " + server),
-		inHTTP("js_import a.js; " + server),
-		inHTTP("perl_modules a; " + server),
-		inHTTP("upstream a { server 127.0.0.1:1; balancer_by_lua_block { x() } } " + server),
-		"load_module modules/ngx_http_auth_pam_module.so;" + inHTTP(server),
-	} {
-		if got := statusOf(t, text, "http://x/"); got != 503 {
-			t.Errorf("%s: %d, want 503", text, got)
+// wantStatuses fails unless a request to each configuration has the status before it.
+func wantStatuses(t *testing.T, all map[int][]string) {
+	t.Helper()
+	for want, texts := range all {
+		for _, text := range texts {
+			if got := statusOf(t, text, "http://x/"); got != want {
+				t.Errorf("%s: %d, want %d", text, got, want)
+			}
 		}
 	}
 }
 
-// A harmless directive is only left out.
-func TestLenientHarmlessDirectiveIsLeftOut(t *testing.T) {
-	for _, text := range []string{
-		"load_module modules/ngx_http_geoip_module.so; load_module ngx_http_lua_module.so;" +
-			inHTTP("server { location / { empty_gif; } }"),
-		inHTTP("server { vhost_traffic_status off; location / { post_action /m; empty_gif; } }"),
-		inHTTP("server { access_log syslog:server=a; listen 81 so_keepalive=1m::; location / { modsecurity off; keepalive_timeout 1s; empty_gif; } }"),
-		inHTTP("modsecurity on; server { location / { modsecurity off; empty_gif; } }"),
-		inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $tcpinfo_rtt; empty_gif; } }`),
-	} {
-		if got := statusOf(t, text, "http://x/"); got != 200 {
-			t.Errorf("%s: %d, want 200", text, got)
-		}
-	}
+// The same holds for directives outside of locations, and for definitions that others use. In a
+// server they also close the server's own responses. A harmless directive is only left out.
+func TestLenientRejectedDirectiveOutsideLocationsClosesAll(t *testing.T) {
+	const server = "server { listen 80; location / { empty_gif; } }"
+	wantStatuses(t, map[int][]string{
+		503: {
+			inHTTP("server { listen 80; modsecurity on; return 200 x; }"),
+			inHTTP("server { listen 80; modsecurity on; rewrite ^ https://x/ permanent; }"),
+			inHTTP("server { listen 80; modsecurity on; if ($uri) { return 200 x; } }"),
+			inHTTP("server { listen 80; ssl_ocsp on; location / { empty_gif; } }"),
+			inHTTP("server { listen 80; if ($uri) { set_by_lua $x 'return 1'; } location / { empty_gif; } }"),
+			inHTTP("init_by_lua_block { x() } " + server),
+			inHTTP("js_import a.js; " + server),
+			inHTTP("perl_modules a; " + server),
+			inHTTP("upstream a { server 127.0.0.1:1; balancer_by_lua_block { x() } } " + server),
+			"load_module modules/ngx_http_auth_pam_module.so;" + inHTTP(server),
+		},
+		200: {
+			"load_module modules/ngx_http_geoip_module.so; load_module ngx_http_lua_module.so;" +
+				inHTTP("server { location / { empty_gif; } }"),
+			inHTTP("server { vhost_traffic_status off; location / { post_action /m; empty_gif; } }"),
+			inHTTP("server { access_log syslog:server=a; listen 81 so_keepalive=1m::; location / { modsecurity off; keepalive_timeout 1s; empty_gif; } }"),
+			inHTTP("modsecurity on; server { location / { modsecurity off; empty_gif; } }"),
+			inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $tcpinfo_rtt; empty_gif; } }`),
+		},
+	})
 }
 
 // Variables that are unavailable, or that only a rejected directive defines, are empty where they
 // decide nothing. Elsewhere they close what they are in. They are no errors: nginx accepts them.
 func TestLenientVariablesOfRejectedDirectives(t *testing.T) {
-	for want, texts := range map[int][]string{
+	all := map[int][]string{
 		200: {
 			"server { add_header X $date_gmt; location / { empty_gif; } }",
 			"server { location / { return 200 $date_local$msie; } }",
@@ -149,13 +151,13 @@ func TestLenientVariablesOfRejectedDirectives(t *testing.T) {
 			"js_set $x a.b; server { if ($x) { return 403; } location / { empty_gif; } }",
 			"server { location / { auth_jwt x; add_header X $jwt_claim_sub; empty_gif; } }",
 		},
-	} {
-		for _, text := range texts {
-			if got := statusOf(t, inHTTP(text), "http://x/"); got != want {
-				t.Errorf("%s: %d, want %d", text, got, want)
-			}
+	}
+	for _, texts := range all {
+		for i := range texts {
+			texts[i] = inHTTP(texts[i])
 		}
 	}
+	wantStatuses(t, all)
 }
 
 // A module whose directives are known is not loaded, without an error.

@@ -106,7 +106,6 @@ func dumped(t *testing.T, r *Result) string {
 	for i := range r.Process.Listeners {
 		r.Process.Listeners[i].TLSConfig = nil
 	}
-	text, err := json.MarshalIndent([]any{r.Config, r.Process}, "", " ")
-	testkit.Must(t, err)
+	text := testkit.Value(json.MarshalIndent([]any{r.Config, r.Process}, "", " "))(t)
 	return b.String() + string(text)
 }

@@ -17,8 +17,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	text := inHTTP(`server { listen 81; listen 8443 quic reuseport; listen 81 quic; listen [::]:8443 quic; http3 on; location / { empty_gif; } }
 		server { listen 8444 quic; server_name only; location / { empty_gif; } }`)
 	o := Options{FS: oneFile(text), Prefix: "/srv", Lenient: true}
-	r, err := Parse("nginx.conf", o)
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", o))(t)
 	if len(r.Process.Listeners) != 1 || r.Process.Listeners[0].Addr != "*:81" {
 		t.Errorf("%+v", r.Process.Listeners)
 	}
@@ -50,8 +49,7 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 			location / { empty_gif; } }
 		server { listen 127.0.0.1:443 quic; server_name c; http3_max_concurrent_streams 5; location / { empty_gif; } }`)
 	files := fstest.MapFS{"nginx.conf": {Data: []byte(text)}, "key": {Data: []byte("secret")}}
-	r, err := Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true})
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true}))(t)
 	type settings struct {
 		retry   bool
 		streams int
@@ -206,8 +204,7 @@ func TestLocalhostNeedsNoResolver(t *testing.T) {
 // On machines without IPv6, a name's IPv6 addresses are left out.
 func TestUnreachableAddressesAreLeftOut(t *testing.T) {
 	b := newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})
-	found, err := reachable(b.lookup)(timeBound(t), "ip", "a.test")
-	testkit.Must(t, err)
+	found := testkit.Value(reachable(b.lookup)(timeBound(t), "ip", "a.test"))(t)
 	if got, want := slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }),
 		hasIPv6(); got != want || len(found) < 2 {
 		t.Errorf("%v, though IPv6 is here: %v", found, want)

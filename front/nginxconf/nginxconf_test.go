@@ -75,8 +75,7 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 6 {
 		t.Errorf("%v; want 6 errors", err)
 	}
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true})
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true}))(t)
 	var ignored []string
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
@@ -121,9 +120,7 @@ func TestLenientEmptiesUnavailableVariables(t *testing.T) {
 	_, unread := io.Pipe()
 	h, err := front.New(r.Config, front.OpenLogs(func(string) (io.WriteCloser, error) { return unread, nil }))
 	testkit.Must(t, err)
-	if err := h.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, h.Close())
 }
 
 // Invalid directives that nginx does not have, or not here, are errors.
@@ -328,10 +325,8 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	server { add_header A "default-src 'self';` + "\r\n" + `    script-src $scheme;
 	"; add_header M $m; location / { proxy_set_header A "a
  b"; return 200 x; } }`)
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80})
-	testkit.Must(t, err)
-	h, err := front.New(r.Config)
-	testkit.Must(t, err)
+	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80}))(t)
+	h := testkit.Value(front.New(r.Config))(t)
 	defer func() { _ = h.Close() }()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))

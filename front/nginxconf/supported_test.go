@@ -36,8 +36,7 @@ const base = `@main events { @events } http {
 // samples reads testdata/samples.txt.
 func samples(t *testing.T) map[string][]sample {
 	t.Helper()
-	b, err := os.ReadFile("testdata/samples.txt")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("testdata/samples.txt"))(t)
 	all := make(map[string][]sample)
 	for line := range strings.Lines(string(b)) {
 		words := append(strings.Split(strings.TrimSuffix(line, "\n"), " | "), "", "", "")

@@ -22,8 +22,7 @@ const useFile = "testdata/use.txt"
 // readUse returns these numbers by the names in useFile, and the names of parameters in order.
 func readUse(t *testing.T) (use map[string]string, parameters []string) {
 	t.Helper()
-	b, err := os.ReadFile(useFile)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(useFile))(t)
 	use = make(map[string]string)
 	for line := range strings.Lines(string(b)) {
 		if strings.HasPrefix(line, "#") {
@@ -103,8 +102,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	if *update {
 		testkit.Must(t, os.WriteFile(documentFile, []byte(want), 0o600))
 	}
-	b, err := os.ReadFile(documentFile)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(documentFile))(t)
 	if string(b) != want {
 		t.Error("docs/nginx-directives.md is out of date: run this test with -update")
 	}

@@ -109,8 +109,7 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 	} {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP(
 			"server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
-		r, err := Parse("nginx.conf", Options{FS: fsys, Lenient: true})
-		testkit.Must(t, err)
+		r := testkit.Value(Parse("nginx.conf", Options{FS: fsys, Lenient: true}))(t)
 		if access := r.Config.Hosts[0].Defaults.Access; (len(access) == 1 && access[0].Deny) != guarded {
 			t.Errorf("%s: %v", text, access)
 		}
@@ -120,8 +119,7 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 // A trusted certificate that is not self-signed is not a trust anchor: the chain continues to one
 // that is.
 func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Must(t, err)
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	issue := func(name string, by *x509.Certificate) *x509.Certificate {
 		template := &x509.Certificate{
 			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
@@ -130,10 +128,8 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 		if by == nil {
 			by = template
 		}
-		der, err := x509.CreateCertificate(rand.Reader, template, by, key.Public(), key)
-		testkit.Must(t, err)
-		c, err := x509.ParseCertificate(der)
-		testkit.Must(t, err)
+		der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by, key.Public(), key))(t)
+		c := testkit.Value(x509.ParseCertificate(der))(t)
 		return c
 	}
 	root := issue("root", nil)

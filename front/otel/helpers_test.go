@@ -80,8 +80,7 @@ func (r *receiver) names() (names []string) {
 // startReceiver starts a collector. It accepts at once unless isSlow.
 func startReceiver(t *testing.T, isSlow bool, options ...grpc.ServerOption) *receiver {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	r := &receiver{addr: l.Addr().String(), accept: make(chan struct{})}
 	if !isSlow {
 		close(r.accept)
@@ -106,7 +105,7 @@ type site struct {
 	dir   string
 	run   *server.Server
 	http  *http.Client
-	ended chan error
+	ended <-chan error
 	log   testkit.Log
 }
 
@@ -119,29 +118,17 @@ func serve(t *testing.T, http, block string, bound ...server.Binding) *site {
 	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
 		Stdout: io.Discard, Stderr: &s.log, NoSignals: true, Tracing: otel.New(),
 		Ready: func() { ready <- struct{}{} }}, bound...)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { s.ended <- s.run.Run(ctx) }()
-	t.Cleanup(func() {
-		cancel()
-		s.http.CloseIdleConnections()
-		s.end()
-	})
-	select {
-	case <-ready:
-	case err := <-s.ended:
-		t.Fatalf("%v\n%s", err, s.log.String())
-	}
+	s.ended = testkit.Run(t, s.run.Run, ready)
+	t.Cleanup(s.http.CloseIdleConnections)
 	return s
 }
 
 func newSite(t *testing.T) *site {
-	dir, err := os.MkdirTemp("", "otel") // short enough for a socket
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
 	}
-	return &site{T: t, dir: dir, ended: make(chan error, 1),
+	return &site{T: t, dir: dir,
 		http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxConnsPerHost: 1}}}
 }
 
@@ -152,17 +139,11 @@ func (s *site) configure(http, block string) {
 	testkit.Must(s.T, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
-// end waits for the end of the server, which has been requested. It may be called again.
+// end waits for the end of the server, which has been requested.
 func (s *site) end() {
 	s.Helper()
-	select {
-	case err := <-s.ended:
-		if err != nil {
-			s.Errorf("%v\n%s", err, s.log.String())
-		}
-		s.ended <- nil
-	case <-time.After(patience):
-		s.Fatal("the server does not end")
+	if err := <-s.ended; err != nil {
+		s.Errorf("%v\n%s", err, s.log.String())
 	}
 }
 
@@ -170,16 +151,13 @@ func (s *site) end() {
 // values.
 func (s *site) get(path string, fields ...string) string {
 	s.Helper()
-	r, err := http.NewRequest(http.MethodGet, "http://front.test"+path, nil)
-	testkit.Must(s.T, err)
+	r := testkit.Value(http.NewRequest(http.MethodGet, "http://front.test"+path, nil))(s.T)
 	for i := 0; i < len(fields); i += 2 {
 		r.Header.Set(fields[i], fields[i+1])
 	}
-	resp, err := s.http.Do(r)
-	testkit.Must(s.T, err)
+	resp := testkit.Value(s.http.Do(r))(s.T)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	testkit.Must(s.T, err)
+	b := testkit.Value(io.ReadAll(resp.Body))(s.T)
 	return string(b)
 }
 

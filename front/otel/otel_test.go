@@ -100,8 +100,7 @@ func TestBatchesAreSentWhenFullOrLate(t *testing.T) {
 // Requests do not wait for a collector that is slow or absent. Spans are lost, and reported.
 func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
 	t.Parallel()
-	absent, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	absent := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	absent.Close()
 	for name, addr := range map[string]string{"absent": absent.Addr().String(), "slow": startReceiver(t, true).addr} {
 		t.Run(name, func(t *testing.T) {
@@ -169,8 +168,7 @@ func TestCollectorMayUseTLS(t *testing.T) {
 	t.Parallel()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-	pair, err := tls.X509KeyPair(cert, key)
-	testkit.Must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	r := startReceiver(t, false, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))
 	name := filepath.Join(t.TempDir(), "ca.pem")
 	testkit.Must(t, os.WriteFile(name, cert, 0o600))

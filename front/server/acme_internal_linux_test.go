@@ -79,8 +79,7 @@ func newACME(t *testing.T, c programs.PebbleConfig) *acmeSite {
 	t.Helper()
 	s := &acmeSite{T: t, dir: t.TempDir(), ended: make(chan error, 1), changed: make(chan struct{})}
 	for range 2 {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		s.listeners = append(s.listeners, l)
 	}
 	plain, secure := s.listeners[0].Addr(), s.listeners[1].Addr()
@@ -112,9 +111,7 @@ func (s *acmeSite) start(source Source, dns DNSProvider) {
 	}()
 	s.Cleanup(func() {
 		cancel()
-		if err := <-s.ended; err != nil {
-			s.Error(err)
-		}
+		testkit.Check(s, <-s.ended)
 		if s.Failed() {
 			s.Log(s.output.String())
 		}
@@ -185,27 +182,21 @@ func TestCertificatesAreIssued(t *testing.T) {
 			s.await("has issued a certificate", 2)
 			roots := s.roots()
 			for _, name := range []string{"n0.test", "n1.test"} {
-				if err := s.handshake(name, roots); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.handshake(name, roots))
 			}
 			// a reload keeps what was issued, and issues what is new
 			s.configure(3, challenge)
 			testkit.Must(t, s.server.Reload())
 			s.await("acme: n2.test: pebble has issued a certificate", 1)
 			for _, name := range []string{"n0.test", "n1.test", "n2.test"} {
-				if err := s.handshake(name, roots); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.handshake(name, roots))
 			}
 			s.await("has issued a certificate", 3)
 			s.configure(1, "unknown")
 			if err := s.server.Reload(); err == nil {
 				t.Error("an invalid configuration was loaded")
 			}
-			if err := s.handshake("n2.test", roots); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, s.handshake("n2.test", roots))
 		})
 	}
 }
@@ -223,8 +214,7 @@ func TestCertificateForAnAddress(t *testing.T) {
 				"	server { listen %s ssl; server_name 127.0.0.1; acme_certificate pebble; return 200; }\n", s.tls))
 			s.start(File{Path: filepath.Join(s.dir, "nginx.conf")}, nil)
 			s.await("acme: 127.0.0.1: pebble has issued a certificate", 1)
-			c, err := tls.Dial("tcp", s.tls, &tls.Config{ServerName: "127.0.0.1", RootCAs: s.roots()})
-			testkit.Must(t, err)
+			c := testkit.Value(tls.Dial("tcp", s.tls, &tls.Config{ServerName: "127.0.0.1", RootCAs: s.roots()}))(t)
 			defer c.Close()
 			leaf := c.ConnectionState().PeerCertificates[0]
 			if got := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); got != life {
@@ -301,9 +291,7 @@ func TestRenewalsLoseNoHandshake(t *testing.T) {
 	for n := hosts + 1; n <= hosts+renewals && !t.Failed(); n += hosts {
 		s.await("has issued a certificate", n)
 		s.fault(n/hosts, &handshakes)
-		if err := s.server.Reload(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.server.Reload())
 	}
 	s.await("has issued a certificate", hosts+renewals)
 	close(done)
@@ -329,8 +317,7 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 	text, err := os.ReadFile(s.pebble.CAFile)
 	testkit.Must(t, err)
 	block, _ := pem.Decode(text)
-	ca, err := x509.ParseCertificate(block.Bytes)
-	testkit.Must(t, err)
+	ca := testkit.Value(x509.ParseCertificate(block.Bytes))(t)
 	config := &Config{Name: "program", Front: conf.Config{
 		Issuers: []conf.Issuer{{Name: "pebble", Directory: s.pebble.Directory, Trusted: []*x509.Certificate{ca},
 			AcceptTerms: true, StateDir: filepath.Join(s.dir, "state"), Challenge: "dns-01"}},

@@ -46,15 +46,10 @@ func newAddressed(t *testing.T) *addressed {
 // configure writes a configuration, in which PORT and PORT6 are ports, and SSL is TLS.
 func (s *addressed) configure(servers string) string {
 	s.Helper()
-	const preamble = `daemon off; master_process off; pid DIR/pid; error_log DIR/error.log;
-events {}
-http {
-	access_log off; client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f;
-	uwsgi_temp_path DIR/u; scgi_temp_path DIR/c; default_type text/plain;
-	ssl_certificate DIR/pem; ssl_certificate_key DIR/pem;
-`
+	const certificate = "default_type text/plain; ssl_certificate DIR/pem; ssl_certificate_key DIR/pem;\n"
 	name := filepath.Join(s.dir, "nginx.conf")
-	text := strings.NewReplacer("DIR", s.dir, "PORT6", s.port6, "PORT", s.port).Replace(preamble + servers + "\n}\n")
+	text := strings.NewReplacer("DIR", s.dir, "PORT6", s.port6, "PORT", s.port).Replace(
+		preamble + certificate + servers + "\n}\n")
 	testkit.Must(s, os.WriteFile(name, []byte(text), 0o600))
 	return name
 }
@@ -72,8 +67,7 @@ func (s *addressed) dial(host, before string) net.Conn {
 	if strings.Contains(host, ":") {
 		port = s.port6
 	}
-	c, err := net.Dial("tcp", net.JoinHostPort(host, port))
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", net.JoinHostPort(host, port)))(s)
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, before)
 	return c

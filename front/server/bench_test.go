@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -107,32 +106,18 @@ func BenchmarkServe(b *testing.B) {
 		"file": make([]byte, 3500)} {
 		testkit.Must(b, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
-	ready, ended := make(chan struct{}, 1), make(chan error, 1)
-	file := server.File{Path: filepath.Join(dir, "nginx.conf"), Options: nginxconf.Options{Prefix: dir}}
-	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
-		Listeners: []net.Listener{plain, secure}, Ready: func() { ready <- struct{}{} }}
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() { ended <- server.Run(ctx, file, options, server.Bind("bound", hello)) }()
-	select {
-	case <-ready:
-	case err := <-ended:
-		b.Fatal(err)
-	}
+	run(b, filepath.Join(dir, "nginx.conf"), server.Options{Listeners: []net.Listener{plain, secure}},
+		server.Bind("bound", hello))
 	for _, name := range []string{"proxy", "fastcgi", "bound", "file"} {
 		b.Run(name, func(b *testing.B) { benchRequests(b, plain.Addr().String(), "/"+name, nil) })
 	}
 	b.Run("tls", func(b *testing.B) {
 		benchRequests(b, secure.Addr().String(), "/file", &tls.Config{InsecureSkipVerify: true})
 	})
-	cancel()
-	if err := <-ended; err != nil {
-		b.Error(err)
-	}
 }
 
 func benchListen(b *testing.B) net.Listener {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(b, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
 	b.Cleanup(func() { l.Close() })
 	return l
 }

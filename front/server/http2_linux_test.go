@@ -2,7 +2,6 @@ package server_test
 
 import (
 	"bytes"
-	"fmt"
 	"io"
 	"net"
 	"os"
@@ -22,24 +21,19 @@ import (
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
-// http2Conf is a configuration that real nginx accepts, too. DIR is a directory.
-const http2Conf = `daemon off; master_process off; pid DIR/pid; error_log DIR/error.log;
+// preamble is the beginning of a configuration that real nginx accepts, too. DIR is a directory.
+const preamble = `daemon off; master_process off; pid DIR/pid; error_log DIR/error.log;
 events {}
 http {
 	access_log off; client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f;
 	uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
-	%s
-	server { listen unix:DIR/s http2; return 204; }
-}
 `
 
 // serveHTTP2 serves a configuration by real nginx, or by a Server, and returns the socket.
 func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
-	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	name, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "s")
-	content := strings.ReplaceAll(fmt.Sprintf(http2Conf, directives), "DIR", dir)
+	content := strings.ReplaceAll(preamble+directives+" server { listen unix:DIR/s http2; return 204; } }", "DIR", dir)
 	testkit.Must(t, os.WriteFile(name, []byte(content), 0o600))
 	if byNginx {
 		tool := programs.Nginx(t)
@@ -51,43 +45,47 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 	return socket
 }
 
-// requestHTTP2 sends a request with fields of the values. It returns the server's settings, and the
-// status of the response, or 0 if the server ends the connection.
-func requestHTTP2(t *testing.T, socket string, values ...string) (settings map[http2.SettingID]uint32, status int) {
-	c, err := net.Dial("unix", socket)
-	testkit.Must(t, err)
+// sendHead sends a head, and the end of its block. It returns the server's settings, and the status of
+// the response, or 0 if the server resets the stream or ends the connection.
+func sendHead(t *testing.T, socket string, fields []string, raw string) (all map[http2.SettingID]uint32, status int) {
+	t.Helper()
+	c := testkit.Value(net.Dial("unix", socket))(t)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_ = c.SetDeadline(time.Now().Add(upgrades.Patience))
 	_, _ = io.WriteString(c, http2.ClientPreface)
 	f := http2.NewFramer(c, c)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	_ = f.WriteSettings()
 	var block bytes.Buffer
 	e := hpack.NewEncoder(&block)
-	for name, value := range map[string]string{":method": "GET", ":scheme": "http", ":path": "/", ":authority": "a"} {
-		_ = e.WriteField(hpack.HeaderField{Name: name, Value: value})
+	for i := 0; i+1 < len(fields); i += 2 {
+		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: true})
 	}
-	for i, value := range values {
-		_ = e.WriteField(hpack.HeaderField{Name: "x-" + strconv.Itoa(i), Value: value})
+	block.WriteString(raw)
+	part := block.Next(16 << 10) // the largest frame
+	err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: block.Len() == 0,
+		BlockFragment: part})
+	for err == nil && block.Len() > 0 { // otherwise the server has ended the connection
+		part = block.Next(16 << 10)
+		err = f.WriteContinuation(1, block.Len() == 0, part)
 	}
-	_ = f.WriteSettings()
-	_ = f.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: block.Bytes(),
-	})
-	settings = make(map[http2.SettingID]uint32)
+	all = make(map[http2.SettingID]uint32)
 	for {
 		frame, err := f.ReadFrame()
-		testkit.Must(t, err)
+		if err != nil {
+			return all, 0
+		}
 		switch frame := frame.(type) {
 		case *http2.SettingsFrame:
 			_ = frame.ForeachSetting(func(s http2.Setting) error {
-				settings[s.ID] = s.Val
+				all[s.ID] = s.Val
 				return nil
 			})
 		case *http2.MetaHeadersFrame:
 			status, _ = strconv.Atoi(frame.PseudoValue("status"))
-			return settings, status
-		case *http2.GoAwayFrame:
-			return settings, 0
+			return all, status
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			return all, 0
 		}
 	}
 }
@@ -103,8 +101,9 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 		"http2_max_field_size 100; http2_max_header_size 100; http2_idle_timeout 1s; http2_recv_timeout 1s;",
 	} {
 		nginx, tare := serveHTTP2(t, true, directives), serveHTTP2(t, false, directives)
-		want, _ := requestHTTP2(t, nginx)
-		got, _ := requestHTTP2(t, tare)
+		get := []string{":method", "GET", ":scheme", "http", ":path", "/", ":authority", "a"}
+		want, _ := sendHead(t, nginx, get, "")
+		got, _ := sendHead(t, tare, get, "")
 		compared := []http2.SettingID{http2.SettingMaxConcurrentStreams}
 		if strings.Contains(directives, "preread") {
 			compared = append(compared, http2.SettingInitialWindowSize)
@@ -123,12 +122,12 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 		}
 		for _, sizes := range heads {
 			for _, c := range []string{"~", "1"} { // in Huffman's code a digit has five bits
-				var values []string
-				for _, n := range sizes {
-					values = append(values, strings.Repeat(c, n))
+				fields := slices.Clone(get)
+				for i, n := range sizes {
+					fields = append(fields, "x-"+strconv.Itoa(i), strings.Repeat(c, n))
 				}
-				_, want := requestHTTP2(t, nginx, values...)
-				_, got := requestHTTP2(t, tare, values...)
+				_, want := sendHead(t, nginx, fields, "")
+				_, got := sendHead(t, tare, fields, "")
 				if (got == 204) != (want == 204) || got != 204 && got != 431 {
 					t.Errorf("%q: the status for %v times %s is %d, and nginx's %d", directives, sizes, c, got, want)
 				}
@@ -161,8 +160,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 
 // statusOf sends a request of HTTP/1 to the socket "one" beside another, and returns the status.
 func statusOf(t *testing.T, socket, request string) string {
-	c, err := net.Dial("unix", filepath.Join(filepath.Dir(socket), "one"))
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("unix", filepath.Join(filepath.Dir(socket), "one")))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)
@@ -207,47 +205,6 @@ func rejectedHeads() []rejectedHead {
 	}
 }
 
-// sendHead sends a request, and reads until the server has rejected it or responded.
-func sendHead(t *testing.T, socket string, h rejectedHead) {
-	t.Helper()
-	c, err := net.Dial("unix", socket)
-	testkit.Must(t, err)
-	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(upgrades.Patience))
-	_, _ = io.WriteString(c, http2.ClientPreface)
-	f := http2.NewFramer(c, c)
-	_ = f.WriteSettings()
-	var block bytes.Buffer
-	e := hpack.NewEncoder(&block)
-	fields := strings.Split(h.fields, " ")
-	for i := 0; i+1 < len(fields); i += 2 {
-		_ = e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1], Sensitive: true})
-	}
-	block.WriteString(h.raw)
-	for i := 0; block.Len() > 0; i++ {
-		part := block.Next(16 << 10) // the largest frame
-		if i == 0 {
-			err = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: block.Len() == 0,
-				BlockFragment: part})
-		} else {
-			err = f.WriteContinuation(1, block.Len() == 0, part)
-		}
-		if err != nil {
-			break // the server has ended the connection
-		}
-	}
-	for {
-		frame, err := f.ReadFrame()
-		if err != nil {
-			return
-		}
-		switch frame.(type) {
-		case *http2.HeadersFrame, *http2.RSTStreamFrame, *http2.GoAwayFrame:
-			return
-		}
-	}
-}
-
 // Every request that a client has sent is in the access log, as in nginx, also if it was rejected
 // before a handler has seen it.
 func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
@@ -262,7 +219,7 @@ func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 				line = h.own
 			}
 			if line != "" {
-				sendHead(t, filepath.Join(dir, "log"), h)
+				sendHead(t, filepath.Join(dir, "log"), strings.Split(h.fields, " "), h.raw)
 				want = append(want, line)
 			}
 		}

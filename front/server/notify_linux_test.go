@@ -38,8 +38,7 @@ func (m *serviceManager) receive() (states []string) {
 	m.Helper()
 	b := make([]byte, 4096)
 	testkit.Must(m, m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)))
-	n, err := m.socket.Read(b)
-	testkit.Must(m, err)
+	n := testkit.Value(m.socket.Read(b))(m)
 	for _, state := range strings.Split(string(b[:n]), "\n") {
 		if !strings.HasPrefix(state, "STATUS=") {
 			states = append(states, state)

@@ -29,9 +29,7 @@ func TestRunEndsWhileConfigurationIsAwaited(t *testing.T) {
 		} else {
 			cancel()
 		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-ended)
 		cancel()
 	}
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the waits

@@ -49,8 +49,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	testkit.Long(t, "it reloads 200 times")
 	dir := t.TempDir()
 	listen := func() net.Listener {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		return l
 	}
 	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -79,8 +78,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 				t.Fatalf("reload %d: %v", i, err)
 			}
 			for _, path := range []string{"/", "/c", "/n", "/v", "/t"} {
-				resp, err := client.Get("http://" + front.Addr().String() + path)
-				testkit.Must(t, err)
+				resp := testkit.Value(client.Get("http://" + front.Addr().String() + path))(t)
 				resp.Body.Close()
 			}
 		}
@@ -96,17 +94,14 @@ func TestReloadsLeakNothing(t *testing.T) {
 	t.Logf("%v, %v", before, after)
 	client.CloseIdleConnections()
 	s.Drain()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 }
 
 // usage returns the numbers of goroutines, of descriptors, and of bytes of the heap.
 func usage(t *testing.T) [3]int64 {
 	runtime.GC()
 	runtime.GC()
-	files, err := os.ReadDir("/proc/self/fd")
-	testkit.Must(t, err)
+	files := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	return [3]int64{int64(runtime.NumGoroutine()), int64(len(files)), int64(m.HeapAlloc)}
@@ -115,10 +110,8 @@ func usage(t *testing.T) [3]int64 {
 // A reload applies the settings of sockets and of the process. It reports those that only a start
 // applies.
 func TestReloadAppliesOrReportsSettings(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	raw, err := l.(*net.TCPListener).SyscallConn()
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	raw := testkit.Value(l.(*net.TCPListener).SyscallConn())(t)
 	sockets := func() (backlog, reusePort int) {
 		err := raw.Control(func(fd uintptr) {
 			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
@@ -163,9 +156,7 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 		}
 	}
 	s.Drain()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 	const want = "warning: user: the change requires a restart"
 	if got := log.String(); strings.Count(got, "requires a restart") != 1 || !strings.Contains(got, want) {
 		t.Errorf("log:\n%s\nwant once %q", got, want)
@@ -221,11 +212,8 @@ func endless(w http.ResponseWriter, r *http.Request) {
 // After worker_shutdown_timeout nothing of the configuration before a reload is left, whatever its
 // requests wait for. At the end of the process websockets are logged, too.
 func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
-	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	behind, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	dir := testkit.ShortDir(t)
+	behind := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	upstream := &http.Server{Handler: http.HandlerFunc(endless)}
 	go func() { _ = upstream.Serve(behind) }()
 	t.Cleanup(func() { upstream.Close() })
@@ -239,8 +227,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	s, ended := run(t, path, server.Options{}, server.Bind("app", http.HandlerFunc(endless)))
 	clients := make(map[string]net.Conn)
 	begin := func(name, request, until string) {
-		c, err := net.Dial("unix", filepath.Join(dir, "s"))
-		testkit.Must(t, err)
+		c := testkit.Value(net.Dial("unix", filepath.Join(dir, "s")))(t)
 		t.Cleanup(func() { c.Close() })
 		_ = c.SetDeadline(time.Now().Add(time.Minute))
 		_, _ = io.WriteString(c, request)

@@ -60,9 +60,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 	if body := <-result; body != "from the program" {
 		t.Errorf("a request in progress received %q", body)
 	}
-	if err := <-p.ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-p.ended)
 	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
 		t.Errorf("a Reload after the end: %v", err)
 	}
@@ -70,8 +68,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 
 // A Run that fails leaves no socket.
 func TestFailedRunLeavesNothing(t *testing.T) {
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	taken := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	dir := t.TempDir()
 	path, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "socket")
@@ -122,8 +119,7 @@ type program struct {
 }
 
 func start(t *testing.T, location string) *program {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dir := t.TempDir()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),
@@ -146,32 +142,24 @@ func start(t *testing.T, location string) *program {
 // result of Run, and is closed. Without outputs the Server's are discarded.
 func run(t testing.TB, path string, o server.Options, bound ...server.Binding) (s *server.Server, ended <-chan error) {
 	t.Helper()
+	return runSource(t, server.File{Path: path, Options: nginxconf.Options{Prefix: filepath.Dir(path)}}, o, bound...)
+}
+
+func runSource(t testing.TB, from server.Source, o server.Options, bound ...server.Binding) (s *server.Server,
+	ended <-chan error) {
+	t.Helper()
 	if o.Stdout == nil {
 		o.Stdout, o.Stderr = io.Discard, io.Discard
 	}
-	ready, result := make(chan struct{}, 1), make(chan error, 1)
+	ready := make(chan struct{}, 1)
 	o.NoSignals, o.Ready = true, func() {
 		select {
 		case ready <- struct{}{}:
 		default: // a reload
 		}
 	}
-	s = server.New(server.File{Path: path, Options: nginxconf.Options{Prefix: filepath.Dir(path)}}, o, bound...)
-	ctx, cancel := context.WithCancel(context.Background())
-	go func() {
-		result <- s.Run(ctx)
-		close(result)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-result
-	})
-	select {
-	case <-ready:
-	case err := <-result:
-		t.Fatal(err)
-	}
-	return s, result
+	s = server.New(from, o, bound...)
+	return s, testkit.Run(t, s.Run, ready)
 }
 
 // configure writes nginx.conf with a directive for location /.
@@ -236,11 +224,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	}
 
 	config.Handler = func() (http.Handler, error) { return handler, nil }
-	ctx, cancel := context.WithCancel(t.Context())
-	ready, ended := make(chan struct{}, 1), make(chan error, 1)
-	options.Ready = func() { ready <- struct{}{} }
-	go func() { ended <- server.Run(ctx, config, options) }()
-	<-ready
+	s, ended := runSource(t, config, options)
 	client := &http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -252,10 +236,8 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	if string(b) != "/a//b" || err != nil {
 		t.Errorf("%q, %v", b, err)
 	}
-	cancel()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	s.Drain()
+	testkit.Check(t, <-ended)
 	if !handler.closed {
 		t.Error("the handler was not closed")
 	}

@@ -17,8 +17,7 @@ import (
 // client read its session.
 func resumes(t *testing.T, server, client *tls.Config) bool {
 	t.Helper()
-	l, err := tls.Listen("tcp", "127.0.0.1:0", server)
-	testkit.Must(t, err)
+	l := testkit.Value(tls.Listen("tcp", "127.0.0.1:0", server))(t)
 	defer l.Close()
 	done := make(chan error, 1)
 	go func() {
@@ -29,8 +28,7 @@ func resumes(t *testing.T, server, client *tls.Config) bool {
 		}
 		done <- err
 	}()
-	conn, err := tls.Dial("tcp", l.Addr().String(), client)
-	testkit.Must(t, err)
+	conn := testkit.Value(tls.Dial("tcp", l.Addr().String(), client))(t)
 	defer conn.Close()
 	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
 		t.Fatal(err)
@@ -44,8 +42,7 @@ func tlsConfigs(t *testing.T, version uint16, caches sessionCaches, listens ...c
 	client *tls.Config) {
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"}})
-	pair, err := tls.X509KeyPair(cert, key)
-	testkit.Must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	store := &certStore{sessions: caches}
 	for i := range listens {
 		c := tlsConfig(&conf.Config{}, &conf.Host{}, &listens[i], store)

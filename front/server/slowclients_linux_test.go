@@ -80,8 +80,7 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 		s.n = manySlow
 	}
 	app := &application{slots: make(chan struct{}, slots)}
-	l, err := net.Listen("unix", s.Path("app"))
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("unix", s.Path("app")))(t)
 	testkit.Must(t, os.Chmod(s.Path("app"), 0o777))
 	upstream := &http.Server{Handler: app}
 	go func() { _ = upstream.Serve(l) }()
@@ -152,11 +151,9 @@ func (s *slowSite) check(what string) {
 // memory returns the resident memory of the server.
 func (s *slowSite) memory() int64 {
 	s.Helper()
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	testkit.Must(s, err)
+	status := testkit.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID())))(s)
 	_, rest, _ := strings.Cut(string(status), "VmRSS:")
-	kb, err := strconv.ParseInt(strings.Fields(rest)[0], 10, 64)
-	testkit.Must(s, err)
+	kb := testkit.Value(strconv.ParseInt(strings.Fields(rest)[0], 10, 64))(s)
 	return kb << 10
 }
 
@@ -164,8 +161,7 @@ func (s *slowSite) memory() int64 {
 func (s *slowSite) fileBytes() (sum int64) {
 	s.Helper()
 	dir := fmt.Sprintf("/proc/%d/fd", s.PID())
-	all, err := os.ReadDir(dir)
-	testkit.Must(s, err)
+	all := testkit.Value(os.ReadDir(dir))(s)
 	for _, e := range all {
 		info, err := os.Stat(dir + "/" + e.Name())
 		name, _ := os.Readlink(dir + "/" + e.Name())

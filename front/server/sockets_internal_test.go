@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Without issuers of certificates, servers call the front.Handler itself, which then need not copy
@@ -30,9 +31,7 @@ func TestServersCallTheFrontItself(t *testing.T) {
 			}
 			cancel()
 		}})
-	if err := s.Run(ctx); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Run(ctx))
 }
 
 // The addresses of hosts are listened on once, with the properties that one of the hosts requires.

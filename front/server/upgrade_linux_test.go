@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -64,8 +63,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 	t.Logf("%d requests, %d upgrades, %d that failed on purpose; %d requests canceled by quic-go's client",
 		load.Requests.Load(), n, s.failed, canceled)
 	seen := make(map[string]bool)
-	file, err := os.Open(s.Path("access.log"))
-	testkit.Must(t, err)
+	file := testkit.Value(os.Open(s.Path("access.log")))(t)
 	defer file.Close()
 	lines, logged := bufio.NewScanner(file), int64(0)
 	for lines.Scan() {
@@ -100,6 +98,9 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			time.Second, "it was not ready after 1s"},
 		{"address", func(s *site) { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
 			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "listen 192.0.2.1:1: "},
+		// which is an error before the new process takes over
+		{"PID file", func(s *site) { testkit.Must(s, os.MkdirAll(s.Path("pid.new/file"), 0o777)) },
+			func(s *site) { testkit.Must(s, os.RemoveAll(s.Path("pid.new"))) }, time.Hour, "pid.new"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, c.ready)
@@ -107,11 +108,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			load.More(50)
 			pid := s.PID()
 			c.spoil(s)
-			s.Signal(pid, syscall.SIGUSR2)
-			s.AwaitLog("upgrade: failed, this", 1)
-			if log := s.Read("log"); !strings.Contains(log, c.want) {
-				t.Errorf("want %q in the log", c.want)
-			}
+			s.failUpgrade(c.want)
 			load.More(50)
 			if got := s.PID(); got != pid {
 				t.Errorf("process %d serves, want %d", got, pid)
@@ -159,7 +156,7 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		!strings.Contains(string(status), "NoNewPrivs:\t1") {
 		t.Errorf("%s, %v", status, err)
 	}
-	for i, c := range []struct {
+	for _, c := range []struct {
 		name       string
 		mode, good os.FileMode
 		want       string
@@ -170,11 +167,7 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		{"", 0o755, 0o777, "permission denied (the user that serves must be able to replace the file)"},
 	} {
 		testkit.Must(t, os.Chmod(s.Path(c.name), c.mode))
-		s.Signal(s.PID(), syscall.SIGUSR2)
-		s.AwaitLog("upgrade: failed, this", i+1)
-		if !strings.Contains(s.Read("log"), c.want) {
-			t.Errorf("want %q in the log", c.want)
-		}
+		s.failUpgrade(c.want)
 		testkit.Must(t, os.Chmod(s.Path(c.name), c.good))
 		load.More(50)
 	}
@@ -184,13 +177,22 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 	s.end(old, next)
 }
 
+// failUpgrade requests an upgrade that fails, and a reason in the log.
+func (s *site) failUpgrade(want string) {
+	s.Helper()
+	s.failed++
+	s.Signal(s.PID(), syscall.SIGUSR2)
+	s.AwaitLog("upgrade: failed, this", s.failed)
+	if !strings.Contains(s.Read("log"), want) {
+		s.Errorf("want %q in the log", want)
+	}
+}
+
 // failAtStart starts a new process that exits before it is ready.
 func (s *site) failAtStart() {
 	s.Helper()
-	s.failed++
 	s.write("fault", exits)
-	s.Signal(s.PID(), syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", s.failed)
+	s.failUpgrade("")
 	s.write("fault", "")
 }
 
@@ -211,8 +213,7 @@ func (s *site) killHalfWay() {
 func TestOldProcessFinishesDownload(t *testing.T) {
 	s := newSite(t, time.Hour)
 	pid := s.PID()
-	c, err := net.Dial("tcp", s.host+":8000")
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", s.host+":8000"))(t)
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
 	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
@@ -232,8 +233,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	s.Signal(s.PID(), syscall.SIGWINCH)
 	s.Signal(pid, syscall.SIGQUIT)
 	fmt.Fprint(c, "cd")
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	if _, err := upgrades.CheckEcho(resp, "abcd"); err != nil || !resp.Close {
 		t.Errorf("%v, Connection: close %v", err, resp.Close)
 	}
@@ -269,12 +269,7 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	if !strings.Contains(s.Read("log"), "sandboxed by Landlock") {
 		t.Skip("this kernel has no Landlock")
 	}
-	s.Signal(pid, syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", 1)
-	const want = "upgrade: a process that is confined to a folder cannot start another one: restart it"
-	if !strings.Contains(s.Read("log"), want) {
-		t.Error("the log does not name the reason")
-	}
+	s.failUpgrade("upgrade: a process that is confined to a folder cannot start another one: restart it")
 	s.Signal(pid, syscall.SIGTERM)
 	if code := s.Wait(pid); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -287,8 +282,7 @@ func TestImpossibleUpgradesAreReported(t *testing.T) {
 	if err := p.server.Upgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "requires Options.Upgrade") {
 		t.Errorf("got %v", err)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}
@@ -306,15 +300,12 @@ func withoutSocket() string { return strings.Replace(upgradable, " listen unix:D
 func TestDroppedUnixSocketIsRemoved(t *testing.T) {
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", withoutSocket())
-	s.write("fault", exits)
-	s.Signal(s.PID(), syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", 1)
+	s.failAtStart()
 	c, err := net.Dial("unix", s.Path("socket"))
 	if err != nil {
 		t.Fatalf("after a failed upgrade: %v", err)
 	}
 	c.Close()
-	s.write("fault", "")
 	old := s.upgrade()
 	s.Eventually("the socket's file is removed", func() bool {
 		_, err := os.Lstat(s.Path("socket"))
@@ -331,8 +322,7 @@ func (s *site) largeByHTTP3() (body io.Reader) {
 	s.Cleanup(func() { transport.Close() })
 	req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.host+":8443/large", nil)
 	testkit.Must(s, err)
-	resp, err := transport.RoundTrip(req)
-	testkit.Must(s, err)
+	resp := testkit.Value(transport.RoundTrip(req))(s)
 	s.Cleanup(func() { resp.Body.Close() })
 	return resp.Body
 }
@@ -491,21 +481,6 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	if code := s.Wait(next); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
-}
-
-// A PID file that cannot be replaced is an error before the new process takes over.
-func TestPIDFileThatCannotBeReplaced(t *testing.T) {
-	s := newSite(t, time.Hour)
-	obstacle := filepath.Join(s.Path("pid.new"), "file")
-	testkit.Must(t, os.MkdirAll(obstacle, 0o777))
-	pid := s.PID()
-	s.Signal(pid, syscall.SIGUSR2)
-	s.AwaitLog("upgrade: failed, this", 1)
-	if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil || s.PID() != pid {
-		t.Errorf("pid.oldbin is left, or process %d serves instead of %d", s.PID(), pid)
-	}
-	testkit.Must(t, os.RemoveAll(s.Path("pid.new")))
-	s.end(s.upgrade())
 }
 
 // A reload while a new process starts is rejected, because that process may have read the old

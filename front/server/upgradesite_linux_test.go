@@ -146,9 +146,7 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 // newSiteWith is newSite with another configuration.
 func newSiteWith(t *testing.T, config string, ready time.Duration, environment ...string) *site {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t) // other users can enter it
 	testkit.Must(t, os.Chmod(dir, 0o777))
 	id := os.Getpid()
 	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
@@ -171,8 +169,7 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 // serveUpstreams serves FastCGI, and a protocol that is switched to, on unix sockets.
 func (s *site) serveUpstreams() {
 	listen := func(name string) net.Listener {
-		l, err := net.Listen("unix", s.Path(name))
-		testkit.Must(s, err)
+		l := testkit.Value(net.Listen("unix", s.Path(name)))(s)
 		s.Cleanup(func() { l.Close() })
 		testkit.Must(s, os.Chmod(s.Path(name), 0o777))
 		return l

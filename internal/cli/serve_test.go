@@ -160,9 +160,7 @@ func site(t *testing.T) string {
 // openDir returns a temporary folder that other users can access.
 func openDir(t *testing.T) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("/tmp", "serve")
-	testkit.Must(t, err)
-	t.Cleanup(func() { os.RemoveAll(dir) })
+	dir := testkit.ShortDir(t)
 	testkit.Must(t, os.Chmod(dir, 0o755))
 	return dir
 }

@@ -152,9 +152,7 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "Connection: close") {
 		t.Errorf("during Shutdown: %q, %v", b, err)
 	}
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-ended)
 }
 
 // fewDescriptors is the limit of descriptors of servers that are to lack them.
@@ -200,14 +198,12 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	}
 	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	fmt.Println("listening on", l.Addr())
 	set := &http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
 	if logged != "" {
-		file, err := os.Create(logged)
-		testkit.Must(t, err)
+		file := testkit.Value(os.Create(logged))(t)
 		set.ErrorLog = log.New(file, "", 0)
 	}
 	s := engine.New(set)
@@ -310,8 +306,7 @@ func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 				want = 6
 			}
 			for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
-				b, err := os.ReadFile(path)
-				testkit.Must(t, err)
+				b := testkit.Value(os.ReadFile(path))(t)
 				lines = strings.Split(strings.TrimSpace(string(b)), "\n")
 				if time.Since(start) > time.Minute {
 					t.Fatalf("logged: %q", b)

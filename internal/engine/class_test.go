@@ -28,8 +28,7 @@ func bothPaths(t *testing.T, settings func() *http.Server, test func(*site)) {
 // connect returns a raw connection with a deadline.
 func (s *site) connect() net.Conn {
 	s.Helper()
-	c, err := s.dial()
-	testkit.Must(s, err)
+	c := testkit.Value(s.dial())(s)
 	s.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	return c

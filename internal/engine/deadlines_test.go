@@ -231,9 +231,7 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 		return func(_ *engine.Server, s *http.Server) {
 			next := s.Handler
 			s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if err := set(w); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, set(w))
 				next.ServeHTTP(w, r)
 			})
 		}

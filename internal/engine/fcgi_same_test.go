@@ -286,8 +286,7 @@ var otherwiseThanStd = map[string]string{
 
 // The package documentation lists the differences.
 func TestFCGIDifferencesAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../fcgi/doc.go")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("../../fcgi/doc.go"))(t)
 	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", "\n")), " ")
 	for name, reason := range otherwiseThanStd {
 		if !strings.HasPrefix(reason, "detail: ") && !strings.Contains(doc, reason) {

@@ -237,8 +237,7 @@ func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, h
 	l, dial := modes[mode](t)
 	s := newServer(set)
 	serve(t, s, l)
-	c, err := dial()
-	testkit.Must(t, err)
+	c := testkit.Value(dial())(t)
 	defer c.Close()
 	c.SetDeadline(time.Now().Add(time.Minute))
 	how.client(&hookClient{t, c, bufio.NewReader(c), h, s})
@@ -271,14 +270,11 @@ func TestHookMayWaitForShutdown(t *testing.T) {
 						}
 					}
 					serve(t, s, l)
-					c, err := dial()
-					testkit.Must(t, err)
+					c := testkit.Value(dial())(t)
 					defer c.Close()
 					c.SetDeadline(time.Now().Add(time.Minute))
 					io.WriteString(c, text)
-					if err := <-ended; err != nil {
-						t.Error(err)
-					}
+					testkit.Check(t, <-ended)
 					want := "new active idle closed"
 					if waitsAt == http.StateClosed {
 						want = "new active closed"

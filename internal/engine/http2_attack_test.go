@@ -35,8 +35,7 @@ type rawHTTP2 struct {
 // raw connects a client that has sent the preface and settings.
 func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
 	s.Helper()
-	c, err := s.dial()
-	testkit.Must(s, err)
+	c := testkit.Value(s.dial())(s)
 	s.Cleanup(func() { c.Close() })
 	return newRawHTTP2(s.T, c, settings...)
 }
@@ -87,9 +86,7 @@ func (r *rawHTTP2) request(id uint32, ends bool, fields ...string) {
 // send sends the frames in one write.
 func (r *rawHTTP2) send() {
 	r.Helper()
-	if _, err := r.Conn.Write(r.output.Bytes()); err != nil {
-		r.Fatal(err)
-	}
+	testkit.Send(r, r.Conn, r.output.Bytes())
 	r.output.Reset()
 }
 
@@ -262,8 +259,7 @@ func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
 				done := make(chan struct{})
 				ctx, cancel := context.WithCancel(t.Context())
 				defer cancel()
-				r, err := http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body)
-				testkit.Must(t, err)
+				r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body))(t)
 				go func() {
 					defer close(done)
 					if response, err := s.client.Do(r); err == nil {

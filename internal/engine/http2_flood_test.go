@@ -269,8 +269,7 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 // address returns the server's address.
 func (s *http2Site) address() net.Addr {
 	s.Helper()
-	c, err := s.site.dial()
-	testkit.Must(s, err)
+	c := testkit.Value(s.site.dial())(s)
 	defer c.Close()
 	return c.RemoteAddr()
 }
@@ -327,11 +326,9 @@ func (s *targetSite) state() (all targetState) {
 // resident returns a value of /proc/PID/status in bytes.
 func (s *targetSite) resident(key string) int {
 	s.Helper()
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid))
-	testkit.Must(s, err)
+	text := testkit.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid)))(s)
 	_, value, _ := strings.Cut(string(text), key+":")
-	kilobytes, err := strconv.Atoi(strings.Fields(value)[0])
-	testkit.Must(s, err)
+	kilobytes := testkit.Value(strconv.Atoi(strings.Fields(value)[0]))(s)
 	return kilobytes << 10
 }
 

@@ -83,8 +83,7 @@ func (s *http2Site) leave(how string, entered <-chan bool) {
 func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 	r.Helper()
 	for {
-		f, err := r.ReadFrame()
-		testkit.Must(r, err)
+		f := testkit.Value(r.ReadFrame())(r)
 		if isWanted(f) {
 			return
 		}
@@ -212,8 +211,7 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 		for _, permits := range []bool{false, true} {
 			set := &http.Server{HTTP2: &http.HTTP2Config{PermitProhibitedCipherSuites: permits}}
 			s := newHTTP2Site(t, "tare", mode, set)
-			plain, err := s.site.dial()
-			testkit.Must(t, err)
+			plain := testkit.Value(s.site.dial())(t)
 			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
 				NextProtos: []string{"h2"}, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}})
 			defer tc.Close()
@@ -229,8 +227,7 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 func firstError(t *testing.T, c net.Conn) http2.ErrCode {
 	framer := http2.NewFramer(io.Discard, c)
 	for range 2 {
-		f, err := framer.ReadFrame()
-		testkit.Must(t, err)
+		f := testkit.Value(framer.ReadFrame())(t)
 		if f, ok := f.(*http2.GoAwayFrame); ok {
 			return f.ErrCode
 		}

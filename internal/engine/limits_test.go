@@ -288,8 +288,7 @@ func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
 	c.Env = append(os.Environ(), env)
 	in, err := c.StdinPipe()
 	testkit.Must(t, err)
-	out, err := c.StdoutPipe()
-	testkit.Must(t, err)
+	out := testkit.Value(c.StdoutPipe())(t)
 	testkit.Start(t, c)
 	t.Cleanup(func() { in.Close() })
 	more = bufio.NewReader(out)
@@ -313,8 +312,7 @@ func TestClientsThatTrickle(t *testing.T) {
 	}
 	var conns []net.Conn
 	for i := range n {
-		c, err := net.Dial("tcp", addr)
-		testkit.Must(t, err)
+		c := testkit.Value(net.Dial("tcp", addr))(t)
 		conns = append(conns, c)
 		io.WriteString(c, phases[i%len(phases)])
 	}

@@ -456,8 +456,7 @@ func TestInterfacesOfResponseWriters(t *testing.T) {
 
 // The package documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../doc.go")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("../../doc.go"))(t)
 	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "//", "")), " ")
 	for name, why := range deliberate {
 		if !strings.Contains(doc, why) {

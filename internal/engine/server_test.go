@@ -109,8 +109,7 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 		request := func(wantClose bool) {
 			s.Helper()
 			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
-			resp, err := http.ReadResponse(in, nil)
-			testkit.Must(s, err)
+			resp := testkit.Value(http.ReadResponse(in, nil))(s)
 			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
 				resp.Close != wantClose {
 				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
@@ -140,8 +139,7 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 			in := bufio.NewReader(c)
 			for n := range 300 {
 				io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
-				resp, err := http.ReadResponse(in, nil)
-				testkit.Must(s, err)
+				resp := testkit.Value(http.ReadResponse(in, nil))(s)
 				if b, _ := io.ReadAll(resp.Body); string(b) != fmt.Sprint(n+1) {
 					s.Fatalf("request %d is counted as %s", n+1, b)
 				}
@@ -190,8 +188,7 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 		return &flaky{Listener: nw.Listen(), failures: 3}
 	}, func(nw *testkit.Network, logged *testkit.Log) {
 		start := time.Now()
-		c, err := nw.Dial()
-		testkit.Must(t, err)
+		c := testkit.Value(nw.Dial())(t)
 		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
 			t.Errorf("accepted after %v", elapsed)
 		}

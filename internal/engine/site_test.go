@@ -74,8 +74,7 @@ func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error
 }
 
 func listen(t *testing.T, network, address string) (net.Listener, func() (net.Conn, error)) {
-	l, err := net.Listen(network, address)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, address))(t)
 	return l, func() (net.Conn, error) { return net.Dial(network, l.Addr().String()) }
 }
 
@@ -139,11 +138,9 @@ func handle(h http.HandlerFunc) func() *http.Server {
 // get returns a response's body.
 func (s *site) get(path string) string {
 	s.Helper()
-	resp, err := s.client.Get(s.url + path)
-	testkit.Must(s, err)
+	resp := testkit.Value(s.client.Get(s.url + path))(s)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	testkit.Must(s, err)
+	b := testkit.Value(io.ReadAll(resp.Body))(s)
 	return string(b)
 }
 

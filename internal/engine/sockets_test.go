@@ -272,8 +272,7 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			})})
 			s.Dispatch = dispatch
 			serve(t, s, l)
-			c, err := dial()
-			testkit.Must(t, err)
+			c := testkit.Value(dial())(t)
 			defer c.Close()
 			requests := func(n int) (onLoop int) {
 				for range n {
@@ -307,11 +306,9 @@ func BenchmarkPipelined(b *testing.B) {
 		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
 	} {
 		b.Run(name, func(b *testing.B) {
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			testkit.Must(b, err)
+			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
 			serve(b, newServer(), l)
-			c, err := net.Dial("tcp", l.Addr().String())
-			testkit.Must(b, err)
+			c := testkit.Value(net.Dial("tcp", l.Addr().String()))(b)
 			defer c.Close()
 			io.WriteString(c, get)
 			response := make([]byte, 64<<10)
@@ -399,8 +396,7 @@ func corpus(t *testing.T) map[string]string {
 	ours, _ := filepath.Glob("testdata/fuzz/FuzzSameAsNetHTTP/*")
 	grammar, _ := filepath.Glob("../wire/http1/testdata/fuzz/FuzzRequest/*")
 	for _, name := range slices.Concat(ours, grammar) {
-		b, err := os.ReadFile(name)
-		testkit.Must(t, err)
+		b := testkit.Value(os.ReadFile(name))(t)
 		for line := range strings.Lines(string(b)) {
 			_, literal, _ := strings.Cut(strings.TrimSpace(line), "(")
 			if text, err := strconv.Unquote(strings.TrimSuffix(literal, ")")); err == nil {

@@ -187,8 +187,7 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 // by recv(2) is not counted.
 func readCalls(t *testing.T) (n int) {
 	t.Helper()
-	b, err := os.ReadFile("/proc/self/io")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("/proc/self/io"))(t)
 	_, after, _ := strings.Cut(string(b), "syscr: ")
 	if _, err := fmt.Sscan(after, &n); err != nil {
 		t.Fatal(err)
@@ -199,8 +198,7 @@ func readCalls(t *testing.T) (n int) {
 // drain receives everything by recv(2), and returns its length and its first bytes.
 func drain(t *testing.T, c *net.TCPConn) (n int, head string) {
 	t.Helper()
-	f, err := c.File()
-	testkit.Must(t, err)
+	f := testkit.Value(c.File())(t)
 	defer f.Close()
 	b := make([]byte, 256<<10)
 	for {
@@ -229,8 +227,7 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		request := func(rest string, in *bufio.Reader, to io.Writer) *http.Response {
 			s.Helper()
 			io.WriteString(to, rest)
-			resp, err := http.ReadResponse(in, nil)
-			testkit.Must(s, err)
+			resp := testkit.Value(http.ReadResponse(in, nil))(s)
 			io.Copy(io.Discard, resp.Body)
 			return resp
 		}
@@ -256,9 +253,7 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		if _, err := in.ReadByte(); err != io.EOF {
 			s.Errorf("got %v, want EOF", err)
 		}
-		if err := <-done; err != nil {
-			s.Error(err)
-		}
+		testkit.Check(s, <-done)
 	}, "tcp", "unix", "ServeTLS")
 }
 
@@ -308,8 +303,7 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
 		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
 	mustBeSmall(t, 10<<10, func() {
-		nc, err := s.dial()
-		testkit.Must(s, err)
+		nc := testkit.Value(s.dial())(s)
 		raw := nc.(*tls.Conn).NetConn()
 		s.Cleanup(func() { raw.Close() })
 		c := newRawHTTP2(s.T, nc)

@@ -25,8 +25,7 @@ func inBubble[S server](t *testing.T, newServer func(*http.Server) S, settings *
 		var nw testkit.Network
 		s := newServer(settings)
 		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		testkit.Must(t, err)
+		c := testkit.Value(nw.Dial())(t)
 		test(t, s, c)
 		c.Close()
 		s.Close()

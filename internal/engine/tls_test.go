@@ -86,9 +86,7 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
 						part := text[:min(len(text), record)]
 						text = text[len(part):]
-						if _, err := c.Write(part); err != nil {
-							s.Fatal(err)
-						}
+						testkit.Send(s, c, part)
 					}
 					testkit.Must(s, raw.send())
 					got := readResponses(s.T, c, n)
@@ -262,8 +260,7 @@ func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
 			{"own keys, again", own, "true"},
 		} {
 			current.Store(step.config)
-			c, err := dial()
-			testkit.Must(t, err)
+			c := testkit.Value(dial())(t)
 			tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets})
 			io.WriteString(tc, get)
 			if got := readResponses(t, tc, 1); !strings.HasSuffix(got, "\n"+step.want+".") {
@@ -315,8 +312,7 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 func (c *updatingClient) expand(label string, size int) []byte {
 	label = "tls13 " + label
 	info := append([]byte{byte(size >> 8), byte(size), byte(len(label))}, label...)
-	out, err := hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size)
-	testkit.Must(c, err)
+	out := testkit.Value(hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size))(c)
 	return out
 }
 
@@ -364,16 +360,13 @@ const applicationData = 23
 
 func (c *updatingClient) send(records []byte) {
 	c.Helper()
-	if _, err := c.below.Write(records); err != nil {
-		c.Fatal(err)
-	}
+	testkit.Send(c, c.below, records)
 }
 
 // below returns a connection to the site without TLS.
 func (s *site) below() net.Conn {
 	s.Helper()
-	c, err := s.dialBelow()
-	testkit.Must(s, err)
+	c := testkit.Value(s.dialBelow())(s)
 	s.Cleanup(func() { c.Close() })
 	return c
 }

@@ -39,8 +39,7 @@ func TestNestedRepetitionsEnd(t *testing.T) {
 	t.Parallel()
 	for _, e := range []string{`^(a+)+$`, `^(\w+\s?)*$`, `^(?!x)(a|aa)+$`, `(a*)*b`,
 		`^(?:a|aa|aaa|ab)*$`, `(?:(?:a|b)*)*c`} {
-		re, err := Compile(e, false)
-		testkit.Must(t, err)
+		re := testkit.Value(Compile(e, false))(t)
 		var b Budget
 		if ok, err := re.Match(strings.Repeat("a", 2000)+"!", &b); ok || err != nil {
 			t.Errorf("%s: %v, %v after %d steps", e, ok, err, b.Used)
@@ -79,8 +78,7 @@ func TestListsOfNamesTakeFewSteps(t *testing.T) {
 		for range 2 {
 			var b Budget
 			for _, source := range sources {
-				re, err := Compile(source, true)
-				testkit.Must(t, err)
+				re := testkit.Value(Compile(source, true))(t)
 				if ok, err := re.Match(subject, &b); ok || err != nil {
 					t.Errorf("%s: %v, %v", name, ok, err)
 				}
@@ -133,8 +131,7 @@ func TestTriesAreLimited(t *testing.T) {
 	for range 200 {
 		source = "(?:" + source + "|x|y)"
 	}
-	re, err := Compile(source, false)
-	testkit.Must(t, err)
+	re := testkit.Value(Compile(source, false))(t)
 	nodes := 0
 	for _, i := range re.prog {
 		if i.trie != nil {
@@ -174,8 +171,7 @@ func TestSubjectsAreBytes(t *testing.T) {
 			t.Errorf("%q, %q: %q %v, want %q", test.expression, test.subject, got, err, test.want)
 		}
 	}
-	re, err := Compile("(*UTF8).", false)
-	testkit.Must(t, err)
+	re := testkit.Value(Compile("(*UTF8).", false))(t)
 	if _, err := re.Match("\xff", new(Budget)); !errors.Is(err, ErrNotUTF8) {
 		t.Errorf("subject that is not UTF-8: %v", err)
 	}

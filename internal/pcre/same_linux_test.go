@@ -102,8 +102,7 @@ func TestMatchesAreThoseOfNginx(t *testing.T) {
 // request requests a path, and returns the response's header.
 func request(t *testing.T, socket, path string) http.Header {
 	t.Helper()
-	c, err := net.Dial("unix", socket)
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("unix", socket))(t)
 	defer func() { _ = c.Close() }()
 	escaped := ""
 	for i := range len(path) {
@@ -114,8 +113,7 @@ func request(t *testing.T, socket, path string) http.Header {
 		}
 	}
 	fmt.Fprintf(c, "GET %s HTTP/1.0\r\n\r\n", escaped)
-	b, err := io.ReadAll(bufio.NewReader(c))
-	testkit.Must(t, err)
+	b := testkit.Value(io.ReadAll(bufio.NewReader(c)))(t)
 	header := make(http.Header)
 	head, _, _ := strings.Cut(string(b), "\r\n\r\n")
 	for line := range strings.SplitSeq(head, "\r\n") {
@@ -319,8 +317,7 @@ func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
 	}
 	cmd := exec.Command(bin, "-q")
 	cmd.Env, cmd.Stdin = env, &in
-	out, err := cmd.Output()
-	testkit.Must(t, err)
+	out := testkit.Value(cmd.Output())(t)
 	blocks := strings.Split(string(out), "\n\n")
 	compared := 0
 	for i, c := range all {

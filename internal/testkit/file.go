@@ -15,3 +15,12 @@ func WriteFile(t testing.TB, name, text string) {
 		t.Fatal(err)
 	}
 }
+
+// ShortDir returns a directory whose name is short enough for a socket in it, until the end of the
+// test.
+func ShortDir(t testing.TB) string {
+	t.Helper()
+	dir := Value(os.MkdirTemp("", "tare"))(t)
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"io"
 	"os"
 	"testing"
 	"time"
@@ -11,6 +12,32 @@ func Must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Check reports err if it is not nil.
+func Check(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Error(err)
+	}
+}
+
+// Send writes to a connection, or to another writer, and ends the test if that fails.
+func Send[S string | []byte](t testing.TB, to io.Writer, s S) {
+	t.Helper()
+	_, err := to.Write([]byte(s))
+	Must(t, err)
+}
+
+// Value returns the result of a call, and ends the test if its error is not nil:
+//
+//	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+func Value[T any](v T, err error) func(testing.TB) T {
+	return func(t testing.TB) T {
+		t.Helper()
+		Must(t, err)
+		return v
 	}
 }
 

@@ -83,9 +83,7 @@ func TestFilesOfManyStayOpen(t *testing.T) {
 		if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 lines lost: ") {
 			t.Errorf("%q", reports)
 		}
-		if err := out.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, out.Close())
 		got, err := os.ReadFile(filepath.Join(dir, "a"))
 		if want := "\nsecond line\nx\nsecond line\nxxx\nsecond line\n"; string(got) != want || err != nil {
 			t.Errorf("%q, %v", got, err)
@@ -106,9 +104,7 @@ func TestRenamedFileOfManyIsLeft(t *testing.T) {
 			if _, err := out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)); err != nil {
 				t.Error(err)
 			}
-			if err := os.Rename(path, path+name); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, os.Rename(path, path+name))
 			time.Sleep(time.Second)
 			if got, err := os.ReadFile(path + name); string(got) != "line\n" || err != nil {
 				t.Errorf("%s: %q, %v", name, got, err)
@@ -137,9 +133,7 @@ func TestManyFilesCloseWhileWriting(t *testing.T) {
 	if got := <-opening; got != "a" {
 		t.Fatal(got)
 	}
-	if err := out.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, out.Close())
 	close(goOn)
 	select {
 	case err := <-written:
@@ -149,7 +143,5 @@ func TestManyFilesCloseWhileWriting(t *testing.T) {
 	case path := <-opening:
 		t.Errorf("%s was opened", path)
 	}
-	if err := out.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, out.Close())
 }

@@ -57,8 +57,7 @@ func hitter(t testing.TB) func() {
 	}
 	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
-		a, err := respond(c, q, origin)
-		testkit.Must(t, err)
+		a := testkit.Value(respond(c, q, origin))(t)
 		testkit.Must(t, a.Send(w, r))
 		a.Close()
 	}

@@ -116,8 +116,7 @@ func TestTornFileIsNotServed(t *testing.T) {
 		s.request("GET", url)
 	})
 	name := filesIn(t, source)[0]
-	whole, err := os.ReadFile(name)
-	testkit.Must(t, err)
+	whole := testkit.Value(os.ReadFile(name))(t)
 	torn := make(map[string][]byte)
 	for n := 0; n < len(whole); n += 7 {
 		torn[fmt.Sprintf("cut to %d", n)] = whole[:n]
@@ -202,8 +201,7 @@ func TestDiskIsLimited(t *testing.T) {
 		}
 		total := int64(0)
 		for _, name := range filesIn(t, dir) {
-			info, err := os.Stat(name)
-			testkit.Must(t, err)
+			info := testkit.Value(os.Stat(name))(t)
 			total += info.Size()
 		}
 		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
@@ -220,12 +218,10 @@ func TestMinFreeStaysFree(t *testing.T) {
 	onDisk(t, conf.Cache{MinFree: 1 << 62}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, "small", fresh)
 		s.get().want(t, cache.StateMiss, 200, "small")
-		synctest.Wait()
 		s.get().want(t, cache.StateHit, 200, "small")
 		s.responds(200, big(1<<20), fresh)
 		for range 2 {
 			s.request("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
-			synctest.Wait()
 		}
 		if names := filesIn(t, dir); len(names) > 0 {
 			t.Errorf("unexpected files: %v", names)
@@ -319,7 +315,6 @@ func TestResponsesAreServedFromDisk(t *testing.T) {
 					want = cache.StateHit
 				}
 				s.request("GET", "http://a.example"+path).want(t, want, 200, path+big(8<<10))
-				synctest.Wait()
 				if _, memory, _ := s.cache.Len(); memory > room {
 					t.Fatalf("%d bytes in memory, want at most %d", memory, room)
 				}
@@ -380,7 +375,6 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 			}
 			s.responds(200, "new", fresh)
 			s.get().want(t, cache.StateMiss, 200, "new")
-			synctest.Wait()
 			if s.get().want(t, cache.StateHit, 200, "new"); len(filesIn(t, dir)) != 1 || s.log.String() != "" {
 				t.Errorf("%s: files %v, log %q", name, filesIn(t, dir), s.log)
 			}
@@ -402,8 +396,7 @@ func TestTruncatedFileIsFetchedAgain(t *testing.T) {
 				s.get()
 				synctest.Wait()
 				name := filesIn(t, dir)[0]
-				info, err := os.Stat(name)
-				testkit.Must(t, err)
+				info := testkit.Value(os.Stat(name))(t)
 				testkit.Must(t, os.Truncate(name, info.Size()-1))
 				g := s.get(fields...)
 				if g.err != nil || g.state != cache.StateMiss || !strings.HasSuffix(body, g.body) {
@@ -423,9 +416,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 		t.Skip("cannot mount a small file system: ", err)
 	}
 	defer func() {
-		if err := unmount(dir); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, unmount(dir))
 	}()
 	onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site, dir string) {
 		body := big(8 << 20)

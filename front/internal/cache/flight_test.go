@@ -26,6 +26,14 @@ func (s *site) crowd(n int, fields ...string) <-chan got {
 	return all
 }
 
+// wantAll is want for n clients.
+func wantAll(t *testing.T, all <-chan got, n int, state cache.State, status int, body string) {
+	t.Helper()
+	for range n {
+		(<-all).want(t, state, status, body)
+	}
+}
+
 // slowly makes the origin respond after a while.
 func slowly(after time.Duration, status int, body string, fields ...string) func(*http.Request) (*http.Response,
 	error) {
@@ -82,12 +90,8 @@ func TestOneRequestFetchesForAll(t *testing.T) {
 		first := s.crowd(1)
 		others := s.crowd(100)
 		(<-first).want(t, cache.StateMiss, 200, "body")
-		for range 100 {
-			(<-others).want(t, cache.StateHit, 200, "body")
-		}
-		if s.requests() != 1 {
-			t.Errorf("the origin received %d requests, want 1", s.requests())
-		}
+		wantAll(t, others, 100, cache.StateHit, 200, "body")
+		s.wantRequests(1)
 	})
 }
 
@@ -96,9 +100,7 @@ func TestWithoutLockAllRequestsFetch(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
 		all := s.crowd(3)
-		for range 3 {
-			(<-all).want(t, cache.StateMiss, 200, "body")
-		}
+		wantAll(t, all, 3, cache.StateMiss, 200, "body")
 	})
 }
 
@@ -112,12 +114,8 @@ func TestOneRequestUpdatesStaleResponse(t *testing.T) {
 		first := s.crowd(1)
 		others := s.crowd(10)
 		(<-first).want(t, cache.StateExpired, 200, "new")
-		for range 10 {
-			(<-others).want(t, cache.StateHit, 200, "new")
-		}
-		if s.requests() != 2 {
-			t.Errorf("the origin received %d requests, want 2", s.requests())
-		}
+		wantAll(t, others, 10, cache.StateHit, 200, "new")
+		s.wantRequests(2)
 	})
 }
 
@@ -131,7 +129,6 @@ func TestOtherVariantsDoNotWait(t *testing.T) {
 			return response(200, r.URL.Path+r.Header.Get("X"), fresh, "Vary: X"), nil
 		})
 		s.get("X: 0").want(t, cache.StateMiss, 200, "/x0") // now the variants are known
-		synctest.Wait()
 		slow := s.crowd(1, "X: slow")
 		start := time.Now()
 		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
@@ -183,9 +180,7 @@ func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 				t.Errorf("got %+v", g)
 			}
 		}
-		if s.requests() != 2 {
-			t.Errorf("the origin received %d requests, want 2", s.requests())
-		}
+		s.wantRequests(2)
 	})
 }
 
@@ -232,12 +227,8 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 				if g := <-first; !errors.Is(g.err, context.Canceled) {
 					t.Errorf("the leader got %+v", g)
 				}
-				for range 5 {
-					(<-others).want(t, cache.StateHit, 200, "abc")
-				}
-				if s.requests() != 1 {
-					t.Errorf("the origin received %d requests, want 1", s.requests())
-				}
+				wantAll(t, others, 5, cache.StateHit, 200, "abc")
+				s.wantRequests(1)
 			})
 		})
 	}
@@ -287,7 +278,6 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 				t.Errorf("the request waited for %v", d)
 			}
 			(<-first).want(t, cache.StateMiss, 200, "first")
-			synctest.Wait()
 			s.get().want(t, cache.StateHit, 200, "first")
 		})
 }
@@ -324,9 +314,7 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 		s.respondBy(slowly(time.Second, 200, "body"))
 		begin := time.Now()
 		all := s.crowd(10)
-		for range 10 {
-			(<-all).want(t, cache.StateMiss, 200, "body")
-		}
+		wantAll(t, all, 10, cache.StateMiss, 200, "body")
 		if d := time.Since(begin); d != 2*time.Second {
 			t.Errorf("%v passed, want one wait and one response", d)
 		}

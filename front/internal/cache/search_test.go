@@ -18,20 +18,17 @@ const writtenKey = "a key"
 func written(t *testing.T) (dir, name string) {
 	t.Helper()
 	dir = t.TempDir()
-	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-	testkit.Must(t, err)
+	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 	defer c.Close()
 	s := someStored()
 	s.key, s.body, s.length = writtenKey, []byte("body"), 4
-	d, err := c.disk.create(s.length)
-	testkit.Must(t, err)
+	d := testkit.Value(c.disk.create(s.length))(t)
 	defer d.file.Close()
 	_, p := appendHead(nil, prelude{}, s)
 	if _, err := d.file.WriteAt(s.body, p.bodyAt()); err != nil {
 		t.Fatal(err)
 	}
-	file, err := d.keep(s, p.bodyAt(), checksum(0, s.body))
-	testkit.Must(t, err)
+	file := testkit.Value(d.keep(s, p.bodyAt(), checksum(0, s.body)))(t)
 	return dir, file.name
 }
 
@@ -77,12 +74,10 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 func TestPurgeReadsHeadsOnly(t *testing.T) {
 	dir, name := written(t)
 	path := filepath.Join(dir, name)
-	b, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(path))(t)
 	b[len(b)-1] ^= 1 // of the body
 	testkit.Must(t, os.WriteFile(path, b, 0o600))
-	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-	testkit.Must(t, err)
+	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 	defer c.Close()
 	if n := c.PurgePrefix("another"); n != 0 {
 		t.Errorf("%d responses purged, want none", n)
@@ -99,12 +94,10 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 // requests.
 func TestBodyIsCheckedOnce(t *testing.T) {
 	dir, name := written(t)
-	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-	testkit.Must(t, err)
+	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 	defer c.Close()
 	path := filepath.Join(dir, name)
-	b, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(path))(t)
 	b[len(b)-1] ^= 1 // a second check would detect the change
 	testkit.Must(t, os.WriteFile(path, b, 0o600))
 	f := &file{name: name}
@@ -119,9 +112,7 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 	f.checked.Store(true)
 	f.checking.Unlock()
 	for range cap(results) {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-results)
 	}
 	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
 		t.Error("a changed body was not detected")

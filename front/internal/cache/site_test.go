@@ -56,6 +56,14 @@ func (s *site) requests() int {
 	return len(s.received)
 }
 
+// wantRequests fails unless the origin has received n requests.
+func (s *site) wantRequests(n int) {
+	s.t.Helper()
+	if got := s.requests(); got != n {
+		s.t.Errorf("the origin received %d requests, want %d", got, n)
+	}
+}
+
 func (s *site) lastRequest() *http.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -171,12 +179,14 @@ func (s *site) query(q cache.Query, method, url string, fields ...string) got {
 	return got{res.StatusCode, res.Header, string(body), a.State, err}
 }
 
-// want fails unless the client received such a response.
+// want fails unless the client received such a response. It returns when the cache has stored what
+// it stores.
 func (g got) want(t *testing.T, state cache.State, status int, body string) {
 	t.Helper()
 	if g.err != nil || g.state != state || g.status != status || g.body != body {
 		t.Errorf("got %s %d %.50q, %v; want %s %d %.50q", g.state, g.status, g.body, g.err, state, status, body)
 	}
+	synctest.Wait()
 }
 
 // inBubble runs a test with a clock of its own, in memory and on disk.

@@ -116,8 +116,7 @@ func TestRequestPathIsDecodedOnce(t *testing.T) {
 		"/a#b": "/a", "/a#/../b": "/a", "/a/%2e%2e/c#b": "/c", "/a?b#c": "/a", "/#": "/",
 		"http://x.example/a#b": "/a", "/a/../..#b": "",
 	} {
-		u, err := url.ParseRequestURI(target)
-		testkit.Must(t, err)
+		u := testkit.Value(url.ParseRequestURI(target))(t)
 		x := &Exchange{Request: &http.Request{RequestURI: target, URL: u}, Host: &host{}, Args: u.RawQuery}
 		if ok := x.findPath(); x.Path != want || ok != (want != "") || strings.Contains(x.Args, "#") {
 			t.Errorf("%s: %q %q %v, want %q", target, x.Path, x.Args, ok, want)

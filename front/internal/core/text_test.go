@@ -53,8 +53,7 @@ func FuzzText(f *testing.F) {
 
 // Subrequests use the budget of their request.
 func TestSubrequestsShareTheBudget(t *testing.T) {
-	p, err := newPattern(`^(?=(a+)+$)`, false)
-	testkit.Must(t, err)
+	p := testkit.Value(newPattern(`^(?=(a+)+$)`, false))(t)
 	x := &Exchange{}
 	sub := &Exchange{Parent: x}
 	if p.Match(sub, strings.Repeat("a", 100)+"b") || !sub.RegexTimedOut || x.Regexes.Used < pcre.MatchLimit {
@@ -69,8 +68,7 @@ func TestSubrequestsShareTheBudget(t *testing.T) {
 // Regular expressions without groups do not allocate, except for the first match of a request.
 func TestSimpleRegexDoesNotAllocate(t *testing.T) {
 	testkit.NoRace(t, "pools lose some of what they are given")
-	p, err := newPattern(`\.(?:css|js)$`, false)
-	testkit.Must(t, err)
+	p := testkit.Value(newPattern(`\.(?:css|js)$`, false))(t)
 	x := &Exchange{}
 	if n := testkit.Allocs(100, func() { p.Match(x, "/static/site.css") }); n > 0 {
 		t.Errorf("%v allocations", n)
@@ -96,8 +94,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		if text == "$mapped" {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
-		p, err := Compile(config, &Options{}, NewState(all), all)
-		testkit.Must(t, err)
+		p := testkit.Value(Compile(config, &Options{}, NewState(all), all))(t)
 		if p.Needs != want {
 			t.Errorf("%s: needs %b, want %b", text, p.Needs, want)
 		}

@@ -43,8 +43,7 @@ func issue(t *testing.T, name string, number int64, by *authority) *authority {
 	if by == nil {
 		by = a
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key)
-	testkit.Must(t, err)
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key))(t)
 	if a.cert, err = x509.ParseCertificate(der); err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +58,8 @@ func (a *authority) list(t *testing.T, from, until time.Time, revoked ...int64) 
 		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: from})
 	}
-	der, err := x509.CreateRevocationList(rand.Reader, template, a.cert, a.key)
-	testkit.Must(t, err)
-	parsed, err := crl.Parse(der)
-	testkit.Must(t, err)
+	der := testkit.Value(x509.CreateRevocationList(rand.Reader, template, a.cert, a.key))(t)
+	parsed := testkit.Value(crl.Parse(der))(t)
 	return parsed
 }
 
@@ -120,14 +117,12 @@ func TestListsOfOpenSSL(t *testing.T) {
 		run(append([]string{"req", "-x509", "-config", "conf", "-nodes", "-subj", "/CN=root", "-out", "crt", "-keyout",
 			"key"}, algorithm...)...)
 		run("ca", "-gencrl", "-config", "conf", "-keyfile", "key", "-cert", "crt", "-crldays", "1", "-out", "crl")
-		cert, err := x509.ParseCertificate(decoded(t, dir, "crt"))
-		testkit.Must(t, err)
+		cert := testkit.Value(x509.ParseCertificate(decoded(t, dir, "crt")))(t)
 		der := decoded(t, dir, "crl")
 		if _, err := x509.ParseRevocationList(der); err == nil {
 			t.Error("package x509 parses version 1: Parse is not needed")
 		}
-		list, err := crl.Parse(der)
-		testkit.Must(t, err)
+		list := testkit.Value(crl.Parse(der))(t)
 		if err := list.CheckSignatureFrom(cert); err != nil || len(list.RevokedCertificateEntries) != 1 ||
 			list.RevokedCertificateEntries[0].SerialNumber.Int64() != 0x1002 || list.NextUpdate.Before(time.Now()) {
 			t.Errorf("%v: %v, %+v", algorithm, err, list)
@@ -153,8 +148,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 
 func decoded(t *testing.T, dir, name string) []byte {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(dir, name))
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(filepath.Join(dir, name)))(t)
 	block, _ := pem.Decode(text)
 	if block == nil {
 		t.Fatalf("no PEM in %s: %q", name, text)
@@ -168,8 +162,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}}
 	now := time.Now().UTC()
 	marshal := func(v any) []byte {
-		der, err := asn1.Marshal(v)
-		testkit.Must(t, err)
+		der := testkit.Value(asn1.Marshal(v))(t)
 		return der
 	}
 	list := marshal(struct {
@@ -181,8 +174,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 	}{algorithm, asn1.RawValue{FullBytes: a.cert.RawSubject}, now.Add(-time.Hour), now.Add(time.Hour),
 		[]pkix.RevokedCertificate{{SerialNumber: big.NewInt(9), RevocationTime: now, Extensions: ofEntry}}, extensions})
 	sum := sha256.Sum256(list)
-	signature, err := ecdsa.SignASN1(rand.Reader, a.key.(*ecdsa.PrivateKey), sum[:])
-	testkit.Must(t, err)
+	signature := testkit.Value(ecdsa.SignASN1(rand.Reader, a.key.(*ecdsa.PrivateKey), sum[:]))(t)
 	return marshal(struct {
 		List      asn1.RawValue
 		Algorithm pkix.AlgorithmIdentifier

@@ -48,8 +48,7 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 		from := &pieces{left: sent, piece: test.piece}
 		b, err := test.read(from)
 		testkit.Must(t, err)
-		r, err := b.Open()
-		testkit.Must(t, err)
+		r := testkit.Value(b.Open())(t)
 		got, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(got, sent) {
 			t.Errorf("pieces of %d: %d bytes, %v", test.piece, len(got), err)

@@ -26,8 +26,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 	defer pool.Close()
 	for kind, get := range map[string]func(n int) any{
 		"groups": func(n int) any {
-			g, err := groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n))
-			testkit.Must(t, err)
+			g := testkit.Value(groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
 			return g
 		},
 		"transports": func(n int) any {

@@ -21,8 +21,7 @@ func TestPaceLimitsReading(t *testing.T) {
 			attempt: newPaced(t), pace: newPace(rate)}
 		began, read := time.Now(), 0
 		for read < size {
-			n, err := b.Read(make([]byte, 700))
-			testkit.Must(t, err)
+			n := testkit.Value(b.Read(make([]byte, 700)))(t)
 			read += n
 			if most := rate * (int(time.Since(began)/time.Second) + 1); read > most {
 				t.Fatalf("%d bytes after %s", read, time.Since(began))

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A response that a full disk cannot hold arrives unharmed: what was spooled, and then what memory
@@ -22,9 +23,7 @@ func TestFullDiskSlowsResponses(t *testing.T) {
 		t.Skipf("no file system can be mounted: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, unix.Unmount(dir, 0))
 	})
 	t.Setenv("TMPDIR", dir)
 	const length, pieces = 1 << 20, 2

@@ -25,8 +25,7 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 				t.Errorf("%s: %d bytes of %d, %v", name, len(got), part, err)
 			}
 		}
-		body, err := r.open()
-		testkit.Must(t, err)
+		body := testkit.Value(r.open())(t)
 		r.end()
 		if got, err := io.ReadAll(body); err != nil || string(got) != text {
 			t.Errorf("%s: after the response %d bytes, %v", name, len(got), err)
@@ -40,8 +39,7 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 func TestReplayIsBounded(t *testing.T) {
 	text := strings.Repeat("0123456789", maxReplay)
 	r := newReplay(io.NopCloser(strings.NewReader(text)))
-	body, err := r.open()
-	testkit.Must(t, err)
+	body := testkit.Value(r.open())(t)
 	if got, err := io.ReadAll(body); err != nil || string(got) != text {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
@@ -54,18 +52,14 @@ func TestReplayIsBounded(t *testing.T) {
 func TestReplayReaderTakesOver(t *testing.T) {
 	from, to := io.Pipe()
 	r := newReplay(from)
-	first, err := r.open()
-	testkit.Must(t, err)
+	first := testkit.Value(r.open())(t)
 	stopped := make(chan error)
 	go func() {
 		_, err := io.ReadAll(first)
 		stopped <- err
 	}()
-	if _, err := to.Write([]byte("one ")); err != nil {
-		t.Fatal(err)
-	}
-	second, err := r.open()
-	testkit.Must(t, err)
+	testkit.Send(t, to, "one ")
+	second := testkit.Value(r.open())(t)
 	go func() {
 		_, _ = to.Write([]byte("two"))
 		to.Close()

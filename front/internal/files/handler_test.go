@@ -128,20 +128,16 @@ func (s spoiler) Write(p []byte) (int, error) {
 
 func gunzip(t *testing.T, s string) string {
 	t.Helper()
-	r, err := gzip.NewReader(strings.NewReader(s))
-	testkit.Must(t, err)
-	b, err := io.ReadAll(r)
-	testkit.Must(t, err)
+	r := testkit.Value(gzip.NewReader(strings.NewReader(s)))(t)
+	b := testkit.Value(io.ReadAll(r))(t)
 	return string(b)
 }
 
 func unzstd(t *testing.T, s string) string {
 	t.Helper()
-	r, err := zstd.NewReader(strings.NewReader(s))
-	testkit.Must(t, err)
+	r := testkit.Value(zstd.NewReader(strings.NewReader(s)))(t)
 	defer r.Close()
-	b, err := io.ReadAll(r)
-	testkit.Must(t, err)
+	b := testkit.Value(io.ReadAll(r))(t)
 	return string(b)
 }
 

@@ -118,26 +118,6 @@ func misreadStatus() int {
 	return 200
 }
 
-func TestDotfilesAreHidden(t *testing.T) {
-	s := newSite(t)
-	s.write(".hidden", "hidden")
-	s.write(".well-known/x", "known")
-	s.write("d/.well-known/x", "not at the top")
-	for _, test := range []struct {
-		dotfiles bool
-		path     string
-		status   int
-	}{
-		{false, "/.hidden", 404}, {false, "/.well-known/x", 200}, {false, "/d/.well-known/x", 404},
-		{true, "/.hidden", 200}, {true, "/d/.well-known/x", 200}, {true, "/../x", 400},
-	} {
-		ours := hosts(t, s.handler(files.Config{Dotfiles: test.dotfiles}))[0]
-		if status, _ := ours.raw(t, test.path); status != test.status {
-			t.Errorf("%v %s: %d, want %d", test.dotfiles, test.path, status, test.status)
-		}
-	}
-}
-
 // While directories and links are swapped, the handler never follows a link out of the root.
 func TestSwappedSymlinksLeadNowhere(t *testing.T) {
 	detections(t, func(t *testing.T, limits files.Limits) {

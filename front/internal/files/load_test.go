@@ -135,8 +135,7 @@ func handlerOf(t *testing.T, name, content string) *Handler {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
-	h, err := New(Config{Dir: dir})
-	testkit.Must(t, err)
+	h := testkit.Value(New(Config{Dir: dir}))(t)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
 }

@@ -15,13 +15,17 @@ import (
 func planOf(t testing.TB, c Config) *plan {
 	t.Helper()
 	c.Dir = "x"
-	p, err := compile(c)
-	testkit.Must(t, err)
+	p := testkit.Value(compile(c))(t)
 	return p
 }
 
 func TestPlaceNormalizesPaths(t *testing.T) {
-	p := planOf(t, Config{})
+	p, dotfiles := planOf(t, Config{}), planOf(t, Config{Dotfiles: true})
+	for path, want := range map[string]int{"/.hidden": 0, "/d/.well-known/x": 0, "/../x": 400} {
+		if _, _, status := dotfiles.place(path); status != want {
+			t.Errorf("with dotfiles, %s: %d, want %d", path, status, want)
+		}
+	}
 	for _, test := range []struct {
 		path, name string
 		dir        bool

@@ -25,10 +25,8 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 	var warnings []string
 	right := func(word string) bool {
 		t.Helper()
-		f, err := all.Open(name, func(err error) { warnings = append(warnings, err.Error()) })
-		testkit.Must(t, err)
-		ok, err := all.Verify(t.Context(), f, "a", word)
-		testkit.Must(t, err)
+		f := testkit.Value(all.Open(name, func(err error) { warnings = append(warnings, err.Error()) }))(t)
+		ok := testkit.Value(all.Verify(t.Context(), f, "a", word))(t)
 		return ok
 	}
 	write("a:{PLAIN}one\r\n")
@@ -48,13 +46,11 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 
 // A slow hash is computed once per correct password, and the memory for this is bounded.
 func TestCorrectPasswordIsHashedOnce(t *testing.T) {
-	hash, err := bcrypt.GenerateFromPassword([]byte("word"), bcrypt.MinCost)
-	testkit.Must(t, err)
+	hash := testkit.Value(bcrypt.GenerateFromPassword([]byte("word"), bcrypt.MinCost))(t)
 	f := parse("a:" + string(hash))
 	all := New()
 	verify := func(name, word string) bool {
-		ok, err := all.Verify(t.Context(), f, name, word)
-		testkit.Must(t, err)
+		ok := testkit.Value(all.Verify(t.Context(), f, name, word))(t)
 		return ok
 	}
 	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || all.verified.Len() != 1 {

@@ -23,8 +23,7 @@ func FuzzEncryptedKey(f *testing.F) {
 	testkit.Must(f, os.WriteFile(in, plain, 0o600))
 	for _, args := range encryptions() {
 		openssl(f, append(args, "-in", in, "-out", out, "-passout", "pass:a")...)
-		key, err := os.ReadFile(out)
-		testkit.Must(f, err)
+		key := testkit.Value(os.ReadFile(out))(f)
 		block, _ := pem.Decode(key)
 		f.Add(block.Type, block.Headers["DEK-Info"], block.Bytes, "a")
 	}

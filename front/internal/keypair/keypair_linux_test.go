@@ -47,8 +47,7 @@ func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	for name, args := range encryptions() {
 		openssl(t, append(args, "-in", in, "-out", out, "-passout", "pass:right one")...)
-		key, err := os.ReadFile(out)
-		testkit.Must(t, err)
+		key := testkit.Value(os.ReadFile(out))(t)
 		if !strings.Contains(string(key), "ENCRYPTED") {
 			t.Fatalf("%s: not encrypted", name)
 		}
@@ -116,8 +115,7 @@ func TestUnsupportedEncryption(t *testing.T) {
 	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
 	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	openssl(t, "pkcs8", "-topk8", "-scrypt", "-in", in, "-out", out, "-passout", "pass:a")
-	key, err := os.ReadFile(out)
-	testkit.Must(t, err)
+	key := testkit.Value(os.ReadFile(out))(t)
 	if _, err := keypair.Parse(cert, key, "a"); err == nil || !strings.Contains(err.Error(), "key derivation 1.3.6") {
 		t.Errorf("%v", err)
 	}

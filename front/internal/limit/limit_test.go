@@ -15,8 +15,7 @@ import (
 
 func rate(t testing.TB, c conf.Zone) *limit.Rate {
 	t.Helper()
-	z, err := limit.NewRate(c)
-	testkit.Must(t, err)
+	z := testkit.Value(limit.NewRate(c))(t)
 	return z
 }
 

@@ -99,9 +99,7 @@ func closeSpool(t *testing.T, s *spool.Spool) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close(ctx))
 }
 
 func TestLinesKeepTheirOrder(t *testing.T) {
@@ -268,9 +266,7 @@ func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 	all.Wait()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	if err := s.Close(ctx); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Close(ctx))
 	seen := make(map[string]bool)
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, "<") || !strings.HasSuffix(line, ">\n") || seen[line] {

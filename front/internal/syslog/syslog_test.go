@@ -24,8 +24,7 @@ func TestStartOfMessage(t *testing.T) {
 		"syslog:server=log.a-b":   "<187>May  1 02:03:04 " + host + " nginx: ",
 		"syslog:facility=user,server=[::1]:5140,tag=a_1,nohostname": "<11>May  1 02:03:04 a_1: ",
 	} {
-		to, err := syslog.Parse(text)
-		testkit.Must(t, err)
+		to := testkit.Value(syslog.Parse(text))(t)
 		if got := string(to.AppendStart(nil, syslog.Error, at)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
@@ -72,12 +71,10 @@ func TestMessagesAreSent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listen := func() net.PacketConn {
 		_ = os.Remove(path) // it may not exist
-		server, err := net.ListenPacket("unixgram", path)
-		testkit.Must(t, err)
+		server := testkit.Value(net.ListenPacket("unixgram", path))(t)
 		return server
 	}
-	to, err := syslog.Parse("syslog:server=unix:" + path)
-	testkit.Must(t, err)
+	to := testkit.Value(syslog.Parse("syslog:server=unix:" + path))(t)
 	var reports []string
 	out := to.Open(func(text string) { reports = append(reports, text) })
 	defer out.Close()
@@ -105,11 +102,9 @@ func TestMessagesAreSent(t *testing.T) {
 func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
 	testkit.Long(t, "it waits for a timeout")
 	path := filepath.Join(t.TempDir(), "s")
-	server, err := net.ListenPacket("unixgram", path)
-	testkit.Must(t, err)
+	server := testkit.Value(net.ListenPacket("unixgram", path))(t)
 	defer server.Close()
-	to, err := syslog.Parse("syslog:server=unix:" + path)
-	testkit.Must(t, err)
+	to := testkit.Value(syslog.Parse("syslog:server=unix:" + path))(t)
 	const lines = 20_000 // each of which could wait for a second
 	lost := 0
 	out := to.Open(func(text string) {

@@ -17,8 +17,7 @@ import (
 // group returns a group that is closed with the test.
 func group(t *testing.T, c conf.Upstream, s *State, lookup Lookup) *Group {
 	t.Helper()
-	g, err := New(c, s, Options{System: lookup})
-	testkit.Must(t, err)
+	g := testkit.Value(New(c, s, Options{System: lookup}))(t)
 	t.Cleanup(g.Close)
 	return g
 }
@@ -146,8 +145,7 @@ func TestMaxConnsIsRespected(t *testing.T) {
 func TestStateSurvivesReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(State)
-		before, err := New(conf.Upstream{Servers: servers("1", "2")}, s, Options{})
-		testkit.Must(t, err)
+		before := testkit.Value(New(conf.Upstream{Servers: servers("1", "2")}, s, Options{}))(t)
 		check(t, "before", tryAll(before, "2"), "1 2")
 		busy := before.Turn("", netip.Addr{})
 		if addr, _ := busy.Next(); port(addr) != "2" {
@@ -174,8 +172,7 @@ func TestStateSurvivesReload(t *testing.T) {
 func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 	s := new(State)
 	for range 3 {
-		g, err := New(conf.Upstream{Servers: servers("1", "1", "2")}, s, Options{})
-		testkit.Must(t, err)
+		g := testkit.Value(New(conf.Upstream{Servers: servers("1", "1", "2")}, s, Options{}))(t)
 		tryAll(g)
 		g.Close()
 	}

@@ -159,8 +159,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		o := Options{Lookup: lookup, Report: func(_ string, hasAddresses bool, err error) {
 			reports = append(reports, fmt.Sprint(hasAddresses, " ", err))
 		}}
-		g, err := New(c, s, o)
-		testkit.Must(t, err)
+		g := testkit.Value(New(c, s, o))(t)
 		first := func() string {
 			turn := g.Turn("", netip.Addr{})
 			addr, err := turn.Next()

@@ -124,7 +124,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
-	fields := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
+	fields := head("POST", "/")
 	for range 250 {
 		fields = append(fields, "x", value)
 	}

@@ -36,7 +36,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		},
 		"small CONTINUATION": func(p *peer, id uint32) {
 			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: true,
-				BlockFragment: p.encode(":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")})
+				BlockFragment: p.encode(head("GET", "/")...)})
 			for range 50 {
 				p.framer.WriteContinuation(id, false, nil)
 			}
@@ -46,7 +46,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"PRIORITY_UPDATE": func(p *peer, _ uint32) {
 			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"))
 		},
-		"refused heads": func(p *peer, id uint32) { p.request(id, true, refusedHead()...) },
+		"refused heads": func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openPeer(t, nil, hello)
@@ -100,7 +100,7 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	p.get(1, "x-bomb", value)
 	p.pump()
 	p.rest()
-	fields := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	fields := head("GET", "/")
 	for range 4000 {
 		fields = append(fields, "x-bomb", value)
 	}
@@ -155,7 +155,7 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 		"refused heads": {
 			handler: hello,
 			begin:   func(*peer) {},
-			send:    func(p *peer, id uint32) { p.request(id, true, refusedHead()...) },
+			send:    func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) },
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -182,11 +182,6 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 			}
 		})
 	}
-}
-
-// refusedHead is a head that the server responds to with 400, without a handler.
-func refusedHead() []string {
-	return []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/%zz"}
 }
 
 // Streams above the limit are refused. Handlers that still run although their streams were reset

@@ -161,16 +161,19 @@ func (p *peer) holdsStream() bool {
 		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }
 
+// head returns the fields of a request.
+func head(method, path string) []string {
+	return []string{":method", method, ":scheme", "http", ":authority", "a", ":path", path}
+}
+
 // get opens a stream with a GET, or with a method and fields.
 func (p *peer) get(id uint32, fields ...string) {
-	head := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
-	p.request(id, true, append(head, fields...)...)
+	p.request(id, true, append(head("GET", "/"), fields...)...)
 }
 
 // post opens a stream with a request whose body follows.
 func (p *peer) post(id uint32, fields ...string) {
-	head := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
-	p.request(id, false, append(head, fields...)...)
+	p.request(id, false, append(head("POST", "/"), fields...)...)
 }
 
 func (p *peer) request(id uint32, ends bool, fields ...string) {

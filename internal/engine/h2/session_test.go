@@ -129,8 +129,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 		t.Fatal(f, err)
 	}
 	p.next() // PING
-	f, err = p.reader.ReadFrame()
-	testkit.Must(t, err)
+	f = testkit.Value(p.reader.ReadFrame())(t)
 	var got []string
 	for _, field := range f.(*http2.MetaHeadersFrame).RegularFields() {
 		if field.Name != "date" {
@@ -155,7 +154,7 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 	p.open(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
 	p.post(1, "expect", "100-continue")
 	p.framer.WriteData(1, true, []byte("x"))
-	p.request(3, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/%zz") // is refused
+	p.request(3, true, head("GET", "/%zz")...) // is refused
 	p.pump()
 	p.reader.ReadMetaHeaders = nil
 	blocks := 0
@@ -300,7 +299,7 @@ func TestResponseDoesNotWaitForOthers(t *testing.T) {
 		}
 		hello(w, r)
 	})
-	p.request(1, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/hangs")
+	p.request(1, true, head("GET", "/hangs")...)
 	p.get(3)
 	p.receive()
 	hanging, other := p.session.Next(), p.session.Next()
@@ -347,7 +346,7 @@ func TestNoGatheredResponseIsLost(t *testing.T) {
 // A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
 // requires. Other streams go on.
 func TestMalformedRequestsReceive400(t *testing.T) {
-	get := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	get := head("GET", "/")
 	for name, fields := range map[string][]string{ // wire/http2 tests the grammar
 		"upper case": append(get[:8:8], "X-Malformed", "1"),
 		"no path":    get[:6],
@@ -405,8 +404,7 @@ func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
 		p.input.WriteString(preface)
 		p.framer.WriteSettings()
 		p.receive()
-		f, err := p.reader.ReadFrame()
-		testkit.Must(t, err)
+		f := testkit.Value(p.reader.ReadFrame())(t)
 		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
 			t.Errorf("the setting is %d, want %v", v, offers)
 		}

@@ -108,8 +108,7 @@ func TestServesAnyProtocol(t *testing.T) {
 		},
 		Untrack: func(*netconn.Conn) {},
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	long := strings.Repeat("x", 9<<10)
 	for _, test := range []struct{ in, want string }{
@@ -120,8 +119,7 @@ func TestServesAnyProtocol(t *testing.T) {
 	} {
 		client, err := net.Dial("tcp", l.Addr().String())
 		testkit.Must(t, err)
-		nc, err := l.Accept()
-		testkit.Must(t, err)
+		nc := testkit.Value(l.Accept())(t)
 		workers.Serve(netconn.New(config, nc, context.Background()))
 		for in := test.in; in != ""; { // in parts
 			n := min(len(in), 7000)

@@ -48,13 +48,10 @@ func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 // Another process or File.Fd can make a listening socket blocking. Loops never block in it.
 func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
-	raw, err := s.listener.(*net.TCPListener).SyscallConn()
-	testkit.Must(t, err)
+	raw := testkit.Value(s.listener.(*net.TCPListener).SyscallConn())(t)
 	setNonblock := func(nonblocking bool) {
 		if err := raw.Control(func(fd uintptr) {
-			if err := syscall.SetNonblock(int(fd), nonblocking); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, syscall.SetNonblock(int(fd), nonblocking))
 		}); err != nil {
 			t.Error(err)
 		}
@@ -159,8 +156,7 @@ func (s *site) rest() (descriptors int, heap uint64) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	entries, err := os.ReadDir("/proc/self/fd")
-	testkit.Must(s, err)
+	entries := testkit.Value(os.ReadDir("/proc/self/fd"))(s)
 	return len(entries), m.HeapAlloc
 }
 
@@ -175,8 +171,7 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			address := map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
-			l, err := net.Listen(network, address)
-			testkit.Must(t, err)
+			l := testkit.Value(net.Listen(network, address))(t)
 			s := serveOn(t, l, nil)
 			s.churn(conns / 4)
 			descriptors, heap := s.rest()
@@ -307,8 +302,7 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 			defer other.Close()
 			defer close(release)
 			s.reachShards()
-			post, err := net.Dial("tcp", s.listener.Addr().String())
-			testkit.Must(t, err)
+			post := testkit.Value(net.Dial("tcp", s.listener.Addr().String()))(t)
 			defer post.Close()
 			io.WriteString(post, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
 			stop := s.keepBusy(4, func() {
@@ -355,9 +349,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		}
 		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
-		if _, err := io.WriteString(c, lastRequest); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, lastRequest)
 		if _, err := io.ReadAll(c); err != nil {
 			t.Error(err)
 		}

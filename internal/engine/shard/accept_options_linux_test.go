@@ -49,13 +49,11 @@ func TestAcceptedConnectionsHaveOptionsOfPackageNet(t *testing.T) {
 			dialer.SetMultipathTCP(i&2 != 0)
 			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
 				want := netOptions(t, config, dialer)
-				l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-				testkit.Must(t, err)
+				l := testkit.Value(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 				var all []net.Conn
 				dial := func(n int) {
 					for range n {
-						c, err := dialer.Dial("tcp", l.Addr().String())
-						testkit.Must(t, err)
+						c := testkit.Value(dialer.Dial("tcp", l.Addr().String()))(t)
 						t.Cleanup(func() { c.Close() })
 						all = append(all, c)
 					}
@@ -103,8 +101,7 @@ func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
 			s := serveOn(t, l, nil)
 			_, port, _ := net.SplitHostPort(l.Addr().String())
 			s.wantRemoteAddr(func() (c net.Conn, want string) {
-				c, err := net.Dial("tcp", net.JoinHostPort(address[1], port))
-				testkit.Must(t, err)
+				c = testkit.Value(net.Dial("tcp", net.JoinHostPort(address[1], port)))(t)
 				return c, c.LocalAddr().String()
 			})
 		})
@@ -128,8 +125,7 @@ func (s *site) wantRemoteAddr(dial func() (c net.Conn, want string)) {
 // linkLocal returns a link-local address of this machine with its zone, or "".
 func linkLocal(t *testing.T) string {
 	t.Helper()
-	all, err := net.Interfaces()
-	testkit.Must(t, err)
+	all := testkit.Value(net.Interfaces())(t)
 	for _, i := range all {
 		addrs, _ := i.Addrs()
 		for _, a := range addrs {
@@ -144,8 +140,7 @@ func linkLocal(t *testing.T) string {
 func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
 	path, own := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "client")
 	for _, name := range []string{"", own, "@tare-" + t.Name()} {
-		l, err := net.Listen("unix", path)
-		testkit.Must(t, err)
+		l := testkit.Value(net.Listen("unix", path))(t)
 		dialer := new(net.Dialer)
 		if name != "" {
 			dialer.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
@@ -155,8 +150,7 @@ func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
 		s := serveOn(t, l, nil)
 		s.wantRemoteAddr(func() (net.Conn, string) {
 			_ = syscall.Unlink(own)
-			c, err := dialer.Dial("unix", path)
-			testkit.Must(t, err)
+			c := testkit.Value(dialer.Dial("unix", path))(t)
 			return c, nc.RemoteAddr().String()
 		})
 		s.server.Close()

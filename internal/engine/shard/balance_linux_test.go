@@ -112,8 +112,7 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
 	c := s.connect()
-	broken, err := poll.NewLoop()
-	testkit.Must(t, err)
+	broken := testkit.Value(poll.NewLoop())(t)
 	testkit.Must(t, broken.Close())
 	var k *shardConn
 	s.server.group.conns.each(func(found *shardConn) { k = found })

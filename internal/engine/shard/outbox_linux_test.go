@@ -200,9 +200,7 @@ func (s *outboxSite) limitBuffers() {
 	raw, err := s.listener.(*net.TCPListener).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { // which connections inherit
-			if err := syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<10); err != nil {
-				s.Error(err)
-			}
+			testkit.Check(s, syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<10))
 		})
 	}
 	testkit.Must(s, err)

@@ -59,9 +59,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	var clients []io.Writer
 	for i := range 3 {
 		c := s.connect()
-		if _, err := io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n"); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n")
 		testkit.WaitFor(t, "the connection to linger", func() bool { return lingering() == i+1 })
 		clients = append(clients, c)
 	}
@@ -82,8 +80,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	s := newTestServer(t, tcpListener(t), nil, nil)
 	defer s.Close()
-	unled, err := newShard(s.group, 0)
-	testkit.Must(t, err)
+	unled := testkit.Value(newShard(s.group, 0))(t)
 	defer unled.stop()
 	place := &placement{config: &s.config, shard: unled}
 	fd, client := testkit.SocketPair(t)
@@ -165,8 +162,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	s.state.Accepting.Store(0)
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 	in := bufio.NewReader(client)
-	resp, err := http.ReadResponse(in, nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(in, nil))(t)
 	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil || !resp.Close {
 		t.Errorf("got %q, %v, close %v", b, err, resp.Close)
 	}

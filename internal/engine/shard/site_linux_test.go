@@ -133,8 +133,7 @@ func startSite(t *testing.T, l net.Listener, server *testServer) *site {
 
 func tcpListener(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l
 }
 
@@ -174,8 +173,7 @@ type client struct {
 
 func newClient(t *testing.T, l net.Listener) *client {
 	t.Helper()
-	nc, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
+	nc := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	return &client{nc.(*net.TCPConn), bufio.NewReader(nc)}
 }
 

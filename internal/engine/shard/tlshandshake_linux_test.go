@@ -41,8 +41,7 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 // dial returns a connection without TLS.
 func (s tlsSite) dial() *net.TCPConn {
 	s.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", s.addr))(s)
 	s.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
 	return c.(*net.TCPConn)
@@ -63,9 +62,7 @@ func (s tlsSite) get(c net.Conn, sni string) error {
 
 func (s tlsSite) mustGet(c net.Conn) {
 	s.Helper()
-	if err := s.get(c, "a"); err != nil {
-		s.Error(err)
-	}
+	testkit.Check(s, s.get(c, "a"))
 }
 
 // running returns how many goroutines perform handshakes.
@@ -86,9 +83,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	var conns []*net.TCPConn
 	for i := range n {
 		c := s.dial()
-		if _, err := c.Write(hello[:1+i*(len(hello)-2)/n]); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, hello[:1+i*(len(hello)-2)/n])
 		conns = append(conns, c)
 	}
 	testkit.WaitFor(t, "all parts to arrive", func() bool {
@@ -106,9 +101,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	}
 	s.mustGet(s.dial())
 	c := conns[n-1]
-	if _, err := c.Write(hello[1+(n-1)*(len(hello)-2)/n:]); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, c, hello[1+(n-1)*(len(hello)-2)/n:])
 	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
 		t.Errorf("no response to a complete first message: %v", err)
 	}
@@ -123,9 +116,7 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	ended := make(chan bool, maxHandshakes+surplus)
 	for range maxHandshakes + surplus {
 		c := s.dial()
-		if _, err := c.Write(hello); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, hello)
 		go func() {
 			_, _ = io.Copy(io.Discard, c)
 			ended <- true
@@ -161,9 +152,7 @@ func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
 	s.mustGet(s.dial())
 	close(release)
 	for range n {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-results)
 	}
 }
 
@@ -195,13 +184,9 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	s := newTLSSite(t, nil)
 	c := s.dial()
-	if _, err := c.Write(testkit.ClientHello(t)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, c, testkit.ClientHello(t))
 	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
-	if err := s.server.Shutdown(t.Context()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.server.Shutdown(t.Context()))
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error(err)
 	}
@@ -222,9 +207,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	}
 	all.mu.Unlock()
 	for range n {
-		if _, err := s.dial().Write(testkit.ClientHello(t)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, s.dial(), testkit.ClientHello(t))
 	}
 	testkit.WaitFor(t, "the queue", func() bool {
 		all.mu.Lock()
@@ -261,9 +244,7 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	}
 	before := deadline()
 	reported := s.server.turns()
-	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, c, "\x17\x03\x03\x00\x40 part")
 	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
 	if after := deadline(); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)

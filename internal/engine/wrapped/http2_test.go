@@ -120,8 +120,7 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 // the wanted ones.
 func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
 	t.Helper()
-	c, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	defer c.Close()
 	io.WriteString(c, first)
 	framer := http2.NewFramer(c, nil)

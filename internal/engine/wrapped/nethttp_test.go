@@ -96,8 +96,7 @@ func checkAlone(t *testing.T, program, dir, kind, name string) {
 // name.
 func runPort(t *testing.T, program, dir, kind string) map[string]portResult {
 	t.Helper()
-	list, err := testkit.Command(t, program, "-test.list", "^Test").Output()
-	testkit.Must(t, err)
+	list := testkit.Value(testkit.Command(t, program, "-test.list", "^Test").Output())(t)
 	all := make(map[string]portResult)
 	var mu sync.Mutex
 	var running sync.WaitGroup
@@ -214,21 +213,18 @@ func buildPort(t *testing.T) (program, dir string) {
 // parse parses the files of net/http's external tests, without comments.
 func (p *port) parse(dir, prefix string) {
 	p.Helper()
-	names, err := filepath.Glob(filepath.Join(dir, "*_test.go"))
-	testkit.Must(p, err)
+	names := testkit.Value(filepath.Glob(filepath.Join(dir, "*_test.go")))(p)
 	replaced := strings.NewReplacer(
 		"httptest.Server", "testServer", "httptest.NewServer", "newTestServer",
 		"httptest.NewTLSServer", "newTLSTestServer", "httptest.NewUnstartedServer", "newUnstartedTestServer",
 		"testcert.LocalhostCert", "localhostCert", "testcert.LocalhostKey", "localhostKey",
 		`"internal/synctest"`, `"testing/synctest"`, "func run[", "func runModes[")
 	for _, name := range names {
-		text, err := os.ReadFile(name)
-		testkit.Must(p, err)
+		text := testkit.Value(os.ReadFile(name))(p)
 		if prefix == "" {
 			text = []byte(replaced.Replace(string(text)))
 		}
-		f, err := parser.ParseFile(p.set, name, text, parser.SkipObjectResolution)
-		testkit.Must(p, err)
+		f := testkit.Value(parser.ParseFile(p.set, name, text, parser.SkipObjectResolution))(p)
 		if f.Name.Name == "http_test" {
 			p.files[prefix+filepath.Base(name)] = f
 		}
@@ -382,12 +378,10 @@ func (p *port) compile() (program string) {
 		testkit.Must(p, format.Node(&text, p.set, f))
 		at := filepath.Join(dir, name)
 		testkit.Must(p, os.WriteFile(at, text.Bytes(), 0o600))
-		seen, err := filepath.Abs(filepath.Join(portDir, name))
-		testkit.Must(p, err)
+		seen := testkit.Value(filepath.Abs(filepath.Join(portDir, name)))(p)
 		overlay[seen] = at
 	}
-	text, err := json.Marshal(map[string]any{"Replace": overlay})
-	testkit.Must(p, err)
+	text := testkit.Value(json.Marshal(map[string]any{"Replace": overlay}))(p)
 	list := filepath.Join(dir, "overlay.json")
 	testkit.Must(p, os.WriteFile(list, text, 0o600))
 	program = filepath.Join(dir, "nethttp.test")
@@ -423,8 +417,7 @@ func portDifferences() map[string]string {
 
 // The package documentation names what differs.
 func TestPortDifferencesAreDocumented(t *testing.T) {
-	b, err := os.ReadFile("../../../doc.go")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("../../../doc.go"))(t)
 	text := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", " ")), " ")
 	for name, why := range portDifferences() {
 		if !strings.Contains(text, why) {

@@ -232,8 +232,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 			go func() { served <- serve(l) }()
 			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 			url := map[string]string{"Serve": "http://", "ServeTLS": "https://"}[name] + l.Addr().String()
-			resp, err := client.Get(url)
-			testkit.Must(t, err)
+			resp := testkit.Value(client.Get(url))(t)
 			resp.Body.Close()
 			client.CloseIdleConnections()
 			l.Close()
@@ -249,8 +248,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	return l
 }
 
@@ -280,15 +278,13 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 				case kind == "tls":
 					transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 						ForceAttemptHTTP2: round%2 == 0}
-					resp, err := (&http.Client{Transport: transport}).Get("https://" + l.Addr().String())
-					testkit.Must(t, err)
+					resp := testkit.Value((&http.Client{Transport: transport}).Get("https://" + l.Addr().String()))(t)
 					io.Copy(io.Discard, resp.Body)
 					resp.Body.Close()
 					endServing(t, l, served)
 					transport.CloseIdleConnections()
 				default:
-					c, err := net.Dial("tcp", l.Addr().String())
-					testkit.Must(t, err)
+					c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 					r := bufio.NewReader(c)
 					requestOnKeptConn(t, c, r) // it is still served
 					endServing(t, l, served)
@@ -320,8 +316,7 @@ func endServing(t *testing.T, l net.Listener, served chan error) {
 func requestOnKeptConn(t *testing.T, c net.Conn, r *bufio.Reader) {
 	t.Helper()
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	resp, err := http.ReadResponse(r, nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(r, nil))(t)
 	io.Copy(io.Discard, resp.Body)
 }
 

@@ -41,8 +41,7 @@ var makers = map[string]func(*http.Server) server{
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	cert := testkit.ServerCertificate()
-	key, err := x509.MarshalPKCS8PrivateKey(cert.PrivateKey)
-	testkit.Must(t, err)
+	key := testkit.Value(x509.MarshalPKCS8PrivateKey(cert.PrivateKey))(t)
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	for name, block := range map[string]*pem.Block{
 		certFile: {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
@@ -112,8 +111,7 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 // dial connects to the site, with TLS and with ALPN for HTTP/2 if the site uses them.
 func (s *site) dial() net.Conn {
 	s.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", s.addr))(s)
 	if s.kind == h1 || s.kind == h2 {
 		config := s.trust.Clone()
 		if s.kind == h2 {
@@ -155,8 +153,7 @@ func (s *site) sendText(text string) string {
 // now.
 func leftovers(t *testing.T) (mustEnd func()) {
 	count := func() (goroutines, descriptors int) {
-		all, err := filepath.Glob("/proc/self/fd/*")
-		testkit.Must(t, err)
+		all := testkit.Value(filepath.Glob("/proc/self/fd/*"))(t)
 		return runtime.NumGoroutine(), len(all)
 	}
 	goroutines, descriptors := count()
