@@ -262,7 +262,7 @@ func levels(text string) (all []int, err error) {
 	return all, nil
 }
 
-// cache translates the settings of the cache in a scope; nil if there is none.
+// cache translates the settings of the cache in a scope. It returns nil for a scope without one.
 func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 	of := func(name string) string { return kind + "_" + name }
 	c := conf.ProxyCache{Key: t.textOf(s, of("cache_key"))}

@@ -52,12 +52,9 @@ func (c *Client) protocols() http.Protocols {
 		return *s.Protocols
 	}
 	var p http.Protocols
-	p.SetHTTP1(true)
-	if s.Protocols != nil { // programs rely on it: an empty set is that of HTTP/1.1
-		return p
-	}
+	p.SetHTTP1(true) // also for an empty set, on which programs rely
 	custom := s.TLSClientConfig != nil || s.DialContext != nil || s.DialTLSContext != nil
-	p.SetHTTP2(s.ForceAttemptHTTP2 || !custom)
+	p.SetHTTP2(s.Protocols == nil && (s.ForceAttemptHTTP2 || !custom))
 	return p
 }
 

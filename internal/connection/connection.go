@@ -36,7 +36,7 @@ type Deliverer interface {
 type TrySender interface {
 	// TrySender returns a function that is Write and Flush for a piece of the body, if neither would
 	// wait for the client. Else that does nothing and returns false. Another goroutine may call it
-	// until the next call of a method. It is nil if what is written is not sent as it is.
+	// until the next call of a method. It is nil if the ResponseWriter changes what is written.
 	TrySender() func(p []byte) bool
 }
 

@@ -52,8 +52,8 @@ type Engine struct {
 	Module  string `yaml:"module"`  // the module whose version is shown in addition to Go's
 
 	// Needs is the load generator, in place of Package; see contender.LoadGenerators. Requests is a
-	// pattern in its output, whose group is the number of requests. Errors is a pattern in it if
-	// requests failed; "" is none.
+	// pattern in its output, whose group is the number of requests. Errors, if it is set, is a
+	// pattern that the output contains if requests failed.
 	Needs    string `yaml:"needs"`
 	Requests string `yaml:"requests"`
 	Errors   string `yaml:"errors"`

@@ -34,7 +34,7 @@ func (o *cachedOrigin) Field(name string) []string {
 	case cache.IsConditional(name):
 		return nil
 	case o.sent == nil:
-		return o.fieldOf(o.x, name)
+		return o.fieldOf(name)
 	case o.usesFastCGI:
 		return paramOf(o.sent.request.Params, name)
 	case name == "Host":
@@ -44,15 +44,15 @@ func (o *cachedOrigin) Field(name string) []string {
 }
 
 // fieldOf returns a field of the request that the exchange would send.
-func (o *cachedOrigin) fieldOf(x *core.Exchange, name string) []string {
-	p, isHTTP2 := o.proxy, o.proxy.upstream.IsHTTP2
+func (o *cachedOrigin) fieldOf(name string) []string {
+	x, p := o.x, o.proxy
 	switch names := x.Host.Fields; {
 	case o.usesFastCGI:
 		return p.fastcgi.field(x, name)
 	case name == "Host":
 		return []string{p.hostFor(x, stateOf(x).target.host)}
 	case names != (message.FieldNames{}), name == "Connection", name == "Upgrade", name == "Te":
-		return withConfused(names, p.header.build(x, isHTTP2, new(headerMemory)))[name]
+		return withConfused(names, p.header.build(x, p.upstream.IsHTTP2, new(headerMemory)))[name]
 	}
 	var values []string
 	if p.header.passes(name, x.Request.Header, x.Host.Fields) {

@@ -194,7 +194,7 @@ type slicedBody struct {
 	target destination
 
 	etag, modified string        // of the first slice
-	current        upstreamSlice // the open slice; its body is nil if there is none
+	current        upstreamSlice // the open slice, or the zero value
 	at             int64         // the offset of what current.body returns next
 	err            error         // sticky
 }
