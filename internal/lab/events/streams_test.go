@@ -22,6 +22,7 @@ import (
 // Every kind of stream passes through every contender, beside a client that stops reading. A reload
 // and an upgrade lose none.
 func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
+	testkit.Long(t, "it starts every contender")
 	const clients = 20
 	root := programs.Root(t)
 	r, dir, err := lab.Weigh(context.Background(), lab.Options{
