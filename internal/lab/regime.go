@@ -24,7 +24,7 @@ type Rate struct {
 	// PerSecond is the rate in requests per second. It replaces Share.
 	PerSecond float64 `yaml:"-"`
 	// Measure is the measured time of each trial, at most that of the trials at saturation; 0 is
-	// equal to it.
+	// equal to it. It is longer beside other programs: see disturbedRate.
 	Measure yamlfile.Duration `yaml:"measure"`
 }
 
@@ -54,6 +54,15 @@ func (r *Rate) IsSet() bool { return r.Share > 0 || r.PerSecond > 0 }
 // farSlower is the share of the control's rate below which a contender has no trials at a fixed
 // rate. A rate that it could serve would not load the others.
 const farSlower = 0.1
+
+// If other programs used the CPUs at saturation, trials at a fixed rate measure disturbedRate times as
+// long, up to disturbedMeasure. A server that waits between requests then finds its caches full of
+// others' data: beside a compiler on both cores, and more programs, the interval of two equal
+// contenders had a half width of 16 to 36 % with 500 ms, and of 3 to 10 % with 2 s.
+const (
+	disturbedRate    = 6
+	disturbedMeasure = 3 * time.Second
+)
 
 // fixedRate returns a share of the slowest contender's rate at saturation, rounded down to two
 // digits; 0 without contenders. It also returns that contender and those that are left out because
@@ -104,6 +113,9 @@ func (w *runner) atRate(ctx context.Context) error {
 	w.run.RateMeasure = w.bench.Measure
 	if m := time.Duration(w.trials.Rate.Measure); m > 0 {
 		w.run.RateMeasure = min(m, w.bench.Measure)
+	}
+	if slices.ContainsFunc(a.Tables, func(t analyze.Table) bool { return t.Others() > 0 }) {
+		w.run.RateMeasure = min(disturbedRate*w.run.RateMeasure, max(w.run.RateMeasure, disturbedMeasure))
 	}
 	members := func(c sample.Condition) []string {
 		return slices.DeleteFunc(w.present(), func(name string) bool { return left[slot{c, name}] })
