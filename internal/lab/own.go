@@ -232,7 +232,10 @@ var ownSource string
 // command the command line that runs it.
 func (e *Experiment) Write(w io.Writer, dir, command string) error {
 	t, err := template.New("own.yaml").Funcs(template.FuncMap{
-		"text":     yamlText,
+		"text": func(v any) (string, error) { // or a list, in YAML, on one line
+			b, err := yaml.MarshalWithOptions(v, yaml.JSON())
+			return strings.TrimSpace(string(b)), err
+		},
 		"duration": func(d yamlfile.Duration) string { return time.Duration(d).String() },
 		"from":     func(folder string) (string, error) { return filepath.Rel(dir, folder) },
 	}).Parse(ownSource)
@@ -243,10 +246,4 @@ func (e *Experiment) Write(w io.Writer, dir, command string) error {
 		*Experiment
 		Command string
 	}{e, command})
-}
-
-// yamlText returns a text or a list in YAML, on one line.
-func yamlText(v any) (string, error) {
-	b, err := yaml.MarshalWithOptions(v, yaml.JSON())
-	return strings.TrimSpace(string(b)), err
 }

@@ -116,7 +116,7 @@ func loadColumns() []document.Column[rowLine] {
 	} {
 		of := func(l rowLine) time.Duration { return l.Latency.Quantile(q.share) }
 		all = append(all, document.Figure(q.name, func(l rowLine) float64 { return ms(of(l)) }).
-			For(q.in, q.head, unlessFailed(func(l rowLine) string { return millis(of(l)) })))
+			For(q.in, q.head, unlessFailed(func(l rowLine) string { return fmt.Sprintf("%.2fms", ms(of(l))) })))
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -183,8 +182,6 @@ func intervalText(i stat.Interval) string {
 	}
 	return fmt.Sprintf("%.2f–%.2f", i.Lo, i.Hi)
 }
-
-func millis(d time.Duration) string { return fmt.Sprintf("%.2fms", d.Seconds()*1e3) }
 
 // Problems returns what makes the run incomplete: contenders that were left out, and warnings about
 // the whole run.
