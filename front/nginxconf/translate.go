@@ -32,7 +32,7 @@ type translator struct {
 	available      map[string]bool // texts whose variables are available
 	defined        map[string]bool // variables that the configuration defines
 	missing        map[string]bool // folders of relative paths that were reported
-	servers        []server
+	listens        []*listen
 	types          *syntax.Directive // the first types block of http, if any
 	sharedSettings map[settingsKey]*conf.Settings
 	sharedProxies  map[proxyKey]*conf.Proxy
@@ -97,7 +97,7 @@ func (t *translator) http(d *syntax.Directive) {
 		t.server(d, s)
 	}
 	t.listeners()
-	if len(t.servers) == 0 && t.ok() {
+	if t.listens == nil && t.ok() {
 		t.warn(d, "no server: nothing is served")
 	}
 }
