@@ -33,7 +33,6 @@ type translator struct {
 	defined        map[string]bool // variables that the configuration defines
 	missing        map[string]bool // folders of relative paths that were reported
 	listens        []*listen
-	types          *syntax.Directive // the first types block of http, if any
 	sharedSettings map[settingsKey]*conf.Settings
 	sharedProxies  map[proxyKey]*conf.Proxy
 	passChains     map[passChain]*passChain
@@ -87,9 +86,6 @@ func (t *translator) http(d *syntax.Directive) {
 	s := newScope(nil, levelHTTP, d.Block)
 	for _, d := range d.Block {
 		t.shared(d, s)
-	}
-	if types := s.own("types"); types != nil {
-		t.types = types[0]
 	}
 	t.config.Types = t.typesOf(s)
 	_ = t.validate(s)
