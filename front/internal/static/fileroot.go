@@ -33,26 +33,24 @@ const fileShareCount = 4
 
 // fileLimits returns the limits of each directory. All directories of the Config share them.
 func fileLimits(c *core.Compiler) files.Limits {
-	limits, _ := core.Shared(c, fileLimitsKey{}, func() (files.Limits, error) { return newFileLimits(c.Config), nil })
+	limits, _ := core.Shared(c, fileLimitsKey{}, func() (files.Limits, error) {
+		roots := make(map[conf.Text]bool)
+		for p := range places.Of(c.Config) {
+			roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
+		}
+		// a power of two, so that adding a directory seldom changes the limits, which would empty
+		// the others' caches
+		n := 1
+		for n*fileShareCount < len(roots) {
+			n *= 2
+		}
+		return shareOf(n), nil
+	})
 	return limits
 }
 
 // fileLimitsKey identifies the limits of each directory.
 type fileLimitsKey struct{}
-
-func newFileLimits(config *conf.Config) files.Limits {
-	roots := make(map[conf.Text]bool)
-	for p := range places.Of(config) {
-		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
-	}
-	// a power of two, so that adding a directory seldom changes the limits, which would empty the
-	// others' caches
-	n := 1
-	for n*fileShareCount < len(roots) {
-		n *= 2
-	}
-	return shareOf(n)
-}
 
 // shareOf returns the limits of one of n handlers.
 func shareOf(n int) files.Limits {
