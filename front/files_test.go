@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -220,6 +221,29 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 			}
 		}
 	}
+}
+
+// More trusted prefixes than the front keeps handlers for do not disturb the responses under way.
+func TestManyTrustedPrefixes(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("links can be refused on Linux only")
+	}
+	const clients, requests = 4, 100
+	dir := site(t, "r1/x")
+	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`
+		location / { alias SITE/r1/; disable_symlinks on from=$arg_from; }`, "SITE", dir)))
+	var all sync.WaitGroup
+	for n := range clients {
+		all.Go(func() {
+			for i := range requests {
+				target := fmt.Sprintf("/x?from=/%d", (i+n)%50)
+				if got := get(t, h, target); got.status != http.StatusOK {
+					t.Errorf("%s: %d", target, got.status)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // Programs can parse a listing whatever the names are. Package corpus compares it with nginx's.

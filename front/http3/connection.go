@@ -13,6 +13,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	quicserver "github.com/tarehq/tare/front/internal/quic"
+	"github.com/tarehq/tare/front/nginxconf"
 	connectioninfo "github.com/tarehq/tare/internal/connection"
 )
 
@@ -20,7 +21,7 @@ import (
 // GOAWAY on all of its connections.
 type connection struct {
 	config *quicserver.Config
-	limits quicserver.Limits
+	limits *nginxconf.Listener
 	quic   *quic.Conn
 	server *http3.Server
 	opened time.Time
@@ -39,7 +40,7 @@ type connection struct {
 }
 
 func newConnection(q *quic.Conn, config *quicserver.Config) *connection {
-	c := &connection{config: config, limits: config.LimitsAt(q.LocalAddr()), quic: q, opened: time.Now()}
+	c := &connection{config: config, limits: config.ListenerAt(q.LocalAddr()), quic: q, opened: time.Now()}
 	c.server = &http3.Server{
 		Handler: c, MaxHeaderBytes: int(c.limits.HeaderBytes), Logger: slog.New(slog.DiscardHandler),
 		ConnContext: func(ctx context.Context, _ *quic.Conn) context.Context {

@@ -121,7 +121,7 @@ func firstFields(fields []qlog.HeaderField) []qlog.HeaderField {
 // wait makes a head wait for its handler. If too many do, it returns the first one. The caller
 // holds mu.
 func (h *heads) wait(arrived head) (first []head) {
-	if len(h.waiting) >= max(leastWaiting, 2*h.connection.config.Streams) {
+	if len(h.waiting) >= max(leastWaiting, 2*h.connection.config.Listener.HTTP3Streams) {
 		first, h.waiting = slices.Clone(h.waiting[:1]), slices.Delete(h.waiting, 0, 1)
 	}
 	if len(h.waiting) == 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/quic-go/quic-go/http3/qlog"
 
 	quicserver "github.com/tarehq/tare/front/internal/quic"
+	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -33,8 +34,8 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 	testkit.Must(t, newEchoing(t, s.conn.LocalAddr()).check())
 	open, rejected := s.one(t), 0
 	c := &connection{quic: open.quic, server: open.server, config: &quicserver.Config{
+		Listener: &nginxconf.Listener{HTTP3Streams: streams},
 		Rejected: func(*http.Request, string, int, int64) { rejected++ }}}
-	c.config.Streams = streams
 	c.heads.init(c)
 	fields := []qlog.HeaderField{{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"},
 		{Name: ":authority", Value: "localhost"}, {Name: ":path", Value: "/"}}

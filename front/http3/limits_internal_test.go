@@ -17,6 +17,7 @@ import (
 	"github.com/quic-go/quic-go/http3"
 
 	quicserver "github.com/tarehq/tare/front/internal/quic"
+	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -39,13 +40,11 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
+	l := &nginxconf.Listener{HTTP3Streams: 10, HTTP3Window: 64 << 10, HeaderBytes: 32 << 10, IdleTimeout: time.Minute}
 	s, err := New().Serve(quicserver.Config{
 		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0),
-		TLS:     &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
-		Streams: 10, Window: 64 << 10, Files: files,
-		LimitsAt: func(net.Addr) quicserver.Limits {
-			return quicserver.Limits{HeaderBytes: 32 << 10, IdleTimeout: time.Minute}
-		},
+		TLS:   &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
+		Files: files, Listener: l, ListenerAt: func(net.Addr) *nginxconf.Listener { return l },
 	})
 	testkit.Must(t, err)
 	t.Cleanup(func() { s.Close() })

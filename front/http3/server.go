@@ -60,7 +60,7 @@ func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
 	s.transport = &quic.Transport{
 		Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify, ConnContext: s.countConnection,
 	}
-	if err := s.setKeys(c.HostKey); err != nil {
+	if err := s.setKeys(c.Listener.HTTP3HostKey); err != nil {
 		_ = s.conn.Close()
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (s *socketServer) setKeys(secret []byte) error {
 // mustVerify reports whether a new client must prove its address (RFC 9000, 8.1.2).
 func (s *socketServer) mustVerify(net.Addr) bool {
 	_, open := s.Connections()
-	return s.config.Load().Retry || s.counted.Load()-open >= maxUnverified
+	return s.config.Load().Listener.HTTP3Retry || s.counted.Load()-open >= maxUnverified
 }
 
 var errTooMany = errors.New("too many connections")
@@ -137,12 +137,12 @@ func (s *socketServer) countConnection(ctx context.Context, _ *quic.ClientInfo) 
 }
 
 func (s *socketServer) configForClient(*quic.ClientInfo) (*quic.Config, error) {
-	c := s.config.Load()
-	window := uint64(max(c.Window, 1))
+	l := s.config.Load().Listener
+	window := uint64(max(l.HTTP3Window, 1))
 	return &quic.Config{
 		HandshakeIdleTimeout: handshakeTimeout, Tracer: newTrace,
 		MaxIdleTimeout: maxSilence, KeepAlivePeriod: probeInterval,
-		MaxIncomingStreams: int64(c.Streams), MaxIncomingUniStreams: maxUniStreams,
+		MaxIncomingStreams: int64(l.HTTP3Streams), MaxIncomingUniStreams: maxUniStreams,
 		InitialStreamReceiveWindow: window, MaxStreamReceiveWindow: window,
 		InitialConnectionReceiveWindow: windowsPerConnection * window,
 		MaxConnectionReceiveWindow:     windowsPerConnection * window,

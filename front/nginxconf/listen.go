@@ -21,14 +21,16 @@ import (
 
 // listen is an address of a server.
 type listen struct {
-	conf.Listen
-	directive *syntax.Directive
-	options   *syntax.Directive // sets the socket's parameters, which is allowed once for an address; or nil
-	http2     bool              // the directive http2 of the server; HTTP2 is the parameter of listen
+	*conf.Listen // of the Host, from server on
+	server       *scope
+	host         int // index in Config.Hosts
+	directive    *syntax.Directive
+	options      *syntax.Directive // sets the socket's parameters, which is allowed once for an address; or nil
+	http2        bool              // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
-func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
-	var all []listen
+func (t *translator) listensOf(s *scope, server *syntax.Directive) []*listen {
+	var all []*listen
 	for _, d := range s.own("listen") {
 		overUDP := slices.Contains(d.Args[1:], "quic")
 		if overUDP && !t.options.HTTP3 {
@@ -45,7 +47,7 @@ func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 		}
 		for _, addr := range addrs {
 			l := t.listen(d, addr)
-			if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
+			if at := slices.IndexFunc(all, func(o *listen) bool { return o.Addr == l.Addr }); at >= 0 {
 				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.Where())
 				continue
 			}
@@ -53,9 +55,9 @@ func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 		}
 	}
 	if s.own("listen") == nil {
-		l := listen{Listen: conf.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
+		l := &listen{Listen: &conf.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
 		t.remark(server, "no listen: the server listens at %s, as in nginx", l.Addr)
-		all = []listen{l}
+		all = append(all, l)
 	}
 	secure := s.flag("ssl", false)
 	if secure {
@@ -63,14 +65,15 @@ func (t *translator) listens(s *scope, server *syntax.Directive) []listen {
 	}
 	certs, issued := t.certificates(s), t.issued(s)
 	hasHTTP3 := t.hasHTTP3(s)
-	for i := range all {
-		all[i].TLS = all[i].TLS || secure
-		if isQUIC(all[i].Addr) {
-			all[i].TLS, all[i].HTTP3 = true, hasHTTP3
+	for _, l := range all {
+		l.server, l.host = s, len(t.config.Hosts)
+		l.TLS = l.TLS || secure
+		if isQUIC(l.Addr) {
+			l.TLS, l.HTTP3 = true, hasHTTP3
 		} else {
-			all[i].http2 = s.flag("http2", false)
+			l.http2 = s.flag("http2", false)
 		}
-		all[i].Certs, all[i].Issued = certs, issued
+		l.Certs, l.Issued = certs, issued
 	}
 	return all
 }
@@ -86,8 +89,8 @@ func (t *translator) defaultPort() int {
 }
 
 // listen parses a listen directive for one of its addresses.
-func (t *translator) listen(d *syntax.Directive, addr string) listen {
-	l := listen{Listen: conf.Listen{Addr: addr, IPv6Only: isIPv6(addr)}, directive: d}
+func (t *translator) listen(d *syntax.Directive, addr string) *listen {
+	l := &listen{Listen: &conf.Listen{Addr: addr, IPv6Only: isIPv6(addr)}, directive: d}
 	const ofKernel, overTCP = "the kernel's default is used", "it concerns TCP only"
 	ipv6Only := l.socket(value("ipv6only=", &l.IPv6Only, onOff))
 	if !isIPv6(addr) {
@@ -234,39 +237,32 @@ func checkKeepAlive(value string) error {
 	return nil
 }
 
-// address is a listening address, with the settings that its servers share.
+// address is a listening address.
 type address struct {
-	listen
-	servers []int // indexes of translator.servers
-	byOther map[string]*syntax.Directive
+	listens []*listen // of its servers
+	main    *listen   // of the default server
+	socket  *listen   // with the parameters of the socket, if one has them
+	names   map[string]*syntax.Directive
 }
 
 // listeners determines the addresses, and the settings that all servers of an address share.
 func (t *translator) listeners() {
 	var order []*address
 	at := make(map[string]*address)
-	for i := range t.servers {
-		for _, l := range t.servers[i].listens {
-			a := at[l.Addr]
-			if a == nil {
-				a = &address{listen: l, byOther: make(map[string]*syntax.Directive)}
-				at[l.Addr] = a
-				order = append(order, a)
-			} else {
-				t.merge(a, l)
-			}
-			a.servers = append(a.servers, i)
-			t.sameNames(a, i, l)
+	for _, l := range t.listens {
+		a := at[l.Addr]
+		if a == nil {
+			a = &address{main: l, socket: l, names: make(map[string]*syntax.Directive)}
+			at[l.Addr] = a
+			order = append(order, a)
+		} else {
+			t.merge(a, l)
 		}
+		a.listens = append(a.listens, l)
+		t.sameNames(a, l)
 	}
 	for _, a := range order {
-		// without TLS no client names its server, and the default server's http2 counts
-		own := a.HTTP2 || a.http2 && !a.TLS
-		offered := own
-		for _, i := range a.servers {
-			offered = t.agree(a, i) && a.TLS || offered
-		}
-		a.HTTP2 = offered
+		t.agree(a)
 	}
 	for _, a := range order {
 		l := t.listener(a)
@@ -280,101 +276,78 @@ func (t *translator) listeners() {
 // belowWildcard reports settings without effect at an address whose connections the socket of all
 // addresses accepts.
 func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
-	if a.options != nil {
-		t.remark(a.options, "the parameters of the socket are ignored: that of %s accepts the connections", all.Addr)
+	if a.socket.options != nil {
+		t.remark(a.socket.options, "the parameters of the socket are ignored: that of %s accepts the connections",
+			all.main.Addr)
 	}
 	if !isQUIC(l.Addr) {
 		return
 	}
 	if s := t.listener(all); l.HTTP3Retry != s.HTTP3Retry || l.HTTP3Streams != s.HTTP3Streams ||
 		l.HTTP3Window != s.HTTP3Window || !bytes.Equal(l.HTTP3HostKey, s.HTTP3HostKey) {
-		t.warn(a.directive, "settings of QUIC connections, such as quic_retry, are those of %s, whose socket has them",
-			all.Addr)
+		t.warn(a.main.directive, "settings of QUIC connections, such as quic_retry, are those of %s, whose socket has them",
+			all.main.Addr)
 	}
 }
 
-// merge adds another server's listen to an address.
-func (t *translator) merge(a *address, l listen) {
+// merge determines whether another server is the default one of an address, and whether it has the
+// parameters of the socket.
+func (t *translator) merge(a *address, l *listen) {
 	if l.Default {
-		if a.Default {
-			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.Where())
+		if !a.main.Default {
+			a.main = l
+		} else {
+			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.main.directive.Where())
 		}
-		a.Default, a.directive, a.Certs, a.Issued = true, l.directive, l.Certs, l.Issued
-		a.TLSConfig, a.http2 = l.TLSConfig, l.http2
 	}
 	if l.options != nil {
-		if a.options != nil {
-			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.options.Where())
+		if first := a.socket.options; first != nil {
+			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, first.Where())
 		}
-		a.options = l.options
-		a.Backlog, a.ReusePort, a.IPv6Only = l.Backlog, l.ReusePort, l.IPv6Only
+		a.socket = l
 	}
-	a.TLS, a.HTTP2, a.Proxied = a.TLS || l.TLS, a.HTTP2 || l.HTTP2, a.Proxied || l.Proxied
 }
 
-func (t *translator) sameNames(a *address, i int, l listen) {
-	for _, name := range t.config.Hosts[t.servers[i].host].Names {
-		if other := a.byOther[name]; other != nil {
+func (t *translator) sameNames(a *address, l *listen) {
+	for _, name := range t.config.Hosts[l.host].Names {
+		if other := a.names[name]; other != nil {
 			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", grammar.Quote(name),
-				a.Addr, other.Where())
+				l.Addr, other.Where())
 			continue
 		}
-		a.byOther[name] = l.directive
+		a.names[name] = l.directive
 	}
 }
 
-// agree copies the settings that an address's servers share to a server's host, and reports a
-// missing certificate. As in nginx, all of them support HTTP/2 if a listen has that parameter;
-// otherwise those with http2 on do. It returns whether this one does.
-func (t *translator) agree(a *address, i int) (http2 bool) {
-	srv := &t.servers[i]
-	h := &t.config.Hosts[srv.host]
-	for n := range h.Listen {
-		l := &h.Listen[n]
-		if l.Addr != a.Addr {
-			continue
-		}
-		l.TLS, l.HTTP2, l.Proxied = a.TLS, a.HTTP2 || srv.listens[n].http2, a.Proxied
-		http2 = l.HTTP2
-		l.Backlog, l.ReusePort, l.IPv6Only = a.Backlog, a.ReusePort, a.IPv6Only
-		if l.TLS && l.Certs == nil && l.Issued == nil && !h.RejectHandshake && t.needsCertificate(a, i) {
-			t.errorf(srv.listens[n].directive, "TLS requires ssl_certificate and ssl_certificate_key in the server")
+// agree makes the servers of an address share its settings, and reports missing certificates. As in
+// nginx, all of them support HTTP/2 if a listen has that parameter; otherwise those with http2 on
+// do. A server without a certificate uses the default server's handshake, unless that rejects
+// handshakes.
+func (t *translator) agree(a *address) {
+	var shared conf.Listen
+	for _, l := range a.listens {
+		shared.TLS, shared.HTTP2 = shared.TLS || l.TLS, shared.HTTP2 || l.HTTP2
+		shared.Proxied = shared.Proxied || l.Proxied
+	}
+	socket := *a.socket.Listen
+	for _, l := range a.listens {
+		l.TLS, l.HTTP2, l.Proxied = shared.TLS, shared.HTTP2 || l.http2, shared.Proxied
+		l.Backlog, l.ReusePort, l.IPv6Only = socket.Backlog, socket.ReusePort, socket.IPv6Only
+		if l.TLS && l.Certs == nil && l.Issued == nil && !t.config.Hosts[l.host].RejectHandshake &&
+			(l == a.main || l.server.flag("ssl", false) || t.config.Hosts[a.main.host].RejectHandshake) {
+			t.errorf(l.directive, "TLS requires ssl_certificate and ssl_certificate_key in the server")
 		}
 	}
-	return http2
-}
-
-// needsCertificate reports whether a server needs a certificate at an address with TLS. As in nginx
-// a server without one uses the default server's handshake, unless that rejects handshakes.
-func (t *translator) needsCertificate(a *address, i int) bool {
-	defaultServer := t.defaultServer(a)
-	return i == defaultServer || t.servers[i].scope.flag("ssl", false) ||
-		t.config.Hosts[t.servers[defaultServer].host].RejectHandshake
-}
-
-func (t *translator) defaultServer(a *address) int {
-	for _, i := range a.servers {
-		if slices.ContainsFunc(t.servers[i].listens, func(l listen) bool { return l.Addr == a.Addr && l.Default }) {
-			return i
-		}
-	}
-	return a.servers[0]
 }
 
 func (t *translator) listener(a *address) Listener {
-	defaultServer := t.defaultServer(a)
-	s, offered := t.servers[defaultServer].scope, a.HTTP2
-	for _, l := range t.config.Hosts[t.servers[defaultServer].host].Listen {
-		if l.Addr == a.Addr {
-			a.Listen = l
-		}
-	}
-	a.HTTP2 = offered // by any of the servers
 	l := Listener{
-		Listen: a.Listen, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
+		Listen: *a.main.Listen, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
 	}
 	l.Default = true
-	t.connection(s, &l)
+	// without TLS no client names its server, and the default server's http2 counts
+	l.HTTP2 = l.HTTP2 || l.TLS && slices.ContainsFunc(a.listens, func(other *listen) bool { return other.HTTP2 })
+	t.connection(a.main.server, &l)
 	return l
 }
 
@@ -453,15 +426,12 @@ func (t *translator) hasHTTP3(s *scope) bool {
 }
 
 // checkQUICVersion reports an address for HTTP/3 whose server does not have TLS 1.3, as nginx does.
-func (t *translator) checkQUICVersion(s *scope, all []listen, config *tls.Config) {
+func (t *translator) checkQUICVersion(s *scope, all []*listen, config *tls.Config) {
 	if config == nil || config.MaxVersion == 0 || config.MaxVersion >= tls.VersionTLS13 {
 		return
 	}
-	for i := range all {
-		if isQUIC(all[i].Addr) {
-			t.errorf(s.one("ssl_protocols"), "listen with quic requires TLSv1.3")
-			return
-		}
+	if slices.ContainsFunc(all, func(l *listen) bool { return isQUIC(l.Addr) }) {
+		t.errorf(s.one("ssl_protocols"), "listen with quic requires TLSv1.3")
 	}
 }
 

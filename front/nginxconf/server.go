@@ -11,17 +11,10 @@ import (
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
 
-// server is a server block, with the index of its host.
-type server struct {
-	scope   *scope
-	host    int
-	listens []listen
-}
-
 func (t *translator) server(d *syntax.Directive, http *scope) {
 	s := newScope(http, levelServer, d.Block)
 	h := conf.Host{Pos: d.Place(), Names: t.names(s)}
-	srv := server{scope: s, host: len(t.config.Hosts), listens: t.listens(s, d)}
+	listens := t.listensOf(s, d)
 	h.KeepSlashes = !s.flag("merge_slashes", true)
 	h.UnderscoreFields, h.AnyFields = s.flag("underscores_in_headers", false), !s.flag("ignore_invalid_headers", true)
 	h.RejectHandshake = s.flag("ssl_reject_handshake", false)
@@ -39,17 +32,18 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 	if config != nil {
 		h.ClientCerts = t.clientCertificates(s, config)
 	}
-	t.checkQUICVersion(s, srv.listens, config)
-	for i := range srv.listens {
-		h.Listen = append(h.Listen, srv.listens[i].Listen)
-		h.Listen[i].TLSConfig = config
-		t.sessions(s, &h.Listen[i])
-	}
-	if len(h.Listen) == 0 { // all were left out; a Host without addresses would be at every address
+	t.checkQUICVersion(s, listens, config)
+	if len(listens) == 0 { // all were left out; a Host without addresses would be at every address
 		return
 	}
+	h.Listen = make([]conf.Listen, len(listens))
+	for i, l := range listens {
+		l.TLSConfig = config
+		t.sessions(s, l.Listen)
+		h.Listen[i], l.Listen = *l.Listen, &h.Listen[i]
+	}
 	t.config.Hosts = append(t.config.Hosts, h)
-	t.servers = append(t.servers, srv)
+	t.listens = append(t.listens, listens...)
 }
 
 func (t *translator) names(s *scope) []string {

@@ -32,8 +32,7 @@ type translator struct {
 	available      map[string]bool // texts whose variables are available
 	defined        map[string]bool // variables that the configuration defines
 	missing        map[string]bool // folders of relative paths that were reported
-	servers        []server
-	types          *syntax.Directive // the first types block of http, if any
+	listens        []*listen
 	sharedSettings map[settingsKey]*conf.Settings
 	sharedProxies  map[proxyKey]*conf.Proxy
 	passChains     map[passChain]*passChain
@@ -88,16 +87,13 @@ func (t *translator) http(d *syntax.Directive) {
 	for _, d := range d.Block {
 		t.shared(d, s)
 	}
-	if types := s.own("types"); types != nil {
-		t.types = types[0]
-	}
 	t.config.Types = t.typesOf(s)
 	_ = t.validate(s)
 	for _, d := range s.own("server") {
 		t.server(d, s)
 	}
 	t.listeners()
-	if len(t.servers) == 0 && t.ok() {
+	if t.listens == nil && t.ok() {
 		t.warn(d, "no server: nothing is served")
 	}
 }

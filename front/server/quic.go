@@ -114,16 +114,15 @@ func (s *Server) http3Config(q *quicSocket) quic.Config {
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.front.ErrorLogger(),
-		Retry: own.HTTP3Retry, Streams: own.HTTP3Streams, Window: own.HTTP3Window, HostKey: own.HTTP3HostKey,
-		LimitsAt: func(local net.Addr) quic.Limits {
+		Listener: own,
+		ListenerAt: func(local net.Addr) *nginxconf.Listener {
 			l := own
 			for i := range q.listeners {
 				if specOf(&q.listeners[i]).Matches(local) {
 					l = &q.listeners[i]
 				}
 			}
-			return quic.Limits{HeaderTimeout: l.HeaderTimeout, IdleTimeout: l.IdleTimeout, HeaderBytes: l.HeaderBytes,
-				HeaderFieldBytes: l.HeaderFieldBytes}
+			return l
 		},
 		Rejected: s.front.LogRejected,
 	}

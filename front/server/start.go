@@ -346,18 +346,16 @@ func urlOf(at net.Addr, l *nginxconf.Listener) string {
 	if l.TLS {
 		scheme = "https"
 	}
-	switch a := at.(type) {
-	case *net.TCPAddr:
-		switch {
-		case a.IP.IsUnspecified() && l.IPv6Only:
-			return fmt.Sprintf("%s://localhost:%d/ and all other IPv6 addresses", scheme, a.Port)
-		case a.IP.IsUnspecified():
-			return fmt.Sprintf("%s://localhost:%d/ and all other addresses", scheme, a.Port)
-		}
-		return fmt.Sprintf("%s://%s/", scheme, a)
-	default:
-		return fmt.Sprintf("%s over the unix socket %s", scheme, a)
+	a, ok := at.(*net.TCPAddr)
+	switch {
+	case !ok:
+		return fmt.Sprintf("%s over the unix socket %s", scheme, at)
+	case a.IP.IsUnspecified() && l.IPv6Only:
+		return fmt.Sprintf("%s://localhost:%d/ and all other IPv6 addresses", scheme, a.Port)
+	case a.IP.IsUnspecified():
+		return fmt.Sprintf("%s://localhost:%d/ and all other addresses", scheme, a.Port)
 	}
+	return fmt.Sprintf("%s://%s/", scheme, a)
 }
 
 func describeUser(o *privilege.Outcome) string {

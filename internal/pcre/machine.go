@@ -106,7 +106,7 @@ func (m *machine) run(pc, at int) (int, error) {
 				return -1, err
 			}
 		default:
-			ok = m.holds(i.op, at)
+			ok = m.holds(i.assertion, at)
 			pc++
 		}
 		if !ok {
@@ -342,22 +342,22 @@ func (m *machine) cut(base int) {
 	m.stack = kept
 }
 
-func (m *machine) holds(op instOp, at int) bool {
+func (m *machine) holds(assertion op, at int) bool {
 	s := m.s
-	switch op {
-	case instBegin:
+	switch assertion {
+	case opBegin:
 		return at == 0
-	case instEnd:
+	case opEnd:
 		return at == len(s)
-	case instEndOrLine:
+	case opEndOrLine:
 		return at == len(s) || at == len(s)-1 && s[at] == '\n'
-	case instLineBegin:
+	case opLineBegin:
 		return at == 0 || at < len(s) && s[at-1] == '\n'
-	case instLineEnd:
+	case opLineEnd:
 		return at == len(s) || s[at] == '\n'
 	}
 	edge := (at > 0 && isWord(s[at-1])) != (at < len(s) && isWord(s[at]))
-	return edge == (op == instWord)
+	return edge == (assertion == opWord)
 }
 
 func inRanges(ranges []rune, c rune) bool {

@@ -22,13 +22,7 @@ const (
 	instIfGroup
 	// runs the following sub-program, then continues at x; for a failed condition, at y
 	instSub
-	instBegin
-	instEnd
-	instEndOrLine
-	instLineBegin
-	instLineEnd
-	instWord
-	instNoWord
+	instPosition // matches where the assertion holds
 )
 
 // subKind is the purpose of a sub-program.
@@ -47,6 +41,7 @@ type inst struct {
 	sub        subKind
 	lazy       bool // of a run; of a backreference: ignores case
 	possessive bool
+	assertion  op
 	n, x, y    int
 	min, max   int
 	set        set
@@ -138,7 +133,7 @@ func (b *builder) node(n *node) {
 	case opBack:
 		b.emit(inst{op: instBack, x: n.n})
 	default:
-		b.emit(inst{op: instBegin + instOp(n.op-opBegin)})
+		b.emit(inst{op: instPosition, assertion: n.op})
 	}
 }
 

@@ -16,7 +16,6 @@ type fillReader struct {
 	rest   int64      // bytes read since the fill was handed over
 	pieces *sync.Pool // of *[sendPiece]byte
 	waits  func()     // called before a Read that waits; nil does nothing
-	err    error      // of a read, other than io.EOF
 }
 
 var errPassedOver = errors.New("cache: this part of the response has already been read")
@@ -40,13 +39,13 @@ func (g *fillReader) Read(p []byte) (n int, err error) {
 				err = io.ErrUnexpectedEOF
 			}
 			g.at += int64(n)
-			return n, g.record(err)
+			return n, err
 		case f.state == filled:
 			f.mu.Unlock()
 			return 0, io.EOF
 		case f.state == broken:
 			defer f.mu.Unlock()
-			return 0, g.record(f.err)
+			return 0, f.err
 		case f.state == handedOver:
 			f.mu.Unlock()
 			return g.readRest(p)
@@ -60,7 +59,7 @@ func (g *fillReader) Read(p []byte) (n int, err error) {
 		select {
 		case <-moved:
 		case <-g.ctx.Done():
-			return 0, g.record(g.ctx.Err())
+			return 0, g.ctx.Err()
 		}
 	}
 }
@@ -81,7 +80,7 @@ func (g *fillReader) readRest(p []byte) (n int, err error) {
 	}
 	g.rest += int64(n)
 	g.at += int64(n)
-	return n, g.record(err)
+	return n, err
 }
 
 // skip discards what was handed over up to the reader's position.
@@ -92,13 +91,6 @@ func (g *fillReader) skip() error {
 	}
 	n, err := io.CopyN(io.Discard, g.f.body, missing)
 	g.rest += n
-	return err
-}
-
-func (g *fillReader) record(err error) error {
-	if err != nil && !errors.Is(err, io.EOF) {
-		g.err = err
-	}
 	return err
 }
 
@@ -129,7 +121,7 @@ func (g *fillReader) sendTo(w http.ResponseWriter, streams bool) error {
 	if err == nil { // a Write that has failed may still read buf: see proxy.abortOnError
 		g.pieces.Put(buf)
 	}
-	return g.record(err)
+	return err
 }
 
 // Seek implements io.Seeker, for bodies whose length is known.
@@ -142,10 +134,4 @@ func (g *fillReader) Seek(offset int64, whence int) (int64, error) {
 	}
 	g.at = offset
 	return offset, nil
-}
-
-// Close records that there is no reader any more.
-func (g *fillReader) Close() error {
-	g.f.leave(abandonedFor)
-	return nil
 }

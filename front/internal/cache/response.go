@@ -273,7 +273,7 @@ func (a *Response) Close() {
 		a.file.Close()
 	}
 	if a.arriving != nil {
-		_ = a.arriving.Close()
+		a.arriving.f.leave(abandonedFor) // there is no reader any more
 	}
 	if a.leases != nil {
 		a.leases.release(a.stored.lease)

@@ -178,12 +178,7 @@ func (x *Exchange) ResponseBytes() int64 {
 // HasErrorPage reports whether an error page replaces the content's response with a status. As in
 // nginx that is the built-in page if an error page has led to the content.
 func (x *Exchange) HasErrorPage(status int) bool {
-	for i := range x.Loc.errorPages {
-		if slices.Contains(x.Loc.errorPages[i].statuses, status) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.Loc.errorPages, func(p errorPage) bool { return slices.Contains(p.statuses, status) })
 }
 
 // Wait waits for a time, or returns false once the client has left.

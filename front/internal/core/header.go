@@ -221,13 +221,7 @@ func (f *filters) addsTrailers(w *Writer, code int) bool {
 		!message.BodyAllowed(code) {
 		return false
 	}
-	isDefaultStatus := getsAddedFields(code)
-	for i := range f.trailers {
-		if isDefaultStatus || f.trailers[i].always {
-			return true
-		}
-	}
-	return false
+	return getsAddedFields(code) || slices.ContainsFunc(f.trailers, func(h addHeader) bool { return h.always })
 }
 
 // announceTrailers makes the server send a trailer section, whose values follow.

@@ -155,7 +155,9 @@ func (c *Compiler) listen(all []*host) error {
 		}
 	}
 	hosts := &c.Plan.Hosts
-	if c.areInterchangeable(groups) {
+	if !slices.ContainsFunc(groups, func(g *hostGroup) bool {
+		return g.hosts != len(c.Config.Hosts) || g.defaultHost != groups[0].defaultHost
+	}) {
 		hosts.Any = groups[0]
 		for _, g := range groups { // what one address permits is reachable
 			hosts.Any.connections = hosts.Any.connections.weaker(g.connections)
@@ -224,16 +226,6 @@ func (c *Compiler) addName(g *hostGroup, h *host, name string) error {
 	}
 	g.patterns = append(g.patterns, hostPattern{c.Pattern("server_name", source, true), h})
 	return nil
-}
-
-// areInterchangeable reports whether all groups have the same hosts and default.
-func (c *Compiler) areInterchangeable(groups []*hostGroup) bool {
-	for _, g := range groups {
-		if g.hosts != len(c.Config.Hosts) || g.defaultHost != groups[0].defaultHost {
-			return false
-		}
-	}
-	return true
 }
 
 // weaker returns the rules that both require.

@@ -2,6 +2,7 @@ package core
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/errorlog"
@@ -71,12 +72,7 @@ func (p *Pattern) matchOnly(x *Exchange, s string) bool {
 
 // AnyMatches reports whether s matches one of several patterns.
 func AnyMatches(x *Exchange, all []*Pattern, s string) bool {
-	for _, p := range all {
-		if p.matchOnly(x, s) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(all, func(p *Pattern) bool { return p.matchOnly(x, s) })
 }
 
 // Find returns the bounds of the groups, or nil if s does not match.

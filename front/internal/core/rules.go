@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -175,7 +176,7 @@ func (c *Compiler) MediaTypes(f *conf.Files) *mediatype.Table {
 		table = c.Config.Types
 	}
 	key := typesKey{reflect.ValueOf(table).Pointer(), cmp.Or(f.DefaultType, "text/plain"), f.Charset,
-		Joined(f.CharsetTypes), f.CharsetTypes == nil}
+		strings.Join(f.CharsetTypes, "\x00"), f.CharsetTypes == nil}
 	t, _ := Shared(c, key, func() (*mediatype.Table, error) { return mediatype.New(f, table, key.defaultType), nil })
 	return t
 }

@@ -64,7 +64,8 @@ func New(c Config) (*Handler, error) {
 	return h, nil
 }
 
-// Close stops the Handler's goroutines and closes its files. Later requests get 503.
+// Close stops the Handler's goroutines and closes its files. Later requests get 503; with ByPath
+// they get the files, which are not cached.
 func (h *Handler) Close() error {
 	h.stop.Do(func() {
 		close(h.done)

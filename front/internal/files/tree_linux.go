@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"golang.org/x/sys/unix"
 )
@@ -45,10 +46,7 @@ func (t *tree) openat2(name string, flags int) (fd int, err error) {
 
 // mayWalk reports whether os.Root may open what openat2 did not.
 func mayWalk(err error) bool {
-	for _, e := range []error{unix.ELOOP, unix.ENOSYS, unix.EPERM, unix.EAGAIN, unix.EXDEV, unix.EINVAL} {
-		if errors.Is(err, e) {
-			return true
-		}
-	}
-	return false
+	number, ok := errors.AsType[unix.Errno](err)
+	return ok && slices.Contains(
+		[]unix.Errno{unix.ELOOP, unix.ENOSYS, unix.EPERM, unix.EAGAIN, unix.EXDEV, unix.EINVAL}, number)
 }

@@ -75,9 +75,8 @@ func (a *access) check(x *core.Exchange) core.Outcome {
 
 func (a *access) evaluate(x *core.Exchange) core.Outcome {
 	rejected := 0
-	for _, check := range [...]func(*access, *core.Exchange) int{(*access).checkRules, (*access).checkPassword,
-		(*access).checkRequest} {
-		switch status := check(a, x); {
+	for _, check := range [...]func(*core.Exchange) int{a.checkRules, a.password.check, a.request.check} {
+		switch status := check(x); {
 		case status == granted && a.satisfyAny:
 			delete(x.Response.Header(), "Www-Authenticate") // of a check that rejected the request
 			return core.Proceed
@@ -119,18 +118,4 @@ func (a *access) checkRules(x *core.Exchange) int {
 		x.Errorf(errorlog.LevelError, "access forbidden by rule")
 	}
 	return http.StatusForbidden
-}
-
-func (a *access) checkPassword(x *core.Exchange) int {
-	if a.password == nil {
-		return 0
-	}
-	return a.password.check(x)
-}
-
-func (a *access) checkRequest(x *core.Exchange) int {
-	if a.request == nil {
-		return 0
-	}
-	return a.request.check(x)
 }

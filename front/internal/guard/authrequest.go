@@ -31,8 +31,12 @@ func compileAuthRequest(c *core.Compiler, from *conf.AuthRequest) (*authRequest,
 	return q, nil
 }
 
-// check makes the subrequest. It returns granted, or the status that rejects the request.
+// check makes the subrequest. It returns granted, or the status that rejects the request, or 0 if
+// the location makes none.
 func (q *authRequest) check(x *core.Exchange) int {
+	if q == nil {
+		return 0
+	}
 	sub := x.Subrequest(q.uri)
 	defer sub.EndSubrequest()
 	sub.RunSubrequest()

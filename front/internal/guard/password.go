@@ -46,6 +46,9 @@ func compilePassword(c *core.Compiler, p *conf.Password, files *htpasswd.Files) 
 // check verifies the request's password. It returns granted, a status, or 0 if the location
 // requires none.
 func (p *password) check(x *core.Exchange) int {
+	if p == nil {
+		return 0
+	}
 	realm := p.realm.Eval(x)
 	if realm == "off" {
 		return 0

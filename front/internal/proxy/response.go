@@ -308,6 +308,6 @@ func (p *proxy) responseKey() (key responseKey, ok bool) {
 		from.CookieFlags != nil {
 		return key, false
 	}
-	return responseKey{core.Joined(from.Hide), core.Joined(from.Show), core.Joined(from.Ignore), from.Protocol, from.To,
-		from.NoRedirects}, true
+	return responseKey{strings.Join(from.Hide, "\x00"), strings.Join(from.Show, "\x00"),
+		strings.Join(from.Ignore, "\x00"), from.Protocol, from.To, from.NoRedirects}, true
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/tarehq/tare/front/nginxconf"
 )
 
 // Config is what a server for HTTP/3 needs.
@@ -19,25 +21,15 @@ type Config struct {
 	Handler  http.Handler
 	TLS      *tls.Config
 	ErrorLog *log.Logger
-	// Retry, Streams, Window and HostKey are nginxconf.Listener's HTTP3Retry and so on.
-	Retry   bool
-	Streams int
-	Window  int64
-	HostKey []byte
-	// LimitsAt returns the limits of a connection by its local address: Conn may be for all
-	// addresses of a port.
-	LimitsAt func(local net.Addr) Limits
+	// Listener has the settings of HTTP/3, and ListenerAt those of a connection by its local
+	// address: Conn may be for all addresses of a port.
+	Listener   *nginxconf.Listener
+	ListenerAt func(local net.Addr) *nginxconf.Listener
 	// Rejected logs requests that the server rejects without the Handler: see
 	// front.Handler.LogRejected.
 	Rejected func(r *http.Request, line string, status int, sent int64)
 	// Files passes files to processes that replace this one. It is nil without upgrades.
 	Files Files
-}
-
-// Limits are settings of nginxconf.Listener with these names.
-type Limits struct {
-	HeaderTimeout, IdleTimeout    time.Duration
-	HeaderBytes, HeaderFieldBytes int64
 }
 
 // Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their names

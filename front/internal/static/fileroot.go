@@ -13,16 +13,10 @@ import (
 )
 
 // fileRoots holds handlers of a directory for each trusted prefix (disable_symlinks from=), if that
-// has variables. The least recently used are closed.
+// has variables. The least recently used are closed, which responses survive.
 type fileRoots struct {
 	mu    sync.Mutex
-	roots *simplelru.LRU[string, *fileRoot] // by the trusted prefix
-}
-
-type fileRoot struct {
-	handler *files.Handler
-	users   int
-	dropped bool
+	roots *simplelru.LRU[string, *files.Handler] // by the trusted prefix
 }
 
 // maxRoots bounds the handlers of one location. Each has a share of one handler's limits.
@@ -30,7 +24,7 @@ const maxRoots = 32
 
 func newFileRoots() *fileRoots {
 	r := new(fileRoots)
-	r.roots, _ = simplelru.NewLRU(maxRoots, func(_ string, h *fileRoot) { h.drop() })
+	r.roots, _ = simplelru.NewLRU(maxRoots, func(_ string, h *files.Handler) { _ = h.Close() })
 	return r
 }
 
@@ -39,26 +33,24 @@ const fileShareCount = 4
 
 // fileLimits returns the limits of each directory. All directories of the Config share them.
 func fileLimits(c *core.Compiler) files.Limits {
-	limits, _ := core.Shared(c, fileLimitsKey{}, func() (files.Limits, error) { return newFileLimits(c.Config), nil })
+	limits, _ := core.Shared(c, fileLimitsKey{}, func() (files.Limits, error) {
+		roots := make(map[conf.Text]bool)
+		for p := range places.Of(c.Config) {
+			roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
+		}
+		// a power of two, so that adding a directory seldom changes the limits, which would empty
+		// the others' caches
+		n := 1
+		for n*fileShareCount < len(roots) {
+			n *= 2
+		}
+		return shareOf(n), nil
+	})
 	return limits
 }
 
 // fileLimitsKey identifies the limits of each directory.
 type fileLimitsKey struct{}
-
-func newFileLimits(config *conf.Config) files.Limits {
-	roots := make(map[conf.Text]bool)
-	for p := range places.Of(config) {
-		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
-	}
-	// a power of two, so that adding a directory seldom changes the limits, which would empty the
-	// others' caches
-	n := 1
-	for n*fileShareCount < len(roots) {
-		n *= 2
-	}
-	return shareOf(n)
-}
 
 // shareOf returns the limits of one of n handlers.
 func shareOf(n int) files.Limits {
@@ -68,45 +60,21 @@ func shareOf(n int) files.Limits {
 	}
 }
 
-// find completes p with the handler that trusts the prefix from.
-func (r *fileRoots) find(f *fileSet, p filePlace, from string) filePlace {
-	root := r.acquire(f, from)
-	p.handler, p.release = root.handler, func() { r.release(root) }
-	return p
-}
-
-func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
+// handler returns the handler that trusts the prefix from.
+func (r *fileRoots) handler(f *fileSet, from string) *files.Handler {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	h, ok := r.roots.Get(from)
-	if !ok {
-		kind := f.handlerKind
-		kind.symlinksFrom, kind.limits = from, shareOf(maxRoots)
-		handler, err := kind.open(f.types)
-		if err != nil {
-			panic(fmt.Sprintf("static: BUG: %v", err)) // openRoot has made a handler for the same root
-		}
-		h = &fileRoot{handler: handler}
-		r.roots.Add(from, h)
+	if h, ok := r.roots.Get(from); ok {
+		return h
 	}
-	h.users++
+	kind := f.handlerKind
+	kind.symlinksFrom, kind.limits = from, shareOf(maxRoots)
+	h, err := kind.open(f.types)
+	if err != nil {
+		panic(fmt.Sprintf("static: BUG: %v", err)) // openRoot has made a handler for the same root
+	}
+	r.roots.Add(from, h)
 	return h
-}
-
-func (r *fileRoots) release(h *fileRoot) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if h.users--; h.users == 0 && h.dropped {
-		_ = h.handler.Close()
-	}
-}
-
-// drop closes the handler when nothing uses it. The caller holds mu.
-func (h *fileRoot) drop() {
-	h.dropped = true
-	if h.users == 0 {
-		_ = h.handler.Close()
-	}
 }
 
 func (r *fileRoots) close() {

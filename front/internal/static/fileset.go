@@ -69,13 +69,6 @@ func filesOf(x *core.Exchange) *fileSet {
 type filePlace struct {
 	handler *files.Handler
 	name    string
-	release func() // nil if nothing has to be released
-}
-
-func (p *filePlace) leave() {
-	if p.release != nil {
-		p.release()
-	}
 }
 
 // Serve responds with a file or a directory. As in nginx methods that do not read get 405, but POST
@@ -93,7 +86,6 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 	if out != core.Proceed {
 		return out
 	}
-	defer p.leave()
 	if isDir := strings.HasSuffix(p.name, "/"); isDir || x.Method == http.MethodPost { // alias may be a directory
 		kind := p.handler.Kind(p.name)
 		if isDir && kind == files.File {
@@ -179,7 +171,6 @@ func (f *fileSet) directory(x *core.Exchange) core.Outcome {
 	if out != core.Proceed {
 		return out
 	}
-	defer p.leave()
 	isChecked := false
 	for i := range f.index {
 		name := f.index[i].Eval(x)
@@ -273,7 +264,6 @@ func (f *fileSet) kind(x *core.Exchange, path string) files.Kind {
 	if !ok {
 		return files.Nothing
 	}
-	defer p.leave()
 	return p.handler.Kind(p.name)
 }
 
@@ -293,10 +283,9 @@ func (f *fileSet) find(x *core.Exchange, path string) (p filePlace, ok bool) {
 			p.name = "/"
 		}
 	}
-	if f.roots != nil {
-		return f.roots.find(f, p, f.from.Eval(x)), true
+	if p.handler = f.handler; f.roots != nil {
+		p.handler = f.roots.handler(f, f.from.Eval(x))
 	}
-	p.handler = f.handler
 	return p, p.handler != nil
 }
 
@@ -304,7 +293,6 @@ func (f *fileSet) findPath(x *core.Exchange) (filePlace, core.Outcome) {
 	p, ok := f.find(x, x.Path)
 	switch {
 	case x.RegexTimedOut:
-		p.leave()
 		return p, x.Fail(http.StatusInternalServerError)
 	case !ok:
 		return p, x.Fail(http.StatusNotFound)
