@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -38,6 +39,7 @@ type relayLoop struct {
 
 	mu      sync.Mutex       // guards the fields below, and tunnels
 	tunnels map[int]*Relayed // by both descriptors
+	watched map[int]*watched // by descriptor
 	now     time.Duration    // after start; when the last event was reported
 	sweep   *time.Timer      // calls endIdle
 	sweepAt time.Duration    // after start; valid while there are tunnels
@@ -78,7 +80,7 @@ func (r *Relay) acquire() *relayLoop {
 		if err != nil {
 			return nil
 		}
-		l := &relayLoop{loop: loop, start: time.Now(), tunnels: make(map[int]*Relayed)}
+		l := &relayLoop{loop: loop, start: time.Now(), tunnels: make(map[int]*Relayed), watched: make(map[int]*watched)}
 		l.sweep = time.AfterFunc(farFuture, l.endIdle)
 		r.loops = append(r.loops, l)
 		i = len(r.loops) - 1
@@ -155,6 +157,45 @@ func (t *Relayed) Close() {
 	t.isOver = true
 }
 
+// watched is a socket whose input a function receives.
+type watched struct {
+	fd      int
+	receive func(memory []byte) bool
+	over    func()
+}
+
+var _ connection.InputLoop = (*Relay)(nil)
+
+// WatchInput implements connection.InputLoop.
+func (r *Relay) WatchInput(fd int, receive func(memory []byte) bool, over func()) (stop func(), ok bool) {
+	l := r.acquire()
+	if l == nil {
+		return nil, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &watched{fd, receive, over}
+	if l.loop.Watch(fd, fd, true, false, false) != nil {
+		return nil, false
+	}
+	l.watched[fd] = w
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.unwatch(w)
+	}, true
+}
+
+// unwatch ends a watch, unless it is over.
+func (l *relayLoop) unwatch(w *watched) {
+	if l.watched[w.fd] != w {
+		return
+	}
+	delete(l.watched, w.fd)
+	_ = l.loop.Remove(w.fd)
+	go w.over()
+}
+
 // run serves tunnels until the loop is closed.
 func (l *relayLoop) run() {
 	lastYield := l.start
@@ -169,6 +210,8 @@ func (l *relayLoop) run() {
 			l.now = now.Sub(l.start)
 			if t := l.tunnels[e.ID]; t != nil { // else it has ended
 				l.serve(t, e)
+			} else if w := l.watched[e.ID]; w != nil && !w.receive(l.buffer[:]) {
+				l.unwatch(w)
 			}
 			l.mu.Unlock()
 		}

@@ -77,6 +77,26 @@ func (b *responseBody) Deliver(send func(p []byte) bool) {
 	})
 }
 
+// DeliverOn implements connection.LoopDeliverer.
+func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) connection.Delivery, over func()) bool {
+	body, ok := b.ReadCloser.(connection.LoopDeliverer)
+	if !ok || b.pace != nil {
+		return false
+	}
+	a := b.attempt
+	a.startWait()
+	return body.DeliverOn(loop, func(p []byte) connection.Delivery {
+		how := send(p)
+		if how != connection.Refused {
+			a.endWait(len(p))
+		}
+		if how == connection.Delivered {
+			a.startWait() // again
+		}
+		return how
+	}, over)
+}
+
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	if b.pace != nil {

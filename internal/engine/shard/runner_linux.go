@@ -97,6 +97,9 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 		r.serveSession(r.beginSession(k), false)
 	case outcomeDelayed:
 		r.delayed = k
+	case outcomeDetached:
+		settled, k.servedBy = true, nil
+		k.conn.BeginDetached(func(x *exchange.Exchange) { k.shard().runners.Run(job{conn: k, request: x}) })
 	case outcomeWaits, outcomeHandedOff:
 	}
 	reuse.ResetLabels()
@@ -125,6 +128,7 @@ const (
 	outcomeHandedOff                // another runner serves it
 	outcomeHTTP2                    // it speaks HTTP/2
 	outcomeDelayed                  // its responses wait for the outbox
+	outcomeDetached                 // its handler has returned, and will end the response later
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
@@ -147,7 +151,11 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 		}
 		if x != nil {
-			if !r.serveExchange(k, x, at) {
+			reusable := r.serveExchange(k, x, at)
+			if c.IsDetached() {
+				return outcomeDetached
+			}
+			if !reusable {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
 					if r.mayDelay(k) {
@@ -259,6 +267,9 @@ func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
 // runs on it.
 func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.SlotID) bool {
 	c, at := k.conn, r.shard.group.predictor.At(id)
+	if c.IsDetached() {
+		return c.EndDetached(x)
+	}
 	if !r.enterHandler(id) {
 		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
 			return false

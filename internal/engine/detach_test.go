@@ -1,0 +1,94 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// A response that outlasts its handler is as that of a handler that takes as long: to a client that
+// reads late, at its end, with a panic, and to a client that leaves. Only sockets of a shard
+// without TLS can do without the handler.
+func TestResponsesOutlastHandlers(t *testing.T) {
+	piece := bytes.Repeat([]byte("0123456789abcde\n"), 90)
+	const pieces = 4000 // more than sockets hold
+	var detached atomic.Int32
+	left := make(chan error, 1)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		flush := func() { _ = http.NewResponseController(w).Flush() }
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write(piece)
+		flush()
+		var trySend func([]byte) connection.Delivery
+		stream := func() (why any) {
+			if r.URL.Path == "/left" {
+				<-r.Context().Done()
+				left <- r.Context().Err()
+				return http.ErrAbortHandler
+			}
+			for range pieces - 1 {
+				how := connection.Refused
+				if trySend != nil {
+					how = trySend(piece)
+				}
+				if how == connection.Refused {
+					if _, err := w.Write(piece); err != nil {
+						return http.ErrAbortHandler
+					}
+				}
+				if how != connection.Delivered {
+					flush()
+				}
+			}
+			if r.URL.Path == "/aborted" {
+				return http.ErrAbortHandler
+			}
+			return nil
+		}
+		if d, ok := w.(connection.Detacher); ok {
+			trySend = d.Detach(func(end func(why any)) { go func() { end(stream()) }() })
+		}
+		if trySend != nil {
+			detached.Add(1)
+		} else if why := stream(); why != nil {
+			panic(why)
+		}
+	}
+	everyMode(t, handle(handler), func(s *site) {
+		detached.Store(0)
+		for range 2 {
+			if got := s.get("/"); len(got) != pieces*len(piece) {
+				t.Errorf("%d bytes", len(got))
+			}
+		}
+		if n, _ := s.server.Connections(); n != 1 {
+			t.Errorf("%d connections, though the first one can be kept", n)
+		}
+		resp := testkit.Value(s.client.Get(s.url + "/aborted"))(t)
+		if b, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(b) > pieces*len(piece) {
+			t.Errorf("aborted: %d bytes, %v", len(b), err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		resp = testkit.Value(s.client.Do(testkit.Value(http.NewRequestWithContext(ctx, "GET", s.url+"/left", nil))(t)))(t)
+		leave()
+		resp.Body.Close()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the client has left: %v", err)
+		}
+		want := int32(0)
+		if isSocket := s.mode == "tcp" || s.mode == "unix"; isSocket && runtime.GOOS == "linux" {
+			want = 4
+		}
+		if n := detached.Load(); n != want {
+			t.Errorf("%d of 4 responses were detached, want %d", n, want)
+		}
+	})
+}
