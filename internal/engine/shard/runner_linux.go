@@ -73,8 +73,8 @@ func (s *shard) work(r *runner, j job) time.Time {
 }
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
-// serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
-// belongs to another runner.
+// serves x first, which another runner has handed off, or ends it if it was detached. When serve
+// returns, k waits, is closed, is detached, or belongs to another runner.
 func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled := false
 	r.turnCount = 0
