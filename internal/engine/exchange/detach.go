@@ -44,6 +44,9 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	if w.stage != stageFramed || !w.hasSentAll() || len(p) > OutSize/2 { // which Data would not only append
 		return connection.Refused
 	}
+	if c.heldBody != nil { // of a Write that waited
+		c.Out, c.heldBody = nil, nil
+	}
 	_ = c.Sink.Data(w, p)
 	n := c.Connection.(Detachable).TrySend(c.Out)
 	if n == 0 {
