@@ -19,6 +19,9 @@ import (
 //	run ──pause──▶ detached, on the loop ──proceed──▶ run
 //	run ──the end of the body, or a panic──▶ over
 //
+// A stream of large pieces, or of a client that is often late, keeps its goroutine: after mostRefusals
+// it does not return to the loop.
+//
 // A waiting stream takes 13 KB in place of 20, of which 8 were the stack of its goroutine.
 type stream struct {
 	proxy     *proxy
@@ -29,9 +32,14 @@ type stream struct {
 	isBound   bool                               // to its handler: it cannot be detached
 	trySend   func(p []byte) connection.Delivery // nil before it is detached
 	unsent    bool                               // trySend has left a part for Flush
+	refusals  int                                // pieces that trySend could not send
 	end       func()                             // of the exchange, once detached
 	resume    func(why any)                      // of the server, once detached
 }
+
+// mostRefusals is how many pieces a loop may try to send in vain. Each takes more than the wait of a
+// goroutine.
+const mostRefusals = 3
 
 // begin forwards until the response has ended or is detached.
 func (s *stream) begin() {
@@ -76,10 +84,10 @@ func (s *stream) run(mayWait bool) (isOver bool) {
 func (s *stream) pause() (isDetached bool) {
 	deliverer, isDeliverer := s.body.(connection.Deliverer)
 	switch {
-	case s.trySend != nil:
-		return s.onLoop()
-	case s.hasWaited && s.detach():
+	case s.trySend == nil && s.hasWaited && s.detach():
 		return true
+	case s.trySend != nil && s.refusals < mostRefusals:
+		return s.onLoop()
 	}
 	s.hasWaited = true
 	switch {
@@ -126,7 +134,9 @@ func (s *stream) onLoop() bool {
 // deliver forwards a piece on the loop.
 func (s *stream) deliver(p []byte) connection.Delivery {
 	how := s.trySend(p)
-	s.unsent = how == connection.Deposited
+	if s.unsent = how == connection.Deposited; how == connection.Refused {
+		s.refusals++
+	}
 	return how
 }
 
