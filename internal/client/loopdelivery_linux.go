@@ -17,7 +17,8 @@ type loopDelivery struct {
 	send    func(p []byte) connection.Delivery
 	receive func(fd uintptr) // allocated once, not for each event
 	memory  []byte           // of the loop, during an event
-	goesOn  bool             // result of receive
+	goesOn  bool             // results of receive
+	hasMore bool
 }
 
 // DeliverOn implements connection.LoopDeliverer for chunked bodies, and for those that end with their
@@ -50,13 +51,13 @@ func (x *slab) deliverOn(loop connection.InputLoop, send func(p []byte) connecti
 	})
 }
 
-// onInput receives what has arrived into memory. It reports whether the loop is to go on.
-func (d *loopDelivery) onInput(memory []byte) bool {
-	d.memory, d.goesOn = memory, false
+// onInput receives what has arrived into memory.
+func (d *loopDelivery) onInput(memory []byte) (goesOn, hasMore bool) {
+	d.memory, d.goesOn, d.hasMore = memory, false, false
 	_ = d.x.conn.info.raw.control(d.receive) // it fails if the connection was closed, as the next Read reports
 	d.memory = nil
 	poison.Fill(memory)
-	return d.goesOn
+	return d.goesOn, d.hasMore
 }
 
 func (d *loopDelivery) receiveFrom(fd uintptr) {
@@ -74,6 +75,7 @@ func (d *loopDelivery) receiveFrom(fd uintptr) {
 	}
 	x.conn.traffic.received.Add(int64(n))
 	in := d.memory[:n]
+	d.hasMore = n == half
 	used, goesOn := d.deliver(in, d.memory[half:half])
 	if d.goesOn = goesOn; used < n {
 		x.putBack(in[used:])

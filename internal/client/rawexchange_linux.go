@@ -88,8 +88,8 @@ func (t *rawExchange) receive(in []byte) (received int, err error) {
 
 // watch makes a loop watch the socket, in place of receive, until onInput returns false or the
 // exchange has ended. It reports false if the loop cannot.
-func (t *rawExchange) watch(loop connection.InputLoop, onInput func(memory []byte) bool, over func(),
-	hasEnded func() bool) (ok bool) {
+func (t *rawExchange) watch(loop connection.InputLoop, onInput func(memory []byte) (goesOn, hasMore bool),
+	over func(), hasEnded func() bool) (ok bool) {
 	t.watching.Lock() // over may lead to the next watch
 	defer t.watching.Unlock()
 	var stop func()

@@ -64,11 +64,12 @@ type Detacher interface {
 
 // InputLoop is an event loop that watches sockets.
 type InputLoop interface {
-	// WatchInput calls receive whenever a socket has input, with memory for it that is the loop's. Once
-	// receive returns false, or stop is called, the watch is over: then it calls over in a goroutine of
-	// its own. It reports false, and does nothing, if it cannot watch the socket. After stop, which may
-	// be called more than once, receive is not running.
-	WatchInput(fd int, receive func(memory []byte) bool, over func()) (stop func(), ok bool)
+	// WatchInput calls receive whenever a socket has input, with memory for it that is the loop's.
+	// hasMore tells that the socket may still have some. Once goesOn is false, or stop is called, the
+	// watch is over: then it calls over in a goroutine of its own. It reports false, and does nothing,
+	// if it cannot watch the socket. After stop, which may be called more than once, receive is not
+	// running.
+	WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool), over func()) (stop func(), ok bool)
 }
 
 // LoopDeliverer is a body that an event loop can receive.

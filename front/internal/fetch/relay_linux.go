@@ -160,14 +160,14 @@ func (t *Relayed) Close() {
 // watched is a socket whose input a function receives.
 type watched struct {
 	fd      int
-	receive func(memory []byte) bool
+	receive func(memory []byte) (goesOn, hasMore bool)
 	over    func()
 }
 
 var _ connection.InputLoop = (*Relay)(nil)
 
 // WatchInput implements connection.InputLoop.
-func (r *Relay) WatchInput(fd int, receive func(memory []byte) bool, over func()) (stop func(), ok bool) {
+func (r *Relay) WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool), over func()) (stop func(), ok bool) {
 	l := r.acquire()
 	if l == nil {
 		return nil, false
@@ -199,21 +199,12 @@ func (l *relayLoop) unwatch(w *watched) {
 // run serves tunnels until the loop is closed.
 func (l *relayLoop) run() {
 	lastYield := l.start
-	for {
-		events, waited, err := l.loop.Wait()
-		if err != nil {
-			return
-		}
+	_ = l.loop.Serve(func(events []poll.Event, waited bool) (hasMore bool) {
 		now := time.Now()
 		for _, e := range events {
-			l.mu.Lock()
-			l.now = now.Sub(l.start)
-			if t := l.tunnels[e.ID]; t != nil { // else it has ended
-				l.serve(t, e)
-			} else if w := l.watched[e.ID]; w != nil && !w.receive(l.buffer[:]) {
-				l.unwatch(w)
+			if l.handle(e, now.Sub(l.start)) || e.Ended {
+				hasMore = true
 			}
-			l.mu.Unlock()
 		}
 		if waited {
 			lastYield = now
@@ -221,12 +212,32 @@ func (l *relayLoop) run() {
 			l.loop.Yield()
 			lastYield = time.Now()
 		}
+		return hasMore
+	})
+}
+
+// handle serves what an event concerns, and reports whether it may have left input.
+func (l *relayLoop) handle(e poll.Event, now time.Duration) (hasMore bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = now
+	if t := l.tunnels[e.ID]; t != nil { // else it has ended
+		return l.serve(t, e)
 	}
+	w := l.watched[e.ID]
+	if w == nil {
+		return false
+	}
+	goesOn, hasMore := w.receive(l.buffer[:])
+	if !goesOn {
+		l.unwatch(w)
+	}
+	return hasMore
 }
 
 // serve forwards what an event reports. The event may be of an earlier socket with the descriptor,
-// and then has no effect.
-func (l *relayLoop) serve(t *Relayed, e poll.Event) {
+// and then has no effect. serve reports whether it may have left input.
+func (l *relayLoop) serve(t *Relayed, e poll.Event) (hasMore bool) {
 	s, other := &t.client, &t.upstream
 	if e.ID == other.fd {
 		s, other = other, s
@@ -235,13 +246,14 @@ func (l *relayLoop) serve(t *Relayed, e poll.Event) {
 		t.write(s, s.unsent)
 	}
 	if e.Readable && s.in {
-		l.receive(t, s, other)
+		hasMore = l.receive(t, s, other)
 	}
 	l.update(t)
+	return hasMore
 }
 
-// receive forwards what has arrived at s.
-func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) {
+// receive forwards what has arrived at s. It reports whether it may have left input.
+func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) (hasMore bool) {
 	n, err := poll.Recv(s.fd, l.buffer[:])
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // never wrapped
@@ -257,6 +269,7 @@ func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) {
 		other.unsent = bytes.Clone(other.unsent)
 		poison.Fill(l.buffer[:n])
 	}
+	return n == len(l.buffer)
 }
 
 // write sends b to a socket. unsent is then the rest of b.

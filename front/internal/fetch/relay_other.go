@@ -14,7 +14,9 @@ type Relay struct{}
 func (*Relay) Close() {}
 
 // WatchInput returns false.
-func (*Relay) WatchInput(int, func([]byte) bool, func()) (stop func(), ok bool) { return nil, false }
+func (*Relay) WatchInput(int, func([]byte) (goesOn, hasMore bool), func()) (stop func(), ok bool) {
+	return nil, false
+}
 
 // Relayed is never made on this system.
 type Relayed struct{}
