@@ -7,8 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -65,12 +68,8 @@ func resultOf(t *testing.T, end streamEnd, outlasts bool) string {
 	up := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer up.Close()
 	go serveStream(up, end, received)
-	var h http.Handler = newFront(t, parseConf(t, "", fmt.Sprintf(
-		"proxy_buffering off; location / { proxy_pass http://%s; } location = /next { return 200 next; }", up.Addr())))
-	if !outlasts {
-		h = http.HandlerFunc(h.ServeHTTP)
-	}
-	nc := dial(t, "tcp", serveOnTare(t, h), "GET / HTTP/1.1\r\nHost: front.test\r\n\r\n")
+	log := filepath.Join(t.TempDir(), "log")
+	nc := dial(t, "tcp", serveStreams(t, up, "access_log "+log+" end;", outlasts), "GET / HTTP/1.1\r\nHost: front.test\r\n\r\n")
 	defer nc.Close()
 	in := bufio.NewReader(nc)
 	resp := testkit.Value(http.ReadResponse(in, nil))(t)
@@ -83,13 +82,56 @@ func resultOf(t *testing.T, end streamEnd, outlasts bool) string {
 			received <- struct{}{}
 		}
 	}
-	result := fmt.Sprintf("%q, complete: %t, trailer %v", body.String(), errors.Is(err, io.EOF), resp.Trailer)
+	result := fmt.Sprintf("%q, complete: %t, trailer %v, log %q", body.String(), errors.Is(err, io.EOF), resp.Trailer,
+		awaitLines(t, log, 1))
 	_, _ = io.WriteString(nc, "GET /next HTTP/1.1\r\nHost: front.test\r\n\r\n")
 	if resp, err = http.ReadResponse(in, nil); err == nil {
 		next, _ := io.ReadAll(resp.Body)
 		result += ", next: " + string(next)
 	}
 	return result
+}
+
+// serveStreams returns the address of a front that forwards streams, by loops or by handlers.
+func serveStreams(t *testing.T, up net.Listener, directives string, onLoops bool) string {
+	t.Helper()
+	var h http.Handler = newFront(t, parseConf(t, `log_format end "$status $body_bytes_sent $request_completion";`,
+		fmt.Sprintf("proxy_buffering off; %s location / { proxy_pass http://%s; } location = /next { access_log off; return 200 next; }",
+			directives, up.Addr())))
+	if !onLoops {
+		h = http.HandlerFunc(h.ServeHTTP)
+	}
+	return serveOnTare(t, h)
+}
+
+// A client that receives nothing is disconnected after send_timeout, also if nobody waits for it.
+func TestStreamsOfLateClientsEnd(t *testing.T) {
+	for _, how := range []string{"loop", "handler"} {
+		t.Run(how, func(t *testing.T) {
+			noLeaks(t)
+			up := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+			defer up.Close()
+			client := dial(t, "tcp", serveStreams(t, up, "send_timeout 100ms;", how == "loop"),
+				"GET / HTTP/1.1\r\nHost: front.test\r\n\r\n")
+			nc := testkit.Value(up.Accept())(t)
+			defer nc.Close()
+			must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+			must(t, readHead(nc))
+			_, err := io.WriteString(nc, closedHead)
+			for in, n := bufio.NewReader(client), 0; n < firstEvents; n++ {
+				_, _ = io.WriteString(nc, "event\n")
+				for line := ""; line != "event\n"; {
+					line = testkit.Value(in.ReadString('\n'))(t)
+				}
+			}
+			for err == nil {
+				_, err = io.WriteString(nc, pattern(1000))
+			}
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Error("the stream goes on")
+			}
+		})
+	}
 }
 
 // serveStream responds to one request.

@@ -21,8 +21,19 @@ type loopDelivery struct {
 	hasMore bool
 }
 
-// DeliverOn implements connection.LoopDeliverer for chunked bodies, and for those that end with their
-// connection, on a TCP or unix socket.
+// CanDeliverOn implements connection.LoopDeliverer: chunked bodies of HTTP/1, and those that end with
+// their connection, on a TCP or unix socket.
+func (b *responseBody) CanDeliverOn() bool {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.closed.Load() || b.err != nil {
+		return false
+	}
+	h, isHTTP := b.x.scratch.codec.(*http1Codec)
+	return isHTTP && h.mode != http1.ByLength && b.x.conn.info.raw != nil && !b.x.conn.hasReader()
+}
+
+// DeliverOn implements connection.LoopDeliverer, if CanDeliverOn.
 func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) connection.Delivery, over func()) bool {
 	b.reading.Lock()
 	if !b.closed.Load() && b.err == nil && b.x.deliverOn(loop, send, func() {
@@ -36,15 +47,14 @@ func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) 
 }
 
 func (x *slab) deliverOn(loop connection.InputLoop, send func(p []byte) connection.Delivery, over func()) bool {
-	s, c := x.scratch, x.conn
-	h, isHTTP := s.codec.(*http1Codec)
-	if !isHTTP || h.mode == http1.ByLength || c.info.raw == nil || c.hasReader() || len(s.received()) > 0 || h.hasInput(s) {
+	s, h := x.scratch, x.scratch.codec.(*http1Codec)
+	if len(s.received()) > 0 || h.hasInput(s) {
 		return false
 	}
 	x.client.releaseInput(s)
 	d := &loopDelivery{x: x, codec: h, send: send}
 	d.receive = d.receiveFrom
-	return c.info.raw.watch(loop, d.onInput, over, func() bool {
+	return x.conn.info.raw.watch(loop, d.onInput, over, func() bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return x.ended

@@ -92,14 +92,16 @@ func (t *rawExchange) watch(loop connection.InputLoop, onInput func(memory []byt
 	over func(), hasEnded func() bool) (ok bool) {
 	t.watching.Lock() // over may lead to the next watch
 	defer t.watching.Unlock()
-	var stop func()
-	if t.control(func(fd uintptr) { stop, ok = loop.WatchInput(int(fd), onInput, over) }) != nil || !ok {
-		return false
-	}
-	if t.stopWatch = stop; hasEnded() { // before unwatch could stop it
-		stop()
-	}
-	return true
+	_ = t.control(func(fd uintptr) {
+		var stop func()
+		if stop, ok = loop.WatchInput(int(fd), onInput, over); !ok {
+			return
+		}
+		if t.stopWatch = stop; hasEnded() { // before unwatch could stop it
+			stop()
+		}
+	})
+	return ok
 }
 
 // unwatch ends the watch, if there is one, before the connection is closed. t may be nil.

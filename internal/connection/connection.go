@@ -74,9 +74,11 @@ type InputLoop interface {
 
 // LoopDeliverer is a body that an event loop can receive.
 type LoopDeliverer interface {
+	// CanDeliverOn reports whether a loop can receive it.
+	CanDeliverOn() bool
 	// DeliverOn passes what arrives to send, in the goroutine of a loop. It ends, and calls over,
 	// when send does not return Delivered, at the end of the body, or at an error, which the next
-	// Read returns. It reports false, and does nothing, if there is input already, or if no loop can
+	// Read returns. It reports false, and does nothing, if there is input already, or if the loop cannot
 	// receive it. send must not keep its argument. Until over is called, no method but Close may be.
 	DeliverOn(loop InputLoop, send func(p []byte) Delivery, over func()) bool
 }

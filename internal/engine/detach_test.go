@@ -7,10 +7,12 @@ import (
 	"io"
 	"net/http"
 	"runtime"
+	"strings"
 	"sync/atomic"
 	"testing"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -91,4 +93,35 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 			t.Errorf("%d of 4 responses were detached, want %d", n, want)
 		}
 	})
+}
+
+// What looks like HTTP/2's preface behind a first request is none, whoever responds to that.
+func TestPrefaceFollowsNoRequest(t *testing.T) {
+	for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
+		l, dial := listen(t, "tcp", "127.0.0.1:0")
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(true)
+		protocols.SetUnencryptedHTTP2(true)
+		s := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "begun, ")
+			_ = http.NewResponseController(w).Flush()
+			if d, ok := w.(connection.Detacher); r.URL.Path == "/detached" && ok && d.Detach(func(end func(why any)) {
+				go end(nil)
+			}) != nil {
+				return
+			}
+			_, _ = io.WriteString(w, "ended")
+		})})
+		s.Dispatch = dispatch
+		serve(t, s, l)
+		for _, path := range []string{"/", "/detached"} {
+			c := testkit.Value(dial())(t)
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\n"+host+"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+			got, _ := io.ReadAll(c)
+			c.Close()
+			if _, second, ok := strings.Cut(string(got), "\r\n0\r\n\r\n"); !ok || !strings.HasPrefix(second, "HTTP/1.1 505 ") {
+				t.Errorf("%s: %q", path, got)
+			}
+		}
+	}
 }

@@ -77,15 +77,17 @@ func (b *responseBody) Deliver(send func(p []byte) bool) {
 	})
 }
 
+// CanDeliverOn implements connection.LoopDeliverer.
+func (b *responseBody) CanDeliverOn() bool {
+	body, ok := b.ReadCloser.(connection.LoopDeliverer)
+	return ok && b.pace == nil && body.CanDeliverOn()
+}
+
 // DeliverOn implements connection.LoopDeliverer.
 func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) connection.Delivery, over func()) bool {
-	body, ok := b.ReadCloser.(connection.LoopDeliverer)
-	if !ok || b.pace != nil {
-		return false
-	}
 	a := b.attempt
 	a.startWait()
-	return body.DeliverOn(loop, func(p []byte) connection.Delivery {
+	return b.ReadCloser.(connection.LoopDeliverer).DeliverOn(loop, func(p []byte) connection.Delivery {
 		how := send(p)
 		if how != connection.Refused {
 			a.endWait(len(p))

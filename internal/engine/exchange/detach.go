@@ -12,13 +12,13 @@ type Detachable interface {
 
 var _ connection.Detacher = (*Response)(nil)
 
-// Detach implements connection.Detacher, for a response whose body has begun and has no length. The
-// request's body was read, because reading it takes the goroutine of the handler.
+// Detach implements connection.Detacher, for a response over HTTP/1 whose body has begun and has no
+// length. The request's body was read, because reading it takes the goroutine of the handler.
 func (w *Response) Detach(begin func(end func(why any))) (trySend func(p []byte) connection.Delivery) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody ||
-		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) || w.x.Body.hasRemainder() {
+		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) || w.x.Body.hasRemainder() || w.x.Extras != nil {
 		return nil
 	}
 	c := w.Conn

@@ -134,7 +134,10 @@ const (
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
 	c := k.conn
 	for {
-		how, mayBeHTTP2 := r.checkPreface(k)
+		how, mayBeHTTP2 := outcomeServed, false
+		if x == nil { // what has arrived follows a request that was handed off
+			how, mayBeHTTP2 = r.checkPreface(k)
+		}
 		if how != outcomeServed {
 			return how
 		}
