@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -17,13 +18,22 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Streams of a connection to an upstream are forwarded completely and in order, whether the
-// goroutine that receives them or their own sends a piece: with clients that read slowly, that
-// leave, and with an upstream that aborts.
-func TestStreamsOfHTTP2AreForwardedInOrder(t *testing.T) {
+// Streams are forwarded completely and in order, whoever sends a piece: the goroutine or the loop that
+// receives it, or their own goroutine. There are clients that read slowly, that leave, and upstreams
+// that abort.
+func TestStreamsAreForwardedInOrder(t *testing.T) {
 	testkit.Long(t, "it transfers much")
+	for _, protocol := range []string{"1.1", "2"} {
+		t.Run("HTTP/"+protocol, func(t *testing.T) { testStreams(t, protocol) })
+	}
+}
+
+func testStreams(t *testing.T, protocol string) {
 	noLeaks(t)
 	text := pattern(600_000)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(protocol != "2")
+	protocols.SetUnencryptedHTTP2(protocol == "2")
 	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		most := 20_000
 		if strings.Contains(r.URL.Path, "small") {
@@ -46,20 +56,18 @@ func TestStreamsOfHTTP2AreForwardedInOrder(t *testing.T) {
 		}
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
 	}))
-	up.Config.Protocols = new(http.Protocols)
-	up.Config.Protocols.SetUnencryptedHTTP2(true)
+	up.Config.Protocols, up.Config.ErrorLog = protocols, log.New(io.Discard, "", 0)
 	up.Start()
 	t.Cleanup(up.Close)
 	log := filepath.Join(t.TempDir(), "log")
 	a := serveByTare(t, newFront(t, parseConf(t, `log_format sent "$body_bytes_sent $request_uri";`,
-		fmt.Sprintf("access_log %s sent; proxy_http_version 2; proxy_buffering off; location / { proxy_pass http://%s; }",
-			log, up.Listener.Addr()))))
-	transport := &http.Transport{Protocols: new(http.Protocols),
+		fmt.Sprintf("access_log %s sent; proxy_http_version %s; proxy_buffering off; location / { proxy_pass http://%s; }",
+			log, protocol, up.Listener.Addr()))))
+	transport := &http.Transport{Protocols: protocols,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", a.socket)
 		},
 		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
-	transport.Protocols.SetUnencryptedHTTP2(true)
 	t.Cleanup(transport.CloseIdleConnections)
 	var all sync.WaitGroup
 	for i := range 60 {

@@ -280,7 +280,7 @@ func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 		front.LogErrors(log.New(program, "", 0)))
 	dial(t, "tcp", serveOnTare(t, h), "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	lines := bufio.NewReader(logged)
-	if line, _ := lines.ReadString('\n'); !strings.Contains(line, "panic at the end of a tunnel: exporter") {
+	if line, _ := lines.ReadString('\n'); !strings.Contains(line, "panic at the end of a request: exporter") {
 		t.Errorf("%q", line)
 	}
 	go func() { _, _ = io.Copy(io.Discard, lines) }()

@@ -22,7 +22,7 @@
 //	connected   it has a connection, idle or new (exchange.conn)
 //	sending     the head is being sent, then the body (exchange.progress)
 //	receiving   the goroutine of RoundTrip reads the response's head (codec.receiveHead)
-//	body        the caller reads the response's body (codec.readBody)
+//	body        the caller reads the response's body (codec.readBody), or a loop does (loopDelivery)
 //	ended       the connection is kept, closed, detached, or left to the sender
 //
 // It ends exactly once (see exchange.end): when the response has been read to its end, when its
@@ -54,6 +54,7 @@
 //	pool*, conn, probe, quiet              connections: idle, in use, shared, awaited
 //	unixconn                               unix sockets that wake a proxy for input only
 //	directconn                             sockets whose system calls bypass the scheduler
+//	loopdelivery                           bodies that an event loop receives
 //	address, dial, proxy, socks            how connections are opened
 //
 // # Memory

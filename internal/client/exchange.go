@@ -154,6 +154,7 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 		x.bodyTimer = time.AfterFunc(lateBodyTimeout, func() { x.dropIfLeft() })
 	}
 	x.mu.Unlock()
+	x.conn.info.raw.unwatch()
 	switch {
 	case leftToSender:
 		return true

@@ -4,9 +4,11 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"sync/atomic"
 	"syscall"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -34,6 +36,10 @@ type rawExchange struct {
 	sent, received int
 	err            error
 	waits          atomic.Bool // the whole request was sent, and sendReceive has not returned
+
+	failure   error // that the next receive returns
+	watching  sync.Mutex
+	stopWatch func() // ends the last watch of the exchange; nil if there was none
 }
 
 // newRawExchange returns a rawExchange for a TCP or unix socket, or nil for another connection.
@@ -74,8 +80,49 @@ func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received 
 
 // receive receives bytes into in. Without an error, received is positive.
 func (t *rawExchange) receive(in []byte) (received int, err error) {
-	t.hasSent = true
+	if t.hasSent = true; t.failure != nil {
+		return 0, t.failure
+	}
 	return t.await(in)
+}
+
+// watch makes a loop watch the socket, in place of receive, until onInput returns false or the
+// exchange has ended. It reports false if the loop cannot.
+func (t *rawExchange) watch(loop connection.InputLoop, onInput func(memory []byte) (goesOn, hasMore bool),
+	over func(), hasEnded func() bool) (ok bool) {
+	t.watching.Lock() // over may lead to the next watch
+	defer t.watching.Unlock()
+	_ = t.control(func(fd uintptr) {
+		var stop func()
+		if stop, ok = loop.WatchInput(int(fd), onInput, over); !ok {
+			return
+		}
+		if t.stopWatch = stop; hasEnded() { // before unwatch could stop it
+			stop()
+		}
+	})
+	return ok
+}
+
+// unwatch ends the watch, if there is one, before the connection is closed. t may be nil.
+func (t *rawExchange) unwatch() {
+	if t == nil {
+		return
+	}
+	t.watching.Lock()
+	defer t.watching.Unlock()
+	if t.stopWatch != nil {
+		t.stopWatch()
+		t.stopWatch = nil
+	}
+}
+
+// control calls f with the socket, unless that was closed.
+func (t *rawExchange) control(f func(fd uintptr)) error {
+	if t.socket != nil {
+		return t.socket.Control(f)
+	}
+	return t.raw.Control(f)
 }
 
 // awaitInput waits without a buffer until bytes arrive, or the connection ends or is closed. The

@@ -22,4 +22,6 @@ func (*rawExchange) direct() net.Conn { return nil }
 // Direct returns nc: see directConn.
 func Direct(nc net.Conn) net.Conn { return nc }
 
+func (*rawExchange) unwatch() {}
+
 func (*rawExchange) isWaiting() bool { return false }

@@ -40,6 +40,49 @@ type TrySender interface {
 	TrySender() func(p []byte) bool
 }
 
+// Delivery is what has become of a piece of a body.
+type Delivery uint8
+
+const (
+	// Refused is a piece with which nothing was done: it cannot be sent without waiting.
+	Refused Delivery = iota
+	// Delivered is a piece that was sent.
+	Delivered
+	// Deposited is a piece of which a part waits for the client. Flush sends that, and waits.
+	Deposited
+)
+
+// Detacher is a ResponseWriter whose response can outlast its handler. It then holds no goroutine.
+type Detacher interface {
+	// Detach makes the server call begin once the handler has returned, and end the response once end
+	// is called: as if the handler had returned then, or had panicked with why, unless that is nil. In
+	// between, the methods of the ResponseWriter may be called, and so may trySend, which is Write
+	// and Flush of a piece that does not wait. At most one goroutine may call them at a time. Detach
+	// returns nil, and does nothing, if the response cannot be detached.
+	Detach(begin func(end func(why any))) (trySend func(p []byte) Delivery)
+}
+
+// InputLoop is an event loop that watches sockets.
+type InputLoop interface {
+	// WatchInput calls receive whenever a socket has input, with memory for it that is the loop's.
+	// hasMore tells that the socket may still have some. Once goesOn is false, or stop is called, the
+	// watch is over: then it calls over in a goroutine of its own. It reports false, and does nothing,
+	// if it cannot watch the socket. After stop, which may be called more than once, receive is not
+	// running.
+	WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool), over func()) (stop func(), ok bool)
+}
+
+// LoopDeliverer is a body that an event loop can receive.
+type LoopDeliverer interface {
+	// CanDeliverOn reports whether a loop can receive it.
+	CanDeliverOn() bool
+	// DeliverOn passes what arrives to send, in the goroutine of a loop. It ends, and calls over,
+	// when send does not return Delivered, at the end of the body, or at an error, which the next
+	// Read returns. It reports false, and does nothing, if there is input already, or if the loop cannot
+	// receive it. send must not keep its argument. Until over is called, no method but Close may be.
+	DeliverOn(loop InputLoop, send func(p []byte) Delivery, over func()) bool
+}
+
 // RequestBody is the body of a request that a server has received.
 type RequestBody interface {
 	InputReporter

@@ -1,6 +1,7 @@
 package poll_test
 
 import (
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -41,5 +42,55 @@ func TestLoopReportsEvents(t *testing.T) {
 		if events, _, err := loop.Wait(); err == nil {
 			t.Errorf("%v after Close", events)
 		}
+	}
+}
+
+// Serve reports all input of a descriptor and its end, although it does not check after each event.
+// One read for each event leaves the end for the next one, or some of the input.
+func TestServeReportsInputAndItsEnd(t *testing.T) {
+	loop := testkit.Value(poll.NewLoop())(t)
+	const id = 7
+	var own atomic.Int32
+	received := make(chan int)
+	ended := make(chan error)
+	go func() {
+		var b [3]byte
+		ended <- loop.Serve(func(events []poll.Event, _ bool) (hasMore bool) {
+			for _, e := range events {
+				n, err := poll.Recv(int(own.Load()), b[:])
+				if err != nil || e.ID != id {
+					t.Errorf("%+v: %v", e, err)
+				}
+				if n == 0 {
+					_ = loop.Remove(int(own.Load()))
+				}
+				received <- n
+				hasMore = hasMore || e.Ended || n == len(b)
+			}
+			return hasMore
+		})
+	}()
+	for i := range 1000 {
+		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
+		testkit.Must(t, err)
+		own.Store(int32(pair[0]))
+		testkit.Must(t, loop.Watch(pair[0], id, true, false, false))
+		sent, got := 1+i%5, 0
+		_, _ = poll.Send(pair[1], []byte("abcde")[:sent])
+		if i%2 == 0 {
+			got += <-received
+		}
+		_ = poll.Close(pair[1])
+		for n := 1; n > 0; got += n {
+			n = <-received
+		}
+		if got != sent {
+			t.Fatalf("%d of %d bytes", got, sent)
+		}
+		_ = poll.Close(pair[0])
+	}
+	_ = loop.Close()
+	if err := <-ended; err == nil {
+		t.Error("Serve goes on after Close")
 	}
 }

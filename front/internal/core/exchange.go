@@ -56,8 +56,8 @@ type Exchange struct {
 	StartTime  time.Time      // if the plan needs it
 	Address    *clientAddress // nil until it is needed: see realip.go
 	OwnAddress clientAddress
-	releases   []func()         // of Hold
-	detached   func(end func()) // of Detach
+	releases   []func()                        // of Hold
+	detached   func(end func(isComplete bool)) // of Detach
 
 	UpstreamURL string // the last one, for the error log
 
@@ -144,7 +144,9 @@ func (x *Exchange) Run() {
 	for out == Relocate {
 		out = x.runPhases()
 	}
-	x.complete()
+	if x.detached == nil {
+		x.complete()
+	}
 }
 
 // findHost finds the host, and rejects requests that no location may see.

@@ -81,20 +81,23 @@ func (x *Exchange) complete() {
 }
 
 // Detach makes Run call begin once all phases are over. The exchange then ends when end is called,
-// in any goroutine. Meanwhile the request's context is done, because the handler has returned.
-func (x *Exchange) Detach(begin func(end func())) { x.detached = begin }
+// in any goroutine, which is told whether the response is complete.
+func (x *Exchange) Detach(begin func(end func(isComplete bool))) { x.detached = begin }
 
 // leave ends the exchange and leaves the plan, or begins what has detached it.
 func (x *Exchange) leave() {
 	if begin := x.detached; begin != nil {
 		x.detached = nil
 		errors := x.ErrorLog()
-		begin(func() {
+		begin(func(isComplete bool) {
 			defer func() { // as servers do: a program's functions are called, too
 				if why := recover(); why != nil {
-					errors.Logf(errorlog.LevelError, "panic at the end of a tunnel: %v\n%s", why, debug.Stack())
+					errors.Logf(errorlog.LevelError, "panic at the end of a request: %v\n%s", why, debug.Stack())
 				}
 			}()
+			if isComplete {
+				x.complete()
+			}
 			x.leave()
 		})
 		return

@@ -214,6 +214,25 @@ func (w *Writer) TrySender() func(p []byte) bool {
 	}
 }
 
+// Detach implements connection.Detacher, if the server does, as TrySender.
+func (w *Writer) Detach(begin func(end func(why any))) (trySend func(p []byte) connection.Delivery) {
+	to, ok := w.ResponseWriter.(connection.Detacher)
+	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || w.trailers {
+		return nil
+	}
+	send := to.Detach(begin)
+	if send == nil {
+		return nil
+	}
+	return func(p []byte) connection.Delivery {
+		how := send(p)
+		if how != connection.Refused {
+			w.Sent += int64(len(p))
+		}
+		return how
+	}
+}
+
 // ReadFrom implements io.ReaderFrom. If nothing needs the bytes the server's own ReadFrom applies,
 // which may use sendfile.
 func (w *Writer) ReadFrom(src io.Reader) (n int64, err error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -38,6 +39,7 @@ type relayLoop struct {
 
 	mu      sync.Mutex       // guards the fields below, and tunnels
 	tunnels map[int]*Relayed // by both descriptors
+	watched map[int]*watched // by descriptor
 	now     time.Duration    // after start; when the last event was reported
 	sweep   *time.Timer      // calls endIdle
 	sweepAt time.Duration    // after start; valid while there are tunnels
@@ -78,7 +80,7 @@ func (r *Relay) acquire() *relayLoop {
 		if err != nil {
 			return nil
 		}
-		l := &relayLoop{loop: loop, start: time.Now(), tunnels: make(map[int]*Relayed)}
+		l := &relayLoop{loop: loop, start: time.Now(), tunnels: make(map[int]*Relayed), watched: make(map[int]*watched)}
 		l.sweep = time.AfterFunc(farFuture, l.endIdle)
 		r.loops = append(r.loops, l)
 		i = len(r.loops) - 1
@@ -155,22 +157,54 @@ func (t *Relayed) Close() {
 	t.isOver = true
 }
 
+// watched is a socket whose input a function receives.
+type watched struct {
+	fd      int
+	receive func(memory []byte) (goesOn, hasMore bool)
+	over    func()
+}
+
+var _ connection.InputLoop = (*Relay)(nil)
+
+// WatchInput implements connection.InputLoop.
+func (r *Relay) WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool), over func()) (stop func(), ok bool) {
+	l := r.acquire()
+	if l == nil {
+		return nil, false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	w := &watched{fd, receive, over}
+	if l.loop.Watch(fd, fd, true, false, false) != nil {
+		return nil, false
+	}
+	l.watched[fd] = w
+	return func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.unwatch(w)
+	}, true
+}
+
+// unwatch ends a watch, unless it is over.
+func (l *relayLoop) unwatch(w *watched) {
+	if l.watched[w.fd] != w {
+		return
+	}
+	delete(l.watched, w.fd)
+	_ = l.loop.Remove(w.fd)
+	go w.over()
+}
+
 // run serves tunnels until the loop is closed.
 func (l *relayLoop) run() {
 	lastYield := l.start
-	for {
-		events, waited, err := l.loop.Wait()
-		if err != nil {
-			return
-		}
+	_ = l.loop.Serve(func(events []poll.Event, waited bool) (hasMore bool) {
 		now := time.Now()
 		for _, e := range events {
-			l.mu.Lock()
-			l.now = now.Sub(l.start)
-			if t := l.tunnels[e.ID]; t != nil { // else it has ended
-				l.serve(t, e)
+			if l.handle(e, now.Sub(l.start)) || e.Ended {
+				hasMore = true
 			}
-			l.mu.Unlock()
 		}
 		if waited {
 			lastYield = now
@@ -178,12 +212,32 @@ func (l *relayLoop) run() {
 			l.loop.Yield()
 			lastYield = time.Now()
 		}
+		return hasMore
+	})
+}
+
+// handle serves what an event concerns, and reports whether it may have left input.
+func (l *relayLoop) handle(e poll.Event, now time.Duration) (hasMore bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.now = now
+	if t := l.tunnels[e.ID]; t != nil { // else it has ended
+		return l.serve(t, e)
 	}
+	w := l.watched[e.ID]
+	if w == nil {
+		return false
+	}
+	goesOn, hasMore := w.receive(l.buffer[:])
+	if !goesOn {
+		l.unwatch(w)
+	}
+	return hasMore
 }
 
 // serve forwards what an event reports. The event may be of an earlier socket with the descriptor,
-// and then has no effect.
-func (l *relayLoop) serve(t *Relayed, e poll.Event) {
+// and then has no effect. serve reports whether it may have left input.
+func (l *relayLoop) serve(t *Relayed, e poll.Event) (hasMore bool) {
 	s, other := &t.client, &t.upstream
 	if e.ID == other.fd {
 		s, other = other, s
@@ -192,13 +246,14 @@ func (l *relayLoop) serve(t *Relayed, e poll.Event) {
 		t.write(s, s.unsent)
 	}
 	if e.Readable && s.in {
-		l.receive(t, s, other)
+		hasMore = l.receive(t, s, other)
 	}
 	l.update(t)
+	return hasMore
 }
 
-// receive forwards what has arrived at s.
-func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) {
+// receive forwards what has arrived at s. It reports whether it may have left input.
+func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) (hasMore bool) {
 	n, err := poll.Recv(s.fd, l.buffer[:])
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // never wrapped
@@ -214,6 +269,7 @@ func (l *relayLoop) receive(t *Relayed, s, other *relaySocket) {
 		other.unsent = bytes.Clone(other.unsent)
 		poison.Fill(l.buffer[:n])
 	}
+	return n == len(l.buffer)
 }
 
 // write sends b to a socket. unsent is then the rest of b.

@@ -13,6 +13,11 @@ type Relay struct{}
 // Close does nothing.
 func (*Relay) Close() {}
 
+// WatchInput returns false.
+func (*Relay) WatchInput(int, func([]byte) (goesOn, hasMore bool), func()) (stop func(), ok bool) {
+	return nil, false
+}
+
 // Relayed is never made on this system.
 type Relayed struct{}
 

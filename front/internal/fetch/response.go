@@ -77,6 +77,28 @@ func (b *responseBody) Deliver(send func(p []byte) bool) {
 	})
 }
 
+// CanDeliverOn implements connection.LoopDeliverer.
+func (b *responseBody) CanDeliverOn() bool {
+	body, ok := b.ReadCloser.(connection.LoopDeliverer)
+	return ok && b.pace == nil && body.CanDeliverOn()
+}
+
+// DeliverOn implements connection.LoopDeliverer.
+func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) connection.Delivery, over func()) bool {
+	a := b.attempt
+	a.startWait()
+	return b.ReadCloser.(connection.LoopDeliverer).DeliverOn(loop, func(p []byte) connection.Delivery {
+		how := send(p)
+		if how != connection.Refused {
+			a.endWait(len(p))
+		}
+		if how == connection.Delivered {
+			a.startWait() // again
+		}
+		return how
+	}, over)
+}
+
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
 	if b.pace != nil {

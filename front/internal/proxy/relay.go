@@ -24,7 +24,7 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 	}
 	if p.isStreamed(resp.Header) {
 		p.sendHead(x, resp)
-		p.stream(x, resp)
+		(&stream{proxy: p, x: x, resp: resp, body: resp.Body}).begin()
 		return core.Responded
 	}
 	b := x.Plan.State.Buffers.Get(fetch.BufferSize)
@@ -138,42 +138,6 @@ var _ connection.InputReporter = (*forwardBody)(nil)
 func hasInput(from io.Reader) bool {
 	r, ok := from.(connection.InputReporter)
 	return !ok || r.HasInput()
-}
-
-// stream forwards a response without buffering.
-func (p *proxy) stream(x *core.Exchange, resp *http.Response) {
-	control := http.NewResponseController(&x.Response)
-	if resp.ContentLength != 0 && !hasInput(resp.Body) {
-		// both sides may stream, and the client may wait for the head before it sends more
-		_ = control.Flush()
-	}
-	awaiter, _ := resp.Body.(connection.InputAwaiter)
-	deliverer, _ := resp.Body.(connection.Deliverer)
-	for n := 0; ; {
-		switch {
-		case n >= fetch.PieceSize/2: // more may have arrived
-		case deliverer != nil:
-			deliverer.Deliver(x.Response.TrySender())
-		case awaiter != nil:
-			awaiter.AwaitInput()
-		}
-		b := x.Plan.State.Pieces.Get(fetch.PieceSize)
-		var err error
-		n, err = resp.Body.Read(b)
-		if n > 0 {
-			_, writeErr := x.Response.Write(b[:n])
-			abortOnError(writeErr)
-		}
-		x.Plan.State.Pieces.Put(b)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			abortResponse(x, err)
-		}
-		_ = control.Flush() // without Flush the data is late, but correct
-	}
-	p.sendTrailer(x, resp)
 }
 
 // abortOnError aborts the response after an error of writing to the client, since the rest is of no

@@ -168,7 +168,7 @@ func markIndex(name string) byte {
 
 // respond sends an upstream's response to the client, and closes it.
 func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
-	defer closeQuietly(resp.Body)
+	defer func() { closeQuietly(resp.Body) }() // unless a stream has taken it
 	if resp.Header == nil && !p.passHead(x, resp.StatusCode) {
 		resp.Header = stateOf(x).clientMemory.Header()
 	}

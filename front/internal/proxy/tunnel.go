@@ -53,11 +53,11 @@ func (p *proxy) tunnel(x *core.Exchange, resp *http.Response) core.Outcome {
 // relayTunnel makes the exchange end with the tunnel. It waits for that unless the server itself
 // calls the front: else a handler that calls it may count or log requests.
 func relayTunnel(x *core.Exchange, r *fetch.Relayed) {
-	begin := func(end func()) {
+	begin := func(end func(isComplete bool)) {
 		x.Response.EndWithPlan(r.Close)
 		r.Begin(func(sent int64, why *fetch.TunnelError) {
 			endTunnel(x, sent, why)
-			end()
+			end(true)
 		})
 	}
 	_, isServers := x.Response.ResponseWriter.(connection.RawSender) // else a handler has passed its own
@@ -66,7 +66,7 @@ func relayTunnel(x *core.Exchange, r *fetch.Relayed) {
 		return
 	}
 	done := make(chan struct{})
-	begin(func() { close(done) })
+	begin(func(bool) { close(done) })
 	<-done
 }
 

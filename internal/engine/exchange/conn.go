@@ -63,6 +63,9 @@ type Conn struct {
 	Template       *http.Request // what all requests of this connection share
 	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
 	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
+
+	begin func(end func(why any)) // of a detached response: see Response.Detach
+	why   any                     // why its end was not regular, or nil
 }
 
 // NewConn returns a Conn for connections of a Config. Its input buffers are of a size and from
@@ -97,7 +100,7 @@ func (c *Conn) Reset() {
 	c.Gate.Open()
 	c.WriteErr, c.EndsOutput, c.Lingers = nil, false, false
 	c.RequestStart, c.linger, c.HasPartial = time.Time{}, defaultLinger(), false
-	c.Connection, c.Transport = nil, nil
+	c.Connection, c.Transport, c.begin = nil, nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()
 	}
@@ -183,6 +186,15 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 		c.HandlerRequest = x.splitRequest()
 	}
 	c.Config.Handler.ServeHTTP(x.Response.writer(), c.HandlerRequest)
+	if c.IsDetached() {
+		return false
+	}
+	return c.endExchange(x)
+}
+
+// endExchange ends an exchange whose handler has returned, and reports whether the connection can be
+// reused.
+func (c *Conn) endExchange(x *Exchange) bool {
 	x.Response.Flags.Set(handlerReturned)
 	reuse := false
 	if !x.Response.IsHijacked() {

@@ -190,7 +190,7 @@ func (w *Response) abandon() (sent bool) {
 		_ = c.Flush()
 	}
 	sent = c.partlySent || w.written > int64(c.HoldSize)
-	w.detach()
+	w.close()
 	return sent && c.WriteErr == nil
 }
 

@@ -19,7 +19,7 @@ import (
 
 // stage is the progress of a response:
 //
-//	open ──WriteHeader, Write──▶ committed ──frame──▶ framed ──detach──▶ finished
+//	open ──WriteHeader, Write──▶ committed ──frame──▶ framed ──close──▶ finished
 //
 // A handler that returns without a Write passes through all stages at once.
 type stage uint8
@@ -81,9 +81,9 @@ func (f *Flags) Has(flag uint32) bool { return f.bits.Load()&flag != 0 }
 // HasReturned reports whether the handler has returned.
 func (w *Response) HasReturned() bool { return w.Flags.Has(handlerReturned) }
 
-// detach ends the response. The caller holds mu. A response that the handler keeps then does not
+// close ends the response. The caller holds mu. A response that the handler keeps then does not
 // keep the connection's buffers, and a goroutine that outlives the handler cannot reach them.
-func (w *Response) detach() {
+func (w *Response) close() {
 	w.stage = stageFinished
 	w.Conn = nil
 }
@@ -338,7 +338,7 @@ func (w *Response) finish() bool {
 	if !reuse {
 		w.drainLast()
 	}
-	w.detach()
+	w.close()
 	return reuse
 }
 

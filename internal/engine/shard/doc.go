@@ -20,6 +20,9 @@
 // The leader serves all connections that are ready and then sends their responses
 // (outbox_linux.go).
 //
+// A handler may leave its response unfinished (exchange.Response.Detach). No runner then has the
+// connection, which keeps its conn, until another one ends the response.
+//
 // # Accepting
 //
 // Package net accepts while few connections arrive, and shards while many do (accept_linux.go).

@@ -73,8 +73,8 @@ func (s *shard) work(r *runner, j job) time.Time {
 }
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
-// serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
-// belongs to another runner.
+// serves x first, which another runner has handed off, or ends it if it was detached. When serve
+// returns, k waits, is closed, is detached, or belongs to another runner.
 func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled := false
 	r.turnCount = 0
@@ -97,6 +97,9 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 		r.serveSession(r.beginSession(k), false)
 	case outcomeDelayed:
 		r.delayed = k
+	case outcomeDetached:
+		settled, k.servedBy = true, nil
+		k.conn.BeginDetached(func(x *exchange.Exchange) { k.shard().runners.Run(job{conn: k, request: x}) })
 	case outcomeWaits, outcomeHandedOff:
 	}
 	reuse.ResetLabels()
@@ -125,12 +128,16 @@ const (
 	outcomeHandedOff                // another runner serves it
 	outcomeHTTP2                    // it speaks HTTP/2
 	outcomeDelayed                  // its responses wait for the outbox
+	outcomeDetached                 // its handler has returned, and will end the response later
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
 	c := k.conn
 	for {
-		how, mayBeHTTP2 := r.checkPreface(k)
+		how, mayBeHTTP2 := outcomeServed, false
+		if x == nil { // what has arrived follows a request that was handed off
+			how, mayBeHTTP2 = r.checkPreface(k)
+		}
 		if how != outcomeServed {
 			return how
 		}
@@ -147,7 +154,11 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 		}
 		if x != nil {
-			if !r.serveExchange(k, x, at) {
+			reusable := r.serveExchange(k, x, at)
+			if c.IsDetached() {
+				return outcomeDetached
+			}
+			if !reusable {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
 					if r.mayDelay(k) {
@@ -259,6 +270,9 @@ func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
 // runs on it.
 func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.SlotID) bool {
 	c, at := k.conn, r.shard.group.predictor.At(id)
+	if c.IsDetached() {
+		return c.EndDetached(x)
+	}
 	if !r.enterHandler(id) {
 		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
 			return false

@@ -479,6 +479,9 @@ func (k *shardConn) StopWatch() {
 	}
 }
 
+// CanDetach implements exchange.Detachable. Over TLS, TrySend may keep ciphertext that waits.
+func (k *shardConn) CanDetach() bool { return k.tls == nil }
+
 // TrySend implements exchange.Sender. Over TLS it encrypts all of b, of which the next response sends
 // what there is no room for.
 func (k *shardConn) TrySend(b []byte) int {

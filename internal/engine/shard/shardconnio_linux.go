@@ -127,7 +127,7 @@ func (k *shardConn) deadlinePassed(what direction) bool {
 // for never. before is the previous result. moved reports whether the client has accepted something
 // since.
 func (k *shardConn) stallDeadline(before instant, moved bool) instant {
-	if k.servedBy == nil { // during a handshake, which has a deadline
+	if k.conn == nil { // during a handshake, which has a deadline
 		return 0
 	}
 	timeout := instant(k.conn.CurrentSendTimeout())

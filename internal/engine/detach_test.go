@@ -1,0 +1,127 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// A response that outlasts its handler is as that of a handler that takes as long: to a client that
+// reads late, at its end, with a panic, and to a client that leaves. Only sockets of a shard
+// without TLS can do without the handler.
+func TestResponsesOutlastHandlers(t *testing.T) {
+	piece := bytes.Repeat([]byte("0123456789abcde\n"), 90)
+	const pieces = 4000 // more than sockets hold
+	var detached atomic.Int32
+	left := make(chan error, 1)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		flush := func() { _ = http.NewResponseController(w).Flush() }
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write(piece)
+		flush()
+		var trySend func([]byte) connection.Delivery
+		stream := func() (why any) {
+			if r.URL.Path == "/left" {
+				<-r.Context().Done()
+				left <- r.Context().Err()
+				return http.ErrAbortHandler
+			}
+			for range pieces - 1 {
+				how := connection.Refused
+				if trySend != nil {
+					how = trySend(piece)
+				}
+				if how == connection.Refused {
+					if _, err := w.Write(piece); err != nil {
+						return http.ErrAbortHandler
+					}
+				}
+				if how != connection.Delivered {
+					flush()
+				}
+			}
+			if r.URL.Path == "/aborted" {
+				return http.ErrAbortHandler
+			}
+			return nil
+		}
+		if d, ok := w.(connection.Detacher); ok {
+			trySend = d.Detach(func(end func(why any)) { go func() { end(stream()) }() })
+		}
+		if trySend != nil {
+			detached.Add(1)
+		} else if why := stream(); why != nil {
+			panic(why)
+		}
+	}
+	everyMode(t, handle(handler), func(s *site) {
+		detached.Store(0)
+		for range 2 {
+			if got := s.get("/"); len(got) != pieces*len(piece) {
+				t.Errorf("%d bytes", len(got))
+			}
+		}
+		if n, _ := s.server.Connections(); n != 1 {
+			t.Errorf("%d connections, though the first one can be kept", n)
+		}
+		resp := testkit.Value(s.client.Get(s.url + "/aborted"))(t)
+		if b, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(b) > pieces*len(piece) {
+			t.Errorf("aborted: %d bytes, %v", len(b), err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		resp = testkit.Value(s.client.Do(testkit.Value(http.NewRequestWithContext(ctx, "GET", s.url+"/left", nil))(t)))(t)
+		leave()
+		resp.Body.Close()
+		if err := <-left; !errors.Is(err, context.Canceled) {
+			t.Errorf("the client has left: %v", err)
+		}
+		want := int32(0)
+		if isSocket := s.mode == "tcp" || s.mode == "unix"; isSocket && runtime.GOOS == "linux" {
+			want = 4
+		}
+		if n := detached.Load(); n != want {
+			t.Errorf("%d of 4 responses were detached, want %d", n, want)
+		}
+	})
+}
+
+// What looks like HTTP/2's preface behind a first request is none, whoever responds to that.
+func TestPrefaceFollowsNoRequest(t *testing.T) {
+	for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
+		l, dial := listen(t, "tcp", "127.0.0.1:0")
+		protocols := new(http.Protocols)
+		protocols.SetHTTP1(true)
+		protocols.SetUnencryptedHTTP2(true)
+		s := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "begun, ")
+			_ = http.NewResponseController(w).Flush()
+			if d, ok := w.(connection.Detacher); r.URL.Path == "/detached" && ok && d.Detach(func(end func(why any)) {
+				go end(nil)
+			}) != nil {
+				return
+			}
+			_, _ = io.WriteString(w, "ended")
+		})})
+		s.Dispatch = dispatch
+		serve(t, s, l)
+		for _, path := range []string{"/", "/detached"} {
+			c := testkit.Value(dial())(t)
+			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\n"+host+"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+			got, _ := io.ReadAll(c)
+			c.Close()
+			if _, second, ok := strings.Cut(string(got), "\r\n0\r\n\r\n"); !ok || !strings.HasPrefix(second, "HTTP/1.1 505 ") {
+				t.Errorf("%s: %q", path, got)
+			}
+		}
+	}
+}
