@@ -48,13 +48,8 @@ func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 // Another process or File.Fd can make a listening socket blocking. Loops never block in it.
 func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
-	raw := testkit.Value(s.listener.(*net.TCPListener).SyscallConn())(t)
 	setNonblock := func(nonblocking bool) {
-		if err := raw.Control(func(fd uintptr) {
-			testkit.Check(t, syscall.SetNonblock(int(fd), nonblocking))
-		}); err != nil {
-			t.Error(err)
-		}
+		testkit.Control(t, s.listener, func(fd int) { testkit.Check(t, syscall.SetNonblock(fd, nonblocking)) })
 	}
 	s.reachShards()
 	setNonblock(false)
@@ -330,17 +325,11 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 func TestListenersThatLingerAreRecognized(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		l := tcpListener(t)
-		raw, err := l.(*net.TCPListener).SyscallConn()
-		testkit.Must(t, err)
 		if want {
-			var failed error
-			err = raw.Control(func(fd uintptr) {
-				failed = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
-					&syscall.Linger{Onoff: 1, Linger: 1})
+			testkit.Control(t, l, func(fd int) {
+				testkit.Must(t, syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER,
+					&syscall.Linger{Onoff: 1, Linger: 1}))
 			})
-			if err != nil || failed != nil {
-				t.Fatal(err, failed)
-			}
 		}
 		s := serveOn(t, l, nil)
 		s.reachShards()

@@ -3,7 +3,6 @@ package shard
 import (
 	"bytes"
 	"io"
-	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -197,13 +196,9 @@ func (s *outboxSite) endOf(all ...*client) {
 // limitBuffers makes the site's connections have small buffers.
 func (s *outboxSite) limitBuffers() {
 	s.Helper()
-	raw, err := s.listener.(*net.TCPListener).SyscallConn()
-	if err == nil {
-		err = raw.Control(func(fd uintptr) { // which connections inherit
-			testkit.Check(s, syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<10))
-		})
-	}
-	testkit.Must(s, err)
+	testkit.Control(s, s.listener, func(fd int) { // which connections inherit
+		testkit.Check(s, syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<10))
+	})
 }
 
 // The timeout that a handler sets applies to a response that has waited.
