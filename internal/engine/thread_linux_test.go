@@ -235,10 +235,7 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", in, begun)
 		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", inIdle, idle)
 		io.WriteString(begun, "GET / HTT")
-		testkit.WaitFor(s, "all connections", func() bool {
-			_, open := s.server.Connections()
-			return open == 3
-		})
+		awaitOpen(s.T, s.server, 3)
 		done := make(chan error, 1)
 		go func() { done <- s.server.Shutdown(s.Context()) }()
 		if _, err := inIdle.ReadByte(); err != io.EOF {
