@@ -36,7 +36,7 @@ func (c *Conn) hasPreface() bool {
 
 // serveHTTP2 serves HTTP/2 to the connection's end. state is nil without TLS.
 func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
-	if !c.claimNew() {
+	if !c.state.move(http.StateNew, http.StateActive) {
 		return
 	}
 	if state != nil && !AllowsHTTP2(c.config.HTTP2, state) {
