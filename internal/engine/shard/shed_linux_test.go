@@ -188,22 +188,21 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	if s.group.shedIdle(); !k.state.is(stateWaiting) {
 		t.Fatal("the lack of descriptors closes a connection with an unread request")
 	}
-	if k.claimForClosing() {
+	if k.closeIfIdle() {
 		t.Error("Shutdown closes a connection with an unread request")
 	}
 	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
 		t.Fatal(err)
 	}
 	k.state.set(flagHead, true)
-	if k.claimForClosing() {
+	if k.closeIfIdle() {
 		t.Error("Shutdown closes a connection with a part of a head")
 	}
 	k.state.set(flagHead, false)
 	if s.group.shedIdle(); !k.state.is(stateClosed) {
 		t.Error("the lack of descriptors does not close an idle connection")
 	}
-	if k, _ = placeWith(""); !k.claimForClosing() {
+	if k, _ = placeWith(""); !k.closeIfIdle() {
 		t.Error("Shutdown does not close an idle connection")
 	}
-	_ = k.Close()
 }
