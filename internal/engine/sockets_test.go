@@ -33,8 +33,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	var logged testkit.Log
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
 	serve(t, s, l)
-	c, err := dial()
-	testkit.Must(t, err)
+	c := testkit.Value(dial())(t)
 	defer c.Close()
 	if c, ok := c.(*tls.Conn); ok { // CloseWrite fails before the handshake
 		testkit.Must(t, c.Handshake())

@@ -110,8 +110,7 @@ func TestServesAnyProtocol(t *testing.T) {
 		{long + "\n", "200\nMethod: ECHO\n\n9216\n" + long + "0\n"},
 		{long + long, "431\n\n50\n431 Request Header Fields Too Large: line too long"},
 	} {
-		client, err := net.Dial("tcp", l.Addr().String())
-		testkit.Must(t, err)
+		client := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 		nc := testkit.Value(l.Accept())(t)
 		workers.Serve(netconn.New(config, nc, context.Background()))
 		for in := test.in; in != ""; { // in parts

@@ -38,21 +38,15 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 		defer site.keepBusy(1, func() { clients[addr].get(t) })()
 	}
 	enough := len(onFirst) / 4
-	for deadline := time.Now().Add(30 * time.Second); ; {
+	testkit.WaitFor(t, "busy connections of one shard to spread", func() bool {
 		left := 0
 		for addr := range connsOn(s.group, first) {
 			if onFirst[addr] {
 				left++
 			}
 		}
-		if left <= len(onFirst)-enough {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%d of %d busy connections are still on one shard", left, len(onFirst))
-		}
-		time.Sleep(balanceInterval)
-	}
+		return left <= len(onFirst)-enough
+	})
 }
 
 // connsOn returns the client addresses of the connections on a shard.

@@ -44,10 +44,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > 0 {
-			err := w.(connection.ResponseWriter).SetLinger(time.Hour, time.Hour, false)
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, w.(connection.ResponseWriter).SetLinger(time.Hour, time.Hour, false))
 		}
 	})
 	idle := s.connect()
@@ -191,9 +188,7 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	if k.closeIfIdle() {
 		t.Error("Shutdown closes a connection with an unread request")
 	}
-	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(syscall.Read(fd, make([]byte, 1)))(t)
 	k.state.set(flagHead, true)
 	if k.closeIfIdle() {
 		t.Error("Shutdown closes a connection with a part of a head")
