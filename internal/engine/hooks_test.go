@@ -176,20 +176,22 @@ var hookCases = map[string]hookCase{
 		c.send(get)
 		c.awaitEnd()
 	}},
-	"wait while idle":      {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get) }},
-	"wait while pipelined": {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get+get) }},
-	"wait while closed":    {nil, func(c *hookClient) { c.waitForShutdown(http.StateClosed, getOld) }},
+	"wait while idle":         {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get, "") }},
+	"wait, pipelined":         {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get+get, "") }},
+	"wait, request meanwhile": {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get, get) }},
+	"wait while closed":       {nil, func(c *hookClient) { c.waitForShutdown(http.StateClosed, getOld, "") }},
 }
 
 // waitForShutdown sends requests, of which one has a response, and makes the hook wait for Shutdown
-// in a state.
-func (c *hookClient) waitForShutdown(at http.ConnState, requests string) {
+// in a state, after another request was sent.
+func (c *hookClient) waitForShutdown(at http.ConnState, requests, meanwhile string) {
 	ended := make(chan error, 1)
 	c.log.mu.Lock()
 	c.log.then = func(s http.ConnState) {
 		if s == at {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 			defer cancel()
+			io.WriteString(c, meanwhile)
 			ended <- c.server.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
 		}
 	}
