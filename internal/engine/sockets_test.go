@@ -96,9 +96,7 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 // onShards runs a test over the kinds of connection that are served on shards.
 func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
-	for _, mode := range []string{"tcp", "ServeTLS"} {
-		t.Run(mode, func(t *testing.T) { test(siteOf(t, "tare", mode, settings())) })
-	}
+	someModes(t, settings, test, "tcp", "ServeTLS")
 }
 
 // readResponses reads until n responses have ended.
