@@ -127,10 +127,8 @@ func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 		return fcgi.AppendEnd(out, message.ID, fcgi.End{Status: fcgi.CantMultiplex})
 	case fcgi.Misplaced:
 		return fcgi.AppendEnd(out, message.ID, fcgi.End{Status: fcgi.UnknownRole})
-	case fcgi.Aborted:
-		return fcgi.AppendEnd(out, message.ID, fcgi.End{})
 	}
-	return out
+	return fcgi.AppendEnd(out, message.ID, fcgi.End{}) // fcgi.Aborted
 }
 
 func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) {

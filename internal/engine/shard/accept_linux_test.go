@@ -150,7 +150,7 @@ func (s *site) rest() (descriptors int, heap uint64) {
 func TestConnectionsLeaveNothingBehind(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	conns := 6000
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		conns = 100_000
 	}
 	for _, network := range []string{"tcp", "unix"} {
