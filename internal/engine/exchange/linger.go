@@ -1,8 +1,6 @@
 package exchange
 
-import (
-	"time"
-)
+import "time"
 
 // A client may still send when the last response has been sent. Closing at once would reset the
 // connection, and the client would lose what it has not read yet. The server therefore ends its
@@ -63,6 +61,7 @@ func (c *Conn) Linger() {
 	}
 	c.Lingers = false
 	c.Consume(len(c.Input()))
+	c.Trim() // a buffer for a part of a head is small
 	buffer, began := c.Room(), time.Now()
 	for received := began; ; {
 		end := began.Add(c.linger.time)
