@@ -305,13 +305,11 @@ func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 			if maker == "net/http" {
 				want = 6
 			}
-			for start := time.Now(); len(lines) < want || lines[0] == ""; time.Sleep(10 * time.Millisecond) {
+			testkit.WaitFor(t, "lines in the log", func() bool {
 				b := testkit.Value(os.ReadFile(path))(t)
 				lines = strings.Split(strings.TrimSpace(string(b)), "\n")
-				if time.Since(start) > time.Minute {
-					t.Fatalf("logged: %q", b)
-				}
-			}
+				return len(lines) >= want && lines[0] != ""
+			})
 			for _, l := range lines {
 				m := line.FindStringSubmatch(l)
 				if m == nil {

@@ -59,9 +59,7 @@
 //   - extras: what a protocol has beyond HTTP/1, such as parameters; part of an exchange.
 //   - exchange: one request and its response, with everything of fixed size in one allocation.
 //   - shard: an event loop and the runners that serve its connections.
-//   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
 //   - predictor: a table that guesses from past requests whether a route blocks.
-//   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
 //   - remainder: the bytes of a request body that the handler did not read.
 //   - flush gate: complete responses in the output that another goroutine may send.
 package engine

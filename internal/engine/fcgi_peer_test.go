@@ -38,11 +38,6 @@ const (
 	unknownType     = 11
 )
 
-// The statuses of END_REQUEST (section 5.5).
-const (
-	cantMultiplex = 1
-)
-
 // largestContent is the maximum content of a record.
 const largestContent = 65535
 

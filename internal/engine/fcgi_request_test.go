@@ -156,6 +156,49 @@ trailer before map[] after map[]
 	"an empty list": {begins(1, true) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
 		"400 Bad Request: REQUEST_METHOD missing"},
 	"too many fields": {with(fcgiFields(1001)...), "400 Bad Request: too many parameters"},
+
+	"body/one record":   {aPOST("hello"), bodyIs(`5 false "hello" <nil>`)},
+	"body/many records": {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), bodyIs(`9 false "123456789" <nil>`)},
+	"body/byte by byte": {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), bodyIs(`9 false "123456789" <nil>`)},
+	"body/padding": {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) +
+		padded(stdinStream, 1, "", 7), bodyIs(`3 false "123" <nil>`)},
+	"body/no length": {fcgiRequest{method: "POST", body: "hello"}.String(), bodyIs(`-1 false "hello" <nil>`)},
+	"body/empty length": {fcgiRequest{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
+		bodyIs(`-1 false "hello" <nil>`)},
+	"body/no body":         {fcgiRequest{method: "POST"}.String(), bodyIs(`0 true "" <nil>`)},
+	"body/no body, length": {fcgiRequest{method: "POST", length: true}.String(), bodyIs(`0 true "" <nil>`)},
+	"body/of a GET":        {fcgiRequest{body: "hello", length: true}.String(), bodyIs(`5 false "hello" <nil>`)},
+	"body/a full record": {aPOST(strings.Repeat("x", largestContent)),
+		bodyIs(fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))))},
+	"body/more than a record": {aPOST(strings.Repeat("x", largestContent+1)),
+		bodyIs(fmt.Sprintf("%d false %q <nil>", largestContent+1,
+			shorten(bytes.Repeat([]byte("x"), largestContent+1))))},
+	"body/others' records": {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") +
+		rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"),
+		bodyIs(`4 false "1234" <nil>`)},
+	"body/data records": {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") +
+		rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), bodyIs(`4 false "1234" <nil>`)},
+	"body/an application's": {sized(4) + rec(stdinStream, 1, "12") +
+		rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") +
+		rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), bodyIs(`4 false "1234" <nil>`)},
+	"body/records before it": {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") +
+		inRecords(stdinStream, 1, 9, "12"), bodyIs(`2 false "12" <nil>`)},
+	"body/shorter":              {sized(5) + inRecords(stdinStream, 1, 9, "1234"), bodyIs(`5 false "1234" unexpected EOF`)},
+	"body/shorter, none at all": {sized(5) + rec(stdinStream, 1, ""), bodyIs(`5 false "" unexpected EOF`)},
+	"body/longer":               {sized(5) + inRecords(stdinStream, 1, 9, "123456"), bodyIs(`5 false "12345" <nil>`)},
+	"body/longer, by a record":  {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"), bodyIs(`5 false "12345" <nil>`)},
+	"body/longer than nothing":  {sized(0) + inRecords(stdinStream, 1, 5, "1"), bodyIs(`0 true "" <nil>`)},
+	"body/begun again": {sized(4) + rec(stdinStream, 1, "12") + begins(1, true),
+		bodyIs(`4 false "12" fcgi: repeated BEGIN_REQUEST for an active request`)},
+	"body/no record": {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1",
+		bodyIs(`4 false "12" fcgi: unsupported FastCGI version`)},
+}
+
+// bodyIs returns the lines of fcgiDump about a body: its length, whether it is http.NoBody, what can
+// be read of it, and the error.
+func bodyIs(want string) string {
+	words := strings.SplitN(want, " ", 3)
+	return fmt.Sprintf("length %s coding [] nobody %s\nbody %s", words[0], words[1], words[2])
 }
 
 // located returns a GET without REQUEST_URI.
@@ -171,8 +214,9 @@ func fcgiFields(n int) (pairs []string) {
 	return pairs
 }
 
-// Parameters become the Request. Malformed ones get an error response, and the connection is
-// closed.
+// Parameters become the Request, and the content of STDIN, in any records, its body. Malformed
+// parameters get an error response. If the body does not match CONTENT_LENGTH, Read returns an error.
+// Both end the connection.
 func TestFCGIParamsBecomeRequest(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		for name, test := range fcgiRequests {
@@ -183,10 +227,11 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 				if !strings.Contains(a.body, test.want) {
 					t.Errorf("got %s\nwant %s", a.body, test.want)
 				}
-				if refused := strings.HasPrefix(test.want, "400 "); refused != (a.code == 400) || refused &&
-					a.header.Get("Content-Type") == "" {
+				refused := strings.HasPrefix(test.want, "400 ")
+				if refused != (a.code == 400) || refused && a.header.Get("Content-Type") == "" {
 					t.Errorf("status %d, %v", a.code, a.header)
-				} else if refused {
+				}
+				if refused || strings.Contains(test.want, "\nbody ") && !strings.Contains(test.want, "<nil>") {
 					p.mustClose()
 				} else if a := p.roundTrip(aGET("/next")); !strings.Contains(a.body, `GET "/next"`) {
 					t.Errorf("then %s", a.body)
@@ -206,9 +251,6 @@ func fcgiCorpus() map[string]string {
 	}
 	for name, r := range fcgiRequests {
 		add("request/"+name, r.request+aGET("/next"))
-	}
-	for name, r := range fcgiBodies {
-		add("body/"+name, r.request+aGET("/next"))
 	}
 	for name, pieces := range fcgiStreams {
 		add("stream/"+name, strings.Join(pieces, ""))
@@ -240,40 +282,16 @@ func fcgiProbe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// inOrder describes what came back: the responses in order, and then the replies to management
-// records in order, because these do not wait for responses. Incomplete records fail the test.
-func inOrder(t *testing.T, all []byte, closed bool) string {
+// describeWhole is describeFCGI for responses that must consist of whole records.
+func describeWhole(t *testing.T, all []byte, closed bool) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
-	var s, replies strings.Builder
-	for {
-		kind, id, content, err := p.record()
-		if err == nil {
-			var a *fcgiResponse
-			switch a, err = p.take(kind, id, content); {
-			case a != nil && a.status == cantMultiplex:
-				fmt.Fprintln(&replies, a)
-			case a != nil:
-				a.header.Del("Date")
-				fmt.Fprintln(&s, a)
-			}
-		}
-		for _, reply := range p.management {
-			fmt.Fprintln(&replies, reply)
-		}
-		p.management = nil
-		if err != nil {
-			for id, a := range p.open {
-				a.stdout, _, _ = bytes.Cut(a.stdout, []byte("Date: "))
-				fmt.Fprintf(&s, "%d: cut off after %q\n", id, a.stdout)
-			}
-			if !errors.Is(err, io.EOF) {
-				t.Errorf("%v in %q", err, all)
-			}
-			fmt.Fprintf(&s, "closed=%v\n", closed)
-			return s.String() + replies.String()
+	for err := error(nil); err == nil; {
+		if _, _, _, err = p.record(); err != nil && !errors.Is(err, io.EOF) {
+			t.Errorf("%v in %q", err, all)
 		}
 	}
+	return describeFCGI(t, all, nil) + fmt.Sprintf("closed=%v\n", closed)
 }
 
 // cutAt cuts text into pieces, at random but reproducibly for a seed.
@@ -308,7 +326,7 @@ func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
 	t.Helper()
 	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
 	split, closedToo := fcgiExchange(t, fcgiServer, h, pieces, 0)
-	if got, want := inOrder(t, split, closedToo), inOrder(t, whole, closed); got != want {
+	if got, want := describeWhole(t, split, closedToo), describeWhole(t, whole, closed); got != want {
 		t.Errorf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
 	}
 }

@@ -81,6 +81,7 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 }
 
 // describeFCGI decodes responses in the order of their ids: net/http/fcgi sends them in any order.
+// Replies to management records are first, because they do not wait for responses.
 func describeFCGI(t *testing.T, all []byte, correct func(*fcgiResponse)) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
@@ -89,7 +90,8 @@ func describeFCGI(t *testing.T, all []byte, correct func(*fcgiResponse)) string 
 		a, err := p.tryReadResponse()
 		if err != nil {
 			for id, cut := range p.open {
-				texts[id] += fmt.Sprintf("%d: cut off after %q\n", id, shorten(cut.stdout))
+				sent, _, _ := bytes.Cut(cut.stdout, []byte("Date: "))
+				texts[id] += fmt.Sprintf("%d: cut off after %q\n", id, shorten(sent))
 			}
 			if !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				texts[1<<16] = fmt.Sprintln("ended by", err)
@@ -149,11 +151,6 @@ func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
 				why = refusals
 			}
 			sameFCGI(t, why, http.HandlerFunc(fcgiReport), []string{r.request}, nil)
-		})
-	}
-	for name, r := range fcgiBodies {
-		t.Run("body/"+name, func(t *testing.T) {
-			sameFCGI(t, otherwiseThanStd["body/"+name], http.HandlerFunc(fcgiReport), []string{r.request}, nil)
 		})
 	}
 }
@@ -237,51 +234,51 @@ const (
 
 // otherwiseThanStd are the cases that differ, with the reason. Each must still differ.
 var otherwiseThanStd = map[string]string{
-	"request/absolute target":          likeHTTP,
-	"request/both types":               oneField,
-	"request/both types, other order":  oneField,
-	"request/coding of the client's":   likeHTTP,
-	"request/no name behind HTTP_":     "detail: there is no field without a name",
-	"request/pragma":                   likeHTTP,
-	"request/remote, bad port":         "detail: there is no such port",
-	"request/repeated names":           allValues,
-	"request/without, nothing":         likeHTTP,
-	"request/without, unescaped":       "detail: what is in SCRIPT_NAME and PATH_INFO has been unescaped",
-	"body/no length":                   unknownLength,
-	"body/empty length":                unknownLength,
-	"body/shorter":                     wrongLength,
-	"body/shorter, none at all":        wrongLength,
-	"body/longer":                      excess,
-	"body/longer, by a record":         excess,
-	"body/longer than nothing":         excess,
-	"body/records before it":           oneAtATime,
-	"body/an application's":            "detail: records that only applications send are no question",
-	"body/begun again":                 toTheHandler,
-	"body/no record":                   toTheHandler,
-	"stream/interleaved":               oneAtATime,
-	"stream/question":                  oneAtATime,
-	"stream/unknown type":              "detail: an unknown type gets a response (section 4.2)",
-	"stream/cut off":                   "detail: a peer that has ended its side may still read",
-	"stream/cut off in the body":       "detail: a peer that has ended its side may still read",
-	"stream/body before the list":      "detail: records out of order end the connection",
-	"stream/list behind its end":       "detail: records out of order end the connection",
-	"stream/filter, not kept":          "detail: what the request did not ask to keep is closed",
-	"response/599":                     "detail: no status is without words",
-	"response/changed value":           lateFields,
-	"response/late field":              lateFields,
-	"response/close body/POST":         "detail: the error has the words that it has over HTTP",
-	"response/content/HEAD":            "detail: a type that the handler sets is like one that is guessed",
-	"response/early hints":             noInterim,
-	"response/exact read/POST":         "detail: the end of the body comes with its last bytes, as over HTTP",
-	"response/length, none/GET":        noEnd,
-	"response/length, none/POST":       noEnd,
-	"response/length, pieces":          "detail: Content-Type is found in the first bytes, not in the first Write",
-	"response/length, write, read/GET": noEnd,
-	"response/length, short/GET":       noEnd,
-	"response/length, short/POST":      noEnd,
-	"response/length, long":            noEnd,
-	"response/max bytes/GET":           likeHTTP,
-	"response/max bytes/POST":          likeHTTP,
+	"request/absolute target":           likeHTTP,
+	"request/both types":                oneField,
+	"request/both types, other order":   oneField,
+	"request/coding of the client's":    likeHTTP,
+	"request/no name behind HTTP_":      "detail: there is no field without a name",
+	"request/pragma":                    likeHTTP,
+	"request/remote, bad port":          "detail: there is no such port",
+	"request/repeated names":            allValues,
+	"request/without, nothing":          likeHTTP,
+	"request/without, unescaped":        "detail: what is in SCRIPT_NAME and PATH_INFO has been unescaped",
+	"request/body/no length":            unknownLength,
+	"request/body/empty length":         unknownLength,
+	"request/body/shorter":              wrongLength,
+	"request/body/shorter, none at all": wrongLength,
+	"request/body/longer":               excess,
+	"request/body/longer, by a record":  excess,
+	"request/body/longer than nothing":  excess,
+	"request/body/records before it":    oneAtATime,
+	"request/body/an application's":     "detail: records that only applications send are no question",
+	"request/body/begun again":          toTheHandler,
+	"request/body/no record":            toTheHandler,
+	"stream/interleaved":                oneAtATime,
+	"stream/question":                   oneAtATime,
+	"stream/unknown type":               "detail: an unknown type gets a response (section 4.2)",
+	"stream/cut off":                    "detail: a peer that has ended its side may still read",
+	"stream/cut off in the body":        "detail: a peer that has ended its side may still read",
+	"stream/body before the list":       "detail: records out of order end the connection",
+	"stream/list behind its end":        "detail: records out of order end the connection",
+	"stream/filter, not kept":           "detail: what the request did not ask to keep is closed",
+	"response/599":                      "detail: no status is without words",
+	"response/changed value":            lateFields,
+	"response/late field":               lateFields,
+	"response/close body/POST":          "detail: the error has the words that it has over HTTP",
+	"response/content/HEAD":             "detail: a type that the handler sets is like one that is guessed",
+	"response/early hints":              noInterim,
+	"response/exact read/POST":          "detail: the end of the body comes with its last bytes, as over HTTP",
+	"response/length, none/GET":         noEnd,
+	"response/length, none/POST":        noEnd,
+	"response/length, pieces":           "detail: Content-Type is found in the first bytes, not in the first Write",
+	"response/length, write, read/GET":  noEnd,
+	"response/length, short/GET":        noEnd,
+	"response/length, short/POST":       noEnd,
+	"response/length, long":             noEnd,
+	"response/max bytes/GET":            likeHTTP,
+	"response/max bytes/POST":           likeHTTP,
 }
 
 // The package documentation lists the differences.

@@ -20,10 +20,10 @@ import (
 // before ConnContext was called.
 type hookLog struct {
 	*testing.T
-	mu      sync.Mutex
-	states  map[net.Conn][]string
-	kind    string                         // the type of a connection
-	onState func(net.Conn, http.ConnState) // may be nil
+	mu     sync.Mutex
+	states map[net.Conn][]string
+	kind   string               // the type of a connection
+	then   func(http.ConnState) // is called with each state; may be nil
 }
 
 func newHookLog(t *testing.T, set *http.Server) *hookLog {
@@ -51,9 +51,10 @@ func (h *hookLog) connState(c net.Conn, s http.ConnState) {
 		h.Errorf("state %v after %v; known %v", s, before, known)
 	}
 	h.states[c] = append(before, s.String())
+	then := h.then
 	h.mu.Unlock()
-	if h.onState != nil {
-		h.onState(c, s)
+	if then != nil {
+		then(s)
 	}
 }
 
@@ -175,6 +176,31 @@ var hookCases = map[string]hookCase{
 		c.send(get)
 		c.awaitEnd()
 	}},
+	"wait while idle":         {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get, "") }},
+	"wait, pipelined":         {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get+get, "") }},
+	"wait, request meanwhile": {nil, func(c *hookClient) { c.waitForShutdown(http.StateIdle, get, get) }},
+	"wait while closed":       {nil, func(c *hookClient) { c.waitForShutdown(http.StateClosed, getOld, "") }},
+}
+
+// waitForShutdown sends requests, of which one has a response, and makes the hook wait for Shutdown
+// in a state, after another request was sent.
+func (c *hookClient) waitForShutdown(at http.ConnState, requests, meanwhile string) {
+	ended := make(chan error, 1)
+	c.log.mu.Lock()
+	c.log.then = func(s http.ConnState) {
+		if s == at {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			io.WriteString(c, meanwhile)
+			ended <- c.server.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
+		}
+	}
+	c.log.mu.Unlock()
+	io.WriteString(c, requests)
+	testkit.Check(c, <-ended)
+	if b, _ := io.ReadAll(c); strings.Count(string(b), "200 OK") != 1 {
+		c.Errorf("the client has received %q", b)
+	}
 }
 
 func (c *hookClient) closeWrite() {
@@ -203,7 +229,8 @@ func hookHandler(t *testing.T) http.Handler {
 }
 
 // The hooks are called as by net/http: with the same connections, in the same order and as often.
-// net/http's own tests show the usual cases.
+// net/http's own tests show the usual cases. A hook may wait for Shutdown when its connection is idle
+// or closed, even if the client has sent another request meanwhile.
 func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 	for _, mode := range []string{"tcp", "ServeTLS"} {
 		for name, how := range hookCases {
@@ -243,50 +270,4 @@ func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, h
 	how.client(&hookClient{t, c, bufio.NewReader(c), h, s})
 	c.Close()
 	return h.kind + " " + h.await()
-}
-
-// A hook may wait for Shutdown when its connection is idle or closed, as with net/http, even if the
-// client has sent another request meanwhile.
-func TestHookMayWaitForShutdown(t *testing.T) {
-	for _, maker := range []string{"net/http", "tare"} {
-		for _, mode := range []string{"tcp", "unix", "ServeTLS"} {
-			for name, text := range map[string]string{"idle": get, "pipelined": get + get, "closed": getOld} {
-				waitsAt := http.StateIdle
-				if name == "closed" {
-					waitsAt = http.StateClosed
-				}
-				t.Run(maker+"/"+mode+"/"+name, func(t *testing.T) {
-					t.Parallel()
-					set := &http.Server{Handler: hookHandler(t), ErrorLog: log.New(io.Discard, "", 0)}
-					h := newHookLog(t, set)
-					l, dial := modes[mode](t)
-					s := makers[maker](set)
-					ended := make(chan error, 1)
-					h.onState = func(_ net.Conn, state http.ConnState) {
-						if state == waitsAt {
-							ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-							defer cancel()
-							ended <- s.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
-						}
-					}
-					serve(t, s, l)
-					c := testkit.Value(dial())(t)
-					defer c.Close()
-					c.SetDeadline(time.Now().Add(time.Minute))
-					io.WriteString(c, text)
-					testkit.Check(t, <-ended)
-					want := "new active idle closed"
-					if waitsAt == http.StateClosed {
-						want = "new active closed"
-					}
-					if got := h.await(); got != want {
-						t.Errorf("states %s, want %s", got, want)
-					}
-					if b, _ := io.ReadAll(c); strings.Count(string(b), "200 OK") != 1 {
-						t.Errorf("the client has received %q", b)
-					}
-				})
-			}
-		}
-	}
 }

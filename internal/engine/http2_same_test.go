@@ -224,8 +224,7 @@ func (s *http2Site) result(c http2Case) string {
 			interim = append(interim, fmt.Sprint(code, h))
 			return nil
 		}})
-	r, err := http.NewRequestWithContext(ctx, c.method, s.url+path, body)
-	testkit.Must(s, err)
+	r := testkit.Value(http.NewRequestWithContext(ctx, c.method, s.url+path, body))(s)
 	if c.path == "*" {
 		r.URL.Path, r.URL.Opaque = "", "*"
 	}

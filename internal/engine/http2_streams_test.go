@@ -102,8 +102,7 @@ func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
 				sent := 0
 				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
 					WroteRequest: func(httptrace.WroteRequestInfo) { sent++ }})
-				r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
-				testkit.Must(t, err)
+				r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil))(t)
 				r.Header.Set(c.name, c.value)
 				response, err := s.client.Do(r)
 				if err != nil {

@@ -286,13 +286,13 @@ func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
 	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
 	c.Env = append(os.Environ(), env)
-	in, err := c.StdinPipe()
-	testkit.Must(t, err)
+	in := testkit.Value(c.StdinPipe())(t)
 	out := testkit.Value(c.StdoutPipe())(t)
 	testkit.Start(t, c)
 	t.Cleanup(func() { in.Close() })
 	more = bufio.NewReader(out)
-	if first, err = more.ReadString('\n'); err != nil {
+	first, err := more.ReadString('\n')
+	if err != nil {
 		t.Fatalf("%s: %q, %v", test, first, err)
 	}
 	return first, more

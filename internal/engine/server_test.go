@@ -3,13 +3,13 @@ package engine_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -148,73 +148,18 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	})
 }
 
-// flaky is a listener whose Accept fails a few times, as in a process out of descriptors.
+// flaky is a listener whose Accept fails, as in a process out of descriptors. In turns it accepts a
+// connection each other time.
 type flaky struct {
 	net.Listener
-	failures int
-	fatal    bool
-}
-
-type failedAccept struct{ temporary bool }
-
-func (failedAccept) Error() string     { return "no more descriptors" }
-func (failedAccept) Timeout() bool     { return false }
-func (e failedAccept) Temporary() bool { return e.temporary }
-
-func (l *flaky) Accept() (net.Conn, error) {
-	if l.failures > 0 {
-		l.failures--
-		return nil, failedAccept{temporary: !l.fatal}
-	}
-	return l.Listener.Accept()
-}
-
-// withAcceptErrors runs a test with a server of a listener whose Accept fails.
-func withAcceptErrors(t *testing.T, above func(*testkit.Network) net.Listener, test func(*testkit.Network, *testkit.Log)) {
-	t.Helper()
-	synctest.Test(t, func(*testing.T) {
-		var nw testkit.Network
-		var logged testkit.Log
-		s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(&logged, "", 0)})
-		served := goServe(s, above(&nw))
-		test(&nw, &logged)
-		s.Close()
-		<-served
-	})
-}
-
-func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
-	withAcceptErrors(t, func(nw *testkit.Network) net.Listener {
-		return &flaky{Listener: nw.Listen(), failures: 3}
-	}, func(nw *testkit.Network, logged *testkit.Log) {
-		start := time.Now()
-		c := testkit.Value(nw.Dial())(t)
-		if elapsed := time.Since(start); elapsed != (5+10+20)*time.Millisecond {
-			t.Errorf("accepted after %v", elapsed)
-		}
-		if n := strings.Count(logged.String(), "Accept error: no more descriptors; retrying in"); n != 3 {
-			t.Errorf("logged %d failures: %s", n, logged.String())
-		}
-		c.Close()
-	})
-	s := engine.New(&http.Server{})
-	err := s.Serve(&flaky{Listener: new(testkit.Network).Listen(), failures: 1, fatal: true})
-	if !errors.Is(err, failedAccept{}) {
-		t.Errorf("a failure for good: %v", err)
-	}
-}
-
-// alternating is a listener whose Accept fails and succeeds in turns. It has a connection for each
-// time.
-type alternating struct {
-	net.Listener
 	network *testkit.Network
+	inTurns bool
 	calls   int
 }
 
-func (l *alternating) Accept() (net.Conn, error) {
-	if l.calls++; l.calls%2 == 1 {
-		return nil, failedAccept{temporary: true}
+func (l *flaky) Accept() (net.Conn, error) {
+	if l.calls++; !l.inTurns || l.calls%2 == 1 {
+		return nil, &net.OpError{Op: "accept", Err: syscall.EMFILE}
 	}
 	go func() {
 		if c, err := l.network.Dial(); err == nil {
@@ -225,17 +170,20 @@ func (l *alternating) Accept() (net.Conn, error) {
 }
 
 // Errors of Accept that repeat are logged with longer and longer delays as by net/http, and apart
-// from that every 10 seconds, also if Accept succeeds in between.
+// from that every 10 seconds, also if Accept succeeds in between. net/http's own tests show that
+// Serve goes on.
 func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 	for _, inTurns := range []bool{true, false} {
-		withAcceptErrors(t, func(nw *testkit.Network) net.Listener {
-			if inTurns {
-				return &alternating{Listener: nw.Listen(), network: nw}
-			}
-			return &flaky{Listener: nw.Listen(), failures: 1 << 30}
-		}, func(_ *testkit.Network, logged *testkit.Log) {
+		synctest.Test(t, func(*testing.T) {
+			var nw testkit.Network
+			var logged testkit.Log
+			s := engine.New(&http.Server{ErrorLog: log.New(&logged, "", 0)})
+			served := goServe(s, &flaky{nw.Listen(), &nw, inTurns, 0})
 			time.Sleep(time.Minute)
-			if n := strings.Count(logged.String(), "Accept error"); n < 6 || n > 9+6 {
+			s.Close()
+			<-served
+			n := strings.Count(logged.String(), "http: Accept error: accept: ")
+			if n < 6 || n > 9+6 {
 				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
 			}
 		})

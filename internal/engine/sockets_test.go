@@ -33,8 +33,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 	var logged testkit.Log
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
 	serve(t, s, l)
-	c, err := dial()
-	testkit.Must(t, err)
+	c := testkit.Value(dial())(t)
 	defer c.Close()
 	if c, ok := c.(*tls.Conn); ok { // CloseWrite fails before the handshake
 		testkit.Must(t, c.Handshake())
@@ -97,9 +96,7 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 // onShards runs a test over the kinds of connection that are served on shards.
 func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
-	for _, mode := range []string{"tcp", "ServeTLS"} {
-		t.Run(mode, func(t *testing.T) { test(siteOf(t, "tare", mode, settings())) })
-	}
+	someModes(t, settings, test, "tcp", "ServeTLS")
 }
 
 // readResponses reads until n responses have ended.
@@ -262,22 +259,18 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 	for name, dispatch := range map[string]engine.Dispatch{"loop": engine.OnLoop, "goroutine": engine.OwnGoroutine} {
 		t.Run(name, func(t *testing.T) {
-			l, dial := listen(t, "tcp", "127.0.0.1:0")
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.RawQuery == "where" {
-					b := make([]byte, 8<<10)
-					fmt.Fprint(w, bytes.Contains(b[:runtime.Stack(b, false)], []byte(".serveAsLeader(")))
-				}
-				io.WriteString(w, ".")
-			})})
-			s.Dispatch = dispatch
-			serve(t, s, l)
-			c := testkit.Value(dial())(t)
-			defer c.Close()
+			s := startSite(t, "tcp", handle(func(w http.ResponseWriter, _ *http.Request) {
+				b := make([]byte, 8<<10)
+				fmt.Fprint(w, bytes.Contains(b[:runtime.Stack(b, false)], []byte(".serveAsLeader(")), ".")
+			})(), func(set *http.Server) server {
+				ours := engine.New(set)
+				ours.Dispatch = dispatch
+				return ours
+			})
+			c := s.connect()
 			requests := func(n int) (onLoop int) {
 				for range n {
-					io.WriteString(c, "GET /?where HTTP/1.1\r\n"+host+"\r\n")
-					if strings.HasSuffix(readResponses(t, c, 1), "\r\n\r\ntrue.") {
+					if strings.HasSuffix(s.request(c, "/"), "\r\n\r\ntrue.") {
 						onLoop++
 					}
 				}

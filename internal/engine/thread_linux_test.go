@@ -189,9 +189,7 @@ func readCalls(t *testing.T) (n int) {
 	t.Helper()
 	b := testkit.Value(os.ReadFile("/proc/self/io"))(t)
 	_, after, _ := strings.Cut(string(b), "syscr: ")
-	if _, err := fmt.Sscan(after, &n); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(fmt.Sscan(after, &n))(t)
 	return n
 }
 
@@ -235,10 +233,7 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", in, begun)
 		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", inIdle, idle)
 		io.WriteString(begun, "GET / HTT")
-		testkit.WaitFor(s, "all connections", func() bool {
-			_, open := s.server.Connections()
-			return open == 3
-		})
+		awaitOpen(s.T, s.server, 3)
 		done := make(chan error, 1)
 		go func() { done <- s.server.Shutdown(s.Context()) }()
 		if _, err := inIdle.ReadByte(); err != io.EOF {
@@ -285,8 +280,7 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 	testkit.NoRace(t, "it uses memory of its own")
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		mustBeSmall(s.T, 8<<10, func() {
-			c, err := s.dial() // the client keeps only the socket
-			testkit.Must(s, err)
+			c := testkit.Value(s.dial())(s) // the client keeps only the socket
 			io.WriteString(c, get)
 			readResponses(s.T, c, 1)
 			raw := c.(*tls.Conn).NetConn()

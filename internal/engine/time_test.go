@@ -265,10 +265,7 @@ func TestLingerIsLimited(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := func(w http.ResponseWriter, _ *http.Request) {
 				if test.set != (limits{}) {
-					err := w.(connection.ResponseWriter).SetLinger(test.set.limit, test.set.timeout, test.set.always)
-					if err != nil {
-						t.Error(err)
-					}
+					testkit.Check(t, w.(connection.ResponseWriter).SetLinger(test.set.limit, test.set.timeout, test.set.always))
 				}
 				w.WriteHeader(http.StatusForbidden)
 			}

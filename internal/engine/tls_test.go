@@ -15,13 +15,11 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/chacha20poly1305"
 
-	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -222,53 +220,22 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 	}
 }
 
-// Tickets resume sessions while the server has the key that encrypted them, also if newer keys have
-// been added since. The configuration has keys, or package tls makes them.
-func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
-	old, fresh := [32]byte{1}, [32]byte{2}
-	for _, mode := range []string{"tls", "ServeTLS"} {
-		certificates := []tls.Certificate{testkit.ServerCertificate()}
-		withKeys := func(keys ...[32]byte) *tls.Config {
-			c := &tls.Config{Certificates: certificates}
-			c.SetSessionTicketKeys(keys)
-			return c
-		}
-		own := &tls.Config{Certificates: certificates}
-		var current atomic.Pointer[tls.Config]
-		base := own.Clone()
-		base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.Load(), nil }
-		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		var above net.Listener = secureListener{l, base}
-		if mode == "tls" {
-			above = tls.NewListener(l, base)
-		}
-		serve(t, engine.New(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, r.TLS.DidResume, ".")
-		})}), above)
-		tickets := tls.NewLRUClientSessionCache(1)
-		for _, step := range []struct {
-			what   string
-			config *tls.Config
-			want   string
-		}{
-			{"first", withKeys(old), "false"},
-			{"same key", withKeys(old), "true"},
-			{"key added", withKeys(fresh, old), "true"},
-			{"old key removed", withKeys(fresh), "true"}, // the last ticket is new
-			{"key replaced", withKeys(old), "false"},
-			{"own keys", own, "false"},
-			{"own keys, again", own, "true"},
-		} {
-			current.Store(step.config)
-			c := testkit.Value(dial())(t)
-			tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets})
-			io.WriteString(tc, get)
-			if got := readResponses(t, tc, 1); !strings.HasSuffix(got, "\n"+step.want+".") {
-				t.Errorf("%s, %s: got %q, want resumed %s", mode, step.what, got, step.want)
+// Tickets resume sessions on both paths: all connections of a listener have the keys of one
+// configuration.
+func TestTicketsResumeSessions(t *testing.T) {
+	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.TLS.DidResume, ".") }),
+		func(s *site) {
+			config := &tls.Config{InsecureSkipVerify: true, ServerName: "a",
+				ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+			for i, want := range []string{"false.", "true.", "true."} {
+				c := tls.Client(s.below(), config)
+				io.WriteString(c, get)
+				if got := readResponses(s.T, c, 1); !strings.HasSuffix(got, "\n"+want) {
+					s.Errorf("connection %d: got %q, want resumed %s", i, got, want)
+				}
+				c.Close()
 			}
-			tc.Close()
-		}
-	}
+		})
 }
 
 // updatingClient is a client of TLS 1.3 that can send KeyUpdate messages, which package tls cannot:

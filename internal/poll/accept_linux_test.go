@@ -21,11 +21,7 @@ func listening(t *testing.T, multipath bool) (l *net.TCPListener, fd int) {
 	testkit.Must(t, err)
 	t.Cleanup(func() { made.Close() })
 	l = made.(*net.TCPListener)
-	raw, err := l.SyscallConn()
-	if err == nil {
-		err = raw.Control(func(n uintptr) { fd = int(n) })
-	}
-	testkit.Must(t, err)
+	testkit.Control(t, l, func(n int) { fd = n })
 	return l, fd
 }
 

@@ -3,6 +3,7 @@ package testkit
 import (
 	"net"
 	"sync"
+	"syscall"
 	"testing"
 )
 
@@ -17,6 +18,13 @@ func Connect(t testing.TB, l net.Listener, dialer *net.Dialer) (client, accepted
 	Must(t, err)
 	t.Cleanup(func() { accepted.Close() })
 	return client, accepted
+}
+
+// Control calls f with the descriptor of a connection or a listener.
+func Control(t testing.TB, of any, f func(fd int)) {
+	t.Helper()
+	raw := Value(of.(syscall.Conn).SyscallConn())(t)
+	Must(t, raw.Control(func(fd uintptr) { f(int(fd)) }))
 }
 
 // ServeUnix listens on a unix socket until the test ends, and serves as ServeTCP does.

@@ -82,6 +82,22 @@ type Sink interface {
 	Flush(c *Conn) error
 }
 
+// TextHead is the part of a Sink that appends fields in the format of HTTP/1.
+type TextHead struct{}
+
+// AppendField implements Sink.
+func (TextHead) AppendField(out []byte, name, value string) []byte {
+	return http1.AppendField(out, name, value)
+}
+
+// AppendRawField implements Sink.
+func (TextHead) AppendRawField(out, name, value []byte) []byte {
+	return http1.AppendRawField(out, name, value)
+}
+
+// EndHead implements Sink.
+func (TextHead) EndHead(w *Response) { w.Conn.Out = http1.AppendHeadEnd(w.Conn.Out) }
+
 // ServerFields are fields that a head needs and the handler has not set.
 type ServerFields struct {
 	Length      int64  // for Content-Length; -1 for none

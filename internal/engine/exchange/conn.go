@@ -79,8 +79,8 @@ func NewConn(p *Config, inputs *connection.Buffers, inSize int) *Conn {
 // Attach makes c serve a connection.
 func (c *Conn) Attach(to Connection, remote string) {
 	if c.Codec == nil {
-		c.setCodec(c.Config.Protocol.NewCodec())
-		c.Traits = c.Config.Protocol.Traits
+		codec := c.Config.Protocol.NewCodec()
+		c.Codec, c.Source, c.Sink, c.Traits = codec, codec, codec, c.Config.Protocol.Traits
 	}
 	c.Connection, c.Transport = to, to
 	c.Template.RemoteAddr = remote
@@ -89,8 +89,6 @@ func (c *Conn) Attach(to Connection, remote string) {
 	}
 	c.SetSendTimeout(c.Config.DefaultSendTimeout)
 }
-
-func (c *Conn) setCodec(codec Codec) { c.Codec, c.Source, c.Sink = codec, codec, codec }
 
 // Reset prepares c for another connection.
 func (c *Conn) Reset() {

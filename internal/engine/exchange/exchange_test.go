@@ -12,6 +12,7 @@ import (
 	"unsafe"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // stubCodec is a codec without a protocol.
@@ -150,12 +151,9 @@ func TestMemoryIsReturnedAfterHandshakes(t *testing.T) {
 	runtime.GC()
 	runtime.GC()
 	s.CountHandshake()
-	for start := time.Now(); s.trimmedAt.Load() != leastHandshakes || unreturned() > garbage/4; {
-		if time.Since(start) > time.Minute {
-			t.Fatalf("%d MB of %d are not returned", unreturned()>>20, garbage>>20)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	testkit.WaitFor(t, "memory to be returned", func() bool {
+		return s.trimmedAt.Load() == leastHandshakes && unreturned() <= garbage/4
+	})
 	if s.CountHandshake(); s.awaitsRest.Load() {
 		t.Error("the same handshakes count again")
 	}

@@ -1,9 +1,6 @@
 package exchange
 
-import (
-	"io"
-	"time"
-)
+import "time"
 
 // A client may still send when the last response has been sent. Closing at once would reset the
 // connection, and the client would lose what it has not read yet. The server therefore ends its
@@ -57,46 +54,37 @@ func (c *Conn) halfClose() bool {
 }
 
 // Linger reads and discards what the client sends, if it may be sending, until it closes the
-// connection or the limits are reached.
+// connection or the limits are reached. Nothing else uses the input any more.
 func (c *Conn) Linger() {
-	if c.Lingers {
-		c.Lingers = false
-		now := time.Now()
-		_, _ = io.Copy(io.Discard, &lingering{c, now, now})
+	if !c.Lingers {
+		return
 	}
-}
-
-// lingering is the reader that Linger discards.
-type lingering struct {
-	conn            *Conn
-	began, received time.Time
-}
-
-func (l *lingering) Read(p []byte) (int, error) {
-	c := l.conn
-	for {
-		end := l.began.Add(c.linger.time)
+	c.Lingers = false
+	c.Consume(len(c.Input()))
+	c.Trim() // a buffer for a part of a head is small
+	buffer, began := c.Room(), time.Now()
+	for received := began; ; {
+		end := began.Add(c.linger.time)
 		if c.Config.Server.Closing.Load() { // nothing that a client does holds up Shutdown
-			end = l.began.Add(min(c.linger.time, lingerTimeout))
+			end = began.Add(min(c.linger.time, lingerTimeout))
 		}
-		if idle := l.received.Add(c.linger.timeout); idle.Before(end) {
+		if idle := received.Add(c.linger.timeout); idle.Before(end) {
 			end = idle
 		}
 		now := time.Now()
 		if !now.Before(end) {
-			return 0, io.EOF
+			return
 		}
 		if soon := now.Add(lingerTimeout); soon.Before(end) {
 			end = soon // to look whether the server is closing
 		}
 		c.SetReadDeadline(end)
-		n, err := c.Connection.Read(p)
-		if n > 0 {
-			l.received = time.Now()
-			return n, nil
-		}
-		if err != nil && !IsTimeout(err) {
-			return 0, err
+		n, err := c.Connection.Read(buffer)
+		switch {
+		case n > 0:
+			received = time.Now()
+		case err != nil && !IsTimeout(err):
+			return
 		}
 	}
 }

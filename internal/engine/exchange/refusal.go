@@ -2,7 +2,6 @@ package exchange
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"net"
@@ -39,10 +38,8 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 		return
 	}
 	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
-	c.Config.ReportRequest(RefusedHead{
-		Local: c.Transport.LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
-		In: c.Input(),
-	}, status, sent)
+	r := &http.Request{RemoteAddr: c.Template.RemoteAddr, TLS: c.Template.TLS}
+	c.Config.ReportRequest(r, c.Transport.LocalAddr(), c.Input(), status, sent)
 }
 
 // Refuse responds to a request that no handler sees, and ends the connection. why is never text of
@@ -95,24 +92,15 @@ func (c *Conn) HeadFailed(err error) {
 	}
 }
 
-// RefusedHead is a head that no handler sees, as far as it was read.
-type RefusedHead struct {
-	Local  net.Addr
-	Remote string
-	TLS    *tls.ConnectionState
-	In     []byte // from the request's first byte on
-}
-
-// ReportRequest calls the hook.
-func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
+// ReportRequest calls the hook with a request of which in was read. r has what is known of its
+// connection.
+func (p *Config) ReportRequest(r *http.Request, local net.Addr, in []byte, status int, sent int64) {
 	if p.OnRefused == nil || p.Protocol.Describe == nil {
 		return
 	}
-	r := &http.Request{
-		Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: h.Remote, TLS: h.TLS,
-	}
-	line := p.Protocol.Describe(r, h.In, p.Limits)
-	ctx := context.WithValue(p.BaseContext, http.LocalAddrContextKey, h.Local)
+	r.Header, r.URL, r.Body = make(http.Header), new(url.URL), http.NoBody
+	line := p.Protocol.Describe(r, in, p.Limits)
+	ctx := context.WithValue(p.BaseContext, http.LocalAddrContextKey, local)
 	text := string(line[:min(len(line), MaxRefusedLine)])
 	p.CallRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
 }

@@ -1,7 +1,6 @@
 package fastcgi
 
 import (
-	"errors"
 	"net/http"
 	"strconv"
 	"time"
@@ -15,6 +14,7 @@ import (
 // time, and GET_VALUES reports that. A request that begins before the last one has been received is
 // refused. A request that arrives after it waits for the last response.
 type codec struct {
+	exchange.TextHead
 	request fcgi.Request
 	id      uint16        // of the request that is served
 	fields  []http1.Field // of its head
@@ -127,10 +127,8 @@ func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
 		return fcgi.AppendEnd(out, message.ID, fcgi.End{Status: fcgi.CantMultiplex})
 	case fcgi.Misplaced:
 		return fcgi.AppendEnd(out, message.ID, fcgi.End{Status: fcgi.UnknownRole})
-	case fcgi.Aborted:
-		return fcgi.AppendEnd(out, message.ID, fcgi.End{})
 	}
-	return out
+	return fcgi.AppendEnd(out, message.ID, fcgi.End{}) // fcgi.Aborted
 }
 
 func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
@@ -158,16 +156,14 @@ func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) 
 
 // refuseParams responds to a malformed request, if a response is possible.
 func (f *codec) refuseParams(c *exchange.Conn, err error) {
-	e, ok := errors.AsType[*fcgi.Error](err)
-	switch {
-	case !ok:
-		panic("fastcgi: BUG: codec error of another type: " + err.Error())
-	case e.TooLarge:
+	e := err.(*fcgi.Error) //nolint:errorlint // Next returns no other
+	if e.TooLarge {
 		c.Refuse(http.StatusRequestHeaderFieldsTooLarge, e.What)
-	default: // the request id is unknown
-		c.Config.Server.Logf("fcgi: connection from %s closed: %s", c.Template.RemoteAddr, e.What)
-		c.EndOutput() // with the responses to earlier requests
+		return
 	}
+	// the request id is unknown
+	c.Config.Server.Logf("fcgi: connection from %s closed: %s", c.Template.RemoteAddr, e.What)
+	c.EndOutput() // with the responses to earlier requests
 }
 
 func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
@@ -200,16 +196,6 @@ func appendStatus(out []byte, code int) []byte {
 	out = append(out, exchange.StatusText(code)...)
 	return append(out, "\r\n"...)
 }
-
-func (f *codec) AppendRawField(out, name, value []byte) []byte {
-	return http1.AppendRawField(out, name, value)
-}
-
-func (f *codec) AppendField(out []byte, name, value string) []byte {
-	return http1.AppendField(out, name, value)
-}
-
-func (f *codec) EndHead(w *exchange.Response) { w.Conn.Out = http1.AppendHeadEnd(w.Conn.Out) }
 
 // Delimit keeps the connection unless the server is stopping. The end of the stream marks the end
 // of the body, and FCGI_KEEP_CONN is the web server's choice.

@@ -10,6 +10,7 @@ import (
 
 // codec is the codec of HTTP/1.
 type codec struct {
+	exchange.TextHead
 	request http1.Request
 	chunks  http1.Chunked // of the current request's body
 }
@@ -88,16 +89,6 @@ func (h *codec) BeginHead(w *exchange.Response, code int) {
 	}
 	w.Conn.Out = http1.AppendStatusLine(w.Conn.Out, int(min(w.Minor, 1)), code, exchange.StatusText(code))
 }
-
-func (h *codec) AppendRawField(out, name, value []byte) []byte {
-	return http1.AppendRawField(out, name, value)
-}
-
-func (h *codec) AppendField(out []byte, name, value string) []byte {
-	return http1.AppendField(out, name, value)
-}
-
-func (h *codec) EndHead(w *exchange.Response) { w.Conn.Out = http1.AppendHeadEnd(w.Conn.Out) }
 
 // Flush implements exchange.Sink. The output is always complete.
 func (h *codec) Flush(c *exchange.Conn) error { return c.Send() }

@@ -160,7 +160,7 @@ func (p *peer) upload(id uint32, size int, ends bool) {
 	}
 }
 
-// received passes the frames to the session, and returns the stream that is ready.
+// received passes the frames to the session, and returns the stream that is ready, if any.
 func (p *peer) received() *Stream {
 	p.Helper()
 	if !p.receive() {

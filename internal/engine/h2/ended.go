@@ -220,13 +220,8 @@ func (s *Session) addResetLocked(id uint32, window int32) {
 	} else if len(e.resets) < min(max(int(s.config.maxStreams), leastResets), mostResets) {
 		e.resets = append(e.resets, added)
 	} else {
-		oldest := &e.resets[0]
-		for i := range e.resets {
-			if e.resets[i].at.Before(oldest.at) {
-				oldest = &e.resets[i]
-			}
-		}
-		*oldest = added
+		oldest := slices.MinFunc(e.resets, func(a, b resetStream) int { return a.at.Compare(b.at) })
+		*e.findReset(oldest.id) = added
 	}
 }
 
@@ -235,10 +230,8 @@ func (e *endedStreams) findReset(id uint32) *resetStream {
 	if e == nil {
 		return nil
 	}
-	for i := range e.resets {
-		if e.resets[i].id == id {
-			return &e.resets[i]
-		}
+	if i := slices.IndexFunc(e.resets, func(st resetStream) bool { return st.id == id }); i >= 0 {
+		return &e.resets[i]
 	}
 	return nil
 }

@@ -122,46 +122,33 @@ func TestHPACKBombIsRefused(t *testing.T) {
 func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
 		handler http.HandlerFunc
-		begin   func(p *peer)
+		begin   func(p *peer) // may be nil
 		send    func(p *peer, id uint32)
 	}{
-		"PING": {
-			handler: hello,
-			begin:   func(*peer) {},
-			send:    func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) },
-		},
-		"windows": {
-			handler: func(http.ResponseWriter, *http.Request) {},
-			begin: func(p *peer) { // a handler that does not read leaves a window of ten bytes
+		"PING": {hello, nil, func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) }},
+		"windows": {func(http.ResponseWriter, *http.Request) {},
+			func(p *peer) { // a handler that does not read leaves a window of ten bytes
 				p.post(1)
 				for range 63 {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
 				p.framer.WriteData(1, false, make([]byte, 16384-10))
-				p.receive()
-				if p.session.Next() == nil {
+				if p.received() == nil {
 					t.Fatal("no stream is ready")
 				}
 				p.post(3)
 				p.pump()
-			},
-			send: func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) },
-		},
-		"aborted responses": {
-			handler: func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-			begin:   func(*peer) {},
-			send:    func(p *peer, id uint32) { p.get(id) },
-		},
-		"refused heads": {
-			handler: hello,
-			begin:   func(*peer) {},
-			send:    func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) },
-		},
+			}, func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) }},
+		"aborted responses": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil,
+			func(p *peer, id uint32) { p.get(id) }},
+		"refused heads": {hello, nil, func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openPeer(t, nil, test.handler)
 			p.accepts = 0
-			test.begin(p)
+			if test.begin != nil {
+				test.begin(p)
+			}
 			for id := uint32(5); ; id += 2 {
 				test.send(p, id)
 				alive := p.pump()
@@ -191,12 +178,8 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	for _, id := range []uint32{1, 3, 5} {
 		p.get(id)
 	}
-	p.receive()
+	running := p.received()
 	p.wantRest("RST_STREAM REFUSED_STREAM")
-	running := p.session.Next()
-	if running == nil {
-		t.Fatal("no stream is ready")
-	}
 	p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
 	p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
 	p.get(7)

@@ -196,11 +196,8 @@ func (st *Stream) precedes(other *Stream) bool {
 
 // dropWaitingLocked removes a stream from the waiting streams.
 func (s *Session) dropWaitingLocked(st *Stream) {
-	for i, other := range s.output.waiting {
-		if other == st {
-			s.output.waiting = slices.Delete(s.output.waiting, i, i+1)
-			return
-		}
+	if i := slices.Index(s.output.waiting, st); i >= 0 {
+		s.output.waiting = slices.Delete(s.output.waiting, i, i+1)
 	}
 }
 

@@ -12,7 +12,6 @@ import (
 const maxSettings = 100
 
 func (s *Session) onSettings(fr frame) *wire.Error {
-	s.input.hasSettings = true
 	if err := wire.CheckSettings(fr.FrameHeader); err != nil {
 		return err
 	}

@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -61,7 +62,7 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, appl
 	for _, f := range apply {
 		f(settings)
 	}
-	p.session = New(settings, carrier{p}, nil)
+	p.session = New(settings, carrier{p: p}, nil)
 	p.framer = http2.NewFramer(&p.input, nil)
 	p.framer.AllowIllegalWrites = true
 	p.encoder = hpack.NewEncoder(&p.block)
@@ -253,8 +254,11 @@ func (p *peer) discard() {
 	p.output.Reset()
 }
 
-// carrier is the Carrier of a peer.
-type carrier struct{ p *peer }
+// carrier is the Carrier of a peer, and its Connection.
+type carrier struct {
+	connection.Info
+	p *peer
+}
 
 func (c carrier) Send(b []byte) (int, error) {
 	c.p.mu.Lock()
@@ -277,10 +281,6 @@ func (c carrier) Context() context.Context { return context.Background() }
 func (c carrier) Logf(string, ...any)      {}
 func (c carrier) RemoteAddr() net.Addr     { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 func (c carrier) LocalAddr() net.Addr      { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
-func (c carrier) Opened() time.Time        { return time.Time{} }
-func (c carrier) CountRequest() int        { return 0 }
-
-func (c carrier) Number(*atomic.Int64) int64 { return 0 }
 
 func hello(w http.ResponseWriter, r *http.Request) {
 	io.Copy(io.Discard, r.Body)

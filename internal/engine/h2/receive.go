@@ -12,10 +12,9 @@ import (
 // inputState is the state of the parser. DATA is processed as it arrives. An incomplete frame of
 // another type is kept in partial.
 type inputState struct {
-	hasSettings bool   // the first frame has arrived
-	prefix      int    // bytes of the preface that have arrived
-	partial     []byte // the start of an incomplete frame
-	skip        int    // bytes of the current frame that are ignored
+	prefix  int    // bytes of the preface that have arrived
+	partial []byte // the start of an incomplete frame
+	skip    int    // bytes of the current frame that are ignored
 
 	data dataState
 
@@ -201,7 +200,7 @@ func (s *Session) keep(in []byte, size int) (rest []byte) {
 func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
 	i := &s.input
 	switch {
-	case !i.hasSettings && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
+	case !s.isOpen && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
 		return connError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.block != nil && (h.Type != wire.Continuation || h.StreamID != i.blockFrame.StreamID):
 		return connError(wire.ProtocolError, "head block without CONTINUATION")

@@ -56,7 +56,7 @@ type Session struct {
 	output      outputState
 	idleAt      time.Time // since when there has been no stream
 	ping        pingState
-	isOpen      bool      // the preface and SETTINGS have arrived
+	isOpen      bool      // the preface and SETTINGS have arrived; only the holder of the turn changes it
 	ownDeadline bool      // a handler has set a write deadline since the session was idle
 	isGathering bool      // a goroutine is going to send the responses that are appended
 	ungathered  int       // how many responses are sent at once; see Stream.Settle

@@ -19,7 +19,10 @@ import (
 
 // echo is the codec of a protocol that is as small as one can be. A request is a line, which is its
 // body. A response is its status, its fields, an empty line, and pieces that follow their lengths.
-type echo struct{ line []byte }
+type echo struct {
+	exchange.TextHead
+	line []byte
+}
 
 func (e *echo) Reset() { e.line = nil }
 
@@ -65,22 +68,12 @@ func (e *echo) BeginHead(w *exchange.Response, code int) {
 	w.Conn.Out = append(strconv.AppendInt(w.Conn.Out, int64(code), 10), '\n')
 }
 
-func (e *echo) AppendField(out []byte, name, value string) []byte {
-	return http1.AppendField(out, name, value)
-}
-
-func (e *echo) AppendRawField(out, name, value []byte) []byte {
-	return http1.AppendRawField(out, name, value)
-}
-
 func (e *echo) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	w.DrainRequestBody()
 	if f.Length >= 0 {
 		w.Conn.Out = http1.AppendLength(w.Conn.Out, f.Length)
 	}
 }
-
-func (e *echo) EndHead(w *exchange.Response) { w.Conn.Out = append(w.Conn.Out, '\n') }
 
 func (e *echo) Data(w *exchange.Response, p []byte) error {
 	w.Conn.Out = appendPiece(w.Conn.Out, p)
@@ -117,8 +110,7 @@ func TestServesAnyProtocol(t *testing.T) {
 		{long + "\n", "200\nMethod: ECHO\n\n9216\n" + long + "0\n"},
 		{long + long, "431\n\n50\n431 Request Header Fields Too Large: line too long"},
 	} {
-		client, err := net.Dial("tcp", l.Addr().String())
-		testkit.Must(t, err)
+		client := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 		nc := testkit.Value(l.Accept())(t)
 		workers.Serve(netconn.New(config, nc, context.Background()))
 		for in := test.in; in != ""; { // in parts

@@ -36,8 +36,8 @@ func (c *Conn) hasPreface() bool {
 
 // serveHTTP2 serves HTTP/2 to the connection's end. state is nil without TLS.
 func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
-	if !c.claimNew() {
-		return
+	if !c.state.move(http.StateNew, http.StateActive) {
+		return // Shutdown closes it
 	}
 	if state != nil && !AllowsHTTP2(c.config.HTTP2, state) {
 		_, _ = c.NetConn.Write(h2.Rejection())

@@ -67,12 +67,6 @@ func (c *Conn) isQuiet() bool {
 	return quiet
 }
 
-// claimNew claims a new connection that will speak a protocol other than HTTP/1. It does not call
-// the ConnState hook.
-func (c *Conn) claimNew() bool {
-	return c.state.move(http.StateNew, http.StateActive)
-}
-
 // becomeActive is called when the first bytes of a request have arrived. It reports false if the
 // connection is being closed.
 func (c *Conn) becomeActive() bool {

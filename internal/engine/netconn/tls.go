@@ -69,8 +69,7 @@ func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err erro
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	head := exchange.RefusedHead{Local: local, Remote: remote, In: re.RecordHeader[:]}
-	p.ReportRequest(head, http.StatusBadRequest, sent)
+	p.ReportRequest(&http.Request{RemoteAddr: remote}, local, re.RecordHeader[:], http.StatusBadRequest, sent)
 	return err
 }
 
@@ -99,7 +98,7 @@ func (c *Conn) selectProtocol() bool {
 		return c.config.Exchanges.ServesHTTP1
 	}
 	switch serve := c.config.ProtocolHandler(proto); {
-	case serve != nil && isTLS && c.claimNew():
+	case serve != nil && isTLS && c.state.move(http.StateNew, http.StateActive): // without a call of the hook
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
 		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
 	case serve == nil && proto == ProtoHTTP2:

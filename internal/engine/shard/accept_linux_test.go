@@ -2,14 +2,12 @@ package shard
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 	"sync"
 	"syscall"
 	"testing"
@@ -48,13 +46,8 @@ func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 // Another process or File.Fd can make a listening socket blocking. Loops never block in it.
 func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
-	raw := testkit.Value(s.listener.(*net.TCPListener).SyscallConn())(t)
 	setNonblock := func(nonblocking bool) {
-		if err := raw.Control(func(fd uintptr) {
-			testkit.Check(t, syscall.SetNonblock(int(fd), nonblocking))
-		}); err != nil {
-			t.Error(err)
-		}
+		testkit.Control(t, s.listener, func(fd int) { testkit.Check(t, syscall.SetNonblock(fd, nonblocking)) })
 	}
 	s.reachShards()
 	setNonblock(false)
@@ -70,9 +63,7 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	for range 50 {
 		s.connect()
 		for _, c := range all {
-			if _, err := request(c); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(request(c))(t)
 		}
 	}
 	if n := s.byShards() - before; n > 0 {
@@ -84,14 +75,11 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 func TestStuckShardPassesListenerOn(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
 	s := serveOn(t, tcpListener(t), nil)
-	for start := time.Now(); ; {
-		if time.Since(start) > time.Minute {
-			t.Fatal("the holder has not changed")
-		}
+	testkit.WaitFor(t, "the holder to change", func() bool {
 		s.reachShards()
 		a := s.sharing()
 		if a == nil {
-			continue // package net accepts again
+			return false // package net accepts again
 		}
 		holder := func() int {
 			a.mu.Lock()
@@ -106,10 +94,8 @@ func TestStuckShardPassesListenerOn(t *testing.T) {
 		}
 		all[before] = observation{work: isHeldUp}
 		a.passFromStalled(all)
-		if holder() != before {
-			break
-		}
-	}
+		return holder() != before
+	})
 	for range 20 {
 		s.connect()
 	}
@@ -163,9 +149,8 @@ func (s *site) rest() (descriptors int, heap uint64) {
 // Connections that come and go leave neither descriptors nor memory behind.
 func TestConnectionsLeaveNothingBehind(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
-	defer debug.SetGCPercent(debug.SetGCPercent(99)) // servers reserve no memory
 	conns := 6000
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		conns = 100_000
 	}
 	for _, network := range []string{"tcp", "unix"} {
@@ -192,29 +177,6 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 }
 
 const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-
-// What a client sends after its last request makes the kernel reset the connection. The client has
-// the response nevertheless.
-func TestLastResponseArrivesBeforeReset(t *testing.T) {
-	var c *client
-	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
-		if r.Close {
-			io.WriteString(c, "unread") // has arrived when WriteString returns
-		}
-		io.WriteString(w, "last")
-	})
-	s.reachShards()
-	for range 20 {
-		c = s.connect()
-		io.WriteString(c, lastRequest)
-		if b, err := c.response(); b != "last" || err != nil {
-			t.Fatalf("%q, %v", b, err)
-		}
-		if _, err := c.Read(make([]byte, 1)); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			t.Fatal(err)
-		}
-	}
-}
 
 // placing returns the shards of a new server, a placement on them, and a connected descriptor.
 func placing(t *testing.T) (s *testServer, h *placement, fd int) {
@@ -297,8 +259,7 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 				}
 				io.WriteString(w, "done")
 			})
-			other, err := s.listener.(*net.TCPListener).File() // as the child of a graceful restart
-			testkit.Must(t, err)
+			other := testkit.Value(s.listener.(*net.TCPListener).File())(t) // as the child of a graceful restart
 			defer other.Close()
 			defer close(release)
 			s.reachShards()
@@ -330,17 +291,11 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 func TestListenersThatLingerAreRecognized(t *testing.T) {
 	for _, want := range []bool{false, true} {
 		l := tcpListener(t)
-		raw, err := l.(*net.TCPListener).SyscallConn()
-		testkit.Must(t, err)
 		if want {
-			var failed error
-			err = raw.Control(func(fd uintptr) {
-				failed = syscall.SetsockoptLinger(int(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
-					&syscall.Linger{Onoff: 1, Linger: 1})
+			testkit.Control(t, l, func(fd int) {
+				testkit.Must(t, syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER,
+					&syscall.Linger{Onoff: 1, Linger: 1}))
 			})
-			if err != nil || failed != nil {
-				t.Fatal(err, failed)
-			}
 		}
 		s := serveOn(t, l, nil)
 		s.reachShards()

@@ -28,14 +28,10 @@ func listenWays() map[string]*net.ListenConfig {
 // netOptions returns the options of a connection that package net has accepted.
 func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (options poll.AcceptedOptions) {
 	t.Helper()
-	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	_, nc := testkit.Connect(t, l, dialer)
-	raw, err := nc.(*net.TCPConn).SyscallConn()
-	testkit.Must(t, err)
-	testkit.Must(t, raw.Control(func(fd uintptr) { options, err = poll.ReadAcceptedOptions(int(fd)) }))
-	testkit.Must(t, err)
+	testkit.Control(t, nc, func(fd int) { options = testkit.Value(poll.ReadAcceptedOptions(fd))(t) })
 	return options
 }
 
@@ -63,9 +59,7 @@ func TestAcceptedConnectionsHaveOptionsOfPackageNet(t *testing.T) {
 				s.reachShards()
 				dial(70)
 				for _, c := range all {
-					if _, err := request(c); err != nil {
-						t.Fatal(err)
-					}
+					testkit.Value(request(c))(t)
 				}
 				if n := s.byShards(); n < 40 {
 					t.Errorf("shards have accepted %d connections", n)

@@ -42,7 +42,6 @@
 // # Glossary
 //
 //   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
-//   - conn: an exchange.Conn, the buffers and the codec that a connection borrows while it is served.
 //   - holder: the shard that accepts the connections of a listener.
 //   - placement: a listener and a shard; its connections share it.
 //   - outbox: complete responses that wait until the leader has served other connections.

@@ -220,10 +220,7 @@ func (g *Group) CloseIdle() int {
 		return 0
 	}
 	g.conns.each(func(k *shardConn) {
-		switch {
-		case k.claimForClosing():
-			_ = k.Close()
-		case k.awaitsTLS() && time.Duration(g.now()-k.opened) > exchange.NewGrace:
+		if !k.closeIfIdle() && k.awaitsTLS() && time.Duration(g.now()-k.opened) > exchange.NewGrace {
 			k.shutdown()
 		}
 	})
@@ -236,12 +233,6 @@ func (g *Group) CloseAll() {
 	if g == nil {
 		return
 	}
-	g.conns.each(func(k *shardConn) {
-		if k.state.move(stateWaiting, stateClosed) {
-			_ = k.Close()
-			return
-		}
-		k.shutdown()
-	})
+	g.conns.each((*shardConn).end)
 	g.StopIfDone()
 }

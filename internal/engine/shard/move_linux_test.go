@@ -8,7 +8,6 @@ import (
 	"runtime"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
@@ -170,44 +169,6 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 		})
 	}
 	tests.Wait()
-}
-
-// A loop that serves several events moves connections on request, and they work afterwards.
-func TestLoopMovesConnections(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
-	var group atomic.Pointer[Group]
-	l := tcpListener(t)
-	server := newTestServer(t, l, func(w http.ResponseWriter, _ *http.Request) {
-		shards := group.Load().allShards()
-		for i, from := range shards {
-			from.load.relief.Store(shards[(i+1)%len(shards)])
-		}
-		io.WriteString(w, "done")
-	}, nil)
-	server.config.Dispatch = OnLoop // else a handler that seems slow leaves the loop
-	group.Store(server.group)
-	startSite(t, l, server)
-	clients := make([]*client, 30)
-	for i := range clients {
-		clients[i] = newClient(t, l)
-		defer clients[i].Close()
-	}
-	last, moves := make(map[*shardConn]*shard), 0
-	testkit.WaitFor(t, "a move", func() bool {
-		for _, c := range clients {
-			c.request("/", "")
-		}
-		for _, c := range clients {
-			c.wantDone(t)
-		}
-		server.group.conns.each(func(k *shardConn) {
-			if before := last[k]; before != nil && before != k.shard() {
-				moves++
-			}
-			last[k] = k.shard()
-		})
-		return moves > 0
-	})
 }
 
 // A waiting connection exactly fills a size class of the allocator.

@@ -221,8 +221,8 @@ func (r *runner) waitOnLoop(k *shardConn) error {
 // closeIfEnding closes k, which waits, if the server is ending. Shutdown may have checked k just
 // before it began to wait.
 func (r *runner) closeIfEnding(k *shardConn) {
-	if !r.shard.group.server.KeepsConnections() && k.claimForClosing() {
-		_ = k.Close()
+	if !r.shard.group.server.KeepsConnections() {
+		k.closeIfIdle()
 	}
 }
 

@@ -278,16 +278,7 @@ func (h *shardSession) End(isClean bool) {
 	}
 	h.closeWrite()
 	h.Update()
-	time.AfterFunc(h2.GoAwayTime, h.closeEnded) // sweeps may be rarer
-}
-
-// closeEnded closes the connection of an ended session. If a runner serves it, it finds the end.
-func (h *shardSession) closeEnded() {
-	if h.conn.state.move(stateWaiting, stateClosed) {
-		_ = h.conn.Close()
-		return
-	}
-	h.conn.shutdown()
+	time.AfterFunc(h2.GoAwayTime, h.conn.end) // sweeps may be rarer
 }
 
 // closeWrite ends the output, without waiting.
@@ -321,9 +312,7 @@ func (h *shardSession) expire() {
 	if at.IsZero() || time.Now().Before(at) {
 		return
 	}
-	if h.session.Expire() && h.conn.state.move(stateWaiting, stateClosed) {
-		_ = h.conn.Close()
-		return
+	if !h.session.Expire() || !h.conn.closeWaiting() {
+		h.Update()
 	}
-	h.Update()
 }

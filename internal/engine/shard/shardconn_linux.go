@@ -58,7 +58,7 @@ type instant int64
 // connState is the state of a shardConn, in one word: which goroutine may use it, and flags.
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
-//	served ──park──▶ waiting ──claimForClosing──▶ closed
+//	served ──park──▶ waiting ──closeWaiting, expire──▶ closed
 //	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
@@ -296,9 +296,26 @@ func (k *shardConn) closeLate() {
 	k.conn.ReportRefusal(http.StatusRequestTimeout, 0)
 }
 
-// claimForClosing claims a connection that waits for a request, unless it is too new. Closing it
-// while a part of a request is unread would reset it, and the request would be lost.
-func (k *shardConn) claimForClosing() bool {
+// closeWaiting closes the connection if no runner serves it. It reports whether it did.
+func (k *shardConn) closeWaiting() bool {
+	isClaimed := k.state.move(stateWaiting, stateClosed)
+	if isClaimed {
+		_ = k.Close()
+	}
+	return isClaimed
+}
+
+// end closes the connection, or makes the runner that serves it do so.
+func (k *shardConn) end() {
+	if !k.closeWaiting() {
+		k.shutdown()
+	}
+}
+
+// closeIfIdle closes a connection that waits for a request, unless it is too new. It reports whether
+// it did. Closing it while a part of a request is unread would reset it, and the request would be
+// lost.
+func (k *shardConn) closeIfIdle() bool {
 	if h := k.session.Load(); h != nil { // the client must learn of it first
 		h.shutDown()
 		return false
@@ -307,7 +324,7 @@ func (k *shardConn) claimForClosing() bool {
 		return false
 	}
 	tooNew := k.state.has(flagNew) && time.Duration(k.group().now()-k.ready()) < exchange.NewGrace
-	return !tooNew && k.state.move(stateWaiting, stateClosed)
+	return !tooNew && k.closeWaiting()
 }
 
 // isQuiet reports whether nothing has arrived that was not read.

@@ -54,7 +54,7 @@ func (g *Group) shedIdle() {
 			break
 		}
 	}
-	if longest != nil && longest.state.move(stateWaiting, stateClosed) {
-		_ = longest.Close()
+	if longest != nil {
+		longest.closeWaiting()
 	}
 }

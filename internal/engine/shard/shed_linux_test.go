@@ -44,10 +44,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		if r.ContentLength > 0 {
-			err := w.(connection.ResponseWriter).SetLinger(time.Hour, time.Hour, false)
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, w.(connection.ResponseWriter).SetLinger(time.Hour, time.Hour, false))
 		}
 	})
 	idle := s.connect()
@@ -188,22 +185,19 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	if s.group.shedIdle(); !k.state.is(stateWaiting) {
 		t.Fatal("the lack of descriptors closes a connection with an unread request")
 	}
-	if k.claimForClosing() {
+	if k.closeIfIdle() {
 		t.Error("Shutdown closes a connection with an unread request")
 	}
-	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(syscall.Read(fd, make([]byte, 1)))(t)
 	k.state.set(flagHead, true)
-	if k.claimForClosing() {
+	if k.closeIfIdle() {
 		t.Error("Shutdown closes a connection with a part of a head")
 	}
 	k.state.set(flagHead, false)
 	if s.group.shedIdle(); !k.state.is(stateClosed) {
 		t.Error("the lack of descriptors does not close an idle connection")
 	}
-	if k, _ = placeWith(""); !k.claimForClosing() {
+	if k, _ = placeWith(""); !k.closeIfIdle() {
 		t.Error("Shutdown does not close an idle connection")
 	}
-	_ = k.Close()
 }

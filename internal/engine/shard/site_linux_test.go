@@ -160,8 +160,7 @@ func (s *site) connect() *client {
 	s.Helper()
 	c := newClient(s.T, s.listener)
 	s.Cleanup(func() { c.Close() })
-	_, err := request(c)
-	testkit.Must(s, err)
+	testkit.Value(request(c))(s)
 	return c
 }
 
@@ -228,14 +227,12 @@ func (s *site) byShards() int {
 func (s *site) reachShards() {
 	s.Helper()
 	before := s.byShards()
-	for start := time.Now(); s.byShards() == before; {
+	testkit.WaitFor(s, "a shard to accept", func() bool {
 		c, _, err := s.try()
 		testkit.Must(s, err)
 		c.Close()
-		if time.Since(start) > time.Minute {
-			s.Fatal("no shard accepts")
-		}
-	}
+		return s.byShards() > before
+	})
 }
 
 // placeConn puts a connection on a shard. It returns nil if it was closed.

@@ -111,8 +111,7 @@ var fields = map[string]field{
 			s := &http.Server{Handler: http.HandlerFunc(
 				func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })}
 			if set {
-				s.Protocols = new(http.Protocols)
-				s.Protocols.SetUnencryptedHTTP2(true)
+				s.Protocols = protocols((*http.Protocols).SetUnencryptedHTTP2)
 			}
 			site := start(t, kind, maker, s)
 			return fmt.Sprint(site.get("/"), "; HTTP/1 ", strings.Contains(site.sendText(getClose), "200"))

@@ -36,8 +36,7 @@ func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *
 	s := &programSite{serve: serve, by: make(map[string]int), conns: make(map[string]bool)}
 	inner := &http.Server{Handler: s, HTTP2: &http.HTTP2Config{CountError: s.countError}}
 	if kind == h2c {
-		inner.Protocols = new(http.Protocols)
-		inner.Protocols.SetUnencryptedHTTP2(true)
+		inner.Protocols = protocols((*http.Protocols).SetUnencryptedHTTP2)
 	}
 	s.site = start(t, kind, makers["tare"], inner)
 	return s

@@ -24,7 +24,7 @@ func TestEmptyProtocolsAreThoseOfNetHTTP(t *testing.T) {
 			continue
 		}
 		for _, kind := range []string{plain, h1} {
-			s := &http.Server{Handler: textHandler("x"), Protocols: new(http.Protocols)}
+			s := &http.Server{Handler: textHandler("x"), Protocols: protocols()}
 			if got := start(t, kind, maker, s).get("/"); got != "200 OK x" {
 				t.Errorf("%s, %s: %s", by, kind, got)
 			}
@@ -37,10 +37,8 @@ func TestEmptyProtocolsAreThoseOfNetHTTP(t *testing.T) {
 func TestPrefaceIsNotConsumed(t *testing.T) {
 	for by, maker := range makers {
 		t.Run(by, func(t *testing.T) {
-			s := &http.Server{Handler: textHandler("x"), Protocols: new(http.Protocols),
-				ErrorLog: log.New(io.Discard, "", 0)}
-			s.Protocols.SetHTTP1(true)
-			s.Protocols.SetUnencryptedHTTP2(true)
+			s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0),
+				Protocols: protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2)}
 			site := start(t, plain, maker, s)
 			if got := site.get("/"); got != "200 OK x" {
 				t.Errorf("HTTP/1: %q", got)
@@ -87,8 +85,7 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- serve(t, s, l) }()
 			defer func() { s.Close(); <-served }()
-			transport := &http.Transport{Protocols: new(http.Protocols)}
-			transport.Protocols.SetUnencryptedHTTP2(true)
+			transport := &http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2)}
 			defer transport.CloseIdleConnections()
 			for range 3 {
 				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",

@@ -105,8 +105,7 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 		}
 		t.Cleanup(leftovers(t))
 		for range 100 {
-			inner, served := &http.Server{Protocols: new(http.Protocols)}, make(chan error)
-			inner.Protocols.SetHTTP2(true)
+			inner, served := &http.Server{Protocols: protocols((*http.Protocols).SetHTTP2)}, make(chan error)
 			s, l := tare.Wrap(inner), listen(t)
 			go func() { served <- s.Serve(l) }()
 			testkit.Must(t, end(nil, inner, t.Context()))

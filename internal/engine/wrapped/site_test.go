@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io"
 	"net"
@@ -40,14 +39,10 @@ var makers = map[string]func(*http.Server) server{
 // certificateFiles writes a certificate and its key to files.
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
-	cert := testkit.ServerCertificate()
-	key := testkit.Value(x509.MarshalPKCS8PrivateKey(cert.PrivateKey))(t)
+	cert, key := testkit.SelfSign(t, x509.Certificate{})
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	for name, block := range map[string]*pem.Block{
-		certFile: {Type: "CERTIFICATE", Bytes: cert.Certificate[0]}, keyFile: {Type: "PRIVATE KEY", Bytes: key},
-	} {
-		testkit.Must(t, os.WriteFile(name, pem.EncodeToMemory(block), 0o600))
-	}
+	testkit.WriteFile(t, certFile, string(cert))
+	testkit.WriteFile(t, keyFile, string(key))
 	return certFile, keyFile
 }
 

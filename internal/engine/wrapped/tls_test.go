@@ -85,17 +85,19 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	}
 }
 
+// protocols returns a set of protocols.
+func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
+	p := new(http.Protocols)
+	for _, f := range set {
+		f(p, true)
+	}
+	return p
+}
+
 // After a Serve, TLSNextProto has the entries that net/http sets. Programs look there for HTTP/2.
 func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	type handlers = map[string]func(*http.Server, *tls.Conn, http.Handler)
-	protocols := func(set ...func(*http.Protocols, bool)) *http.Protocols {
-		p := new(http.Protocols)
-		for _, f := range set {
-			f(p, true)
-		}
-		return p
-	}
 	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2
 	h2c := (*http.Protocols).SetUnencryptedHTTP2
 	for name, settings := range map[string]func() *http.Server{
@@ -144,15 +146,10 @@ func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 
 // ALPN offers what Protocols and TLSNextProto configure.
 func TestALPNOffersConfiguredProtocols(t *testing.T) {
-	only := func(set func(*http.Protocols, bool)) *http.Protocols {
-		p := new(http.Protocols)
-		set(p, true)
-		return p
-	}
 	for name, settings := range map[string]func() *http.Server{
 		"default":     func() *http.Server { return &http.Server{} },
-		"HTTP/1 only": func() *http.Server { return &http.Server{Protocols: only((*http.Protocols).SetHTTP1)} },
-		"HTTP/2 only": func() *http.Server { return &http.Server{Protocols: only((*http.Protocols).SetHTTP2)} },
+		"HTTP/1 only": func() *http.Server { return &http.Server{Protocols: protocols((*http.Protocols).SetHTTP1)} },
+		"HTTP/2 only": func() *http.Server { return &http.Server{Protocols: protocols((*http.Protocols).SetHTTP2)} },
 		"no TLSNextProto": func() *http.Server {
 			return &http.Server{TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
 		},
