@@ -141,49 +141,6 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 	}
 }
 
-// A file that changes, appears or disappears does so for the next request.
-func TestChangedFilesAreServed(t *testing.T) {
-	dir := site(t, "x", "real")
-	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`root SITE; gzip_static on; brotli_static on; zstd_static on;
-		location /alias { alias SITE/later; }
-		location /dir/ { root SITE/new; }`, "SITE", dir)))
-	check := func(target, want string) {
-		t.Helper()
-		if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
-			t.Errorf("%s: %d %q, want %q", target, got.status, got.body, want)
-		}
-	}
-	put := func(name, text string) {
-		t.Helper()
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	check("/alias", "")
-	put("later", "later")
-	check("/alias", "later")
-	check("/dir/x", "")
-	must(t, os.MkdirAll(filepath.Join(dir, "new/dir"), 0o755))
-	put("new/dir/x", "here")
-	check("/dir/x", "here")
-	check("/x", "x")
-	// in the same tick of the kernel's clock
-	for _, text := range []string{"1", "2", "3", "longer"} {
-		put("x", text)
-		check("/x", text)
-	}
-	put("x.gz", "packed")
-	check("/x", "packed")
-	must(t, os.Remove(filepath.Join(dir, "x.gz")))
-	check("/x", "longer")
-	must(t, os.Remove(filepath.Join(dir, "x")))
-	check("/x", "")
-	if err := os.Symlink("real", filepath.Join(dir, "x")); err != nil {
-		t.Skip(err)
-	}
-	check("/x", "real")
-	put("real", "changed")
-	check("/x", "changed")
-}
-
 // disable_symlinks rejects links in its part of the path.
 func TestDisableSymlinksRejectsLinks(t *testing.T) {
 	if runtime.GOOS != "linux" {

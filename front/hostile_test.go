@@ -333,33 +333,6 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 	}
 }
 
-// The limit of a body also applies if an error page is served by an upstream.
-func TestBodyLimitAppliesToErrorPages(t *testing.T) {
-	to := serve(t, echo)
-	a := serveConf(t, "", strings.ReplaceAll(`client_max_body_size 10; error_page 404 413 @page; location /none { return 404; }
-		location /big { proxy_pass http://UP; } location @page { proxy_pass http://UP; }`, "UP", to))
-	for _, test := range []struct {
-		path, body string
-		chunked    bool
-		status     int
-		passed     string
-	}{
-		{"/none", "small", false, 404, `"Body":"small"`}, {"/none", "small", true, 404, `"Body":"small"`},
-		{"/none", "much too long", false, 413, `"Body":""`}, {"/none", "much too long", true, 413, ""},
-		{"/big", "much too long", false, 413, `"Body":""`}, {"/big", "much too long", true, 413, `"Body":""`},
-	} {
-		var body io.Reader = strings.NewReader(test.body)
-		if test.chunked {
-			body = struct{ io.Reader }{body}
-		}
-		got := a.do("POST", test.path, body)
-		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" &&
-			strings.Contains(got.body, "Body") {
-			t.Errorf("%s, %q, chunked %v: %d %q", test.path, test.body, test.chunked, got.status, got.body)
-		}
-	}
-}
-
 // Attack 13: the client receives a response that the upstream sends before it has the whole body.
 func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 	noLeaks(t)
