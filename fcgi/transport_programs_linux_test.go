@@ -32,8 +32,7 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 			t.Fatal(err)
 		}
 	}
-	me, err := user.Current()
-	testkit.Must(t, err)
+	me := testkit.Value(user.Current())(t)
 	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "fpm.conf")
 	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
 		socket + "\n" +

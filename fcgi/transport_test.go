@@ -25,8 +25,7 @@ func application(t testing.TB, network string, h http.HandlerFunc) (addr string)
 	if network == "unix" {
 		at = t.TempDir() + "/s"
 	}
-	l, err := net.Listen(network, at)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, at))(t)
 	t.Cleanup(func() { l.Close() })
 	go netfcgi.Serve(l, h)
 	return l.Addr().String()

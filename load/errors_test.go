@@ -19,8 +19,7 @@ import (
 
 // If no connection can be opened, the run ends at once with the reason.
 func TestUnreachableServerEndsTheRun(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // no connection is accepted
 	testkit.Must(t, err)

@@ -41,8 +41,7 @@ func run(t *testing.T, p load.Plan) *load.Result {
 	if p.Timeout == 0 {
 		p.Timeout = patience
 	}
-	r, err := load.Run(context.Background(), p)
-	testkit.Must(t, err)
+	r := testkit.Value(load.Run(context.Background(), p))(t)
 	return r
 }
 
@@ -157,8 +156,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 
 // script starts a server that handles each connection by a function.
 func script(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for n := 0; ; n++ {
@@ -288,8 +286,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 	if r.Opened != 5 || r.Connects != 0 || r.Generator.Busy <= 0 || r.Generator.Busy > 1.2 {
 		t.Errorf("opened %d, connects %d, generator %+v", r.Opened, r.Connects, r.Generator)
 	}
-	b, err := json.Marshal(r)
-	testkit.Must(t, err)
+	b := testkit.Value(json.Marshal(r))(t)
 	var back load.Result
 	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) ||
 		back.Latency.Count() != int64(r.Requests+r.NoResponse) {

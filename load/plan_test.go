@@ -39,9 +39,7 @@ func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) 
 	o := &observer{requests: make(map[string]int), peers: make(map[string]int)}
 	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		o.mu.Lock()
 		o.requests[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
 		o.peers[r.RemoteAddr]++

@@ -91,12 +91,10 @@ func TestFullBacklogIsRetried(t *testing.T) {
 // affinities returns the CPUs that each thread of this process may run on.
 func affinities(t *testing.T) map[int]unix.CPUSet {
 	t.Helper()
-	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-	testkit.Must(t, err)
+	tasks := testkit.Value(filepath.Glob("/proc/self/task/[0-9]*"))(t)
 	sets := make(map[int]unix.CPUSet)
 	for _, task := range tasks {
-		tid, err := strconv.Atoi(filepath.Base(task))
-		testkit.Must(t, err)
+		tid := testkit.Value(strconv.Atoi(filepath.Base(task)))(t)
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(tid, &set) == nil { // it may have ended
 			sets[tid] = set

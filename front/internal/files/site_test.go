@@ -150,8 +150,7 @@ func (s host) try(method, path string, fields ...string) (a response, err error)
 // raw sends bytes over a new connection and returns the response, for HTTP/1.1 only.
 func (s host) raw(t testing.TB, target string) (status int, body string) {
 	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", s.addr))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)

@@ -36,8 +36,7 @@ func five() *load.Result {
 // report writes a command's report; an exit code is returned as an error.
 func report(t *testing.T, r *load.Result, line string) (stdout, stderr string, err error) {
 	t.Helper()
-	c, err := ab.Parse(strings.Fields(line))
-	testkit.Must(t, err)
+	c := testkit.Value(ab.Parse(strings.Fields(line)))(t)
 	var out, errs strings.Builder
 	c.Begin(&out, &errs)
 	err = c.Report(&out, &errs, r)
@@ -196,8 +195,7 @@ func TestFailuresAreCountedAsByAB(t *testing.T) {
 }
 
 func TestProgressIsPrintedInTenths(t *testing.T) {
-	c, err := ab.Parse([]string{"-n", "1005", "http://h/"})
-	testkit.Must(t, err)
+	c := testkit.Value(ab.Parse([]string{"-n", "1005", "http://h/"}))(t)
 	var stdout, stderr strings.Builder
 	c.Begin(&stdout, &stderr)
 	p := c.Plan()
@@ -224,8 +222,7 @@ func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := func(name string) []string {
-		b, err := os.ReadFile(name)
-		testkit.Must(t, err)
+		b := testkit.Value(os.ReadFile(name))(t)
 		return strings.Split(string(b), "\n")
 	}
 	got := lines(csv)
@@ -246,8 +243,7 @@ func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 
 func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	notes := func(r *load.Result, line string) string {
-		c, err := ab.Parse(strings.Fields(line))
-		testkit.Must(t, err)
+		c := testkit.Value(ab.Parse(strings.Fields(line)))(t)
 		return strings.Join(c.Footnotes(r), "\n") + "\n"
 	}
 	r := five()
@@ -279,8 +275,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 
 func plan(t *testing.T, args ...string) load.Plan {
 	t.Helper()
-	c, err := ab.Parse(args)
-	testkit.Must(t, err)
+	c := testkit.Value(ab.Parse(args))(t)
 	return c.Plan()
 }
 

@@ -136,8 +136,7 @@ func TestLogLineIsAppended(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "siege.log")
 	report(t, result(), "-q -l"+name+" -t 3s http://h/")
 	report(t, result(), "-q --mark=again --log="+name+" -t 3s http://h/")
-	b, err := os.ReadFile(name)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(name))(t)
 	line := `[0-9-]{10} [0-9:]{8},     94,       2\.50,           3,       0\.04,       37\.60,        1\.20,        1\.63,      90,      11\n`
 	head := "      Date & Time,  Trans,  Elap Time,  Data Trans,  Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n"
 	if !regexp.MustCompile("^" + head + line + `\*\*\*\* again \*\*\*\*\n` + line + "$").Match(b) {
@@ -198,8 +197,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 
 func parse(t *testing.T, line string) *siege.Command {
 	t.Helper()
-	c, err := siege.Parse(strings.Fields(line))
-	testkit.Must(t, err)
+	c := testkit.Value(siege.Parse(strings.Fields(line)))(t)
 	return c
 }
 
@@ -264,8 +262,7 @@ func TestFlagsSetThePlan(t *testing.T) {
 }
 
 func TestPostSendsBodyAndType(t *testing.T) {
-	c, err := siege.Parse([]string{"-T", "text/csv", "http://h:81/form POST a=b&c=d e"})
-	testkit.Must(t, err)
+	c := testkit.Value(siege.Parse([]string{"-T", "text/csv", "http://h:81/form POST a=b&c=d e"}))(t)
 	p := c.Plan()
 	if want := "Connection: close|Content-Type: text/csv|Content-Length: 9"; p.Method != "POST" ||
 		p.Body != "a=b&c=d e" || p.URL != "http://h:81/form" || strings.Join(p.Header[4:], "|") != want {
