@@ -141,18 +141,6 @@ func TestFleetIsOneGenerator(t *testing.T) {
 	}
 }
 
-// The fleet serves a Search, whose runs follow each other.
-func TestFleetServesASearch(t *testing.T) {
-	testkit.Long(t, "it starts agents")
-	url, _ := server(t)
-	f := open(t, 2, fleet.Options{})
-	found, err := load.Search{From: 50, To: 100, Step: 300 * time.Millisecond, Confirmations: 1, Run: f.Run}.
-		Find(context.Background(), load.Plan{URL: url, Connections: 4})
-	if err != nil || len(found.Tries) < 2 || len(found.Tries[0].Result.Parts) != 2 || found.Tries[0].Result.Due == 0 {
-		t.Errorf("%+v, %v", found, err)
-	}
-}
-
 func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	f := open(t, 2, fleet.Options{})
