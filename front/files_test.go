@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
@@ -54,9 +56,7 @@ func TestNothingOutsideIsServed(t *testing.T) {
 func TestDirectoryMayHaveVariables(t *testing.T) {
 	top := t.TempDir()
 	for i := range 64 {
-		path := filepath.Join(top, fmt.Sprint(i), "x")
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(fmt.Sprint(i)), 0o644))
+		testkit.WriteFile(t, filepath.Join(top, fmt.Sprint(i), "x"), fmt.Sprint(i))
 	}
 	h := newFront(t, parseConf(t, "map $arg_d $dir { ~^(\\d+)$ "+top+"/$1; }", "root $dir;"))
 	for range 2 {

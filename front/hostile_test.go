@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/fcgi"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -233,8 +232,7 @@ func (u *hostileUpstream) serve(nc net.Conn) {
 func hostileFront(t *testing.T, up string) (addr, dir string) {
 	dir = t.TempDir()
 	for name, text := range map[string]string{"site/a.html": "a file", "secret": "evil", "passwords": "me:{PLAIN}x"} {
-		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	c := parseConf(t, `log_format bare escape=none "$uri";`,
 		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(hostileConf), "app")

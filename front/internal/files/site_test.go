@@ -52,8 +52,7 @@ func (s *site) path(name string) string { return filepath.Join(s.dir, filepath.F
 // write writes a file with an old time, so that nothing waits for its stamp to ripen.
 func (s *site) write(name, content string) {
 	s.t.Helper()
-	s.must(os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
-	s.must(os.WriteFile(s.path(name), []byte(content), 0o644))
+	testkit.WriteFile(s.t, s.path(name), content)
 	s.must(os.Chtimes(s.path(name), past, past))
 }
 
