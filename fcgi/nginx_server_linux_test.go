@@ -57,19 +57,16 @@ type front struct {
 // get requests a path.
 func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 	t.Helper()
-	resp, err := f.client.Get("http://example.org" + path)
-	testkit.Must(t, err)
+	resp := testkit.Value(f.client.Get("http://example.org" + path))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	testkit.Must(t, err)
+	b := testkit.Value(io.ReadAll(resp.Body))(t)
 	return resp, string(b)
 }
 
 // log returns what nginx has logged so far.
 func (f *front) log(t testing.TB) string {
 	t.Helper()
-	b, err := os.ReadFile(filepath.Join(f.dir, "error.log"))
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(filepath.Join(f.dir, "error.log")))(t)
 	return string(b)
 }
 
@@ -84,8 +81,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			f := &front{dir: testkit.ShortDir(t)}
 			conf := strings.NewReplacer("DIR", f.dir, "ETC", tool.Etc).Replace(nginxConf)
 			testkit.Must(t, os.WriteFile(filepath.Join(f.dir, "conf"), []byte(conf), 0o600))
-			l, err := net.Listen("unix", filepath.Join(f.dir, "app"))
-			testkit.Must(t, err)
+			l := testkit.Value(net.Listen("unix", filepath.Join(f.dir, "app")))(t)
 			accepted := new(atomic.Int32)
 			if path == "goroutine" {
 				l = countedListener{l, accepted}
@@ -94,9 +90,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			served := make(chan error, 1)
 			go func() { served <- s.Serve(l) }()
 			t.Cleanup(func() {
-				if err := s.Shutdown(context.Background()); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, s.Shutdown(context.Background()))
 				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 					t.Errorf("Serve returned %v", err)
 				}
@@ -204,8 +198,7 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 					if resp, body := f.get(t, way+path); body != big || resp.ContentLength != length {
 						t.Errorf("%s%s: %d bytes, length %d", way, path, len(body), resp.ContentLength)
 					}
-					resp, err := f.client.Head("http://example.org" + way + path)
-					testkit.Must(t, err)
+					resp := testkit.Value(f.client.Head("http://example.org" + way + path))(t)
 					if resp.Body.Close(); resp.StatusCode != 200 || resp.ContentLength != length {
 						t.Errorf("HEAD %s%s: %v", way, path, resp)
 					}
@@ -213,8 +206,7 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 			}
 			req, _ := http.NewRequest("PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
 			req.Header.Set("X-Own-Field", "own")
-			resp, err := f.client.Do(req)
-			testkit.Must(t, err)
+			resp := testkit.Value(f.client.Do(req))(t)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way,
@@ -232,8 +224,7 @@ func (f *front) upload(t *testing.T, path string, size int) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
 	want := fmt.Sprintf("%d %x <nil>", size, sha256.Sum256(body))
 	for _, r := range []io.Reader{bytes.NewReader(body), io.MultiReader(bytes.NewReader(body))} {
-		resp, err := f.client.Post("http://example.org"+path, "a/b", r)
-		testkit.Must(t, err)
+		resp := testkit.Value(f.client.Post("http://example.org"+path, "a/b", r))(t)
 		b, err := io.ReadAll(resp.Body)
 		if resp.Body.Close(); err != nil || string(b) != want {
 			t.Errorf("%s: %d %q, %v; want %q", path, resp.StatusCode, b, err, want)
@@ -253,8 +244,7 @@ func TestNginxKeepsConnections(t *testing.T) {
 			before := accepted.Load()
 			for i := range n {
 				want := strings.Repeat("x", i*i*i)
-				resp, err := f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want))
-				testkit.Must(t, err)
+				resp := testkit.Value(f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want)))(t)
 				b, _ := io.ReadAll(resp.Body)
 				if resp.Body.Close(); string(b) != want {
 					t.Errorf("%d bytes of %d", len(b), len(want))

@@ -65,16 +65,14 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	if w := fcgi.Stderr(wrapper{httptest.NewRecorder()}); w != nil {
 		t.Errorf("a recorder has %v", w)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, fcgi.Stderr(w), fcgi.ProcessEnv(r))
 	})})
 	served := make(chan error, 1)
 	go func() { served <- web.Serve(l) }()
 	defer func() { web.Close(); <-served }()
-	resp, err := http.Get("http://" + l.Addr().String())
-	testkit.Must(t, err)
+	resp := testkit.Value(http.Get("http://" + l.Addr().String()))(t)
 	defer resp.Body.Close()
 	if b, _ := io.ReadAll(resp.Body); string(b) != "<nil> map[]" {
 		t.Errorf("over HTTP there is %s", b)
@@ -169,8 +167,7 @@ func TestBodyReadReturnsExportedErrors(t *testing.T) {
 
 // Serve returns the error of Accept.
 func TestServeReturnsAcceptError(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error)
 	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
 	if got := dialServer(t, l.Addr()).request("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
@@ -197,9 +194,7 @@ func TestServedByStandardInput(t *testing.T) {
 	if err := s.Serve(nil); !errors.Is(err, http.ErrServerClosed) {
 		t.Errorf("Serve returned %v", err)
 	}
-	if err := s.Shutdown(context.Background()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.Shutdown(context.Background()))
 }
 
 // A web server, or spawn-fcgi, starts an application with the listening socket as its standard
@@ -207,11 +202,9 @@ func TestServedByStandardInput(t *testing.T) {
 func TestServeUsesStandardInput(t *testing.T) {
 	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
-			l, err := net.Listen(network, address)
-			testkit.Must(t, err)
+			l := testkit.Value(net.Listen(network, address))(t)
 			defer l.Close()
-			f, err := l.(interface{ File() (*os.File, error) }).File()
-			testkit.Must(t, err)
+			f := testkit.Value(l.(interface{ File() (*os.File, error) }).File())(t)
 			defer f.Close()
 			child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 			child.Env, child.Stdin = append(os.Environ(), "TARE_FCGI_STDIN=1", "GORACE=atexit_sleep_ms=0"), f
@@ -258,8 +251,7 @@ type reply struct{ out, err string }
 // dialServer connects to an application, with a deadline in case that hangs.
 func dialServer(t testing.TB, at net.Addr) *webServer {
 	t.Helper()
-	c, err := net.Dial(at.Network(), at.String())
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial(at.Network(), at.String()))(t)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
 	return &webServer{TB: t, Conn: c}
@@ -325,14 +317,11 @@ func (r reply) body() string {
 // runServer serves until the test ends, and then checks that nothing is left.
 func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
 	t.Helper()
-	l, err := net.Listen(network, address)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, address))(t)
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Close())
 		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
 			t.Errorf("Serve returned %v", err)
 		}

@@ -2,7 +2,6 @@ package fcgi_test
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -26,14 +25,9 @@ func php(t *testing.T, scripts map[string]string, more string) *fcgi.Transport {
 	dir := t.TempDir()
 	root := filepath.Join(dir, "www")
 	for name, script := range scripts {
-		name = filepath.Join(root, name)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755),
-			os.WriteFile(name, []byte(script), 0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, name), script)
 	}
-	me, err := user.Current()
-	testkit.Must(t, err)
+	me := testkit.Value(user.Current())(t)
 	socket, conf := filepath.Join(dir, "s"), filepath.Join(dir, "fpm.conf")
 	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
 		socket + "\n" +

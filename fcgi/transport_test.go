@@ -1,9 +1,6 @@
 package fcgi_test
 
 import (
-	"bytes"
-	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -13,10 +10,8 @@ import (
 	netfcgi "net/http/fcgi"
 	"net/http/httptest"
 	"net/http/httputil"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
@@ -30,8 +25,7 @@ func application(t testing.TB, network string, h http.HandlerFunc) (addr string)
 	if network == "unix" {
 		at = t.TempDir() + "/s"
 	}
-	l, err := net.Listen(network, at)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, at))(t)
 	t.Cleanup(func() { l.Close() })
 	go netfcgi.Serve(l, h)
 	return l.Addr().String()
@@ -150,26 +144,6 @@ func TestAddressIsThatOfFieldsOrURL(t *testing.T) {
 	}
 }
 
-// An http.Client can use the scheme fcgi, and follows redirects.
-func TestHTTPClientUsesTransport(t *testing.T) {
-	addr := application(t, "tcp", func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/from" {
-			http.Redirect(w, r, "/to", http.StatusSeeOther)
-			return
-		}
-		echo(w, r)
-	})
-	var base http.Transport
-	base.RegisterProtocol("fcgi", checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1}))
-	client := &http.Client{Transport: &base, Timeout: patience}
-	resp, err := client.Post("fcgi://"+addr+"/from", "text/plain", strings.NewReader("body"))
-	testkit.Must(t, err)
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); string(b) != addr+` /to [] "" 0 <nil>` || err != nil {
-		t.Errorf("%q %v", b, err)
-	}
-}
-
 // proxy serves an application to HTTP clients.
 func proxy(t testing.TB, tr http.RoundTripper) (url string) {
 	t.Helper()
@@ -179,75 +153,4 @@ func proxy(t testing.TB, tr http.RoundTripper) (url string) {
 		}})
 	t.Cleanup(s.Close)
 	return s.URL
-}
-
-// The Transport and the Server of this package share only a codec. They work together over both
-// kinds of socket, and as a reverse proxy and its application.
-func TestTransportWorksWithServer(t *testing.T) {
-	for network, addr := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
-		t.Run(network, func(t *testing.T) {
-			l, err := net.Listen(network, addr)
-			testkit.Must(t, err)
-			s := &fcgi.Server{Handler: http.HandlerFunc(sumBody)}
-			served := make(chan error, 1)
-			go func() { served <- s.Serve(l) }()
-			transport := &fcgi.Transport{Network: network, Addr: l.Addr().String(), MaxConnsPerHost: 8,
-				MaxIdleConnsPerHost: 8}
-			front := httptest.NewServer(&httputil.ReverseProxy{Transport: transport,
-				Rewrite: func(r *httputil.ProxyRequest) {
-					r.Out.URL.Scheme, r.Out.URL.Host = "http", r.In.Host
-				}})
-			t.Cleanup(func() {
-				front.Close()
-				transport.CloseIdleConnections()
-				if err := s.Shutdown(context.Background()); err != nil {
-					t.Error(err)
-				}
-				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-					t.Error(err)
-				}
-			})
-			direct := &http.Client{Transport: transport}
-			var all sync.WaitGroup
-			for i := range 4 {
-				all.Go(func() {
-					for _, size := range []int{0, 1, 1000, 100_000, 1_000_000} {
-						requestSum(t, direct, "http://host.example", i, size)
-						requestSum(t, http.DefaultClient, front.URL, i, size)
-					}
-				})
-			}
-			all.Wait()
-		})
-	}
-}
-
-// sumBody responds with a description of the request, the checksum of its body, and the body.
-func sumBody(w http.ResponseWriter, r *http.Request) {
-	b, err := io.ReadAll(r.Body)
-	fmt.Fprintf(w, "%s %s %s %v %x\n", r.Method, r.RequestURI, r.Header.Get("X-Who"), err, sha256.Sum256(b))
-	_, _ = w.Write(b)
-}
-
-func requestSum(t *testing.T, c *http.Client, url string, who, size int) {
-	t.Helper()
-	sent := bytes.Repeat([]byte{byte('a' + who)}, size)
-	r, err := http.NewRequest(http.MethodPost, url+"/some/path?a=b", bytes.NewReader(sent))
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	r.Header.Set("X-Who", fmt.Sprint(who))
-	resp, err := c.Do(r)
-	if err != nil {
-		t.Error(err)
-		return
-	}
-	defer resp.Body.Close()
-	got, err := io.ReadAll(resp.Body)
-	head, body, _ := strings.Cut(string(got), "\n")
-	want := fmt.Sprintf("POST /some/path?a=b %d <nil> %x", who, sha256.Sum256(sent))
-	if err != nil || head != want || body != string(sent) {
-		t.Errorf("%d bytes: got %q and %d bytes, %v; want %q", size, head, len(body), err, want)
-	}
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
@@ -55,9 +57,7 @@ func TestNothingOutsideIsServed(t *testing.T) {
 func TestDirectoryMayHaveVariables(t *testing.T) {
 	top := t.TempDir()
 	for i := range 64 {
-		path := filepath.Join(top, fmt.Sprint(i), "x")
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(fmt.Sprint(i)), 0o644))
+		testkit.WriteFile(t, filepath.Join(top, fmt.Sprint(i), "x"), fmt.Sprint(i))
 	}
 	h := newFront(t, parseConf(t, "map $arg_d $dir { ~^(\\d+)$ "+top+"/$1; }", "root $dir;"))
 	for range 2 {
@@ -140,49 +140,6 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 	if got := get(t, h, "/x"); got.status != 404 {
 		t.Errorf("a dangling link: %d %q", got.status, got.body)
 	}
-}
-
-// A file that changes, appears or disappears does so for the next request.
-func TestChangedFilesAreServed(t *testing.T) {
-	dir := site(t, "x", "real")
-	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`root SITE; gzip_static on; brotli_static on; zstd_static on;
-		location /alias { alias SITE/later; }
-		location /dir/ { root SITE/new; }`, "SITE", dir)))
-	check := func(target, want string) {
-		t.Helper()
-		if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want && (want != "" || got.status != 404) {
-			t.Errorf("%s: %d %q, want %q", target, got.status, got.body, want)
-		}
-	}
-	put := func(name, text string) {
-		t.Helper()
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
-	}
-	check("/alias", "")
-	put("later", "later")
-	check("/alias", "later")
-	check("/dir/x", "")
-	must(t, os.MkdirAll(filepath.Join(dir, "new/dir"), 0o755))
-	put("new/dir/x", "here")
-	check("/dir/x", "here")
-	check("/x", "x")
-	// in the same tick of the kernel's clock
-	for _, text := range []string{"1", "2", "3", "longer"} {
-		put("x", text)
-		check("/x", text)
-	}
-	put("x.gz", "packed")
-	check("/x", "packed")
-	must(t, os.Remove(filepath.Join(dir, "x.gz")))
-	check("/x", "longer")
-	must(t, os.Remove(filepath.Join(dir, "x")))
-	check("/x", "")
-	if err := os.Symlink("real", filepath.Join(dir, "x")); err != nil {
-		t.Skip(err)
-	}
-	check("/x", "real")
-	put("real", "changed")
-	check("/x", "changed")
 }
 
 // disable_symlinks rejects links in its part of the path.

@@ -320,8 +320,7 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 		} {
 			method, path, _ := strings.Cut(c.line, " ")
 			r, _ := http.NewRequest(method, "http://front.test"+path, nil)
-			resp, err := server.client.Do(r)
-			must(t, err)
+			resp := testkit.Value(server.client.Do(r))(t)
 			body, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil {

@@ -129,9 +129,7 @@ func site(t testing.TB, names ...string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, name := range names {
-		path := filepath.Join(dir, name)
-		must(t, os.MkdirAll(filepath.Dir(path), 0o755))
-		must(t, os.WriteFile(path, []byte(name), 0o644))
+		testkit.WriteFile(t, filepath.Join(dir, name), name)
 	}
 	return dir
 }

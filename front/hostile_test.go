@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/fcgi"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -233,8 +232,7 @@ func (u *hostileUpstream) serve(nc net.Conn) {
 func hostileFront(t *testing.T, up string) (addr, dir string) {
 	dir = t.TempDir()
 	for name, text := range map[string]string{"site/a.html": "a file", "secret": "evil", "passwords": "me:{PLAIN}x"} {
-		must(t, os.MkdirAll(filepath.Join(dir, filepath.Dir(name)), 0o755))
-		must(t, os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644))
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	c := parseConf(t, `log_format bare escape=none "$uri";`,
 		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(hostileConf), "app")
@@ -330,33 +328,6 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
 		!strings.Contains(got, "[yes]") || !strings.Contains(got, "REMOTE_USER:me") {
 		t.Errorf("the application received %s", got)
-	}
-}
-
-// The limit of a body also applies if an error page is served by an upstream.
-func TestBodyLimitAppliesToErrorPages(t *testing.T) {
-	to := serve(t, echo)
-	a := serveConf(t, "", strings.ReplaceAll(`client_max_body_size 10; error_page 404 413 @page; location /none { return 404; }
-		location /big { proxy_pass http://UP; } location @page { proxy_pass http://UP; }`, "UP", to))
-	for _, test := range []struct {
-		path, body string
-		chunked    bool
-		status     int
-		passed     string
-	}{
-		{"/none", "small", false, 404, `"Body":"small"`}, {"/none", "small", true, 404, `"Body":"small"`},
-		{"/none", "much too long", false, 413, `"Body":""`}, {"/none", "much too long", true, 413, ""},
-		{"/big", "much too long", false, 413, `"Body":""`}, {"/big", "much too long", true, 413, `"Body":""`},
-	} {
-		var body io.Reader = strings.NewReader(test.body)
-		if test.chunked {
-			body = struct{ io.Reader }{body}
-		}
-		got := a.do("POST", test.path, body)
-		if got.status != test.status || !strings.Contains(got.body, test.passed) || test.passed == "" &&
-			strings.Contains(got.body, "Body") {
-			t.Errorf("%s, %q, chunked %v: %d %q", test.path, test.body, test.chunked, got.status, got.body)
-		}
 	}
 }
 

@@ -8,7 +8,6 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -20,73 +19,6 @@ import (
 )
 
 func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
-
-// Requests are limited in the same order as by nginx. The rates are so low that nothing leaks
-// during the test.
-func TestRequestsAreLimitedAsByNginx(t *testing.T) {
-	sets := []string{
-		"limit_req zone=a;", "limit_req zone=b burst=3 nodelay;",
-		"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;",
-		"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;",
-		"limit_req zone=g burst=4 delay=2;", "limit_req zone=h burst=4 delay=2;",
-	}
-	zones, locations := "limit_req_zone $arg_other zone=d:1m rate=1r/m; limit_req_zone $arg_k zone=h:1m rate=20r/s;", ""
-	for _, name := range "abcefg" {
-		zones += fmt.Sprintf("limit_req_zone $arg_k zone=%c:1m rate=1r/m;\n", name)
-	}
-	for i, directives := range sets {
-		locations += fmt.Sprintf("location /%d { limit_req_status 429; %s empty_gif; }\n", i, directives)
-	}
-	theirs, us := besideNginx(t, zones, locations)
-	for i, directives := range sets[:4] { // others are delayed: see below
-		var want, got []int
-		for _, query := range []string{"k=1", "k=1&other=1", "k=1&other=1", "k=2", "k=1&other=1", "", "other=1",
-			"k=1", "k=1", "k=1", "k=2", "k=1"} {
-			path := fmt.Sprintf("/%d?%s", i, query)
-			want, got = append(want, theirs.get(path).status), append(got, us.get(path).status)
-		}
-		if !slices.Equal(got, want) || !slices.Contains(got, 429) {
-			t.Errorf("%s: %v, want %v", directives, got, want)
-		}
-	}
-	// Two of those are delayed for minutes, and two for a moment.
-	if want, got := burst(theirs, "/4?k=x", 12, 10), burst(us, "/4?k=x", 12, 10); !slices.Equal(got, want) ||
-		!slices.Contains(got, 429) {
-		t.Errorf("at once: %v, want %v", got, want)
-	}
-	if want, got := burst(theirs, "/5?k=x", 5, 5), burst(us, "/5?k=x", 5, 5); !slices.Equal(got, want) ||
-		slices.Contains(got, 429) {
-		t.Errorf("not too many at once: %v, want %v", got, want)
-	}
-}
-
-// burst sends concurrent requests, and returns the statuses of the first responses, sorted. It does
-// not wait for the others.
-func burst(a *testClient, path string, received, responses int) []int {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
-	all := make(chan int, received)
-	for range received {
-		go func() {
-			r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
-			if resp, err := a.client.Do(r); err == nil {
-				resp.Body.Close()
-				all <- resp.StatusCode
-			}
-		}()
-	}
-	var statuses []int
-	for range responses {
-		select {
-		case s := <-all:
-			statuses = append(statuses, s)
-		case <-time.After(maxWait):
-			a.t.Fatalf("%d of %d responses", len(statuses), received)
-		}
-	}
-	slices.Sort(statuses)
-	return statuses
-}
 
 // inFakeTime serves in fake time, without a network.
 func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {

@@ -200,21 +200,6 @@ func TestLogsGoToSyslog(t *testing.T) {
 	}
 }
 
-// Subrequests are logged where log_subrequest says so.
-func TestSubrequestsAreLogged(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "log")
-	us := serveConf(t, `log_format short "$uri:$status";`, "access_log "+name+` short;
-		location / { access_log off; auth_request /checked; mirror /silent; empty_gif; }
-		location /checked { log_subrequest on; return 204; }
-		location /silent { return 200; }`)
-	if got := us.get("/x").status; got != 200 {
-		t.Fatal(got)
-	}
-	if got := awaitLines(t, name, 1); len(got) != 1 || got[0] != "/checked:204" {
-		t.Errorf("%q", got)
-	}
-}
-
 // A log whose file does not open does not keep others from being reopened.
 func TestReopeningHangsForOneLogOnly(t *testing.T) {
 	dir, ctx := t.TempDir(), t.Context()

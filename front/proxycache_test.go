@@ -253,10 +253,8 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		hints []string
 	}{{"MISS", []string{"103 </a.css>; rel=preload"}}, {"HIT", nil}} {
 		var hints []string
-		r, err := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
-		must(t, err)
-		resp, err := a.client.Do(r)
-		must(t, err)
+		r := testkit.Value(http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil))(t)
+		resp := testkit.Value(a.client.Do(r))(t)
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if h := resp.Header; string(b) != "body" || err != nil || h.Get("X-Cache") != test.state ||

@@ -3,7 +3,6 @@ package front_test
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"net"
 	"strings"
 	"testing"
@@ -35,19 +34,6 @@ func application(t testing.TB, conns func(), extra string) string {
 			}
 		}
 	})
-}
-
-// A body without a length is received first, so that the application gets its length.
-func TestApplicationGetsBodyLength(t *testing.T) {
-	a := serveConf(t, "", "location / { fastcgi_param CONTENT_LENGTH $content_length; fastcgi_pass "+application(t, nil, "")+"; }")
-	for _, n := range []int{5, 40_000} {
-		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
-		var params map[string]string
-		_ = json.Unmarshal([]byte(got.body), &params)
-		if params["CONTENT_LENGTH"] != fmt.Sprint(n) || params["(body)"] != fmt.Sprint(n) {
-			t.Errorf("%d: %v", n, params)
-		}
-	}
 }
 
 // A response to HEAD is not stored for GET, because the application sends no body for HEAD.

@@ -312,13 +312,3 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 		}
 	}
 }
-
-// The end of keep-alive changes no field of a response.
-func TestLastResponseOfAConnectionPassesAsReceived(t *testing.T) {
-	us := serveByTare(t, newFront(t, parseConf(t, "", "keepalive_requests 1; location / { proxy_http_version 1.1; proxy_pass http://"+
-		keptUpstream(t)+"; }")))
-	_, got := us.lines("GET", "/?"+url.QueryEscape("HTTP/1.1 200 OK\r\nz: 1\r\nContent-Length: 0\r\nETag: 2\r\n\r\n"))
-	if want := []string{"z: 1", "ETag: 2", "Content-Length: 0", "Connection: close"}; !slices.Equal(got[:4], want) {
-		t.Errorf("%q, want %q", got, want)
-	}
-}

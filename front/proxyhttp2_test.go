@@ -26,9 +26,7 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 	t.Helper()
 	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		w.Header().Set("Trailer", "X-End")
 		fmt.Fprint(w, r.Proto, " ", r.Method, " ", r.RequestURI, " ", r.Host, " ", r.Header["X-A"], r.Header["Te"],
 			r.Header["User-Agent"], r.Header["Accept-Encoding"], len(body))
@@ -262,8 +260,7 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 			s.EnableHTTP2 = isHTTP2
 			s.StartTLS()
 			t.Cleanup(s.Close)
-			response, err := s.Client().Get(s.URL)
-			must(t, err)
+			response := testkit.Value(s.Client().Get(s.URL))(t)
 			body, err := io.ReadAll(response.Body)
 			response.Body.Close()
 			if want := fmt.Sprint(!isHTTP2) + "<nil> <nil> <nil>"; string(body) != want || err != nil {

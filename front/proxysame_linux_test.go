@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -25,10 +24,7 @@ func TestPHPApplicationIsServed(t *testing.T) {
 		"info.php":  `<?php header('X-Many: one'); header('X-Many: two', false); http_response_code(201); echo $_SERVER['PATH_INFO'] ?? 'none', ' ', $_SERVER['REQUEST_METHOD'], ' ', strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTP_PROXY'] ?? 'safe';`,
 		"log.php":   `<?php error_log('oops'); echo 'body';`, "style.css": "css", "evil.jpg": "<?php echo 'run';",
 	} {
-		if err := errors.Join(os.MkdirAll(root, 0o755), os.WriteFile(filepath.Join(root, name), []byte(text),
-			0o644)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.WriteFile(t, filepath.Join(root, name), text)
 	}
 	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
 		socket + "\nuser = root\n"

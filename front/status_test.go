@@ -26,8 +26,7 @@ func TestConnStateCountsConnections(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	for i := 1; i < 3; i++ {
-		resp, err := http.Get(server.URL + "/status")
-		must(t, err)
+		resp := testkit.Value(http.Get(server.URL + "/status"))(t)
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if want := fmt.Sprintf("Active connections: 1 \nserver accepts handled requests\n 1 1 %d \n"+

@@ -198,8 +198,7 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 			var logged bytes.Buffer
 			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
 			server := tare.Wrap(&http.Server{Handler: h})
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			must(t, err)
+			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 			go func() { _ = server.Serve(l) }()
 			nc := dial(t, "tcp", l.Addr().String(),
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
@@ -245,8 +244,7 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 				l := network.Listen()
 				served := make(chan error)
 				go func() { served <- server.Serve(l) }()
-				nc, err := network.Dial()
-				must(t, err)
+				nc := testkit.Value(network.Dial())(t)
 				start := time.Now()
 				testkit.Send(t, nc, test.text)
 				for open := int64(1); open > 0 && time.Since(start) < time.Minute; _, open = server.Connections() {
@@ -329,8 +327,7 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		_, _ = io.WriteString(w, "second")
 	})
 	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
-	resp, err := s.Client().Get(s.URL)
-	must(t, err)
+	resp := testkit.Value(s.Client().Get(s.URL))(t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || string(b) != "first second" || resp.ProtoMajor != 2 {

@@ -4,7 +4,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/grammar"
 )
@@ -35,24 +34,5 @@ func TestVariableHasOneRow(t *testing.T) {
 	}
 	if n != len(known) {
 		t.Errorf("%d rows for %d variables", n, len(known))
-	}
-}
-
-// A Set may replace the variables that nginx lets it replace, and no others.
-func TestSetReplacesVariablesAsInNginx(t *testing.T) {
-	for name, want := range map[string]bool{
-		"args": true, "limit_rate": true, "invalid_referer": true, "ssl_protocol": true, "ssl_client_verify": true,
-		"proxy_host": true, "proxy_port": true, "http_a": true, "upstream_http_a": true,
-		"query_string": false, "upstream_addr": false, "upstream_cache_status": false, "fastcgi_path_info": false,
-		"proxy_add_x_forwarded_for": false, "proxy_protocol_addr": false, "secure_link": false, "gzip_ratio": false,
-	} {
-		set := conf.Set{Name: name, Value: "x"}
-		h, err := New(conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{set}}}})
-		if err == nil {
-			_ = h.Close()
-		}
-		if (err == nil) != want {
-			t.Errorf("set $%s: %v, want accepted: %v", name, err, want)
-		}
 	}
 }

@@ -19,8 +19,7 @@ import (
 
 // If no connection can be opened, the run ends at once with the reason.
 func TestUnreachableServerEndsTheRun(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // no connection is accepted
 	testkit.Must(t, err)
@@ -50,25 +49,36 @@ func TestUnreachableServerEndsTheRun(t *testing.T) {
 	}
 }
 
+// What the parsers reject is also an error of reading; TestHTTPReaderParsesEverySplit and
+// TestFastCGIReaderParsesEverySplit list it.
 func TestErrorsAreCountedByKind(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
-	for _, test := range []struct {
-		name string
+	read := func(e load.Errors) uint64 { return e.Read }
+	timeout := func(e load.Errors) uint64 { return e.Timeout }
+	status := func(e load.Errors) uint64 { return e.Status }
+	const empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+	// closing sends text in response to a request, and closes the connection.
+	closing := func(text string) string {
+		return script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, text)
+		})
+	}
+	application := func(limit int, text string) string { return fcgiScript(t, responding(limit, text)) }
+	ok := load.Stdout(plain) + load.End(0, 0)
+	for name, test := range map[string]struct {
 		url  string
 		kind func(load.Errors) uint64
 		text string
 	}{
-		{"closes", script(t, func(_ int, c net.Conn, r *bufio.Reader) { http.ReadRequest(r) }),
-			func(e load.Errors) uint64 { return e.Read }, "closed before a response"},
-		{"closes midway", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
-			http.ReadRequest(r)
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
-		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
-		{"resets", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		"closes":           {closing(""), read, "closed before a response"},
+		"closes midway":    {closing("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab"), read, "closed in the middle"},
+		"closes in a head": {closing("HTTP/1.1 200 OK\r\n"), read, "closed in the middle"},
+		"resets": {script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 			http.ReadRequest(r)
 			c.(*net.TCPConn).SetLinger(0)
-		}), func(e load.Errors) uint64 { return e.Read }, "read: connection reset by peer"},
-		{"head that never ends", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+		}), read, "read: connection reset by peer"},
+		"head that never ends": {script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 			http.ReadRequest(r)
 			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
 			for {
@@ -76,43 +86,39 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 					return
 				}
 			}
-		}), func(e load.Errors) uint64 { return e.Read }, "too many field lines"},
-		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read },
-			"malformed protocol version"},
-		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")),
-			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
-		{"twice", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
-		{"two lengths", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab")),
-			func(e load.Errors) uint64 { return e.Read }, "second Content-Length"},
-		{"large head", script(t, each("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 70_000)+"\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Read }, "section too large"},
-		{"bad chunk", script(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n")),
-			func(e load.Errors) uint64 { return e.Read }, "malformed chunk size"},
-		{"bad trailer", script(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: a\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Read }, "field not allowed in a trailer"},
-		{"closes in a head", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
-			http.ReadRequest(r)
-			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
-		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
-		{"switches", script(t, each("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Read }, "switched protocols"},
-		{"interim only", script(t, each("HTTP/1.1 102 Processing\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
-		{"body that never ends", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")),
-			func(e load.Errors) uint64 { return e.Timeout }, "timeout: receiving the response's body"},
-		{"silent", script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }),
-			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
-		{"unavailable", script(t, each("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Status }, ""},
+		}), read, "too many field lines"},
+		"malformed": {script(t, each("SSH-2.0-nonsense\r\n")), read, "malformed protocol version"},
+		"large head": {script(t, each("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 70_000)+"\r\n\r\n")), read,
+			"section too large"},
+		"too much": {script(t, each(empty+"surplus")), read, "read: received bytes after a response"},
+		"twice":    {script(t, each(empty+empty)), read, "read: received bytes after a response"},
+		"interim only": {script(t, each("HTTP/1.1 102 Processing\r\n\r\n")), timeout,
+			"timeout: waiting for a response"},
+		"body that never ends": {script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")), timeout,
+			"timeout: receiving the response's body"},
+		"silent": {script(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout,
+			"timeout: waiting for a response"},
+		"unavailable": {script(t, each("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")), status, ""},
+
+		"FastCGI: closes": {fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read,
+			"read: connection closed before a response"},
+		"FastCGI: closes midway":      {application(1, load.Stdout(plain)), read, "closed in the middle"},
+		"FastCGI: closes in a header": {application(1, ok[:5]), read, "closed in the middle"},
+		"FastCGI: another length": {application(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0)), read,
+			"read: body of 2 bytes, but Content-Length is 3"},
+		"FastCGI: too much":    {application(0, ok+"surplus"), read, "read: received bytes after a response"},
+		"FastCGI: only STDERR": {application(0, load.Stderr("oh")), timeout, "timeout: waiting for a response"},
+		"FastCGI: never ends":  {application(0, load.Stdout(plain)), timeout, "timeout: receiving the response's body"},
+		"FastCGI: unavailable": {application(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0)), status, ""},
 	} {
-		t.Run(test.name, func(t *testing.T) {
+		t.Run(name, func(t *testing.T) {
 			r := run(t, load.Plan{URL: test.url, Connections: 2, Requests: 4, Timeout: timeoutFor(test.text)})
 			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
 				t.Errorf("errors %+v", r.Errors)
 			}
-			if test.name != "unavailable" && test.name != "too much" && test.name != "twice" && r.Requests != 0 {
-				t.Errorf("%d requests", r.Requests)
+			responds := test.text == "" || strings.HasSuffix(test.text, "after a response")
+			if responds != (r.Requests > 0) || r.FastCGI != nil && r.FastCGI.Resent != 0 {
+				t.Errorf("%d requests, %+v", r.Requests, r.FastCGI)
 			}
 		})
 	}
@@ -125,36 +131,6 @@ func timeoutFor(want string) time.Duration {
 		return 60 * time.Millisecond
 	}
 	return 10 * time.Second
-}
-
-// The generator reconnects to a server that was down for a while.
-func TestGeneratorReconnectsToARestartedServer(t *testing.T) {
-	ok := each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-	url := script(t, func(n int, c net.Conn, r *bufio.Reader) {
-		if n >= 3 {
-			ok(n, c, r)
-		}
-	})
-	r := run(t, load.Plan{URL: url, Connections: 1, Requests: 10}) // of which those that fail are some
-	if r.Requests == 0 {
-		t.Errorf("errors %+v", r.Errors)
-	}
-}
-
-// A response may take the Plan's timeout, and not less.
-func TestResponseTimesOutAfterTheTimeout(t *testing.T) {
-	silent := script(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
-	const timeout = 150 * time.Millisecond
-	r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: timeout, Requests: 3})
-	if r.Errors.Timeout != 3 || r.Latency.Quantile(0) < timeout {
-		t.Errorf("%d timeouts, the first after %v", r.Errors.Timeout, r.Latency.Quantile(0))
-	}
-	slow := script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", strings.Repeat("a", 50),
-		strings.Repeat("a", 50)))
-	r = run(t, load.Plan{URL: slow, Requests: 5, Connections: 1, Timeout: patience})
-	if r.Requests == 0 || r.Errors.Total() != 0 {
-		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
-	}
 }
 
 // A server may respond before it has received the whole request, or close.
@@ -222,6 +198,17 @@ func TestBadPlansAreRejected(t *testing.T) {
 		"Authorization":                        {URL: "http+unix://u:secret@/a"},
 		`invalid request line "G T" "/"`:       {URL: "fcgi://127.0.0.1/", Method: "G T"},
 		`port "65536": want a number`:          {URL: "fcgi://127.0.0.1:65536/"},
+		"are different servers":                {URL: "http://127.0.0.1/", List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
+		"FastCGI allows one":                   {URL: "fcgi://127.0.0.1/", Pipeline: 2},
+		"cannot be combined with pipelining":   {URL: "http://127.0.0.1/", Pace: load.Constant(1), Think: 1},
+		`resolve "a:1": want`:                  {URL: "http://127.0.0.1/", Resolve: []string{"a:1"}},
+		`resolve "a:b:127.0.0.1": want`:        {URL: "http://127.0.0.1/", Resolve: []string{"a:b:127.0.0.1"}},
+		"expected status 99":                   {URL: "http://127.0.0.1/", Expect: load.Expect{Status: []int{99}}},
+		`expected SHA-256 "ab"`:                {URL: "http://127.0.0.1/", Expect: load.Expect{BodySHA256: "ab"}},
+		`expected header field "a b"`:          {URL: "http://127.0.0.1/", Expect: load.Expect{Header: []string{"a b"}}},
+		`template "{{x}}": want {{seq}}`:       {URL: "http://127.0.0.1/", Template: true, Body: "{{x}}"},
+		`template "{{seq": want {{seq}}`:       {URL: "http://127.0.0.1/", Template: true, Body: "{{seq"},
+		"want 0 or more of each":               {URL: "http://127.0.0.1/", PerConnection: -1},
 	} {
 		_, err := load.Run(context.Background(), p)
 		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) ||

@@ -7,12 +7,8 @@ import (
 	"fmt"
 	"io"
 	"net"
-	"net/http"
-	"net/http/fcgi"
 	"path/filepath"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,100 +20,22 @@ import (
 func listen(t testing.TB, scheme, network string) (l net.Listener, url string) {
 	t.Helper()
 	at := "127.0.0.1:0"
-	if network == "unix" {
+	switch network {
+	case "unix":
 		at = filepath.Join(t.TempDir(), "s")
+	case "tcp6":
+		at = "[::1]:0"
 	}
 	l, err := net.Listen(network, at)
+	if err != nil && network == "tcp6" {
+		t.Skip(err) // the machine has no IPv6
+	}
 	testkit.Must(t, err)
 	t.Cleanup(func() { l.Close() })
 	if network == "unix" {
 		return l, scheme + "+unix://" + at + ":"
 	}
 	return l, scheme + "://" + l.Addr().String()
-}
-
-// application is net/http/fcgi on a socket of each kind.
-func application(t testing.TB, h http.HandlerFunc) (urls []string) {
-	t.Helper()
-	for _, network := range []string{"tcp", "unix"} {
-		l, url := listen(t, "fcgi", network)
-		go fcgi.Serve(l, h)
-		urls = append(urls, url)
-	}
-	return urls
-}
-
-func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
-	var served atomic.Int64
-	var seen sync.Map
-	urls := application(t, func(w http.ResponseWriter, r *http.Request) {
-		served.Add(1)
-		b, _ := io.ReadAll(r.Body)
-		seen.Store(fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"),
-			r.Header.Get("User-Agent"), b), true)
-		if r.RemoteAddr != "127.0.0.1:49152" || r.Host != "a.example" ||
-			fcgi.ProcessEnv(r)["SCRIPT_FILENAME"] != "/srv"+r.URL.Path {
-			t.Errorf("%s of %s: %v", r.Host, r.RemoteAddr, fcgi.ProcessEnv(r))
-		}
-		switch r.URL.Path {
-		case "/flushed":
-			io.WriteString(w, strings.Repeat("x", 3000))
-			w.(http.Flusher).Flush()
-			io.WriteString(w, "y")
-		case "/large":
-			w.Write(make([]byte, 300_000))
-		case "/404":
-			http.NotFound(w, r)
-		case "/length":
-			w.Header().Set("Content-Length", "2")
-			io.WriteString(w, "ok")
-		}
-	})
-	for _, url := range urls {
-		for _, test := range []struct {
-			plan   load.Plan
-			seen   string
-			status int
-		}{
-			{load.Plan{URL: url}, "GET /  tare ", 200},
-			{load.Plan{URL: url + "/a?b=c", Header: []string{"X-A: 1", "User-Agent: u"}}, "GET /a?b=c 1 u ", 200},
-			{load.Plan{URL: url + "/post", Method: "POST", Body: "hello"}, "POST /post  tare hello", 200},
-			{load.Plan{URL: url + "/head", Method: "HEAD"}, "HEAD /head  tare ", 200},
-			{load.Plan{URL: url + "/flushed"}, "GET /flushed  tare ", 200},
-			{load.Plan{URL: url + "/large"}, "GET /large  tare ", 200},
-			{load.Plan{URL: url + "/404"}, "GET /404  tare ", 404},
-			{load.Plan{URL: url + "/length", Pace: load.Constant(300)}, "GET /length  tare ", 200},
-		} {
-			t.Run(test.plan.URL, func(t *testing.T) {
-				const connections = 7
-				test.plan.Connections, test.plan.Threads = connections, 2
-				test.plan.Header = append(test.plan.Header, "Host: a.example")
-				test.plan.Params = []string{"DOCUMENT_ROOT=/srv"}
-				served.Store(0)
-				test.plan.Requests = 10 * connections
-				r := run(t, test.plan)
-				if _, ok := seen.LoadAndDelete(test.seen); !ok {
-					t.Error("the application saw something else")
-				}
-				failed := r.Errors.Total()
-				if test.status >= 400 {
-					failed -= r.Requests
-				}
-				if r.Requests != test.plan.Requests || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != connections ||
-					*r.FastCGI != (load.FastCGI{}) {
-					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors,
-						r.Connects, r.FastCGI)
-				}
-				if n := uint64(served.Load()); r.Requests != n {
-					t.Errorf("%d requests counted, %d served", r.Requests, n)
-				}
-				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.NoResponse ||
-					r.Latency.Max() <= 0 || r.URL != test.plan.URL {
-					t.Errorf("%s: %d latencies, longest %v", r.URL, r.Latency.Count(), r.Latency.Max())
-				}
-			})
-		}
-	}
 }
 
 // fcgiScript starts a FastCGI application that handles each connection by a function.
@@ -165,63 +83,6 @@ func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) 
 }
 
 const plain = "Content-Type: text/plain\r\n\r\n"
-
-func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
-	testkit.Long(t, "it waits for timeouts")
-	read := func(e load.Errors) uint64 { return e.Read }
-	timeout := func(e load.Errors) uint64 { return e.Timeout }
-	ok := load.Stdout(plain) + load.End(0, 0)
-	for _, test := range []struct {
-		name, url string
-		kind      func(load.Errors) uint64
-		text      string
-		responses bool
-	}{
-		{"HTTP server", fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
-			r.Peek(1)
-			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
-		}), read, "read: fcgi: unsupported FastCGI version", false},
-		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read,
-			"read: connection closed before a response", false},
-		{"closes midway", fcgiScript(t, responding(1, load.Stdout(plain))), read, "closed in the middle", false},
-		{"closes in a header", fcgiScript(t, responding(1, ok[:5])), read, "closed in the middle", false},
-		{"closes before the padding", fcgiScript(t,
-			responding(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read,
-			"closed in the middle", false},
-		{"other request", fcgiScript(t, responding(0, load.Record(6, 2, plain, 0))), read,
-			"read: record for request ID 2",
-			false},
-		{"overloaded", fcgiScript(t, responding(0, load.End(0, 2))), read,
-			"read: the application refused the request: overloaded", false},
-		{"no head", fcgiScript(t, responding(0, load.End(0, 0))), read,
-			"read: the application ended the request before", false},
-		{"malformed head", fcgiScript(t, responding(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read,
-			"read: http1: ", false},
-		{"another length", fcgiScript(t, responding(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read,
-			"read: body of 2 bytes, but Content-Length is 3", false},
-		{"too much", fcgiScript(t, responding(0, ok+"surplus")), read, "read: received bytes after a response", true},
-		{"twice", fcgiScript(t, responding(0, ok+ok)), read, "read: received bytes after a response", true},
-		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout,
-			"timeout: waiting for a response", false},
-		{"only STDERR", fcgiScript(t, responding(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response",
-			false},
-		{"never ends", fcgiScript(t, responding(0, load.Stdout(plain))), timeout,
-			"timeout: receiving the response's body",
-			false},
-		{"unavailable", fcgiScript(t, responding(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))),
-			func(e load.Errors) uint64 { return e.Status }, "", true},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			r := run(t, load.Plan{URL: test.url, Connections: 2, Requests: 4, Timeout: timeoutFor(test.text)})
-			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
-				t.Errorf("errors %+v", r.Errors)
-			}
-			if test.responses != (r.Requests > 0) || r.FastCGI.Resent != 0 {
-				t.Errorf("%d requests, %d sent again", r.Requests, r.FastCGI.Resent)
-			}
-		})
-	}
-}
 
 // STDERR output and a nonzero exit code are no errors, but the report shows both.
 func TestStderrAndExitCodeAreNoErrors(t *testing.T) {

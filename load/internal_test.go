@@ -161,8 +161,7 @@ func TestResultSumsWorkers(t *testing.T) {
 
 // A name may have an address on which nothing listens.
 func TestFirstReachableAddressIsUsed(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	there := l.Addr().(*net.TCPAddr).AddrPort()
 	nobody := netip.AddrPortFrom(netip.MustParseAddr("127.0.0.2"), there.Port())
@@ -185,15 +184,12 @@ func TestFirstReachableAddressIsUsed(t *testing.T) {
 // A worker opens a limited number of connections at a time. After the first of them time out, it
 // does not wait for the others, and retrying does not overflow the backlog either.
 func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	const conns = 2*maxBacklog + 50
-	j, err := Plan{URL: "http://" + l.Addr().String(), Connections: conns}.prepare(context.Background())
-	testkit.Must(t, err)
+	j := testkit.Value(Plan{URL: "http://" + l.Addr().String(), Connections: conns}.prepare(context.Background()))(t)
 	r := newRun(j)
-	w, err := newWorker(r, 0, 0, conns)
-	testkit.Must(t, err)
+	w := testkit.Value(newWorker(r, 0, 0, conns))(t)
 	defer w.close()
 	for range 2 {
 		w.openConns()

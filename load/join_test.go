@@ -20,8 +20,7 @@ import (
 // joins them.
 func joined(t *testing.T, p load.Plan, threads []int, second func(load.Second)) *load.Result {
 	t.Helper()
-	parts, err := p.Split(threads)
-	testkit.Must(t, err)
+	parts := testkit.Value(p.Split(threads))(t)
 	names := make([]string, len(parts))
 	for i := range names {
 		names[i] = fmt.Sprint("part ", i)
@@ -33,9 +32,7 @@ func joined(t *testing.T, p load.Plan, threads []int, second func(load.Second)) 
 		part.Trace = &load.Trace{Second: func(s load.Second) {
 			mu.Lock()
 			defer mu.Unlock()
-			if err := j.Second(i, throughJSON(t, s)); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, j.Second(i, throughJSON(t, s)))
 		}}
 		all.Go(func() {
 			r := run(t, part)
@@ -57,9 +54,7 @@ func throughJSON[T any](t *testing.T, v T) (back T) {
 	if err == nil {
 		err = json.Unmarshal(b, &back)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
 	return back
 }
 
@@ -145,8 +140,7 @@ func checkTimeline(t *testing.T, r *load.Result) {
 
 // Seconds are reported once all running parts have reported them.
 func TestJoinerReportsCompleteSeconds(t *testing.T) {
-	parts, err := load.Plan{URL: "http://127.0.0.1:1/", Connections: 3}.Split([]int{1, 1, 1})
-	testkit.Must(t, err)
+	parts := testkit.Value(load.Plan{URL: "http://127.0.0.1:1/", Connections: 3}.Split([]int{1, 1, 1}))(t)
 	var seen []uint64
 	j := load.NewJoiner(parts, []string{"a", "b", "c"}, func(s load.Second) { seen = append(seen, s.Requests) })
 	add := func(part, index int, d time.Duration) {
@@ -203,8 +197,7 @@ func TestOlderResultsAreRead(t *testing.T) {
 		Connects:  3, Opened: 4, Due: 10.5, NoResponse: 2, Timeline: []load.Second{{Requests: 9, Bytes: 900}},
 		Generator: load.Generator{UserSeconds: 0.5, Busy: 0.75},
 	}
-	written, err := json.Marshal(want)
-	testkit.Must(t, err)
+	written := testkit.Value(json.Marshal(want))(t)
 	older := strings.NewReplacer(
 		`"drainedSeconds"`, `"drained"`, `"receivedBytes"`, `"bytes"`, `"connectionsMeasured"`, `"connects"`,
 		`"connectionsBefore"`, `"opened"`, `"due"`, `"asked"`, `"noResponse"`, `"unanswered"`, `"busyShare"`, `"busy"`,

@@ -11,6 +11,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/fcgi"
 	"net/http/httptest"
 	"os"
 	"runtime"
@@ -40,8 +41,7 @@ func run(t *testing.T, p load.Plan) *load.Result {
 	if p.Timeout == 0 {
 		p.Timeout = patience
 	}
-	r, err := load.Run(context.Background(), p)
-	testkit.Must(t, err)
+	r := testkit.Value(load.Run(context.Background(), p))(t)
 	return r
 }
 
@@ -67,20 +67,21 @@ func runUntil(t *testing.T, p load.Plan, enough func(load.Progress) bool) *load.
 	return r
 }
 
-// The servers here are net/http's or scripts of bytes, never tare's, with which the generator
-// shares its codec.
+// The servers here are net/http's, net/http/fcgi's or scripts of bytes, never tare's, with which the
+// generator shares its codecs.
 func TestCountsWhatTheServerCounts(t *testing.T) {
 	var served atomic.Int64
-	var methods sync.Map
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var seen sync.Map
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		b, _ := io.ReadAll(r.Body)
-		methods.Store(fmt.Sprintf("%s %s %s %s", r.Method, r.URL, r.Header.Get("X-A"), b), true)
-		if r.Host != r.Context().Value(http.LocalAddrContextKey).(net.Addr).String() {
-			t.Errorf("host %q", r.Host)
+		seen.Store(fmt.Sprintf("%s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"), b), true)
+		if params := fcgi.ProcessEnv(r); r.Host != "a.example" ||
+			params != nil && (r.RemoteAddr != "127.0.0.1:49152" || params["SCRIPT_FILENAME"] != "/srv"+r.URL.Path) {
+			t.Errorf("%s of %s: %v", r.Host, r.RemoteAddr, params)
 		}
 		switch r.URL.Path {
-		case "/chunked":
+		case "/flushed":
 			io.WriteString(w, strings.Repeat("x", 3000))
 			w.(http.Flusher).Flush()
 			io.WriteString(w, "y")
@@ -88,62 +89,74 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 			w.Write(make([]byte, 300_000))
 		case "/404":
 			http.NotFound(w, r)
+		case "/length":
+			w.Header().Set("Content-Length", "2")
+			io.WriteString(w, "ok")
 		case "/close":
 			w.Header().Set("Connection", "close")
 		case "/hints":
 			w.WriteHeader(http.StatusEarlyHints)
 		}
-	}))
+	})
+	server := httptest.NewServer(handler)
 	defer server.Close()
+	l, application := listen(t, "fcgi", "tcp")
+	go fcgi.Serve(l, handler)
 	for _, test := range []struct {
-		plan   load.Plan
-		seen   string
-		status int
+		path, seen string
+		plan       load.Plan
+		isHTTP     bool // FastCGI does not have it
 	}{
-		{load.Plan{URL: server.URL}, "GET /  ", 200},
-		{load.Plan{URL: server.URL + "/a?b=c", Header: []string{"X-A: 1"}}, "GET /a?b=c 1 ", 200},
-		{load.Plan{URL: server.URL + "/post", Method: "POST", Body: "hello"}, "POST /post  hello", 200},
-		{load.Plan{URL: server.URL + "/head", Method: "HEAD"}, "HEAD /head  ", 200},
-		{load.Plan{URL: server.URL + "/chunked"}, "GET /chunked  ", 200},
-		{load.Plan{URL: server.URL + "/large"}, "GET /large  ", 200},
-		{load.Plan{URL: server.URL + "/404"}, "GET /404  ", 404},
-		{load.Plan{URL: server.URL + "/close"}, "GET /close  ", 200},
-		{load.Plan{URL: server.URL + "/hints"}, "GET /hints  ", 200},
+		{path: "", seen: "GET /  "},
+		{path: "/a?b=c", seen: "GET /a?b=c 1 ", plan: load.Plan{Header: []string{"X-A: 1"}}},
+		{path: "/post", seen: "POST /post  hello", plan: load.Plan{Method: "POST", Body: "hello"}},
+		{path: "/head", seen: "HEAD /head  ", plan: load.Plan{Method: "HEAD"}},
+		{path: "/flushed", seen: "GET /flushed  "},
+		{path: "/large", seen: "GET /large  "},
+		{path: "/404", seen: "GET /404  "},
+		{path: "/length", seen: "GET /length  ", plan: load.Plan{Pace: load.Constant(300)}},
+		{path: "/close", seen: "GET /close  ", isHTTP: true},
+		{path: "/hints", seen: "GET /hints  ", isHTTP: true},
 	} {
-		t.Run(test.seen, func(t *testing.T) {
+		for _, url := range []string{server.URL, application} {
+			if test.isHTTP && url == application {
+				continue
+			}
 			const connections = 7
-			test.plan.Connections, test.plan.Threads = connections, 2
+			p := test.plan
+			p.URL, p.Connections, p.Threads, p.Requests = url+test.path, connections, 2, 10*connections
+			p.Header, p.Params = append([]string{"Host: a.example"}, p.Header...), nil
+			if url == application {
+				p.Params = []string{"DOCUMENT_ROOT=/srv"}
+			}
 			served.Store(0)
-			test.plan.Requests = 10 * connections
-			r := run(t, test.plan)
-			if _, ok := methods.Load(test.seen); !ok {
-				t.Error("the server saw something else")
+			r := run(t, p)
+			if _, ok := seen.LoadAndDelete(test.seen); !ok {
+				t.Errorf("%s: the server did not receive %q", p.URL, test.seen)
 			}
-			failed := r.Errors.Total()
-			if test.status >= 400 {
-				failed -= r.Requests
+			status, failed := 200, uint64(0)
+			if test.path == "/404" {
+				status, failed = 404, p.Requests
 			}
-			if r.Requests != test.plan.Requests || failed != 0 || r.Statuses[test.status] != r.Requests {
-				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
-			}
-			if n := uint64(served.Load()); r.Requests != n {
-				t.Errorf("%d requests counted, %d served", r.Requests, n)
+			if r.Requests != p.Requests || uint64(served.Load()) != p.Requests || r.Statuses[status] != p.Requests ||
+				r.Errors.Total() != failed || r.FastCGI != nil && *r.FastCGI != (load.FastCGI{}) {
+				t.Errorf("%s: %d requests, %d served, statuses %v, errors %+v, %+v", p.URL, r.Requests, served.Load(),
+					r.Statuses, r.Errors, r.FastCGI)
 			}
 			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.NoResponse ||
-				r.Latency.Max() <= 0 {
-				t.Errorf("%d latencies, longest %v", r.Latency.Count(), r.Latency.Max())
+				r.Latency.Max() <= 0 || r.URL != p.URL {
+				t.Errorf("%s: %s, %d latencies, longest %v", p.URL, r.URL, r.Latency.Count(), r.Latency.Max())
 			}
-			if strings.HasSuffix(test.plan.URL, "/close") != (r.Connects > connections) {
-				t.Errorf("%d connections made while measuring", r.Connects)
+			if (test.path == "/close") != (r.Connects > connections) {
+				t.Errorf("%s: %d connections made while measuring", p.URL, r.Connects)
 			}
-		})
+		}
 	}
 }
 
 // script starts a server that handles each connection by a function.
 func script(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	go func() {
 		for n := 0; ; n++ {
@@ -174,24 +187,6 @@ func each(pieces ...string) func(int, net.Conn, *bufio.Reader) {
 				io.WriteString(c, p)
 			}
 		}
-	}
-}
-
-func TestIPv6IsSupported(t *testing.T) {
-	l, err := net.Listen("tcp", "[::1]:0")
-	if err != nil {
-		t.Skip(err)
-	}
-	server := &httptest.Server{Listener: l,
-		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Host != l.Addr().String() {
-				t.Errorf("host %q", r.Host)
-			}
-		})}}
-	server.Start()
-	defer server.Close()
-	if r := run(t, load.Plan{URL: server.URL, Requests: 20}); r.Requests != 20 || r.Errors.Total() != 0 {
-		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}
 }
 
@@ -291,8 +286,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 	if r.Opened != 5 || r.Connects != 0 || r.Generator.Busy <= 0 || r.Generator.Busy > 1.2 {
 		t.Errorf("opened %d, connects %d, generator %+v", r.Opened, r.Connects, r.Generator)
 	}
-	b, err := json.Marshal(r)
-	testkit.Must(t, err)
+	b := testkit.Value(json.Marshal(r))(t)
 	var back load.Result
 	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) ||
 		back.Latency.Count() != int64(r.Requests+r.NoResponse) {

@@ -21,9 +21,7 @@ import (
 // Spare connections are opened after each of the others and send nothing.
 func TestSpareConnectionsSendNothing(t *testing.T) {
 	for _, pace := range []load.Pace{{}, load.Constant(1000)} {
-		if err := spare(t, load.Plan{Pace: pace, Requests: 100}); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, spare(t, load.Plan{Pace: pace, Requests: 100}))
 	}
 }
 
@@ -123,8 +121,7 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 // those that were sent in a closed one.
 func TestMissingResponsesCount(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	for name, test := range map[string]struct {
 		pace  load.Pace

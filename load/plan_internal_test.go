@@ -175,8 +175,7 @@ type plannedThread struct {
 // threadsOf returns what each thread of a plan sends.
 func threadsOf(t *testing.T, p Plan) (all []plannedThread) {
 	t.Helper()
-	j, err := p.prepare(t.Context())
-	testkit.Must(t, err)
+	j := testkit.Value(p.prepare(t.Context()))(t)
 	r := newRun(j)
 	testkit.Must(t, r.createWorkers())
 	defer r.closeWorkers()
@@ -227,8 +226,7 @@ func TestPartsEqualTheWhole(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		p, threads := randomPlan(rnd)
-		parts, err := p.Split(threads)
-		testkit.Must(t, err)
+		parts := testkit.Value(p.Split(threads))(t)
 		var got []plannedThread
 		requests := uint64(0)
 		whole := p
@@ -415,9 +413,7 @@ func TestInvalidPacesAreRejected(t *testing.T) {
 		}
 	}
 	for _, p := range []Pace{{}, Constant(0.01), {Steps: []Step{{From: 0, To: 10, For: time.Second}}}} {
-		if err := p.check(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, p.check())
 	}
 }
 

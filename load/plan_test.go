@@ -1,7 +1,6 @@
 package load_test
 
 import (
-	"context"
 	"crypto/sha256"
 	"crypto/tls"
 	"encoding/hex"
@@ -40,9 +39,7 @@ func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) 
 	o := &observer{requests: make(map[string]int), peers: make(map[string]int)}
 	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		o.mu.Lock()
 		o.requests[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
 		o.peers[r.RemoteAddr]++
@@ -335,30 +332,6 @@ func TestResolveAndSourcesSetAddresses(t *testing.T) {
 	for peer := range o.peers {
 		if !strings.HasPrefix(peer, "127.0.0.77:") {
 			t.Errorf("a connection came from %s", peer)
-		}
-	}
-}
-
-// Impossible settings are rejected before anything is sent.
-func TestImpossibleSettingsAreRejected(t *testing.T) {
-	const url = "http://127.0.0.1:1/"
-	for want, p := range map[string]load.Plan{
-		"are different servers":              {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
-		"FastCGI allows one":                 {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
-		"cannot be combined with pipelining": {URL: url, Pace: load.Constant(1), Think: 1},
-		"at most 1024":                       {URL: url, Pipeline: 1025},
-		`resolve "a:1": want`:                {URL: url, Resolve: []string{"a:1"}},
-		`resolve "a:b:127.0.0.1": want`:      {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
-		"expected status 99":                 {URL: url, Expect: load.Expect{Status: []int{99}}},
-		`expected SHA-256 "ab"`:              {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
-		`expected header field "a b"`:        {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
-		`template "{{x}}": want {{seq}}`:     {URL: url, Template: true, Body: "{{x}}"},
-		`template "{{seq": want {{seq}}`:     {URL: url, Template: true, Body: "{{seq"},
-		"want 0 or more of each":             {URL: url, PerConnection: -1},
-	} {
-		_, err := load.Run(context.Background(), p)
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
 		}
 	}
 }

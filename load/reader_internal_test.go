@@ -158,14 +158,11 @@ func TestHTTPReaderParsesEverySplit(t *testing.T) {
 // fcgiWorker returns a worker for a FastCGI plan, connected to a listener.
 func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	p.URL, p.Threads = "fcgi://"+l.Addr().String(), 1
-	j, err := p.prepare(context.Background())
-	testkit.Must(t, err)
-	w, err := newWorker(newRun(j), 0, 0, conns)
-	testkit.Must(t, err)
+	j := testkit.Value(p.prepare(context.Background()))(t)
+	w := testkit.Value(newWorker(newRun(j), 0, 0, conns))(t)
 	t.Cleanup(w.close)
 	return w
 }

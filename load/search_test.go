@@ -58,8 +58,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 
 func mustGoal(t *testing.T, text string) load.Goal {
 	t.Helper()
-	g, err := load.ParseGoal(text)
-	testkit.Must(t, err)
+	g := testkit.Value(load.ParseGoal(text))(t)
 	return g
 }
 
@@ -70,8 +69,7 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult 
 	if len(s.Goal.Bounds) == 0 {
 		s.Goal = mustGoal(t, "p99<10ms")
 	}
-	found, err := s.Find(t.Context(), p)
-	testkit.Must(t, err)
+	found := testkit.Value(s.Find(t.Context(), p))(t)
 	if len(found.Tries) != len(f.plans) {
 		t.Errorf("%d tries, %d runs", len(found.Tries), len(f.plans))
 	}
@@ -305,14 +303,12 @@ func TestSearchStartsWithAClosedLoop(t *testing.T) {
 	defer server.Close()
 	s := load.Search{To: 1, Confirmations: 1}
 	s.Step = time.Second
-	found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1})
-	testkit.Must(t, err)
+	found := testkit.Value(s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 20, Threads: 1}))(t)
 	if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 ||
 		first.Achieved == 0 {
 		t.Errorf("the closed loop: %+v", first)
 	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	if _, err := s.Find(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); err == nil {
 		t.Error("nobody was there, and no error")

@@ -80,8 +80,7 @@ func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	const timeout = time.Second // a busy server may take as long for a response
-	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 3, Timeout: timeout})
-	testkit.Must(t, err)
+	session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 3, Timeout: timeout}))(t)
 	defer session.Close()
 	hangs.Store(true)
 	got, err := session.Slice(t.Context(), timeout/4, true)
@@ -108,8 +107,7 @@ func slicesUntilResponse(t *testing.T, session *load.Session) {
 }
 
 func TestOpenFailsWithoutAServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	l.Close()
 	var unreached *load.ConnectError
 	if _, err := load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); !errors.As(err, &unreached) ||
@@ -129,8 +127,7 @@ func TestOpenFailsWithoutAServer(t *testing.T) {
 func TestMissedSliceHasNoRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 2, Threads: 2})
-	testkit.Must(t, err)
+	session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 2, Threads: 2}))(t)
 	defer session.Close()
 	slices := 400
 	if isSlow() {
@@ -150,8 +147,7 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 	defer server.Close()
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
 	for range 3 {
-		session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 10, Threads: 2})
-		testkit.Must(t, err)
+		session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 10, Threads: 2}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
 		if _, err := session.Slice(ctx, time.Minute, true); !errors.Is(err, context.Canceled) {
@@ -170,7 +166,6 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 
 func openFiles(t *testing.T) int {
 	t.Helper()
-	all, err := os.ReadDir("/proc/self/fd")
-	testkit.Must(t, err)
+	all := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
 	return len(all)
 }

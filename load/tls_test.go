@@ -97,8 +97,7 @@ func secure(url string) string { return strings.Replace(url, "http://", "https:/
 func tlsServer(t *testing.T) string {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)
-	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates})
-	testkit.Must(t, err)
+	l := testkit.Value(tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: s.TLS.Certificates}))(t)
 	t.Cleanup(func() { l.Close() })
 	go http.Serve(l, nil)
 	return "https://" + l.Addr().String()

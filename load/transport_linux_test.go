@@ -21,25 +21,15 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// HTTP and FastCGI run over TCP, TLS and unix sockets, and over TLS on unix sockets.
+// HTTP and FastCGI run over TCP, IPv6 and unix sockets, each with and without TLS.
 func TestEveryTransportWorks(t *testing.T) {
 	testkit.Long(t, "it sends requests for a second")
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.RequestURI()) })
-	for _, scheme := range []string{"http", "https", "fcgi", "fcgis"} {
-		for _, network := range []string{"tcp", "unix"} {
-			address, url := "127.0.0.1:0", ""
-			if network == "unix" {
-				address = filepath.Join(t.TempDir(), "s")
-				url = scheme + "+unix://" + address + ":/a?b"
-			}
-			l, err := net.Listen(network, address)
-			testkit.Must(t, err)
-			t.Cleanup(func() { l.Close() })
-			if network == "tcp" {
-				url = scheme + "://" + l.Addr().String() + "/a?b"
-			}
+	for _, network := range []string{"tcp", "unix", "tcp6"} {
+		for _, scheme := range []string{"http", "https", "fcgi", "fcgis"} {
+			l, url := listen(t, scheme, network)
 			served := l
 			if strings.HasSuffix(scheme, "s") {
 				served = tls.NewListener(l, &tls.Config{Certificates: certified.TLS.Certificates})
@@ -49,7 +39,8 @@ func TestEveryTransportWorks(t *testing.T) {
 			} else {
 				go http.Serve(served, handler)
 			}
-			r := run(t, load.Plan{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 3, Requests: 50})
+			r := run(t, load.Plan{URL: url + "/a?b", TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 3,
+				Requests: 50})
 			if r.Requests != 50 || r.Errors.Total() != 0 || r.BodyBytes != 50*uint64(len("/a?b")) ||
 				(r.Handshake != nil) != strings.HasSuffix(scheme, "s") {
 				t.Errorf("%s: %d requests, %d bytes of bodies, errors %+v", url, r.Requests, r.BodyBytes, r.Errors)
@@ -100,12 +91,10 @@ func TestFullBacklogIsRetried(t *testing.T) {
 // affinities returns the CPUs that each thread of this process may run on.
 func affinities(t *testing.T) map[int]unix.CPUSet {
 	t.Helper()
-	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-	testkit.Must(t, err)
+	tasks := testkit.Value(filepath.Glob("/proc/self/task/[0-9]*"))(t)
 	sets := make(map[int]unix.CPUSet)
 	for _, task := range tasks {
-		tid, err := strconv.Atoi(filepath.Base(task))
-		testkit.Must(t, err)
+		tid := testkit.Value(strconv.Atoi(filepath.Base(task)))(t)
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(tid, &set) == nil { // it may have ended
 			sets[tid] = set

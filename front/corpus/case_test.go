@@ -222,9 +222,7 @@ func (s *site) put(t *testing.T, dir string, substitute func(string) string) {
 		if sub, _, _ := strings.Cut(name, "/"); sub != "srv" && sub != "etc" && sub != "var" {
 			continue
 		}
-		name = filepath.Join(dir, name)
-		testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o755))
-		testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	err := filepath.WalkDir(filepath.Join(dir, "srv"), func(path string, _ fs.DirEntry, err error) error {
 		if err != nil {

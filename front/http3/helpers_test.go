@@ -132,8 +132,7 @@ func (s *site) get(c *http.Client, path string) string {
 // getFrom is get from an address.
 func (s *site) getFrom(c *http.Client, addr, path string) string {
 	s.Helper()
-	resp, err := c.Get("https://" + addr + path)
-	testkit.Must(s, err)
+	resp := testkit.Value(c.Get("https://" + addr + path))(s)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

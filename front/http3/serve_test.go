@@ -103,8 +103,7 @@ func writeFiles(t *testing.T, dir string) {
 // exchange returns a response as text, without what differs each time.
 func exchange(t *testing.T, c *http.Client, addr, method, path, header, body string) string {
 	t.Helper()
-	req, err := http.NewRequest(method, "https://"+addr+path, strings.NewReader(body))
-	testkit.Must(t, err)
+	req := testkit.Value(http.NewRequest(method, "https://"+addr+path, strings.NewReader(body)))(t)
 	if body == "" {
 		req.Body = nil
 	}

@@ -149,9 +149,7 @@ func writeAll(t *testing.T, dir string) {
 		"unended.conf": "gzip on", "empty.conf": "", "types.conf": "text/html html;", "cased.conf": "a 1; b 2;",
 		"loop.conf": "include loop.conf;",
 	} {
-		name = filepath.Join(dir, name)
-		testkit.Must(t, os.MkdirAll(filepath.Dir(name), 0o700))
-		testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
 }
 

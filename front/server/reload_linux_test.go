@@ -124,9 +124,7 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		return backlog, reusePort
 	}
 	usualBacklog, _ := sockets()

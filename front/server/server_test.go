@@ -188,9 +188,7 @@ func (p *program) get(path string) (*http.Response, string) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		p.Error(err)
-	}
+	testkit.Check(p, err)
 	return resp, string(body)
 }
 
@@ -229,8 +227,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}}}
-	resp, err := client.Get("http://any/a//b")
-	testkit.Must(t, err)
+	resp := testkit.Value(client.Get("http://any/a//b"))(t)
 	b, err := io.ReadAll(resp.Body)
 	resp.Body.Close()
 	if string(b) != "/a//b" || err != nil {

@@ -202,8 +202,7 @@ func (s *site) write(name, text string) {
 // install copies this program for all users.
 func (s *site) install() {
 	s.Helper()
-	in, err := os.Open(os.Args[0])
-	testkit.Must(s, err)
+	in := testkit.Value(os.Open(os.Args[0]))(s)
 	defer in.Close()
 	out, err := os.OpenFile(s.Path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err == nil {

@@ -177,8 +177,7 @@ func scriptsWithRace() []string {
 
 func goEnv(t *testing.T, names ...string) map[string]string {
 	t.Helper()
-	out, err := testkit.Command(t, "go", append([]string{"env"}, names...)...).Output()
-	testkit.Must(t, err)
+	out := testkit.Value(testkit.Command(t, "go", append([]string{"env"}, names...)...).Output())(t)
 	values := make(map[string]string)
 	for i, line := range strings.Split(strings.TrimSuffix(string(out), "\n"), "\n") {
 		values[names[i]] = line

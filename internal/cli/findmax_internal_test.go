@@ -12,8 +12,7 @@ import (
 
 // The sentence names the sustained rate, the failed rate with its reason, and whose limit it is.
 func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
-	goal, err := load.ParseGoal("p99<10ms,errors<1%")
-	testkit.Must(t, err)
+	goal := testkit.Value(load.ParseGoal("p99<10ms,errors<1%"))(t)
 	elapsed := hist.New()
 	elapsed.Record(3100 * time.Microsecond)
 	sustained := load.Try{Rate: 41_200, Sustained: true, P99: elapsed.Max(),
@@ -39,8 +38,7 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 
 // Sustained and failed rates are drawn at their positions, with the goal between them.
 func TestRateCurveShowsRatesAndGoal(t *testing.T) {
-	goal, err := load.ParseGoal("p99<10ms")
-	testkit.Must(t, err)
+	goal := testkit.Value(load.ParseGoal("p99<10ms"))(t)
 	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Sustained: true}, {Rate: 1000, P99: 100 * time.Millisecond},
 		{Rate: 2000}}
 	lines := strings.Split(newRateCurve(tries, goal).String(), "\n")

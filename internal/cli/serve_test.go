@@ -172,16 +172,14 @@ func write(t *testing.T, name, text string) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	b, err := os.ReadFile(name)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(name))(t)
 	return string(b)
 }
 
 // get requests a path and requires the given body.
 func get(t *testing.T, c *http.Client, url, want string) {
 	t.Helper()
-	resp, err := c.Get(url)
-	testkit.Must(t, err)
+	resp := testkit.Value(c.Get(url))(t)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK || string(b) != want {
@@ -231,8 +229,7 @@ func TestEveryListenerServes(t *testing.T) {
 func TestPassedSocketsAreServed(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	activated := func(args string) *served {
 		file, err := l.(*net.TCPListener).File()
@@ -431,8 +428,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", pipe, "--log-format", "json", dir)
 	c, url := client(t, nil), "http://"+s.address()
 	get(t, c, url, "hello")
-	reader, err := os.Open(pipe)
-	testkit.Must(t, err)
+	reader := testkit.Value(os.Open(pipe))(t)
 	defer reader.Close()
 	lines := bufio.NewReader(reader)
 	if line, err := lines.ReadString('\n'); err != nil || !strings.Contains(line, `"uri":"/"`) {
@@ -442,8 +438,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	s.await("tare: front: .*pipe: dropping lines: the output accepts nothing")
 	get(t, c, url, "hello")
 	for {
-		line, err := lines.ReadString('\n')
-		testkit.Must(t, err)
+		line := testkit.Value(lines.ReadString('\n'))(t)
 		if strings.Contains(line, `"lost":`) {
 			break
 		}

@@ -89,8 +89,7 @@ func needNamespaces(t *testing.T) {
 // within returns a client that dials in the network namespace of a process.
 func within(t *testing.T, pid int) *http.Client {
 	t.Helper()
-	ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/net", pid))
-	testkit.Must(t, err)
+	ns := testkit.Value(os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)))(t)
 	t.Cleanup(func() { ns.Close() })
 	return client(t, func(_ context.Context, network, addr string) (net.Conn, error) {
 		type result struct {
@@ -243,8 +242,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	putCertificate(t, cert, key, 2)
 	s.await("certificate: (serving a new one|a new one is served)")
 	c.CloseIdleConnections()
-	resp, err := c.Get("https://127.0.0.1/")
-	testkit.Must(t, err)
+	resp := testkit.Value(c.Get("https://127.0.0.1/"))(t)
 	resp.Body.Close()
 	if n := resp.TLS.PeerCertificates[0].SerialNumber.Int64(); n != 2 {
 		t.Errorf("certificate %d", n)
@@ -295,8 +293,7 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	flood(t, c, "http://127.0.0.1", enough)
 	s.await("access.log: write .*access.log: no space left on device; lines wait")
 	get(t, c, "http://127.0.0.1", "hello")
-	file, err := os.Open(descriptorOf(t, s.cmd.Process.Pid, "access.log"))
-	testkit.Must(t, err)
+	file := testkit.Value(os.Open(descriptorOf(t, s.cmd.Process.Pid, "access.log")))(t)
 	defer file.Close()
 	enlarge(t, s.cmd.Process.Pid, disk)
 	lost := s.await(`access.log: writing lines again; (\d+) were lost`)[1]
@@ -362,8 +359,7 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	disk := diskNextTo(t, dir)
 	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
 		someGroup, dir)
-	root, err := os.Open("/")
-	testkit.Must(t, err)
+	root := testkit.Value(os.Open("/"))(t)
 	defer root.Close()
 	cmd.ExtraFiles = []*os.File{root}
 	cmd.SysProcAttr = &syscall.SysProcAttr{

@@ -53,10 +53,8 @@ http {
 	conf := filepath.Join(dir, "nginx.conf")
 	theirs := testkit.Command(t, nginx.Bin, "-T", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "logs/error.log"))
 	theirs.Env = append(os.Environ(), nginx.Env...)
-	want, err := theirs.Output()
-	testkit.Must(t, err)
-	got, err := testkit.Command(t, "tare", "serve", "-c", conf, "-T").Output()
-	testkit.Must(t, err)
+	want := testkit.Value(theirs.Output())(t)
+	got := testkit.Value(testkit.Command(t, "tare", "serve", "-c", conf, "-T").Output())(t)
 	if string(got) != string(want) {
 		t.Errorf("got %q\nwant %q", got, want)
 	}

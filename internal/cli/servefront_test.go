@@ -223,8 +223,7 @@ http {
 	f.start()
 	get(t, f.over("socket"), "http://any/", "x")
 	for name, mode := range map[string]fs.FileMode{"there": 0o755, "new": 0o700} {
-		info, err := os.Stat(f.path(name))
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(f.path(name)))(t)
 		if uid := info.Sys().(*syscall.Stat_t).Uid; uid == 0 || info.Mode().Perm() != mode {
 			t.Errorf("%s: user %d, mode %v, want mode %v", name, uid, info.Mode().Perm(), mode)
 		}
@@ -334,8 +333,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	var clients [2]tls.Certificate
 	for i := range clients {
 		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: fmt.Sprint(i)}})
-		pair, err := tls.X509KeyPair(cert, key)
-		testkit.Must(t, err)
+		pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 		clients[i] = pair
 		testkit.Must(t, os.WriteFile(f.path(fmt.Sprintf("ca%d.pem", i)), cert, 0o644))
 	}
@@ -356,8 +354,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 		}
 	}
 	http1 := func() (request func() string) {
-		c, err := tls.Dial("tcp", addr, config("http/1.1"))
-		testkit.Must(t, err)
+		c := testkit.Value(tls.Dial("tcp", addr, config("http/1.1")))(t)
 		t.Cleanup(func() { c.Close() })
 		in := bufio.NewReader(c)
 		return func() string {
@@ -372,8 +369,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	transport := &http.Transport{TLSClientConfig: config("h2"), ForceAttemptHTTP2: true}
 	t.Cleanup(transport.CloseIdleConnections)
 	http2 := func() string {
-		resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get("https://" + addr)
-		testkit.Must(t, err)
+		resp := testkit.Value((&http.Client{Transport: transport, Timeout: patience}).Get("https://" + addr))(t)
 		if resp.ProtoMajor != 2 {
 			t.Errorf("%s", resp.Proto)
 		}
@@ -415,8 +411,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 func statusAndBody(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	testkit.Must(t, err)
+	b := testkit.Value(io.ReadAll(resp.Body))(t)
 	if resp.StatusCode != http.StatusOK {
 		return fmt.Sprint(resp.StatusCode)
 	}

@@ -43,8 +43,7 @@ func number(t *testing.T, url string) int64 {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
 	defer transport.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: transport, Timeout: patience}).Get(url)
-	testkit.Must(t, err)
+	resp := testkit.Value((&http.Client{Transport: transport, Timeout: patience}).Get(url))(t)
 	resp.Body.Close()
 	if resp.StatusCode != http.StatusOK || resp.Proto != "HTTP/2.0" {
 		t.Fatalf("%s %s", resp.Proto, resp.Status)
@@ -168,8 +167,7 @@ http {
 `)
 	f.await("tare: running as ")
 	request := func(addr, before string) string {
-		c, err := net.Dial("tcp", addr)
-		testkit.Must(t, err)
+		c := testkit.Value(net.Dial("tcp", addr))(t)
 		defer c.Close()
 		testkit.Must(t, c.SetDeadline(time.Now().Add(patience)))
 		fmt.Fprintf(c, "%sGET / HTTP/1.0\r\n\r\n", before)
@@ -184,8 +182,7 @@ http {
 		t.Errorf("served without: %q", got)
 	}
 	f.await("http: connection from 127.0.0.1:[0-9]+ closed: malformed PROXY protocol header")
-	c, err := net.Dial("tcp", addrs[0])
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", addrs[0]))(t)
 	defer c.Close()
 	fmt.Fprint(c, "PROXY TCP4 192.0.2.1 ") // and never more
 	if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
@@ -281,8 +278,7 @@ func acmeFront(t *testing.T) (f *frontSite, address string) {
 	free := programs.FreeAddresses(t, 2)
 	plain, secure := free[0], free[1]
 	pebble := programs.StartPebble(t, programs.PebbleConfig{HTTPPort: portOf(t, plain), TLSPort: portOf(t, secure)})
-	ca, err := os.ReadFile(pebble.CAFile)
-	testkit.Must(t, err)
+	ca := testkit.Value(os.ReadFile(pebble.CAFile))(t)
 	write(t, f.path("ca.pem"), string(ca))
 	f.configure(fmt.Sprintf(`user nobody;
 events {}
@@ -303,15 +299,13 @@ func portOf(t *testing.T, address string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
 	testkit.Must(t, err)
-	n, err := strconv.Atoi(port)
-	testkit.Must(t, err)
+	n := testkit.Value(strconv.Atoi(port))(t)
 	return n
 }
 
 func serialOf(t *testing.T, address string) string {
 	t.Helper()
-	c, err := tls.Dial("tcp", address, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true})
-	testkit.Must(t, err)
+	c := testkit.Value(tls.Dial("tcp", address, &tls.Config{ServerName: "a.test", InsecureSkipVerify: true}))(t)
 	defer c.Close()
 	return c.ConnectionState().PeerCertificates[0].SerialNumber.String()
 }
@@ -346,9 +340,7 @@ func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 		}
 		return nil
 	})
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
 	f.start()
 	f.await("tare: acme: a.test: certificate valid until .*, renewal about ")
 	if after := serialOf(t, address); after != before {

@@ -18,12 +18,10 @@ import (
 
 // labOptions returns the exported constants of type lab.Option. The others are keys of files only.
 func labOptions(t *testing.T) (all []lab.Option) {
-	f, err := parser.ParseFile(token.NewFileSet(), "../lab/option.go", nil, 0)
-	testkit.Must(t, err)
+	f := testkit.Value(parser.ParseFile(token.NewFileSet(), "../lab/option.go", nil, 0))(t)
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.ValueSpec); ok && s.Names[0].IsExported() {
-			text, err := strconv.Unquote(s.Values[0].(*ast.BasicLit).Value)
-			testkit.Must(t, err)
+			text := testkit.Value(strconv.Unquote(s.Values[0].(*ast.BasicLit).Value))(t)
 			all = append(all, lab.Option(text))
 		}
 		return true

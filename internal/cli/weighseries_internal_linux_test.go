@@ -17,10 +17,8 @@ func TestSeriesPageShowsEveryOutcome(t *testing.T) {
 		{Name: "b", Title: "B", Duration: time.Minute, err: errors.New("not built")},
 		{Name: "c", Title: "C", Verdict: "slow", Duration: time.Hour, err: &exitError{exitStop, errors.New("stop")}},
 	}}
-	file, err := s.writePage()
-	testkit.Must(t, err)
-	page, err := os.ReadFile(file)
-	testkit.Must(t, err)
+	file := testkit.Value(s.writePage())(t)
+	page := testkit.Value(os.ReadFile(file))(t)
 	const want = `<main>
 <h1>All experiments</h1>
 <p class="question">3 February 2026, 04:05, 1 of 3 complete, 2 not started</p>

@@ -34,8 +34,7 @@ func TestBodiesReportInput(t *testing.T) {
 			c.end()
 			<-next
 		})
-		resp, err := s.the().RoundTrip(s.request("GET", nil))
-		testkit.Must(t, err)
+		resp := testkit.Value(s.the().RoundTrip(s.request("GET", nil)))(t)
 		defer close(next)
 		body := resp.Body.(*responseBody)
 		for i, text := range []string{"hello", " world"} {
@@ -80,8 +79,7 @@ func TestBodiesReportInputThatTLSHolds(t *testing.T) {
 		<-end
 	}()
 	c := New(&Config{Settings: &http.Transport{TLSClientConfig: clientTLS}})
-	resp, err := c.RoundTrip(request(t, "GET", "https://"+l.Addr().String(), nil))
-	testkit.Must(t, err)
+	resp := testkit.Value(c.RoundTrip(request(t, "GET", "https://"+l.Addr().String(), nil)))(t)
 	defer close(end)
 	for _, want := range []string{"a", "b", "c"} {
 		var b [8]byte
@@ -302,8 +300,7 @@ func TestFirstPieceDoesNotAwaitEnd(t *testing.T) {
 	nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, arrived: 1}, nc})
 	r.ContentLength = 5
-	resp, err := New(dialing(nc)).RoundTrip(r)
-	testkit.Must(t, err)
+	resp := testkit.Value(New(dialing(nc)).RoundTrip(r))(t)
 	resp.Body.Close()
 }
 
@@ -337,8 +334,7 @@ func TestWholeAndFailingFirstPiece(t *testing.T) {
 	for range 2 {
 		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, arrived: 1}})
 		r.ContentLength = 2
-		resp, err := c.RoundTrip(r)
-		testkit.Must(t, err)
+		resp := testkit.Value(c.RoundTrip(r))(t)
 		resp.Body.Close()
 	}
 	if dials != 1 || len(nc.writes) != 2 {

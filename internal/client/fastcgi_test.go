@@ -21,8 +21,7 @@ import (
 // listen returns a listener that is closed at the end of the test.
 func listen(t *testing.T, network, addr string) net.Listener {
 	t.Helper()
-	l, err := net.Listen(network, addr)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, addr))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -45,8 +44,7 @@ func TestOptionsReplaceSettings(t *testing.T) {
 		p.Add("CONTENT_LENGTH", "5")
 		p.Add("REMOTE_USER", "me")
 		o := &Call{Addr: l.Addr().String(), Params: p, IsRepeatable: true}
-		resp, err := c.Do(r, o)
-		testkit.Must(t, err)
+		resp := testkit.Value(c.Do(r, o))(t)
 		body, err := io.ReadAll(resp.Body)
 		if want := `PUT /x?y "hello" map[REMOTE_USER:me]`; string(body) != want || err != nil {
 			t.Errorf("%q %v, want %q", body, err, want)
@@ -217,8 +215,7 @@ func TestMalformedEndOfResponseWithoutBody(t *testing.T) {
 				_, _ = c.Write(append(wire.AppendStream(nil, wire.Stdout, 1, []byte(head)), odd...))
 			}
 		})
-		resp, err := s.the().RoundTrip(s.request(method, nil))
-		testkit.Must(t, err)
+		resp := testkit.Value(s.the().RoundTrip(s.request(method, nil)))(t)
 		b, err := io.ReadAll(resp.Body)
 		if e, ok := errors.AsType[*Error](err); len(b) > 0 || !ok || e.Kind != Malformed {
 			t.Errorf("%q: %q, %v", head, b, err)

@@ -25,15 +25,12 @@ func BenchmarkFileBody(b *testing.B) {
 				defer c.CloseIdleConnections()
 				b.SetBytes(size)
 				for b.Loop() {
-					f, err := os.Open(name)
-					testkit.Must(b, err)
-					r, err := http.NewRequest(http.MethodPut, "http://"+to, f)
-					testkit.Must(b, err)
+					f := testkit.Value(os.Open(name))(b)
+					r := testkit.Value(http.NewRequest(http.MethodPut, "http://"+to, f))(b)
 					if r.ContentLength = size; how == "reader" {
 						r.Body = struct{ io.ReadCloser }{f}
 					}
-					resp, err := c.RoundTrip(r)
-					testkit.Must(b, err)
+					resp := testkit.Value(c.RoundTrip(r))(b)
 					_ = resp.Body.Close()
 				}
 			})

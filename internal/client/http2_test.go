@@ -112,8 +112,7 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 		})
 		for i := range 20 {
 			ctx, cancel := context.WithCancel(t.Context())
-			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
-			testkit.Must(t, err)
+			resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil).WithContext(ctx)))(t)
 			synctest.Wait()
 			if i%2 == 0 {
 				resp.Body.Close()
@@ -336,9 +335,7 @@ func TestHTTP2TunnelPassesBothDirections(t *testing.T) {
 				t.Errorf("%q, %v", b, err)
 			}
 		}
-		if err := tunnel.CloseWrite(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, tunnel.CloseWrite())
 		if b, err := io.ReadAll(tunnel); len(b) > 0 || err != nil {
 			t.Errorf("%q, %v", b, err)
 		}

@@ -277,8 +277,7 @@ func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
 					}
 				}
 			})
-			resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
-			testkit.Must(t, err)
+			resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
 			defer resp.Body.Close()
 			for i := range 5 {
 				ctx, cancel := context.WithTimeout(t.Context(), time.Second)

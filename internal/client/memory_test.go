@@ -32,8 +32,7 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20})
 		config.Verbatim = true
 		c := New(config)
-		resp, err := c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
-		testkit.Must(t, err)
+		resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
 		if body, err := io.ReadAll(resp.Body); string(body) != fmt.Sprint(i) || err != nil {
 			t.Errorf("%d: %q, %v", i, body, err)
 		}
@@ -73,8 +72,7 @@ func TestMemoryKeepsValuesBesideTrailer(t *testing.T) {
 	c := New(config)
 	defer c.CloseIdleConnections()
 	var m Memory
-	resp, err := c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
-	testkit.Must(t, err)
+	resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
 	values := resp.Header["X-A"]
 	if body, err := io.ReadAll(resp.Body); string(body) != "a" || err != nil || !m.Reset() {
 		t.Fatalf("%q, %v, or the memory is not reused", body, err)
@@ -186,8 +184,7 @@ func TestMemoryMakesANeededHeader(t *testing.T) {
 		config := dialing(&scriptedConn{text: c.text, piece: 1 << 20})
 		config.Verbatim = c.verbatim
 		var m Memory
-		resp, err := New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
-		testkit.Must(t, err)
+		resp := testkit.Value(New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		if m.Head() != nil || resp.Header.Get("X-A") != "1" || c.verbatim && resp.Trailer.Get("X-T") != "2" {
 			t.Errorf("%q: header %v, trailer %v", c.text, resp.Header, resp.Trailer)
@@ -205,8 +202,7 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 		config := dialing(&scriptedConn{text: string(out), piece: 1 << 20})
 		config.Verbatim, config.Addr = true, "host:1"
 		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
-		resp, err := c.Do(r, &Call{Memory: m, Params: new(Params)})
-		testkit.Must(t, err)
+		resp := testkit.Value(c.Do(r, &Call{Memory: m, Params: new(Params)}))(t)
 		if body, err := io.ReadAll(resp.Body); err == nil {
 			t.Errorf("a complete body %q", body)
 		}

@@ -22,8 +22,7 @@ func keyOf(name string) key { return key{host: name} }
 // open gets a connection. If it gets a slot, it opens the given connection.
 func open(t *testing.T, p *pool, name string, nc net.Conn) *conn {
 	t.Helper()
-	c, err := p.get(t.Context(), keyOf(name), false)
-	testkit.Must(t, err)
+	c := testkit.Value(p.get(t.Context(), keyOf(name), false))(t)
 	if c.Conn == nil {
 		c.open(nc)
 	}
@@ -38,8 +37,7 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 		c, _ := l.Accept()
 		theirs <- c
 	}()
-	ours, err := nw.Dial()
-	testkit.Must(t, err)
+	ours := testkit.Value(nw.Dial())(t)
 	other := <-theirs
 	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
 	return ours, other
@@ -47,8 +45,7 @@ func pipe(t *testing.T) (net.Conn, net.Conn) {
 
 func sockets(t *testing.T) (net.Conn, net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	return testkit.Connect(t, l, new(net.Dialer))
 }
@@ -131,8 +128,7 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 // A get that gives up leaves the queue.
 func TestCanceledGetLeavesQueue(t *testing.T) {
 	p := &pool{limits: limits{maxConns: 1}}
-	first, err := p.get(t.Context(), keyOf("x"), false)
-	testkit.Must(t, err)
+	first := testkit.Value(p.get(t.Context(), keyOf("x"), false))(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(net.ErrClosed)
 	if _, err := p.get(ctx, keyOf("x"), false); !errors.Is(err, net.ErrClosed) {
@@ -143,7 +139,7 @@ func TestCanceledGetLeavesQueue(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// Connections go to waiting requests in the order of their arrival.
+// Connections go to waiting requests in the order of their arrival. There are no more than the limit.
 func TestConnectionsGoToWaitingInOrder(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := &pool{limits: limits{maxConns: 1, maxIdlePerHost: 1}}
@@ -154,6 +150,9 @@ func TestConnectionsGoToWaitingInOrder(t *testing.T) {
 		for i := range 20 {
 			go func() {
 				c, _ := p.get(context.Background(), keyOf("x"), false)
+				if n := p.count().Active; n > 1 {
+					t.Errorf("%d connections in use, want one", n)
+				}
 				mu.Lock()
 				order = append(order, i)
 				mu.Unlock()
@@ -359,8 +358,7 @@ func TestUsesAndAgeAreLimited(t *testing.T) {
 			test.limits.maxIdlePerHost = 1
 			p := &pool{limits: test.limits}
 			for use := 1; use <= 10; use++ {
-				c, err := p.get(t.Context(), keyOf("x"), false)
-				testkit.Must(t, err)
+				c := testkit.Value(p.get(t.Context(), keyOf("x"), false))(t)
 				if c.Conn == nil {
 					if use > 1 {
 						t.Fatalf("%s: another connection for use %d", name, use)

@@ -161,9 +161,7 @@ func noDescriptors(t *testing.T) {
 	none.Cur = 3
 	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &none))
 	t.Cleanup(func() {
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE, &before))
 	})
 }
 
@@ -218,8 +216,7 @@ func TestDirectConn(t *testing.T) {
 func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, other := sockets(t)
-	loop, err := poll.NewLoop()
-	testkit.Must(t, err)
+	loop := testkit.Value(poll.NewLoop())(t)
 	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*conn), p.now()+
 		monotime(time.Minute)
 	defer p.closeIdle()

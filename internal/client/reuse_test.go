@@ -18,27 +18,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A connection serves one request after another, even if it is idle for so long that it is watched.
-func TestConnectionsAreReused(t *testing.T) {
-	overAll(t, func(s *site) {
-		var conns atomic.Int32
-		s.serve(func(_ int, c speaker) {
-			conns.Add(1)
-			serveAll(c, "hello")
-		})
-		for i := range 4 {
-			s.must(s.request("POST", strings.NewReader("x")), "hello")
-			if i == 1 {
-				testkit.WaitFor(s.T, "the connection to be watched",
-					func() bool { return s.the().Count().Watched == 1 })
-			}
-		}
-		if n := conns.Load(); n != 1 {
-			s.Errorf("%d connections", n)
-		}
-	})
-}
-
 // An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
 // So not even a request that must not be sent twice fails.
 func TestClosedIdleConnectionsAreDropped(t *testing.T) {

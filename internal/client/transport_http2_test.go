@@ -100,8 +100,7 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	defer s.Close()
 	tr := &tare.Transport{Protocols: &plain}
 	defer tr.CloseIdleConnections()
-	resp, err := tr.RoundTrip(mustRequest("GET", s.URL, nil))
-	testkit.Must(t, err)
+	resp := testkit.Value(tr.RoundTrip(mustRequest("GET", s.URL, nil)))(t)
 	if b, _ := io.ReadAll(resp.Body); string(b) != "HTTP/2.0" {
 		t.Errorf("%s", b)
 	}
@@ -128,8 +127,7 @@ func TestTransportWithoutProtocolsUsesHTTP1(t *testing.T) {
 			&http.Transport{Protocols: new(http.Protocols), TLSClientConfig: config.Clone()},
 			&tare.Transport{Protocols: new(http.Protocols), TLSClientConfig: config.Clone()},
 		} {
-			resp, err := tr.RoundTrip(mustRequest("GET", url, nil))
-			testkit.Must(t, err)
+			resp := testkit.Value(tr.RoundTrip(mustRequest("GET", url, nil)))(t)
 			if b, _ := io.ReadAll(resp.Body); string(b) != "HTTP/1.1" {
 				t.Errorf("%T: %s: %s", tr, url, b)
 			}

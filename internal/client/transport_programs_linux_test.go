@@ -36,8 +36,7 @@ func requestFiles(t *testing.T, tr *tare.Transport, base, long string) {
 	t.Helper()
 	for i := range 10 {
 		for path, want := range map[string]string{"/short.txt": "short", "/long.txt": long, "/empty.txt": ""} {
-			resp, err := (&http.Client{Transport: tr}).Get(base + path)
-			testkit.Must(t, err)
+			resp := testkit.Value((&http.Client{Transport: tr}).Get(base + path))(t)
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if err != nil || resp.StatusCode != 200 || string(b) != want {
@@ -72,8 +71,7 @@ server { listen unix:%[2]s; root %[3]s; } }`, dir, socket, root)
 	requestFiles(t, tr, "http://host", long)
 	zipped := &tare.Transport{Addr: socket}
 	defer zipped.CloseIdleConnections()
-	resp, err := zipped.RoundTrip(mustRequest("GET", "http://host/long.txt", nil))
-	testkit.Must(t, err)
+	resp := testkit.Value(zipped.RoundTrip(mustRequest("GET", "http://host/long.txt", nil)))(t)
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != long || !resp.Uncompressed {
 		t.Errorf("%d bytes, %v, decompressed %v", len(b), err, resp.Uncompressed)
 	}

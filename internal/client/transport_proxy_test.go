@@ -56,8 +56,7 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		tr := &tare.Transport{Proxy: http.ProxyURL(where),
 			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
 		for _, address := range []string{plain.URL, secure.URL} {
-			resp, err := tr.RoundTrip(mustRequest("GET", address+"/a?b", nil))
-			testkit.Must(t, err)
+			resp := testkit.Value(tr.RoundTrip(mustRequest("GET", address+"/a?b", nil)))(t)
 			b, _ := io.ReadAll(resp.Body)
 			if string(b) != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
 				t.Errorf("%s: %s over %s", address, b, resp.Proto)
@@ -93,8 +92,7 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 			}
 			theirs, ours := &http.Transport{DialContext: dial}, &tare.Transport{DialContext: dial}
 			if proxy != "" {
-				where, err := url.Parse(proxy)
-				testkit.Must(t, err)
+				where := testkit.Value(url.Parse(proxy))(t)
 				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
 			}
 			for _, tr := range []http.RoundTripper{theirs, ours} {
@@ -198,8 +196,7 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 			Transport: p.tr})
 		defer front.Close()
 		big := strings.Repeat("0123456789", 100_000)
-		resp, err := http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big)))
-		testkit.Must(p, err)
+		resp := testkit.Value(http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big))))(p)
 		if b, _ := io.ReadAll(resp.Body); string(b) != big {
 			p.Errorf("%d bytes came back", len(b))
 		}

@@ -17,7 +17,6 @@ import (
 	"net/http/httptrace"
 	"net/textproto"
 	"net/url"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -107,8 +106,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 		if kind == "expect" {
 			r.Header.Set("Expect", "100-continue")
 		}
-		resp, err := rt.RoundTrip(r)
-		testkit.Must(p, err)
+		resp := testkit.Value(rt.RoundTrip(r))(p)
 		io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		has := func(hook string) bool {
@@ -150,34 +148,7 @@ func mustRequest(method, url string, body io.Reader) *http.Request {
 	return r
 }
 
-// Trailer fields are sent and received.
-func TestTransportSendsAndReceivesTrailers(t *testing.T) {
-	overAll(t, func(p *peer) {
-		p.serve(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Trailer", "X-Sum, X-Late")
-			b, _ := io.ReadAll(r.Body)
-			w.Write(b)
-			w.Header().Set("X-Sum", r.Trailer.Get("X-Req"))
-			w.Header().Set(http.TrailerPrefix+"X-Unannounced", "u")
-		})
-		r := mustRequest("POST", p.url, nil)
-		r.Trailer = http.Header{"X-Req": nil}
-		r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"),
-			onRead(func() { r.Trailer.Set("X-Req", "42") })))
-		resp, err := p.tr.RoundTrip(r)
-		testkit.Must(p, err)
-		if _, ok := resp.Trailer["X-Sum"]; !ok || resp.Header.Get("Trailer") != "" {
-			p.Errorf("announced: %v", resp.Trailer)
-		}
-		if b, err := io.ReadAll(resp.Body); string(b) != "body" || err != nil {
-			p.Errorf("%q, %v", b, err)
-		}
-		if got := fmt.Sprint(resp.Trailer); got != "map[X-Late:[] X-Sum:[42] X-Unannounced:[u]]" {
-			p.Error(got)
-		}
-	})
-}
-
+// onRead is called at the end of a body.
 type onRead func()
 
 func (f onRead) Read([]byte) (int, error) { f(); return 0, io.EOF }
@@ -202,8 +173,7 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 		tunnel := mustRequest("CONNECT", p.url, nil)
 		for _, r := range []*http.Request{upgrade, tunnel} {
 			ctx, cancel := context.WithCancel(t.Context())
-			resp, err := p.tr.RoundTrip(r.WithContext(ctx))
-			testkit.Must(p, err)
+			resp := testkit.Value(p.tr.RoundTrip(r.WithContext(ctx)))(p)
 			cancel() // no longer affects the connection, as in net/http
 			rwc, ok := resp.Body.(io.ReadWriteCloser)
 			if !ok {
@@ -241,8 +211,7 @@ func TestTransportDetectsTruncatedTLS(t *testing.T) {
 		})
 		p.tr = &tare.Transport{TLSClientConfig: client}
 		for _, rt := range []http.RoundTripper{p.tr, &http.Transport{TLSClientConfig: client}} {
-			resp, err := rt.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))
-			testkit.Must(t, err)
+			resp := testkit.Value(rt.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil)))(t)
 			b, err := io.ReadAll(resp.Body)
 			resp.Body.Close()
 			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) ||
@@ -297,17 +266,6 @@ type closeCounter struct {
 
 func (c closeCounter) Close() error { *c.n++; return nil }
 
-// A handshake that takes too long fails with its own error.
-func TestTransportLimitsTLSHandshake(t *testing.T) {
-	l := listenAt(t, "tcp", "127.0.0.1:0")
-	tr := &tare.Transport{TLSHandshakeTimeout: 20 * time.Millisecond}
-	_, err := tr.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))
-	var failure *tare.TransportError
-	if !errors.As(err, &failure) || !failure.Timeout() || !failure.CanRetry || !errors.Is(err, os.ErrDeadlineExceeded) {
-		t.Errorf("%v", err)
-	}
-}
-
 // transportModes are the kinds of connection that test bodies run over: a listener, and a Transport
 // that connects to it.
 var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener, string){
@@ -337,8 +295,7 @@ var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener,
 
 func listenAt(t testing.TB, network, address string) net.Listener {
 	t.Helper()
-	l, err := net.Listen(network, address)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, address))(t)
 	t.Cleanup(func() { l.Close() })
 	return l
 }
@@ -453,8 +410,7 @@ func (p *peer) runScript(s script) {
 // do sends a request and reads the response to its end.
 func (p *peer) do(method, path string, body io.Reader) (*http.Response, string) {
 	p.Helper()
-	r, err := http.NewRequest(method, p.url+path, body)
-	testkit.Must(p, err)
+	r := testkit.Value(http.NewRequest(method, p.url+path, body))(p)
 	resp, text, err := p.send(r)
 	testkit.Must(p, err)
 	return resp, text

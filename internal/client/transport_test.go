@@ -49,8 +49,9 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			return newRequest("POST", "/", io.MultiReader(strings.NewReader(strings.Repeat("0123456789", 30_000))))
 		},
 		"trailer": func() *http.Request {
-			r := newRequest("POST", "/", io.MultiReader(strings.NewReader("body")))
-			r.Trailer = http.Header{"X-Sum": {"42"}}
+			r := newRequest("POST", "/", nil)
+			r.Trailer = http.Header{"X-Sum": nil}
+			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), onRead(func() { r.Trailer.Set("X-Sum", "42") })))
 			return r
 		},
 		"close": func() *http.Request { r := newRequest("GET", "/", nil); r.Close = true; return r },
@@ -232,7 +233,8 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 	failed := errors.New("the body failed")
 	for _, test := range []struct {
 		name     string
-		response string // "" closes the connection at once; "wait" sends nothing
+		response string // "" closes the connection after the request; "wait" sends nothing
+		refuses  bool   // the connection accepts nothing of the request
 		body     io.Reader
 		dial     error
 		proxy    string
@@ -246,6 +248,8 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 			name: "dial to the proxy fails", dial: errors.New("no route"), proxy: "http://proxy.example:3128",
 			side: tare.ProxySide, kind: tare.CannotConnect, text: "cannot connect",
 		},
+		{name: "connection accepts nothing", refuses: true, side: tare.ServerSide, kind: tare.CannotSend,
+			text: "cannot send"},
 		{name: "connection closes", side: tare.ServerSide, kind: tare.ConnectionClosed, text: "connection closed"},
 		{name: "response is not HTTP", response: "SSH-2.0-OpenSSH", side: tare.ServerSide, kind: tare.MalformedResponse,
 			text: "malformed response"},
@@ -261,6 +265,9 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 					return nil, test.dial
 				}
 				client, server := net.Pipe()
+				if test.refuses {
+					return client, server.Close()
+				}
 				go serveBytes(server, test.response)
 				return client, nil
 			}}
@@ -268,8 +275,7 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 				transport.ResponseHeaderTimeout = 20 * time.Millisecond
 			}
 			if test.proxy != "" {
-				proxy, err := url.Parse(test.proxy)
-				testkit.Must(t, err)
+				proxy := testkit.Value(url.Parse(test.proxy))(t)
 				transport.Proxy = http.ProxyURL(proxy)
 			}
 			defer transport.CloseIdleConnections()
@@ -284,28 +290,13 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 				t.Errorf("side %v, kind %v, want side %v, kind %v (%s)", failure.Side, failure.Kind, test.side,
 					test.kind, test.text)
 			}
+			if failure.CanRetry != (test.dial != nil || test.refuses) {
+				t.Errorf("can be sent again: %v", failure.CanRetry)
+			}
 			if test.kind == tare.BadRequestBody && !errors.Is(err, failed) {
 				t.Errorf("%v does not wrap the error of the body", err)
 			}
 		})
-	}
-}
-
-// TestTransportErrorCannotSend cuts a connection that accepts nothing of the request.
-func TestTransportErrorCannotSend(t *testing.T) {
-	transport := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		client, server := net.Pipe()
-		server.Close()
-		return client, nil
-	}}
-	defer transport.CloseIdleConnections()
-	r, err := http.NewRequest(http.MethodGet, "http://server.example/", nil)
-	testkit.Must(t, err)
-	_, err = transport.RoundTrip(r)
-	var failure *tare.TransportError
-	if !errors.As(err, &failure) || failure.Side != tare.ServerSide || failure.Kind != tare.CannotSend ||
-		!failure.CanRetry {
-		t.Errorf("%#v, want CannotSend on ServerSide, and CanRetry", err)
 	}
 }
 

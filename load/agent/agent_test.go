@@ -150,9 +150,7 @@ func TestRunWaitsForItsStart(t *testing.T) {
 				t.Errorf("%+v: %d requests, %d in seconds, %d samples", last.Error, r.Requests, seconds, samples)
 			}
 			s.in.Close()
-			if err := s.end(t); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, s.end(t))
 		})
 	}
 }
@@ -272,10 +270,8 @@ func TestPlanRoundTrips(t *testing.T) {
 		MaxErrors: 11, Samples: 12, CPUs: []int{13},
 		Part: load.Part{Threads: 14, FirstThread: 15, Connections: 16, FirstConnection: 17},
 	}
-	wire, err := agent.NewPlan(p, &agent.TLS{Insecure: true, ServerName: "n"})
-	testkit.Must(t, err)
-	b, err := json.Marshal(wire)
-	testkit.Must(t, err)
+	wire := testkit.Value(agent.NewPlan(p, &agent.TLS{Insecure: true, ServerName: "n"}))(t)
+	b := testkit.Value(json.Marshal(wire))(t)
 	var back agent.Plan
 	testkit.Must(t, json.Unmarshal(b, &back))
 	got, err := back.Load()
@@ -330,9 +326,7 @@ func TestSessionsTakeTurns(t *testing.T) {
 	if r := s.next(t, about(1)); r.Error == nil || r.Error.Kind != agent.Interrupted {
 		t.Errorf("%+v", r)
 	}
-	if err := s.end(t); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, s.end(t))
 }
 
 // slice loads the server of a session until it has served a request, and returns the number of

@@ -73,8 +73,7 @@ func (m *machine) run(t *testing.T, n int, speed float64) *report.Run {
 		for _, d := range times {
 			h.Record(d)
 		}
-		packed, err := h.Pack()
-		testkit.Must(t, err)
+		packed := testkit.Value(h.Pack())(t)
 		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(len(times)), Latency: packed})
 		r.Requests += uint64(len(times))
 		r.Latency.Merge(h)
@@ -226,8 +225,7 @@ func TestSeveralRunsWidenIntervals(t *testing.T) {
 		a, b = append(a, m.run(t, 12, speed)), append(b, m.run(t, 12, speed*1.05))
 	}
 	within := compareRuns(t, "a", a[1], "b", b[1])
-	c, err := Compare(Side{"a", a}, Side{"b", b})
-	testkit.Must(t, err)
+	c := testkit.Value(Compare(Side{"a", a}, Side{"b", b}))(t)
 	if row(t, within, "requests/s").result() != "faster" || row(t, c, "requests/s").result() != "no difference shown" {
 		t.Errorf("of one run each:\n%s\nof three:\n%s", text(t, within), text(t, c))
 	}
@@ -284,8 +282,7 @@ func TestStudentMatchesTables(t *testing.T) {
 
 func compareRuns(t *testing.T, nameA string, a *report.Run, nameB string, b *report.Run) *Comparison {
 	t.Helper()
-	c, err := Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}})
-	testkit.Must(t, err)
+	c := testkit.Value(Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}}))(t)
 	return c
 }
 

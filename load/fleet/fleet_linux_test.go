@@ -110,8 +110,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 	p := load.Plan{URL: url + "/{{seq}}", Template: true, Connections: 7, Requests: n, Samples: n,
 		Trace: &load.Trace{Second: func(load.Second) { seconds++ }, Connected: func() { connected++ },
 			Started: func() { started++ }, Ended: func() { ended++ }}}
-	r, err := f.Run(context.Background(), p)
-	testkit.Must(t, err)
+	r := testkit.Value(f.Run(context.Background(), p))(t)
 	if got := served.Load(); got != n || r.Requests != n || len(r.Samples) != n || len(r.Parts) != 3 {
 		t.Fatalf("%d sent, %d counted, %d samples", got, r.Requests, len(r.Samples))
 	}
@@ -139,18 +138,6 @@ func TestFleetIsOneGenerator(t *testing.T) {
 	}
 	if names != "local-1 local-2 local-3 " {
 		t.Error(names)
-	}
-}
-
-// The fleet serves a Search, whose runs follow each other.
-func TestFleetServesASearch(t *testing.T) {
-	testkit.Long(t, "it starts agents")
-	url, _ := server(t)
-	f := open(t, 2, fleet.Options{})
-	found, err := load.Search{From: 50, To: 100, Step: 300 * time.Millisecond, Confirmations: 1, Run: f.Run}.
-		Find(context.Background(), load.Plan{URL: url, Connections: 4})
-	if err != nil || len(found.Tries) < 2 || len(found.Tries[0].Result.Parts) != 2 || found.Tries[0].Result.Due == 0 {
-		t.Errorf("%+v, %v", found, err)
 	}
 }
 
@@ -217,9 +204,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 			f := open(t, 3, fleet.Options{OnLoss: test.policy, Silence: test.silence})
 			p := load.Plan{URL: url, Connections: 6, Duration: 5 * time.Second}
 			once := sync.OnceFunc(func() {
-				if err := f.cmds[1].Process.Signal(test.signal); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, f.cmds[1].Process.Signal(test.signal))
 			})
 			p.Trace = &load.Trace{Second: func(load.Second) { once() }}
 			r, err := f.Run(context.Background(), p)

@@ -36,8 +36,7 @@ func elsewhere(t *testing.T, system, machine string) (home string) {
 // the machine's own, otherwise a file that does not run here.
 func programFor(t *testing.T, number byte) (*fleet.Program, string) {
 	t.Helper()
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	name := own
 	if number != 0 {
 		name = filepath.Join(t.TempDir(), "tare")
@@ -46,16 +45,14 @@ func programFor(t *testing.T, number byte) (*fleet.Program, string) {
 		header[16], header[18], header[20], header[52] = 2, number, 1, 64
 		testkit.Must(t, os.WriteFile(name, header, 0o755))
 	}
-	p, err := fleet.OpenProgram(name)
-	testkit.Must(t, err)
+	p := testkit.Value(fleet.OpenProgram(name))(t)
 	return p, name
 }
 
 // cached returns the files in the cache of a home directory.
 func cached(t *testing.T, home string) (files []string) {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(home, ".cache", "tare", "*", "*"))
-	testkit.Must(t, err)
+	files = testkit.Value(filepath.Glob(filepath.Join(home, ".cache", "tare", "*", "*")))(t)
 	return files
 }
 
@@ -65,8 +62,7 @@ const elfRISCV = 243
 // ownMachine returns this machine's architecture, as uname reports it.
 func ownMachine(t *testing.T) string {
 	t.Helper()
-	out, err := exec.Command("uname", "-m").Output()
-	testkit.Must(t, err)
+	out := testkit.Value(exec.Command("uname", "-m").Output())(t)
 	return strings.TrimSpace(string(out))
 }
 
@@ -153,8 +149,7 @@ esac
 func cluster(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "kubectl"), []byte(kubectlScript), 0o755))
 	t.Setenv("CLUSTER", dir)
 	t.Setenv("AGENT", own)
@@ -181,21 +176,16 @@ func TestJobRunsAPlan(t *testing.T) {
 	put(t, dir, "pods", `{"items":[`+podJSON("p0", "Running", "", runningState)+","+
 		podJSON("p1", "Running", "", runningState)+`]}`)
 	k := fleet.Kubernetes{Agents: 2, Image: "i", Context: "c", Namespace: "n"}
-	job, err := fleet.StartJob(context.Background(), k, nil)
-	testkit.Must(t, err)
-	f, err := fleet.Open(context.Background(), job.Hosts(), fleet.Options{})
-	testkit.Must(t, err)
+	job := testkit.Value(fleet.StartJob(context.Background(), k, nil))(t)
+	f := testkit.Value(fleet.Open(context.Background(), job.Hosts(), fleet.Options{}))(t)
 	url, _ := server(t)
 	r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 100})
 	if err != nil || r.Requests != 100 || r.Parts[1].Name != "p1" {
 		t.Errorf("%+v, %v", r, err)
 	}
 	f.Close()
-	if err := job.Delete(); err != nil {
-		t.Error(err)
-	}
-	log, err := os.ReadFile(filepath.Join(dir, "log"))
-	testkit.Must(t, err)
+	testkit.Check(t, job.Delete())
+	log := testkit.Value(os.ReadFile(filepath.Join(dir, "log")))(t)
 	for line := range strings.Lines(string(log)) {
 		if !strings.HasPrefix(line, "--context c --namespace n ") {
 			t.Errorf("another cluster: %s", line)
@@ -267,8 +257,7 @@ func TestLostPodIsExplained(t *testing.T) {
 	dir := cluster(t)
 	put(t, dir, "pods", `{"items":[`+podJSON("p0", "Running", "", runningState)+`]}`)
 	put(t, dir, "pod", podJSON("p0", "Failed", "", `{"terminated":{"reason":"OOMKilled","exitCode":137}}`))
-	job, err := fleet.StartJob(context.Background(), fleet.Kubernetes{Agents: 1, Image: "i"}, nil)
-	testkit.Must(t, err)
+	job := testkit.Value(fleet.StartJob(context.Background(), fleet.Kubernetes{Agents: 1, Image: "i"}, nil))(t)
 	hosts := job.Hosts()
 	if text := hosts[0].Explain(context.Background()); text != "OOMKilled with exit code 137" {
 		t.Error(text)
@@ -277,17 +266,14 @@ func TestLostPodIsExplained(t *testing.T) {
 	if text := hosts[0].Explain(context.Background()); text != "its pod was deleted" {
 		t.Error(text)
 	}
-	if err := job.Delete(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, job.Delete())
 }
 
 func TestManifestHasTheOptions(t *testing.T) {
 	k := fleet.Kubernetes{Agents: 3, Image: "registry/tare:1", Namespace: "load",
 		NodeSelector: map[string]string{"pool": "load"}, Requests: map[string]string{"cpu": "2"},
 		Limits: map[string]string{"memory": "1Gi"}}
-	b, err := k.Manifest("name")
-	testkit.Must(t, err)
+	b := testkit.Value(k.Manifest("name"))(t)
 	var m map[string]any
 	testkit.Must(t, yaml.Unmarshal(b, &m))
 	for _, want := range []string{

@@ -60,8 +60,7 @@ func TestHistogramRoundTripsThroughJSON(t *testing.T) {
 	if h.Max() != Longest {
 		t.Errorf("max %v", h.Max())
 	}
-	b, err := json.Marshal(h)
-	testkit.Must(t, err)
+	b := testkit.Value(json.Marshal(h))(t)
 	var back Histogram
 	testkit.Must(t, json.Unmarshal(b, &back))
 	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() ||
@@ -94,8 +93,7 @@ func BenchmarkRecord(b *testing.B) {
 func TestImpossibleCountsAreRejected(t *testing.T) {
 	counts := hdr.New(1, 1e9, 3)
 	testkit.Must(t, counts.RecordValues(5, math.MaxInt64))
-	b, err := counts.Encode(hdr.V2CompressedEncodingCookieBase)
-	testkit.Must(t, err)
+	b := testkit.Value(counts.Encode(hdr.V2CompressedEncodingCookieBase))(t)
 	if _, err := (Packed{Encoded: string(b)}).Unpack(); err == nil || !strings.Contains(err.Error(), "want at most") {
 		t.Error(err)
 	}

@@ -58,8 +58,6 @@ onload = () => {
 		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
 			t.Errorf("dark %v: %v, %v", dark, info, err)
 		}
-		if err := os.Remove(shot); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, os.Remove(shot))
 	}
 }

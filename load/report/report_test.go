@@ -47,8 +47,7 @@ func sample(t *testing.T) *Run {
 			second.Record(d)
 			r.FirstByte.Record(d / 2)
 		}
-		packed, err := second.Pack()
-		testkit.Must(t, err)
+		packed := testkit.Value(second.Pack())(t)
 		r.Timeline = append(r.Timeline, load.Second{Requests: uint64(n), Latency: packed})
 		r.Latency.Merge(second)
 		r.Service.Merge(second)
@@ -277,10 +276,8 @@ func TestBenchNameIsOneWord(t *testing.T) {
 // The JSON of a run is read back, also as a load.Result alone.
 func TestRunRoundTripsThroughJSON(t *testing.T) {
 	r := opened(sample(t))
-	b, err := json.Marshal(r)
-	testkit.Must(t, err)
-	back, err := Read(bytes.NewReader(b))
-	testkit.Must(t, err)
+	b := testkit.Value(json.Marshal(r))(t)
+	back := testkit.Value(Read(bytes.NewReader(b)))(t)
 	again, err := json.Marshal(back)
 	if err != nil || !bytes.Equal(b, again) {
 		t.Errorf("%v:\n%.2000s\n%.2000s", err, b, again)
@@ -345,8 +342,7 @@ func joined(t *testing.T) *Run {
 	r := sample(t)
 	lag := hist.New()
 	lag.Record(30 * time.Microsecond)
-	packed, err := r.Latency.Pack()
-	testkit.Must(t, err)
+	packed := testkit.Value(r.Latency.Pack())(t)
 	packed.Encoded = ""
 	r.Parts = []load.PartResult{
 		{Name: "<host1>", Connections: 32, Threads: 1, Seconds: 3.5, Requests: 17500, Latency: packed,

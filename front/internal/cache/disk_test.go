@@ -158,8 +158,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		strings.ToUpper(name): true,
 	} {
 		place := filepath.Join(dir, filepath.FromSlash(place))
-		testkit.Must(t, os.MkdirAll(filepath.Dir(place), 0o700))
-		testkit.Must(t, os.WriteFile(place, []byte("x"), 0o600))
+		testkit.WriteFile(t, place, "x")
 		defer func() {
 			if _, err := os.Stat(place); (err == nil) != stays {
 				t.Errorf("%s: %v", place, err)

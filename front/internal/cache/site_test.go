@@ -32,10 +32,8 @@ type site struct {
 func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
 	t.Helper()
 	text := new(testkit.Log)
-	c, err := cache.New(config, log.New(text, "", 0))
-	testkit.Must(t, err)
-	rules, err := cache.Compile(policy, true)
-	testkit.Must(t, err)
+	c := testkit.Value(cache.New(config, log.New(text, "", 0)))(t)
+	rules := testkit.Value(cache.Compile(policy, true))(t)
 	return &site{t: t, cache: c, rules: rules, log: text}
 }
 

@@ -46,8 +46,7 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 		{length, 32 << 10, inFile},
 	} {
 		from := &pieces{left: sent, piece: test.piece}
-		b, err := test.read(from)
-		testkit.Must(t, err)
+		b := testkit.Value(test.read(from))(t)
 		r := testkit.Value(b.Open())(t)
 		got, err := io.ReadAll(r)
 		if err != nil || !bytes.Equal(got, sent) {

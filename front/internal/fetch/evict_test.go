@@ -30,8 +30,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 			return g
 		},
 		"transports": func(n int) any {
-			c, err := pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)})
-			testkit.Must(t, err)
+			c := testkit.Value(pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)}))(t)
 			return c
 		},
 	} {

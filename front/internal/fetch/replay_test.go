@@ -18,8 +18,7 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 		text := strings.Repeat("0123456789", 100)
 		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))
 		for _, part := range []int64{0, 1, 500, 1000} {
-			body, err := r.open()
-			testkit.Must(t, err)
+			body := testkit.Value(r.open())(t)
 			got, err := io.ReadAll(io.LimitReader(body, part))
 			if err != nil || string(got) != text[:part] {
 				t.Errorf("%s: %d bytes of %d, %v", name, len(got), part, err)

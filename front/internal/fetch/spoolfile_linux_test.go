@@ -24,18 +24,15 @@ func TestSpoolFilesHaveNoName(t *testing.T) {
 	}
 	testkit.Must(t, err)
 	_ = unix.Close(fd)
-	before, err := os.Stat(dir)
-	testkit.Must(t, err)
+	before := testkit.Value(os.Stat(dir))(t)
 	sent := []byte(strings.Repeat("body", 20_000))
-	b, err := fetch.ReadBody(bytes.NewReader(sent), -1, 0)
-	testkit.Must(t, err)
+	b := testkit.Value(fetch.ReadBody(bytes.NewReader(sent), -1, 0))(t)
 	defer b.Close()
 	after, err := os.Stat(dir)
 	if err != nil || !after.ModTime().Equal(before.ModTime()) {
 		t.Errorf("the folder changed: %v", err)
 	}
-	r, err := b.Open()
-	testkit.Must(t, err)
+	r := testkit.Value(b.Open())(t)
 	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, sent) {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}

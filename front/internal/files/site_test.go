@@ -52,8 +52,7 @@ func (s *site) path(name string) string { return filepath.Join(s.dir, filepath.F
 // write writes a file with an old time, so that nothing waits for its stamp to ripen.
 func (s *site) write(name, content string) {
 	s.t.Helper()
-	s.must(os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
-	s.must(os.WriteFile(s.path(name), []byte(content), 0o644))
+	testkit.WriteFile(s.t, s.path(name), content)
 	s.must(os.Chtimes(s.path(name), past, past))
 }
 
@@ -150,8 +149,7 @@ func (s host) try(method, path string, fields ...string) (a response, err error)
 // raw sends bytes over a new connection and returns the response, for HTTP/1.1 only.
 func (s host) raw(t testing.TB, target string) (status int, body string) {
 	t.Helper()
-	c, err := net.Dial("tcp", s.addr)
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", s.addr))(t)
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n", target)

@@ -51,8 +51,7 @@ func theirs(t *testing.T, s *dialecttest.Server, args []string) run {
 func ours(t *testing.T, s *dialecttest.Server, args []string) run {
 	t.Helper()
 	s.Reset()
-	c, err := ab.Parse(args)
-	testkit.Must(t, err)
+	c := testkit.Value(ab.Parse(args))(t)
 	var stdout, stderr bytes.Buffer
 	c.Begin(&stdout, &stderr)
 	r, err := load.Run(t.Context(), c.Plan())
@@ -248,8 +247,7 @@ func TestEarlyExitMatchesRealAB(t *testing.T) {
 }
 
 func TestRefusedConnectionMatchesRealAB(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	url := "http://" + l.Addr().String() + "/"
 	l.Close() // no server listens there now
 	s := dialecttest.NewServer(t, respond())

@@ -63,8 +63,7 @@ func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 		args = append([]string{"-R", rc}, args...)
 	}
 	s.Reset()
-	c, err := siege.Parse(args)
-	testkit.Must(t, err)
+	c := testkit.Value(siege.Parse(args))(t)
 	var stdout, stderr bytes.Buffer
 	c.Begin(&stdout, &stderr)
 	r, err := load.Run(t.Context(), c.Plan())
@@ -205,8 +204,7 @@ func TestLogMatchesRealSiege(t *testing.T) {
 	logged := func(run func(*testing.T, *dialecttest.Server, string, []string) run) string {
 		name := file(t, "") + ".log"
 		run(t, s, "", []string{"-c", "2", "-r", "5", "-q", "-m", "a mark", "-l" + name, s.URL})
-		b, err := os.ReadFile(name)
-		testkit.Must(t, err)
+		b := testkit.Value(os.ReadFile(name))(t)
 		// If its clock has not ticked, siege divides by 0.
 		text := regexp.MustCompile(`,( +)(inf|-?nan)`).ReplaceAllString(string(b), ",$1 0.00")
 		return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(text, " "), "N")

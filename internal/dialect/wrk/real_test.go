@@ -50,8 +50,7 @@ func ours(t *testing.T, line string) (report string, r *load.Result) {
 	testkit.Must(t, err)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
-	r, err = load.Run(t.Context(), c.Plan())
-	testkit.Must(t, err)
+	r = testkit.Value(load.Run(t.Context(), c.Plan()))(t)
 	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
 		t.Errorf("%v, on stderr %q", err, stderr.String())
 	}
@@ -179,8 +178,7 @@ func TestProbeReportsAnUnreachableServer(t *testing.T) {
 		if err := end(); err == nil || stdout.Len() > 0 {
 			t.Fatalf("%s: wrk ended with %v after printing %q", url, err, stdout)
 		}
-		c, err := wrk.Parse([]string{"-d1", url})
-		testkit.Must(t, err)
+		c := testkit.Value(wrk.Parse([]string{"-d1", url}))(t)
 		if err := c.Probe(t.Context()); err == nil || err.Error()+"\n" != want.String() {
 			t.Errorf("%s: got %v, wrk says %q", url, err, want)
 		}

@@ -39,8 +39,7 @@ func result() *load.Result {
 
 func reportOf(t *testing.T, line string, r *load.Result) string {
 	t.Helper()
-	c, err := Parse(strings.Fields(line))
-	testkit.Must(t, err)
+	c := testkit.Value(Parse(strings.Fields(line)))(t)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
 	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
@@ -131,8 +130,7 @@ Transfer/sec:       0.00B
 
 func footnotesOf(t *testing.T, line string, r *load.Result) []string {
 	t.Helper()
-	c, err := Parse(append(strings.Fields(line), "http://127.0.0.1/"))
-	testkit.Must(t, err)
+	c := testkit.Value(Parse(append(strings.Fields(line), "http://127.0.0.1/")))(t)
 	return c.Footnotes(r)
 }
 
@@ -281,8 +279,7 @@ func TestHelpAndVersionEndTheCommand(t *testing.T) {
 }
 
 func TestFlagsSetThePlan(t *testing.T) {
-	c, err := Parse(strings.Fields("-t32 -c100 -r10k -H A:1 https://h:1/"))
-	testkit.Must(t, err)
+	c := testkit.Value(Parse(strings.Fields("-t32 -c100 -r10k -H A:1 https://h:1/")))(t)
 	p := c.Plan()
 	if p.Connections != 96 || p.Threads != 32 || p.Requests != 9984 || p.Duration != 0 || p.URL != "https://h:1/" ||
 		len(p.Header) != 1 || !p.TLS.InsecureSkipVerify {
