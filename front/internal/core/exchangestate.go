@@ -95,10 +95,10 @@ func (x *Exchange) leave() {
 					errors.Logf(errorlog.LevelError, "panic at the end of a request: %v\n%s", why, debug.Stack())
 				}
 			}()
+			defer x.leave()
 			if isComplete {
 				x.complete()
 			}
-			x.leave()
 		})
 		return
 	}
