@@ -167,7 +167,8 @@ type watched struct {
 var _ connection.InputLoop = (*Relay)(nil)
 
 // WatchInput implements connection.InputLoop.
-func (r *Relay) WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool), over func()) (stop func(), ok bool) {
+func (r *Relay) WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool),
+	over func()) (stop func(), ok bool) {
 	l := r.acquire()
 	if l == nil {
 		return nil, false

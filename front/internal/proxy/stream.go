@@ -113,7 +113,8 @@ func (s *stream) wait() (isDetached bool) {
 // there is input, or if the response needs its handler.
 func (s *stream) detach() bool {
 	x := s.x
-	if body, ok := s.body.(connection.LoopDeliverer); !ok || x.Parent != nil || !ownsRequest(x) || !body.CanDeliverOn() {
+	body, ok := s.body.(connection.LoopDeliverer)
+	if !ok || x.Parent != nil || !ownsRequest(x) || !body.CanDeliverOn() {
 		s.waits = onlyInHandler
 		return false
 	}

@@ -18,7 +18,8 @@ func (w *Response) Detach(begin func(end func(why any))) (trySend func(p []byte)
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody ||
-		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) || w.x.Body.hasRemainder() || w.x.Extras != nil {
+		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) || w.x.Body.hasRemainder() ||
+		w.x.Extras != nil {
 		return nil
 	}
 	c := w.Conn
