@@ -113,6 +113,7 @@ func (w *runner) leaveOut(e *sample.Entrant, why string) {
 
 // check returns a *yamlfile.Error for an invalid expectation.
 func (x *Expectation) check(f *yamlfile.File) error {
+	sum, err := hex.DecodeString(x.SHA256)
 	switch {
 	case x.By != "" && x.By != ByControl && x.By != ByStatus:
 		return f.Fault("$.expect.by", "by %q: want %s or %s, or leave it out", x.By, ByControl, ByStatus)
@@ -122,16 +123,10 @@ func (x *Expectation) check(f *yamlfile.File) error {
 		return f.Fault("$.expect", "expect: status is missing")
 	case x.SHA256 != "" && (x.Body != "" || x.By != ""):
 		return f.Fault("$.expect.sha256", "sha256: want only one of sha256, body and by")
-	case x.SHA256 != "" && !isSHA256(x.SHA256):
+	case x.SHA256 != "" && (err != nil || len(sum) != sha256.Size):
 		return f.Fault("$.expect.sha256", "sha256 %q: want %d hexadecimal digits", x.SHA256, 2*sha256.Size)
 	}
 	return nil
-}
-
-// isSHA256 reports whether text is a SHA-256 in hexadecimal digits.
-func isSHA256(text string) bool {
-	b, err := hex.DecodeString(text)
-	return err == nil && len(b) == sha256.Size
 }
 
 // wrong describes how a response differs from the expected one, or returns "".

@@ -101,21 +101,27 @@ func TestDisturbedSlicesAreLeftOutUnlessMostAre(t *testing.T) {
 
 // Other programs widen the interval of a ratio by its distance from 1, and that of equals hardly.
 func TestOthersWidenIntervalsByTheDistanceFromOne(t *testing.T) {
-	beside := func(of, than, share float64) stat.Interval {
+	beside := func(of, than, share, rate float64) stat.Interval {
 		change := func(start, _ int, s *sample.Slice) {
 			s.CPU["application"] += time.Duration(start%3-1) * s.CPU["application"] / 20
 			s.Others = time.Duration(share * float64(s.Elapsed))
 		}
-		return analyze.Weights(records(of, change), records(than, nil), analyze.Weight).Interval
+		all := records(of, change)
+		for _, r := range all {
+			r.Rate = rate
+		}
+		return analyze.Weights(all, records(than, nil), analyze.Weight).Interval
 	}
-	for _, c := range []struct{ ratio, share, by float64 }{
-		{0.978, 0.66, 1.006}, {0.399, 0.66, 1.164}, {1.62, 0.66, 1.083}, {0.44, 5, 1.51}, {0.44, 0.2, 1},
+	for _, c := range []struct{ ratio, share, rate, lower, upper float64 }{
+		{0.978, 0.66, 0, 1.006, 1.006}, {0.399, 0.66, 0, 1.164, 1.164}, {1.62, 0.66, 0, 1.083, 1.083},
+		{0.44, 5, 0, 1.51, 1.51}, {0.44, 0.2, 0, 1, 1},
+		{0.44, 5, 100, 2.28, 1.51}, {1.62, 5, 100, 1.273, 1.61}, // others move them towards 1
 	} {
-		calm, busy := beside(100*c.ratio, 100, 0), beside(100*c.ratio, 100, c.share)
-		near(t, fmt.Sprintf("lower bound of %v", c.ratio), calm.Lo/busy.Lo, c.by, 0.01)
-		near(t, fmt.Sprintf("upper bound of %v", c.ratio), busy.Hi/calm.Hi, c.by, 0.01)
+		calm, busy := beside(100*c.ratio, 100, 0, c.rate), beside(100*c.ratio, 100, c.share, c.rate)
+		near(t, fmt.Sprintf("lower bound of %v", c.ratio), calm.Lo/busy.Lo, c.lower, 0.01)
+		near(t, fmt.Sprintf("upper bound of %v", c.ratio), busy.Hi/calm.Hi, c.upper, 0.01)
 	}
-	if calm, busy := beside(100, 100, 0), beside(100, 100, 1); busy.Hi/calm.Hi < 1.005 {
+	if calm, busy := beside(100, 100, 0, 0), beside(100, 100, 1, 0); busy.Hi/calm.Hi < 1.005 {
 		t.Errorf("equals beside half a CPU: %v, without %v", busy, calm)
 	}
 }

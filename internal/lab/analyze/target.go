@@ -115,7 +115,7 @@ func metricRatio(m sample.Metric, of, than []*sample.Record) stat.Interval {
 	ratio := stat.Ratios(perStart(of, m), perStart(than, m)).Interval
 	if m.Latency() { // requests wait for other programs, too
 		all := pair(of, than, Weight, false)
-		ratio = widened(ratio, all.others())
+		ratio = widened(ratio, all.others(), disturbedShift)
 	}
 	return ratio
 }
