@@ -95,7 +95,8 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 	})
 }
 
-// What looks like HTTP/2's preface behind a first request is none, whoever responds to that.
+// HTTP/2's preface counts at the beginning of a connection only. After a request of HTTP/1 it gets a 505,
+// also if the response to that request was handed off or has outlasted its handler.
 func TestPrefaceFollowsNoRequest(t *testing.T) {
 	for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
 		l, dial := listen(t, "tcp", "127.0.0.1:0")

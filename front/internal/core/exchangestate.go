@@ -81,7 +81,7 @@ func (x *Exchange) complete() {
 }
 
 // Detach makes Run call begin once all phases are over. The exchange then ends when end is called,
-// in any goroutine, which is told whether the response is complete.
+// in any goroutine. isComplete reports whether the whole response was made.
 func (x *Exchange) Detach(begin func(end func(isComplete bool))) { x.detached = begin }
 
 // leave ends the exchange and leaves the plan, or begins what has detached it.
