@@ -232,7 +232,7 @@ var ownSource string
 // command the command line that runs it.
 func (e *Experiment) Write(w io.Writer, dir, command string) error {
 	t, err := template.New("own.yaml").Funcs(template.FuncMap{
-		"text": func(v any) (string, error) { // or a list, in YAML, on one line
+		"text": func(v any) (string, error) { // a text or a list as YAML, on one line
 			b, err := yaml.MarshalWithOptions(v, yaml.JSON())
 			return strings.TrimSpace(string(b)), err
 		},

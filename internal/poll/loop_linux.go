@@ -119,7 +119,7 @@ func (l *Loop) Wait() (events []Event, waited bool, err error) {
 //
 // Unlike Wait it stays in one call of Read. Go's poller then remembers what happens after the last
 // check, so that a single event of which nothing is left needs no check before the next wait. Such
-// events are the usual ones of a process with little to do, and take a third fewer calls.
+// events are the usual ones of a process with little to do. One system call is saved for each.
 func (l *Loop) Serve(handle func(events []Event, waited bool) (hasMore bool)) error {
 	inARow := 0 // waits without a check, of which it is not known whether they have waited
 	err := l.raw.Read(func(uintptr) bool {

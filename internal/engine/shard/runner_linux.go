@@ -135,7 +135,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 	c := k.conn
 	for {
 		how, mayBeHTTP2 := outcomeServed, false
-		if x == nil { // what has arrived follows a request that was handed off
+		if x == nil { // else what has arrived follows a request that was handed off
 			how, mayBeHTTP2 = r.checkPreface(k)
 		}
 		if how != outcomeServed {
