@@ -261,7 +261,7 @@ func (c *Conn) awaitInput(first bool) bool {
 	if timeout > 0 {
 		deadline = c.timeoutStart(first).Add(timeout)
 	}
-	_ = c.extendReadDeadline(deadline, timeout/8) // corrected if it expires
+	_ = c.extendReadDeadline(deadline, timeout/8) // may leave an earlier one, which is corrected if it expires
 	for {
 		err := c.conn.Fill()
 		if err == nil {

@@ -113,7 +113,7 @@ func (r *Request) finish(b []byte) error {
 	if err := r.checkCoding(); err != nil {
 		return err
 	}
-	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // whose target names the host
+	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // CONNECT's target names the host
 		return malformed(r.Size, "missing Host")
 	}
 	r.decidePersistence()
