@@ -107,7 +107,7 @@ func (f *fastcgiCodec) takeBody(x *slab, length int) (body string) {
 	} else {
 		b = make([]byte, 0, length)
 	}
-	// it ends with io.EOF, or with the error of a record behind all content
+	// advance returns io.EOF at the end, or the error of a record that follows the content
 	for err := error(nil); err == nil; err = f.advance(&x.exchange, false) {
 		b = append(b, f.content...)
 		f.content = nil

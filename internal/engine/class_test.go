@@ -153,6 +153,7 @@ var heads = []attack{
 	{"MN-45 TLS on a plain port", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n",
 		"400 Bad Request: malformed method"},
 	{"MN-13 unknown expectation", withField("Expect: wonders"), "417 Expectation Failed: unknown expectation"},
+	{"MN-13 empty list of expectations", withField("Expect: ,"), "417 Expectation Failed: unknown expectation"},
 	{"MN-13 unknown before known", withField("Expect: wonders\r\nExpect: 100-continue"),
 		"417 Expectation Failed: unknown expectation"},
 	{"MN-38 many fields", withField(strings.Repeat("X:\r\n", 500) + "Y:"),

@@ -323,12 +323,7 @@ func BenchmarkPipelined(b *testing.B) {
 // point where this engine rejects the input, and net/http may be more lenient, both must send the
 // same.
 func FuzzSameAsNetHTTP(f *testing.F) {
-	for _, pieces := range requests {
-		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
-	}
-	f.Add(browserGET)
-	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
-	f.Add("\n0 * HTTP/1.0\nX:\n\n")
+	addRequests(f)
 	f.Fuzz(func(t *testing.T, in string) {
 		if len(in) > 1<<10 {
 			return
@@ -341,6 +336,30 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 			return
 		}
 		t.Errorf("request %q\n--- net/http\n%s--- tare\n%s", in, theirs, ours)
+	})
+}
+
+func addRequests(f *testing.F) {
+	for _, pieces := range requests {
+		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
+	}
+	f.Add(browserGET)
+	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
+	f.Add("\n0 * HTTP/1.0\nX:\n\n")
+}
+
+// FuzzBothPaths sends any bytes over sockets to both paths. Their responses must not differ at all.
+func FuzzBothPaths(f *testing.F) {
+	addRequests(f)
+	f.Fuzz(func(t *testing.T, in string) {
+		if len(in) > 1<<10 {
+			return
+		}
+		portable := overSockets(t, "net.Conn", makers["tare"], http.HandlerFunc(dumpCalmly), []string{in})
+		shards := overSockets(t, "tcp", makers["tare"], http.HandlerFunc(dumpCalmly), []string{in})
+		if portable != shards {
+			t.Errorf("request %q\n--- portable\n%s--- shards\n%s", in, portable, shards)
+		}
 	})
 }
 

@@ -431,7 +431,7 @@ func TestResponseToRequestWithBodyIsNotStored(t *testing.T) {
 	})
 }
 
-// CDN-Cache-Control replaces Cache-Control and Expires, unless it is empty. It is read as strictly.
+// CDN-Cache-Control replaces Cache-Control and Expires, unless it is empty or malformed.
 func TestTargetedControl(t *testing.T) {
 	const expires = "Expires: Thu, 01 Jan 2099 00:00:00 GMT"
 	for _, test := range []struct {
@@ -450,7 +450,11 @@ func TestTargetedControl(t *testing.T) {
 		{"zero", []string{"CDN-Cache-Control: max-age=0", fresh, expires}, false},
 		{"nothing of freshness", []string{"CDN-Cache-Control: foo", expires}, false},
 		{"below zero", []string{"CDN-Cache-Control: max-age=-60", fresh}, false},
-		{"malformed string", []string{`CDN-Cache-Control: max-age=60, a="x`, fresh}, false},
+		{"not set", []string{"CDN-Cache-Control: no-store=?0, max-age=60"}, true},
+		{"time in quotes", []string{`CDN-Cache-Control: max-age="60"`, fresh}, false},
+		{"list", []string{`CDN-Cache-Control: max-age=(60)`, fresh}, false},
+		{"malformed string", []string{`CDN-Cache-Control: no-store, a="x`, fresh}, true},
+		{"malformed member", []string{`CDN-Cache-Control: max-age=60, &`, "Cache-Control: no-store"}, false},
 		{"empty", []string{"CDN-Cache-Control: ", fresh}, true},
 		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
 	} {

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/dunglas/httpsfv"
 )
 
 // directives are those of Cache-Control for a shared cache: RFC 9111, 5.2.2, and RFC 5861.
@@ -27,9 +29,9 @@ func (s span) duration() time.Duration { return time.Duration(s.seconds) * time.
 // maxSeconds replaces longer times: RFC 9111, 1.2.2.
 const maxSeconds = math.MaxInt32
 
-// parseControl reads the lines of Cache-Control or CDN-Cache-Control. Malformed input gets the
-// strictest meaning: an invalid number is 0, and an unterminated quoted string means no-store. Of
-// contradicting values the smallest counts.
+// parseControl reads the lines of Cache-Control. Malformed input gets the strictest meaning: an
+// invalid number is 0, and an unterminated quoted string means no-store. Of contradicting values
+// the smallest counts.
 func parseControl(lines []string) (d directives) {
 	for _, line := range lines {
 		for line != "" {
@@ -42,6 +44,31 @@ func parseControl(lines []string) (d directives) {
 		}
 	}
 	return d
+}
+
+// parseTargeted reads the lines of CDN-Cache-Control, which are a dictionary of structured fields.
+// ok is false if it is empty or malformed: it then has no effect (RFC 9213, 2.1). A time of another
+// type than Integer is 0.
+func parseTargeted(lines []string) (d directives, ok bool) {
+	fields, err := httpsfv.UnmarshalDictionary(lines)
+	if err != nil {
+		return d, false
+	}
+	for _, name := range fields.Names() {
+		member, _ := fields.Get(name)
+		item, _ := member.(httpsfv.Item)
+		switch value := item.Value.(type) {
+		case int64:
+			d.add(name, strconv.FormatInt(value, 10))
+		case bool:
+			if value {
+				d.add(name, "")
+			}
+		default:
+			d.add(name, "")
+		}
+	}
+	return d, len(fields.Names()) > 0
 }
 
 // scanDirective cuts "name", "name=token" or `name="quoted"` off the beginning of a list.

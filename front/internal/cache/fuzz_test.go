@@ -40,6 +40,7 @@ func FuzzControl(f *testing.F) {
 	f.Fuzz(func(t *testing.T, one, two string) {
 		var d directives
 		allocates(t, len(one)+len(two), func() { d = parseControl([]string{one, two}) })
+		_, _ = parseTargeted([]string{one, two}) // must not panic
 		for _, s := range []span{d.maxAge, d.sharedMaxAge, d.staleIfError, d.staleWhileRevalidate} {
 			if s.seconds < 0 || s.seconds > maxSeconds || !s.isSet && s.seconds != 0 {
 				t.Errorf("%q: %+v", one, s)

@@ -149,8 +149,10 @@ func (u *Rules) control(h http.Header) (d directives, targeted bool) {
 	if u.ignore.control {
 		return d, false
 	}
-	if lines := h["Cdn-Cache-Control"]; strings.Trim(strings.Join(lines, ""), " \t") != "" {
-		return parseControl(lines), true
+	if lines := h["Cdn-Cache-Control"]; len(lines) > 0 {
+		if d, targeted = parseTargeted(lines); targeted {
+			return d, true
+		}
 	}
 	return parseControl(h["Cache-Control"]), false
 }

@@ -49,7 +49,7 @@ func (f certFile) Read(limit int64) ([]byte, error) {
 		return nil, err
 	case !info.Mode().IsRegular():
 		return nil, errors.New(string(f) + ": not a regular file")
-	case info.Size() == 0: // as some files of the kernel, which never end, such as /proc/kmsg
+	case info.Size() == 0: // such as /proc/kmsg, which never ends
 		return nil, errors.New(string(f) + ": the file is empty")
 	}
 	file, err := os.Open(string(f))

@@ -23,7 +23,7 @@ type replay struct {
 	changed   sync.Cond
 	kept      []byte
 	err       error         // of from
-	isReading bool          // a reader waits for from
+	isReading bool          // a reader is in from.Read
 	isOver    bool          // nothing is kept any more
 	current   *replayReader // the last one
 }

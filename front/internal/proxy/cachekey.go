@@ -16,7 +16,7 @@ import (
 
 type cacheKey struct {
 	text           core.Text
-	hasTarget      bool      // the target of the upstream request follows text
+	hasTarget      bool      // the key is text and the target of the upstream request
 	suffix         core.Text // follows the target
 	hasRequestBody bool      // $request_body is in it
 	// hasAuthorization: the key differs for each value of Authorization that the upstream receives.

@@ -36,7 +36,7 @@ func MirrorModule() core.Module {
 
 type mirror struct {
 	from *conf.Mirror
-	at   core.Slot // of the number of copies in progress, and of whether copies of the request were sent
+	at   core.Slot // holds the number of copies in progress; of an exchange, that its copies were sent
 }
 
 func mirrorEffect(from *conf.Mirror, at core.Slot) (core.Effect, error) {

@@ -60,7 +60,7 @@ func relayTunnel(x *core.Exchange, r *fetch.Relayed) {
 			end(true)
 		})
 	}
-	_, isServers := x.Response.ResponseWriter.(connection.RawSender) // else a handler has passed its own
+	_, isServers := x.Response.ResponseWriter.(connection.RawSender) // not one that a handler made
 	if isServers && ownsRequest(x) {
 		x.Detach(begin)
 		return

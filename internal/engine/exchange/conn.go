@@ -122,11 +122,18 @@ func (c *Conn) Shrink() {
 	c.in, c.next, c.end = in, 0, n
 }
 
-// ReleaseBuffers releases the buffers of a connection that waits, or that was hijacked and whose
-// goroutine may run for long. All output was sent, and no handler has seen the buffers.
+// ReleaseBuffers releases the buffers of a connection that waits. All output was sent, and no
+// handler has seen the buffers.
 func (c *Conn) ReleaseBuffers() {
 	c.releaseInput()
 	c.Out, c.heldBody = nil, nil
+}
+
+// ReleaseHijacked releases what a connection needs no more that was hijacked, because its handler
+// may run for long.
+func (c *Conn) ReleaseHijacked() {
+	c.ReleaseBuffers()
+	c.Codec, c.Source, c.Sink = nil, nil, nil
 }
 
 // Transport is what carries an exchange: a connection, or a stream of HTTP/2.

@@ -64,7 +64,7 @@ func (c *Conn) EndOutput() {
 	switch {
 	case c.Config.WriteTimeout > 0:
 		c.SetWriteDeadline(time.Now().Add(c.Config.WriteTimeout))
-	case c.Config.DefaultSendTimeout == 0: // no setting limits what no handler sends
+	case c.Config.DefaultSendTimeout == 0: // nothing limits how long the client may accept nothing
 		c.SetWriteDeadline(time.Now().Add(c.Config.HeadTimeout))
 	}
 	c.Lingers = c.halfClose()

@@ -17,7 +17,7 @@ type framing struct {
 	interim  int32 // of the interim response's HEADERS frame that is being appended
 	head     int32 // of the final one that is being appended
 	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
-	isData   bool  // last is that of DATA
+	isData   bool  // last is the offset of a DATA frame
 	hasEnded bool  // the body's end was appended
 }
 

@@ -175,7 +175,7 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.conn.ReleaseBuffers()
+	c.conn.ReleaseHijacked()
 	c.setState(http.StateHijacked)
 	c.config.Untrack(c)
 	return c.NetConn, nil
@@ -261,7 +261,7 @@ func (c *Conn) awaitInput(first bool) bool {
 	if timeout > 0 {
 		deadline = c.timeoutStart(first).Add(timeout)
 	}
-	_ = c.extendReadDeadline(deadline, timeout/8) // corrected if it expires
+	_ = c.extendReadDeadline(deadline, timeout/8) // may leave an earlier one, which is corrected if it expires
 	for {
 		err := c.conn.Fill()
 		if err == nil {

@@ -17,7 +17,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 		return nil, err
 	}
 	k.servedBy.MayBlock()
-	k.conn.ReleaseBuffers()
+	k.conn.ReleaseHijacked()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
 }

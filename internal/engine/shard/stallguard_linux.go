@@ -129,7 +129,7 @@ type observations []observation
 
 type observation struct {
 	word    uint64
-	excused bool   // a late check has found it again
+	excused bool   // one check that found the word again came late, and is no proof
 	turns   uint32 // shard.turns
 	work    work
 }

@@ -45,7 +45,7 @@ func (f *facts) Length() (n int64, ok bool) { return f.length, f.hasLength }
 func (f *facts) IsChunked() bool { return f.hasCoding }
 
 // ExpectsContinue reports in yes whether the first Expect field contains 100-continue, and in unmet
-// whether it contains other expectations only. As in net/http, further Expect fields are ignored.
+// whether it contains anything else instead. As in net/http, further Expect fields are ignored.
 func (f *facts) ExpectsContinue() (yes, unmet bool) {
 	return f.expectContinue, f.expectOther && !f.expectContinue
 }
@@ -76,13 +76,9 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		if f.hasExpect {
 			break
 		}
-		f.hasExpect = true
+		f.hasExpect, f.expectOther = true, len(value) > 0
 		for token := range Elements(value) {
-			if EqualFold(token, "100-continue") {
-				f.expectContinue = true
-			} else {
-				f.expectOther = true
-			}
+			f.expectContinue = f.expectContinue || EqualFold(token, "100-continue")
 		}
 	}
 	return nil
@@ -113,7 +109,7 @@ func (r *Request) finish(b []byte) error {
 	if err := r.checkCoding(); err != nil {
 		return err
 	}
-	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // whose target names the host
+	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // CONNECT's target names the host
 		return malformed(r.Size, "missing Host")
 	}
 	r.decidePersistence()

@@ -240,7 +240,7 @@ func TestFieldsSetFacts(t *testing.T) {
 		"Host: a\r\nExpect: 100-continue\r\nExpect: tea\r\n": `host "a" true, continue true, unmet false`,
 		"Host: a\r\nExpect: tea, 100-continue\r\n":           `host "a" true, continue true, unmet false`,
 		"Host: a\r\nExpect:\r\nExpect: 100-continue\r\n":     `host "a" true, continue false, unmet false`,
-		"Host: a\r\nExpect: ,\r\n":                           `host "a" true, continue false, unmet false`,
+		"Host: a\r\nExpect: ,\r\n":                           `host "a" true, continue false, unmet true`,
 	} {
 		var r Request
 		in := []byte("GET / HTTP/1.1\r\n" + fields + "\r\n")

@@ -33,7 +33,7 @@ type parser struct {
 	looped bool // files include each other: no more are read
 	errs   []*Error
 	memory memory
-	open   []*Directive // those that were read of the blocks that have not ended
+	open   []*Directive // what was read of the blocks that have not ended
 
 	report   func(name string, text []byte) // see Parse
 	reported map[string]bool                // names
