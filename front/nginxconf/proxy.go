@@ -25,7 +25,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
 		if len(d.Args) == 2 {
-			t.text(d, d.Args[1]) // also if there is no proxy_pass
+			t.replace(d) // also if there is no proxy_pass
 		} else if d.Args[0] != "off" && d.Args[0] != "default" {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", grammar.Quote(d.Args[0]))
 		}
@@ -50,10 +50,19 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 		case len(d.Args) == 1:
 			t.errorf(d, "missing replacement of %s (must be a pair, or off)", grammar.Quote(d.Args[0]))
 		default:
-			all = append(all, conf.Replace{From: d.Args[0], To: t.text(d, d.Args[1])})
+			all = append(all, t.replace(d))
 		}
 	}
 	return all
+}
+
+// replace translates a text, or a regular expression after ~, and its replacement: all other
+// arguments.
+func (t *translator) replace(d *syntax.Directive) conf.Replace {
+	if !strings.HasPrefix(d.Args[0], "~") {
+		t.text(d, d.Args[0])
+	}
+	return conf.Replace{From: d.Args[0], To: t.text(d, strings.Join(d.Args[1:], " "))}
 }
 
 // flagRules translates proxy_cookie_flags NAME FLAG....
@@ -72,7 +81,7 @@ func (t *translator) flagRules(s *scope) []conf.Replace {
 				t.errorf(d, "unknown flag %s", grammar.Quote(flag))
 			}
 		}
-		all = append(all, conf.Replace{From: d.Args[0], To: t.text(d, strings.Join(d.Args[1:], " "))})
+		all = append(all, t.replace(d))
 	}
 	return all
 }
@@ -150,7 +159,7 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	for _, d := range all {
 		switch {
 		case len(d.Args) == 2:
-			p.Redirects = append(p.Redirects, conf.Replace{From: d.Args[0], To: t.text(d, d.Args[1])})
+			p.Redirects = append(p.Redirects, t.replace(d))
 		case d.Args[0] == "off":
 			p.NoRedirects = true
 		case d.Args[0] == "default" && variables:
