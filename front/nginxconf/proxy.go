@@ -100,6 +100,7 @@ func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, her
 		scheme, p.Protocol = scheme+"://", "scheme"
 	case hasVariable(url) && !found: // variables may contain the scheme
 		p.Protocol, p.To = "scheme", t.text(d, url)
+		t.proxyTLS(s, "proxy", p)
 		t.redirects(s, p, true)
 		return
 	default:
@@ -123,9 +124,7 @@ func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, her
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
 			grammar.Quote(url))
 	}
-	if p.Protocol == "" {
-		p.TLS = conf.ProxyTLS{}
-	}
+	t.proxyTLS(s, "proxy", p)
 	t.redirects(s, p, variables)
 }
 
@@ -170,12 +169,18 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	}
 }
 
-// proxyTLS translates TLS to upstreams. kind is proxy or grpc.
+// proxyTLS translates TLS to upstreams. kind is proxy or grpc. As in nginx, without TLS only the
+// variables in its texts must exist.
 func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	of := func(name string) string { return kind + "_ssl_" + name }
-	p.TLS.SNI = s.flag(of("server_name"), false)
-	p.TLS.Name = t.textOf(s, of("name"))
-	p.TLS.NoResumption = !s.flag(of("session_reuse"), true)
+	name := t.textOf(s, of("name"))
+	t.textOf(s, of("certificate"))
+	t.textOf(s, of("certificate_key"))
+	if p.Protocol == "" {
+		return
+	}
+	p.TLS = conf.ProxyTLS{Name: name, SNI: s.flag(of("server_name"), false),
+		NoResumption: !s.flag(of("session_reuse"), true)}
 	if s.holder(
 		of("verify"), of("trusted_certificate"), of("certificate"), of("certificate_key"), of("protocols"),
 		of("ciphers"), of("verify_depth"), of("crl"),
@@ -211,7 +216,7 @@ func (t *translator) grpc(s *scope, p *conf.Proxy) {
 }
 
 // grpcPass translates grpc_pass [SCHEME://]TO.
-func (t *translator) grpcPass(d *syntax.Directive, p *conf.Proxy) {
+func (t *translator) grpcPass(d *syntax.Directive, s *scope, p *conf.Proxy) {
 	to, port := d.Args[0], "80"
 	scheme, rest, found := strings.Cut(to, "://")
 	switch lower := strings.ToLower(scheme); {
@@ -234,8 +239,6 @@ func (t *translator) grpcPass(d *syntax.Directive, p *conf.Proxy) {
 		t.errorf(d, "%s must not have a path", grammar.Quote(d.Args[0]))
 		return
 	}
-	if p.Protocol == "" {
-		p.TLS = conf.ProxyTLS{}
-	}
+	t.proxyTLS(s, "grpc", p)
 	p.To = t.target(d, to, port)
 }
