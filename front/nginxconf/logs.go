@@ -27,13 +27,33 @@ func (t *translator) logFormat(d *syntax.Directive) {
 				grammar.Quote("escape="+how))
 		}
 	}
-	f.Text = t.reportedText(d, strings.Join(rest, ""))
+	f.Text = t.reportedText(d, t.formatText(d, rest))
 	if t.formats[f.Name] {
 		t.errorf(d, "duplicate log format %s", grammar.Quote(f.Name))
 		return
 	}
 	t.formats[f.Name] = true
 	t.config.LogFormats = append(t.config.LogFormats, f)
+}
+
+// formatText joins the arguments of log_format. A variable ends with its argument, and $1 is not a
+// group.
+func (t *translator) formatText(d *syntax.Directive, args []string) string {
+	var b strings.Builder
+	for _, arg := range args {
+		pieces, err := grammar.Pieces(conf.Text(arg))
+		t.check(d, err)
+		for _, p := range pieces {
+			if p.Group > 0 {
+				t.errorf(d, "unknown variable %s", p.Source)
+			}
+			if p.Variable != "" {
+				p.Source = "${" + p.Variable + "}"
+			}
+			b.WriteString(p.Source)
+		}
+	}
+	return b.String()
 }
 
 // accessLogs translates the logs of a scope. Unlike nginx there is no default log. Logs beside off

@@ -59,7 +59,7 @@ func (t *translator) literal(e *syntax.Directive, value string) conf.Text {
 func (t *translator) geo(d *syntax.Directive) {
 	m := conf.Map{Kind: "geo", Source: "$remote_addr", Name: t.variableName(d, d.Args[len(d.Args)-1])}
 	if len(d.Args) == 2 {
-		m.Source = t.text(d, d.Args[0])
+		m.Source = t.variable(d, d.Args[0])
 	}
 	seen := make(map[netip.Prefix]int)
 	for _, e := range t.entries(d) {

@@ -39,7 +39,7 @@ func (t *translator) translatePasses(from, s *scope, l *conf.Location, here *pla
 	}
 	for _, d := range from.own("grpc_pass") {
 		l.Proxy = t.pass(s, "grpc")
-		t.grpcPass(d, l.Proxy)
+		t.grpcPass(d, s, l.Proxy)
 	}
 	for _, d := range from.own("fastcgi_pass") {
 		l.Proxy = t.pass(s, "fastcgi")

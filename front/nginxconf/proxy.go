@@ -25,7 +25,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.CookieFlags = t.flagRules(s)
 	for _, d := range s.all("proxy_redirect") {
 		if len(d.Args) == 2 {
-			t.text(d, d.Args[1]) // also if there is no proxy_pass
+			t.replace(d) // also if there is no proxy_pass
 		} else if d.Args[0] != "off" && d.Args[0] != "default" {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", grammar.Quote(d.Args[0]))
 		}
@@ -50,10 +50,19 @@ func (t *translator) replaces(s *scope, name string) []conf.Replace {
 		case len(d.Args) == 1:
 			t.errorf(d, "missing replacement of %s (must be a pair, or off)", grammar.Quote(d.Args[0]))
 		default:
-			all = append(all, conf.Replace{From: d.Args[0], To: t.text(d, d.Args[1])})
+			all = append(all, t.replace(d))
 		}
 	}
 	return all
+}
+
+// replace translates a text, or a regular expression after ~, and its replacement: all other
+// arguments.
+func (t *translator) replace(d *syntax.Directive) conf.Replace {
+	if !strings.HasPrefix(d.Args[0], "~") {
+		t.text(d, d.Args[0])
+	}
+	return conf.Replace{From: d.Args[0], To: t.text(d, strings.Join(d.Args[1:], " "))}
 }
 
 // flagRules translates proxy_cookie_flags NAME FLAG....
@@ -72,7 +81,7 @@ func (t *translator) flagRules(s *scope) []conf.Replace {
 				t.errorf(d, "unknown flag %s", grammar.Quote(flag))
 			}
 		}
-		all = append(all, conf.Replace{From: d.Args[0], To: t.text(d, strings.Join(d.Args[1:], " "))})
+		all = append(all, t.replace(d))
 	}
 	return all
 }
@@ -91,6 +100,7 @@ func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, her
 		scheme, p.Protocol = scheme+"://", "scheme"
 	case hasVariable(url) && !found: // variables may contain the scheme
 		p.Protocol, p.To = "scheme", t.text(d, url)
+		t.proxyTLS(s, "proxy", p)
 		t.redirects(s, p, true)
 		return
 	default:
@@ -114,9 +124,7 @@ func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, her
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
 			grammar.Quote(url))
 	}
-	if p.Protocol == "" {
-		p.TLS = conf.ProxyTLS{}
-	}
+	t.proxyTLS(s, "proxy", p)
 	t.redirects(s, p, variables)
 }
 
@@ -150,7 +158,7 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	for _, d := range all {
 		switch {
 		case len(d.Args) == 2:
-			p.Redirects = append(p.Redirects, conf.Replace{From: d.Args[0], To: t.text(d, d.Args[1])})
+			p.Redirects = append(p.Redirects, t.replace(d))
 		case d.Args[0] == "off":
 			p.NoRedirects = true
 		case d.Args[0] == "default" && variables:
@@ -161,12 +169,18 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	}
 }
 
-// proxyTLS translates TLS to upstreams. kind is proxy or grpc.
+// proxyTLS translates TLS to upstreams. kind is proxy or grpc. As in nginx, without TLS only the
+// variables in its texts must exist.
 func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	of := func(name string) string { return kind + "_ssl_" + name }
-	p.TLS.SNI = s.flag(of("server_name"), false)
-	p.TLS.Name = t.textOf(s, of("name"))
-	p.TLS.NoResumption = !s.flag(of("session_reuse"), true)
+	name := t.textOf(s, of("name"))
+	t.textOf(s, of("certificate"))
+	t.textOf(s, of("certificate_key"))
+	if p.Protocol == "" {
+		return
+	}
+	p.TLS = conf.ProxyTLS{Name: name, SNI: s.flag(of("server_name"), false),
+		NoResumption: !s.flag(of("session_reuse"), true)}
 	if s.holder(
 		of("verify"), of("trusted_certificate"), of("certificate"), of("certificate_key"), of("protocols"),
 		of("ciphers"), of("verify_depth"), of("crl"),
@@ -202,7 +216,7 @@ func (t *translator) grpc(s *scope, p *conf.Proxy) {
 }
 
 // grpcPass translates grpc_pass [SCHEME://]TO.
-func (t *translator) grpcPass(d *syntax.Directive, p *conf.Proxy) {
+func (t *translator) grpcPass(d *syntax.Directive, s *scope, p *conf.Proxy) {
 	to, port := d.Args[0], "80"
 	scheme, rest, found := strings.Cut(to, "://")
 	switch lower := strings.ToLower(scheme); {
@@ -225,8 +239,6 @@ func (t *translator) grpcPass(d *syntax.Directive, p *conf.Proxy) {
 		t.errorf(d, "%s must not have a path", grammar.Quote(d.Args[0]))
 		return
 	}
-	if p.Protocol == "" {
-		p.TLS = conf.ProxyTLS{}
-	}
+	t.proxyTLS(s, "grpc", p)
 	p.To = t.target(d, to, port)
 }

@@ -144,7 +144,7 @@ func (t *translator) conditionOf(d *syntax.Directive) (conf.If, bool) {
 }
 
 func (t *translator) conditionWords(d *syntax.Directive, words []string) (conf.If, bool) {
-	c := conf.If{Left: t.text(d, words[0])}
+	var c conf.If
 	bad := func() (conf.If, bool) {
 		t.errorf(d, "invalid condition %s (examples: ($x), ($x = y), ($x != y), ($x ~ regex), (-f path))",
 			grammar.Quote(strings.Join(words, " ")))
@@ -152,9 +152,7 @@ func (t *translator) conditionWords(d *syntax.Directive, words []string) (conf.I
 	}
 	switch first := words[0]; {
 	case strings.HasPrefix(first, "$"):
-		if len(first) == 1 {
-			return bad()
-		}
+		c.Left = t.variable(d, first)
 		switch len(words) {
 		case 1:
 			return c, true
@@ -171,7 +169,7 @@ func (t *translator) conditionWords(d *syntax.Directive, words []string) (conf.I
 			return c, true
 		}
 	case len(words) == 2 && isFileTest(first):
-		c.Op, c.Left, c.Right = first, t.text(d, words[1]), ""
+		c.Op, c.Left = first, t.text(d, words[1])
 		return c, true
 	}
 	return bad()

@@ -75,8 +75,21 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 	if d := s.one("client_body_temp_path"); d != nil && set.BodyFile != "" {
 		set.BodyDir = t.path(d, d.Args[0])
 	}
+	t.ignoredTexts(s)
 	t.close(s, set)
 	return set
+}
+
+// ignoredTexts checks the texts of uwsgi_param and of other directives of protocols that are not
+// supported.
+func (t *translator) ignoredTexts(s *scope) {
+	for _, d := range s.list {
+		if strings.HasSuffix(d.Spec.Name, "_*") {
+			for _, arg := range d.Args {
+				t.unavailable(d, arg)
+			}
+		}
+	}
 }
 
 // files translates the settings of files. here is the location, if there is one.
@@ -361,11 +374,15 @@ func parseNet(text string) (netip.Prefix, bool) {
 }
 
 func (t *translator) password(s *scope) *conf.Password {
-	d, file := s.one("auth_basic"), s.one("auth_basic_user_file")
-	if d == nil || file == nil || d.Args[0] == "off" {
+	p := &conf.Password{Realm: t.textOf(s, "auth_basic")}
+	file := s.one("auth_basic_user_file")
+	if file != nil {
+		p.File = t.text(file, t.confPath(file.Args[0]))
+	}
+	if d := s.one("auth_basic"); d == nil || d.Args[0] == "off" || file == nil {
 		return nil
 	}
-	return &conf.Password{Realm: t.text(d, d.Args[0]), File: t.text(file, t.confPath(file.Args[0]))}
+	return p
 }
 
 // authRequest translates auth_request and auth_request_set. Variables that auth_request_set defines

@@ -101,7 +101,7 @@ func (c *Compiler) known(name string) (KnownVariable, bool) {
 		families = append(families, m.Families...)
 	}
 	for _, f := range families {
-		if rest, ok := strings.CutPrefix(name, f.Prefix); ok && (rest != "" || f.Prefix == "arg_") {
+		if rest, ok := strings.CutPrefix(name, f.Prefix); ok {
 			return f.Of(rest), true
 		}
 	}

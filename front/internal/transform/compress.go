@@ -13,6 +13,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/message"
 )
 
@@ -139,12 +140,16 @@ func newCompression(minLength int64, types []string, vary bool) *compression {
 // MayApply implements BodyFilter.
 func (g *compression) MayApply(w *core.Writer) (need int64, ok bool) {
 	header := w.Header()
+	length, known := message.DeclaredLength(header)
 	switch w.Status {
 	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
+	case http.StatusPartialContent: // is not compressed, but varies as the whole (RFC 9110, 15.3.7)
+		if length, known = wholeLength(header); !known || !g.vary {
+			return 0, false
+		}
 	default:
 		return 0, false
 	}
-	length, known := message.DeclaredLength(header)
 	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.X, w.X.Request, header) ||
 		known && length < g.minLength {
 		return 0, false
@@ -161,17 +166,24 @@ func (g *compression) MayApply(w *core.Writer) (need int64, ok bool) {
 	return max(core.SniffLen, min(g.minLength, core.MaxHeldBytes)), true
 }
 
+// wholeLength returns the length of what a part belongs to, if Content-Range has it.
+func wholeLength(header http.Header) (int64, bool) {
+	_, text, _ := strings.Cut(header.Get("Content-Range"), "/")
+	n, err := grammar.ParseNumber(text)
+	return n, err == nil
+}
+
 // Start implements BodyFilter. The first coding that applies is used.
 func (g *compression) Start(w *core.Writer, contentType string, length int64) {
-	header := w.Header()
-	if w.Stages[core.CompressStage] != nil || length != core.UnknownLength && length < g.minLength ||
+	header, isPart := w.Header(), w.Status == http.StatusPartialContent
+	if w.Stages[core.CompressStage] != nil || length != core.UnknownLength && length < g.minLength && !isPart ||
 		!g.types.Contains(contentType) {
 		return
 	}
 	if g.vary {
 		message.AddVary(header)
 	}
-	if !g.isAllowed(w.X, w.X.Request, header) {
+	if isPart || !g.isAllowed(w.X, w.X.Request, header) {
 		return
 	}
 	z := &compressWriter{pool: g.pool}
