@@ -2,6 +2,7 @@ package server_test
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -273,6 +274,56 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "after.log")); strings.Count(string(b), " 101 ") != 2 {
 		t.Errorf("the log has %q, %v, want two websockets", b, err)
+	}
+}
+
+// After SIGTERM requests may take Options.Grace, also if SIGQUIT came before it, unless
+// worker_shutdown_timeout is shorter.
+func TestGraceBeginsWithSIGTERM(t *testing.T) {
+	for name, c := range map[string]struct {
+		limit string
+		want  error
+	}{"grace": {"0", nil}, "worker_shutdown_timeout": {"1ms", server.ErrAborted}} {
+		for _, isQuitFirst := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, SIGQUIT %v", name, isQuitFirst), func(t *testing.T) {
+				t.Parallel()
+				dir := testkit.ShortDir(t)
+				path, begun, release := filepath.Join(dir, "nginx.conf"), make(chan struct{}), make(chan struct{})
+				handler := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					close(begun)
+					select {
+					case <-release:
+					case <-r.Context().Done():
+					}
+				})
+				text := fmt.Sprintf("worker_shutdown_timeout %s; events {} http { server { listen unix:%s/s; "+
+					"location / { proxy_pass http://app; } } }", c.limit, dir)
+				testkit.Must(t, os.WriteFile(path, []byte(text), 0o600))
+				ready, draining := make(chan struct{}), make(chan struct{})
+				s := server.New(server.File{Path: path}, server.Options{Grace: time.Hour, NoSignals: true,
+					Stdout: io.Discard, Stderr: io.Discard, Ready: func() { close(ready) },
+					Draining: func() { close(draining) }}, server.Bind("app", handler))
+				ctx, end := context.WithCancel(t.Context())
+				defer end()
+				ended := testkit.Run(t, func(context.Context) error { return s.Run(ctx) }, ready)
+				client := testkit.Value(net.Dial("unix", filepath.Join(dir, "s")))(t)
+				defer client.Close()
+				_, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				<-begun
+				if isQuitFirst {
+					s.Drain()
+					<-draining
+				}
+				end()
+				<-draining
+				if c.want == nil {
+					time.AfterFunc(50*time.Millisecond, func() { close(release) })
+				}
+				if err := <-ended; !errors.Is(err, c.want) {
+					t.Error(err)
+				}
+			})
+		}
 	}
 }
 

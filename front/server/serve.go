@@ -49,9 +49,11 @@ func (s *Server) serve(ctx context.Context, actions <-chan action) error {
 		case <-s.replaced():
 			return s.handOver(ctx, actions)
 		case err := <-s.failed:
-			return errors.Join(err, s.drainWithin(s.options.grace()))
+			ended, end := context.WithCancel(ctx)
+			end()
+			return errors.Join(err, s.quit(ended))
 		case <-ctx.Done():
-			return s.drainWithin(s.options.grace())
+			return s.quit(ctx)
 		case <-s.drains:
 			return s.quit(ctx)
 		case a := <-actions:
@@ -69,23 +71,24 @@ func (s *Server) serve(ctx context.Context, actions <-chan action) error {
 	}
 }
 
-// quit waits for active requests until ctx ends, as long as the configuration allows.
+// quit waits for active requests, and ends those that are left when finishing says so.
 func (s *Server) quit(ctx context.Context) error {
-	s.changes.Lock()
-	grace := s.config.Front.ShutdownTimeout
-	s.changes.Unlock()
-	if grace > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, grace)
-		defer cancel()
-	}
-	return s.shutdown(ctx)
+	finishing, cancel := s.finishing(ctx)
+	defer cancel()
+	return s.shutdown(finishing)
 }
 
-func (s *Server) drainWithin(grace time.Duration) error {
-	ctx, cancel := context.WithTimeout(context.Background(), grace)
-	defer cancel()
-	return s.shutdown(ctx)
+// finishing returns the context of active requests at the end of the server: it ends after
+// worker_shutdown_timeout, and Options.Grace after the end of ctx.
+func (s *Server) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
+	s.changes.Lock()
+	finishing, cancel := withLimit(s.config.Front.ShutdownTimeout)
+	s.changes.Unlock()
+	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.options.grace(), cancel) })
+	return finishing, func() {
+		stop()
+		cancel()
+	}
 }
 
 // close closes everything that is open, after the shutdown or a failed start.

@@ -136,7 +136,7 @@ const checkInterval = 20 * time.Millisecond
 // after its next response. Idle ones are closed after a time, at SIGQUIT, or when ctx ends.
 func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 	s.stopAccepting(true)
-	grace, idle := s.config.Front.ShutdownTimeout, s.options.Upgrade.IdleGrace
+	idle := s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
 		for _, active := range socket.active {
 			active.socket.Close()
@@ -150,11 +150,9 @@ func (s *Server) handOver(ctx context.Context, actions <-chan action) error {
 		socket.server.Retire(true)
 	}
 	s.log.print("upgrade: finishing the requests of this process")
-	finishing, cancel := withLimit(grace)
+	finishing, cancel := s.finishing(ctx)
 	defer cancel()
 	s.waitForClients(ctx, finishing, idle, actions)
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.options.grace(), cancel) })
-	defer stop()
 	return s.finish(finishing)
 }
 

@@ -72,7 +72,7 @@ func (p *frontPlan) reportError(w io.Writer, err error) error {
 	invalid, ok := errors.AsType[*server.ConfigError](err)
 	switch {
 	case errors.Is(err, server.ErrAborted):
-		return fmt.Errorf("%w (raise --grace)", err)
+		return fmt.Errorf("%w (raise --grace or worker_shutdown_timeout)", err)
 	case !ok:
 		return err
 	case invalid.InOptions:
