@@ -64,7 +64,7 @@ type Conn struct {
 	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
 	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
 
-	begin func(end func(why any)) // of a detached response: see Response.Detach
+	begin func(end func(why any)) // of a detached response: see Response.TrySender
 	why   any                     // why its end was not regular, or nil
 }
 
