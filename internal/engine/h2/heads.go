@@ -138,7 +138,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	isFull := len(s.streams) >= int(s.config.maxStreams)
 	isBusy := s.running >= int(s.config.maxStreams)
 	// An indexed field of a few bits may stand for thousands of bytes, in each of the heads.
-	isLarge := s.headBytes > 0 && s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
+	isLarge := s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
 	s.mu.Unlock()
 	fault := b.CheckRequest()
 	switch {
