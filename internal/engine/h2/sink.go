@@ -184,10 +184,6 @@ func (st *Stream) endData(c *exchange.Conn) {
 		return
 	}
 	want := len(c.Out) - at - wire.FrameHeaderSize
-	if want == 0 && !f.hasEnded {
-		c.Out = c.Out[:at]
-		return
-	}
 	n := st.tryReserve(want)
 	whole := at + wire.FrameHeaderSize + n
 	wire.SetFrameLength(c.Out[at:], n)
