@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client/h2"
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/poison"
 )
 
@@ -402,7 +403,7 @@ func (e *http2Exchange) HasInput() bool { return e.stream.HasInput() }
 func (e *http2Exchange) AwaitInput() { e.Deliver(nil) }
 
 // Deliver implements connection.Deliverer.
-func (e *http2Exchange) Deliver(send func(p []byte) bool) {
+func (e *http2Exchange) Deliver(send func(p []byte) connection.Delivery) {
 	e.reading.Lock()
 	defer e.reading.Unlock()
 	if !e.closed && e.err == nil {

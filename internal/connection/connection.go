@@ -27,17 +27,9 @@ type InputAwaiter interface {
 // Deliverer is a body that another goroutine receives.
 type Deliverer interface {
 	// Deliver is AwaitInput, but meanwhile that goroutine passes what arrives to send, which then is
-	// not read, until send returns false. That saves waking the caller. send must not wait, and must
-	// not keep its argument. If it is nil, nothing is passed.
-	Deliver(send func(p []byte) bool)
-}
-
-// TrySender is a ResponseWriter that can send without waiting.
-type TrySender interface {
-	// TrySender returns a function that is Write and Flush for a piece of the body, if neither would
-	// wait for the client. Else that does nothing and returns false. Another goroutine may call it
-	// until the next call of a method. It is nil if the ResponseWriter changes what is written.
-	TrySender() func(p []byte) bool
+	// not read, until send does not return Delivered. That saves waking the caller. send must not
+	// wait, and must not keep its argument. If it is nil, nothing is passed.
+	Deliver(send func(p []byte) Delivery)
 }
 
 // Delivery is what has become of a piece of a body.
@@ -52,14 +44,18 @@ const (
 	Deposited
 )
 
-// Detacher is a ResponseWriter whose response can outlast its handler. It then holds no goroutine.
-type Detacher interface {
-	// Detach makes the server call begin once the handler has returned, and end the response once end
+// TrySender is a ResponseWriter that can send without waiting.
+type TrySender interface {
+	// TrySender returns a function that is Write and Flush of a piece of the body, but does not wait
+	// for the client. Any goroutine may call it, but none while another calls it or a method. It is
+	// nil if the response cannot do so, or changes what is written.
+	//
+	// If begin is not nil, the response is detached: it outlasts its handler, and then holds no
+	// goroutine. The server calls begin once the handler has returned, and ends the response once end
 	// is called: as if the handler had returned then, or had panicked with why, unless that is nil. In
-	// between, the methods of the ResponseWriter may be called, and so may trySend, which is Write
-	// and Flush of a piece that does not wait. At most one goroutine may call them at a time. Detach
-	// returns nil, and does nothing, if the response cannot be detached.
-	Detach(begin func(end func(why any))) (trySend func(p []byte) Delivery)
+	// between, the function and the methods of the ResponseWriter may be called. If TrySender returns
+	// nil, it has done nothing. Otherwise only a detached response deposits pieces.
+	TrySender(begin func(end func(why any))) func(p []byte) Delivery
 }
 
 // InputLoop is an event loop that watches sockets.

@@ -55,8 +55,8 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 			}
 			return nil
 		}
-		if d, ok := w.(connection.Detacher); ok {
-			trySend = d.Detach(func(end func(why any)) { go func() { end(stream()) }() })
+		if d, ok := w.(connection.TrySender); ok {
+			trySend = d.TrySender(func(end func(why any)) { go func() { end(stream()) }() })
 		}
 		if trySend != nil {
 			detached.Add(1)
@@ -106,7 +106,7 @@ func TestPrefaceFollowsNoRequest(t *testing.T) {
 		s := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "begun, ")
 			_ = http.NewResponseController(w).Flush()
-			if d, ok := w.(connection.Detacher); r.URL.Path == "/detached" && ok && d.Detach(func(end func(why any)) {
+			if d, ok := w.(connection.TrySender); r.URL.Path == "/detached" && ok && d.TrySender(func(end func(why any)) {
 				go end(nil)
 			}) != nil {
 				return

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -87,6 +88,36 @@ func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 		if isWanted(f) {
 			return
 		}
+	}
+}
+
+// A connection is idle when its last handler returns, also if nothing arrives then.
+func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
+	for mode := range http2Modes {
+		t.Run(mode, func(t *testing.T) {
+			entered, release := make(chan bool), make(chan bool)
+			set := &http.Server{IdleTimeout: 50 * time.Millisecond,
+				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/slow" {
+						entered <- true
+						<-release
+					}
+				})}
+			s := extendedHTTP2Site(t, mode, set, func(s *engine.Server) { s.Dispatch = engine.OwnGoroutine })
+			done := make(chan bool)
+			go func() {
+				defer close(done)
+				s.get("/slow")
+			}()
+			<-entered
+			s.get("/") // the connection waits by the time of this response
+			release <- true
+			<-done
+			testkit.WaitFor(t, "the connection to end", func() bool {
+				_, open := s.server.Connections()
+				return open == 0
+			})
+		})
 	}
 }
 

@@ -170,7 +170,7 @@ var only = []struct {
 	},
 	{
 		"internal/client/h2", []string{module + "/internal/wire/http1", module + "/internal/wire/http2",
-			module + "/internal/poison"}, true,
+			module + "/internal/connection", module + "/internal/poison"}, true,
 		"connections know neither pools nor exchanges",
 	},
 	{

@@ -195,37 +195,18 @@ func (w *Writer) SendBody(p []byte) (n int, err error) {
 }
 
 // TrySender implements connection.TrySender, if the server does. It returns nil if a filter changes
-// the body or its rate.
-func (w *Writer) TrySender() func(p []byte) bool {
+// the body or its rate, or, for a response that is detached, if trailers follow.
+func (w *Writer) TrySender(begin func(end func(why any))) func(p []byte) connection.Delivery {
 	to, ok := w.ResponseWriter.(connection.TrySender)
-	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil {
+	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || w.trailers && begin != nil {
 		return nil
 	}
-	trySend := to.TrySender()
+	trySend := to.TrySender(begin)
 	if trySend == nil {
 		return nil
 	}
-	return func(p []byte) bool {
-		wasSent := trySend(p)
-		if wasSent {
-			w.Sent += int64(len(p))
-		}
-		return wasSent
-	}
-}
-
-// Detach implements connection.Detacher, if the server does, as TrySender.
-func (w *Writer) Detach(begin func(end func(why any))) (trySend func(p []byte) connection.Delivery) {
-	to, ok := w.ResponseWriter.(connection.Detacher)
-	if !ok || w.Status == 0 || w.WithheldStatus != 0 || w.changesBody() || w.pace != nil || w.trailers {
-		return nil
-	}
-	send := to.Detach(begin)
-	if send == nil {
-		return nil
-	}
 	return func(p []byte) connection.Delivery {
-		how := send(p)
+		how := trySend(p)
 		if how != connection.Refused {
 			w.Sent += int64(len(p))
 		}

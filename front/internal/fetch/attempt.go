@@ -122,7 +122,7 @@ func (a *attempt) startWait() {
 
 func (a *attempt) endWait(n int) {
 	a.waitingSince.Store(-1)
-	if n > 0 {
+	if n > 0 && a.record != nil {
 		a.update(func(s *Record) { s.BodyBytes += int64(n) })
 	}
 }

@@ -57,24 +57,29 @@ func (b *responseBody) AwaitInput() {
 }
 
 // Deliver implements connection.Deliverer.
-func (b *responseBody) Deliver(send func(p []byte) bool) {
+func (b *responseBody) Deliver(send func(p []byte) connection.Delivery) {
 	body, ok := b.ReadCloser.(connection.Deliverer)
 	if !ok || b.pace != nil || send == nil {
 		b.AwaitInput()
 		return
 	}
+	body.Deliver(b.timed(send))
+}
+
+// timed begins to wait for the server. It returns send, which does so again.
+func (b *responseBody) timed(send func(p []byte) connection.Delivery) func(p []byte) connection.Delivery {
 	a := b.attempt
 	a.startWait()
-	body.Deliver(func(p []byte) bool {
-		wasSent := send(p)
-		if wasSent {
-			if a.record != nil {
-				a.endWait(len(p))
-			}
+	return func(p []byte) connection.Delivery {
+		how := send(p)
+		if how != connection.Refused {
+			a.endWait(len(p))
+		}
+		if how == connection.Delivered {
 			a.startWait() // again
 		}
-		return wasSent
-	})
+		return how
+	}
 }
 
 // CanDeliverOn implements connection.LoopDeliverer.
@@ -85,18 +90,7 @@ func (b *responseBody) CanDeliverOn() bool {
 
 // DeliverOn implements connection.LoopDeliverer.
 func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) connection.Delivery, over func()) bool {
-	a := b.attempt
-	a.startWait()
-	return b.ReadCloser.(connection.LoopDeliverer).DeliverOn(loop, func(p []byte) connection.Delivery {
-		how := send(p)
-		if how != connection.Refused {
-			a.endWait(len(p))
-		}
-		if how == connection.Delivered {
-			a.startWait() // again
-		}
-		return how
-	}, over)
+	return b.ReadCloser.(connection.LoopDeliverer).DeliverOn(loop, b.timed(send), over)
 }
 
 // Close implements io.Closer.

@@ -102,7 +102,7 @@ func (s *stream) wait() (isDetached bool) {
 		s.waits = inGoroutine
 	}
 	if deliverer, ok := s.body.(connection.Deliverer); ok {
-		deliverer.Deliver(s.x.Response.TrySender())
+		deliverer.Deliver(s.x.Response.TrySender(nil))
 	} else if awaiter, ok := s.body.(connection.InputAwaiter); ok {
 		awaiter.AwaitInput()
 	}
@@ -121,7 +121,7 @@ func (s *stream) detach() bool {
 	if hasInput(s.body) {
 		return false
 	}
-	s.trySend = x.Response.Detach(func(resume func(why any)) {
+	s.trySend = x.Response.TrySender(func(resume func(why any)) {
 		if s.resume = resume; !s.waitOnLoop() {
 			go s.proceed()
 		}

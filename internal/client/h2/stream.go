@@ -4,6 +4,7 @@ import (
 	"io"
 	"net/http"
 
+	"github.com/tarehq/tare/internal/connection"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -14,6 +15,8 @@ type Owner interface {
 	// more. What has arrived of the response may still be read.
 	StreamClosed()
 }
+
+type sendFunc func(b []byte) connection.Delivery
 
 // Stream is a request and its response. One goroutine may send while another receives. The
 // package comment describes its states.
@@ -27,10 +30,10 @@ type Stream struct {
 	// The connection's mu guards the fields below. The first are those that each piece of a body
 	// needs: they share a cache line or two, which the events of many silent streams always miss.
 	hasHead      bool
-	inEnded      bool                // the response is complete
-	isClosed     bool                // it does not count any more
-	isDelivering bool                // deliver runs, without mu
-	deliver      func(b []byte) bool // of Deliver, while that waits
+	inEnded      bool     // the response is complete
+	isClosed     bool     // it does not count any more
+	isDelivering bool     // deliver runs, without mu
+	deliver      sendFunc // of Deliver, while that waits
 	window       wire.ReceiveWindow
 	left         int64 // bytes of content that are missing; -1 if unknown
 	bytesIn      int64 // of HEADERS and DATA frames
@@ -289,9 +292,9 @@ func (st *Stream) hasInputLocked() bool {
 }
 
 // Deliver waits until Read returns at once. Meanwhile the goroutine that reads from the connection
-// passes content to send, until that returns false. send may be nil. It must not wait, nor keep its
-// argument.
-func (st *Stream) Deliver(send func(b []byte) bool) {
+// passes content to send, until that does not return Delivered. send may be nil. It must not wait, nor
+// keep its argument.
+func (st *Stream) Deliver(send sendFunc) {
 	c := st.conn
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -304,7 +307,7 @@ func (st *Stream) Deliver(send func(b []byte) bool) {
 }
 
 // deliverLocked passes content to the goroutine that waits in Deliver, and reports whether that has
-// sent it. It releases the mutex meanwhile.
+// taken it. It releases the mutex meanwhile.
 func (st *Stream) deliverLocked(b []byte) bool {
 	c, deliver := st.conn, st.deliver
 	if deliver == nil || st.hasInputLocked() {
@@ -312,10 +315,12 @@ func (st *Stream) deliverLocked(b []byte) bool {
 	}
 	st.isDelivering = true
 	c.mu.Unlock()
-	wasSent := deliver(b)
+	how := deliver(b)
 	c.mu.Lock()
-	if st.isDelivering = false; !wasSent {
+	if st.isDelivering = false; how != connection.Delivered {
 		st.deliver = nil
+	}
+	if how == connection.Refused {
 		return false
 	}
 	st.returnWindowLocked(len(b))

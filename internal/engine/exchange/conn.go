@@ -38,7 +38,6 @@ type Conn struct {
 	next, end    int
 	inputs       *connection.Buffers
 	inSize       int
-	HasPartial   bool      // a head has begun of which no bytes need lie in the input
 	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
 
@@ -64,7 +63,7 @@ type Conn struct {
 	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
 	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
 
-	begin func(end func(why any)) // of a detached response: see Response.Detach
+	begin func(end func(why any)) // of a detached response: see Response.TrySender
 	why   any                     // why its end was not regular, or nil
 }
 
@@ -97,7 +96,7 @@ func (c *Conn) Reset() {
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
 	c.WriteErr, c.EndsOutput, c.Lingers = nil, false, false
-	c.RequestStart, c.linger, c.HasPartial = time.Time{}, defaultLinger(), false
+	c.RequestStart, c.linger = time.Time{}, defaultLinger()
 	c.Connection, c.Transport, c.begin = nil, nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()

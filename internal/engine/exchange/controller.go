@@ -21,7 +21,6 @@ import (
 var (
 	_ connection.RequestBody    = (*Body)(nil)
 	_ connection.ResponseWriter = (*Response)(nil)
-	_ connection.TrySender      = (*Response)(nil)
 
 	_ http.Flusher       = (*Response)(nil)
 	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
@@ -75,21 +74,6 @@ func (w *Response) flush() error {
 	}
 	w.x.Body.releaseInput(w.Conn)
 	return w.Conn.Flush()
-}
-
-// TrySender implements connection.TrySender, over protocols whose Sink does. What a response is does
-// not change between its method's calls, so that it is looked at once, and not for each piece.
-func (w *Response) TrySender() func(p []byte) bool {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody {
-		return nil
-	}
-	to, ok := w.Conn.Sink.(connection.TrySender)
-	if !ok || len(w.Conn.heldBody) > 0 || len(w.Conn.Out) > 0 || w.Conn.WriteErr != nil {
-		return nil
-	}
-	return to.TrySender()
 }
 
 // SetReadDeadline sets the deadline for reading the request's body.

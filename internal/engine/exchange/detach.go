@@ -2,6 +2,11 @@ package exchange
 
 import "github.com/tarehq/tare/internal/connection"
 
+// trySink is a Sink that can send a piece of a body, complete, without waiting.
+type trySink interface {
+	TrySend(p []byte) connection.Delivery
+}
+
 // Detachable is a Connection whose exchange can outlast its handler without a goroutine.
 type Detachable interface {
 	Connection
@@ -10,21 +15,28 @@ type Detachable interface {
 	CanDetach() bool
 }
 
-var _ connection.Detacher = (*Response)(nil)
+var _ connection.TrySender = (*Response)(nil)
 
-// Detach implements connection.Detacher, for a response over HTTP/1 whose body has begun and has no
-// length. The request's body was read, because reading it takes the goroutine of the handler.
-func (w *Response) Detach(begin func(end func(why any))) (trySend func(p []byte) connection.Delivery) {
+// TrySender implements connection.TrySender, for a response whose body has begun and has no length:
+// over HTTP/2, and over HTTP/1 if it is detached. The request's body was then read, because reading
+// it takes the goroutine of the handler. What a response is does not change between its method's
+// calls, so that it is looked at once, and not for each piece.
+func (w *Response) TrySender(begin func(end func(why any))) func(p []byte) connection.Delivery {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody ||
-		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) || w.x.Body.hasRemainder() ||
-		w.x.Extras != nil {
+	if w.stage != stageFramed || w.IsHijacked() || w.Length >= 0 || w.IsHEAD || w.NoBody || !w.hasSentAll() {
 		return nil
 	}
 	c := w.Conn
+	if begin == nil {
+		if to, ok := c.Sink.(trySink); ok {
+			return to.TrySend
+		}
+		return nil
+	}
 	to, ok := c.Connection.(Detachable)
-	if !ok || !to.CanDetach() || c.Config.WriteTimeout > 0 || !w.hasSentAll() {
+	if !ok || !to.CanDetach() || c.Config.WriteTimeout > 0 || w.x.Extras != nil || w.x.Body.hasRemainder() ||
+		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) {
 		return nil
 	}
 	c.Out, c.heldBody, c.begin = nil, nil, begin

@@ -35,15 +35,9 @@ func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 	}
 }
 
-// ReadBody reads body bytes from STDIN.
+// ReadBody reads body bytes from STDIN. It ends at CONTENT_LENGTH (RFC 3875, 4.2). The codec drops
+// what remains of STDIN.
 func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
-	n, err := f.readStdin(b, p)
-	b.Exchange.Conn().HasPartial = f.request.Pending()
-	return n, err
-}
-
-// readStdin ends at CONTENT_LENGTH (RFC 3875, 4.2). The codec drops what remains of STDIN.
-func (f *codec) readStdin(b *exchange.Body, p []byte) (int, error) {
 	c := b.Exchange.Conn()
 	if b.Remaining >= 0 {
 		p = p[:min(int64(len(p)), b.Remaining)]

@@ -82,7 +82,7 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			return nil, false
 		}
 		if event == fcgi.More {
-			if c.HasPartial = r.Pending(); c.HasPartial { // the connection may wait for long
+			if r.Pending() { // the connection may wait for long
 				f.fields, f.buffers = nil, nil
 			}
 			return nil, true
@@ -150,9 +150,11 @@ func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) 
 	f.id, f.dropped, f.inBody = r.ID, 0, false
 	r.Done()
 	f.trim()
-	c.HasPartial = r.Pending()
 	return x, true
 }
+
+// HasPartial implements exchange.Parser.
+func (f *codec) HasPartial() bool { return f.request.Pending() }
 
 // refuseParams responds to a malformed request, if a response is possible.
 func (f *codec) refuseParams(c *exchange.Conn, err error) {

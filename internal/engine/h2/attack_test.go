@@ -55,6 +55,19 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	}
 }
 
+// The heads of a session's requests together have a limit, because a few bytes of each may refer to
+// large fields. Requests that have ended do not count.
+func TestLargeHeadsAreLimitedTogether(t *testing.T) {
+	p := openPeer(t, nil, hello, func(c *Config) { c.maxHeadList = 1 << 10 })
+	for _, first := range []uint32{1, 7} {
+		for id := first; id < first+6; id += 2 {
+			p.get(id, "x", strings.Repeat("a", 800))
+		}
+		p.pump()
+		p.wantRest("RST_STREAM REFUSED_STREAM, HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
+	}
+}
+
 // A draining session ends when its last stream is reset before the handler has begun.
 func TestDrainEndsWithResetStream(t *testing.T) {
 	p := openPeer(t, nil, hello)

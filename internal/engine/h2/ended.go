@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"cmp"
 	"slices"
 	"time"
 
@@ -13,7 +12,7 @@ import (
 //	open ──complete response──▶ half-closed ──earlyGrace──▶ pinged
 //	pinged ──acknowledgment, GoAwayTime──▶ reset
 //	open ──error, panic, write deadline──▶ reset
-//	half-closed, pinged, reset ──END_STREAM or RST_STREAM of the client──▶ closed
+//	half-closed, pinged ──END_STREAM or RST_STREAM of the client──▶ closed
 //	reset ──GoAwayTime──▶ overdue ──DATA or HEADERS──▶ reset again
 //
 // RST_STREAM with NO_ERROR tells the client that it need not send the rest of the body (RFC 9113,
@@ -42,7 +41,7 @@ type endedStreams struct {
 	pinged     int  // how many of them, the first ones, precede the PING
 	isPinging  bool // the PING is not acknowledged
 
-	// The last streams that the server has reset. What the client has sent before it received
+	// The last streams that the server has reset, the oldest first. What the client has sent before it received
 	// the reset is no error.
 	resets []resetStream
 }
@@ -52,7 +51,7 @@ type halfClosedStream struct {
 	since  time.Time
 }
 
-// resetStream is a stream that the server has reset. The id is 0 if the client has ended it since.
+// resetStream is a stream that the server has reset.
 type resetStream struct {
 	id     uint32
 	window int32 // what the client may have sent before it received the reset
@@ -82,12 +81,9 @@ func (s *Session) halfCloseLocked(st *Stream) {
 func (s *Session) checkHalfClosed() {
 	s.mu.Lock()
 	e := s.ended
-	var ended []*Stream
 	isDue := e.timer != nil && isPast(e.checkAt) // else the client was quicker
 	switch {
 	case !isDue:
-	case s.phase == phaseEnded: // while a request was refused
-		ended = s.endStreamsLocked(errClientLeft)
 	case !e.isPinging:
 		s.pingHalfClosedLocked()
 	case s.output.pendingLocked() > 0: // which may be the response
@@ -96,7 +92,6 @@ func (s *Session) checkHalfClosed() {
 		s.resetPingedLocked()
 	}
 	s.mu.Unlock()
-	cancelAll(ended)
 	if !isDue {
 		return
 	}
@@ -151,11 +146,9 @@ func (s *Session) resetPingedLocked() {
 func (s *Session) dropHalfClosedLocked(st *Stream) {
 	e := s.ended
 	i := slices.IndexFunc(e.halfClosed, func(h halfClosedStream) bool { return h.stream == st })
-	if i >= 0 {
-		e.halfClosed = slices.Delete(e.halfClosed, i, i+1)
-		if i < e.pinged {
-			e.pinged--
-		}
+	e.halfClosed = slices.Delete(e.halfClosed, i, i+1)
+	if i < e.pinged {
+		e.pinged--
 	}
 	s.checkIdleLocked()
 }
@@ -214,15 +207,12 @@ const (
 )
 
 func (s *Session) addResetLocked(id uint32, window int32) {
-	e, added := s.endedLocked(), resetStream{id, window, time.Now()}
-	if place := cmp.Or(e.findReset(id), e.findReset(0)); place != nil {
-		*place = added
-	} else if len(e.resets) < min(max(int(s.config.maxStreams), leastResets), mostResets) {
-		e.resets = append(e.resets, added)
-	} else {
-		oldest := slices.MinFunc(e.resets, func(a, b resetStream) int { return a.at.Compare(b.at) })
-		*e.findReset(oldest.id) = added
+	e := s.endedLocked()
+	e.resets = slices.DeleteFunc(e.resets, func(st resetStream) bool { return st.id == id })
+	if len(e.resets) >= min(max(int(s.config.maxStreams), leastResets), mostResets) {
+		e.resets = slices.Delete(e.resets, 0, 1)
 	}
+	e.resets = append(e.resets, resetStream{id, window, time.Now()})
 }
 
 // findReset returns a stream that the server has reset, or nil if it is not among the last ones.
@@ -236,13 +226,6 @@ func (e *endedStreams) findReset(id uint32) *resetStream {
 	return nil
 }
 
-// forgetReset is called when the client has ended a stream.
-func (e *endedStreams) forgetReset(id uint32) {
-	if st := e.findReset(id); st != nil {
-		st.id = 0
-	}
-}
-
 // isOverdue reports whether the client should have received the reset. Whatever it sends then is an
 // error, which resets the stream again.
 func (st *resetStream) isOverdue() bool { return time.Since(st.at) > GoAwayTime }
@@ -251,18 +234,14 @@ func (st *resetStream) isOverdue() bool { return time.Since(st.at) > GoAwayTime 
 // has sent it before it knew, unless it exceeds the window of the stream that was closed.
 func (s *Session) dropDataLocked(fr frame, reset *resetStream) *wire.Error {
 	d := &s.input.data
-	ends := d.ends
 	s.input.skip, *d = d.left+d.pad, dataState{}
 	s.returnWindowLocked(int(fr.Length))
-	isDue := fr.Length == 0
-	if reset != nil {
-		isDue = isDue || int64(fr.Length) > int64(reset.window)
-		reset.window = max(0, reset.window-int32(fr.Length))
-		if ends {
-			reset.id = 0
-		}
+	if reset == nil {
+		return nil
 	}
-	if isDue && !s.ledger.Debit(1) {
+	isExcess := int64(fr.Length) > int64(reset.window)
+	reset.window = max(0, reset.window-int32(fr.Length))
+	if isExcess && !s.ledger.Debit(1) {
 		return connError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
 	}
 	return nil

@@ -210,6 +210,52 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 	}
 }
 
+// If the client has ended a stream itself, more DATA is an error, also if the server has reset it. An
+// error of a stream that is not open affects no later request on it.
+func TestResetsExcuseNoFramesAfterTheClientsEnd(t *testing.T) {
+	p := openPeer(t, nil, endEarly)
+	p.request(1, true, head("GET", "/panic")...)
+	p.pump()
+	p.framer.WriteData(1, true, []byte("x"))
+	p.framer.WritePriority(3, http2.PriorityParam{StreamDep: 3})
+	p.get(3)
+	p.pump()
+	p.wantRest("RST_STREAM INTERNAL_ERROR, RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, " +
+		"HEADERS 200, DATA no end")
+}
+
+// A draining session ends when the last stream is reset whose response was early.
+func TestDrainEndsWithEarlyResponse(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPeer(t, nil, endEarly)
+		p.upload1("/")
+		p.serveAll()
+		p.session.Shutdown()
+		p.framer.WritePing(true, [8]byte([]byte("shutdown")))
+		p.serveAll()
+		p.sleep(earlyGrace)
+		if p.acknowledge(); p.session.phase != phaseEnded {
+			t.Errorf("the session has not ended, but sent %s", p.rest())
+		}
+	})
+}
+
+// A session that has ended closes its connection although its client reads nothing and no setting
+// limits that.
+func TestEndedSessionDoesNotWaitForever(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPeer(t, nil, hello)
+		p.accepts = 0
+		p.get(1)
+		p.pump()
+		p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+		p.pump()
+		if !p.expiresAfter(30 * time.Second) {
+			t.Error("the connection stays open")
+		}
+	})
+}
+
 // expiresAfter fails unless WaitDeadline is after a duration, and returns what Expire returns then.
 func (p *peer) expiresAfter(d time.Duration) (closes bool) {
 	p.Helper()

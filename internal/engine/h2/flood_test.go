@@ -260,6 +260,7 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 		"WINDOW_UPDATE":            func(p *peer) { p.framer.WriteWindowUpdate(1, 1) },
 		"WINDOW_UPDATE, large":     func(p *peer) { p.framer.WriteWindowUpdate(1, 1<<10) },
 		"DATA of a closed stream":  func(p *peer) { p.framer.WriteData(3, false, make([]byte, 16384)) },
+		"empty DATA of another":    func(p *peer) { p.framer.WriteData(3, false, nil) },
 		"DATA of unserved streams": func(p *peer) { p.framer.WriteData(5, false, []byte("x")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -120,8 +120,6 @@ func (s *Session) onRSTStream(fr frame) *wire.Error {
 	isOpen := st != nil && !st.isClosed
 	if st != nil {
 		s.dropStreamLocked(st, errStreamClosed)
-	} else {
-		s.ended.forgetReset(fr.StreamID)
 	}
 	s.mu.Unlock()
 	if !isOpen {

@@ -99,9 +99,6 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	isLate, isOverdue := h.StreamID > s.lastID, false
 	if reset := s.ended.findReset(h.StreamID); reset != nil && !isNew {
 		isLate, isOverdue = true, reset.isOverdue()
-		if h.Flags.Has(wire.EndStream) {
-			reset.id = 0
-		}
 	}
 	s.mu.Unlock()
 	switch {
@@ -138,7 +135,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	isFull := len(s.streams) >= int(s.config.maxStreams)
 	isBusy := s.running >= int(s.config.maxStreams)
 	// An indexed field of a few bits may stand for thousands of bytes, in each of the heads.
-	isLarge := s.headBytes > 0 && s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
+	isLarge := s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
 	s.mu.Unlock()
 	fault := b.CheckRequest()
 	switch {
@@ -303,7 +300,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 		out = append(out, text...)
 	}
 	s.output.reply(out)
-	if !h.Flags.Has(wire.EndStream) {
+	if !h.Flags.Has(wire.EndStream) && s.phase < phaseEnded {
 		st := &Stream{session: s, id: h.StreamID, declared: -1, window: wire.NewReceiveWindow(s.config.streamWindow)}
 		s.addStreamLocked(st)
 		s.halfCloseLocked(st)

@@ -50,7 +50,7 @@ func (s *Session) Flush() {
 	switch {
 	case o.isSending:
 		s.mu.Unlock()
-	case o.unsentLocked() == 0 || o.failed != nil:
+	case o.unsentLocked() == 0:
 		s.endSending() // what arrived needed no reply
 	case s.waiter == nil:
 		o.isSending = true
@@ -122,7 +122,7 @@ func (s *Session) endSending() {
 		s.returnBufferLocked()
 	}
 	isClean := o.failed == nil
-	isOver := s.phase == phaseEnded && !o.isOver && (!isClean || o.unsentLocked() == 0)
+	isOver := s.phase == phaseEnded && !o.isOver
 	if isOver {
 		o.isOver, s.endingAt = true, time.Now()
 	}

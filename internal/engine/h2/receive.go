@@ -135,10 +135,8 @@ func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
 		size := wire.FrameHeaderSize
 		h, ok := wire.ParseFrameHeader(have)
 		if ok {
-			if len(have) == wire.FrameHeaderSize || len(i.partial) == 0 {
-				if f := s.checkHeader(h); f != nil {
-					return s.skipFrame(in, h), f
-				}
+			if f := s.checkHeader(h); f != nil {
+				return s.skipFrame(in, h), f
 			}
 			size += bufferedSize(h)
 		}
@@ -374,8 +372,6 @@ func (s *Session) endInputLocked(st *Stream) {
 	if st.isClosed { // the client need not send all of the body
 		if s.streams[st.id] == st {
 			s.dropStreamLocked(st, errStreamClosed)
-		} else {
-			s.ended.forgetReset(st.id)
 		}
 		return
 	}

@@ -170,7 +170,6 @@ func (s *Session) Closed() {
 func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 	for id, st := range s.streams {
 		st.keepsBody = st.inEnded
-		s.keptBodies += len(st.body) - st.bodyStart
 		st.closeLocked(err)
 		delete(s.streams, id)
 		ended = append(ended, st)

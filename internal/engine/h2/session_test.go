@@ -7,7 +7,9 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"unsafe"
 
 	"golang.org/x/net/http2"
@@ -48,9 +50,11 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
-	p.get(3)
+	p.request(3, false, head("POST", "/")...)
+	p.request(3, true, slices.Repeat([]string{"accept", ""}, 1001)...)
+	p.get(5)
 	p.pump()
-	p.wantRest("RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
+	p.wantRest("RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
 
 // The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
@@ -111,6 +115,16 @@ func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
 	p.get(1)
 	p.pump()
 	p.wantRest("GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end")
+}
+
+// So does one whose keep-alives were disabled, after a response.
+func TestDisabledKeepAlivesAnnounceTheEnd(t *testing.T) {
+	p := openPeer(t, nil, hello)
+	p.session.config.Exchanges.Server.KeepAlivesDisabled = new(atomic.Bool)
+	p.session.config.Exchanges.Server.KeepAlivesDisabled.Store(true)
+	p.get(1)
+	p.pump()
+	p.wantRest("HEADERS 200, DATA hello end, GOAWAY NO_ERROR, PING")
 }
 
 // Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
@@ -256,39 +270,42 @@ func TestAllocationsOfSmallGET(t *testing.T) {
 // Handlers that return together have their responses sent together, and none is lost, with any number
 // of threads.
 func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
-	const streams, rounds = 32, 20
-	for _, threads := range []int{1, 2, 8} {
-		runtime.GOMAXPROCS(threads)
-		for round := range rounds {
-			release := make(chan struct{})
-			p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
-				<-release
-				for range round {
+	// whose clock stands still, so that no goroutine is late on a busy machine
+	synctest.Test(t, func(t *testing.T) {
+		defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
+		const streams, rounds = 32, 20
+		for _, threads := range []int{1, 2, 8} {
+			runtime.GOMAXPROCS(threads)
+			for round := range rounds {
+				release := make(chan struct{})
+				p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+					<-release
+					for range round {
+						runtime.Gosched()
+					}
+					hello(w, r)
+				})
+				for i := range uint32(streams) {
+					p.get(2*i + 1)
+				}
+				p.receive()
+				wait := p.runReady()
+				for p.started.Load() < streams {
 					runtime.Gosched()
 				}
-				hello(w, r)
-			})
-			for i := range uint32(streams) {
-				p.get(2*i + 1)
-			}
-			p.receive()
-			wait := p.runReady()
-			for p.started.Load() < streams {
-				runtime.Gosched()
-			}
-			before := p.sends
-			close(release)
-			wait()
-			if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
-				t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
-			}
-			// one or two, but in race builds goroutines run in any order
-			if n := p.sends - before; threads == 1 && round == 0 && n > streams*3/4 {
-				t.Errorf("%d responses took %d writes", streams, n)
+				before := p.sends
+				close(release)
+				wait()
+				if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
+					t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
+				}
+				// one or two, but in race builds goroutines run in any order
+				if n := p.sends - before; threads == 1 && round == 0 && n > streams*3/4 {
+					t.Errorf("%d responses took %d writes", streams, n)
+				}
 			}
 		}
-	}
+	})
 }
 
 // A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
@@ -306,6 +323,18 @@ func TestMalformedRequestsReceive400(t *testing.T) {
 			p.request(1, ends, fields...)
 			p.wantRejected(name, ends && name != "escape")
 		}
+	}
+}
+
+// A request whose END_STREAM contradicts its Content-Length is malformed. Its response is no longer
+// than the client's windows permit.
+func TestRequestWithoutItsBodyReceives400(t *testing.T) {
+	for window, want := range map[uint32]string{65535: "HEADERS 400, DATA 400 Bad Request: bod end", 0: "HEADERS 400 end"} {
+		p := newPeer(t, nil, hello)
+		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
+		p.get(1, "content-length", "5")
+		p.pump()
+		p.wantRest(want + ", RST_STREAM PROTOCOL_ERROR")
 	}
 }
 

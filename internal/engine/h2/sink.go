@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -154,19 +155,16 @@ func (st *Stream) Flush(c *exchange.Conn) error {
 	return c.EndFlush(err)
 }
 
-// TrySender implements connection.TrySender.
-func (st *Stream) TrySender() func(p []byte) bool { return st.trySend }
-
-// trySend sends p as one DATA frame, if windows and room allow all of it now and the connection has
-// nothing else to send.
-func (st *Stream) trySend(p []byte) bool {
+// TrySend sends p as one DATA frame, if windows and room allow all of it now and the connection has
+// nothing else to send. See connection.TrySender.
+func (st *Stream) TrySend(p []byte) connection.Delivery {
 	s, n := st.session, int32(len(p))
 	o := &s.output
 	s.mu.Lock()
 	if st.writeErrorLocked() != nil || s.waiter == nil || o.isSending || o.failed != nil || o.pendingLocked() > 0 ||
 		len(p) > wire.MinMaxFrameSize || n > st.sendWindow || n > s.windows.send {
 		s.mu.Unlock()
-		return false
+		return connection.Refused
 	}
 	st.sendWindow -= n
 	s.windows.send -= n
@@ -176,7 +174,7 @@ func (st *Stream) trySend(p []byte) bool {
 	o.isSending = true
 	s.mu.Unlock()
 	s.send(true)
-	return true
+	return connection.Delivered
 }
 
 func (st *Stream) endData(c *exchange.Conn) {
@@ -186,10 +184,6 @@ func (st *Stream) endData(c *exchange.Conn) {
 		return
 	}
 	want := len(c.Out) - at - wire.FrameHeaderSize
-	if want == 0 && !f.hasEnded {
-		c.Out = c.Out[:at]
-		return
-	}
 	n := st.tryReserve(want)
 	whole := at + wire.FrameHeaderSize + n
 	wire.SetFrameLength(c.Out[at:], n)

@@ -130,9 +130,7 @@ func (st *Stream) finish(complete bool) {
 	s := st.session
 	s.mu.Lock()
 	s.releaseLocked(st)
-	if len(st.body) > st.bodyStart {
-		s.discardBodyLocked(st)
-	}
+	s.discardBodyLocked(st)
 	if !st.isClosed {
 		switch {
 		case !complete:
@@ -178,7 +176,7 @@ func (st *Stream) Settle() {
 	s := st.session
 	s.mu.Lock()
 	switch {
-	case s.running == 0 || s.phase == phaseEnded: // the last response is sent at once
+	case s.running == 0: // the last response is sent at once
 		s.mu.Unlock()
 	case s.isGathering: // the goroutine that gathers sends this one, too
 		s.mu.Unlock()

@@ -20,7 +20,7 @@
 // The leader serves all connections that are ready and then sends their responses
 // (outbox_linux.go).
 //
-// A handler may leave its response unfinished (exchange.Response.Detach). No runner then has the
+// A handler may leave its response unfinished (exchange.Response.TrySender). No runner then has the
 // connection, which keeps its conn, until another one ends the response.
 //
 // # Accepting

@@ -23,7 +23,7 @@ type outboxSite struct {
 	send, then atomic.Pointer[func()] // what the handlers of /send and /then do
 }
 
-func newOutboxSite(t *testing.T) *outboxSite {
+func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 	procs := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
 	s := new(outboxSite)
@@ -43,6 +43,9 @@ func newOutboxSite(t *testing.T) *outboxSite {
 		io.WriteString(w, r.URL.Path)
 	}, nil)
 	server.config.Dispatch = OnLoop
+	for _, f := range apply {
+		f(&server.config)
+	}
 	s.site = startSite(t, l, server)
 	return s
 }
@@ -210,6 +213,29 @@ func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
 		}
 		return s.server.group.Open() < 3
 	})
+}
+
+// A response whose WriteTimeout has passed is not sent, whether it waits for others or not.
+func TestResponseThatWaitsIsNotLate(t *testing.T) {
+	s := newOutboxSite(t, func(c *Config) { c.Exchanges.WriteTimeout = 1 }) // passes in the handler
+	sender := newClient(t, s.listener)
+	defer sender.Close()
+	var all [2 * outboxConns]*client
+	for i := range all {
+		all[i] = newClient(t, s.listener)
+		defer all[i].Close()
+	}
+	s.send.Store(new(func() {
+		for _, c := range all {
+			c.request("/", "")
+		}
+	}))
+	sender.request("/send", "")
+	for i, c := range all {
+		if b, err := c.response(); err == nil {
+			t.Errorf("connection %d: %q", i, b)
+		}
+	}
 }
 
 // What a socket has no room for is sent when the client reads.

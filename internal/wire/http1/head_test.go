@@ -371,6 +371,8 @@ func TestHostsAreValidated(t *testing.T) {
 		"a,b": false, "a@b": false, "a\x80": false,
 		"[v.a]": false, "[v1.]": false, "[v1]": false, "[vg.a]": false, "[v1.a%41]": false, "[v1.a/b]": false,
 		"[v1.a": false, "[fe80::1%25a]": false, "[]": false,
+		"a/b": false, "a#b": false, "a:b": false, "[::1": false, "[a.example]": false, "[abc]": false, "[:::]": false,
+		"[::1]b": false,
 	} {
 		if got := ValidHost([]byte(host)); got != want {
 			t.Errorf("%q: %v", host, got)
