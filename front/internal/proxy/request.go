@@ -57,7 +57,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	q := &s.request
 	q.Params = &s.params
 	if p.buildRequest(x, s, target, opts); target.bound != nil {
-		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog}
+		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog, plan: x.Plan}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
 		q.Group, q.Turn = target.servers, target.turn(x)
