@@ -32,7 +32,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		b.pace.add(n)
 	}
 	if err != nil {
-		b.attempt.finish()
+		b.attempt.end(false)
 		if err != io.EOF && errors.Is(b.attempt.Err(), errTimeout) {
 			err = errTimeout
 		}
@@ -68,9 +68,7 @@ func (b *responseBody) Deliver(send func(p []byte) bool) {
 	body.Deliver(func(p []byte) bool {
 		wasSent := send(p)
 		if wasSent {
-			if a.record != nil {
-				a.endWait(len(p))
-			}
+			a.endWait(len(p))
 			a.startWait() // again
 		}
 		return wasSent
@@ -105,7 +103,7 @@ func (b *responseBody) Close() error {
 		b.pace.close()
 	}
 	err := b.ReadCloser.Close()
-	b.attempt.finish()
+	b.attempt.end(false)
 	return err
 }
 
@@ -124,6 +122,6 @@ func CompleteBody(resp *http.Response) *client.WholeBody {
 		return nil
 	}
 	b.attempt.endWait(w.Len())
-	b.attempt.finish()
+	b.attempt.end(false)
 	return w
 }

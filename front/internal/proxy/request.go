@@ -60,7 +60,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog, plan: x.Plan}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
-		q.Group, q.Turn = target.servers, target.turn(x)
+		q.Group, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
 			stateOf(x).attempts = append(stateOf(x).attempts, &q.Attempts)
 		}
