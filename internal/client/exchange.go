@@ -216,7 +216,7 @@ func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.headIsOver = true
-	if x.hasDeadline && !x.ended {
+	if x.hasDeadline {
 		x.hasDeadline = false
 		_ = x.conn.SetReadDeadline(time.Time{})
 	}
