@@ -465,6 +465,43 @@ func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
 	}
 }
 
+// With a cache, a response ends once its length has been written, while the bound handler goes on. Its
+// context does not end with the response, and the Handler does not end before it.
+func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
+	for path, isStored := range map[string]bool{"/stored": true, "/passed": false} {
+		goesOn, hasReturned := make(chan bool), false
+		c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m; map $uri $passes { /passed 1; }",
+			"location / { proxy_pass http://app; proxy_cache z; proxy_cache_valid 1h; proxy_no_cache $passes; }", "app")
+		h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Length", "4")
+			for _, piece := range []string{"ab", "cd"} {
+				fmt.Fprint(w, piece)
+				testkit.Check(t, http.NewResponseController(w).Flush())
+				<-goesOn
+			}
+			hasReturned = r.Context().Err() == nil
+		})))
+		a := serveHandler(t, h)
+		resp := testkit.Value(a.client.Get("http://front.test" + path))(t)
+		first := make([]byte, 2)
+		testkit.Value(io.ReadFull(resp.Body, first))(t)
+		goesOn <- true
+		rest := testkit.Value(io.ReadAll(resp.Body))(t)
+		if string(first)+string(rest) != "abcd" {
+			t.Errorf("%s: %q", path, rest)
+		}
+		if isStored {
+			if got := a.get(path).body; got != "abcd" {
+				t.Errorf("stored: %q", got)
+			}
+		}
+		go close(goesOn)
+		if testkit.Check(t, h.Close()); !hasReturned {
+			t.Errorf("%s: the handler's context has ended before it, or the Handler", path)
+		}
+	}
+}
+
 // A stale response replaces the error of a bound handler that panics.
 func TestStaleResponseReplacesPanic(t *testing.T) {
 	var calls atomic.Int64

@@ -119,7 +119,7 @@ func (c *conn) hasReader() bool { return c.pending != nil }
 // hasInput reports whether a byte has arrived that no TLS layer has read, or the end. Only the user
 // of the connection may call it.
 func (c *conn) hasInput() bool {
-	return len(c.pending) > 0 || c.pending == nil && c.probe != nil && !c.probe.quiet()
+	return len(c.pending) > 0 || c.probe != nil && !c.probe.quiet()
 }
 
 // idleFor returns how long the connection was idle before its current use.

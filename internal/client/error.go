@@ -109,7 +109,7 @@ const (
 
 // whileReading returns the step of reading that the exchange has reached.
 func (x *exchange) whileReading() string {
-	if x.headWait.isOver {
+	if x.headIsOver {
 		return whileReadingBody
 	}
 	return whileReadingHead

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync"
@@ -12,9 +11,7 @@ import (
 )
 
 const (
-	// sendEndTimeout limits writing the end of a request after its response has ended.
-	// lateBodyTimeout limits waiting for more of its body, as in net/http.
-	sendEndTimeout  = 5 * time.Second
+	// lateBodyTimeout limits sending the rest of a request whose response has ended, as in net/http.
 	lateBodyTimeout = 50 * time.Millisecond
 	// abortTimeout limits sending the message that abandons a request.
 	abortTimeout = 10 * time.Millisecond
@@ -53,7 +50,8 @@ type exchange struct {
 	contextWatch contextWatch // of the context
 	// starts a waiting body, or drops a connection whose body is late
 	bodyTimer    *time.Timer
-	headWait     headWait // for the response
+	headIsOver   bool     // the head of the response has been received
+	hasDeadline  bool     // the connection has a read deadline for the head
 	progress     progress // of sending
 	ended        bool     // the connection was closed, kept, or left to the sender
 	leftToSender bool     // the sender will keep or close the connection
@@ -143,14 +141,12 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 	progress := x.progress
 	isReusable = isReusable && x.sendErr == nil && progress != bodyWaiting
 	leftToSender := isReusable && progress != bodySent
-	if x.leftToSender = leftToSender; leftToSender {
-		_ = x.conn.SetWriteDeadline(time.Now().Add(sendEndTimeout))
-	}
+	x.leftToSender = leftToSender
 	x.isOver = x.contextWatch.stop(x.ctx, x) && !x.streamsBody()
 	if x.bodyTimer != nil {
 		x.bodyTimer.Stop()
 	}
-	if leftToSender && progress == bodySending {
+	if leftToSender {
 		x.bodyTimer = time.AfterFunc(lateBodyTimeout, func() { x.dropIfLeft() })
 	}
 	x.mu.Unlock()
@@ -160,7 +156,7 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 		return true
 	case isReusable:
 		return x.keepConn()
-	case cause != nil && (progress == bodySent || x.conn.info.raw.isWaiting()):
+	case cause != nil && progress >= bodyEnding:
 		x.abort()
 	}
 	x.drop()
@@ -195,9 +191,7 @@ func (x *exchange) claimConn() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	leftToSender := x.leftToSender
-	if x.leftToSender = false; leftToSender && x.bodyTimer != nil {
-		x.bodyTimer.Stop()
-	}
+	x.leftToSender = false
 	return leftToSender
 }
 
@@ -221,14 +215,19 @@ func (x *exchange) drop() {
 func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.headWait.finish(x.conn, !x.ended)
+	x.headIsOver = true
+	if x.hasDeadline {
+		x.hasDeadline = false
+		_ = x.conn.SetReadDeadline(time.Time{})
+	}
 	return x.cause
 }
 
-// startHeadTimeout starts the timeout for the head. The caller holds mu.
+// startHeadTimeout starts the timeout for the head, unless d is 0. The caller holds mu.
 func (x *exchange) startHeadTimeout(d time.Duration) {
-	if !x.ended {
-		x.headWait.start(x.conn, d)
+	if d > 0 && !x.ended && !x.headIsOver {
+		x.hasDeadline = true
+		_ = x.conn.SetReadDeadline(time.Now().Add(d)) // an error shows at the next Read
 	}
 }
 
@@ -252,9 +251,9 @@ func (x *exchange) readError(err error) error {
 	switch {
 	case x.cause != nil:
 		return x.cause
-	case x.sendErr != nil && !x.headWait.isOver:
+	case x.sendErr != nil && !x.headIsOver:
 		return x.newError(Server, CannotSend, "sending the request to", x.sendErr)
-	case x.headWait.hasDeadline && isLate:
+	case x.hasDeadline && isLate:
 		return x.newError(Server, TimedOut, whileWaiting, headTimeout(x.client.settings.ResponseHeaderTimeout))
 	case errors.Is(err, io.EOF) && !x.receivedAny:
 		return x.newError(Server, Closed, whileWaiting, noResponse{})
@@ -276,28 +275,4 @@ func (x *exchange) newError(side Side, kind Kind, during string, err error) *Err
 	}
 	return &Error{Side: side, Kind: kind, CanRetry: x.sentNothing || x.conn == nil || x.isRepeatable, During: during,
 		Addr: x.key.addr(), Err: err}
-}
-
-// headWait is the wait for the head of a response. The caller synchronizes its use.
-type headWait struct {
-	isOver      bool // the head has been received
-	hasDeadline bool // the connection has a read deadline for the head
-}
-
-// start sets the read deadline for the head, unless d is 0 or the head has been received.
-func (w *headWait) start(c net.Conn, d time.Duration) {
-	if d > 0 && !w.isOver {
-		w.hasDeadline = true
-		_ = c.SetReadDeadline(time.Now().Add(d)) // an error shows at the next Read
-	}
-}
-
-// finish records that the head has been received. If the connection is in use, finish removes the
-// deadline.
-func (w *headWait) finish(c net.Conn, inUse bool) {
-	w.isOver = true
-	if w.hasDeadline && inUse {
-		w.hasDeadline = false
-		_ = c.SetReadDeadline(time.Time{})
-	}
 }

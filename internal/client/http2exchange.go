@@ -32,14 +32,9 @@ type http2Exchange struct {
 	requestedGzip bool // by the Client, not by the caller
 	listSize      int  // of the request's head
 
-	mu         sync.Mutex
-	isOpen     bool // the stream was opened
-	hasEnded   bool
-	watch      contextWatch
-	headTimer  *time.Timer // ResponseHeaderTimeout
-	bodyTimer  *time.Timer // starts a waiting body
-	progress   progress
-	headIsOver bool // the final head has arrived
+	// x.mu guards the fields below, and those of x that it guards over HTTP/1.1.
+	isOpen    bool        // the stream was opened
+	headTimer *time.Timer // ResponseHeaderTimeout
 
 	reading sync.Mutex // guards the fields below
 	err     error      // of the body; sticky
@@ -85,7 +80,7 @@ func (x *slab) attemptHTTP2() (*http.Response, error) {
 func (e *http2Exchange) open(r *h2.Request) error {
 	x := e.x
 	if !x.streamsBody() {
-		e.progress = bodyEnding
+		x.progress = bodyEnding
 	}
 	sent, err := e.conn.h2.Open(&e.stream, e, r)
 	if err != nil {
@@ -94,10 +89,10 @@ func (e *http2Exchange) open(r *h2.Request) error {
 		x.mayRetry, x.sentNothing, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)
 	}
-	e.mu.Lock()
+	x.mu.Lock()
 	e.isOpen = true
-	e.watch = watchContext(x.ctx, e)
-	e.mu.Unlock()
+	x.contextWatch = watchContext(x.ctx, e)
+	x.mu.Unlock()
 	if x.trace != nil && x.trace.WroteHeaders != nil {
 		x.trace.WroteHeaders()
 	}
@@ -110,11 +105,7 @@ func (e *http2Exchange) open(r *h2.Request) error {
 		if x.trace != nil && x.trace.Wait100Continue != nil {
 			x.trace.Wait100Continue()
 		}
-		e.mu.Lock()
-		if !e.hasEnded {
-			e.bodyTimer = time.AfterFunc(x.client.settings.ExpectContinueTimeout, e.startBody)
-		}
-		e.mu.Unlock()
+		x.startLater(e.startBody)
 	default:
 		e.startBody()
 	}
@@ -130,15 +121,9 @@ func (e *http2Exchange) sendRest(rest []byte) {
 	e.sendDone(err)
 }
 
-// startBody starts sending the body, unless that has started or the response has arrived.
+// startBody is exchange.startBody.
 func (e *http2Exchange) startBody() {
-	e.mu.Lock()
-	begin := e.progress == bodyWaiting && !e.hasEnded && !e.headIsOver
-	if begin {
-		e.progress = bodySending
-	}
-	e.mu.Unlock()
-	if begin {
+	if e.x.beginBody() {
 		go e.sendBody()
 	}
 }
@@ -181,13 +166,14 @@ func (e *http2Exchange) sendBody() {
 
 // sendDone records that the request has been sent, or why not.
 func (e *http2Exchange) sendDone(err error) {
-	e.x.traceSent(err)
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	e.progress = bodySent
-	if d := e.x.client.settings.ResponseHeaderTimeout; d > 0 && err == nil && !e.headIsOver && !e.hasEnded {
+	x := e.x
+	x.traceSent(err)
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	x.progress = bodySent
+	if d := x.client.settings.ResponseHeaderTimeout; d > 0 && err == nil && !x.headIsOver && !x.ended {
 		e.headTimer = time.AfterFunc(d, func() {
-			e.abort(e.x.newError(Server, TimedOut, whileWaiting, headTimeout(d)))
+			e.abort(x.newError(Server, TimedOut, whileWaiting, headTimeout(d)))
 		})
 	}
 }
@@ -240,14 +226,13 @@ func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
 }
 
 func (e *http2Exchange) makeResponse(head *h2.Head) error {
-	e.mu.Lock()
-	e.headIsOver = true
+	x := e.x
+	x.mu.Lock()
+	x.headIsOver = true
 	if e.headTimer != nil {
 		e.headTimer.Stop()
 	}
-	e.mu.Unlock()
-	x := e.x
-	x.headWait.isOver = true
+	x.mu.Unlock()
 	r := &x.response
 	x.setResponse()
 	r.Proto, r.ProtoMajor, r.StatusCode = "HTTP/2.0", 2, head.Status
@@ -346,19 +331,19 @@ func (e *http2Exchange) abandon(cause error) {
 // end ends the exchange, once.
 func (e *http2Exchange) end() {
 	x := e.x
-	e.mu.Lock()
-	if e.hasEnded || !e.isOpen {
-		e.mu.Unlock()
+	x.mu.Lock()
+	if x.ended || !e.isOpen {
+		x.mu.Unlock()
 		return
 	}
-	e.hasEnded = true
-	e.watch.stop(x.ctx, e)
-	for _, t := range []*time.Timer{e.headTimer, e.bodyTimer} {
+	x.ended = true
+	x.contextWatch.stop(x.ctx, e)
+	for _, t := range []*time.Timer{e.headTimer, x.bodyTimer} {
 		if t != nil {
 			t.Stop()
 		}
 	}
-	e.mu.Unlock()
+	x.mu.Unlock()
 	x.body.closeLater()
 	if e.hooks != nil {
 		e.hooks.Ended(e.stream.Traffic())

@@ -217,7 +217,7 @@ func (p *pool) markInUse(c *conn) {
 
 // removeIfEmpty removes a host without connections and waiting requests. The caller holds mu.
 func (p *pool) removeIfEmpty(h *host) {
-	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 && p.hosts[h.key] == h {
+	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 {
 		delete(p.hosts, h.key)
 		if p.recent == h {
 			p.recent = nil

@@ -40,7 +40,7 @@ func (h *host) use(c *conn) {
 // share makes an idle connection shared, with a stream. It reports false if the connection accepts
 // none. The caller holds mu.
 func (h *host) share(c *conn) bool {
-	if c.isRetired || !c.h2.Reserve(false) {
+	if !c.h2.Reserve(false) {
 		return false
 	}
 	h.shared = append(h.shared, c)

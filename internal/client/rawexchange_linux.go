@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -35,7 +34,6 @@ type rawExchange struct {
 	isArmed        bool // awaitInput has checked the socket
 	sent, received int
 	err            error
-	waits          atomic.Bool // the whole request was sent, and sendReceive has not returned
 
 	failure   error // that the next receive returns
 	watching  sync.Mutex
@@ -73,7 +71,6 @@ func newRawExchange(nc net.Conn) *rawExchange {
 func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received int, err error) {
 	t.out, t.wasIdle, t.hasSent, t.sent = out, wasIdle, false, 0
 	received, err = t.await(in)
-	t.waits.Store(false)
 	t.out = nil
 	return t.sent, received, err
 }
@@ -146,10 +143,6 @@ func (t *rawExchange) await(in []byte) (received int, err error) {
 	return t.received, err
 }
 
-// isWaiting reports whether sendReceive has sent a whole request and waits for its response. It may
-// be called at any time. t may be nil.
-func (t *rawExchange) isWaiting() bool { return t != nil && t.waits.Load() }
-
 // onEpoll is onSocket for the epoll instance of a unixConn.
 func (t *rawExchange) onEpoll(uintptr) bool {
 	if t.socket.Control(t.advance) != nil {
@@ -170,7 +163,6 @@ func (t *rawExchange) onSocket(fd uintptr) bool {
 		if !t.send(int(fd)) {
 			return true
 		}
-		t.waits.Store(true)
 		if quiet {
 			return false
 		}

@@ -23,5 +23,3 @@ func (*rawExchange) direct() net.Conn { return nil }
 func Direct(nc net.Conn) net.Conn { return nc }
 
 func (*rawExchange) unwatch() {}
-
-func (*rawExchange) isWaiting() bool { return false }

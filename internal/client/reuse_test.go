@@ -80,8 +80,15 @@ func TestRequestIsRetriedOnlyIfSafe(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			overAll(t, func(s *site) {
 				var broken atomic.Int32
+				both := make(chan bool)
 				s.serve(func(n int, c speaker) {
 					receive(c)
+					if n < 2 {
+						select {
+						case both <- true:
+						case <-both:
+						}
+					}
 					c.respond("")
 					if _, _, ok := receive(c); ok { // and closes the connection
 						if broken.Add(1); test.sendsByte {
@@ -89,7 +96,15 @@ func TestRequestIsRetriedOnlyIfSafe(t *testing.T) {
 						}
 					}
 				})
-				s.must(s.request("GET", nil), "")
+				s.config.Settings.MaxIdleConnsPerHost = 2
+				var first sync.WaitGroup
+				for range 2 { // the retry has a new connection, and not the second one
+					first.Go(func() {
+						_, err := s.do(s.request("GET", nil))
+						testkit.Check(s.T, err)
+					})
+				}
+				first.Wait()
 				var body io.Reader = strings.NewReader(test.body)
 				if test.isHidden {
 					body = hidden(test.body)

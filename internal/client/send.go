@@ -82,15 +82,20 @@ func (x *exchange) send() error {
 		if x.trace != nil && x.trace.Wait100Continue != nil {
 			x.trace.Wait100Continue()
 		}
-		x.mu.Lock()
-		if !x.ended {
-			x.bodyTimer = time.AfterFunc(x.client.settings.ExpectContinueTimeout, x.startBody)
-		}
-		x.mu.Unlock()
+		x.startLater(x.startBody)
 	default:
 		x.startBody()
 	}
 	return nil
+}
+
+// startLater starts the body if no interim response arrives.
+func (x *exchange) startLater(start func()) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if !x.ended {
+		x.bodyTimer = time.AfterFunc(x.client.settings.ExpectContinueTimeout, start)
+	}
 }
 
 // encodeFirstPiece writes the first piece of a streamed body behind the head in the scratch, if a
@@ -159,15 +164,20 @@ func (x *exchange) sendAndReceive(t *rawExchange) error {
 
 // startBody starts sending the body, unless that has started or the response has arrived.
 func (x *exchange) startBody() {
-	x.mu.Lock()
-	begin := x.progress == bodyWaiting && !x.ended && !x.headWait.isOver
-	if begin {
-		x.progress = bodySending
-	}
-	x.mu.Unlock()
-	if begin {
+	if x.beginBody() {
 		go x.sendBody(0)
 	}
+}
+
+// beginBody records that sending the body begins. It reports false if it must not.
+func (x *exchange) beginBody() bool {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.progress != bodyWaiting || x.ended || x.headIsOver {
+		return false
+	}
+	x.progress = bodySending
+	return true
 }
 
 // sendBody sends the body, of which total bytes were sent before. It runs in a goroutine of its
@@ -249,10 +259,6 @@ func (x *exchange) sendDone() {
 	x.startHeadTimeout(x.client.settings.ResponseHeaderTimeout)
 	x.mu.Unlock()
 	if x.streamsBody() && x.claimConn() {
-		if x.conn.SetWriteDeadline(time.Time{}) != nil {
-			x.drop()
-			return
-		}
 		x.keepConn()
 	}
 }

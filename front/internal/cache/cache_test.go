@@ -495,3 +495,18 @@ func TestStoredResponseHasDate(t *testing.T) {
 		}
 	})
 }
+
+// Nothing is stored under a long key, or in a cache that is closed.
+func TestLongKeysAndClosedCachesStoreNothing(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "x", "Cache-Control: max-age=60")
+		for range 2 {
+			s.request("GET", "http://a.example/"+strings.Repeat("k", 8<<10)).want(t, "", 200, "x")
+		}
+		s.cache.Close()
+		for range 2 {
+			s.get().want(t, cache.StateMiss, 200, "x")
+		}
+		s.wantRequests(4)
+	})
+}

@@ -164,9 +164,11 @@ func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
 
 func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		var failed context.Context
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			if s.requests() == 1 {
+				failed = r.Context()
 				return nil, errOrigin
 			}
 			return response(200, "body", fresh), nil
@@ -174,6 +176,9 @@ func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 		first, others := s.crowd(1), s.crowd(10)
 		if g := <-first; !errors.Is(g.err, errOrigin) {
 			t.Errorf("got %+v, want the origin's error", g)
+		}
+		if failed.Err() == nil {
+			t.Error("the context of the fetch has not ended")
 		}
 		for range 10 {
 			if g := <-others; g.err != nil || g.body != "body" {
@@ -308,25 +313,20 @@ func TestLockAgeAllowsAnotherFetch(t *testing.T) {
 		})
 }
 
-// Requests do not queue for responses that cannot be stored.
+// Requests do not queue for responses that cannot be stored, unless the origin fails.
 func TestUnstorableResponsesDoNotQueue(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.respondBy(slowly(time.Second, 200, "body"))
-		begin := time.Now()
-		all := s.crowd(10)
-		wantAll(t, all, 10, cache.StateMiss, 200, "body")
-		if d := time.Since(begin); d != 2*time.Second {
-			t.Errorf("%v passed, want one wait and one response", d)
-		}
-		begin = time.Now()
-		all = s.crowd(10)
-		for range 10 {
-			<-all
-		}
-		if d := time.Since(begin); d != time.Second {
-			t.Errorf("%v passed, want no wait for an unstorable response", d)
-		}
-	})
+	for status, later := range map[int]time.Duration{200: time.Second, 503: 2 * time.Second} {
+		inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+			s.respondBy(slowly(time.Second, status, "body"))
+			for _, want := range []time.Duration{2 * time.Second, later} {
+				begin := time.Now()
+				wantAll(t, s.crowd(10), 10, cache.StateMiss, status, "body")
+				if d := time.Since(begin); d != want {
+					t.Errorf("status %d: %v passed, want %v", status, d, want)
+				}
+			}
+		})
+	}
 }
 
 // A waiting client may disconnect.

@@ -239,8 +239,12 @@ func (s *session) acquire(a *Response) bool {
 	return true
 }
 
-// updateBehind serves the stale response and updates it in the background.
+// updateBehind serves the stale response and updates it in the background. The origin may panic while
+// it makes the request.
 func (s *session) updateBehind(now time.Time) (*Response, error) {
+	request := s.originRequest()
+	request.Behind = true
+	fetch := s.q.Origin.Request(request)
 	a := s.hit(StateStale, now)
 	if a == nil {
 		return s.miss() // keeps the flight: a second lookup would leave it without a leader
@@ -249,17 +253,8 @@ func (s *session) updateBehind(now time.Time) (*Response, error) {
 		s.c.behind.Add(-1)
 		return a, nil
 	}
-	later, isReady := *s, false
-	defer func() {
-		if !isReady { // the origin has panicked
-			s.c.behind.Add(-1)
-			a.Close()
-		}
-	}()
-	request := s.originRequest()
-	request.Behind = true
-	fetch := s.q.Origin.Request(request)
-	isReady, s.flight, later.behind = true, nil, true // later ends the flight
+	later := *s
+	s.flight, later.behind = nil, true // later ends the flight
 	s.c.routines.Go(func() { later.update(request, fetch) })
 	return a, nil
 }

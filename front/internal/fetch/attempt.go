@@ -23,8 +23,8 @@ import (
 //	-> pending            startAttempt
 //	pending -> started    Pending.check after timersAfter, or Done is called earlier
 //	started -> canceled   checkTimeout: the server was silent for too long; or the client has gone
-//	any -> stopped        fail: there is no response; finish: its body was read or closed;
-//	                      end: another server is tried
+//	any -> stopped        end: there is no response, another server is tried, or the response's
+//	                      body was read or closed
 //
 // A timeout runs only while the attempt waits for the server:
 //
@@ -40,20 +40,18 @@ type attempt struct {
 	attemptContext
 	parent      context.Context
 	request     *Request
-	addr        string
 	record      *Record // nil unless a variable shows attempts
 	url         url.URL
 	httpRequest http.Request
 	call        client.Call
 	startTime   time.Time
 
-	timeout        atomic.Int64 // how long the server may be silent
-	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
-	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
+	timeout      atomic.Int64 // how long the server may be silent
+	waitingSince atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
 
 	stderr *stderrSearch // nil unless the application wrote to STDERR, and Upstream.CatchStderr is set
 
-	wasUnobserved bool // it is stopped, and neither had timers nor a waiter
+	wasUnobserved bool // it is stopped, and never had timers
 	isPending     bool // it is in Pending, whose mu guards this and the next line
 	prev, next    *attempt
 }
@@ -63,7 +61,7 @@ func (r *Request) startAttempt(ctx context.Context, addr string) *attempt {
 	if a.request != nil {
 		a = new(attempt)
 	}
-	a.request, a.addr, a.parent = r, addr, ctx
+	a.request, a.parent = r, ctx
 	a.record = r.Attempts.add(addr)
 	a.timeout.Store(int64(r.upstream.ReadTimeout))
 	r.upstream.Pending.add(a)
@@ -114,7 +112,7 @@ func (e *bodyError) Unwrap() error { return e.error }
 // startWait marks that the attempt waits for the server, and endWait that it received n bytes.
 func (a *attempt) startWait() {
 	now := time.Duration(0)
-	if a.needsExactTime.Load() {
+	if a.hasTimers.Load() {
 		now = time.Since(a.startTime)
 	}
 	a.waitingSince.Store(int64(now))
@@ -122,9 +120,7 @@ func (a *attempt) startWait() {
 
 func (a *attempt) endWait(n int) {
 	a.waitingSince.Store(-1)
-	if n > 0 && a.record != nil {
-		a.update(func(s *Record) { s.BodyBytes += int64(n) })
-	}
+	a.update(func(s *Record) { s.BodyBytes += int64(n) })
 }
 
 // update changes the attempt's record, if it has one.
@@ -141,7 +137,7 @@ func (a *attempt) headReceived(status int) {
 	})
 }
 
-// fail stops the attempt, which has no response, and records the error.
+// fail ends the attempt, which has no response, and records the error.
 func (a *attempt) fail(f *Error) {
 	status := f.Status
 	if f.Kind == Canceled || f.Kind == InvalidBody {
@@ -154,31 +150,18 @@ func (a *attempt) fail(f *Error) {
 			s.Addr, s.Status = "", 0
 		}
 	})
-	a.end()
+	a.end(f.Kind < NoServer)
 }
 
-// finish stops the attempt at the end of its response's body.
-func (a *attempt) finish() {
+// end ends the attempt, unless it has ended. failed reports a failure of the server.
+func (a *attempt) end(failed bool) {
 	if a.stop() {
-		a.succeed()
+		a.recordEnd(failed)
 	}
 }
 
-// succeed records the end of a response, whose attempt was stopped.
-func (a *attempt) succeed() {
-	a.recordEnd()
-	a.request.Turn.Done(false)
-}
-
-// end stops the attempt, and reports false if it was stopped before.
-func (a *attempt) end() bool {
-	if !a.stop() {
-		return false
-	}
-	a.recordEnd()
-	return true
-}
-
-func (a *attempt) recordEnd() {
+// recordEnd records the end of an attempt that was stopped.
+func (a *attempt) recordEnd(failed bool) {
 	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
+	a.request.Turn.Done(failed)
 }

@@ -51,7 +51,7 @@ func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 	switch {
 	case errors.Is(err, errTimeout):
 		f.Kind = Timeout
-	case ctx.Err() != nil, r.upstream.Expired != nil && r.upstream.Expired.Err() != nil:
+	case ctx.Err() != nil, r.upstream.Expired.Err() != nil:
 		f.Kind = Canceled
 	case isLocal(err): // as in nginx no server has failed, and no other is tried
 		f.Kind, f.Status = NoServer, http.StatusInternalServerError

@@ -21,7 +21,7 @@ var _ client.Hooks = (*attempt)(nil)
 func (a *attempt) Dial(ctx context.Context) (net.Conn, error) {
 	r, network := a.request, "tcp"
 	d := net.Dialer{Timeout: r.upstream.ConnectTimeout}
-	if a.addr[0] == '/' {
+	if a.call.Addr[0] == '/' {
 		network = "unix"
 	} else if r.Local.IsValid() {
 		d.LocalAddr, d.Control = net.TCPAddrFromAddrPort(r.Local), bindLate(r.Local)
@@ -29,9 +29,9 @@ func (a *attempt) Dial(ctx context.Context) (net.Conn, error) {
 	a.waitingSince.Store(-1)
 	defer a.startWait()
 	began := time.Now()
-	nc, err := d.DialContext(ctx, network, a.addr)
-	if t := r.transport(); err == nil && t.tls != nil {
-		nc, err = t.handshake(ctx, nc, r.upstream.ConnectTimeout)
+	nc, err := d.DialContext(ctx, network, a.call.Addr)
+	if err == nil && r.Transport.tls != nil {
+		nc, err = r.Transport.handshake(ctx, nc, r.upstream.ConnectTimeout)
 	}
 	if err == nil {
 		a.update(func(s *Record) { s.ConnectTime = time.Since(began) })
@@ -66,7 +66,7 @@ func (a *attempt) Stderr(text []byte) {
 	for len(text) > 0 {
 		part := text[:min(len(text), maxStderr)]
 		text = text[len(part):]
-		r.reportFailure(a.addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
+		r.reportFailure(a.call.Addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
 	}
 }
 

@@ -376,7 +376,7 @@ func (l *relayLoop) end(t *Relayed) {
 // finish closes the sockets, and reports the tunnel's end.
 func (t *Relayed) finish() {
 	_, _ = poll.Close(t.client.fd), poll.Close(t.upstream.fd)
-	t.tunnel.attempt.succeed()
+	t.tunnel.attempt.recordEnd(false)
 	t.tunnel.attempt.Ended(t.upstream.sent, t.upstream.received)
 	t.done(t.client.sent, t.tunnel.why.Load())
 }

@@ -54,8 +54,8 @@ type Request struct {
 	Observer Observer // nil without one
 	Group    *Group
 	Turn     upstream.Turn // the choice of servers
-	// Transport has the connections; nil is the Group's.
-	Transport *Transport
+
+	Transport *Transport     // has the connections: that of the Group, or of a Pool
 	Local     netip.AddrPort // the local address of connections; invalid for any
 	ReadRate  int64          // bytes of the response per second; 0 is unlimited
 	Attempts  Attempts
@@ -82,12 +82,12 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 	var current *attempt
 	defer func() {
 		if current != nil { // a callback of the attempt has panicked
-			current.finish()
+			current.end(false)
 		}
 	}()
 	for tries := 1; ; tries++ {
 		addr, err := r.Turn.Next()
-		if err != nil && (last == nil || last.Kind <= Timeout) && r.Turn.Refresh(ctx) {
+		if err != nil && r.Turn.Refresh(ctx) {
 			addr, err = r.Turn.Next()
 		}
 		if err != nil {
@@ -101,11 +101,10 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		}
 		a := r.startAttempt(ctx, addr)
 		current = a
-		resp, err := r.roundTrip(a)
+		resp, err := r.roundTrip(a, addr)
 		if current = nil; err != nil {
 			last = r.classify(ctx, a, err)
 			a.fail(last)
-			r.Turn.Done(last.Kind < NoServer)
 			if last.Kind <= NoServer {
 				r.reportFailure(addr, err)
 			}
@@ -114,13 +113,12 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 			}
 			continue
 		}
-		isRetryStatus := slices.Contains(u.Next.Statuses, resp.StatusCode) && !u.Next.Off
+		isRetryStatus := slices.Contains(u.Next.Statuses, resp.StatusCode)
 		// as in nginx a response that the client receives is no failure of its server
 		if isRetryStatus && r.Turn.More() && r.canRetry(ctx, false, tries) {
 			a.headReceived(resp.StatusCode)
 			_ = resp.Body.Close()
-			a.end()
-			r.Turn.Done(resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound)
+			a.end(resp.StatusCode != http.StatusForbidden && resp.StatusCode != http.StatusNotFound)
 			last = &Error{Failure, resp.StatusCode, fmt.Errorf("status %d", resp.StatusCode), false}
 			continue
 		}
@@ -133,7 +131,7 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 }
 
 // roundTrip sends the request to a server and waits for the head of the response.
-func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
+func (r *Request) roundTrip(a *attempt, addr string) (*http.Response, error) {
 	body, err := r.Body.Open()
 	if err != nil {
 		return nil, err
@@ -141,14 +139,14 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 	body = a.wrapBody(body)
 	u := r.upstream
 	a.url = url.URL{Scheme: "http", Opaque: r.Target}
-	if r.transport().tls != nil {
+	if r.Transport.tls != nil {
 		a.url.Scheme = "https"
 	}
 	h := &a.httpRequest
 	*h = http.Request{
 		Method: r.Method, URL: &a.url, Host: r.Host, Header: r.Header, ProtoMajor: 1, ProtoMinor: 1, Body: body,
 		// by HTTP/2 connections are shared
-		Close: !u.IsHTTP2 && (r.Header["Upgrade"] == nil || u.IsFastCGI) &&
+		Close: !u.IsHTTP2 && r.Header["Upgrade"] == nil &&
 			(!r.ReusesConn || r.Group.Peers.Config().Keepalive == 0),
 	}
 	if body == http.NoBody {
@@ -164,7 +162,7 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 			}
 		}
 	}
-	a.call = client.Call{Context: a, Addr: a.addr, IsRepeatable: a.canRepeat(), Hooks: a, Memory: r.Memory,
+	a.call = client.Call{Context: a, Addr: addr, IsRepeatable: a.canRepeat(), Hooks: a, Memory: r.Memory,
 		Params: r.Params, StreamBody: r.Body.IsStreamed()}
 	resp, err := r.client().Do(h, &a.call)
 	if err != nil || a.stderr == nil || a.stderr.caught == "" {
@@ -172,18 +170,11 @@ func (r *Request) roundTrip(a *attempt) (*http.Response, error) {
 	}
 	_ = resp.Body.Close() // there is an error already
 	return nil, &client.Error{Side: client.Server, Kind: client.Malformed, During: "reading the response of",
-		Addr: a.addr, Err: fmt.Errorf("it wrote %q to STDERR", a.stderr.caught)}
-}
-
-func (r *Request) transport() *Transport {
-	if r.Transport != nil {
-		return r.Transport
-	}
-	return r.Group.Transport
+		Addr: addr, Err: fmt.Errorf("it wrote %q to STDERR", a.stderr.caught)}
 }
 
 func (r *Request) client() *client.Client {
-	switch t := r.transport(); {
+	switch t := r.Transport; {
 	case r.upstream.IsFastCGI:
 		return t.fcgi
 	case r.upstream.IsHTTP2:
@@ -207,7 +198,7 @@ func (r *Request) reportFailure(addr string, err error) {
 		return
 	case r.upstream.IsFastCGI:
 		scheme = "fastcgi://"
-	case r.transport().tls != nil:
+	case r.Transport.tls != nil:
 		scheme = "https://"
 	}
 	r.Observer.Failed(scheme+addr+r.Target, err)

@@ -32,7 +32,7 @@ func (b *responseBody) Read(p []byte) (int, error) {
 		b.pace.add(n)
 	}
 	if err != nil {
-		b.attempt.finish()
+		b.attempt.end(false)
 		if err != io.EOF && errors.Is(b.attempt.Err(), errTimeout) {
 			err = errTimeout
 		}
@@ -99,7 +99,7 @@ func (b *responseBody) Close() error {
 		b.pace.close()
 	}
 	err := b.ReadCloser.Close()
-	b.attempt.finish()
+	b.attempt.end(false)
 	return err
 }
 
@@ -118,6 +118,6 @@ func CompleteBody(resp *http.Response) *client.WholeBody {
 		return nil
 	}
 	b.attempt.endWait(w.Len())
-	b.attempt.finish()
+	b.attempt.end(false)
 	return w
 }

@@ -32,5 +32,5 @@ func (r *Request) retryTimeIsOver() bool {
 // proxy_next_upstream off it does not repeat.
 func (a *attempt) canRepeat() bool {
 	n := &a.request.upstream.Next
-	return a.request.IsRepeatable && n.Error && !n.Off && !a.request.retryTimeIsOver()
+	return a.request.IsRepeatable && n.Error && !n.Off
 }

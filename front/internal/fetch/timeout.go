@@ -5,6 +5,7 @@ import (
 	"errors"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/client"
@@ -108,7 +109,7 @@ func (n *Pending) check() {
 // is called.
 type attemptContext struct {
 	mu         sync.Mutex
-	hasTimers  bool
+	hasTimers  atomic.Bool // waitingSince must be exact; changed with mu held
 	isStopped  bool
 	err        error
 	done       chan struct{}
@@ -191,20 +192,15 @@ func (f *afterFunc) ContextEnded() { f.f() }
 func (a *attempt) startTimers() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if a.hasTimers || a.isStopped {
+	if a.hasTimers.Load() || a.isStopped {
 		return
 	}
-	a.hasTimers = true
-	a.needsExactTime.Store(true)
+	a.hasTimers.Store(true)
 	a.waitingSince.CompareAndSwap(0, int64(time.Since(a.startTime)))
 	a.timer = time.AfterFunc(farFuture, a.checkTimeout)
 	a.resetTimer(time.Duration(a.timeout.Load())) // which reads timer
-	if expired := a.request.upstream.Expired; expired != nil {
-		a.detachExpired = context.AfterFunc(expired, func() { a.cancel(context.Canceled) })
-	}
-	if a.parent.Done() != nil {
-		a.detachParent = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
-	}
+	a.detachExpired = context.AfterFunc(a.request.upstream.Expired, func() { a.cancel(context.Canceled) })
+	a.detachParent = context.AfterFunc(a.parent, func() { a.cancel(context.Cause(a.parent)) })
 }
 
 // checkTimeout cancels the attempt if its server is silent for too long.
@@ -256,18 +252,12 @@ func (a *attempt) stop() bool {
 		return false
 	}
 	a.isStopped = true
-	if a.hasTimers {
-		a.timer.Stop()
-	}
-	detachParent, detachExpired := a.detachParent, a.detachExpired
-	unobserved := !a.hasTimers && len(a.enders) == 0
 	a.mu.Unlock()
-	a.wasUnobserved = a.request.upstream.Pending.remove(a) && unobserved
-	if detachParent != nil {
-		detachParent()
-	}
-	if detachExpired != nil {
-		detachExpired()
+	wasPending := a.request.upstream.Pending.remove(a)
+	if a.wasUnobserved = wasPending && !a.hasTimers.Load(); a.hasTimers.Load() {
+		a.timer.Stop()
+		a.detachParent()
+		a.detachExpired()
 	}
 	a.cancel(context.Canceled)
 	return true

@@ -11,7 +11,7 @@ import (
 
 // attemptOf starts an attempt of a request with a context, and a timeout of a minute.
 func attemptOf(ctx context.Context, n *Pending) *attempt {
-	r := &Request{upstream: &Upstream{ReadTimeout: time.Minute, Pending: n}}
+	r := &Request{upstream: &Upstream{ReadTimeout: time.Minute, Pending: n, Expired: context.Background()}}
 	return r.startAttempt(ctx, "server")
 }
 
@@ -46,7 +46,7 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
 			}
 			<-a.Done()
-			if a.end(); a.wasUnobserved {
+			if a.stop(); a.wasUnobserved {
 				t.Errorf("%s: it is used again, although others have it", c.name)
 			}
 			leave(nil)
@@ -70,7 +70,7 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 		}
 		for _, i := range []int{1, 2, 0} {
 			a := all[i]
-			if !a.end() || a.end() || !a.wasUnobserved || !errors.Is(a.Err(), context.Canceled) {
+			if !a.stop() || a.stop() || !a.wasUnobserved || !errors.Is(a.Err(), context.Canceled) {
 				t.Errorf("%d: ended, unobserved %v, %v", i, a.wasUnobserved, a.Err())
 			}
 			if i == 2 && !slices.Equal([]*attempt{n.first, n.last}, []*attempt{all[0], all[0]}) {

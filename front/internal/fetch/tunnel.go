@@ -121,7 +121,7 @@ func (t *Tunnel) Run(nc net.Conn, first *bufio.Reader, pieces *connection.Buffer
 	}()
 	received, sent := t.copy(t.client, t.upstream, clientSide)
 	t.closeBoth()
-	t.attempt.finish()
+	t.attempt.end(false)
 	<-done
 	t.attempt.Ended(toUpstream, received)
 	return sent, t.why.Load()

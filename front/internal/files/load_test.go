@@ -88,30 +88,34 @@ func put(t *testing.T, path string, content []byte, modified time.Time) {
 
 // A resource that was recently changed is loaded again, even if its times are equal.
 func TestUnripeResourceIsLoadedAgain(t *testing.T) {
-	h := handlerOf(t, "x.txt", "content")
-	request := func() string {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/x.txt", nil))
-		return w.Body.String()
-	}
-	request()
-	res := h.cache.get("/x.txt")
-	if !res.unripe {
-		t.Skip("the machine is too slow for this test")
-	}
-	res.identity.content = []byte("Content")
-	if got := request(); got != "Content" {
-		t.Fatalf("not from memory: %q", got)
-	}
-	h.tick.Add(unwatchedTicks)
-	if got := request(); got != "content" {
-		t.Errorf("with the same times, %q was not reloaded", got)
+	for _, byPath := range []bool{false, true} {
+		h := handlerOf(t, Config{ByPath: byPath}, "x.txt", "content")
+		request := func() string {
+			w := httptest.NewRecorder()
+			h.ServeHTTP(w, httptest.NewRequest("GET", "/x.txt", nil))
+			return w.Body.String()
+		}
+		request()
+		res := h.cache.get("/x.txt")
+		if !res.unripe {
+			t.Skip("the machine is too slow for this test")
+		}
+		res.identity.content = []byte("Content")
+		res.checks.last.Store(h.now() + int64(time.Hour))
+		if got := request(); got != "Content" {
+			t.Fatalf("ByPath: %v: not from memory: %q", byPath, got)
+		}
+		h.tick.Add(unwatchedTicks)
+		res.checks.last.Store(0)
+		if got := request(); got != "content" {
+			t.Errorf("ByPath: %v: with the same times, %q was not reloaded", byPath, got)
+		}
 	}
 }
 
 // After an event during loading, a resource is valid for a short time only.
 func TestEventDuringLoadingShortensValidity(t *testing.T) {
-	h := handlerOf(t, "x.txt", strings.Repeat("x", 10))
+	h := handlerOf(t, Config{}, "x.txt", strings.Repeat("x", 10))
 	if h.watch == nil {
 		t.Skip(h.WatchError().Error())
 	}
@@ -131,11 +135,11 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 	}
 }
 
-func handlerOf(t *testing.T, name, content string) *Handler {
+func handlerOf(t *testing.T, c Config, name, content string) *Handler {
 	t.Helper()
-	dir := t.TempDir()
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, name), []byte(content), 0o644))
-	h := testkit.Value(New(Config{Dir: dir}))(t)
+	c.Dir = t.TempDir()
+	testkit.Must(t, os.WriteFile(filepath.Join(c.Dir, name), []byte(content), 0o644))
+	h := testkit.Value(New(c))(t)
 	t.Cleanup(func() { _ = h.Close() })
 	return h
 }

@@ -24,13 +24,15 @@ import (
 
 // For a cache a bound handler is an upstream: it runs in a goroutine of its own, because its
 // response may be stored after its client has gone. The head of the response is ready at the first
-// Flush, or at the end of the handler or of its buffer.
+// Flush, or at the end of the handler or of its buffer. The response ends when its length has been
+// written, or with its handler.
 
 // boundUpstream sends a request to a bound handler. It does not refer to the exchange.
 type boundUpstream struct {
 	handler  http.Handler
 	received http.Request // the client's: the handler sees its connection
 	errorLog *errorlog.Log
+	plan     *core.Plan // is not released before the handler has returned
 }
 
 // errBoundPanic stands for a response that never began, as if the upstream had closed its connection.
@@ -38,8 +40,8 @@ var errBoundPanic = errors.New("the bound handler has panicked")
 
 // Do implements sender. It calls the handler, and returns once the head of its response is ready.
 func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Response, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	r := f.received.WithContext(ctx)
+	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	r := f.received.WithContext(own)
 	if err := receiveBound(r, q); err != nil {
 		cancel()
 		return nil, err
@@ -49,7 +51,10 @@ func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Respons
 	b := &w.body
 	b.PipeReader, b.writer = io.Pipe()
 	b.cancel, b.done, b.response = cancel, make(chan struct{}), w
+	b.keepHandler = context.AfterFunc(ctx, cancel)
+	f.plan.Users.Add(1)
 	go func() {
+		defer f.plan.Leave()
 		defer close(b.done)
 		defer cancel()
 		isComplete := false
@@ -128,6 +133,7 @@ func (w *boundResponse) WriteHeader(status int) {
 	if length, ok := message.DeclaredLength(w.result.Header); ok {
 		w.length = length
 	}
+	w.body.left.Store(w.length)
 }
 
 // receivedHeader returns a header as a client receives it: a handler may have set fields by names in
@@ -226,10 +232,13 @@ type boundBody struct {
 	*io.PipeReader
 	writer   *io.PipeWriter
 	unread   atomic.Int64 // bytes that the handler writes
+	left     atomic.Int64 // bytes that have not been read; negative if the handler has declared no length
 	hasEnded atomic.Bool
 	response *boundResponse
 	cancel   context.CancelFunc
-	done     chan struct{} // closed once the handler has ended
+	// keepHandler keeps the end of the upstream request from canceling that of the handler.
+	keepHandler func() bool
+	done        chan struct{} // closed once the handler has ended
 }
 
 func (b *boundBody) write(p []byte) (int, error) {
@@ -245,21 +254,33 @@ func (b *boundBody) end(err error) {
 	_ = b.writer.CloseWithError(err) // it never fails
 }
 
-// Read implements io.Reader. At the end it sets the trailer section.
+// Read implements io.Reader. At the end it sets the trailer section, unless the length of the body
+// is declared: as over HTTP/1, it has none then.
 func (b *boundBody) Read(p []byte) (int, error) {
+	if b.left.Load() == 0 {
+		return 0, io.EOF
+	}
 	n, err := b.PipeReader.Read(p)
-	if b.unread.Add(-int64(n)); err != nil {
+	b.unread.Add(-int64(n))
+	if b.left.Add(-int64(n)); err != nil {
 		maps.Copy(b.response.result.Trailer, b.response.trailer)
 	}
 	return n, err
 }
 
 // HasInput implements connection.InputReporter.
-func (b *boundBody) HasInput() bool { return b.unread.Load() > 0 || b.hasEnded.Load() }
+func (b *boundBody) HasInput() bool {
+	return b.unread.Load() > 0 || b.left.Load() == 0 || b.hasEnded.Load()
+}
 
-// Close ends the handler's request, and waits until it has returned.
+// Close ends the handler's request, and waits until it has returned. A handler that has written the
+// whole body may go on.
 func (b *boundBody) Close() error {
 	err := b.PipeReader.Close()
+	if b.left.Load() == 0 {
+		b.keepHandler()
+		return err
+	}
 	b.cancel()
 	<-b.done
 	return err

@@ -57,10 +57,10 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	q := &s.request
 	q.Params = &s.params
 	if p.buildRequest(x, s, target, opts); target.bound != nil {
-		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog}
+		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog, plan: x.Plan}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
-		q.Group, q.Turn = target.servers, target.turn(x)
+		q.Group, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
 			stateOf(x).attempts = append(stateOf(x).attempts, &q.Attempts)
 		}
