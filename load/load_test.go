@@ -208,7 +208,7 @@ func TestRequestsAllocateNothing(t *testing.T) {
 	})
 	for name, p := range map[string]load.Plan{
 		"plain": {}, "pipelined": {Pipeline: 4}, "a list": {List: []load.Request{{}, {URL: "/a"}}, Shuffle: true},
-		"open loop": {Pace: load.Constant(4000)},
+		"open loop": {Pace: load.Constant(40_000)},
 		"expecting": {Expect: load.Expect{Header: []string{"Content-Length: 2"}}},
 	} {
 		p.URL = url
@@ -221,7 +221,7 @@ func TestRequestsAllocateNothing(t *testing.T) {
 func allocatesNothing(t *testing.T, name string, p load.Plan) {
 	t.Helper()
 	var before, after runtime.MemStats
-	p.Connections, p.Threads, p.Warmup, p.Requests = 4, 1, 100*time.Millisecond, 2000
+	p.Connections, p.Threads, p.Warmup, p.Requests = 4, 1, 100*time.Millisecond, 20_000
 	p.Trace = &load.Trace{Started: func() { runtime.ReadMemStats(&before) },
 		Ended: func() { runtime.ReadMemStats(&after) }}
 	r := run(t, p)
