@@ -11,8 +11,6 @@ import (
 	"sync"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
@@ -49,27 +47,6 @@ func TestNothingOutsideIsServed(t *testing.T) {
 	} {
 		if got := get(t, h, target); want != "" && got.body != want || want == "" && got.status != 404 {
 			t.Errorf("%s: %d %q", target, got.status, got.body)
-		}
-	}
-}
-
-// Variables may name any number of directories.
-func TestDirectoryMayHaveVariables(t *testing.T) {
-	top := t.TempDir()
-	for i := range 64 {
-		testkit.WriteFile(t, filepath.Join(top, fmt.Sprint(i), "x"), fmt.Sprint(i))
-	}
-	h := newFront(t, parseConf(t, "map $arg_d $dir { ~^(\\d+)$ "+top+"/$1; }", "root $dir;"))
-	for range 2 {
-		for i := range 64 {
-			if got := get(t, h, fmt.Sprintf("/x?d=%d", i)); got.body != fmt.Sprint(i) {
-				t.Fatalf("%d: %d %q", i, got.status, got.body)
-			}
-		}
-	}
-	for _, d := range []string{"x", "", "99999"} {
-		if got := get(t, h, "/x?d="+d); got.status != http.StatusNotFound {
-			t.Errorf("%q: %d", d, got.status)
 		}
 	}
 }
@@ -139,44 +116,6 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 	must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
 	if got := get(t, h, "/x"); got.status != 404 {
 		t.Errorf("a dangling link: %d %q", got.status, got.body)
-	}
-}
-
-// disable_symlinks rejects links in its part of the path.
-func TestDisableSymlinksRejectsLinks(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("links can be refused on Linux only")
-	}
-	dir := site(t, "r1/x", "r1/index.html", "r2/x", "r2/index.html")
-	for _, link := range [][2]string{{"r1", "current"}, {"x", "r1/link"}, {"../r2", "r1/dir"},
-		{"nowhere", "r1/dangling"}, {"loop", "r1/loop"}} {
-		must(t, os.Symlink(link[0], filepath.Join(dir, link[1])))
-	}
-	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`
-		location /off/ { alias SITE/current/; }
-		location /on/ { alias SITE/current/; disable_symlinks on; }
-		location /real/ { alias SITE/r1/; disable_symlinks on; }
-		location /from/ { alias SITE/current/; disable_symlinks on from=SITE/current; }
-		location /slash/ { alias SITE/current/; disable_symlinks on from=SITE/current/; }
-		location /root/ { alias SITE/current/; disable_symlinks on from=$document_root; }
-		location /other/ { alias SITE/current/; disable_symlinks on from=/elsewhere; }
-		location /variable/ { alias SITE/current/; disable_symlinks on from=SITE/$arg_d; }
-		location /owner/ { alias SITE/current/; disable_symlinks if_not_owner; }`, "SITE", dir)))
-	for target, status := range map[string]int{
-		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,
-		"/on/x": 404, "/on/none": 404, "/real/x": 200, "/real/link": 403, "/real/dir/x": 404, "/real/dir/": 404,
-		"/real/dir": 403, "/real/dangling": 403, "/real/none": 404, "/real/x/y": 404, "/real/": 200,
-		"/from/x": 200, "/from/link": 403, "/from/dir/x": 404, "/slash/x": 200, "/slash/link": 403, "/root/x": 200,
-		"/root/link": 403, "/other/x": 404,
-		"/variable/x?d=current": 200, "/variable/link?d=current": 403, "/variable/x?d=curr": 404,
-		"/variable/x?d=r1": 404,
-		"/owner/x":         200, "/owner/link": 200, "/owner/dir/x": 200, "/owner/dangling": 404,
-	} {
-		for range 2 {
-			if got := get(t, h, target); got.status != status {
-				t.Errorf("%s: %d, want %d", target, got.status, status)
-			}
-		}
 	}
 }
 

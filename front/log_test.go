@@ -70,28 +70,6 @@ func TestEveryRequestIsLogged(t *testing.T) {
 	}
 }
 
-// $content_length is known of a body in chunks once it was read, as in nginx, which reads it before
-// it calls an upstream.
-func TestLengthOfReadBodyIsLogged(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(app(conf.Settings{Logs: []conf.Log{{Path: name, Format: "length"}}}))
-	c.LogFormats = []conf.LogFormat{{Name: "length", Text: "$uri $content_length $http_content_length"}}
-	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(
-		func(_ http.ResponseWriter, r *http.Request) {
-			if r.URL.Path == "/read" {
-				_, _ = io.Copy(io.Discard, r.Body)
-			}
-		}))))
-	for _, path := range []string{"/read", "/unread"} {
-		us.do("POST", path, io.MultiReader(strings.NewReader("in chunks")))
-		us.do("POST", path, strings.NewReader("with a length"))
-	}
-	want := "/read 9 -,/read 13 13,/unread - -,/unread 13 13"
-	if got := strings.Join(awaitLines(t, name, 4), ","); strings.ReplaceAll(got, "\n", "") != want {
-		t.Errorf("%q, want %s", got, want)
-	}
-}
-
 // A log that was renamed continues in a new file after ReopenLogs, and after a reload.
 func TestRenamedLogIsReopened(t *testing.T) {
 	dir := t.TempDir()

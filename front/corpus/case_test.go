@@ -11,7 +11,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
@@ -290,7 +289,7 @@ func (s *site) assign(t *testing.T, dir string) *ports {
 			switch {
 			case p.listeners[port] != nil || p.apps[port] != nil || p.down[port] != 0:
 			case s.file("upstream/"+port+"/down") != "":
-				p.down[port] = refuse(t)
+				p.down[port] = len(p.down) + 1 // privileged: nobody listens there
 			default:
 				p.apps[port] = startApplication(t, s, port, listenLocal(t), p.substitute)
 			}
@@ -367,22 +366,4 @@ func listenLocal(t *testing.T) *net.TCPListener {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
 	return l.(*net.TCPListener)
-}
-
-// refuse reserves a port without listening there, and returns it.
-func refuse(t *testing.T) int {
-	t.Helper()
-	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	if err != nil {
-		t.Fatal(os.NewSyscallError("socket", err))
-	}
-	t.Cleanup(func() { _ = syscall.Close(fd) })
-	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		t.Fatal(os.NewSyscallError("bind", err))
-	}
-	name, err := syscall.Getsockname(fd)
-	if err != nil {
-		t.Fatal(os.NewSyscallError("getsockname", err))
-	}
-	return name.(*syscall.SockaddrInet4).Port
 }

@@ -108,7 +108,6 @@ func TestScripts(t *testing.T) {
 			return nil
 		},
 		Cmds: map[string]func(*testscript.TestScript, bool, []string){
-			"again":     again,
 			"awaitfile": awaitFile,
 			"setfrom":   setFrom,
 			"running":   running,

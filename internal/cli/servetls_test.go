@@ -151,51 +151,25 @@ func openToAll(t *testing.T, names ...string) {
 	}
 }
 
-// Hosts are selected by the socket's address. The client's address is the one that the proxy
-// reports only if the proxy is trusted. Connections without a PROXY protocol header are closed.
-func TestProxyProtocolIsTrustedOnlyFromTrustedProxies(t *testing.T) {
+// A connection is closed if its PROXY protocol header is malformed, or does not come in time. Package
+// corpus compares with nginx which headers count.
+func TestConnectionsWithoutProxyHeaderAreClosed(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
-	addrs := f.passed(4, `events {}
-http {
-	client_header_timeout 1s;
-	server { listen PORT1 proxy_protocol; location / { return 200 "$remote_addr $proxy_protocol_addr:$proxy_protocol_port"; } }
-	server { listen PORT2; location / { return 200 "other $remote_addr$proxy_protocol_addr$proxy_protocol_port"; } }
-	server { listen PORT3 proxy_protocol; set_real_ip_from 127.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
-	server { listen PORT4 proxy_protocol; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
-}
-`)
+	addr := f.passed(1, `events {}
+http { client_header_timeout 1s; server { listen PORT1 proxy_protocol; return 200 "served"; } }
+`)[0]
 	f.await("tare: running as ")
-	request := func(addr, before string) string {
+	for _, sent := range []string{"GET / HTTP/1.0\r\n\r\n", "PROXY TCP4 192.0.2.1 "} {
 		c := testkit.Value(net.Dial("tcp", addr))(t)
 		defer c.Close()
 		testkit.Must(t, c.SetDeadline(time.Now().Add(patience)))
-		fmt.Fprintf(c, "%sGET / HTTP/1.0\r\n\r\n", before)
-		b, _ := io.ReadAll(c)
-		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
-		return body
-	}
-	if got := request(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "127.0.0.1 192.0.2.1:1000" {
-		t.Errorf("got %q", got)
-	}
-	if got := request(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
-		t.Errorf("served without: %q", got)
-	}
-	f.await("http: connection from 127.0.0.1:[0-9]+ closed: malformed PROXY protocol header")
-	c := testkit.Value(net.Dial("tcp", addrs[0]))(t)
-	defer c.Close()
-	fmt.Fprint(c, "PROXY TCP4 192.0.2.1 ") // and never more
-	if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
-		t.Errorf("part of a header: %q, %v", b, err)
-	}
-	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // the second is not trusted
-		if got := request(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
-			t.Errorf("got %q, want %q", got, want)
+		fmt.Fprint(c, sent)
+		if b, err := io.ReadAll(c); len(b) > 0 || os.IsTimeout(err) {
+			t.Errorf("%q: %q, %v", sent, b, err)
 		}
 	}
-	if got := request(addrs[1], ""); got != "other 127.0.0.1" {
-		t.Errorf("got %q", got)
-	}
+	f.await("http: connection from 127.0.0.1:[0-9]+ closed: malformed PROXY protocol header")
 	f.stop(syscall.SIGTERM)
 }
 

@@ -42,6 +42,8 @@ type Bench struct {
 	Shapes map[string]Shape
 	// Env are more variables for all applications.
 	Env []string
+
+	restBound float64 // replaces sleepBound in tests
 }
 
 // requestTimeout is the time after which the generator counts a missing response as an error. The

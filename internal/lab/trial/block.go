@@ -420,7 +420,7 @@ func (s *blockState) removeRestless() error {
 		}
 	}
 	for _, m := range s.up {
-		if share := min(looks[0][m.Name].Share(), looks[1][m.Name].Share()); share > sleepBound {
+		if share := min(looks[0][m.Name].Share(), looks[1][m.Name].Share()); share > cmp.Or(s.bench.restBound, sleepBound) {
 			s.alone[m.Name] = fmt.Sprintf("it uses %.0f %% of a CPU while it receives no request", 100*share)
 		}
 	}
