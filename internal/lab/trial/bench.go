@@ -41,8 +41,7 @@ type Bench struct {
 	// Shapes are parts of the load that a Condition does not hold, by the name of its scenario.
 	Shapes map[string]Shape
 	// Env are more variables for all applications.
-	Env []string
-
+	Env       []string
 	restBound float64 // replaces sleepBound in tests
 }
 
