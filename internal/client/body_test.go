@@ -15,7 +15,6 @@ import (
 
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // A body reports input if, and only if, a Read would return at once.
@@ -148,23 +147,6 @@ func TestCauseIsNeverEOF(t *testing.T) {
 		cancel(cause)
 		if err := contextCause(ctx); !errors.Is(err, want) {
 			t.Errorf("%v becomes %v", cause, err)
-		}
-	}
-}
-
-func TestHeaderFromFieldLines(t *testing.T) {
-	const text = "HTTP/1.1 200 OK\r\nx-b: 1\r\nSet-Cookie: a\r\nTransfer-Encoding: chunked\r\n" +
-		"set-cookie: b\r\nX-B: 2\r\nDate: now\r\n\r\n"
-	var head http1.Response
-	if ok, err := head.Parse([]byte(text), http1.Limits{Bytes: 1000, Fields: 10}); !ok {
-		t.Fatal(err)
-	}
-	for _, room := range []int{0, 4, 9} {
-		whole := http1.TextIn(text)
-		h := makeHeader(nil, head.Fields, &whole, make([]string, 0, room))
-		h["Date"] = append(h["Date"], "then") // must not overwrite another field's value
-		if got := fmt.Sprint(h); got != "map[Date:[now then] Set-Cookie:[a b] X-B:[1 2]]" {
-			t.Error(got)
 		}
 	}
 }

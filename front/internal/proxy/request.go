@@ -51,9 +51,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	if opts == nil || !opts.Behind {
 		s.exchange = x
 	}
-	if opts != nil || p.fastcgi != nil {
-		s.requestLine = [2]string{x.ClientRequest().Method, x.Request.RequestURI}
-	}
+	s.requestLine = [2]string{x.ClientRequest().Method, x.Request.RequestURI}
 	q := &s.request
 	q.Params = &s.params
 	if p.buildRequest(x, s, target, opts); target.bound != nil {
@@ -180,10 +178,8 @@ func (s *upstreamRequest) Failed(url string, err error) {
 		x.Errorf(errorlog.LevelError, "upstream: %v", err)
 		return
 	}
-	if line := strings.Join(s.requestLine[:], " "); s.errorLog.IsEnabled(errorlog.LevelError) &&
-		s.requestLine[0] != "" {
-		s.errorLog.Logf(errorlog.LevelError, "upstream %s: %v, request: %q", url, err, errorlog.Truncate(line))
-	}
+	line := errorlog.Truncate(strings.Join(s.requestLine[:], " "))
+	s.errorLog.Logf(errorlog.LevelError, "upstream %s: %v, request: %q", url, err, line)
 }
 
 func (d *destination) turn(x *core.Exchange) upstream.Turn {
