@@ -55,8 +55,8 @@ func (s *site) exchangeText(text string) string {
 	return string(b)
 }
 
-// attack is input that a server must reject, and part of the expected response. Package wire/http1 tests
-// the grammar itself.
+// attack is input that a server must reject, and part of the expected response. Package wire/http1
+// tests the grammar itself.
 type attack struct{ name, text, want string }
 
 const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
