@@ -46,15 +46,15 @@ const (
 
 // TrySender is a ResponseWriter that can send without waiting.
 type TrySender interface {
-	// TrySender returns a function that is Write and Flush of a piece of the body, but does not wait
-	// for the client. Any goroutine may call it, but none while another calls it or a method. It is
-	// nil if the response cannot do so, or changes what is written.
+	// TrySender returns a function that is Write and Flush of a piece of the body, but does not
+	// wait for the client. Any goroutine may call it, but none while another calls it or a method.
+	// It is nil if the response cannot do so, or changes what is written.
 	//
 	// If begin is not nil, the response is detached: it outlasts its handler, and then holds no
-	// goroutine. The server calls begin once the handler has returned, and ends the response once end
-	// is called: as if the handler had returned then, or had panicked with why, unless that is nil. In
-	// between, the function and the methods of the ResponseWriter may be called. If TrySender returns
-	// nil, it has done nothing. Otherwise only a detached response deposits pieces.
+	// goroutine. The server calls begin once the handler has returned, and ends the response once
+	// end is called: as if the handler had returned then, or had panicked with why, unless that is
+	// nil. In between, the function and the methods of the ResponseWriter may be called. If
+	// TrySender returns nil, it has done nothing. Only a detached response deposits pieces.
 	TrySender(begin func(end func(why any))) func(p []byte) Delivery
 }
 

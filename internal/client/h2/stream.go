@@ -16,6 +16,7 @@ type Owner interface {
 	StreamClosed()
 }
 
+// sendFunc sends a piece of content, or refuses it.
 type sendFunc func(b []byte) connection.Delivery
 
 // Stream is a request and its response. One goroutine may send while another receives. The
@@ -292,8 +293,8 @@ func (st *Stream) hasInputLocked() bool {
 }
 
 // Deliver waits until Read returns at once. Meanwhile the goroutine that reads from the connection
-// passes content to send, until that does not return Delivered. send may be nil. It must not wait, nor
-// keep its argument.
+// passes content to send, until that does not return Delivered. send may be nil. It must not wait,
+// nor keep its argument.
 func (st *Stream) Deliver(send sendFunc) {
 	c := st.conn
 	c.mu.Lock()

@@ -41,8 +41,8 @@ type endedStreams struct {
 	pinged     int  // how many of them, the first ones, precede the PING
 	isPinging  bool // the PING is not acknowledged
 
-	// The last streams that the server has reset, the oldest first. What the client has sent before it received
-	// the reset is no error.
+	// The last streams that the server has reset, the oldest first. What the client has sent before
+	// it received the reset is no error.
 	resets []resetStream
 }
 

@@ -210,8 +210,8 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 	}
 }
 
-// If the client has ended a stream itself, more DATA is an error, also if the server has reset it. An
-// error of a stream that is not open affects no later request on it.
+// If the client has ended a stream itself, more DATA is an error, also if the server has reset it.
+// An error of a stream that is not open affects no later request on it.
 func TestResetsExcuseNoFramesAfterTheClientsEnd(t *testing.T) {
 	p := openPeer(t, nil, endEarly)
 	p.request(1, true, head("GET", "/panic")...)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 
 	"golang.org/x/net/http2"
 )
@@ -49,10 +50,12 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"refused heads": func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := openPeer(t, nil, hello)
-			p.wantCalm(5000, func(id uint32) bool {
-				send(p, id)
-				return p.pump()
+			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
+				p := openPeer(t, nil, hello)
+				p.wantCalm(5000, func(id uint32) bool {
+					send(p, id)
+					return p.pump()
+				})
 			})
 		})
 	}
@@ -264,17 +267,19 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 		"DATA of unserved streams": func(p *peer) { p.framer.WriteData(5, false, []byte("x")) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
-			p.post(1)
-			p.post(3) // is refused, and so is the next one
-			p.post(5)
-			p.receive()
-			p.rest()
-			p.wantCalm(5000, func(uint32) bool {
-				for range 100 {
-					send(p)
-				}
-				return p.receive()
+			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
+				p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
+				p.post(1)
+				p.post(3) // is refused, and so is the next one
+				p.post(5)
+				p.receive()
+				p.rest()
+				p.wantCalm(5000, func(uint32) bool {
+					for range 100 {
+						send(p)
+					}
+					return p.receive()
+				})
 			})
 		})
 	}
