@@ -101,7 +101,7 @@ func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
 	// STDERR is also kept for failed and timed-out responses.
 	for _, rest := range []string{load.End(0, 0), ""} {
 		url := fcgiScript(t, responding(0, load.Stderr("panic: oh")+rest))
-		r := run(t, load.Plan{URL: url, Connections: 1, Requests: 1, Timeout: timeoutFor("timeout:")})
+		r := run(t, load.Plan{URL: url, Connections: 1, Requests: 1, Timeout: timeoutFor("timeout: receiving")})
 		if r.Requests != 0 || !strings.HasPrefix(r.FastCGI.Stderr, "panic: oh") {
 			t.Errorf("%d requests, %+v", r.Requests, r.FastCGI)
 		}

@@ -129,6 +129,7 @@ func TestReloadAppliesOrReportsSettings(t *testing.T) {
 		return backlog, reusePort
 	}
 	usualBacklog, _ := sockets()
+	runtime.SetDefaultGOMAXPROCS() // as "auto" does, whatever the environment says
 	usualProcs := runtime.GOMAXPROCS(0)
 	path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
 	configure := func(main, parameters string) {

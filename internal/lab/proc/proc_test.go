@@ -48,71 +48,51 @@ func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
 	return c, testkit.Start(t, c)
 }
 
-func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
+// costOf returns what a process costs from now on, once it is enough.
+func costOf(t *testing.T, pid int, isEnough func(proc.Cost) bool) (cost proc.Cost) {
 	t.Helper()
 	family, err := proc.Family(pid)
 	if err != nil || len(family) != 1 {
 		t.Fatal(family, err)
 	}
-	before, err := proc.Usages(family)
-	testkit.Must(t, err)
-	time.Sleep(d)
-	after, err := proc.Usages(family)
-	testkit.Must(t, err)
-	costs := proc.Costs(before, after)
-	if len(costs) != 1 {
-		t.Fatal(costs)
-	}
-	return costs[0]
-}
-
-// again measures until there is no error, for longer each time: other programs may use the
-// processors meanwhile. The last error fails the test.
-func again(t *testing.T, measure func(d time.Duration) error) {
-	t.Helper()
-	var err error
-	for d := 500 * time.Millisecond; d < 5*time.Second; d = d * 3 / 2 {
-		if err = measure(d); err == nil {
-			return
+	before := testkit.Value(proc.Usages(family))(t)
+	testkit.WaitFor(t, "the cost", func() bool {
+		costs := proc.Costs(before, testkit.Value(proc.Usages(family))(t))
+		if len(costs) != 1 {
+			t.Fatal(costs)
 		}
-	}
-	t.Error(err)
+		cost = costs[0]
+		return isEnough(cost)
+	})
+	return cost
 }
 
 // The measured cost of a busy process is the CPU time that the kernel reports when it ends.
 func TestCostIsWhatTheKernelReportsAtTheEnd(t *testing.T) {
-	again(t, func(d time.Duration) error {
-		c, p := start(t, "burn")
-		cost := costOf(t, c.Process.Pid, d)
-		c.Process.Kill()
-		p.Wait()
-		billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-		if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
-			return fmt.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
-		}
-		if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
-			return fmt.Errorf("%+v", cost)
-		}
-		if cost.CPU()%(10*time.Millisecond) == 0 {
-			return fmt.Errorf("%v was counted in ticks, not in nanoseconds", cost.CPU())
-		}
-		return nil
-	})
+	c, p := start(t, "burn")
+	cost := costOf(t, c.Process.Pid, func(c proc.Cost) bool { return c.CPU() > 100*time.Millisecond })
+	c.Process.Kill()
+	p.Wait()
+	billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+	if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
+		t.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
+	}
+	if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
+		t.Errorf("%+v", cost)
+	}
+	if cost.CPU()%(10*time.Millisecond) == 0 {
+		t.Errorf("%v was counted in ticks, not in nanoseconds", cost.CPU())
+	}
 }
 
 // A process that sleeps often has many voluntary switches and few involuntary ones.
 func TestVoluntaryAndInvoluntarySwitchesDiffer(t *testing.T) {
 	c, _ := start(t, "doze")
-	again(t, func(d time.Duration) error {
-		cost := costOf(t, c.Process.Pid, d)
-		if cost.Voluntary < 50 || cost.Voluntary < 2*cost.Involuntary {
-			return fmt.Errorf("%+v", cost)
-		}
-		if cost.CPU() > d/2 {
-			return fmt.Errorf("dozing cost %v in %v", cost.CPU(), d)
-		}
-		return nil
-	})
+	costOf(t, c.Process.Pid, func(c proc.Cost) bool { return c.Voluntary > 0 }) // its start takes CPU time
+	cost := costOf(t, c.Process.Pid, func(c proc.Cost) bool { return c.Voluntary >= 50 })
+	if cost.Voluntary < 2*cost.Involuntary {
+		t.Errorf("%+v", cost)
+	}
 }
 
 // The process's clock determines the total, clock ticks the shares of user and system time.

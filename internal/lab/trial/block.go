@@ -419,8 +419,9 @@ func (s *blockState) removeRestless() error {
 			looks[i][m.Name] = sample.Asleep{For: m.rec.Asleep.For - before.For, CPU: m.rec.Asleep.CPU - before.CPU}
 		}
 	}
+	bound := cmp.Or(s.bench.restBound, sleepBound)
 	for _, m := range s.up {
-		if share := min(looks[0][m.Name].Share(), looks[1][m.Name].Share()); share > cmp.Or(s.bench.restBound, sleepBound) {
+		if share := min(looks[0][m.Name].Share(), looks[1][m.Name].Share()); share > bound {
 			s.alone[m.Name] = fmt.Sprintf("it uses %.0f %% of a CPU while it receives no request", 100*share)
 		}
 	}
