@@ -317,7 +317,7 @@ func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p)
 // A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
 // receive a request other than the one that caches use.
 func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
-	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n",
+	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: \r\nUser-Agent: b\r\n",
 		false: "User-Agent: a\r\n"} {
 		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 			piece: 1 << 20}}

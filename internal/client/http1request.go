@@ -209,7 +209,7 @@ func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
 		switch {
 		case !http1.ValidValue(agent):
 			return nil, invalidValueError("User-Agent")
-		case agent == "":
+		case agent == "" && !x.client.config.Verbatim: // as net/http does
 			continue
 		}
 		x.traceField("User-Agent", agent)

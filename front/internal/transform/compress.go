@@ -140,16 +140,14 @@ func newCompression(minLength int64, types []string, vary bool) *compression {
 // MayApply implements BodyFilter.
 func (g *compression) MayApply(w *core.Writer) (need int64, ok bool) {
 	header := w.Header()
-	length, known := message.DeclaredLength(header)
 	switch w.Status {
 	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
-	case http.StatusPartialContent: // is not compressed, but varies as the whole (RFC 9110, 15.3.7)
-		if length, known = wholeLength(header); !known || !g.vary {
-			return 0, false
-		}
+	case http.StatusPartialContent:
+		return 0, g.partVaries(header)
 	default:
 		return 0, false
 	}
+	length, known := message.DeclaredLength(header)
 	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.X, w.X.Request, header) ||
 		known && length < g.minLength {
 		return 0, false
@@ -166,24 +164,32 @@ func (g *compression) MayApply(w *core.Writer) (need int64, ok bool) {
 	return max(core.SniffLen, min(g.minLength, core.MaxHeldBytes)), true
 }
 
-// wholeLength returns the length of what a part belongs to, if Content-Range has it.
-func wholeLength(header http.Header) (int64, bool) {
+// partVaries reports whether a part of a response, which is not compressed, has the Vary of the
+// whole (RFC 9110, 15.3.7). Several parts do: the type of the whole is not in their header.
+func (g *compression) partVaries(header http.Header) bool {
+	contentType := header.Get("Content-Type")
 	_, text, _ := strings.Cut(header.Get("Content-Range"), "/")
-	n, err := grammar.ParseNumber(text)
-	return n, err == nil
+	whole, err := grammar.ParseNumber(text)
+	return g.vary && header.Get("Content-Encoding") == "" &&
+		(strings.HasPrefix(contentType, "multipart/byteranges") ||
+			err == nil && whole >= g.minLength && g.types.Contains(contentType))
 }
 
 // Start implements BodyFilter. The first coding that applies is used.
 func (g *compression) Start(w *core.Writer, contentType string, length int64) {
-	header, isPart := w.Header(), w.Status == http.StatusPartialContent
-	if w.Stages[core.CompressStage] != nil || length != core.UnknownLength && length < g.minLength && !isPart ||
+	header := w.Header()
+	if w.Status == http.StatusPartialContent {
+		message.AddVary(header)
+		return
+	}
+	if w.Stages[core.CompressStage] != nil || length != core.UnknownLength && length < g.minLength ||
 		!g.types.Contains(contentType) {
 		return
 	}
 	if g.vary {
 		message.AddVary(header)
 	}
-	if isPart || !g.isAllowed(w.X, w.X.Request, header) {
+	if !g.isAllowed(w.X, w.X.Request, header) {
 		return
 	}
 	z := &compressWriter{pool: g.pool}
