@@ -403,9 +403,8 @@ func (s *blockState) announce(m *member) {
 	}
 }
 
-// removeRestless stops the members that use CPU time although they receive no request. It looks at
-// two spans of sleepTime and believes the lower one: what a server does just after its warm-up
-// passes.
+// removeRestless stops the members that use CPU time without a request. Of two spans of sleepTime the
+// lower one counts: what a server does just after its warm-up passes.
 func (s *blockState) removeRestless() error {
 	var looks [2]map[string]sample.Asleep
 	for i := range looks {
