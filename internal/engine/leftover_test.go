@@ -55,15 +55,16 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 	for name, call := range lateCalls {
 		t.Run(name, func(t *testing.T) {
 			var wg sync.WaitGroup
-			// the response: later calls come after the handler
-			received := make(chan bool, 100)
+			received := make(chan chan bool, 1) // of a request: is closed once its response has arrived
 			bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 				b, err := io.ReadAll(r.Body)
 				if r.URL.Path == "/" {
 					w.Header() // creates the Header
+					isOver := make(chan bool)
+					received <- isOver
 					wg.Go(func() {
 						defer func() { _ = recover() }() // some panic, as in net/http
-						<-received
+						<-isOver
 						for range 20 {
 							call(w, r)
 						}
@@ -81,7 +82,7 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 								s.Fatalf("%q", got)
 							}
 							if !strings.Contains(request, "/next") {
-								received <- true
+								close(<-received)
 							}
 						}
 					}
