@@ -502,6 +502,31 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 	}
 }
 
+// Abort ends the context of a bound handler that goes on after its response, which Close waits for.
+func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
+	for _, body := range []string{"", "ok"} {
+		h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
+			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+				fmt.Fprint(w, body)
+				_ = http.NewResponseController(w).Flush()
+				<-r.Context().Done()
+			})))
+		if got := serveHandler(t, h).get("/"); got.body != body {
+			t.Errorf("%q, want %q", got.body, body)
+		}
+		h.Abort()
+		closed := make(chan error, 1)
+		go func() { closed <- h.Close() }()
+		select {
+		case err := <-closed:
+			testkit.Check(t, err)
+		case <-time.After(maxWait):
+			t.Fatalf("%q: Close waits for a handler that waits for the end of its request", body)
+		}
+	}
+}
+
 // A stale response replaces the error of a bound handler that panics.
 func TestStaleResponseReplacesPanic(t *testing.T) {
 	var calls atomic.Int64

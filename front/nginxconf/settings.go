@@ -81,13 +81,20 @@ func (t *translator) newSettings(s *scope, here *place) *conf.Settings {
 }
 
 // ignoredTexts checks the texts of uwsgi_param and of other directives of protocols that are not
-// supported.
+// supported. As in nginx, those about fields and files do not evaluate variables, nor do names.
 func (t *translator) ignoredTexts(s *scope) {
 	for _, d := range s.list {
-		if strings.HasSuffix(d.Spec.Name, "_*") {
-			for _, arg := range d.Args {
-				t.unavailable(d, arg)
-			}
+		_, kind, _ := strings.Cut(d.Name, "_")
+		texts := d.Args
+		switch {
+		case !strings.HasSuffix(d.Spec.Name, "_*"), kind == "hide_header", kind == "pass_header", kind == "string",
+			kind == "temp_path", kind == "ssl_password_file":
+			continue
+		case kind == "param" && len(texts) > 1:
+			texts = texts[1:2]
+		}
+		for _, text := range texts {
+			t.unavailable(d, text)
 		}
 	}
 }

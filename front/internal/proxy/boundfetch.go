@@ -53,8 +53,10 @@ func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Respons
 	b.cancel, b.done, b.response = cancel, make(chan struct{}), w
 	b.keepHandler = context.AfterFunc(ctx, cancel)
 	f.plan.Users.Add(1)
+	stop := context.AfterFunc(f.plan.Expired, cancel) // also of a handler that is kept
 	go func() {
 		defer f.plan.Leave()
+		defer stop()
 		defer close(b.done)
 		defer cancel()
 		isComplete := false
