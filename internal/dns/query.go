@@ -177,7 +177,7 @@ func (c *conversation) receive(ctx context.Context) (*message, error) {
 	switch {
 	case err != nil:
 		return nil, err
-	case m.code != dnsmessage.RCodeSuccess && m.code != dnsmessage.RCodeNameError: // a name that does not exist has no records
+	case m.code != dnsmessage.RCodeSuccess && m.code != dnsmessage.RCodeNameError: // a missing name has no records
 		return nil, rcodeError(m.code)
 	}
 	return m, nil
