@@ -271,3 +271,33 @@ func playHooks(t *testing.T, mode string, newServer func(*http.Server) server, h
 	c.Close()
 	return h.kind + " " + h.await()
 }
+
+// A hook that panics while a handler takes the connection ends that connection only, although the
+// response has begun and the request's body has not arrived.
+func TestHookThatPanicsInHijackEndsItsConnection(t *testing.T) {
+	someModes(t, func() *http.Server {
+		return &http.Server{
+			ConnState: func(_ net.Conn, state http.ConnState) {
+				if state == http.StateHijacked {
+					panic("hook")
+				}
+			},
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.WriteString(w, "done.")
+				if r.Method == "POST" {
+					http.NewResponseController(w).Flush()
+					http.NewResponseController(w).Hijack()
+				}
+			}),
+		}
+	}, func(s *site) {
+		c := s.connect()
+		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 300000\r\n\r\nabc")
+		bufio.NewReader(c).ReadByte()
+		s.request(s.connect(), "/")
+		c.Close()
+		if err := s.server.Shutdown(t.Context()); err != nil {
+			s.Error(err)
+		}
+	}, "net.Conn", "tls")
+}

@@ -175,9 +175,9 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	c.conn.ReleaseHijacked()
+	defer c.config.Untrack(c) // also if the hook panics
 	c.setState(http.StateHijacked)
-	c.config.Untrack(c)
+	c.conn.ReleaseHijacked() // not before the hook: if that panics, the response is still c's
 	return c.NetConn, nil
 }
 
