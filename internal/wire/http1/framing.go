@@ -84,25 +84,33 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 	return nil
 }
 
-// recordLength accepts digits only: no sign, no list, nothing that another reader of the same bytes
-// might parse as another number.
 func (f *facts) recordLength(value []byte, offset int) error {
 	if f.hasLength {
 		return malformed(offset, "second Content-Length")
 	}
-	if len(value) == 0 || span(value, digitByte) != len(value) {
-		return malformed(offset, "malformed Content-Length")
+	var fault string
+	if f.length, fault = ParseLength(value); fault != "" {
+		return malformed(offset, fault)
 	}
-	var n int64
+	f.hasLength = true
+	return nil
+}
+
+// ParseLength parses the value of a Content-Length field. It accepts digits only: no sign, no list,
+// nothing that another reader of the same bytes might parse as another number. The fault is "" if
+// the value is valid.
+func ParseLength(value []byte) (n int64, fault string) {
+	if len(value) == 0 || span(value, digitByte) != len(value) {
+		return 0, "malformed Content-Length"
+	}
 	for _, c := range value {
 		d := int64(c - '0')
 		if n > (math.MaxInt64-d)/10 {
-			return malformed(offset, "Content-Length out of range")
+			return 0, "Content-Length out of range"
 		}
 		n = n*10 + d
 	}
-	f.hasLength, f.length = true, n
-	return nil
+	return n, ""
 }
 
 func (r *Request) finish(b []byte) error {

@@ -141,14 +141,8 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 
 // setLength sets Length. Several fields must be equal.
 func (b *HeaderBlock) setLength(value []byte) {
-	const mostDigits = 18 // of an int64
-	n := int64(0)
-	isValid := 0 < len(value) && len(value) <= mostDigits
-	for _, c := range value {
-		isValid = isValid && '0' <= c && c <= '9'
-		n = n*10 + int64(c-'0')
-	}
-	if !isValid || b.Length >= 0 && b.Length != n {
+	n, fault := http1.ParseLength(value)
+	if fault != "" || b.Length >= 0 && b.Length != n {
 		b.setFault("invalid Content-Length")
 		return
 	}
