@@ -301,11 +301,9 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	if err := r.version(line[:8], start); err != nil {
 		return err
 	}
-	code := line[9:12]
-	if line[8] != ' ' || code[0] == '0' || span(code, digitByte) != 3 {
+	if r.Status = ParseStatus(line[9:12]); line[8] != ' ' || r.Status == 0 {
 		return malformed(start+8, "malformed status code")
 	}
-	r.Status = threeDigits(code)
 	if len(line) == 12 {
 		return nil
 	}
@@ -320,5 +318,10 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	return nil
 }
 
-// threeDigits returns the value of three digits.
-func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
+// ParseStatus parses a status code, 100 to 999. It returns 0 for anything else.
+func ParseStatus(b []byte) int {
+	if len(b) != 3 || b[0] == '0' || span(b, digitByte) != 3 {
+		return 0
+	}
+	return int(b[0]-'0')*100 + int(b[1]-'0')*10 + int(b[2]-'0')
+}

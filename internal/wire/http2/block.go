@@ -256,24 +256,11 @@ func (b *HeaderBlock) CheckTrailers() (fault string) {
 
 // CheckResponse returns the fault of a malformed head of a response, or "" (RFC 9113, 8.3.2).
 func (b *HeaderBlock) CheckResponse() (fault string) {
-	if b.fault == "" && (b.seen != 1<<kindStatus || b.StatusCode() < 100) {
+	if b.fault == "" && (b.seen != 1<<kindStatus || b.StatusCode() == 0) {
 		b.fault = "missing or invalid :status"
 	}
 	return b.fault
 }
 
 // StatusCode returns the status of a response, or 0 if it is malformed.
-func (b *HeaderBlock) StatusCode() int {
-	s := b.Status.In(b.Text)
-	if len(s) != 3 {
-		return 0
-	}
-	n := 0
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return 0
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n
-}
+func (b *HeaderBlock) StatusCode() int { return http1.ParseStatus(b.Status.In(b.Text)) }
