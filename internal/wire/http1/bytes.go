@@ -4,10 +4,11 @@ package http1
 type class uint8
 
 const (
-	tokenByte  class = 1 << iota // tchar, RFC 9110 5.6.2
-	targetByte                   // allowed in a request target: no control byte, no space
-	valueByte                    // field-vchar, space and tab, RFC 9110 5.5
-	hostByte                     // reg-name without the comma, RFC 3986 3.2.2
+	tokenByte      class = 1 << iota // tchar, RFC 9110 5.6.2
+	lowerTokenByte                   // tchar except for upper-case letters
+	targetByte                       // allowed in a request target: no control byte, no space
+	valueByte                        // field-vchar, space and tab, RFC 9110 5.5
+	hostByte                         // reg-name without the comma, RFC 3986 3.2.2
 	digitByte
 	hexByte
 )
@@ -25,9 +26,12 @@ func makeClasses() (t [256]class) {
 	const (
 		digits = "0123456789"
 		hexes  = digits + "abcdefABCDEF"
-		alnum  = digits + "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		lower  = digits + "abcdefghijklmnopqrstuvwxyz"
+		alnum  = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+		marks  = "!#$%&'*+-.^_`|~"
 	)
-	add(tokenByte, alnum+"!#$%&'*+-.^_`|~")
+	add(tokenByte, alnum+marks)
+	add(lowerTokenByte, lower+marks)
 	add(hostByte, alnum+"-._~%!$&'()*+;=")
 	add(digitByte, digits)
 	add(hexByte, hexes)

@@ -169,11 +169,11 @@ func (b *HeaderBlock) requestFault() string {
 	switch {
 	case b.has(kindStatus):
 		return "pseudo-header field of a response"
-	case !isMethod(method):
+	case !http1.ValidToken(method):
 		return "missing or invalid :method"
 	case b.has(kindProtocol) && !isConnect:
 		return "misplaced :protocol"
-	case b.has(kindProtocol) && !isMethod(b.Protocol.In(b.Text)): // a token, too
+	case b.has(kindProtocol) && !http1.ValidToken(b.Protocol.In(b.Text)):
 		return "invalid :protocol"
 	case isConnect && !b.has(kindProtocol):
 		if b.has(kindScheme) || b.has(kindPath) || b.Authority.Start == b.Authority.End {
@@ -194,16 +194,6 @@ func (b *HeaderBlock) requestFault() string {
 	return ""
 }
 
-// isMethod reports whether b is a token.
-func isMethod(b []byte) bool {
-	for _, c := range b {
-		if !nameBytes[c] && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
 func isScheme(b []byte) bool { return string(b) == "http" || string(b) == "https" }
 
 // isPath reports whether path is "*", or begins with a slash and contains no space or control byte.
@@ -212,15 +202,7 @@ func isPath(method, path []byte) bool {
 	if string(path) == "*" {
 		return string(method) != "CONNECT"
 	}
-	if len(path) == 0 || path[0] != '/' {
-		return false
-	}
-	for _, c := range path {
-		if c <= ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return http1.ValidTarget(path) && path[0] == '/'
 }
 
 // joinCookies makes one Cookie field of several (RFC 9113, 8.2.3).
