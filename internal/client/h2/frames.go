@@ -6,17 +6,10 @@ import (
 
 // The frames that are not about the content of a response.
 
-const (
-	// maxSettings limits the settings of one frame, as in net/http.
-	maxSettings = 100
-	// resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
-	resizesPerUnit = 256
-)
+// resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
+const resizesPerUnit = 256
 
 func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error {
-	if f := wire.CheckSettings(h); f != nil {
-		return f
-	}
 	if h.Flags.Has(wire.Ack) {
 		return c.debitLocked(1)
 	}
@@ -25,14 +18,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 	if !p.hasArrived {
 		p.maxStreams = 1<<32 - 1
 	}
-	for n, rest := 0, payload; ; n++ {
-		s, after, ok := wire.NextSetting(rest)
-		if !ok {
-			break
-		}
-		if rest = after; n == maxSettings {
-			return connError(wire.EnhanceYourCalm, "too many settings")
-		}
+	for s := range wire.SettingsOf(payload) {
 		if f := s.Check(); f != nil {
 			return f
 		}

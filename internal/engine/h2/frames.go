@@ -8,13 +8,7 @@ import (
 
 // The frames that are not about a request's content.
 
-// maxSettings limits the settings of one frame, as in net/http.
-const maxSettings = 100
-
 func (s *Session) onSettings(fr frame) *wire.Error {
-	if err := wire.CheckSettings(fr.FrameHeader); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fr.Flags.Has(wire.Ack) {
@@ -25,14 +19,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 		return nil
 	}
 	initial, largest := s.peer.initialWindow, s.peer.initialWindow
-	for n, rest := 0, fr.content; ; n++ {
-		set, after, ok := wire.NextSetting(rest)
-		if !ok {
-			break
-		}
-		if n == maxSettings {
-			return connError(wire.EnhanceYourCalm, "too many settings")
-		}
+	for set := range wire.SettingsOf(fr.content) {
 		if err := set.Check(); err != nil {
 			return err
 		}
@@ -40,7 +27,6 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 			initial = int32(set.Value)
 			largest = max(largest, initial)
 		}
-		rest = after
 	}
 	cost := 1
 	if largest != s.peer.initialWindow || initial != largest {

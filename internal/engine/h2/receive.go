@@ -206,8 +206,6 @@ func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
 		return connError(wire.ProtocolError, "PUSH_PROMISE of a client")
 	case h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate:
 		return connError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
-	case h.Type == wire.Settings && h.Length > 2*maxSettings*6:
-		return connError(wire.EnhanceYourCalm, "too many settings")
 	}
 	return h.Check(s.config.maxFrameSize)
 }

@@ -17,6 +17,7 @@ const (
 	MaxStreamID         = 1<<31 - 1
 	DefaultTableSize    = 4096 // the initial value of SETTINGS_HEADER_TABLE_SIZE
 	settingSize         = 6
+	maxSettings         = 100 // of one frame, as in net/http
 	priorityFieldsSize  = 5
 	pingSize            = 8
 	goAwaySize          = 8
@@ -97,7 +98,7 @@ type frameRule struct {
 var frameRules = [...]frameRule{
 	Data:         {stream: onStream},
 	Headers:      {stream: onStream},
-	Priority:     {stream: onStream, least: priorityFieldsSize, most: priorityFieldsSize},
+	Priority:     {stream: onStream},
 	RSTStream:    {stream: onStream, least: resetSize, most: resetSize},
 	Settings:     {stream: onConnection},
 	PushPromise:  {stream: onStream},
@@ -130,13 +131,19 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 	case rule.stream == onConnection && h.StreamID != 0:
 		return connError(ProtocolError, "frame of the connection on a stream")
 	}
-	if h.Length >= rule.least && (rule.most == 0 || h.Length <= rule.most) {
-		return nil
-	}
-	if h.Type == Priority {
+	switch {
+	case h.Type == Priority && h.Length != priorityFieldsSize:
 		return streamError(h.StreamID, FrameSizeError, "PRIORITY frame of a wrong size")
+	case h.Length < rule.least || rule.most > 0 && h.Length > rule.most:
+		return connError(FrameSizeError, "frame of a wrong size")
+	case h.Type == Settings && h.Flags.Has(Ack) && h.Length != 0:
+		return connError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
+	case h.Type == Settings && h.Length%settingSize != 0:
+		return connError(FrameSizeError, "SETTINGS frame of a wrong size")
+	case h.Type == Settings && h.Length > maxSettings*settingSize:
+		return connError(EnhanceYourCalm, "too many settings")
 	}
-	return connError(FrameSizeError, "frame of a wrong size")
+	return nil
 }
 
 // AppendFrameHeader appends the header of a frame, whose payload follows.

@@ -67,25 +67,15 @@ type Setting struct {
 	Value uint32
 }
 
-// CheckSettings checks the header of a SETTINGS frame.
-func CheckSettings(h FrameHeader) *Error {
-	switch {
-	case h.Flags.Has(Ack) && h.Length != 0:
-		return connError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
-	case h.Length%settingSize != 0:
-		return connError(FrameSizeError, "SETTINGS frame of a wrong size")
+// SettingsOf yields the settings of a SETTINGS frame.
+func SettingsOf(payload []byte) func(yield func(Setting) bool) {
+	return func(yield func(Setting) bool) {
+		for rest := payload; len(rest) > 0; rest = rest[settingSize:] {
+			if !yield(Setting{SettingID(binary.BigEndian.Uint16(rest)), binary.BigEndian.Uint32(rest[2:])}) {
+				return
+			}
+		}
 	}
-	return nil
-}
-
-// NextSetting returns the first setting of a SETTINGS frame that CheckSettings has accepted, and
-// what follows it. ok is false at the end.
-func NextSetting(payload []byte) (s Setting, rest []byte, ok bool) {
-	if len(payload) < settingSize {
-		return s, nil, false
-	}
-	s.ID, s.Value = SettingID(binary.BigEndian.Uint16(payload)), binary.BigEndian.Uint32(payload[2:])
-	return s, payload[settingSize:], true
 }
 
 // Check returns the error of a value that RFC 9113 forbids. Unknown settings are ignored.
