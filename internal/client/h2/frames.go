@@ -33,7 +33,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 			p.maxHeadList = s.Value
 		case wire.EnablePush:
 			if s.Value != 0 {
-				return connError(wire.ProtocolError, "SETTINGS_ENABLE_PUSH of a server")
+				return wire.ConnError(wire.ProtocolError, "SETTINGS_ENABLE_PUSH of a server")
 			}
 		case wire.EnableConnectProtocol:
 			p.extendedConnect = p.extendedConnect || s.Value == 1
@@ -47,7 +47,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 		p.initialWindow = initial
 		for _, st := range c.streams {
 			if !wire.GrowWindow(&st.sendWindow, by) {
-				return connError(wire.FlowControlError, "window too large")
+				return wire.ConnError(wire.FlowControlError, "window too large")
 			}
 		}
 		c.wakeSendersLocked()
@@ -82,7 +82,7 @@ func (c *Conn) onReset(h wire.FrameHeader, payload []byte) *wire.Error {
 	if st == nil {
 		defer c.mu.Unlock()
 		if h.StreamID >= c.nextID || h.StreamID&1 == 0 {
-			return connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+			return wire.ConnError(wire.ProtocolError, "RST_STREAM on an idle stream")
 		}
 		return c.debitLocked(1)
 	}
@@ -102,24 +102,24 @@ func (c *Conn) onWindowUpdateLocked(h wire.FrameHeader, payload []byte) *wire.Er
 	st := c.streams[h.StreamID]
 	switch {
 	case h.StreamID >= c.nextID || h.StreamID > 0 && h.StreamID&1 == 0:
-		return connError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
 	case h.StreamID == 0 && f != nil:
 		return f
 	case h.StreamID == 0:
 		if !wire.GrowWindow(&c.sendWindow, int64(by)) {
-			return connError(wire.FlowControlError, "window too large")
+			return wire.ConnError(wire.FlowControlError, "window too large")
 		}
 		c.wakeSendersLocked()
 	case st == nil: // of a stream that has ended
 	case f != nil:
 		return f
 	case !wire.GrowWindow(&st.sendWindow, int64(by)):
-		return streamError(h.StreamID, wire.FlowControlError, "window too large")
+		return wire.StreamError(h.StreamID, wire.FlowControlError, "window too large")
 	default:
 		signal(st.mayProceed)
 	}
 	if !c.ledger.DebitUpdate() {
-		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	return nil
 }

@@ -109,11 +109,11 @@ func (c *Conn) readFrame() error {
 func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
 	switch i := &c.input; { // hasArrived needs no lock: only this goroutine changes it
 	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
-		return connError(wire.ProtocolError, "first frame is not SETTINGS")
+		return wire.ConnError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
-		return connError(wire.ProtocolError, "head block without CONTINUATION")
+		return wire.ConnError(wire.ProtocolError, "head block without CONTINUATION")
 	case h.Type == wire.PushPromise:
-		return connError(wire.ProtocolError, "PUSH_PROMISE, which is disabled")
+		return wire.ConnError(wire.ProtocolError, "PUSH_PROMISE, which is disabled")
 	}
 	return h.Check(c.config.MaxFrameSize)
 }
@@ -146,7 +146,7 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 		f = c.debitLocked(1)
 	}
 	if f == nil && c.output.replies > maxReplies {
-		f = connError(wire.EnhanceYourCalm, "replies are not read")
+		f = wire.ConnError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	c.mu.Unlock()
 	return f
@@ -154,17 +154,9 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 
 func (c *Conn) debitLocked(n int) *wire.Error {
 	if !c.ledger.Debit(n) {
-		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}
 	return nil
-}
-
-func connError(code wire.ErrorCode, what string) *wire.Error {
-	return &wire.Error{Code: code, What: what}
-}
-
-func streamError(id uint32, code wire.ErrorCode, what string) *wire.Error {
-	return &wire.Error{Code: code, StreamID: id, What: what}
 }
 
 // resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
@@ -186,7 +178,7 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 	}
 	c.mu.Unlock()
 	if isLost {
-		c.violate(connError(wire.EnhanceYourCalm, "too many frames without a purpose"))
+		c.violate(wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose"))
 		return false
 	}
 	if st != nil {
@@ -200,14 +192,14 @@ func (c *Conn) readData(h wire.FrameHeader) error {
 	i, left, padding := &c.input, int(h.Length), 0
 	if h.Flags.Has(wire.Padded) {
 		if left == 0 {
-			return connError(wire.FrameSizeError, "DATA without its padding's length")
+			return wire.ConnError(wire.FrameSizeError, "DATA without its padding's length")
 		}
 		if err := c.fill(1); err != nil {
 			return err
 		}
 		padding = int(i.buf[i.at])
 		if i.at++; padding >= left {
-			return connError(wire.ProtocolError, "padding too long")
+			return wire.ConnError(wire.ProtocolError, "padding too long")
 		}
 		left -= 1 + padding
 	}
@@ -252,11 +244,11 @@ func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 	overhead := int(h.Length) - size
 	switch {
 	case st == nil && (h.StreamID >= c.nextID || h.StreamID&1 == 0):
-		return nil, connError(wire.ProtocolError, "DATA on an idle stream")
+		return nil, wire.ConnError(wire.ProtocolError, "DATA on an idle stream")
 	case !c.window.Take(int(h.Length)):
-		return nil, connError(wire.FlowControlError, "connection window exceeded")
+		return nil, wire.ConnError(wire.FlowControlError, "connection window exceeded")
 	case !c.ledger.DebitData(size, overhead) || size == 0 && !c.ledger.Debit(1):
-		return nil, connError(wire.EnhanceYourCalm, "too many small DATA frames")
+		return nil, wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	case size > 0:
 		c.ledger.CreditContent()
 	}
@@ -287,15 +279,15 @@ func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 func (st *Stream) checkDataLocked(h wire.FrameHeader, size int) *wire.Error {
 	switch {
 	case !st.hasHead:
-		return streamError(st.id, wire.ProtocolError, "DATA before HEADERS")
+		return wire.StreamError(st.id, wire.ProtocolError, "DATA before HEADERS")
 	case st.inEnded:
-		return streamError(st.id, wire.StreamClosed, "DATA after END_STREAM")
+		return wire.StreamError(st.id, wire.StreamClosed, "DATA after END_STREAM")
 	case !st.window.Take(int(h.Length)):
-		return streamError(st.id, wire.FlowControlError, "stream window exceeded")
+		return wire.StreamError(st.id, wire.FlowControlError, "stream window exceeded")
 	case st.hasNoBody && size > 0:
-		return streamError(st.id, wire.ProtocolError, "content in a response that has none")
+		return wire.StreamError(st.id, wire.ProtocolError, "content in a response that has none")
 	case st.left >= 0 && int64(size) > st.left:
-		return streamError(st.id, wire.ProtocolError, "content longer than Content-Length")
+		return wire.StreamError(st.id, wire.ProtocolError, "content longer than Content-Length")
 	}
 	return nil
 }
@@ -337,7 +329,7 @@ func (c *Conn) endInput(st *Stream, trailer http.Header) *wire.Error {
 	}
 	if st.left > 0 && !st.hasNoBody {
 		c.mu.Unlock()
-		return streamError(st.id, wire.ProtocolError, tooShort)
+		return wire.StreamError(st.id, wire.ProtocolError, tooShort)
 	}
 	st.inEnded, st.trailer = true, trailer
 	closed := st.closeIfEndedLocked()

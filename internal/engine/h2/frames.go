@@ -13,7 +13,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	defer s.mu.Unlock()
 	if fr.Flags.Has(wire.Ack) {
 		if s.peer.unacked == 0 {
-			return connError(wire.ProtocolError, "acknowledgment of no SETTINGS")
+			return wire.ConnError(wire.ProtocolError, "acknowledgment of no SETTINGS")
 		}
 		s.peer.unacked--
 		return nil
@@ -32,14 +32,14 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	if largest != s.peer.initialWindow || initial != largest {
 		cost += len(s.streams) / resizesPerUnit
 		if !s.resizeWindowsLocked(initial, largest) {
-			return connError(wire.FlowControlError, "window too large")
+			return wire.ConnError(wire.FlowControlError, "window too large")
 		}
 	}
 	s.isOpen = true
 	s.output.reply(wire.AppendSettingsAck(s.output.out))
 	s.grantLocked()
 	if !s.ledger.Debit(cost) {
-		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many SETTINGS")
 	}
 	return s.checkRepliesLocked()
 }
@@ -99,7 +99,7 @@ func (s *Session) acknowledgeLocked(data string) bool {
 
 func (s *Session) onRSTStream(fr frame) *wire.Error {
 	if fr.StreamID > s.highestID {
-		return connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "RST_STREAM on an idle stream")
 	}
 	s.mu.Lock()
 	st := s.streams[fr.StreamID]
@@ -119,7 +119,7 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fr.StreamID > s.highestID {
-		return connError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
 	}
 	by, err := wire.WindowUpdateOf(fr.FrameHeader, fr.content)
 	st := s.streams[fr.StreamID]
@@ -127,15 +127,15 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	case fr.StreamID == 0 && err != nil:
 		return err
 	case fr.StreamID == 0 && !wire.GrowWindow(&s.windows.send, int64(by)):
-		return connError(wire.FlowControlError, "window too large")
+		return wire.ConnError(wire.FlowControlError, "window too large")
 	case st == nil: // of the connection, or of a stream that has ended
 	case err != nil:
 		return err
 	case !wire.GrowWindow(&st.sendWindow, int64(by)):
-		return streamError(fr.StreamID, wire.FlowControlError, "window too large")
+		return wire.StreamError(fr.StreamID, wire.FlowControlError, "window too large")
 	}
 	if !s.ledger.DebitUpdate() {
-		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	s.grantLocked()
 	return nil

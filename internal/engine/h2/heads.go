@@ -22,11 +22,11 @@ const (
 // onHeaders begins a head block (RFC 9113, 6.2).
 func (s *Session) onHeaders(fr frame) *wire.Error {
 	if fr.StreamID%2 == 0 {
-		return connError(wire.ProtocolError, "even stream identifier")
+		return wire.ConnError(wire.ProtocolError, "even stream identifier")
 	}
 	block, err := wire.BlockOf(fr.FrameHeader, fr.content)
 	if err != nil { // a stream error ends the connection, too: the block was not decoded
-		return connError(err.Code, err.What)
+		return wire.ConnError(err.Code, err.What)
 	}
 	if !fr.Flags.Has(wire.EndHeaders) {
 		i := &s.input
@@ -41,12 +41,12 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 func (s *Session) onContinuation(fr frame) *wire.Error {
 	i := &s.input
 	if i.block == nil {
-		return connError(wire.ProtocolError, "CONTINUATION without HEADERS")
+		return wire.ConnError(wire.ProtocolError, "CONTINUATION without HEADERS")
 	}
 	i.fragments++
 	if len(i.block)+len(fr.content) > int(s.config.maxHeadList) || i.fragments > maxFragments {
 		s.reportPartial(http.StatusRequestHeaderFieldsTooLarge)
-		return connError(wire.EnhanceYourCalm, "head block too large")
+		return wire.ConnError(wire.EnhanceYourCalm, "head block too large")
 	}
 	i.block = append(i.block, fr.content...)
 	if !fr.Flags.Has(wire.EndHeaders) {
@@ -105,11 +105,11 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	case st != nil:
 		return s.onTrailers(st, h, b)
 	case isOverdue:
-		return streamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
+		return wire.StreamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
 	case isLate: // the client has not yet received RST_STREAM or the last GOAWAY
 		return s.debit(1)
 	case !isNew:
-		return connError(wire.StreamClosed, "HEADERS on a closed stream")
+		return wire.ConnError(wire.StreamClosed, "HEADERS on a closed stream")
 	}
 	return s.onRequest(h, b, len(block))
 }
@@ -140,7 +140,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	fault := b.CheckRequest()
 	switch {
 	case isFull || isBusy || isLarge: // the handlers of reset streams still run
-		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
+		return wire.StreamError(h.StreamID, wire.RefusedStream, "too many streams")
 	case fault != "":
 		return s.rejectRequest(h, b, fault)
 	case b.Protocol.End > b.Protocol.Start && !s.config.ExtendedConnect:
@@ -182,7 +182,7 @@ func (s *Session) rejectRequest(h wire.FrameHeader, b *wire.HeaderBlock, what st
 	if !h.Flags.Has(wire.EndStream) {
 		return s.debit(resetCost)
 	}
-	return streamError(h.StreamID, wire.ProtocolError, what)
+	return wire.StreamError(h.StreamID, wire.ProtocolError, what)
 }
 
 // protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4),
@@ -256,13 +256,13 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 	defer s.mu.Unlock()
 	switch {
 	case st.inEnded:
-		return streamError(st.id, wire.StreamClosed, "HEADERS after the end of the body")
+		return wire.StreamError(st.id, wire.StreamClosed, "HEADERS after the end of the body")
 	case !h.Flags.Has(wire.EndStream):
-		return streamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
+		return wire.StreamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
 	case b.CheckTrailers() != "":
-		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+		return wire.StreamError(st.id, wire.ProtocolError, "malformed trailer section")
 	case b.IsTooLarge, len(b.Text) > exchange.MaxTrailerBytes:
-		return streamError(st.id, wire.ProtocolError, "trailer section too large")
+		return wire.StreamError(st.id, wire.ProtocolError, "trailer section too large")
 	}
 	text := http1.TextOf(b.Text)
 	trailer := http1.Collect(nil, len(b.Fields), nil)

@@ -116,7 +116,7 @@ func priorityUpdateRule() frameRule {
 // maxFrameSize is the receiver's SETTINGS_MAX_FRAME_SIZE.
 func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 	if h.Length > maxFrameSize {
-		return connError(FrameSizeError, "frame larger than SETTINGS_MAX_FRAME_SIZE")
+		return ConnError(FrameSizeError, "frame larger than SETTINGS_MAX_FRAME_SIZE")
 	}
 	var rule frameRule
 	switch {
@@ -127,21 +127,21 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 	}
 	switch {
 	case rule.stream == onStream && h.StreamID == 0:
-		return connError(ProtocolError, "frame of a stream on stream 0")
+		return ConnError(ProtocolError, "frame of a stream on stream 0")
 	case rule.stream == onConnection && h.StreamID != 0:
-		return connError(ProtocolError, "frame of the connection on a stream")
+		return ConnError(ProtocolError, "frame of the connection on a stream")
 	}
 	switch {
 	case h.Type == Priority && h.Length != priorityFieldsSize:
-		return streamError(h.StreamID, FrameSizeError, "PRIORITY frame of a wrong size")
+		return StreamError(h.StreamID, FrameSizeError, "PRIORITY frame of a wrong size")
 	case h.Length < rule.least || rule.most > 0 && h.Length > rule.most:
-		return connError(FrameSizeError, "frame of a wrong size")
+		return ConnError(FrameSizeError, "frame of a wrong size")
 	case h.Type == Settings && h.Flags.Has(Ack) && h.Length != 0:
-		return connError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
+		return ConnError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
 	case h.Type == Settings && h.Length%settingSize != 0:
-		return connError(FrameSizeError, "SETTINGS frame of a wrong size")
+		return ConnError(FrameSizeError, "SETTINGS frame of a wrong size")
 	case h.Type == Settings && h.Length > maxSettings*settingSize:
-		return connError(EnhanceYourCalm, "too many settings")
+		return ConnError(EnhanceYourCalm, "too many settings")
 	}
 	return nil
 }

@@ -11,11 +11,11 @@ func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
 		return payload, nil
 	}
 	if len(payload) == 0 {
-		return nil, connError(FrameSizeError, "padded frame without the length of its padding")
+		return nil, ConnError(FrameSizeError, "padded frame without the length of its padding")
 	}
 	padding, rest := int(payload[0]), payload[1:]
 	if padding > len(rest) {
-		return nil, connError(ProtocolError, "padding longer than the frame")
+		return nil, ConnError(ProtocolError, "padding longer than the frame")
 	}
 	return rest[:len(rest)-padding], nil
 }
@@ -32,7 +32,7 @@ func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
 		return p, err
 	}
 	if len(p) < priorityFieldsSize {
-		return nil, connError(FrameSizeError, "HEADERS frame too small for its priority")
+		return nil, ConnError(FrameSizeError, "HEADERS frame too small for its priority")
 	}
 	return p[priorityFieldsSize:], CheckPriority(h, p)
 }
@@ -41,7 +41,7 @@ func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
 // begins with the dependency.
 func CheckPriority(h FrameHeader, payload []byte) *Error {
 	if binary.BigEndian.Uint32(payload)&MaxStreamID == h.StreamID {
-		return streamError(h.StreamID, ProtocolError, "stream depends on itself")
+		return StreamError(h.StreamID, ProtocolError, "stream depends on itself")
 	}
 	return nil
 }
@@ -83,15 +83,15 @@ func (s Setting) Check() *Error {
 	switch s.ID {
 	case EnablePush, EnableConnectProtocol, NoRFC7540Priorities:
 		if s.Value > 1 {
-			return connError(ProtocolError, "setting neither 0 nor 1")
+			return ConnError(ProtocolError, "setting neither 0 nor 1")
 		}
 	case InitialWindowSize:
 		if s.Value > MaxWindow {
-			return connError(FlowControlError, "SETTINGS_INITIAL_WINDOW_SIZE too large")
+			return ConnError(FlowControlError, "SETTINGS_INITIAL_WINDOW_SIZE too large")
 		}
 	case MaxFrameSizeSetting:
 		if s.Value < MinMaxFrameSize || s.Value > MaxFrameSize {
-			return connError(ProtocolError, "SETTINGS_MAX_FRAME_SIZE out of range")
+			return ConnError(ProtocolError, "SETTINGS_MAX_FRAME_SIZE out of range")
 		}
 	}
 	return nil
@@ -100,7 +100,7 @@ func (s Setting) Check() *Error {
 // WindowUpdateOf returns the increment of a WINDOW_UPDATE frame.
 func WindowUpdateOf(h FrameHeader, payload []byte) (increment uint32, err *Error) {
 	if increment = binary.BigEndian.Uint32(payload) & MaxWindow; increment == 0 {
-		return 0, streamError(h.StreamID, ProtocolError, "WINDOW_UPDATE by 0")
+		return 0, StreamError(h.StreamID, ProtocolError, "WINDOW_UPDATE by 0")
 	}
 	return increment, nil
 }
@@ -117,7 +117,7 @@ func GoAwayOf(payload []byte) (last uint32, code ErrorCode, debug []byte) {
 // PriorityUpdateOf returns the stream and the value of a PRIORITY_UPDATE frame (RFC 9218, 7.1).
 func PriorityUpdateOf(payload []byte) (id uint32, value []byte, err *Error) {
 	if id = binary.BigEndian.Uint32(payload) & MaxStreamID; id == 0 {
-		return 0, nil, connError(ProtocolError, "PRIORITY_UPDATE for stream 0")
+		return 0, nil, ConnError(ProtocolError, "PRIORITY_UPDATE for stream 0")
 	}
 	return id, payload[priorityUpdateStart:], nil
 }
