@@ -189,20 +189,18 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 
 // readData receives a DATA frame, whose content takes effect as it arrives (RFC 9113, 6.1).
 func (c *Conn) readData(h wire.FrameHeader) error {
-	i, left, padding := &c.input, int(h.Length), 0
-	if h.Flags.Has(wire.Padded) {
-		if left == 0 {
-			return wire.ConnError(wire.FrameSizeError, "DATA without its padding's length")
-		}
-		if err := c.fill(1); err != nil {
-			return err
-		}
-		padding = int(i.buf[i.at])
-		if i.at++; padding >= left {
-			return wire.ConnError(wire.ProtocolError, "padding too long")
-		}
-		left -= 1 + padding
+	i, first := &c.input, 0
+	if h.Flags.Has(wire.Padded) && h.Length > 0 {
+		first = 1
 	}
+	if err := c.fill(first); err != nil {
+		return err
+	}
+	left, padding, fault := wire.PaddingOf(h, i.buf[i.at:])
+	if fault != nil {
+		return fault
+	}
+	i.at += first
 	st, fault := c.startData(h, left)
 	if fault != nil && fault.StreamID == 0 {
 		return fault

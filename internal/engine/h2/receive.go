@@ -265,17 +265,12 @@ func (s *Session) checkRepliesLocked() *wire.Error {
 
 // startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
 func (s *Session) startData(fr frame) *wire.Error {
-	i, d := &s.input, &s.input.data
-	*d = dataState{left: int(fr.Length), ends: fr.Flags.Has(wire.EndStream)}
-	if fr.Flags.Has(wire.Padded) {
-		if int(fr.Length) == 0 {
-			return wire.ConnError(wire.FrameSizeError, "DATA without its padding's length")
-		}
-		if d.pad = int(fr.content[0]); d.pad >= int(fr.Length) {
-			return wire.ConnError(wire.ProtocolError, "padding too long")
-		}
-		d.left = int(fr.Length) - 1 - d.pad
+	content, padding, err := wire.PaddingOf(fr.FrameHeader, fr.content)
+	if err != nil {
+		return err
 	}
+	i, d := &s.input, &s.input.data
+	*d = dataState{left: content, pad: padding, ends: fr.Flags.Has(wire.EndStream)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]

@@ -5,19 +5,29 @@ import "encoding/binary"
 // The functions below interpret the payload of a frame that FrameHeader.Check has accepted. Their
 // results alias the payload.
 
-// unpad returns the payload without its padding (RFC 9113, 6.1).
+// PaddingOf returns how many bytes of content and of padding a frame has (RFC 9113, 6.1). Of a
+// padded frame's payload, the first byte must have arrived.
+func PaddingOf(h FrameHeader, payload []byte) (content, padding int, err *Error) {
+	switch {
+	case !h.Flags.Has(Padded):
+		return int(h.Length), 0, nil
+	case h.Length == 0:
+		return 0, 0, ConnError(FrameSizeError, "padded frame without the length of its padding")
+	case uint32(payload[0]) >= h.Length:
+		return 0, 0, ConnError(ProtocolError, "padding longer than the frame")
+	}
+	padding = int(payload[0])
+	return int(h.Length) - 1 - padding, padding, nil
+}
+
+// unpad returns the payload without its padding.
 func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
-	if !h.Flags.Has(Padded) {
-		return payload, nil
+	content, padding, err := PaddingOf(h, payload)
+	if err != nil {
+		return nil, err
 	}
-	if len(payload) == 0 {
-		return nil, ConnError(FrameSizeError, "padded frame without the length of its padding")
-	}
-	padding, rest := int(payload[0]), payload[1:]
-	if padding > len(rest) {
-		return nil, ConnError(ProtocolError, "padding longer than the frame")
-	}
-	return rest[:len(rest)-padding], nil
+	payload = payload[:len(payload)-padding]
+	return payload[len(payload)-content:], nil
 }
 
 // DataOf returns the data of a DATA frame. Flow control counts the whole payload.

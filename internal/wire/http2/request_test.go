@@ -316,9 +316,6 @@ func TestLargeBlockIsSplit(t *testing.T) {
 }
 
 func TestPaddingAndPriorityAreRemoved(t *testing.T) {
-	header := func(f http2.Flags) http2.FrameHeader {
-		return http2.FrameHeader{Type: http2.Headers, Flags: f, StreamID: 5}
-	}
 	for _, test := range []struct {
 		flags   http2.Flags
 		payload string
@@ -335,7 +332,8 @@ func TestPaddingAndPriorityAreRemoved(t *testing.T) {
 		{http2.HasPriority, "\x00\x00\x00\x01", "", http2.FrameSizeError},
 		{http2.HasPriority | http2.Padded, "\x01\x00\x00\x00\x01\x10block\x00", "block", 0},
 	} {
-		got, err := http2.BlockOf(header(test.flags), []byte(test.payload))
+		h := http2.FrameHeader{Type: http2.Headers, Flags: test.flags, StreamID: 5, Length: uint32(len(test.payload))}
+		got, err := http2.BlockOf(h, []byte(test.payload))
 		if (err != nil) != (test.code != 0) || err != nil && err.Code != test.code {
 			t.Errorf("%q: %v", test.payload, err)
 		}
