@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net/http"
@@ -10,8 +11,7 @@ import (
 
 // input is what the goroutine that reads has received.
 type input struct {
-	buf       []byte
-	at, end   int // buf[at:end] is received and not parsed
+	reader    *bufio.Reader
 	decoder   wire.Decoder
 	fields    wire.HeaderBlock
 	block     []byte           // of a HEADERS frame without END_HEADERS
@@ -24,7 +24,7 @@ const readBuffer = wire.MinMaxFrameSize + wire.FrameHeaderSize
 
 // read receives frames until the connection ends.
 func (c *Conn) read() {
-	c.input.buf = make([]byte, readBuffer)
+	c.input.reader = bufio.NewReaderSize(c.nc, readBuffer)
 	for {
 		err := c.readFrame()
 		if err == nil {
@@ -42,60 +42,24 @@ func (c *Conn) read() {
 	}
 }
 
-// fill receives until n bytes are buffered, which fit the buffer.
-func (c *Conn) fill(n int) error {
-	i := &c.input
-	if n > len(i.buf)-i.at {
-		if n > len(i.buf) {
-			i.buf = append(make([]byte, 0, n), i.buf[i.at:i.end]...)[:n]
-		} else {
-			copy(i.buf, i.buf[i.at:i.end])
-		}
-		i.at, i.end = 0, i.end-i.at
-	}
-	for empty := 0; i.end-i.at < n; {
-		m, err := c.nc.Read(i.buf[i.end:])
-		if i.end += m; m > 0 {
-			empty = 0
-			continue
-		}
-		if empty++; err == nil && empty == maxEmptyReads {
-			err = io.ErrNoProgress
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxEmptyReads is the number of consecutive Reads that may return neither bytes nor an error.
-const maxEmptyReads = 100
-
 // readFrame receives a frame and processes it.
 func (c *Conn) readFrame() error {
-	i := &c.input
-	if len(i.buf) > readBuffer && i.end-i.at <= readBuffer { // it has grown for a frame
-		i.buf = append(make([]byte, 0, readBuffer), i.buf[i.at:i.end]...)[:readBuffer]
-		i.at, i.end = 0, i.end-i.at
-	}
-	if err := c.fill(wire.FrameHeaderSize); err != nil {
+	head, err := c.receive(wire.FrameHeaderSize)
+	if err != nil {
 		return err
 	}
-	h, _ := wire.ParseFrameHeader(i.buf[i.at:i.end])
+	h, _ := wire.ParseFrameHeader(head)
 	f := c.checkHeader(h)
 	if f != nil && f.StreamID == 0 {
 		return f
 	}
 	if h.Type == wire.Data {
-		i.at += wire.FrameHeaderSize
 		return c.readData(h)
 	}
-	if err := c.fill(wire.FrameHeaderSize + int(h.Length)); err != nil {
+	payload, err := c.receive(int(h.Length))
+	if err != nil {
 		return err
 	}
-	payload := i.buf[i.at+wire.FrameHeaderSize:][:h.Length]
-	i.at += wire.FrameHeaderSize + int(h.Length)
 	if f == nil {
 		f = c.process(h, payload)
 	}
@@ -103,6 +67,20 @@ func (c *Conn) readFrame() error {
 		return f
 	}
 	return nil
+}
+
+// receive returns the next n bytes, which are valid until the next call. A frame that exceeds the
+// buffer has memory of its own.
+func (c *Conn) receive(n int) (b []byte, err error) {
+	r := c.input.reader
+	if n > readBuffer {
+		b = make([]byte, n)
+		_, err = io.ReadFull(r, b)
+		return b, err
+	}
+	b, err = r.Peek(n)
+	_, _ = r.Discard(len(b)) // they are buffered
+	return b, err
 }
 
 // checkHeader checks what is known of a frame once its header has arrived.
@@ -189,38 +167,32 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 
 // readData receives a DATA frame, whose content takes effect as it arrives (RFC 9113, 6.1).
 func (c *Conn) readData(h wire.FrameHeader) error {
-	i, first := &c.input, 0
+	r, first := c.input.reader, 0
 	if h.Flags.Has(wire.Padded) && h.Length > 0 {
 		first = 1
 	}
-	if err := c.fill(first); err != nil {
+	b, err := c.receive(first)
+	if err != nil {
 		return err
 	}
-	left, padding, fault := wire.PaddingOf(h, i.buf[i.at:])
+	left, padding, fault := wire.PaddingOf(h, b)
 	if fault != nil {
 		return fault
 	}
-	i.at += first
 	st, fault := c.startData(h, left)
 	if fault != nil && fault.StreamID == 0 {
 		return fault
 	}
 	for left > 0 {
-		if err := c.fill(1); err != nil {
+		if _, err := r.Peek(1); err != nil {
 			return err
 		}
-		part := i.buf[i.at:min(i.end, i.at+left)]
+		part, _ := c.receive(min(left, r.Buffered()))
 		c.storeData(h, st, part)
 		left -= len(part)
-		i.at += len(part)
 	}
-	for padding > 0 {
-		if err := c.fill(1); err != nil {
-			return err
-		}
-		n := min(i.end-i.at, padding)
-		padding -= n
-		i.at += n
+	if _, err := r.Discard(padding); err != nil {
+		return err
 	}
 	if fault != nil {
 		return fault
