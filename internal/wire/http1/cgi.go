@@ -17,7 +17,7 @@ func (r *CGI) Reset() {
 
 // Parse is Request.Parse for a CGI response.
 func (r *CGI) Parse(b []byte, limits Limits) (complete bool, err error) {
-	r.ends = endInAny
+	r.ends, r.section = endInAny, ofCGI
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}

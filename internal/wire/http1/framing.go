@@ -28,8 +28,6 @@ type facts struct {
 	hasExpect                     bool
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
-	inTrailer                     bool // the fields belong to a trailer section
-	dropsRestricted               bool // those that a trailer section must not have
 
 	length int64 // valid if hasLength
 	host   Span  // valid if hasHost
@@ -120,15 +118,6 @@ func (r *Request) finish(b []byte) error {
 	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // CONNECT's target names the host
 		return malformed(r.Size, "missing Host")
 	}
-	r.decidePersistence()
-	return nil
-}
-
-func (r *Response) finish() error {
-	if err := r.checkCoding(); err != nil {
-		return err
-	}
-	r.decidePersistence()
 	return nil
 }
 
@@ -148,9 +137,9 @@ func (h *Head) checkCoding() error {
 // HTTP/1.1 (RFC 9112, C.2.2). The head must be complete.
 func (h *Head) KeepsAlive() bool { return h.keepAlive && !h.close }
 
-func (h *Head) decidePersistence() {
-	h.Persistent = !h.close && (h.Minor > 0 || h.keepAlive)
-}
+// IsPersistent reports whether the connection can be reused after this message (RFC 9112, 9.3). The
+// head must be complete.
+func (h *Head) IsPersistent() bool { return !h.close && (h.Minor > 0 || h.keepAlive) }
 
 // Body returns the extent of the request's body. The head must be complete.
 func (r *Request) Body() Framing {

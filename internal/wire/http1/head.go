@@ -33,13 +33,20 @@ type Head struct {
 	Minor  int // the x of HTTP/1.x
 	Size   int // bytes of the whole head, including its empty line; set once it is complete
 
-	// Persistent reports whether the connection can be reused after this message (RFC 9112,
-	// 9.3).
-	Persistent bool
-
+	section section
 	lines
 	facts
 }
+
+// section is what field lines belong to. It decides about the fields of restricted names: see Name.
+type section uint8
+
+const (
+	ofMessage        section = iota
+	ofCGI                    // they have no meaning, except for Content-Length
+	inTrailer                // they are errors
+	inLenientTrailer         // they are dropped
+)
 
 func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
 
@@ -144,14 +151,15 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 // specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
 	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
-	if h.dropsRestricted && f.Known.isRestricted() {
+	isRestricted := f.Known.isRestricted()
+	if isRestricted && h.section == inLenientTrailer {
 		return nil
 	}
 	h.Fields = append(h.Fields, f)
 	switch {
-	case !f.Known.isRestricted(), h.ends == endInAny && f.Known != NameContentLength:
+	case !isRestricted, h.section == ofCGI && f.Known != NameContentLength:
 		return nil
-	case h.inTrailer:
+	case h.section == inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
 	}
 	return h.record(f.Known, b[v0:v1], v0)
@@ -288,7 +296,7 @@ func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
-	return true, r.finish()
+	return true, r.checkCoding()
 }
 
 // statusLine parses "version SP code SP [reason]" (RFC 9112, 4). It accepts a line without the
