@@ -54,7 +54,7 @@ func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	if t == m+1 || !endsAt(b, end) || string(b[t:end]) != version || end+2-start > limits.line() {
 		return false
 	}
-	r.Method, r.Target, r.Minor = spanOf(start, m), spanOf(m+1, t), 1
+	r.Method, r.Target, r.Minor = SpanOf(start, m), SpanOf(m+1, t), 1
 	r.next, r.seen = end+2, end+2
 	return true
 }

@@ -64,7 +64,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		if len(value) > 0 && !ValidHost(value) { // it is empty if the target has no authority
 			return malformed(offset, "malformed Host")
 		}
-		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
+		f.hasHost, f.host = true, SpanOf(offset, offset+len(value))
 	case NameConnection:
 		for token := range Elements(value) {
 			f.close = f.close || EqualFold(token, "close")

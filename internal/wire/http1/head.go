@@ -5,7 +5,8 @@ import "bytes"
 // Span is a part of a head: the bytes from Start to End of the input.
 type Span struct{ Start, End uint32 }
 
-func spanOf(start, end int) Span { return Span{uint32(start), uint32(end)} }
+// SpanOf returns the Span between two offsets.
+func SpanOf(start, end int) Span { return Span{uint32(start), uint32(end)} }
 
 // In returns the part of b that s covers. The result aliases b.
 func (s Span) In(b []byte) []byte { return b[s.Start:s.End] }
@@ -150,7 +151,7 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 // add adds a field with its name at b[start:colon] and its value at b[v0:v1], and records what it
 // specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
-	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
+	f := Field{Name: SpanOf(start, colon), Value: SpanOf(v0, v1), Known: LookupName(b[start:colon])}
 	isRestricted := f.Known.isRestricted()
 	if isRestricted && h.section == inLenientTrailer {
 		return nil
@@ -256,13 +257,13 @@ func (r *Request) requestLine(b []byte, start, end int) error {
 	if n == 0 || n == len(line) || line[n] != ' ' {
 		return malformed(start+n, "malformed method")
 	}
-	r.Method = spanOf(start, start+n)
+	r.Method = SpanOf(start, start+n)
 	t := n + 1
 	n = t + span(line[t:], targetByte)
 	if n == t || n == len(line) || line[n] != ' ' {
 		return malformed(start+n, "malformed request target")
 	}
-	r.Target = spanOf(start+t, start+n)
+	r.Target = SpanOf(start+t, start+n)
 	return r.version(line[n+1:], start+n+1)
 }
 
@@ -322,7 +323,7 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	if bad := ValueSpan(reason); bad < len(reason) {
 		return malformed(start+13+bad, "control byte in reason phrase")
 	}
-	r.Reason = spanOf(start+13, end)
+	r.Reason = SpanOf(start+13, end)
 	return nil
 }
 
