@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"maps"
 	"net/http"
 	"net/textproto"
 
@@ -96,9 +95,7 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 	case hasHead && (b.CheckTrailers() != "" || !isLast):
 		return wire.StreamError(st.id, wire.ProtocolError, "malformed trailer section")
 	case hasHead:
-		trailer, _ := headerOf(b)
-		maps.DeleteFunc(trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
-		return c.endInput(st, trailer)
+		return c.endInput(st, b.Trailer(textproto.CanonicalMIMEHeaderKey))
 	}
 	return c.onHead(st, isLast)
 }
@@ -119,7 +116,8 @@ func (c *Conn) onHead(st *Stream, isLast bool) *wire.Error {
 	case countLengths(b) > 1:
 		return wire.StreamError(st.id, wire.ProtocolError, "more than one Content-Length")
 	}
-	head.Header, head.Trailer = headerOf(b)
+	head.Header = b.Header(textproto.CanonicalMIMEHeaderKey)
+	head.Trailer, _ = http1.TakeTrailer(head.Header, maxTrailerNames, true, textproto.CanonicalMIMEHeaderKey)
 	if f := c.storeHead(st, head, isInterim); f != nil {
 		return f
 	}
@@ -168,12 +166,3 @@ func countLengths(b *wire.HeaderBlock) (n int) {
 
 // maxTrailerNames limits the names that a Trailer field announces.
 const maxTrailerNames = 100
-
-// headerOf makes an http.Header of a block, and the names that its Trailer field announces.
-func headerOf(b *wire.HeaderBlock) (h, announced http.Header) {
-	text := http1.TextOf(b.Text)
-	all := http1.Collect(nil, len(b.Fields), nil)
-	all.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
-	announced, _ = http1.TakeTrailer(all.Fields, maxTrailerNames, true, textproto.CanonicalMIMEHeaderKey)
-	return all.Fields, announced
-}

@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -199,7 +198,7 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	st.exchange = x
 	x.Prepare(st, s.template)
 	r := &x.Request
-	r.Method, r.Host, r.RequestURI = text.Of(b.Method), text.Of(b.Authority), text.Of(b.Path)
+	r.Method, r.Host, r.RequestURI = text.Of(b.Method), text.Of(b.Host()), text.Of(b.Path)
 	protocol := text.Of(b.Protocol)
 	if r.Method == http.MethodConnect && protocol == "" {
 		r.RequestURI = r.Host
@@ -207,13 +206,6 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 		r.URL = &x.URL
 	} else if err := x.SetURL(); err != nil {
 		return nil, err
-	}
-	if r.Host == "" {
-		for _, f := range b.Fields {
-			if f.Known == http1.NameHost {
-				r.Host = text.Of(f.Value)
-			}
-		}
 	}
 	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
 	if protocol != "" {
@@ -264,11 +256,7 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 	case b.IsTooLarge, len(b.Text) > exchange.MaxTrailerBytes:
 		return wire.StreamError(st.id, wire.ProtocolError, "trailer section too large")
 	}
-	text := http1.TextOf(b.Text)
-	trailer := http1.Collect(nil, len(b.Fields), nil)
-	trailer.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
-	st.trailer = trailer.Fields
-	maps.DeleteFunc(st.trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
+	st.trailer = b.Trailer(textproto.CanonicalMIMEHeaderKey)
 	s.endInputLocked(st)
 	return nil
 }

@@ -139,6 +139,32 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	}
 }
 
+// Host returns the value of :authority or, without that, of Host.
+func (b *HeaderBlock) Host() http1.Span {
+	if b.Authority.Start == b.Authority.End {
+		return b.host
+	}
+	return b.Authority
+}
+
+// Header makes net/http's Header of the fields. canonical spells names as in http1.Collector.
+func (b *HeaderBlock) Header(canonical func(string) string) map[string][]string {
+	text, c := http1.TextOf(b.Text), http1.Collect(nil, len(b.Fields), nil)
+	c.AddFields(b.Fields, &text, canonical)
+	return c.Fields
+}
+
+// Trailer is Header for a trailer section. It drops fields that such a section must not have.
+func (b *HeaderBlock) Trailer(canonical func(string) string) map[string][]string {
+	all := b.Header(canonical)
+	for name := range all {
+		if !http1.TrailerAllowed(name) {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
 // setLength sets Length. Several fields must be equal.
 func (b *HeaderBlock) setLength(value []byte) {
 	n, fault := http1.ParseLength(value)
