@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -355,16 +356,16 @@ func remoteOf(peer poll.Peer) string {
 
 // passFromStalled passes the listening socket on if its holder is held up and another shard is not.
 // It does nothing while a shard accepts.
-func (a *acceptor) passFromStalled(all observations) {
+func (a *acceptor) passFromStalled(all sched.Observations) {
 	if !a.mu.TryLock() {
 		return
 	}
 	defer a.mu.Unlock()
-	if !a.isShared || a.holder >= len(all) || all[a.holder].work != isHeldUp {
+	if !a.isShared || a.holder >= len(all) || all[a.holder].Work != sched.IsHeldUp {
 		return
 	}
 	for i, other := range all[:min(len(all), a.group.shards.Load().active)] {
-		if other.work == waits {
+		if other.Work == sched.Waits {
 			a.passTo(i)
 			return
 		}

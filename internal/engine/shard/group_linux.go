@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/sched"
 )
 
 // Group is the shards of a server, one for each P, and the connections on them.
@@ -21,9 +21,8 @@ type Group struct {
 	unused      func() // called after the last connection has ended
 	epoch       time.Time
 	conns       connTable
-	predictor   predict.Table
+	scheduler   *sched.Scheduler
 	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
-	guard       stallGuard
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
@@ -49,15 +48,22 @@ type shardList struct {
 
 // NewGroup starts the shards of a server. unused is called whenever the last connection has ended.
 func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
-	g := &Group{server: server, unused: unused, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
-	g.guard.wakeup = make(chan struct{}, 1)
+	g := &Group{server: server, unused: unused, epoch: time.Now().Add(-1), scheduler: sched.New(),
+		stopped: make(chan struct{})}
 	g.sweepSoon = make(chan struct{}, 1)
 	g.shards.Store(new(shardList))
 	if err := g.grow(); err != nil {
 		g.Stop()
 		return nil, err
 	}
-	go g.guard.run(g)
+	var balancer balancer
+	go g.scheduler.Guard(g.stopped, func(now time.Time, all sched.Observations) {
+		balancer.check(g, now)
+		g.acceptors.Range(func(_, a any) bool {
+			a.(*acceptor).passFromStalled(all)
+			return true
+		})
+	})
 	go g.sweep()
 	return g, nil
 }

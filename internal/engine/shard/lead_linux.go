@@ -3,15 +3,16 @@ package shard
 import (
 	"runtime"
 
-	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
 // lead serves the loop's events until another runner leads, or until the shard was stopped.
 func (r *runner) lead(turn *shardSession) {
 	s := r.shard
-	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
+	r.leader.Follow(s.lead)
+	r.reportedAt = s.group.now()
 	began := r.reportedAt
 	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
 		return
@@ -28,8 +29,7 @@ func (r *runner) lead(turn *shardSession) {
 		}
 		r.reportedAt = s.group.instant(s.reportedAt)
 		if r.reportedAt-began > instant(reuse.MaxAge) {
-			s.word.Store(wordAfter(s.word.Load()))
-			s.promote()
+			r.leader.Resign()
 			return
 		}
 	}
@@ -97,15 +97,13 @@ func (s *shard) connOf(e poll.Event) *shardConn {
 // serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
 // still leads.
 func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
-	r.beginServing()
+	r.leader.Begin()
 	if h := k.session.Load(); h != nil {
 		r.serveSession(h, isResumed)
 	} else {
-		r.serve(k, nil, predict.NoSlot)
+		r.serve(k, nil, sched.NoSlot)
 	}
-	token := r.token
-	r.token = 0
-	leads := r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
+	leads := r.leader.End()
 	switch {
 	case r.delayed == nil:
 	case leads:
@@ -115,7 +113,7 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	default: // the responses must not wait
 		k := r.delayed
 		r.delayed = nil
-		r.serve(k, nil, predict.NoSlot)
+		r.serve(k, nil, sched.NoSlot)
 	}
 	return leads
 }

@@ -30,7 +30,7 @@ type outbox struct {
 // then adds them to the outbox: until then it may lose the lead.
 func (r *runner) mayDelay(k *shardConn) bool {
 	c := k.conn
-	return r.delays && r.token != 0 && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
+	return r.delays && r.leader.IsServing() && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
 }
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.
