@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"syscall"
@@ -89,6 +90,28 @@ const (
 type acceptedConn struct {
 	fd   int
 	peer poll.Peer
+}
+
+// Supports reports whether shards can accept a listener's connections: those of package net's
+// sockets.
+func Supports(l net.Listener) bool {
+	switch l.(type) {
+	case *net.TCPListener, *net.UnixListener:
+		return true
+	}
+	return false
+}
+
+// Accept accepts connections of the settings' listener for the shards, which support it, and serves
+// them. The result accepts one connection. closed is closed when the server closes the listener.
+// Accept returns nil if the listener was closed before.
+func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
+	g.prepare(p)
+	a := newAcceptor(g, p, closed)
+	if a == nil {
+		return nil
+	}
+	return a.accept
 }
 
 // newAcceptor returns nil if the listener was closed.
@@ -260,6 +283,15 @@ func (a *acceptor) finish(err error) {
 	case a.ended <- err:
 	default:
 	}
+}
+
+// acceptError returns the error that package net's Accept reports if its system call fails.
+func acceptError(l net.Listener, err error) error {
+	if err == nil {
+		return nil
+	}
+	addr := l.Addr()
+	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
 }
 
 // addRelay makes a shard's loop report the listening socket.

@@ -15,7 +15,7 @@
 // Handlers may block. Package sched therefore guesses which routes block, and their requests are
 // handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
 // leads the loop, and the old one finishes its connection. Read package sched, shard_linux.go,
-// runner_linux.go and shardconn_linux.go in this order.
+// lead_linux.go, runner_linux.go and shardconn_linux.go in this order.
 //
 // The leader serves all connections that are ready and then sends their responses
 // (outbox_linux.go).

@@ -16,7 +16,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.servedBy.MayBlock()
+	k.MayBlock()
 	k.conn.ReleaseHijacked()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil

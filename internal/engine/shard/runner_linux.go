@@ -51,23 +51,28 @@ type job struct {
 	turn    *shardSession
 }
 
-// work makes a runner do a job, and returns the time about when it is done. If a handler ends the
-// goroutine of a leader by Goexit, another runner leads.
-func (s *shard) work(r *runner, j job) time.Time {
-	r.shard = s
-	defer r.MayBlock()
-	switch {
-	case j.stream != nil:
-		r.runStream(j.stream, j.slot)
-	case j.conn == nil:
-		r.lead(j.turn)
-	case j.conn.session.Load() != nil:
-		r.serveSession(j.conn.session.Load(), false)
-	default:
-		r.serve(j.conn, j.request, j.slot)
+// serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
+// still leads.
+func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
+	r.leader.Begin()
+	if h := k.session.Load(); h != nil {
+		r.serveSession(h, isResumed)
+	} else {
+		r.serve(k, nil, sched.NoSlot)
 	}
-	// Reading the clock would take 1 % of the CPU time of a request that is handed off.
-	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
+	leads := r.leader.End()
+	switch {
+	case r.delayed == nil:
+	case leads:
+		s := r.shard
+		s.outbox.conns = append(s.outbox.conns, r.delayed)
+		r.delayed.servedBy, r.delayed = nil, nil
+	default: // the responses must not wait
+		k := r.delayed
+		r.delayed = nil
+		r.serve(k, nil, sched.NoSlot)
+	}
+	return leads
 }
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
@@ -86,7 +91,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) {
 	if x == nil {
 		r.attach(k)
 	}
-	k.servedBy = r
+	k.servedBy = &r.leader
 	switch r.serveRequests(k, x, at) {
 	case outcomeClose:
 		r.closeConn(k)
@@ -170,7 +175,9 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at sched.Slot
 			c.StartRequest()
 			if k.state.has(flagNew) {
 				k.state.set(flagNew, false)
-				r.shard.early.noteServed(k)
+				if !k.state.has(flagAdded) {
+					r.shard.early.noteServed()
+				}
 			}
 			continue
 		}
@@ -206,6 +213,13 @@ func (r *runner) endRequests(k *shardConn) outcome {
 		return outcomeClose
 	}
 	return outcomeServed
+}
+
+// mayDelay reports whether k's responses may wait until others have been served. The leader only
+// then adds them to the outbox: until then it may lose the lead.
+func (r *runner) mayDelay(k *shardConn) bool {
+	c := k.conn
+	return r.delays && r.leader.IsServing() && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
 }
 
 // waitOnLoop makes the loop report input of k, of which nothing more has arrived.
@@ -332,7 +346,7 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 		k.group().server.PartialHeads.Add(-1)
 	}
 	c.Template.TLS = k.attachTLS()
-	k.servedBy, k.mayHaveInput = r, true
+	k.servedBy, k.mayHaveInput = &r.leader, true
 	return c
 }
 

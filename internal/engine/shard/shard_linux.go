@@ -43,15 +43,54 @@ type shard struct {
 	load shardLoad
 }
 
-func newShard(g *Group, index int) (*shard, error) {
-	loop, err := poll.NewLoop()
-	if err != nil {
-		return nil, err
+const (
+	// outboxConns is how many connections' responses wait at most. The first of them waits for as
+	// many handlers, each of which is expected to be quick.
+	outboxConns = 8
+	// outboxMax is how many bytes of a connection may wait.
+	outboxMax = 4 << 10
+)
+
+// outbox holds the complete responses of connections that the leader has served in this turn. The
+// leader sends them one after another, before it waits for events. A client that serves several of
+// them, such as a proxy or a load generator, is then woken for the first and finds the others when
+// it looks again. And neither the handlers nor the kernel's network code evict each other from the
+// caches. It gains 2 to 6 % of a small request with 64 connections on the loopback.
+//
+// A response waits only if another connection has an event. It is served until it was sent, so
+// that no other goroutine closes it. The outbox belongs to the leader while that serves nothing. If
+// the lead is taken from a leader in a handler, the new leader begins with the outbox.
+type outbox struct {
+	conns []*shardConn
+	sent  int // how many of them were sent, or are served
+}
+
+// shardLoad is how busy a shard is. The shard's leader writes it.
+type shardLoad struct {
+	// the time.Duration of all turns that have ended; during a turn, minus the instant of its
+	// beginning, and so negative
+	busy   atomic.Int64
+	relief atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
+}
+
+// beginTurn is called when the loop has reported events.
+func (l *shardLoad) beginTurn(now instant) { l.busy.Store(l.busy.Load() - int64(now)) }
+
+// endTurn is called when all events have been served.
+func (l *shardLoad) endTurn(now instant) {
+	l.busy.Store(int64(l.total(now)))
+	if l.relief.Load() != nil {
+		l.relief.Store(nil)
 	}
-	s := &shard{group: g, index: index, loop: loop}
-	s.lead = g.scheduler.NewLead(s.promote)
-	s.runners = reuse.NewWorkers(s.work)
-	return s, nil
+}
+
+// total returns how long the shard has been busy.
+func (l *shardLoad) total(now instant) time.Duration {
+	busy := l.busy.Load()
+	if busy < 0 {
+		busy += int64(now)
+	}
+	return time.Duration(busy)
 }
 
 // promote makes another runner the leader.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -28,7 +29,7 @@ type shardConn struct {
 	place    atomic.Pointer[placement] // changed only by the leader that serves it
 	remote   string                    // not part of a larger string, because handlers keep it
 	conn     *exchange.Conn            // while a runner serves it, or for a part of a head
-	servedBy *runner                   // while a runner serves it
+	servedBy *sched.Leader             // while a runner serves it
 	tls      *tlsLayer                 // nil for a connection without TLS
 
 	session         atomic.Pointer[shardSession] // of HTTP/2
@@ -42,14 +43,6 @@ type shardConn struct {
 	requests     uint32 // counted by CountRequest
 	mayHaveInput bool   // there may be more to read; owned by the goroutine that serves it
 	number       connection.Number
-}
-
-// placement is a listener and a shard; its connections share it. Those with a context of their own
-// have one each, so that the others hold no pointer for it.
-type placement struct {
-	config *Config
-	shard  *shard
-	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
 }
 
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
@@ -468,7 +461,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	return err
 }
 
-// MayBlock implements exchange.Transport.
+// MayBlock implements exchange.Transport. During a handshake no runner serves the connection.
 func (k *shardConn) MayBlock() {
 	if k.servedBy != nil {
 		k.servedBy.MayBlock()

@@ -174,9 +174,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 		until = most
 	}
 	if !again {
-		if k.servedBy != nil { // nil during a handshake, which has a goroutine
-			k.servedBy.MayBlock()
-		}
+		k.MayBlock()
 		return k.refs.Load() >= 0
 	}
 	var passed <-chan time.Time
@@ -207,7 +205,7 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	k.servedBy.MayBlock() // reading a file that is not cached blocks
+	k.MayBlock() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
