@@ -23,8 +23,8 @@ const (
 	// a deadline of the listener even if connections arrive all the time.
 	longestShare = time.Second
 
-	// turnAccepts is how many connections a shard accepts before the next one does. It is also
-	// the maximum that a loop accepts before it looks at its other connections.
+	// turnAccepts is how many connections a shard accepts, at least, before the next one does. It
+	// is also the maximum that a loop accepts before it looks at its other connections.
 	turnAccepts = 8
 )
 
@@ -69,7 +69,7 @@ type acceptor struct {
 
 	// The connections of a burst.
 	acceptBurst func(uintptr)
-	limit, n    int
+	n           int
 	batch       [turnAccepts]acceptedConn
 	err         error
 }
@@ -134,7 +134,7 @@ func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 		if a.isBlocking = !poll.IsNonblocking(int(fd)); a.isBlocking {
 			return
 		}
-		for a.n < a.limit {
+		for a.n < a.burst {
 			c := &a.batch[a.n]
 			if c.fd, c.peer, a.err = poll.Accept(int(fd)); a.err != nil {
 				return
@@ -331,7 +331,7 @@ func (a *acceptor) acceptOn(s *shard) {
 	if a.burst = min(2*a.burst, turnAccepts); s.slept {
 		a.burst = 1
 	}
-	a.n, a.limit, a.err = 0, min(a.burst, turnAccepts-a.turn), nil
+	a.n, a.err = 0, nil
 	if a.raw.Control(a.acceptBurst) != nil {
 		a.finish(nil) // the listener was closed
 		return

@@ -70,9 +70,6 @@ func (k *shardConn) moveTo(to *shard) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.waiters != nil {
-		k.waiters.outputAdded = false
-	}
 	place := g.placementAt(from.config, to.index)
 	if from.ctx != nil {
 		place = &placement{from.config, to, from.ctx}

@@ -100,11 +100,8 @@ func (s *connState) move(from, to uint32) bool {
 	return false
 }
 
-// waiters are the channels on which Read and Write wait.
-type waiters struct {
-	bells       [2]chan struct{} // by direction
-	outputAdded bool             // the loop reports room for output
-}
+// waiters are the channels on which Read and Write wait, by direction.
+type waiters [2]chan struct{}
 
 func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
@@ -194,10 +191,10 @@ func (k *shardConn) notifyWaiters(e poll.Event) {
 	k.mu.Lock()
 	if k.waiters != nil {
 		if e.Readable {
-			exchange.Signal(k.waiters.bells[waitInput])
+			exchange.Signal(k.waiters[waitInput])
 		}
 		if e.Writable || e.Ended {
-			exchange.Signal(k.waiters.bells[waitOutput])
+			exchange.Signal(k.waiters[waitOutput])
 		}
 	}
 	k.mu.Unlock()
@@ -386,8 +383,8 @@ func (k *shardConn) wakeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiters != nil {
-		exchange.Signal(k.waiters.bells[waitInput])
-		exchange.Signal(k.waiters.bells[waitOutput])
+		exchange.Signal(k.waiters[waitInput])
+		exchange.Signal(k.waiters[waitOutput])
 	}
 }
 

@@ -159,15 +159,12 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 		return false // no event would ever arrive
 	}
 	if k.waiters == nil {
-		k.waiters = &waiters{bells: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+		k.waiters = &waiters{make(chan struct{}, 1), make(chan struct{}, 1)}
 	}
-	bell, until := k.waiters.bells[what], k.deadlines[what]
-	if what == waitOutput && !k.waiters.outputAdded {
-		if k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
-			k.mu.Unlock()
-			return false
-		}
-		k.waiters.outputAdded = true
+	bell, until := k.waiters[what], k.deadlines[what]
+	if what == waitOutput && k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
+		k.mu.Unlock()
+		return false
 	}
 	k.mu.Unlock()
 	if most != 0 && (until == 0 || most < until) {
@@ -331,7 +328,7 @@ func (k *shardConn) setDeadline(what direction, t time.Time) error {
 	k.deadlines[what] = at
 	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
-		exchange.Signal(k.waiters.bells[what])
+		exchange.Signal(k.waiters[what])
 	}
 	return nil
 }
