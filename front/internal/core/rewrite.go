@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -181,6 +182,9 @@ func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
 	case "~", "~*":
 		p := c.Pattern("if", string(s.Right), op == "~*")
 		holds = func(x *Exchange) bool { return x.matches(p, left.Eval(x)) }
+	case "method":
+		methods := strings.Fields(string(s.Right))
+		holds = func(x *Exchange) bool { return slices.Contains(methods, x.Method) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
 		holds = func(x *Exchange) bool { return x.fileIs(left.Eval(x), kind) }
