@@ -59,8 +59,6 @@ type CachePolicy struct {
 	// unsafe method such as POST: RFC 9111, 4.4. It is not nginx's behavior: a client could make
 	// the origin generate a popular response again and again.
 	Invalidate bool
-	// Status adds Cache-Status (RFC 9211) to responses.
-	Status bool
 }
 
 // CacheValid is the freshness of responses with some statuses: proxy_cache_valid. Without Statuses

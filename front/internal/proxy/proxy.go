@@ -329,12 +329,8 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if a.Passed != nil {
-		a.Passed.Header = a.Passed.Header.Clone()
-		a.Mark(a.Passed.Header)
-		if s != nil {
-			s.bindClient(x, a.Passed.Header)
-		}
+	if a.Passed != nil && s != nil {
+		s.bindClient(x, a.Passed.Header)
 	}
 	if isSlice(x, a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
