@@ -39,7 +39,7 @@ type Location struct {
 // Content responds to a request in the content phase.
 type Content interface {
 	Serve(x *Exchange) Outcome
-	// Explain adds findings about what serve would do, and responds without doing it.
+	// Explain adds findings about what Serve would do, and responds without doing it.
 	Explain(x *Exchange, e *Explanation) Outcome
 }
 
@@ -129,7 +129,7 @@ func (x *Exchange) locate() Outcome {
 	x.needsLocation = false
 	best := &x.Host.defaults
 	v := x.Host.locations.find(x, x.Path, &best)
-	x.Loc, x.Rewritten = best, false
+	x.Loc, x.PathRewritten = best, false
 	x.applyLocation()
 	switch {
 	case x.RegexTimedOut:

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// action is a Step, compiled. ends reports that no further steps follow; the outcome proceed ends
+// action is a Step, compiled. ends reports that no further steps follow; the outcome Proceed ends
 // only the steps of this phase.
 type action func(x *Exchange) (out Outcome, ends bool)
 
@@ -323,7 +323,7 @@ func (r *replacement) apply(x *Exchange) (Outcome, bool) {
 	if !ok {
 		return x.Fail(http.StatusInternalServerError), true
 	}
-	x.Path, x.Args, x.internal, x.URIChanged, x.Rewritten = path, args, true, true, true
+	x.Path, x.Args, x.internal, x.URIChanged, x.PathRewritten = path, args, true, true, true
 	x.needsLocation = r.flag != "break"
 	return Proceed, r.flag == "last" || r.flag == "break"
 }

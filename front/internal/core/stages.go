@@ -49,7 +49,7 @@ func (w *Writer) changesBody() bool { return w.Stages != [stageCount]stage{} }
 // BodyFilter is what a location does to bodies of some types.
 type BodyFilter interface {
 	// MayApply reports whether the filter may apply to a response, by its head, and how much of the
-	// body start needs.
+	// body Start needs.
 	MayApply(w *Writer) (need int64, ok bool)
 	// Start changes the head of a response of a type, and adds a stage. The length is UnknownLength
 	// unless the whole body is held back.

@@ -247,7 +247,7 @@ func releaseProxyState(s *core.State, p *proxyState) {
 	}
 }
 
-// Serve implements content.
+// Serve implements core.Content.
 func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	if p.from.Intercept {
 		x.InterceptsErrors = true
