@@ -206,7 +206,6 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 		{"cannot be set", conf.Proxy{Redirects: []conf.Replace{{From: "~(?P<host>.)", To: "y"}}}},
 		{"$nothing", conf.Proxy{Cache: cache(conf.ProxyCache{Key: "$nothing"})}},
 		{"$nothing", conf.Proxy{Cache: cache(conf.ProxyCache{Skip: []conf.Text{"$nothing"}})}},
-		{"POST", conf.Proxy{Cache: cache(conf.ProxyCache{Policy: conf.CachePolicy{Methods: []string{"POST"}}})}},
 	} {
 		if test.p.To == "" {
 			test.p.To = "127.0.0.1:1"

@@ -71,17 +71,18 @@ http {
 // An unsupported directive is an error, or left out and listed.
 func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nupstream u { server 127.0.0.1; sticky learn create=$a; }\n" +
+		"proxy_cache_path /c keys_zone=c:1m; proxy_cache c; proxy_cache_methods POST;\n" +
 		"server { listen 80;\nlocation / { access_log /l; access_log /z combined gzip; error_log memory:1m; content_by_lua_block { if a then b = {} end }\n} }")
-	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 6 {
-		t.Errorf("%v; want 6 errors", err)
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 7 {
+		t.Errorf("%v; want 7 errors", err)
 	}
 	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true}))(t)
 	var ignored []string
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
 	}
-	if want := []string{"3 ssi", "4 lua_shared_dict", "5 sticky", "7 access_log", "7 error_log",
-		"7 content_by_lua_block"}; !slices.Equal(ignored, want) {
+	if want := []string{"3 ssi", "4 lua_shared_dict", "5 sticky", "6 proxy_cache_methods", "8 access_log",
+		"8 error_log", "8 content_by_lua_block"}; !slices.Equal(ignored, want) {
 		t.Errorf("%q were ignored; want %q", ignored, want)
 	}
 	if logs := r.Config.Hosts[0].Locations[0].Settings.Logs; len(logs) != 1 || logs[0].Path != "/l" {

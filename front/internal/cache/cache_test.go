@@ -48,9 +48,6 @@ func TestMethodsThatAreStored(t *testing.T) {
 		synctest.Wait()
 		s.get().want(t, cache.StateMiss, 200, "GET")
 	})
-	if _, err := cache.Compile(conf.CachePolicy{Methods: []string{"GET", "POST"}}, true); err == nil {
-		t.Error("responses to POST are stored")
-	}
 }
 
 func TestUnsafeMethodsInvalidateStoredResponse(t *testing.T) {
@@ -171,33 +168,6 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 	})
 }
 
-func TestCacheStatusDescribesResponse(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Status: true, Revalidate: true, Stale: conf.CacheStale{Error: true}},
-		func(t *testing.T, s *site) {
-			want := func(g got, values ...string) {
-				t.Helper()
-				if strings.Join(g.header["Cache-Status"], "|") != strings.Join(values, "|") {
-					t.Errorf("Cache-Status %q, want %q", g.header["Cache-Status"], values)
-				}
-			}
-			s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "1"`, "Cache-Status: inner; hit", "Vary: X")
-			want(s.get(), "inner; hit, test; fwd=uri-miss; fwd-status=200; stored")
-			time.Sleep(time.Second)
-			want(s.get(), "inner; hit, test; hit; ttl=59")
-			want(s.get("X: 1"), "inner; hit, test; fwd=vary-miss; fwd-status=200; stored")
-			want(s.query(cache.Query{Skip: true, NoStore: true}, "GET", "http://a.example/x"),
-				"inner; hit, test; fwd=bypass")
-			time.Sleep(time.Minute)
-			s.responds(304, "")
-			want(s.get(), "inner; hit, test; fwd=stale; fwd-status=304")
-			time.Sleep(2 * time.Minute)
-			s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
-			want(s.get(), "inner; hit, test; fwd=stale")
-			s.responds(200, "")
-			want(s.request("POST", "http://a.example/x"), "test; fwd=method")
-		})
-}
-
 func TestPurgeRemovesResponses(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "x", "Cache-Control: max-age=60", "Vary: X")
@@ -267,21 +237,6 @@ func TestPopularResponsesOutlastOthers(t *testing.T) {
 			t.Errorf("%d responses are stored, want more", n)
 		}
 	})
-}
-
-// The name in Cache-Status is a token or a string of structured fields.
-func TestNameIsAStructuredField(t *testing.T) {
-	for name, want := range map[string]string{"zone-1.x": "zone-1.x", "": `""`, "1x": `"1x"`, `a "b"\`: `"a \"b\"\\"`,
-		"é\n": `"???"`} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, conf.Cache{Name: name}, conf.CachePolicy{Status: true})
-			defer s.cache.Close()
-			s.responds(200, "x")
-			if got := s.get().header.Get("Cache-Status"); got != want+"; fwd=uri-miss" {
-				t.Errorf("%q is sent as %s, want %s", name, got, want)
-			}
-		})
-	}
 }
 
 // Connection-specific fields are not stored.

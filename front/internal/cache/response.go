@@ -47,34 +47,16 @@ type Response struct {
 	file     *os.File
 	arriving *fillReader // set while the body still arrives
 	age      [1]string   // the value of the field Age, for Mark
-
-	name   string // of the cache; empty without Cache-Status
-	status string // the parameters of Cache-Status
 }
 
-// Mark adds the cache's own fields to the header for a client: Age, and Cache-Status if the Rules
-// require it.
+// Mark adds Age to the header for a client.
 func (a *Response) Mark(header http.Header) {
-	if a.stored != nil {
-		if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
-			a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
-			header["Age"] = a.age[:]
-		}
-	}
-	if a.name == "" {
+	if a.stored == nil {
 		return
 	}
-	text := a.name + "; " + a.status
-	if before := header["Cache-Status"]; len(before) > 0 {
-		// RFC 9211, 2: the last member is the one nearest to the client
-		text = strings.Join(before, ", ") + ", " + text
-	}
-	header["Cache-Status"] = []string{text}
-}
-
-func (s *session) setStatus(a *Response, params ...string) {
-	if s.rules.policy.Status {
-		a.name, a.status = s.c.name, strings.Join(params, "")
+	if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
+		a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
+		header["Age"] = a.age[:]
 	}
 }
 

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"io"
-	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,12 +12,20 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// paced returns the body of a response, without a server, that is read with a rate.
+func paced(ctx context.Context, text string, rate int64) *responseBody {
+	r := &Request{upstream: &Upstream{Pending: new(Pending), Expired: ctx, ReadTimeout: time.Minute}}
+	a := &attempt{parent: ctx, request: r}
+	a.timeout.Store(int64(time.Minute))
+	return &responseBody{ReadCloser: io.NopCloser(strings.NewReader(text)), pace: NewPace(rate), attempt: a}
+}
+
 // A paced body is read with its rate: up to the rate in each second that has begun.
 func TestPaceLimitsReading(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const rate, size = 1000, 3500
-		b := &responseBody{ReadCloser: io.NopCloser(strings.NewReader(strings.Repeat("x", size))),
-			attempt: newPaced(t), pace: newPace(rate)}
+		b := paced(t.Context(), strings.Repeat("x", size), rate)
+		defer b.attempt.stop()
 		began, read := time.Now(), 0
 		for read < size {
 			n := testkit.Value(b.Read(make([]byte, 700)))(t)
@@ -33,46 +40,35 @@ func TestPaceLimitsReading(t *testing.T) {
 	})
 }
 
-// newPaced returns an attempt for a body, without a server.
-func newPaced(t *testing.T) *attempt {
-	t.Helper()
-	return &attempt{parent: t.Context(), request: &Request{upstream: &Upstream{Pending: new(Pending)}}}
-}
-
 // Waiting ends with the client's request, and with the body.
 func TestPaceEndsWithTheRequest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, cancels := range []bool{false, true} {
-			p := newPace(1)
-			p.add(10)
 			ctx, cancel := context.WithCancel(t.Context())
+			b := paced(ctx, "", 1)
+			b.read = 10
 			go func() {
 				if cancels {
 					cancel()
 				} else {
-					p.close()
-					p.close()
+					b.attempt.stop()
 				}
 			}()
 			began := time.Now()
-			_, err := p.wait(ctx)
-			if !errors.Is(err, map[bool]error{false: net.ErrClosed, true: context.Canceled}[cancels]) ||
-				time.Since(began) > time.Second {
+			if _, err := b.waitForRate(); !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
 				t.Errorf("%v after %s", err, time.Since(began))
 			}
 			cancel()
+			b.attempt.stop()
 		}
 	})
 }
 
-// Without a rate there is no pace, and a rate beyond any connection's waits for nothing.
+// A rate beyond any connection's waits for nothing.
 func TestPaceOfExtremeRates(t *testing.T) {
-	if newPace(0) != nil {
-		t.Error("a pace without a rate")
-	}
-	p := newPace(1 << 31)
-	p.add(1 << 30)
-	if n, err := p.wait(t.Context()); n < 1<<30 || err != nil {
+	b := paced(t.Context(), "", 1<<62)
+	b.read = 1 << 30
+	if n, err := b.waitForRate(); n < 1<<30 || err != nil {
 		t.Errorf("%d, %v", n, err)
 	}
 }

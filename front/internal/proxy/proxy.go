@@ -247,7 +247,7 @@ func releaseProxyState(s *core.State, p *proxyState) {
 	}
 }
 
-// Serve implements content.
+// Serve implements core.Content.
 func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	if p.from.Intercept {
 		x.InterceptsErrors = true
@@ -329,12 +329,8 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if a.Passed != nil {
-		a.Passed.Header = a.Passed.Header.Clone()
-		a.Mark(a.Passed.Header)
-		if s != nil {
-			s.bindClient(x, a.Passed.Header)
-		}
+	if a.Passed != nil && s != nil {
+		s.bindClient(x, a.Passed.Header)
 	}
 	if isSlice(x, a.Status) {
 		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
