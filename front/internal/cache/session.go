@@ -468,7 +468,8 @@ func (s *session) pass() (*Response, error) {
 }
 
 func (s *session) passed(resp *http.Response) *Response {
-	a := &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
+	a := Pass(resp)
+	a.State = s.state
 	s.setStatus(a, "fwd=", s.why)
 	return a
 }
