@@ -98,6 +98,9 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(a.Status)
 	switch {
 	case r.Method == http.MethodHead || a.Status == http.StatusNoContent:
+		if a.arriving != nil && (a.headOnly() || a.Status == http.StatusNoContent) {
+			_, _ = a.arriving.Read(nil) // returns once it is stored, which a client of a whole response expects
+		}
 		return nil
 	case a.arriving != nil:
 		return a.arriving.sendTo(w, a.Streams)
