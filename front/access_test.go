@@ -21,7 +21,6 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/guard"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -284,7 +283,7 @@ func TestUnsupportedHashesAreLogged(t *testing.T) {
 	}
 }
 
-// Other cases are in the corpus, beside nginx, except times that are near, and sums with line ends, which a decoded path may have.
+// Other cases are in the corpus, beside nginx, except times that are near.
 func TestSecureLinkIsChecked(t *testing.T) {
 	h := newFront(t, parseConf(t, "", `secure_link $arg_md5,$arg_expires; secure_link_md5 "$secure_link_expires secret";
 		location / { return 200 "[$secure_link] [$secure_link_expires]"; }`))
@@ -294,13 +293,6 @@ func TestSecureLinkIsChecked(t *testing.T) {
 		target := fmt.Sprintf("/?md5=%s&expires=%d", base64.RawURLEncoding.EncodeToString(sum[:]), until)
 		if got, want := get(t, h, target), fmt.Sprintf(want, until); got.body != want {
 			t.Errorf("%s: %s, want %s", target, got.body, want)
-		}
-	}
-	sum := md5.Sum([]byte("x"))
-	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
-		digits := base64.RawURLEncoding.EncodeToString(sum[:])
-		if digits = digits[:5] + text + digits[5:]; guard.IsLinkSum(digits, "x") {
-			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}
 }

@@ -308,6 +308,24 @@ func TestWholeResponseIsStored(t *testing.T) {
 	})
 }
 
+// So does one whose response has no body.
+func TestResponseWithoutBodyIsStored(t *testing.T) {
+	for method, status := range map[string]int{"GET": 204, "HEAD": 200} {
+		inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {
+			s.respondBy(func(*http.Request) (*http.Response, error) {
+				resp := response(status, "", fresh)
+				resp.Body = io.NopCloser(&slowEnd{*strings.NewReader("")})
+				return resp, nil
+			})
+			for _, want := range []cache.State{cache.StateMiss, cache.StateHit} {
+				if got := s.request(method, "http://a.example/x"); got.state != want || got.status != status {
+					t.Errorf("%s: %s %d, %v, want %s %d", method, got.state, got.status, got.err, want, status)
+				}
+			}
+		})
+	}
+}
+
 // A HEAD that is not converted has its own response, with the length of a body that it does not
 // have. No GET receives it.
 func TestHeadHasItsOwnResponse(t *testing.T) {

@@ -2,6 +2,7 @@ package guard
 
 import (
 	"crypto/md5"
+	"encoding/base64"
 	"fmt"
 	"testing"
 )
@@ -14,6 +15,20 @@ func TestSecureLinkSumMustBeComplete(t *testing.T) {
 		sum[:30]: "", sum[2:]: "", "": ""} {
 		if got := l.bySecret("/p/" + text + "/file"); got != want {
 			t.Errorf("%q: link %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A decoded path may have line ends, which encoding/base64 ignores.
+func TestSecureLinkSumHasNoLineEnd(t *testing.T) {
+	sum := md5.Sum([]byte("x"))
+	digits := base64.RawURLEncoding.EncodeToString(sum[:])
+	if !isLinkSum(digits, "x") {
+		t.Fatalf("%q is not accepted as a sum", digits)
+	}
+	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
+		if digits := digits[:5] + text + digits[5:]; isLinkSum(digits, "x") {
+			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}
 }

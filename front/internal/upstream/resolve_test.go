@@ -218,11 +218,12 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 			t.Errorf("reported: %s", got) // the name without addresses, and DNS that fails
 		}
 		set("", 0, errors.New("SERVFAIL"))
+		c.Servers = []conf.Server{{Addr: "app.example:2", Resolve: true}}
 		reloaded, err := New(c, s, o) // it has the addresses of the old one
 		testkit.Must(t, err)
 		g.Close()
 		g = reloaded
-		expect("after a reload", "10.0.0.4:1")
+		expect("after a reload with another port", "10.0.0.4:2")
 		if g.Close(); len(s.names) > 0 || len(s.known) > 0 {
 			t.Errorf("what remains: %v %v", s.names, s.known)
 		}
