@@ -69,7 +69,7 @@ type Exchange struct {
 	BodyStatus   atomic.Int32
 	LoggedStatus int              // the status to log if there is no response
 	rejected     *rejectedRequest // nil unless the server has rejected the request
-	originalHead int64            // length of the request's head before dropBody changed it; else 0
+	dropped      *http.Request    // the request before dropBody removed its body; else nil
 
 	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
 
