@@ -20,7 +20,7 @@ func TestNamesOfIssuedCertificates(t *testing.T) {
 		{"server_name .c.test; acme_certificate i;", "www.c.test c.test"},
 		{"server_name a.test ~x _ \"\" www.a.test; server_name a.test b.test; acme_certificate i;", "a.test www.a.test b.test"},
 		{"server_name a.test; acme_certificate i key=rsa:3072 10.0.0.1 ::1 z.test;", "10.0.0.1 ::1 z.test"},
-		{"server_name 0:0::0:1 2001:DB8::1; acme_certificate i;", "::1 2001:db8::1"},
+		{"server_name 0:0::0:1 [2001:DB8::1]; acme_certificate i;", "::1 2001:db8::1"},
 	} {
 		h := mustParseACME(t, "server { listen 443 ssl; "+c.text+
 			" ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }")
