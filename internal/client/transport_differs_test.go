@@ -126,16 +126,14 @@ func tableIsTested(t *testing.T, rows []difference) {
 
 // request returns the status and the body of a response, or "error".
 func (s side) request(r *http.Request) string {
-	resp, err := s.rt.RoundTrip(r)
-	if err != nil {
+	resp, text, err := exchange(s.rt, r)
+	switch {
+	case resp == nil:
 		return "error"
+	case err != nil:
+		text += " error"
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return fmt.Sprintf("%d %s error", resp.StatusCode, b)
-	}
-	return fmt.Sprintf("%d %s", resp.StatusCode, b)
+	return fmt.Sprintf("%d %s", resp.StatusCode, text)
 }
 
 // response returns the response to a request. Its body is closed at the end of the test.
