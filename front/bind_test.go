@@ -172,7 +172,6 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	}
 }
 
-// The rules for responses apply to bound handlers.
 func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {

@@ -77,7 +77,6 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Filters and logs do not change responses.
 func TestFiltersDoNotChangeResponses(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
@@ -230,7 +229,6 @@ func TestFailedAdditionEndsTheResponse(t *testing.T) {
 	}
 }
 
-// An encoded body is not added, and nothing is added to one.
 func TestEncodedBodiesAreNotAdded(t *testing.T) {
 	us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")

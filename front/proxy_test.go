@@ -87,7 +87,6 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	}
 }
 
-// A request that cannot be sent to any server is not a failure of the servers.
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	for name, pass := range map[string]string{
 		"target": "proxy_pass http://up$uri;", "host": "proxy_pass http://up; proxy_set_header Host $arg_host;",

@@ -257,7 +257,6 @@ func TestFirstSliceIsChecked(t *testing.T) {
 	}
 }
 
-// A client that leaves ends the fetching of slices.
 func TestLeavingClientEndsSlices(t *testing.T) {
 	const size = 64 << 10
 	text := strings.Repeat("0123456789abcdef", 64<<20/16)

@@ -36,7 +36,6 @@ func TestConnStateCountsConnections(t *testing.T) {
 	}
 }
 
-// A server may count its connections itself.
 func TestServersConnectionCountsAreShown(t *testing.T) {
 	us := serveConf(t, "", `location /status { stub_status; } location /metrics { stub_status prometheus; } location /numbers {
 		return 200 "$connections_active $connections_reading $connections_writing $connections_waiting"; }`,

@@ -142,7 +142,6 @@ func TestRateIsNginxs(t *testing.T) {
 	}
 }
 
-// An invalid rate of the application does not change the rate.
 func TestInvalidRateIsIgnored(t *testing.T) {
 	for rate, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
 		"": 3 * time.Second, "2k": time.Second, "0": 0} {

@@ -203,7 +203,6 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 // serverName is what identifies the server in an error page.
 var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 
-// requestWithoutHost returns the response to a request without Host.
 func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
 	t.Helper()
 	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})

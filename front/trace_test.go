@@ -87,7 +87,6 @@ func TestInvalidTraceContextIsIgnored(t *testing.T) {
 	}
 }
 
-// Sampled requests become spans, and others do not.
 func TestSpansOfSampledRequests(t *testing.T) {
 	spans := make(chan front.Span, 10)
 	a := traced(t, conf.Trace{Extract: true, Sampled: "$arg_sampled", Name: "name of $uri",

@@ -127,7 +127,6 @@ func (a *application) responseFile(path string) string {
 	return a.substitute(a.site.file("upstream/" + strings.TrimPrefix(a.name, "/run/") + path))
 }
 
-// serveHTTP serves a connection.
 func (a *application) serveHTTP(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -243,7 +242,6 @@ func record(first string, lines []string) string {
 	return first + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// serveFastCGI serves a connection.
 func (a *application) serveFastCGI(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -281,7 +279,6 @@ func (a *application) serveFastCGI(c net.Conn) {
 	}
 }
 
-// writeFastCGI writes a response.
 func writeFastCGI(w io.Writer, text string) error {
 	b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 	_, err := w.Write(wire.AppendEnd(b, 1, wire.End{}))

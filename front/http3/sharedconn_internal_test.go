@@ -84,7 +84,6 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	testkit.Check(t, <-ended)
 }
 
-// A server that stops does not wait for older processes.
 func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	t.Parallel()
 	files, conn := &passedFiles{t: t}, listenUDP(t)

@@ -175,7 +175,6 @@ func TestNamesAreResolvedByEachParse(t *testing.T) {
 	}
 }
 
-// The parameters of a name apply to each of its addresses.
 func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 	r, err := Parse("nginx.conf", Options{
 		FS:          oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
@@ -193,7 +192,6 @@ func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 	}
 }
 
-// localhost does not require a resolver.
 func TestLocalhostNeedsNoResolver(t *testing.T) {
 	got, err := listening(newBook(nil), "server { listen localhost:81; }")
 	if err != nil || !slices.Equal(got, []string{"127.0.0.1:81"}) {

@@ -254,7 +254,6 @@ func TestTimesOfZero(t *testing.T) {
 	}
 }
 
-// The servers at an address share its TLS and socket settings.
 func TestServersAtAnAddressShareItsSettings(t *testing.T) {
 	r := parsed(t, inHTTP(
 		`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }

@@ -98,7 +98,6 @@ func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfi
 	return s
 }
 
-// start starts the Server.
 func (s *acmeSite) start(source Source, dns DNSProvider) {
 	s.Helper()
 	s.server = New(source, Options{Stdout: s, Stderr: s, Listeners: s.listeners, NoSignals: true, DNS: dns})

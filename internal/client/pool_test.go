@@ -125,7 +125,6 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// A get that gives up leaves the queue.
 func TestCanceledGetLeavesQueue(t *testing.T) {
 	p := &pool{limits: limits{maxConns: 1}}
 	first := testkit.Value(p.get(t.Context(), keyOf("x"), false))(t)

@@ -239,7 +239,6 @@ func TestPopularResponsesOutlastOthers(t *testing.T) {
 	})
 }
 
-// Connection-specific fields are not stored.
 func TestConnectionFieldsAreNotStored(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "x", fresh, "Connection: close, x-one", "X-One: 1", "Keep-Alive: timeout=5",

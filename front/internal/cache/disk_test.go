@@ -228,7 +228,6 @@ func TestMinFreeStaysFree(t *testing.T) {
 	})
 }
 
-// Two keys with the same hash are different keys.
 func TestKeysWithTheSameHashDiffer(t *testing.T) {
 	config := conf.Cache{Dir: t.TempDir()}
 	one, two := "http://a.example/1", "http://a.example/2"

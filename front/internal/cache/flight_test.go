@@ -95,7 +95,6 @@ func TestOneRequestFetchesForAll(t *testing.T) {
 	})
 }
 
-// Without Lock all requests go to the origin.
 func TestWithoutLockAllRequestsFetch(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
@@ -119,7 +118,6 @@ func TestOneRequestUpdatesStaleResponse(t *testing.T) {
 	})
 }
 
-// Requests for other keys or variants do not wait.
 func TestOtherVariantsDoNotWait(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
@@ -211,7 +209,6 @@ func TestPanicOfLeaderReleasesOthers(t *testing.T) {
 	})
 }
 
-// If the leader's client disconnects, the fetch continues for the others.
 func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 	const url = "http://a.example/x"
 	for when, after := range map[string]time.Duration{"before the head": time.Second / 2,
@@ -329,7 +326,6 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 	}
 }
 
-// A waiting client may disconnect.
 func TestWaitingClientMayDisconnect(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(4*time.Second, 200, "body", fresh))

@@ -71,7 +71,6 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	}
 }
 
-// Purging reads only the head of a file.
 func TestPurgeReadsHeadsOnly(t *testing.T) {
 	dir, name := written(t)
 	path := filepath.Join(dir, name)

@@ -61,7 +61,6 @@ func TestNotModifiedOfAnotherResponseFetchesAnew(t *testing.T) {
 	})
 }
 
-// A 304 may forbid further storing.
 func TestNotModifiedMayForbidStoring(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true, Stale: conf.CacheStale{Error: true}}, func(t *testing.T, s *site) {
 		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)

@@ -306,7 +306,6 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	}
 }
 
-// A client that disconnects early leaks nothing.
 func TestEarlyDisconnectLeaksNothing(t *testing.T) {
 	s := newSite(t)
 	s.must(os.WriteFile(s.path("large"), nil, 0o644))

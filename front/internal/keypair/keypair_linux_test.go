@@ -27,7 +27,6 @@ func encryptions() map[string][]string {
 	}
 }
 
-// openssl runs openssl.
 func openssl(t testing.TB, args ...string) {
 	t.Helper()
 	path, env := programs.OpenSSL(t)

@@ -46,7 +46,6 @@ func TestRateIsThatOfNginx(t *testing.T) {
 	}
 }
 
-// Check changes nothing.
 func TestCheckChangesNothing(t *testing.T) {
 	z, now := rate(t, conf.Zone{Rate: 1}), time.Now()
 	if z.Check("key", now) != 0 || z.Len() != 0 {

@@ -183,7 +183,6 @@ func TestFullDiskLosesNoLine(t *testing.T) {
 	}
 }
 
-// Close returns the number of lost lines.
 func TestCloseReportsLostLines(t *testing.T) {
 	out := newSink()
 	out.broken = io.ErrClosedPipe
@@ -399,7 +398,6 @@ func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 	})
 }
 
-// Close ends the waits for room.
 func TestCloseEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSink()

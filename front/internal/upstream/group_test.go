@@ -105,7 +105,6 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 	})
 }
 
-// Failures are reset by a success in between.
 func TestSuccessResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := conf.Upstream{Servers: servers("1", "2")}

@@ -188,7 +188,6 @@ func placing(t *testing.T) (s *testServer, h *placement, fd int) {
 	return s, s.group.nextPlacement(&s.config), fd
 }
 
-// Close closes also a connection that is being placed.
 func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 	for i := range 2000 {
 		s, place, fd := placing(t)
@@ -229,7 +228,6 @@ func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	}
 }
 
-// A descriptor that the table has no place for is refused.
 func TestTableRefusesHighDescriptors(t *testing.T) {
 	const fd = tablePages * pageConns
 	var table connTable

@@ -67,7 +67,6 @@ func (s *testServer) serve() {
 	}
 }
 
-// stopListening closes the listener.
 func (s *testServer) stopListening() {
 	s.stop.Do(func() {
 		s.state.Closing.Store(true)

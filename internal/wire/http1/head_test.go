@@ -264,7 +264,6 @@ func TestFieldsSetFacts(t *testing.T) {
 	}
 }
 
-// TrailerAllowed agrees with Trailer.Parse.
 func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,
