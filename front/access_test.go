@@ -256,19 +256,6 @@ func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 	}
 }
 
-// The head of the response decides: its body is not awaited.
-func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		_ = http.NewResponseController(w).Flush()
-		<-r.Context().Done()
-	})
-	c := parseConf(t, "map $uri $kind { }", authConf(to, "proxy_read_timeout 1s;"), "app")
-	a := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
-	if got := a.get("/"); got.status != 200 {
-		t.Errorf("%d %s", got.status, got.body)
-	}
-}
-
 // Starting logs which users cannot log in.
 func TestUnsupportedHashesAreLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")

@@ -230,27 +230,6 @@ func TestFailedAdditionEndsTheResponse(t *testing.T) {
 	}
 }
 
-// An encoded body is not added, and nothing is added to one.
-func TestEncodedBodiesAreNotAdded(t *testing.T) {
-	us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		if coding := r.URL.Query().Get("coding"); coding != "" {
-			w.Header().Set("Content-Encoding", coding)
-		}
-		_, _ = io.WriteString(w, "text")
-	}, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/before" {
-			w.Header().Set("Content-Encoding", "br")
-		}
-		_, _ = io.WriteString(w, "added")
-	})
-	for path, want := range map[string]string{"/": "textadded", "/?coding=x": "text"} {
-		if got := us.get(path); got.body != want {
-			t.Errorf("%s: %q, want %q", path, got.body, want)
-		}
-	}
-}
-
 // A response that is still being stored may be added to itself.
 func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") })

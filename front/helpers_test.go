@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,13 +179,6 @@ func awaitLines(t testing.TB, name string, n int) []string {
 	t.Helper()
 	b := awaitFile(t, name, func(b []byte) bool { return bytes.Count(b, []byte("\n")) >= n })
 	return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
-}
-
-// own reports whether nginx writes a field itself, in a spelling and a place of its own.
-func own(line string) bool {
-	name, _, _ := strings.Cut(line, ":")
-	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
-		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
 // get sends a request to a handler in memory: an optional method, and a target.

@@ -415,22 +415,3 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		}
 	}
 }
-
-// A body that is in the key identifies another resource, whose response is stored.
-func TestCacheKeyHasBody(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=600")
-		_, _ = io.Copy(w, r.Body)
-	})
-	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: "$uri $request_body"},
-		conf.Cache{Name: "one"})))
-	for _, state := range []string{"MISS", "HIT"} {
-		for _, body := range []string{"a", "b"} {
-			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
-		}
-	}
-	long := strings.Repeat("x", 100<<10) // too long for a variable
-	for range 2 {
-		a.do("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
-	}
-}

@@ -1,9 +1,7 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"path/filepath"
@@ -18,34 +16,6 @@ import (
 func serveTare(t *testing.T, outer, block string) string {
 	t.Helper()
 	return serveByTare(t, newFront(t, parseConf(t, outer, block))).socket
-}
-
-// A GET whose body is forwarded as it arrives is sent to the upstream of an error page without it.
-func TestErrorPageDropsStreamedBody(t *testing.T) {
-	testkit.Long(t, "it compares with nginx")
-	const block = `location / { proxy_request_buffering off; proxy_http_version 1.1; proxy_pass http://%[1]s;
-			proxy_intercept_errors on; error_page 502 =200 /page; }
-		location /page { proxy_pass http://%[1]s; }`
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		b := make([]byte, 64<<10)
-		n, _ := nc.Read(b)
-		response := "HTTP/1.1 502 Bad Gateway\r\nContent-Length: 0\r\n\r\n"
-		if strings.HasPrefix(string(b[:n]), "GET /page ") {
-			response = "HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\npage"
-		}
-		_, _ = io.WriteString(nc, response)
-	})
-	_, dir := serveNginx(t, "", fmt.Sprintf(block, to))
-	for name, socket := range map[string]string{
-		"tare": serveTare(t, "", fmt.Sprintf(block, to)), "nginx": filepath.Join(dir, "s"),
-	} {
-		nc := dial(t, "unix", socket, "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nbegin")
-		resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
-		body := make([]byte, 4)
-		if _, err := io.ReadFull(resp.Body, body); resp.StatusCode != http.StatusOK || string(body) != "page" {
-			t.Errorf("%s: status %d, %q, %v", name, resp.StatusCode, body, err)
-		}
-	}
 }
 
 // Without buffering, the part of a body that has arrived is in the same write as the head, and the end

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -187,47 +186,6 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	}
 	if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
 		t.Errorf("%q %v", b, err)
-	}
-}
-
-// A 101 and a 426 have Upgrade and the fields of add_header, as from nginx.
-func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		r, err := http.ReadRequest(bufio.NewReader(nc))
-		if err != nil {
-			return
-		}
-		length := "Content-Length: 0\r\n"
-		if r.URL.Path == "/101" {
-			length = ""
-		}
-		fmt.Fprintf(nc, "HTTP/1.1 %s X\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n%s\r\n", r.URL.Path[1:4], length)
-	})
-	const outer = "proxy_cache_path DIR/cached keys_zone=z:1m;"
-	block := fmt.Sprintf(`add_header X-Always "$upstream_status" always; add_header X-Default 1; expires 1h;
-		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
-		location / { proxy_pass http://%[1]s; }
-		location /426/hidden { proxy_pass http://%[1]s; proxy_hide_header Upgrade; }
-		location /426/cached { proxy_pass http://%[1]s; proxy_cache z; proxy_cache_key $uri; proxy_cache_valid any 1m; }`, to)
-	nginx, _ := serveNginx(t, outer, block)
-	for name, us := range map[string]*testClient{"net/http": serveConf(t, outer, block),
-		"tare": serveByTare(t, newFront(t, parseConf(t, outer, block)))} {
-		cached := "/426/cached/" + name
-		for _, path := range []string{"/101", "/426/", cached, cached, "/426/hidden", "/404/"} {
-			request := []string{"Upgrade: x", "Connection: Upgrade"}
-			_, want := nginx.lines("GET", path, request...)
-			_, got := us.lines("GET", path, request...)
-			differs := func(line string) bool {
-				return own(line) || strings.HasPrefix(line, "Age:") || path == "/404/" && line == "Upgrade: x"
-			}
-			isNamed := slices.Contains(got, "Connection: Upgrade")
-			got, want = slices.DeleteFunc(got, differs), slices.DeleteFunc(want, differs)
-			slices.Sort(got)
-			slices.Sort(want)
-			if !slices.Equal(got, want) || isNamed != slices.Contains(got, "Upgrade: x") {
-				t.Errorf("%s, %s: %q, Upgrade in Connection %v; want %q", name, path, got, isNamed, want)
-			}
-		}
 	}
 }
 
