@@ -213,14 +213,10 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	var one sync.WaitGroup
 	one.Go(func() { a.get("/wait") })
 	<-entered
-	if got := a.get("/"); got.status != 500 {
-		t.Errorf("beside another: %d", got.status)
-	}
+	a.get("/").is(t, 500) // beside another
 	close(leave)
 	one.Wait()
-	if got := a.get("/"); got.status != 200 {
-		t.Errorf("alone: %d", got.status)
-	}
+	a.get("/").is(t, 200)
 }
 
 // AuthRequest works over HTTP/2, also if the response is observed.
@@ -250,9 +246,7 @@ func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
-		if got := a.get("/", "X-As", user); got.status != status {
-			t.Errorf("%s: %d, want %d", user, got.status, status)
-		}
+		a.get("/", "X-As", user).is(t, status)
 	}
 }
 
@@ -307,16 +301,10 @@ func TestReferersOfAProgram(t *testing.T) {
 		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]",
 		"http://c.test/z": "[]", "": "[1]",
 	} {
-		if got := get(t, h, "/", "Referer", referer); got.body != want {
-			t.Errorf("%q: %s, want %s", referer, got.body, want)
-		}
+		get(t, h, "/", "Referer", referer).is(t, 200, want)
 	}
-	if got := get(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!"); got.status != 500 {
-		t.Errorf("a pattern that takes too long: %d", got.status)
-	}
-	if got := get(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/"); got.body != "[]" {
-		t.Errorf("without Referers: %s", got.body)
-	}
+	get(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!").is(t, 500) // it takes too long
+	get(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/").is(t, 200, "[]")
 }
 
 // The address of the PROXY protocol is used only with real_ip_header proxy_protocol and a trusted

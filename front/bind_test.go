@@ -458,9 +458,7 @@ func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
 		}))))
 	for path := range fields {
 		for _, user := range []string{"alice", "bob"} {
-			if got := a.get(path, "X-User", user).body; got != "["+user+"]" {
-				t.Errorf("%s: %s gets %s", path, user, got)
-			}
+			a.get(path, "X-User", user).is(t, 200, "["+user+"]")
 		}
 	}
 }
@@ -491,9 +489,7 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 			t.Errorf("%s: %q", path, rest)
 		}
 		if isStored {
-			if got := a.get(path).body; got != "abcd" {
-				t.Errorf("stored: %q", got)
-			}
+			a.get(path).is(t, 200, "abcd")
 		}
 		go close(goesOn)
 		if testkit.Check(t, h.Close()); !hasReturned {
@@ -559,7 +555,5 @@ func TestRulesFindFieldsOfBoundHandlersInAnySpelling(t *testing.T) {
 	if got := a.get("/"); got.body != "own" || len(got.header["X-Secret"]) > 0 {
 		t.Errorf("%q %v", got.body, got.header)
 	}
-	if got := a.get("/go"); got.body != "moved" {
-		t.Errorf("redirected to %q", got.body)
-	}
+	a.get("/go").is(t, 200, "moved")
 }

@@ -61,21 +61,13 @@ func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
 	first, second := hostListening("first", "127.0.0.1:80", "[::1]:80"),
 		hostListening("second", "[::1]:80", "127.0.0.1:80")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{first, second}})
-	if got := get(t, h, "/", "Host", "second"); got.body != "second" {
-		t.Errorf("%q", got.body)
-	}
-	if got := get(t, h, "/", "Host", "x"); got.body != "first" {
-		t.Errorf("%q", got.body)
-	}
-	if got := get(t, h, "/", "Host", "a/b"); got.status != 400 {
-		t.Errorf("%d", got.status)
-	}
+	get(t, h, "/", "Host", "second").is(t, 200, "second")
+	get(t, h, "/", "Host", "x").is(t, 200, "first")
+	get(t, h, "/", "Host", "a/b").is(t, 400)
 	anywhere := newFront(t, conf.Config{Hosts: []conf.Host{hostListening("anywhere"), hostListening("first",
 		"127.0.0.1:80")}})
 	for host, want := range map[string]string{"x": "anywhere", "first": "anywhere"} {
-		if got := get(t, anywhere, "/", "Host", host); got.body != want {
-			t.Errorf("%s: %q", host, got.body)
-		}
+		get(t, anywhere, "/", "Host", host).is(t, 200, want)
 	}
 }
 

@@ -43,9 +43,7 @@ func TestMirrorReceivesACopy(t *testing.T) {
 				copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("X-Field"), r.Header["Content-Length"],
 					r.ContentLength, " ", len(b), err)
 			})
-			if got := a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field"); got.body != "true <nil>" {
-				t.Errorf("the handler got %v", got)
-			}
+			a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field").is(t, 200, "true <nil>")
 			n := len(body)
 			if noBody {
 				n = 0
@@ -83,9 +81,7 @@ func TestMirrorDelaysNothing(t *testing.T) {
 			ended <- "ended"
 		})
 	for _, path := range []string{"/panic", "/hang"} {
-		if got := a.get(path); got.body != "ok" {
-			t.Errorf("%v", got)
-		}
+		a.get(path).is(t, 200, "ok")
 		if got := await(t, started); got != "/of"+path {
 			t.Errorf("%s", got)
 		}

@@ -95,9 +95,7 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	} {
 		a := serveConf(t, "upstream up { server "+serve(t, echo)+"; server "+serve(t, echo)+"; }", "location / { "+pass+" }")
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
-		if got := a.get(bad); got.status != 502 {
-			t.Errorf("%s: %d", name, got.status)
-		}
+		a.get(bad).is(t, 502)
 		if got := a.get("/ok"); got.status != 200 {
 			t.Errorf("after an unsendable %s: %d", name, got.status)
 		}

@@ -298,20 +298,15 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 // stored under the path of the request.
 func TestAccelRedirectIsNotStored(t *testing.T) {
 	to := serve(t, guarded)
-	for name, pc := range map[string]conf.ProxyCache{"usual key": {}, "lock": {Policy: conf.CachePolicy{Lock: true}},
-		"own key": {Key: "$uri"}} {
+	for _, pc := range []conf.ProxyCache{{}, {Policy: conf.CachePolicy{Lock: true}}, {Key: "$uri"}} {
 		c := cached(to, pc, conf.Cache{Name: "one"})
 		inner := conf.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
 			Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
 		a := serveHandler(t, newFront(t, c))
 		for range 2 {
-			if got := a.get("/x", "Cookie", "session=1"); got.status != 200 || got.body != "/protected/x" {
-				t.Errorf("%s: with a cookie: %d %q", name, got.status, got.body)
-			}
-			if got := a.get("/x"); got.status != 403 {
-				t.Errorf("%s: without a cookie: %d %q, want 403", name, got.status, got.body)
-			}
+			a.get("/x", "Cookie", "session=1").is(t, 200, "/protected/x")
+			a.get("/x").is(t, 403)
 		}
 	}
 }

@@ -59,9 +59,7 @@ func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 			}
 		}
 	}
-	if got := a.get("/dead"); got.status != 502 {
-		t.Errorf("a dead server: status %d", got.status)
-	}
+	a.get("/dead").is(t, 502)
 }
 
 // A stream that the server resets is an invalid header, and no error, as in nginx.
@@ -75,9 +73,7 @@ func TestResetStreamIsInvalidHeader(t *testing.T) {
 		location /error { grpc_next_upstream error timeout; grpc_pass two; }
 		location /invalid { grpc_next_upstream invalid_header; grpc_pass two; }`)
 	for path, want := range map[string]int{"/default": 502, "/error": 502, "/invalid": 200} {
-		if got := a.get(path); got.status != want {
-			t.Errorf("%s: %d, want %d", path, got.status, want)
-		}
+		a.get(path).is(t, want)
 	}
 }
 
@@ -91,9 +87,7 @@ func TestGRPCSchemeMayComeFromVariables(t *testing.T) {
 		"/?to=two": 200, "/?to=grpc://two": 200, "/?to=http://" + plain: 500, "/?to=": 500, "/?to=grpcs://" + plain: 502,
 		"/scheme?s=grpc://": 200, "/scheme": 200, "/scheme?s=grpcs://": 502,
 	} {
-		if got := a.get(query); got.status != want {
-			t.Errorf("%s: %d, want %d", query, got.status, want)
-		}
+		a.get(query).is(t, want)
 	}
 }
 
@@ -184,9 +178,7 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					hostile, startHTTP2(t, usesTLS)), fmt.Sprintf(conf, scheme, grpcScheme, hostile, timeout.Milliseconds()))
 				for _, path := range []string{"/proxy", "/grpc"} {
 					for range requests {
-						if got := a.do("POST", path, nil); got.status != 200 {
-							t.Errorf("%s: status %d", path, got.status)
-						}
+						a.do("POST", path, nil).is(t, 200)
 					}
 				}
 				began := time.Now()

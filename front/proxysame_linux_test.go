@@ -58,10 +58,8 @@ func TestPHPApplicationIsServed(t *testing.T) {
 		{"GET", "/none.php", 0, 404, "File not found.\n"},
 		{"GET", "/log.php", 0, 200, "body"},
 	} {
-		if got := a.do(test.method, test.path, strings.NewReader(pattern(test.body)), "Proxy",
-			"evil"); got.status != test.status || got.body != test.want {
-			t.Errorf("%s %s: %d %q, want %d %q", test.method, test.path, got.status, got.body, test.status, test.want)
-		}
+		a.do(test.method, test.path, strings.NewReader(pattern(test.body)), "Proxy",
+			"evil").is(t, test.status, test.want)
 	}
 	if got := a.do("GET", "/evil.jpg/x.php", nil); got.status == 200 && strings.Contains(got.body, "run") {
 		t.Errorf("a picture was run: %d %q", got.status, got.body)

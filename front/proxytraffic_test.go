@@ -106,9 +106,7 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 				if size == 20_000 {
 					body = struct{ io.Reader }{body} // in chunks
 				}
-				if got := a.do(method, path+query, body); got.status != 200 {
-					t.Errorf("%s %s: %d", method, path, got.status)
-				}
+				a.do(method, path+query, body).is(t, 200)
 				got := line() // the end of FastCGI's request may come after the client's response
 				want := http1.take()
 				if strings.HasPrefix(path, "/fastcgi") {

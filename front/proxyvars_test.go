@@ -28,9 +28,7 @@ func TestTargetMayHaveVariables(t *testing.T) {
 		})))
 	a := serveHandler(t, h)
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
-		if got := a.get("/?to=" + arg); got.status != 200 || got.body != want {
-			t.Errorf("%s: %d %q", arg, got.status, got.body)
-		}
+		a.get("/?to="+arg).is(t, 200, want)
 	}
 	if got := a.get("/?to=" + to + "/z?q"); got.status != 200 ||
 		!strings.Contains(got.body, `"URI":"/z?q","Host":"`+to) {
@@ -38,19 +36,13 @@ func TestTargetMayHaveVariables(t *testing.T) {
 	}
 	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "127.0.0.1:99999", "127.0.0.1:", "a..b:x", ":80",
 		"[::1", "/x", "?"} {
-		if got := a.get("/?to=" + bad); got.status != 500 {
-			t.Errorf("%q: %d", bad, got.status)
-		}
+		a.get("/?to="+bad).is(t, 500)
 	}
-	if got := a.get("/?to=a..b"); got.status != 502 { // no resolver is queried for such a name
-		t.Errorf("an unknown name: %d", got.status)
-	}
-	for i := range 300 { // more than are kept
+	a.get("/?to=a..b").is(t, 502) // no resolver is queried for such a name
+	for i := range 300 {          // more than are kept
 		a.get(fmt.Sprintf("/?to=127.0.%d.%d:1", i/250, i%250))
 	}
-	if got := a.get("/?to=" + to); got.status != 200 {
-		t.Error(got.status)
-	}
+	a.get("/?to="+to).is(t, 200)
 }
 
 // Variables may have the scheme, with TLS or without.
@@ -79,9 +71,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 	}
 	for to, want := range map[string]int{"": 500, plain: 500, "ftp://" + plain: 500, "//" + plain: 500, "https://" +
 		plain: 502, "http://" + secure.Listener.Addr().String(): 400} {
-		if got := a.get("/?to=" + to); got.status != want {
-			t.Errorf("%q: %d %s", to, got.status, got.body)
-		}
+		a.get("/?to="+to).is(t, want)
 	}
 	if _, err := front.New(oneHost(conf.Location{Path: "/",
 		Proxy: &conf.Proxy{To: "http://a", Protocol: "scheme"}})); err == nil ||

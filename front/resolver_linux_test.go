@@ -129,16 +129,12 @@ func TestServersWithResolveAreFollowed(t *testing.T) {
 	a := serveConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { zone app 64k; server app.example:%s resolve; }
 		upstream late { server late.example:%s resolve; }`, s.Addr(), app.port, app.port),
 		`location /app { proxy_pass http://app; } location /late { proxy_pass http://late; }`)
-	if got := a.get("/late"); got.status != http.StatusBadGateway {
-		t.Errorf("an unknown name: status %d", got.status)
-	}
+	a.get("/late").is(t, http.StatusBadGateway)
 	a.until("/app", "127.0.0.2", noError(t))
 	for _, address := range []string{"127.0.0.3", "127.0.0.2", "127.0.0.3"} {
 		app.move(address)
 		s.Set("app.example", dnstest.Response{Addresses: []string{address}, TTL: 3600})
-		if got := a.get("/app"); got.body != address {
-			t.Errorf("after the move to %s: %d %q", address, got.status, got.body)
-		}
+		a.get("/app").is(t, 200, address)
 	}
 	s.Set("late.example", dnstest.Response{Addresses: []string{"127.0.0.3"}, TTL: 1})
 	a.until("/late", "127.0.0.3", func(response) {})

@@ -247,14 +247,10 @@ func TestFirstSliceIsChecked(t *testing.T) {
 	}
 	a := sliced(t, f, "")
 	for _, path := range []string{"/direct", "/cached", "/cached"} {
-		if got := a.get(path); got.status != http.StatusBadGateway {
-			t.Errorf("%s: %d %q", path, got.status, got.body)
-		}
+		a.get(path).is(t, http.StatusBadGateway)
 	}
 	f.serveSecond(nil)
-	if got := a.get("/cached"); got.body != sliceText {
-		t.Errorf("%d %q", got.status, got.body)
-	}
+	a.get("/cached").is(t, 200, sliceText)
 }
 
 // A client that leaves ends the fetching of slices.

@@ -41,9 +41,7 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 	us := serveConf(t, "", `location /status { stub_status; } location /metrics { stub_status prometheus; } location /numbers {
 		return 200 "$connections_active $connections_reading $connections_writing $connections_waiting"; }`,
 		front.CountConnections(func() (accepted, open, reading int64) { return 7, 3, 1 }))
-	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n" {
-		t.Errorf("%q", got)
-	}
+	us.get("/status").is(t, 200, "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n")
 	if got := us.get("/numbers").body; got != "3 1 1 1" {
 		t.Errorf("%q", got)
 	}

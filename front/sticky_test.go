@@ -56,9 +56,7 @@ func TestStickyRouteIsFromVariables(t *testing.T) {
 		"location / { proxy_pass http://app; }")
 	for range 3 {
 		for want, request := range map[string][]string{"a": {"/?route=b", "Cookie", "route=a"}, "b": {"/?route=b"}} {
-			if got := a.get(request[0], request[1:]...); got.body != want {
-				t.Errorf("%v: %s, want %s", request, got.body, want)
-			}
+			a.get(request[0], request[1:]...).is(t, 200, want)
 		}
 	}
 }
