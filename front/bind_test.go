@@ -141,9 +141,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		resp := testkit.Value(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		server.Close()
-		if bound.Host != "app" {
-			t.Errorf("%s: the handler sees the host %q", name, bound.Host)
-		}
+		testkit.Equal(t, bound.Host, "app", name, "the Host of the handler's request")
 	}
 	if outer.Host != "Front.test:8080" || outer == bound {
 		t.Errorf("the host of another handler's request is %q", outer.Host)
@@ -485,9 +483,7 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 		testkit.Value(io.ReadFull(resp.Body, first))(t)
 		goesOn <- true
 		rest := testkit.Value(io.ReadAll(resp.Body))(t)
-		if string(first)+string(rest) != "abcd" {
-			t.Errorf("%s: %q", path, rest)
-		}
+		testkit.Equal(t, string(first)+string(rest), "abcd", path)
 		if isStored {
 			a.get(path).is(t, 200, "abcd")
 		}
@@ -508,9 +504,7 @@ func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			})))
-		if got := serveHandler(t, h).get("/"); got.body != body {
-			t.Errorf("%q, want %q", got.body, body)
-		}
+		testkit.Equal(t, serveHandler(t, h).get("/").body, body)
 		h.Abort()
 		closed := make(chan error, 1)
 		go func() { closed <- h.Close() }()

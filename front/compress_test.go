@@ -151,9 +151,7 @@ func TestGzipRatioIsLogged(t *testing.T) {
 		math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
 		t.Errorf("%q", lines[0])
 	}
-	if lines[1] != "3000 -" {
-		t.Errorf("%q", lines[1])
-	}
+	testkit.Equal(t, lines[1], "3000 -")
 }
 
 // recorder is a server's writer in memory.
@@ -214,9 +212,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 					n++
 				}
 			}
-			if n != bound {
-				t.Errorf("%d are compressed, want %d", n, bound)
-			}
+			testkit.Equal(t, n, bound, "compressed responses")
 			for range many {
 				hold <- true
 			}
@@ -300,9 +296,7 @@ func TestGunzipForHandlersThatLockThreads(t *testing.T) {
 			w.Write(packed[100:])
 		},
 	} {
-		if got := gunzipping(t, write).get("/"); got.body != body {
-			t.Errorf("%s: %d bytes", name, len(got.body))
-		}
+		testkit.Equal(t, gunzipping(t, write).get("/").body, body, name)
 	}
 }
 

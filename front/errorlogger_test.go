@@ -35,9 +35,7 @@ func TestErrorLogIsReplaced(t *testing.T) {
 		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1]}, "three", true},
 		{&conf.ErrorLog{Path: filepath.Join(dir, "no", "folder")}, "four", false}, {nil, "five", true},
 	} {
-		if err := h.Reload(config(c.to)); (err == nil) != c.ok {
-			t.Errorf("%+v: %v", c.to, err)
-		}
+		testkit.Equal(t, h.Reload(config(c.to)) == nil, c.ok, c.to)
 		logger.Print(c.line)
 	}
 	testkit.Must(t, h.Close())

@@ -117,9 +117,7 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
 			want.header.Del("Date")
 			got.header.Del("Date")
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s %s: %.200v, want %.200v", method, name, got, want)
-			}
+			testkit.Equal(t, fmt.Sprint(got), fmt.Sprint(want), method, name)
 		}
 	}
 }
@@ -237,9 +235,7 @@ func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 	c.Hosts[0].Locations[0].Settings.AddBefore, c.Hosts[0].Locations[0].Settings.AddAfter = "/x", "/x"
 	us := serveHandler(t, newFront(t, c))
 	for range 2 {
-		if got := us.get("/x"); strings.Count(got.body, to) != 3 {
-			t.Errorf("%d: %q", got.status, got.body)
-		}
+		testkit.Equal(t, strings.Count(us.get("/x").body, to), 3)
 	}
 }
 

@@ -122,9 +122,7 @@ func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 	s.awaitClosed(t) // the server may receive a check that was sent before
 	before := s.checks.Load()
 	time.Sleep(20 * time.Millisecond)
-	if n := s.checks.Load(); n != before {
-		t.Errorf("%d checks after the reload", n-before)
-	}
+	testkit.Equal(t, s.checks.Load(), before, "checks after the reload")
 }
 
 // Checks have the version of HTTP of the location's requests: a server may support no other.
@@ -169,9 +167,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 			serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server unix:%s; }", socket), `location / {
 				proxy_pass https://app; proxy_set_header Host app.example; `+test.directives+`
 				health_check interval=1ms uri=/health; }`)
-			if got := await(t, names); got != test.want {
-				t.Errorf("server name %q, want %q", got, test.want)
-			}
+			testkit.Equal(t, await(t, names), test.want, "server name")
 		})
 	}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // openedAt is the information about a connection.
@@ -41,8 +42,6 @@ func TestConnectionHasANumber(t *testing.T) {
 		info *openedAt
 		want string
 	}{{one, "1"}, {one, "1"}, {two, "2"}, {one, "1"}, {nil, ""}} {
-		if got := number(c.info, "192.0.2.1:1"); got != c.want {
-			t.Errorf("request %d: %q, want %q", i, got, c.want)
-		}
+		testkit.Equal(t, number(c.info, "192.0.2.1:1"), c.want, "request", i)
 	}
 }

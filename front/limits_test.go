@@ -48,9 +48,7 @@ func TestBurstIsDelayed(t *testing.T) {
 			}()
 		}
 		for _, want := range []time.Duration{0, 0, 500, 1000, 1500} {
-			if got := <-ended; got != want*time.Millisecond {
-				t.Errorf("response after %v, want %v", got, want*time.Millisecond)
-			}
+			testkit.Equal(t, <-ended, want*time.Millisecond, "response after")
 		}
 		start = time.Now()
 		_ = serveInMemory(t.Context(), f, "/")
@@ -140,9 +138,7 @@ func TestTooLongBodyGets413(t *testing.T) {
 	for n, want := range map[int]int{100: 200, 101: 413, 1 << 20: 413} {
 		body := strings.Repeat("x", n)
 		for _, r := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
-			if got := us.do("POST", "/", r); got.status != want {
-				t.Errorf("%d bytes: %d, want %d", n, got.status, want)
-			}
+			testkit.Equal(t, us.do("POST", "/", r).status, want, n, "bytes")
 		}
 	}
 }
@@ -157,9 +153,7 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
-		if w.Code != http.StatusOK {
-			t.Errorf("the response is %d", w.Code)
-		}
+		testkit.Equal(t, w.Code, http.StatusOK)
 	}
 	for _, zone := range []string{"requests", "conns"} {
 		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",

@@ -137,9 +137,7 @@ func TestLogPathHasVariables(t *testing.T) {
 	if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
 		t.Errorf("%q", got)
 	}
-	if got := awaitLines(t, filepath.Join(dir, "logs/b.log"), 1); got[0] != "/2:200" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "logs/b.log"), 1)[0], "/2:200")
 	want := `access_log: invalid path "` + dir + `/logs/../out.log"`
 	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
 		t.Errorf("%q", got)
@@ -273,9 +271,7 @@ func TestLostLinesAreReported(t *testing.T) {
 				get(t, h, "/?x="+long)
 				synctest.Wait()
 			}
-			if d := time.Since(start); d != time.Second {
-				t.Errorf("requests were held up for %v, want %v", d, time.Second)
-			}
+			testkit.Equal(t, time.Since(start), time.Second, "the wait of requests")
 			close(out.gate)
 			synctest.Wait()
 			testkit.Check(t, h.Close())
@@ -355,9 +351,7 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 	all := strings.Join(awaitLines(t, filepath.Join(dir, "debug"), 5), "")
 	for text, n := range map[string]int{`[debug] `: 4, `using configuration "/x" for "/x/y"`: 2,
 		"http finalize request: 503, ": 1, "[notice] ": 1} {
-		if got := strings.Count(all, text); got != n {
-			t.Errorf("%d times %q:\n%s", got, text, all)
-		}
+		testkit.Equal(t, strings.Count(all, text), n, "lines with", text, "in", all)
 	}
 	if got := awaitLines(t, filepath.Join(dir, "notice"), 1); len(got) != 1 || !strings.Contains(got[0], "limiting") {
 		t.Errorf("%q", got)

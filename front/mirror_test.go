@@ -82,9 +82,7 @@ func TestMirrorDelaysNothing(t *testing.T) {
 		})
 	for _, path := range []string{"/panic", "/hang"} {
 		a.get(path).is(t, 200, "ok")
-		if got := await(t, started); got != "/of"+path {
-			t.Errorf("%s", got)
-		}
+		testkit.Equal(t, await(t, started), "/of"+path)
 	}
 	must(t, h.Close())
 	await(t, ended)
@@ -109,9 +107,7 @@ func TestMirrorsAreBounded(t *testing.T) {
 	}
 	close(release)
 	must(t, h.Close())
-	if len(started) != 0 {
-		t.Errorf("%d copies more than the limit", len(started))
-	}
+	testkit.Equal(t, len(started), 0, "copies beyond the limit")
 }
 
 // Each mirror receives a copy, and two of the same path receive two, as from nginx.

@@ -40,9 +40,7 @@ func TestRegexesShareABudget(t *testing.T) {
 		var lines strings.Builder
 		h := testkit.Value(front.New(parseConf(t, outer, server), front.LogErrors(log.New(&lines, "", 0))))(t)
 		got := get(t, h, path, "Referer", "http://a.b"+path)
-		if got.status != http.StatusInternalServerError {
-			t.Errorf("%s: %d %q", name, got.status, got.body)
-		}
+		testkit.Equal(t, got.status, http.StatusInternalServerError, name, got.body)
 		if n := strings.Count(lines.String(), "needs too many steps"); n != 1 {
 			t.Errorf("%s: %d lines: %s", name, n, lines.String())
 		}

@@ -79,9 +79,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
 		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	})))
-	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
-		t.Errorf("in an if: %v", r.header)
-	}
+	testkit.Equal(t, a.get("/?x=1").header.Get("Location"), "http://shop.test", "in an if")
 	if r := a.get("/"); r.header.Get("Location") != "http://shop.test" || r.header.Get("X-Outer") != "shop" {
 		t.Errorf("%v", r.header)
 	}
@@ -96,9 +94,7 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 		a := serveConf(t, "upstream up { server "+serve(t, echo)+"; server "+serve(t, echo)+"; }", "location / { "+pass+" }")
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		a.get(bad).is(t, 502)
-		if got := a.get("/ok"); got.status != 200 {
-			t.Errorf("after an unsendable %s: %d", name, got.status)
-		}
+		testkit.Equal(t, a.get("/ok").status, 200, "after an unsendable", name)
 	}
 }
 
@@ -134,9 +130,7 @@ func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	r.Header[":protocol"] = []string{"websocket"}
 	w := httptest.NewRecorder()
 	front.ServeHTTP(w, r)
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("status %d", w.Code)
-	}
+	testkit.Equal(t, w.Code, http.StatusMethodNotAllowed)
 }
 
 // hinted returns a context whose requests record interim responses.
@@ -174,9 +168,7 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 			}
 			got += fmt.Sprint(resp.StatusCode, " ", resp.Header, ", ")
 		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", proto, got, want)
-		}
+		testkit.Equal(t, got, want, proto)
 	}
 }
 

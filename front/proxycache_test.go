@@ -201,9 +201,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
-	if n := files(); n != 2 {
-		t.Errorf("there are %d files, want 2", n)
-	}
+	testkit.Equal(t, files(), 2, "files")
 	if err := h.Reload(cached(to, conf.ProxyCache{},
 		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
 		t.Fatal(err)

@@ -66,9 +66,7 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		if keep {
 			want = 2
 		}
-		if len(conns) != want {
-			t.Errorf("keep %v: %d connections, want %d", keep, len(conns), want)
-		}
+		testkit.Equal(t, len(conns), want, "keep", keep, "connections")
 		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
 			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
 			t.Errorf("%q", lines[0])
@@ -92,8 +90,6 @@ func TestSplitTextInStderrIsCaught(t *testing.T) {
 		})
 		a := serveConf(t, "", fmt.Sprintf(`location / { fastcgi_pass %s; fastcgi_catch_stderr Warning;
 			fastcgi_catch_stderr "Fatal error"; }`, to))
-		if got := a.get("/").status; got != want {
-			t.Errorf("%q: %d, want %d", parts, got, want)
-		}
+		testkit.Equal(t, a.get("/").status, want, parts)
 	}
 }

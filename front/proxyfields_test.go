@@ -99,9 +99,7 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 			directives += "proxy_http_version 1.1; location / { proxy_pass http://" + to + "; } location /other { return 202 other; }"
 			ours, theirs := compared(t, directives, heads, serveByTare), compared(t, directives, heads, serveHandler)
 			for i := range theirs {
-				if ours[i] != theirs[i] {
-					t.Errorf("%s\n as received: %s\n by a Header: %s", heads[i/2], ours[i], theirs[i])
-				}
+				testkit.Equal(t, ours[i], theirs[i], heads[i/2], "as received, and by a Header")
 			}
 		})
 	}

@@ -153,8 +153,6 @@ func TestServersRestAsWithNginx(t *testing.T) {
 	theirs, _ := serveNginx(t, outer, server)
 	want := theirs.addresses(paths)
 	for i, got := range serveConf(t, outer, server).addresses(paths) {
-		if got != want[i] {
-			t.Errorf("%s, request %d: tried %s, want %s", paths[i], i%15, got, want[i])
-		}
+		testkit.Equal(t, got, want[i], paths[i], "request", i%15)
 	}
 }

@@ -112,9 +112,7 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 				if strings.HasPrefix(path, "/fastcgi") {
 					want = fastcgi.take()
 				}
-				if got != want {
-					t.Errorf("%s %s%s with %d bytes: %q, want %q", method, path, query, size, got, want)
-				}
+				testkit.Equal(t, got, want, method, path, query, "with", size, "bytes")
 			}
 		}
 	}
@@ -149,17 +147,11 @@ func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 		t.Errorf("no response: %q", got)
 	}
 	a.get("/page")
-	if got := line(); strings.Count(got, " : ") != 2 {
-		t.Errorf("two upstream requests: %q", got)
-	}
+	testkit.Equal(t, strings.Count(line(), " : "), 2, "separators of upstream requests")
 	a.get("/unix")
-	if got := line(); got != "0 0" {
-		t.Errorf("no connection: %q", got)
-	}
+	testkit.Equal(t, line(), "0 0", "without a connection")
 	a.get("/none")
-	if got := line(); got != "- -" {
-		t.Errorf("no upstream: %q", got)
-	}
+	testkit.Equal(t, line(), "- -", "without an upstream")
 }
 
 // A tunnel's bytes count in both directions, and its head once. The log counts those of the client.

@@ -133,9 +133,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 			t.Error("a request that waits has a response")
 		}
 	}
-	if n := requests.Load(); n != 1 {
-		t.Errorf("%d attempts, want 1", n)
-	}
+	testkit.Equal(t, requests.Load(), 1, "attempts")
 }
 
 // Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
@@ -296,9 +294,7 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 		for range 6 {
 			a.get("/")
 		}
-		if len(conns) != test.want {
-			t.Errorf("%+v: %d connections", test, len(conns))
-		}
+		testkit.Equal(t, len(conns), test.want, test)
 	}
 }
 
@@ -319,9 +315,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 		}
 		must(t, h.Reload(c(i+2)))
 	}
-	if len(conns) != 1 {
-		t.Errorf("%d connections for one server", len(conns))
-	}
+	testkit.Equal(t, len(conns), 1, "connections for one server")
 	testkit.Check(t, h.Close())
 	s.Close()
 	testkit.WaitFor(t, "the end of goroutines", func() bool { return runtime.NumGoroutine() <= before })

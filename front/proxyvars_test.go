@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // variables adds the value of a text to responses.
@@ -66,9 +67,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 			t.Errorf("%s: %d %s", to, got.status, got.body)
 		}
 	}
-	if got := a.get("/?to=http://" + plain).header.Get("X-Vars"); got != plain+" "+port {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, a.get("/?to=http://"+plain).header.Get("X-Vars"), plain+" "+port)
 	for to, want := range map[string]int{"": 500, plain: 500, "ftp://" + plain: 500, "//" + plain: 500, "https://" +
 		plain: 502, "http://" + secure.Listener.Addr().String(): 400} {
 		a.get("/?to="+to).is(t, want)

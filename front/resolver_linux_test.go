@@ -97,9 +97,7 @@ func TestVariablesAreResolvedAsByNginx(t *testing.T) {
 		for path, want := range map[string]int{
 			"/app": 200, "/path": 200, "/unknown": 502, "/fails": 502, "/other": 200, "/valid": 200,
 		} {
-			if got := a.get(path); got.status != want {
-				t.Errorf("%s: %s: status %d, want %d", name, path, got.status, want)
-			}
+			testkit.Equal(t, a.get(path).status, want, name, path)
 		}
 	}
 	app.move("127.0.0.3")
@@ -224,9 +222,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
 	cancel()
-	if got := await(t, results); got != "no response" {
-		t.Errorf("the canceled request: %s", got)
-	}
+	testkit.Equal(t, await(t, results), "no response", "the canceled request")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
 	for range requests - 1 {
 		if got := await(t, results); got != "200ok" {

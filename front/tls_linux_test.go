@@ -173,9 +173,7 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	for name, certs := range clients {
 		for i, to := range names {
 			want, got := requestWithCerts(t, theirs, to, to, certs), requestWithCerts(t, ours, to, to, certs)
-			if want != got {
-				t.Errorf("%s, %s\n nginx: %s\n  tare: %s", name, lines[i+len(lines)-2-len(names)], want, got)
-			}
+			testkit.Equal(t, got, want, name, lines[i+len(lines)-2-len(names)])
 		}
 	}
 	for _, name := range []string{"none", "direct", "another's"} {

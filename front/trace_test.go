@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const (
@@ -78,9 +79,7 @@ func TestInvalidTraceContextIsIgnored(t *testing.T) {
 		}
 	}
 	got := a.get("/", "Traceparent", "cc-"+traceID+"-"+parentID+"-01-more").header.Get("X-Vars")
-	if got[:32] != traceID {
-		t.Errorf("a later version: %s", got)
-	}
+	testkit.Equal(t, got[:32], traceID, "a later version")
 	if got := a.get("/", "Traceparent", "00-"+traceID+"-"+parentID+"-01", "Traceparent",
 		"00-"+traceID+"-"+parentID+"-01").header.Get("X-Vars"); got[:32] == traceID {
 		t.Errorf("two contexts: %s", got)

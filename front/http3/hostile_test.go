@@ -100,9 +100,7 @@ func TestStreamsAreLimited(t *testing.T) {
 				break
 			}
 		}
-		if n != want {
-			t.Errorf("%q: %d streams, want %d", directives, n, want)
-		}
+		testkit.Equal(t, n, want, directives, "streams")
 		_ = q.CloseWithError(0, "")
 	}
 }
@@ -184,9 +182,7 @@ func TestRetryIsSent(t *testing.T) {
 		if _, err := s.connect(c, patience); err != nil {
 			t.Fatal(err)
 		}
-		if got := c.retries.Load(); got > 0 != want {
-			t.Errorf("%d Retry packets, want some: %v", got, want)
-		}
+		testkit.Equal(t, c.retries.Load() > 0, want, "some Retry packets")
 		s.reload(`server { listen ADDR quic; quic_retry on; return 200 text; }`)
 	}
 }
@@ -285,9 +281,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 	} {
 		q := testkit.Value(s.dial(quic.Config{}))(t)
 		response := s.send(q, c.sent)
-		if hasResponse := c.want[:3] != "400"; hasResponse != (response != "") {
-			t.Errorf("%s: received %q", c.want, response)
-		}
+		testkit.Equal(t, response != "", c.want[:3] != "400", c.want, "has a response")
 		want = append(want, c.want+" h3 127.0.0.1")
 		_ = q.CloseWithError(0, "")
 	}
@@ -297,9 +291,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(string(b)), "\n")
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	testkit.Equal(t, got, want)
 }
 
 // A request that is rejected on a connection that goes on is logged soon.

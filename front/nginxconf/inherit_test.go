@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/places"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // at returns the location with a path, at any depth.
@@ -92,9 +93,7 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"fastcgi_param":          {at(t, r, "/f").Proxy.Params[0].Name, "F"},
 		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Proxy.Params), at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {
-		if pair[0] != pair[1] {
-			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
-		}
+		testkit.Equal(t, pair[0], pair[1], what)
 	}
 }
 

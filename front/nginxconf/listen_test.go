@@ -23,9 +23,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	}
 	for _, h := range r.Config.Hosts {
 		for _, l := range h.Listen {
-			if l.Addr != "*:81" {
-				t.Errorf("%v at %s", h.Names, l.Addr)
-			}
+			testkit.Equal(t, l.Addr, "*:81", h.Names)
 		}
 		if len(h.Listen) == 0 {
 			t.Errorf("%v listens at every address", h.Names)

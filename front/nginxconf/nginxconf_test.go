@@ -100,9 +100,7 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 		server { server_name other; auth_jwt "outer"; return 200; }`)
 	for path, want := range map[string]int{"http://x/": 503, "http://x/own": 503, "http://x/open": 200,
 		"http://x/open/too": 200, "http://other/": 503} {
-		if got := statusOf(t, text, path); got != want {
-			t.Errorf("%s: %d, want %d", path, got, want)
-		}
+		testkit.Equal(t, statusOf(t, text, path), want, path)
 	}
 }
 
@@ -188,12 +186,8 @@ func TestIncludes(t *testing.T) {
 		names = append(names, h.Names[0]+" "+h.Pos)
 	}
 	want := []string{"a conf/sites/a.conf:1:1", "b conf/sites/b.conf:1:1", "x /abs/x:1:1"}
-	if !slices.Equal(names, want) {
-		t.Errorf("%q; want %q", names, want)
-	}
-	if pos := at(t, r, "/p").Pos; pos != "conf/part:1:1" {
-		t.Errorf("position of /p: %s", pos)
-	}
+	testkit.Equal(t, names, want)
+	testkit.Equal(t, at(t, r, "/p").Pos, "conf/part:1:1", "position of /p")
 }
 
 func TestIncludesAreLimited(t *testing.T) {
@@ -238,9 +232,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 		"*:80 30s 3s 2048 0 false", "127.0.0.1:81 20s 1m0s 32768 0 false", "[::]:80 20s 1m0s 32768 9 true",
 		"127.0.0.1:80 0s 1m0s 32768 0 false", "unix:/srv/s 0s 1m0s 32768 0 false",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	testkit.Equal(t, got, want)
 }
 
 // Depending on the directive, a time of 0 means the minimum or no limit.
@@ -340,9 +332,7 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 			notes++
 		}
 	}
-	if notes != 2 {
-		t.Errorf("%d notes: %v", notes, r.Notes)
-	}
+	testkit.Equal(t, notes, 2, r.Notes)
 }
 
 // With zero requests or a zero timeout, each connection serves one request.
@@ -354,8 +344,6 @@ func TestZeroKeepaliveDisablesReuse(t *testing.T) {
 		"keepalive_requests 0; keepalive_timeout 1m;": 1,
 	} {
 		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text))
-		if got := r.Config.Upstreams[0].KeepaliveRequests; got != want {
-			t.Errorf("%q: %d requests, want %d", text, got, want)
-		}
+		testkit.Equal(t, r.Config.Upstreams[0].KeepaliveRequests, want, text)
 	}
 }

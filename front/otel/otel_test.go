@@ -69,9 +69,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 	for name, want := range map[string]string{"mine": `string_value:"b"`, "http.request.method": `string_value:"GET"`,
 		"http.response.status_code": "int_value:503", "url.path": `string_value:"/a"`} {
-		if got := attributes[name]; strings.ReplaceAll(got, " ", "") != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		testkit.Equal(t, strings.ReplaceAll(attributes[name], " ", ""), want, name)
 	}
 	if r.resource["service.name"] != "shop" || r.resource["deployment.environment.name"] != "test" ||
 		!slices.Equal(r.header["x-token"], []string{"secret"}) ||
@@ -106,9 +104,7 @@ func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
 			s := serve(t, "otel_exporter { endpoint "+addr+"; interval 1ms; batch_size 2; batch_count 2; }",
 				"otel_trace on; return 200 ok;")
 			for range 50 {
-				if got := s.get("/"); got != "ok" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, s.get("/"), "ok")
 			}
 			s.run.Drain()
 			s.end() // in spite of the collector
@@ -179,9 +175,7 @@ func TestCollectorMayUseTLS(t *testing.T) {
 	trusting.eventually("a span", func() bool { return len(r.names()) == 1 })
 	other.run.Drain()
 	other.end()
-	if got := r.names(); !slices.Equal(got, []string{"trusted"}) {
-		t.Errorf("received %q", got)
-	}
+	testkit.Equal(t, r.names(), []string{"trusted"}, "received")
 }
 
 // Mistakes are errors of the configuration, and a program without tracing rejects otel_exporter.

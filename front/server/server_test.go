@@ -57,9 +57,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 		}
 	}
 	close(p.finish)
-	if body := <-result; body != "from the program" {
-		t.Errorf("a request in progress received %q", body)
-	}
+	testkit.Equal(t, <-result, "from the program", "the response to a request in progress")
 	testkit.Check(t, <-p.ended)
 	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
 		t.Errorf("a Reload after the end: %v", err)
@@ -100,9 +98,7 @@ func TestCheckFindsMissingFolders(t *testing.T) {
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), line) {
 				t.Errorf("%s: %v", text, err)
 			}
-			if got := log.String(); strings.Contains(got, "without a prefix") != (dir == ".") {
-				t.Errorf("%s: %s", text, got)
-			}
+			testkit.Equal(t, strings.Contains(log.String(), "without a prefix"), dir == ".", text)
 		}
 	}
 }

@@ -130,9 +130,7 @@ func TestTicketKeysAreShared(t *testing.T) {
 	hosts, client := tlsConfigs(t, tls.VersionTLS13, make(sessionCaches), keys(1), keys(1), keys(2, 1), keys(2),
 		keys(1))
 	for i, want := range []bool{false, true, true, true, false} { // the third renews the ticket by key 2
-		if got := resumes(t, hosts[i], client); got != want {
-			t.Errorf("host %d: resumed %v", i, got)
-		}
+		testkit.Equal(t, resumes(t, hosts[i], client), want, "resumed by host", i)
 	}
 }
 

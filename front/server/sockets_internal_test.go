@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/netip"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,9 +54,7 @@ func TestAddressesOfHostsShareSockets(t *testing.T) {
 	}
 	want := []string{"[::1]:80 false false, ", "*:80 false false, 127.0.0.1:80 true true, ", "unix:/s false false, ",
 		"127.0.0.1:81 false false, ", "quic:*:80 false false, quic:127.0.0.1:80 false false, "}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.Equal(t, got, want)
 }
 
 // A host allows a protocol at an address as its most specific listen does. That of all IPv6
@@ -80,9 +77,7 @@ func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
 				overUDP.Listen = append(overUDP.Listen, conf.Listen{Addr: quicPrefix + addr, HTTP3: speaks})
 			}
 			at := netip.MustParseAddrPort(local)
-			if got := listenAt(&host, net.TCPAddrFromAddrPort(at)).HTTP2; got != want {
-				t.Errorf("%s, with %s: HTTP/2 %v, want %v", local, text, got, want)
-			}
+			testkit.Equal(t, listenAt(&host, net.TCPAddrFromAddrPort(at)).HTTP2, want, local, "with", text, "HTTP/2")
 			if got := listenAt(&overUDP, net.UDPAddrFromAddrPort(at)).HTTP3; got != want {
 				t.Errorf("%s, with %s: HTTP/3 %v, want %v", local, text, got, want)
 			}
@@ -97,9 +92,7 @@ func TestPingIntervalBoundsHeaders(t *testing.T) {
 		0: 75 * time.Second, time.Second: 30 * time.Second, 40 * time.Second: 40 * time.Second,
 		time.Minute: time.Minute, time.Hour: 75 * time.Second,
 	} {
-		if got := pingInterval(header) + pingTimeout; got != want {
-			t.Errorf("%v: %v, want %v", header, got, want)
-		}
+		testkit.Equal(t, pingInterval(header)+pingTimeout, want, header)
 	}
 }
 
@@ -117,9 +110,7 @@ func TestReloadReportsWhatNeedsARestart(t *testing.T) {
 	}}
 	s := New(&config, Options{})
 	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only", "listen quic:*:443: quic_host_key"}
-	if got := s.needRestart(&config, &changed); !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.Equal(t, s.needRestart(&config, &changed), want)
 	if got := s.needRestart(&config, &config); got != nil {
 		t.Errorf("without a change: %q", got)
 	}

@@ -110,9 +110,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			c.spoil(s)
 			s.failUpgrade(c.want)
 			load.More(50)
-			if got := s.PID(); got != pid {
-				t.Errorf("process %d serves, want %d", got, pid)
-			}
+			testkit.Equal(t, s.PID(), pid, "the process that serves")
 			if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil {
 				t.Error("pid.oldbin is left")
 			}
@@ -222,9 +220,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.upgrade()
-	if got := s.Number("pid.oldbin"); got != pid {
-		t.Errorf("pid.oldbin holds %d, want %d", got, pid)
-	}
+	testkit.Equal(t, s.Number("pid.oldbin"), pid, "pid.oldbin")
 	s.AwaitLog("upgrade: finishing the requests", 1)
 	if _, err := idle.Request("/", "x"); err != nil || idle.Kept {
 		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.Kept)
@@ -473,9 +469,7 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))
 	s.Signal(old, syscall.SIGUSR2)
 	s.Wait(old)
-	if text := s.Read("pid"); text != "" {
-		t.Errorf("the old file is left: %s", text)
-	}
+	testkit.Equal(t, s.Read("pid"), "", "the old PID file")
 	next := s.Number("other")
 	s.Signal(next, syscall.SIGTERM)
 	if code := s.Wait(next); code != 0 {

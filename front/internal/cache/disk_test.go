@@ -63,9 +63,7 @@ func TestResponsesSurviveRestart(t *testing.T) {
 		s.request("GET", "http://a.example/small", "X: 1")
 		s.request("GET", "http://a.example/large")
 	})
-	if n := len(filesIn(t, config.Dir)); n != 3 {
-		t.Errorf("there are %d files", n)
-	}
+	testkit.Equal(t, len(filesIn(t, config.Dir)), 3, "files")
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Second)
 		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
@@ -96,13 +94,9 @@ func TestResponsesSurviveRestart(t *testing.T) {
 				t.Errorf("got %s %d %v", g.state, g.status, g.header)
 			}
 		}
-		if n := s.cache.PurgePrefix("http://a.example/"); n != 3 {
-			t.Errorf("%d responses purged, want 3", n)
-		}
+		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/"), 3, "responses purged")
 	})
-	if n := len(filesIn(t, config.Dir)); n != 0 {
-		t.Errorf("there are %d files", n)
-	}
+	testkit.Equal(t, len(filesIn(t, config.Dir)), 0, "files")
 }
 
 // However a file was truncated or changed, the response is correct or comes from the origin.
@@ -288,14 +282,10 @@ func TestPurgeAfterRestartReadsKeys(t *testing.T) {
 		}
 	})
 	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
-		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d responses purged, want 2", n)
-		}
+		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/a/"), 2, "responses purged")
 		s.request("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
 	})
-	if n := len(filesIn(t, config.Dir)); n != 1 {
-		t.Errorf("%d files are left, want 1", n)
-	}
+	testkit.Equal(t, len(filesIn(t, config.Dir)), 1, "files that are left")
 }
 
 // Responses without room in memory are served from disk.

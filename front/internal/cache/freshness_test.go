@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestFreshnessFollowsRFC9111(t *testing.T) {
@@ -162,9 +163,7 @@ func TestAgeCountsTimeAtOrigin(t *testing.T) {
 			time.Sleep(2 * time.Second) // time at the origin counts: RFC 9111, 4.2.3
 			return response(200, "x", "Cache-Control: max-age=60", "Age: 10"), nil
 		})
-		if g := s.get(); g.header.Get("Age") != "12" {
-			t.Errorf("Age %q of a new response, want 12", g.header.Get("Age"))
-		}
+		testkit.Equal(t, s.get().header.Get("Age"), "12", "Age of a new response")
 		time.Sleep(5 * time.Second)
 		if g := s.get(); g.state != cache.StateHit || g.header.Get("Age") != "17" || len(g.header["Age"]) != 1 {
 			t.Errorf("%s with Age %q, want 17", g.state, g.header["Age"])

@@ -79,9 +79,7 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	testkit.Must(t, os.WriteFile(path, b, 0o600))
 	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 	defer c.Close()
-	if n := c.PurgePrefix("another"); n != 0 {
-		t.Errorf("%d responses purged, want none", n)
-	}
+	testkit.Equal(t, c.PurgePrefix("another"), 0, "responses purged")
 	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
 		t.Errorf("%d responses purged, want 1", n)
 	}

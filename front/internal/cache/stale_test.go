@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestNotModifiedRefreshesResponse(t *testing.T) {
@@ -173,9 +174,7 @@ func TestStrictResponseIsNotServedWhileUpdated(t *testing.T) {
 			time.Sleep(11 * time.Second)
 			s.respondBy(slowly(time.Second, 200, "new", fresh))
 			updating := s.crowd(1)
-			if g := s.get(); g.body != "new" {
-				t.Errorf("%s: got %s %q", control, g.state, g.body)
-			}
+			testkit.Equal(t, s.get().body, "new", control)
 			<-updating
 		})
 	}
@@ -282,9 +281,7 @@ func TestNoStoreLeavesStoredResponse(t *testing.T) {
 		s.responds(304, "", "Cache-Control: max-age=10")
 		g := s.get()
 		g.want(t, cache.StateRevalidated, 200, "body")
-		if g.header.Get("X-User") != "" {
-			t.Errorf("another client got %v", g.header)
-		}
+		testkit.Equal(t, g.header.Get("X-User"), "", "X-User of another client's response")
 	})
 }
 
@@ -423,9 +420,7 @@ func TestBackgroundUpdateSendsOneRequest(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.responds(304, "", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateStale, 200, "old")
-		if n := s.requests(); n != 2 {
-			t.Errorf("the origin received %d requests, want 2", n)
-		}
+		testkit.Equal(t, s.requests(), 2, "requests that the origin received")
 		s.responds(200, "new", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateMiss, 200, "new")
 	})

@@ -190,9 +190,7 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 				t.Errorf("%q: a range: %d %v", test.accept, part.status, part.header)
 			}
 		}
-		if len(tags) != 3 {
-			t.Errorf("%d entity tags of three variants: %v", len(tags), tags)
-		}
+		testkit.Equal(t, len(tags), 3, "entity tags of three variants", tags)
 		if got := ours.request(t, "GET", "/huge.txt",
 			"Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "gzip" || gunzip(t, got.body) != huge {
 			t.Errorf("a file that is not in memory: %v", got.header)
@@ -268,9 +266,7 @@ func TestListingShowsDirectory(t *testing.T) {
 		if got := ours.request(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
 			t.Errorf("HEAD: %+v", got)
 		}
-		if got := ours.request(t, "GET", "/e/"); got.body != "index" {
-			t.Errorf("the index does not replace the listing: %q", got.body)
-		}
+		testkit.Equal(t, ours.request(t, "GET", "/e/").body, "index", "the index instead of the listing")
 		if got := ours.request(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
 			t.Errorf("without a slash: %d %q", got.status, got.header.Get("Location"))
 		}
@@ -314,17 +310,13 @@ func TestCallerOwnsRoot(t *testing.T) {
 	h, err := files.New(files.Config{Root: root})
 	s.must(err)
 	ours := hosts(t, h)[0]
-	if got := ours.request(t, "GET", "/x.txt"); got.body != "x" {
-		t.Errorf("%+v", got)
-	}
+	testkit.Equal(t, ours.request(t, "GET", "/x.txt").body, "x")
 	s.must(h.Close())
 	s.must(h.Close())
 	if _, err := root.Stat("x.txt"); err != nil {
 		t.Errorf("Close has closed the root: %v", err)
 	}
-	if got := ours.request(t, "GET", "/x.txt"); got.status != 503 {
-		t.Errorf("after Close: %d", got.status)
-	}
+	testkit.Equal(t, ours.request(t, "GET", "/x.txt").status, 503, "after Close")
 }
 
 // ServePath serves a path other than the request's, and leaves everything but files to the caller.
@@ -358,9 +350,7 @@ func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 				!strings.Contains(w.Body.String(), test.body) || test.status != 0 && len(w.Header()) > 0 {
 				t.Errorf("%q: %d %q %v, want %d %q", test.path, got, w.Body, w.Header(), test.status, test.body)
 			}
-			if got := test.h.Kind(test.path); got != test.kind {
-				t.Errorf("%q is %d, want %d", test.path, got, test.kind)
-			}
+			testkit.Equal(t, test.h.Kind(test.path), test.kind, "kind of", test.path)
 		}
 	}
 }
@@ -440,8 +430,6 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 		s.must(err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
-		}
+		testkit.Equal(t, resp.StatusCode, want, path)
 	}
 }

@@ -107,9 +107,7 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 		}
 		h.tick.Add(unwatchedTicks)
 		res.checks.last.Store(0)
-		if got := request(); got != "content" {
-			t.Errorf("ByPath: %v: with the same times, %q was not reloaded", byPath, got)
-		}
+		testkit.Equal(t, request(), "content", "ByPath", byPath, "with the same times")
 	}
 }
 

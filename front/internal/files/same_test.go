@@ -103,15 +103,9 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 					continue
 				}
 				if want.status < 300 || want.status == http.StatusNotFound {
-					if got.body != want.body {
-						t.Errorf("%s %q: %d bytes %.40q, want %d %.40q", what, r.fields, len(got.body), got.body,
-							len(want.body), want.body)
-					}
+					testkit.Equal(t, got.body, want.body, what, r.fields)
 					for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "Accept-Ranges"} {
-						if got.header.Get(name) != want.header.Get(name) {
-							t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name),
-								want.header.Get(name))
-						}
+						testkit.Equal(t, got.header.Get(name), want.header.Get(name), what, r.fields, name)
 					}
 				}
 				if got.status == 304 && (got.body != "" || got.header.Get("Etag") != tag ||
@@ -123,10 +117,7 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 						// http.FileServer sends the length only if the ranges are well-formed
 						continue
 					}
-					if got.header.Get(name) != want.header.Get(name) {
-						t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name),
-							want.header.Get(name))
-					}
+					testkit.Equal(t, got.header.Get(name), want.header.Get(name), what, r.fields, name)
 				}
 			}
 		}

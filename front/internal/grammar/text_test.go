@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestTextIsSplitIntoPieces(t *testing.T) {
@@ -25,9 +26,7 @@ func TestTextIsSplitIntoPieces(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %+v %v, want %+v", text, got, err, want)
 		}
-		if HasVariables(text) != strings.Contains(string(text), "$") {
-			t.Errorf("%q: HasVariables is wrong", text)
-		}
+		testkit.Equal(t, HasVariables(text), strings.Contains(string(text), "$"), "HasVariables of", text)
 	}
 	for text, want := range map[conf.Text]string{
 		"$": "missing variable name", "a$": "missing variable name", "$-": "missing variable name",
@@ -58,9 +57,7 @@ func FuzzPieces(f *testing.F) {
 			}
 			b.WriteString(p.Source)
 		}
-		if b.String() != text {
-			t.Errorf("%q: the pieces are %+v", text, pieces)
-		}
+		testkit.Equal(t, b.String(), text, pieces)
 	})
 }
 

@@ -71,9 +71,7 @@ func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 			t.Fatal("the password in use was dropped")
 		}
 	}
-	if all.verified.Len() != maxVerified {
-		t.Errorf("%d are remembered", all.verified.Len())
-	}
+	testkit.Equal(t, all.verified.Len(), maxVerified, "passwords that are remembered")
 }
 
 func FuzzPasswords(f *testing.F) {

@@ -37,8 +37,6 @@ func FuzzEncryptedKey(f *testing.F) {
 			return
 		}
 		pair, err := keypair.Parse(cert, key, passwords)
-		if (err == nil) != (pair.PrivateKey != nil) {
-			t.Errorf("%q: %v, key %v", key, err, pair.PrivateKey)
-		}
+		testkit.Equal(t, err == nil, pair.PrivateKey != nil, key, err)
 	})
 }

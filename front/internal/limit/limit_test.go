@@ -37,9 +37,7 @@ func TestRateIsThatOfNginx(t *testing.T) {
 			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
 		}
 	}
-	if d := z.Delay(1500, 500); d != 500*time.Millisecond {
-		t.Errorf("delay %v", d)
-	}
+	testkit.Equal(t, z.Delay(1500, 500), 500*time.Millisecond, "delay")
 	if d := z.Delay(500, 500); d != 0 {
 		t.Errorf("delay %v", d)
 	}
@@ -53,9 +51,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	}
 	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
-		if n := z.Check("key", now); n != limit.Unit {
-			t.Errorf("%d, want one request", n)
-		}
+		testkit.Equal(t, z.Check("key", now), limit.Unit, "the excess")
 	}
 }
 
@@ -93,9 +89,7 @@ func TestKeysOfRateAreLimited(t *testing.T) {
 func TestConnsCountsByKey(t *testing.T) {
 	z := limit.NewConns(conf.Zone{})
 	for i, want := range []bool{true, true, false} {
-		if z.Enter("a", 2) != want {
-			t.Errorf("Enter %d returned %v", i+1, !want)
-		}
+		testkit.Equal(t, z.Enter("a", 2), want, "Enter", i+1)
 	}
 	if !z.Enter("b", 1) {
 		t.Error("another key counts with the first")
@@ -107,9 +101,7 @@ func TestConnsCountsByKey(t *testing.T) {
 	for _, key := range []string{"a", "a", "b"} {
 		z.Leave(key)
 	}
-	if n := z.Len(); n != 0 {
-		t.Errorf("%d keys remain without requests", n)
-	}
+	testkit.Equal(t, z.Len(), 0, "keys without requests")
 }
 
 // A key in use is never removed for another.
@@ -140,9 +132,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n.Len() != 0 {
-		t.Errorf("%d keys remain", n.Len())
-	}
+	testkit.Equal(t, n.Len(), 0, "keys that remain")
 }
 
 func BenchmarkAcquire(b *testing.B) {

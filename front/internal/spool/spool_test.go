@@ -85,9 +85,7 @@ func (c reports) want(t *testing.T, text string) {
 	t.Helper()
 	select {
 	case got := <-c:
-		if got != text {
-			t.Errorf("reported %q, want %q", got, text)
-		}
+		testkit.Equal(t, got, text, "the reports")
 	case <-time.After(patience):
 		t.Fatalf("never reported %q", text)
 	}
@@ -153,9 +151,7 @@ func TestBlockedOutputDropsLines(t *testing.T) {
 	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
 	fmt.Fprint(s, "too much\n")
 	reported.want(t, "dropping lines: the output accepts nothing, or too little")
-	if n := s.Lost(); n != 4 {
-		t.Errorf("%d lost, want 4", n)
-	}
+	testkit.Equal(t, s.Lost(), 4, "lost lines")
 	close(out.gate)
 	reported.want(t, "writing lines again; 4 were lost")
 	fmt.Fprint(s, "after\n")
@@ -178,9 +174,7 @@ func TestFullDiskLosesNoLine(t *testing.T) {
 	out.set(func() { out.room = -1 })
 	reported.want(t, "writing lines again; 0 were lost")
 	closeSpool(t, s)
-	if out.String() != "first\nsecond\nthird\n" {
-		t.Errorf("got %q", out)
-	}
+	testkit.Equal(t, out.String(), "first\nsecond\nthird\n")
 }
 
 // Close returns the number of lost lines.
@@ -322,9 +316,7 @@ func TestLineLongerThanTheQueueIsWritten(t *testing.T) {
 		fmt.Fprint(s, want)
 	}
 	closeSpool(t, s)
-	if out.String() != want+want+want {
-		t.Errorf("%d bytes", len(out.String()))
-	}
+	testkit.Equal(t, out.String(), want+want+want)
 }
 
 // slow is a slow disk.
@@ -356,9 +348,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 		}
 		all.Wait()
 		closeSpool(t, s)
-		if n := bytes.Count([]byte(out.String()), []byte("\n")); n != writers*each {
-			t.Errorf("%d lines, want %d", n, writers*each)
-		}
+		testkit.Equal(t, bytes.Count([]byte(out.String()), []byte("\n")), writers*each, "lines")
 	})
 }
 
@@ -379,15 +369,11 @@ func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 			all.Go(func() { fmt.Fprint(s, "lost\n") })
 		}
 		all.Wait()
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("callers waited for %v, want a second", d)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "the wait of callers")
 		for range 100 {
 			fmt.Fprint(s, "lost\n")
 		}
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("later callers waited until %v", d)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "the end of later callers' waits")
 		out.set(func() { out.gate = nil })
 		close(gate)
 		synctest.Wait()
@@ -418,8 +404,6 @@ func TestCloseEndsWaits(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		all.Wait()
-		if d := time.Since(start); d != 0 {
-			t.Errorf("after %v", d)
-		}
+		testkit.Equal(t, time.Since(start), 0, "the wait")
 	})
 }
