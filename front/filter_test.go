@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -334,6 +336,74 @@ func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil ||
 			resp.Header["Connection"] != nil {
 			t.Errorf("%s: %d bytes, %v, %q", name, len(body), err, resp.Header)
+		}
+	}
+}
+
+// A client's data cannot end a field.
+func TestAddHeaderCannotInject(t *testing.T) {
+	us := serveConf(t, "", "add_header X-Uri $uri; add_header Content-Type text/x; location / { return 200 x; }")
+	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil ||
+		got.header.Get("X-Uri") != "/a X-Evil: 1" || got.status != 200 {
+		t.Errorf("%d, %q", got.status, got.header)
+	}
+	for path, want := range map[string]string{
+		"/%0d%0aX-Evil:%201": "/ X-Evil: 1", "/a%0aX-Evil:1": "/a X-Evil:1", "/a%0d%0a": "/a",
+		"/a%0d%0a%20b%0a%09c": "/a b\tc", "/a%01b%7f%0bc": "/a b  c",
+	} {
+		if got := us.get(path); got.header["X-Evil"] != nil || got.header.Get("X-Uri") != want || got.status != 200 {
+			t.Errorf("%s: %d, %q", path, got.status, got.header)
+		}
+	}
+	if got := us.get("/fine"); got.header.Get("X-Uri") != "/fine" ||
+		fmt.Sprint(got.header["Content-Type"]) != "[text/x]" {
+		t.Errorf("%q", got.header)
+	}
+}
+
+// identified serves with directives about IDs.
+func identified(t *testing.T, directives string) *testClient {
+	t.Helper()
+	return serveConf(t, "", "add_header X-Got $uid_got; add_header X-Set $uid_set; location / { empty_gif; } "+directives)
+}
+
+// Each new client has an ID of its own, which is found in its next request.
+func TestEachClientHasAnID(t *testing.T) {
+	for _, mode := range []string{"on", "v1"} {
+		us := identified(t, "userid "+mode+";")
+		seen := make(map[string]bool)
+		for range 300 {
+			got := us.get("/")
+			cookie, attributes, _ := strings.Cut(got.header.Get("Set-Cookie"), "; ")
+			id := strings.TrimPrefix(cookie, "uid=")
+			if b, err := base64.StdEncoding.DecodeString(id); err != nil || len(b) != 16 || attributes != "path=/" ||
+				seen[id] || seen[got.header.Get("X-Set")] || got.header.Get("X-Got") != "" {
+				t.Fatalf("%s: %q", mode, got.header)
+			}
+			seen[id], seen[got.header.Get("X-Set")] = true, true
+			again := us.get("/", "Cookie", "a=b; "+cookie)
+			if again.header["Set-Cookie"] != nil || again.header.Get("X-Got") != got.header.Get("X-Set") {
+				t.Fatalf("%s, in the next request: %q, after %q", mode, again.header, got.header)
+			}
+		}
+	}
+}
+
+// The attributes are in nginx's order.
+func TestAttributesOfUserID(t *testing.T) {
+	for want, directives := range map[string]string{
+		`^n=.{22}==; domain=\.x; path=/p; secure; httponly; samesite=lax$`: "userid on; userid_name n; userid_path /p; " +
+			"userid_domain .x; userid_flags secure httponly samesite=lax;",
+		`^uid=.{22}t=; expires=Thu, 31-Dec-37 23:55:55 GMT; path=/$`:                "userid on; userid_expires max; userid_mark t;",
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT; path=/$`:  "userid on; userid_expires 1h;",
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d{4} \d\d:\d\d:\d\d GMT; path=/$`: "userid on; userid_expires 36600d;",
+		`^uid=AAD/`: "userid on; userid_service 65534;",
+		`^$`:        "userid log;",
+	} {
+		us := identified(t, directives+" userid_p3p x;")
+		got := us.get("/").header
+		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
+			t.Errorf("%q, want %s", got, want)
 		}
 	}
 }

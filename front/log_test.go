@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -358,5 +360,86 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 	}
 	if got, err := os.ReadFile(filepath.Join(dir, "warn")); err != nil || len(got) > 0 {
 		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A reload with another ErrorLog changes where later errors go, also those of loggers that servers
+// have already.
+func TestErrorLogIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}
+	config := func(to *conf.ErrorLog) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{}}, ErrorLog: to}
+	}
+	var program bytes.Buffer
+	h, err := front.New(config(&conf.ErrorLog{Path: paths[0]}), front.LogErrors(log.New(&program, "tare: ", 0)))
+	testkit.Must(t, err)
+	logger := h.ErrorLogger()
+	logger.Print("one")
+	for _, c := range []struct {
+		to   *conf.ErrorLog
+		line string
+		ok   bool
+	}{
+		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1]}, "three", true},
+		{&conf.ErrorLog{Path: filepath.Join(dir, "no", "folder")}, "four", false}, {nil, "five", true},
+	} {
+		testkit.Equal(t, h.Reload(config(c.to)) == nil, c.ok, c.to)
+		logger.Print(c.line)
+	}
+	testkit.Must(t, h.Close())
+	for path, want := range map[string]string{
+		paths[0]: "one,two", paths[1]: "three,four", "program": "tare: five",
+	} {
+		b, err := os.ReadFile(path)
+		if path == "program" {
+			b, err = program.Bytes(), nil
+		}
+		for _, part := range strings.Split(want, ",") {
+			if path != "program" {
+				part = fmt.Sprintf("[error] %d#0: %s", os.Getpid(), part)
+			}
+			if !strings.Contains(string(b), part+"\n") {
+				t.Errorf("%s: %q, want %q", path, b, part)
+			}
+		}
+		if n := strings.Count(string(b), "\n"); err != nil || n != strings.Count(want, ",")+1 {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+}
+
+// openedAt is the information about a connection.
+type openedAt struct {
+	time.Time
+	requests int
+	number   connection.Number
+}
+
+func (o *openedAt) Opened() time.Time { return o.Time }
+func (o *openedAt) CountRequest() int { o.requests++; return o.requests }
+
+func (o *openedAt) Number(counter *atomic.Int64) int64 { return o.number.Of(counter) }
+
+// $connection counts connections, and is the same for all requests of a connection.
+func TestConnectionHasANumber(t *testing.T) {
+	steps := []conf.Step{conf.Return{Status: 200, Text: "$connection"}}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: steps}))
+	number := func(info *openedAt, remote string) string {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = remote
+		if info != nil {
+			r = r.WithContext(connection.With(r.Context(), info))
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	one, two := &openedAt{Time: time.Now()}, &openedAt{Time: time.Now()}
+	for i, c := range []struct {
+		info *openedAt
+		want string
+	}{{one, "1"}, {one, "1"}, {two, "2"}, {one, "1"}, {nil, ""}} {
+		testkit.Equal(t, number(c.info, "192.0.2.1:1"), c.want, "request", i)
 	}
 }
