@@ -394,9 +394,7 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 		a.get(path).want(t, "MISS", 200, "ok")
 	}
 	for _, want := range []string{"panic in a bound handler: early", "panic in a bound handler: late"} {
-		if !strings.Contains(logged.String(), want) {
-			t.Errorf("%q is not logged", want)
-		}
+		testkit.Contains(t, logged.String(), want, "the log")
 	}
 }
 

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
@@ -95,9 +97,7 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 		} {
 			get(t, h, target, "Accept-Encoding", "gzip").is(t, 200, want)
 		}
-		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="`+n+`"`) {
-			t.Errorf("list of %s: %d %.40q", release, got.status, got.body)
-		}
+		testkit.Contains(t, get(t, h, "/list/").body, `href="`+n+`"`, "list of", release)
 		get(t, h, "/only"+n).is(t, 200)
 	}
 	for _, release := range []string{"r1", "r2", "r1", "r2"} {

@@ -154,9 +154,7 @@ func rejects(t testing.TB, c conf.Config, want string) {
 	if err == nil {
 		_ = h.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want an error with %q", err, want)
-	}
+	testkit.Error(t, err, want)
 }
 
 // app returns a location / with the bound handler "app".

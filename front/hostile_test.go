@@ -286,9 +286,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 	if c.arrive == "" && arrived != "" {
 		t.Errorf("the upstream was sent %q", arrived)
 	}
-	if !strings.Contains(output, c.reply) {
-		t.Errorf("the client received %q, want %q", output, c.reply)
-	}
+	testkit.Contains(t, output, c.reply, "the client received")
 }
 
 // exchangeBytes sends bytes, and returns all bytes until the connection ends or is silent for a

@@ -66,9 +66,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 	lines := awaitLines(t, name, 6)
 	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `,
 		`/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
-		if !strings.Contains(lines[i], want) {
-			t.Errorf("%q, want %q in it", lines[i], want)
-		}
+		testkit.Contains(t, lines[i], want)
 	}
 }
 
@@ -87,13 +85,9 @@ func TestRenamedLogIsReopened(t *testing.T) {
 	awaitLines(t, old, 2)
 	must(t, h.ReopenLogs(t.Context()))
 	us.get("/3")
-	if lines := awaitLines(t, name, 1); !strings.Contains(lines[0], "/3") {
-		t.Errorf("%q", lines)
-	}
+	testkit.Contains(t, awaitLines(t, name, 1)[0], "/3")
 	must(t, os.RemoveAll(dir))
-	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, h.ReopenLogs(t.Context()), name)
 	us.get("/4") // it continues with the open file
 }
 
@@ -141,12 +135,8 @@ func TestLogPathHasVariables(t *testing.T) {
 	}
 	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "logs/b.log"), 1)[0], "/2:200")
 	want := `access_log: invalid path "` + dir + `/logs/../out.log"`
-	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
-		t.Errorf("%q", got)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "out.log")); err == nil {
-		t.Error("a client has chosen a file elsewhere")
-	}
+	testkit.Contains(t, awaitLines(t, errorLog, 1)[0], want)
+	testkit.Fails(os.Stat(filepath.Join(dir, "out.log")))(t, "no such file")
 }
 
 // Lines of both logs are messages of syslog.
@@ -172,9 +162,7 @@ func TestLogsGoToSyslog(t *testing.T) {
 	}
 	all := strings.Join(got, "\n") + "\n"
 	for _, want := range []string{"<13/a:200\n", "<15", " [debug] ", "http finalize request: 200"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("no %q in %q", want, got)
-		}
+		testkit.Contains(t, all, want)
 	}
 }
 
@@ -223,9 +211,7 @@ func TestErrorLogIsPrintable(t *testing.T) {
 	all := awaitLines(t, name, 3) // the second path is not one of a log
 	for i, want := range []string{path + ": no such file", `/none/\nforged: no such file`,
 		`invalid path "` + dir + `/none/\nforged.log"`} {
-		if !strings.Contains(all[i], want) {
-			t.Errorf("no %q in %q", want, all[i])
-		}
+		testkit.Contains(t, all[i], want)
 	}
 	testkit.WaitFor(t, "the line about the log",
 		func() bool { return strings.Contains(program.String(), path+".log: no such file") })
@@ -244,12 +230,8 @@ func TestLogsAreMadeForRootsOnly(t *testing.T) {
 	a.get("/2?f=a")
 	awaitLines(t, filepath.Join(dir, "a.log"), 1)
 	want := `access_log: testing "` + dir + `/sites/invented" existence failed`
-	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
-		t.Errorf("%q", got)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "invented.log")); err == nil {
-		t.Error("a client has made a file")
-	}
+	testkit.Contains(t, awaitLines(t, errorLog, 1)[0], want)
+	testkit.Fails(os.Stat(filepath.Join(dir, "invented.log")))(t, "no such file")
 }
 
 // A log that blocks does not stop requests, and reports the lost lines in its own format. None of
@@ -399,9 +381,7 @@ func TestErrorLogIsReplaced(t *testing.T) {
 			if path != "program" {
 				part = fmt.Sprintf("[error] %d#0: %s", os.Getpid(), part)
 			}
-			if !strings.Contains(string(b), part+"\n") {
-				t.Errorf("%s: %q, want %q", path, b, part)
-			}
+			testkit.Contains(t, string(b), part+"\n", path)
 		}
 		if n := strings.Count(string(b), "\n"); err != nil || n != strings.Count(want, ",")+1 {
 			t.Errorf("%s: %q, %v", path, b, err)

@@ -182,9 +182,7 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
 		t.Errorf("%v", resp)
 	}
-	if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
-		t.Errorf("%q %v", b, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(br))(t)), "first")
 }
 
 // HTTPS upstreams: verification, SNI and client certificates.

@@ -162,9 +162,7 @@ func TestInvalidSlicesEndTheResponse(t *testing.T) {
 			}
 		}
 		f.serveSecond(nil)
-		if body, err := a.read("/cached"); err != nil || body != sliceText {
-			t.Errorf("%s, repaired: %q, %v", name, body, err)
-		}
+		testkit.Equal(t, testkit.Value(a.read("/cached"))(t), sliceText, name, "repaired")
 	}
 }
 
@@ -194,9 +192,7 @@ func TestSliceOfAnotherLengthIsNotKept(t *testing.T) {
 					return err == nil
 				})
 			}
-			if body, err := a.read("/cached"); err != nil || body != sliceText {
-				t.Errorf("%s, %s, repaired: %q, %v", name, first, body, err)
-			}
+			testkit.Equal(t, testkit.Value(a.read("/cached"))(t), sliceText, name, first, "repaired")
 		}
 	}
 }

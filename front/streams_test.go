@@ -333,9 +333,7 @@ func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
 					for !strings.Contains(got, part[1]) {
 						got = <-reads
 					}
-					if !strings.Contains(got, part[2]) {
-						t.Errorf("%.11q: %s is in %q, without %q", test.first, part[1], got, part[2])
-					}
+					testkit.Contains(t, got, part[2], test.first[:11], "with", part[1])
 				}
 				nc.Close()
 			}

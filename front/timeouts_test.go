@@ -55,9 +55,7 @@ func TestStalledBodyTimesOut(t *testing.T) {
 		for range 2 {
 			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
 			resp := testkit.Value(http.ReadResponse(in, nil))(t)
-			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
-				t.Errorf("%d, %q, %v", resp.StatusCode, b, err)
-			}
+			testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "ok", resp.StatusCode)
 		}
 	})
 }

@@ -102,9 +102,7 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 			page := a.get("/metrics").body
 			for _, want := range []string{`tare_upstream_server_up{upstream="app",server="` + s.addr + `"} 0`,
 				"tare_upstream_server_checks_total{", "tare_upstream_server_failed_checks_total{"} {
-				if !strings.Contains(page, want) {
-					t.Errorf("missing %s in\n%s", want, page)
-				}
+				testkit.Contains(t, page, want)
 			}
 			s.set(good)
 			a.awaitStatus("/", 200)

@@ -12,14 +12,44 @@ import (
 //	testkit.Equal(t, resp.StatusCode, 404, "status of", path)
 func Equal[T any](t testing.TB, got, want T, what ...any) {
 	t.Helper()
-	if reflect.DeepEqual(got, want) {
-		return
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s%s, want %s", named(what), shown(got), shown(want))
 	}
-	name := strings.TrimSpace(fmt.Sprintln(what...))
-	if name != "" {
-		name += ": "
+}
+
+// Contains reports a text without a part. The words of what name the text.
+func Contains(t testing.TB, text, part string, what ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s%s, want %s in it", named(what), shown(text), shown(part))
 	}
-	t.Errorf("%s%s, want %s", name, shown(got), shown(want))
+}
+
+// Fails reports a call without an error, or whose error does not contain a text. The words of what
+// name the call:
+//
+//	testkit.Fails(strconv.Atoi("x"))(t, "invalid syntax")
+func Fails[T any](_ T, err error) func(t testing.TB, text string, what ...any) {
+	return func(t testing.TB, text string, what ...any) {
+		t.Helper()
+		Error(t, err, text, what...)
+	}
+}
+
+// Error is Fails for a call that returns nothing but an error.
+func Error(t testing.TB, err error, text string, what ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// named returns words that name what follows.
+func named(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintln(what...)) + ": "
 }
 
 // shown returns a value as text, with strings in quotes.

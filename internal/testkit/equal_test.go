@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 )
@@ -13,15 +14,25 @@ type reported struct {
 
 func (*reported) Helper() {}
 
-func (r *reported) Errorf(format string, a ...any) { r.text += fmt.Sprintf(format, a...) }
+func (r *reported) Errorf(format string, a ...any) { r.text += fmt.Sprintf(format, a...) + "\n" }
 
-// Equal names the value, and shows both.
-func TestEqualReportsDifferences(t *testing.T) {
+func TestComparisonsReportDifferences(t *testing.T) {
 	r := new(reported)
 	Equal(r, []int{1}, []int{1}, "the same")
+	Contains(r, "text", "ex", "the same")
+	Error(r, errors.New("one"), "one", "the same")
 	Equal(r, "a", "b", "letter", 7)
 	Equal(r, 1, 2)
-	if want := `letter 7: "a", want "b"` + "1, want 2"; r.text != want {
-		t.Errorf("%s, want %s", r.text, want)
+	Contains(r, "text", "xt.")
+	Error(r, nil, "one", "a call")
+	Fails(3, errors.New("one"))(r, "two")
+	const want = `letter 7: "a", want "b"
+1, want 2
+"text", want "xt." in it
+a call: <nil>, want an error with "one"
+one, want an error with "two"
+`
+	if r.text != want {
+		t.Errorf("%s\nwant\n%s", r.text, want)
 	}
 }
