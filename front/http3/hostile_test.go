@@ -164,9 +164,7 @@ func TestAmplificationIsLimited(t *testing.T) {
 	s.reload(`server { listen ADDR quic; return 200 text; }`)
 	c := newClientConn(t)
 	c.isMute = true
-	if _, err := s.connect(c, 3*time.Second); err == nil {
-		t.Fatal("a mute client has a connection")
-	}
+	testkit.Fails(s.connect(c, 3*time.Second))(t, "", "a mute client has a connection")
 	if sent, got := c.sent.Load(), c.received.Load(); got == 0 || got > 3*sent {
 		t.Errorf("sent %d bytes, received %d", sent, got)
 	}

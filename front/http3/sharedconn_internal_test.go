@@ -187,9 +187,7 @@ func TestInvalidTagsAreRejected(t *testing.T) {
 	f := testkit.Value(os.Open(os.DevNull))(t)
 	defer f.Close()
 	for _, name := range []string{"", "0", "010203", "0102030405060708", "0102030x"} {
-		if err := new(sharedConn).addPeer(f, name); err == nil || !strings.Contains(err.Error(), "invalid name") {
-			t.Errorf("%q: %v", name, err)
-		}
+		testkit.Error(t, new(sharedConn).addPeer(f, name), "invalid name", name)
 	}
 }
 

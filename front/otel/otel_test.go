@@ -134,9 +134,7 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	s := serve(t, "otel_exporter { endpoint "+first.addr+"; interval 1h; }", block)
 	s.get("/1")
 	s.configure("otel_exporter { endpoint nowhere; }", block)
-	if err := s.run.Reload(); err == nil {
-		t.Error("an invalid endpoint is accepted")
-	}
+	testkit.Error(t, s.run.Reload(), "", "an invalid endpoint is accepted")
 	s.get("/2")
 	s.configure("otel_exporter { endpoint "+second.addr+"; interval 1h; }", block)
 	s.get("/ping") // so the request before has ended
@@ -193,15 +191,11 @@ func TestExporterIsChecked(t *testing.T) {
 	} {
 		s.configure("otel_exporter { "+block+" }", "return 200;")
 		_, err := nginxconf.Parse(filepath.Join(s.dir, "nginx.conf"), nginxconf.Options{Tracing: true})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", block, err, want)
-		}
+		testkit.Error(t, err, want, block)
 	}
 	s.configure("otel_exporter { endpoint a:1; }", "return 200;")
 	_, err := nginxconf.Parse(filepath.Join(s.dir, "nginx.conf"), nginxconf.Options{})
-	if err == nil || !strings.Contains(err.Error(), "built without OpenTelemetry (build it with -tags otel)") {
-		t.Errorf("without tracing: %v", err)
-	}
+	testkit.Error(t, err, "built without OpenTelemetry (build it with -tags otel)", "without tracing")
 }
 
 // Clients with invalid UTF-8, and with long paths and fields, do not lose the spans of others that

@@ -73,9 +73,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	content := fmt.Sprintf("events {}\nhttp { server { listen unix:%s; listen %s; } }\n", socket, taken.Addr())
 	testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
-	if err := server.Run(t.Context(), server.File{Path: path}, options); err == nil {
-		t.Fatal("no error, although an address is in use")
-	}
+	testkit.Error(t, server.Run(t.Context(), server.File{Path: path}, options), "", "although an address is in use")
 	if _, err := os.Stat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the other socket exists: %v", err)
 	}

@@ -150,9 +150,7 @@ func TestRejectedHandshakesAreNotResumed(t *testing.T) {
 				_ = tls.Server(theirs, rejects).Handshake() // the client has the error, too
 				theirs.Close()
 			}()
-			if err := tls.Client(ours, client).Handshake(); err == nil {
-				t.Errorf("%s, %d: no error", tls.VersionName(version), i)
-			}
+			testkit.Error(t, tls.Client(ours, client).Handshake(), "", tls.VersionName(version), i)
 			ours.Close()
 		}
 	}

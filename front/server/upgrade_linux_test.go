@@ -111,9 +111,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			s.failUpgrade(c.want)
 			load.More(50)
 			testkit.Equal(t, s.PID(), pid, "the process that serves")
-			if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil {
-				t.Error("pid.oldbin is left")
-			}
+			testkit.Fails(os.Lstat(s.Path("pid.oldbin")))(t, "no such file")
 			if _, err := os.Lstat(s.Path("socket")); err != nil {
 				t.Error(err)
 			}
@@ -181,9 +179,7 @@ func (s *site) failUpgrade(want string) {
 	s.failed++
 	s.Signal(s.PID(), syscall.SIGUSR2)
 	s.AwaitLog("upgrade: failed, this", s.failed)
-	if !strings.Contains(s.Read("log"), want) {
-		s.Errorf("want %q in the log", want)
-	}
+	testkit.Contains(s, s.Read("log"), want, "the log")
 }
 
 // failAtStart starts a new process that exits before it is ready.
@@ -275,17 +271,12 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 // Upgrade is an error where it is impossible.
 func TestImpossibleUpgradesAreReported(t *testing.T) {
 	p := start(t, "return 200 first;")
-	if err := p.server.Upgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "requires Options.Upgrade") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, p.server.Upgrade(t.Context()), "requires Options.Upgrade")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}
-	if err := server.Run(t.Context(), server.File{Path: p.conf}, options); err == nil ||
-		!strings.Contains(err.Error(), "mutually exclusive") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, server.Run(t.Context(), server.File{Path: p.conf}, options), "mutually exclusive")
 }
 
 // withoutSocket is upgradable without its unix socket.
@@ -391,9 +382,7 @@ func (s *site) reload(config, line string, times int) {
 // finish requires the rest of the download.
 func (s *site) finish(body io.Reader) {
 	s.Helper()
-	if n, err := io.Copy(io.Discard, body); n != largeBytes || err != nil {
-		s.Errorf("%d bytes of %d, %v", n, largeBytes, err)
-	}
+	testkit.Equal(s, testkit.Value(io.Copy(io.Discard, body))(s), largeBytes, "received bytes")
 }
 
 // A UDP socket that a reload has removed is passed on: its requests finish in the old process,

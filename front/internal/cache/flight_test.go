@@ -401,9 +401,7 @@ func TestPanicOfBodyEndsResponse(t *testing.T) {
 		if g := s.get(); g.err == nil {
 			t.Errorf("got %+v, want an error", g)
 		}
-		if !strings.Contains(s.log.String(), "bomb.Read") {
-			t.Errorf("log %q, want the place of the panic", s.log)
-		}
+		testkit.Contains(t, s.log.String(), "bomb.Read", "the log")
 	})
 }
 

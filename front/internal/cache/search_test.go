@@ -83,9 +83,7 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
 		t.Errorf("%d responses purged, want 1", n)
 	}
-	if _, err := os.Stat(path); err == nil {
-		t.Error("the file still exists")
-	}
+	testkit.Fails(os.Stat(path))(t, "no such file")
 }
 
 // A body of an earlier run is compared with its checksum once, for any number of concurrent
@@ -112,7 +110,5 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 	for range cap(results) {
 		testkit.Check(t, <-results)
 	}
-	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
-		t.Error("a changed body was not detected")
-	}
+	testkit.Fails(c.disk.read(&file{name: name}, 0))(t, "", "a changed body was not detected")
 }

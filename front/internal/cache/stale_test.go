@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -202,9 +201,7 @@ func TestBackgroundUpdate(t *testing.T) {
 		s.get().want(t, cache.StateStale, 200, "new")
 		for _, want := range []string{"cache test: the origin panicked: origin\n", "stale_test.go"} {
 			// with the stack
-			if !strings.Contains(s.log.String(), want) {
-				t.Errorf("log %q, want %q in it", s.log, want)
-			}
+			testkit.Contains(t, s.log.String(), want, "the log")
 		}
 		before := s.log.String()
 		s.respondBy(func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) })

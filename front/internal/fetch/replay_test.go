@@ -26,9 +26,7 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 		}
 		body := testkit.Value(r.open())(t)
 		r.end()
-		if got, err := io.ReadAll(body); err != nil || string(got) != text {
-			t.Errorf("%s: after the response %d bytes, %v", name, len(got), err)
-		}
+		testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text, name, "after the response")
 		if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) {
 			t.Errorf("%s: opened after the response: %v", name, err)
 		}
@@ -39,9 +37,7 @@ func TestReplayIsBounded(t *testing.T) {
 	text := strings.Repeat("0123456789", maxReplay)
 	r := newReplay(io.NopCloser(strings.NewReader(text)))
 	body := testkit.Value(r.open())(t)
-	if got, err := io.ReadAll(body); err != nil || string(got) != text {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text)
 	if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) || len(r.kept) > 0 {
 		t.Errorf("opened again: %v, %d bytes are kept", err, len(r.kept))
 	}
@@ -63,9 +59,7 @@ func TestReplayReaderTakesOver(t *testing.T) {
 		_, _ = to.Write([]byte("two"))
 		to.Close()
 	}()
-	if got, err := io.ReadAll(second); err != nil || string(got) != "one two" {
-		t.Errorf("%q, %v", got, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(second))(t)), "one two")
 	if err := <-stopped; !errors.Is(err, ErrBodyConsumed) {
 		t.Errorf("the old reader ended with %v", err)
 	}

@@ -295,9 +295,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		if err == nil {
 			_ = h.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		testkit.Error(t, err, want)
 	}
 }
 

@@ -65,9 +65,7 @@ func FuzzPieces(f *testing.F) {
 func parses[T comparable](t *testing.T, parse func(string) (T, error), valid map[string]T, invalid ...string) {
 	t.Helper()
 	for text, want := range valid {
-		if got, err := parse(text); err != nil || got != want {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Value(parse(text))(t), want, text)
 	}
 	for _, text := range invalid {
 		if got, err := parse(text); err == nil {

@@ -61,9 +61,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 	r := NewWriter(NewMatcher(from), with, once, &out)
 	for _, p := range pieces {
 		given := []byte(p)
-		if n, err := r.Write(given); n != len(p) || err != nil {
-			t.Fatal(n, err)
-		}
+		testkit.Equal(t, testkit.Value(r.Write(given))(t), len(p))
 		if string(given) != p {
 			t.Fatal("a piece was changed")
 		}

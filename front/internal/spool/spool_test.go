@@ -107,9 +107,7 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 	for i := range 1000 {
 		line := fmt.Sprintf("line %d\n", i)
 		want += line
-		if n, err := s.Write([]byte(line)); n != len(line) || err != nil {
-			t.Fatal(n, err)
-		}
+		testkit.Equal(t, testkit.Value(s.Write([]byte(line)))(t), len(line))
 	}
 	closeSpool(t, s)
 	if out.String() != want || out.closed != 1 {
@@ -118,9 +116,7 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 	if _, err := s.Write([]byte("late\n")); err != nil || s.Lost() != 1 {
 		t.Errorf("%d lost, %v", s.Lost(), err)
 	}
-	if err := s.Close(t.Context()); err == nil {
-		t.Error("second Close without an error")
-	}
+	testkit.Error(t, s.Close(t.Context()), "", "second Close")
 }
 
 // A line is written at once if there was no other for a while. Lines soon after it are written
@@ -229,17 +225,13 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 	if first.closed != 1 || second.closed != 1 {
 		t.Errorf("closed %d and %d times", first.closed, second.closed)
 	}
-	if err := s.Reopen(t.Context()); err == nil {
-		t.Error("Reopen succeeded after Close")
-	}
+	testkit.Error(t, s.Reopen(t.Context()), "", "Reopen after Close")
 }
 
 func TestReopenRequiresOpen(t *testing.T) {
 	s := spool.New(newSink(), spool.Config{})
 	defer closeSpool(t, s)
-	if err := s.Reopen(t.Context()); err == nil {
-		t.Error("no error")
-	}
+	testkit.Error(t, s.Reopen(t.Context()), "")
 }
 
 // Lines of concurrent callers are complete, and either written or counted.

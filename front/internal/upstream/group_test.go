@@ -272,14 +272,10 @@ func TestStatusListsAllAddresses(t *testing.T) {
 	c.Servers[2].Down = true
 	g := group(t, c, new(State), nil)
 	first := g.Turn("", netip.Addr{})
-	if addr, err := first.Next(); err != nil || port(addr) != "1" {
-		t.Fatal(addr, err)
-	}
+	testkit.Equal(t, port(testkit.Value(first.Next())(t)), "1")
 	first.Done(true)
 	second := g.Turn("", netip.Addr{})
-	if addr, err := second.Next(); err != nil || port(addr) != "2" {
-		t.Fatal(addr, err)
-	}
+	testkit.Equal(t, port(testkit.Value(second.Next())(t)), "2")
 	want := []Status{
 		{Addr: "127.0.0.1:1", Resting: true}, {Addr: "127.0.0.1:2", Conns: 1}, {Addr: "127.0.0.1:3", Down: true},
 		{Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5", Backup: true},

@@ -118,9 +118,7 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 		g := group(t, c, new(State), lookup)
 		turn := g.Turn("", netip.Addr{})
 		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
-			if addr, err := turn.Next(); addr != want || err != nil {
-				t.Fatalf("%v: tried %q, want %q, %v", i, addr, want, err)
-			}
+			testkit.Equal(t, testkit.Value(turn.Next())(t), want, "attempt", i)
 			time.Sleep(lookupEvery + time.Second)
 			synctest.Wait()
 			if more := turn.More(); more != (i == 0) {
