@@ -53,16 +53,12 @@ func TestRealIPIsNginxs(t *testing.T) {
 			`location / { return 200 "$remote_addr $remote_port $realip_remote_addr $realip_remote_port"; }`)
 		for _, value := range forwarded() {
 			fields := []string{"X-Forwarded-For", value, "X-Real-Ip", value, "X-Client", value}
-			if got, want := us.get("/", fields...), theirs.get("/", fields...); got.body != want.body {
-				t.Errorf("%s %q: %q, want %q", directives, value, got.body, want.body)
-			}
+			testkit.Equal(t, us.get("/", fields...).body, theirs.get("/", fields...).body, directives, value)
 		}
 		for _, lines := range [][]string{{"192.0.2.7", "10.1.2.3"}, {"192.0.2.7, garbage", "10.1.2.3"},
 			{"garbage", "10.1.2.3"}, {"192.0.2.7", "garbage, 10.1.2.3"}, {"192.0.2.7", ""}} {
 			fields := []string{"X-Forwarded-For", lines[0], "X-Forwarded-For", lines[1]}
-			if got, want := us.get("/", fields...), theirs.get("/", fields...); got.body != want.body {
-				t.Errorf("%s %q: %q, want %q", directives, lines, got.body, want.body)
-			}
+			testkit.Equal(t, us.get("/", fields...).body, theirs.get("/", fields...).body, directives, lines)
 		}
 	}
 }
@@ -137,9 +133,7 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 		us := serveConf(t, "", "set_real_ip_from unix:; real_ip_header X-Forwarded-For; location / { empty_gif; deny "+
 			test.denied+"; }")
 		for i, from := range []string{"10.1.2.3", "192.0.2.7", "2001:db8::1"} {
-			if got := us.get("/", "X-Forwarded-For", from).status; got != test.want[i] {
-				t.Errorf("deny %s: %s gets %d, want %d", test.denied, from, got, test.want[i])
-			}
+			testkit.Equal(t, us.get("/", "X-Forwarded-For", from).status, test.want[i], "deny", test.denied+":", from)
 		}
 	}
 }
@@ -193,9 +187,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 		if resp, err := a.client.Do(r); err == nil {
 			t.Errorf("a response: %v", resp)
 		}
-		if lines := awaitLines(t, file, 1); len(lines) != 1 || lines[0] != "/gone "+name {
-			t.Errorf("logged %q, want %s", lines, name)
-		}
+		testkit.Equal(t, awaitLines(t, file, 1), []string{"/gone " + name})
 	}
 }
 
@@ -273,9 +265,7 @@ func TestSecureLinkIsChecked(t *testing.T) {
 		"[0] [%d]": time.Now().Add(-time.Second).Unix() - 1} {
 		sum := md5.Sum(fmt.Appendf(nil, "%d secret", until))
 		target := fmt.Sprintf("/?md5=%s&expires=%d", base64.RawURLEncoding.EncodeToString(sum[:]), until)
-		if got, want := get(t, h, target), fmt.Sprintf(want, until); got.body != want {
-			t.Errorf("%s: %s, want %s", target, got.body, want)
-		}
+		testkit.Equal(t, get(t, h, target).body, fmt.Sprintf(want, until), target)
 	}
 	sum := md5.Sum([]byte("x"))
 	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
@@ -340,8 +330,7 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 			}))
 		}
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != test.status {
-			t.Errorf("%s from %s, %v: %d, want %d", test.path, test.peer, test.header, w.Code, test.status)
-		}
+		h.ServeHTTP(w, r)
+		testkit.Equal(t, w.Code, test.status, test.path, "from", test.peer, test.header)
 	}
 }

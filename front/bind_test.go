@@ -147,9 +147,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		t.Errorf("the host of another handler's request is %q", outer.Host)
 	}
 	h.Close()
-	if got, _ := os.ReadFile(log); string(got) != strings.Repeat("front.test Front.test:8080\n", 2) {
-		t.Errorf("logged %q", got)
-	}
+	testkit.Equal(t, string(testkit.Value(os.ReadFile(log))(t)), strings.Repeat("front.test Front.test:8080\n", 2))
 }
 
 // The request of a handler is not changed when another handler serves its error page.
@@ -215,9 +213,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		{"/a/silent?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
 	} {
 		got := a.get(test.line)
-		if got.status != test.status || got.body != test.body || got.header.Get(test.field) != test.value {
-			t.Errorf("%s: %d %q %v", test.line, got.status, got.body, got.header)
-		}
+		got.is(t, test.status, test.body)
+		testkit.Equal(t, got.header.Get(test.field), test.value, test.line)
 	}
 }
 
@@ -239,9 +236,8 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	for i, path := range []string{"/first", "/other"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		if want := []string{"", "own"}[i]; w.Code != 200 || w.Body.String() != want {
-			t.Errorf("%s: %d %q, want %q", path, w.Code, w.Body, want)
-		}
+		testkit.Equal(t, w.Code, 200, path)
+		testkit.Equal(t, w.Body.String(), []string{"", "own"}[i], path)
 	}
 	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
 		kept[0] == kept[1] {
@@ -263,9 +259,7 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 		body := strings.Repeat("x", n)
 		// one without a length
 		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
-			if got := a.do("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
-				t.Errorf("%d bytes: %d, %d bytes: %.20q", n, got.status, len(got.body), got.body)
-			}
+			a.do("POST", "/x", from).is(t, 200, fmt.Sprint("POST ", n, "\n", body))
 		}
 	}
 }
@@ -319,9 +313,7 @@ func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
 			}
 			got, want := send(a), send(direct)
 			states[got.header.Get("X-Cache")]++
-			if got.status != want.status || got.body != want.body {
-				t.Errorf("%s %s: %d %.99q, want %d %.99q", method, path, got.status, got.body, want.status, want.body)
-			}
+			got.is(t, want.status, want.body)
 			for _, name := range []string{"Content-Type", "Content-Range", "Content-Length"} {
 				isStored := name == "Content-Length" && want.header[name] == nil // its length is known
 				if got.header.Get(name) != want.header.Get(name) && !isStored {
@@ -427,9 +419,7 @@ func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 			<-r.Context().Done() // the exchange needs nothing else
 			isOver.Store(true)
 		})))
-	if got := serveHandler(t, h).get("/"); got.status != http.StatusNoContent {
-		t.Error(got)
-	}
+	serveHandler(t, h).get("/").is(t, http.StatusNoContent)
 	must(t, h.Close())
 	if !isOver.Load() {
 		t.Error("the handler runs")

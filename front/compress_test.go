@@ -80,12 +80,9 @@ func TestCodingsAreNegotiated(t *testing.T) {
 			}
 		}
 	}
-	if got := a.get("/?19", "Accept-Encoding", "br, zstd, gzip"); got.header.Get("Content-Encoding") != "" {
-		t.Errorf("a short body: %v", got.header)
-	}
-	if got := a.do("HEAD", "/", nil, "Accept-Encoding", "br"); got.header.Get("Content-Encoding") != "br" {
-		t.Errorf("HEAD: %v", got.header)
-	}
+	short := a.get("/?19", "Accept-Encoding", "br, zstd, gzip")
+	testkit.Equal(t, short.header.Get("Content-Encoding"), "", "a short body")
+	testkit.Equal(t, a.do("HEAD", "/", nil, "Accept-Encoding", "br").header.Get("Content-Encoding"), "br", "HEAD")
 }
 
 // What a handler flushes arrives at once.
@@ -105,9 +102,8 @@ func TestFlushedBytesAreCompressedAtOnce(t *testing.T) {
 		resp := testkit.Value(a.client.Do(r))(t)
 		lines := bufio.NewReader(decoded(t, coding, resp.Body))
 		for range 3 {
-			if line, err := lines.ReadString('\n'); err != nil || line != "a line of text that has some length\n" {
-				t.Errorf("%s: %q %v", coding, line, err)
-			}
+			line := testkit.Value(lines.ReadString('\n'))(t)
+			testkit.Equal(t, line, "a line of text that has some length\n", coding)
 			next <- true
 		}
 		if _, err := lines.ReadByte(); err != io.EOF {

@@ -145,14 +145,11 @@ func TestFlushKeepsPossibleMatch(t *testing.T) {
 	defer resp.Body.Close()
 	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
 		got := make([]byte, len(want))
-		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != want {
-			t.Fatalf("%q, %v; want %q", got, err, want)
-		}
+		testkit.Value(io.ReadFull(resp.Body, got))(t)
+		testkit.Equal(t, string(got), want)
 		next <- true
 	}
-	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
-		t.Errorf("%q, %v after it", rest, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "", "after it")
 }
 
 // waysToWrite are functions that write a text in different ways.

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func hostListening(name string, listen ...string) conf.Host {
@@ -101,9 +102,8 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 			r.Header[name] = values
 		}
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != c.want {
-			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
-		}
+		h.ServeHTTP(w, r)
+		testkit.Equal(t, w.Code, c.want, name)
 	}
 }
 
@@ -119,9 +119,7 @@ func TestApplicationGetsOneHost(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	var params map[string]string
-	if err := json.Unmarshal(w.Body.Bytes(), &params); err != nil {
-		t.Fatalf("%v: %q", err, w.Body)
-	}
+	testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &params))
 	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
 		t.Error(params)
 	}

@@ -193,9 +193,7 @@ func TestRegexesShareABudget(t *testing.T) {
 		h := testkit.Value(front.New(parseConf(t, outer, server), front.LogErrors(log.New(&lines, "", 0))))(t)
 		got := get(t, h, path, "Referer", "http://a.b"+path)
 		testkit.Equal(t, got.status, http.StatusInternalServerError, name, got.body)
-		if n := strings.Count(lines.String(), "needs too many steps"); n != 1 {
-			t.Errorf("%s: %d lines: %s", name, n, lines.String())
-		}
+		testkit.Equal(t, strings.Count(lines.String(), "needs too many steps"), 1, name, lines.String())
 		if name == "locations" || name == "if" || name == "rewrite" {
 			got = get(t, h, "/"+strings.Repeat("a", 17)+"!")
 			if n := strings.Count(lines.String(), "need too many steps together"); n != 1 || got.status != 500 {

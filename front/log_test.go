@@ -130,9 +130,7 @@ func TestLogPathHasVariables(t *testing.T) {
 		"/4?f=none/a"} {
 		a.get(path)
 	}
-	if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "logs/a.log"), 2), []string{"/1:200\n", "/3:200"})
 	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "logs/b.log"), 1)[0], "/2:200")
 	want := `access_log: invalid path "` + dir + `/logs/../out.log"`
 	testkit.Contains(t, awaitLines(t, errorLog, 1)[0], want)
@@ -155,9 +153,7 @@ func TestLogsGoToSyslog(t *testing.T) {
 		n, _, err := server.ReadFrom(b)
 		must(t, err)
 		start, text, _ := strings.Cut(string(b[:n]), " web: ")
-		if _, err := time.Parse(time.Stamp, start[strings.IndexByte(start, '>')+1:]); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(time.Parse(time.Stamp, start[strings.IndexByte(start, '>')+1:]))(t)
 		got = append(got, start[:strings.IndexByte(start, '>')]+text)
 	}
 	all := strings.Join(got, "\n") + "\n"
@@ -329,9 +325,8 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 		error_log LOGS/notice notice; error_log LOGS/warn warn; limit_req_log_level notice;
 		location /x { limit_req zone=one; empty_gif; }`, "LOGS", dir))
 	a := serveHandler(t, onNumbered(newFront(t, c)))
-	if first, second := a.get("/x/y").status, a.get("/x/y").status; first != 200 || second != 503 {
-		t.Fatalf("%d, then %d", first, second)
-	}
+	a.get("/x/y").is(t, 200)
+	a.get("/x/y").is(t, 503)
 	all := strings.Join(awaitLines(t, filepath.Join(dir, "debug"), 5), "")
 	for text, n := range map[string]int{`[debug] `: 4, `using configuration "/x" for "/x/y"`: 2,
 		"http finalize request: 503, ": 1, "[notice] ": 1} {
@@ -340,9 +335,7 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 	if got := awaitLines(t, filepath.Join(dir, "notice"), 1); len(got) != 1 || !strings.Contains(got[0], "limiting") {
 		t.Errorf("%q", got)
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "warn")); err != nil || len(got) > 0 {
-		t.Errorf("%q, %v", got, err)
-	}
+	testkit.Equal(t, string(testkit.Value(os.ReadFile(filepath.Join(dir, "warn")))(t)), "")
 }
 
 // A reload with another ErrorLog changes where later errors go, also those of loggers that servers

@@ -48,9 +48,7 @@ func TestMirrorReceivesACopy(t *testing.T) {
 			if noBody {
 				n = 0
 			}
-			if got, want := await(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n); got != want {
-				t.Errorf("copy: %s, want %s", got, want)
-			}
+			testkit.Equal(t, await(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n), "copy")
 		}
 	}
 }
@@ -98,9 +96,7 @@ func TestMirrorsAreBounded(t *testing.T) {
 			<-release
 		})
 	for range most + 5 {
-		if got := a.get("/"); got.body != "ok" {
-			t.Fatalf("%v", got)
-		}
+		a.get("/").is(t, 200, "ok")
 	}
 	for range most {
 		await(t, started)
@@ -128,9 +124,7 @@ func TestSeveralMirrors(t *testing.T) {
 				all = append(all, await(t, copies))
 			}
 			slices.Sort(all)
-			if got := strings.Join(all, " "); got != "/a /b /b /main" {
-				t.Error(got)
-			}
+			testkit.Equal(t, strings.Join(all, " "), "/a /b /b /main")
 		})
 	}
 }

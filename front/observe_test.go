@@ -149,9 +149,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	testkit.Fails(us.attempt("GET", "http://a.test/", nil))(t, "", "444")
 	must(t, h.Reload(c))
 	page := us.get("/metrics")
-	if page.header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
-		t.Error(page.header)
-	}
+	testkit.Equal(t, page.header.Get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
 	found := parseMetrics(t, page.body)
 	for name, want := range map[string]int{
 		"tare_requests_total": 11, "tare_requests_in_flight": 1,

@@ -63,9 +63,7 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
 		delete(e.Header, name)
 	}
-	if fmt.Sprint(e.Header) != "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]" {
-		t.Error(e.Header)
-	}
+	testkit.Equal(t, fmt.Sprint(e.Header), "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]")
 }
 
 // Named groups of Replaces are variables in all locations, whatever is compiled first.

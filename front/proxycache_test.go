@@ -58,9 +58,8 @@ func numberedHandler(f http.HandlerFunc) http.HandlerFunc {
 // want fails unless the response has the cache state, the status and the body.
 func (r response) want(t testing.TB, state string, status int, body string) {
 	t.Helper()
-	if r.header.Get("X-Cache") != state || r.status != status || r.body != body {
-		t.Errorf("got %s %d %q, want %s %d %q", r.header.Get("X-Cache"), r.status, r.body, state, status, body)
-	}
+	r.is(t, status, body)
+	testkit.Equal(t, r.header.Get("X-Cache"), state, r.request)
 }
 
 // Hosts do not share responses if the upstream receives the host.
@@ -103,9 +102,9 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 	server.Close()
 	testkit.WaitFor(t, "the end of freshness", func() bool { return a.get("/x?for=1").status != 200 })
 	for path, want := range map[string]string{"/x?for=1": "EXPIRED", "/y": "MISS", "/y?skip=1": "BYPASS"} {
-		if r := a.get(path); r.status != 502 || r.header.Get("X-Cache") != want {
-			t.Errorf("%s: %d %q, want 502 %s", path, r.status, r.header.Get("X-Cache"), want)
-		}
+		r := a.get(path)
+		r.is(t, 502)
+		testkit.Equal(t, r.header.Get("X-Cache"), want, path)
 	}
 	if r := a.do("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
 		t.Errorf("a POST: %d %q", r.status, r.header.Get("X-Cache"))
@@ -267,9 +266,8 @@ func TestUnderscoresCannotPoisonCache(t *testing.T) {
 		{"/key/3", "MISS", nil},
 		{"/key/4", "MISS", []string{"X_Other", "a"}}, {"/key/4", "HIT", []string{"X_Other", "a"}},
 	} {
-		if got := a.get(test.path, append(test.fields, "User-Agent", "")...).header.Get("X-Cache"); got != test.state {
-			t.Errorf("%s %q: %s, want %s", test.path, test.fields, got, test.state)
-		}
+		testkit.Equal(t, a.get(test.path, append(test.fields, "User-Agent", "")...).header.Get("X-Cache"), test.state,
+			test.path, test.fields)
 	}
 }
 

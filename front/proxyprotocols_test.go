@@ -56,9 +56,7 @@ func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 			}
 			got := a.do(method, path+"?a=b", body, "User-Agent", "", "Te", "trailers", "Connection", "x-b", "X-B", "b")
 			want := fmt.Sprintf("HTTP/2.0 %s %s?a=b app.example [a] [trailers] [] [] %d", method, path, n)
-			if got.status != 200 || got.body != want {
-				t.Errorf("%d %q, want %q", got.status, got.body, want)
-			}
+			got.is(t, 200, want)
 		}
 	}
 	a.get("/dead").is(t, 502)
@@ -222,9 +220,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			return resp.StatusCode
 		}
 		for range 20 {
-			if status := get(); status != http.StatusServiceUnavailable {
-				t.Fatalf("%d: %d while ten bytes have been sent", size, status)
-			}
+			testkit.Equal(t, get(), http.StatusServiceUnavailable, "while ten bytes of", size, "have been sent")
 		}
 		for stream := range uint32(2) { // the connection, and the stream
 			must(t, st.WriteWindowUpdate(stream, 1<<20))
@@ -311,9 +307,7 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 		a := serveConf(t, "upstream up { server "+to+"; keepalive 2; keepalive_requests 3; }", "error_log "+log+
 			"; fastcgi_keep_conn "+kept+"; location / { fastcgi_pass up; }")
 		for range 6 {
-			if got := a.get("/"); got.status != 200 {
-				t.Fatal(got)
-			}
+			a.get("/").is(t, 200)
 		}
 		want := 6
 		if keep {

@@ -174,12 +174,8 @@ func TestBytesOfTunnelsAreCounted(t *testing.T) {
 	if !strings.HasSuffix(string(got), "early"+pattern(100_000)) {
 		t.Errorf("the client received %d bytes", len(got))
 	}
-	if got, want := line(), up.take(); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if want := fmt.Sprintf("101 %d 100005 0", len(got)); awaitLines(t, sent, 1)[0] != want {
-		t.Errorf("the log has %q, want %s", awaitLines(t, sent, 1), want)
-	}
+	testkit.Equal(t, line(), up.take())
+	testkit.Equal(t, awaitLines(t, sent, 1)[0], fmt.Sprintf("101 %d 100005 0", len(got)))
 }
 
 // HTTP/2 counts the frames of a request: its connections carry several.

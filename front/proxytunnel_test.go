@@ -171,9 +171,7 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 		t.Errorf("HTTP/2 is requested: %v", h)
 	}
 	line(long, "/200", "websocket, h2c")
-	if h := <-seen; h["Upgrade"] != nil {
-		t.Errorf("HTTP/2 is requested: %v", h)
-	}
+	testkit.Equal(t, (<-seen)["Upgrade"], nil, "HTTP/2 is requested")
 	resp, _ := line(long, "/200", "x")
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
@@ -308,9 +306,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		if w.Code != 200 {
-			t.Error(w.Code)
-		}
+		testkit.Equal(t, w.Code, 200)
 		must(t, h.Reload(c(i+2)))
 	}
 	testkit.Equal(t, len(conns), 1, "connections for one server")

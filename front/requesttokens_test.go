@@ -151,9 +151,7 @@ func checkResponse(t *testing.T, in *bufio.Reader, want string) error {
 		if err != nil {
 			return fmt.Errorf("reading the body of %s: %w", resp.Status, err)
 		}
-		if got := oneToken(t, "a response", fmt.Sprint(resp.Header, string(body), resp.Trailer)); got != want {
-			t.Errorf("the response to %s has the token %s", want, got)
-		}
+		testkit.Equal(t, oneToken(t, "a response", fmt.Sprint(resp.Header, string(body), resp.Trailer)), want)
 		return nil
 	}
 }

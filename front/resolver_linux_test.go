@@ -163,9 +163,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 		before, _ := s.Queries("app.example")
 		testkit.WaitFor(t, "a query", func() bool {
 			for _, path := range []string{"/", "/var"} {
-				if got := a.get(path); got.body != "127.0.0.2" {
-					t.Fatalf("%+v: %s: %d %q", broken, path, got.status, got.body)
-				}
+				a.get(path).is(t, 200, "127.0.0.2")
 			}
 			n, _ := s.Queries("app.example")
 			return n > before
@@ -225,9 +223,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	testkit.Equal(t, await(t, results), "no response", "the canceled request")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
 	for range requests - 1 {
-		if got := await(t, results); got != "200ok" {
-			t.Error(got)
-		}
+		testkit.Equal(t, await(t, results), "200ok")
 	}
 	n, _ := s.Queries("app.example")
 	if n > requests/2 {

@@ -259,9 +259,7 @@ func TestSessionsWithUpstreams(t *testing.T) {
 			Protocol: "https", To: conf.Text(s.Listener.Addr().String()), TLS: conf.ProxyTLS{NoResumption: full},
 		})))
 		for i := range 3 {
-			if got, want := a.get("/").body, fmt.Sprint(i > 0 && !full); got != want {
-				t.Errorf("full %v, connection %d: resumed %s, want %s", full, i, got, want)
-			}
+			testkit.Equal(t, a.get("/").body, fmt.Sprint(i > 0 && !full), "resumed, full", full, "connection", i)
 		}
 	}
 }

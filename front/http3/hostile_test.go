@@ -55,9 +55,8 @@ func TestClientThatNeverReads(t *testing.T) {
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Errorf("the response seems complete, with %d bytes", n)
 	}
-	if s.get(c, "/"); len(dialed.String()) != 1 {
-		t.Errorf("%d connections", len(dialed.String()))
-	}
+	s.get(c, "/")
+	testkit.Equal(t, len(dialed.String()), 1, "connections")
 }
 
 // Streams without a request do not keep a connection open, and neither does a GET that never ends.
@@ -177,9 +176,7 @@ func TestRetryIsSent(t *testing.T) {
 	s := serve(t, `server { listen ADDR quic; return 200 text; }`)
 	for _, want := range []bool{false, true} {
 		c := newClientConn(t)
-		if _, err := s.connect(c, patience); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(s.connect(c, patience))(t)
 		testkit.Equal(t, c.retries.Load() > 0, want, "some Retry packets")
 		s.reload(`server { listen ADDR quic; quic_retry on; return 200 text; }`)
 	}
@@ -308,7 +305,5 @@ func TestRejectedRequestIsLoggedSoon(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(s.dir, "access.log"))
 		return strings.Count(string(b), "400 /bad\n") == 41 && strings.Count(string(b), "200 /good\n") == 40
 	})
-	if err := q.Context().Err(); err != nil {
-		t.Errorf("the connection has ended: %v", err)
-	}
+	testkit.Check(t, q.Context().Err())
 }

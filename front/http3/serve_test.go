@@ -148,9 +148,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 		resp := testkit.Value(client.Get("https://" + s.addr + path))(t)
 		for range 3 {
 			var event [len("event\n")]byte
-			if _, err := io.ReadFull(resp.Body, event[:]); err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
+			testkit.Value(io.ReadFull(resp.Body, event[:]))(t)
 			arrived <- struct{}{}
 		}
 		resp.Body.Close()

@@ -62,9 +62,7 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	go func() { ended <- wait(t.Context()) }()
 	for range 20 {
 		time.Sleep(2 * peerCheckInterval / 20)
-		if err := request.check(); err != nil {
-			t.Fatalf("a request of the older process: %v", err)
-		}
+		testkit.Must(t, request.check())
 	}
 	select {
 	case err := <-ended:
@@ -165,9 +163,8 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		}
 	}
 	for i, s := range servers {
-		if accepted, _ := s.Connections(); accepted != 1 {
-			t.Errorf("process %d has accepted %d connections", i, accepted)
-		}
+		accepted, _ := s.Connections()
+		testkit.Equal(t, accepted, 1, "connections of process", i)
 	}
 	requests[0].send.Close()
 	if err := servers[0].Shutdown(false)(t.Context()); err != nil { // after its request
@@ -175,9 +172,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 	}
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))
 	for _, e := range requests {
-		if err := e.check(); err != nil {
-			t.Errorf("after the end of the first process: %v", err)
-		}
+		testkit.Check(t, e.check())
 	}
 }
 

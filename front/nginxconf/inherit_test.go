@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -119,9 +118,7 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 		text := s.needs + " " + s.text
 		a, b := serverWith("a.test", "/a", text), serverWith("b.test", "/b", text)
 		got := settings(serverWith("c.test", "/c", "") + a + b)[3:]
-		if want := slices.Concat(settings(a), settings(b)); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got\n%+v\nwant\n%+v", text, got, want)
-		}
+		testkit.Equal(t, got, slices.Concat(settings(a), settings(b)), text)
 		if got[1] == got[4] {
 			shared++
 		}

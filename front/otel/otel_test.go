@@ -154,9 +154,8 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	s.run.Drain()
 	s.end()
 	a, b := first.names(), second.names()
-	if !slices.Equal(a, []string{"/1", "/2"}) || !slices.Equal(b, []string{"/3"}) {
-		t.Errorf("the first collector has %q, the second one %q", a, b)
-	}
+	testkit.Equal(t, a, []string{"/1", "/2"}, "the first collector")
+	testkit.Equal(t, b, []string{"/3"}, "the second collector")
 }
 
 // https encrypts, and the certificate must be trusted.

@@ -161,9 +161,7 @@ func statusOf(t *testing.T, socket, request string) string {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)
 	line := make([]byte, len("HTTP/1.1 204"))
-	if _, err := io.ReadFull(c, line); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.ReadFull(c, line))(t)
 	return string(line[len("HTTP/1.1 "):])
 }
 

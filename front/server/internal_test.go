@@ -81,9 +81,8 @@ func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
 			}
 			at := netip.MustParseAddrPort(local)
 			testkit.Equal(t, listenAt(&host, net.TCPAddrFromAddrPort(at)).HTTP2, want, local, "with", text, "HTTP/2")
-			if got := listenAt(&overUDP, net.UDPAddrFromAddrPort(at)).HTTP3; got != want {
-				t.Errorf("%s, with %s: HTTP/3 %v, want %v", local, text, got, want)
-			}
+			got := listenAt(&overUDP, net.UDPAddrFromAddrPort(at)).HTTP3
+			testkit.Equal(t, got, want, "HTTP/3 at", local, "with", text)
 		}
 	}
 }
@@ -114,9 +113,7 @@ func TestReloadReportsWhatNeedsARestart(t *testing.T) {
 	s := New(&config, Options{})
 	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only", "listen quic:*:443: quic_host_key"}
 	testkit.Equal(t, s.needRestart(&config, &changed), want)
-	if got := s.needRestart(&config, &config); got != nil {
-		t.Errorf("without a change: %q", got)
-	}
+	testkit.Equal(t, s.needRestart(&config, &config), nil)
 }
 
 // resumes makes a handshake, and reports whether it resumed a session. The server's byte makes the
@@ -136,9 +133,7 @@ func resumes(t *testing.T, server, client *tls.Config) bool {
 	}()
 	conn := testkit.Value(tls.Dial("tcp", l.Addr().String(), client))(t)
 	defer conn.Close()
-	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.ReadFull(conn, make([]byte, 1)))(t)
 	testkit.Must(t, <-done)
 	return conn.ConnectionState().DidResume
 }
@@ -181,9 +176,7 @@ func TestSessionsOfACache(t *testing.T) {
 			if step.expire {
 				cache.expireAll()
 			}
-			if got := resumes(t, hosts[step.host], client); got != step.resumes {
-				t.Errorf("%s, step %d: resumed %v", tls.VersionName(version), i, got)
-			}
+			testkit.Equal(t, resumes(t, hosts[step.host], client), step.resumes, tls.VersionName(version), "step", i)
 		}
 		if cache.byID.Len() == 0 {
 			t.Error("no session is stored")

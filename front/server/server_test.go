@@ -211,9 +211,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	config := &server.Config{Name: "a handler", Front: conf.Config{Hosts: []conf.Host{host}}}
 	config.Handler = func() (http.Handler, error) { return nil, errors.New("no handler") }
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
-	if err := server.Run(t.Context(), config, options); err == nil || err.Error() != "no handler" {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, server.Run(t.Context(), config, options), "no handler")
 
 	config.Handler = func() (http.Handler, error) { return handler, nil }
 	s, ended := runSource(t, config, options)

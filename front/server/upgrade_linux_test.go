@@ -212,9 +212,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
 	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
 	defer idle.Close()
-	if _, err := idle.Request("/", "x"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(idle.Request("/", "x"))(t)
 	s.upgrade()
 	testkit.Equal(t, s.Number("pid.oldbin"), pid, "pid.oldbin")
 	s.AwaitLog("upgrade: finishing the requests", 1)
@@ -241,16 +239,12 @@ func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 	s.AwaitLog("new configuration active", 1)
 	w := &tunnel{address: s.host + ":8000"}
 	defer w.Close()
-	if _, err := w.Request("/websocket", "x"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(w.Request("/websocket", "x"))(t)
 	s.upgrade()
 	if b, err := io.ReadAll(w.in); len(b) > 0 {
 		t.Errorf("%q, %v", b, err)
 	}
-	if code := s.Wait(pid); code != 1 {
-		t.Errorf("exit code %d, want 1 because a connection was aborted", code)
-	}
+	testkit.Equal(t, s.Wait(pid), 1, "exit code, because a connection was aborted")
 	s.end()
 }
 
@@ -263,9 +257,7 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	}
 	s.failUpgrade("upgrade: a process that is confined to a folder cannot start another one: restart it")
 	s.Signal(pid, syscall.SIGTERM)
-	if code := s.Wait(pid); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.Wait(pid), 0, "exit code")
 }
 
 // Upgrade is an error where it is impossible.
@@ -343,9 +335,7 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 			testkit.Must(t, os.Truncate(s.Path("large"), 256<<20))
 			s.neverReading(protocol)
 			old := s.upgrade()
-			if code := s.Wait(old); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			testkit.Equal(t, s.Wait(old), 0, "exit code")
 			s.end()
 		})
 	}
@@ -461,9 +451,7 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	testkit.Equal(t, s.Read("pid"), "", "the old PID file")
 	next := s.Number("other")
 	s.Signal(next, syscall.SIGTERM)
-	if code := s.Wait(next); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.Wait(next), 0, "exit code")
 }
 
 // A reload while a new process starts is rejected, because that process may have read the old

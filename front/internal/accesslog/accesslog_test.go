@@ -99,9 +99,7 @@ func TestRenamedFileOfManyIsLeft(t *testing.T) {
 		testkit.Must(t, err)
 		defer out.Close()
 		for _, name := range []string{"first", "second"} {
-			if _, err := out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)); err != nil {
-				t.Error(err)
-			}
+			testkit.Value(out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)))(t)
 			testkit.Check(t, os.Rename(path, path+name))
 			time.Sleep(time.Second)
 			testkit.Equal(t, string(testkit.Value(os.ReadFile(path+name))(t)), "line\n", name)
@@ -126,9 +124,7 @@ func TestManyFilesCloseWhileWriting(t *testing.T) {
 		_, err := out.Write(lines)
 		written <- err
 	}()
-	if got := <-opening; got != "a" {
-		t.Fatal(got)
-	}
+	testkit.Equal(t, <-opening, "a")
 	testkit.Check(t, out.Close())
 	close(goOn)
 	select {

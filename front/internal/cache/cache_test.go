@@ -206,9 +206,7 @@ func TestPurgeRemovesResponses(t *testing.T) {
 		}
 		synctest.Wait()
 		testkit.Equal(t, s.cache.Purge("http://a.example/a/1"), 2, "responses purged")
-		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d responses purged, want 2", n)
-		}
+		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/a/"), 2)
 		s.request("GET", urls[2]).want(t, cache.StateHit, 200, "x")
 		s.request("GET", urls[1]).want(t, cache.StateMiss, 200, "x")
 		testkit.Equal(t, s.cache.PurgePrefix(""), 3, "responses purged")
@@ -254,9 +252,7 @@ func TestPopularResponsesOutlastOthers(t *testing.T) {
 				t.Fatalf("%d bytes in memory, want at most %d", memory, room)
 			}
 		}
-		if g := s.request("GET", "http://a.example/hot"); g.state != cache.StateHit {
-			t.Errorf("the popular response is gone: %s", g.state)
-		}
+		testkit.Equal(t, s.request("GET", "http://a.example/hot").state, cache.StateHit, "the popular response")
 		if n, _, _ := s.cache.Len(); n < 150 {
 			t.Errorf("%d responses are stored, want more", n)
 		}
@@ -271,9 +267,7 @@ func TestNameIsAStructuredField(t *testing.T) {
 			s := newSite(t, conf.Cache{Name: name}, conf.CachePolicy{Status: true})
 			defer s.cache.Close()
 			s.responds(200, "x")
-			if got := s.get().header.Get("Cache-Status"); got != want+"; fwd=uri-miss" {
-				t.Errorf("%q is sent as %s, want %s", name, got, want)
-			}
+			testkit.Equal(t, s.get().header.Get("Cache-Status"), want+"; fwd=uri-miss", name)
 		})
 	}
 }
@@ -366,9 +360,8 @@ func TestHeadHasItsOwnResponse(t *testing.T) {
 			}
 			s.request("HEAD", url, `If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
 			got := s.request("HEAD", url, `If-None-Match: "v2"`)
-			if got.want(t, cache.StateHit, 200, ""); got.header.Get("Content-Length") != "5" {
-				t.Errorf("Content-Length %q, want 5", got.header.Get("Content-Length"))
-			}
+			got.want(t, cache.StateHit, 200, "")
+			testkit.Equal(t, got.header.Get("Content-Length"), "5")
 			s.get().want(t, cache.StateMiss, 200, "12345")
 			s.get().want(t, cache.StateHit, 200, "12345")
 			testkit.Equal(t, s.cache.Purge(url), 2, "responses purged")
@@ -448,9 +441,7 @@ func TestTargetedControl(t *testing.T) {
 			s.responds(200, "x", test.fields...)
 			s.get()
 			synctest.Wait()
-			if kept := s.get().state == cache.StateHit; kept != test.kept {
-				t.Errorf("%s: %q: kept %v, want %v", test.name, test.fields, kept, test.kept)
-			}
+			testkit.Equal(t, s.get().state == cache.StateHit, test.kept, test.name, test.fields)
 		})
 	}
 	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},

@@ -90,9 +90,9 @@ func TestResponsesSurviveRestart(t *testing.T) {
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Hour + time.Minute)
 		for url, body := range map[string]string{"http://a.example/small": small, "http://a.example/large": large} {
-			if g := s.request("GET", url); g.body != body || g.state != cache.StateHit || g.header.Get("Y") != "c" {
-				t.Errorf("got %s %d %v", g.state, g.status, g.header)
-			}
+			g := s.request("GET", url)
+			g.want(t, cache.StateHit, 200, body)
+			testkit.Equal(t, g.header.Get("Y"), "c", url)
 		}
 		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/"), 3, "responses purged")
 	})
@@ -216,9 +216,7 @@ func TestMinFreeStaysFree(t *testing.T) {
 		for range 2 {
 			s.request("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
 		}
-		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("unexpected files: %v", names)
-		}
+		testkit.Equal(t, strings.Join(filesIn(t, dir), " "), "", "files")
 	})
 }
 
@@ -357,9 +355,7 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 			s.responds(200, "old", fresh)
 			s.get()
 			synctest.Wait()
-			if err := remove(t, dir); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			testkit.Must(t, remove(t, dir))
 			s.responds(200, "new", fresh)
 			s.get().want(t, cache.StateMiss, 200, "new")
 			if s.get().want(t, cache.StateHit, 200, "new"); len(filesIn(t, dir)) != 1 || s.log.String() != "" {
@@ -418,9 +414,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("unexpected files: %v", names)
-		}
+		testkit.Equal(t, strings.Join(filesIn(t, dir), " "), "", "files")
 		if log := s.log.String(); strings.Count(log, "no space left on device") != 1 || strings.Count(log, "\n") != 1 {
 			t.Errorf("log %q, want one line about the disk", log)
 		}

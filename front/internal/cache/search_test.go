@@ -25,9 +25,7 @@ func written(t *testing.T) (dir, name string) {
 	d := testkit.Value(c.disk.create(s.length))(t)
 	defer d.file.Close()
 	_, p := appendHead(nil, prelude{}, s)
-	if _, err := d.file.WriteAt(s.body, p.bodyAt()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(d.file.WriteAt(s.body, p.bodyAt()))(t)
 	file := testkit.Value(d.keep(s, p.bodyAt(), checksum(0, s.body)))(t)
 	return dir, file.name
 }
@@ -80,9 +78,7 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 	defer c.Close()
 	testkit.Equal(t, c.PurgePrefix("another"), 0, "responses purged")
-	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
-		t.Errorf("%d responses purged, want 1", n)
-	}
+	testkit.Equal(t, c.PurgePrefix(writtenKey[:1]), 1)
 	testkit.Fails(os.Stat(path))(t, "no such file")
 }
 

@@ -206,9 +206,7 @@ func TestBackgroundUpdate(t *testing.T) {
 		before := s.log.String()
 		s.respondBy(func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) })
 		s.get().want(t, cache.StateStale, 200, "new")
-		if now := s.log.String(); now != before {
-			t.Errorf("unexpected log %q", now[len(before):])
-		}
+		testkit.Equal(t, s.log.String(), before, "log")
 		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
 		s.get().want(t, cache.StateStale, 200, "new")
 	})
@@ -392,16 +390,11 @@ func TestDivertedRevalidation(t *testing.T) {
 // never uses that.
 func TestDivertedIsNotUsed(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		var err error
-		if s.rules, err = cache.Compile(conf.CachePolicy{}, false); err != nil {
-			t.Fatal(err)
-		}
+		s.rules = testkit.Value(cache.Compile(conf.CachePolicy{}, false))(t)
 		s.responds(200, "plain", "X-Accel-Redirect: /protected", fresh)
 		s.get().want(t, cache.StateMiss, 200, "plain")
 		s.get().want(t, cache.StateHit, 200, "plain")
-		if s.rules, err = cache.Compile(conf.CachePolicy{}, true); err != nil {
-			t.Fatal(err)
-		}
+		s.rules = testkit.Value(cache.Compile(conf.CachePolicy{}, true))(t)
 		s.responds(403, "no")
 		s.get().want(t, cache.StateMiss, 403, "no")
 	})

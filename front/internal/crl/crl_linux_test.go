@@ -44,9 +44,7 @@ func issue(t *testing.T, name string, number int64, by *authority) *authority {
 		by = a
 	}
 	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key))(t)
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	a.cert = testkit.Value(x509.ParseCertificate(der))(t)
 	return a
 }
 
@@ -122,9 +120,8 @@ func TestListsOfOpenSSL(t *testing.T) {
 			list.RevokedCertificateEntries[0].SerialNumber.Int64() != 0x1002 || list.NextUpdate.Before(time.Now()) {
 			t.Errorf("%v: %v, %+v", algorithm, err, list)
 		}
-		if got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now()); got != "" {
-			t.Errorf("%v: the root: %s", algorithm, got)
-		}
+		got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now())
+		testkit.Equal(t, got, "", algorithm, "the root")
 		for i := range der { // an error, or a list whose signature is not valid, and no panic
 			changed := append([]byte(nil), der...)
 			changed[i] ^= 1

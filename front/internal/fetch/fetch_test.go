@@ -59,9 +59,7 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 			t.Errorf("pieces of %d: %d bytes, %v", test.piece, len(got), err)
 		}
 		b.Close()
-		if last := from.rooms[len(from.rooms)-1]; last != test.last {
-			t.Errorf("pieces of %d: a buffer of %d bytes, want %d", test.piece, last, test.last)
-		}
+		testkit.Equal(t, from.rooms[len(from.rooms)-1], test.last, "the last buffer for pieces of", test.piece)
 	}
 }
 

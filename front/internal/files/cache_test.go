@@ -68,9 +68,7 @@ func TestCacheRemovesKeys(t *testing.T) {
 	c.removeBelow("/a/")
 	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false,
 		"/ab": true} {
-		if got := c.get(k) != nil; got != want {
-			t.Errorf("%s: %v", k, got)
-		}
+		testkit.Equal(t, c.get(k) != nil, want, k)
 	}
 	old := c.get("/a")
 	fresh := resourceOf("/a", 2)
@@ -165,9 +163,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 			v := &variant{}
 			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times are reliable
 				time.Sleep(time.Millisecond)
-				if v.stamp, err = stampOf(m); err != nil {
-					t.Fatal(err)
-				}
+				v.stamp = testkit.Value(stampOf(m))(t)
 			}
 			testkit.Must(t, v.read(m, 2*size, &resource{}))
 			if !bytes.Equal(v.content, test.want) {
@@ -198,9 +194,7 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 		}
 		res.identity.content = []byte("Content")
 		res.checks.last.Store(h.now() + int64(time.Hour))
-		if got := request(); got != "Content" {
-			t.Fatalf("ByPath: %v: not from memory: %q", byPath, got)
-		}
+		testkit.Equal(t, request(), "Content", "from memory, by path", byPath)
 		h.tick.Add(unwatchedTicks)
 		res.checks.last.Store(0)
 		testkit.Equal(t, request(), "content", "ByPath", byPath, "with the same times")

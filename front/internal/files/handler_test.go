@@ -33,9 +33,7 @@ func TestManyRangesGetMultipart(t *testing.T) {
 			if err != nil || media != "multipart/byteranges" || got.status != 206 {
 				t.Fatalf("%s: %d %v", path, got.status, got.header)
 			}
-			if got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
-				t.Errorf("Content-Length %s, got %d bytes", got.header.Get("Content-Length"), len(got.body))
-			}
+			testkit.Equal(t, got.header.Get("Content-Length"), strconv.Itoa(len(got.body)))
 			var parts []string
 			for reader := multipart.NewReader(strings.NewReader(got.body), parameters["boundary"]); ; {
 				p, err := reader.NextPart()
@@ -52,9 +50,7 @@ func TestManyRangesGetMultipart(t *testing.T) {
 				"bytes 10-12/" + size + " " + c[10:13], "bytes 0-1/" + size + " " + c[:2],
 				"bytes " + strconv.Itoa(n-2) + "-" + strconv.Itoa(n-1) + "/" + size + " " + c[n-2:],
 			}
-			if strings.Join(parts, "|") != strings.Join(want, "|") {
-				t.Errorf("%s: %q, want %q", path, parts, want)
-			}
+			testkit.Equal(t, strings.Join(parts, "|"), strings.Join(want, "|"), path)
 			// Overlapping ranges are joined, and too many are ignored.
 			if got := ours.request(t, "GET", path, "Range: bytes=0-5,2-7,8-9"); got.status != 206 ||
 				got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
@@ -85,9 +81,8 @@ func TestOtherMethodsAreRejected(t *testing.T) {
 			}
 			for _, path := range []string{"/x.txt", "/x.txt", "/none", "/x.txt/"} {
 				got := ours.request(t, "GET", path)
-				if got.header.Get("X-Frame-Options") != "DENY" || strings.Join(got.header["Link"], " ") != "<a> <b>" {
-					t.Errorf("%s: %v", path, got.header)
-				}
+				testkit.Equal(t, got.header.Get("X-Frame-Options"), "DENY", path)
+				testkit.Equal(t, strings.Join(got.header["Link"], " "), "<a> <b>", path)
 			}
 		})
 }
@@ -105,9 +100,7 @@ func TestMiddlewareMayChangeHeader(t *testing.T) {
 	onEach(t, around, func(t *testing.T, ours host) {
 		for range 3 {
 			got := ours.request(t, "GET", "/x.html")
-			if v := got.header["Vary"]; len(v) != 2 || v[0] != "Origin" || v[1] != "Accept-Encoding" {
-				t.Errorf("Vary: %q", v)
-			}
+			testkit.Equal(t, got.header["Vary"], []string{"Origin", "Accept-Encoding"})
 			if got.header.Get("Content-Type") != "text/x-special" ||
 				strings.Join(got.header["Link"], "|") != "spoiled|more" || got.header.Get("X-Was") != "<a>" {
 				t.Errorf("%v", got.header)
@@ -170,9 +163,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			case "zstd":
 				body = unzstd(t, body)
 			}
-			if got.header.Get("Content-Encoding") != test.want || body != text {
-				t.Errorf("%q: %q, %d bytes", test.accept, got.header.Get("Content-Encoding"), len(body))
-			}
+			testkit.Equal(t, got.header.Get("Content-Encoding"), test.want, test.accept)
+			testkit.Equal(t, body, text, test.accept)
 			if got.header.Get("Vary") != "Accept-Encoding" ||
 				got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
 				got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
@@ -181,9 +173,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			tags[got.header.Get("Etag")] = true
 			again := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+
 				got.header.Get("Etag"))
-			if again.status != 304 || again.header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%q: its own entity tag results in %d %v", test.accept, again.status, again.header)
-			}
+			testkit.Equal(t, again.status, 304, test.accept, "with its own entity tag")
+			testkit.Equal(t, again.header.Get("Vary"), "Accept-Encoding", test.accept)
 			part := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19",
 				"If-Range: "+got.header.Get("Etag"))
 			if part.status != 206 || part.body != got.body[10:20] || part.header.Get("Content-Encoding") != test.want {
@@ -196,9 +187,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			t.Errorf("a file that is not in memory: %v", got.header)
 		}
 		for _, path := range []string{"/noise.txt", "/tiny.txt", "/picture.png"} {
-			if got := ours.request(t, "GET", path, "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "" {
-				t.Errorf("%s is compressed", path)
-			}
+			got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
+			testkit.Equal(t, got.header.Get("Content-Encoding"), "", path)
 		}
 	})
 }
@@ -247,9 +237,8 @@ func TestListingShowsDirectory(t *testing.T) {
 	s.must(os.Symlink("b.txt", s.path("d/link")))
 	onEach(t, s.handler(files.Config{Listing: true}), func(t *testing.T, ours host) {
 		got := ours.request(t, "GET", "/d/")
-		if got.status != 200 || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
-			t.Fatalf("%d %v", got.status, got.header)
-		}
+		testkit.Equal(t, got.status, 200)
+		testkit.Equal(t, got.header.Get("Content-Type"), "text/html; charset=utf-8")
 		last := -1
 		for _, want := range []string{`href="c/"`, `href="a%20%3C%26%22%3E%27.txt"`, `href="b.txt"`, `href="link"`} {
 			at := strings.Index(got.body, want)

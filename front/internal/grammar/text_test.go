@@ -33,9 +33,7 @@ func TestTextIsSplitIntoPieces(t *testing.T) {
 		"$$a": "missing variable name", "${": "missing", "${}": "missing variable name", "${a": "missing \"}\"",
 		"${a-b}": "missing \"}\"", "a$é": "missing variable name",
 	} {
-		if got, err := Pieces(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v %v, want an error with %q", text, got, err, want)
-		}
+		testkit.Fails(Pieces(text))(t, want, text)
 	}
 }
 
@@ -68,9 +66,7 @@ func parses[T comparable](t *testing.T, parse func(string) (T, error), valid map
 		testkit.Equal(t, testkit.Value(parse(text))(t), want, text)
 	}
 	for _, text := range invalid {
-		if got, err := parse(text); err == nil {
-			t.Errorf("%q is %v; want an error", text, got)
-		}
+		testkit.Fails(parse(text))(t, "", text)
 	}
 }
 

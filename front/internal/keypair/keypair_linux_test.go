@@ -79,9 +79,7 @@ func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 func TestPlainKeys(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{})
 	for _, passwords := range []string{"", "any"} {
-		if _, err := keypair.Parse(cert, append([]byte("text\n"), key...), passwords); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(keypair.Parse(cert, append([]byte("text\n"), key...), passwords))(t)
 	}
 	testkit.Fails(keypair.Parse(cert, nil, "any"))(t, "", "without a key")
 }
@@ -100,9 +98,7 @@ func TestChainThatIsCutOff(t *testing.T) {
 			t.Fatalf("%d of %d bytes are %d certificates", i, len(chain), len(pair.Certificate))
 		}
 	}
-	if pair, err := keypair.Parse(append(issuer[:100:100], leaf...), key, ""); err == nil {
-		t.Errorf("behind half a certificate there are %d", len(pair.Certificate))
-	}
+	testkit.Fails(keypair.Parse(append(issuer[:100:100], leaf...), key, ""))(t, "", "behind half a certificate")
 }
 
 // A method that is not supported is an error that names it.

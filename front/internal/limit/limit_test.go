@@ -38,9 +38,7 @@ func TestRateIsThatOfNginx(t *testing.T) {
 		}
 	}
 	testkit.Equal(t, z.Delay(1500, 500), 500*time.Millisecond, "delay")
-	if d := z.Delay(500, 500); d != 0 {
-		t.Errorf("delay %v", d)
-	}
+	testkit.Equal(t, z.Delay(500, 500), 0, "delay")
 }
 
 // Check changes nothing.

@@ -94,9 +94,7 @@ func checkReplacer(t testing.TB, text string, from, to []string, once bool, seed
 		return
 	}
 	for name, pieces := range ways {
-		if got := replaced(t, from, to, once, pieces...); got != want {
-			t.Errorf("%q for %q in %q, once %v, %s: %q, want %q", to, from, text, once, name, got, want)
-		}
+		testkit.Equal(t, replaced(t, from, to, once, pieces...), want, from, "by", to, "in", text, "once", once, name)
 	}
 }
 

@@ -110,9 +110,8 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 		testkit.Equal(t, testkit.Value(s.Write([]byte(line)))(t), len(line))
 	}
 	closeSpool(t, s)
-	if out.String() != want || out.closed != 1 {
-		t.Errorf("got %d bytes, want %d; closed %d times", len(out.String()), len(want), out.closed)
-	}
+	testkit.Equal(t, out.String(), want)
+	testkit.Equal(t, out.closed, 1)
 	if _, err := s.Write([]byte("late\n")); err != nil || s.Lost() != 1 {
 		t.Errorf("%d lost, %v", s.Lost(), err)
 	}
@@ -152,9 +151,7 @@ func TestBlockedOutputDropsLines(t *testing.T) {
 	reported.want(t, "writing lines again; 4 were lost")
 	fmt.Fprint(s, "after\n")
 	closeSpool(t, s)
-	if want := "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out, want)
-	}
+	testkit.Equal(t, out.String(), "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n")
 }
 
 // A full disk loses no line while there is room in memory, and never a part of one.
@@ -219,12 +216,10 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 	testkit.Must(t, s.Reopen(t.Context()))
 	fmt.Fprint(s, "four\n")
 	closeSpool(t, s)
-	if first.String() != "one\ntwo o" || second.String() != "two or three\nfour\n" {
-		t.Errorf("got %q and %q", first, second)
-	}
-	if first.closed != 1 || second.closed != 1 {
-		t.Errorf("closed %d and %d times", first.closed, second.closed)
-	}
+	testkit.Equal(t, first.String(), "one\ntwo o")
+	testkit.Equal(t, second.String(), "two or three\nfour\n")
+	testkit.Equal(t, first.closed, 1)
+	testkit.Equal(t, second.closed, 1)
 	testkit.Error(t, s.Reopen(t.Context()), "", "Reopen after Close")
 }
 
@@ -371,9 +366,7 @@ func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 		synctest.Wait()
 		fmt.Fprint(s, "after\n")
 		closeSpool(t, s)
-		if want := "first\nsecond\nlost 103: the output accepts nothing, or too little\nafter\n"; out.String() != want {
-			t.Errorf("got %q, want %q", out, want)
-		}
+		testkit.Equal(t, out.String(), "first\nsecond\nlost 103: the output accepts nothing, or too little\nafter\n")
 	})
 }
 

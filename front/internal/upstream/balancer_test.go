@@ -52,9 +52,7 @@ func TestLeastConnCountsConnectionsPerWeight(t *testing.T) {
 	for i := range peers {
 		peers[i].conns = 3 * i
 	}
-	if i := leastConn(peers); i != 0 {
-		t.Error(i)
-	}
+	testkit.Equal(t, leastConn(peers), 0)
 }
 
 // within checks that counts are proportional to weights, up to some percent.

@@ -99,9 +99,8 @@ func TestAddressesAreParsed(t *testing.T) {
 			continue
 		}
 		turn := g.Turn("", netip.Addr{})
-		if got, _ := turn.Next(); got != want {
-			t.Errorf("%q is %q, want %q", addr, got, want)
-		}
+		got, _ := turn.Next()
+		testkit.Equal(t, got, want, addr)
 		g.Close()
 	}
 }
@@ -121,9 +120,7 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 			testkit.Equal(t, testkit.Value(turn.Next())(t), want, "attempt", i)
 			time.Sleep(lookupEvery + time.Second)
 			synctest.Wait()
-			if more := turn.More(); more != (i == 0) {
-				t.Errorf("after %d: more %v", i+1, more)
-			}
+			testkit.Equal(t, turn.More(), i == 0, "more after", i+1)
 			turn.Done(true)
 		}
 		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
