@@ -105,11 +105,9 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 					if got.status == 200 && strings.Contains(directives, password) {
 						let++
 					}
-					if got.status != want.status ||
-						got.header.Get("Www-Authenticate") != want.header.Get("Www-Authenticate") {
-						t.Errorf("%s, %s, %q: %d, %q, want %d, %q", directives, from, login, got.status,
-							got.header.Get("Www-Authenticate"), want.status, want.header.Get("Www-Authenticate"))
-					}
+					got.is(t, want.status)
+					testkit.Equal(t, got.header["Www-Authenticate"], want.header["Www-Authenticate"],
+						directives, from, login)
 				}
 			}
 		}

@@ -50,11 +50,10 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 			var w, g echoed
 			_ = json.Unmarshal([]byte(want.body), &w)
 			_ = json.Unmarshal([]byte(got.body), &g)
-			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status ||
-				fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
-				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w,
-					want.header)
-			}
+			w.URI = strings.Replace(w.URI, "/r/", "/l/", 1)
+			got.is(t, want.status)
+			testkit.Equal(t, g, w, name, method)
+			testkit.Fields(t, got.header, name, "Content-Type", want.header.Get("Content-Type"))
 		}
 	}
 }
@@ -80,10 +79,8 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 			got.header.Del("Date")
 			responses = append(responses, got)
 		}
-		if want, got := responses[0], responses[1]; fmt.Sprint(got.header) != fmt.Sprint(want.header) ||
-			len(got.header["Set-Cookie"]) < 1 {
-			t.Errorf("%s: %v, want %v", chain, got.header, want.header)
-		}
+		testkit.Equal(t, responses[1].header, responses[0].header, chain)
+		testkit.Equal(t, len(responses[0].header["Set-Cookie"]) > 0, true, chain, "sets a cookie")
 	}
 }
 

@@ -303,9 +303,9 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding,
 					resp.ContentLength)
 			}
-			if got := resp.Header.Get("Content-Type"); got != c.contentType || path == "/long" &&
-				string(body) != longer {
-				t.Errorf("%s: %s: %s, %d bytes", name, c.line, got, len(body))
+			testkit.Fields(t, resp.Header, name+": "+c.line, "Content-Type", c.contentType)
+			if path == "/long" {
+				testkit.Equal(t, string(body), longer, name, c.line)
 			}
 		}
 	}

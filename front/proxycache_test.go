@@ -8,7 +8,6 @@ import (
 	"net/http/fcgi"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -106,9 +105,9 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 		r.is(t, 502)
 		testkit.Equal(t, r.header.Get("X-Cache"), want, path)
 	}
-	if r := a.do("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
-		t.Errorf("a POST: %d %q", r.status, r.header.Get("X-Cache"))
-	}
+	r := a.do("POST", "/y", strings.NewReader("x"))
+	r.is(t, 502)
+	testkit.Fields(t, r.header, "a POST", "X-Cache", "")
 	testkit.Contains(t, a.get("/metrics").body, `state="BYPASS"} 1`, "metrics of failures")
 }
 
@@ -229,12 +228,11 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		var hints []string
 		r := testkit.Value(http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil))(t)
 		resp := testkit.Value(a.client.Do(r))(t)
-		b, err := io.ReadAll(resp.Body)
+		b := testkit.Value(io.ReadAll(resp.Body))(t)
 		resp.Body.Close()
-		if h := resp.Header; string(b) != "body" || err != nil || h.Get("X-Cache") != test.state ||
-			!slices.Equal(hints, test.hints) || h["Link"] != nil || h.Get("Date") != date {
-			t.Errorf("%s: %q %v %v %v", test.state, b, err, hints, h)
-		}
+		testkit.Equal(t, string(b), "body", test.state)
+		testkit.Equal(t, hints, test.hints, test.state)
+		testkit.Fields(t, resp.Header, test.state, "X-Cache", test.state, "Link", "", "Date", date)
 	}
 }
 
@@ -338,11 +336,8 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 			{"/x", "MISS", "|b|", []string{"Cookie", "set=b"}},
 			{"/x", "HIT", "||", []string{"Under_Score", "x", "Te", "trailers"}},
 		} {
-			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state ||
-				got.header.Get("X-Got") != test.got {
-				t.Errorf("%s: %s %q: %s %q, want %s %q", kind, test.path, test.fields, got.header.Get("X-Cache"),
-					got.header.Get("X-Got"), test.state, test.got)
-			}
+			got := a.get(test.path, test.fields...)
+			testkit.Fields(t, got.header, fmt.Sprint(kind, test.fields), "X-Cache", test.state, "X-Got", test.got)
 		}
 	}
 }
@@ -360,14 +355,11 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 		for _, field := range []string{"X-Lang", "Cookie"} {
 			value := map[string]string{"X-Lang": "de", "Cookie": "lang=de"}[field]
 			a.get("/"+field, field, value, "Connection", field)
-			if got := a.get("/"+field, field, value); got.header.Get("X-Cache") != "MISS" ||
-				got.header.Get("X-Got") != value {
-				t.Errorf("%s, %s: %s %q", key, field, got.header.Get("X-Cache"), got.header.Get("X-Got"))
-			}
-			if got := a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c",
-				"HTTP2-Settings", "x"); got.header.Get("X-Cache") != "HIT" {
-				t.Errorf("%s, %s: %s for a client that offers HTTP/2, want HIT", key, field, got.header.Get("X-Cache"))
-			}
+			got := a.get("/"+field, field, value)
+			testkit.Fields(t, got.header, string(key)+", "+field, "X-Cache", "MISS", "X-Got", value)
+			got = a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c",
+				"HTTP2-Settings", "x")
+			testkit.Fields(t, got.header, string(key)+", "+field+", a client that offers HTTP/2", "X-Cache", "HIT")
 		}
 	}
 }

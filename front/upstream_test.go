@@ -93,10 +93,8 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 				health_check interval=1ms uri=/health mandatory match=m; }
 				location /metrics { stub_status prometheus; }`)
 			a.awaitStatus("/", 200)
-			if r := s.last.Load(); r.Host != "health.example" || r.Header.Get("X-A") != "a" ||
-				len(r.Header["X-B"]) > 0 {
-				t.Errorf("the check: %s %q", r.Host, r.Header)
-			}
+			testkit.Equal(t, s.last.Load().Host, "health.example", "the check")
+			testkit.Fields(t, s.last.Load().Header, "the check", "X-A", "a", "X-B", "")
 			s.set(bad)
 			a.awaitStatus("/", 502)
 			page := a.get("/metrics").body
@@ -217,14 +215,12 @@ func TestStickyCookieBindsClient(t *testing.T) {
 	for range 4 {
 		first := a.get("/")
 		cookie := first.header.Get("Set-Cookie")
-		if want := "srv=" + first.body + "; Domain=.example.com; Path=/x; HttpOnly; Secure; SameSite=Strict"; cookie != want {
-			t.Fatalf("%q, want %q", cookie, want)
-		}
+		want := "srv=" + first.body + "; Domain=.example.com; Path=/x; HttpOnly; Secure; SameSite=Strict"
+		testkit.Equal(t, cookie, want)
 		for range 3 {
-			if again := a.get("/", "Cookie", "x=y; srv="+first.body); again.body != first.body ||
-				again.header.Get("Set-Cookie") != "" {
-				t.Errorf("%s after %s, and %q", again.body, first.body, again.header)
-			}
+			again := a.get("/", "Cookie", "x=y; srv="+first.body)
+			testkit.Equal(t, again.body, first.body)
+			testkit.Fields(t, again.header, first.body, "Set-Cookie", "")
 		}
 	}
 	if got := a.get("/", "Cookie", "srv=evil"); !strings.HasPrefix(got.header.Get("Set-Cookie"), "srv="+got.body) {
@@ -261,11 +257,7 @@ func TestCachedResponseBindsNoClient(t *testing.T) {
 		cookies := func(control string) string {
 			return strings.Join(a.get("/?control=" + control).header["Set-Cookie"], " ")
 		}
-		if got, want := cookies("no-store"), "srv=one session=s"; got != want {
-			t.Errorf("not stored: %q, want %q", got, want)
-		}
-		if got := cookies("max-age=60"); got != "session=s" {
-			t.Errorf("stored: %q", got)
-		}
+		testkit.Equal(t, cookies("no-store"), "srv=one session=s", "not stored")
+		testkit.Equal(t, cookies("max-age=60"), "session=s", "stored")
 	}
 }

@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"net/http"
 	"reflect"
 	"strings"
 	"testing"
@@ -22,6 +23,15 @@ func Contains(t testing.TB, text, part string, what ...any) {
 	t.Helper()
 	if !strings.Contains(text, part) {
 		t.Errorf("%s%s, want %s in it", named(what), shown(text), shown(part))
+	}
+}
+
+// Fields reports fields of a header that differ from the wanted ones, a list of names and values.
+// The values of several lines are joined by commas. The word what names the header.
+func Fields(t testing.TB, header http.Header, what string, fields ...string) {
+	t.Helper()
+	for i := 0; i < len(fields); i += 2 {
+		Equal(t, strings.Join(header[fields[i]], ", "), fields[i+1], what, fields[i])
 	}
 }
 

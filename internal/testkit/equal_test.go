@@ -3,6 +3,7 @@ package testkit
 import (
 	"errors"
 	"fmt"
+	"net/http"
 	"testing"
 )
 
@@ -24,11 +25,13 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Equal(r, "a", "b", "letter", 7)
 	Equal(r, 1, 2)
 	Contains(r, "text", "xt.")
+	Fields(r, http.Header{"A": {"b", "c"}, "D": {"e"}}, "the head", "A", "b, c", "D", "f", "G", "")
 	Error(r, nil, "one", "a call")
 	Fails(3, errors.New("one"))(r, "two")
 	const want = `letter 7: "a", want "b"
 1, want 2
 "text", want "xt." in it
+the head D: "e", want "f"
 a call: <nil>, want an error with "one"
 one, want an error with "two"
 `

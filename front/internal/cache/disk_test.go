@@ -70,10 +70,7 @@ func TestResponsesSurviveRestart(t *testing.T) {
 		for range 2 {
 			g := s.request("GET", "http://a.example/small")
 			g.want(t, cache.StateHit, 200, small)
-			if g.header.Get("Content-Length") != "5" || strings.Join(g.header["Y"], ",") != "a,b" ||
-				g.header.Get("Age") != "1" {
-				t.Errorf("header %v", g.header)
-			}
+			testkit.Fields(t, g.header, "", "Content-Length", "5", "Y", "a, b", "Age", "1")
 			s.request("GET", "http://a.example/small", "X: 1").want(t, cache.StateHit, 200, "1"+small)
 			s.request("GET", "http://a.example/large").want(t, cache.StateHit, 200, large)
 			s.request("GET", "http://a.example/large", "Range: bytes=16-31").want(t, cache.StateHit, 206, large[:16])

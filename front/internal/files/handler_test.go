@@ -56,13 +56,10 @@ func TestManyRangesGetMultipart(t *testing.T) {
 				got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
 				t.Errorf("%s: %d %q", path, got.status, got.header.Get("Content-Range"))
 			}
-			if got := ours.request(t, "GET", path, "Range: bytes=0-0"+strings.Repeat(",5-5", 16)); got.status != 200 ||
-				got.body != c {
-				t.Errorf("%s: 17 ranges give %d", path, got.status)
-			}
-			if got := ours.request(t, "GET", path, "Range: bytes=0-"+strings.Repeat(",0-", 2000)); got.status != 200 ||
-				got.body != c {
-				t.Errorf("%s: 2001 ranges give %d", path, got.status)
+			for _, ranges := range []string{"0" + strings.Repeat(",5-5", 16), strings.Repeat(",0-", 2000)} {
+				got := ours.request(t, "GET", path, "Range: bytes=0-"+ranges)
+				testkit.Equal(t, got.status, 200, path, "with many ranges")
+				testkit.Equal(t, got.body, c, path, "with many ranges")
 			}
 		}
 	})
@@ -74,10 +71,9 @@ func TestOtherMethodsAreRejected(t *testing.T) {
 	onEach(t, s.handler(files.Config{Header: http.Header{"x-frame-options": {"DENY"}, "Link": {"<a>", "<b>"}}}),
 		func(t *testing.T, ours host) {
 			for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"} {
-				if got := ours.request(t, method, "/x.txt"); got.status != 405 ||
-					got.header.Get("Allow") != "GET, HEAD" {
-					t.Errorf("%s: %d, Allow %q", method, got.status, got.header.Get("Allow"))
-				}
+				got := ours.request(t, method, "/x.txt")
+				testkit.Equal(t, got.status, 405, method)
+				testkit.Fields(t, got.header, method, "Allow", "GET, HEAD")
 			}
 			for _, path := range []string{"/x.txt", "/x.txt", "/none", "/x.txt/"} {
 				got := ours.request(t, "GET", path)
@@ -101,10 +97,8 @@ func TestMiddlewareMayChangeHeader(t *testing.T) {
 		for range 3 {
 			got := ours.request(t, "GET", "/x.html")
 			testkit.Equal(t, got.header["Vary"], []string{"Origin", "Accept-Encoding"})
-			if got.header.Get("Content-Type") != "text/x-special" ||
-				strings.Join(got.header["Link"], "|") != "spoiled|more" || got.header.Get("X-Was") != "<a>" {
-				t.Errorf("%v", got.header)
-			}
+			testkit.Fields(t, got.header, "", "Content-Type", "text/x-special", "Link", "spoiled, more",
+				"X-Was", "<a>")
 		}
 	})
 }
@@ -143,10 +137,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 	s.write("picture.png", text)
 	onEach(t, s.handler(files.Config{Compress: files.Compress{Gzip: true, Zstd: true}}), func(t *testing.T, ours host) {
 		plain := ours.request(t, "GET", "/page.html")
-		if plain.body != text || plain.header.Get("Vary") != "Accept-Encoding" ||
-			plain.header.Get("Content-Encoding") != "" {
-			t.Errorf("without Accept-Encoding: %v", plain.header)
-		}
+		testkit.Equal(t, plain.body, text)
+		testkit.Fields(t, plain.header, "without Accept-Encoding", "Vary", "Accept-Encoding", "Content-Encoding", "")
 		tags := map[string]bool{plain.header.Get("Etag"): true}
 		for _, test := range []struct{ accept, want string }{
 			{"gzip", "gzip"}, {"zstd", "zstd"}, {"gzip, zstd", "zstd"}, {"gzip;q=1, zstd;q=0.5", "gzip"}, {"*", "zstd"},
@@ -165,11 +157,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			}
 			testkit.Equal(t, got.header.Get("Content-Encoding"), test.want, test.accept)
 			testkit.Equal(t, body, text, test.accept)
-			if got.header.Get("Vary") != "Accept-Encoding" ||
-				got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
-				got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
-				t.Errorf("%q: %v", test.accept, got.header)
-			}
+			testkit.Fields(t, got.header, test.accept, "Vary", "Accept-Encoding", "Content-Type",
+				"text/html; charset=utf-8", "Content-Length", strconv.Itoa(len(got.body)))
 			tags[got.header.Get("Etag")] = true
 			again := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+
 				got.header.Get("Etag"))
@@ -177,9 +166,9 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			testkit.Equal(t, again.header.Get("Vary"), "Accept-Encoding", test.accept)
 			part := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19",
 				"If-Range: "+got.header.Get("Etag"))
-			if part.status != 206 || part.body != got.body[10:20] || part.header.Get("Content-Encoding") != test.want {
-				t.Errorf("%q: a range: %d %v", test.accept, part.status, part.header)
-			}
+			testkit.Equal(t, part.status, 206, test.accept)
+			testkit.Equal(t, part.body, got.body[10:20], test.accept)
+			testkit.Fields(t, part.header, test.accept, "Content-Encoding", test.want)
 		}
 		testkit.Equal(t, len(tags), 3, "entity tags of three variants", tags)
 		if got := ours.request(t, "GET", "/huge.txt",
@@ -209,20 +198,17 @@ func TestEncodedSiblingsAreServed(t *testing.T) {
 					"deflate": "plain", "zstd": large(5, 500_000),
 				} {
 					got := ours.request(t, "GET", path, "Accept-Encoding: "+accept)
-					if got.body != want || got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
-						got.header.Get("Vary") != "Accept-Encoding" {
-						t.Errorf("%s %q: %.20q %v", path, accept, got.body, got.header)
-					}
+					testkit.Equal(t, got.body, want, path, accept)
+					testkit.Fields(t, got.header, path, "Content-Type", "text/html; charset=utf-8",
+						"Vary", "Accept-Encoding")
 				}
 			}
-			if got := ours.request(t, "GET", "/other.html", "Accept-Encoding: gzip"); got.body != "other" ||
-				got.header.Get("Vary") != "" {
-				t.Errorf("a directory was served as a sibling: %v", got)
-			}
-			if got := ours.request(t, "GET", "/page.html.gz"); got.body != "as gzip" ||
-				got.header.Get("Content-Encoding") != "" {
-				t.Errorf("request for the sibling itself: %v", got)
-			}
+			got := ours.request(t, "GET", "/other.html", "Accept-Encoding: gzip")
+			testkit.Equal(t, got.body, "other", "beside a directory")
+			testkit.Fields(t, got.header, "beside a directory", "Vary", "")
+			got = ours.request(t, "GET", "/page.html.gz")
+			testkit.Equal(t, got.body, "as gzip", "the sibling itself")
+			testkit.Fields(t, got.header, "the sibling itself", "Content-Encoding", "")
 		})
 }
 
@@ -256,9 +242,9 @@ func TestListingShowsDirectory(t *testing.T) {
 			t.Errorf("HEAD: %+v", got)
 		}
 		testkit.Equal(t, ours.request(t, "GET", "/e/").body, "index", "the index instead of the listing")
-		if got := ours.request(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
-			t.Errorf("without a slash: %d %q", got.status, got.header.Get("Location"))
-		}
+		got = ours.request(t, "GET", "/d")
+		testkit.Equal(t, got.status, 301)
+		testkit.Fields(t, got.header, "without a slash", "Location", "d/")
 	})
 	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
 		if got := ours.request(t, "GET", "/d/"); got.status != 403 || strings.Contains(got.body, "b.txt") {
@@ -300,9 +286,7 @@ func TestCallerOwnsRoot(t *testing.T) {
 	testkit.Equal(t, ours.request(t, "GET", "/x.txt").body, "x")
 	s.must(h.Close())
 	s.must(h.Close())
-	if _, err := root.Stat("x.txt"); err != nil {
-		t.Errorf("Close has closed the root: %v", err)
-	}
+	testkit.Value(root.Stat("x.txt"))(t) // Close has not closed it
 	testkit.Equal(t, ours.request(t, "GET", "/x.txt").status, 503, "after Close")
 }
 
@@ -366,9 +350,9 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 			}
 			w = httptest.NewRecorder()
 			r.URL.Path = test.path
-			if h.ServeHTTP(w, r); w.Code != test.status || w.Header().Get("Content-Length") != "0" {
-				t.Errorf("%s: the handler itself sends %d %v", test.path, w.Code, w.Header())
-			}
+			h.ServeHTTP(w, r)
+			testkit.Equal(t, w.Code, test.status, test.path)
+			testkit.Fields(t, w.Header(), test.path, "Content-Length", "0")
 		}
 	}
 }
@@ -389,9 +373,8 @@ func TestFilesHaveTypeAndEntityTag(t *testing.T) {
 	for path, want := range map[string]string{"/x.foo": "a/foo", "/large.foo": "a/foo",
 		"/y.html": "text/html; charset=utf-8"} {
 		got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
-		if got.status != 200 || got.header.Get("Content-Type") != want || got.header.Get("Etag") != "" {
-			t.Errorf("%s: %d %v", path, got.status, got.header)
-		}
+		testkit.Equal(t, got.status, 200, path)
+		testkit.Fields(t, got.header, path, "Content-Type", want, "Etag", "")
 	}
 }
 

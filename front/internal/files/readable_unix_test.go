@@ -91,9 +91,7 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 			{"/i/", "i/index.html", 403, ""}, {"/i/", "i", 403, ""},
 		} {
 			before := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
-			if before.status != 200 {
-				t.Fatalf("%s: %d", test.path, before.status)
-			}
+			testkit.Equal(t, before.status, 200, test.path)
 			info, err := os.Stat(s.path(test.chmod))
 			s.must(err)
 			s.must(os.Chmod(s.path(test.chmod), 0))
