@@ -5,6 +5,8 @@ import (
 	"encoding/base64"
 	"fmt"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A sum followed by anything is invalid.
@@ -13,9 +15,7 @@ func TestSecureLinkSumMustBeComplete(t *testing.T) {
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
 	for text, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "",
 		sum[:30]: "", sum[2:]: "", "": ""} {
-		if got := l.bySecret("/p/" + text + "/file"); got != want {
-			t.Errorf("%q: link %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, l.bySecret("/p/"+text+"/file"), want, text)
 	}
 }
 
