@@ -212,7 +212,6 @@ func (a *acceptor) share() bool {
 	case <-a.ended: //nolint:errcheck // it was that of the last time
 	default:
 	}
-	a.holder %= a.group.shards.Load().active
 	a.burst = 1
 	isShared := !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
 	a.isShared = isShared

@@ -131,28 +131,38 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	}
 }
 
-// A function of the tls.Config that waits delays only the handshakes that have called it.
-func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
+// A function of the tls.Config that waits holds up only the handshakes that have called it. Others are
+// at most delayed.
+func TestWaitingTLSConfigHoldsUpNoOtherHandshake(t *testing.T) {
 	n := 4 * runtime.GOMAXPROCS(0)
-	release := make(chan bool)
-	var entered atomic.Int64
-	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if hello.ServerName == "slow" {
+	for _, isLate := range []bool{false, true} { // when the configuration was chosen
+		release := make(chan bool)
+		var entered atomic.Int64
+		wait := func(tls.ConnectionState) error {
 			entered.Add(1)
 			<-release
+			return nil
 		}
-		return nil, nil
-	})
-	results := make(chan error, n)
-	for range n {
-		c := s.dial()
-		go func() { results <- s.get(c, "slow") }()
-	}
-	testkit.WaitFor(t, "all handshakes to begin", func() bool { return entered.Load() == int64(n) })
-	s.mustGet(s.dial())
-	close(release)
-	for range n {
-		testkit.Check(t, <-results)
+		s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			switch {
+			case hello.ServerName != "slow":
+				return nil, nil
+			case isLate:
+				return &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, VerifyConnection: wait}, nil
+			}
+			return nil, wait(tls.ConnectionState{})
+		})
+		results := make(chan error, n)
+		for range n {
+			c := s.dial()
+			go func() { results <- s.get(c, "slow") }()
+		}
+		testkit.WaitFor(t, "all handshakes to begin", func() bool { return entered.Load() == int64(n) })
+		s.mustGet(s.dial())
+		close(release)
+		for range n {
+			testkit.Check(t, <-results)
+		}
 	}
 }
 
