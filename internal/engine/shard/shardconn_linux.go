@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -422,9 +421,7 @@ func (k *shardConn) Opened() time.Time { return k.group().epoch.Add(time.Duratio
 
 // CountRequest implements connection.Info.
 func (k *shardConn) CountRequest() int {
-	if k.requests < math.MaxUint32 {
-		k.requests++
-	}
+	k.requests++
 	return int(k.requests)
 }
 

@@ -321,11 +321,7 @@ func (k *shardConn) SetWriteDeadline(t time.Time) error { return k.setDeadline(w
 func (k *shardConn) setDeadline(what direction, t time.Time) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at := k.group().instant(t)
-	if at == k.deadlines[what] {
-		return nil
-	}
-	k.deadlines[what] = at
+	k.deadlines[what] = k.group().instant(t)
 	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
 		exchange.Signal(k.waiters[what])

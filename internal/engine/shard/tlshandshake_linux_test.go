@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,6 +132,17 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	}
 }
 
+// What waits for room is limited: a client may make the server respond to TLS messages without end.
+func TestCiphertextIsLimited(t *testing.T) {
+	var c ciphertext
+	var pool sync.Pool
+	for size := 0; c.append(make([]byte, maxPlaintext), &pool) == nil; size += maxPlaintext {
+		if size > 2*maxCiphertext {
+			t.Fatalf("%d bytes wait", size)
+		}
+	}
+}
+
 // A function of the tls.Config that waits holds up only the handshakes that have called it. Others are
 // at most delayed.
 func TestWaitingTLSConfigHoldsUpNoOtherHandshake(t *testing.T) {
@@ -153,9 +165,16 @@ func TestWaitingTLSConfigHoldsUpNoOtherHandshake(t *testing.T) {
 			return nil, wait(tls.ConnectionState{})
 		})
 		results := make(chan error, n)
-		for range n {
-			c := s.dial()
-			go func() { results <- s.get(c, "slow") }()
+		begin := func() {
+			for range n {
+				c := s.dial()
+				go func() { results <- s.get(c, "slow") }()
+			}
+		}
+		if isLate { // their turns end by themselves
+			begin()
+		} else {
+			s.queue(n, begin)()
 		}
 		testkit.WaitFor(t, "all handshakes to begin", func() bool { return entered.Load() == int64(n) })
 		s.mustGet(s.dial())
@@ -202,6 +221,31 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	}
 }
 
+// queue makes the n handshakes that begin starts wait until release is called. Turns never end by
+// themselves.
+func (s tlsSite) queue(n int, begin func()) (release func()) {
+	s.Helper()
+	all := &s.server.group.handshakes
+	all.mu.Lock()
+	for range runtime.GOMAXPROCS(0) { // others compute
+		all.computing.PushBack(new(handshake))
+	}
+	all.timer = new(time.Timer)
+	all.mu.Unlock()
+	begin()
+	testkit.WaitFor(s, "the queue", func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return all.queue.Len() == n
+	})
+	return func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		all.computing.Init()
+		all.startQueued()
+	}
+}
+
 // Close ends connections whose handshakes are queued without a handshake.
 func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	const n = 5
@@ -210,29 +254,57 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 		begun.Add(1)
 		return nil, nil
 	})
-	all := &s.server.group.handshakes
-	all.mu.Lock()
-	for range runtime.GOMAXPROCS(0) { // of others
-		all.computing.PushBack(new(handshake))
-	}
-	all.timer = new(time.Timer) // so that their turns never end
-	all.mu.Unlock()
-	for range n {
-		testkit.Send(t, s.dial(), testkit.ClientHello(t))
-	}
-	testkit.WaitFor(t, "the queue", func() bool {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		return all.queue.Len() == n
+	release := s.queue(n, func() {
+		for range n {
+			testkit.Send(t, s.dial(), testkit.ClientHello(t))
+		}
 	})
 	s.server.Close()
-	all.mu.Lock()
-	all.computing.Init()
-	all.startQueued()
-	all.mu.Unlock()
+	release()
 	testkit.WaitFor(t, "all connections to end", func() bool { return s.server.group.Open() == 0 })
 	if begun := begun.Load(); begun > 0 {
 		t.Errorf("%d handshakes have begun", begun)
+	}
+}
+
+// deadline waits until the connection has read everything and waits, and returns its deadline.
+func (s *testServer) deadline(t *testing.T) (at instant) {
+	testkit.WaitFor(t, "the connection to read everything and wait", func() bool {
+		waits := false
+		s.group.conns.each(func(k *shardConn) {
+			unread, err := poll.Unread(int(k.fd))
+			waits = err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
+			at = k.waitDeadline()
+		})
+		return waits
+	})
+	return at
+}
+
+// Timeouts begin when a connection is accepted, when its handshake has ended, and with each request.
+func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
+	secure, plain := newTLSSite(t, nil), newOutboxSite(t)
+	c := plain.connect()
+	var over *tls.Conn
+	for _, test := range []struct {
+		name    string
+		server  *testServer
+		event   func() error
+		timeout time.Duration
+	}{
+		{"accept", secure.server, func() error {
+			over = tls.Client(secure.dial(), &tls.Config{InsecureSkipVerify: true})
+			return nil
+		}, secure.server.exchanges.HandshakeTimeout},
+		{"handshake", secure.server, func() error { return over.Handshake() }, secure.server.exchanges.HeadTimeout},
+		{"request", plain.server, func() error { _, err := request(c); return err }, plain.server.exchanges.IdleTimeout},
+	} {
+		g := test.server.group
+		from := g.now()
+		testkit.Must(t, test.event())
+		if at := test.server.deadline(t) - instant(test.timeout); at < from || at > g.now() {
+			t.Errorf("%s: %v after its event, a timeout begins", test.name, time.Duration(at-from))
+		}
 	}
 }
 
@@ -241,23 +313,11 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	s := newTLSSite(t, nil)
 	c := s.dial()
 	s.mustGet(c)
-	deadline := func() (at instant) {
-		testkit.WaitFor(t, "the connection to read everything and wait", func() bool {
-			waits := false
-			s.server.group.conns.each(func(k *shardConn) {
-				unread, err := poll.Unread(int(k.fd))
-				waits = err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
-				at = k.waitDeadline()
-			})
-			return waits
-		})
-		return at
-	}
-	before := deadline()
+	before := s.server.deadline(t)
 	reported := s.server.turns()
 	testkit.Send(t, c, "\x17\x03\x03\x00\x40 part")
 	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
-	if after := deadline(); before == 0 || after != before {
+	if after := s.server.deadline(t); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)
 	}
 }
