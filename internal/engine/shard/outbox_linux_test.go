@@ -268,6 +268,30 @@ func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 	}
 }
 
+// The send timeout begins anew when the client has accepted something, also over TLS.
+func TestSendTimeoutRestartsWithProgress(t *testing.T) {
+	s, place, _ := placing(t)
+	defer s.Close()
+	fd, client := testkit.SocketPair(t)
+	k := placeConn(s.group, place, fd)
+	k.conn = exchange.NewConn(&s.exchanges, new(connection.Buffers), inSize)
+	k.conn.SetSendTimeout(time.Hour)
+	first := k.stallDeadline(0, false)
+	if k.stallDeadline(first, false) != first || k.stallDeadline(first, true) <= first {
+		t.Error("the timeout does not depend on progress")
+	}
+	var c ciphertext
+	testkit.Must(t, c.append(make([]byte, 2*maxCiphertext), &s.group.ciphertexts))
+	for i, want := range []bool{true, false, true} {
+		if i == 2 {
+			testkit.Value(io.CopyN(io.Discard, client, 4*maxPlaintext))(t)
+		}
+		if done, moved, err := c.send(k); done || moved != want || err != nil {
+			t.Errorf("call %d: %v, %v, %v", i, done, moved, err)
+		}
+	}
+}
+
 // pipeTransport only sends.
 type pipeTransport struct {
 	exchange.Connection

@@ -399,7 +399,6 @@ func (k *shardConn) closeFD() {
 		k.conn = nil
 	}
 	k.servedBy = nil
-	k.watchedExchange.Store(nil)
 	if k.config().lingers {
 		_ = poll.Close(int(k.fd))
 	} else {

@@ -18,15 +18,12 @@ import (
 // loop.
 var _ net.Conn = (*shardConn)(nil)
 
-// Read implements net.Conn.
+// Read implements net.Conn. p is not empty.
 func (k *shardConn) Read(p []byte) (n int, err error) {
 	if !k.acquire() {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
-	if len(p) == 0 {
-		return 0, nil
-	}
 	err = k.retry("read", waitInput, func() (done, moved bool, err error) {
 		if k.tls != nil {
 			k.tls.isDrained = false
