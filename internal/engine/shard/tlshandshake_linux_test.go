@@ -368,6 +368,47 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	}
 }
 
+// What arrives while a handler uses its context is the next request, also if it arrives in pieces.
+func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
+	s := newTLSSite(t, nil)
+	goOn := make(chan bool)
+	s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Done()
+		goOn <- true
+		goOn <- true
+		io.WriteString(w, r.Method)
+	}))
+	nc := s.dial()
+	c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+	in := &client{nc, bufio.NewReader(c)}
+	io.WriteString(c, firstRequest)
+	<-goOn
+	reported := s.server.turns()
+	for _, piece := range []string{firstRequest[:1], firstRequest[1:]} {
+		io.WriteString(c, piece)
+		testkit.WaitFor(t, "a loop to report the piece", func() bool { return s.server.turns() > reported })
+		testkit.WaitFor(t, "the piece to be examined", func() bool {
+			examined := false
+			s.server.group.conns.each(func(k *shardConn) {
+				k.tls.watching.Lock()
+				defer k.tls.watching.Unlock()
+				examined = k.tls.hasEarly
+			})
+			return examined
+		})
+		reported = s.server.turns()
+	}
+	for i := range 2 {
+		if i > 0 {
+			<-goOn
+		}
+		<-goOn
+		if b, err := in.response(); b != http.MethodGet || err != nil {
+			t.Errorf("response %d: %q, %v", i, b, err)
+		}
+	}
+}
+
 // The loop does not report a hijacked connection.
 func TestHijackedConnectionIsNotReported(t *testing.T) {
 	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, _ *http.Request) {
