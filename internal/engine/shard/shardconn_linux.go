@@ -356,7 +356,8 @@ func (k *shardConn) release() {
 	}
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. No call waits any more: the exchange has ended, or its body and its
+// response are locked (Hijack).
 func (k *shardConn) Close() error {
 	for {
 		n := k.refs.Load()
@@ -365,7 +366,6 @@ func (k *shardConn) Close() error {
 		}
 		if k.refs.CompareAndSwap(n, n+closedRefs) {
 			k.state.close()
-			k.wakeAll()
 			if h := k.session.Load(); h != nil {
 				h.session.Closed()
 			}
@@ -374,16 +374,6 @@ func (k *shardConn) Close() error {
 			}
 			return nil
 		}
-	}
-}
-
-// wakeAll wakes the calls that wait, which find that the connection was closed.
-func (k *shardConn) wakeAll() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.waiters != nil {
-		exchange.Signal(k.waiters[waitInput])
-		exchange.Signal(k.waiters[waitOutput])
 	}
 }
 

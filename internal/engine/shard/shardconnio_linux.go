@@ -142,10 +142,9 @@ const (
 	waitOutput
 )
 
-// wait waits until the loop reports an event in a direction, a deadline changes or passes, or the
-// connection is closed. It reports false if the connection was closed. Only one goroutine may wait
-// in each direction; the mutexes of the body and of the response ensure that. most, if not 0,
-// limits the wait.
+// wait waits until the loop reports an event in a direction, or a deadline changes or passes. It
+// reports false if no loop reports the connection. Only one goroutine may wait in each direction; the
+// mutexes of the body and of the response ensure that. most, if not 0, limits the wait.
 //
 // The first call of a Read or Write only registers for the event and gives up the lead. Events that
 // happened before are found by trying once more.
@@ -153,13 +152,13 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	k.mu.Lock()
 	if k.addToLoopLocked() != nil {
 		k.mu.Unlock()
-		return false // no event would ever arrive
+		return false
 	}
 	if k.waiters == nil {
 		k.waiters = &waiters{make(chan struct{}, 1), make(chan struct{}, 1)}
 	}
 	bell, until := k.waiters[what], k.deadlines[what]
-	if what == waitOutput && k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
+	if what == waitOutput && !again && k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
 		k.mu.Unlock()
 		return false
 	}
@@ -169,7 +168,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	}
 	if !again {
 		k.MayBlock()
-		return k.refs.Load() >= 0
+		return true
 	}
 	var passed <-chan time.Time
 	if until != 0 {
@@ -181,7 +180,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	case <-bell:
 	case <-passed:
 	}
-	return k.refs.Load() >= 0
+	return true
 }
 
 // CanSendFrom implements exchange.Connection. The kernel cannot encrypt what it copies. A file is

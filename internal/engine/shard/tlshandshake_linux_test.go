@@ -308,17 +308,32 @@ func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
 	}
 }
 
-// The bytes of a record that stays incomplete do not extend the idle timeout.
-func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
-	s := newTLSSite(t, nil)
-	c := s.dial()
-	s.mustGet(c)
-	before := s.server.deadline(t)
-	reported := s.server.turns()
-	testkit.Send(t, c, "\x17\x03\x03\x00\x40 part")
-	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
-	if after := s.server.deadline(t); before == 0 || after != before {
-		t.Errorf("the deadline moved from %d to %d", before, after)
+// The bytes of a record that stays incomplete do not extend the idle timeout, and those of a head do
+// not extend its timeout.
+func TestPartsExtendNoTimeout(t *testing.T) {
+	secure, plain := newTLSSite(t, nil), newOutboxSite(t)
+	over, c := secure.dial(), plain.connect()
+	secure.mustGet(over)
+	for name, test := range map[string]struct {
+		server      *testServer
+		conn        net.Conn
+		first, part string
+	}{
+		"record": {secure.server, over, "", "\x17\x03\x03\x00\x40 part"},
+		"head":   {plain.server, c, "GET", " / HTTP"},
+	} {
+		send := func(part string) instant {
+			reported := test.server.turns()
+			if part != "" {
+				testkit.Send(t, test.conn, part)
+				testkit.WaitFor(t, "a loop to report the part", func() bool { return test.server.turns() > reported })
+			}
+			return test.server.deadline(t)
+		}
+		before := send(test.first)
+		if after := send(test.part); before == 0 || after != before {
+			t.Errorf("%s: the deadline moved from %d to %d", name, before, after)
+		}
 	}
 }
 
