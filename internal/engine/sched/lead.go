@@ -64,7 +64,8 @@ func (l *Lead) take(token uint64) bool {
 	return true
 }
 
-// Leader is what a goroutine knows that leads a loop, or has led one. Only that goroutine uses it.
+// Leader is what a goroutine knows that leads a loop, or has led one. Only that goroutine uses it, and
+// those of the handler that it runs.
 type Leader struct {
 	lead     *Lead
 	sequence uint64 // number of what it serves
