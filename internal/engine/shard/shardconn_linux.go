@@ -237,13 +237,9 @@ func (k *shardConn) park() bool {
 // setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
 // sweeper enforces it.
 func (k *shardConn) setWaitDeadline(deadline instant) {
-	if deadline == 0 && !k.state.has(flagDeadlines) {
-		return
+	if deadline != 0 || k.state.has(flagDeadlines) {
+		_ = k.setDeadline(waitInput, deadline)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.deadlines = [...]instant{waitInput: deadline, waitOutput: 0}
-	k.state.set(flagDeadlines, deadline != 0)
 }
 
 // waitDeadline returns the deadline of the last wait.

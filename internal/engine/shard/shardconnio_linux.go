@@ -309,15 +309,19 @@ func (k *shardConn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (k *shardConn) SetReadDeadline(t time.Time) error { return k.setDeadline(waitInput, t) }
+func (k *shardConn) SetReadDeadline(t time.Time) error {
+	return k.setDeadline(waitInput, k.group().instant(t))
+}
 
 // SetWriteDeadline implements net.Conn.
-func (k *shardConn) SetWriteDeadline(t time.Time) error { return k.setDeadline(waitOutput, t) }
+func (k *shardConn) SetWriteDeadline(t time.Time) error {
+	return k.setDeadline(waitOutput, k.group().instant(t))
+}
 
-func (k *shardConn) setDeadline(what direction, t time.Time) error {
+func (k *shardConn) setDeadline(what direction, deadline instant) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.deadlines[what] = k.group().instant(t)
+	k.deadlines[what] = deadline
 	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
 		exchange.Signal(k.waiters[what])
