@@ -36,6 +36,9 @@ func (r *runner) lead(turn *shardSession) {
 	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
 		return
 	}
+	if !r.sendOutbox() { // what the last leader has left has waited long enough
+		return
+	}
 	for {
 		if !r.serveEvents() {
 			return
