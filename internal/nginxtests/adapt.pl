@@ -45,6 +45,7 @@ sub spelling {
 sub heads {
 	s/(<<(["']?)(EOF|END)\2)/Test::Nginx::head($1)/g;
 	s/(->print\()("(?:HTTP|Content-).*\\n")\);/$1Test::Nginx::head($2));/g;
+	s/: \(\.\*\)\$\/m/: (.*?)\\r?\$\/m/g;
 }
 
 # replace fails if the suite no longer has the text.
