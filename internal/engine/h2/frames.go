@@ -50,12 +50,21 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 		}
 	}
 	s.isOpen = true
-	s.output.reply(wire.AppendSettingsAck(s.output.out))
-	s.grantLocked()
+	s.output.unacked++
+	s.acknowledgeSettingsLocked()
 	if !s.ledger.Debit(cost) {
 		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
 	}
 	return s.checkRepliesLocked()
+}
+
+// acknowledgeSettingsLocked acknowledges SETTINGS once no stream has reserved DATA by the windows
+// before: what follows the acknowledgment must not exceed the new ones (RFC 9113, 6.9.3).
+func (s *Session) acknowledgeSettingsLocked() {
+	for o := &s.output; o.unacked > 0 && o.reserved == 0; o.unacked-- {
+		o.reply(wire.AppendSettingsAck(o.out))
+	}
+	s.grantLocked()
 }
 
 // resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
