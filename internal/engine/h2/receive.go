@@ -341,7 +341,7 @@ func (s *Session) receiveData(in []byte) (rest []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := min(len(in), d.left); n > 0 {
-		if st := d.stream; st != nil && !st.isClosed {
+		if st := d.stream; st != nil && !st.isClosed && !st.dropsBody {
 			st.storeLocked(in[:n])
 		} else {
 			s.returnWindowLocked(n)
