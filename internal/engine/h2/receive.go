@@ -281,7 +281,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]
-	if st == nil && fr.StreamID > s.highestID {
+	if s.isIdleStream(fr.StreamID) {
 		return connError(wire.ProtocolError, "DATA on an idle stream")
 	}
 	if !s.windows.receive.Take(int(fr.Length)) {
@@ -319,6 +319,10 @@ func (s *Session) startData(fr frame) *wire.Error {
 	}
 	return nil
 }
+
+// isIdleStream reports whether a stream was never opened (RFC 9113, 5.1). The server opens none: its
+// streams would have even identifiers. The caller holds the turn.
+func (s *Session) isIdleStream(id uint32) bool { return id > s.highestID || id > 0 && id%2 == 0 }
 
 // checkDataLocked checks a DATA frame with size bytes of content.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
