@@ -38,7 +38,8 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 			return 0, io.EOF
 		case err == errShortBody: //nolint:errorlint // made here; the client has not left
 			return 0, err
-		case err != nil:
+		case err != nil: // which all later calls return, too
+			st.CloseBody()
 			return 0, b.ReadFailed(err)
 		}
 		if !isBounded { // sets a deadline, so that the loop starts again
