@@ -6,8 +6,10 @@ import (
 	"crypto/tls"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"slices"
 	"strings"
@@ -302,6 +304,32 @@ func TestHTTP2GoexitEndsStream(t *testing.T) {
 			}
 		}
 	})
+}
+
+// As with net/http, the files of a form do not outlast a handler that panics.
+func TestHTTP2PanicRemovesFilesOfForm(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	files := func() int { return len(testkit.Value(os.ReadDir(os.TempDir()))(t)) }
+	for _, maker := range []string{"net/http", "tare"} {
+		parsed := 0
+		s := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) {
+				testkit.Check(t, r.ParseMultipartForm(0))
+				parsed = files()
+				panic(http.ErrAbortHandler)
+			})})
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		part := testkit.Value(form.CreateFormFile("file", "name"))(t)
+		testkit.Send(t, part, "content")
+		form.Close()
+		if _, err := s.client.Post(s.url, form.FormDataContentType(), &body); err == nil {
+			t.Error("a response")
+		}
+		if left := files(); parsed != 1 || left != 0 {
+			t.Errorf("%s: of %d files %d are left", maker, parsed, left)
+		}
+	}
 }
 
 // A goroutine that reads the body of a request whose handler has returned never receives that of

@@ -91,6 +91,46 @@ func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
 	}
 }
 
+// As with net/http, a body that its handler has closed, or of which a Read has timed out, holds up no
+// other body of the connection.
+func TestHTTP2EndedBodyHoldsUpNoOther(t *testing.T) {
+	for _, maker := range []string{"net/http", "tare", "on loop"} {
+		for how, end := range map[string]func(http.ResponseWriter, *http.Request){
+			"closed": func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
+			"timed out": func(w http.ResponseWriter, r *http.Request) {
+				testkit.Check(t, http.NewResponseController(w).SetReadDeadline(time.Now()))
+				r.Body.Read(make([]byte, 1))
+			},
+		} {
+			t.Run(maker+" "+how, func(t *testing.T) {
+				ended, release := make(chan bool), make(chan bool)
+				defer close(release)
+				s := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+					func(w http.ResponseWriter, r *http.Request) {
+						end(w, r)
+						close(ended)
+						<-release
+					})})
+				r := s.raw()
+				r.open(1, "POST", "/", false)
+				r.send()
+				<-ended
+				for range 64 { // which fill the windows of the stream and of the connection
+					r.WriteData(1, false, make([]byte, 16<<10))
+				}
+				r.send()
+				opened := 0
+				r.awaitFrame(func(f http2.Frame) bool {
+					if update, ok := f.(*http2.WindowUpdateFrame); ok && update.StreamID == 0 {
+						opened += int(update.Increment)
+					}
+					return opened >= 1<<20
+				})
+			})
+		}
+	}
+}
+
 // A connection is idle when its last handler returns, also if nothing arrives then.
 func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
 	for mode := range http2Modes {

@@ -91,13 +91,20 @@ func (b *Body) Read(p []byte) (int, error) {
 func (b *Body) Close() error {
 	b.flags.Set(bodyClosed)
 	switch {
-	case b.Mode == ByStream: // as in net/http, a Read of another goroutine ends
-		_ = b.Exchange.ctx.transport.SetReadDeadline(PastTime())
+	case b.Mode == ByStream:
+		b.Exchange.ctx.transport.(bodyCloser).CloseBody()
 	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
 	case !b.expectsContinue || b.flags.Has(bodyContinued) && !b.flags.Has(bodyWithheld):
 		return b.closeRead()
 	}
 	return nil
+}
+
+// bodyCloser is the Transport of a body ByStream.
+type bodyCloser interface {
+	// CloseBody drops what has arrived and what follows, as net/http does: it must not hold up the
+	// bodies of other streams. A Read of another goroutine times out.
+	CloseBody()
 }
 
 // closeRead reads the remainder for Close. If the handler returns meanwhile, its Conn continues.

@@ -219,9 +219,7 @@ func (c *Conn) endExchange(x *Exchange) bool {
 	if x.Response.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
 		c.restoreDeadlines()
 	}
-	if request.MultipartForm != nil {
-		_ = request.MultipartForm.RemoveAll()
-	}
+	removeForm(request)
 	if !reuse {
 		c.prepareLinger(&x.Body)
 	}
@@ -249,9 +247,17 @@ func (c *Conn) AbortExchange(err any) {
 	x.Body.release()
 	sent := x.Response.abandon()
 	x.Body.stopWatch(c)
+	removeForm(c.HandlerRequest)
 	c.HandlerRequest = nil
 	if sent && (x.Body.mayContinue() || len(c.Input()) > 0) {
 		c.Lingers = c.halfClose() // else a reset may discard what was sent
+	}
+}
+
+// removeForm removes the files of a form that the handler has parsed.
+func removeForm(r *http.Request) {
+	if r.MultipartForm != nil {
+		_ = r.MultipartForm.RemoveAll()
 	}
 }
 

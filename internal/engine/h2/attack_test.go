@@ -55,6 +55,24 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	}
 }
 
+// As in net/http, frames of streams that were never opened end the connection. Even identifiers are
+// those of the server, which opens none.
+func TestFramesOfIdleStreamsEndTheConnection(t *testing.T) {
+	for _, id := range []uint32{2, 7} {
+		for _, write := range []func(*peer){
+			func(p *peer) { p.framer.WriteData(id, true, []byte("body")) },
+			func(p *peer) { p.framer.WriteRSTStream(id, http2.ErrCodeCancel) },
+			func(p *peer) { p.framer.WriteWindowUpdate(id, 1) },
+		} {
+			p := openPeer(t, nil, hello)
+			p.get(5)
+			write(p)
+			p.pump()
+			p.wantRest("GOAWAY PROTOCOL_ERROR")
+		}
+	}
+}
+
 // A client may reduce the windows after it has opened one. What the server then sends after the
 // acknowledgment obeys the reduced windows, or the client takes it for an error.
 func TestAcknowledgedSettingsLimitData(t *testing.T) {

@@ -38,7 +38,8 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 			return 0, io.EOF
 		case err == errShortBody: //nolint:errorlint // made here; the client has not left
 			return 0, err
-		case err != nil:
+		case err != nil: // which all later calls return, too
+			st.CloseBody()
 			return 0, b.ReadFailed(err)
 		}
 		if !isBounded { // sets a deadline, so that the loop starts again
@@ -57,6 +58,8 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 // readErrorLocked returns why nothing can be read now, or nil if more may arrive.
 func (st *Stream) readErrorLocked() error {
 	switch {
+	case st.dropsBody:
+		return os.ErrDeadlineExceeded
 	case st.inEnded && (!st.isClosed || st.keepsBody):
 		if st.declared >= 0 && st.received != st.declared {
 			return errShortBody
@@ -104,15 +107,30 @@ func (s *Session) returnWindowLocked(n int) (queued bool) {
 	return true
 }
 
-// discardBodyLocked drops what has arrived of a body that nobody reads any more.
-func (s *Session) discardBodyLocked(st *Stream) {
+// discardBodyLocked drops what has arrived of a body that nobody reads any more. It reports whether
+// it has queued a frame.
+func (s *Session) discardBodyLocked(st *Stream) (queued bool) {
 	if unread := len(st.body) - st.bodyStart; st.isClosed {
 		s.keptBodies -= unread
 	} else {
-		s.returnWindowLocked(unread)
+		queued = s.returnWindowLocked(unread)
 	}
 	poison.Fill(st.body)
 	st.body, st.bodyStart = nil, 0
+	return queued
+}
+
+// CloseBody implements exchange.bodyCloser.
+func (st *Stream) CloseBody() {
+	s := st.session
+	s.mu.Lock()
+	queued := s.discardBodyLocked(st)
+	st.dropsBody = true
+	exchange.Signal(st.readWake)
+	s.mu.Unlock()
+	if queued && !st.isOnTurn() {
+		s.Flush()
+	}
 }
 
 // closeBodyLocked is called when a stream ends before its handler has. As with net/http, the

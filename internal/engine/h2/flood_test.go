@@ -384,6 +384,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 100_000)) })
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			var waits []func()
+			all := streams
 			await := func() {
 				for _, wait := range waits {
 					wait()
@@ -396,11 +397,12 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<16 - 1})
 				waits = append(waits, p.respond(1, 1))
 				p.awaitWaiting(1)
+				all++
 				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			}
 			waits = append(waits, p.respond(3, streams))
 			for round := uint32(1); ; round++ {
-				p.awaitWaiting(streams)
+				p.awaitWaiting(all) // none has yet to send what it was granted
 				open(p, round)
 				if !p.receive() {
 					break

@@ -107,7 +107,7 @@ func (s *Session) acknowledgeLocked(data string) bool {
 }
 
 func (s *Session) onRSTStream(fr frame) *wire.Error {
-	if fr.StreamID > s.highestID {
+	if s.isIdleStream(fr.StreamID) {
 		return wire.ConnError(wire.ProtocolError, "RST_STREAM on an idle stream")
 	}
 	s.mu.Lock()
@@ -127,7 +127,7 @@ func (s *Session) onRSTStream(fr frame) *wire.Error {
 func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if fr.StreamID > s.highestID {
+	if s.isIdleStream(fr.StreamID) {
 		return wire.ConnError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
 	}
 	by, err := wire.WindowUpdateOf(fr.FrameHeader, fr.content)

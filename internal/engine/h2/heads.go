@@ -273,7 +273,8 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	out = wire.AppendField(out, "content-type", "text/plain; charset=utf-8")
 	out = wire.AppendField(out, "date", s.config.Exchanges.Server.Date.Text())
 	sent := len(text)
-	if string(b.Method.In(b.Text)) == http.MethodHead || min(s.peer.initialWindow, s.windows.send) < int32(sent) {
+	if string(b.Method.In(b.Text)) == http.MethodHead || s.output.unacked > 0 ||
+		min(s.peer.initialWindow, s.windows.send) < int32(sent) {
 		sent = 0
 		wire.AddFrameFlags(out[at:], wire.EndStream)
 	} else {

@@ -274,7 +274,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]
-	if st == nil && fr.StreamID > s.highestID {
+	if s.isIdleStream(fr.StreamID) {
 		return wire.ConnError(wire.ProtocolError, "DATA on an idle stream")
 	}
 	if !s.windows.receive.Take(int(fr.Length)) {
@@ -313,6 +313,10 @@ func (s *Session) startData(fr frame) *wire.Error {
 	return nil
 }
 
+// isIdleStream reports whether a stream was never opened (RFC 9113, 5.1). The server opens none: its
+// streams would have even identifiers. The caller holds the turn.
+func (s *Session) isIdleStream(id uint32) bool { return id > s.highestID || id > 0 && id%2 == 0 }
+
 // checkDataLocked checks a DATA frame with size bytes of content.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch {
@@ -334,7 +338,7 @@ func (s *Session) receiveData(in []byte) (rest []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := min(len(in), d.left); n > 0 {
-		if st := d.stream; st != nil && !st.isClosed {
+		if st := d.stream; st != nil && !st.isClosed && !st.dropsBody {
 			st.storeLocked(in[:n])
 		} else {
 			s.returnWindowLocked(n)

@@ -34,6 +34,7 @@ type Stream struct {
 	incremental bool
 	isClosed    bool
 	inEnded     bool  // the client has sent END_STREAM
+	dropsBody   bool  // the handler reads the body no more
 	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
 	granted     bool  // reserve may return
 	err         error // why it was closed
