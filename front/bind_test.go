@@ -341,13 +341,11 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 	must(t, err)
 	defer resp.Body.Close()
 	b := make([]byte, 3)
-	_, err = io.ReadFull(resp.Body, b)
-	must(t, err)
+	testkit.Value(io.ReadFull(resp.Body, b))(t)
 	close(next)
 	rest := testkit.Value(io.ReadAll(resp.Body))(t)
-	if string(b)+string(rest) != "onetwo" || resp.Trailer.Get("X-Sum") != "1" || resp.Trailer.Get("X-Late") != "2" {
-		t.Errorf("%q %q %v", b, rest, resp.Trailer)
-	}
+	testkit.Equal(t, string(b)+string(rest), "onetwo")
+	testkit.Fields(t, resp.Trailer, "trailer", "X-Sum", "1", "X-Late", "2")
 }
 
 // A panic of a cached handler is an error of the upstream, or ends the connection of a response that

@@ -73,11 +73,8 @@ func TestCodingsAreNegotiated(t *testing.T) {
 				strings.HasPrefix(got.header.Get("Etag"), "W/") != (want != "") {
 				t.Errorf("%q: %v, want %q", accept, got.header, want)
 			}
-			body, err := io.ReadAll(decoded(t, coding, strings.NewReader(got.body)))
-			wanted := map[string]string{"/": page, "/?1000": page[:1000]}[path]
-			if err != nil || string(body) != wanted {
-				t.Errorf("%q: %d bytes, %v", accept, len(body), err)
-			}
+			body := testkit.Value(io.ReadAll(decoded(t, coding, strings.NewReader(got.body))))(t)
+			testkit.Equal(t, string(body), map[string]string{"/": page, "/?1000": page[:1000]}[path], accept)
 		}
 	}
 	short := a.get("/?19", "Accept-Encoding", "br, zstd, gzip")

@@ -1,10 +1,8 @@
 package front_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -94,11 +92,9 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 					if n > 1<<20 {
 						time.Sleep(20 * time.Millisecond) // a slow client
 					}
-					b, err := io.ReadAll(resp.Body)
+					b := testkit.Value(io.ReadAll(resp.Body))(t)
 					resp.Body.Close()
-					if err != nil || string(b) != pattern(n) {
-						t.Errorf("%d%s: %d bytes, %v", n, known, len(b), err)
-					}
+					testkit.Equal(t, string(b), pattern(n), n, known)
 				}
 			}
 		})
@@ -144,16 +140,10 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 		return oneHost(conf.Location{Path: "/", Settings: &conf.Settings{BodyFile: "clean", BodyDir: dir}})
 	}
 	newFront(t, c(dir), front.CachesInMemory())
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the check has created the folder: %v", err)
-	}
-	if _, err := front.New(c(filepath.Join(dir, "x")), front.CachesInMemory()); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("check without the parent: %v", err)
-	}
+	testkit.Fails(os.Stat(dir))(t, "no such file", "the folder after a check")
+	testkit.Fails(front.New(c(filepath.Join(dir, "x")), front.CachesInMemory()))(t, "no such file")
 	must(t, os.WriteFile(dir, nil, 0o600)) // where also root cannot create files
-	if _, err := front.New(c(dir)); !errors.Is(err, fs.ErrPermission) {
-		t.Errorf("a file in place of the folder: %v", err)
-	}
+	testkit.Fails(front.New(c(dir)))(t, "permission denied", "a file in place of the folder")
 }
 
 // A body that cannot be stored is the server's error.

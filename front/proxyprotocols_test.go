@@ -251,11 +251,9 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 			s.StartTLS()
 			t.Cleanup(s.Close)
 			response := testkit.Value(s.Client().Get(s.URL))(t)
-			body, err := io.ReadAll(response.Body)
+			body := testkit.Value(io.ReadAll(response.Body))(t)
 			response.Body.Close()
-			if want := fmt.Sprint(!isHTTP2) + "<nil> <nil> <nil>"; string(body) != want || err != nil {
-				t.Errorf("%s, %s: %q %v, want %q", name, response.Proto, body, err, want)
-			}
+			testkit.Equal(t, string(body), fmt.Sprint(!isHTTP2)+"<nil> <nil> <nil>", name, response.Proto)
 		}
 	}
 }

@@ -323,10 +323,8 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
 	resp := testkit.Value(s.Client().Get(s.URL))(t)
 	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
-	if err != nil || string(b) != "first second" || resp.ProtoMajor != 2 {
-		t.Errorf("%s: %q, %v", resp.Proto, b, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "first second")
+	testkit.Equal(t, resp.ProtoMajor, 2)
 }
 
 // A client of HTTP/1.0 that keeps its connection receives a response with a length, also if the

@@ -74,9 +74,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
 	testkit.Error(t, server.Run(t.Context(), server.File{Path: path}, options), "", "although an address is in use")
-	if _, err := os.Stat(socket); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("the other socket exists: %v", err)
-	}
+	testkit.Fails(os.Stat(socket))(t, "no such file", "the other socket")
 }
 
 // A check fails where a start would, because a folder does not exist. A warning says where relative
@@ -220,11 +218,9 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 			return new(net.Dialer).DialContext(ctx, "unix", socket)
 		}}}
 	resp := testkit.Value(client.Get("http://any/a//b"))(t)
-	b, err := io.ReadAll(resp.Body)
+	b := testkit.Value(io.ReadAll(resp.Body))(t)
 	resp.Body.Close()
-	if string(b) != "/a//b" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
+	testkit.Equal(t, string(b), "/a//b")
 	s.Drain()
 	testkit.Check(t, <-ended)
 	if !handler.closed {

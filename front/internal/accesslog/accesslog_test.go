@@ -82,10 +82,8 @@ func TestFilesOfManyStayOpen(t *testing.T) {
 			t.Errorf("%q", reports)
 		}
 		testkit.Check(t, out.Close())
-		got, err := os.ReadFile(filepath.Join(dir, "a"))
-		if want := "\nsecond line\nx\nsecond line\nxxx\nsecond line\n"; string(got) != want || err != nil {
-			t.Errorf("%q, %v", got, err)
-		}
+		got := testkit.Value(os.ReadFile(filepath.Join(dir, "a")))(t)
+		testkit.Equal(t, string(got), "\nsecond line\nx\nsecond line\nxxx\nsecond line\n")
 	})
 }
 

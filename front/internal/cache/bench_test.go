@@ -38,11 +38,9 @@ func (n nobody) Request(cache.OriginRequest) cache.Fetch {
 
 // hitter returns a function that requests a stored response.
 func hitter(t testing.TB) func() {
-	c, err := cache.New(conf.Cache{Name: "test"}, nil)
-	testkit.Must(t, err)
+	c := testkit.Value(cache.New(conf.Cache{Name: "test"}, nil))(t)
 	t.Cleanup(c.Close)
-	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, true)
-	testkit.Must(t, err)
+	rules := testkit.Value(cache.Compile(conf.CachePolicy{Lock: true}, true))(t)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
 	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -171,9 +170,7 @@ func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 			return response(200, "body", fresh), nil
 		})
 		first, others := s.crowd(1), s.crowd(10)
-		if g := <-first; !errors.Is(g.err, errOrigin) {
-			t.Errorf("got %+v, want the origin's error", g)
-		}
+		testkit.Error(t, (<-first).err, errOrigin.Error())
 		if failed.Err() == nil {
 			t.Error("the context of the fetch has not ended")
 		}
@@ -225,9 +222,7 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 				others := s.crowd(5)
 				time.Sleep(after)
 				cancel()
-				if g := <-first; !errors.Is(g.err, context.Canceled) {
-					t.Errorf("the leader got %+v", g)
-				}
+				testkit.Error(t, (<-first).err, "context canceled", "the leader")
 				wantAll(t, others, 5, cache.StateHit, 200, "abc")
 				s.wantRequests(1)
 			})

@@ -2,7 +2,6 @@ package cache_test
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -66,9 +65,7 @@ func TestNotModifiedMayForbidStoring(t *testing.T) {
 		s.responds(304, "", "Cache-Control: no-store")
 		s.get().want(t, cache.StateRevalidated, 200, "body")
 		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
-		if g := s.get(); !errors.Is(g.err, errOrigin) {
-			t.Errorf("got %+v, want the origin's error", g)
-		}
+		testkit.Error(t, s.get().err, errOrigin.Error())
 	})
 }
 

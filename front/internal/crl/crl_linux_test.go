@@ -32,8 +32,7 @@ type authority struct {
 // issue makes the certificate of an authority, which by has issued; nil for a root.
 func issue(t *testing.T, name string, number int64, by *authority) *authority {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	testkit.Must(t, err)
+	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),

@@ -1,7 +1,6 @@
 package fetch_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"io"
@@ -54,10 +53,8 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 		from := &pieces{left: sent, piece: test.piece}
 		b := testkit.Value(test.read(from))(t)
 		r := testkit.Value(b.Open())(t)
-		got, err := io.ReadAll(r)
-		if err != nil || !bytes.Equal(got, sent) {
-			t.Errorf("pieces of %d: %d bytes, %v", test.piece, len(got), err)
-		}
+		got := testkit.Value(io.ReadAll(r))(t)
+		testkit.Equal(t, string(got), string(sent), "pieces of", test.piece)
 		b.Close()
 		testkit.Equal(t, from.rooms[len(from.rooms)-1], test.last, "the last buffer for pieces of", test.piece)
 	}

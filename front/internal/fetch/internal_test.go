@@ -168,17 +168,13 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))
 		for _, part := range []int64{0, 1, 500, 1000} {
 			body := testkit.Value(r.open())(t)
-			got, err := io.ReadAll(io.LimitReader(body, part))
-			if err != nil || string(got) != text[:part] {
-				t.Errorf("%s: %d bytes of %d, %v", name, len(got), part, err)
-			}
+			got := testkit.Value(io.ReadAll(io.LimitReader(body, part)))(t)
+			testkit.Equal(t, string(got), text[:part], name)
 		}
 		body := testkit.Value(r.open())(t)
 		r.end()
 		testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text, name, "after the response")
-		if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) {
-			t.Errorf("%s: opened after the response: %v", name, err)
-		}
+		testkit.Fails(r.open())(t, ErrBodyConsumed.Error(), name, "after the response")
 	}
 }
 
@@ -209,7 +205,5 @@ func TestReplayReaderTakesOver(t *testing.T) {
 		to.Close()
 	}()
 	testkit.Equal(t, string(testkit.Value(io.ReadAll(second))(t)), "one two")
-	if err := <-stopped; !errors.Is(err, ErrBodyConsumed) {
-		t.Errorf("the old reader ended with %v", err)
-	}
+	testkit.Error(t, <-stopped, ErrBodyConsumed.Error(), "the old reader")
 }

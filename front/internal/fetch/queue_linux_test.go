@@ -55,9 +55,7 @@ func TestFullDiskSlowsResponses(t *testing.T) {
 		got = append(got, b...)
 	}
 	<-received
-	if err := q.SpoolError(); !errors.Is(err, unix.ENOSPC) {
-		t.Errorf("got %v, want %v", err, unix.ENOSPC)
-	}
+	testkit.Error(t, q.SpoolError(), unix.ENOSPC.Error())
 	if q.Close(); !bytes.Equal(got, want) {
 		t.Errorf("%d bytes, or not the same; want %d", len(got), len(want))
 	}

@@ -33,10 +33,6 @@ func TestSpoolFilesHaveNoName(t *testing.T) {
 		t.Errorf("the folder changed: %v", err)
 	}
 	r := testkit.Value(b.Open())(t)
-	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, sent) {
-		t.Errorf("%d bytes, %v", len(got), err)
-	}
-	if _, err := os.Stat(b.FileName()); !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("file %q: %v", b.FileName(), err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(r))(t)), string(sent))
+	testkit.Fails(os.Stat(b.FileName()))(t, "no such file")
 }

@@ -156,8 +156,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			path := filepath.Join(t.TempDir(), "x")
 			put(t, path, old, long)
-			f, err := os.Open(path)
-			testkit.Must(t, err)
+			f := testkit.Value(os.Open(path))(t)
 			defer f.Close()
 			m := &meddled{f, 0, func(read int) { test.meddle(t, path, read) }}
 			v := &variant{}

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -22,10 +21,7 @@ func TestTextIsSplitIntoPieces(t *testing.T) {
 		"$a_b-$c":  {{Source: "$a_b", Variable: "a_b"}, {Source: "-"}, {Source: "$c", Variable: "c"}},
 		"}{$a}":    {{Source: "}{"}, {Source: "$a", Variable: "a"}, {Source: "}"}},
 	} {
-		got, err := Pieces(text)
-		if err != nil || !slices.Equal(got, want) {
-			t.Errorf("%q: %+v %v, want %+v", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Value(Pieces(text))(t), want, text)
 		testkit.Equal(t, HasVariables(text), strings.Contains(string(text), "$"), "HasVariables of", text)
 	}
 	for text, want := range map[conf.Text]string{

@@ -190,9 +190,7 @@ func TestCloseDoesNotWaitForBlockedOutput(t *testing.T) {
 	<-out.inside
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, s.Close(ctx), "context canceled")
 	close(out.gate)
 }
 
@@ -207,9 +205,7 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 		Open: func() (io.WriteCloser, error) { return second, fail }})
 	fmt.Fprint(s, "one\n", "two or three\n")
 	fail = errors.New("no such folder")
-	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, s.Reopen(t.Context()), fail.Error())
 	reported.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fail = nil
 	testkit.Must(t, s.Reopen(t.Context()))

@@ -123,9 +123,7 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 			testkit.Equal(t, turn.More(), i == 0, "more after", i+1)
 			turn.Done(true)
 		}
-		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
-			t.Errorf("tried %q", addr)
-		}
+		testkit.Fails(turn.Next())(t, ErrNone.Error())
 	})
 }
 
@@ -235,8 +233,8 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 			}
 			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, 5 * time.Second, nil
 		}}
-		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}, new(State), o)
-		testkit.Must(t, err)
+		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}
+		g := testkit.Value(New(c, new(State), o))(t)
 		defer g.Close()
 		if lookups.Load() > 0 {
 			t.Error("New has resolved the name")
