@@ -184,7 +184,10 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					hostile, startHTTP2(t, usesTLS)), fmt.Sprintf(conf, scheme, grpcScheme, hostile, timeout.Milliseconds()))
 				for _, path := range []string{"/proxy", "/grpc"} {
 					for range requests {
-						if got := a.do("POST", path, nil); got.status != 200 {
+						began := time.Now()
+						got := a.do("POST", path, nil)
+						isLate := got.status == want && want == 504 && time.Since(began) >= 2*timeout // the other server, too
+						if got.status != 200 && !isLate {
 							t.Errorf("%s: status %d", path, got.status)
 						}
 					}
