@@ -249,8 +249,7 @@ func TestExplainRunsNothing(t *testing.T) {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, l.Addr()))
-		found := testkit.Value(front.Explain(c, r, front.Bind("app", bound)))(t)
-		return found
+		return testkit.Value(front.Explain(c, r, front.Bind("app", bound)))(t)
 	}
 	want := []front.Finding{
 		{"server", "x:1", "server_name a (default server of the address)"},

@@ -36,8 +36,7 @@ func decoded(t testing.TB, coding string, body io.Reader) io.Reader {
 		t.Cleanup(r.Close)
 		return r
 	case "gzip":
-		r := testkit.Value(gzip.NewReader(body))(t)
-		return r
+		return testkit.Value(gzip.NewReader(body))(t)
 	}
 	return body
 }
@@ -125,8 +124,7 @@ func plainBody(t *testing.T, r response) string {
 		return r.body
 	}
 	z := testkit.Value(gzip.NewReader(strings.NewReader(r.body)))(t)
-	b := testkit.Value(io.ReadAll(z))(t)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(z))(t))
 }
 
 // $gzip_ratio is the ratio of the handler's bytes to those sent.

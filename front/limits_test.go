@@ -23,8 +23,7 @@ func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 // inFakeTime serves in fake time, without a network.
 func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
-	f := testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
-	return f
+	return testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
 }
 
 func serveInMemory(ctx context.Context, h http.Handler, path string) *recorder {

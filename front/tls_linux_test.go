@@ -334,8 +334,7 @@ func clientCertificate(t *testing.T) tls.Certificate {
 			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
 			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
 		}})
-	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
-	return pair
+	return testkit.Value(tls.X509KeyPair(cert, key))(t)
 }
 
 func requestTLS(t *testing.T, addr string, config *tls.Config) string {
@@ -344,6 +343,5 @@ func requestTLS(t *testing.T, addr string, config *tls.Config) string {
 	defer transport.CloseIdleConnections()
 	resp := testkit.Value((&http.Client{Transport: transport}).Get("https://" + addr + "/"))(t)
 	defer resp.Body.Close()
-	body := testkit.Value(io.ReadAll(resp.Body))(t)
-	return string(body)
+	return string(testkit.Value(io.ReadAll(resp.Body))(t))
 }

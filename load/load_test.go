@@ -41,8 +41,7 @@ func run(t *testing.T, p load.Plan) *load.Result {
 	if p.Timeout == 0 {
 		p.Timeout = patience
 	}
-	r := testkit.Value(load.Run(context.Background(), p))(t)
-	return r
+	return testkit.Value(load.Run(context.Background(), p))(t)
 }
 
 // runUntil runs a plan until its progress is enough, and cancels it then.

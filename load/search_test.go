@@ -57,8 +57,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 
 func mustGoal(t *testing.T, text string) load.Goal {
 	t.Helper()
-	g := testkit.Value(load.ParseGoal(text))(t)
-	return g
+	return testkit.Value(load.ParseGoal(text))(t)
 }
 
 // find runs a search. Fake runs take 1 s, so the lowest rate has 10 requests.

@@ -134,8 +134,7 @@ func TestKilledProcessesLoseNoConnection(t *testing.T) {
 	defer c.Close()
 	io.WriteString(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 1\r\n\r\nx")
 	s.Write("go", "")
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	if pid, err := upgrades.CheckEcho(resp, "x"); pid != fmt.Sprint(next) || err != nil {
 		t.Errorf("process %s responds, %v, want %d", pid, err, next)
 	}
@@ -203,8 +202,7 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 func (s *site) get(address, path string) *bufio.Reader {
 	s.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport}).Get("http://" + address + path)
-	testkit.Must(s, err)
+	resp := testkit.Value((&http.Client{Transport: transport}).Get("http://" + address + path))(s)
 	s.Cleanup(func() { resp.Body.Close() })
 	return bufio.NewReader(resp.Body)
 }
@@ -212,8 +210,7 @@ func (s *site) get(address, path string) *bufio.Reader {
 // hijack returns a connection that has changed its protocol.
 func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
 	s.Helper()
-	c, err := net.Dial("tcp", address)
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", address))(s)
 	s.Cleanup(func() { c.Close() })
 	io.WriteString(c, "GET /socket HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)

@@ -129,8 +129,7 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 			by = template
 		}
 		der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by, key.Public(), key))(t)
-		c := testkit.Value(x509.ParseCertificate(der))(t)
-		return c
+		return testkit.Value(x509.ParseCertificate(der))(t)
 	}
 	root := issue("root", nil)
 	between := issue("between", root)

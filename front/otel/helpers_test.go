@@ -157,8 +157,7 @@ func (s *site) get(path string, fields ...string) string {
 	}
 	resp := testkit.Value(s.http.Do(r))(s.T)
 	defer resp.Body.Close()
-	b := testkit.Value(io.ReadAll(resp.Body))(s.T)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(resp.Body))(s.T))
 }
 
 // eventually waits for a condition.

@@ -66,12 +66,9 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			}
 			close(block)
 			s.awaitIssued(1)
-			leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
-			testkit.Must(t, err)
+			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 			for _, name := range strings.Fields(names) {
-				if err := leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)))
 			}
 			m.Close()
 			checkFiles(t, dir)
@@ -85,12 +82,10 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 // checkFiles checks the files that remain after a certificate has been issued.
 func checkFiles(t *testing.T, dir string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	testkit.Must(t, err)
+	entries := testkit.Value(os.ReadDir(dir))(t)
 	var ends []string
 	for _, e := range entries {
-		info, err := e.Info()
-		testkit.Must(t, err)
+		info := testkit.Value(e.Info())(t)
 		if info.Mode().Perm() != fileMode {
 			t.Errorf("%s has mode %v", e.Name(), info.Mode())
 		}
@@ -199,8 +194,7 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	config.Hosts[0].Listen[0].Issued.Key = "rsa:2048"
 	s.run(config, Config{})
 	s.awaitIssued(1)
-	leaf, err := s.handshake("a.test", s.pebble.Root(t, 1))
-	testkit.Must(t, err)
+	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 1)))(t)
 	if leaf.PublicKeyAlgorithm != x509.RSA {
 		t.Errorf("key %v", leaf.PublicKeyAlgorithm)
 	}
@@ -279,8 +273,7 @@ func TestOnlyChallengesAreTaken(t *testing.T) {
 		{"GET", httpPrefix + "abc/", false},
 	} {
 		w := &recorder{header: make(http.Header)}
-		r, err := http.NewRequest(c.method, "http://a.test"+c.path, nil)
-		testkit.Must(t, err)
+		r := testkit.Value(http.NewRequest(c.method, "http://a.test"+c.path, nil))(t)
 		m.Handler(next).ServeHTTP(w, r)
 		if taken := w.status != http.StatusTeapot; taken != c.taken || taken && w.body != "abc.thumb" {
 			t.Errorf("%s %s: %d %q", c.method, c.path, w.status, w.body)
@@ -336,9 +329,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if err := New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)))
 	dns := configOf("::1", with(func(i *conf.Issuer) { i.Challenge = "dns-01" }))
 	if err := New(Config{DNS: dnsRecords{}}).Check(dns); err == nil || !strings.Contains(err.Error(), "an IP address") {
 		t.Errorf("dns-01 for an address: %v", err)
@@ -385,8 +376,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	owner := func() uint32 {
-		info, err := os.Stat(dir)
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(dir))(t)
 		return info.Sys().(*syscall.Stat_t).Uid
 	}
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600))

@@ -172,8 +172,7 @@ func write(t *testing.T, name, text string) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	b := testkit.Value(os.ReadFile(name))(t)
-	return string(b)
+	return string(testkit.Value(os.ReadFile(name))(t))
 }
 
 // get requests a path and requires the given body.
@@ -232,8 +231,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	activated := func(args string) *served {
-		file, err := l.(*net.TCPListener).File()
-		testkit.Must(t, err)
+		file := testkit.Value(l.(*net.TCPListener).File())(t)
 		defer file.Close()
 		cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec tare serve "+args+" "+dir)
 		cmd.ExtraFiles = []*os.File{file}
@@ -406,8 +404,7 @@ const enough = 700
 func flood(t *testing.T, c *http.Client, url string, n int) {
 	t.Helper()
 	for range n {
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		testkit.Must(t, err)
+		req := testkit.Value(http.NewRequest(http.MethodGet, url, nil))(t)
 		req.Header.Set("User-Agent", longAgent)
 		resp, err := c.Do(req)
 		testkit.Must(t, err)

@@ -237,9 +237,7 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 	}
 	close(stop)
 	for range 4 {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-results)
 	}
 	f.stop(syscall.SIGQUIT)
 }
@@ -273,8 +271,7 @@ func portOf(t *testing.T, address string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
 	testkit.Must(t, err)
-	n := testkit.Value(strconv.Atoi(port))(t)
-	return n
+	return testkit.Value(strconv.Atoi(port))(t)
 }
 
 func serialOf(t *testing.T, address string) string {

@@ -49,8 +49,7 @@ func dialing(nc net.Conn) *Config {
 
 func request(t *testing.T, method, address string, body io.Reader) *http.Request {
 	t.Helper()
-	r := testkit.Value(http.NewRequestWithContext(t.Context(), method, address, body))(t)
-	return r
+	return testkit.Value(http.NewRequestWithContext(t.Context(), method, address, body))(t)
 }
 
 // A body is the same in whatever pieces it arrives, and whatever room its reader has. That includes

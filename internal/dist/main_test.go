@@ -59,9 +59,7 @@ func TestPackagesOrderVersionsAsReleased(t *testing.T) {
 		"v0.0.0-20260203040506-0123456789ab": "0.0.0~20260203040506.0123456789ab",
 		"v0.0.0-20260203040506-0123456789ab+dirty": "0.0.0~20260203040506.0123456789ab+dirty",
 	} {
-		if err := checkVersion(version); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, checkVersion(version))
 		if got := (release{version: version}).debianVersion(); got != want {
 			t.Errorf("%s: got %s, want %s", version, got, want)
 		}
@@ -79,9 +77,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	must := func(args ...string) string {
 		t.Helper()
 		args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)
-		out, err := git(t.Context(), dir, args...)
-		testkit.Must(t, err)
-		return out
+		return testkit.Value(git(t.Context(), dir, args...))(t)
 	}
 	t.Setenv("GIT_AUTHOR_DATE", "2026-02-03T04:05:06Z")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-02-03T05:05:06+0100")
@@ -125,9 +121,7 @@ func TestForeignFilesAreKept(t *testing.T) {
 	if err != nil || string(sums) != want {
 		t.Errorf("got %q, %v; want %q", sums, err, want)
 	}
-	if err := emptyFolder(dir); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, emptyFolder(dir))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("%v, %v are left", entries, err)
 	}
@@ -225,8 +219,7 @@ func TestPackageConfigurationNamesExistingFiles(t *testing.T) {
 	shared := sharedFiles{man: map[string][]byte{"tare.1": []byte("page")}}
 	path, err := stagePackage(stage, "arm64", testRelease(), append(shared.files(), programFiles([]byte("p"), nil)...))
 	testkit.Must(t, err)
-	text, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(path))(t)
 	var config nfpmConfig
 	testkit.Must(t, yaml.UnmarshalWithOptions(text, &config, yaml.Strict()))
 	const mtime = "2026-02-03T04:05:06Z"
@@ -321,10 +314,8 @@ func TestImageLayoutIsValid(t *testing.T) {
 	if len(manifest.Layers) != 1 || len(config.RootFS.DiffIDs) != 1 || config.Architecture != "arm64" {
 		t.Fatalf("got %+v and %+v, want one layer for arm64", manifest, config)
 	}
-	packed, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer)))
-	testkit.Must(t, err)
-	layer, err := io.ReadAll(packed)
-	testkit.Must(t, err)
+	packed := testkit.Value(gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer))))(t)
+	layer := testkit.Value(io.ReadAll(packed))(t)
 	if got := digest(layer); got != config.RootFS.DiffIDs[0] {
 		t.Errorf("the layer is %s, the configuration says %s", got, config.RootFS.DiffIDs[0])
 	}

@@ -20,8 +20,7 @@ import (
 
 func resolver(t *testing.T, c dns.Config) *dns.Resolver {
 	t.Helper()
-	r, err := dns.New(c)
-	testkit.Must(t, err)
+	r := testkit.Value(dns.New(c))(t)
 	t.Cleanup(r.Close)
 	return r
 }

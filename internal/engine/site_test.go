@@ -140,8 +140,7 @@ func (s *site) get(path string) string {
 	s.Helper()
 	resp := testkit.Value(s.client.Get(s.url + path))(s)
 	defer resp.Body.Close()
-	b := testkit.Value(io.ReadAll(resp.Body))(s)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(resp.Body))(s))
 }
 
 // An upload streams to the handler, and a download from it, in constant memory.

@@ -278,8 +278,7 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 func (c *updatingClient) expand(label string, size int) []byte {
 	label = "tls13 " + label
 	info := append([]byte{byte(size >> 8), byte(size), byte(len(label))}, label...)
-	out := testkit.Value(hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size))(c)
-	return out
+	return testkit.Value(hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size))(c)
 }
 
 // use encrypts what follows with the keys of a traffic secret.

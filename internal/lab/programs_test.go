@@ -70,8 +70,7 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 func count(t *testing.T, files []string, what string) (n int) {
 	t.Helper()
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		testkit.Must(t, err)
+		b := testkit.Value(os.ReadFile(f))(t)
 		n += strings.Count(string(b), what)
 	}
 	return n
@@ -200,10 +199,8 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || run == nil || run.Complete() {
 		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
 	}
-	b, err := os.ReadFile(pidFile)
-	testkit.Must(t, err)
-	pid, err := strconv.Atoi(string(b))
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(pidFile))(t)
+	pid := testkit.Value(strconv.Atoi(string(b)))(t)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d: %v, want none", pid, err)
 	}
@@ -357,8 +354,7 @@ func TestProgramsOfTheProjectExist(t *testing.T) {
 				continue
 			}
 			engine := e.Engines[i]
-			source, err := filepath.Glob(filepath.Join(root, e.Module, engine.Package, "*_test.go"))
-			testkit.Must(t, err)
+			source := testkit.Value(filepath.Glob(filepath.Join(root, e.Module, engine.Package, "*_test.go")))(t)
 			for _, row := range e.Quick.Scenarios {
 				if name := engine.Prefix + row.Benchmark; count(t, source, "func Benchmark"+name+"(") != 1 {
 					t.Errorf("%s: %s has no benchmark %s", row.Name, x.Title, name)

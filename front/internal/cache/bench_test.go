@@ -38,8 +38,7 @@ func (n nobody) Request(cache.OriginRequest) cache.Fetch {
 
 // hitter returns a function that requests a stored response.
 func hitter(t testing.TB) func() {
-	c, err := cache.New(conf.Cache{Name: "test"}, nil)
-	testkit.Must(t, err)
+	c := testkit.Value(cache.New(conf.Cache{Name: "test"}, nil))(t)
 	t.Cleanup(c.Close)
 	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, true)
 	testkit.Must(t, err)

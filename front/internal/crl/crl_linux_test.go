@@ -59,8 +59,7 @@ func (a *authority) list(t *testing.T, from, until time.Time, revoked ...int64) 
 			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: from})
 	}
 	der := testkit.Value(x509.CreateRevocationList(rand.Reader, template, a.cert, a.key))(t)
-	parsed := testkit.Value(crl.Parse(der))(t)
-	return parsed
+	return testkit.Value(crl.Parse(der))(t)
 }
 
 func TestCheck(t *testing.T) {
@@ -162,8 +161,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}}
 	now := time.Now().UTC()
 	marshal := func(v any) []byte {
-		der := testkit.Value(asn1.Marshal(v))(t)
-		return der
+		return testkit.Value(asn1.Marshal(v))(t)
 	}
 	list := marshal(struct {
 		Algorithm    pkix.AlgorithmIdentifier

@@ -26,12 +26,10 @@ func TestNamesInUseAreKept(t *testing.T) {
 	defer pool.Close()
 	for kind, get := range map[string]func(n int) any{
 		"groups": func(n int) any {
-			g := testkit.Value(groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
-			return g
+			return testkit.Value(groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
 		},
 		"transports": func(n int) any {
-			c := testkit.Value(pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)}))(t)
-			return c
+			return testkit.Value(pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)}))(t)
 		},
 	} {
 		used, unused := get(0), get(1)

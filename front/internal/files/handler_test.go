@@ -129,16 +129,14 @@ func (s spoiler) Write(p []byte) (int, error) {
 func gunzip(t *testing.T, s string) string {
 	t.Helper()
 	r := testkit.Value(gzip.NewReader(strings.NewReader(s)))(t)
-	b := testkit.Value(io.ReadAll(r))(t)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(r))(t))
 }
 
 func unzstd(t *testing.T, s string) string {
 	t.Helper()
 	r := testkit.Value(zstd.NewReader(strings.NewReader(s)))(t)
 	defer r.Close()
-	b := testkit.Value(io.ReadAll(r))(t)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(r))(t))
 }
 
 func TestFilesAreCompressedOnce(t *testing.T) {

@@ -15,8 +15,7 @@ import (
 func planOf(t testing.TB, c Config) *plan {
 	t.Helper()
 	c.Dir = "x"
-	p := testkit.Value(compile(c))(t)
-	return p
+	return testkit.Value(compile(c))(t)
 }
 
 func TestPlaceNormalizesPaths(t *testing.T) {

@@ -26,8 +26,7 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 	right := func(word string) bool {
 		t.Helper()
 		f := testkit.Value(all.Open(name, func(err error) { warnings = append(warnings, err.Error()) }))(t)
-		ok := testkit.Value(all.Verify(t.Context(), f, "a", word))(t)
-		return ok
+		return testkit.Value(all.Verify(t.Context(), f, "a", word))(t)
 	}
 	write("a:{PLAIN}one\r\n")
 	if !right("one") || right("two") {
@@ -50,8 +49,7 @@ func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 	f := parse("a:" + string(hash))
 	all := New()
 	verify := func(name, word string) bool {
-		ok := testkit.Value(all.Verify(t.Context(), f, name, word))(t)
-		return ok
+		return testkit.Value(all.Verify(t.Context(), f, name, word))(t)
 	}
 	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || all.verified.Len() != 1 {
 		t.Errorf("%d are remembered", all.verified.Len())

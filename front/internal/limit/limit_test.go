@@ -15,8 +15,7 @@ import (
 
 func rate(t testing.TB, c conf.Zone) *limit.Rate {
 	t.Helper()
-	z := testkit.Value(limit.NewRate(c))(t)
-	return z
+	return testkit.Value(limit.NewRate(c))(t)
 }
 
 // nginx's numbers for "rate=2r/s", "burst=2".

@@ -71,8 +71,7 @@ func TestMessagesAreSent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listen := func() net.PacketConn {
 		_ = os.Remove(path) // it may not exist
-		server := testkit.Value(net.ListenPacket("unixgram", path))(t)
-		return server
+		return testkit.Value(net.ListenPacket("unixgram", path))(t)
 	}
 	to := testkit.Value(syslog.Parse("syslog:server=unix:" + path))(t)
 	var reports []string

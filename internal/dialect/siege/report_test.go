@@ -197,8 +197,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 
 func parse(t *testing.T, line string) *siege.Command {
 	t.Helper()
-	c := testkit.Value(siege.Parse(strings.Fields(line)))(t)
-	return c
+	return testkit.Value(siege.Parse(strings.Fields(line)))(t)
 }
 
 // file writes a temporary file and returns its name.

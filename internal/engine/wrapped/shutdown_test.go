@@ -244,8 +244,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	return l
+	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // unusedKinds are the ways to serve connections.

@@ -100,12 +100,9 @@ func serve(over func(net.Listener, http.Handler) error, place string) {
 
 func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
 	t.Helper()
-	s, err := contender.NewStage(o)
-	testkit.Must(t, err)
+	s := testkit.Value(contender.NewStage(o))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Close())
 	})
 	return s
 }
@@ -131,8 +128,7 @@ func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
 func TestStopEndsWhatStartStarted(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
-	cpus, err := contender.AllCPUs()
-	testkit.Must(t, err)
+	cpus := testkit.Value(contender.AllCPUs())(t)
 	cpu := cpus[0]
 	for _, c := range []*contender.Contender{
 		actor("server"), actor("late"), actor("stubborn"),
@@ -140,8 +136,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 		actorAt("fastcgi", contender.FastCGI, "{port}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
 	} {
 		t.Run(c.Run, func(t *testing.T) {
-			r, err := start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}})
-			testkit.Must(t, err)
+			r := testkit.Value(start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}}))(t)
 			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
@@ -154,9 +149,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 			if !strings.Contains(string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu)) {
 				t.Errorf("not bound to processor %d: %s", cpu, status)
 			}
-			if err := r.Stop(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, r.Stop())
 			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
 				t.Errorf("left running: %v", left)
 			}
@@ -186,8 +179,7 @@ func TestErrorsQuoteTheReason(t *testing.T) {
 
 func TestStartReportsFailures(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	taken := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	go http.Serve(taken, http.NotFoundHandler())
 	takenPort := func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }
@@ -263,8 +255,7 @@ func TestTooLongSocketPathIsRejected(t *testing.T) {
 func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
-	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
-	testkit.Must(t, err)
+	r := testkit.Value(start(context.Background(), s, actor("server"), contender.Setting{Cores: 1}))(t)
 	if resp, err := http.Get("http://" + r.Address + "/die"); err == nil {
 		resp.Body.Close()
 		t.Fatal("it responds and still runs")
@@ -278,19 +269,14 @@ func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 		!strings.Contains(err.Error(), "out of luck") {
 		t.Error(err)
 	}
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, r.Stop())
 }
 
 func TestStopEndsChildrenInOtherSessions(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
-	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
-	testkit.Must(t, err)
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
+	r := testkit.Value(start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1}))(t)
+	testkit.Check(t, r.Stop())
 	if running(t, "sleep 61") {
 		t.Error("its child survived")
 	}
@@ -313,8 +299,7 @@ func running(t *testing.T, commandLine string) bool {
 func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	guard := exec.Command(os.Args[0], "play", "guard")
-	in, err := guard.StdinPipe()
-	testkit.Must(t, err)
+	in := testkit.Value(guard.StdinPipe())(t)
 	testkit.Must(t, guard.Start())
 	victim, spared := exec.Command("sleep", "62"), exec.Command("sleep", "63")
 	for _, c := range []*exec.Cmd{victim, spared} {
@@ -328,9 +313,7 @@ func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	folder := t.TempDir()
 	fmt.Fprintf(in, "mark TARE_STAGE=test\ngroup %d\ngroup %d\n-group %d\nfolder %s\nnonsense\ngroup 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
 	in.Close() // as the kernel does for a process that was killed
-	if err := guard.Wait(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, guard.Wait())
 	if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
 		t.Errorf("victim: %v", err)
 	}
@@ -357,8 +340,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 
 func TestFreePortIsBelowPortsOfClients(t *testing.T) {
 	low, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
-	limit, err := strconv.Atoi(low)
-	testkit.Must(t, err)
+	limit := testkit.Value(strconv.Atoi(low))(t)
 	seen := map[int]bool{}
 	for range 20 {
 		port, err := contender.FreePort()

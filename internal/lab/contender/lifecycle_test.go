@@ -23,9 +23,7 @@ func TestProcessesStartAgain(t *testing.T) {
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1, Replicas: 2, Files: 300})
 	testkit.Must(t, err)
 	defer func() {
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, r.Stop())
 	}()
 	if roles := strings.Join(r.Roles(), ", "); roles != "application, application 2" {
 		t.Errorf("roles: %s", roles)

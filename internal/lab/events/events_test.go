@@ -53,8 +53,7 @@ func play(address string) error {
 // project writes a project whose contender app is the test binary, and returns its folder.
 func project(t *testing.T, experiment string) string {
 	t.Helper()
-	self, err := os.Executable()
-	testkit.Must(t, err)
+	self := testkit.Value(os.Executable())(t)
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"experiments/x/experiment.yaml": experiment,
@@ -88,9 +87,7 @@ func weigh(t *testing.T, experiment string) *sample.Run {
 			t.Fatal(r.Events.Cases[i].Absent)
 		}
 	}
-	if err := report.New(r).WriteFiles(dir); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, report.New(r).WriteFiles(dir))
 	return r
 }
 

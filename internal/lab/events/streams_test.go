@@ -60,9 +60,7 @@ func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 			t.Errorf("%s: no events", c.Name)
 		}
 	}
-	if err := report.New(r).WriteFiles(dir); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, report.New(r).WriteFiles(dir))
 }
 
 // Streams that end before their clients close them are lost, also with an invalid event.

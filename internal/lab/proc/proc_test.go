@@ -175,8 +175,7 @@ func TestSumCountsEndedChildrenOnce(t *testing.T) {
 
 func TestUsagesIncludeEndedThreads(t *testing.T) {
 	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
-	before, err := proc.Usages(self)
-	testkit.Must(t, err)
+	before := testkit.Value(proc.Usages(self))(t)
 	var spent time.Duration
 	ended := make(chan int)
 	go func() {
@@ -194,8 +193,7 @@ func TestUsagesIncludeEndedThreads(t *testing.T) {
 			break
 		}
 	}
-	after, err := proc.Usages(self)
-	testkit.Must(t, err)
+	after := testkit.Value(proc.Usages(self))(t)
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
 		t.Errorf("%v of CPU time, want at least the %v of the ended thread", got, spent)
 	}
@@ -229,8 +227,7 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 	p := testkit.Start(t, c)
 	var names []string
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
-		family, err := proc.Family(c.Process.Pid)
-		testkit.Must(t, err)
+		family := testkit.Value(proc.Family(c.Process.Pid))(t)
 		names = nil
 		for _, p := range family {
 			names = append(names, p.Name)
@@ -247,8 +244,7 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 }
 
 func TestListenersOfAProcess(t *testing.T) {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	tcp := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer tcp.Close()
 	us := []proc.Process{{PID: os.Getpid()}}
 	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != os.Getpid() {
@@ -290,13 +286,10 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 	own := []proc.Process{{PID: os.Getpid()}}
 	size := func() int64 {
 		t.Helper()
-		n, err := proc.TemporaryFiles(own)
-		testkit.Must(t, err)
-		return n
+		return testkit.Value(proc.TemporaryFiles(own))(t)
 	}
 	before := size()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	testkit.Must(t, err)
+	f := testkit.Value(os.CreateTemp(t.TempDir(), ""))(t)
 	defer f.Close()
 	const length = 12345
 	if _, err := f.Write(make([]byte, length)); err != nil || size() != before {

@@ -61,17 +61,14 @@ func TestArchiveHasTheContenders(t *testing.T) {
 
 // All files of the experiments are embedded, except those of the lab's own tests.
 func TestExperimentsAreEmbedded(t *testing.T) {
-	all, err := embedded()
-	testkit.Must(t, err)
+	all := testkit.Value(embedded())(t)
 	var found []string
 	for _, below := range []string{"*", filepath.Join("targets", "*")} {
-		names, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*"))
-		testkit.Must(t, err)
+		names := testkit.Value(filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*")))(t)
 		found = append(found, names...)
 	}
 	for _, name := range found {
-		text, err := os.ReadFile(name)
-		testkit.Must(t, err)
+		text := testkit.Value(os.ReadFile(name))(t)
 		if !slices.ContainsFunc(all, func(f txtar.File) bool {
 			return strings.HasSuffix(filepath.ToSlash(name), "/"+f.Name) && bytes.Equal(f.Data, text)
 		}) {
@@ -125,9 +122,7 @@ func TestUnpackToFullDisk(t *testing.T) {
 		t.Skip("needs privileges: ", err)
 	}
 	defer func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, syscall.Unmount(disk, 0))
 	}()
 	_, err := Unpack(disk, Source{})
 	if err == nil || !strings.Contains(err.Error(), "no space left on device") {

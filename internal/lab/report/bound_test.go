@@ -15,9 +15,7 @@ import (
 // goal parses bounds.
 func goal(t *testing.T, text string) load.Goal {
 	t.Helper()
-	g, err := load.ParseGoal(text)
-	testkit.Must(t, err)
-	return g
+	return testkit.Value(load.ParseGoal(text))(t)
 }
 
 // A bound is violated, or holds, only if the whole interval says so.

@@ -18,8 +18,7 @@ func resultsFolder(t *testing.T, run *sample.Run) string {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, errors.Join(run.Write(dir), New(run).WriteFiles(dir)))
-	j, err := sample.NewJournal(filepath.Join(dir, sample.JournalFile))
-	testkit.Must(t, err)
+	j := testkit.Value(sample.NewJournal(filepath.Join(dir, sample.JournalFile)))(t)
 	for i := range run.Records {
 		testkit.Must(t, j.Add(&run.Records[i]))
 	}
@@ -31,8 +30,7 @@ func resultsFolder(t *testing.T, run *sample.Run) string {
 func TestReadReturnsTheWrittenRun(t *testing.T) {
 	run := fixture()
 	dir := resultsFolder(t, run)
-	again, err := sample.Read(dir)
-	testkit.Must(t, err)
+	again := testkit.Value(sample.Read(dir))(t)
 	var before, after strings.Builder
 	testkit.Must(t, New(run).WriteText(&before))
 	testkit.Must(t, New(again).WriteText(&after))

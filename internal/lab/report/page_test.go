@@ -141,8 +141,7 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 		file, paper := filepath.Join(dir, PageFile), filepath.Join(dir, "report.pdf")
 		testkit.WriteFile(t, file, pageText)
 		programs.Browse(t, chromium, dir, "--no-pdf-header-footer", "--print-to-pdf="+paper, "file://"+file)
-		info, err := os.Stat(paper)
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(paper))(t)
 		return info.Size()
 	}
 	open := strings.ReplaceAll(b.String(), "<details>", "<details open>")
@@ -157,10 +156,8 @@ func TestPageListsAllFiles(t *testing.T) {
 	dir := t.TempDir()
 	a := bare(crowdedRun())
 	testkit.Must(t, a.WriteFiles(dir))
-	pageText, err := os.ReadFile(filepath.Join(dir, PageFile))
-	testkit.Must(t, err)
-	entries, err := os.ReadDir(dir)
-	testkit.Must(t, err)
+	pageText := testkit.Value(os.ReadFile(filepath.Join(dir, PageFile)))(t)
+	entries := testkit.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
 		if !strings.Contains(string(pageText), "<code>"+e.Name()+"</code>") {
 			t.Errorf("the page does not name %s", e.Name())

@@ -254,8 +254,7 @@ func TestTextEqualsGoldenFile(t *testing.T) {
 	if *update {
 		testkit.Must(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	testkit.Must(t, err)
+	want := testkit.Value(os.ReadFile(golden))(t)
 	if b.String() != string(want) {
 		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b.String())
 	}

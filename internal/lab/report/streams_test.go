@@ -39,8 +39,7 @@ func TestStreamsAreTables(t *testing.T) {
 	r.Seconds = 1
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
 	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
-	again, err := sample.Read(dir)
-	testkit.Must(t, err)
+	again := testkit.Value(sample.Read(dir))(t)
 	var text strings.Builder
 	testkit.Must(t, New(again).WriteBrief(&text))
 	const (

@@ -22,8 +22,7 @@ func TestProbeMeasuresWork(t *testing.T) {
 		}
 	}
 	procs := runtime.GOMAXPROCS(0)
-	p, err := newProbe(cpus)
-	testkit.Must(t, err)
+	p := testkit.Value(newProbe(cpus))(t)
 	for range 3 { // a busy machine may keep a thread from running
 		p.begin()
 		time.Sleep(200 * time.Millisecond)
@@ -64,8 +63,7 @@ func TestProbeOfMissingCPUs(t *testing.T) {
 	if now := runtime.GOMAXPROCS(0); now != procs {
 		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
 	}
-	p, err := newProbe(nil)
-	testkit.Must(t, err)
+	p := testkit.Value(newProbe(nil))(t)
 	p.begin()
 	if took, used := p.end(); took != 0 || used != 0 {
 		t.Error(took, used)
