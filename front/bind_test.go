@@ -141,9 +141,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		resp := testkit.Value(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		server.Close()
-		if bound.Host != "app" {
-			t.Errorf("%s: the handler sees the host %q", name, bound.Host)
-		}
+		testkit.Equal(t, bound.Host, "app", name, "the handler sees the host")
 	}
 	if outer.Host != "Front.test:8080" || outer == bound {
 		t.Errorf("the host of another handler's request is %q", outer.Host)
@@ -490,9 +488,7 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 			t.Errorf("%s: %q", path, rest)
 		}
 		if isStored {
-			if got := a.get(path).body; got != "abcd" {
-				t.Errorf("stored: %q", got)
-			}
+			testkit.Equal(t, a.get(path).body, "abcd", "stored")
 		}
 		go close(goesOn)
 		if testkit.Check(t, h.Close()); !hasReturned {

@@ -151,9 +151,7 @@ func TestGzipRatioIsLogged(t *testing.T) {
 		math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
 		t.Errorf("%q", lines[0])
 	}
-	if lines[1] != "3000 -" {
-		t.Errorf("%q", lines[1])
-	}
+	testkit.Equal(t, lines[1], "3000 -")
 }
 
 // recorder is a server's writer in memory.

@@ -169,9 +169,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 			serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server unix:%s; }", socket), `location / {
 				proxy_pass https://app; proxy_set_header Host app.example; `+test.directives+`
 				health_check interval=1ms uri=/health; }`)
-			if got := await(t, names); got != test.want {
-				t.Errorf("server name %q, want %q", got, test.want)
-			}
+			testkit.Equal(t, await(t, names), test.want, "server name")
 		})
 	}
 }

@@ -106,9 +106,7 @@ func TestStalledStreamsEnd(t *testing.T) {
 	}
 	s.Close()
 	for len(arrived) > 0 {
-		if a := <-arrived; a != "/pass/5 " {
-			t.Errorf("the upstream received %q", a)
-		}
+		testkit.Equal(t, <-arrived, "/pass/5 ", "the upstream received")
 	}
 }
 

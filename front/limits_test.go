@@ -48,9 +48,7 @@ func TestBurstIsDelayed(t *testing.T) {
 			}()
 		}
 		for _, want := range []time.Duration{0, 0, 500, 1000, 1500} {
-			if got := <-ended; got != want*time.Millisecond {
-				t.Errorf("response after %v, want %v", got, want*time.Millisecond)
-			}
+			testkit.Equal(t, <-ended, want*time.Millisecond, "response after")
 		}
 		start = time.Now()
 		_ = serveInMemory(t.Context(), f, "/")
@@ -111,13 +109,9 @@ func TestConnectionsAreLimitedByKey(t *testing.T) {
 		}
 		start("/?k=1&all=1")
 		start("/?k=1&all=1&panic=1")
-		if s := a.get("/?k=1&all=1").status; s != 429 {
-			t.Errorf("a third: %d", s)
-		}
+		testkit.Equal(t, a.get("/?k=1&all=1").status, 429, "a third")
 		start("/?k=2&all=1")
-		if s := a.get("/?k=3&all=1").status; s != 429 {
-			t.Errorf("a fourth of all: %d", s)
-		}
+		testkit.Equal(t, a.get("/?k=3&all=1").status, 429, "a fourth of all")
 		start("/") // it has no key
 		for range 4 {
 			leave <- true
@@ -161,9 +155,7 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
-		if w.Code != http.StatusOK {
-			t.Errorf("the response is %d", w.Code)
-		}
+		testkit.Equal(t, w.Code, http.StatusOK, "the response")
 	}
 	for _, zone := range []string{"requests", "conns"} {
 		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",

@@ -273,9 +273,7 @@ func TestLostLinesAreReported(t *testing.T) {
 				get(t, h, "/?x="+long)
 				synctest.Wait()
 			}
-			if d := time.Since(start); d != time.Second {
-				t.Errorf("requests were held up for %v, want %v", d, time.Second)
-			}
+			testkit.Equal(t, time.Since(start), time.Second, "requests were held up for")
 			close(out.gate)
 			synctest.Wait()
 			testkit.Check(t, h.Close())

@@ -86,9 +86,7 @@ func TestMirrorDelaysNothing(t *testing.T) {
 		if got := a.get(path); got.body != "ok" {
 			t.Errorf("%v", got)
 		}
-		if got := await(t, started); got != "/of"+path {
-			t.Errorf("%s", got)
-		}
+		testkit.Equal(t, await(t, started), "/of"+path)
 	}
 	must(t, h.Close())
 	await(t, ended)
@@ -136,9 +134,7 @@ func TestSeveralMirrors(t *testing.T) {
 				all = append(all, await(t, copies))
 			}
 			slices.Sort(all)
-			if got := strings.Join(all, " "); got != "/a /b /b /main" {
-				t.Error(got)
-			}
+			testkit.Equal(t, strings.Join(all, " "), "/a /b /b /main")
 		})
 	}
 }

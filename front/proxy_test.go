@@ -135,9 +135,7 @@ func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	r.Header[":protocol"] = []string{"websocket"}
 	w := httptest.NewRecorder()
 	front.ServeHTTP(w, r)
-	if w.Code != http.StatusMethodNotAllowed {
-		t.Errorf("status %d", w.Code)
-	}
+	testkit.Equal(t, w.Code, http.StatusMethodNotAllowed, "status")
 }
 
 // hinted returns a context whose requests record interim responses.
@@ -175,9 +173,7 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 			}
 			got += fmt.Sprint(resp.StatusCode, " ", resp.Header, ", ")
 		}
-		if got != want {
-			t.Errorf("%s: %s, want %s", proto, got, want)
-		}
+		testkit.Equal(t, got, want, proto)
 	}
 }
 

@@ -92,8 +92,6 @@ func TestSplitTextInStderrIsCaught(t *testing.T) {
 		})
 		a := serveConf(t, "", fmt.Sprintf(`location / { fastcgi_pass %s; fastcgi_catch_stderr Warning;
 			fastcgi_catch_stderr "Fatal error"; }`, to))
-		if got := a.get("/").status; got != want {
-			t.Errorf("%q: %d, want %d", parts, got, want)
-		}
+		testkit.Equal(t, a.get("/").status, want, parts)
 	}
 }

@@ -307,8 +307,6 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
 			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: &conf.Settings{
 				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
-		if got := serve(t, newFront(t, c)).get(first).header.Get("X-Last"); got != "<|2>" {
-			t.Errorf("fields: %s", got)
-		}
+		testkit.Equal(t, serve(t, newFront(t, c)).get(first).header.Get("X-Last"), "<|2>", "fields")
 	}
 }

@@ -155,13 +155,9 @@ func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 		t.Errorf("two upstream requests: %q", got)
 	}
 	a.get("/unix")
-	if got := line(); got != "0 0" {
-		t.Errorf("no connection: %q", got)
-	}
+	testkit.Equal(t, line(), "0 0", "no connection")
 	a.get("/none")
-	if got := line(); got != "- -" {
-		t.Errorf("no upstream: %q", got)
-	}
+	testkit.Equal(t, line(), "- -", "no upstream")
 }
 
 // A tunnel's bytes count in both directions, and its head once. The log counts those of the client.

@@ -358,9 +358,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		if w.Code != 200 {
-			t.Error(w.Code)
-		}
+		testkit.Equal(t, w.Code, 200)
 		must(t, h.Reload(c(i+2)))
 	}
 	if len(conns) != 1 {

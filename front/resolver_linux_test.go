@@ -228,14 +228,10 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
 	cancel()
-	if got := await(t, results); got != "no response" {
-		t.Errorf("the canceled request: %s", got)
-	}
+	testkit.Equal(t, await(t, results), "no response", "the canceled request")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
 	for range requests - 1 {
-		if got := await(t, results); got != "200ok" {
-			t.Error(got)
-		}
+		testkit.Equal(t, await(t, results), "200ok")
 	}
 	n, _ := s.Queries("app.example")
 	if n > requests/2 {

@@ -43,9 +43,7 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n" {
 		t.Errorf("%q", got)
 	}
-	if got := us.get("/numbers").body; got != "3 1 1 1" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, us.get("/numbers").body, "3 1 1 1")
 	found := parseMetrics(t, us.get("/metrics").body)
 	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
 		open != 3 {
@@ -91,9 +89,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		got, rejected := c.client.get("/status"), c.client.do("POST", "/status", nil)
 		pages = append(pages, fmt.Sprint(got.header["Content-Type"], rejected.status, numbers.ReplaceAllString(got.body, "N")))
 	}
-	if pages[0] != pages[1] {
-		t.Errorf("%q, want %q", pages[1], pages[0])
-	}
+	testkit.Equal(t, pages[0], pages[1])
 }
 
 // sample is a line of metrics.

@@ -271,9 +271,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 		last = p
 		return p.Measuring && p.Elapsed > 1100*time.Millisecond && p.Requests > 0
 	})
-	if got := strings.Join(order, " "); got != "connected started ended" {
-		t.Error(got)
-	}
+	testkit.Equal(t, strings.Join(order, " "), "connected started ended")
 	if !last.Measuring || last.Requests == 0 || last.Requests > r.Requests {
 		t.Errorf("last glance %+v of %d requests", last, r.Requests)
 	}

@@ -127,9 +127,7 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 		})
 	}
 	got := testkit.EverySplit(t, []byte(Stdout("Content-Length: 5\r\n\r\n")+End(0, 0)), describe(fcgiProtocol{}, true))
-	if got != text {
-		t.Errorf("HEAD: %s", got)
-	}
+	testkit.Equal(t, got, text, "HEAD")
 }
 
 // The same holds for HTTP's reader.

@@ -341,9 +341,7 @@ func TestParseGoalReadsItsOwnText(t *testing.T) {
 			if near(b.Quantile, want[i].Quantile) && near(b.Share, want[i].Share) {
 				b.Quantile, b.Share = want[i].Quantile, want[i].Share
 			}
-			if b != want[i] {
-				t.Errorf("%q: %+v, want %+v", text, b, want[i])
-			}
+			testkit.Equal(t, b, want[i], text)
 		}
 		if again, err := load.ParseGoal(got.String()); err != nil || !reflect.DeepEqual(again, got) {
 			t.Errorf("%q is written as %q, which is %+v, %v", text, got, again, err)

@@ -156,9 +156,7 @@ func TestActivatedSocketsAreHandedOver(t *testing.T) {
 	for range 3 {
 		load.More(10)
 		from, _ := s.Upgrade()
-		if code := s.Wait(from); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		testkit.Equal(t, s.Wait(from), 0, "exit code")
 	}
 	load.More(10)
 	load.Finish()

@@ -48,9 +48,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 				if kind == "http" { // it does not count its connections, and would wait for all of Grace
 					s.Signal(pid, syscall.SIGTERM)
 				}
-				if code := s.Wait(pid); code != 0 {
-					t.Errorf("a replaced process: exit code %d", code)
-				}
+				testkit.Equal(t, s.Wait(pid), 0, "a replaced process: exit code")
 			}
 			s.End()
 			if _, err := os.Stat(s.Path("socket")); err == nil {
@@ -104,9 +102,7 @@ func (s *site) succeed(load *upgrades.Load) {
 	from, _ := s.Upgrade()
 	load.More(20)
 	load.Finish()
-	if code := s.Wait(from); code != 0 {
-		s.Errorf("the replaced process: exit code %d", code)
-	}
+	testkit.Equal(s, s.Wait(from), 0, "the replaced process: exit code")
 	s.End()
 }
 
@@ -189,9 +185,7 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			socket.Close()
-			if code := s.Wait(old); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			testkit.Equal(t, s.Wait(old), 0, "exit code")
 			idle.Close()
 			s.End()
 		})
@@ -229,9 +223,7 @@ func TestDrainTimeoutEndsRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, _ := s.Upgrade()
-	if code := s.Wait(old); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	testkit.Equal(t, s.Wait(old), 1, "exit code")
 	if got, err := io.ReadAll(download); err == nil {
 		t.Errorf("the download ended in good order: %q", got)
 	}

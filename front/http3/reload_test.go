@@ -61,9 +61,7 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 		server { listen OTHER quic; return 200 other; }`
 	s := serve(t, both, server.Bind("app", app))
 	c, dialed := s.http3Client(nil)
-	if got := s.get(c, "/"); got != "first" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(c, "/"), "first")
 	other, dialedOther := s.http3Client(nil)
 	s.getFrom(other, s.otherAddr(), "/")
 	result := s.begin(c, app)
@@ -84,9 +82,7 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 		t.Error("a change of one address has ended a connection of another one")
 	}
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request during the reload: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request during the reload")
 }
 
 // After a reload requests of before end within worker_shutdown_timeout, also at an address that is
@@ -134,9 +130,7 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return resp.Status + " " + string(b)
 	}
-	if got := status(s.addr); got != "200 OK any" {
-		t.Errorf("a head within the limit of all addresses: %s", got)
-	}
+	testkit.Equal(t, status(s.addr), "200 OK any", "a head within the limit of all addresses")
 	if got := status(s.otherAddr()); !strings.HasPrefix(got, "431 ") {
 		t.Errorf("a head over the limit of the address: %s", got)
 	}
@@ -168,14 +162,10 @@ func TestRemovedAddressIsServedAgain(t *testing.T) {
 		}
 		s.reload(both)
 		again, _ := s.http3Client(nil)
-		if got := s.get(again, "/"); got != "udp" {
-			t.Errorf("got %q", got)
-		}
+		testkit.Equal(t, s.get(again, "/"), "udp")
 	}
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request of before: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request of before")
 }
 
 // A server that is drained finishes its requests, and accepts no connection.
@@ -198,9 +188,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 		return err != nil
 	})
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request during the drain: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request during the drain")
 	testkit.Check(t, <-s.ended)
 }
 
@@ -224,9 +212,7 @@ func TestHandshakesFailWithoutHTTP3(t *testing.T) {
 	}
 	s.reload(`server { listen ADDR quic; return 200 second; }`)
 	c, _ := s.http3Client(nil)
-	if got := s.get(c, "/"); got != "second" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(c, "/"), "second")
 }
 
 // An address that a new configuration does not have is closed, after its requests.
@@ -238,15 +224,11 @@ func TestRemovedAddressEnds(t *testing.T) {
 		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`
 	s := serve(t, both, server.Bind("app", app))
 	c, _ := s.http3Client(nil)
-	if got := s.get(c, "/"); got != "udp" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(c, "/"), "udp")
 	result := s.begin(c, app)
 	s.reload(`server { listen ADDR ssl; location / { return 200 tcp; } }`)
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request during the reload: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request during the reload")
 	testkit.WaitFor(s, "the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
 	if q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second}); err == nil {
 		t.Error("the address is still served")
@@ -257,7 +239,5 @@ func TestRemovedAddressEnds(t *testing.T) {
 		return s.run.Reload() == nil
 	})
 	again, _ := s.http3Client(nil)
-	if got := s.get(again, "/"); got != "udp" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(again, "/"), "udp")
 }

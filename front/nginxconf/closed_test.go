@@ -69,9 +69,7 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 			if name == "server" {
 				host = "http://other"
 			}
-			if got := statusOf(t, text, host+"/a"); got != 503 {
-				t.Errorf("%s, %s: %d, want 503", name, d, got)
-			}
+			testkit.Equal(t, statusOf(t, text, host+"/a"), 503, name, d)
 			if got := statusOf(t, text, "http://x/b"); got != 200 {
 				t.Errorf("%s, %s: %d elsewhere, want 200", name, d, got)
 			}
@@ -84,9 +82,7 @@ func wantStatuses(t *testing.T, all map[int][]string) {
 	t.Helper()
 	for want, texts := range all {
 		for _, text := range texts {
-			if got := statusOf(t, text, "http://x/"); got != want {
-				t.Errorf("%s: %d, want %d", text, got, want)
-			}
+			testkit.Equal(t, statusOf(t, text, "http://x/"), want, text)
 		}
 	}
 }

@@ -100,9 +100,7 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 		server { server_name other; auth_jwt "outer"; return 200; }`)
 	for path, want := range map[string]int{"http://x/": 503, "http://x/own": 503, "http://x/open": 200,
 		"http://x/open/too": 200, "http://other/": 503} {
-		if got := statusOf(t, text, path); got != want {
-			t.Errorf("%s: %d, want %d", path, got, want)
-		}
+		testkit.Equal(t, statusOf(t, text, path), want, path)
 	}
 }
 
@@ -191,9 +189,7 @@ func TestIncludes(t *testing.T) {
 	if !slices.Equal(names, want) {
 		t.Errorf("%q; want %q", names, want)
 	}
-	if pos := at(t, r, "/p").Pos; pos != "conf/part:1:1" {
-		t.Errorf("position of /p: %s", pos)
-	}
+	testkit.Equal(t, at(t, r, "/p").Pos, "conf/part:1:1", "position of /p")
 }
 
 func TestIncludesAreLimited(t *testing.T) {

@@ -92,9 +92,7 @@ func TestInvalidTLSSettingsAreErrors(t *testing.T) {
 		if err != nil {
 			_, got, _ = strings.Cut(err.Error(), ":3: ")
 		}
-		if got != want {
-			t.Errorf("%s: %s; want %s", text, got, want)
-		}
+		testkit.Equal(t, got, want, text)
 	}
 }
 

@@ -106,9 +106,7 @@ func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
 			s := serve(t, "otel_exporter { endpoint "+addr+"; interval 1ms; batch_size 2; batch_count 2; }",
 				"otel_trace on; return 200 ok;")
 			for range 50 {
-				if got := s.get("/"); got != "ok" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, s.get("/"), "ok")
 			}
 			s.run.Drain()
 			s.end() // in spite of the collector

@@ -216,9 +216,7 @@ func TestCertificateForAnAddress(t *testing.T) {
 			c := testkit.Value(tls.Dial("tcp", s.tls, &tls.Config{ServerName: "127.0.0.1", RootCAs: s.roots()}))(t)
 			defer c.Close()
 			leaf := c.ConnectionState().PeerCertificates[0]
-			if got := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); got != life {
-				t.Errorf("lifetime %v", got)
-			}
+			testkit.Equal(t, leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute), life, "lifetime")
 		})
 	}
 }

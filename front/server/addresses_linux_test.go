@@ -250,9 +250,7 @@ func TestReloadsNeverWeakenAnAddress(t *testing.T) {
 	}
 	for range 20 {
 		s.reload(both)
-		if got := body(s.dial("127.0.0.2", "")); got != "-" {
-			t.Errorf("plain HTTP after the reload: %q", got)
-		}
+		testkit.Equal(t, body(s.dial("127.0.0.2", "")), "-", "plain HTTP after the reload")
 		if got := body(secured(s.dial("127.0.0.2", ""))); got != "secret" && got != "-" {
 			t.Errorf("TLS after the reload: %q", got)
 		}

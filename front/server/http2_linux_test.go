@@ -109,9 +109,7 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 			compared = append(compared, http2.SettingInitialWindowSize)
 		}
 		for _, id := range compared {
-			if got[id] != want[id] {
-				t.Errorf("%q: %v is %d, want %d", directives, id, got[id], want[id])
-			}
+			testkit.Equal(t, got[id], want[id], directives, id)
 		}
 		heads := [][]int{
 			{500}, {512}, {513}, {500, 500, 500}, {1000}, {1500, 1500}, {2048}, {2049}, {1500, 1500, 1500, 1500},

@@ -57,9 +57,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 		}
 	}
 	close(p.finish)
-	if body := <-result; body != "from the program" {
-		t.Errorf("a request in progress received %q", body)
-	}
+	testkit.Equal(t, <-result, "from the program", "a request in progress received")
 	testkit.Check(t, <-p.ended)
 	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
 		t.Errorf("a Reload after the end: %v", err)

@@ -97,9 +97,7 @@ func TestPingIntervalBoundsHeaders(t *testing.T) {
 		0: 75 * time.Second, time.Second: 30 * time.Second, 40 * time.Second: 40 * time.Second,
 		time.Minute: time.Minute, time.Hour: 75 * time.Second,
 	} {
-		if got := pingInterval(header) + pingTimeout; got != want {
-			t.Errorf("%v: %v, want %v", header, got, want)
-		}
+		testkit.Equal(t, pingInterval(header)+pingTimeout, want, header)
 	}
 }
 

@@ -222,9 +222,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.upgrade()
-	if got := s.Number("pid.oldbin"); got != pid {
-		t.Errorf("pid.oldbin holds %d, want %d", got, pid)
-	}
+	testkit.Equal(t, s.Number("pid.oldbin"), pid, "pid.oldbin holds")
 	s.AwaitLog("upgrade: finishing the requests", 1)
 	if _, err := idle.Request("/", "x"); err != nil || idle.Kept {
 		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.Kept)
@@ -256,9 +254,7 @@ func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 	if b, err := io.ReadAll(w.in); len(b) > 0 {
 		t.Errorf("%q, %v", b, err)
 	}
-	if code := s.Wait(pid); code != 1 {
-		t.Errorf("exit code %d, want 1 because a connection was aborted", code)
-	}
+	testkit.Equal(t, s.Wait(pid), 1, "exit code")
 	s.end()
 }
 
@@ -271,9 +267,7 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	}
 	s.failUpgrade("upgrade: a process that is confined to a folder cannot start another one: restart it")
 	s.Signal(pid, syscall.SIGTERM)
-	if code := s.Wait(pid); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.Wait(pid), 0, "exit code")
 }
 
 // Upgrade is an error where it is impossible.
@@ -356,9 +350,7 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 			testkit.Must(t, os.Truncate(s.Path("large"), 256<<20))
 			s.neverReading(protocol)
 			old := s.upgrade()
-			if code := s.Wait(old); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			testkit.Equal(t, s.Wait(old), 0, "exit code")
 			s.end()
 		})
 	}
@@ -473,14 +465,10 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))
 	s.Signal(old, syscall.SIGUSR2)
 	s.Wait(old)
-	if text := s.Read("pid"); text != "" {
-		t.Errorf("the old file is left: %s", text)
-	}
+	testkit.Equal(t, s.Read("pid"), "", "the old file is left")
 	next := s.Number("other")
 	s.Signal(next, syscall.SIGTERM)
-	if code := s.Wait(next); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.Wait(next), 0, "exit code")
 }
 
 // A reload while a new process starts is rejected, because that process may have read the old

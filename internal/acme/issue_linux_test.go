@@ -195,12 +195,8 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	s.run(config, Config{})
 	s.awaitIssued(1)
 	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 1)))(t)
-	if leaf.PublicKeyAlgorithm != x509.RSA {
-		t.Errorf("key %v", leaf.PublicKeyAlgorithm)
-	}
-	if life := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); life != 10*time.Hour {
-		t.Errorf("lifetime %v", life)
-	}
+	testkit.Equal(t, leaf.PublicKeyAlgorithm, x509.RSA, "key")
+	testkit.Equal(t, leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute), 10*time.Hour, "lifetime")
 	issuer.StateDir, issuer.Profile = filepath.Join(dir, "two"), "none"
 	s.run(configOf("a.test", issuer), Config{})
 	s.lines.await(t, `acme: a.test: pebble: the issuer has no profile "none" \(it has: default, short\)`, 1)
@@ -298,9 +294,7 @@ func TestHandshakeNames(t *testing.T) {
 		"A.test": "a.test", "192.0.2.1": "1.2.0.192.in-addr.arpa",
 		"2001:db8::1": "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
 	} {
-		if got := handshakeName(identifier); got != want {
-			t.Errorf("%s: %s, want %s", identifier, got, want)
-		}
+		testkit.Equal(t, handshakeName(identifier), want, identifier)
 	}
 }
 

@@ -243,9 +243,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 			t.Errorf("%q: on %s, want %s", args, got, l.Addr())
 		}
 		get(t, client(t, nil), "http://"+l.Addr().String(), "hello")
-		if code := s.end(syscall.SIGTERM); code != 0 {
-			t.Errorf("%q: exit code %d", args, code)
-		}
+		testkit.Equal(t, s.end(syscall.SIGTERM), 0, args, "exit code")
 	}
 	for args, why := range map[string]string{
 		"-p 0":                   `socket 0 \("web"\) was passed, but no listener uses it`,
@@ -253,9 +251,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	} {
 		s := activated(args)
 		s.await(why)
-		if code := s.wait(); code != 1 {
-			t.Errorf("%q: exit code %d", args, code)
-		}
+		testkit.Equal(t, s.wait(), 1, args, "exit code")
 	}
 }
 
@@ -328,9 +324,7 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home)
 		s := startServed(t, cmd)
 		s.await(`tare: serve: refusing to serve (your home|the root folder) "?/`)
-		if code := s.wait(); code != 2 {
-			t.Errorf("exit code %d", code)
-		}
+		testkit.Equal(t, s.wait(), 2, "exit code")
 	}
 	refused(home)
 	refused(home, ".")

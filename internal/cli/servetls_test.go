@@ -53,9 +53,7 @@ func number(t *testing.T, url string) int64 {
 
 func wantNumber(t *testing.T, url string, want int64) {
 	t.Helper()
-	if got := number(t, url); got != want {
-		t.Errorf("certificate %d, want %d", got, want)
-	}
+	testkit.Equal(t, number(t, url), want, "certificate")
 }
 
 // An invalid certificate does not replace the current one; a valid one does, with and without a
@@ -121,9 +119,7 @@ http {
 			return 0, err
 		}
 		defer c.Close()
-		if got := c.ConnectionState().NegotiatedProtocol; got != "h2" {
-			t.Errorf("%s: protocol %q", name, got)
-		}
+		testkit.Equal(t, c.ConnectionState().NegotiatedProtocol, "h2", name, "protocol")
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 	}
 	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {

@@ -52,9 +52,7 @@ func TestErrorsOfTheLabNameFlags(t *testing.T) {
 		{fmt.Errorf("x: %w", lab.ErrNoExperiment), "x: no such experiment; --list shows all"},
 		{errors.New("out of paper"), "out of paper"},
 	} {
-		if got := withFlags(test.err).Error(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
+		testkit.Equal(t, withFlags(test.err).Error(), test.want)
 	}
 }
 

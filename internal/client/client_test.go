@@ -186,9 +186,7 @@ func TestAddrHasNoPassword(t *testing.T) {
 		{key{proxy: "http://u:secret@proxy:1", host: "h", port: "443", tls: true}, "h:443"},
 		{key{proxy: "http://u:secret@pro xy%"}, "proxy"},
 	} {
-		if got := test.k.addr(); got != test.want {
-			t.Errorf("%+v: %q, want %q", test.k, got, test.want)
-		}
+		testkit.Equal(t, test.k.addr(), test.want, test.k)
 	}
 }
 

@@ -323,9 +323,7 @@ func TestTransportSendsExtendedConnect(t *testing.T) {
 		case supported && err != nil:
 			t.Error(err)
 		case supported:
-			if seen := resp.Header.Get("X-Seen"); seen != "websocket/chat" {
-				t.Errorf("%q", seen)
-			}
+			testkit.Equal(t, resp.Header.Get("X-Seen"), "websocket/chat")
 			b := make([]byte, 5)
 			if _, err := io.WriteString(resp.Body.(io.Writer), "hello"); err != nil {
 				t.Error(err)

@@ -60,9 +60,7 @@ func TestPackagesOrderVersionsAsReleased(t *testing.T) {
 		"v0.0.0-20260203040506-0123456789ab+dirty": "0.0.0~20260203040506.0123456789ab+dirty",
 	} {
 		testkit.Check(t, checkVersion(version))
-		if got := (release{version: version}).debianVersion(); got != want {
-			t.Errorf("%s: got %s, want %s", version, got, want)
-		}
+		testkit.Equal(t, (release{version: version}).debianVersion(), want, version)
 	}
 	for _, version := range []string{"", "v", "1.2.3", "vx", "v1 2", "v1/../2", "v1'", "v1\n"} {
 		if err := checkVersion(version); err == nil {
@@ -299,9 +297,7 @@ func TestImageLayoutIsValid(t *testing.T) {
 		decoder.DisallowUnknownFields()
 		testkit.Must(t, decoder.Decode(v))
 	}
-	if got := string(layout["oci-layout"]); got != `{"imageLayoutVersion":"1.0.0"}` {
-		t.Errorf("oci-layout is %s", got)
-	}
+	testkit.Equal(t, string(layout["oci-layout"]), `{"imageLayoutVersion":"1.0.0"}`, "oci-layout")
 	var index ociIndex
 	decode(layout["index.json"], &index)
 	if len(index.Manifests) != 1 || *index.Manifests[0].Platform != (ociPlatform{"arm64", "linux"}) {

@@ -203,9 +203,7 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false",
 			"tls": "*tls.Conn true", "ServeTLS": "*tls.Conn true", "memory": "*testkit.MemConn false",
 		}[s.mode]
-		if got := s.get("/"); got != want {
-			s.Errorf("got %s, want %s", got, want)
-		}
+		testkit.Equal(s, s.get("/"), want)
 	})
 }
 

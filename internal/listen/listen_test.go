@@ -37,9 +37,7 @@ func TestParseAcceptsValidAddresses(t *testing.T) {
 			t.Errorf("%q: no error, %+v", text, got)
 		}
 	}
-	if got := Port(0).String(); got != ":0" {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, Port(0).String(), ":0")
 }
 
 func all(t *testing.T, specs ...Spec) []net.Listener {

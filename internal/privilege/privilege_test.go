@@ -79,9 +79,7 @@ func TestStepsAreTakenInOrder(t *testing.T) {
 	k := &fake{version: 7, liars: []thread{dropped(), dropped()}}
 	out := testkit.Value(plan(true, Auto).apply(k, folders(t)))(t)
 	want := "proc no_new_privs landlock chroot setgroups setgid setuid threads regain dirs end"
-	if got := strings.Join(k.did, " "); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, strings.Join(k.did, " "), want)
 	if !out.Chroot || out.Landlock != 7 || !out.NoNewPrivs || out.UID != uid || out.GID != gid || out.Unconfined != "" {
 		t.Errorf("%+v", out)
 	}

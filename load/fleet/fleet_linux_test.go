@@ -122,9 +122,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 		}
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
-		if r.Latency.Quantile(q) != all.Quantile(q) {
-			t.Errorf("quantile %v: %v, want %v", q, r.Latency.Quantile(q), all.Quantile(q))
-		}
+		testkit.Equal(t, r.Latency.Quantile(q), all.Quantile(q), "quantile", q)
 	}
 	if connected != 1 || started != 1 || ended != 1 || r.Latency.Count() != n {
 		t.Errorf("%d connected, %d started, %d ended", connected, started, ended)
@@ -136,9 +134,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 			t.Errorf("%+v", part)
 		}
 	}
-	if names != "local-1 local-2 local-3 " {
-		t.Error(names)
-	}
+	testkit.Equal(t, names, "local-1 local-2 local-3 ")
 }
 
 func TestErrorsAreThoseOfOneProcess(t *testing.T) {

@@ -259,13 +259,9 @@ func TestLostPodIsExplained(t *testing.T) {
 	put(t, dir, "pod", podJSON("p0", "Failed", "", `{"terminated":{"reason":"OOMKilled","exitCode":137}}`))
 	job := testkit.Value(fleet.StartJob(context.Background(), fleet.Kubernetes{Agents: 1, Image: "i"}, nil))(t)
 	hosts := job.Hosts()
-	if text := hosts[0].Explain(context.Background()); text != "OOMKilled with exit code 137" {
-		t.Error(text)
-	}
+	testkit.Equal(t, hosts[0].Explain(context.Background()), "OOMKilled with exit code 137")
 	put(t, dir, "pod", "")
-	if text := hosts[0].Explain(context.Background()); text != "its pod was deleted" {
-		t.Error(text)
-	}
+	testkit.Equal(t, hosts[0].Explain(context.Background()), "its pod was deleted")
 	testkit.Check(t, job.Delete())
 }
 

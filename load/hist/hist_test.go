@@ -57,9 +57,7 @@ func TestHistogramRoundTripsThroughJSON(t *testing.T) {
 	for _, d := range []time.Duration{-5, 0, 1, 12345, time.Second, 2 * time.Hour} {
 		h.Record(d)
 	}
-	if h.Max() != Longest {
-		t.Errorf("max %v", h.Max())
-	}
+	testkit.Equal(t, h.Max(), Longest, "max")
 	b := testkit.Value(json.Marshal(h))(t)
 	var back Histogram
 	testkit.Must(t, json.Unmarshal(b, &back))

@@ -42,9 +42,7 @@ func TestMethodsThatAreStored(t *testing.T) {
 			return response(200, r.Method, "Cache-Control: max-age=60"), nil
 		})
 		s.request("HEAD", url)
-		if m := s.lastRequest().Method; m != "HEAD" {
-			t.Errorf("the origin received %s, want HEAD", m)
-		}
+		testkit.Equal(t, s.lastRequest().Method, "HEAD", "the origin received")
 		synctest.Wait()
 		s.get().want(t, cache.StateMiss, 200, "GET")
 	})
@@ -370,9 +368,7 @@ func TestHeadHasItsOwnResponse(t *testing.T) {
 			for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
 				got := s.request("HEAD", url)
 				got.want(t, state, 200, "")
-				if n := got.header.Get("Content-Length"); n != "5" {
-					t.Errorf("%s: Content-Length %q, want 5", state, n)
-				}
+				testkit.Equal(t, got.header.Get("Content-Length"), "5", state, "Content-Length")
 				synctest.Wait()
 			}
 			s.request("HEAD", url, `If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
@@ -481,9 +477,7 @@ func TestStoredResponseHasDate(t *testing.T) {
 		s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
 		for range 3 {
 			got := s.get()
-			if got.header.Get("Date") != date {
-				t.Errorf("%s: Date %q, want %q", got.state, got.header.Get("Date"), date)
-			}
+			testkit.Equal(t, got.header.Get("Date"), date, got.state, "Date")
 			time.Sleep(10 * time.Second)
 		}
 		time.Sleep(time.Minute)

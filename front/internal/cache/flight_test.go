@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const fresh = "Cache-Control: max-age=600"
@@ -132,9 +133,7 @@ func TestOtherVariantsDoNotWait(t *testing.T) {
 		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
 		s.request("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
 		s.request("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
-		if d := time.Since(start); d != 0 {
-			t.Errorf("requests waited for %v", d)
-		}
+		testkit.Equal(t, time.Since(start), 0, "requests waited for")
 		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
 	})
 }
@@ -276,9 +275,7 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 			first := s.crowd(1)
 			begin := time.Now()
 			s.get().want(t, cache.StateMiss, 200, "second")
-			if d := time.Since(begin); d != 2*time.Second {
-				t.Errorf("the request waited for %v", d)
-			}
+			testkit.Equal(t, time.Since(begin), 2*time.Second, "the request waited for")
 			(<-first).want(t, cache.StateMiss, 200, "first")
 			s.get().want(t, cache.StateHit, 200, "first")
 		})

@@ -95,9 +95,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
 		p := testkit.Value(Compile(config, &Options{}, NewState(all), all))(t)
-		if p.Needs != want {
-			t.Errorf("%s: needs %b, want %b", text, p.Needs, want)
-		}
+		testkit.Equal(t, p.Needs, want, text, "needs")
 		p.Retire()
 	}
 }

@@ -87,9 +87,7 @@ func TestCheck(t *testing.T) {
 			root.list(t, before, after), between.list(t, before, after)}, ""},
 		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)}, crl.Missing},
 	} {
-		if got := crl.Check(test.lists, chain, now); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		testkit.Equal(t, crl.Check(test.lists, chain, now), test.want, name)
 	}
 }
 

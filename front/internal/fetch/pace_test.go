@@ -27,9 +27,7 @@ func TestPaceLimitsReading(t *testing.T) {
 				t.Fatalf("%d bytes after %s", read, time.Since(began))
 			}
 		}
-		if got := time.Since(began); got != 3*time.Second {
-			t.Errorf("took %s", got)
-		}
+		testkit.Equal(t, time.Since(began), 3*time.Second, "took")
 	})
 }
 

@@ -358,9 +358,7 @@ func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 				!strings.Contains(w.Body.String(), test.body) || test.status != 0 && len(w.Header()) > 0 {
 				t.Errorf("%q: %d %q %v, want %d %q", test.path, got, w.Body, w.Header(), test.status, test.body)
 			}
-			if got := test.h.Kind(test.path); got != test.kind {
-				t.Errorf("%q is %d, want %d", test.path, got, test.kind)
-			}
+			testkit.Equal(t, test.h.Kind(test.path), test.kind, test.path)
 		}
 	}
 }
@@ -440,8 +438,6 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 		s.must(err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
-		}
+		testkit.Equal(t, resp.StatusCode, want, path)
 	}
 }

@@ -37,12 +37,8 @@ func TestRateIsThatOfNginx(t *testing.T) {
 			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
 		}
 	}
-	if d := z.Delay(1500, 500); d != 500*time.Millisecond {
-		t.Errorf("delay %v", d)
-	}
-	if d := z.Delay(500, 500); d != 0 {
-		t.Errorf("delay %v", d)
-	}
+	testkit.Equal(t, z.Delay(1500, 500), 500*time.Millisecond, "delay")
+	testkit.Equal(t, z.Delay(500, 500), 0, "delay")
 }
 
 func TestCheckChangesNothing(t *testing.T) {
@@ -52,9 +48,7 @@ func TestCheckChangesNothing(t *testing.T) {
 	}
 	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
-		if n := z.Check("key", now); n != limit.Unit {
-			t.Errorf("%d, want one request", n)
-		}
+		testkit.Equal(t, z.Check("key", now), limit.Unit)
 	}
 }
 

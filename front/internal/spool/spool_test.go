@@ -85,9 +85,7 @@ func (c reports) want(t *testing.T, text string) {
 	t.Helper()
 	select {
 	case got := <-c:
-		if got != text {
-			t.Errorf("reported %q, want %q", got, text)
-		}
+		testkit.Equal(t, got, text, "reported")
 	case <-time.After(patience):
 		t.Fatalf("never reported %q", text)
 	}
@@ -378,15 +376,11 @@ func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 			all.Go(func() { fmt.Fprint(s, "lost\n") })
 		}
 		all.Wait()
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("callers waited for %v, want a second", d)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "callers waited for")
 		for range 100 {
 			fmt.Fprint(s, "lost\n")
 		}
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("later callers waited until %v", d)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "later callers waited until")
 		out.set(func() { out.gate = nil })
 		close(gate)
 		synctest.Wait()
@@ -416,8 +410,6 @@ func TestCloseEndsWaits(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		all.Wait()
-		if d := time.Since(start); d != 0 {
-			t.Errorf("after %v", d)
-		}
+		testkit.Equal(t, time.Since(start), 0, "after")
 	})
 }

@@ -25,9 +25,7 @@ func TestStartOfMessage(t *testing.T) {
 		"syslog:facility=user,server=[::1]:5140,tag=a_1,nohostname": "<11>May  1 02:03:04 a_1: ",
 	} {
 		to := testkit.Value(syslog.Parse(text))(t)
-		if got := string(to.AppendStart(nil, syslog.Error, at)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, string(to.AppendStart(nil, syslog.Error, at)), want, text)
 	}
 	if to, err := syslog.Parse("syslog:severity=alert,server=x"); err != nil || to.Severity() != syslog.Alert {
 		t.Error(to, err)

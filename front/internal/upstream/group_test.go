@@ -57,9 +57,7 @@ func servers(addrs ...string) []conf.Server {
 // check compares the servers tried.
 func check(t *testing.T, what string, got []string, want string) {
 	t.Helper()
-	if s := strings.Join(got, " "); s != want {
-		t.Errorf("%s: tried %s, want %s", what, s, want)
-	}
+	testkit.Equal(t, strings.Join(got, " "), want, what, "tried")
 }
 
 // A failed server gets no requests for a while, and then one. If that succeeds, the server is

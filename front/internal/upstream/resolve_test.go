@@ -171,9 +171,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		}
 		expect := func(what, want string) {
 			t.Helper()
-			if got := first(); got != want {
-				t.Errorf("%s: %s, want %s", what, got, want)
-			}
+			testkit.Equal(t, first(), want, what)
 		}
 		g.Await(t.Context())
 		expect("a name without addresses", "none")
@@ -366,23 +364,17 @@ func TestGroupsWaitForNamesTogether(t *testing.T) {
 			return all, time.Since(began)
 		}
 		silent, took := open(2 * time.Second)
-		if took != 2*time.Second {
-			t.Errorf("silence has delayed the start by %v", took)
-		}
+		testkit.Equal(t, took, 2*time.Second, "silence has delayed the start by")
 		for _, g := range silent {
 			g.Close()
 		}
 		isSilent = false
 		resolved, took := open(2 * time.Second)
-		if took != 300*time.Millisecond {
-			t.Errorf("resolved after %v", took)
-		}
+		testkit.Equal(t, took, 300*time.Millisecond, "resolved after")
 		check(t, "resolved", tryAll(resolved[19], "1"), "1")
 		isSilent = true
 		again, took := open(2 * time.Second)
-		if took != 0 {
-			t.Errorf("a reload took %v", took)
-		}
+		testkit.Equal(t, took, 0, "a reload took")
 		check(t, "after a reload", tryAll(again[19], "1"), "1")
 		for _, g := range append(resolved, again...) {
 			g.Close()

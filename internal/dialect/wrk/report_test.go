@@ -400,9 +400,7 @@ func TestUnitsMatchWrk(t *testing.T) {
 		1024 * 1024 * 0.85: {"0.85M", "0.89M"}, 3.42 * (1 << 30): {"3.42G", "3.67G"}, 1e15: {"909.49T", "1000.00T"},
 		1e18: {"909494.70T", "1000000.00T"},
 	} {
-		if got := [2]string{binary(n), metric(n)}; got != want {
-			t.Errorf("%v: got %q, want %q", n, got, want)
-		}
+		testkit.Equal(t, [2]string{binary(n), metric(n)}, want, n)
 	}
 }
 

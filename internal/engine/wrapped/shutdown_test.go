@@ -88,9 +88,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 				default:
 					t.Error("Shutdown did not wait")
 				}
-				if got := <-got; got != "200 OK x" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, <-got, "200 OK x")
 				<-registered
 			})
 		}
@@ -136,9 +134,7 @@ func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 					t.Errorf("Serve returned %v", err)
 				}
 				site.served <- nil
-				if got := <-got; got != "failed" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, <-got, "failed")
 			})
 		}
 	}

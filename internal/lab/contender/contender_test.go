@@ -171,9 +171,7 @@ func TestErrorsQuoteTheReason(t *testing.T) {
 		"before\npanic: no luck\n\ngoroutine 1 [running]:\nmain.main()\n": "panic: no luck\n    panic: no luck\n    \n    goroutine 1 [running]:\n    main.main()",
 		long: long[:200] + "…\n    " + long,
 	} {
-		if got := contender.Quoted([]byte(output)); got != want {
-			t.Errorf("%q: got %q, want %q", output, got, want)
-		}
+		testkit.Equal(t, contender.Quoted([]byte(output)), want, output)
 	}
 }
 

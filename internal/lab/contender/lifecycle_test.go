@@ -25,9 +25,7 @@ func TestProcessesStartAgain(t *testing.T) {
 	defer func() {
 		testkit.Check(t, r.Stop())
 	}()
-	if roles := strings.Join(r.Roles(), ", "); roles != "application, application 2" {
-		t.Errorf("roles: %s", roles)
-	}
+	testkit.Equal(t, strings.Join(r.Roles(), ", "), "application, application 2", "roles")
 	checkFiles(t, r, 300)
 	testkit.Must(t, r.Signal("application", syscall.SIGKILL))
 	eventually(t, "the process ends", func() bool {

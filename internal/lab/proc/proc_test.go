@@ -303,7 +303,5 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 		t.Errorf("%d bytes of a closed file, want %d", n, before)
 	}
 	own[0].PID = 1 << 29 // above any process's number
-	if n := size(); n != 0 {
-		t.Error(n)
-	}
+	testkit.Equal(t, size(), 0)
 }

@@ -52,9 +52,7 @@ func TestBoundsAreDecidedByWholeIntervals(t *testing.T) {
 	}
 	for share, want := range map[float64]stat.Outcome{0: stat.Holds, 0.01: stat.Holds, 0.02: stat.Violated} {
 		c := analyze.Change{Metric: sample.Errors, ErrorShare: share}
-		if got := outcome(goal(t, "errors>1%").Bounds[0], &c); got != want {
-			t.Errorf("errors>1%% with %v: %v, want %v", share, got, want)
-		}
+		testkit.Equal(t, outcome(goal(t, "errors>1%").Bounds[0], &c), want, "errors>1% with", share)
 	}
 }
 

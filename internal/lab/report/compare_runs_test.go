@@ -105,9 +105,7 @@ func TestEqualRunsAgree(t *testing.T) {
 		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 	for _, r := range two.Tables[0].Rows {
-		if got := agreement(r[0], r[1]); got != "agree" {
-			t.Errorf("%s: %s", r[0].Title, got)
-		}
+		testkit.Equal(t, agreement(r[0], r[1]), "agree", r[0].Title)
 	}
 	if strings.Contains(text, "WARNING") || strings.Contains(text, "changed") || !strings.Contains(text, "2.30–2.30") {
 		t.Error(text)
@@ -143,9 +141,7 @@ func TestCompareFindsChanges(t *testing.T) {
 	}
 	for _, r := range two.Tables[0].Rows {
 		want := map[bool]string{true: "more in B", false: "agree"}[r[0].Title == "tare"]
-		if got := agreement(r[0], r[1]); got != want {
-			t.Errorf("%s: %s, want %s", r[0].Title, got, want)
-		}
+		testkit.Equal(t, agreement(r[0], r[1]), want, r[0].Title)
 	}
 	for _, line := range want {
 		if !strings.Contains(text, line) {

@@ -77,9 +77,7 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 		}
 	}
 	used := &with.Tables[0]
-	if got := strings.Join(used.CallNames(), " "); got != "read recvfrom writev accept4 write" {
-		t.Errorf("columns %s", got)
-	}
+	testkit.Equal(t, strings.Join(used.CallNames(), " "), "read recvfrom writev accept4 write", "columns")
 	if len(used.Missing) != 1 {
 		t.Errorf("%+v", used)
 	}

@@ -120,8 +120,6 @@ func TestConditionTextNamesAllSettings(t *testing.T) {
 			Rate: 1200},
 		"8 connections, GOMAXPROCS 4 and all cores shared": {Connections: 8, Procs: 4},
 	} {
-		if got := c.Text(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		testkit.Equal(t, c.Text(), want)
 	}
 }

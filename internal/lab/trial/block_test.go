@@ -288,12 +288,8 @@ func TestContendersStayAlone(t *testing.T) {
 			t.Fatalf("%s: %+v", name, r)
 		}
 	}
-	if why := records["server+ alone"].StaysAlone(); why != "it did not sleep" {
-		t.Errorf("stays alone: %q", why)
-	}
-	if why := records["server alone"].StaysAlone(); why != "" {
-		t.Errorf("the control stays alone: %q", why)
-	}
+	testkit.Equal(t, records["server+ alone"].StaysAlone(), "it did not sleep", "stays alone")
+	testkit.Equal(t, records["server alone"].StaysAlone(), "", "the control stays alone")
 	k.Together = true
 	if records = block(t, bench(t), k); len(records) != 3 || records["server++ alone"] == nil {
 		t.Errorf("together: %d records", len(records))

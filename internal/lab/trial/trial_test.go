@@ -232,9 +232,7 @@ func TestDirectLoadWithoutFront(t *testing.T) {
 		if r.Load.Requests == 0 || r.Load.Errors.Total() > 0 || r.WeightUs() <= 0 {
 			t.Errorf("%s: %d requests, errors %+v, %v µs", c.Run, r.Load.Requests, r.Load.Errors, r.WeightUs())
 		}
-		if spoke := r.Load.FastCGI != nil; spoke != (c.Protocol == contender.FastCGI) {
-			t.Errorf("%s: loaded by FastCGI: %v", c.Run, spoke)
-		}
+		testkit.Equal(t, r.Load.FastCGI != nil, c.Protocol == contender.FastCGI, c.Run, "loaded by FastCGI")
 	}
 }
 

@@ -259,9 +259,7 @@ func TestPendingReportsIncompleteInput(t *testing.T) {
 		if !a.receive([]byte(step.more)) {
 			t.Fatal(a.String())
 		}
-		if got := a.request.Pending(); got != step.want {
-			t.Errorf("behind %q: %v", step.more, got)
-		}
+		testkit.Equal(t, a.request.Pending(), step.want, "behind", step.more)
 	}
 }
 

@@ -373,8 +373,6 @@ func TestHostsAreValidated(t *testing.T) {
 		"a/b": false, "a#b": false, "a:b": false, "[::1": false, "[a.example]": false, "[abc]": false, "[:::]": false,
 		"[::1]b": false,
 	} {
-		if got := ValidHost([]byte(host)); got != want {
-			t.Errorf("%q: %v", host, got)
-		}
+		testkit.Equal(t, ValidHost([]byte(host)), want, host)
 	}
 }

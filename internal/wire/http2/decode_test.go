@@ -177,9 +177,7 @@ func TestStaticTableIsThatOfRFC7541(t *testing.T) {
 		if f.Name == ":authority" || f.Name == "transfer-encoding" { // empty, and never allowed
 			line = ""
 		}
-		if got := list(&b); got != line {
-			t.Errorf("%d: got %q, want %q", i, got, line)
-		}
+		testkit.Equal(t, list(&b), line, i)
 	}
 }
 
