@@ -32,9 +32,6 @@ type CachePolicy struct {
 	// Ignore lists fields of responses that have no effect: Cache-Control, Expires, Set-Cookie,
 	// Vary, X-Accel-Expires.
 	Ignore []string
-	// Methods are those whose responses are stored. Only GET and HEAD are allowed, and both are
-	// always stored: responses to other methods depend on the request body, which no key contains.
-	Methods []string
 	// KeepHead forwards HEAD unchanged, and stores its response for HEAD alone:
 	// proxy_cache_convert_head off. Otherwise the cache sends GET, and stores the whole response.
 	KeepHead bool
@@ -59,8 +56,6 @@ type CachePolicy struct {
 	// unsafe method such as POST: RFC 9111, 4.4. It is not nginx's behavior: a client could make
 	// the origin generate a popular response again and again.
 	Invalidate bool
-	// Status adds Cache-Status (RFC 9211) to responses.
-	Status bool
 }
 
 // CacheValid is the freshness of responses with some statuses: proxy_cache_valid. Without Statuses

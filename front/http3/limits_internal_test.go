@@ -90,9 +90,7 @@ func TestManyHandshakesRequireProof(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil, listenUDP(t))
 	for _, want := range []bool{false, true} {
-		if got := s.mustVerify(nil); got != want {
-			t.Errorf("%d handshakes: %v", s.counted.Load(), got)
-		}
+		testkit.Equal(t, s.mustVerify(nil), want, s.counted.Load(), "handshakes require proof")
 		s.counted.Add(maxUnverified)
 	}
 }

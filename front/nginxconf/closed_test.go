@@ -70,9 +70,7 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 				host = "http://other"
 			}
 			testkit.Equal(t, statusOf(t, text, host+"/a"), 503, name, d)
-			if got := statusOf(t, text, "http://x/b"); got != 200 {
-				t.Errorf("%s, %s: %d elsewhere, want 200", name, d, got)
-			}
+			testkit.Equal(t, statusOf(t, text, "http://x/b"), 200, name, d, "elsewhere")
 		}
 	}
 }
@@ -198,8 +196,6 @@ func TestLenientReportsErrorsOfNginx(t *testing.T) {
 		if err == nil {
 			_, err = front.New(r.Config)
 		}
-		if err == nil {
-			t.Errorf("%s: no error", text)
-		}
+		testkit.Error(t, err, "", text)
 	}
 }

@@ -23,9 +23,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	}
 	for _, h := range r.Config.Hosts {
 		for _, l := range h.Listen {
-			if l.Addr != "*:81" {
-				t.Errorf("%v at %s", h.Names, l.Addr)
-			}
+			testkit.Equal(t, l.Addr, "*:81", h.Names)
 		}
 		if len(h.Listen) == 0 {
 			t.Errorf("%v listens at every address", h.Names)
@@ -151,9 +149,7 @@ func TestNamesOfListenAreResolved(t *testing.T) {
 		"listen one.test:80 nosuch":                  `unknown parameter "nosuch"`,
 		"listen " + strings.Repeat("a", 300) + ":80": "must be an IP address",
 	} {
-		if _, err := listening(b, "server {\n"+text+"; }"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want an error with %q", text, err, want)
-		}
+		testkit.Fails(listening(b, "server {\n"+text+"; }"))(t, want, text)
 	}
 	if b.lookups["256.0.0.1"] != 0 || b.lookups["$host"] != 0 {
 		t.Errorf("unexpected lookups: %v", b.lookups)

@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"maps"
 	"slices"
 	"strings"
 
@@ -153,20 +152,18 @@ func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
 	}
 	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
-		methods := make(map[string]bool)
+		var methods []string
 		for _, m := range d.Args {
-			if !slices.Contains(known, strings.ToUpper(m)) {
+			m = strings.ToUpper(m)
+			if !slices.Contains(known, m) {
 				t.errorf(d, "unknown method %s", grammar.Quote(m))
 			}
-			methods[strings.ToUpper(m)] = true
-		}
-		if methods["GET"] {
-			methods["HEAD"] = true
+			if methods = append(methods, m); m == "GET" {
+				methods = append(methods, "HEAD")
+			}
 		}
 		steps = append(steps, conf.If{
-			Left: "$request_method", Op: "!~",
-			Right:    conf.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
-			Then:     []conf.Step{conf.Break{}},
+			Op: "!method", Right: conf.Text(strings.Join(methods, " ")), Then: []conf.Step{conf.Break{}},
 			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.Block), here),
 		})
 	}

@@ -282,15 +282,14 @@ func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 
 		MaxRangeOffset: s.size(of("cache_max_range_offset"), -1),
 	}
-	if methods := s.words(of("cache_methods")); methods != nil {
-		c.Policy.Methods = []string{"GET", "HEAD"} // always stored
-		if slices.ContainsFunc(methods, func(m string) bool { return strings.EqualFold(m, "POST") }) {
-			c.Policy.Methods = append(c.Policy.Methods, "POST")
-		}
-	}
 	d := s.one(of("cache"))
 	if d == nil || d.Args[0] == "off" {
 		return nil
+	}
+	for _, m := range s.all(of("cache_methods")) {
+		if slices.ContainsFunc(m.Args, func(arg string) bool { return strings.EqualFold(arg, "POST") }) {
+			t.omit(m, "POST is not supported: no key contains the body of the request")
+		}
 	}
 	if c.Zone = t.text(d, d.Args[0]); hasVariable(d.Args[0]) {
 		return new(c)

@@ -199,9 +199,7 @@ func TestOlderConnectionsLackTheAddressesNewProperties(t *testing.T) {
 		older := s.dial("127.0.0.2", c.sent)
 		t.Cleanup(func() { older.Close() })
 		r := bufio.NewReader(older)
-		if got := request(older, r); got != "200 any" {
-			t.Fatalf("%s: %s", c.before, got)
-		}
+		testkit.Equal(t, request(older, r), "200 any", c.before)
 		s.reload(c.after)
 		if got := request(older, r); got != c.want && (c.want != "400" || !strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s: after the reload %q, want %q", c.after, got, c.want)

@@ -148,9 +148,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 				if want == "400" {
 					want = "431"
 				}
-				if got != want {
-					t.Errorf("%q: %.10q with %d bytes gets %s, want %s", buffers, request, size, got, want)
-				}
+				testkit.Equal(t, got, want, buffers, request[:10], "with", size, "bytes")
 			}
 		}
 	}
@@ -163,9 +161,7 @@ func statusOf(t *testing.T, socket, request string) string {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)
 	line := make([]byte, len("HTTP/1.1 204"))
-	if _, err := io.ReadFull(c, line); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.ReadFull(c, line))(t)
 	return string(line[len("HTTP/1.1 "):])
 }
 
@@ -229,8 +225,6 @@ func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 		})
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("by nginx %t: got\n%s\nwant\n%s", byNginx, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		testkit.Equal(t, got, want, "by nginx", byNginx)
 	}
 }

@@ -1,10 +1,8 @@
 package testkit
 
 import (
-	"fmt"
 	"io"
 	"os"
-	"strings"
 	"testing"
 	"time"
 )
@@ -23,22 +21,6 @@ func Check(t testing.TB, err error) {
 	if err != nil {
 		t.Error(err)
 	}
-}
-
-// Equal reports values that differ, and what they are about.
-func Equal[T comparable](t testing.TB, got, want T, about ...any) {
-	t.Helper()
-	if got == want {
-		return
-	}
-	message := fmt.Sprintf("got %v, want %v", got, want)
-	if _, isText := any(got).(string); isText {
-		message = fmt.Sprintf("got %q, want %q", any(got), any(want))
-	}
-	if len(about) > 0 {
-		message = strings.TrimSuffix(fmt.Sprintln(about...), "\n") + ": " + message
-	}
-	t.Error(message)
 }
 
 // Send writes to a connection, or to another writer, and ends the test if that fails.

@@ -16,7 +16,7 @@ import (
 
 // Cache stores responses. It is safe for concurrent use. Open makes one, and Close must be called.
 type Cache struct {
-	name     string // as in Cache-Status
+	name     string
 	errors   *log.Logger
 	inactive atomic.Int64
 	most     atomic.Int64 // bytes of a body in memory
@@ -49,7 +49,7 @@ func Open(config conf.Cache, errors *log.Logger) (*Cache, error) {
 	if err := check(&config); err != nil {
 		return nil, err
 	}
-	c := &Cache{name: quoteName(config.Name), errors: errors}
+	c := &Cache{name: config.Name, errors: errors}
 	if c.errors == nil {
 		c.errors = log.Default()
 	}

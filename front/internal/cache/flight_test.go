@@ -133,7 +133,7 @@ func TestOtherVariantsDoNotWait(t *testing.T) {
 		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
 		s.request("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
 		s.request("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
-		testkit.Equal(t, time.Since(start), 0, "requests waited for")
+		testkit.Equal(t, time.Since(start), 0, "the wait of requests")
 		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
 	})
 }
@@ -275,7 +275,7 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 			first := s.crowd(1)
 			begin := time.Now()
 			s.get().want(t, cache.StateMiss, 200, "second")
-			testkit.Equal(t, time.Since(begin), 2*time.Second, "the request waited for")
+			testkit.Equal(t, time.Since(begin), 2*time.Second, "the wait of the request")
 			(<-first).want(t, cache.StateMiss, 200, "first")
 			s.get().want(t, cache.StateHit, 200, "first")
 		})
@@ -315,9 +315,7 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 			for _, want := range []time.Duration{2 * time.Second, later} {
 				begin := time.Now()
 				wantAll(t, s.crowd(10), 10, cache.StateMiss, status, "body")
-				if d := time.Since(begin); d != want {
-					t.Errorf("status %d: %v passed, want %v", status, d, want)
-				}
+				testkit.Equal(t, time.Since(begin), want, "status", status, "takes")
 			}
 		})
 	}
@@ -399,9 +397,7 @@ func TestPanicOfBodyEndsResponse(t *testing.T) {
 		if g := s.get(); g.err == nil {
 			t.Errorf("got %+v, want an error", g)
 		}
-		if !strings.Contains(s.log.String(), "bomb.Read") {
-			t.Errorf("log %q, want the place of the panic", s.log)
-		}
+		testkit.Contains(t, s.log.String(), "bomb.Read", "the log")
 	})
 }
 

@@ -111,14 +111,6 @@ func (x *index) match(id keyID, key string, known []choice, now time.Time) (e *e
 	return e, s, unread, ""
 }
 
-// has reports whether anything is stored under a key.
-func (x *index) has(id keyID) bool {
-	sh := x.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.keys[id] != nil
-}
-
 func (x *index) fileOf(e *entry) *file {
 	sh := x.shard(e.id)
 	sh.mu.Lock()

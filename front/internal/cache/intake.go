@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -156,26 +155,4 @@ func (b *cancelingBody) HasInput() bool { return hasInput(b.ReadCloser) }
 func (b *cancelingBody) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
-}
-
-// quoteName returns the name as a token or a string of structured fields: RFC 8941, 3.3.
-func quoteName(name string) string {
-	token := name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
-		strings.ToLower(name[:1]) != strings.ToUpper(name[:1])
-	if token {
-		return name
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, c := range []byte(name) {
-		switch {
-		case c < ' ' || c > '~':
-			c = '?'
-		case c == '"' || c == '\\':
-			b.WriteByte('\\')
-		}
-		b.WriteByte(c)
-	}
-	b.WriteByte('"')
-	return b.String()
 }

@@ -47,34 +47,16 @@ type Response struct {
 	file     *os.File
 	arriving *fillReader // set while the body still arrives
 	age      [1]string   // the value of the field Age, for Mark
-
-	name   string // of the cache; empty without Cache-Status
-	status string // the parameters of Cache-Status
 }
 
-// Mark adds the cache's own fields to the header for a client: Age, and Cache-Status if the Rules
-// require it.
+// Mark adds Age to the header for a client.
 func (a *Response) Mark(header http.Header) {
-	if a.stored != nil {
-		if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
-			a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
-			header["Age"] = a.age[:]
-		}
-	}
-	if a.name == "" {
+	if a.stored == nil {
 		return
 	}
-	text := a.name + "; " + a.status
-	if before := header["Cache-Status"]; len(before) > 0 {
-		// RFC 9211, 2: the last member is the one nearest to the client
-		text = strings.Join(before, ", ") + ", " + text
-	}
-	header["Cache-Status"] = []string{text}
-}
-
-func (s *session) setStatus(a *Response, params ...string) {
-	if s.rules.policy.Status {
-		a.name, a.status = s.c.name, strings.Join(params, "")
+	if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
+		a.age[0] = strconv.FormatInt(int64(age/time.Second), 10)
+		header["Age"] = a.age[:]
 	}
 }
 
@@ -98,6 +80,9 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(a.Status)
 	switch {
 	case r.Method == http.MethodHead || a.Status == http.StatusNoContent:
+		if a.arriving != nil && (a.headOnly() || a.Status == http.StatusNoContent) {
+			_, _ = a.arriving.Read(nil) // returns once it is stored, which a client of a whole response expects
+		}
 		return nil
 	case a.arriving != nil:
 		return a.arriving.sendTo(w, a.Streams)
@@ -203,8 +188,18 @@ func (b *flushedBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// Body returns the body of a response that is not Passed.
-func (a *Response) Body() io.Reader { return a.seeker() }
+// Pass returns an origin's response that is not stored.
+func Pass(resp *http.Response) *Response {
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp}
+}
+
+// Body returns the body.
+func (a *Response) Body() io.Reader {
+	if a.Passed != nil {
+		return a.Passed.Body
+	}
+	return a.seeker()
+}
 
 // seeker returns a reader of the body that can seek.
 func (a *Response) seeker() io.ReadSeeker {

@@ -35,7 +35,6 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	case why != notFresh:
 		s.c.index.drop(s.entry)
 	}
-	s.setStatus(a, "fwd=stale; fwd-status=304")
 	return a, nil
 }
 

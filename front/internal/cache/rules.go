@@ -32,12 +32,6 @@ func Compile(p conf.CachePolicy, diverts bool) (*Rules, error) {
 		}
 		*effect = true
 	}
-	for _, m := range p.Methods {
-		if !keeps(m) {
-			return nil, fmt.Errorf(
-				"responses to %q cannot be stored: no key contains the request body (want GET or HEAD)", m)
-		}
-	}
 	for _, v := range p.Valid {
 		if v.For < 0 || slices.ContainsFunc(v.Statuses, func(s int) bool { return s < 100 || s > 599 }) {
 			return nil, fmt.Errorf("status or time out of range: %v for %v", v.Statuses, v.For)
@@ -81,7 +75,8 @@ func IsFailure(status int) bool {
 	return slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, status)
 }
 
-// keeps reports whether responses to a method are stored.
+// keeps reports whether responses to a method are stored: those to others depend on the body of the
+// request, which no key contains.
 func keeps(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 // lifetime defines when a response may be used.

@@ -27,7 +27,6 @@ type session struct {
 	old     *stored // the stale stored response, or nil
 	entry   *entry  // of old
 	flight  *flight // the flight that this request leads
-	why     string  // the reason to forward the request: RFC 9211, 2.2
 	until   time.Time
 	behind  bool // a background update: the client's request does not wait, and may have ended
 	crowded bool // too much is being sent from memory
@@ -36,7 +35,7 @@ type session struct {
 // Find returns the response for a request: a stored one, or the origin's. It may wait for the request
 // of another client. Its errors are of type *Error, and do not affect other requests.
 func (c *Cache) Find(q Query) (*Response, error) {
-	s := session{c: c, q: q, why: "bypass", rules: q.Rules}
+	s := session{c: c, q: q, rules: q.Rules}
 	defer s.land()
 	a, err := s.respond()
 	if err != nil {
@@ -93,9 +92,9 @@ func (s *session) find() (*Response, error) {
 		if s.old != nil && s.old.life.isFresh(now) {
 			return s.use(StateHit, now)
 		}
-		s.state, s.why = StateExpired, "stale"
+		s.state = StateExpired
 		if s.old == nil {
-			s.state, s.why = StateMiss, s.missed()
+			s.state = StateMiss
 			if least := s.rules.policy.MinUses; least > 1 && s.c.uses.count(s.id) < least {
 				return s.pass()
 			}
@@ -188,7 +187,7 @@ func (s *session) use(state State, now time.Time) (*Response, error) {
 // miss fetches a response that has gone or cannot be read. If slow clients hold too much memory,
 // the request bypasses the cache.
 func (s *session) miss() (*Response, error) {
-	s.old, s.state, s.why = nil, StateMiss, "uri-miss"
+	s.old, s.state = nil, StateMiss
 	if s.crowded {
 		return s.pass()
 	}
@@ -215,9 +214,6 @@ func (s *session) hit(state State, now time.Time) *Response {
 		if s.old.body != nil {
 			a.stored = s.old.withoutBody()
 		}
-	}
-	if s.rules.policy.Status {
-		s.setStatus(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
 	}
 	return a
 }
@@ -289,13 +285,6 @@ func (c *Cache) panicked(p any) {
 // land ends the request's flight, unless it has ended or another goroutine has taken it over.
 func (s *session) land() { s.c.end(s.flight, true) }
 
-func (s *session) missed() string {
-	if s.c.index.has(s.id) {
-		return "vary-miss"
-	}
-	return "uri-miss"
-}
-
 // originRequest returns the request for an origin whose response may be stored.
 func (s *session) originRequest() OriginRequest {
 	request := OriginRequest{Method: s.q.Method, Whole: true, Part: s.q.IsPart != nil}
@@ -326,7 +315,7 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 	now := time.Now()
 	if err != nil {
 		if s.old != nil && s.rules.mayFail(&s.old.life, err, now) {
-			if a := s.standIn(now, ""); a != nil {
+			if a := s.hit(StateStale, now); a != nil {
 				return a, nil
 			}
 		}
@@ -336,7 +325,7 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 	case resp.StatusCode == http.StatusNotModified && (request.Etag != "" || request.LastModified != ""):
 		return s.revalidated(in, resp, sentAt, now)
 	case s.old != nil && s.rules.mayReplace(&s.old.life, resp.StatusCode, now):
-		if a := s.standIn(now, "; fwd-status="+strconv.Itoa(resp.StatusCode)); a != nil {
+		if a := s.hit(StateStale, now); a != nil {
 			_ = resp.Body.Close()
 			return a, nil
 		}
@@ -345,7 +334,6 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 	if why == "" && s.keeps() {
 		if a := s.store(in, resp, life); a != nil {
 			a.State, a.at = s.state, now
-			s.setStatus(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
 			return a, nil
 		}
 		why = "size"
@@ -417,15 +405,6 @@ func (s *session) notKept(resp *http.Response) *Response {
 	return a
 }
 
-// standIn serves the stale response instead of an error.
-func (s *session) standIn(now time.Time, suffix string) *Response {
-	a := s.hit(StateStale, now)
-	if a != nil {
-		s.setStatus(a, "fwd=stale", suffix)
-	}
-	return a
-}
-
 // store starts to store a response. It returns nil if that is impossible.
 func (s *session) store(in *intake, resp *http.Response, life lifetime) *Response {
 	header, ok := keptHeader(resp.StatusCode, resp.Header)
@@ -468,15 +447,14 @@ func (s *session) pass() (*Response, error) {
 }
 
 func (s *session) passed(resp *http.Response) *Response {
-	a := &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
-	s.setStatus(a, "fwd=", s.why)
+	a := Pass(resp)
+	a.State = s.state
 	return a
 }
 
 // passMethod forwards a request whose response is never stored. With CachePolicy.Invalidate, a
 // successful request that may have changed something removes what is stored under its key.
 func (s *session) passMethod() (*Response, error) {
-	s.why = "method"
 	a, err := s.pass()
 	switch s.q.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace, "PROPFIND", "REPORT", "SEARCH":

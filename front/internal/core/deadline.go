@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/internal/connection"
 )
@@ -145,11 +146,10 @@ func (b *sendDeadline) setIfDue(w *Writer) {
 	}
 }
 
-// rateLimiter bounds the rate of a response as nginx does: up to the rate times the seconds since
-// the first byte, rounded up.
+// rateLimiter bounds the rate of a response after its first bytes.
 type rateLimiter struct {
-	rate, after int64 // bytes per second; bytes that are not limited
-	startTime   time.Time
+	*fetch.Pace
+	after int64 // bytes that are not limited
 }
 
 // StartLimits starts the limits of the body's rate and of the time between two writes.
@@ -164,30 +164,22 @@ func (w *Writer) StartLimits(f *filters) {
 	}
 	if err == nil && rate > 0 {
 		after, _ := grammar.ParseOffset(f.rateAfter.Eval(w.X))
-		w.pace = &rateLimiter{rate: rate, after: after, startTime: time.Now()}
+		w.pace = &rateLimiter{fetch.NewPace(rate), min(after, 1<<62)}
 	}
 }
 
 // wait waits until something may be sent, and returns how much. It ends with the request.
 func (p *rateLimiter) wait(w *Writer) (int64, error) {
 	for {
-		seconds := int64(time.Since(p.startTime)/time.Second) + 1
-		most := p.after - w.Sent
-		if seconds < (1<<62)/p.rate {
-			most += p.rate * seconds
-		}
-		if most > 0 {
+		allowed, rest := p.Allowed()
+		if most := p.after + allowed - w.Sent; most > 0 {
 			return most, nil
 		}
 		w.deadline.extend(w)
 		// the client receives what it may before the pause
 		_ = http.NewResponseController(w.ResponseWriter).Flush()
 		w.deadline.clear(w)
-		timer := time.NewTimer(time.Until(p.startTime.Add(time.Duration(seconds) * time.Second)))
-		select {
-		case <-timer.C:
-		case <-w.X.Request.Context().Done():
-			timer.Stop()
+		if !w.X.Wait(rest) {
 			return 0, w.X.Request.Context().Err()
 		}
 	}

@@ -14,64 +14,60 @@ import (
 
 // Exchange is one request and its response on their way through the phases.
 type Exchange struct {
-	Plan     *Plan
-	Parent   *Exchange     // the exchange that this is a subrequest of, or nil
-	Response Writer        // of the response
-	Request  *http.Request // as received, except for its Host
+	Plan       *Plan
+	Request    *http.Request // as received, except for its Host
+	HostHeader string        // Host as received
+	Response   Writer
+	Parent     *Exchange // the exchange that this is a subrequest of, or nil
+	AddedTo    *Writer   // the response that the body of this subrequest is added to, or nil
 
-	HostHeader string // Host as received
+	Host          *host
+	Loc           *Location // the host's defaults until a location is found
+	Method        string    // the request's, or GET for an error page
+	Path          string    // $uri: normalized; changed by rewrite and internal redirects
+	Args          string    // $args
+	TriedFile     string    // the file of try_files, in a location with a regular expression and an alias
+	URIChanged    bool      // path or query are no longer the client's
+	PathRewritten bool      // a rewrite has changed the path since the location was found
+	internal      bool      // redirected internally: it may enter internal locations
+	Redirects     int       // internal redirects and changes of the path so far
 
-	Host *host
-	Loc  *Location // the host's defaults until a location is found
-	Path string    // $uri: normalized; changed by rewrite and internal redirects
-	Args string    // $args
+	entry         entry     // where runPhases continues
+	named         *Location // for atNamed
+	needsLocation bool      // a rewrite has changed the path, whose location is to be found
 
-	TriedFile string // the file of try_files, in a location with a regular expression and an alias
-
-	Method            string // the request's, or GET for an error page
-	entry             entry  // where runPhases continues
-	named             *Location
-	needsLocation     bool // rewrite has changed the path
-	internal          bool // the location was not found for the client's path
-	URIChanged        bool // path or query are no longer the client's
-	Rewritten         bool // the location was not found for path
-	RegexTimedOut     bool // a regular expression has failed: no result is valid
-	HandlerHasRequest bool // a handler has received r, and may keep it
-	errorPageUsed     bool // error pages have applied, and may not again
-	Redirects         int  // internal redirects and changes of the path so far
-	ErrorStatus       int  // the error whose page is being sent, or 0
-
-	Regexes   pcre.Budget // of the request's regular expressions, including those of subrequests
-	Captures  captures
-	Vars      []value // by slot: variables of Set, Map and named groups
-	LimitRate string  // $limit_rate, if set
-	ConnUse   connUse // the connection, if the plan counts its requests
-	ID        string  // $request_id, once it was read
-	States    []any   // of modules, by slot; nil until one has any
-
-	// For filters, limits and logs.
-	isObserved bool           // the response passes through w, also if a bound handler makes it
-	isKept     bool           // a handler may keep w
-	Body       *limitedBody   // the request's; nil if it has none
-	StartTime  time.Time      // if the plan needs it
-	Address    *clientAddress // nil until it is needed: see realip.go
-	OwnAddress clientAddress
-	releases   []func()                        // of Hold
-	detached   func(end func(isComplete bool)) // of Detach
-
-	UpstreamURL string // the last one, for the error log
-
-	InterceptsErrors bool    // statuses from 300 on are left to error pages
-	isComplete       bool    // the content has returned without a panic
-	AddedTo          *Writer // the response that the body of this subrequest is added to, or nil
+	ErrorStatus      int  // the error whose page is being sent, or 0
+	errorPageUsed    bool // error pages have applied, and may not again
+	InterceptsErrors bool // error pages replace statuses of the content from 300 on
+	RegexTimedOut    bool // a regular expression has failed: no result is valid
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	BodyStatus   atomic.Int32
 	LoggedStatus int              // the status to log if there is no response
 	rejected     *rejectedRequest // nil unless the server has rejected the request
-	originalHead int64            // length of the request's head before dropBody changed it; else 0
 
-	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
+	Vars        []value        // by slot: variables of Set, Map and named groups
+	Captures    captures       // of the last regular expression that has matched
+	Regexes     pcre.Budget    // of the request's regular expressions, including those of subrequests
+	States      []any          // of modules, by slot; nil until one has any
+	LimitRate   string         // $limit_rate, if set
+	ID          string         // $request_id, once it was read
+	UpstreamURL string         // of the last request to an upstream, for the error log
+	StartTime   time.Time      // if the plan needs it
+	ConnUse     connUse        // the connection, if the plan counts its requests
+	Address     *clientAddress // nil until it is needed: see realip.go
+	OwnAddress  clientAddress
+
+	Body    *limitedBody  // the request's; nil if it has none
+	dropped *http.Request // the request before dropBody removed its body; else nil
+
+	HandlerHasRequest bool                            // a handler has received Request, and may keep it
+	isKept            bool                            // a handler may keep Response
+	isObserved        bool                            // a bound handler writes to Response, not to the server's writer
+	isComplete        bool                            // the content has returned without a panic
+	sendTimeout       time.Duration                   // that the server applies to the response; 0 if it was not set
+	releases          []func()                        // of Hold
+	detached          func(end func(isComplete bool)) // of Detach
 
 	Proxy upstreamState // nil until a proxy is used, and after its memory was released
 }
@@ -263,7 +259,7 @@ func (x *Exchange) Redirect(path, args string) Outcome {
 	return x.RedirectTo(path, args)
 }
 
-// RedirectTo is redirect for a normalized path.
+// RedirectTo is Redirect for a normalized path.
 func (x *Exchange) RedirectTo(path, args string) Outcome {
 	x.Path, x.Args, x.internal, x.URIChanged = path, args, true, true
 	return x.restart(atHost)

@@ -26,8 +26,8 @@ func (x *Exchange) start() {
 	}
 }
 
-// applyLocation applies x.loc's timeouts. It is called whenever the phases after rewrite may use a
-// new x.loc.
+// applyLocation applies the timeouts of Loc. It is called whenever the phases after rewrite may have
+// another one.
 func (x *Exchange) applyLocation() {
 	timeoutSet := x.setServerSendTimeout(x.Loc.sendTimeout)
 	x.setLinger()

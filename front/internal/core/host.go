@@ -247,7 +247,7 @@ func (c *Compiler) misdirectedHost() *host {
 // sniHost is the host of a connection's TLS handshake.
 type sniHost struct {
 	Host *host
-	name string // the SNI name; empty if host is the address's default
+	name string // the SNI name; empty if Host is the address's default
 }
 
 // SniHost returns the host of the request's TLS handshake.

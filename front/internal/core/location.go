@@ -39,7 +39,7 @@ type Location struct {
 // Content responds to a request in the content phase.
 type Content interface {
 	Serve(x *Exchange) Outcome
-	// Explain adds findings about what serve would do, and responds without doing it.
+	// Explain adds findings about what Serve would do, and responds without doing it.
 	Explain(x *Exchange, e *Explanation) Outcome
 }
 
@@ -61,7 +61,6 @@ type locations struct {
 	patterns []*Location
 	// "/x" for a location "/x/" with a Proxy: the client is redirected to it
 	redirects map[string]*Location
-	single    *Location // "/" if there is no other location
 }
 
 // prefix is a location without a regular expression, linked to the longest other one that is a
@@ -96,12 +95,6 @@ const (
 // find finds the location of a path. The innermost one applies, but on each level regular
 // expressions come before prefixes.
 func (l *locations) find(x *Exchange, path string, best **Location) searchResult {
-	if l.single != nil {
-		if strings.HasPrefix(path, "/") {
-			*best = l.single
-		}
-		return searchNone
-	}
 	if loc := l.exact[path]; loc != nil {
 		*best = loc
 		return searchFound
@@ -136,7 +129,7 @@ func (x *Exchange) locate() Outcome {
 	x.needsLocation = false
 	best := &x.Host.defaults
 	v := x.Host.locations.find(x, x.Path, &best)
-	x.Loc, x.Rewritten = best, false
+	x.Loc, x.PathRewritten = best, false
 	x.applyLocation()
 	switch {
 	case x.RegexTimedOut:
@@ -244,9 +237,6 @@ func put(to *map[string]*Location, path string, loc *Location) {
 	(*to)[path] = loc
 }
 
-// isEmpty reports whether there are no locations.
-func (l *locations) isEmpty() bool { return l.exact == nil && l.prefixes == nil && l.patterns == nil }
-
 func (l *locations) sort() {
 	slices.SortFunc(l.prefixes, func(a, b prefix) int { return cmp.Compare(a.path, b.path) })
 	for i := range l.prefixes {
@@ -255,10 +245,6 @@ func (l *locations) sort() {
 		for p.above >= 0 && !strings.HasPrefix(p.path, l.prefixes[p.above].path) {
 			p.above = l.prefixes[p.above].above
 		}
-	}
-	if len(l.prefixes) == 1 && l.prefixes[0].path == "/" && l.exact == nil && l.patterns == nil &&
-		l.redirects == nil && l.prefixes[0].loc.inner.isEmpty() {
-		l.single = l.prefixes[0].loc
 	}
 }
 

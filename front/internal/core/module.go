@@ -7,8 +7,8 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Module is a feature outside of the core, in a file of its own. The row in modules is all that
-// the core knows of it.
+// Module is a feature outside of the core, and all that the core knows of it. Package front has the
+// table of modules.
 type Module struct {
 	// Prepare compiles what the module needs of the whole Config, before all Settings.
 	Prepare func(c *Compiler, at Slot) error

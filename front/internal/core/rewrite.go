@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -13,7 +14,7 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// action is a Step, compiled. ends reports that no further steps follow; the outcome proceed ends
+// action is a Step, compiled. ends reports that no further steps follow; the outcome Proceed ends
 // only the steps of this phase.
 type action func(x *Exchange) (out Outcome, ends bool)
 
@@ -181,6 +182,9 @@ func (c *Compiler) condition(s conf.If) (func(*Exchange) bool, error) {
 	case "~", "~*":
 		p := c.Pattern("if", string(s.Right), op == "~*")
 		holds = func(x *Exchange) bool { return x.matches(p, left.Eval(x)) }
+	case "method":
+		methods := strings.Fields(string(s.Right))
+		holds = func(x *Exchange) bool { return slices.Contains(methods, x.Method) }
 	case "-f", "-d", "-e", "-x":
 		kind := op[1]
 		holds = func(x *Exchange) bool { return x.fileIs(left.Eval(x), kind) }
@@ -319,7 +323,7 @@ func (r *replacement) apply(x *Exchange) (Outcome, bool) {
 	if !ok {
 		return x.Fail(http.StatusInternalServerError), true
 	}
-	x.Path, x.Args, x.internal, x.URIChanged, x.Rewritten = path, args, true, true, true
+	x.Path, x.Args, x.internal, x.URIChanged, x.PathRewritten = path, args, true, true, true
 	x.needsLocation = r.flag != "break"
 	return Proceed, r.flag == "last" || r.flag == "break"
 }

@@ -49,7 +49,7 @@ func (w *Writer) changesBody() bool { return w.Stages != [stageCount]stage{} }
 // BodyFilter is what a location does to bodies of some types.
 type BodyFilter interface {
 	// MayApply reports whether the filter may apply to a response, by its head, and how much of the
-	// body start needs.
+	// body Start needs.
 	MayApply(w *Writer) (need int64, ok bool)
 	// Start changes the head of a response of a type, and adds a stage. The length is UnknownLength
 	// unless the whole body is held back.
@@ -123,18 +123,13 @@ func (x *Exchange) WithoutRange(r *http.Request, contentType string) *http.Reque
 	return message.Without(r, "Range")
 }
 
-// bodyFilters are those of a list that may apply to a response.
-type bodyFilters struct {
-	all  []BodyFilter
-	bits uint // by index
-}
-
-// startByType starts filters at once, or holds the head back and returns false.
+// startByType starts those of some filters that apply, or holds the head back and returns false.
 func startByType(w *Writer, all []BodyFilter) bool {
-	chosen, most := bodyFilters{all: all}, int64(0)
-	for i, f := range all {
+	var chosen []BodyFilter
+	most := int64(0)
+	for _, f := range all {
 		if need, ok := f.MayApply(w); ok {
-			chosen.bits |= 1 << i
+			chosen = append(chosen, f)
 			most = max(most, need)
 		}
 	}
@@ -142,17 +137,11 @@ func startByType(w *Writer, all []BodyFilter) bool {
 		w.Stages[holdStage] = &heldResponse{w: w, chosen: chosen, needed: int(most)}
 		return false
 	}
-	chosen.start(w, message.FirstValue(w.Header()["Content-Type"]), UnknownLength)
-	return true
-}
-
-// start starts the filters.
-func (c *bodyFilters) start(w *Writer, contentType string, length int64) {
-	for i, f := range c.all {
-		if c.bits&(1<<i) != 0 {
-			f.Start(w, contentType, length)
-		}
+	contentType := message.FirstValue(w.Header()["Content-Type"])
+	for _, f := range chosen {
+		f.Start(w, contentType, UnknownLength)
 	}
+	return true
 }
 
 const (
@@ -167,7 +156,7 @@ const (
 // known.
 type heldResponse struct {
 	w      *Writer
-	chosen bodyFilters
+	chosen []BodyFilter
 	needed int // bytes until the decision
 	body   []byte
 }
@@ -217,7 +206,9 @@ func (h *heldResponse) end(beginning []byte, length int64) error {
 	if !typed && len(beginning) > 0 {
 		contentType = http.DetectContentType(beginning)
 	}
-	h.chosen.start(w, contentType, length)
+	for _, f := range h.chosen {
+		f.Start(w, contentType, length)
+	}
 	if !typed && !encoded && contentType != "" && (w.Stages[SubStage] != nil || w.Stages[AdditionStage] != nil ||
 		w.Stages[CompressStage] != nil || header["Transfer-Encoding"] != nil) {
 		// else the server would detect the type of changed bytes, or none

@@ -25,7 +25,7 @@ type State struct {
 	LogBuffers  accesslog.Buffers  // for lines of logs
 	Buffers     connection.Buffers // of fetch.BufferSize
 	Pieces      connection.Buffers // of fetch.PieceSize
-	exchanges   sync.Pool          // of *exchange, all zero
+	exchanges   sync.Pool          // of *Exchange, all zero
 	ProxyStates sync.Pool          // of *proxyState, zeroed except for reusable memory
 	Pending     fetch.Pending
 	Relay       fetch.Relay

@@ -11,7 +11,7 @@ import (
 
 // Text is a Text with its variables resolved.
 type Text struct {
-	Literal string // the whole text, if parts is nil
+	Literal string // the whole text, if Parts is nil
 	Parts   []part
 }
 
@@ -56,7 +56,7 @@ func (t *Text) Append(b []byte, x *Exchange) []byte {
 	return b
 }
 
-// evalEscaped is eval with captures encoded, so that they cannot delimit a query.
+// evalEscaped is Eval with captures encoded, so that they cannot delimit a query.
 func (t *Text) evalEscaped(x *Exchange) string {
 	if t.Parts == nil {
 		return t.Literal

@@ -19,7 +19,7 @@ type KnownVariable struct {
 	Get Variable
 	// Set is how Set sets the variable; nil means that it cannot.
 	Set func(x *Exchange, value string)
-	// AppendTo replaces get in lines of logs, and does not allocate; nil uses get.
+	// AppendTo replaces Get in lines of logs, and does not allocate; nil uses Get.
 	AppendTo func(b []byte, x *Exchange, escape EscapeFunc) []byte
 	Needs    needs
 	// IsCached: the variable is evaluated at its first use, and then kept for the request.

@@ -44,9 +44,7 @@ func issue(t *testing.T, name string, number int64, by *authority) *authority {
 		by = a
 	}
 	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key))(t)
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	a.cert = testkit.Value(x509.ParseCertificate(der))(t)
 	return a
 }
 
@@ -116,17 +114,14 @@ func TestListsOfOpenSSL(t *testing.T) {
 		run("ca", "-gencrl", "-config", "conf", "-keyfile", "key", "-cert", "crt", "-crldays", "1", "-out", "crl")
 		cert := testkit.Value(x509.ParseCertificate(decoded(t, dir, "crt")))(t)
 		der := decoded(t, dir, "crl")
-		if _, err := x509.ParseRevocationList(der); err == nil {
-			t.Error("package x509 parses version 1: Parse is not needed")
-		}
+		testkit.Fails(x509.ParseRevocationList(der))(t, "", "package x509 parses version 1: Parse is not needed")
 		list := testkit.Value(crl.Parse(der))(t)
 		if err := list.CheckSignatureFrom(cert); err != nil || len(list.RevokedCertificateEntries) != 1 ||
 			list.RevokedCertificateEntries[0].SerialNumber.Int64() != 0x1002 || list.NextUpdate.Before(time.Now()) {
 			t.Errorf("%v: %v, %+v", algorithm, err, list)
 		}
-		if got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now()); got != "" {
-			t.Errorf("%v: the root: %s", algorithm, got)
-		}
+		got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now())
+		testkit.Equal(t, got, "", algorithm, "the root")
 		for i := range der { // an error, or a list whose signature is not valid, and no panic
 			changed := append([]byte(nil), der...)
 			changed[i] ^= 1
@@ -136,9 +131,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 					t.Errorf("%v: byte %d may change", algorithm, i)
 				}
 			}
-			if _, err := crl.Parse(der[:i]); err == nil {
-				t.Errorf("%v: no error for %d bytes", algorithm, i)
-			}
+			testkit.Fails(crl.Parse(der[:i]))(t, "", algorithm, i, "bytes")
 		}
 	}
 }

@@ -124,7 +124,10 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		}
 		a.headReceived(resp.StatusCode)
 		// there is one response
-		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, pace: newPace(r.ReadRate)}
+		r.responseBody = responseBody{ReadCloser: resp.Body, attempt: a}
+		if r.ReadRate > 0 {
+			r.responseBody.pace = NewPace(r.ReadRate)
+		}
 		resp.Body = &r.responseBody
 		return resp, nil
 	}

@@ -3,7 +3,9 @@ package fetch
 import (
 	"errors"
 	"io"
+	"math"
 	"net/http"
+	"time"
 
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/connection"
@@ -13,13 +15,14 @@ import (
 type responseBody struct {
 	io.ReadCloser
 	attempt *attempt
-	pace    *pace // nil if reading is not limited
+	pace    *Pace // nil if reading is not limited
+	read    int64 // bytes, if it is
 }
 
 // Read waits for the server no longer than ReadTimeout.
 func (b *responseBody) Read(p []byte) (int, error) {
 	if b.pace != nil {
-		most, err := b.pace.wait(b.attempt.parent)
+		most, err := b.waitForRate()
 		if err != nil {
 			return 0, err
 		}
@@ -28,16 +31,31 @@ func (b *responseBody) Read(p []byte) (int, error) {
 	b.attempt.startWait()
 	n, err := b.ReadCloser.Read(p)
 	b.attempt.endWait(n)
-	if b.pace != nil {
-		b.pace.add(n)
-	}
-	if err != nil {
+	if b.read += int64(n); err != nil {
 		b.attempt.end(false)
 		if err != io.EOF && errors.Is(b.attempt.Err(), errTimeout) {
 			err = errTimeout
 		}
 	}
 	return n, err
+}
+
+// waitForRate waits until the body may be read further, and returns how much. It ends with the
+// attempt.
+func (b *responseBody) waitForRate() (int, error) {
+	for {
+		allowed, rest := b.pace.Allowed()
+		if most := allowed - b.read; most > 0 {
+			return int(min(most, math.MaxInt32)), nil
+		}
+		timer := time.NewTimer(rest)
+		select {
+		case <-timer.C:
+		case <-b.attempt.Done():
+			timer.Stop()
+			return 0, b.attempt.Err()
+		}
+	}
 }
 
 var _, _ connection.InputReporter = (*responseBody)(nil), (*upstreamBody)(nil)
@@ -95,9 +113,6 @@ func (b *responseBody) DeliverOn(loop connection.InputLoop, send func(p []byte) 
 
 // Close implements io.Closer.
 func (b *responseBody) Close() error {
-	if b.pace != nil {
-		b.pace.close()
-	}
 	err := b.ReadCloser.Close()
 	b.attempt.end(false)
 	return err

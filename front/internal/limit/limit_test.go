@@ -48,16 +48,13 @@ func TestCheckChangesNothing(t *testing.T) {
 	}
 	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
-		testkit.Equal(t, z.Check("key", now), limit.Unit)
+		testkit.Equal(t, z.Check("key", now), limit.Unit, "the excess")
 	}
 }
 
 func TestRatesOutOfRangeAreRejected(t *testing.T) {
 	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
-		if _, err := limit.NewRate(conf.Zone{Name: "z", Rate: r}); err == nil ||
-			!strings.Contains(err.Error(), `"z"`) {
-			t.Errorf("%v: %v", r, err)
-		}
+		testkit.Fails(limit.NewRate(conf.Zone{Name: "z", Rate: r}))(t, `"z"`, r)
 	}
 	z := rate(t, conf.Zone{Rate: 1e9})
 	_, _ = z.Acquire("key", 0, time.UnixMilli(0))
@@ -86,9 +83,7 @@ func TestKeysOfRateAreLimited(t *testing.T) {
 func TestConnsCountsByKey(t *testing.T) {
 	z := limit.NewConns(conf.Zone{})
 	for i, want := range []bool{true, true, false} {
-		if z.Enter("a", 2) != want {
-			t.Errorf("Enter %d returned %v", i+1, !want)
-		}
+		testkit.Equal(t, z.Enter("a", 2), want, "Enter", i+1)
 	}
 	if !z.Enter("b", 1) {
 		t.Error("another key counts with the first")
@@ -100,9 +95,7 @@ func TestConnsCountsByKey(t *testing.T) {
 	for _, key := range []string{"a", "a", "b"} {
 		z.Leave(key)
 	}
-	if n := z.Len(); n != 0 {
-		t.Errorf("%d keys remain without requests", n)
-	}
+	testkit.Equal(t, z.Len(), 0, "keys without requests")
 }
 
 // A key in use is never removed for another.
@@ -133,9 +126,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n.Len() != 0 {
-		t.Errorf("%d keys remain", n.Len())
-	}
+	testkit.Equal(t, n.Len(), 0, "keys that remain")
 }
 
 func BenchmarkAcquire(b *testing.B) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// Explain implements content.
+// Explain implements core.Content.
 func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	p.addFindings(x, e)
 	return e.End(x)

@@ -55,7 +55,7 @@ func (r *uriRule) requestTarget(x *core.Exchange, rest string) string {
 		return "/" + strings.TrimPrefix(target, "/")
 	case (r.text == nil || r.isWhole) && !x.URIChanged:
 		return core.RequestURI(x)
-	case r.text == nil, r.isWhole, x.Rewritten, !strings.HasPrefix(x.Path, r.prefix):
+	case r.text == nil, r.isWhole, x.PathRewritten, !strings.HasPrefix(x.Path, r.prefix):
 		return uri.WithQuery(uri.EscapePath(x.Path), x.Args)
 	}
 	return uri.WithQuery(r.text.Literal+uri.EscapePath(x.Path[r.prefixLen:]), x.Args)

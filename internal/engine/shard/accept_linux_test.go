@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -87,12 +88,12 @@ func TestStuckShardPassesListenerOn(t *testing.T) {
 			return a.holder
 		}
 		before := holder()
-		all := make(observations, 2)
+		all := make(sched.Observations, 2)
 		a.passFromStalled(all)
 		if holder() != before {
 			t.Fatal("a shard that is not stuck passes the listener on")
 		}
-		all[before] = observation{work: isHeldUp}
+		all[before] = sched.Observation{Work: sched.IsHeldUp}
 		a.passFromStalled(all)
 		return holder() != before
 	})
