@@ -133,9 +133,7 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !strings.Contains(logged.String(), "unsupported FastCGI version") {
-		t.Errorf("logged %q", logged.String())
-	}
+	testkit.Contains(t, logged.String(), "unsupported FastCGI version", "logged")
 }
 
 type writerFunc func([]byte) (int, error)

@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -64,17 +63,11 @@ func TestMissingProgramIsReported(t *testing.T) {
 // Listen rejects networks without stream sockets, and addresses in use.
 func TestListenReportsErrors(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{})
-	if _, err := u.Listen("udp", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "udp") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(u.Listen("udp", "127.0.0.1:0"))(t, "udp")
 	l := testkit.Value(u.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	if _, err := u.Listen("tcp", l.Addr().String()); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := u.Activated("web"); err == nil || !strings.Contains(err.Error(), "no socket") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(u.Listen("tcp", l.Addr().String()))(t, "in use")
+	testkit.Fails(u.Activated("web"))(t, "no socket")
 }
 
 // Run serves until its context ends. It writes the PID file, and removes it unless another process

@@ -255,9 +255,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing", "state")
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
 	err := New(Config{}).Load(config, -1)
-	if err == nil || !strings.Contains(err.Error(), "nginx.conf:3: acme_issuer i: state_path: ") {
-		t.Errorf("%v", err)
-	}
+	testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: ")
 }
 
 // A certificate that has expired, because its issuer was down for long, is served on. The log says

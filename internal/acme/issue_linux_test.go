@@ -319,15 +319,11 @@ func TestCheckFindsMistakes(t *testing.T) {
 			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
 		"no such file": configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
 	} {
-		if err := New(Config{}).Check(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		testkit.Error(t, New(Config{}).Check(config), want)
 	}
 	testkit.Check(t, New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)))
 	dns := configOf("::1", with(func(i *conf.Issuer) { i.Challenge = "dns-01" }))
-	if err := New(Config{DNS: dnsRecords{}}).Check(dns); err == nil || !strings.Contains(err.Error(), "an IP address") {
-		t.Errorf("dns-01 for an address: %v", err)
-	}
+	testkit.Error(t, New(Config{DNS: dnsRecords{}}).Check(dns), "an IP address", "dns-01 for an address")
 }
 
 // Keys are not stored where other users could replace them, or in a file that others can read.
@@ -344,9 +340,7 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		err := New(Config{}).Load(config, -1)
-		if err == nil || !strings.Contains(err.Error(), "nginx.conf:3: acme_issuer i: state_path: "+dir+": "+want) {
-			t.Errorf("%v", err)
-		}
+		testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: "+dir+": "+want)
 	}
 	testkit.Must(t, os.Chmod(dir, 0o777))
 	check("all users may write to it")

@@ -127,9 +127,7 @@ http {
 			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
 		}
 	}
-	if _, err := request("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(request("closed.example"))(t, "unrecognized name")
 	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
 	openToAll(t, f.path("two.pem"), f.path("two.key"))
 	f.reload()

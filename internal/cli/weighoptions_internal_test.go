@@ -64,9 +64,7 @@ func TestTargetsRejectOtherGenerators(t *testing.T) {
 		flags.define(c)
 		testkit.Must(t, flags.rejectOthers(lab.Targets, lab.TargetsDir))
 		testkit.Must(t, c.Flags().Set(name, "10"))
-		if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Error(t, flags.rejectOthers(lab.Targets, lab.TargetsDir), "--"+name+" does not apply", name)
 	}
 }
 

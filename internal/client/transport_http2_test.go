@@ -94,9 +94,7 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	}
 	for url, excluding := range map[string]*http.Protocols{"http://host": &over, "https://host": onlyHTTP2()} {
 		_, err := (&tare.Transport{Protocols: excluding}).RoundTrip(mustRequest("GET", url, nil))
-		if err == nil || !strings.Contains(err.Error(), "which Protocols excludes") {
-			t.Errorf("%s: %v", url, err)
-		}
+		testkit.Error(t, err, "which Protocols excludes", url)
 	}
 	if c := tr.Clone(); c.Protocols == tr.Protocols || *c.Protocols != *tr.Protocols {
 		t.Error("Protocols are not cloned")

@@ -189,9 +189,7 @@ func TestUnitAgreesWithTheOtherFiles(t *testing.T) {
 	for _, line := range []string{"User=www-data", "ProtectSystem=strict", "NoNewPrivileges=yes",
 		"CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "AmbientCapabilities=CAP_NET_BIND_SERVICE",
 		"LogsDirectory=tare", "StateDirectory=tare", "RuntimeDirectory=tare", "CacheDirectory=tare"} {
-		if !strings.Contains(unit, "\n"+line+"\n") {
-			t.Errorf("the unit has no %s", line)
-		}
+		testkit.Contains(t, unit, "\n"+line+"\n", "the unit")
 	}
 	for line := range strings.Lines(conf) {
 		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ;\n", r) }) {

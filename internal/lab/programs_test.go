@@ -174,9 +174,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	for _, want := range []string{
 		"LEFT OUT: Three: go test -c ./three", "FAILED: B of Two: ",
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, text.String())
-		}
+		testkit.Contains(t, text.String(), want, "the report")
 	}
 }
 
@@ -245,9 +243,7 @@ func TestMalformedProgramsAreRejected(t *testing.T) {
 			t.Fatalf("%s changes nothing", name)
 		}
 		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", name, err, test.want)
-		}
+		testkit.Error(t, err, test.want, name)
 		if _, ok := errors.AsType[*yamlfile.Error](err); !ok {
 			t.Errorf("%s: %T", name, err)
 		}
@@ -325,9 +321,7 @@ func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 	} {
 		text := strings.Replace(targeted, old, test.new, 1)
 		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", old, err, test.want)
-		}
+		testkit.Error(t, err, test.want, old)
 	}
 }
 

@@ -306,8 +306,6 @@ func text(t *testing.T, c *Comparison) string {
 func wantText(t *testing.T, c *Comparison, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if s := text(t, c); !strings.Contains(s, part) {
-			t.Errorf("no %q in\n%s", part, s)
-		}
+		testkit.Contains(t, text(t, c), part)
 	}
 }

@@ -193,9 +193,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 	r.Seconds++
 	var b bytes.Buffer
 	testkit.Must(t, r.WriteHDRLog(&b))
-	if !strings.Contains(b.String(), "\n#[Histogram log format version 1.3]\n") {
-		t.Errorf("no version in %s", b.String())
-	}
+	testkit.Contains(t, b.String(), "\n#[Histogram log format version 1.3]\n")
 	in := hdr.NewHistogramLogReader(&b)
 	start, total := r.About.Started.UnixMilli(), int64(0)
 	for i, want := range []struct{ from, to int64 }{{0, 1000}, {1000, 2000}, {3000, 4000}, {4000, 4500}} {

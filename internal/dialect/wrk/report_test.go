@@ -85,9 +85,7 @@ func TestReportCountsErrors(t *testing.T) {
 		" 1.99s ", // the one that is not longer than the timeout is a sample
 		"\n  Socket errors: connect 1, read 2, write 3, timeout 5\n  Non-2xx or 3xx responses: 34\nRequests/sec: ",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout %q", got, want)
-		}
+		testkit.Contains(t, got, want)
 	}
 }
 
@@ -104,9 +102,7 @@ func TestReportIsWrk1s(t *testing.T) {
 		"\n    Req/Sec     0.00      0.00     0.00      -nan%\n",
 		"\n  Socket errors: connect 0, read 0, write 0, timeout 1\n",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout %q", got, want)
-		}
+		testkit.Contains(t, got, want)
 	}
 }
 

@@ -202,9 +202,7 @@ func TestStartReportsFailures(t *testing.T) {
 		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long enough for a busy machine
 		_, err := start(context.Background(), s, c, contender.Setting{Cores: 1})
 		for _, want := range test.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got %v, want %q", test.role, err, want)
-			}
+			testkit.Error(t, err, want, test.role)
 		}
 	}
 }
@@ -245,9 +243,7 @@ func TestTooLongSocketPathIsRejected(t *testing.T) {
 	c := actor("silent")
 	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
 	_, err := start(context.Background(), stage(t, contender.StageOptions{}), c, contender.Setting{Cores: 1})
-	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter path") {
-		t.Error(err)
-	}
+	testkit.Error(t, err, "set TMPDIR to a folder with a shorter path")
 }
 
 func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
@@ -312,12 +308,8 @@ func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	fmt.Fprintf(in, "mark TARE_STAGE=test\ngroup %d\ngroup %d\n-group %d\nfolder %s\nnonsense\ngroup 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
 	in.Close() // as the kernel does for a process that was killed
 	testkit.Check(t, guard.Wait())
-	if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("victim: %v", err)
-	}
-	if err := marked.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("marked: %v", err)
-	}
+	testkit.Error(t, victim.Wait(), "killed", "victim")
+	testkit.Error(t, marked.Wait(), "killed", "marked")
 	if !running(t, "sleep 63") {
 		t.Error("the guard ended a group that was withdrawn")
 	}
@@ -414,7 +406,5 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 			}
 		})
 	}
-	if _, err := contender.ReadSpec(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no such contender") {
-		t.Error(err)
-	}
+	testkit.Fails(contender.ReadSpec(t.TempDir()))(t, "no such contender")
 }

@@ -43,13 +43,9 @@ func TestProcessesStartAgain(t *testing.T) {
 		return equal.Ready(r.Contender, equal.Request{Method: "GET", Path: "/", Host: "a"})(t.Context(), r.Address) == nil
 	})
 	err = r.StartAgain(context.Background(), "application")
-	if err == nil || !strings.Contains(err.Error(), "still runs") {
-		t.Error(err)
-	}
+	testkit.Error(t, err, "still runs")
 	for _, err := range []error{r.StartAgain(context.Background(), "nginx"), r.Signal("nginx", syscall.SIGTERM)} {
-		if err == nil || !strings.Contains(err.Error(), "has no nginx") {
-			t.Error(err)
-		}
+		testkit.Error(t, err, "has no nginx")
 	}
 }
 

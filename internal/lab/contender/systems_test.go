@@ -88,9 +88,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 		strings.Replace(file, "run:", "build: no-such-perl {home}\nrun:", 1): `"apt-get install perl" installs it`,
 		"title: x\nabout: x\nprotocol: http\nrun: no-such-perl {port}\n":     "no-such-perl is missing: it is not in PATH",
 	} {
-		if _, err := prepared(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		testkit.Fails(prepared(text))(t, want)
 	}
 }
 
@@ -145,9 +143,7 @@ func TestMissingPythonIsReported(t *testing.T) {
 			write(t, "x==1\n", root, "python", "requirements.txt")
 			write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)
 			_, err := prepare(t, filepath.Join(root, "c"))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
-			}
+			testkit.Error(t, err, test.want)
 			if remedy := `"apt-get install python3-venv" installs it`; test.name != "no package" && err != nil &&
 				!strings.Contains(err.Error(), remedy) {
 				t.Errorf("got %v, want %s", err, remedy)

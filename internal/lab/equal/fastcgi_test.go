@@ -190,8 +190,6 @@ func TestInvalidFastCGIResponsesAreRejected(t *testing.T) {
 	} {
 		_, err := equal.Fetch(context.Background(), play(t, response, 1),
 			equal.Request{Method: "GET", Path: "/", Host: "a"})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		testkit.Error(t, err, want)
 	}
 }

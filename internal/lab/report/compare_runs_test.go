@@ -48,9 +48,7 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	}
 	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most"} {
 		testkit.WriteFile(t, filepath.Join(dir, sample.RunFile), text)
-		if _, err := sample.Read(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
+		testkit.Fails(sample.Read(dir))(t, want, text)
 	}
 	if _, err := sample.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
 		"want a results folder that tare weigh wrote") {
@@ -79,9 +77,7 @@ func TestReadChecksTheJournal(t *testing.T) {
 		testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), journal)
 		run, err := sample.Read(dir)
 		if want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got %v, want %s", journal, err, want)
-			}
+			testkit.Error(t, err, want, journal)
 			continue
 		}
 		if err != nil || len(run.Records) != 3 || !strings.HasPrefix(run.Warnings[0], "the run was killed") ||
@@ -144,9 +140,7 @@ func TestCompareFindsChanges(t *testing.T) {
 		testkit.Equal(t, agreement(r[0], r[1]), want, r[0].Title)
 	}
 	for _, line := range want {
-		if !strings.Contains(text, line) {
-			t.Errorf("%q is not in\n%s", line, text)
-		}
+		testkit.Contains(t, text, line)
 	}
 	if reversed := Compare(b, fixture()); !slices.Contains(reversed.Changes, "ceiling: only in B") {
 		t.Errorf("reversed: %q", reversed.Changes)

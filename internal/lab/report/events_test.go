@@ -60,9 +60,7 @@ func TestTextHasTheSeconds(t *testing.T) {
 	var b bytes.Buffer
 	testkit.Must(t, New(eventsRun()).WriteText(&b))
 	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in:\n%s", want, b.String())
-		}
+		testkit.Contains(t, b.String(), want)
 	}
 }
 

@@ -35,9 +35,7 @@ func TestDocumentsQuoteTheirRecords(t *testing.T) {
 		if !isRecord || info.Size() > mostRecordBytes {
 			t.Errorf("%s: want a file of \"tare report --pack\" of at most %d bytes, not %d", name, mostRecordBytes, info.Size())
 		}
-		if !strings.Contains(all.String(), "<!-- record: "+base+" ") {
-			t.Errorf("%s: no document quotes it", name)
-		}
+		testkit.Contains(t, all.String(), "<!-- record: "+base+" ", name, "no document quotes it")
 	}
 }
 

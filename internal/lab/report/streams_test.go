@@ -50,9 +50,7 @@ func TestStreamsAreTables(t *testing.T) {
 		"No stream was lost with A. B lost 2 of 3 streams.", "4 clients: tokens", a, b,
 		"LEFT OUT: C: C is missing", "B: 3 of 4 streams (tokens) were opened: 502",
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in:\n%s", want, text.String())
-		}
+		testkit.Contains(t, text.String(), want)
 	}
 	for name, want := range map[string]string{
 		"results.csv": "a-sse-4,4,4,2.5,10,", "report.html": "<td>B</td><td>3</td><td>10.0 KB</td>",
