@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
@@ -28,7 +27,7 @@ func TestProcessesStartAgain(t *testing.T) {
 	testkit.Equal(t, strings.Join(r.Roles(), ", "), "application, application 2", "roles")
 	checkFiles(t, r, 300)
 	testkit.Must(t, r.Signal("application", syscall.SIGKILL))
-	eventually(t, "the process ends", func() bool {
+	testkit.WaitFor(t, "the process to end", func() bool {
 		ended, err := r.Ended("application")
 		return err == nil && ended
 	})
@@ -39,23 +38,13 @@ func TestProcessesStartAgain(t *testing.T) {
 		t.Error(ended, err)
 	}
 	testkit.Must(t, r.StartAgain(context.Background(), "application"))
-	eventually(t, "the new process responds", func() bool {
+	testkit.WaitFor(t, "the new process to respond", func() bool {
 		return equal.Ready(r.Contender, equal.Request{Method: "GET", Path: "/", Host: "a"})(t.Context(), r.Address) == nil
 	})
 	err = r.StartAgain(context.Background(), "application")
 	testkit.Error(t, err, "still runs")
 	for _, err := range []error{r.StartAgain(context.Background(), "nginx"), r.Signal("nginx", syscall.SIGTERM)} {
 		testkit.Error(t, err, "has no nginx")
-	}
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
 	}
 }
 

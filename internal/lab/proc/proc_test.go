@@ -37,8 +37,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience is the timeout of tests for events that must happen.
-const patience = 30 * time.Second
 
 // start starts a role in a process group of its own.
 func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
@@ -188,11 +186,7 @@ func TestUsagesIncludeEndedThreads(t *testing.T) {
 		ended <- unix.Gettid()
 	}()
 	thread := filepath.Join("/proc/self/task", strconv.Itoa(<-ended))
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(thread); err != nil {
-			break
-		}
-	}
+	testkit.WaitFor(t, "the thread to end", func() bool { _, err := os.Stat(thread); return err != nil })
 	after := testkit.Value(proc.Usages(self))(t)
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
 		t.Errorf("%v of CPU time, want at least the %v of the ended thread", got, spent)
@@ -212,11 +206,8 @@ func TestUsagesLeaveOutEndedProcesses(t *testing.T) {
 func TestHasEnvComparesWholeVariables(t *testing.T) {
 	c, _ := start(t, "sleep")
 	p := proc.Process{PID: c.Process.Pid}
-	for deadline := time.Now().Add(patience); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) { // until exec it has this process's environment
-			t.Fatal("its variable is missing")
-		}
-	}
+	// until exec it has this process's environment
+	testkit.WaitFor(t, "its variable", func() bool { return p.HasEnv("PROC_TEST_ROLE=sleep") })
 	if p.HasEnv("PROC_TEST_ROLE=slee") || p.HasEnv("PROC_TEST_ROLE=") {
 		t.Error("a part of the variable matches")
 	}
@@ -226,13 +217,13 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 	c := exec.Command("sh", "-c", "setsid sleep 60 & wait")
 	p := testkit.Start(t, c)
 	var names []string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
-		family := testkit.Value(proc.Family(c.Process.Pid))(t)
+	testkit.WaitFor(t, "the descendant", func() bool {
 		names = nil
-		for _, p := range family {
+		for _, p := range testkit.Value(proc.Family(c.Process.Pid))(t) {
 			names = append(names, p.Name)
 		}
-	}
+		return slices.Contains(names, "sleep")
+	})
 	family, _ := proc.Family(c.Process.Pid)
 	for _, p := range family {
 		syscall.Kill(p.PID, syscall.SIGKILL)
