@@ -441,15 +441,9 @@ func TestSessionOfAnAgent(t *testing.T) {
 	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
 		t.Errorf("%+v", r)
 	}
-	for late := time.Now().Add(time.Minute); ; {
-		slice, err := sessions[1].Slice(ctx, 30*time.Millisecond, true)
-		if err != nil || time.Now().After(late) {
-			t.Fatalf("%+v, %v", slice, err)
-		}
-		if slice.Requests > 0 {
-			break
-		}
-	}
+	testkit.WaitFor(t, "a request", func() bool {
+		return testkit.Value(sessions[1].Slice(ctx, 30*time.Millisecond, true))(t).Requests > 0
+	})
 	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
 	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
 		t.Error(err)
