@@ -175,16 +175,25 @@ func TestUsagesIncludeEndedThreads(t *testing.T) {
 	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
 	before := testkit.Value(proc.Usages(self))(t)
 	var spent time.Duration
-	ended := make(chan int)
-	go func() {
+	begun, ended := make(chan bool), make(chan int)
+	var work func()
+	work = func() {
 		runtime.LockOSThread() // never unlocked: the thread ends
+		if unix.Gettid() == os.Getpid() { // but the main thread does not
+			defer runtime.UnlockOSThread()
+			go work() // on another thread, because this goroutine has the main one
+			<-begun
+			return
+		}
+		close(begun)
 		var began, now unix.Timespec
 		for unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID,
 			&began); spent < 50*time.Millisecond; spent = time.Duration(now.Nano() - began.Nano()) {
 			unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
 		}
 		ended <- unix.Gettid()
-	}()
+	}
+	go work()
 	thread := filepath.Join("/proc/self/task", strconv.Itoa(<-ended))
 	testkit.WaitFor(t, "the thread to end", func() bool { _, err := os.Stat(thread); return err != nil })
 	after := testkit.Value(proc.Usages(self))(t)
