@@ -37,7 +37,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-
 // start starts a role in a process group of its own.
 func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
 	t.Helper()
@@ -178,8 +177,8 @@ func TestUsagesIncludeEndedThreads(t *testing.T) {
 	begun, ended := make(chan bool), make(chan int)
 	var work func()
 	work = func() {
-		runtime.LockOSThread() // never unlocked: the thread ends
-		if unix.Gettid() == os.Getpid() { // but the main thread does not
+		runtime.LockOSThread() // never unlocked: the thread ends, unless it is the main one
+		if unix.Gettid() == os.Getpid() {
 			defer runtime.UnlockOSThread()
 			go work() // on another thread, because this goroutine has the main one
 			<-begun
