@@ -66,8 +66,7 @@ func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 // log returns what nginx has logged so far.
 func (f *front) log(t testing.TB) string {
 	t.Helper()
-	b := testkit.Value(os.ReadFile(filepath.Join(f.dir, "error.log")))(t)
-	return string(b)
+	return string(testkit.Value(os.ReadFile(filepath.Join(f.dir, "error.log")))(t))
 }
 
 // behindNginx runs a test with an application behind nginx, on shards and on the goroutine path. It

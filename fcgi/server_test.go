@@ -133,9 +133,7 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if !strings.Contains(logged.String(), "unsupported FastCGI version") {
-		t.Errorf("logged %q", logged.String())
-	}
+	testkit.Contains(t, logged.String(), "unsupported FastCGI version", "logged")
 }
 
 type writerFunc func([]byte) (int, error)
@@ -294,9 +292,7 @@ func (w *webServer) reply() (r reply, err error) {
 // request sends a request and returns the response.
 func (w *webServer) request(path, body string, pairs ...string) reply {
 	w.Helper()
-	if _, err := io.WriteString(w, oneRequest(path, body, pairs...)); err != nil {
-		w.Fatal(err)
-	}
+	testkit.Send(w, w, oneRequest(path, body, pairs...))
 	r, err := w.reply()
 	if err != nil {
 		w.Fatalf("%s: %v after %+v", path, err, r)

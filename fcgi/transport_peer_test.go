@@ -200,8 +200,7 @@ func get(t testing.TB, url string) *http.Request { return newRequest(t, http.Met
 
 func newRequest(t testing.TB, method, url string, body io.Reader) *http.Request {
 	t.Helper()
-	r := testkit.Value(http.NewRequestWithContext(t.Context(), method, url, body))(t)
-	return r
+	return testkit.Value(http.NewRequestWithContext(t.Context(), method, url, body))(t)
 }
 
 // responseTo returns all parts of a response.

@@ -86,8 +86,7 @@ func (a *testClient) get(path string, fields ...string) response {
 // do sends a request. fields are names and values.
 func (a *testClient) do(method, path string, body io.Reader, fields ...string) response {
 	a.t.Helper()
-	got := testkit.Value(a.attempt(method, path, body, fields...))(a.t)
-	return got
+	return testkit.Value(a.attempt(method, path, body, fields...))(a.t)
 }
 
 // attempt sends a request, to host front.test or to a URL, and returns what arrives of the response.

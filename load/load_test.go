@@ -41,8 +41,7 @@ func run(t *testing.T, p load.Plan) *load.Result {
 	if p.Timeout == 0 {
 		p.Timeout = patience
 	}
-	r := testkit.Value(load.Run(context.Background(), p))(t)
-	return r
+	return testkit.Value(load.Run(context.Background(), p))(t)
 }
 
 // runUntil runs a plan until its progress is enough, and cancels it then.
@@ -272,9 +271,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 		last = p
 		return p.Measuring && p.Elapsed > 1100*time.Millisecond && p.Requests > 0
 	})
-	if got := strings.Join(order, " "); got != "connected started ended" {
-		t.Error(got)
-	}
+	testkit.Equal(t, strings.Join(order, " "), "connected started ended")
 	if !last.Measuring || last.Requests == 0 || last.Requests > r.Requests {
 		t.Errorf("last glance %+v of %d requests", last, r.Requests)
 	}

@@ -123,9 +123,7 @@ HTTP_USER_AGENT=tare
 		}
 		got := spell(t, []byte(payload(j)))
 		for _, want := range test.want {
-			if !strings.Contains(got, want) {
-				t.Errorf(" got %s\nwant %s", got, want)
-			}
+			testkit.Contains(t, got, want)
 		}
 	}
 }

@@ -215,9 +215,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 				t.Errorf("%d requests, %d bytes of bodies, %d sent, errors %+v", r.Requests, r.BodyBytes, r.SentBytes,
 					r.Errors)
 			}
-			if !strings.Contains(strings.ToLower(r.Head), "x-kind: large\r\n") {
-				t.Errorf("head %q", r.Head)
-			}
+			testkit.Contains(t, strings.ToLower(r.Head), "x-kind: large\r\n", "head", r.Head)
 			p.Expect = load.Expect{BodySHA256: strings.Repeat("0", 64)}
 			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies ||
 				!strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {

@@ -121,15 +121,11 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 			if len(in) < 10_000 { // a head that comes byte by byte is parsed as often
 				got = testkit.EverySplit(t, in, how)
 			}
-			if !strings.Contains(got, test.want) {
-				t.Errorf(" got %s\nwant %s", got, test.want)
-			}
+			testkit.Contains(t, got, test.want)
 		})
 	}
 	got := testkit.EverySplit(t, []byte(Stdout("Content-Length: 5\r\n\r\n")+End(0, 0)), describe(fcgiProtocol{}, true))
-	if got != text {
-		t.Errorf("HEAD: %s", got)
-	}
+	testkit.Equal(t, got, text, "HEAD")
 }
 
 // The same holds for HTTP's reader.
@@ -423,9 +419,7 @@ func TestHTTP2ReaderParsesEverySplit(t *testing.T) {
 			encoder = hpack.NewEncoder(&block)
 			frames.Reset()
 			test.write()
-			if got := testkit.EverySplit(t, frames.Bytes(), describeHTTP2); !strings.Contains(got, test.want) {
-				t.Errorf("got %s, want %s", got, test.want)
-			}
+			testkit.Contains(t, testkit.EverySplit(t, frames.Bytes(), describeHTTP2), test.want)
 		})
 	}
 	for name, write := range map[string]func(){

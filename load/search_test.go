@@ -57,8 +57,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 
 func mustGoal(t *testing.T, text string) load.Goal {
 	t.Helper()
-	g := testkit.Value(load.ParseGoal(text))(t)
-	return g
+	return testkit.Value(load.ParseGoal(text))(t)
 }
 
 // find runs a search. Fake runs take 1 s, so the lowest rate has 10 requests.
@@ -342,9 +341,7 @@ func TestParseGoalReadsItsOwnText(t *testing.T) {
 			if near(b.Quantile, want[i].Quantile) && near(b.Share, want[i].Share) {
 				b.Quantile, b.Share = want[i].Quantile, want[i].Share
 			}
-			if b != want[i] {
-				t.Errorf("%q: %+v, want %+v", text, b, want[i])
-			}
+			testkit.Equal(t, b, want[i], text)
 		}
 		if again, err := load.ParseGoal(got.String()); err != nil || !reflect.DeepEqual(again, got) {
 			t.Errorf("%q is written as %q, which is %+v, %v", text, got, again, err)

@@ -56,8 +56,7 @@ func TestSecondSignalEndsRequests(t *testing.T) {
 }
 
 func testSignals(t *testing.T, ends bool, signals int, cancelled bool) {
-	u, err := New(Options{Signals: []os.Signal{}})
-	testkit.Must(t, err)
+	u := testkit.Value(New(Options{Signals: []os.Signal{}}))(t)
 	s := busyServer{make(chan struct{}), make(chan struct{})}
 	u.Serve(s, nil)
 	ctx, cancel := context.WithCancel(t.Context())

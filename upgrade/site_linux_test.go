@@ -29,8 +29,7 @@ func activate(t *testing.T, s settings, sockets []*os.File, environment ...strin
 	if s.Folder == "" {
 		s.Folder = t.TempDir()
 	}
-	text, err := json.Marshal(s)
-	testkit.Must(t, err)
+	text := testkit.Value(json.Marshal(s))(t)
 	c := exec.Command(os.Args[0])
 	if sockets != nil {
 		c = exec.Command("sh", "-c", "LISTEN_PID=$$ exec "+os.Args[0])

@@ -136,9 +136,7 @@ func TestStoredSocketsOutliveRestart(t *testing.T) {
 		names, sockets = append(names, name), append(sockets, file)
 	}
 	s = activate(t, settings, sockets, "NOTIFY_SOCKET="+m.path, "LISTEN_FDNAMES="+strings.Join(names, ":"))
-	if err := <-waiting; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-waiting)
 	if again := s.Read("plain"); again != address {
 		t.Errorf("listens on %s, and did on %s", again, address)
 	}
@@ -148,11 +146,9 @@ func TestStoredSocketsOutliveRestart(t *testing.T) {
 // Sockets of socket units are served by each process, and their files stay.
 func TestActivatedSocketsAreHandedOver(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "web")
-	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
-	testkit.Must(t, err)
+	l := testkit.Value(net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"}))(t)
 	defer l.Close()
-	file, err := l.File()
-	testkit.Must(t, err)
+	file := testkit.Value(l.File())(t)
 	defer file.Close()
 	s := activate(t, settings{Grace: time.Hour, Name: "web"}, []*os.File{file}, "LISTEN_FDNAMES=web")
 	load := s.Load()
@@ -160,9 +156,7 @@ func TestActivatedSocketsAreHandedOver(t *testing.T) {
 	for range 3 {
 		load.More(10)
 		from, _ := s.Upgrade()
-		if code := s.Wait(from); code != 0 {
-			t.Errorf("exit code %d", code)
-		}
+		testkit.Equal(t, s.Wait(from), 0, "exit code")
 	}
 	load.More(10)
 	load.Finish()

@@ -48,9 +48,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 				if kind == "http" { // it does not count its connections, and would wait for all of Grace
 					s.Signal(pid, syscall.SIGTERM)
 				}
-				if code := s.Wait(pid); code != 0 {
-					t.Errorf("a replaced process: exit code %d", code)
-				}
+				testkit.Equal(t, s.Wait(pid), 0, "a replaced process: exit code")
 			}
 			s.End()
 			if _, err := os.Stat(s.Path("socket")); err == nil {
@@ -104,9 +102,7 @@ func (s *site) succeed(load *upgrades.Load) {
 	from, _ := s.Upgrade()
 	load.More(20)
 	load.Finish()
-	if code := s.Wait(from); code != 0 {
-		s.Errorf("the replaced process: exit code %d", code)
-	}
+	testkit.Equal(s, s.Wait(from), 0, "the replaced process: exit code")
 	s.End()
 }
 
@@ -134,8 +130,7 @@ func TestKilledProcessesLoseNoConnection(t *testing.T) {
 	defer c.Close()
 	io.WriteString(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 1\r\n\r\nx")
 	s.Write("go", "")
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-	testkit.Must(t, err)
+	resp := testkit.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	if pid, err := upgrades.CheckEcho(resp, "x"); pid != fmt.Sprint(next) || err != nil {
 		t.Errorf("process %s responds, %v, want %d", pid, err, next)
 	}
@@ -190,9 +185,7 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 				t.Errorf("got %q, %v", got, err)
 			}
 			socket.Close()
-			if code := s.Wait(old); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			testkit.Equal(t, s.Wait(old), 0, "exit code")
 			idle.Close()
 			s.End()
 		})
@@ -203,8 +196,7 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 func (s *site) get(address, path string) *bufio.Reader {
 	s.Helper()
 	transport := &http.Transport{DisableKeepAlives: true}
-	resp, err := (&http.Client{Transport: transport}).Get("http://" + address + path)
-	testkit.Must(s, err)
+	resp := testkit.Value((&http.Client{Transport: transport}).Get("http://" + address + path))(s)
 	s.Cleanup(func() { resp.Body.Close() })
 	return bufio.NewReader(resp.Body)
 }
@@ -212,8 +204,7 @@ func (s *site) get(address, path string) *bufio.Reader {
 // hijack returns a connection that has changed its protocol.
 func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
 	s.Helper()
-	c, err := net.Dial("tcp", address)
-	testkit.Must(s, err)
+	c := testkit.Value(net.Dial("tcp", address))(s)
 	s.Cleanup(func() { c.Close() })
 	io.WriteString(c, "GET /socket HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)
@@ -232,9 +223,7 @@ func TestDrainTimeoutEndsRequests(t *testing.T) {
 		t.Fatal(err)
 	}
 	old, _ := s.Upgrade()
-	if code := s.Wait(old); code != 1 {
-		t.Errorf("exit code %d, want 1", code)
-	}
+	testkit.Equal(t, s.Wait(old), 1, "exit code")
 	if got, err := io.ReadAll(download); err == nil {
 		t.Errorf("the download ended in good order: %q", got)
 	}

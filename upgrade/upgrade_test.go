@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"runtime"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -20,9 +19,7 @@ import (
 
 func newUpgrader(t *testing.T, o upgrade.Options) *upgrade.Upgrader {
 	t.Helper()
-	u, err := upgrade.New(o)
-	testkit.Must(t, err)
-	return u
+	return testkit.Value(upgrade.New(o))(t)
 }
 
 // Upgrade fails before the process is ready, after Stop, and on systems that cannot pass sockets.
@@ -66,18 +63,11 @@ func TestMissingProgramIsReported(t *testing.T) {
 // Listen rejects networks without stream sockets, and addresses in use.
 func TestListenReportsErrors(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{})
-	if _, err := u.Listen("udp", "127.0.0.1:0"); err == nil || !strings.Contains(err.Error(), "udp") {
-		t.Errorf("got %v", err)
-	}
-	l, err := u.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	testkit.Fails(u.Listen("udp", "127.0.0.1:0"))(t, "udp")
+	l := testkit.Value(u.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	if _, err := u.Listen("tcp", l.Addr().String()); err == nil || !strings.Contains(err.Error(), "in use") {
-		t.Errorf("got %v", err)
-	}
-	if _, err := u.Activated("web"); err == nil || !strings.Contains(err.Error(), "no socket") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(u.Listen("tcp", l.Addr().String()))(t, "in use")
+	testkit.Fails(u.Activated("web"))(t, "no socket")
 }
 
 // Run serves until its context ends. It writes the PID file, and removes it unless another process
@@ -86,8 +76,7 @@ func TestRunServesUntilContextEnds(t *testing.T) {
 	for _, isForeign := range []bool{false, true} {
 		path := filepath.Join(t.TempDir(), "pid")
 		u := newUpgrader(t, upgrade.Options{PIDFile: path})
-		l, err := u.Listen("tcp", "127.0.0.1:0")
-		testkit.Must(t, err)
+		l := testkit.Value(u.Listen("tcp", "127.0.0.1:0"))(t)
 		u.Serve(&http.Server{Handler: u.Handler(http.NotFoundHandler())}, l)
 		ctx, cancel := context.WithCancel(t.Context())
 		done := make(chan error, 1)
@@ -102,9 +91,7 @@ func TestRunServesUntilContextEnds(t *testing.T) {
 			testkit.Must(t, os.WriteFile(path, []byte("1\n"), 0o600))
 		}
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-done)
 		if _, err := os.Stat(path); isForeign != (err == nil) {
 			t.Errorf("another process's file: %v; %v", isForeign, err)
 		}

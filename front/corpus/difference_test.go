@@ -61,7 +61,7 @@ func lines(s *site, r *request, p *ports, a, other *response) []string {
 			continue // implied by a partial response
 		}
 		if name == "Expires" && sameLifetime(a.header, other.header) ||
-			name == "Cache-Control" && sameAge(values, other.header[name]) {
+			name == "Cache-Control" && sameAge(a.header, other.header) {
 			values = []string{"the same"} // except for the time of the request
 		}
 		if mayDiffer[name] == "" && !differs(name) {
@@ -125,9 +125,11 @@ func listedNames(body string) []string {
 	return all
 }
 
-// sameLifetime reports whether two responses expire equally long after their Date, within a second.
+// between is how far times may differ that servers computed in different seconds.
+const between = 2 * time.Second
+
+// sameLifetime reports whether two responses expire equally long after their Date.
 func sameLifetime(a, b http.Header) bool {
-	const between = 2 * time.Second
 	x, errA := lifetime(a)
 	y, errB := lifetime(b)
 	return errA == nil && errB == nil && (x-y).Abs() <= between
@@ -139,12 +141,22 @@ func lifetime(h http.Header) (time.Duration, error) {
 	return expires.Sub(date), errors.Join(errExpires, errDate)
 }
 
-// sameAge reports whether two values of Cache-Control are ages that differ by the time between the
-// responses.
-func sameAge(a, b []string) bool {
-	x, errA := strconv.Atoi(strings.TrimPrefix(strings.Join(a, ","), "max-age="))
-	y, errB := strconv.Atoi(strings.TrimPrefix(strings.Join(b, ","), "max-age="))
-	return errA == nil && errB == nil && x > 10 && max(x-y, y-x) <= 2
+// sameAge reports whether the values of Cache-Control are ages that end at the same time.
+func sameAge(a, b http.Header) bool {
+	x, endA := ageOf(a)
+	y, endB := ageOf(b)
+	return min(x, y) > 10 && endA.Sub(endB).Abs() <= between
+}
+
+// ageOf returns the max-age of a response in seconds, and when it ends. The age is 0 if there is
+// another value.
+func ageOf(h http.Header) (age int, end time.Time) {
+	age, err := strconv.Atoi(strings.TrimPrefix(strings.Join(h["Cache-Control"], ","), "max-age="))
+	date, errDate := http.ParseTime(h.Get("Date"))
+	if err != nil || errDate != nil {
+		return 0, time.Time{}
+	}
+	return age, date.Add(time.Duration(age) * time.Second)
 }
 
 var (

@@ -224,8 +224,7 @@ func TestLockedCertificateIsOrderedOnce(t *testing.T) {
 	other := newStore(dir)
 	testkit.Must(t, other.prepare(-1))
 	name := fileName(config.Hosts[0].Listen[0].Issued)
-	unlock, err := other.lock(name)
-	testkit.Must(t, err)
+	unlock := testkit.Value(other.lock(name))(t)
 	if _, err := newStore(dir).lock(name); !errors.Is(err, errLocked) {
 		t.Fatalf("a second lock returns %v", err)
 	}
@@ -256,9 +255,7 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "missing", "state")
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
 	err := New(Config{}).Load(config, -1)
-	if err == nil || !strings.Contains(err.Error(), "nginx.conf:3: acme_issuer i: state_path: ") {
-		t.Errorf("%v", err)
-	}
+	testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: ")
 }
 
 // A certificate that has expired, because its issuer was down for long, is served on. The log says
@@ -296,10 +293,8 @@ func TestCrashChild(t *testing.T) {
 	config := new(conf.Config)
 	testkit.Must(t, json.Unmarshal([]byte(text), config))
 	config.Issuers[0].Insecure = true
-	at, err := strconv.Atoi(os.Getenv(crashAt))
-	testkit.Must(t, err)
-	l, err := net.FileListener(os.NewFile(3, "challenges"))
-	testkit.Must(t, err)
+	at := testkit.Value(strconv.Atoi(os.Getenv(crashAt)))(t)
+	l := testkit.Value(net.FileListener(os.NewFile(3, "challenges")))(t)
 	changes, log := 0, newLines()
 	m := New(Config{Timing: quick, Log: log.add, fault: func(string, string) error {
 		if changes++; changes == at {
@@ -412,8 +407,7 @@ func (c *crash) at(n int) (finished bool) {
 // makeOld replaces a certificate by one with the same names that must be renewed.
 func makeOld(t testing.TB, path string) {
 	t.Helper()
-	held, err := parseCertificate(readFile(t, path), nil)
-	testkit.Must(t, err)
+	held := testkit.Value(parseCertificate(readFile(t, path), nil))(t)
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: held.Leaf.DNSNames,
 		NotBefore: time.Now().Add(-89 * 24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)})
 	testkit.Must(t, os.WriteFile(path, append(cert, key...), fileMode))
@@ -500,9 +494,7 @@ func TestFullDiskOrdersNothing(t *testing.T) {
 		t.Skipf("no file system can be mounted: %v", err)
 	}
 	t.Cleanup(func() {
-		if err := unix.Unmount(dir, 0); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, unix.Unmount(dir, 0))
 	})
 	s := newSite(t, programs.PebbleConfig{})
 	config := configOf("a.test", s.issuer(filepath.Join(dir, "state")))

@@ -62,8 +62,7 @@ func newIssuedSite(t testing.TB, c programs.PebbleConfig) (*site, *conf.Config, 
 	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
 	s.run(config, Config{})
 	s.awaitIssued(1)
-	leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
-	testkit.Must(t, err)
+	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 	return s, config, leaf
 }
 
@@ -107,9 +106,7 @@ func newServers(t testing.TB) *site {
 
 func listenLocal(t testing.TB) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
-	return l
+	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // listenIPv6 listens on the same port of ::1. It returns nil if that fails.
@@ -201,12 +198,9 @@ func issuerAt(t testing.TB, p *programs.Pebble, name, dir string) conf.Issuer {
 
 func readCertificate(t testing.TB, path string) *x509.Certificate {
 	t.Helper()
-	text, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(path))(t)
 	block, _ := pem.Decode(text)
-	cert, err := x509.ParseCertificate(block.Bytes)
-	testkit.Must(t, err)
-	return cert
+	return testkit.Value(x509.ParseCertificate(block.Bytes))(t)
 }
 
 // configOf returns a Config with issuers, and a host with a certificate of the first one.

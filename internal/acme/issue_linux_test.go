@@ -66,12 +66,9 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			}
 			close(block)
 			s.awaitIssued(1)
-			leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
-			testkit.Must(t, err)
+			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 			for _, name := range strings.Fields(names) {
-				if err := leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)))
 			}
 			m.Close()
 			checkFiles(t, dir)
@@ -85,12 +82,10 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 // checkFiles checks the files that remain after a certificate has been issued.
 func checkFiles(t *testing.T, dir string) {
 	t.Helper()
-	entries, err := os.ReadDir(dir)
-	testkit.Must(t, err)
+	entries := testkit.Value(os.ReadDir(dir))(t)
 	var ends []string
 	for _, e := range entries {
-		info, err := e.Info()
-		testkit.Must(t, err)
+		info := testkit.Value(e.Info())(t)
 		if info.Mode().Perm() != fileMode {
 			t.Errorf("%s has mode %v", e.Name(), info.Mode())
 		}
@@ -199,14 +194,9 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	config.Hosts[0].Listen[0].Issued.Key = "rsa:2048"
 	s.run(config, Config{})
 	s.awaitIssued(1)
-	leaf, err := s.handshake("a.test", s.pebble.Root(t, 1))
-	testkit.Must(t, err)
-	if leaf.PublicKeyAlgorithm != x509.RSA {
-		t.Errorf("key %v", leaf.PublicKeyAlgorithm)
-	}
-	if life := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); life != 10*time.Hour {
-		t.Errorf("lifetime %v", life)
-	}
+	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 1)))(t)
+	testkit.Equal(t, leaf.PublicKeyAlgorithm, x509.RSA, "key")
+	testkit.Equal(t, leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute), 10*time.Hour, "lifetime")
 	issuer.StateDir, issuer.Profile = filepath.Join(dir, "two"), "none"
 	s.run(configOf("a.test", issuer), Config{})
 	s.lines.await(t, `acme: a.test: pebble: the issuer has no profile "none" \(it has: default, short\)`, 1)
@@ -279,8 +269,7 @@ func TestOnlyChallengesAreTaken(t *testing.T) {
 		{"GET", httpPrefix + "abc/", false},
 	} {
 		w := &recorder{header: make(http.Header)}
-		r, err := http.NewRequest(c.method, "http://a.test"+c.path, nil)
-		testkit.Must(t, err)
+		r := testkit.Value(http.NewRequest(c.method, "http://a.test"+c.path, nil))(t)
 		m.Handler(next).ServeHTTP(w, r)
 		if taken := w.status != http.StatusTeapot; taken != c.taken || taken && w.body != "abc.thumb" {
 			t.Errorf("%s %s: %d %q", c.method, c.path, w.status, w.body)
@@ -305,9 +294,7 @@ func TestHandshakeNames(t *testing.T) {
 		"A.test": "a.test", "192.0.2.1": "1.2.0.192.in-addr.arpa",
 		"2001:db8::1": "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
 	} {
-		if got := handshakeName(identifier); got != want {
-			t.Errorf("%s: %s, want %s", identifier, got, want)
-		}
+		testkit.Equal(t, handshakeName(identifier), want, identifier)
 	}
 }
 
@@ -332,17 +319,11 @@ func TestCheckFindsMistakes(t *testing.T) {
 			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
 		"no such file": configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
 	} {
-		if err := New(Config{}).Check(config); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v, want %q", err, want)
-		}
+		testkit.Error(t, New(Config{}).Check(config), want)
 	}
-	if err := New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)))
 	dns := configOf("::1", with(func(i *conf.Issuer) { i.Challenge = "dns-01" }))
-	if err := New(Config{DNS: dnsRecords{}}).Check(dns); err == nil || !strings.Contains(err.Error(), "an IP address") {
-		t.Errorf("dns-01 for an address: %v", err)
-	}
+	testkit.Error(t, New(Config{DNS: dnsRecords{}}).Check(dns), "an IP address", "dns-01 for an address")
 }
 
 // Keys are not stored where other users could replace them, or in a file that others can read.
@@ -359,9 +340,7 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 	check := func(want string) {
 		t.Helper()
 		err := New(Config{}).Load(config, -1)
-		if err == nil || !strings.Contains(err.Error(), "nginx.conf:3: acme_issuer i: state_path: "+dir+": "+want) {
-			t.Errorf("%v", err)
-		}
+		testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: "+dir+": "+want)
 	}
 	testkit.Must(t, os.Chmod(dir, 0o777))
 	check("all users may write to it")
@@ -385,8 +364,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), nil, 0o600))
 	}
 	owner := func() uint32 {
-		info, err := os.Stat(dir)
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(dir))(t)
 		return info.Sys().(*syscall.Stat_t).Uid
 	}
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600))

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/anchor"
@@ -29,8 +28,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "dir")
 	testkit.Must(t, os.Mkdir(dir, 0o700))
 	name := filepath.Join(dir, "file")
-	f, err := anchor.New(name)
-	testkit.Must(t, err)
+	f := testkit.Value(anchor.New(name))(t)
 	defer f.Close()
 	if f.String() != name || len(f.Dirs()) != 1 {
 		t.Errorf("%s, %v", f, f.Dirs())
@@ -38,8 +36,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 	if _, err := f.Read(100); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
 	}
-	created, err := f.Open(os.O_WRONLY|os.O_CREATE, 0o600)
-	testkit.Must(t, err)
+	created := testkit.Value(f.Open(os.O_WRONLY|os.O_CREATE, 0o600))(t)
 	created.Close()
 	write(t, name, "first")
 	wantText(t, f, "first")
@@ -50,9 +47,7 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 	write(t, filepath.Join(dir+".moved", "other"), "second")
 	testkit.Must(t, os.Rename(filepath.Join(dir+".moved", "other"), filepath.Join(dir+".moved", "file")))
 	wantText(t, f, "second")
-	if _, err := f.Read(5); err == nil || !strings.Contains(err.Error(), "more than 5 bytes") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(f.Read(5))(t, "more than 5 bytes")
 	f.Close()
 	if _, err := f.Read(100); err == nil {
 		t.Error("read succeeded after its directory was closed")
@@ -72,8 +67,7 @@ func TestTargetDirectoryOfLinkIsKept(t *testing.T) {
 	if err := os.Symlink("../archive/1", link); err != nil {
 		t.Skip(err)
 	}
-	f, err := anchor.New(link)
-	testkit.Must(t, err)
+	f := testkit.Value(anchor.New(link))(t)
 	defer f.Close()
 	if d := f.Dirs(); len(d) != 2 || filepath.Base(d[0].Name()) != "live" || filepath.Base(d[1].Name()) != "archive" {
 		t.Errorf("%v", f.Dirs())

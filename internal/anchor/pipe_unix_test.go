@@ -16,8 +16,7 @@ func TestReadingPipeDoesNotWait(t *testing.T) {
 	if err := syscall.Mkfifo(name, 0o600); err != nil {
 		t.Skip(err)
 	}
-	f, err := anchor.New(name)
-	testkit.Must(t, err)
+	f := testkit.Value(anchor.New(name))(t)
 	defer f.Close()
 	wantText(t, f, "")
 }

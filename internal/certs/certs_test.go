@@ -63,8 +63,7 @@ func open(t *testing.T, log func(string)) (s *certs.Store, cert, key *file) {
 
 func number(t *testing.T, s *certs.Store) int64 {
 	t.Helper()
-	c, err := s.GetCertificate(nil)
-	testkit.Must(t, err)
+	c := testkit.Value(s.GetCertificate(nil))(t)
 	return c.Leaf.SerialNumber.Int64()
 }
 
@@ -150,8 +149,7 @@ func TestDescribeWarnsOfExpiry(t *testing.T) {
 	} {
 		var cert, key file
 		cert.text, key.text = pair(t, 1, now.Add(c.from), now.Add(c.until))
-		s, err := certs.Open(certs.Config{Cert: &cert, Key: &key})
-		testkit.Must(t, err)
+		s := testkit.Value(certs.Open(certs.Config{Cert: &cert, Key: &key}))(t)
 		got := s.Describe(now)
 		plain := "a.example b.example 192.0.2.1, until " + now.Add(c.until).UTC().Format(time.DateOnly)
 		if !strings.HasPrefix(got, plain+c.want) || c.want == "" && got != plain {

@@ -30,9 +30,7 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap": {Verdict: load.Unsettled, Sustained: 41_200, Failed: 42_000},
 	} {
 		f.Goal, f.Tries = goal, []load.Try{sustained, failed}
-		if got := searchSentence(&f); got != want {
-			t.Errorf("%s: %q, want %q", f.Verdict, got, want)
-		}
+		testkit.Equal(t, searchSentence(&f), want, f.Verdict)
 	}
 }
 

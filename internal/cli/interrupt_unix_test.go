@@ -27,9 +27,7 @@ func TestSignalEndsWaitForPipe(t *testing.T) {
 		code <- cli.Run(ctx, env, []string{"serve", "-t", "-c", pipe})
 	}()
 	cancel()
-	if got := <-code; got != 130 {
-		t.Errorf("exit code %d, want 130", got)
-	}
+	testkit.Equal(t, <-code, 130, "exit code")
 	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the wait
 	testkit.Must(t, err)
 	writer.Close()

@@ -24,9 +24,7 @@ func TestOnlyATerminalShowsABar(t *testing.T) {
 	terminal := pseudoTerminal(t)
 	for name, want := range map[string]bool{"xterm": true, "": true, "dumb": false} {
 		t.Setenv("TERM", name)
-		if got := canRedraw(terminal); got != want {
-			t.Errorf("TERM=%s: %v", name, got)
-		}
+		testkit.Equal(t, canRedraw(terminal), want, "TERM=", name)
 	}
 	if canRedraw(new(bytes.Buffer)) {
 		t.Error("a buffer passes for a terminal")
@@ -101,9 +99,7 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 	if got := strings.Join(l.lines(), "\n"); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
-	if got := l.plain(); got != "12s of 10s  1,000 requests/s  p50 1ms  p99 2ms  0 errors" {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, l.plain(), "12s of 10s  1,000 requests/s  p50 1ms  p99 2ms  0 errors")
 	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000,
 		Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
 	want = "errors      7          ▁▁▂▂▃▃▅▅▆▆▇▇█\n            read 4  status 3\nfirst       read: oh"
@@ -265,9 +261,7 @@ func TestRedrawAreaOnANarrowedTerminal(t *testing.T) {
 		}
 	}
 	b.lines = nil
-	if got := b.home(5); got != "\r" {
-		t.Errorf("without lines: %q", got)
-	}
+	testkit.Equal(t, b.home(5), "\r", "without lines")
 }
 
 func TestPaceIsParsed(t *testing.T) {

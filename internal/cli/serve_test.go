@@ -172,8 +172,7 @@ func write(t *testing.T, name, text string) {
 
 func read(t *testing.T, name string) string {
 	t.Helper()
-	b := testkit.Value(os.ReadFile(name))(t)
-	return string(b)
+	return string(testkit.Value(os.ReadFile(name))(t))
 }
 
 // get requests a path and requires the given body.
@@ -232,8 +231,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	activated := func(args string) *served {
-		file, err := l.(*net.TCPListener).File()
-		testkit.Must(t, err)
+		file := testkit.Value(l.(*net.TCPListener).File())(t)
 		defer file.Close()
 		cmd := exec.Command("sh", "-c", "LISTEN_PID=$$ LISTEN_FDS=1 LISTEN_FDNAMES=web exec tare serve "+args+" "+dir)
 		cmd.ExtraFiles = []*os.File{file}
@@ -245,9 +243,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 			t.Errorf("%q: on %s, want %s", args, got, l.Addr())
 		}
 		get(t, client(t, nil), "http://"+l.Addr().String(), "hello")
-		if code := s.end(syscall.SIGTERM); code != 0 {
-			t.Errorf("%q: exit code %d", args, code)
-		}
+		testkit.Equal(t, s.end(syscall.SIGTERM), 0, args, "exit code")
 	}
 	for args, why := range map[string]string{
 		"-p 0":                   `socket 0 \("web"\) was passed, but no listener uses it`,
@@ -255,9 +251,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	} {
 		s := activated(args)
 		s.await(why)
-		if code := s.wait(); code != 1 {
-			t.Errorf("%q: exit code %d", args, code)
-		}
+		testkit.Equal(t, s.wait(), 1, args, "exit code")
 	}
 }
 
@@ -330,9 +324,7 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home)
 		s := startServed(t, cmd)
 		s.await(`tare: serve: refusing to serve (your home|the root folder) "?/`)
-		if code := s.wait(); code != 2 {
-			t.Errorf("exit code %d", code)
-		}
+		testkit.Equal(t, s.wait(), 2, "exit code")
 	}
 	refused(home)
 	refused(home, ".")
@@ -406,8 +398,7 @@ const enough = 700
 func flood(t *testing.T, c *http.Client, url string, n int) {
 	t.Helper()
 	for range n {
-		req, err := http.NewRequest(http.MethodGet, url, nil)
-		testkit.Must(t, err)
+		req := testkit.Value(http.NewRequest(http.MethodGet, url, nil))(t)
 		req.Header.Set("User-Agent", longAgent)
 		resp, err := c.Do(req)
 		testkit.Must(t, err)

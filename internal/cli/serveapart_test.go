@@ -244,9 +244,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	c.CloseIdleConnections()
 	resp := testkit.Value(c.Get("https://127.0.0.1/"))(t)
 	resp.Body.Close()
-	if n := resp.TLS.PeerCertificates[0].SerialNumber.Int64(); n != 2 {
-		t.Errorf("certificate %d", n)
-	}
+	testkit.Equal(t, resp.TLS.PeerCertificates[0].SerialNumber.Int64(), 2, "certificate")
 	var logs [2][]byte
 	file, err := os.Open(descriptorOf(t, pid, "access.log")) // is the new one
 	testkit.Must(t, err)
@@ -367,7 +365,5 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	}
 	s := startServed(t, cmd)
 	s.await(`privileges were not dropped: descriptor 3 is the directory "/", which leads out of the root`)
-	if code := s.wait(); code != 1 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.wait(), 1, "exit code")
 }

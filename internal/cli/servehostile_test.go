@@ -93,9 +93,7 @@ func TestPIDFileIsOwnedByRoot(t *testing.T) {
 				t.Errorf("%s: %v, %v", name, info, err)
 			}
 		}
-		if got := strings.TrimSpace(read(t, path)); got != strconv.Itoa(s.cmd.Process.Pid) {
-			t.Errorf("%s has %q", path, got)
-		}
+		testkit.Equal(t, strings.TrimSpace(read(t, path)), strconv.Itoa(s.cmd.Process.Pid), path)
 		if path == old {
 			s.await("warning: pid: users other than root may write to the folder")
 		}

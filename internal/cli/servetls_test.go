@@ -53,9 +53,7 @@ func number(t *testing.T, url string) int64 {
 
 func wantNumber(t *testing.T, url string, want int64) {
 	t.Helper()
-	if got := number(t, url); got != want {
-		t.Errorf("certificate %d, want %d", got, want)
-	}
+	testkit.Equal(t, number(t, url), want, "certificate")
 }
 
 // An invalid certificate does not replace the current one; a valid one does, with and without a
@@ -121,9 +119,7 @@ http {
 			return 0, err
 		}
 		defer c.Close()
-		if got := c.ConnectionState().NegotiatedProtocol; got != "h2" {
-			t.Errorf("%s: protocol %q", name, got)
-		}
+		testkit.Equal(t, c.ConnectionState().NegotiatedProtocol, "h2", name, "protocol")
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 	}
 	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {
@@ -131,9 +127,7 @@ http {
 			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
 		}
 	}
-	if _, err := request("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(request("closed.example"))(t, "unrecognized name")
 	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
 	openToAll(t, f.path("two.pem"), f.path("two.key"))
 	f.reload()
@@ -223,23 +217,18 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 		before := [2]int64{served[0].Load(), served[1].Load()}
 		f.configure(strings.NewReplacer("PORT1", addrs[0], "before", fmt.Sprint(n)).Replace(secured))
 		f.reload()
-		for late := time.Now().Add(patience); served[0].Load() < before[0]+20 ||
-			served[1].Load() < before[1]+20; time.Sleep(time.Millisecond) {
+		testkit.WaitFor(t, "more requests to be served", func() bool {
 			select {
 			case err := <-results:
 				t.Fatal(err)
 			default:
 			}
-			if time.Now().After(late) {
-				t.Fatal("requests are no longer served")
-			}
-		}
+			return served[0].Load() >= before[0]+20 && served[1].Load() >= before[1]+20
+		})
 	}
 	close(stop)
 	for range 4 {
-		if err := <-results; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-results)
 	}
 	f.stop(syscall.SIGQUIT)
 }
@@ -273,8 +262,7 @@ func portOf(t *testing.T, address string) int {
 	t.Helper()
 	_, port, err := net.SplitHostPort(address)
 	testkit.Must(t, err)
-	n := testkit.Value(strconv.Atoi(port))(t)
-	return n
+	return testkit.Value(strconv.Atoi(port))(t)
 }
 
 func serialOf(t *testing.T, address string) string {

@@ -52,9 +52,7 @@ func TestErrorsOfTheLabNameFlags(t *testing.T) {
 		{fmt.Errorf("x: %w", lab.ErrNoExperiment), "x: no such experiment; --list shows all"},
 		{errors.New("out of paper"), "out of paper"},
 	} {
-		if got := withFlags(test.err).Error(); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
-		}
+		testkit.Equal(t, withFlags(test.err).Error(), test.want)
 	}
 }
 
@@ -66,9 +64,7 @@ func TestTargetsRejectOtherGenerators(t *testing.T) {
 		flags.define(c)
 		testkit.Must(t, flags.rejectOthers(lab.Targets, lab.TargetsDir))
 		testkit.Must(t, c.Flags().Set(name, "10"))
-		if err := flags.rejectOthers(lab.Targets, lab.TargetsDir); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Error(t, flags.rejectOthers(lab.Targets, lab.TargetsDir), "--"+name+" does not apply", name)
 	}
 }
 

@@ -49,8 +49,7 @@ func dialing(nc net.Conn) *Config {
 
 func request(t *testing.T, method, address string, body io.Reader) *http.Request {
 	t.Helper()
-	r := testkit.Value(http.NewRequestWithContext(t.Context(), method, address, body))(t)
-	return r
+	return testkit.Value(http.NewRequestWithContext(t.Context(), method, address, body))(t)
 }
 
 // A body is the same in whatever pieces it arrives, and whatever room its reader has. That includes
@@ -187,9 +186,7 @@ func TestAddrHasNoPassword(t *testing.T) {
 		{key{proxy: "http://u:secret@proxy:1", host: "h", port: "443", tls: true}, "h:443"},
 		{key{proxy: "http://u:secret@pro xy%"}, "proxy"},
 	} {
-		if got := test.k.addr(); got != test.want {
-			t.Errorf("%+v: %q, want %q", test.k, got, test.want)
-		}
+		testkit.Equal(t, test.k.addr(), test.want, test.k)
 	}
 }
 

@@ -54,9 +54,7 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 		}
 		c.CloseIdleConnections()
 	}
-	if got := fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]); got != "[1] [2 3] [4] [10]" {
-		t.Errorf("kept: %s", got)
-	}
+	testkit.Equal(t, fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]), "[1] [2 3] [4] [10]", "kept")
 	if x := &m.slab; len(m.header) != 0 || x.response.Header != nil || x.request != nil || x.conn != nil ||
 		x.response.Body != nil {
 		t.Error("something is left")
@@ -139,9 +137,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		for _, f := range head.Fields {
 			got = append(got, fmt.Sprintf("%s=%s", f.Name.In(head.Text), f.Value.In(head.Text)))
 		}
-		if got := strings.Join(got, " "); got != want {
-			t.Errorf("fields: %s, want %s", got, want)
-		}
+		testkit.Equal(t, strings.Join(got, " "), want, "fields")
 		b := resp.Body
 		if all, err := io.ReadAll(b); string(all) != "body" || err != nil {
 			t.Errorf("body: %q, %v", all, err)

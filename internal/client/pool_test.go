@@ -52,9 +52,7 @@ func sockets(t *testing.T) (net.Conn, net.Conn) {
 
 func want(t *testing.T, p *pool, n Count) {
 	t.Helper()
-	if got := p.count(); got != n {
-		t.Errorf("%+v, want %+v", got, n)
-	}
+	testkit.Equal(t, p.count(), n)
 }
 
 // If a get gives up when it gets a connection, the next one gets that. It does not count as a use.

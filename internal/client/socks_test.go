@@ -59,8 +59,6 @@ func TestSOCKSHandshake(t *testing.T) {
 			(err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
 		}
-		if nc.written.String() != test.sent {
-			t.Errorf("%s: sent %q, want %q", test.name, nc.written.String(), test.sent)
-		}
+		testkit.Equal(t, nc.written.String(), test.sent, test.name, "sent")
 	}
 }

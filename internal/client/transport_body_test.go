@@ -67,9 +67,7 @@ func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
 			if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hello" {
 				p.Errorf("%q, %v", b, err)
 			}
-			if text := <-got; text != want {
-				p.Errorf("the server got %q, want %q", text, want)
-			}
+			testkit.Equal(p, <-got, want, "the server")
 			idle := 1
 			if late {
 				idle = 0
@@ -174,9 +172,7 @@ func TestTransportBodyWaitsForContinue(t *testing.T) {
 			if waited := time.Since(began) > 0; text != "hello" || waited != (test.responses[0] == "") {
 				t.Errorf("%q, %v after %v", text, err, time.Since(began))
 			}
-			if body := <-got; body != test.want {
-				t.Errorf("the server got %q", body)
-			}
+			testkit.Equal(t, <-got, test.want, "the server")
 		})
 	}
 }

@@ -70,9 +70,7 @@ func TestTransportDiffersAsDocumented(t *testing.T) {
 		t.Run(d.row, func(t *testing.T) {
 			for ours, want := range map[bool]string{true: d.ours, false: d.theirs} {
 				s := newSide(t, "tcp", ours, d.settings)
-				if got := d.observe(s); got != want {
-					t.Errorf("ours %v: %q, want %q", ours, got, want)
-				}
+				testkit.Equal(t, d.observe(s), want, "ours", ours)
 				s.rt.CloseIdleConnections()
 			}
 		})
@@ -377,9 +375,7 @@ func TestTransportFollowsNewReleases(t *testing.T) {
 				}
 				synctest.Test(t, func(t *testing.T) {
 					s := newSide(t, "memory", ours, nil)
-					if got := c.observe(s); got != c.want {
-						t.Errorf("ours %v: %q, want %q", ours, got, c.want)
-					}
+					testkit.Equal(t, c.observe(s), c.want, "ours", ours)
 					s.rt.CloseIdleConnections()
 				})
 			}

@@ -123,9 +123,7 @@ func TestTransportReadsResponsesAsListed(t *testing.T) {
 			}
 			return fmt.Sprintf("%d %s", resp.StatusCode, text)
 		}
-		if got := summary(p.tr); got != a.ours {
-			t.Errorf("%q: %q, want %q", a.response, got, a.ours)
-		}
+		testkit.Equal(t, summary(p.tr), a.ours, a.response)
 		if got, want := summary(theirs), cmp.Or(a.theirs, a.ours); got != want {
 			t.Errorf("%q: net/http %q, want %q", a.response, got, want)
 		}

@@ -94,9 +94,7 @@ func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	}
 	for url, excluding := range map[string]*http.Protocols{"http://host": &over, "https://host": onlyHTTP2()} {
 		_, err := (&tare.Transport{Protocols: excluding}).RoundTrip(mustRequest("GET", url, nil))
-		if err == nil || !strings.Contains(err.Error(), "which Protocols excludes") {
-			t.Errorf("%s: %v", url, err)
-		}
+		testkit.Error(t, err, "which Protocols excludes", url)
 	}
 	if c := tr.Clone(); c.Protocols == tr.Protocols || *c.Protocols != *tr.Protocols {
 		t.Error("Protocols are not cloned")
@@ -323,9 +321,7 @@ func TestTransportSendsExtendedConnect(t *testing.T) {
 		case supported && err != nil:
 			t.Error(err)
 		case supported:
-			if seen := resp.Header.Get("X-Seen"); seen != "websocket/chat" {
-				t.Errorf("%q", seen)
-			}
+			testkit.Equal(t, resp.Header.Get("X-Seen"), "websocket/chat")
 			b := make([]byte, 5)
 			if _, err := io.WriteString(resp.Body.(io.Writer), "hello"); err != nil {
 				t.Error(err)

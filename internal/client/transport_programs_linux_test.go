@@ -140,8 +140,5 @@ func TestTransportWithTinyproxy(t *testing.T) {
 		tr.CloseIdleConnections()
 	}
 	tr := &tare.Transport{Proxy: http.ProxyURL(&url.URL{Scheme: "http", Host: address}), TLSClientConfig: config}
-	if _, err := tr.RoundTrip(mustRequest("GET", secure.URL, nil)); err == nil ||
-		!strings.Contains(err.Error(), "407") {
-		t.Errorf("without a password: %v", err)
-	}
+	testkit.Fails(tr.RoundTrip(mustRequest("GET", secure.URL, nil)))(t, "407", "without a password")
 }

@@ -257,10 +257,7 @@ func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 		t.Errorf("another host: %s", resp.Status)
 	}
 	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: onlyHTTP2()}
-	if _, err := other.RoundTrip(mustRequest("GET", "http://docker/", nil)); err == nil ||
-		!strings.Contains(err.Error(), "HTTP/1.1") {
-		t.Errorf("without HTTP/1.1: %v", err)
-	}
+	testkit.Fails(other.RoundTrip(mustRequest("GET", "http://docker/", nil)))(t, "HTTP/1.1", "without HTTP/1.1")
 }
 
 // A redirect from a remote server reaches no unix socket, however it is spelled.

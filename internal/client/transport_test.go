@@ -273,9 +273,7 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 				t.Errorf("side %v, kind %v, want side %v, kind %v (%s)", failure.Side, failure.Kind, test.side,
 					test.kind, test.text)
 			}
-			if failure.CanRetry != (test.dial != nil || test.refuses) {
-				t.Errorf("can be sent again: %v", failure.CanRetry)
-			}
+			testkit.Equal(t, failure.CanRetry, test.dial != nil || test.refuses, "can be sent again")
 			if test.kind == tare.BadRequestBody && !errors.Is(err, failed) {
 				t.Errorf("%v does not wrap the error of the body", err)
 			}

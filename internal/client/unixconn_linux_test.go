@@ -261,9 +261,7 @@ func TestUnixConnWritesWithoutDescriptors(t *testing.T) {
 	if n, err := c.Write(large); n != len(large) || err != nil {
 		t.Errorf("%d bytes, %v", n, err)
 	}
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, <-done)
 	_ = c.SetWriteDeadline(time.Now().Add(20 * time.Millisecond))
 	if n, err := c.Write(large); n == len(large) || !errors.Is(err, os.ErrDeadlineExceeded) {
 		t.Errorf("%d bytes, %v", n, err)

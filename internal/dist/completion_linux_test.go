@@ -14,8 +14,7 @@ import (
 // then runs the command.
 func linkedProgram(t *testing.T) (folder string) {
 	t.Helper()
-	self, err := os.Executable()
-	testkit.Must(t, err)
+	self := testkit.Value(os.Executable())(t)
 	folder = t.TempDir()
 	testkit.Must(t, os.Symlink(self, filepath.Join(folder, productName)))
 	return folder
@@ -25,8 +24,7 @@ func linkedProgram(t *testing.T) (folder string) {
 // first argument, and then args.
 func completed(t *testing.T, shell, path string, env []string, flags []string, script string, args ...string) string {
 	t.Helper()
-	text, err := help(t.Context(), "completion", shell)
-	testkit.Must(t, err)
+	text := testkit.Value(help(t.Context(), "completion", shell))(t)
 	completion, run := filepath.Join(t.TempDir(), "completion"), filepath.Join(t.TempDir(), "run")
 	for name, text := range map[string]string{completion: text, run: script} {
 		testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))

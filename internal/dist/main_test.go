@@ -59,12 +59,8 @@ func TestPackagesOrderVersionsAsReleased(t *testing.T) {
 		"v0.0.0-20260203040506-0123456789ab": "0.0.0~20260203040506.0123456789ab",
 		"v0.0.0-20260203040506-0123456789ab+dirty": "0.0.0~20260203040506.0123456789ab+dirty",
 	} {
-		if err := checkVersion(version); err != nil {
-			t.Error(err)
-		}
-		if got := (release{version: version}).debianVersion(); got != want {
-			t.Errorf("%s: got %s, want %s", version, got, want)
-		}
+		testkit.Check(t, checkVersion(version))
+		testkit.Equal(t, (release{version: version}).debianVersion(), want, version)
 	}
 	for _, version := range []string{"", "v", "1.2.3", "vx", "v1 2", "v1/../2", "v1'", "v1\n"} {
 		if err := checkVersion(version); err == nil {
@@ -79,9 +75,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	must := func(args ...string) string {
 		t.Helper()
 		args = append([]string{"-c", "user.name=a", "-c", "user.email=a@example.org"}, args...)
-		out, err := git(t.Context(), dir, args...)
-		testkit.Must(t, err)
-		return out
+		return testkit.Value(git(t.Context(), dir, args...))(t)
 	}
 	t.Setenv("GIT_AUTHOR_DATE", "2026-02-03T04:05:06Z")
 	t.Setenv("GIT_COMMITTER_DATE", "2026-02-03T05:05:06+0100")
@@ -125,9 +119,7 @@ func TestForeignFilesAreKept(t *testing.T) {
 	if err != nil || string(sums) != want {
 		t.Errorf("got %q, %v; want %q", sums, err, want)
 	}
-	if err := emptyFolder(dir); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, emptyFolder(dir))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("%v, %v are left", entries, err)
 	}
@@ -197,9 +189,7 @@ func TestUnitAgreesWithTheOtherFiles(t *testing.T) {
 	for _, line := range []string{"User=www-data", "ProtectSystem=strict", "NoNewPrivileges=yes",
 		"CapabilityBoundingSet=CAP_NET_BIND_SERVICE", "AmbientCapabilities=CAP_NET_BIND_SERVICE",
 		"LogsDirectory=tare", "StateDirectory=tare", "RuntimeDirectory=tare", "CacheDirectory=tare"} {
-		if !strings.Contains(unit, "\n"+line+"\n") {
-			t.Errorf("the unit has no %s", line)
-		}
+		testkit.Contains(t, unit, "\n"+line+"\n", "the unit")
 	}
 	for line := range strings.Lines(conf) {
 		for _, word := range strings.FieldsFunc(line, func(r rune) bool { return strings.ContainsRune(" ;\n", r) }) {
@@ -225,8 +215,7 @@ func TestPackageConfigurationNamesExistingFiles(t *testing.T) {
 	shared := sharedFiles{man: map[string][]byte{"tare.1": []byte("page")}}
 	path, err := stagePackage(stage, "arm64", testRelease(), append(shared.files(), programFiles([]byte("p"), nil)...))
 	testkit.Must(t, err)
-	text, err := os.ReadFile(path)
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(path))(t)
 	var config nfpmConfig
 	testkit.Must(t, yaml.UnmarshalWithOptions(text, &config, yaml.Strict()))
 	const mtime = "2026-02-03T04:05:06Z"
@@ -306,9 +295,7 @@ func TestImageLayoutIsValid(t *testing.T) {
 		decoder.DisallowUnknownFields()
 		testkit.Must(t, decoder.Decode(v))
 	}
-	if got := string(layout["oci-layout"]); got != `{"imageLayoutVersion":"1.0.0"}` {
-		t.Errorf("oci-layout is %s", got)
-	}
+	testkit.Equal(t, string(layout["oci-layout"]), `{"imageLayoutVersion":"1.0.0"}`, "oci-layout")
 	var index ociIndex
 	decode(layout["index.json"], &index)
 	if len(index.Manifests) != 1 || *index.Manifests[0].Platform != (ociPlatform{"arm64", "linux"}) {
@@ -321,10 +308,8 @@ func TestImageLayoutIsValid(t *testing.T) {
 	if len(manifest.Layers) != 1 || len(config.RootFS.DiffIDs) != 1 || config.Architecture != "arm64" {
 		t.Fatalf("got %+v and %+v, want one layer for arm64", manifest, config)
 	}
-	packed, err := gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer)))
-	testkit.Must(t, err)
-	layer, err := io.ReadAll(packed)
-	testkit.Must(t, err)
+	packed := testkit.Value(gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer))))(t)
+	layer := testkit.Value(io.ReadAll(packed))(t)
 	if got := digest(layer); got != config.RootFS.DiffIDs[0] {
 		t.Errorf("the layer is %s, the configuration says %s", got, config.RootFS.DiffIDs[0])
 	}

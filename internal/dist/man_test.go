@@ -14,9 +14,7 @@ import (
 
 func testPages(t *testing.T) map[string][]byte {
 	t.Helper()
-	pages, err := manPages(t.Context(), testRelease())
-	testkit.Must(t, err)
-	return pages
+	return testkit.Value(manPages(t.Context(), testRelease()))(t)
 }
 
 func TestManPagesAreReproducible(t *testing.T) {
@@ -36,8 +34,7 @@ func TestManPagesHaveAllCommandsAndFlags(t *testing.T) {
 	}
 	for name, text := range pages {
 		args := append([]string{"help"}, strings.Split(strings.TrimSuffix(name, ".1"), "-")[1:]...)
-		help, err := help(t.Context(), args...)
-		testkit.Must(t, err)
+		help := testkit.Value(help(t.Context(), args...))(t)
 		_, flags, _ := strings.Cut(help, "\nFlags:\n")
 		want := 0
 		for line := range strings.Lines(flags) {

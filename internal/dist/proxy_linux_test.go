@@ -20,16 +20,14 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 	const module, version = "github.com/tarehq/tare", "v0.1.0"
 	source, proxy, empty, modules, cache := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	copySource(t, programs.Root(t), source)
-	mod, err := os.ReadFile(filepath.Join(source, "go.mod"))
-	testkit.Must(t, err)
+	mod := testkit.Value(os.ReadFile(filepath.Join(source, "go.mod")))(t)
 	files := filepath.Join(proxy, module, "@v", version)
 	testkit.WriteFile(t, filepath.Join(filepath.Dir(files), "list"), version+"\n")
 	testkit.WriteFile(t, files+".mod", string(mod))
 	testkit.WriteFile(t, files+".info", `{"Version": "`+version+`"}`)
 	zipModule(t, source, module+"@"+version+"/", files+".zip")
 
-	downloads, err := testkit.Command(t, "go", "env", "GOMODCACHE").Output()
-	testkit.Must(t, err)
+	downloads := testkit.Value(testkit.Command(t, "go", "env", "GOMODCACHE").Output())(t)
 	install := testkit.Command(t, "go", "install", module+"/cmd/tare@"+version)
 	install.Dir = empty
 	install.Env = append(os.Environ(), "GOBIN="+empty, "GOMODCACHE="+modules, "GOFLAGS=-modcacherw", "GOSUMDB=off",

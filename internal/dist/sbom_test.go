@@ -14,8 +14,7 @@ import (
 )
 
 func TestModuleListsAreReproducible(t *testing.T) {
-	a, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00")
-	testkit.Must(t, err)
+	a := testkit.Value(sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00"))(t)
 	if b, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00"); err != nil || !bytes.Equal(a, b) {
 		t.Error("two lists of the same modules differ", err)
 	}
@@ -26,8 +25,7 @@ func TestProvenanceNamesCommitAndFiles(t *testing.T) {
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	testkit.WriteFile(t, filepath.Join(a.folder, "foreign"), "a")
 	testkit.Must(t, a.provenance(t.Context()))
-	text, err := os.ReadFile(filepath.Join(a.folder, provenanceFile))
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(filepath.Join(a.folder, provenanceFile)))(t)
 	var got struct {
 		Subject []struct {
 			Name   string
@@ -41,8 +39,7 @@ func TestProvenanceNamesCommitAndFiles(t *testing.T) {
 		}
 	}
 	testkit.Must(t, json.Unmarshal(text, &got))
-	commit, err := git(t.Context(), a.source, "rev-parse", "HEAD")
-	testkit.Must(t, err)
+	commit := testkit.Value(git(t.Context(), a.source, "rev-parse", "HEAD"))(t)
 	const sum = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb"
 	build := got.Predicate.BuildDefinition
 	if len(got.Subject) != 1 || got.Subject[0].Name != "foreign" || got.Subject[0].Digest["sha256"] != sum ||
@@ -63,8 +60,7 @@ func decodeSBOM(t *testing.T, text []byte) (doc spdxDocument) {
 // A list names the program with its hash, the standard library and all modules, by package URLs
 // that vulnerability scanners know. A replaced module is the replacement.
 func TestModuleListNamesEverything(t *testing.T) {
-	text, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00ff")
-	testkit.Must(t, err)
+	text := testkit.Value(sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00ff"))(t)
 	doc := decodeSBOM(t, text)
 	var locators []string
 	ids := make(map[string]bool)
@@ -95,12 +91,9 @@ func TestModuleListNamesEverything(t *testing.T) {
 
 // The list of a real binary, this test, has the modules that the binary names.
 func TestModuleListAgreesWithTheBinary(t *testing.T) {
-	program, err := os.Executable()
-	testkit.Must(t, err)
-	info, err := buildinfo.ReadFile(program)
-	testkit.Must(t, err)
-	text, err := sbom(info, testRelease(), "test", "00")
-	testkit.Must(t, err)
+	program := testkit.Value(os.Executable())(t)
+	info := testkit.Value(buildinfo.ReadFile(program))(t)
+	text := testkit.Value(sbom(info, testRelease(), "test", "00"))(t)
 	found := false
 	for _, p := range decodeSBOM(t, text).Packages {
 		found = found || p.Name == "github.com/spf13/cobra" && strings.HasPrefix(p.SourceInfo, "hash in go.sum: h1:")

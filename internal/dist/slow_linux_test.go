@@ -35,8 +35,7 @@ func skipUnlessSlow(t *testing.T) {
 // copySource copies the files of the checkout that git knows or would add.
 func copySource(t *testing.T, root, to string) {
 	t.Helper()
-	names, err := git(t.Context(), root, "ls-files", "--cached", "--others", "--exclude-standard")
-	testkit.Must(t, err)
+	names := testkit.Value(git(t.Context(), root, "ls-files", "--cached", "--others", "--exclude-standard"))(t)
 	for name := range strings.Lines(names) {
 		name = strings.TrimSpace(name)
 		b, err := os.ReadFile(filepath.Join(root, name))
@@ -72,8 +71,7 @@ func TestBuildsAreIdentical(t *testing.T) {
 		testkit.Must(t, a.packages(t.Context()))
 		testkit.Must(t, writeSums(a.folder))
 	}
-	sums, err := os.ReadFile(filepath.Join(first.folder, sumsFile))
-	testkit.Must(t, err)
+	sums := testkit.Value(os.ReadFile(filepath.Join(first.folder, sumsFile)))(t)
 	if again, err := os.ReadFile(filepath.Join(second.folder, sumsFile)); err != nil || string(again) != string(sums) {
 		t.Errorf("%v: the sums differ:\n%s\n%s", err, sums, again)
 	}
@@ -98,8 +96,7 @@ func TestBinaryIsSmall(t *testing.T) {
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "amd64"}
 	testkit.Must(t, a.binary(t.Context(), p))
-	info, err := os.Stat(a.path(p, ""))
-	testkit.Must(t, err)
+	info := testkit.Value(os.Stat(a.path(p, "")))(t)
 	if t.Logf("%d bytes", info.Size()); info.Size() > maxBinaryBytes {
 		t.Errorf("the program has %d bytes, want at most %d", info.Size(), maxBinaryBytes)
 	}
@@ -130,8 +127,7 @@ func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
 func olderPackage(t *testing.T, a artifacts) (deb string) {
 	t.Helper()
 	a.release.version = "v1.2.2"
-	shared, err := a.shared(t.Context())
-	testkit.Must(t, err)
+	shared := testkit.Value(a.shared(t.Context()))(t)
 	binary, err := os.ReadFile((&artifacts{release: testRelease(), folder: a.folder}).path(thisPlatform(), ""))
 	testkit.Must(t, err)
 	files := append(shared.files(), programFiles(binary, nil)...)
@@ -247,8 +243,7 @@ func TestImageIsUnpackedByAnotherTool(t *testing.T) {
 // user.
 func runImage(t *testing.T, bundle string) {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(bundle, "config.json"))
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(filepath.Join(bundle, "config.json")))(t)
 	var config struct {
 		Process struct {
 			User struct{ UID, GID int }
@@ -290,8 +285,7 @@ func TestBinaryForARM64Serves(t *testing.T) {
 	// Landlock would have to confine the emulator's own threads, too.
 	c := exec.Command(qemu, a.path(p, ""), "serve", "--listen", "127.0.0.1:0", "--user", "", "--sandbox", "off", dir)
 	c.Env = append(os.Environ(), env...)
-	messages, err := c.StderrPipe()
-	testkit.Must(t, err)
+	messages := testkit.Value(c.StderrPipe())(t)
 	process := testkit.Start(t, c)
 	var text strings.Builder
 	lines, url := bufio.NewScanner(messages), ""
@@ -308,12 +302,8 @@ func TestBinaryForARM64Serves(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "from arm64" {
 		t.Errorf("%q, %v", b, err)
 	}
-	if err := c.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Error(err)
-	}
-	if err := process.Wait(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, c.Process.Signal(syscall.SIGTERM))
+	testkit.Check(t, process.Wait())
 }
 
 // The binaries for macOS are executables of their architecture. No program here runs them.
@@ -326,8 +316,7 @@ func TestBinariesForMacOSAreExecutables(t *testing.T) {
 			continue
 		}
 		testkit.Must(t, a.binary(t.Context(), p))
-		f, err := macho.Open(a.path(p, ""))
-		testkit.Must(t, err)
+		f := testkit.Value(macho.Open(a.path(p, "")))(t)
 		f.Close()
 		if f.Type != macho.TypeExec || f.Cpu != cpus[p.arch] {
 			t.Errorf("%s: %v for %v", p, f.Type, f.Cpu)

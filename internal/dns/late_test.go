@@ -22,8 +22,7 @@ type query struct {
 func queryServers(t *testing.T, n int) (addresses []netip.AddrPort, received chan query) {
 	received = make(chan query, 100)
 	for range n {
-		server, err := net.ListenPacket("udp", "127.0.0.1:0")
-		testkit.Must(t, err)
+		server := testkit.Value(net.ListenPacket("udp", "127.0.0.1:0"))(t)
 		t.Cleanup(func() { server.Close() })
 		addresses = append(addresses, netip.MustParseAddrPort(server.LocalAddr().String()))
 		go func() {
@@ -34,9 +33,7 @@ func queryServers(t *testing.T, n int) (addresses []netip.AddrPort, received cha
 					return
 				}
 				q := query{server: server, from: from}
-				if err := q.text.Unpack(b[:n]); err != nil {
-					t.Error(err)
-				}
+				testkit.Check(t, q.text.Unpack(b[:n]))
 				received <- q
 			}
 		}()

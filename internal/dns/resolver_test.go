@@ -20,8 +20,7 @@ import (
 
 func resolver(t *testing.T, c dns.Config) *dns.Resolver {
 	t.Helper()
-	r, err := dns.New(c)
-	testkit.Must(t, err)
+	r := testkit.Value(dns.New(c))(t)
 	t.Cleanup(r.Close)
 	return r
 }
@@ -76,16 +75,12 @@ func TestLookupReturnsAddressesAndTheirTime(t *testing.T) {
 		"": "not found", "a..b": "not found", strings.Repeat("a", 64) + ".example": "not found",
 		strings.Repeat("a.", 127): "not found",
 	} {
-		if got := found(t, r, name); got != want {
-			t.Errorf("%q: %s, want %s", name, got, want)
-		}
+		testkit.Equal(t, found(t, r, name), want, name)
 	}
 	for name, want := range map[string]string{
 		"fails.example": "RCodeServerFailure", "no.example": "RCodeRefused", "loop1.example": "CNAME",
 	} {
-		if got := found(t, r, name); !strings.Contains(got, want) {
-			t.Errorf("%q: %s, want %s", name, got, want)
-		}
+		testkit.Contains(t, found(t, r, name), want, name)
 	}
 	if n, _ := s.Queries("a..b"); n > 0 {
 		t.Error("an invalid name was sent")
@@ -101,9 +96,7 @@ func TestSettingsChangeWhatIsFound(t *testing.T) {
 		"[2001:db8::1] 7s":            {Servers: servers, NoIPv4: true},
 		"[10.0.0.1 2001:db8::1] 1m0s": {Servers: servers, Valid: time.Minute},
 	} {
-		if got := found(t, resolver(t, c), "both.example"); got != want {
-			t.Errorf("%s, want %s", got, want)
-		}
+		testkit.Equal(t, found(t, resolver(t, c), "both.example"), want)
 	}
 	for name, c := range map[string]dns.Config{
 		"no servers": {}, "no family": {Servers: servers, NoIPv4: true, NoIPv6: true},
@@ -143,9 +136,7 @@ func TestNextServerIsTried(t *testing.T) {
 		"dead": dnstest.DeadAddr(t), "failing": failing.Addr(), "silent": silent.Addr(),
 	} {
 		r := resolver(t, dns.Config{Servers: []netip.AddrPort{other, good.Addr()}, NoIPv6: true})
-		if got := found(t, r, "a.example"); got != "[10.0.0.1] 7s" {
-			t.Errorf("%s: %s", name, got)
-		}
+		testkit.Equal(t, found(t, r, "a.example"), "[10.0.0.1] 7s", name)
 	}
 }
 
@@ -154,9 +145,7 @@ func TestSilenceAboutIPv6DelaysLookupBriefly(t *testing.T) {
 	s := dnstest.Start(t)
 	s.Set("a.example", dnstest.Response{Addresses: []string{"10.0.0.1"}, TTL: 7, SilentFor: dnsmessage.TypeAAAA})
 	r := resolver(t, dns.Config{Servers: []netip.AddrPort{s.Addr()}, Timeout: time.Hour})
-	if got := found(t, r, "a.example"); got != "[10.0.0.1] 7s" {
-		t.Error(got)
-	}
+	testkit.Equal(t, found(t, r, "a.example"), "[10.0.0.1] 7s")
 }
 
 // A lost packet about IPv4 does not cost a name its IPv4 addresses.
@@ -177,9 +166,7 @@ func TestLostPacketAboutIPv4IsSentAgain(t *testing.T) {
 		cancel()
 	}()
 	addresses, valid, err := r.Lookup(ctx, "a.example")
-	if got := fmt.Sprint(addresses, valid, err); got != "[2001:db8::1] 5s <nil>" {
-		t.Errorf("without IPv4: %s", got)
-	}
+	testkit.Equal(t, fmt.Sprint(addresses, valid, err), "[2001:db8::1] 5s <nil>", "without IPv4")
 	before, _ := s.Queries("a.example")
 	go func() {
 		for n := before; n < before+2 && t.Context().Err() == nil; n, _ = s.Queries("a.example") {
@@ -187,9 +174,7 @@ func TestLostPacketAboutIPv4IsSentAgain(t *testing.T) {
 		}
 		s.Set("a.example", full)
 	}()
-	if got := found(t, r, "a.example"); got != "[10.0.0.1 2001:db8::1] 1m10s" {
-		t.Error(got)
-	}
+	testkit.Equal(t, found(t, r, "a.example"), "[10.0.0.1 2001:db8::1] 1m10s")
 }
 
 // A response that does not even fit into a message of a stream is an error. It does not mean that
@@ -202,9 +187,7 @@ func TestResponseThatIsTruncatedOverTCP(t *testing.T) {
 	}
 	s.Set("many.example", many)
 	r := resolver(t, dns.Config{Servers: []netip.AddrPort{s.Addr()}, NoIPv6: true})
-	if got := found(t, r, "many.example"); !strings.Contains(got, "truncated") {
-		t.Error(got)
-	}
+	testkit.Contains(t, found(t, r, "many.example"), "truncated")
 }
 
 // Without a response a lookup ends with its time, its context or its Resolver, and leaves nothing.

@@ -81,9 +81,7 @@ func awaitOpen(t *testing.T, s *engine.Server, n int64) {
 // A connection is served once its header has arrived, together with a request or alone.
 func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if got := r.Context().Value(headedConn{}); got != "of the header" {
-			t.Errorf("the context has %v", got)
-		}
+		testkit.Equal(t, r.Context().Value(headedConn{}), "of the header", "the context")
 		dump(w, r)
 	})}, false)
 	for _, pieces := range [][]string{{"!" + getOld}, {"!", getOld}, {"!" + getOld[:5], getOld[5:]}} {

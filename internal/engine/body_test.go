@@ -366,9 +366,7 @@ func TestRawFieldsKeepTheirSpelling(t *testing.T) {
 	}), func(s *site) {
 		got, _, _ := strings.Cut(s.exchangeText("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), "Connection")
 		want := "HTTP/1.1 200 OK\r\nx-b: 1\r\nETag: 2\r\nX-A: 3\r\nx-b: 4\r\nX-Added: 5\r\nContent-Length: 6\r\n"
-		if got != want {
-			s.Errorf("%q, want %q", got, want)
-		}
+		testkit.Equal(s, got, want)
 	})
 }
 

@@ -294,8 +294,6 @@ func TestHookThatPanicsInHijackEndsItsConnection(t *testing.T) {
 		bufio.NewReader(c).ReadByte()
 		s.request(s.connect(), "/")
 		c.Close()
-		if err := s.server.Shutdown(t.Context()); err != nil {
-			s.Error(err)
-		}
+		testkit.Check(s, s.server.Shutdown(t.Context()))
 	}, "net.Conn", "tls")
 }

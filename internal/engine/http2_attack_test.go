@@ -274,9 +274,7 @@ func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
 				}()
 				<-entered
 				for range 20 {
-					if got := s.get("/quick"); got != "/quick" {
-						t.Errorf("got %q", got)
-					}
+					testkit.Equal(t, s.get("/quick"), "/quick")
 				}
 				end.Close()
 				if blocks != "/body" {
@@ -299,9 +297,7 @@ func TestHTTP2GoexitEndsStream(t *testing.T) {
 			if _, err := s.client.Get(s.url + "/exit"); err == nil {
 				t.Error("a response")
 			}
-			if got := s.get("/"); got != "hello" {
-				t.Errorf("got %q", got)
-			}
+			testkit.Equal(t, s.get("/"), "hello")
 		}
 	})
 }

@@ -372,9 +372,7 @@ func (s *targetSite) attack(class string, content func() []byte, all, together i
 	var durations []time.Duration
 	for {
 		begun := time.Now()
-		if got := s.get("/"); got != "hello" {
-			s.Errorf("another client has received %q", got)
-		}
+		testkit.Equal(s, s.get("/"), "hello", "another client has received")
 		durations = append(durations, time.Since(begun))
 		select {
 		case err := <-over:

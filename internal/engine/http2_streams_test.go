@@ -43,9 +43,7 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 						s.leave(how, entered)
 						select {
 						case got := <-read:
-							if got != "100 bytes, <nil>" {
-								t.Errorf("%s: the handler has read %s", how, got)
-							}
+							testkit.Equal(t, got, "100 bytes, <nil>", how, "the handler has read")
 						case <-time.After(time.Minute):
 							t.Fatalf("%s: the handler was not called", how)
 						}
@@ -256,9 +254,7 @@ func (s *targetSite) mustServeOthers(conns []net.Conn, before func()) {
 	s.Helper()
 	for range 20 {
 		before()
-		if got := s.get("/"); got != "hello" {
-			s.Errorf("another client has received %q", got)
-		}
+		testkit.Equal(s, s.get("/"), "hello", "another client has received")
 	}
 	for _, c := range conns {
 		if c != nil {

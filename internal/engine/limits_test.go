@@ -268,9 +268,7 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 		if each > int64(perConn) {
 			s.Errorf("%d bytes for each connection, want at most %d", each, perConn)
 		}
-		if got := s.get("/"); got != "" {
-			s.Error("others are not served", got)
-		}
+		testkit.Equal(s, s.get("/"), "", "others are not served")
 	})
 }
 

@@ -232,9 +232,7 @@ func wantReports(t *testing.T, want string, timeout time.Duration, client func(*
 		set.MaxHeaderBytes, set.ReadHeaderTimeout, set.IdleTimeout = 4000, timeout, timeout
 	}, func(s *site) {
 		client(s)
-		if got := received(reports); got != want {
-			s.Errorf("got %q, want %q", got, want)
-		}
+		testkit.Equal(s, received(reports), want)
 	}, modes...)
 }
 

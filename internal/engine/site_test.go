@@ -140,8 +140,7 @@ func (s *site) get(path string) string {
 	s.Helper()
 	resp := testkit.Value(s.client.Get(s.url + path))(s)
 	defer resp.Body.Close()
-	b := testkit.Value(io.ReadAll(resp.Body))(s)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(resp.Body))(s))
 }
 
 // An upload streams to the handler, and a download from it, in constant memory.
@@ -204,9 +203,7 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false",
 			"tls": "*tls.Conn true", "ServeTLS": "*tls.Conn true", "memory": "*testkit.MemConn false",
 		}[s.mode]
-		if got := s.get("/"); got != want {
-			s.Errorf("got %s, want %s", got, want)
-		}
+		testkit.Equal(s, s.get("/"), want)
 	})
 }
 

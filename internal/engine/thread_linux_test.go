@@ -50,9 +50,7 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 			if got := request(c, "/"); got != none {
 				s.Fatalf("a handler of a new connection sees %q", got)
 			}
-			if got := request(c, "/label"); got != `{"left":"behind"} false.` {
-				s.Errorf("a handler sees of its own labels: %q", got)
-			}
+			testkit.Equal(s, request(c, "/label"), `{"left":"behind"} false.`, "a handler sees of its own labels")
 			for _, other := range others {
 				if got := request(other, "/"); got != none {
 					s.Fatalf("another handler sees %q", got)

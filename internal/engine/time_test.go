@@ -114,9 +114,7 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 					}
 					start := time.Now()
 					io.Copy(io.Discard, c)
-					if got := time.Since(start); got != test.want {
-						t.Errorf("closed after %v, want %v", got, test.want)
-					}
+					testkit.Equal(t, time.Since(start), test.want, "closed after")
 				})
 			})
 		}

@@ -195,8 +195,9 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 	for _, mode := range []string{"tls", "ServeTLS"} {
 		for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
 			t.Run(mode+"/"+name, func(t *testing.T) {
-				closed := make(chan bool)
+				entered, closed := make(chan bool), make(chan bool)
 				s := siteOf(t, "tare", mode, handle(func(w http.ResponseWriter, _ *http.Request) {
+					entered <- true
 					<-closed
 					time.Sleep(40 * time.Millisecond) // until the alert has arrived
 					io.WriteString(w, strings.Repeat("x", size))
@@ -206,7 +207,7 @@ func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 				// The client reads late, so that a part waits in the server's socket.
 				testkit.Must(t, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
 				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-				time.Sleep(40 * time.Millisecond) // so that the request arrives alone
+				<-entered // the request has arrived alone
 				c.CloseWrite()
 				closed <- true
 				time.Sleep(200 * time.Millisecond)
@@ -278,8 +279,7 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 func (c *updatingClient) expand(label string, size int) []byte {
 	label = "tls13 " + label
 	info := append([]byte{byte(size >> 8), byte(size), byte(len(label))}, label...)
-	out := testkit.Value(hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size))(c)
-	return out
+	return testkit.Value(hkdf.Expand(sha256.New, c.secret, string(append(info, 0)), size))(c)
 }
 
 // use encrypts what follows with the keys of a traffic secret.

@@ -87,9 +87,7 @@ func TestMalformedLoadsAreRejected(t *testing.T) {
 	} {
 		text := strings.Replace(valid, old, test.new, 1)
 		_, err := lab.ReadExperiment(benchmarkProject(t, text) + "/experiments/x")
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", old, err, test.want)
-		}
+		testkit.Error(t, err, test.want, old)
 	}
 }
 

@@ -95,8 +95,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 
 func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	root := programs.Root(t)
-	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison)
-	testkit.Must(t, err)
+	all := testkit.Value(lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison))(t)
 	for _, e := range all {
 		for _, c := range e.Contenders() {
 			if _, err := e.Spec(filepath.Join(root, "contenders"), c); err != nil {
@@ -118,8 +117,7 @@ func TestProjectContendersServe(t *testing.T) {
 	testkit.NoRace(t, slowWithRace)
 	programs.Nginx(t)
 	root := programs.Root(t)
-	all, err := lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison)
-	testkit.Must(t, err)
+	all := testkit.Value(lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison))(t)
 	targets, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir), lab.Targets)
 	testkit.Must(t, err)
 	seen := make(map[string]bool)

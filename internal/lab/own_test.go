@@ -87,12 +87,10 @@ func TestReadOwnReadsWhatWriteWrote(t *testing.T) {
 	testkit.Must(t, err)
 	second, err := lab.Builds(plain, odd, lab.OwnRequest{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
 	testkit.Must(t, err)
-	third, err := plain.Experiment(lab.OwnRequest{})
-	testkit.Must(t, err)
+	third := testkit.Value(plain.Experiment(lab.OwnRequest{}))(t)
 	for i, want := range []*lab.Experiment{first, second, third} {
 		file := filepath.Join(dir, want.Name+".yaml")
-		f, err := os.Create(file)
-		testkit.Must(t, err)
+		f := testkit.Value(os.Create(file))(t)
 		testkit.Must(t, errors.Join(want.Write(f, dir, "tare weigh app.yaml"), f.Close()))
 		got, err := lab.ReadOwn(file)
 		if err != nil {

@@ -70,8 +70,7 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 func count(t *testing.T, files []string, what string) (n int) {
 	t.Helper()
 	for _, f := range files {
-		b, err := os.ReadFile(f)
-		testkit.Must(t, err)
+		b := testkit.Value(os.ReadFile(f))(t)
 		n += strings.Count(string(b), what)
 	}
 	return n
@@ -175,9 +174,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	for _, want := range []string{
 		"LEFT OUT: Three: go test -c ./three", "FAILED: B of Two: ",
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("the report lacks %q:\n%s", want, text.String())
-		}
+		testkit.Contains(t, text.String(), want, "the report")
 	}
 }
 
@@ -200,10 +197,8 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 	if !errors.Is(err, context.Canceled) || run == nil || run.Complete() {
 		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
 	}
-	b, err := os.ReadFile(pidFile)
-	testkit.Must(t, err)
-	pid, err := strconv.Atoi(string(b))
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(pidFile))(t)
+	pid := testkit.Value(strconv.Atoi(string(b)))(t)
 	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
 		t.Errorf("process %d: %v, want none", pid, err)
 	}
@@ -248,9 +243,7 @@ func TestMalformedProgramsAreRejected(t *testing.T) {
 			t.Fatalf("%s changes nothing", name)
 		}
 		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", name, err, test.want)
-		}
+		testkit.Error(t, err, test.want, name)
 		if _, ok := errors.AsType[*yamlfile.Error](err); !ok {
 			t.Errorf("%s: %T", name, err)
 		}
@@ -328,9 +321,7 @@ func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 	} {
 		text := strings.Replace(targeted, old, test.new, 1)
 		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", old, err, test.want)
-		}
+		testkit.Error(t, err, test.want, old)
 	}
 }
 
@@ -357,8 +348,7 @@ func TestProgramsOfTheProjectExist(t *testing.T) {
 				continue
 			}
 			engine := e.Engines[i]
-			source, err := filepath.Glob(filepath.Join(root, e.Module, engine.Package, "*_test.go"))
-			testkit.Must(t, err)
+			source := testkit.Value(filepath.Glob(filepath.Join(root, e.Module, engine.Package, "*_test.go")))(t)
 			for _, row := range e.Quick.Scenarios {
 				if name := engine.Prefix + row.Benchmark; count(t, source, "func Benchmark"+name+"(") != 1 {
 					t.Errorf("%s: %s has no benchmark %s", row.Name, x.Title, name)

@@ -33,8 +33,7 @@ func TestResultsFolderIsCheckedFirst(t *testing.T) {
 		}
 	}
 	for _, out := range []string{"", filepath.Join(dir, "new"), mixed} {
-		r, err := open(dir, out)
-		testkit.Must(t, err)
+		r := testkit.Value(open(dir, out))(t)
 		r.Discard()
 	}
 	var left []string

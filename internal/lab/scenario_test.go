@@ -76,8 +76,7 @@ func TestScenariosAreSelectedByName(t *testing.T) {
 	}
 	o := lab.Options{Root: programs.Root(t), Only: []string{"greeting-tare-tls"}}
 	o.Experiment, o.Scenarios = "tls", []string{"full handshakes", "HTTP/2"}
-	run, err := lab.Prepare(t.Context(), o)
-	testkit.Must(t, err)
+	run := testkit.Value(lab.Prepare(t.Context(), o))(t)
 	var got []string
 	for _, c := range run.Conditions {
 		got = append(got, c.Scenario.Name)

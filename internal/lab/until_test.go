@@ -8,6 +8,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -64,9 +65,7 @@ func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 			}
 			got = w.enough(test.blocks, test.elapsed)
 		}
-		if got != test.want {
-			t.Errorf("%+v: %t", test, got)
-		}
+		testkit.Equal(t, got, test.want, test)
 	}
 	if n := (Until{}).Most(6); n != 6 {
 		t.Errorf("%d blocks at most, of 6", n)
@@ -96,9 +95,7 @@ func TestOneBlockAloneIsAHiccup(t *testing.T) {
 		if why := l.why(sample.Condition{}, "way"); why != "" != test.stays || test.stays && why != "it does not sleep" {
 			t.Errorf("%s: %q", test.blocks, why)
 		}
-		if why := l.why(sample.Condition{}, "control"); why != "" {
-			t.Errorf("%s: the control: %q", test.blocks, why)
-		}
+		testkit.Equal(t, l.why(sample.Condition{}, "control"), "", test.blocks, "the control")
 	}
 }
 

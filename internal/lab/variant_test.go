@@ -13,13 +13,10 @@ import (
 func TestVariantsChangeSettings(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	root := programs.Root(t)
-	e, err := lab.ReadExperiment(filepath.Join(root, "experiments", "compress"))
-	testkit.Must(t, err)
+	e := testkit.Value(lab.ReadExperiment(filepath.Join(root, "experiments", "compress")))(t)
 	dir := filepath.Join(root, "contenders")
-	variant, err := e.Spec(dir, "nginx-gzip-1")
-	testkit.Must(t, err)
-	of, err := e.Spec(dir, "nginx-text-nethttp")
-	testkit.Must(t, err)
+	variant := testkit.Value(e.Spec(dir, "nginx-gzip-1"))(t)
+	of := testkit.Value(e.Spec(dir, "nginx-text-nethttp"))(t)
 	if variant.Name != "nginx-gzip-1" || variant.Title != "nginx, gzip 1" || variant.Set["gzip"] != "1" ||
 		variant.Run != of.Run || variant.Front != of.Front || variant.About != of.About {
 		t.Errorf("%+v", variant)

@@ -100,8 +100,7 @@ func TestDocumentsAreShort(t *testing.T) {
 // go.mod requires the first version.
 func TestDocumentsNameSupportedReleases(t *testing.T) {
 	t.Chdir(root)
-	makefile, err := os.ReadFile("Makefile")
-	testkit.Must(t, err)
+	makefile := testkit.Value(os.ReadFile("Makefile"))(t)
 	line := regexp.MustCompile(`(?m)^GO_RELEASES := (.*)$`).FindSubmatch(makefile)
 	if line == nil {
 		t.Fatal("the Makefile has no GO_RELEASES")
@@ -112,8 +111,7 @@ func TestDocumentsNameSupportedReleases(t *testing.T) {
 			t.Errorf("README.md does not name Go %s", number)
 		}
 	}
-	module, err := os.ReadFile("go.mod")
-	testkit.Must(t, err)
+	module := testkit.Value(os.ReadFile("go.mod"))(t)
 	first := strings.TrimPrefix(version.Lang(releases[0]), "go")
 	if !strings.Contains(string(module), "\ngo "+first+".0\n") {
 		t.Errorf("go.mod does not require Go %s.0", first)
@@ -171,8 +169,7 @@ func TestTestsInDocumentsExist(t *testing.T) {
 // stand there twice. A cell may hold several keys in backquotes, or one without.
 func tableKeys(t *testing.T, document, section string) map[string]bool {
 	t.Helper()
-	b, err := os.ReadFile(document)
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile(document))(t)
 	_, text, ok := strings.Cut(string(b), "\n## "+section+"\n")
 	if !ok {
 		t.Fatalf("%s has no section %q", document, section)
@@ -207,8 +204,7 @@ func tableKeys(t *testing.T, document, section string) map[string]bool {
 func TestArchitectureNamesEveryRoom(t *testing.T) {
 	t.Chdir(root)
 	named := tableKeys(t, "ARCHITECTURE.md", "Rooms")
-	b, err := os.ReadFile("ARCHITECTURE.md")
-	testkit.Must(t, err)
+	b := testkit.Value(os.ReadFile("ARCHITECTURE.md"))(t)
 	diagram := codeBlock.FindString(string(b))
 	for path := range rooms(t) {
 		if !named[path] && !strings.HasPrefix(path, "contenders") {
@@ -229,8 +225,7 @@ func TestDecisionsNameEveryDependency(t *testing.T) {
 	t.Chdir(root)
 	const document = "docs/decisions.md"
 	named := tableKeys(t, document, "Dependencies")
-	mod, err := os.ReadFile("go.mod")
-	testkit.Must(t, err)
+	mod := testkit.Value(os.ReadFile("go.mod"))(t)
 	direct := make(map[string]bool)
 	for line := range strings.Lines(string(mod)) {
 		fields := strings.Fields(strings.TrimPrefix(line, "require "))

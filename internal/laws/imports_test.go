@@ -467,8 +467,7 @@ func TestDefaultBinaryHasNoOptions(t *testing.T) {
 	t.Chdir(root)
 	for tags, want := range map[string][]string{"": nil, "http3": {"github.com/quic-go/"},
 		"otel": {"go.opentelemetry.io/", "google.golang.org/grpc"}} {
-		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()
-		testkit.Must(t, err)
+		out := testkit.Value(exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output())(t)
 		for _, option := range []string{"github.com/quic-go/", "go.opentelemetry.io/", "google.golang.org/grpc"} {
 			if got := strings.Contains(string(out), "\n"+option); got != slices.Contains(want, option) {
 				t.Errorf("with the tags %q: %s is in the binary: %v", tags, option, got)

@@ -131,8 +131,7 @@ func (i importerFrom) Import(path string) (*types.Package, error) {
 
 func makeVariable(t *testing.T, name string) string {
 	t.Helper()
-	text, err := os.ReadFile("Makefile")
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile("Makefile"))(t)
 	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
 		if value, ok := strings.CutPrefix(line, name+" := "); ok {
 			return strings.TrimSpace(value)

@@ -37,15 +37,12 @@ func TestParseAcceptsValidAddresses(t *testing.T) {
 			t.Errorf("%q: no error, %+v", text, got)
 		}
 	}
-	if got := Port(0).String(); got != ":0" {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, Port(0).String(), ":0")
 }
 
 func all(t *testing.T, specs ...Spec) []net.Listener {
 	t.Helper()
-	ls, err := All(specs, Options{SocketMode: 0o600}, new(Passed))
-	testkit.Must(t, err)
+	ls := testkit.Value(All(specs, Options{SocketMode: 0o600}, new(Passed)))(t)
 	t.Cleanup(func() {
 		for _, l := range ls {
 			l.Close()
@@ -76,17 +73,13 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	}
 	first.(*net.UnixListener).SetUnlinkOnClose(false)
 	unix := Spec{"unix", path}
-	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil ||
-		!strings.Contains(err.Error(), "in use") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)))(t, "in use")
 	first.Close()
 	l := all(t, unix)[0]
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
-	c, err := net.Dial("unix", path)
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("unix", path))(t)
 	c.Close()
 	l.Close()
 	testkit.Must(t, os.WriteFile(path, []byte("text"), 0o600))
@@ -104,8 +97,7 @@ func TestAbstractSocketHasNoPermissions(t *testing.T) {
 		t.Skip("only Linux has them")
 	}
 	l := all(t, Spec{"unix", fmt.Sprintf("@tare-test-%d", os.Getpid())})[0]
-	c, err := net.Dial("unix", l.Addr().String())
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("unix", l.Addr().String()))(t)
 	c.Close()
 }
 
@@ -119,10 +111,7 @@ func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 	if os.Getenv("LISTEN_FDS") != "" {
 		t.Error("the variables are still set")
 	}
-	if _, err := All([]Spec{{Systemd, ""}}, Options{}, new(Passed)); err == nil ||
-		!strings.Contains(err.Error(), "no socket was passed") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(All([]Spec{{Systemd, ""}}, Options{}, new(Passed)))(t, "no socket was passed")
 }
 
 // One applies its options: a port is reused if ReusePort is set, and a network is limited to one
@@ -134,8 +123,7 @@ func TestOneAppliesOptions(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		return
 	}
-	again, err := One(Spec{"tcp4", l.Addr().String()}, Options{ReusePort: true}, new(Passed))
-	testkit.Must(t, err)
+	again := testkit.Value(One(Spec{"tcp4", l.Addr().String()}, Options{ReusePort: true}, new(Passed)))(t)
 	again.Close()
 	if _, err := One(Spec{"tcp6", l.Addr().String()}, Options{}, new(Passed)); err == nil {
 		t.Error("an address of another version")
@@ -146,16 +134,12 @@ func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	l := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
 	passed := NewPassed([]net.Listener{l})
 	path := filepath.Join(t.TempDir(), "socket")
-	other, err := One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed)
-	testkit.Must(t, err)
+	other := testkit.Value(One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed))(t)
 	other.Close()
 	if passed.CheckUnused() == nil {
 		t.Error("Rest does not report the unused socket")
 	}
-	same, err := One(Spec{"tcp4", l.Addr().String()}, Options{}, passed)
-	testkit.Must(t, err)
+	same := testkit.Value(One(Spec{"tcp4", l.Addr().String()}, Options{}, passed))(t)
 	defer same.Close()
-	if err := passed.CheckUnused(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, passed.CheckUnused())
 }

@@ -10,11 +10,9 @@ import (
 
 // A client that reads nothing is disconnected.
 func TestStallClosesUnreadConnection(t *testing.T) {
-	ls, err := All([]Spec{{"tcp", "127.0.0.1:0"}}, Options{Stall: 300 * time.Millisecond}, new(Passed))
-	testkit.Must(t, err)
+	ls := testkit.Value(All([]Spec{{"tcp", "127.0.0.1:0"}}, Options{Stall: 300 * time.Millisecond}, new(Passed)))(t)
 	defer ls[0].Close()
-	client, err := net.Dial("tcp", ls[0].Addr().String())
-	testkit.Must(t, err)
+	client := testkit.Value(net.Dial("tcp", ls[0].Addr().String()))(t)
 	defer client.Close()
 	server, err := ls[0].Accept()
 	testkit.Must(t, err)

@@ -66,8 +66,7 @@ func TestDifferencesAreFound(t *testing.T) {
 		t.Skip("builds net/http")
 	}
 	t.Chdir("../..")
-	r, err := newRunner(t.Context())
-	testkit.Must(t, err)
+	r := testkit.Value(newRunner(t.Context()))(t)
 	t.Cleanup(func() { os.RemoveAll(r.work) })
 	testkit.WriteFile(t, filepath.Join(r.goroot, "src", "probe", "a_test.go"), probeTests)
 	b := r.newBuilder(&project{Module: "std", Limit: time.Minute, Packages: []string{"probe"},

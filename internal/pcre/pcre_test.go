@@ -163,8 +163,7 @@ func TestSubjectsAreBytes(t *testing.T) {
 		{"(?=(.))é", "é", false, "y[\xc3][][]"},
 		{"(*UTF8)^(.)$", "é", false, "y[é][][]"},
 	} {
-		re, err := Compile(test.expression, test.fold)
-		testkit.Must(t, err)
+		re := testkit.Value(Compile(test.expression, test.fold))(t)
 		bounds, err := re.Find(test.subject, new(Budget))
 		if got := shown(test.subject, bounds); got != test.want || err != nil {
 			t.Errorf("%q, %q: %q %v, want %q", test.expression, test.subject, got, err, test.want)

@@ -17,8 +17,7 @@ func listening(t *testing.T, multipath bool) (l *net.TCPListener, fd int) {
 	t.Helper()
 	var config net.ListenConfig
 	config.SetMultipathTCP(multipath)
-	made, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	made := testkit.Value(config.Listen(t.Context(), "tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { made.Close() })
 	l = made.(*net.TCPListener)
 	testkit.Control(t, l, func(n int) { fd = n })
@@ -27,8 +26,7 @@ func listening(t *testing.T, multipath bool) (l *net.TCPListener, fd int) {
 
 func dialed(t *testing.T, l net.Listener) netip.AddrPort {
 	t.Helper()
-	c, err := net.Dial("tcp", l.Addr().String())
-	testkit.Must(t, err)
+	c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	t.Cleanup(func() { c.Close() })
 	return c.LocalAddr().(*net.TCPAddr).AddrPort()
 }
@@ -94,11 +92,9 @@ func TestOptionsAreReadAndSet(t *testing.T) {
 
 func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 	const id = -5
-	loop, err := poll.NewLoop()
-	testkit.Must(t, err)
+	loop := testkit.Value(poll.NewLoop())(t)
 	l, listener := listening(t, false)
-	relay, err := poll.NewRelay(listener)
-	testkit.Must(t, err)
+	relay := testkit.Value(poll.NewRelay(listener))(t)
 	defer poll.Close(relay)
 	testkit.Must(t, loop.AddRelay(relay, id))
 	dialed(t, l)
@@ -112,9 +108,7 @@ func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 		testkit.Must(t, err)
 		defer poll.Close(fd)
 	}
-	if err := loop.RemoveRelay(relay); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, loop.RemoveRelay(relay))
 	dialed(t, l)
 	ended := make(chan error)
 	go func() {
@@ -125,9 +119,7 @@ func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 		ended <- err
 	}()
 	time.Sleep(20 * time.Millisecond)
-	if err := loop.Close(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, loop.Close())
 	if err := <-ended; err == nil {
 		t.Error("Wait returned without an error after Close")
 	}

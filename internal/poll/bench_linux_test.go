@@ -10,8 +10,7 @@ import (
 )
 
 func socketpair(b *testing.B) [2]int {
-	pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
-	testkit.Must(b, err)
+	pair := testkit.Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0))(b)
 	b.Cleanup(func() { Close(pair[0]); Close(pair[1]) })
 	return pair
 }
@@ -89,8 +88,7 @@ func BenchmarkWait(b *testing.B) {
 		{"wait-at-once", func(p *Poller) (int, error) { return p.sleep(50 * time.Millisecond) }},
 	} {
 		b.Run(way.name, func(b *testing.B) {
-			p, err := New()
-			testkit.Must(b, err)
+			p := testkit.Value(New())(b)
 			defer p.Close()
 			pair := socketpair(b)
 			// Level-triggered, so that the event is there each time.

@@ -37,9 +37,7 @@ func TestLingeringSocketsAreRecognized(t *testing.T) {
 		fd, _, err := poll.Accept(listener)
 		testkit.Must(t, err)
 		for _, s := range []int{listener, fd} {
-			if got := poll.Lingers(s); got != test.wants {
-				t.Errorf("%+v: %v, want %v", test.set, got, test.wants)
-			}
+			testkit.Equal(t, poll.Lingers(s), test.wants, test.set)
 		}
 		poll.CloseAtOnce(fd)
 	}

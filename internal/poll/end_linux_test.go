@@ -28,9 +28,7 @@ func TestSendEndSendsDataAndTheEnd(t *testing.T) {
 // Input that was not read makes Close reset the connection. The peer has the data nevertheless.
 func TestSendEndBeforeResetLosesNothing(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
-	if _, err := io.WriteString(server, "unread"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, server, "unread")
 	p := poller(t)
 	testkit.Must(t, p.Add(fd, 1))
 	next(t, p, func(e poll.Event) bool { return e.Readable })

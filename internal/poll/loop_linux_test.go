@@ -13,10 +13,8 @@ import (
 func TestLoopReportsEvents(t *testing.T) {
 	const tag = 1<<32 - 1
 	for range 2 {
-		loop, err := poll.NewLoop()
-		testkit.Must(t, err)
-		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
-		testkit.Must(t, err)
+		loop := testkit.Value(poll.NewLoop())(t)
+		pair := testkit.Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0))(t)
 		defer poll.Close(pair[0])
 		defer poll.Close(pair[1])
 		testkit.Must(t, loop.Add(pair[0], 7, tag))
@@ -71,8 +69,7 @@ func TestServeReportsInputAndItsEnd(t *testing.T) {
 		})
 	}()
 	for i := range 1000 {
-		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0)
-		testkit.Must(t, err)
+		pair := testkit.Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0))(t)
 		own.Store(int32(pair[0]))
 		testkit.Must(t, loop.Watch(pair[0], id, true, false, false))
 		sent, got := 1+i%5, 0

@@ -17,12 +17,9 @@ import (
 
 func poller(t *testing.T) *poll.Poller {
 	t.Helper()
-	p, err := poll.New()
-	testkit.Must(t, err)
+	p := testkit.Value(poll.New())(t)
 	t.Cleanup(func() {
-		if err := p.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, p.Close())
 	})
 	return p
 }
@@ -31,8 +28,7 @@ func poller(t *testing.T) *poll.Poller {
 func next(t *testing.T, p *poll.Poller, is func(poll.Event) bool) poll.Event {
 	t.Helper()
 	for range 100 {
-		events, err := p.Wait(100 * time.Millisecond)
-		testkit.Must(t, err)
+		events := testkit.Value(p.Wait(100 * time.Millisecond))(t)
 		for _, e := range events {
 			if is(e) {
 				return e
@@ -138,9 +134,7 @@ func TestWaitReturnsAfterTimeout(t *testing.T) {
 
 func TestResetResetsConnection(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
-	if err := poll.Reset(fd); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, poll.Reset(fd))
 	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, syscall.ECONNRESET) {
 		t.Errorf("the peer sees %v", err)
 	}
@@ -151,8 +145,7 @@ func TestSurplusEventsComeWithNextWait(t *testing.T) {
 	const sockets = 300
 	p := poller(t)
 	for id := range sockets {
-		pair, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
-		testkit.Must(t, err)
+		pair := testkit.Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM, 0))(t)
 		t.Cleanup(func() { poll.Close(pair[0]); poll.Close(pair[1]) })
 		testkit.Must(t, p.Add(pair[0], id))
 	}
@@ -175,8 +168,7 @@ func TestSurplusEventsComeWithNextWait(t *testing.T) {
 }
 
 func TestWaitOnClosedPollerFails(t *testing.T) {
-	p, err := poll.New()
-	testkit.Must(t, err)
+	p := testkit.Value(poll.New())(t)
 	p.Close()
 	if _, err := p.Wait(0); !errors.Is(err, syscall.EBADF) {
 		t.Error(err)

@@ -29,8 +29,7 @@ func TestQuietReportsWhatArrives(t *testing.T) {
 			if network == "unix" {
 				address = filepath.Join(t.TempDir(), "s")
 			}
-			l, err := net.Listen(network, address)
-			testkit.Must(t, err)
+			l := testkit.Value(net.Listen(network, address))(t)
 			defer l.Close()
 			own, peer := testkit.Connect(t, l, new(net.Dialer))
 			quiet := func() (is bool) {

@@ -15,11 +15,9 @@ import (
 
 func TestUnixSocketsConnect(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("unix", path))(t)
 	defer l.Close()
-	fd, err := poll.ConnectUnix(path)
-	testkit.Must(t, err)
+	fd := testkit.Value(poll.ConnectUnix(path))(t)
 	defer poll.Close(fd)
 	p := poller(t)
 	testkit.Must(t, p.Add(fd, 7))
@@ -27,8 +25,7 @@ func TestUnixSocketsConnect(t *testing.T) {
 		t.Errorf("%+v", e)
 	}
 	testkit.Must(t, poll.ConnectError(fd))
-	server, err := l.Accept()
-	testkit.Must(t, err)
+	server := testkit.Value(l.Accept())(t)
 	defer server.Close()
 	b := make([]byte, 16)
 	if _, err := poll.Recv(fd, b); !errors.Is(err, poll.ErrAgain) {
@@ -53,8 +50,7 @@ func TestConnectUnixReturnsErrAgainIfBacklogIsFull(t *testing.T) {
 			t.Errorf("%s: %d, %v", name, fd, err)
 		}
 	}
-	listener, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	testkit.Must(t, err)
+	listener := testkit.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	defer poll.Close(listener)
 	testkit.Must(t, syscall.Bind(listener, &syscall.SockaddrUnix{Name: path}))
 	if _, err := poll.ConnectUnix(path); !errors.Is(err, syscall.ECONNREFUSED) {

@@ -32,8 +32,7 @@ func TestUnchangedProcessFailsVerification(t *testing.T) {
 	if err := k.confined(folders(t)); err == nil {
 		t.Error("it is not confined, and that was not noticed")
 	}
-	dir, err := os.Open(t.TempDir())
-	testkit.Must(t, err)
+	dir := testkit.Value(os.Open(t.TempDir()))(t)
 	defer dir.Close()
 	dirs, err := k.openDirs()
 	if err != nil || !slices.ContainsFunc(dirs, func(d openDir) bool {

@@ -69,8 +69,7 @@ func plan(chroot bool, s Sandbox) *Plan {
 
 func folders(t *testing.T) Folders {
 	t.Helper()
-	dir, err := os.Open(t.TempDir())
-	testkit.Must(t, err)
+	dir := testkit.Value(os.Open(t.TempDir()))(t)
 	t.Cleanup(func() { dir.Close() })
 	return Folders{Served: dir}
 }
@@ -78,12 +77,9 @@ func folders(t *testing.T) Folders {
 // The order makes each step possible and final.
 func TestStepsAreTakenInOrder(t *testing.T) {
 	k := &fake{version: 7, liars: []thread{dropped(), dropped()}}
-	out, err := plan(true, Auto).apply(k, folders(t))
-	testkit.Must(t, err)
+	out := testkit.Value(plan(true, Auto).apply(k, folders(t)))(t)
 	want := "proc no_new_privs landlock chroot setgroups setgid setuid threads regain dirs end"
-	if got := strings.Join(k.did, " "); got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, strings.Join(k.did, " "), want)
 	if !out.Chroot || out.Landlock != 7 || !out.NoNewPrivs || out.UID != uid || out.GID != gid || out.Unconfined != "" {
 		t.Errorf("%+v", out)
 	}
@@ -101,11 +97,9 @@ func TestAnyFailedStepFailsApply(t *testing.T) {
 
 // A kernel that falsely reports success is detected.
 func TestVerificationDetectsFalseSuccess(t *testing.T) {
-	root, err := os.Open("/")
-	testkit.Must(t, err)
+	root := testkit.Value(os.Open("/"))(t)
 	defer root.Close()
-	info, err := root.Stat()
-	testkit.Must(t, err)
+	info := testkit.Value(root.Stat())(t)
 	of := func(change func(*thread)) func(*fake) {
 		return func(f *fake) {
 			liar := dropped()
@@ -156,10 +150,7 @@ func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	f := folders(t)
 	f.Keep = []Folder{{File: f.Served, For: Read}}
 	for _, s := range []Sandbox{Off, Auto} {
-		if _, err := plan(true, s).apply(&fake{liars: []thread{liar}}, f); err == nil ||
-			!strings.Contains(err.Error(), "because it leads out of the root") {
-			t.Errorf("%s: got %v", s, err)
-		}
+		testkit.Fails(plan(true, s).apply(&fake{liars: []thread{liar}}, f))(t, "because it leads out of the root", s)
 	}
 	if _, err := plan(false, Off).apply(&fake{liars: []thread{liar}}, f); err != nil {
 		t.Error(err)
@@ -192,8 +183,7 @@ func TestUnprivilegedProcessDropsCapabilities(t *testing.T) {
 }
 
 func TestLookUpFindsUsersAndGroups(t *testing.T) {
-	me, err := user.Current()
-	testkit.Must(t, err)
+	me := testkit.Value(user.Current())(t)
 	for _, name := range []string{me.Username, me.Uid} {
 		p := &Plan{config: Config{User: name}, changesUser: true}
 		if err := p.lookUp(); err != nil || p.user != me.Username || p.uid != os.Getuid() {

@@ -20,8 +20,7 @@ func accepted(t *testing.T, broken func(net.Addr, error)) (c *Conn, client net.C
 	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
 		t.Fatal(err)
 	}
-	nc, err := Listener{Listener: l, Broken: broken}.Accept()
-	testkit.Must(t, err)
+	nc := testkit.Value(Listener{Listener: l, Broken: broken}.Accept())(t)
 	t.Cleanup(func() { nc.Close(); client.Close() })
 	return nc.(*Conn), client
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/sdnotify"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Without a service manager nothing is sent. One that does not listen is an error.
@@ -34,9 +35,7 @@ func TestWatchdogIntervalIsRead(t *testing.T) {
 	} {
 		t.Setenv("WATCHDOG_USEC", c.us)
 		t.Setenv("WATCHDOG_PID", c.pid)
-		if got := sdnotify.WatchdogInterval(); got != c.want {
-			t.Errorf("%+v: got %v", c, got)
-		}
+		testkit.Equal(t, sdnotify.WatchdogInterval(), c.want, c)
 	}
 }
 
@@ -44,11 +43,7 @@ func TestWatchdogIntervalIsRead(t *testing.T) {
 func TestTextsAreValid(t *testing.T) {
 	for name, want := range map[string]bool{"web": true, "a-b.c%3A": true, "": false, "a:b": false, "a b": false,
 		"ä": false, strings.Repeat("x", 255): true, strings.Repeat("x", 256): false} {
-		if got := sdnotify.IsName(name); got != want {
-			t.Errorf("%q: %v", name, got)
-		}
+		testkit.Equal(t, sdnotify.IsName(name), want, name)
 	}
-	if got := sdnotify.Status("a\nREADY=1"); got != "STATUS=a READY=1" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, sdnotify.Status("a\nREADY=1"), "STATUS=a READY=1")
 }

@@ -83,13 +83,11 @@ func host(slice, start float64) func(random *rand.Rand, starts, rounds int) (a, 
 // recordedSlices returns the slices of real servers by name, start and round.
 func recordedSlices(t *testing.T) map[string]Starts {
 	t.Helper()
-	file, err := os.Open("testdata/slices.csv")
-	testkit.Must(t, err)
+	file := testkit.Value(os.Open("testdata/slices.csv"))(t)
 	defer file.Close()
 	reader := csv.NewReader(file)
 	reader.Comment = '#'
-	lines, err := reader.ReadAll()
-	testkit.Must(t, err)
+	lines := testkit.Value(reader.ReadAll())(t)
 	slices := make(map[string]Starts)
 	for _, line := range lines {
 		start, err := strconv.Atoi(line[0])

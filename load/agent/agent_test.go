@@ -9,7 +9,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -215,9 +214,7 @@ func TestInvalidCommandsEndTheAgent(t *testing.T) {
 		s := serve(t, agent.Options{})
 		s.send(t, "%s", input)
 		s.in.Close()
-		if err := s.end(t); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", input, err, want)
-		}
+		testkit.Error(t, s.end(t), want, input)
 	}
 }
 
@@ -225,16 +222,12 @@ func TestInvalidCommandsEndTheAgent(t *testing.T) {
 func TestSilenceEndsTheAgent(t *testing.T) {
 	url, _ := counting(t)
 	s := serve(t, agent.Options{Silence: time.Millisecond})
-	if err := s.end(t); err == nil || !strings.Contains(err.Error(), "no message") {
-		t.Error(err)
-	}
+	testkit.Error(t, s.end(t), "no message")
 	s = serve(t, agent.Options{})
 	// The agent receives both together: it may wait for less time than this test between them.
 	s.send(t, `{"hello":{"version":%d,"silenceNs":%d}}`+"\n"+`{"plan":{"url":%q,"durationNs":%d}}`, agent.Version,
 		100*time.Millisecond, url, time.Hour)
-	if err := s.end(t); err == nil || !strings.Contains(err.Error(), "no message") {
-		t.Error(err)
-	}
+	testkit.Error(t, s.end(t), "no message")
 }
 
 // A reader that is gone ends the agent.
@@ -379,8 +372,6 @@ func TestInvalidSessionsAreReported(t *testing.T) {
 				fmt.Fprintf(s.in, "{\"session\":%s}\n", command)
 			}
 		}()
-		if err := s.end(t); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %s", command, err, want)
-		}
+		testkit.Error(t, s.end(t), want, command)
 	}
 }

@@ -282,8 +282,7 @@ func TestStudentMatchesTables(t *testing.T) {
 
 func compareRuns(t *testing.T, nameA string, a *report.Run, nameB string, b *report.Run) *Comparison {
 	t.Helper()
-	c := testkit.Value(Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}}))(t)
-	return c
+	return testkit.Value(Compare(Side{nameA, []*report.Run{a}}, Side{nameB, []*report.Run{b}}))(t)
 }
 
 func row(t *testing.T, c *Comparison, name string) *Row {
@@ -307,8 +306,6 @@ func text(t *testing.T, c *Comparison) string {
 func wantText(t *testing.T, c *Comparison, parts ...string) {
 	t.Helper()
 	for _, part := range parts {
-		if s := text(t, c); !strings.Contains(s, part) {
-			t.Errorf("no %q in\n%s", part, s)
-		}
+		testkit.Contains(t, text(t, c), part)
 	}
 }

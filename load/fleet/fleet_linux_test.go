@@ -122,9 +122,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 		}
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
-		if r.Latency.Quantile(q) != all.Quantile(q) {
-			t.Errorf("quantile %v: %v, want %v", q, r.Latency.Quantile(q), all.Quantile(q))
-		}
+		testkit.Equal(t, r.Latency.Quantile(q), all.Quantile(q), "quantile", q)
 	}
 	if connected != 1 || started != 1 || ended != 1 || r.Latency.Count() != n {
 		t.Errorf("%d connected, %d started, %d ended", connected, started, ended)
@@ -136,9 +134,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 			t.Errorf("%+v", part)
 		}
 	}
-	if names != "local-1 local-2 local-3 " {
-		t.Error(names)
-	}
+	testkit.Equal(t, names, "local-1 local-2 local-3 ")
 }
 
 func TestErrorsAreThoseOfOneProcess(t *testing.T) {
@@ -246,8 +242,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 // A clock that is an hour ahead or behind does not matter.
 func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	testkit.Long(t, "it starts agents")
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	skewed := func(skew string) fleet.Host {
 		return fleet.Host{Name: "skewed " + skew, Command: func(context.Context) (*exec.Cmd, error) {
 			c := exec.Command(own, "agent")
@@ -256,8 +251,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 		}}
 	}
 	hosts := []fleet.Host{fleet.Local("local", own), skewed("1h"), skewed("-1h")}
-	f, err := fleet.Open(context.Background(), hosts, fleet.Options{})
-	testkit.Must(t, err)
+	f := testkit.Value(fleet.Open(context.Background(), hosts, fleet.Options{}))(t)
 	defer f.Close()
 	url, _ := server(t)
 	r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 6, Pace: load.Constant(300),
@@ -275,8 +269,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 // Hosts without a working agent are errors, and nothing stays.
 func TestUnusableHostsAreErrors(t *testing.T) {
 	testkit.Long(t, "it starts agents")
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	command := func(name string, args ...string) fleet.Host {
 		return fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
 			return exec.Command(name, args...), nil
@@ -331,8 +324,7 @@ func (b bender) Write(line []byte) (int, error) {
 // An agent whose records are false is lost, with the reason, and does not harm the others.
 func TestFalseRecordsLoseTheAgent(t *testing.T) {
 	testkit.Long(t, "it starts agents")
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	url, _ := server(t)
 	for how, want := range map[string]string{
 		"no pong":     "replied to no ping",
@@ -349,8 +341,7 @@ func TestFalseRecordsLoseTheAgent(t *testing.T) {
 				return c, nil
 			}}
 			hosts := []fleet.Host{fleet.Local("good", own), bad}
-			f, err := fleet.Open(context.Background(), hosts, fleet.Options{OnLoss: fleet.Continue})
-			testkit.Must(t, err)
+			f := testkit.Value(fleet.Open(context.Background(), hosts, fleet.Options{OnLoss: fleet.Continue}))(t)
 			defer f.Close()
 			r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Pace: load.Constant(100),
 				Duration: 1500 * time.Millisecond})
@@ -374,8 +365,7 @@ func TestLoginShellsMayPrint(t *testing.T) {
 	own, _ := programFor(t, 0)
 	elsewhere(t, "Linux", ownMachine(t))
 	bin := strings.Split(os.Getenv("PATH"), ":")[0]
-	text, err := os.ReadFile(filepath.Join(bin, "ssh"))
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(filepath.Join(bin, "ssh")))(t)
 	noisy := strings.Replace(string(text), "exec sh", "seq 10000; printf Welcome; exec sh", 1)
 	testkit.Must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755))
 	f, err := fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{})
@@ -423,8 +413,7 @@ func TestSessionOfAnAgent(t *testing.T) {
 	ctx := context.Background()
 	var sessions []*fleet.Session
 	for range 2 {
-		s, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 2}, &agent.TLS{})
-		testkit.Must(t, err)
+		s := testkit.Value(f.OpenSession(ctx, load.Plan{URL: url, Connections: 2}, &agent.TLS{}))(t)
 		sessions = append(sessions, s)
 	}
 	counted := uint64(0)
@@ -452,15 +441,9 @@ func TestSessionOfAnAgent(t *testing.T) {
 	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
 		t.Errorf("%+v", r)
 	}
-	for late := time.Now().Add(time.Minute); ; {
-		slice, err := sessions[1].Slice(ctx, 30*time.Millisecond, true)
-		if err != nil || time.Now().After(late) {
-			t.Fatalf("%+v, %v", slice, err)
-		}
-		if slice.Requests > 0 {
-			break
-		}
-	}
+	testkit.WaitFor(t, "a request", func() bool {
+		return testkit.Value(sessions[1].Slice(ctx, 30*time.Millisecond, true))(t).Requests > 0
+	})
 	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
 	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
 		t.Error(err)

@@ -120,9 +120,7 @@ func TestSSHReportsAMissingProgram(t *testing.T) {
 		home := elsewhere(t, test.system, test.machine)
 		_, err := fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own, risc})},
 			fleet.Options{})
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%v, want %s", err, test.want)
-		}
+		testkit.Error(t, err, test.want)
 		_, isMissing := errors.AsType[*fleet.NoProgramError](err)
 		if isMissing != (test.system == "Linux") || len(cached(t, home)) > 0 {
 			t.Errorf("%v; files %v", err, cached(t, home))
@@ -221,9 +219,7 @@ func TestJobFailuresAreExplained(t *testing.T) {
 				put(t, dir, "refusal", test.refusal+"\n")
 			}
 			_, err := fleet.StartJob(context.Background(), fleet.Kubernetes{Agents: 1, Image: "i"}, nil)
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("%v, want %s", err, test.want)
-			}
+			testkit.Error(t, err, test.want)
 			if _, err := os.Stat(filepath.Join(dir, "job.yaml")); test.refusal == "" && !os.IsNotExist(err) {
 				t.Errorf("the job is left: %v", err)
 			}
@@ -259,13 +255,9 @@ func TestLostPodIsExplained(t *testing.T) {
 	put(t, dir, "pod", podJSON("p0", "Failed", "", `{"terminated":{"reason":"OOMKilled","exitCode":137}}`))
 	job := testkit.Value(fleet.StartJob(context.Background(), fleet.Kubernetes{Agents: 1, Image: "i"}, nil))(t)
 	hosts := job.Hosts()
-	if text := hosts[0].Explain(context.Background()); text != "OOMKilled with exit code 137" {
-		t.Error(text)
-	}
+	testkit.Equal(t, hosts[0].Explain(context.Background()), "OOMKilled with exit code 137")
 	put(t, dir, "pod", "")
-	if text := hosts[0].Explain(context.Background()); text != "its pod was deleted" {
-		t.Error(text)
-	}
+	testkit.Equal(t, hosts[0].Explain(context.Background()), "its pod was deleted")
 	testkit.Check(t, job.Delete())
 }
 

@@ -28,9 +28,7 @@ func TestPageRendersInABrowser(t *testing.T) {
 		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 CPUs, 8 GB of memory", "--connections",
 		"99.99%", "<path",
 	} {
-		if !strings.Contains(dom, want) {
-			t.Errorf("the page as the browser sees it lacks %q", want)
-		}
+		testkit.Contains(t, dom, want, "the page as the browser sees it")
 	}
 	if strings.Contains(messages, "CONSOLE") {
 		t.Errorf("the browser complains: %s", messages)

@@ -143,19 +143,13 @@ func TestNumbersAreFormatted(t *testing.T) {
 		999600 * time.Microsecond: "1s",
 		61 * time.Second:          "61s", 20 * time.Minute: "1200s",
 	} {
-		if got := Duration(d); got != want {
-			t.Errorf("%d: %s, want %s", d, got, want)
-		}
+		testkit.Equal(t, Duration(d), want, d)
 	}
 	for n, want := range map[float64]string{0: "0", 999: "999", 116154: "116,154", 1e6: "1,000,000"} {
-		if got := Count(n); got != want {
-			t.Errorf("%v: %s, want %s", n, got, want)
-		}
+		testkit.Equal(t, Count(n), want, n)
 	}
 	for n, want := range map[float64]string{0: "0 B", 999.9: "1 KB", 121: "121 B", 4.2e6: "4.2 MB", 5e15: "5e+03 TB"} {
-		if got := sizeText(n); got != want {
-			t.Errorf("%v: %s, want %s", n, got, want)
-		}
+		testkit.Equal(t, sizeText(n), want, n)
 	}
 }
 
@@ -188,9 +182,7 @@ func TestSamplesAreRows(t *testing.T) {
 	testkit.Must(t, r.WriteSamples(&b))
 	const want = "connectNs,dueNs,sentNs,firstNs,doneNs,status,receivedBytes,bodyBytes,failure,connection,request,kept\n" +
 		"5,10,11,20,21,200,120,5,,3,1,true\n0,30,30,0,99,0,0,0,timeout,0,0,false\n"
-	if b.String() != want {
-		t.Errorf("got %s", b.String())
-	}
+	testkit.Equal(t, b.String(), want)
 }
 
 // HdrHistogram tools read the log: each second, its time, and its whole histogram.
@@ -201,9 +193,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 	r.Seconds++
 	var b bytes.Buffer
 	testkit.Must(t, r.WriteHDRLog(&b))
-	if !strings.Contains(b.String(), "\n#[Histogram log format version 1.3]\n") {
-		t.Errorf("no version in %s", b.String())
-	}
+	testkit.Contains(t, b.String(), "\n#[Histogram log format version 1.3]\n")
 	in := hdr.NewHistogramLogReader(&b)
 	start, total := r.About.Started.UnixMilli(), int64(0)
 	for i, want := range []struct{ from, to int64 }{{0, 1000}, {1000, 2000}, {3000, 4000}, {4000, 4500}} {
@@ -266,9 +256,7 @@ func TestBenchNameIsOneWord(t *testing.T) {
 		"http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
 		"://": "_",
 	} {
-		if got := benchName(url); got != want {
-			t.Errorf("%s: %s, want %s", url, got, want)
-		}
+		testkit.Equal(t, benchName(url), want, url)
 	}
 }
 

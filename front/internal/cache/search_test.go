@@ -46,8 +46,7 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	}
 	for what, forgets := range forget {
 		dir, name := written(t)
-		c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
-		testkit.Must(t, err)
+		c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 		<-c.search.done
 		id := identify(writtenKey)
 		c.index.discard = func(*file) {} // the file must be found again

@@ -127,9 +127,7 @@ ERROR: The median and mean for the total time are more than twice the standard
        deviation apart. These results are NOT reliable.
 
 `
-	if !strings.Contains(stdout, want) {
-		t.Errorf("got\n%s", stdout)
-	}
+	testkit.Contains(t, stdout, want)
 	r.Samples[9] = sample(0, 0, 2700, 2700) // mean 702 us, deviation 0.70 ms
 	stdout, _, _ = report(t, r, "-c 1 -n 10 http://h/")
 	if !strings.Contains(stdout, "WARNING: The median and mean for the total time are not within a normal deviation\n        These results are probably not that reliable.\n") {
@@ -210,9 +208,7 @@ func TestProgressIsPrintedInTenths(t *testing.T) {
 		!strings.HasSuffix(stderr.String(), "300 requests\nFinished 5 requests\n") {
 		t.Errorf("got %v, %q", err, &stderr)
 	}
-	if !strings.Contains(stdout.String(), "(be patient)\n\n\nServer") {
-		t.Errorf("got %q", &stdout)
-	}
+	testkit.Contains(t, stdout.String(), "(be patient)\n\n\nServer")
 }
 
 func TestCSVAndPlotFilesAreWritten(t *testing.T) {
@@ -254,9 +250,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 		"4 of 5 responses kept their connection",
 		"requests were HTTP/1.0",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in\n%s", want, got)
-		}
+		testkit.Contains(t, got, want)
 	}
 	if strings.Contains(got, "-k is missing") {
 		t.Errorf("got\n%s", got)
@@ -344,8 +338,6 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 		{"-p /nonexistent http://h/", "flag -p: open /nonexistent:"},
 		{"-f SSL3 http://h/", `"SSL3": want TLS1,`},
 	} {
-		if _, err := ab.Parse(strings.Fields(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
-		}
+		testkit.Fails(ab.Parse(strings.Fields(c.line)))(t, c.want, c.line)
 	}
 }

@@ -106,9 +106,7 @@ func TestQuietAndVerboseSetTheOutput(t *testing.T) {
 		!strings.HasPrefix(lines[1], "HTTP/1.1 404     0.0") {
 		t.Errorf("got %d lines, %q", len(lines), lines[:2])
 	}
-	if !strings.Contains(stderr, "under siege...\n\nLifting") {
-		t.Errorf("got %q", stderr)
-	}
+	testkit.Contains(t, stderr, "under siege...\n\nLifting")
 }
 
 func TestReportWithoutResponses(t *testing.T) {
@@ -118,9 +116,7 @@ func TestReportWithoutResponses(t *testing.T) {
 		"Response time:\t\t        0.00 secs\n",
 		"Failed transactions:\t           6\n", "Shortest transaction:\t        0.00\n",
 	} {
-		if !strings.Contains(stderr, want) {
-			t.Errorf("%q is not in\n%s", want, stderr)
-		}
+		testkit.Contains(t, stderr, want)
 	}
 }
 
@@ -143,10 +139,7 @@ func TestLogLineIsAppended(t *testing.T) {
 		t.Errorf("got\n%s", b)
 	}
 	c := parse(t, "-q -l"+filepath.Join(name, "none")+" http://h/")
-	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil ||
-		!strings.Contains(err.Error(), "siege: write the log file: open ") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, c.Report(&strings.Builder{}, &strings.Builder{}, result()), "siege: write the log file: open ")
 }
 
 func TestFootnotesExplainMisleadingFigures(t *testing.T) {
@@ -162,9 +155,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 		"4 responses with status 400 or above count as hits",
 		"5 transactions failed without a response (connect 2, read 1, write 0, timeout 2), the first: connect: connection refused",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in\n%s", want, got)
-		}
+		testkit.Contains(t, got, want)
 	}
 	for _, not := range []string{"redirection", "images", "cookie", "credentials", "exited", "pauses",
 		"the times cover"} {
@@ -185,9 +176,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 		"the times cover the first 50 of 100 transactions",
 		"of 300 users there were 255", "the generator was busy 100% of the time",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("%q is not in\n%s", want, got)
-		}
+		testkit.Contains(t, got, want)
 	}
 	got = notes(r, "--no-parser --no-follow -t 3s http://h/")
 	if strings.Contains(got, "redirection") || strings.Contains(got, "images") {
@@ -197,8 +186,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 
 func parse(t *testing.T, line string) *siege.Command {
 	t.Helper()
-	c := testkit.Value(siege.Parse(strings.Fields(line)))(t)
-	return c
+	return testkit.Value(siege.Parse(strings.Fields(line)))(t)
 }
 
 // file writes a temporary file and returns its name.
@@ -332,9 +320,7 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 		{"h -R " + login, ":2: login: login is not supported"},
 		{"h -R " + broken, `:1: time: "soon": want a number and S, M or H`},
 	} {
-		if _, err := siege.Parse(strings.Fields(c.line)); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
-		}
+		testkit.Fails(siege.Parse(strings.Fields(c.line)))(t, c.want, c.line)
 	}
 	if _, err := siege.Parse([]string{"http://h/ POST <" + filepath.Join(t.TempDir(), "none")}); err == nil ||
 		!strings.Contains(err.Error(), "/none: no such file") {

@@ -85,9 +85,7 @@ func TestReportCountsErrors(t *testing.T) {
 		" 1.99s ", // the one that is not longer than the timeout is a sample
 		"\n  Socket errors: connect 1, read 2, write 3, timeout 5\n  Non-2xx or 3xx responses: 34\nRequests/sec: ",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout %q", got, want)
-		}
+		testkit.Contains(t, got, want)
 	}
 }
 
@@ -104,9 +102,7 @@ func TestReportIsWrk1s(t *testing.T) {
 		"\n    Req/Sec     0.00      0.00     0.00      -nan%\n",
 		"\n  Socket errors: connect 0, read 0, write 0, timeout 1\n",
 	} {
-		if !strings.Contains(got, want) {
-			t.Errorf("got\n%s\nwithout %q", got, want)
-		}
+		testkit.Contains(t, got, want)
 	}
 }
 
@@ -400,9 +396,7 @@ func TestUnitsMatchWrk(t *testing.T) {
 		1024 * 1024 * 0.85: {"0.85M", "0.89M"}, 3.42 * (1 << 30): {"3.42G", "3.67G"}, 1e15: {"909.49T", "1000.00T"},
 		1e18: {"909494.70T", "1000000.00T"},
 	} {
-		if got := [2]string{binary(n), metric(n)}; got != want {
-			t.Errorf("%v: got %q, want %q", n, got, want)
-		}
+		testkit.Equal(t, [2]string{binary(n), metric(n)}, want, n)
 	}
 }
 

@@ -49,9 +49,7 @@ func TestFlushGateSendsPendingBytes(t *testing.T) {
 	var s FlushGate
 	var sent []byte
 	s.Send() // the gate is open
-	if n := s.Open(); n != 0 {
-		t.Error(n)
-	}
+	testkit.Equal(t, s.Open(), 0)
 	s.Close([]byte("answers"), sendSome(func(b []byte) int {
 		n := min(3, len(b))
 		sent = append(sent, b[:n]...)

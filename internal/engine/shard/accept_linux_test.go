@@ -298,9 +298,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		}
 		s := serveOn(t, l, nil)
 		s.reachShards()
-		if got := s.server.config.lingers; got != want {
-			t.Errorf("lingers is %v, want %v", got, want)
-		}
+		testkit.Equal(t, s.server.config.lingers, want, "lingers")
 		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		testkit.Send(t, c, lastRequest)

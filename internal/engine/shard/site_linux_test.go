@@ -132,8 +132,7 @@ func startSite(t *testing.T, l net.Listener, server *testServer) *site {
 
 func tcpListener(t *testing.T) net.Listener {
 	t.Helper()
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	return l
+	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // try makes a connection, and a request on it.

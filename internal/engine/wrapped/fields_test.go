@@ -139,9 +139,7 @@ func TestSettingsOfConfigureServerApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0)}
 			testkit.Must(t, http2.ConfigureServer(s, &http2.Server{MaxConcurrentStreams: 7}))
-			if got := streamLimit(start(t, h2, maker, s).dial()); got != "7" {
-				t.Errorf("the limit of streams is %s", got)
-			}
+			testkit.Equal(t, streamLimit(start(t, h2, maker, s).dial()), "7", "the limit of streams")
 		})
 	}
 }
@@ -166,9 +164,7 @@ func TestEveryServerFieldHasItsEffect(t *testing.T) {
 			for by, maker := range makers {
 				t.Run(fmt.Sprintf("%s/%s/%s", name, kind, by), func(t *testing.T) {
 					t.Parallel()
-					if got := f.show(t, kind, maker, true); got != f.want {
-						t.Errorf("with it: %q, want %q", got, f.want)
-					}
+					testkit.Equal(t, f.show(t, kind, maker, true), f.want, "with it")
 					if got := f.show(t, kind, maker, false); got == f.want {
 						t.Errorf("it makes no difference: %q", got)
 					}

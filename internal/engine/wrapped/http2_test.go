@@ -25,9 +25,7 @@ func TestEmptyProtocolsAreThoseOfNetHTTP(t *testing.T) {
 		}
 		for _, kind := range []string{plain, h1} {
 			s := &http.Server{Handler: textHandler("x"), Protocols: protocols()}
-			if got := start(t, kind, maker, s).get("/"); got != "200 OK x" {
-				t.Errorf("%s, %s: %s", by, kind, got)
-			}
+			testkit.Equal(t, start(t, kind, maker, s).get("/"), "200 OK x", by, kind)
 		}
 	}
 }
@@ -40,9 +38,7 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 			s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0),
 				Protocols: protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2)}
 			site := start(t, plain, maker, s)
-			if got := site.get("/"); got != "200 OK x" {
-				t.Errorf("HTTP/1: %q", got)
-			}
+			testkit.Equal(t, site.get("/"), "200 OK x", "HTTP/1")
 			if got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
 				"HTTP/1.1 200") {
 				t.Errorf("a method that begins like the preface: %q", got)

@@ -88,9 +88,7 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 				default:
 					t.Error("Shutdown did not wait")
 				}
-				if got := <-got; got != "200 OK x" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, <-got, "200 OK x")
 				<-registered
 			})
 		}
@@ -136,9 +134,7 @@ func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 					t.Errorf("Serve returned %v", err)
 				}
 				site.served <- nil
-				if got := <-got; got != "failed" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, <-got, "failed")
 			})
 		}
 	}
@@ -244,8 +240,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	return l
+	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 // unusedKinds are the ways to serve connections.

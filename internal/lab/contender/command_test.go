@@ -16,10 +16,9 @@ import (
 
 // A command's children end with it, although they keep its output open, and it succeeds.
 func TestCommandsLeaveNoChildren(t *testing.T) {
-	out, err := new(contender.Command).Run(t.Context(), "sh", "-c", "sleep 1000 & echo $!")
-	testkit.Must(t, err)
+	out := testkit.Value(new(contender.Command).Run(t.Context(), "sh", "-c", "sleep 1000 & echo $!"))(t)
 	stat := fmt.Sprintf("/proc/%s/stat", strings.TrimSpace(string(out)))
-	eventually(t, "the child ends", func() bool {
+	testkit.WaitFor(t, "the child to end", func() bool {
 		text, err := os.ReadFile(stat)
 		return err != nil || strings.Contains(string(text), ") Z ")
 	})

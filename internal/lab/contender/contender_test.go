@@ -100,12 +100,9 @@ func serve(over func(net.Listener, http.Handler) error, place string) {
 
 func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
 	t.Helper()
-	s, err := contender.NewStage(o)
-	testkit.Must(t, err)
+	s := testkit.Value(contender.NewStage(o))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Close())
 	})
 	return s
 }
@@ -131,8 +128,7 @@ func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
 func TestStopEndsWhatStartStarted(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
-	cpus, err := contender.AllCPUs()
-	testkit.Must(t, err)
+	cpus := testkit.Value(contender.AllCPUs())(t)
 	cpu := cpus[0]
 	for _, c := range []*contender.Contender{
 		actor("server"), actor("late"), actor("stubborn"),
@@ -140,8 +136,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 		actorAt("fastcgi", contender.FastCGI, "{port}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
 	} {
 		t.Run(c.Run, func(t *testing.T) {
-			r, err := start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}})
-			testkit.Must(t, err)
+			r := testkit.Value(start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}}))(t)
 			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
@@ -154,9 +149,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 			if !strings.Contains(string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu)) {
 				t.Errorf("not bound to processor %d: %s", cpu, status)
 			}
-			if err := r.Stop(); err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, r.Stop())
 			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
 				t.Errorf("left running: %v", left)
 			}
@@ -178,16 +171,13 @@ func TestErrorsQuoteTheReason(t *testing.T) {
 		"before\npanic: no luck\n\ngoroutine 1 [running]:\nmain.main()\n": "panic: no luck\n    panic: no luck\n    \n    goroutine 1 [running]:\n    main.main()",
 		long: long[:200] + "…\n    " + long,
 	} {
-		if got := contender.Quoted([]byte(output)); got != want {
-			t.Errorf("%q: got %q, want %q", output, got, want)
-		}
+		testkit.Equal(t, contender.Quoted([]byte(output)), want, output)
 	}
 }
 
 func TestStartReportsFailures(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	taken := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer taken.Close()
 	go http.Serve(taken, http.NotFoundHandler())
 	takenPort := func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }
@@ -212,9 +202,7 @@ func TestStartReportsFailures(t *testing.T) {
 		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long enough for a busy machine
 		_, err := start(context.Background(), s, c, contender.Setting{Cores: 1})
 		for _, want := range test.want {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got %v, want %q", test.role, err, want)
-			}
+			testkit.Error(t, err, want, test.role)
 		}
 	}
 }
@@ -255,16 +243,13 @@ func TestTooLongSocketPathIsRejected(t *testing.T) {
 	c := actor("silent")
 	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
 	_, err := start(context.Background(), stage(t, contender.StageOptions{}), c, contender.Setting{Cores: 1})
-	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter path") {
-		t.Error(err)
-	}
+	testkit.Error(t, err, "set TMPDIR to a folder with a shorter path")
 }
 
 func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
-	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
-	testkit.Must(t, err)
+	r := testkit.Value(start(context.Background(), s, actor("server"), contender.Setting{Cores: 1}))(t)
 	if resp, err := http.Get("http://" + r.Address + "/die"); err == nil {
 		resp.Body.Close()
 		t.Fatal("it responds and still runs")
@@ -278,19 +263,14 @@ func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 		!strings.Contains(err.Error(), "out of luck") {
 		t.Error(err)
 	}
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, r.Stop())
 }
 
 func TestStopEndsChildrenInOtherSessions(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
-	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
-	testkit.Must(t, err)
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
+	r := testkit.Value(start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1}))(t)
+	testkit.Check(t, r.Stop())
 	if running(t, "sleep 61") {
 		t.Error("its child survived")
 	}
@@ -313,8 +293,7 @@ func running(t *testing.T, commandLine string) bool {
 func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	guard := exec.Command(os.Args[0], "play", "guard")
-	in, err := guard.StdinPipe()
-	testkit.Must(t, err)
+	in := testkit.Value(guard.StdinPipe())(t)
 	testkit.Must(t, guard.Start())
 	victim, spared := exec.Command("sleep", "62"), exec.Command("sleep", "63")
 	for _, c := range []*exec.Cmd{victim, spared} {
@@ -328,15 +307,9 @@ func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	folder := t.TempDir()
 	fmt.Fprintf(in, "mark TARE_STAGE=test\ngroup %d\ngroup %d\n-group %d\nfolder %s\nnonsense\ngroup 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
 	in.Close() // as the kernel does for a process that was killed
-	if err := guard.Wait(); err != nil {
-		t.Error(err)
-	}
-	if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("victim: %v", err)
-	}
-	if err := marked.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
-		t.Errorf("marked: %v", err)
-	}
+	testkit.Check(t, guard.Wait())
+	testkit.Error(t, victim.Wait(), "killed", "victim")
+	testkit.Error(t, marked.Wait(), "killed", "marked")
 	if !running(t, "sleep 63") {
 		t.Error("the guard ended a group that was withdrawn")
 	}
@@ -357,8 +330,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 
 func TestFreePortIsBelowPortsOfClients(t *testing.T) {
 	low, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
-	limit, err := strconv.Atoi(low)
-	testkit.Must(t, err)
+	limit := testkit.Value(strconv.Atoi(low))(t)
 	seen := map[int]bool{}
 	for range 20 {
 		port, err := contender.FreePort()
@@ -434,7 +406,5 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 			}
 		})
 	}
-	if _, err := contender.ReadSpec(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no such contender") {
-		t.Error(err)
-	}
+	testkit.Fails(contender.ReadSpec(t.TempDir()))(t, "no such contender")
 }

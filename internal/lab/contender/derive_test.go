@@ -73,8 +73,7 @@ func TestUnderivableNamesAreRejected(t *testing.T) {
 func TestProgramWithoutGoIsBuiltin(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	tools := &contender.Tools{Cache: t.TempDir(), Program: "/bin/true", Logf: t.Logf}
-	s, err := contender.Find(filepath.Join(programs.Root(t), "contenders"), "nethttp-unix")
-	testkit.Must(t, err)
+	s := testkit.Value(contender.Find(filepath.Join(programs.Root(t), "contenders"), "nethttp-unix"))(t)
 	c, err := tools.Prepare(t.Context(), s)
 	if err != nil || c.Bin != "/bin/true" || !slices.Contains(c.Versions, "built into tare") {
 		t.Errorf("%+v, %v", c, err)

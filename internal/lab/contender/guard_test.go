@@ -45,25 +45,19 @@ func TestPrioritizeIsInheritedAndRestored(t *testing.T) {
 		})
 	}
 	defer func() {
-		if err := errors.Join(restore(), own(0)); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, errors.Join(restore(), own(0)))
 	}()
-	r, err := start(t.Context(), s, actor("server"), contender.Setting{Cores: 1})
-	testkit.Must(t, err)
+	r := testkit.Value(start(t.Context(), s, actor("server"), contender.Setting{Cores: 1}))(t)
 	all, err := r.Processes()
 	if err != nil || len(all) == 0 {
 		t.Fatal(all, err)
 	}
 	nice := func(pid int) int {
-		raw, err := unix.Getpriority(unix.PRIO_PROCESS, pid)
-		testkit.Must(t, err)
+		raw := testkit.Value(unix.Getpriority(unix.PRIO_PROCESS, pid))(t)
 		return 20 - raw
 	}
 	if got, err := nice(all[0].PID), own(contender.Priority); got != contender.Priority || err != nil {
 		t.Errorf("a contender has nice %d; %v", got, err)
 	}
-	if err := r.Stop(); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, r.Stop())
 }

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
@@ -23,16 +22,12 @@ func TestProcessesStartAgain(t *testing.T) {
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1, Replicas: 2, Files: 300})
 	testkit.Must(t, err)
 	defer func() {
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, r.Stop())
 	}()
-	if roles := strings.Join(r.Roles(), ", "); roles != "application, application 2" {
-		t.Errorf("roles: %s", roles)
-	}
+	testkit.Equal(t, strings.Join(r.Roles(), ", "), "application, application 2", "roles")
 	checkFiles(t, r, 300)
 	testkit.Must(t, r.Signal("application", syscall.SIGKILL))
-	eventually(t, "the process ends", func() bool {
+	testkit.WaitFor(t, "the process to end", func() bool {
 		ended, err := r.Ended("application")
 		return err == nil && ended
 	})
@@ -43,27 +38,13 @@ func TestProcessesStartAgain(t *testing.T) {
 		t.Error(ended, err)
 	}
 	testkit.Must(t, r.StartAgain(context.Background(), "application"))
-	eventually(t, "the new process responds", func() bool {
+	testkit.WaitFor(t, "the new process to respond", func() bool {
 		return equal.Ready(r.Contender, equal.Request{Method: "GET", Path: "/", Host: "a"})(t.Context(), r.Address) == nil
 	})
 	err = r.StartAgain(context.Background(), "application")
-	if err == nil || !strings.Contains(err.Error(), "still runs") {
-		t.Error(err)
-	}
+	testkit.Error(t, err, "still runs")
 	for _, err := range []error{r.StartAgain(context.Background(), "nginx"), r.Signal("nginx", syscall.SIGTERM)} {
-		if err == nil || !strings.Contains(err.Error(), "has no nginx") {
-			t.Error(err)
-		}
-	}
-}
-
-// eventually waits until something holds.
-func eventually(t *testing.T, what string, holds func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not in %v: %s", patience, what)
-		}
+		testkit.Error(t, err, "has no nginx")
 	}
 }
 

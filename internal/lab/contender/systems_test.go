@@ -26,8 +26,7 @@ func write(t *testing.T, text string, path ...string) {
 // prepare builds the contender in a folder, with a cache of the test's own.
 func prepare(t *testing.T, dir string) (*contender.Contender, error) {
 	t.Helper()
-	s, err := contender.ReadSpec(dir)
-	testkit.Must(t, err)
+	s := testkit.Value(contender.ReadSpec(dir))(t)
 	return (&contender.Tools{Cache: filepath.Join(t.TempDir(), "cache")}).Prepare(context.Background(), s)
 }
 
@@ -42,8 +41,7 @@ func TestContenderInCIsBuilt(t *testing.T) {
 	dir := t.TempDir()
 	write(t, "#include <stdio.h>\nint main(void)\n{\n\tputs(\"one 1\\ntwo 2\");\n\treturn 0;\n}\n", dir, "main.c")
 	write(t, "title: t\nabout: a\nneeds: [cc]\nbuild: cc -o {bin} main.c\nrun: \"{bin} {port}\"\nversion: \"{bin}\"\nprotocol: http\n", dir, contender.FileName)
-	c, err := prepare(t, dir)
-	testkit.Must(t, err)
+	c := testkit.Value(prepare(t, dir))(t)
 	if n := len(c.Versions); n != 3 || c.Versions[n-2] != "one 1" || c.Versions[n-1] != "two 2" {
 		t.Errorf("versions %q", c.Versions)
 	}
@@ -78,24 +76,19 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 	if err != nil {
 		t.Fatalf("%+v, %v", c, err)
 	}
-	stage, err := contender.NewStage(contender.StageOptions{})
-	testkit.Must(t, err)
+	stage := testkit.Value(contender.NewStage(contender.StageOptions{}))(t)
 	r, err := stage.Start(t.Context(), c, contender.Setting{Cores: 1},
 		equal.Ready(c, equal.Request{Method: "GET", Path: "/", Host: "a.b"}))
 	if err == nil {
 		err = r.Stop()
 	}
-	if err := errors.Join(err, stage.Close()); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, errors.Join(err, stage.Close()))
 	for text, want := range map[string]string{
 		strings.Replace(file, "run: perl", "run: no-such-perl", 1):           `"apt-get install perl" installs it`,
 		strings.Replace(file, "run:", "build: no-such-perl {home}\nrun:", 1): `"apt-get install perl" installs it`,
 		"title: x\nabout: x\nprotocol: http\nrun: no-such-perl {port}\n":     "no-such-perl is missing: it is not in PATH",
 	} {
-		if _, err := prepared(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %s", err, want)
-		}
+		testkit.Fails(prepared(text))(t, want)
 	}
 }
 
@@ -106,8 +99,7 @@ func TestPlaceholdersAreReplaced(t *testing.T) {
 	write(t, "a page", site, "page.txt")
 	then := time.Unix(1_000_000_000, 0)
 	testkit.Must(t, os.Chtimes(filepath.Join(site, "page.txt"), then, then))
-	cpus, err := contender.AllCPUs()
-	testkit.Must(t, err)
+	cpus := testkit.Value(contender.AllCPUs())(t)
 	for _, test := range []struct {
 		cores string
 		want  string
@@ -125,9 +117,7 @@ func TestPlaceholdersAreReplaced(t *testing.T) {
 			string(a.Body) != want {
 			t.Errorf("%s, want %s; %v", a.Body, want, err)
 		}
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, r.Stop())
 	}
 }
 
@@ -153,9 +143,7 @@ func TestMissingPythonIsReported(t *testing.T) {
 			write(t, "x==1\n", root, "python", "requirements.txt")
 			write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)
 			_, err := prepare(t, filepath.Join(root, "c"))
-			if err == nil || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
-			}
+			testkit.Error(t, err, test.want)
 			if remedy := `"apt-get install python3-venv" installs it`; test.name != "no package" && err != nil &&
 				!strings.Contains(err.Error(), remedy) {
 				t.Errorf("got %v, want %s", err, remedy)
@@ -169,8 +157,7 @@ func TestPrepareEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	write(t, "x==1\n", root, "python", "requirements.txt")
 	write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)
-	s, err := contender.ReadSpec(filepath.Join(root, "c"))
-	testkit.Must(t, err)
+	s := testkit.Value(contender.ReadSpec(filepath.Join(root, "c")))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	if _, err := (&contender.Tools{Cache: t.TempDir()}).Prepare(ctx, s); !errors.Is(err, context.Canceled) {

@@ -31,8 +31,7 @@ func TestConfigAndCertificateAreWritten(t *testing.T) {
 	for range 2 {
 		c := actor("server")
 		c.Dir, c.Config, c.TLS = dir, "a.conf", true
-		r, err := s.Start(t.Context(), c, contender.Setting{Cores: 1}, listens)
-		testkit.Must(t, err)
+		r := testkit.Value(s.Start(t.Context(), c, contender.Setting{Cores: 1}, listens))(t)
 		if !r.Place().TLS {
 			t.Error("clients do not connect by TLS")
 		}
@@ -45,9 +44,7 @@ func TestConfigAndCertificateAreWritten(t *testing.T) {
 		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
 			t.Error(err)
 		}
-		if err := r.Stop(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, r.Stop())
 	}
 	if pairs[0] != pairs[1] {
 		t.Errorf("the contenders have %q and %q", pairs[0], pairs[1])

@@ -48,9 +48,7 @@ func TestOutputsHaveTheirColumns(t *testing.T) {
 	} {
 		heads, cells := document.Rows(1, columns(), []line{{name: "abc"}}, nil).For(in)
 		got := strings.Join(heads, "|") + "; " + strings.Join(cells[0], "|")
-		if got != want {
-			t.Errorf("%d: got %q, want %q", in, got, want)
-		}
+		testkit.Equal(t, got, want, in)
 	}
 }
 

@@ -114,9 +114,7 @@ func TestCompareNamesDifferences(t *testing.T) {
 					names = append(names, d.What)
 				}
 			}
-			if got := strings.Join(names, ","); got != want {
-				t.Errorf("got %q", got)
-			}
+			testkit.Equal(t, strings.Join(names, ","), want)
 		})
 	}
 }

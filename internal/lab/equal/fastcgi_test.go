@@ -49,8 +49,7 @@ func listen(t *testing.T, network string) (net.Listener, contender.Place) {
 	if network == "unix" {
 		address = filepath.Join(t.TempDir(), "s")
 	}
-	l, err := net.Listen(network, address)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen(network, address))(t)
 	t.Cleanup(func() { l.Close() })
 	return l, contender.Place{Protocol: contender.FastCGI, Address: l.Addr().String()}
 }
@@ -62,8 +61,7 @@ func fetchFastCGI(t *testing.T, network string, r equal.Request, h http.HandlerF
 	l, at := listen(t, network)
 	over := &countingListener{Listener: l}
 	go fcgi.Serve(over, h)
-	a, err := equal.Fetch(context.Background(), at, r)
-	testkit.Must(t, err)
+	a := testkit.Value(equal.Fetch(context.Background(), at, r))(t)
 	return a, over
 }
 
@@ -192,8 +190,6 @@ func TestInvalidFastCGIResponsesAreRejected(t *testing.T) {
 	} {
 		_, err := equal.Fetch(context.Background(), play(t, response, 1),
 			equal.Request{Method: "GET", Path: "/", Host: "a"})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		testkit.Error(t, err, want)
 	}
 }

@@ -48,8 +48,7 @@ func TestResponsesOverTLS(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			r := test.request
 			r.Method, r.Path, r.Host, r.Header = "GET", "/", "a.test", []string{"X-Kind: plain"}
-			got, err := equal.Fetch(t.Context(), at, r)
-			testkit.Must(t, err)
+			got := testkit.Value(equal.Fetch(t.Context(), at, r))(t)
 			if string(got.Body) != test.body || got.KeepAlive != test.keepAlive {
 				t.Errorf("body %q, kept %v", got.Body, got.KeepAlive)
 			}
@@ -68,11 +67,9 @@ func TestResponsesOverTLS(t *testing.T) {
 
 func TestDifferencesOfTLSAreFound(t *testing.T) {
 	at, r := startTLS(t), equal.Request{Method: "GET", Path: "/", Host: "a.test"}
-	one, err := equal.Fetch(t.Context(), at, r)
-	testkit.Must(t, err)
+	one := testkit.Value(equal.Fetch(t.Context(), at, r))(t)
 	r.Version = equal.HTTP2
-	two, err := equal.Fetch(t.Context(), at, r)
-	testkit.Must(t, err)
+	two := testkit.Value(equal.Fetch(t.Context(), at, r))(t)
 	two.Body, two.Bytes = one.Body, one.Bytes
 	all := equal.Compare(one, two)
 	if len(all) != 1 || all[0].What != "TLS" {

@@ -53,8 +53,7 @@ func play(address string) error {
 // project writes a project whose contender app is the test binary, and returns its folder.
 func project(t *testing.T, experiment string) string {
 	t.Helper()
-	self, err := os.Executable()
-	testkit.Must(t, err)
+	self := testkit.Value(os.Executable())(t)
 	root := t.TempDir()
 	for name, text := range map[string]string{
 		"experiments/x/experiment.yaml": experiment,
@@ -88,9 +87,7 @@ func weigh(t *testing.T, experiment string) *sample.Run {
 			t.Fatal(r.Events.Cases[i].Absent)
 		}
 	}
-	if err := report.New(r).WriteFiles(dir); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, report.New(r).WriteFiles(dir))
 	return r
 }
 
@@ -188,9 +185,7 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
 	_, err := lab.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
-	if err == nil || !strings.Contains(err.Error(), `nosuch/contender.yaml: no such contender`) {
-		t.Error(err)
-	}
+	testkit.Error(t, err, `nosuch/contender.yaml: no such contender`)
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
 	r, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
 	if err != nil || !strings.Contains(r.Events.Cases[0].Absent, `no process "front"; want one of: application`) ||
@@ -204,9 +199,7 @@ func TestUnknownCasesAreUsageErrors(t *testing.T) {
 		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
 		Experiment: "x", Only: []string{"b"},
 	})
-	if err == nil || !strings.Contains(err.Error(), `"b" is not in x; want a`) {
-		t.Error(err)
-	}
+	testkit.Error(t, err, `"b" is not in x; want a`)
 }
 
 // Of the project's own program a restart loses requests, and an upgrade none.

@@ -94,7 +94,8 @@ func (h *happening) checkRoles() error {
 	return nil
 }
 
-// follow carries out the plan and takes samples until a time after the start.
+// follow carries out the plan and takes samples until a time after the start. Steps that are late,
+// because others took long, still happen.
 func (h *happening) follow(ctx context.Context, length time.Duration) error {
 	if err := h.sample(0); err != nil {
 		return err
@@ -102,14 +103,14 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 	next, sampled := 0, time.Duration(0)
 	for {
 		now := time.Since(h.started)
-		if now >= length {
-			return h.sample(now)
-		}
 		for next < len(h.of.Plan) && now >= time.Duration(h.of.Plan[next].At) {
 			if err := h.step(ctx, &h.of.Plan[next]); err != nil {
 				return fmt.Errorf("%s: %w", h.of.Plan[next].text(), err)
 			}
 			next++
+		}
+		if now >= length {
+			return h.sample(now)
 		}
 		if err := h.startEnded(ctx, now); err != nil {
 			return err

@@ -60,9 +60,7 @@ func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 			t.Errorf("%s: no events", c.Name)
 		}
 	}
-	if err := report.New(r).WriteFiles(dir); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, report.New(r).WriteFiles(dir))
 }
 
 // Streams that end before their clients close them are lost, also with an invalid event.
@@ -93,9 +91,7 @@ cases:
 		}
 	}
 	want := fmt.Sprintf("kill lost %d of %d streams.", 2*clients, 2*clients)
-	if got := report.New(r).Verdict(); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, report.New(r).Verdict(), want)
 }
 
 // playStream sends valid events, or after the first one invalid events if these are two a burst.

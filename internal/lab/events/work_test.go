@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A disturbed case is carried out again, a few times at most, and the least disturbed one counts.
@@ -40,5 +41,15 @@ func TestDisturbedCasesAreRepeated(t *testing.T) {
 			reports != test.reports {
 			t.Errorf("%+v: %v, %v, %d tries left, %d reports", test, got.Latest(), err, len(left), reports)
 		}
+	}
+}
+
+// A step that is due happens, even if those before it took until the end of the case.
+func TestLateStepsHappen(t *testing.T) {
+	h := &happening{plan: new(Plan), of: &Case{Plan: []Step{{Do: Leave}}}, result: new(sample.Case), crowd: new(crowd),
+		started: time.Now()}
+	testkit.Must(t, h.follow(t.Context(), 0))
+	if len(h.result.Marks) != 1 || len(h.result.Samples) != 2 {
+		t.Errorf("%+v", h.result)
 	}
 }

@@ -20,8 +20,7 @@ var update = flag.Bool("update", false, "write the tables of system calls anew")
 
 // The tables have the names of golang.org/x/sys/unix.
 func TestCallNames(t *testing.T) {
-	out, err := testkit.Command(t, "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
-	testkit.Must(t, err)
+	out := testkit.Value(testkit.Command(t, "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output())(t)
 	for _, arch := range []string{"amd64", "arm64"} {
 		want := callTable(t, filepath.Join(strings.TrimSpace(string(out)), "unix", "zsysnum_linux_"+arch+".go"))
 		file := "callnames_" + arch + ".txt"
@@ -45,8 +44,7 @@ func TestCallNames(t *testing.T) {
 // callTable returns the lines of a table made from the constants of a Go file.
 func callTable(t *testing.T, file string) string {
 	t.Helper()
-	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)
-	testkit.Must(t, err)
+	parsed := testkit.Value(parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution))(t)
 	var b strings.Builder
 	ast.Inspect(parsed, func(n ast.Node) bool {
 		spec, ok := n.(*ast.ValueSpec)

@@ -21,13 +21,11 @@ func TestPageFaultsAreCounted(t *testing.T) {
 	testkit.Must(t, err)
 	defer syscall.Munmap(memory)
 	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // fails on systems without huge pages
-	before, err := proc.Usages(self)
-	testkit.Must(t, err)
+	before := testkit.Value(proc.Usages(self))(t)
 	for i := range pages {
 		memory[i*size] = 1
 	}
-	after, err := proc.Usages(self)
-	testkit.Must(t, err)
+	after := testkit.Value(proc.Usages(self))(t)
 	if c := proc.Costs(before, after)[0]; c.MinorFaults < pages || c.MinorFaults > 10*pages {
 		t.Errorf("%d faults for %d pages", c.MinorFaults, pages)
 	}

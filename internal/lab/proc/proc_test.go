@@ -37,9 +37,6 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience is the timeout of tests for events that must happen.
-const patience = 30 * time.Second
-
 // start starts a role in a process group of its own.
 func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
 	t.Helper()
@@ -175,27 +172,30 @@ func TestSumCountsEndedChildrenOnce(t *testing.T) {
 
 func TestUsagesIncludeEndedThreads(t *testing.T) {
 	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
-	before, err := proc.Usages(self)
-	testkit.Must(t, err)
+	before := testkit.Value(proc.Usages(self))(t)
 	var spent time.Duration
-	ended := make(chan int)
-	go func() {
-		runtime.LockOSThread() // never unlocked: the thread ends
+	begun, ended := make(chan bool), make(chan int)
+	var work func()
+	work = func() {
+		runtime.LockOSThread() // never unlocked: the thread ends, unless it is the main one
+		if unix.Gettid() == os.Getpid() {
+			defer runtime.UnlockOSThread()
+			go work() // on another thread, because this goroutine has the main one
+			<-begun
+			return
+		}
+		close(begun)
 		var began, now unix.Timespec
 		for unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID,
 			&began); spent < 50*time.Millisecond; spent = time.Duration(now.Nano() - began.Nano()) {
 			unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
 		}
 		ended <- unix.Gettid()
-	}()
-	thread := filepath.Join("/proc/self/task", strconv.Itoa(<-ended))
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
-		if _, err := os.Stat(thread); err != nil {
-			break
-		}
 	}
-	after, err := proc.Usages(self)
-	testkit.Must(t, err)
+	go work()
+	thread := filepath.Join("/proc/self/task", strconv.Itoa(<-ended))
+	testkit.WaitFor(t, "the thread to end", func() bool { _, err := os.Stat(thread); return err != nil })
+	after := testkit.Value(proc.Usages(self))(t)
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
 		t.Errorf("%v of CPU time, want at least the %v of the ended thread", got, spent)
 	}
@@ -214,11 +214,8 @@ func TestUsagesLeaveOutEndedProcesses(t *testing.T) {
 func TestHasEnvComparesWholeVariables(t *testing.T) {
 	c, _ := start(t, "sleep")
 	p := proc.Process{PID: c.Process.Pid}
-	for deadline := time.Now().Add(patience); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) { // until exec it has this process's environment
-			t.Fatal("its variable is missing")
-		}
-	}
+	// until exec it has this process's environment
+	testkit.WaitFor(t, "its variable", func() bool { return p.HasEnv("PROC_TEST_ROLE=sleep") })
 	if p.HasEnv("PROC_TEST_ROLE=slee") || p.HasEnv("PROC_TEST_ROLE=") {
 		t.Error("a part of the variable matches")
 	}
@@ -228,14 +225,13 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 	c := exec.Command("sh", "-c", "setsid sleep 60 & wait")
 	p := testkit.Start(t, c)
 	var names []string
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
-		family, err := proc.Family(c.Process.Pid)
-		testkit.Must(t, err)
+	testkit.WaitFor(t, "the descendant", func() bool {
 		names = nil
-		for _, p := range family {
+		for _, p := range testkit.Value(proc.Family(c.Process.Pid))(t) {
 			names = append(names, p.Name)
 		}
-	}
+		return slices.Contains(names, "sleep")
+	})
 	family, _ := proc.Family(c.Process.Pid)
 	for _, p := range family {
 		syscall.Kill(p.PID, syscall.SIGKILL)
@@ -247,8 +243,7 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 }
 
 func TestListenersOfAProcess(t *testing.T) {
-	tcp, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	tcp := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer tcp.Close()
 	us := []proc.Process{{PID: os.Getpid()}}
 	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != os.Getpid() {
@@ -290,13 +285,10 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 	own := []proc.Process{{PID: os.Getpid()}}
 	size := func() int64 {
 		t.Helper()
-		n, err := proc.TemporaryFiles(own)
-		testkit.Must(t, err)
-		return n
+		return testkit.Value(proc.TemporaryFiles(own))(t)
 	}
 	before := size()
-	f, err := os.CreateTemp(t.TempDir(), "")
-	testkit.Must(t, err)
+	f := testkit.Value(os.CreateTemp(t.TempDir(), ""))(t)
 	defer f.Close()
 	const length = 12345
 	if _, err := f.Write(make([]byte, length)); err != nil || size() != before {
@@ -310,7 +302,5 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 		t.Errorf("%d bytes of a closed file, want %d", n, before)
 	}
 	own[0].PID = 1 << 29 // above any process's number
-	if n := size(); n != 0 {
-		t.Error(n)
-	}
+	testkit.Equal(t, size(), 0)
 }

@@ -61,17 +61,14 @@ func TestArchiveHasTheContenders(t *testing.T) {
 
 // All files of the experiments are embedded, except those of the lab's own tests.
 func TestExperimentsAreEmbedded(t *testing.T) {
-	all, err := embedded()
-	testkit.Must(t, err)
+	all := testkit.Value(embedded())(t)
 	var found []string
 	for _, below := range []string{"*", filepath.Join("targets", "*")} {
-		names, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*"))
-		testkit.Must(t, err)
+		names := testkit.Value(filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*")))(t)
 		found = append(found, names...)
 	}
 	for _, name := range found {
-		text, err := os.ReadFile(name)
-		testkit.Must(t, err)
+		text := testkit.Value(os.ReadFile(name))(t)
 		if !slices.ContainsFunc(all, func(f txtar.File) bool {
 			return strings.HasSuffix(filepath.ToSlash(name), "/"+f.Name) && bytes.Equal(f.Data, text)
 		}) {
@@ -113,9 +110,7 @@ func TestUnpackReportsWhereItCannotWrite(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
 	_, err := Unpack(filepath.Join(dir, "file", "tare"), Source{})
-	if err == nil || !strings.Contains(err.Error(), "not a directory (set XDG_CACHE_HOME to another folder)") {
-		t.Error(err)
-	}
+	testkit.Error(t, err, "not a directory (set XDG_CACHE_HOME to another folder)")
 }
 
 // If the disk is full, the error reports it, nothing is left behind, and a later call succeeds.
@@ -125,14 +120,10 @@ func TestUnpackToFullDisk(t *testing.T) {
 		t.Skip("needs privileges: ", err)
 	}
 	defer func() {
-		if err := syscall.Unmount(disk, 0); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, syscall.Unmount(disk, 0))
 	}()
 	_, err := Unpack(disk, Source{})
-	if err == nil || !strings.Contains(err.Error(), "no space left on device") {
-		t.Error(err)
-	}
+	testkit.Error(t, err, "no space left on device")
 	if left, err := os.ReadDir(disk); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}

@@ -37,8 +37,7 @@ func TestMain(m *testing.M) {
 
 func open(t *testing.T, address string) (*remote.Generator, error) {
 	t.Helper()
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	g, err := remote.Open(context.Background(), fleet.Local("there", own), address, nil)
 	if err == nil {
 		t.Cleanup(g.Close)
@@ -49,8 +48,7 @@ func open(t *testing.T, address string) (*remote.Generator, error) {
 // A slice counts the requests between its begin and its end, and TLS sessions are resumed.
 func TestSlicesAreCounted(t *testing.T) {
 	testkit.Long(t, "it starts agents")
-	g, err := open(t, "")
-	testkit.Must(t, err)
+	g := testkit.Value(open(t, ""))(t)
 	var served atomic.Int64
 	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
 	defer s.Close()
@@ -76,10 +74,8 @@ func TestSlicesAreCounted(t *testing.T) {
 }
 
 func TestLinkIsMeasured(t *testing.T) {
-	g, err := open(t, "")
-	testkit.Must(t, err)
-	link, err := g.Link(context.Background())
-	testkit.Must(t, err)
+	g := testkit.Value(open(t, ""))(t)
+	link := testkit.Value(g.Link(context.Background()))(t)
 	if link.ShortestTrip <= 0 || link.RoundTrip < link.ShortestTrip || link.ToServers <= 0 || link.FromServers <= 0 ||
 		link.Host != "there" || !strings.Contains(link.Text(), "bit/s to the servers") {
 		t.Errorf("%+v: %s", link, link.Text())

@@ -15,9 +15,7 @@ import (
 // goal parses bounds.
 func goal(t *testing.T, text string) load.Goal {
 	t.Helper()
-	g, err := load.ParseGoal(text)
-	testkit.Must(t, err)
-	return g
+	return testkit.Value(load.ParseGoal(text))(t)
 }
 
 // A bound is violated, or holds, only if the whole interval says so.
@@ -54,9 +52,7 @@ func TestBoundsAreDecidedByWholeIntervals(t *testing.T) {
 	}
 	for share, want := range map[float64]stat.Outcome{0: stat.Holds, 0.01: stat.Holds, 0.02: stat.Violated} {
 		c := analyze.Change{Metric: sample.Errors, ErrorShare: share}
-		if got := outcome(goal(t, "errors>1%").Bounds[0], &c); got != want {
-			t.Errorf("errors>1%% with %v: %v, want %v", share, got, want)
-		}
+		testkit.Equal(t, outcome(goal(t, "errors>1%").Bounds[0], &c), want, "errors>1% with", share)
 	}
 }
 

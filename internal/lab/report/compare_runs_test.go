@@ -18,8 +18,7 @@ func resultsFolder(t *testing.T, run *sample.Run) string {
 	t.Helper()
 	dir := t.TempDir()
 	testkit.Must(t, errors.Join(run.Write(dir), New(run).WriteFiles(dir)))
-	j, err := sample.NewJournal(filepath.Join(dir, sample.JournalFile))
-	testkit.Must(t, err)
+	j := testkit.Value(sample.NewJournal(filepath.Join(dir, sample.JournalFile)))(t)
 	for i := range run.Records {
 		testkit.Must(t, j.Add(&run.Records[i]))
 	}
@@ -31,8 +30,7 @@ func resultsFolder(t *testing.T, run *sample.Run) string {
 func TestReadReturnsTheWrittenRun(t *testing.T) {
 	run := fixture()
 	dir := resultsFolder(t, run)
-	again, err := sample.Read(dir)
-	testkit.Must(t, err)
+	again := testkit.Value(sample.Read(dir))(t)
 	var before, after strings.Builder
 	testkit.Must(t, New(run).WriteText(&before))
 	testkit.Must(t, New(again).WriteText(&after))
@@ -50,9 +48,7 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	}
 	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most"} {
 		testkit.WriteFile(t, filepath.Join(dir, sample.RunFile), text)
-		if _, err := sample.Read(dir); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: got %v, want %s", text, err, want)
-		}
+		testkit.Fails(sample.Read(dir))(t, want, text)
 	}
 	if _, err := sample.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
 		"want a results folder that tare weigh wrote") {
@@ -81,9 +77,7 @@ func TestReadChecksTheJournal(t *testing.T) {
 		testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), journal)
 		run, err := sample.Read(dir)
 		if want != "" {
-			if err == nil || !strings.Contains(err.Error(), want) {
-				t.Errorf("%s: got %v, want %s", journal, err, want)
-			}
+			testkit.Error(t, err, want, journal)
 			continue
 		}
 		if err != nil || len(run.Records) != 3 || !strings.HasPrefix(run.Warnings[0], "the run was killed") ||
@@ -107,9 +101,7 @@ func TestEqualRunsAgree(t *testing.T) {
 		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 	for _, r := range two.Tables[0].Rows {
-		if got := agreement(r[0], r[1]); got != "agree" {
-			t.Errorf("%s: %s", r[0].Title, got)
-		}
+		testkit.Equal(t, agreement(r[0], r[1]), "agree", r[0].Title)
 	}
 	if strings.Contains(text, "WARNING") || strings.Contains(text, "changed") || !strings.Contains(text, "2.30–2.30") {
 		t.Error(text)
@@ -145,14 +137,10 @@ func TestCompareFindsChanges(t *testing.T) {
 	}
 	for _, r := range two.Tables[0].Rows {
 		want := map[bool]string{true: "more in B", false: "agree"}[r[0].Title == "tare"]
-		if got := agreement(r[0], r[1]); got != want {
-			t.Errorf("%s: %s, want %s", r[0].Title, got, want)
-		}
+		testkit.Equal(t, agreement(r[0], r[1]), want, r[0].Title)
 	}
 	for _, line := range want {
-		if !strings.Contains(text, line) {
-			t.Errorf("%q is not in\n%s", line, text)
-		}
+		testkit.Contains(t, text, line)
 	}
 	if reversed := Compare(b, fixture()); !slices.Contains(reversed.Changes, "ceiling: only in B") {
 		t.Errorf("reversed: %q", reversed.Changes)

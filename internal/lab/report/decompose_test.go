@@ -77,9 +77,7 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 		}
 	}
 	used := &with.Tables[0]
-	if got := strings.Join(used.CallNames(), " "); got != "read recvfrom writev accept4 write" {
-		t.Errorf("columns %s", got)
-	}
+	testkit.Equal(t, strings.Join(used.CallNames(), " "), "read recvfrom writev accept4 write", "columns")
 	if len(used.Missing) != 1 {
 		t.Errorf("%+v", used)
 	}
@@ -97,9 +95,7 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	}
 	for _, want := range []string{"<li>system calls were not counted: no right</li>",
 		`<td class="heat-3">2.00</td>`} {
-		if !strings.Contains(page.String(), want) {
-			t.Errorf("the page lacks %q", want)
-		}
+		testkit.Contains(t, page.String(), want, "the page")
 	}
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!"} {
 		if strings.Contains(page.String(), bad) {

@@ -47,28 +47,20 @@ func eventsRun() *sample.Run {
 func TestVerdictCountsLosses(t *testing.T) {
 	r := eventsRun()
 	want := "No request was lost with upgrade. restart lost 3 of 6 requests, within 1.0 s."
-	if got := New(r).Verdict(); got != want {
-		t.Errorf("got %s", got)
-	}
+	testkit.Equal(t, New(r).Verdict(), want)
 	r.Events.Cases[1].Samples = []sample.Moment{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 9e6, Crowd: 500}}
 	r.Events.Cases[0].Samples = []sample.Moment{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 3e6, Crowd: 500}}
 	want = "No request was lost with upgrade. restart lost 3 of 6 requests, from 500 slow connections on. " +
 		"Memory grew least with upgrade (1 MB) and most with restart (7 MB)."
-	if got := New(r).Verdict(); got != want {
-		t.Errorf("got %s", got)
-	}
-	if got := New(&sample.Run{Events: new(sample.Events)}).Verdict(); got != "Nothing was measured." {
-		t.Error(got)
-	}
+	testkit.Equal(t, New(r).Verdict(), want)
+	testkit.Equal(t, New(&sample.Run{Events: new(sample.Events)}).Verdict(), "Nothing was measured.")
 }
 
 func TestTextHasTheSeconds(t *testing.T) {
 	var b bytes.Buffer
 	testkit.Must(t, New(eventsRun()).WriteText(&b))
 	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("no %q in:\n%s", want, b.String())
-		}
+		testkit.Contains(t, b.String(), want)
 	}
 }
 

@@ -15,8 +15,7 @@ import (
 func TestFilesHaveAllResults(t *testing.T) {
 	dir := t.TempDir()
 	testkit.Must(t, New(fixture()).WriteFiles(dir))
-	f, err := os.Open(filepath.Join(dir, csvFile))
-	testkit.Must(t, err)
+	f := testkit.Value(os.Open(filepath.Join(dir, csvFile)))(t)
 	defer f.Close()
 	rows, err := csv.NewReader(f).ReadAll()
 	if err != nil || len(rows) != 1+2*6 {

@@ -131,9 +131,7 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 	var b bytes.Buffer
 	testkit.Must(t, New(fixture()).writePage(&b))
 	for _, want := range []string{"@media print", "details::details-content", "break-inside: avoid"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("the page lacks %q", want)
-		}
+		testkit.Contains(t, b.String(), want, "the page")
 	}
 	chromium := programs.Chromium(t)
 	dir := t.TempDir()
@@ -141,8 +139,7 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 		file, paper := filepath.Join(dir, PageFile), filepath.Join(dir, "report.pdf")
 		testkit.WriteFile(t, file, pageText)
 		programs.Browse(t, chromium, dir, "--no-pdf-header-footer", "--print-to-pdf="+paper, "file://"+file)
-		info, err := os.Stat(paper)
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(paper))(t)
 		return info.Size()
 	}
 	open := strings.ReplaceAll(b.String(), "<details>", "<details open>")
@@ -157,14 +154,10 @@ func TestPageListsAllFiles(t *testing.T) {
 	dir := t.TempDir()
 	a := bare(crowdedRun())
 	testkit.Must(t, a.WriteFiles(dir))
-	pageText, err := os.ReadFile(filepath.Join(dir, PageFile))
-	testkit.Must(t, err)
-	entries, err := os.ReadDir(dir)
-	testkit.Must(t, err)
+	pageText := testkit.Value(os.ReadFile(filepath.Join(dir, PageFile)))(t)
+	entries := testkit.Value(os.ReadDir(dir))(t)
 	for _, e := range entries {
-		if !strings.Contains(string(pageText), "<code>"+e.Name()+"</code>") {
-			t.Errorf("the page does not name %s", e.Name())
-		}
+		testkit.Contains(t, string(pageText), "<code>"+e.Name()+"</code>", "the page")
 	}
 	for _, f := range a.Files() {
 		if _, err := os.Stat(filepath.Join(dir, f.Name)); f.write != nil && err != nil {
@@ -188,9 +181,7 @@ func TestVersionsAreInAllOutputs(t *testing.T) {
 		`<td class="wrap">nginx/1.22.1, Python 3.7</td><td class="wrap">http</td></tr>`,
 		`<title>one more; nginx/1.22.1, Python 3.7</title>`,
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("the page lacks %s", want)
-		}
+		testkit.Contains(t, b.String(), want, "the page")
 	}
 	if want := "one more    nginx/1.22.1, Python 3.7  http\n"; !strings.Contains(text.String(), want) {
 		t.Errorf("the text lacks %s", want)
@@ -216,9 +207,7 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 		"of many words, 6 and nginx → an application of many words, 7, in field Server",
 		"its head is longer: nginx → an application of many words, 7, in bytes",
 	} {
-		if !strings.Contains(squeeze(text.String()), want) {
-			t.Errorf("the text lacks %s", want)
-		}
+		testkit.Contains(t, squeeze(text.String()), want, "the text")
 	}
 }
 
@@ -264,8 +253,6 @@ func TestPageHasRareParts(t *testing.T) {
 		"<p>Requests per CPU-second: ", "(1s at a fixed rate)", "<td>no</td>", "&lt;b&gt;", "it&#39;s",
 		`<h2 id="targets">Targets</h2>`,
 	} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("the page lacks %s", want)
-		}
+		testkit.Contains(t, b.String(), want, "the page")
 	}
 }

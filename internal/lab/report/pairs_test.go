@@ -49,7 +49,5 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 		t.Error("the page lacks the comparisons")
 	}
 	unclear := analyze.Pair{Comparison: sample.Comparison{What: "noise"}, Ratio: stat.Interval{Lo: 0.9, Mid: 1, Hi: 1.1}}
-	if got := pairSentence(&unclear); got != "the cost of noise is unclear in this run" {
-		t.Error(got)
-	}
+	testkit.Equal(t, pairSentence(&unclear), "the cost of noise is unclear in this run")
 }

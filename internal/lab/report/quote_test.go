@@ -22,25 +22,20 @@ func TestDocumentsQuoteTheirRecords(t *testing.T) {
 	ratio := regexp.MustCompile(`\d\.\d\d\s\(\d\.\d\d–\d\.\d\d\)`)
 	var all strings.Builder
 	for _, name := range documents(sourceRoot) {
-		text, err := os.ReadFile(name)
-		testkit.Must(t, err)
+		text := testkit.Value(os.ReadFile(name))(t)
 		all.Write(text)
 		if has := ratio.FindString(quoteMark().ReplaceAllString(string(text), "")); has != "" {
 			t.Errorf("%s: the ratio %q has no record: want a mark, see quote.go", name, has)
 		}
 	}
-	records, err := filepath.Glob(filepath.Join(sourceRoot, RecordsDir, "*"))
-	testkit.Must(t, err)
+	records := testkit.Value(filepath.Glob(filepath.Join(sourceRoot, RecordsDir, "*")))(t)
 	for _, name := range records {
-		info, err := os.Stat(name)
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(name))(t)
 		base, isRecord := strings.CutSuffix(filepath.Base(name), sample.PackedSuffix)
 		if !isRecord || info.Size() > mostRecordBytes {
 			t.Errorf("%s: want a file of \"tare report --pack\" of at most %d bytes, not %d", name, mostRecordBytes, info.Size())
 		}
-		if !strings.Contains(all.String(), "<!-- record: "+base+" ") {
-			t.Errorf("%s: no document quotes it", name)
-		}
+		testkit.Contains(t, all.String(), "<!-- record: "+base+" ", name, "no document quotes it")
 	}
 }
 

@@ -54,9 +54,7 @@ func TestFixedRateHasItsOwnTable(t *testing.T) {
 	var b strings.Builder
 	testkit.Must(t, a.WriteText(&b))
 	const heading = "With 64 connections and the servers on one core, at 20,000 requests/s\n"
-	if !strings.Contains(b.String(), heading) {
-		t.Errorf("lacks %q:\n%s", heading, b.String())
-	}
+	testkit.Contains(t, b.String(), heading)
 	// Too few clock ticks separate user from system time.
 	if rated := &a.Tables[2]; len(rated.Decompositions) > 0 || len(rated.weightChart().Legend) > 2 {
 		t.Errorf("user and system time are separated: %+v", rated.weightChart().Legend)
@@ -120,8 +118,6 @@ func TestConditionTextNamesAllSettings(t *testing.T) {
 			Rate: 1200},
 		"8 connections, GOMAXPROCS 4 and all cores shared": {Connections: 8, Procs: 4},
 	} {
-		if got := c.Text(); got != want {
-			t.Errorf("got %q, want %q", got, want)
-		}
+		testkit.Equal(t, c.Text(), want)
 	}
 }

@@ -254,8 +254,7 @@ func TestTextEqualsGoldenFile(t *testing.T) {
 	if *update {
 		testkit.Must(t, os.WriteFile(golden, b.Bytes(), 0o644))
 	}
-	want, err := os.ReadFile(golden)
-	testkit.Must(t, err)
+	want := testkit.Value(os.ReadFile(golden))(t)
 	if b.String() != string(want) {
 		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b.String())
 	}
@@ -325,9 +324,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 		"Responses compared", "0.300", "How this was measured",
 		"net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
 	} {
-		if !strings.Contains(dom, want) {
-			t.Errorf("the page as the browser sees it lacks %q", want)
-		}
+		testkit.Contains(t, dom, want, "the page as the browser sees it")
 	}
 	if n := len(regexp.MustCompile(`class="application-user"[^>]*width="[1-9]`).FindAllString(dom, -1)); n < 2*6 {
 		t.Errorf("%d bars are drawn, want 12", n)

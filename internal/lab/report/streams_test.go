@@ -39,8 +39,7 @@ func TestStreamsAreTables(t *testing.T) {
 	r.Seconds = 1
 	testkit.WriteFile(t, filepath.Join(dir, sample.JournalFile), "")
 	testkit.Must(t, errors.Join(r.Write(dir), New(r).WriteFiles(dir)))
-	again, err := sample.Read(dir)
-	testkit.Must(t, err)
+	again := testkit.Value(sample.Read(dir))(t)
 	var text strings.Builder
 	testkit.Must(t, New(again).WriteBrief(&text))
 	const (
@@ -51,9 +50,7 @@ func TestStreamsAreTables(t *testing.T) {
 		"No stream was lost with A. B lost 2 of 3 streams.", "4 clients: tokens", a, b,
 		"LEFT OUT: C: C is missing", "B: 3 of 4 streams (tokens) were opened: 502",
 	} {
-		if !strings.Contains(text.String(), want) {
-			t.Errorf("no %q in:\n%s", want, text.String())
-		}
+		testkit.Contains(t, text.String(), want)
 	}
 	for name, want := range map[string]string{
 		"results.csv": "a-sse-4,4,4,2.5,10,", "report.html": "<td>B</td><td>3</td><td>10.0 KB</td>",

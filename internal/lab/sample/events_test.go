@@ -85,9 +85,7 @@ func TestDisturbedCasesAreReported(t *testing.T) {
 		}
 	}
 	c.Groups[0].Seconds[1].Latest = 0
-	if got := c.Disturbance(r.Timeout); !strings.Contains(got, "up to 0 ms late") {
-		t.Errorf("stolen time: %q", got)
-	}
+	testkit.Contains(t, c.Disturbance(r.Timeout), "up to 0 ms late", "stolen time")
 }
 
 // A quantile counts lost requests as the slowest ones.

@@ -33,8 +33,7 @@ func company(roles ...string) trial.Block {
 
 func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*sample.Record {
 	t.Helper()
-	records, err := b.Block(t.Context(), k)
-	testkit.Must(t, err)
+	records := testkit.Value(b.Block(t.Context(), k))(t)
 	by := make(map[string]*sample.Record)
 	for i := range records {
 		name := records[i].Contender
@@ -218,11 +217,9 @@ func threadsBoundTo(t *testing.T, cpus []int) (tids []int) {
 	for _, cpu := range cpus {
 		want.Set(cpu)
 	}
-	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
-	testkit.Must(t, err)
+	tasks := testkit.Value(filepath.Glob("/proc/self/task/[0-9]*"))(t)
 	for _, task := range tasks {
-		tid, err := strconv.Atoi(filepath.Base(task))
-		testkit.Must(t, err)
+		tid := testkit.Value(strconv.Atoi(filepath.Base(task)))(t)
 		var set unix.CPUSet
 		if unix.SchedGetaffinity(tid, &set) == nil && set == want { // it may have ended
 			tids = append(tids, tid)
@@ -291,12 +288,8 @@ func TestContendersStayAlone(t *testing.T) {
 			t.Fatalf("%s: %+v", name, r)
 		}
 	}
-	if why := records["server+ alone"].StaysAlone(); why != "it did not sleep" {
-		t.Errorf("stays alone: %q", why)
-	}
-	if why := records["server alone"].StaysAlone(); why != "" {
-		t.Errorf("the control stays alone: %q", why)
-	}
+	testkit.Equal(t, records["server+ alone"].StaysAlone(), "it did not sleep", "stays alone")
+	testkit.Equal(t, records["server alone"].StaysAlone(), "", "the control stays alone")
 	k.Together = true
 	if records = block(t, bench(t), k); len(records) != 3 || records["server++ alone"] == nil {
 		t.Errorf("together: %d records", len(records))

@@ -113,12 +113,9 @@ func TestLayoutSeparatesServersAndGenerator(t *testing.T) {
 
 func bench(t *testing.T) *trial.Bench {
 	t.Helper()
-	s, err := contender.NewStage(contender.StageOptions{})
-	testkit.Must(t, err)
+	s := testkit.Value(contender.NewStage(contender.StageOptions{}))(t)
 	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, s.Close())
 	})
 	return &trial.Bench{
 		Stage: s, CPUs: allCPUs(t), Request: equal.Request{Method: "GET", Path: "/", Host: "a"},
@@ -128,9 +125,7 @@ func bench(t *testing.T) *trial.Bench {
 
 func allCPUs(t *testing.T) []int {
 	t.Helper()
-	cpus, err := contender.AllCPUs()
-	testkit.Must(t, err)
-	return cpus
+	return testkit.Value(contender.AllCPUs())(t)
 }
 
 // run measures a contender alone.
@@ -237,9 +232,7 @@ func TestDirectLoadWithoutFront(t *testing.T) {
 		if r.Load.Requests == 0 || r.Load.Errors.Total() > 0 || r.WeightUs() <= 0 {
 			t.Errorf("%s: %d requests, errors %+v, %v µs", c.Run, r.Load.Requests, r.Load.Errors, r.WeightUs())
 		}
-		if spoke := r.Load.FastCGI != nil; spoke != (c.Protocol == contender.FastCGI) {
-			t.Errorf("%s: loaded by FastCGI: %v", c.Run, spoke)
-		}
+		testkit.Equal(t, r.Load.FastCGI != nil, c.Protocol == contender.FastCGI, c.Run, "loaded by FastCGI")
 	}
 }
 
@@ -275,8 +268,7 @@ func TestRecordSumsProcesses(t *testing.T) {
 
 func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
-	r, err := run(bench(t), actor("dies"), 1)
-	testkit.Must(t, err)
+	r := testkit.Value(run(bench(t), actor("dies"), 1))(t)
 	if !strings.Contains(r.Failure, "ended by itself (exit status 4)") || !strings.Contains(r.Failure, "enough") ||
 		r.Load != nil {
 		t.Errorf("%+v", r)

@@ -55,8 +55,7 @@ func errorText(err error) string {
 func TestFaultHasTheLineOfItsPath(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f.yaml")
 	testkit.WriteFile(t, name, "a: 1\nb:\n  c: 2\n  d:\n    - 3\n    - 4\n")
-	f, err := Read(name, new(map[string]any))
-	testkit.Must(t, err)
+	f := testkit.Value(Read(name, new(map[string]any)))(t)
 	for path, want := range map[string]int{"$.a": 1, "$.b.c": 3, "$.b.d[1]": 6, "$.b.missing": 3} {
 		var e *Error
 		if err := f.Fault(path, "x"); !errors.As(err, &e) || e.Line != want {

@@ -223,8 +223,7 @@ func serveStd(t *testing.T, in []byte) *outcome {
 		l := network.Listen()
 		var calls calls
 		go func() { _ = fcgi.Serve(l, &calls) }()
-		c, err := network.Dial()
-		testkit.Must(t, err)
+		c := testkit.Value(network.Dial())(t)
 		ends := recordEnds(in)
 		var responses []byte
 		for i, end := range ends[1:] {

@@ -259,9 +259,7 @@ func TestPendingReportsIncompleteInput(t *testing.T) {
 		if !a.receive([]byte(step.more)) {
 			t.Fatal(a.String())
 		}
-		if got := a.request.Pending(); got != step.want {
-			t.Errorf("behind %q: %v", step.more, got)
-		}
+		testkit.Equal(t, a.request.Pending(), step.want, "behind", step.more)
 	}
 }
 
@@ -322,8 +320,7 @@ func FuzzRequest(f *testing.F) {
 		f.Fatal(captures, err)
 	}
 	for _, file := range captures {
-		in, err := os.ReadFile(file)
-		testkit.Must(f, err)
+		in := testkit.Value(os.ReadFile(file))(f)
 		f.Add(in, uint16(len(in)))
 	}
 	f.Fuzz(func(t *testing.T, in []byte, limit uint16) {
@@ -370,8 +367,7 @@ func readRequest(tb testing.TB, r *Request, in []byte) (pairs int) {
 func BenchmarkRequest(b *testing.B) {
 	for name, file := range capturedFiles {
 		b.Run(name, func(b *testing.B) {
-			in, err := os.ReadFile(file)
-			testkit.Must(b, err)
+			in := testkit.Value(os.ReadFile(file))(b)
 			var r Request
 			b.ReportAllocs()
 			b.SetBytes(int64(len(in)))
@@ -384,8 +380,7 @@ func BenchmarkRequest(b *testing.B) {
 
 func TestReadingAllocatesNothing(t *testing.T) {
 	for name, file := range capturedFiles {
-		in, err := os.ReadFile(file)
-		testkit.Must(t, err)
+		in := testkit.Value(os.ReadFile(file))(t)
 		var r Request
 		if n := readRequest(t, &r, in); n < 20 {
 			t.Errorf("%s: %d parameters", name, n)

@@ -75,9 +75,7 @@ var chunkedVectors = []vector{
 func TestChunkedDecodesVectorsAtEverySplit(t *testing.T) {
 	for _, v := range chunkedVectors {
 		t.Run(v.why, func(t *testing.T) {
-			if got := testkit.EverySplit(t, []byte(v.in), decode); !strings.Contains(got, v.want) {
-				t.Errorf("input %.80q\n got %s\nwant %s", v.in, got, v.want)
-			}
+			testkit.Contains(t, testkit.EverySplit(t, []byte(v.in), decode), v.want, "input", v.in)
 		})
 	}
 }
@@ -131,18 +129,14 @@ func TestAppendedHeadsAreRead(t *testing.T) {
 	if ok, err := r.Parse(b, testLimits); !ok || err != nil {
 		t.Error(ok, err)
 	}
-	if got := string(AppendStatusLine([]byte("x"), 0, 404, "Not Found")); got != "xHTTP/1.0 404 Not Found\r\n" {
-		t.Error(got)
-	}
+	testkit.Equal(t, string(AppendStatusLine([]byte("x"), 0, 404, "Not Found")), "xHTTP/1.0 404 Not Found\r\n")
 	for in, want := range map[string]string{"": "", " ": "", "a": "a", "a ": "a", "a \t\r\n": "a", "\n a": "a",
 		"a\nb": "a b"} {
 		if got := string(AppendField([]byte("x"), "N", in)); got != "xN: "+want+"\r\n" {
 			t.Errorf("%q is written as %q", in, got)
 		}
 	}
-	if got := string(AppendRequestLine(nil, 1, "GET", "/x")); got != "GET /x HTTP/1.1\r\n" {
-		t.Error(got)
-	}
+	testkit.Equal(t, string(AppendRequestLine(nil, 1, "GET", "/x")), "GET /x HTTP/1.1\r\n")
 }
 
 func TestValidFunctionsFollowGrammar(t *testing.T) {
@@ -156,8 +150,6 @@ func TestValidFunctionsFollowGrammar(t *testing.T) {
 		"a\x7fb": {false, false, false},
 		"\xc3":   {false, true, true},
 	} {
-		if got := [3]bool{ValidToken(s), ValidTarget(s), ValidValue(s)}; got != want {
-			t.Errorf("%q: got %v, want %v", s, got, want)
-		}
+		testkit.Equal(t, [3]bool{ValidToken(s), ValidTarget(s), ValidValue(s)}, want, s)
 	}
 }

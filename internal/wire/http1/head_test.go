@@ -205,9 +205,7 @@ func TestHeadsParseAtEverySplit(t *testing.T) {
 	} {
 		for _, v := range group.vectors {
 			t.Run(group.name+"/"+v.why, func(t *testing.T) {
-				if got := testkit.EverySplit(t, []byte(v.in), group.parse); !strings.Contains(got, v.want) {
-					t.Errorf("input %q\n got %s\nwant %s", v.in, got, v.want)
-				}
+				testkit.Contains(t, testkit.EverySplit(t, []byte(v.in), group.parse), v.want, "input", v.in)
 			})
 		}
 	}
@@ -373,8 +371,6 @@ func TestHostsAreValidated(t *testing.T) {
 		"a/b": false, "a#b": false, "a:b": false, "[::1": false, "[a.example]": false, "[abc]": false, "[:::]": false,
 		"[::1]b": false,
 	} {
-		if got := ValidHost([]byte(host)); got != want {
-			t.Errorf("%q: %v", host, got)
-		}
+		testkit.Equal(t, ValidHost([]byte(host)), want, host)
 	}
 }

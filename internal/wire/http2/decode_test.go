@@ -43,9 +43,7 @@ func list(b *http2.HeaderBlock) string {
 
 func mustDecode(t *testing.T, d *http2.Decoder, block []byte, limits http1.Limits, b *http2.HeaderBlock) {
 	t.Helper()
-	if err := d.Decode(block, limits, b); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, d.Decode(block, limits, b))
 }
 
 // The examples of RFC 7541, appendix C, in order for each connection.
@@ -102,8 +100,7 @@ func TestDecoderReadsExamplesOfRFC7541(t *testing.T) {
 		d := http2.NewDecoder(conn.tableSize)
 		var b http2.HeaderBlock
 		for i, block := range conn.blocks {
-			in, err := hex.DecodeString(block[0])
-			testkit.Must(t, err)
+			in := testkit.Value(hex.DecodeString(block[0]))(t)
 			if err := d.Decode(in, wideLimits(), &b); err != nil {
 				t.Fatalf("%s.%d: %v", conn.name, i+1, err)
 			}
@@ -180,9 +177,7 @@ func TestStaticTableIsThatOfRFC7541(t *testing.T) {
 		if f.Name == ":authority" || f.Name == "transfer-encoding" { // empty, and never allowed
 			line = ""
 		}
-		if got := list(&b); got != line {
-			t.Errorf("%d: got %q, want %q", i, got, line)
-		}
+		testkit.Equal(t, list(&b), line, i)
 	}
 }
 

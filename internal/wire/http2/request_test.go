@@ -9,6 +9,7 @@ import (
 	xhttp2 "golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 	"github.com/tarehq/tare/internal/wire/http2"
 )
@@ -108,9 +109,7 @@ func TestCookieFieldsAreJoined(t *testing.T) {
 		t.Fatal(fault)
 	}
 	want := ":method: GET\n:scheme: https\n:path: /\ncookie: a=1; b=2; c=3\naccept: x\n"
-	if got := list(b); got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, list(b), want)
 }
 
 func TestSpaceAroundValuesIsRemoved(t *testing.T) {
@@ -125,9 +124,7 @@ func TestSpaceAroundValuesIsRemoved(t *testing.T) {
 }
 
 func TestTrailersAndResponsesAreChecked(t *testing.T) {
-	if fault := decode(t, "x-sum: 1").CheckTrailers(); fault != "" {
-		t.Error(fault)
-	}
+	testkit.Equal(t, decode(t, "x-sum: 1").CheckTrailers(), "")
 	if decode(t, ":path: /\nx-sum: 1").CheckTrailers() == "" {
 		t.Error("a pseudo-header field in a trailer section is accepted")
 	}
