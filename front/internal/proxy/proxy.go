@@ -206,6 +206,19 @@ func stateOf(x *core.Exchange) *proxyState {
 	return p
 }
 
+// ensureState returns the proxyState of an exchange, and makes it if there is none. It uses a free
+// list, which saves a kilobyte of garbage for each exchange.
+func ensureState(x *core.Exchange) *proxyState {
+	if x.Proxy == nil {
+		p, ok := x.Plan.State.ProxyStates.Get().(*proxyState)
+		if !ok {
+			p = new(proxyState)
+		}
+		x.Proxy = p
+	}
+	return stateOf(x)
+}
+
 // HasBody implements upstreamState.
 func (p *proxyState) HasBody() bool { return p.clientBody != nil }
 
@@ -224,15 +237,6 @@ func (p *proxyState) Recycle(x *core.Exchange) {
 		x.Proxy = nil
 		releaseProxyState(x.Plan.State, p)
 	}
-}
-
-// acquireProxyState and releaseProxyState use a free list, which saves a kilobyte of garbage for
-// each exchange.
-func acquireProxyState(s *core.State) *proxyState {
-	if p, ok := s.ProxyStates.Get().(*proxyState); ok {
-		return p
-	}
-	return new(proxyState)
 }
 
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison

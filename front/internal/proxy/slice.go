@@ -70,15 +70,12 @@ func sliceRange(x *core.Exchange) string {
 	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
 		return ""
 	}
-	if x.Proxy == nil {
-		x.Proxy = acquireProxyState(x.Plan.State)
+	state := ensureState(x)
+	if state.slice == nil {
+		state.slice = &sliceState{size: p.from.Slice}
+		state.slice.start = state.slice.of(firstByte(x.Request.Header))
 	}
-	s := stateOf(x).slice
-	if s == nil {
-		s = &sliceState{size: p.from.Slice}
-		s.start = s.of(firstByte(x.Request.Header))
-		stateOf(x).slice = s
-	}
+	s := state.slice
 	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
 }
 

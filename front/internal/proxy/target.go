@@ -135,12 +135,10 @@ func targetNameOf(addr, defaultPort string) targetName {
 }
 
 func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
-	if x.Proxy == nil {
-		x.Proxy = acquireProxyState(x.Plan.State)
-	}
+	state := ensureState(x)
 	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
 	if d.group != nil || d.bound != nil {
-		if stateOf(x).target = g.name; d.group != nil {
+		if state.target = g.name; d.group != nil {
 			d.servers = d.group.servers
 		}
 		return d, nil
@@ -157,7 +155,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	}
 	addr, d.rest = cutURI(addr)
 	port := schemePort(d.usesTLS)
-	stateOf(x).target = g.nameOf(addr, port)
+	state.target = g.nameOf(addr, port)
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
 	}
