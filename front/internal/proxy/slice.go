@@ -255,11 +255,11 @@ func (b *slicedBody) endEarly() error {
 
 // open fetches the current slice. It must be one of the same file.
 func (b *slicedBody) open() (err error) {
-	x := b.x
-	cacheState, attempts := stateOf(x).cacheState, len(stateOf(x).attempts)
-	b.current, err = b.proxy.fetchSlice(x, b.target)
-	stateOf(x).cacheState = cacheState // variables show the first slice, as in nginx
-	if stateOf(x).attempts = stateOf(x).attempts[:min(attempts, len(stateOf(x).attempts))]; err != nil {
+	state := stateOf(b.x)
+	cacheState, attempts := state.cacheState, len(state.attempts)
+	b.current, err = b.proxy.fetchSlice(b.x, b.target)
+	state.cacheState, state.attempts = cacheState, state.attempts[:attempts] // those of the first slice, as in nginx
+	if err != nil {
 		return err
 	}
 	h := b.current.header
