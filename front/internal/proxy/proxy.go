@@ -118,19 +118,19 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	if err = checkProtocol(from); err != nil {
 		return nil, err
 	}
-	for _, compile := range []func(*conf.Location) error{
-		func(l *conf.Location) error { return compileProxyTarget(c, p, l) },
-		func(l *conf.Location) error { return proxyURI(c, p, l) },
-		func(l *conf.Location) error { return proxyRequest(c, p) },
-		func(l *conf.Location) error { return proxyResponse(c, p, l) },
-		func(*conf.Location) error { return p.compileNext() },
-		func(*conf.Location) error { return healthCheck(c, p) },
+	for _, compile := range []func() error{
+		func() error { return compileTarget(c, p, l) },
+		func() error { return compileURI(c, p, l) },
+		func() error { return compileRequest(c, p) },
+		func() error { return compileResponse(c, p, l) },
+		p.compileNext,
+		func() error { return compileHealthCheck(c, p) },
 	} {
-		if err := compile(l); err != nil {
+		if err := compile(); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	proxyLimits(c, p)
+	compileLimits(c, p)
 	return p, nil
 }
 
@@ -148,7 +148,7 @@ func checkProtocol(p *conf.Proxy) error {
 	return nil
 }
 
-func proxyRequest(c *core.Compiler, p *proxy) (err error) {
+func compileRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
 	p.method = c.Text("proxy method", from.Method)
 	if p.method.Constant() && p.method.Literal != "" && !validToken(p.method.Literal) {

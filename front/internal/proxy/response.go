@@ -28,7 +28,7 @@ type responseRules struct {
 	cookieFlags   []replaceRule // to holds flags
 }
 
-func proxyResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
+func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	compile := func() (*responseRules, error) {
 		p.response = new(responseRules)
 		return p.response, compileResponseRules(c, p, l)
