@@ -68,7 +68,7 @@ func (t *translator) listensOf(s *scope, server *syntax.Directive) []*listen {
 	for _, l := range all {
 		l.server, l.host = s, len(t.config.Hosts)
 		l.TLS = l.TLS || secure
-		if isQUIC(l.Addr) {
+		if grammar.IsQUIC(l.Addr) {
 			l.TLS, l.HTTP3 = true, hasHTTP3
 		} else {
 			l.http2 = s.flag("http2", false)
@@ -108,7 +108,7 @@ func (t *translator) listen(d *syntax.Directive, addr string) *listen {
 		l.socket(t.ignoredParam(d, "sndbuf=", ofKernel, parses(grammar.ParseSize))),
 		l.socket(t.unsupportedParam(d, "setfib=", "remove it: "+ofKernel)),
 	}
-	if isQUIC(addr) {
+	if grammar.IsQUIC(addr) {
 		for _, name := range []string{"ssl", "http2", "proxy_protocol"} {
 			known = append(known, param{name, func(string) error { return errors.New("incompatible with quic") }})
 		}
@@ -280,7 +280,7 @@ func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
 		t.remark(a.socket.options, "the parameters of the socket are ignored: that of %s accepts the connections",
 			all.main.Addr)
 	}
-	if !isQUIC(l.Addr) {
+	if !grammar.IsQUIC(l.Addr) {
 		return
 	}
 	if s := t.listener(all); l.HTTP3Retry != s.HTTP3Retry || l.HTTP3Streams != s.HTTP3Streams ||
@@ -379,7 +379,7 @@ func (t *translator) connection(s *scope, l *Listener) {
 	if n := s.size("http2_body_preread_size", 1); n > 0 {
 		l.HTTP2Window = max(leastHTTP2Window, n)
 	}
-	if isQUIC(l.Addr) {
+	if grammar.IsQUIC(l.Addr) {
 		t.quic(s, l)
 	}
 }
@@ -397,12 +397,9 @@ const (
 // noHTTP3 is why quic and http3 are rejected without Options.HTTP3.
 const noHTTP3 = "this program was built without HTTP/3 (build it with -tags http3); browsers fall back to HTTP/2"
 
-// quicPrefix starts the addresses of UDP sockets: see conf.Listen.
-const quicPrefix = "quic:"
-
-func isQUIC(addr string) bool { return strings.HasPrefix(addr, quicPrefix) }
-
-func isIPv6(addr string) bool { return strings.HasPrefix(strings.TrimPrefix(addr, quicPrefix), "[") }
+func isIPv6(addr string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(addr, grammar.QUICPrefix), "[")
+}
 
 // quicAddrs returns the UDP sockets of addresses.
 func quicAddrs(addrs []string) ([]string, error) {
@@ -410,7 +407,7 @@ func quicAddrs(addrs []string) ([]string, error) {
 		if strings.HasPrefix(addr, "unix:") {
 			return nil, errors.New("quic requires an IP address: it is not supported on unix sockets")
 		}
-		addrs[i] = quicPrefix + addr
+		addrs[i] = grammar.QUICPrefix + addr
 	}
 	return addrs, nil
 }
@@ -430,7 +427,7 @@ func (t *translator) checkQUICVersion(s *scope, all []*listen, config *tls.Confi
 	if config == nil || config.MaxVersion == 0 || config.MaxVersion >= tls.VersionTLS13 {
 		return
 	}
-	if slices.ContainsFunc(all, func(l *listen) bool { return isQUIC(l.Addr) }) {
+	if slices.ContainsFunc(all, func(l *listen) bool { return grammar.IsQUIC(l.Addr) }) {
 		t.errorf(s.one("ssl_protocols"), "listen with quic requires TLSv1.3")
 	}
 }

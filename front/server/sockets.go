@@ -56,7 +56,7 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 	var single []nginxconf.Listener // of a port with a socket for all addresses
 	at := make(map[string]int)
 	for i := range all {
-		if isQUIC(&all[i]) != ofQUIC {
+		if grammar.IsQUIC(all[i].Addr) != ofQUIC {
 			continue
 		}
 		wildcard := grammar.Wildcard(all[i].Addr)
@@ -138,7 +138,7 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 		return listen.Spec{Network: "unix", Address: path}
 	}
 	network, addr := "tcp", l.Addr
-	if rest, ok := strings.CutPrefix(addr, quicPrefix); ok {
+	if rest, ok := strings.CutPrefix(addr, grammar.QUICPrefix); ok {
 		network, addr = "udp", rest
 	}
 	if port, ok := strings.CutPrefix(addr, "*:"); ok {
