@@ -341,9 +341,7 @@ func (t *translator) agree(a *address) {
 }
 
 func (t *translator) listener(a *address) Listener {
-	l := Listener{
-		Listen: *a.main.Listen, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
-	}
+	l := NewListener(*a.main.Listen)
 	l.Default = true
 	// without TLS no client names its server, and the default server's http2 counts
 	l.HTTP2 = l.HTTP2 || l.TLS && slices.ContainsFunc(a.listens, func(other *listen) bool { return other.HTTP2 })
@@ -364,8 +362,8 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 }
 
 func (t *translator) connection(s *scope, l *Listener) {
-	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), 60*time.Second)
-	l.SendTimeout = cmp.Or(s.time("send_timeout"), 60*time.Second)
+	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), l.HeaderTimeout)
+	l.SendTimeout = cmp.Or(s.time("send_timeout"), l.SendTimeout)
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = grammar.ParseTime(d.Args[0])
 	}
@@ -375,7 +373,7 @@ func (t *translator) connection(s *scope, l *Listener) {
 			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
 		}
 	}
-	l.HTTP2Streams = cmp.Or(s.number("http2_max_concurrent_streams", 1), defaultHTTP2Streams)
+	l.HTTP2Streams = cmp.Or(s.number("http2_max_concurrent_streams", 1), l.HTTP2Streams)
 	if n := s.size("http2_body_preread_size", 1); n > 0 {
 		l.HTTP2Window = max(leastHTTP2Window, n)
 	}
@@ -385,7 +383,6 @@ func (t *translator) connection(s *scope, l *Listener) {
 }
 
 const (
-	defaultHTTP2Streams = 128 // as in nginx
 	// clientHeaderBuffer is nginx's client_header_buffer_size: HTTP/1 needs no large buffer for a
 	// head that fits in it.
 	clientHeaderBuffer = 1 << 10
@@ -432,16 +429,10 @@ func (t *translator) checkQUICVersion(s *scope, all []*listen, config *tls.Confi
 	}
 }
 
-// defaultQUICStreams and defaultQUICBytes are nginx's.
-const (
-	defaultQUICStreams = 128
-	defaultQUICBytes   = 64 << 10
-)
-
 func (t *translator) quic(s *scope, l *Listener) {
 	l.HTTP3Retry = s.flag("quic_retry", false)
-	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), defaultQUICStreams)
-	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), defaultQUICBytes)
+	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), l.HTTP3Streams)
+	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), l.HTTP3Window)
 	if d := s.one("quic_host_key"); d != nil {
 		l.HTTP3HostKey, _ = t.read(d) // it reports errors
 		if len(l.HTTP3HostKey) == 0 {

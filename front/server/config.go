@@ -156,8 +156,7 @@ func listenersOf(hosts []conf.Host) []nginxconf.Listener {
 				continue
 			}
 			at[l.Addr] = len(all)
-			all = append(all, nginxconf.Listener{Listen: l, HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-				SendTimeout: sendTimeout, HeaderBytes: headerBytes})
+			all = append(all, nginxconf.NewListener(l))
 		}
 	}
 	return all

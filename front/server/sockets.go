@@ -26,14 +26,8 @@ import (
 // socketMode is the mode of unix sockets, as in nginx.
 const socketMode = 0o666
 
-// Settings of connections that a Config does not name, which are nginx's.
-const (
-	headerTimeout = 60 * time.Second
-	idleTimeout   = 75 * time.Second
-	sendTimeout   = 60 * time.Second
-	headerBytes   = 32 << 10
-	connWindow    = 1 << 20 // of HTTP/2, unless that of a stream is larger
-)
+// connWindow is the window of an HTTP/2 connection, unless that of a stream is larger.
+const connWindow = 1 << 20
 
 // socket is a listening socket, open while the configuration names its address. That of all
 // addresses of a port accepts for its single addresses, too: see sharedSocket. If settings of its
@@ -198,10 +192,12 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// Limits of HTTP/2 connections that receive no complete frame.
+// Limits of HTTP/2 connections on which nothing moves.
 const (
 	maxPingInterval = 60 * time.Second // longest time until a PING
 	pingTimeout     = 15 * time.Second // for the acknowledgment of a PING
+	// writeByteTimeout limits the time in which a client accepts no byte.
+	writeByteTimeout = 60 * time.Second
 )
 
 // pingInterval returns the time until a PING. A client in the middle of HEADERS cannot acknowledge
@@ -228,7 +224,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 		Handler: s.handler(), ErrorLog: s.front.ErrorLogger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(at.HeaderTimeout), PingTimeout: pingTimeout,
-			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: at.HTTP2Streams,
+			WriteByteTimeout: writeByteTimeout, MaxConcurrentStreams: at.HTTP2Streams,
 			MaxReceiveBufferPerStream:     int(at.HTTP2Window),
 			MaxReceiveBufferPerConnection: max(connWindow, int(at.HTTP2Window))},
 		MaxHeaderBytes: int(at.HeaderBytes), ReadHeaderTimeout: at.HeaderTimeout, IdleTimeout: at.IdleTimeout,
