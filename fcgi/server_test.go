@@ -79,7 +79,6 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	}
 }
 
-// Each field of a Server has its documented effect.
 func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	type key struct{}
 	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -143,7 +142,6 @@ type writerFunc func([]byte) (int, error)
 
 func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
-// Read returns the exported errors.
 func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	ended := make(chan error, 1)
 	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -165,7 +163,6 @@ func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	}
 }
 
-// Serve returns the error of Accept.
 func TestServeReturnsAcceptError(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error)
@@ -228,7 +225,6 @@ func TestServeUsesStandardInput(t *testing.T) {
 	}
 }
 
-// Serve fails if standard input is not a listening socket.
 func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // without standard input

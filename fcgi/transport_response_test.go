@@ -168,7 +168,6 @@ func TestApplicationErrorsHaveTypes(t *testing.T) {
 	}
 }
 
-// A body that is not allowed is read up to a limit.
 func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 	for _, test := range []struct{ method, head string }{{"HEAD", "\n"}, {"GET", "Content-Length: 4\n\nbody"},
 		{"GET", "Status: 204\n\n"}} {

@@ -50,11 +50,10 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 			var w, g echoed
 			_ = json.Unmarshal([]byte(want.body), &w)
 			_ = json.Unmarshal([]byte(got.body), &g)
-			if w.URI = strings.Replace(w.URI, "/r/", "/l/", 1); got.status != want.status ||
-				fmt.Sprint(w) != fmt.Sprint(g) || got.header.Get("Content-Type") != want.header.Get("Content-Type") {
-				t.Errorf("%s %s: %d %+v %v\nwant %d %+v %v", name, method, got.status, g, got.header, want.status, w,
-					want.header)
-			}
+			w.URI = strings.Replace(w.URI, "/r/", "/l/", 1)
+			got.is(t, want.status)
+			testkit.Equal(t, g, w, name, method)
+			testkit.Fields(t, got.header, name, "Content-Type", want.header.Get("Content-Type"))
 		}
 	}
 }
@@ -80,10 +79,8 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 			got.header.Del("Date")
 			responses = append(responses, got)
 		}
-		if want, got := responses[0], responses[1]; fmt.Sprint(got.header) != fmt.Sprint(want.header) ||
-			len(got.header["Set-Cookie"]) < 1 {
-			t.Errorf("%s: %v, want %v", chain, got.header, want.header)
-		}
+		testkit.Equal(t, responses[1].header, responses[0].header, chain)
+		testkit.Equal(t, len(responses[0].header["Set-Cookie"]) > 0, true, chain, "sets a cookie")
 	}
 }
 
@@ -141,17 +138,13 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		resp := testkit.Value(http.DefaultClient.Do(r))(t)
 		resp.Body.Close()
 		server.Close()
-		if bound.Host != "app" {
-			t.Errorf("%s: the handler sees the host %q", name, bound.Host)
-		}
+		testkit.Equal(t, bound.Host, "app", name, "the Host of the handler's request")
 	}
 	if outer.Host != "Front.test:8080" || outer == bound {
 		t.Errorf("the host of another handler's request is %q", outer.Host)
 	}
 	h.Close()
-	if got, _ := os.ReadFile(log); string(got) != strings.Repeat("front.test Front.test:8080\n", 2) {
-		t.Errorf("logged %q", got)
-	}
+	testkit.Equal(t, string(testkit.Value(os.ReadFile(log))(t)), strings.Repeat("front.test Front.test:8080\n", 2))
 }
 
 // The request of a handler is not changed when another handler serves its error page.
@@ -172,7 +165,6 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	}
 }
 
-// The rules for responses apply to bound handlers.
 func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
@@ -217,9 +209,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		{"/a/silent?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
 	} {
 		got := a.get(test.line)
-		if got.status != test.status || got.body != test.body || got.header.Get(test.field) != test.value {
-			t.Errorf("%s: %d %q %v", test.line, got.status, got.body, got.header)
-		}
+		got.is(t, test.status, test.body)
+		testkit.Equal(t, got.header.Get(test.field), test.value, test.line)
 	}
 }
 
@@ -241,9 +232,8 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	for i, path := range []string{"/first", "/other"} {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		if want := []string{"", "own"}[i]; w.Code != 200 || w.Body.String() != want {
-			t.Errorf("%s: %d %q, want %q", path, w.Code, w.Body, want)
-		}
+		testkit.Equal(t, w.Code, 200, path)
+		testkit.Equal(t, w.Body.String(), []string{"", "own"}[i], path)
 	}
 	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
 		kept[0] == kept[1] {
@@ -265,9 +255,7 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 		body := strings.Repeat("x", n)
 		// one without a length
 		for _, from := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
-			if got := a.do("POST", "/x", from); got.status != 200 || got.body != fmt.Sprint("POST ", n, "\n", body) {
-				t.Errorf("%d bytes: %d, %d bytes: %.20q", n, got.status, len(got.body), got.body)
-			}
+			a.do("POST", "/x", from).is(t, 200, fmt.Sprint("POST ", n, "\n", body))
 		}
 	}
 }
@@ -321,9 +309,7 @@ func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
 			}
 			got, want := send(a), send(direct)
 			states[got.header.Get("X-Cache")]++
-			if got.status != want.status || got.body != want.body {
-				t.Errorf("%s %s: %d %.99q, want %d %.99q", method, path, got.status, got.body, want.status, want.body)
-			}
+			got.is(t, want.status, want.body)
 			for _, name := range []string{"Content-Type", "Content-Range", "Content-Length"} {
 				isStored := name == "Content-Length" && want.header[name] == nil // its length is known
 				if got.header.Get(name) != want.header.Get(name) && !isStored {
@@ -396,9 +382,7 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 		a.get(path).want(t, "MISS", 200, "ok")
 	}
 	for _, want := range []string{"panic in a bound handler: early", "panic in a bound handler: late"} {
-		if !strings.Contains(logged.String(), want) {
-			t.Errorf("%q is not logged", want)
-		}
+		testkit.Contains(t, logged.String(), want, "the log")
 	}
 }
 
@@ -431,9 +415,7 @@ func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 			<-r.Context().Done() // the exchange needs nothing else
 			isOver.Store(true)
 		})))
-	if got := serveHandler(t, h).get("/"); got.status != http.StatusNoContent {
-		t.Error(got)
-	}
+	serveHandler(t, h).get("/").is(t, http.StatusNoContent)
 	must(t, h.Close())
 	if !isOver.Load() {
 		t.Error("the handler runs")
@@ -458,9 +440,7 @@ func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
 		}))))
 	for path := range fields {
 		for _, user := range []string{"alice", "bob"} {
-			if got := a.get(path, "X-User", user).body; got != "["+user+"]" {
-				t.Errorf("%s: %s gets %s", path, user, got)
-			}
+			a.get(path, "X-User", user).is(t, 200, "["+user+"]")
 		}
 	}
 }
@@ -487,13 +467,9 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 		testkit.Value(io.ReadFull(resp.Body, first))(t)
 		goesOn <- true
 		rest := testkit.Value(io.ReadAll(resp.Body))(t)
-		if string(first)+string(rest) != "abcd" {
-			t.Errorf("%s: %q", path, rest)
-		}
+		testkit.Equal(t, string(first)+string(rest), "abcd", path)
 		if isStored {
-			if got := a.get(path).body; got != "abcd" {
-				t.Errorf("stored: %q", got)
-			}
+			a.get(path).is(t, 200, "abcd")
 		}
 		go close(goesOn)
 		if testkit.Check(t, h.Close()); !hasReturned {
@@ -512,9 +488,7 @@ func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
 			})))
-		if got := serveHandler(t, h).get("/"); got.body != body {
-			t.Errorf("%q, want %q", got.body, body)
-		}
+		testkit.Equal(t, serveHandler(t, h).get("/").body, body)
 		h.Abort()
 		closed := make(chan error, 1)
 		go func() { closed <- h.Close() }()
@@ -559,7 +533,5 @@ func TestRulesFindFieldsOfBoundHandlersInAnySpelling(t *testing.T) {
 	if got := a.get("/"); got.body != "own" || len(got.header["X-Secret"]) > 0 {
 		t.Errorf("%q %v", got.body, got.header)
 	}
-	if got := a.get("/go"); got.body != "moved" {
-		t.Errorf("redirected to %q", got.body)
-	}
+	a.get("/go").is(t, 200, "moved")
 }

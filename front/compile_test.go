@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"testing"
 
 	"github.com/tarehq/tare/front"
@@ -248,8 +247,7 @@ func TestExplainRunsNothing(t *testing.T) {
 		t.Helper()
 		r := httptest.NewRequest(http.MethodGet, path, nil)
 		r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, l.Addr()))
-		found := testkit.Value(front.Explain(c, r, front.Bind("app", bound)))(t)
-		return found
+		return testkit.Value(front.Explain(c, r, front.Bind("app", bound)))(t)
 	}
 	want := []front.Finding{
 		{"server", "x:1", "server_name a (default server of the address)"},
@@ -261,9 +259,7 @@ func TestExplainRunsNothing(t *testing.T) {
 		{"content", "x:2", "proxy_pass http://app: GET /x?y"},
 		{"upstream", "", "app: a handler of the program"},
 	}
-	if got := explain("/x?y"); !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	testkit.Equal(t, explain("/x?y"), want)
 	want = []front.Finding{
 		{"server", "x:1", "server_name a (default server of the address)"},
 		{"location", "x:4", "location /gone"},
@@ -276,9 +272,7 @@ func TestExplainRunsNothing(t *testing.T) {
 		{"content", "x:2", "proxy_pass http://app: GET /page"},
 		{"upstream", "", "app: a handler of the program"},
 	}
-	if got := explain("/gone"); !slices.Equal(got, want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	testkit.Equal(t, explain("/gone"), want)
 	if _, err := front.Explain(conf.Config{}, httptest.NewRequest(http.MethodGet, "/", nil)); err == nil {
 		t.Error("a Config without hosts has no error")
 	}

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
@@ -81,7 +83,7 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 		location /variable/ { alias SITE/$arg_d/; }
 		location /whole/ { alias $arg_d/; }
 		location /list/ { autoindex on; }
-		location /error/ { error_page 404 /err.html; }
+		location /error/ { error_page 404 =200 /err.html; }
 		location /tried/ { try_files /only1 /only2 =404; }`, "SITE", dir)))
 	check := func(release string) {
 		t.Helper()
@@ -93,30 +95,20 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 				dir + "/current": release + "/x", "/gz": release + "/gz.gz",
 			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
 		} {
-			if got := get(t, h, target, "Accept-Encoding", "gzip"); got.body != want {
-				t.Errorf("%s of %s: %d %.40q", target, release, got.status, got.body)
-			}
+			get(t, h, target, "Accept-Encoding", "gzip").is(t, 200, want)
 		}
-		if got := get(t, h, "/list/"); !strings.Contains(got.body, `href="`+n+`"`) {
-			t.Errorf("list of %s: %d %.40q", release, got.status, got.body)
-		}
-		if got := get(t, h, "/only"+n); got.status != 200 {
-			t.Errorf("/only%s: %d", n, got.status)
-		}
+		testkit.Contains(t, get(t, h, "/list/").body, `href="`+n+`"`, "list of", release)
+		get(t, h, "/only"+n).is(t, 200)
 	}
 	for _, release := range []string{"r1", "r2", "r1", "r2"} {
 		deploy(release)
 		check(release)
 	}
-	if got := get(t, h, "/only1"); got.status != 404 {
-		t.Errorf("a file of the old release: %d", got.status)
-	}
+	get(t, h, "/only1").is(t, 404) // it is of the old release
 	must(t, os.RemoveAll(filepath.Join(dir, "r1")))
 	check("r2")
 	must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
-	if got := get(t, h, "/x"); got.status != 404 {
-		t.Errorf("a dangling link: %d %q", got.status, got.body)
-	}
+	get(t, h, "/x").is(t, 404) // the link leads nowhere
 }
 
 // More trusted prefixes than the front keeps handlers for do not disturb the responses under way.
@@ -133,9 +125,7 @@ func TestManyTrustedPrefixes(t *testing.T) {
 		all.Go(func() {
 			for i := range requests {
 				target := fmt.Sprintf("/x?from=/%d", (i+n)%50)
-				if got := get(t, h, target); got.status != http.StatusOK {
-					t.Errorf("%s: %d", target, got.status)
-				}
+				get(t, h, target).is(t, http.StatusOK)
 			}
 		})
 	}

@@ -2,6 +2,7 @@ package front_test
 
 import (
 	"bytes"
+	"encoding/base64"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,7 +79,6 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// Filters and logs do not change responses.
 func TestFiltersDoNotChangeResponses(t *testing.T) {
 	handlers := map[string]http.HandlerFunc{
 		"nothing": func(http.ResponseWriter, *http.Request) {},
@@ -117,9 +118,7 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
 			want.header.Del("Date")
 			got.header.Del("Date")
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s %s: %.200v, want %.200v", method, name, got, want)
-			}
+			testkit.Equal(t, fmt.Sprint(got), fmt.Sprint(want), method, name)
 		}
 	}
 }
@@ -145,14 +144,11 @@ func TestFlushKeepsPossibleMatch(t *testing.T) {
 	defer resp.Body.Close()
 	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
 		got := make([]byte, len(want))
-		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != want {
-			t.Fatalf("%q, %v; want %q", got, err, want)
-		}
+		testkit.Value(io.ReadFull(resp.Body, got))(t)
+		testkit.Equal(t, string(got), want)
 		next <- true
 	}
-	if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
-		t.Errorf("%q, %v after it", rest, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "", "after it")
 }
 
 // waysToWrite are functions that write a text in different ways.
@@ -224,30 +220,7 @@ func TestFailedAdditionEndsTheResponse(t *testing.T) {
 				panic(http.ErrAbortHandler)
 			}
 		})
-		if _, err := us.attempt("GET", "/", nil); err == nil {
-			t.Errorf("%s has failed, and the response is complete", fails)
-		}
-	}
-}
-
-// An encoded body is not added, and nothing is added to one.
-func TestEncodedBodiesAreNotAdded(t *testing.T) {
-	us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		if coding := r.URL.Query().Get("coding"); coding != "" {
-			w.Header().Set("Content-Encoding", coding)
-		}
-		_, _ = io.WriteString(w, "text")
-	}, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/before" {
-			w.Header().Set("Content-Encoding", "br")
-		}
-		_, _ = io.WriteString(w, "added")
-	})
-	for path, want := range map[string]string{"/": "textadded", "/?coding=x": "text"} {
-		if got := us.get(path); got.body != want {
-			t.Errorf("%s: %q, want %q", path, got.body, want)
-		}
+		testkit.Fails(us.attempt("GET", "/", nil))(t, "", fails)
 	}
 }
 
@@ -258,9 +231,7 @@ func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 	c.Hosts[0].Locations[0].Settings.AddBefore, c.Hosts[0].Locations[0].Settings.AddAfter = "/x", "/x"
 	us := serveHandler(t, newFront(t, c))
 	for range 2 {
-		if got := us.get("/x"); strings.Count(got.body, to) != 3 {
-			t.Errorf("%d: %q", got.status, got.body)
-		}
+		testkit.Equal(t, strings.Count(us.get("/x").body, to), 3)
 	}
 }
 
@@ -331,9 +302,9 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding,
 					resp.ContentLength)
 			}
-			if got := resp.Header.Get("Content-Type"); got != c.contentType || path == "/long" &&
-				string(body) != longer {
-				t.Errorf("%s: %s: %s, %d bytes", name, c.line, got, len(body))
+			testkit.Fields(t, resp.Header, name+": "+c.line, "Content-Type", c.contentType)
+			if path == "/long" {
+				testkit.Equal(t, string(body), longer, name, c.line)
 			}
 		}
 	}
@@ -359,6 +330,67 @@ func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil ||
 			resp.Header["Connection"] != nil {
 			t.Errorf("%s: %d bytes, %v, %q", name, len(body), err, resp.Header)
+		}
+	}
+}
+
+// A client's data cannot end a field.
+func TestAddHeaderCannotInject(t *testing.T) {
+	us := serveConf(t, "", "add_header X-Uri $uri; add_header Content-Type text/x; location / { return 200 x; }")
+	for path, want := range map[string]string{
+		"/fine": "/fine", "/a%0d%0aX-Evil:%201": "/a X-Evil: 1", "/%0d%0aX-Evil:%201": "/ X-Evil: 1",
+		"/a%0aX-Evil:1": "/a X-Evil:1", "/a%0d%0a": "/a", "/a%0d%0a%20b%0a%09c": "/a b\tc", "/a%01b%7f%0bc": "/a b  c",
+	} {
+		got := us.get(path)
+		got.is(t, 200)
+		testkit.Equal(t, fmt.Sprint(got.header["X-Uri"], got.header["X-Evil"], got.header["Content-Type"]),
+			"["+want+"] [] [text/x]", path)
+	}
+}
+
+// identified serves with directives about IDs.
+func identified(t *testing.T, directives string) *testClient {
+	t.Helper()
+	return serveConf(t, "", "add_header X-Got $uid_got; add_header X-Set $uid_set; location / { empty_gif; } "+directives)
+}
+
+// Each new client has an ID of its own, which is found in its next request.
+func TestEachClientHasAnID(t *testing.T) {
+	for _, mode := range []string{"on", "v1"} {
+		us := identified(t, "userid "+mode+";")
+		seen := make(map[string]bool)
+		for range 300 {
+			got := us.get("/")
+			cookie, attributes, _ := strings.Cut(got.header.Get("Set-Cookie"), "; ")
+			id := strings.TrimPrefix(cookie, "uid=")
+			if b, err := base64.StdEncoding.DecodeString(id); err != nil || len(b) != 16 || attributes != "path=/" ||
+				seen[id] || seen[got.header.Get("X-Set")] || got.header.Get("X-Got") != "" {
+				t.Fatalf("%s: %q", mode, got.header)
+			}
+			seen[id], seen[got.header.Get("X-Set")] = true, true
+			again := us.get("/", "Cookie", "a=b; "+cookie)
+			if again.header["Set-Cookie"] != nil || again.header.Get("X-Got") != got.header.Get("X-Set") {
+				t.Fatalf("%s, in the next request: %q, after %q", mode, again.header, got.header)
+			}
+		}
+	}
+}
+
+// The attributes are in nginx's order.
+func TestAttributesOfUserID(t *testing.T) {
+	for want, directives := range map[string]string{
+		`^n=.{22}==; domain=\.x; path=/p; secure; httponly; samesite=lax$`: "userid on; userid_name n; userid_path /p; " +
+			"userid_domain .x; userid_flags secure httponly samesite=lax;",
+		`^uid=.{22}t=; expires=Thu, 31-Dec-37 23:55:55 GMT; path=/$`:                "userid on; userid_expires max; userid_mark t;",
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d\d \d\d:\d\d:\d\d GMT; path=/$`:  "userid on; userid_expires 1h;",
+		`^uid=.{22}==; expires=\w{3}, \d\d-\w{3}-\d{4} \d\d:\d\d:\d\d GMT; path=/$`: "userid on; userid_expires 36600d;",
+		`^uid=AAD/`: "userid on; userid_service 65534;",
+		`^$`:        "userid log;",
+	} {
+		us := identified(t, directives+" userid_p3p x;")
+		got := us.get("/").header
+		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
+			t.Errorf("%q, want %s", got, want)
 		}
 	}
 }

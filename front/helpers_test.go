@@ -13,7 +13,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -63,12 +62,21 @@ func newTestClient(t testing.TB, socket string) *testClient {
 	return &testClient{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
 }
 
-// response is a response with its whole body.
+// response is a response with its whole body, and the request in words.
 type response struct {
+	request string
 	status  int
 	header  http.Header
 	body    string
 	trailer http.Header
+}
+
+// is fails unless the response has the status, and the body if there is one.
+func (r response) is(t testing.TB, status int, body ...string) {
+	t.Helper()
+	if r.status != status || len(body) > 0 && r.body != body[0] {
+		t.Errorf("%s: %d %.200q, want %d %.200q", r.request, r.status, r.body, status, body)
+	}
 }
 
 func (a *testClient) get(path string, fields ...string) response {
@@ -100,7 +108,7 @@ func (a *testClient) attempt(method, path string, body io.Reader, fields ...stri
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return response{resp.StatusCode, resp.Header, string(b), resp.Trailer}, err
+	return response{fmt.Sprint(method, " ", path, fields), resp.StatusCode, resp.Header, string(b), resp.Trailer}, err
 }
 
 // serveHandler serves on a unix socket until the end of the test.
@@ -146,9 +154,7 @@ func rejects(t testing.TB, c conf.Config, want string) {
 	if err == nil {
 		_ = h.Close()
 	}
-	if err == nil || !strings.Contains(err.Error(), want) {
-		t.Errorf("%v, want an error with %q", err, want)
-	}
+	testkit.Error(t, err, want)
 }
 
 // app returns a location / with the bound handler "app".
@@ -182,13 +188,6 @@ func awaitLines(t testing.TB, name string, n int) []string {
 	return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
 }
 
-// own reports whether nginx writes a field itself, in a spelling and a place of its own.
-func own(line string) bool {
-	name, _, _ := strings.Cut(line, ":")
-	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
-		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
-}
-
 // get sends a request to a handler in memory: an optional method, and a target.
 func get(t testing.TB, h http.Handler, target string, fields ...string) response {
 	t.Helper()
@@ -208,7 +207,7 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 	h.ServeHTTP(w, r)
 	resp := w.Result()
 	body := testkit.Value(io.ReadAll(resp.Body))(t)
-	return response{status: resp.StatusCode, header: resp.Header, body: string(body)}
+	return response{fmt.Sprint(target, fields), resp.StatusCode, resp.Header, string(body), nil}
 }
 
 // lines returns the status line and the field lines of a response, as they were sent. added are

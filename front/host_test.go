@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func hostListening(name string, listen ...string) conf.Host {
@@ -61,21 +62,13 @@ func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
 	first, second := hostListening("first", "127.0.0.1:80", "[::1]:80"),
 		hostListening("second", "[::1]:80", "127.0.0.1:80")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{first, second}})
-	if got := get(t, h, "/", "Host", "second"); got.body != "second" {
-		t.Errorf("%q", got.body)
-	}
-	if got := get(t, h, "/", "Host", "x"); got.body != "first" {
-		t.Errorf("%q", got.body)
-	}
-	if got := get(t, h, "/", "Host", "a/b"); got.status != 400 {
-		t.Errorf("%d", got.status)
-	}
+	get(t, h, "/", "Host", "second").is(t, 200, "second")
+	get(t, h, "/", "Host", "x").is(t, 200, "first")
+	get(t, h, "/", "Host", "a/b").is(t, 400)
 	anywhere := newFront(t, conf.Config{Hosts: []conf.Host{hostListening("anywhere"), hostListening("first",
 		"127.0.0.1:80")}})
 	for host, want := range map[string]string{"x": "anywhere", "first": "anywhere"} {
-		if got := get(t, anywhere, "/", "Host", host); got.body != want {
-			t.Errorf("%s: %q", host, got.body)
-		}
+		get(t, anywhere, "/", "Host", host).is(t, 200, want)
 	}
 }
 
@@ -109,9 +102,8 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 			r.Header[name] = values
 		}
 		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != c.want {
-			t.Errorf("%s: %d, want %d", name, w.Code, c.want)
-		}
+		h.ServeHTTP(w, r)
+		testkit.Equal(t, w.Code, c.want, name)
 	}
 }
 
@@ -127,9 +119,7 @@ func TestApplicationGetsOneHost(t *testing.T) {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
 	var params map[string]string
-	if err := json.Unmarshal(w.Body.Bytes(), &params); err != nil {
-		t.Fatalf("%v: %q", err, w.Body)
-	}
+	testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &params))
 	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
 		t.Error(params)
 	}

@@ -8,6 +8,8 @@ import (
 	"log"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -23,8 +25,7 @@ func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 // inFakeTime serves in fake time, without a network.
 func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
-	f := testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
-	return f
+	return testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
 }
 
 func serveInMemory(ctx context.Context, h http.Handler, path string) *recorder {
@@ -49,9 +50,7 @@ func TestBurstIsDelayed(t *testing.T) {
 			}()
 		}
 		for _, want := range []time.Duration{0, 0, 500, 1000, 1500} {
-			if got := <-ended; got != want*time.Millisecond {
-				t.Errorf("response after %v, want %v", got, want*time.Millisecond)
-			}
+			testkit.Equal(t, <-ended, want*time.Millisecond, "response after")
 		}
 		start = time.Now()
 		_ = serveInMemory(t.Context(), f, "/")
@@ -112,14 +111,10 @@ func TestConnectionsAreLimitedByKey(t *testing.T) {
 		}
 		start("/?k=1&all=1")
 		start("/?k=1&all=1&panic=1")
-		if s := a.get("/?k=1&all=1").status; s != 429 {
-			t.Errorf("a third: %d", s)
-		}
+		a.get("/?k=1&all=1").is(t, 429) // a third one
 		start("/?k=2&all=1")
-		if s := a.get("/?k=3&all=1").status; s != 429 {
-			t.Errorf("a fourth of all: %d", s)
-		}
-		start("/") // it has no key
+		a.get("/?k=3&all=1").is(t, 429) // a fourth one of all
+		start("/")                      // it has no key
 		for range 4 {
 			leave <- true
 		}
@@ -145,9 +140,7 @@ func TestTooLongBodyGets413(t *testing.T) {
 	for n, want := range map[int]int{100: 200, 101: 413, 1 << 20: 413} {
 		body := strings.Repeat("x", n)
 		for _, r := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
-			if got := us.do("POST", "/", r); got.status != want {
-				t.Errorf("%d bytes: %d, want %d", n, got.status, want)
-			}
+			testkit.Equal(t, us.do("POST", "/", r).status, want, n, "bytes")
 		}
 	}
 }
@@ -162,14 +155,91 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	for range 2 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
-		if w.Code != http.StatusOK {
-			t.Errorf("the response is %d", w.Code)
-		}
+		testkit.Equal(t, w.Code, http.StatusOK)
 	}
 	for _, zone := range []string{"requests", "conns"} {
 		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",
 			zone); strings.Count(output.String(), want) != 2 {
 			t.Errorf("the log has %d bytes, and not twice %q", output.Len(), want)
+		}
+	}
+}
+
+// A regular expression that exceeds the limit of steps fails the request, as do regular expressions
+// that exceed the request's limit together. Then no other one is tried, and one line is logged.
+func TestRegexesShareABudget(t *testing.T) {
+	testkit.Long(t, "it waits for budgets")
+	path := "/" + strings.Repeat("a", 3000) + "!"
+	forty := func(format string) (all string) {
+		for i := range 40 {
+			all += fmt.Sprintf(format, fmt.Sprintf(`^/(?=(\w+\s?)*%d$)`, i))
+		}
+		return all
+	}
+	outer := "map $uri $m { volatile; default no; " + forty("~%s yes; ") + "}"
+	for name, server := range map[string]string{
+		"locations": forty("location ~ %s { return 200 by; } ") + `location / { return 200 "passed by"; }`,
+		"map":       "location / { return 200 $m$m; }",
+		"if":        "location / { " + forty("if ($uri ~ %s) { return 403; } ") + "return 200 by; }",
+		"rewrite":   "location / { " + forty("rewrite %s /other; ") + "return 200 by; }",
+		"request": `location / { auth_request /ask; empty_gif; }
+			location = /ask { if ($request_uri ~ ^/(?=(\w+\s?)*$)) { return 403; } return 204; }`,
+		"page": `location / { error_page 500 =200 /page; if ($uri ~ ^/(?=(\w+\s?)*$)) { } return 200 by; }
+			location = /page { return 200 page; }`,
+		"referers": `location / { valid_referers ~a.b/(?=(\w+\s?)*$); if ($invalid_referer) { return 200 by; }
+			return 200 by; }`,
+	} {
+		var lines strings.Builder
+		h := testkit.Value(front.New(parseConf(t, outer, server), front.LogErrors(log.New(&lines, "", 0))))(t)
+		got := get(t, h, path, "Referer", "http://a.b"+path)
+		testkit.Equal(t, got.status, http.StatusInternalServerError, name, got.body)
+		testkit.Equal(t, strings.Count(lines.String(), "needs too many steps"), 1, name, lines.String())
+		if name == "locations" || name == "if" || name == "rewrite" {
+			got = get(t, h, "/"+strings.Repeat("a", 17)+"!")
+			if n := strings.Count(lines.String(), "need too many steps together"); n != 1 || got.status != 500 {
+				t.Errorf("%s, together: %d, %d lines: %s", name, got.status, n, lines.String())
+			}
+		}
+		testkit.Check(t, h.Close())
+	}
+}
+
+// A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
+// its default might.
+func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
+	testkit.Long(t, "it waits for budgets")
+	dir := site(t, "public/x")
+	must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("a:{PLAIN}b"), 0o600))
+	const pattern = `^(?=(\w+\s?)*$)`
+	const outer = "map $arg_x $public { default public; ~" + pattern + " secret; } map $arg_x $off { default off; ~" +
+		pattern + " secret; } proxy_cache_path DIR/c keys_zone=c:1m; limit_req_zone $public zone=z:1m rate=1000r/s;"
+	const password = "root SITE/public; auth_basic $off; auth_basic_user_file SITE/passwords;"
+	for name, location := range map[string]string{
+		"return":    "return 200 $public;",
+		"redirect":  "return 302 /$public;",
+		"rewrite":   "rewrite ^ /other/$public redirect;",
+		"inner":     "rewrite ^ /other/$public last;",
+		"if":        "if ($public != secret) { return 200 said; }",
+		"not":       "if ($arg_x !~ " + pattern + ") { return 403; }",
+		"set":       "if ($uri) { set $a $public; return 204; }",
+		"password":  password,
+		"limit":     "root SITE/public; limit_req zone=z;",
+		"picture":   password + " empty_gif;",
+		"cache key": "proxy_pass http://127.0.0.1:1; proxy_cache c; proxy_cache_key $public;",
+		"root":      "root SITE/$public;",
+		"index":     "root SITE; index $public /x;",
+		"tries":     "root SITE/public; try_files /none$public /x;",
+		"last":      "root SITE/public; try_files /none /$public;",
+	} {
+		path := "/x"
+		if name == "index" {
+			path = "/public/"
+		}
+		server := "location / { " + strings.ReplaceAll(location, "SITE", dir) + " } location /other/ { return 200 said; }"
+		h := newFront(t, parseConf(t, outer, server))
+		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError ||
+			strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
+			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -64,9 +66,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 	lines := awaitLines(t, name, 6)
 	for i, want := range []string{`/panic HTTP/1.1" 500 0 `, `/late HTTP/1.1" 200 4 `, `/over HTTP/1.1" 101 0 `,
 		`/early HTTP/1.1" 418 0 `, `/copy HTTP/1.1" 200 6 `, `/nothing HTTP/1.1" 200 0 `} {
-		if !strings.Contains(lines[i], want) {
-			t.Errorf("%q, want %q in it", lines[i], want)
-		}
+		testkit.Contains(t, lines[i], want)
 	}
 }
 
@@ -85,13 +85,9 @@ func TestRenamedLogIsReopened(t *testing.T) {
 	awaitLines(t, old, 2)
 	must(t, h.ReopenLogs(t.Context()))
 	us.get("/3")
-	if lines := awaitLines(t, name, 1); !strings.Contains(lines[0], "/3") {
-		t.Errorf("%q", lines)
-	}
+	testkit.Contains(t, awaitLines(t, name, 1)[0], "/3")
 	must(t, os.RemoveAll(dir))
-	if err := h.ReopenLogs(t.Context()); err == nil || !strings.Contains(err.Error(), name) {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, h.ReopenLogs(t.Context()), name)
 	us.get("/4") // it continues with the open file
 }
 
@@ -134,19 +130,11 @@ func TestLogPathHasVariables(t *testing.T) {
 		"/4?f=none/a"} {
 		a.get(path)
 	}
-	if got := awaitLines(t, filepath.Join(dir, "logs/a.log"), 2); got[0] != "/1:200\n" || got[1] != "/3:200" {
-		t.Errorf("%q", got)
-	}
-	if got := awaitLines(t, filepath.Join(dir, "logs/b.log"), 1); got[0] != "/2:200" {
-		t.Errorf("%q", got)
-	}
+	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "logs/a.log"), 2), []string{"/1:200\n", "/3:200"})
+	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "logs/b.log"), 1)[0], "/2:200")
 	want := `access_log: invalid path "` + dir + `/logs/../out.log"`
-	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
-		t.Errorf("%q", got)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "out.log")); err == nil {
-		t.Error("a client has chosen a file elsewhere")
-	}
+	testkit.Contains(t, awaitLines(t, errorLog, 1)[0], want)
+	testkit.Fails(os.Stat(filepath.Join(dir, "out.log")))(t, "no such file")
 }
 
 // Lines of both logs are messages of syslog.
@@ -165,16 +153,12 @@ func TestLogsGoToSyslog(t *testing.T) {
 		n, _, err := server.ReadFrom(b)
 		must(t, err)
 		start, text, _ := strings.Cut(string(b[:n]), " web: ")
-		if _, err := time.Parse(time.Stamp, start[strings.IndexByte(start, '>')+1:]); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(time.Parse(time.Stamp, start[strings.IndexByte(start, '>')+1:]))(t)
 		got = append(got, start[:strings.IndexByte(start, '>')]+text)
 	}
 	all := strings.Join(got, "\n") + "\n"
 	for _, want := range []string{"<13/a:200\n", "<15", " [debug] ", "http finalize request: 200"} {
-		if !strings.Contains(all, want) {
-			t.Errorf("no %q in %q", want, got)
-		}
+		testkit.Contains(t, all, want)
 	}
 }
 
@@ -223,9 +207,7 @@ func TestErrorLogIsPrintable(t *testing.T) {
 	all := awaitLines(t, name, 3) // the second path is not one of a log
 	for i, want := range []string{path + ": no such file", `/none/\nforged: no such file`,
 		`invalid path "` + dir + `/none/\nforged.log"`} {
-		if !strings.Contains(all[i], want) {
-			t.Errorf("no %q in %q", want, all[i])
-		}
+		testkit.Contains(t, all[i], want)
 	}
 	testkit.WaitFor(t, "the line about the log",
 		func() bool { return strings.Contains(program.String(), path+".log: no such file") })
@@ -244,12 +226,8 @@ func TestLogsAreMadeForRootsOnly(t *testing.T) {
 	a.get("/2?f=a")
 	awaitLines(t, filepath.Join(dir, "a.log"), 1)
 	want := `access_log: testing "` + dir + `/sites/invented" existence failed`
-	if got := awaitLines(t, errorLog, 1); !strings.Contains(got[0], want) {
-		t.Errorf("%q", got)
-	}
-	if _, err := os.Stat(filepath.Join(dir, "invented.log")); err == nil {
-		t.Error("a client has made a file")
-	}
+	testkit.Contains(t, awaitLines(t, errorLog, 1)[0], want)
+	testkit.Fails(os.Stat(filepath.Join(dir, "invented.log")))(t, "no such file")
 }
 
 // A log that blocks does not stop requests, and reports the lost lines in its own format. None of
@@ -273,9 +251,7 @@ func TestLostLinesAreReported(t *testing.T) {
 				get(t, h, "/?x="+long)
 				synctest.Wait()
 			}
-			if d := time.Since(start); d != time.Second {
-				t.Errorf("requests were held up for %v, want %v", d, time.Second)
-			}
+			testkit.Equal(t, time.Since(start), time.Second, "the wait of requests")
 			close(out.gate)
 			synctest.Wait()
 			testkit.Check(t, h.Close())
@@ -349,20 +325,94 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 		error_log LOGS/notice notice; error_log LOGS/warn warn; limit_req_log_level notice;
 		location /x { limit_req zone=one; empty_gif; }`, "LOGS", dir))
 	a := serveHandler(t, onNumbered(newFront(t, c)))
-	if first, second := a.get("/x/y").status, a.get("/x/y").status; first != 200 || second != 503 {
-		t.Fatalf("%d, then %d", first, second)
-	}
+	a.get("/x/y").is(t, 200)
+	a.get("/x/y").is(t, 503)
 	all := strings.Join(awaitLines(t, filepath.Join(dir, "debug"), 5), "")
 	for text, n := range map[string]int{`[debug] `: 4, `using configuration "/x" for "/x/y"`: 2,
 		"http finalize request: 503, ": 1, "[notice] ": 1} {
-		if got := strings.Count(all, text); got != n {
-			t.Errorf("%d times %q:\n%s", got, text, all)
-		}
+		testkit.Equal(t, strings.Count(all, text), n, "lines with", text, "in", all)
 	}
 	if got := awaitLines(t, filepath.Join(dir, "notice"), 1); len(got) != 1 || !strings.Contains(got[0], "limiting") {
 		t.Errorf("%q", got)
 	}
-	if got, err := os.ReadFile(filepath.Join(dir, "warn")); err != nil || len(got) > 0 {
-		t.Errorf("%q, %v", got, err)
+	testkit.Equal(t, string(testkit.Value(os.ReadFile(filepath.Join(dir, "warn")))(t)), "")
+}
+
+// A reload with another ErrorLog changes where later errors go, also those of loggers that servers
+// have already.
+func TestErrorLogIsReplaced(t *testing.T) {
+	dir := t.TempDir()
+	paths := []string{filepath.Join(dir, "first"), filepath.Join(dir, "second")}
+	config := func(to *conf.ErrorLog) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{}}, ErrorLog: to}
+	}
+	var program bytes.Buffer
+	h, err := front.New(config(&conf.ErrorLog{Path: paths[0]}), front.LogErrors(log.New(&program, "tare: ", 0)))
+	testkit.Must(t, err)
+	logger := h.ErrorLogger()
+	logger.Print("one")
+	for _, c := range []struct {
+		to   *conf.ErrorLog
+		line string
+		ok   bool
+	}{
+		{&conf.ErrorLog{Path: paths[0]}, "two", true}, {&conf.ErrorLog{Path: paths[1]}, "three", true},
+		{&conf.ErrorLog{Path: filepath.Join(dir, "no", "folder")}, "four", false}, {nil, "five", true},
+	} {
+		testkit.Equal(t, h.Reload(config(c.to)) == nil, c.ok, c.to)
+		logger.Print(c.line)
+	}
+	testkit.Must(t, h.Close())
+	for path, want := range map[string]string{
+		paths[0]: "one,two", paths[1]: "three,four", "program": "tare: five",
+	} {
+		b, err := os.ReadFile(path)
+		if path == "program" {
+			b, err = program.Bytes(), nil
+		}
+		for _, part := range strings.Split(want, ",") {
+			if path != "program" {
+				part = fmt.Sprintf("[error] %d#0: %s", os.Getpid(), part)
+			}
+			testkit.Contains(t, string(b), part+"\n", path)
+		}
+		if n := strings.Count(string(b), "\n"); err != nil || n != strings.Count(want, ",")+1 {
+			t.Errorf("%s: %q, %v", path, b, err)
+		}
+	}
+}
+
+// openedAt is the information about a connection.
+type openedAt struct {
+	time.Time
+	requests int
+	number   connection.Number
+}
+
+func (o *openedAt) Opened() time.Time { return o.Time }
+func (o *openedAt) CountRequest() int { o.requests++; return o.requests }
+
+func (o *openedAt) Number(counter *atomic.Int64) int64 { return o.number.Of(counter) }
+
+// $connection counts connections, and is the same for all requests of a connection.
+func TestConnectionHasANumber(t *testing.T) {
+	steps := []conf.Step{conf.Return{Status: 200, Text: "$connection"}}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: steps}))
+	number := func(info *openedAt, remote string) string {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.RemoteAddr = remote
+		if info != nil {
+			r = r.WithContext(connection.With(r.Context(), info))
+		}
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, r)
+		return w.Body.String()
+	}
+	one, two := &openedAt{Time: time.Now()}, &openedAt{Time: time.Now()}
+	for i, c := range []struct {
+		info *openedAt
+		want string
+	}{{one, "1"}, {one, "1"}, {two, "2"}, {one, "1"}, {nil, ""}} {
+		testkit.Equal(t, number(c.info, "192.0.2.1:1"), c.want, "request", i)
 	}
 }

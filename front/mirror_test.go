@@ -43,16 +43,12 @@ func TestMirrorReceivesACopy(t *testing.T) {
 				copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("X-Field"), r.Header["Content-Length"],
 					r.ContentLength, " ", len(b), err)
 			})
-			if got := a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field"); got.body != "true <nil>" {
-				t.Errorf("the handler got %v", got)
-			}
+			a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field").is(t, 200, "true <nil>")
 			n := len(body)
 			if noBody {
 				n = 0
 			}
-			if got, want := await(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n); got != want {
-				t.Errorf("copy: %s, want %s", got, want)
-			}
+			testkit.Equal(t, await(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n), "copy")
 		}
 	}
 }
@@ -83,12 +79,8 @@ func TestMirrorDelaysNothing(t *testing.T) {
 			ended <- "ended"
 		})
 	for _, path := range []string{"/panic", "/hang"} {
-		if got := a.get(path); got.body != "ok" {
-			t.Errorf("%v", got)
-		}
-		if got := await(t, started); got != "/of"+path {
-			t.Errorf("%s", got)
-		}
+		a.get(path).is(t, 200, "ok")
+		testkit.Equal(t, await(t, started), "/of"+path)
 	}
 	must(t, h.Close())
 	await(t, ended)
@@ -104,18 +96,14 @@ func TestMirrorsAreBounded(t *testing.T) {
 			<-release
 		})
 	for range most + 5 {
-		if got := a.get("/"); got.body != "ok" {
-			t.Fatalf("%v", got)
-		}
+		a.get("/").is(t, 200, "ok")
 	}
 	for range most {
 		await(t, started)
 	}
 	close(release)
 	must(t, h.Close())
-	if len(started) != 0 {
-		t.Errorf("%d copies more than the limit", len(started))
-	}
+	testkit.Equal(t, len(started), 0, "copies beyond the limit")
 }
 
 // Each mirror receives a copy, and two of the same path receive two, as from nginx.
@@ -136,9 +124,7 @@ func TestSeveralMirrors(t *testing.T) {
 				all = append(all, await(t, copies))
 			}
 			slices.Sort(all)
-			if got := strings.Join(all, " "); got != "/a /b /b /main" {
-				t.Error(got)
-			}
+			testkit.Equal(t, strings.Join(all, " "), "/a /b /b /main")
 		})
 	}
 }

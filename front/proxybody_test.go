@@ -46,9 +46,7 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 		}
 		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)),
 			struct{ io.Reader }{strings.NewReader(pattern(300<<10 + 1))}} {
-			if got := a.do("POST", "/", r); got.status != 413 {
-				t.Errorf("stream %v, one byte too many: %d", stream, got.status)
-			}
+			testkit.Equal(t, a.do("POST", "/", r).status, 413, "stream", stream, "one byte too many")
 		}
 	}
 }
@@ -127,9 +125,7 @@ func TestBodyIsInNamedFile(t *testing.T) {
 				if noBody {
 					want = "true 0 <nil>"
 				}
-				if got := a.do("POST", "/", strings.NewReader(body)); got.body != want {
-					t.Errorf("%v, want %s", got, want)
-				}
+				testkit.Equal(t, a.do("POST", "/", strings.NewReader(body)).body, want)
 				a.get("/") // no body: no file. The response shows that the first request has ended.
 				kept, err := filepath.Glob(filepath.Join(dir, "*"))
 				if must(t, err); keep != (len(kept) == 1) {
@@ -169,7 +165,5 @@ func TestBodyThatCannotBeStored(t *testing.T) {
 	a := serveHandler(t, newFront(t,
 		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &s})))
 	must(t, os.Remove(dir))
-	if got := a.do("POST", "/", strings.NewReader("body")); got.status != 500 {
-		t.Errorf("%v", got)
-	}
+	a.do("POST", "/", strings.NewReader("body")).is(t, 500)
 }

@@ -8,7 +8,6 @@ import (
 	"net/http/fcgi"
 	"net/http/httptest"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -58,9 +57,8 @@ func numberedHandler(f http.HandlerFunc) http.HandlerFunc {
 // want fails unless the response has the cache state, the status and the body.
 func (r response) want(t testing.TB, state string, status int, body string) {
 	t.Helper()
-	if r.header.Get("X-Cache") != state || r.status != status || r.body != body {
-		t.Errorf("got %s %d %q, want %s %d %q", r.header.Get("X-Cache"), r.status, r.body, state, status, body)
-	}
+	r.is(t, status, body)
+	testkit.Equal(t, r.header.Get("X-Cache"), state, r.request)
 }
 
 // Hosts do not share responses if the upstream receives the host.
@@ -103,16 +101,14 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 	server.Close()
 	testkit.WaitFor(t, "the end of freshness", func() bool { return a.get("/x?for=1").status != 200 })
 	for path, want := range map[string]string{"/x?for=1": "EXPIRED", "/y": "MISS", "/y?skip=1": "BYPASS"} {
-		if r := a.get(path); r.status != 502 || r.header.Get("X-Cache") != want {
-			t.Errorf("%s: %d %q, want 502 %s", path, r.status, r.header.Get("X-Cache"), want)
-		}
+		r := a.get(path)
+		r.is(t, 502)
+		testkit.Equal(t, r.header.Get("X-Cache"), want, path)
 	}
-	if r := a.do("POST", "/y", strings.NewReader("x")); r.status != 502 || r.header.Get("X-Cache") != "" {
-		t.Errorf("a POST: %d %q", r.status, r.header.Get("X-Cache"))
-	}
-	if m := a.get("/metrics").body; !strings.Contains(m, `state="BYPASS"} 1`) {
-		t.Errorf("the metrics do not count what failed:\n%s", m)
-	}
+	r := a.do("POST", "/y", strings.NewReader("x"))
+	r.is(t, 502)
+	testkit.Fields(t, r.header, "a POST", "X-Cache", "")
+	testkit.Contains(t, a.get("/metrics").body, `state="BYPASS"} 1`, "metrics of failures")
 }
 
 // A request may be logged while its cache continues the upstream request: the race detector checks
@@ -171,9 +167,7 @@ func TestCacheOutlivesReload(t *testing.T) {
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
-	if err := h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"}, small)); err == nil {
-		t.Fatal("a key of nothing was taken")
-	}
+	testkit.Error(t, h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"}, small)), "$nothing")
 	a.get("/x").want(t, "HIT", 200, body)
 	must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
 	var r response
@@ -201,9 +195,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
-	if n := files(); n != 2 {
-		t.Errorf("there are %d files, want 2", n)
-	}
+	testkit.Equal(t, files(), 2, "files")
 	if err := h.Reload(cached(to, conf.ProxyCache{},
 		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
 		t.Fatal(err)
@@ -211,9 +203,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	if n, err := h.Purge("one", "*"); n != 0 || err != nil { // which waits for the search
 		t.Errorf("%d responses of other levels were kept, %v", n, err)
 	}
-	if _, err := h.Purge("two", "x"); err == nil {
-		t.Error("a cache was purged that is not there")
-	}
+	testkit.Fails(h.Purge("two", "x"))(t, "two")
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
 
@@ -238,12 +228,11 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		var hints []string
 		r := testkit.Value(http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil))(t)
 		resp := testkit.Value(a.client.Do(r))(t)
-		b, err := io.ReadAll(resp.Body)
+		b := testkit.Value(io.ReadAll(resp.Body))(t)
 		resp.Body.Close()
-		if h := resp.Header; string(b) != "body" || err != nil || h.Get("X-Cache") != test.state ||
-			!slices.Equal(hints, test.hints) || h["Link"] != nil || h.Get("Date") != date {
-			t.Errorf("%s: %q %v %v %v", test.state, b, err, hints, h)
-		}
+		testkit.Equal(t, string(b), "body", test.state)
+		testkit.Equal(t, hints, test.hints, test.state)
+		testkit.Fields(t, resp.Header, test.state, "X-Cache", test.state, "Link", "", "Date", date)
 	}
 }
 
@@ -275,9 +264,8 @@ func TestUnderscoresCannotPoisonCache(t *testing.T) {
 		{"/key/3", "MISS", nil},
 		{"/key/4", "MISS", []string{"X_Other", "a"}}, {"/key/4", "HIT", []string{"X_Other", "a"}},
 	} {
-		if got := a.get(test.path, append(test.fields, "User-Agent", "")...).header.Get("X-Cache"); got != test.state {
-			t.Errorf("%s %q: %s, want %s", test.path, test.fields, got, test.state)
-		}
+		testkit.Equal(t, a.get(test.path, append(test.fields, "User-Agent", "")...).header.Get("X-Cache"), test.state,
+			test.path, test.fields)
 	}
 }
 
@@ -298,20 +286,15 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 // stored under the path of the request.
 func TestAccelRedirectIsNotStored(t *testing.T) {
 	to := serve(t, guarded)
-	for name, pc := range map[string]conf.ProxyCache{"usual key": {}, "lock": {Policy: conf.CachePolicy{Lock: true}},
-		"own key": {Key: "$uri"}} {
+	for _, pc := range []conf.ProxyCache{{}, {Policy: conf.CachePolicy{Lock: true}}, {Key: "$uri"}} {
 		c := cached(to, pc, conf.Cache{Name: "one"})
 		inner := conf.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
 			Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
 		a := serveHandler(t, newFront(t, c))
 		for range 2 {
-			if got := a.get("/x", "Cookie", "session=1"); got.status != 200 || got.body != "/protected/x" {
-				t.Errorf("%s: with a cookie: %d %q", name, got.status, got.body)
-			}
-			if got := a.get("/x"); got.status != 403 {
-				t.Errorf("%s: without a cookie: %d %q, want 403", name, got.status, got.body)
-			}
+			a.get("/x", "Cookie", "session=1").is(t, 200, "/protected/x")
+			a.get("/x").is(t, 403)
 		}
 	}
 }
@@ -353,11 +336,8 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 			{"/x", "MISS", "|b|", []string{"Cookie", "set=b"}},
 			{"/x", "HIT", "||", []string{"Under_Score", "x", "Te", "trailers"}},
 		} {
-			if got := a.get(test.path, test.fields...); got.header.Get("X-Cache") != test.state ||
-				got.header.Get("X-Got") != test.got {
-				t.Errorf("%s: %s %q: %s %q, want %s %q", kind, test.path, test.fields, got.header.Get("X-Cache"),
-					got.header.Get("X-Got"), test.state, test.got)
-			}
+			got := a.get(test.path, test.fields...)
+			testkit.Fields(t, got.header, fmt.Sprint(kind, test.fields), "X-Cache", test.state, "X-Got", test.got)
 		}
 	}
 }
@@ -375,14 +355,11 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 		for _, field := range []string{"X-Lang", "Cookie"} {
 			value := map[string]string{"X-Lang": "de", "Cookie": "lang=de"}[field]
 			a.get("/"+field, field, value, "Connection", field)
-			if got := a.get("/"+field, field, value); got.header.Get("X-Cache") != "MISS" ||
-				got.header.Get("X-Got") != value {
-				t.Errorf("%s, %s: %s %q", key, field, got.header.Get("X-Cache"), got.header.Get("X-Got"))
-			}
-			if got := a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c",
-				"HTTP2-Settings", "x"); got.header.Get("X-Cache") != "HIT" {
-				t.Errorf("%s, %s: %s for a client that offers HTTP/2, want HIT", key, field, got.header.Get("X-Cache"))
-			}
+			got := a.get("/"+field, field, value)
+			testkit.Fields(t, got.header, string(key)+", "+field, "X-Cache", "MISS", "X-Got", value)
+			got = a.get("/"+field, field, value, "Connection", "Upgrade, HTTP2-Settings", "Upgrade", "h2c",
+				"HTTP2-Settings", "x")
+			testkit.Fields(t, got.header, string(key)+", "+field+", a client that offers HTTP/2", "X-Cache", "HIT")
 		}
 	}
 }
@@ -413,24 +390,5 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 				t.Errorf("%q by %q: %s, want %s", test.value, test.key, got, want)
 			}
 		}
-	}
-}
-
-// A body that is in the key identifies another resource, whose response is stored.
-func TestCacheKeyHasBody(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=600")
-		_, _ = io.Copy(w, r.Body)
-	})
-	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: "$uri $request_body"},
-		conf.Cache{Name: "one"})))
-	for _, state := range []string{"MISS", "HIT"} {
-		for _, body := range []string{"a", "b"} {
-			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
-		}
-	}
-	long := strings.Repeat("x", 100<<10) // too long for a variable
-	for range 2 {
-		a.do("GET", "/x", strings.NewReader(long)).want(t, "MISS", 200, long)
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"unsafe"
@@ -99,9 +98,7 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 			directives += "proxy_http_version 1.1; location / { proxy_pass http://" + to + "; } location /other { return 202 other; }"
 			ours, theirs := compared(t, directives, heads, serveByTare), compared(t, directives, heads, serveHandler)
 			for i := range theirs {
-				if ours[i] != theirs[i] {
-					t.Errorf("%s\n as received: %s\n by a Header: %s", heads[i/2], ours[i], theirs[i])
-				}
+				testkit.Equal(t, ours[i], theirs[i], heads[i/2], "as received, and by a Header")
 			}
 		})
 	}
@@ -287,10 +284,8 @@ func TestRawHeadsHaveTrailers(t *testing.T) {
 			head + "Trailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n",
 			head + "\r\n" + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
 			got := us.get("/?" + url.QueryEscape(text))
-			if got.header.Get("X-A") != "1" || !slices.Equal(got.header["Set-Cookie"], []string{"a=b; path=/v/"}) ||
-				got.trailer.Get("X-T") != "t" {
-				t.Errorf("%v, trailer %v", got.header, got.trailer)
-			}
+			testkit.Fields(t, got.header, got.request, "X-A", "1", "Set-Cookie", "a=b; path=/v/")
+			testkit.Fields(t, got.trailer, got.request, "X-T", "t")
 		}
 	}
 }
@@ -307,8 +302,6 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
 			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: &conf.Settings{
 				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
-		if got := serve(t, newFront(t, c)).get(first).header.Get("X-Last"); got != "<|2>" {
-			t.Errorf("fields: %s", got)
-		}
+		testkit.Equal(t, serve(t, newFront(t, c)).get(first).header.Get("X-Last"), "<|2>")
 	}
 }

@@ -19,7 +19,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// readHead reads a request's head.
 func readHead(nc net.Conn) error {
 	_, err := http.ReadRequest(bufio.NewReader(nc))
 	return err

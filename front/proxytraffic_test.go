@@ -106,17 +106,13 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 				if size == 20_000 {
 					body = struct{ io.Reader }{body} // in chunks
 				}
-				if got := a.do(method, path+query, body); got.status != 200 {
-					t.Errorf("%s %s: %d", method, path, got.status)
-				}
+				a.do(method, path+query, body).is(t, 200)
 				got := line() // the end of FastCGI's request may come after the client's response
 				want := http1.take()
 				if strings.HasPrefix(path, "/fastcgi") {
 					want = fastcgi.take()
 				}
-				if got != want {
-					t.Errorf("%s %s%s with %d bytes: %q, want %q", method, path, query, size, got, want)
-				}
+				testkit.Equal(t, got, want, method, path, query, "with", size, "bytes")
 			}
 		}
 	}
@@ -151,17 +147,11 @@ func TestBytesOfAttemptsAreSeparate(t *testing.T) {
 		t.Errorf("no response: %q", got)
 	}
 	a.get("/page")
-	if got := line(); strings.Count(got, " : ") != 2 {
-		t.Errorf("two upstream requests: %q", got)
-	}
+	testkit.Equal(t, strings.Count(line(), " : "), 2, "separators of upstream requests")
 	a.get("/unix")
-	if got := line(); got != "0 0" {
-		t.Errorf("no connection: %q", got)
-	}
+	testkit.Equal(t, line(), "0 0", "without a connection")
 	a.get("/none")
-	if got := line(); got != "- -" {
-		t.Errorf("no upstream: %q", got)
-	}
+	testkit.Equal(t, line(), "- -", "without an upstream")
 }
 
 // A tunnel's bytes count in both directions, and its head once. The log counts those of the client.
@@ -184,12 +174,8 @@ func TestBytesOfTunnelsAreCounted(t *testing.T) {
 	if !strings.HasSuffix(string(got), "early"+pattern(100_000)) {
 		t.Errorf("the client received %d bytes", len(got))
 	}
-	if got, want := line(), up.take(); got != want {
-		t.Errorf("%q, want %q", got, want)
-	}
-	if want := fmt.Sprintf("101 %d 100005 0", len(got)); awaitLines(t, sent, 1)[0] != want {
-		t.Errorf("the log has %q, want %s", awaitLines(t, sent, 1), want)
-	}
+	testkit.Equal(t, line(), up.take())
+	testkit.Equal(t, awaitLines(t, sent, 1)[0], fmt.Sprintf("101 %d 100005 0", len(got)))
 }
 
 // HTTP/2 counts the frames of a request: its connections carry several.

@@ -12,7 +12,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -134,9 +133,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 			t.Error("a request that waits has a response")
 		}
 	}
-	if n := requests.Load(); n != 1 {
-		t.Errorf("%d attempts, want 1", n)
-	}
+	testkit.Equal(t, requests.Load(), 1, "attempts")
 }
 
 // Rejected upgrades: to HTTP/2, without the upstream's consent. A silent tunnel ends.
@@ -170,65 +167,17 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 		return resp, br
 	}
 	line(long, "/200", "h2c")
-	if h := <-seen; h["Upgrade"] != nil || h["Http2-Settings"] != nil || h.Get("Connection") != "close" {
-		t.Errorf("HTTP/2 is requested: %v", h)
-	}
+	testkit.Fields(t, <-seen, "h2c", "Upgrade", "", "Http2-Settings", "", "Connection", "close")
 	line(long, "/200", "websocket, h2c")
-	if h := <-seen; h["Upgrade"] != nil {
-		t.Errorf("HTTP/2 is requested: %v", h)
-	}
+	testkit.Equal(t, (<-seen)["Upgrade"], nil, "HTTP/2 is requested")
 	resp, _ := line(long, "/200", "x")
 	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
 		t.Errorf("%v %q", resp, b)
 	}
 	resp, br := line(impatient, "/101", "x")
-	if resp.StatusCode != 101 || resp.Header.Get("Upgrade") != "x" || resp.Header.Get("X-A") != "b" {
-		t.Errorf("%v", resp)
-	}
-	if b, err := io.ReadAll(br); string(b) != "first" || err != nil {
-		t.Errorf("%q %v", b, err)
-	}
-}
-
-// A 101 and a 426 have Upgrade and the fields of add_header, as from nginx.
-func TestUpgradesHaveFieldsAsFromNginx(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		r, err := http.ReadRequest(bufio.NewReader(nc))
-		if err != nil {
-			return
-		}
-		length := "Content-Length: 0\r\n"
-		if r.URL.Path == "/101" {
-			length = ""
-		}
-		fmt.Fprintf(nc, "HTTP/1.1 %s X\r\nConnection: upgrade\r\nUpgrade: x\r\nX-A: b\r\n%s\r\n", r.URL.Path[1:4], length)
-	})
-	const outer = "proxy_cache_path DIR/cached keys_zone=z:1m;"
-	block := fmt.Sprintf(`add_header X-Always "$upstream_status" always; add_header X-Default 1; expires 1h;
-		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
-		location / { proxy_pass http://%[1]s; }
-		location /426/hidden { proxy_pass http://%[1]s; proxy_hide_header Upgrade; }
-		location /426/cached { proxy_pass http://%[1]s; proxy_cache z; proxy_cache_key $uri; proxy_cache_valid any 1m; }`, to)
-	nginx, _ := serveNginx(t, outer, block)
-	for name, us := range map[string]*testClient{"net/http": serveConf(t, outer, block),
-		"tare": serveByTare(t, newFront(t, parseConf(t, outer, block)))} {
-		cached := "/426/cached/" + name
-		for _, path := range []string{"/101", "/426/", cached, cached, "/426/hidden", "/404/"} {
-			request := []string{"Upgrade: x", "Connection: Upgrade"}
-			_, want := nginx.lines("GET", path, request...)
-			_, got := us.lines("GET", path, request...)
-			differs := func(line string) bool {
-				return own(line) || strings.HasPrefix(line, "Age:") || path == "/404/" && line == "Upgrade: x"
-			}
-			isNamed := slices.Contains(got, "Connection: Upgrade")
-			got, want = slices.DeleteFunc(got, differs), slices.DeleteFunc(want, differs)
-			slices.Sort(got)
-			slices.Sort(want)
-			if !slices.Equal(got, want) || isNamed != slices.Contains(got, "Upgrade: x") {
-				t.Errorf("%s, %s: %q, Upgrade in Connection %v; want %q", name, path, got, isNamed, want)
-			}
-		}
-	}
+	testkit.Equal(t, resp.StatusCode, 101)
+	testkit.Fields(t, resp.Header, "101", "Upgrade", "x", "X-A", "b")
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(br))(t)), "first")
 }
 
 // HTTPS upstreams: verification, SNI and client certificates.
@@ -275,9 +224,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	}
 	plain := serve(t, echo)
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(plain)})))
-	if got := a.get("/"); got.status != 502 {
-		t.Errorf("plain bytes instead of TLS: %d", got.status)
-	}
+	a.get("/").is(t, 502) // plain bytes instead of TLS
 }
 
 // Unix sockets work with any path, by HTTP and by FastCGI.
@@ -340,9 +287,7 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 		for range 6 {
 			a.get("/")
 		}
-		if len(conns) != test.want {
-			t.Errorf("%+v: %d connections", test, len(conns))
-		}
+		testkit.Equal(t, len(conns), test.want, test)
 	}
 }
 
@@ -358,14 +303,10 @@ func TestReloadKeepsConnections(t *testing.T) {
 	for i := range 5 {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		if w.Code != 200 {
-			t.Error(w.Code)
-		}
+		testkit.Equal(t, w.Code, 200)
 		must(t, h.Reload(c(i+2)))
 	}
-	if len(conns) != 1 {
-		t.Errorf("%d connections for one server", len(conns))
-	}
+	testkit.Equal(t, len(conns), 1, "connections for one server")
 	testkit.Check(t, h.Close())
 	s.Close()
 	testkit.WaitFor(t, "the end of goroutines", func() bool { return runtime.NumGoroutine() <= before })

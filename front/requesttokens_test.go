@@ -26,9 +26,7 @@ func oneToken(t *testing.T, where, s string) string {
 	t.Helper()
 	all := token.FindAllString(s, -1)
 	for _, other := range all {
-		if other != all[0] {
-			t.Errorf("%s: tokens of several requests: %q", where, s)
-		}
+		testkit.Equal(t, other, all[0], where, s)
 	}
 	if len(all) == 0 {
 		t.Errorf("%s: no token: %q", where, s)
@@ -153,9 +151,7 @@ func checkResponse(t *testing.T, in *bufio.Reader, want string) error {
 		if err != nil {
 			return fmt.Errorf("reading the body of %s: %w", resp.Status, err)
 		}
-		if got := oneToken(t, "a response", fmt.Sprint(resp.Header, string(body), resp.Trailer)); got != want {
-			t.Errorf("the response to %s has the token %s", want, got)
-		}
+		testkit.Equal(t, oneToken(t, "a response", fmt.Sprint(resp.Header, string(body), resp.Trailer)), want)
 		return nil
 	}
 }
@@ -231,9 +227,7 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 	}
 	mu.Lock()
 	defer mu.Unlock()
-	if len(kept) != requests {
-		t.Errorf("%d requests were kept", len(kept))
-	}
+	testkit.Equal(t, len(kept), requests, "requests that were kept")
 	for i, r := range kept {
 		if want := fmt.Sprintf("tk%dx", i); r.URL == nil || r.URL.Path != "/again/"+want ||
 			r.Header.Get("X-Token") != want || r.Context().Err() == nil {

@@ -97,9 +97,7 @@ func TestVariablesAreResolvedAsByNginx(t *testing.T) {
 		for path, want := range map[string]int{
 			"/app": 200, "/path": 200, "/unknown": 502, "/fails": 502, "/other": 200, "/valid": 200,
 		} {
-			if got := a.get(path); got.status != want {
-				t.Errorf("%s: %s: status %d, want %d", name, path, got.status, want)
-			}
+			testkit.Equal(t, a.get(path).status, want, name, path)
 		}
 	}
 	app.move("127.0.0.3")
@@ -129,16 +127,12 @@ func TestServersWithResolveAreFollowed(t *testing.T) {
 	a := serveConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { zone app 64k; server app.example:%s resolve; }
 		upstream late { server late.example:%s resolve; }`, s.Addr(), app.port, app.port),
 		`location /app { proxy_pass http://app; } location /late { proxy_pass http://late; }`)
-	if got := a.get("/late"); got.status != http.StatusBadGateway {
-		t.Errorf("an unknown name: status %d", got.status)
-	}
+	a.get("/late").is(t, http.StatusBadGateway)
 	a.until("/app", "127.0.0.2", noError(t))
 	for _, address := range []string{"127.0.0.3", "127.0.0.2", "127.0.0.3"} {
 		app.move(address)
 		s.Set("app.example", dnstest.Response{Addresses: []string{address}, TTL: 3600})
-		if got := a.get("/app"); got.body != address {
-			t.Errorf("after the move to %s: %d %q", address, got.status, got.body)
-		}
+		a.get("/app").is(t, 200, address)
 	}
 	s.Set("late.example", dnstest.Response{Addresses: []string{"127.0.0.3"}, TTL: 1})
 	a.until("/late", "127.0.0.3", func(response) {})
@@ -169,9 +163,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 		before, _ := s.Queries("app.example")
 		testkit.WaitFor(t, "a query", func() bool {
 			for _, path := range []string{"/", "/var"} {
-				if got := a.get(path); got.body != "127.0.0.2" {
-					t.Fatalf("%+v: %s: %d %q", broken, path, got.status, got.body)
-				}
+				a.get(path).is(t, 200, "127.0.0.2")
 			}
 			n, _ := s.Queries("app.example")
 			return n > before
@@ -228,14 +220,10 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
 	cancel()
-	if got := await(t, results); got != "no response" {
-		t.Errorf("the canceled request: %s", got)
-	}
+	testkit.Equal(t, await(t, results), "no response", "the canceled request")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
 	for range requests - 1 {
-		if got := await(t, results); got != "200ok" {
-			t.Error(got)
-		}
+		testkit.Equal(t, await(t, results), "200ok")
 	}
 	n, _ := s.Queries("app.example")
 	if n > requests/2 {

@@ -117,9 +117,7 @@ func TestFileMayChangeBetweenSlices(t *testing.T) {
 		if body, err := a.read("/cached"); err == nil || body != sliceText[:10] {
 			t.Errorf("%q, %v, want the first slice and an error", body, err)
 		}
-		if body, err := a.read("/cached"); err != nil || body != change[0] {
-			t.Errorf("the second response: %q, %v", body, err)
-		}
+		testkit.Equal(t, testkit.Value(a.read("/cached"))(t), change[0], "the second response")
 		a.get("/cached", "Range", "bytes=0-1")
 	}
 }
@@ -162,9 +160,7 @@ func TestInvalidSlicesEndTheResponse(t *testing.T) {
 			}
 		}
 		f.serveSecond(nil)
-		if body, err := a.read("/cached"); err != nil || body != sliceText {
-			t.Errorf("%s, repaired: %q, %v", name, body, err)
-		}
+		testkit.Equal(t, testkit.Value(a.read("/cached"))(t), sliceText, name, "repaired")
 	}
 }
 
@@ -194,9 +190,7 @@ func TestSliceOfAnotherLengthIsNotKept(t *testing.T) {
 					return err == nil
 				})
 			}
-			if body, err := a.read("/cached"); err != nil || body != sliceText {
-				t.Errorf("%s, %s, repaired: %q, %v", name, first, body, err)
-			}
+			testkit.Equal(t, testkit.Value(a.read("/cached"))(t), sliceText, name, first, "repaired")
 		}
 	}
 }
@@ -247,17 +241,12 @@ func TestFirstSliceIsChecked(t *testing.T) {
 	}
 	a := sliced(t, f, "")
 	for _, path := range []string{"/direct", "/cached", "/cached"} {
-		if got := a.get(path); got.status != http.StatusBadGateway {
-			t.Errorf("%s: %d %q", path, got.status, got.body)
-		}
+		a.get(path).is(t, http.StatusBadGateway)
 	}
 	f.serveSecond(nil)
-	if got := a.get("/cached"); got.body != sliceText {
-		t.Errorf("%d %q", got.status, got.body)
-	}
+	a.get("/cached").is(t, 200, sliceText)
 }
 
-// A client that leaves ends the fetching of slices.
 func TestLeavingClientEndsSlices(t *testing.T) {
 	const size = 64 << 10
 	text := strings.Repeat("0123456789abcdef", 64<<20/16)

@@ -55,9 +55,7 @@ func TestStalledBodyTimesOut(t *testing.T) {
 		for range 2 {
 			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
 			resp := testkit.Value(http.ReadResponse(in, nil))(t)
-			if b, err := io.ReadAll(resp.Body); string(b) != "ok" || err != nil {
-				t.Errorf("%d, %q, %v", resp.StatusCode, b, err)
-			}
+			testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "ok", resp.StatusCode)
 		}
 	})
 }
@@ -76,9 +74,7 @@ func TestStalledReaderTimesOut(t *testing.T) {
 		})
 		fmt.Fprint(conn, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		for range 20 {
-			if _, err := io.ReadFull(conn, make([]byte, 256<<10)); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(io.ReadFull(conn, make([]byte, 256<<10)))(t)
 			select {
 			case err := <-failed:
 				t.Fatalf("while the client reads: %v", err)
@@ -142,7 +138,6 @@ func TestRateIsNginxs(t *testing.T) {
 	}
 }
 
-// An invalid rate of the application does not change the rate.
 func TestInvalidRateIsIgnored(t *testing.T) {
 	for rate, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
 		"": 3 * time.Second, "2k": time.Second, "0": 0} {
@@ -152,9 +147,8 @@ func TestInvalidRateIsIgnored(t *testing.T) {
 				_, _ = w.Write(make([]byte, 4*1024))
 			})
 			start := time.Now()
-			if serveInMemory(t.Context(), f, "/"); time.Since(start) != want {
-				t.Errorf("%q: %v, want %v", rate, time.Since(start), want)
-			}
+			serveInMemory(t.Context(), f, "/")
+			testkit.Equal(t, time.Since(start), want, rate)
 			_ = f.Close()
 		})
 	}

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -173,28 +172,21 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	for name, certs := range clients {
 		for i, to := range names {
 			want, got := requestWithCerts(t, theirs, to, to, certs), requestWithCerts(t, ours, to, to, certs)
-			if want != got {
-				t.Errorf("%s, %s\n nginx: %s\n  tare: %s", name, lines[i+len(lines)-2-len(names)], want, got)
-			}
+			testkit.Equal(t, got, want, name, lines[i+len(lines)-2-len(names)])
 		}
 	}
 	for _, name := range []string{"none", "direct", "another's"} {
 		for _, sniName := range []string{"", "open", "case1", "case11", "nobody"} {
-			if want, got := requestWithoutHost(t, theirs, sniName, clients[name]),
-				requestWithoutHost(t, ours, sniName, clients[name]); want != got {
-				t.Errorf("%s: a handshake with %q, a request without Host\n nginx: %s\n  tare: %s", name, sniName,
-					want, got)
-			}
+			want := requestTLS(t, theirs, "", &tls.Config{ServerName: sniName, Certificates: clients[name]})
+			got := requestTLS(t, ours, "", &tls.Config{ServerName: sniName, Certificates: clients[name]})
+			testkit.Equal(t, got, want, name, "a handshake with", sniName, "and a request without Host")
 		}
 		for _, sniName := range []string{"", "open", "case1", "case11", "case21", "nobody", "alsocase1"} {
 			for _, received := range []string{"open", "case1", "case11", "case21", "case1:443", "CASE1", "case1.",
 				"alsocase1", "nobody", "case7"} {
 				want, got := requestWithCerts(t, theirs, sniName, received, clients[name]),
 					requestWithCerts(t, ours, sniName, received, clients[name])
-				if want != got {
-					t.Errorf("%s: a handshake with %q, a request for %q\n nginx: %s\n  tare: %s", name, sniName,
-						received, want, got)
-				}
+				testkit.Equal(t, got, want, name, "a handshake with", sniName, "and a request for", received)
 			}
 		}
 	}
@@ -203,17 +195,32 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 // serverName is what identifies the server in an error page.
 var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 
-// requestWithoutHost returns the response to a request without Host.
-func requestWithoutHost(t *testing.T, addr, name string, certs []tls.Certificate) string {
+// requestTLS returns status and body of the response to a request for a host, or to one without Host.
+func requestTLS(t *testing.T, addr, host string, config *tls.Config) string {
 	t.Helper()
-	c, err := tls.Dial("tcp", addr, &tls.Config{ServerName: name, InsecureSkipVerify: true, Certificates: certs})
-	must(t, err)
+	config.InsecureSkipVerify = true
+	c := tls.Client(dial(t, "tcp", addr, ""), config)
 	defer c.Close()
-	must(t, c.SetDeadline(time.Now().Add(maxWait)))
-	testkit.Send(t, c, "GET / HTTP/1.0\r\n\r\n")
-	b := testkit.Value(io.ReadAll(c))(t)
-	head, body, _ := strings.Cut(string(b), "\r\n\r\n")
-	return strings.Fields(head)[1] + " " + string(serverName.ReplaceAll([]byte(body), []byte("SERVER")))
+	request := "GET / HTTP/1.0\r\n\r\n"
+	if host != "" {
+		request = "GET / HTTP/1.1\r\nHost: " + host + "\r\nConnection: close\r\n\r\n"
+	}
+	testkit.Send(t, c, request)
+	head, body, _ := strings.Cut(string(testkit.Value(io.ReadAll(c))(t)), "\r\n\r\n")
+	return strings.Fields(head)[1] + " " + serverName.ReplaceAllString(body, "SERVER")
+}
+
+// requestWithCerts is requestTLS by a client that names a server in the handshake, and sends its
+// certificates whatever the server requests.
+func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
+	t.Helper()
+	return requestTLS(t, addr, host, &tls.Config{ServerName: name,
+		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			if certs == nil {
+				return new(tls.Certificate), nil
+			}
+			return &certs[0], nil
+		}})
 }
 
 // serveTLSConf serves a configuration, with the handshakes of its hosts.
@@ -243,34 +250,6 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	return addr
 }
 
-// requestWithCerts returns status and body for a client with certificates, which it sends whatever
-// the server requests.
-func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certificate) string {
-	t.Helper()
-	config := &tls.Config{ServerName: name, InsecureSkipVerify: true,
-		GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			if certs == nil {
-				return new(tls.Certificate), nil
-			}
-			return &certs[0], nil
-		}}
-	c := dial(t, "tcp", addr, "")
-	defer c.Close()
-	return requestOver(t, tls.Client(c, config), host)
-}
-
-func requestOver(t *testing.T, c *tls.Conn, host string) string {
-	t.Helper()
-	dial := func(context.Context, string, string) (net.Conn, error) { return c, nil }
-	transport := &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}
-	r := testkit.Value(http.NewRequest(http.MethodGet, "https://any/", nil))(t)
-	r.Host = host
-	resp := testkit.Value(transport.RoundTrip(r))(t)
-	defer resp.Body.Close()
-	body := testkit.Value(io.ReadAll(resp.Body))(t)
-	return fmt.Sprintf("%d %s", resp.StatusCode, serverName.ReplaceAll(body, []byte("SERVER")))
-}
-
 // The variables of TLS and of client certificates are nginx's.
 func TestTLSVariablesAreNginxs(t *testing.T) {
 	const names = "ssl_protocol ssl_cipher ssl_curve ssl_server_name ssl_alpn_protocol ssl_session_reused ssl_early_data ssl_client_verify ssl_client_s_dn " +
@@ -295,6 +274,7 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	go func() { _ = server.ServeTLS(l, "", "") }()
 	t.Cleanup(func() { server.Close() })
 
+	reason := regexp.MustCompile(`(?m)^FAILED:.*`) // in OpenSSL's words, or in ours
 	mine := clientCertificate(t)
 	for name, config := range map[string]*tls.Config{
 		"TLS 1.3":            {},
@@ -305,24 +285,16 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 			CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256}},
 		"another protocol as well": {NextProtos: []string{"http/1.1"}, CurvePreferences: []tls.CurveID{tls.X25519}},
 	} {
-		config.ServerName, config.InsecureSkipVerify = "tls.example", true
+		config.ServerName = "tls.example"
 		if config.CurvePreferences == nil {
 			// the certificate's, which TLS 1.2 requires
 			config.CurvePreferences = []tls.CurveID{tls.CurveP256}
 		}
-		want, got := strings.Split(strings.ReplaceAll(requestTLS(t, theirs, config), "\n\t", " "), "\n"),
-			strings.Split(requestTLS(t, l.Addr().String(), config), "\n")
-		if len(want) != len(got) {
-			t.Errorf("%s: nginx has %q, we have %q", name, want, got)
-			continue
+		shown := func(addr string) []string {
+			text := strings.ReplaceAll(requestTLS(t, addr, "tls.example", config), "\n\t", " ")
+			return strings.Split(reason.ReplaceAllString(text, "FAILED"), "\n")
 		}
-		for i := range want {
-			// for a reason in OpenSSL's words
-			failed := strings.HasPrefix(want[i], "FAILED:") && strings.HasPrefix(got[i], "FAILED:")
-			if want[i] != got[i] && !failed {
-				t.Errorf("%s: nginx has %q, we have %q", name, want[i], got[i])
-			}
-		}
+		testkit.Equal(t, shown(l.Addr().String()), shown(theirs), name)
 	}
 }
 
@@ -335,16 +307,5 @@ func clientCertificate(t *testing.T) tls.Certificate {
 			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
 			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},
 		}})
-	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
-	return pair
-}
-
-func requestTLS(t *testing.T, addr string, config *tls.Config) string {
-	t.Helper()
-	transport := &http.Transport{TLSClientConfig: config}
-	defer transport.CloseIdleConnections()
-	resp := testkit.Value((&http.Client{Transport: transport}).Get("https://" + addr + "/"))(t)
-	defer resp.Body.Close()
-	body := testkit.Value(io.ReadAll(resp.Body))(t)
-	return string(body)
+	return testkit.Value(tls.X509KeyPair(cert, key))(t)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
@@ -15,9 +16,7 @@ func TestVariableHasOneRow(t *testing.T) {
 		if v.Get == nil || v.Set != nil && v.IsReplaceable || v.AppendTo != nil && (v.IsCached || v.IsReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
 		}
-		if why := grammar.Unavailable(name); why != "" {
-			t.Errorf("$%s is known, and unavailable: %s", name, why)
-		}
+		testkit.Equal(t, grammar.Unavailable(name), "", "why", name, "is unavailable")
 		for _, m := range modules() {
 			for _, f := range m.Families {
 				if strings.HasPrefix(name, f.Prefix) {
@@ -32,7 +31,5 @@ func TestVariableHasOneRow(t *testing.T) {
 			n += len(m.Variables(core.Slot(at)))
 		}
 	}
-	if n != len(known) {
-		t.Errorf("%d rows for %d variables", n, len(known))
-	}
+	testkit.Equal(t, n, len(known), "rows of variables")
 }

@@ -139,7 +139,7 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 // keepsAlive reports whether the server keeps the connection open after the response. In response
 // to HTTP/1.0, its Connection field must announce that, whatever the server's own version.
 func (r *httpReader) keepsAlive() bool {
-	return r.shared.response.Persistent && (r.shared.minor > 0 || r.shared.response.KeepsAlive())
+	return r.shared.response.IsPersistent() && (r.shared.minor > 0 || r.shared.response.KeepsAlive())
 }
 
 // body consumes bytes of the body. At its end, mode becomes NoBody.

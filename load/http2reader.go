@@ -254,9 +254,6 @@ func (r *http2Reader) windowUpdate(h http2.FrameHeader, payload []byte) error {
 }
 
 func (r *http2Reader) settings(h http2.FrameHeader, payload []byte) error {
-	if err := http2.CheckSettings(h); err != nil {
-		return err
-	}
 	if h.Flags.Has(http2.Ack) {
 		return nil
 	}
@@ -264,15 +261,10 @@ func (r *http2Reader) settings(h http2.FrameHeader, payload []byte) error {
 	if !r.hasSettings {
 		r.hasSettings, r.maxStreams = true, maxPipeline
 	}
-	for {
-		s, rest, ok := http2.NextSetting(payload)
-		if !ok {
-			return nil
-		}
+	for s := range http2.SettingsOf(payload) {
 		if err := s.Check(); err != nil {
 			return err
 		}
-		payload = rest
 		switch s.ID {
 		case http2.MaxConcurrentStreams:
 			r.maxStreams = s.Value
@@ -283,6 +275,7 @@ func (r *http2Reader) settings(h http2.FrameHeader, payload []byte) error {
 			r.streamWindow = int64(s.Value)
 		}
 	}
+	return nil
 }
 
 // headerFragment handles a part of a header block. Blocks of inactive streams are decoded, too,

@@ -147,7 +147,6 @@ func TestMissingResponsesCount(t *testing.T) {
 	}
 }
 
-// The first byte arrives before the last.
 func TestFirstBytePrecedesTheLast(t *testing.T) {
 	const pause = 50 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -351,7 +351,6 @@ func TestExhaustedLoopbackPortsAreReplaced(t *testing.T) {
 	}
 }
 
-// A run ends after MaxErrors errors.
 func TestMaxErrorsEndsTheRun(t *testing.T) {
 	o := observe(t, plainly, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 	for _, p := range []load.Plan{{Duration: time.Hour}, {Requests: 1e9}} {

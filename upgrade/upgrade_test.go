@@ -119,7 +119,6 @@ var errBroken = errors.New("broken") // what its Serve returns
 
 func (*failing) Serve(net.Listener) error { return errBroken }
 
-// Run returns the error of a server that fails.
 func TestRunReturnsErrorOfServer(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{})
 	u.Serve(&failing{}, nil)

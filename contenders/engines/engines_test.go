@@ -52,7 +52,6 @@ func passes(t *testing.T, response func(n int64) string) bool {
 	return r.N > 0
 }
 
-// One wrong response makes the benchmark fail.
 func TestWrongResponsesFail(t *testing.T) {
 	for name, response := range map[string]func(n int64) string{
 		"always wrong":    func(int64) string { return wrong },

@@ -23,8 +23,9 @@ import (
 
 // application is a server behind the front, at a port or a socket. It records what it receives. Its
 // response is the site's file upstream/PORT/PATH: an HTTP response, or for FastCGI that of a CGI
-// program. "hang" sends no response, and "close" closes the connection. Without a file the response
-// is the request line. A response with pauses has no Content-Length; see writePaused.
+// program. "hang" sends no response, and "close" closes the connection. A response after "(early)" is
+// sent before the request's body is received. Without a file the response is the request line. A
+// response with pauses has no Content-Length; see writePaused.
 type application struct {
 	name       string
 	site       *site
@@ -127,7 +128,6 @@ func (a *application) responseFile(path string) string {
 	return a.substitute(a.site.file("upstream/" + strings.TrimPrefix(a.name, "/run/") + path))
 }
 
-// serveHTTP serves a connection.
 func (a *application) serveHTTP(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -138,7 +138,11 @@ func (a *application) serveHTTP(c net.Conn) {
 		if r.Header.Get("Expect") != "" {
 			fmt.Fprint(c, "HTTP/1.1 100 Continue\r\n\r\n")
 		}
-		body, err := io.ReadAll(r.Body)
+		body, err := []byte(nil), error(nil)
+		isEarly := strings.HasPrefix(a.responseFile(r.URL.Path), "(early)\n")
+		if !isEarly {
+			body, err = io.ReadAll(r.Body)
+		}
 		if err != nil {
 			a.keep(fmt.Sprintf("%s %s: a body that ends early", r.Method, r.RequestURI))
 			return
@@ -149,7 +153,7 @@ func (a *application) serveHTTP(c net.Conn) {
 				lines = append(lines, strings.ToLower(name)+": "+v)
 			}
 		}
-		if len(r.TransferEncoding) > 0 || r.ContentLength > 0 {
+		if !isEarly && (len(r.TransferEncoding) > 0 || r.ContentLength > 0) {
 			lines = append(lines, "body: "+summary(body))
 		}
 		a.keep(record(r.Method+" "+r.RequestURI, lines))
@@ -158,7 +162,11 @@ func (a *application) serveHTTP(c net.Conn) {
 			_, _ = io.Copy(c, in)
 			return
 		}
-		if !a.respond(c, r, in) || r.Close {
+		goesOn := a.respond(c, r, in)
+		if isEarly {
+			_, _ = io.Copy(io.Discard, in) // otherwise the connection is reset
+		}
+		if !goesOn || isEarly || r.Close {
 			return
 		}
 	}
@@ -166,7 +174,7 @@ func (a *application) serveHTTP(c net.Conn) {
 
 // respond responds to a request, and reports whether another one may follow.
 func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) bool {
-	file := a.responseFile(strings.Split(r.RequestURI, "?")[0])
+	file := strings.TrimPrefix(a.responseFile(strings.Split(r.RequestURI, "?")[0]), "(early)\n")
 	switch strings.TrimSpace(file) {
 	case "hang":
 		_, _ = in.ReadByte() // until it is closed
@@ -180,7 +188,7 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 		return writePaused(c, file)
 	}
 	head, body, _ := strings.Cut(file, "\n\n")
-	if status := strings.Fields(head)[1]; status != "304" && status != "204" &&
+	if status := strings.Fields(head)[1]; status != "304" && status != "204" && status != "101" &&
 		!strings.Contains(head, "Content-Length") {
 		head += fmt.Sprintf("\nContent-Length: %d", len(body))
 	}
@@ -243,7 +251,6 @@ func record(first string, lines []string) string {
 	return first + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// serveFastCGI serves a connection.
 func (a *application) serveFastCGI(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -281,7 +288,6 @@ func (a *application) serveFastCGI(c net.Conn) {
 	}
 }
 
-// writeFastCGI writes a response.
 func writeFastCGI(w io.Writer, text string) error {
 	b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 	_, err := w.Write(wire.AppendEnd(b, 1, wire.End{}))

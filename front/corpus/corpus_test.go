@@ -250,7 +250,6 @@ func readLogs(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// readErrorLogs returns the error logs.
 func readErrorLogs(dir string) string {
 	var all string
 	files, _ := filepath.Glob(filepath.Join(dir, "var/log/nginx/*error*"))

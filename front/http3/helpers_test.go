@@ -80,7 +80,6 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	return s
 }
 
-// configure writes the configuration.
 func (s *site) configure(blocks string) {
 	s.Helper()
 	text := "events {}\nerror_log stderr;\n" + s.main + "http { access_log off; ssl_certificate DIR/cert.pem;\n" +

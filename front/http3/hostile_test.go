@@ -55,9 +55,8 @@ func TestClientThatNeverReads(t *testing.T) {
 	if n, err := io.Copy(io.Discard, resp.Body); err == nil {
 		t.Errorf("the response seems complete, with %d bytes", n)
 	}
-	if s.get(c, "/"); len(dialed.String()) != 1 {
-		t.Errorf("%d connections", len(dialed.String()))
-	}
+	s.get(c, "/")
+	testkit.Equal(t, len(dialed.String()), 1, "connections")
 }
 
 // Streams without a request do not keep a connection open, and neither does a GET that never ends.
@@ -100,9 +99,7 @@ func TestStreamsAreLimited(t *testing.T) {
 				break
 			}
 		}
-		if n != want {
-			t.Errorf("%q: %d streams, want %d", directives, n, want)
-		}
+		testkit.Equal(t, n, want, directives, "streams")
 		_ = q.CloseWithError(0, "")
 	}
 }
@@ -166,9 +163,7 @@ func TestAmplificationIsLimited(t *testing.T) {
 	s.reload(`server { listen ADDR quic; return 200 text; }`)
 	c := newClientConn(t)
 	c.isMute = true
-	if _, err := s.connect(c, 3*time.Second); err == nil {
-		t.Fatal("a mute client has a connection")
-	}
+	testkit.Fails(s.connect(c, 3*time.Second))(t, "", "a mute client has a connection")
 	if sent, got := c.sent.Load(), c.received.Load(); got == 0 || got > 3*sent {
 		t.Errorf("sent %d bytes, received %d", sent, got)
 	}
@@ -181,12 +176,8 @@ func TestRetryIsSent(t *testing.T) {
 	s := serve(t, `server { listen ADDR quic; return 200 text; }`)
 	for _, want := range []bool{false, true} {
 		c := newClientConn(t)
-		if _, err := s.connect(c, patience); err != nil {
-			t.Fatal(err)
-		}
-		if got := c.retries.Load(); got > 0 != want {
-			t.Errorf("%d Retry packets, want some: %v", got, want)
-		}
+		testkit.Value(s.connect(c, patience))(t)
+		testkit.Equal(t, c.retries.Load() > 0, want, "some Retry packets")
 		s.reload(`server { listen ADDR quic; quic_retry on; return 200 text; }`)
 	}
 }
@@ -285,9 +276,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 	} {
 		q := testkit.Value(s.dial(quic.Config{}))(t)
 		response := s.send(q, c.sent)
-		if hasResponse := c.want[:3] != "400"; hasResponse != (response != "") {
-			t.Errorf("%s: received %q", c.want, response)
-		}
+		testkit.Equal(t, response != "", c.want[:3] != "400", c.want, "has a response")
 		want = append(want, c.want+" h3 127.0.0.1")
 		_ = q.CloseWithError(0, "")
 	}
@@ -297,9 +286,7 @@ func TestRejectedRequestsAreLogged(t *testing.T) {
 	got := strings.Split(strings.TrimSpace(string(b)), "\n")
 	slices.Sort(got)
 	slices.Sort(want)
-	if !slices.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	testkit.Equal(t, got, want)
 }
 
 // A request that is rejected on a connection that goes on is logged soon.
@@ -318,7 +305,5 @@ func TestRejectedRequestIsLoggedSoon(t *testing.T) {
 		b, _ := os.ReadFile(filepath.Join(s.dir, "access.log"))
 		return strings.Count(string(b), "400 /bad\n") == 41 && strings.Count(string(b), "200 /good\n") == 40
 	})
-	if err := q.Context().Err(); err != nil {
-		t.Errorf("the connection has ended: %v", err)
-	}
+	testkit.Check(t, q.Context().Err())
 }

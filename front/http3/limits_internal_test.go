@@ -53,8 +53,7 @@ func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServe
 
 func listenUDP(t *testing.T) *net.UDPConn {
 	t.Helper()
-	conn := testkit.Value(net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
-	return conn
+	return testkit.Value(net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)}))(t)
 }
 
 func dial(t *testing.T, to net.Addr) (*quic.Conn, error) {
@@ -91,9 +90,7 @@ func TestManyHandshakesRequireProof(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil, listenUDP(t))
 	for _, want := range []bool{false, true} {
-		if got := s.mustVerify(nil); got != want {
-			t.Errorf("%d handshakes: %v", s.counted.Load(), got)
-		}
+		testkit.Equal(t, s.mustVerify(nil), want, s.counted.Load(), "handshakes require proof")
 		s.counted.Add(maxUnverified)
 	}
 }

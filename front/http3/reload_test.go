@@ -61,17 +61,14 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 		server { listen OTHER quic; return 200 other; }`
 	s := serve(t, both, server.Bind("app", app))
 	c, dialed := s.http3Client(nil)
-	if got := s.get(c, "/"); got != "first" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(c, "/"), "first")
 	other, dialedOther := s.http3Client(nil)
 	s.getFrom(other, s.otherAddr(), "/")
 	result := s.begin(c, app)
 	next := strings.Replace(both, "first", "second", 1)
 	s.reload(next)
-	if got := s.get(c, "/"); got != "second" || len(dialed.String()) != 1 {
-		t.Errorf("after the reload: got %q, on connection %d", got, len(dialed.String()))
-	}
+	testkit.Equal(t, s.get(c, "/"), "second", "after the reload")
+	testkit.Equal(t, len(dialed.String()), 1, "connections")
 	for n, change := range []string{
 		"client_header_timeout 30s;", "keepalive_timeout 30s;", "http3_max_concurrent_streams 7;",
 		"ssl_session_tickets off;",
@@ -80,13 +77,10 @@ func TestReloadAppliesToTheNextRequest(t *testing.T) {
 		s.reload(strings.Replace(next, "quic;", "quic; "+change, 1))
 		testkit.WaitFor(s, "another connection", func() bool { s.get(c, "/"); return len(dialed.String()) >= n+2 })
 	}
-	if s.getFrom(other, s.otherAddr(), "/"); len(dialedOther.String()) != 1 {
-		t.Error("a change of one address has ended a connection of another one")
-	}
+	s.getFrom(other, s.otherAddr(), "/")
+	testkit.Equal(t, len(dialedOther.String()), 1, "connections to another address than the changed one")
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request during the reload: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request during the reload")
 }
 
 // After a reload requests of before end within worker_shutdown_timeout, also at an address that is
@@ -134,9 +128,7 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 		b, _ := io.ReadAll(resp.Body)
 		return resp.Status + " " + string(b)
 	}
-	if got := status(s.addr); got != "200 OK any" {
-		t.Errorf("a head within the limit of all addresses: %s", got)
-	}
+	testkit.Equal(t, status(s.addr), "200 OK any", "a head within the limit of all addresses")
 	if got := status(s.otherAddr()); !strings.HasPrefix(got, "431 ") {
 		t.Errorf("a head over the limit of the address: %s", got)
 	}
@@ -160,22 +152,14 @@ func TestRemovedAddressIsServedAgain(t *testing.T) {
 	for range 3 {
 		s.reload(one)
 		s.configure(both + " server { listen 192.0.2.1:1 quic; }")
-		if err := s.run.Reload(); err == nil {
-			t.Fatal("an address of another machine was served")
-		}
-		if n := len(s.run.Addrs()); n != 1 {
-			t.Errorf("after a failed reload there are %d addresses", n)
-		}
+		testkit.Error(t, s.run.Reload(), "", "an address of another machine was served")
+		testkit.Equal(t, len(s.run.Addrs()), 1, "addresses after a failed reload")
 		s.reload(both)
 		again, _ := s.http3Client(nil)
-		if got := s.get(again, "/"); got != "udp" {
-			t.Errorf("got %q", got)
-		}
+		testkit.Equal(t, s.get(again, "/"), "udp")
 	}
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request of before: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request of before")
 }
 
 // A server that is drained finishes its requests, and accepts no connection.
@@ -198,9 +182,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 		return err != nil
 	})
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request during the drain: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request during the drain")
 	testkit.Check(t, <-s.ended)
 }
 
@@ -224,9 +206,7 @@ func TestHandshakesFailWithoutHTTP3(t *testing.T) {
 	}
 	s.reload(`server { listen ADDR quic; return 200 second; }`)
 	c, _ := s.http3Client(nil)
-	if got := s.get(c, "/"); got != "second" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(c, "/"), "second")
 }
 
 // An address that a new configuration does not have is closed, after its requests.
@@ -238,15 +218,11 @@ func TestRemovedAddressEnds(t *testing.T) {
 		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`
 	s := serve(t, both, server.Bind("app", app))
 	c, _ := s.http3Client(nil)
-	if got := s.get(c, "/"); got != "udp" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(c, "/"), "udp")
 	result := s.begin(c, app)
 	s.reload(`server { listen ADDR ssl; location / { return 200 tcp; } }`)
 	close(app.finish)
-	if got := <-result; got != "finished" {
-		t.Errorf("a request during the reload: %s", got)
-	}
+	testkit.Equal(t, <-result, "finished", "a request during the reload")
 	testkit.WaitFor(s, "the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
 	if q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second}); err == nil {
 		t.Error("the address is still served")
@@ -257,7 +233,5 @@ func TestRemovedAddressEnds(t *testing.T) {
 		return s.run.Reload() == nil
 	})
 	again, _ := s.http3Client(nil)
-	if got := s.get(again, "/"); got != "udp" {
-		t.Errorf("got %q", got)
-	}
+	testkit.Equal(t, s.get(again, "/"), "udp")
 }

@@ -79,13 +79,9 @@ func TestResponsesAreThoseOfHTTP2(t *testing.T) {
 		want, got := exchange(t, two, s.addr, c.method, c.path, c.header, c.body),
 			exchange(t, three, s.addr, c.method, c.path, c.header, c.body)
 		want = strings.Replace(want, "GET h2 https", "GET h3 https", 1)
-		if got != want {
-			t.Errorf("%s %s %s: got\n%.600s\nwant\n%.600s", c.method, c.path, c.header, got, want)
-		}
+		testkit.Equal(t, got, want, c.method, c.path, c.header)
 	}
-	if n := len(dialed.String()); n != 1 {
-		t.Errorf("%d connections", n)
-	}
+	testkit.Equal(t, len(dialed.String()), 1, "connections")
 }
 
 func writeFiles(t *testing.T, dir string) {
@@ -152,9 +148,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 		resp := testkit.Value(client.Get("https://" + s.addr + path))(t)
 		for range 3 {
 			var event [len("event\n")]byte
-			if _, err := io.ReadFull(resp.Body, event[:]); err != nil {
-				t.Fatalf("%s: %v", path, err)
-			}
+			testkit.Value(io.ReadFull(resp.Body, event[:]))(t)
 			arrived <- struct{}{}
 		}
 		resp.Body.Close()

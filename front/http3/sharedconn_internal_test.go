@@ -62,9 +62,7 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	go func() { ended <- wait(t.Context()) }()
 	for range 20 {
 		time.Sleep(2 * peerCheckInterval / 20)
-		if err := request.check(); err != nil {
-			t.Fatalf("a request of the older process: %v", err)
-		}
+		testkit.Must(t, request.check())
 	}
 	select {
 	case err := <-ended:
@@ -84,7 +82,6 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	testkit.Check(t, <-ended)
 }
 
-// A server that stops does not wait for older processes.
 func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	t.Parallel()
 	files, conn := &passedFiles{t: t}, listenUDP(t)
@@ -165,9 +162,8 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		}
 	}
 	for i, s := range servers {
-		if accepted, _ := s.Connections(); accepted != 1 {
-			t.Errorf("process %d has accepted %d connections", i, accepted)
-		}
+		accepted, _ := s.Connections()
+		testkit.Equal(t, accepted, 1, "connections of process", i)
 	}
 	requests[0].send.Close()
 	if err := servers[0].Shutdown(false)(t.Context()); err != nil { // after its request
@@ -175,9 +171,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 	}
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))
 	for _, e := range requests {
-		if err := e.check(); err != nil {
-			t.Errorf("after the end of the first process: %v", err)
-		}
+		testkit.Check(t, e.check())
 	}
 }
 
@@ -187,9 +181,7 @@ func TestInvalidTagsAreRejected(t *testing.T) {
 	f := testkit.Value(os.Open(os.DevNull))(t)
 	defer f.Close()
 	for _, name := range []string{"", "0", "010203", "0102030405060708", "0102030x"} {
-		if err := new(sharedConn).addPeer(f, name); err == nil || !strings.Contains(err.Error(), "invalid name") {
-			t.Errorf("%q: %v", name, err)
-		}
+		testkit.Error(t, new(sharedConn).addPeer(f, name), "invalid name", name)
 	}
 }
 

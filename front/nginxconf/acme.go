@@ -186,13 +186,14 @@ func (t *translator) identifiers(s *scope) (names []string) {
 }
 
 // appendIdentifier appends a name to those of a certificate. As in nginx, a leading dot stands for
-// the name with and without "www.", and IP addresses have their canonical form.
+// the name with and without "www.", and IP addresses have their canonical form. In server_name those
+// of IPv6 are in brackets.
 func appendIdentifier(names []string, name string) []string {
 	name = strings.ToLower(name)
 	all := []string{name}
 	if rest, ok := strings.CutPrefix(name, "."); ok {
 		all = []string{"www." + rest, rest}
-	} else if addr, err := netip.ParseAddr(name); err == nil {
+	} else if addr, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		all = []string{addr.String()}
 	}
 	for _, name := range all {

@@ -69,12 +69,8 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 			if name == "server" {
 				host = "http://other"
 			}
-			if got := statusOf(t, text, host+"/a"); got != 503 {
-				t.Errorf("%s, %s: %d, want 503", name, d, got)
-			}
-			if got := statusOf(t, text, "http://x/b"); got != 200 {
-				t.Errorf("%s, %s: %d elsewhere, want 200", name, d, got)
-			}
+			testkit.Equal(t, statusOf(t, text, host+"/a"), 503, name, d)
+			testkit.Equal(t, statusOf(t, text, "http://x/b"), 200, name, d, "elsewhere")
 		}
 	}
 }
@@ -84,9 +80,7 @@ func wantStatuses(t *testing.T, all map[int][]string) {
 	t.Helper()
 	for want, texts := range all {
 		for _, text := range texts {
-			if got := statusOf(t, text, "http://x/"); got != want {
-				t.Errorf("%s: %d, want %d", text, got, want)
-			}
+			testkit.Equal(t, statusOf(t, text, "http://x/"), want, text)
 		}
 	}
 }
@@ -202,8 +196,6 @@ func TestLenientReportsErrorsOfNginx(t *testing.T) {
 		if err == nil {
 			_, err = front.New(r.Config)
 		}
-		if err == nil {
-			t.Errorf("%s: no error", text)
-		}
+		testkit.Error(t, err, "", text)
 	}
 }

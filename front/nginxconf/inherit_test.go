@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"iter"
 	"maps"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/places"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // at returns the location with a path, at any depth.
@@ -92,9 +92,7 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"fastcgi_param":          {at(t, r, "/f").Proxy.Params[0].Name, "F"},
 		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Proxy.Params), at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {
-		if pair[0] != pair[1] {
-			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
-		}
+		testkit.Equal(t, pair[0], pair[1], what)
 	}
 }
 
@@ -120,9 +118,7 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 		text := s.needs + " " + s.text
 		a, b := serverWith("a.test", "/a", text), serverWith("b.test", "/b", text)
 		got := settings(serverWith("c.test", "/c", "") + a + b)[3:]
-		if want := slices.Concat(settings(a), settings(b)); !reflect.DeepEqual(got, want) {
-			t.Errorf("%s: got\n%+v\nwant\n%+v", text, got, want)
-		}
+		testkit.Equal(t, got, slices.Concat(settings(a), settings(b)), text)
 		if got[1] == got[4] {
 			shared++
 		}

@@ -23,9 +23,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	}
 	for _, h := range r.Config.Hosts {
 		for _, l := range h.Listen {
-			if l.Addr != "*:81" {
-				t.Errorf("%v at %s", h.Names, l.Addr)
-			}
+			testkit.Equal(t, l.Addr, "*:81", h.Names)
 		}
 		if len(h.Listen) == 0 {
 			t.Errorf("%v listens at every address", h.Names)
@@ -151,9 +149,7 @@ func TestNamesOfListenAreResolved(t *testing.T) {
 		"listen one.test:80 nosuch":                  `unknown parameter "nosuch"`,
 		"listen " + strings.Repeat("a", 300) + ":80": "must be an IP address",
 	} {
-		if _, err := listening(b, "server {\n"+text+"; }"); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v; want an error with %q", text, err, want)
-		}
+		testkit.Fails(listening(b, "server {\n"+text+"; }"))(t, want, text)
 	}
 	if b.lookups["256.0.0.1"] != 0 || b.lookups["$host"] != 0 {
 		t.Errorf("unexpected lookups: %v", b.lookups)
@@ -175,7 +171,6 @@ func TestNamesAreResolvedByEachParse(t *testing.T) {
 	}
 }
 
-// The parameters of a name apply to each of its addresses.
 func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 	r, err := Parse("nginx.conf", Options{
 		FS:          oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
@@ -193,7 +188,6 @@ func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 	}
 }
 
-// localhost does not require a resolver.
 func TestLocalhostNeedsNoResolver(t *testing.T) {
 	got, err := listening(newBook(nil), "server { listen localhost:81; }")
 	if err != nil || !slices.Equal(got, []string{"127.0.0.1:81"}) {

@@ -88,9 +88,7 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	if logs := r.Config.Hosts[0].Locations[0].Settings.Logs; len(logs) != 1 || logs[0].Path != "/l" {
 		t.Errorf("got logs %v; want the supported one", logs)
 	}
-	if _, err := Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}); err == nil {
-		t.Error("unknown directive accepted")
-	}
+	testkit.Fails(Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}))(t, "nosuch")
 }
 
 // A rejected directive that guards access closes its block, and nothing inside opens it again.
@@ -101,9 +99,7 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 		server { server_name other; auth_jwt "outer"; return 200; }`)
 	for path, want := range map[string]int{"http://x/": 503, "http://x/own": 503, "http://x/open": 200,
 		"http://x/open/too": 200, "http://other/": 503} {
-		if got := statusOf(t, text, path); got != want {
-			t.Errorf("%s: %d, want %d", path, got, want)
-		}
+		testkit.Equal(t, statusOf(t, text, path), want, path)
 	}
 }
 
@@ -189,12 +185,8 @@ func TestIncludes(t *testing.T) {
 		names = append(names, h.Names[0]+" "+h.Pos)
 	}
 	want := []string{"a conf/sites/a.conf:1:1", "b conf/sites/b.conf:1:1", "x /abs/x:1:1"}
-	if !slices.Equal(names, want) {
-		t.Errorf("%q; want %q", names, want)
-	}
-	if pos := at(t, r, "/p").Pos; pos != "conf/part:1:1" {
-		t.Errorf("position of /p: %s", pos)
-	}
+	testkit.Equal(t, names, want)
+	testkit.Equal(t, at(t, r, "/p").Pos, "conf/part:1:1", "position of /p")
 }
 
 func TestIncludesAreLimited(t *testing.T) {
@@ -205,14 +197,9 @@ func TestIncludesAreLimited(t *testing.T) {
 		"pattern": {"nginx.conf": {Data: []byte("include *;")}, "a": {Data: []byte("include *;")}},
 		"deep":    {"nginx.conf": {Data: []byte(strings.Repeat("a {", 1000) + strings.Repeat("}", 1000))}},
 	} {
-		if _, err := Parse("nginx.conf", Options{FS: files}); err == nil {
-			t.Errorf("%s: want an error", name)
-		}
+		testkit.Fails(Parse("nginx.conf", Options{FS: files}))(t, "", name)
 	}
-	if _, err := Parse("nosuch.conf", Options{FS: fstest.MapFS{}}); err == nil ||
-		!strings.Contains(err.Error(), "nosuch.conf") {
-		t.Errorf("%v; want the file's name", err)
-	}
+	testkit.Fails(Parse("nosuch.conf", Options{FS: fstest.MapFS{}}))(t, "nosuch.conf")
 }
 
 func TestProcessHasItsSettings(t *testing.T) {
@@ -239,9 +226,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 		"*:80 30s 3s 2048 0 false", "127.0.0.1:81 20s 1m0s 32768 0 false", "[::]:80 20s 1m0s 32768 9 true",
 		"127.0.0.1:80 0s 1m0s 32768 0 false", "unix:/srv/s 0s 1m0s 32768 0 false",
 	}
-	if !slices.Equal(got, want) {
-		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	testkit.Equal(t, got, want)
 }
 
 // Depending on the directive, a time of 0 means the minimum or no limit.
@@ -254,7 +239,6 @@ func TestTimesOfZero(t *testing.T) {
 	}
 }
 
-// The servers at an address share its TLS and socket settings.
 func TestServersAtAnAddressShareItsSettings(t *testing.T) {
 	r := parsed(t, inHTTP(
 		`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
@@ -341,9 +325,7 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 			notes++
 		}
 	}
-	if notes != 2 {
-		t.Errorf("%d notes: %v", notes, r.Notes)
-	}
+	testkit.Equal(t, notes, 2, r.Notes)
 }
 
 // With zero requests or a zero timeout, each connection serves one request.
@@ -355,8 +337,29 @@ func TestZeroKeepaliveDisablesReuse(t *testing.T) {
 		"keepalive_requests 0; keepalive_timeout 1m;": 1,
 	} {
 		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text))
-		if got := r.Config.Upstreams[0].KeepaliveRequests; got != want {
-			t.Errorf("%q: %d requests, want %d", text, got, want)
-		}
+		testkit.Equal(t, r.Config.Upstreams[0].KeepaliveRequests, want, text)
+	}
+}
+
+// The time per server must not depend on the number of servers, although inheritance searches the
+// outer blocks for hundreds of names.
+func BenchmarkParse(b *testing.B) {
+	for _, servers := range []int{100, 2000} {
+		b.Run(fmt.Sprintf("servers=%d", servers), func(b *testing.B) {
+			var text strings.Builder
+			for i := range servers {
+				fmt.Fprintf(&text, "server { listen 8080; server_name s%d.example.com; root /srv/%[1]d;\n", i)
+				for j := range 10 {
+					fmt.Fprintf(&text,
+						"location /%d/ { proxy_pass http://127.0.0.1:8081; proxy_set_header Host $host; }\n", j)
+				}
+				text.WriteString("}\n")
+			}
+			o := Options{FS: oneFile(inHTTP(text.String()))}
+			for b.Loop() {
+				testkit.Value(Parse("nginx.conf", o))(b)
+			}
+			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*servers), "us/server")
+		})
 	}
 }

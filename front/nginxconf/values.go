@@ -180,10 +180,14 @@ func (t *translator) textOf(s *scope, name string) conf.Text {
 
 func hasVariable(text string) bool { return grammar.HasVariables(conf.Text(text)) }
 
-// variable returns an argument that must be a single variable, in which $1 is not a group.
+// variable returns an argument that must be a single variable, in which $1 is not a group. As in
+// nginx the whole argument is the name, such as $cookie_a-b.
 func (t *translator) variable(d *syntax.Directive, arg string) conf.Text {
 	name := t.variableName(d, arg)
-	if !grammar.IsVariableName(name) || '1' <= name[0] && name[0] <= '9' {
+	switch {
+	case grammar.IsOfClient(name):
+		arg = "${" + name + "}"
+	case !grammar.IsVariableName(name) || '1' <= name[0] && name[0] <= '9':
 		t.errorf(d, "unknown variable %s (must be $name)", grammar.Quote(arg))
 	}
 	return t.text(d, arg)

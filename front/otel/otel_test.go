@@ -1,6 +1,7 @@
 package otel_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
@@ -12,14 +13,18 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
 	trace "go.opentelemetry.io/proto/otlp/trace/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/metadata"
 
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/otel"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -69,9 +74,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}
 	for name, want := range map[string]string{"mine": `string_value:"b"`, "http.request.method": `string_value:"GET"`,
 		"http.response.status_code": "int_value:503", "url.path": `string_value:"/a"`} {
-		if got := attributes[name]; strings.ReplaceAll(got, " ", "") != want {
-			t.Errorf("%s: %s, want %s", name, got, want)
-		}
+		testkit.Equal(t, strings.ReplaceAll(attributes[name], " ", ""), want, name)
 	}
 	if r.resource["service.name"] != "shop" || r.resource["deployment.environment.name"] != "test" ||
 		!slices.Equal(r.header["x-token"], []string{"secret"}) ||
@@ -106,9 +109,7 @@ func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
 			s := serve(t, "otel_exporter { endpoint "+addr+"; interval 1ms; batch_size 2; batch_count 2; }",
 				"otel_trace on; return 200 ok;")
 			for range 50 {
-				if got := s.get("/"); got != "ok" {
-					t.Errorf("got %q", got)
-				}
+				testkit.Equal(t, s.get("/"), "ok")
 			}
 			s.run.Drain()
 			s.end() // in spite of the collector
@@ -138,9 +139,7 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	s := serve(t, "otel_exporter { endpoint "+first.addr+"; interval 1h; }", block)
 	s.get("/1")
 	s.configure("otel_exporter { endpoint nowhere; }", block)
-	if err := s.run.Reload(); err == nil {
-		t.Error("an invalid endpoint is accepted")
-	}
+	testkit.Error(t, s.run.Reload(), "", "an invalid endpoint is accepted")
 	s.get("/2")
 	s.configure("otel_exporter { endpoint "+second.addr+"; interval 1h; }", block)
 	s.get("/ping") // so the request before has ended
@@ -155,9 +154,8 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	s.run.Drain()
 	s.end()
 	a, b := first.names(), second.names()
-	if !slices.Equal(a, []string{"/1", "/2"}) || !slices.Equal(b, []string{"/3"}) {
-		t.Errorf("the first collector has %q, the second one %q", a, b)
-	}
+	testkit.Equal(t, a, []string{"/1", "/2"}, "the first collector")
+	testkit.Equal(t, b, []string{"/3"}, "the second collector")
 }
 
 // https encrypts, and the certificate must be trusted.
@@ -179,9 +177,7 @@ func TestCollectorMayUseTLS(t *testing.T) {
 	trusting.eventually("a span", func() bool { return len(r.names()) == 1 })
 	other.run.Drain()
 	other.end()
-	if got := r.names(); !slices.Equal(got, []string{"trusted"}) {
-		t.Errorf("received %q", got)
-	}
+	testkit.Equal(t, r.names(), []string{"trusted"}, "received")
 }
 
 // Mistakes are errors of the configuration, and a program without tracing rejects otel_exporter.
@@ -199,15 +195,11 @@ func TestExporterIsChecked(t *testing.T) {
 	} {
 		s.configure("otel_exporter { "+block+" }", "return 200;")
 		_, err := nginxconf.Parse(filepath.Join(s.dir, "nginx.conf"), nginxconf.Options{Tracing: true})
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v, want %q", block, err, want)
-		}
+		testkit.Error(t, err, want, block)
 	}
 	s.configure("otel_exporter { endpoint a:1; }", "return 200;")
 	_, err := nginxconf.Parse(filepath.Join(s.dir, "nginx.conf"), nginxconf.Options{})
-	if err == nil || !strings.Contains(err.Error(), "built without OpenTelemetry (build it with -tags otel)") {
-		t.Errorf("without tracing: %v", err)
-	}
+	testkit.Error(t, err, "built without OpenTelemetry (build it with -tags otel)", "without tracing")
 }
 
 // Clients with invalid UTF-8, and with long paths and fields, do not lose the spans of others that
@@ -231,4 +223,156 @@ func TestHostileSpansDoNotLoseOthers(t *testing.T) {
 	if len(names) != n+2 || names[0] != "/good" || names[1] != "/\uFFFD" || len(names[2]) > 1<<10 {
 		t.Fatalf("%d spans, want %d\n%s", len(names), n+2, s.log.String())
 	}
+}
+
+// patience limits how long a test waits for an expected event.
+const patience = time.Minute
+
+// receiver is a collector. Each request waits until it receives from accept, or accept is closed.
+type receiver struct {
+	collector.UnimplementedTraceServiceServer
+	addr   string
+	accept chan struct{}
+
+	mu       sync.Mutex
+	batches  []int // the number of spans of each request
+	spans    []*trace.Span
+	resource map[string]string
+	scope    string
+	header   metadata.MD
+}
+
+// Export implements collector.TraceServiceServer.
+func (r *receiver) Export(ctx context.Context, q *collector.ExportTraceServiceRequest) (
+	*collector.ExportTraceServiceResponse, error) {
+	select {
+	case <-r.accept:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.header, _ = metadata.FromIncomingContext(ctx)
+	n := 0
+	for _, resource := range q.GetResourceSpans() {
+		r.resource = make(map[string]string)
+		for _, a := range resource.GetResource().GetAttributes() {
+			r.resource[a.GetKey()] = a.GetValue().GetStringValue()
+		}
+		for _, s := range resource.GetScopeSpans() {
+			r.scope = s.GetScope().GetName()
+			r.spans = append(r.spans, s.GetSpans()...)
+			n += len(s.GetSpans())
+		}
+	}
+	r.batches = append(r.batches, n)
+	return &collector.ExportTraceServiceResponse{}, nil
+}
+
+// names returns the names of the received spans.
+func (r *receiver) names() (names []string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, s := range r.spans {
+		names = append(names, s.GetName())
+	}
+	return names
+}
+
+// startReceiver starts a collector. It accepts at once unless isSlow.
+func startReceiver(t *testing.T, isSlow bool, options ...grpc.ServerOption) *receiver {
+	t.Helper()
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	r := &receiver{addr: l.Addr().String(), accept: make(chan struct{})}
+	if !isSlow {
+		close(r.accept)
+	}
+	s := grpc.NewServer(options...)
+	collector.RegisterTraceServiceServer(s, r)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = s.Serve(l) // it ends by Stop
+	}()
+	t.Cleanup(func() {
+		s.Stop()
+		<-done
+	})
+	return r
+}
+
+// site is a running server.
+type site struct {
+	*testing.T
+	dir   string
+	run   *server.Server
+	http  *http.Client
+	ended <-chan error
+	log   testkit.Log
+}
+
+// serve starts a server with directives of http and of its server block.
+func serve(t *testing.T, http, block string, bound ...server.Binding) *site {
+	t.Helper()
+	s := newSite(t)
+	s.configure(http, block)
+	ready := make(chan struct{}, 10)
+	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
+		Stdout: io.Discard, Stderr: &s.log, NoSignals: true, Tracing: otel.New(),
+		Ready: func() { ready <- struct{}{} }}, bound...)
+	s.ended = testkit.Run(t, s.run.Run, ready)
+	t.Cleanup(s.http.CloseIdleConnections)
+	return s
+}
+
+func newSite(t *testing.T) *site {
+	dir := testkit.ShortDir(t)
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(dir, "socket"))
+	}
+	return &site{T: t, dir: dir,
+		http: &http.Client{Transport: &http.Transport{DialContext: dial, MaxConnsPerHost: 1}}}
+}
+
+func (s *site) configure(http, block string) {
+	s.Helper()
+	text := fmt.Sprintf("events {}\nhttp { access_log off; %s server { listen unix:%s; %s } }\n", http,
+		filepath.Join(s.dir, "socket"), block)
+	testkit.Must(s.T, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
+}
+
+// end waits for the end of the server, which has been requested.
+func (s *site) end() {
+	s.Helper()
+	if err := <-s.ended; err != nil {
+		s.Errorf("%v\n%s", err, s.log.String())
+	}
+}
+
+// get sends a request, when the one before has ended: there is one connection. fields are names and
+// values.
+func (s *site) get(path string, fields ...string) string {
+	s.Helper()
+	r := testkit.Value(http.NewRequest(http.MethodGet, "http://front.test"+path, nil))(s.T)
+	for i := 0; i < len(fields); i += 2 {
+		r.Header.Set(fields[i], fields[i+1])
+	}
+	resp := testkit.Value(s.http.Do(r))(s.T)
+	defer resp.Body.Close()
+	return string(testkit.Value(io.ReadAll(resp.Body))(s.T))
+}
+
+// eventually waits for a condition.
+func (s *site) eventually(what string, is func() bool) {
+	s.Helper()
+	for late := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(late) {
+			s.Fatalf("not yet: %s\n%s", what, s.log.String())
+		}
+	}
+}
+
+func (s *site) eventuallyLogs(text string) {
+	s.Helper()
+	s.eventually("the log has "+text, func() bool { return strings.Contains(s.log.String(), text) })
 }

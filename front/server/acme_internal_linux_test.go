@@ -98,7 +98,6 @@ func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfi
 	return s
 }
 
-// start starts the Server.
 func (s *acmeSite) start(source Source, dns DNSProvider) {
 	s.Helper()
 	s.server = New(source, Options{Stdout: s, Stderr: s, Listeners: s.listeners, NoSignals: true, DNS: dns})
@@ -193,9 +192,7 @@ func TestCertificatesAreIssued(t *testing.T) {
 			}
 			s.await("has issued a certificate", 3)
 			s.configure(1, "unknown")
-			if err := s.server.Reload(); err == nil {
-				t.Error("an invalid configuration was loaded")
-			}
+			testkit.Error(t, s.server.Reload(), "", "an invalid configuration was loaded")
 			testkit.Check(t, s.handshake("n2.test", roots))
 		})
 	}
@@ -217,9 +214,7 @@ func TestCertificateForAnAddress(t *testing.T) {
 			c := testkit.Value(tls.Dial("tcp", s.tls, &tls.Config{ServerName: "127.0.0.1", RootCAs: s.roots()}))(t)
 			defer c.Close()
 			leaf := c.ConnectionState().PeerCertificates[0]
-			if got := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); got != life {
-				t.Errorf("lifetime %v", got)
-			}
+			testkit.Equal(t, leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute), life, "lifetime")
 		})
 	}
 }

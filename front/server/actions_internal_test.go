@@ -4,10 +4,11 @@ package server
 
 import (
 	"os"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Hundreds of SIGHUP during a reload neither displace other signals nor cause as many reloads.
@@ -42,7 +43,5 @@ func TestSignalsAreNotLost(t *testing.T) {
 			t.Fatalf("%v, then nothing", got)
 		}
 	}
-	if want := []action{reload, reopen, replace, quit}; !slices.Equal(got, want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	testkit.Equal(t, got, []action{reload, reopen, replace, quit})
 }

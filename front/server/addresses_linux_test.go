@@ -199,9 +199,7 @@ func TestOlderConnectionsLackTheAddressesNewProperties(t *testing.T) {
 		older := s.dial("127.0.0.2", c.sent)
 		t.Cleanup(func() { older.Close() })
 		r := bufio.NewReader(older)
-		if got := request(older, r); got != "200 any" {
-			t.Fatalf("%s: %s", c.before, got)
-		}
+		testkit.Equal(t, request(older, r), "200 any", c.before)
 		s.reload(c.after)
 		if got := request(older, r); got != c.want && (c.want != "400" || !strings.HasPrefix(got, c.want)) {
 			t.Errorf("%s: after the reload %q, want %q", c.after, got, c.want)
@@ -250,9 +248,7 @@ func TestReloadsNeverWeakenAnAddress(t *testing.T) {
 	}
 	for range 20 {
 		s.reload(both)
-		if got := body(s.dial("127.0.0.2", "")); got != "-" {
-			t.Errorf("plain HTTP after the reload: %q", got)
-		}
+		testkit.Equal(t, body(s.dial("127.0.0.2", "")), "-", "plain HTTP after the reload")
 		if got := body(secured(s.dial("127.0.0.2", ""))); got != "secret" && got != "-" {
 			t.Errorf("TLS after the reload: %q", got)
 		}

@@ -109,9 +109,7 @@ func TestHTTP2DirectivesAreNginxs(t *testing.T) {
 			compared = append(compared, http2.SettingInitialWindowSize)
 		}
 		for _, id := range compared {
-			if got[id] != want[id] {
-				t.Errorf("%q: %v is %d, want %d", directives, id, got[id], want[id])
-			}
+			testkit.Equal(t, got[id], want[id], directives, id)
 		}
 		heads := [][]int{
 			{500}, {512}, {513}, {500, 500, 500}, {1000}, {1500, 1500}, {2048}, {2049}, {1500, 1500, 1500, 1500},
@@ -150,9 +148,7 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 				if want == "400" {
 					want = "431"
 				}
-				if got != want {
-					t.Errorf("%q: %.10q with %d bytes gets %s, want %s", buffers, request, size, got, want)
-				}
+				testkit.Equal(t, got, want, buffers, request[:10], "with", size, "bytes")
 			}
 		}
 	}
@@ -165,9 +161,7 @@ func statusOf(t *testing.T, socket, request string) string {
 	_ = c.SetDeadline(time.Now().Add(time.Minute))
 	_, _ = io.WriteString(c, request)
 	line := make([]byte, len("HTTP/1.1 204"))
-	if _, err := io.ReadFull(c, line); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.ReadFull(c, line))(t)
 	return string(line[len("HTTP/1.1 "):])
 }
 
@@ -231,8 +225,6 @@ func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 		})
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			t.Errorf("by nginx %t: got\n%s\nwant\n%s", byNginx, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		testkit.Equal(t, got, want, "by nginx", byNginx)
 	}
 }

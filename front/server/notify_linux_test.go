@@ -50,9 +50,7 @@ func (m *serviceManager) receive() (states []string) {
 // expect requires a message with these states.
 func (m *serviceManager) expect(want ...string) {
 	m.Helper()
-	if got := m.receive(); strings.Join(got, "\n") != strings.Join(want, "\n") {
-		m.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(m, m.receive(), want)
 }
 
 // expectReloading requires the message that begins a reload. Its time must be between since, when

@@ -50,8 +50,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	testkit.Long(t, "it reloads 200 times")
 	dir := t.TempDir()
 	listen := func() net.Listener {
-		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-		return l
+		return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	}
 	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hi")

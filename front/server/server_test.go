@@ -57,9 +57,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 		}
 	}
 	close(p.finish)
-	if body := <-result; body != "from the program" {
-		t.Errorf("a request in progress received %q", body)
-	}
+	testkit.Equal(t, <-result, "from the program", "the response to a request in progress")
 	testkit.Check(t, <-p.ended)
 	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
 		t.Errorf("a Reload after the end: %v", err)
@@ -75,9 +73,7 @@ func TestFailedRunLeavesNothing(t *testing.T) {
 	content := fmt.Sprintf("events {}\nhttp { server { listen unix:%s; listen %s; } }\n", socket, taken.Addr())
 	testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
-	if err := server.Run(t.Context(), server.File{Path: path}, options); err == nil {
-		t.Fatal("no error, although an address is in use")
-	}
+	testkit.Error(t, server.Run(t.Context(), server.File{Path: path}, options), "", "although an address is in use")
 	if _, err := os.Stat(socket); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the other socket exists: %v", err)
 	}
@@ -100,9 +96,7 @@ func TestCheckFindsMissingFolders(t *testing.T) {
 			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), line) {
 				t.Errorf("%s: %v", text, err)
 			}
-			if got := log.String(); strings.Contains(got, "without a prefix") != (dir == ".") {
-				t.Errorf("%s: %s", text, got)
-			}
+			testkit.Equal(t, strings.Contains(log.String(), "without a prefix"), dir == ".", text)
 		}
 	}
 }
@@ -217,9 +211,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	config := &server.Config{Name: "a handler", Front: conf.Config{Hosts: []conf.Host{host}}}
 	config.Handler = func() (http.Handler, error) { return nil, errors.New("no handler") }
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
-	if err := server.Run(t.Context(), config, options); err == nil || err.Error() != "no handler" {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, server.Run(t.Context(), config, options), "no handler")
 
 	config.Handler = func() (http.Handler, error) { return handler, nil }
 	s, ended := runSource(t, config, options)

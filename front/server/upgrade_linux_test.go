@@ -110,12 +110,8 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			c.spoil(s)
 			s.failUpgrade(c.want)
 			load.More(50)
-			if got := s.PID(); got != pid {
-				t.Errorf("process %d serves, want %d", got, pid)
-			}
-			if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil {
-				t.Error("pid.oldbin is left")
-			}
+			testkit.Equal(t, s.PID(), pid, "the process that serves")
+			testkit.Fails(os.Lstat(s.Path("pid.oldbin")))(t, "no such file")
 			if _, err := os.Lstat(s.Path("socket")); err != nil {
 				t.Error(err)
 			}
@@ -183,9 +179,7 @@ func (s *site) failUpgrade(want string) {
 	s.failed++
 	s.Signal(s.PID(), syscall.SIGUSR2)
 	s.AwaitLog("upgrade: failed, this", s.failed)
-	if !strings.Contains(s.Read("log"), want) {
-		s.Errorf("want %q in the log", want)
-	}
+	testkit.Contains(s, s.Read("log"), want, "the log")
 }
 
 // failAtStart starts a new process that exits before it is ready.
@@ -218,13 +212,9 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
 	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
 	defer idle.Close()
-	if _, err := idle.Request("/", "x"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(idle.Request("/", "x"))(t)
 	s.upgrade()
-	if got := s.Number("pid.oldbin"); got != pid {
-		t.Errorf("pid.oldbin holds %d, want %d", got, pid)
-	}
+	testkit.Equal(t, s.Number("pid.oldbin"), pid, "pid.oldbin")
 	s.AwaitLog("upgrade: finishing the requests", 1)
 	if _, err := idle.Request("/", "x"); err != nil || idle.Kept {
 		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.Kept)
@@ -249,16 +239,12 @@ func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 	s.AwaitLog("new configuration active", 1)
 	w := &tunnel{address: s.host + ":8000"}
 	defer w.Close()
-	if _, err := w.Request("/websocket", "x"); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(w.Request("/websocket", "x"))(t)
 	s.upgrade()
 	if b, err := io.ReadAll(w.in); len(b) > 0 {
 		t.Errorf("%q, %v", b, err)
 	}
-	if code := s.Wait(pid); code != 1 {
-		t.Errorf("exit code %d, want 1 because a connection was aborted", code)
-	}
+	testkit.Equal(t, s.Wait(pid), 1, "exit code, because a connection was aborted")
 	s.end()
 }
 
@@ -271,25 +257,18 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	}
 	s.failUpgrade("upgrade: a process that is confined to a folder cannot start another one: restart it")
 	s.Signal(pid, syscall.SIGTERM)
-	if code := s.Wait(pid); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.Wait(pid), 0, "exit code")
 }
 
 // Upgrade is an error where it is impossible.
 func TestImpossibleUpgradesAreReported(t *testing.T) {
 	p := start(t, "return 200 first;")
-	if err := p.server.Upgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "requires Options.Upgrade") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, p.server.Upgrade(t.Context()), "requires Options.Upgrade")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true,
 		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}
-	if err := server.Run(t.Context(), server.File{Path: p.conf}, options); err == nil ||
-		!strings.Contains(err.Error(), "mutually exclusive") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Error(t, server.Run(t.Context(), server.File{Path: p.conf}, options), "mutually exclusive")
 }
 
 // withoutSocket is upgradable without its unix socket.
@@ -356,9 +335,7 @@ func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
 			testkit.Must(t, os.Truncate(s.Path("large"), 256<<20))
 			s.neverReading(protocol)
 			old := s.upgrade()
-			if code := s.Wait(old); code != 0 {
-				t.Errorf("exit code %d", code)
-			}
+			testkit.Equal(t, s.Wait(old), 0, "exit code")
 			s.end()
 		})
 	}
@@ -395,9 +372,7 @@ func (s *site) reload(config, line string, times int) {
 // finish requires the rest of the download.
 func (s *site) finish(body io.Reader) {
 	s.Helper()
-	if n, err := io.Copy(io.Discard, body); n != largeBytes || err != nil {
-		s.Errorf("%d bytes of %d, %v", n, largeBytes, err)
-	}
+	testkit.Equal(s, testkit.Value(io.Copy(io.Discard, body))(s), largeBytes, "received bytes")
 }
 
 // A UDP socket that a reload has removed is passed on: its requests finish in the old process,
@@ -473,14 +448,10 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))
 	s.Signal(old, syscall.SIGUSR2)
 	s.Wait(old)
-	if text := s.Read("pid"); text != "" {
-		t.Errorf("the old file is left: %s", text)
-	}
+	testkit.Equal(t, s.Read("pid"), "", "the old PID file")
 	next := s.Number("other")
 	s.Signal(next, syscall.SIGTERM)
-	if code := s.Wait(next); code != 0 {
-		t.Errorf("exit code %d", code)
-	}
+	testkit.Equal(t, s.Wait(next), 0, "exit code")
 }
 
 // A reload while a new process starts is rejected, because that process may have read the old

@@ -224,8 +224,6 @@ func (s *site) end(replaced ...int) {
 	s.Helper()
 	s.End(replaced...)
 	for _, name := range []string{"pid.oldbin", "socket"} {
-		if _, err := os.Lstat(s.Path(name)); err == nil {
-			s.Errorf("%s is left", name)
-		}
+		testkit.Fails(os.Lstat(s.Path(name)))(s, "no such file", name)
 	}
 }

@@ -136,7 +136,6 @@ func (f *forger) issue(r *http.Request) error {
 	return nil
 }
 
-// A certificate that is not valid does not replace one that is.
 func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it waits for attempts")

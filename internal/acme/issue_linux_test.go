@@ -149,7 +149,6 @@ func TestExternalAccountIsBound(t *testing.T) {
 	s.awaitIssued(1)
 }
 
-// If the first issuer cannot issue, its fallback does.
 func TestFallbackIssues(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Reading a named pipe does not wait for a writer.
 func TestReadingPipeDoesNotWait(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(name, 0o600); err != nil {

@@ -40,7 +40,6 @@ func TestOnlyATerminalShowsABar(t *testing.T) {
 	}
 }
 
-// The lines of a table stay above the bar.
 func TestTableIsAboveTheBar(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	p := newProgress(pseudoTerminal(t), time.Second)

@@ -34,7 +34,6 @@ func TestFileServerIgnoresSIGHUPUnderNohup(t *testing.T) {
 	}
 }
 
-// With a certificate, SIGHUP reloads it, even under nohup.
 func TestSIGHUPReloadsTheCertificateUnderNohup(t *testing.T) {
 	t.Parallel()
 	dir := site(t)

@@ -94,7 +94,6 @@ func ownHandler(fault string, burn time.Duration) http.Handler {
 	})
 }
 
-// processorTime returns the CPU time of this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

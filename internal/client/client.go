@@ -181,7 +181,7 @@ func (x *slab) connect() (err error) {
 	}
 	if x.conn.h2 == nil {
 		// rawExchange checks by itself
-		for x.conn.reused && !x.usesRawExchange() && !x.conn.isAlive() {
+		for x.conn.reused && !x.usesRawExchange() && x.conn.hasInput() {
 			x.conn = c.pool.replace(x.conn)
 		}
 		if x.conn.Conn == nil {

@@ -210,7 +210,6 @@ func TestHostNamesAndListTokens(t *testing.T) {
 	}
 }
 
-// Errors report their side, and whether they are timeouts.
 func TestErrorsReportSideAndTimeout(t *testing.T) {
 	e := &Error{Side: Proxy, Kind: TimedOut, During: "connecting to", Addr: "h:1", Err: io.ErrNoProgress}
 	if e.Error() != "tare: connecting to h:1: "+io.ErrNoProgress.Error() || !e.Timeout() || !e.Temporary() ||

@@ -80,7 +80,11 @@ func (c *conn) Close() error {
 // keep ends the use of a connection that can be used again. It reports whether the pool keeps the
 // connection; if not, keep closes it.
 func (c *conn) keep() bool {
-	isKept, evicted := c.host.pool.release(c, true)
+	return c.closeReleased(c.host.pool.release(c, true))
+}
+
+// closeReleased closes what must be closed after a release, and reports whether c is kept.
+func (c *conn) closeReleased(isKept bool, evicted *conn) bool {
 	if !isKept {
 		c.Close()
 	}
@@ -116,8 +120,9 @@ func (c *conn) Read(p []byte) (int, error) {
 // connection must be read by Read only, and not by its socket.
 func (c *conn) hasReader() bool { return c.pending != nil }
 
-// hasInput reports whether a byte has arrived that no TLS layer has read, or the end. Only the user
-// of the connection may call it.
+// hasInput reports whether a byte has arrived that no TLS layer has read, or the end, as far as is
+// known without waiting. An idle connection with input cannot be used. Only the user of the
+// connection may call it.
 func (c *conn) hasInput() bool {
 	return len(c.pending) > 0 || c.probe != nil && !c.probe.quiet()
 }
@@ -125,15 +130,6 @@ func (c *conn) hasInput() bool {
 // idleFor returns how long the connection was idle before its current use.
 func (c *conn) idleFor() time.Duration {
 	return time.Duration(c.host.pool.now() - c.idleSince)
-}
-
-// isAlive reports whether an idle connection can be used: its peer has not closed it, as far as is
-// known without waiting, and no byte has arrived on it.
-func (c *conn) isAlive() bool {
-	if c.probe != nil && !c.probe.quiet() {
-		return false
-	}
-	return len(c.pending) == 0
 }
 
 // detach ends the use of a connection without closing it. From then on it belongs to the caller.

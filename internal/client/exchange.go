@@ -14,7 +14,7 @@ const (
 	// lateBodyTimeout limits sending the rest of a request whose response has ended, as in net/http.
 	lateBodyTimeout = 50 * time.Millisecond
 	// abortTimeout limits sending the message that abandons a request.
-	abortTimeout = 10 * time.Millisecond
+	abortTimeout = 50 * time.Millisecond
 	// lateResponseTimeout limits the wait for a head after sending the request has failed.
 	lateResponseTimeout = time.Second
 	// inlineValues is the number of field values in a slab.

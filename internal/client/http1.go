@@ -76,5 +76,5 @@ func (h *http1Codec) reset() {
 }
 
 func (h *http1Codec) isClean(x *exchange) bool {
-	return h.head.Persistent && h.mode != http1.UntilClose && len(x.scratch.received()) == 0
+	return h.head.IsPersistent() && h.mode != http1.UntilClose && len(x.scratch.received()) == 0
 }

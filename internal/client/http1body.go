@@ -189,5 +189,5 @@ func (h *http1Codec) skipBuffered(x *slab) (err error) {
 
 // mayDrain implements codec.
 func (h *http1Codec) mayDrain(x *exchange) bool {
-	return x.keepAlive && h.head.Persistent && h.mode != http1.UntilClose && h.remaining <= maxDrain
+	return x.keepAlive && h.head.IsPersistent() && h.mode != http1.UntilClose && h.remaining <= maxDrain
 }

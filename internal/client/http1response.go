@@ -174,7 +174,7 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 	end := max(uint32(status), head.Reason.End)
 	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
 	r.Header = makeHeader(nil, head.Fields, text, x.headerValues())
-	if head.Minor > 0 && !head.Persistent && !x.client.config.Verbatim {
+	if head.Minor > 0 && !head.IsPersistent() && !x.client.config.Verbatim {
 		delete(r.Header, "Connection") // as in net/http: Close has its meaning
 	}
 	for _, f := range head.Fields {
@@ -202,7 +202,7 @@ func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
 	head, r := &h.head, &x.response
 	x.setResponse()
 	r.StatusCode, r.ProtoMajor, r.ProtoMinor = head.Status, 1, head.Minor
-	r.Close = !head.Persistent || framing.Mode == http1.UntilClose && head.Status != http.StatusSwitchingProtocols
+	r.Close = !head.IsPersistent() || framing.Mode == http1.UntilClose && head.Status != http.StatusSwitchingProtocols
 	length, hasLength := head.Length()
 	isHead, mayHaveBody := x.request.Method == http.MethodHead, http1.BodyAllowed(head.Status)
 	if head.IsChunked() && (mayHaveBody || !x.client.config.Verbatim) {

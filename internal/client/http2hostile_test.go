@@ -222,7 +222,6 @@ func (p *http2Peer) start(settings ...wire.Setting) bool {
 
 func (p *http2Peer) write(b []byte) { _, _ = p.Write(b) }
 
-// frame reads a frame.
 func (p *http2Peer) frame() (h wire.FrameHeader, payload []byte, ok bool) {
 	var b [wire.FrameHeaderSize]byte
 	if _, err := io.ReadFull(p, b[:]); err != nil {
@@ -279,7 +278,6 @@ func headFrame(id uint32, flags wire.Flags, fields ...string) []byte {
 	return wire.EndBlock(b, 0, wire.MinMaxFrameSize)
 }
 
-// dataFrame returns a DATA frame.
 func dataFrame(id uint32, flags wire.Flags, text string) []byte {
 	h := wire.FrameHeader{Length: uint32(len(text)), Type: wire.Data, Flags: flags, StreamID: id}
 	return append(wire.AppendFrameHeader(nil, h), text...)

@@ -34,21 +34,18 @@ func (p *Params) Lookup(name string) (value string, ok bool) {
 }
 
 // Set sets a parameter. It replaces a parameter with the same name.
-func (p *Params) Set(name, value string) {
-	at := len(p.text)
-	p.text = append(p.text, name...)
-	mid := len(p.text)
-	p.text = append(p.text, value...)
-	p.put(at, mid)
-}
+func (p *Params) Set(name, value string) { p.put(p.store(name, value)) }
 
 // Add adds a parameter whose name must be new. Unlike Set, it does not search for the name.
-func (p *Params) Add(name, value string) {
+func (p *Params) Add(name, value string) { p.pairs = append(p.pairs, p.store(name, value)) }
+
+// store appends a name and a value to text.
+func (p *Params) store(name, value string) wire.Pair {
 	at := len(p.text)
 	p.text = append(p.text, name...)
 	mid := len(p.text)
 	p.text = append(p.text, value...)
-	p.pairs = append(p.pairs, wire.Pair{Name: span(at, mid), Value: span(mid, len(p.text))})
+	return wire.Pair{Name: http1.SpanOf(at, mid), Value: http1.SpanOf(mid, len(p.text))}
 }
 
 // Del removes a parameter.
@@ -73,17 +70,14 @@ func (p *Params) find(name []byte) int {
 	return slices.IndexFunc(p.pairs, func(pair wire.Pair) bool { return string(pair.Name.In(p.text)) == string(name) })
 }
 
-// put sets the parameter at the end of text: its name from at to mid, and its value from mid.
-func (p *Params) put(at, mid int) {
-	pair := wire.Pair{Name: span(at, mid), Value: span(mid, len(p.text))}
-	if i := p.find(p.text[at:mid]); i >= 0 {
+// put sets a parameter that is at the end of text.
+func (p *Params) put(pair wire.Pair) {
+	if i := p.find(pair.Name.In(p.text)); i >= 0 {
 		p.pairs[i] = pair
 		return
 	}
 	p.pairs = append(p.pairs, pair)
 }
-
-func span(start, end int) http1.Span { return http1.Span{Start: uint32(start), End: uint32(end)} }
 
 func (p *Params) appendTo(b []byte) []byte {
 	for _, pair := range p.pairs {
@@ -125,7 +119,7 @@ func (p *Params) SetField(name string, values []string) error {
 	if len(values) == 0 || http1.ConcernsConnection(canonical) || !http1.PlainName(name) {
 		return nil
 	}
-	p.put(p.appendVariable(name, values, between))
+	p.put(p.storeVariable(name, values, between))
 	return nil
 }
 
@@ -140,14 +134,12 @@ func (p *Params) AddField(name string, values []string) {
 	if name == "Cookie" {
 		between = "; "
 	}
-	at, mid := p.appendVariable(name, values, between)
-	p.pairs = append(p.pairs, wire.Pair{Name: span(at, mid), Value: span(mid, len(p.text))})
+	p.pairs = append(p.pairs, p.storeVariable(name, values, between))
 }
 
-// appendVariable appends the parameter that a field becomes (RFC 3875, 4.1.18): its name from at to
-// mid, and its value from mid.
-func (p *Params) appendVariable(name string, values []string, between string) (at, mid int) {
-	at = len(p.text)
+// storeVariable appends the parameter that a field becomes to text (RFC 3875, 4.1.18).
+func (p *Params) storeVariable(name string, values []string, between string) wire.Pair {
+	at := len(p.text)
 	p.text = append(p.text, "HTTP_"...)
 	for i := range len(name) {
 		c := name[i]
@@ -159,12 +151,12 @@ func (p *Params) appendVariable(name string, values []string, between string) (a
 		}
 		p.text = append(p.text, c)
 	}
-	mid = len(p.text)
+	mid := len(p.text)
 	for i, v := range values {
 		if i > 0 {
 			p.text = append(p.text, between...)
 		}
 		p.text = append(p.text, v...)
 	}
-	return at, mid
+	return wire.Pair{Name: http1.SpanOf(at, mid), Value: http1.SpanOf(mid, len(p.text))}
 }

@@ -69,7 +69,7 @@ type host struct {
 }
 
 // get returns an idle connection to a host, a shared one, or a slot, whose Conn is nil. The caller
-// must open a slot. get does not check the connection: see conn.isAlive. At the limit it waits. If
+// must open a slot. get does not check the connection: see conn.hasInput. At the limit it waits. If
 // ctx ends first, it returns the cause. With fresh it closes an idle connection and returns its
 // slot, but shares connections nevertheless. The caller must call keep, drop, detach or closeStream
 // on the result.

@@ -108,14 +108,14 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 	rest, _ := sockets(t)
 	first, second := open(t, p, "x", rest), open(t, p, "x", theirs)
 	_, _ = other.Write([]byte("x"))
-	testkit.WaitFor(t, "the byte", func() bool { return !second.isAlive() })
+	testkit.WaitFor(t, "the byte", second.hasInput)
 	first.keep()
 	second.keep()
 	c := open(t, p, "x", nil)
-	if c != second || !c.reused || c.isAlive() {
+	if c != second || !c.reused || !c.hasInput() {
 		t.Errorf("got %v", c.Conn)
 	}
-	if c = p.replace(c); c != first || !c.reused || !c.isAlive() {
+	if c = p.replace(c); c != first || !c.reused || c.hasInput() {
 		t.Errorf("the connection was replaced by %v", c.Conn)
 	}
 	if c = p.replace(c); c.Conn != nil || c.reused {
@@ -125,7 +125,6 @@ func TestUnusableConnectionIsReplaced(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// A get that gives up leaves the queue.
 func TestCanceledGetLeavesQueue(t *testing.T) {
 	p := &pool{limits: limits{maxConns: 1}}
 	first := testkit.Value(p.get(t.Context(), keyOf("x"), false))(t)

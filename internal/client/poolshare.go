@@ -51,6 +51,11 @@ func (h *host) share(c *conn) bool {
 // retire makes a connection accept no more streams. The caller holds mu.
 func (h *host) retire(c *conn) {
 	c.isRetired = true
+	h.unshare(c)
+}
+
+// unshare removes a connection from h.shared, if it is there. The caller holds mu.
+func (h *host) unshare(c *conn) {
 	if i := slices.Index(h.shared, c); i >= 0 {
 		h.shared = slices.Delete(h.shared, i, i+1)
 	}
@@ -170,17 +175,10 @@ func (c *conn) closeStream() {
 		p.mu.Unlock()
 		return
 	}
-	isUsable := !c.isRetired
-	h.retire(c)
-	c.isRetired = !isUsable
-	isKept, evicted := p.releaseAt(now, c, isUsable)
+	h.unshare(c)
+	isKept, evicted := p.releaseAt(now, c, !c.isRetired)
 	p.mu.Unlock()
-	if !isKept {
-		c.Close()
-	}
-	if evicted != nil {
-		evicted.Close()
-	}
+	c.closeReleased(isKept, evicted)
 }
 
 // retireNow makes a connection accept no more streams, because a request demands it.

@@ -1,14 +1,10 @@
 package client_test
 
 import (
-	"bufio"
 	"bytes"
-	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -99,8 +95,7 @@ func TestTransportReceivesResponseToRejectedBody(t *testing.T) {
 				io.CopyN(io.Discard, c.r, 1<<20) // a part of it
 			}
 		})
-		r, _ := http.NewRequest("POST", p.url, io.LimitReader(zeros{}, 64<<20))
-		resp, text, err := p.send(r)
+		resp, text, err := p.send(mustRequest("POST", p.url, io.LimitReader(zeros{}, 64<<20)))
 		if err != nil || resp.StatusCode != 413 || text != "no" {
 			p.Errorf("%v, %q", err, text)
 		}
@@ -154,42 +149,34 @@ func TestTransportSendsFiles(t *testing.T) {
 // A body that waits for 100 Continue is sent after that response, or after the timeout, or never.
 func TestTransportBodyWaitsForContinue(t *testing.T) {
 	for _, test := range []struct {
-		responses []string // before the body was read, and after
-		want      string   // what the server received
+		responses [2]string // before the body was read, and after
+		want      string    // what the server received
 	}{
-		{[]string{"HTTP/1.1 100 Continue\n\n", okHello}, "body"},
-		{[]string{"", okHello}, "body"},
-		{[]string{"HTTP/1.1 401 No\nContent-Length: 5\n\nhello"}, ""},
+		{[2]string{"HTTP/1.1 100 Continue\n\n", okHello}, "body"},
+		{[2]string{"", okHello}, "body"},
+		{[2]string{"HTTP/1.1 401 No\nContent-Length: 5\n\nhello"}, ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			nw := new(testkit.Network)
-			tr := &tare.Transport{ExpectContinueTimeout: time.Second,
-				DialContext: func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }}
+			p := newPeer(t, "memory")
+			p.tr.ExpectContinueTimeout = time.Second
 			got := make(chan string, 1)
-			go func() {
-				c, _ := nw.Listen().Accept()
-				defer c.Close()
-				br := bufio.NewReader(c)
-				r, _ := http.ReadRequest(br)
-				io.WriteString(c, strings.ReplaceAll(test.responses[0], "\n", "\r\n"))
+			p.runScript(func(_ int, c *scripted) {
+				r, _ := http.ReadRequest(c.r)
+				c.writeText(test.responses[0])
 				b, _ := io.ReadAll(r.Body)
-				if len(test.responses) > 1 {
-					io.WriteString(c, strings.ReplaceAll(test.responses[1], "\n", "\r\n"))
-				}
+				c.writeText(test.responses[1])
 				got <- string(b)
-			}()
-			r, _ := http.NewRequest("PUT", "http://host/", strings.NewReader("body"))
+			})
+			r := mustRequest("PUT", "http://host/", strings.NewReader("body"))
 			r.Header.Set("Expect", "100-continue")
 			began := time.Now()
-			resp := testkit.Value(tr.RoundTrip(r))(t)
-			b, _ := io.ReadAll(resp.Body)
-			if waited := time.Since(began) > 0; string(b) != "hello" || waited != (test.responses[0] == "") {
-				t.Errorf("%q after %v", b, time.Since(began))
+			_, text, err := exchange(p.tr, r)
+			if waited := time.Since(began) > 0; text != "hello" || waited != (test.responses[0] == "") {
+				t.Errorf("%q, %v after %v", text, err, time.Since(began))
 			}
 			if body := <-got; body != test.want {
 				t.Errorf("the server got %q", body)
 			}
-			tr.CloseIdleConnections()
 		})
 	}
 }
@@ -221,18 +208,12 @@ func TestTransportChecksContentLength(t *testing.T) {
 				for _, again := range []bool{false, true} {
 					var got [2]string
 					for i, rt := range []http.RoundTripper{theirs, ours} {
-						r, _ := http.NewRequest(method, s.URL, nil)
+						r := mustRequest(method, s.URL, nil)
 						if r.Body, r.ContentLength = body(), length; again && r.Body != nil {
 							r.GetBody = func() (io.ReadCloser, error) { return body(), nil }
 						}
-						resp, err := rt.RoundTrip(r)
-						if err != nil {
-							got[i] = "error"
-							continue
-						}
-						b, _ := io.ReadAll(resp.Body)
-						resp.Body.Close()
-						if got[i] = string(b); strings.Contains(got[i], "unexpected EOF") {
+						resp, text, _ := exchange(rt, r)
+						if got[i] = text; resp == nil || strings.Contains(text, "unexpected EOF") {
 							got[i] = "error"
 						}
 					}
@@ -253,10 +234,7 @@ func TestTransportChecksContentLength(t *testing.T) {
 // responses returns responses with many combinations of status, fields and framing, in parts that
 // are sent one after another.
 func responses() (all [][2]string) {
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	_, _ = io.WriteString(z, "unzipped")
-	_ = z.Close()
+	zipped := gzipped("unzipped")
 	for _, status := range []string{"200 OK", "200", "200 ", "200  OK ", "204 No Content", "205 Reset Content",
 		"304 Not Modified", "301 Moved", "500 Internal\x80Error", "599 ", "999 Odd"} {
 		for _, fields := range []string{
@@ -275,12 +253,12 @@ func responses() (all [][2]string) {
 			case strings.Contains(fields, "Length: 0"):
 				body = ""
 			case strings.Contains(strings.ToLower(fields), "gzip"):
-				body = zipped.String()
+				body = zipped
 			}
 			if isChunked {
 				body = fmt.Sprintf("%x\r\n%s\r\n0\r\nX-Sum: 1\r\nX-Late: 2\r\n\r\n", len(body), body)
 			}
-			fields = strings.ReplaceAll(strings.ReplaceAll(fields, "@", fmt.Sprint(zipped.Len())), "\n", "\r\n")
+			fields = strings.ReplaceAll(strings.ReplaceAll(fields, "@", fmt.Sprint(len(zipped))), "\n", "\r\n")
 			all = append(all, [2]string{"HTTP/1.1 " + status + "\r\n" + fields + "\r\n", body})
 			if !isChunked {
 				all = append(all, [2]string{"HTTP/1.0 " + status + "\r\n" + fields + "\r\n", body})

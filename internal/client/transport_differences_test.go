@@ -65,8 +65,8 @@ func differencesOfRequests() []difference {
 			})
 			body, feed := io.Pipe()
 			defer feed.Close()
-			r := mustRequest("POST", s.url, body)
-			r.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}
+			r := upgradeRequest(s.url)
+			r.Method, r.Body, r.ContentLength = "POST", body, -1
 			resp, err := s.rt.RoundTrip(r)
 			if err != nil {
 				return "error"
@@ -139,11 +139,7 @@ func differencesOfResponses() []difference {
 		{row: "`Content-Length`, `Host` and the like in a trailer section", ours: "hi map[A:[b]]",
 			theirs: "hi map[A:[b] Content-Length:[4]]", observe: func(s side) string {
 				s.respondWith("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2\nhi\n0\nContent-Length: 4\nA: b\n\n")
-				resp, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
-				if err != nil {
-					return err.Error()
-				}
-				defer resp.Body.Close()
+				resp := s.response(mustRequest("POST", s.url, nil))
 				b, _ := io.ReadAll(resp.Body)
 				return fmt.Sprint(string(b), " ", resp.Trailer)
 			}},
@@ -164,11 +160,7 @@ func differencesOfResponses() []difference {
 			}},
 		{row: "Body of a 2xx to CONNECT", ours: "writes; early", theirs: "ear", observe: func(s side) string {
 			s.runScript(func(_ int, c *scripted) { c.respond("HTTP/1.1 200 OK\nContent-Length: 3\n\nearly") })
-			resp, err := s.rt.RoundTrip(mustRequest("CONNECT", s.url, nil))
-			if err != nil {
-				return err.Error()
-			}
-			defer resp.Body.Close()
+			resp := s.response(mustRequest("CONNECT", s.url, nil))
 			b, _ := io.ReadAll(resp.Body)
 			if _, ok := resp.Body.(io.ReadWriteCloser); ok {
 				return "writes; " + string(b)
@@ -185,11 +177,7 @@ func differencesOfResponses() []difference {
 			}},
 		{row: "A chunk of which a part has arrived", ours: "part", theirs: "whole", observe: func(s side) string {
 			s.respondWith("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n2000\n" + strings.Repeat("x", 0x2000) + "\n0\n\n")
-			resp, err := s.rt.RoundTrip(mustRequest("POST", s.url, nil))
-			if err != nil {
-				return err.Error()
-			}
-			defer resp.Body.Close()
+			resp := s.response(mustRequest("POST", s.url, nil))
 			if n, _ := resp.Body.Read(make([]byte, 0x2000)); n < 0x2000 {
 				return "part"
 			}
@@ -212,11 +200,7 @@ func differencesOfConnections() []difference {
 		{row: "A request that waits for a dial", ours: "200 1", theirs: "200 0", observe: waitForDial},
 		{row: "A whole response in the first read", ours: "200 0", theirs: "200 1", observe: func(s side) string {
 			s.numberConns(okHello)
-			resp, err := s.rt.RoundTrip(mustRequest("GET", s.url, nil))
-			if err != nil {
-				return err.Error()
-			}
-			defer resp.Body.Close()
+			s.response(mustRequest("GET", s.url, nil))
 			return s.connNumber()
 		}},
 		{row: "A context that ends after that", ours: "200 0", theirs: "200 1", observe: func(s side) string {
@@ -230,11 +214,7 @@ func differencesOfConnections() []difference {
 			})
 			ctx, cancel := context.WithCancel(s.Context())
 			defer cancel()
-			resp, err := s.rt.RoundTrip(mustRequest("GET", s.url, nil).WithContext(ctx))
-			if err != nil {
-				return err.Error()
-			}
-			defer resp.Body.Close()
+			s.response(mustRequest("GET", s.url, nil).WithContext(ctx))
 			if cancel(); !s.ours {
 				<-ended
 			}
@@ -246,12 +226,7 @@ func differencesOfConnections() []difference {
 // upgrade returns the body of the response to a request to switch protocols.
 func (s side) upgrade(response string) string {
 	s.runScript(func(_ int, c *scripted) { c.respond(response) })
-	resp, err := s.rt.RoundTrip(upgradeRequest(s.url))
-	if err != nil {
-		return err.Error()
-	}
-	defer resp.Body.Close()
-	b, _ := io.ReadAll(resp.Body)
+	b, _ := io.ReadAll(s.response(upgradeRequest(s.url)).Body)
 	return string(b)
 }
 
@@ -259,18 +234,13 @@ func (s side) upgrade(response string) string {
 func waitForDial(s side) string {
 	dial, waits := make(chan bool), make(chan bool)
 	var dials atomic.Int32
-	dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+	s.set("DialContext", func(ctx context.Context, network, addr string) (net.Conn, error) {
 		if dials.Add(1) == 2 {
 			close(waits)
 			<-dial
 		}
 		return new(net.Dialer).DialContext(ctx, network, addr)
-	}
-	if theirs, ok := s.rt.(*http.Transport); ok {
-		theirs.DialContext = dialer
-	} else {
-		s.tr.DialContext = dialer
-	}
+	})
 	received, release := make(chan bool), make(chan bool)
 	s.runScript(func(n int, c *scripted) {
 		for first := n == 0; c.request() != nil; first = false {
@@ -308,26 +278,16 @@ func differencesOfSettings() []difference {
 			if got := s.request(mustRequest("GET", server.URL, nil)); got != "error" {
 				return got
 			}
-			trusting := &tls.Config{InsecureSkipVerify: true}
-			if theirs, ok := s.rt.(*http.Transport); ok {
-				theirs.TLSClientConfig = trusting
-			} else {
-				s.tr.TLSClientConfig = trusting
-			}
+			s.set("TLSClientConfig", &tls.Config{InsecureSkipVerify: true})
 			return s.request(mustRequest("GET", server.URL, nil))
 		}},
 		{row: "`WriteBufferSize`", ours: "1 write", theirs: "several", settings: &http.Transport{WriteBufferSize: 16},
 			observe: func(s side) string {
 				var writes atomic.Int32
-				dialer := func(ctx context.Context, network, addr string) (net.Conn, error) {
+				s.set("DialContext", func(ctx context.Context, network, addr string) (net.Conn, error) {
 					nc, err := new(net.Dialer).DialContext(ctx, network, addr)
 					return &writesOf{nc, &writes}, err
-				}
-				if theirs, ok := s.rt.(*http.Transport); ok {
-					theirs.DialContext = dialer
-				} else {
-					s.tr.DialContext = dialer
-				}
+				})
 				s.respondWith(okHello)
 				if got := s.request(mustRequest("POST", s.url, strings.NewReader("body"))); got != "200 hello" {
 					return got

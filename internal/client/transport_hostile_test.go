@@ -2,6 +2,8 @@ package client_test
 
 import (
 	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -24,10 +26,9 @@ import (
 // is left.
 func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {
 	testkit.Long(t, "it sends many requests")
-	var http1, http2 http.Protocols
+	var http1 http.Protocols
 	http1.SetHTTP1(true)
-	http2.SetUnencryptedHTTP2(true)
-	for _, protocols := range []*http.Protocols{&http1, &http2} {
+	for _, protocols := range []*http.Protocols{&http1, onlyHTTP2()} {
 		t.Run(protocols.String(), func(t *testing.T) { testLeaves(t, protocols) })
 	}
 }
@@ -113,25 +114,19 @@ func TestTransportReadsResponsesAsListed(t *testing.T) {
 		})
 		theirs := &http.Transport{DialContext: p.tr.DialContext, DisableKeepAlives: true}
 		summary := func(rt http.RoundTripper) string {
-			resp, err := rt.RoundTrip(mustRequest("POST", p.url, nil))
-			if err != nil {
+			resp, text, err := exchange(rt, mustRequest("POST", p.url, nil))
+			switch {
+			case resp == nil:
 				return "error"
+			case err != nil:
+				text = "error"
 			}
-			defer resp.Body.Close()
-			b, err := io.ReadAll(resp.Body)
-			if err != nil {
-				b = []byte("error")
-			}
-			return fmt.Sprintf("%d %s", resp.StatusCode, b)
-		}
-		want := a.theirs
-		if want == "" {
-			want = a.ours
+			return fmt.Sprintf("%d %s", resp.StatusCode, text)
 		}
 		if got := summary(p.tr); got != a.ours {
 			t.Errorf("%q: %q, want %q", a.response, got, a.ours)
 		}
-		if got := summary(theirs); got != want {
+		if got, want := summary(theirs), cmp.Or(a.theirs, a.ours); got != want {
 			t.Errorf("%q: net/http %q, want %q", a.response, got, want)
 		}
 	}
@@ -168,37 +163,28 @@ func FuzzTransport(f *testing.F) {
 // fuzzOnce describes the outcome of a response that arrives in pieces.
 func fuzzOnce(pieces ...[]byte) string {
 	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return &pieceConn{pieces: pieces}, nil
+		var readers []io.Reader
+		for _, p := range pieces {
+			readers = append(readers, bytes.NewReader(p))
+		}
+		return &pieceConn{in: io.MultiReader(readers...)}, nil
 	}}
 	defer tr.CloseIdleConnections()
-	resp, err := tr.RoundTrip(mustRequest("GET", "http://host/", nil))
-	if err != nil {
+	resp, text, err := exchange(tr, mustRequest("GET", "http://host/", nil))
+	if resp == nil {
 		return err.Error()
 	}
-	defer resp.Body.Close()
-	b, err := io.ReadAll(resp.Body)
 	return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer,
-		b, err)
+		text, err)
 }
 
 // pieceConn is a connection on which pieces arrive, and then the end.
 type pieceConn struct {
 	net.Conn
-	pieces [][]byte
+	in io.Reader
 }
 
-func (c *pieceConn) Read(p []byte) (int, error) {
-	for len(c.pieces) > 0 && len(c.pieces[0]) == 0 {
-		c.pieces = c.pieces[1:]
-	}
-	if len(c.pieces) == 0 {
-		return 0, io.EOF
-	}
-	n := copy(p, c.pieces[0])
-	c.pieces = append([][]byte{c.pieces[0][n:]}, c.pieces[1:]...)
-	return n, nil
-}
-
+func (c *pieceConn) Read(p []byte) (int, error)      { return c.in.Read(p) }
 func (c *pieceConn) Write(p []byte) (int, error)     { return len(p), nil }
 func (c *pieceConn) Close() error                    { return nil }
 func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
@@ -209,7 +195,7 @@ func TestTransportAllocatesLittle(t *testing.T) {
 	testkit.NoRace(t, "it allocates")
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello")
 	tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-		return &responder{response: response}, nil
+		return &responder{response: response, requested: make(chan bool, 1)}, nil
 	}}
 	defer tr.CloseIdleConnections()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -258,19 +244,14 @@ type responder struct {
 	response  []byte
 	rest      []byte // of a response that was read in part
 	requested chan bool
-	once      sync.Once
 }
 
-func (c *responder) init() { c.once.Do(func() { c.requested = make(chan bool, 1) }) }
-
 func (c *responder) Write(p []byte) (int, error) {
-	c.init()
 	c.requested <- true
 	return len(p), nil
 }
 
 func (c *responder) Read(p []byte) (int, error) {
-	c.init()
 	if len(c.rest) == 0 {
 		if !<-c.requested {
 			return 0, io.EOF
@@ -282,7 +263,7 @@ func (c *responder) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-func (c *responder) Close() error { c.init(); close(c.requested); return nil }
+func (c *responder) Close() error { close(c.requested); return nil }
 
 // A program that keeps a small part of a large response does not keep the rest of it in memory.
 func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {

@@ -1,9 +1,7 @@
 package client_test
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
@@ -49,18 +47,12 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 		var all sync.WaitGroup
 		send := func(body io.Reader, length int) {
 			r := mustRequest("POST", s.URL, body)
-			resp, err := tr.RoundTrip(r)
-			if err != nil {
-				t.Error(err)
-				return
-			}
-			defer resp.Body.Close()
-			b, _ := io.ReadAll(resp.Body)
+			resp, text, err := exchange(tr, r)
 			var proto, addr string
 			var n int
-			fmt.Sscan(string(b), &proto, &n, &addr)
+			fmt.Sscan(text, &proto, &n, &addr)
 			if proto != test.want || n != length || resp.Request != r {
-				t.Errorf("%s", b)
+				t.Errorf("%q, %v", text, err)
 			}
 			mu.Lock()
 			seen[addr] = true
@@ -88,24 +80,19 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 
 // HTTP/2 without HTTP/1.1 works, with and without TLS.
 func TestTransportWorksWithoutHTTP1(t *testing.T) {
-	var both, plain, over http.Protocols
-	both.SetHTTP2(true)
-	both.SetUnencryptedHTTP2(true)
-	plain.SetUnencryptedHTTP2(true)
+	var over http.Protocols
 	over.SetHTTP2(true)
 	s := httptest.NewUnstartedServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }))
-	s.Config.Protocols = &both
+	s.Config.Protocols = onlyHTTP2()
 	s.Start()
 	defer s.Close()
-	tr := &tare.Transport{Protocols: &plain}
+	tr := &tare.Transport{Protocols: onlyHTTP2()}
 	defer tr.CloseIdleConnections()
-	resp := testkit.Value(tr.RoundTrip(mustRequest("GET", s.URL, nil)))(t)
-	if b, _ := io.ReadAll(resp.Body); string(b) != "HTTP/2.0" {
-		t.Errorf("%s", b)
+	if _, text, err := exchange(tr, mustRequest("GET", s.URL, nil)); text != "HTTP/2.0" {
+		t.Errorf("%q, %v", text, err)
 	}
-	resp.Body.Close()
-	for url, excluding := range map[string]*http.Protocols{"http://host": &over, "https://host": &plain} {
+	for url, excluding := range map[string]*http.Protocols{"http://host": &over, "https://host": onlyHTTP2()} {
 		_, err := (&tare.Transport{Protocols: excluding}).RoundTrip(mustRequest("GET", url, nil))
 		if err == nil || !strings.Contains(err.Error(), "which Protocols excludes") {
 			t.Errorf("%s: %v", url, err)
@@ -127,11 +114,9 @@ func TestTransportWithoutProtocolsUsesHTTP1(t *testing.T) {
 			&http.Transport{Protocols: new(http.Protocols), TLSClientConfig: config.Clone()},
 			&tare.Transport{Protocols: new(http.Protocols), TLSClientConfig: config.Clone()},
 		} {
-			resp := testkit.Value(tr.RoundTrip(mustRequest("GET", url, nil)))(t)
-			if b, _ := io.ReadAll(resp.Body); string(b) != "HTTP/1.1" {
-				t.Errorf("%T: %s: %s", tr, url, b)
+			if _, text, err := exchange(tr, mustRequest("GET", url, nil)); text != "HTTP/1.1" {
+				t.Errorf("%T: %s: %q, %v", tr, url, text, err)
 			}
-			resp.Body.Close()
 			tr.(interface{ CloseIdleConnections() }).CloseIdleConnections()
 		}
 	}
@@ -156,11 +141,7 @@ func scriptedHandler(w http.ResponseWriter, r *http.Request) {
 		seenHeader(r.Header), len(body)) + fmt.Sprint(r.ContentLength, r.Trailer)}
 	text := q.Get("body")
 	if q.Has("gzip") {
-		var b bytes.Buffer
-		z := gzip.NewWriter(&b)
-		_, _ = io.WriteString(z, text)
-		_ = z.Close()
-		text = b.String()
+		text = gzipped(text)
 		h.Set("Content-Encoding", "gzip")
 	}
 	if q.Has("length") {
@@ -249,8 +230,6 @@ func http2Requests() (all []func(base string) *http.Request) {
 // Responses over HTTP/2 have the fields that net/http's Transport gives them. Their bodies behave
 // in the same way. Servers see the same requests.
 func TestTransportReturnsHTTP2ResponsesOfNetHTTP(t *testing.T) {
-	var plain http.Protocols
-	plain.SetUnencryptedHTTP2(true)
 	for name, serve := range map[string]func(s *http.Server, l net.Listener) error{
 		"net/http": func(s *http.Server, l net.Listener) error { return s.Serve(l) },
 		"tare":     func(s *http.Server, l net.Listener) error { return tare.Wrap(s).Serve(l) },
@@ -258,11 +237,11 @@ func TestTransportReturnsHTTP2ResponsesOfNetHTTP(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := listenAt(t, "tcp", "127.0.0.1:0")
-			s := &http.Server{Handler: http.HandlerFunc(scriptedHandler), Protocols: &plain}
+			s := &http.Server{Handler: http.HandlerFunc(scriptedHandler), Protocols: onlyHTTP2()}
 			served := make(chan error, 1)
 			go func() { served <- serve(s, l) }()
 			defer func() { s.Close(); l.Close(); <-served }()
-			ours, theirs := &tare.Transport{Protocols: &plain}, &http.Transport{Protocols: &plain}
+			ours, theirs := &tare.Transport{Protocols: onlyHTTP2()}, &http.Transport{Protocols: onlyHTTP2()}
 			defer ours.CloseIdleConnections()
 			defer theirs.CloseIdleConnections()
 			for _, request := range http2Requests() {
@@ -298,31 +277,20 @@ func observe(t *testing.T, rt http.RoundTripper, r *http.Request) string {
 // http2.StreamError of golang.org/x/net.
 func TestTransportReturnsHTTP2ResetsOfNetHTTP(t *testing.T) {
 	t.Parallel()
-	var plain http.Protocols
-	plain.SetUnencryptedHTTP2(true)
-	l := listenAt(t, "tcp", "127.0.0.1:0")
-	s := &http.Server{Protocols: &plain, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method == http.MethodPut {
-			_ = http.NewResponseController(w).Flush()
-		}
-		panic(http.ErrAbortHandler)
-	})}
-	served := make(chan error, 1)
-	go func() { served <- s.Serve(l) }()
-	defer func() { s.Close(); <-served }()
-	ours, theirs := &tare.Transport{Protocols: &plain}, &http.Transport{Protocols: &plain}
+	p := newPeer(t, "tcp")
+	p.serveWith(&http.Server{Protocols: onlyHTTP2(), Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodPut {
+				_ = http.NewResponseController(w).Flush()
+			}
+			panic(http.ErrAbortHandler)
+		})})
+	p.tr.Protocols = onlyHTTP2()
+	theirs := &http.Transport{Protocols: onlyHTTP2()}
+	defer theirs.CloseIdleConnections()
 	for _, method := range []string{http.MethodPost, http.MethodPut} { // resets before and after a head
-		for _, rt := range []http.RoundTripper{ours, theirs} {
-			client := &http.Client{Transport: rt}
-			resp, err := client.Do(mustRequest(method, "http://"+l.Addr().String(), nil))
-			if err == nil {
-				_, err = io.ReadAll(resp.Body)
-				resp.Body.Close()
-			}
-			client.CloseIdleConnections()
-			if outer, ok := errors.AsType[*url.Error](err); ok { // programs look for the text of what it contains
-				err = outer.Err
-			}
+		for _, rt := range []http.RoundTripper{p.tr, theirs} {
+			_, _, err := exchange(rt, mustRequest(method, p.url, nil))
 			reset, isReset := errors.AsType[http2x.StreamError](err)
 			if !isReset || reset.Code != http2x.ErrCodeInternal || err.Error() != reset.Error() ||
 				!strings.HasSuffix(err.Error(), "; INTERNAL_ERROR; received from peer") {
@@ -334,11 +302,9 @@ func TestTransportReturnsHTTP2ResetsOfNetHTTP(t *testing.T) {
 
 // An extended CONNECT request (RFC 8441) waits for the server's settings.
 func TestTransportSendsExtendedConnect(t *testing.T) {
-	var plain http.Protocols
-	plain.SetUnencryptedHTTP2(true)
 	for _, supported := range []bool{true, false} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
-		s := tare.Wrap(&http.Server{Protocols: &plain, Handler: http.HandlerFunc(
+		s := tare.Wrap(&http.Server{Protocols: onlyHTTP2(), Handler: http.HandlerFunc(
 			func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("X-Seen", r.Header.Get(":protocol")+r.RequestURI)
 				w.(http.Flusher).Flush()
@@ -347,7 +313,7 @@ func TestTransportSendsExtendedConnect(t *testing.T) {
 		s.ExtendedConnect = supported
 		served := make(chan error, 1)
 		go func() { served <- s.Serve(l) }()
-		tr := &tare.Transport{Protocols: &plain}
+		tr := &tare.Transport{Protocols: onlyHTTP2()}
 		r := mustRequest("CONNECT", "http://"+l.Addr().String()+"/chat", nil)
 		r.Header[":protocol"] = []string{"websocket"}
 		resp, err := tr.RoundTrip(r)
@@ -439,33 +405,22 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 
 // readHTTP2 returns what a transport makes of a response to the request with the stream 1.
 func readHTTP2(t *testing.T, ours bool, response []byte) string {
-	var plain http.Protocols
-	plain.SetUnencryptedHTTP2(true)
-	p := newPeer(t, "tcp")
-	p.runScript(func(n int, c *scripted) {
+	s := newSide(t, "tcp", ours, &http.Transport{Protocols: onlyHTTP2()})
+	s.runScript(func(n int, c *scripted) {
 		if n > 0 {
 			return
 		}
 		_, _ = io.CopyN(io.Discard, c, int64(len(wire.Preface)))
 		_, _ = c.Write(wire.AppendSettings(nil))
-		for {
-			var b [wire.FrameHeaderSize]byte
-			if _, err := io.ReadFull(c, b[:]); err != nil {
+		for f := http2x.NewFramer(nil, c); ; {
+			switch frame, err := f.ReadFrame(); {
+			case err != nil:
 				return
-			}
-			h, _ := wire.ParseFrameHeader(b[:])
-			if _, err := io.CopyN(io.Discard, c, int64(h.Length)); err != nil {
-				return
-			}
-			if h.Type == wire.Headers {
+			case frame.Header().Type == http2x.FrameHeaders:
 				_, _ = c.Write(response)
 			}
 		}
 	})
-	s := side{peer: p, ours: ours, rt: &http.Transport{Protocols: &plain}}
-	if ours {
-		p.tr.Protocols, s.rt = &plain, p.tr
-	}
 	defer s.rt.CloseIdleConnections()
-	return s.request(mustRequest("GET", p.url, nil))
+	return s.request(mustRequest("GET", s.url, nil))
 }

@@ -181,7 +181,11 @@ func failuresOfHeads() []failure {
 			settings: func(t *http.Transport) { t.ResponseHeaderTimeout = 10 * time.Millisecond },
 			ours:     "context.DeadlineExceeded, os.DeadlineExceeded, timeout",
 			theirs:   "context.DeadlineExceeded, timeout"},
-		{name: "deadline", serve: waiting(""), change: within(10 * time.Millisecond)},
+		{name: "deadline", serve: waiting(""), change: within(10 * time.Millisecond), settings: func(t *http.Transport) {
+			t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
+				return net.Dial(network, address) // an error of a slow one would be about connecting
+			}
+		}},
 		{name: "deadline has passed", serve: waiting(""), change: within(-1)},
 		{name: "cause", serve: waiting(""), change: func(r *http.Request) *http.Request {
 			ctx, cancel := context.WithCancelCause(r.Context())

@@ -56,10 +56,10 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		tr := &tare.Transport{Proxy: http.ProxyURL(where),
 			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
 		for _, address := range []string{plain.URL, secure.URL} {
-			resp := testkit.Value(tr.RoundTrip(mustRequest("GET", address+"/a?b", nil)))(t)
-			b, _ := io.ReadAll(resp.Body)
-			if string(b) != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
-				t.Errorf("%s: %s over %s", address, b, resp.Proto)
+			resp, text, err := exchange(tr, mustRequest("GET", address+"/a?b", nil))
+			testkit.Must(t, err)
+			if text != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
+				t.Errorf("%s: %s over %s", address, text, resp.Proto)
 			}
 		}
 		tr.CloseIdleConnections()
@@ -74,8 +74,7 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	defer rejecting.Close()
 	where, _ := url.Parse(rejecting.URL)
 	_, err := (&tare.Transport{Proxy: http.ProxyURL(where)}).RoundTrip(mustRequest("GET", secure.URL, nil))
-	var failure *tare.TransportError
-	if !errors.As(err, &failure) || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {
+	if failure, ok := errors.AsType[*tare.TransportError](err); !ok || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {
 		t.Errorf("%v", err)
 	}
 }
@@ -135,15 +134,9 @@ func TestTransportUsesSOCKSProxy(t *testing.T) {
 	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
 		where, _ := url.Parse("socks5://" + user + proxy)
 		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
-		resp, err := tr.RoundTrip(mustRequest("GET", "http://named.example/", nil))
-		if err != nil {
-			if !strings.Contains(err.Error(), want) {
-				t.Error(err)
-			}
-			continue
-		}
-		if b, _ := io.ReadAll(resp.Body); string(b) != want {
-			t.Errorf("%s", b)
+		_, text, err := exchange(tr, mustRequest("GET", "http://named.example/", nil))
+		if text != want && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%q, %v, want %q", text, err, want)
 		}
 		tr.CloseIdleConnections()
 	}
@@ -217,12 +210,6 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 	})
 }
 
-func dialUnix(path string) func(context.Context, string, string) (net.Conn, error) {
-	return func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", path)
-	}
-}
-
 // localSocket serves on a unix socket and counts its connections.
 func localSocket(t *testing.T) (path string, conns *atomic.Int64) {
 	path, conns = filepath.Join(t.TempDir(), "s"), new(atomic.Int64)
@@ -258,13 +245,8 @@ func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 			"http://docker:8080/": "docker:8080 /",
 			"http://Docker":       "Docker /",
 		} {
-			resp, err := tr.RoundTrip(mustRequest("GET", address, nil))
-			if err != nil {
-				t.Error(err)
-				continue
-			}
-			if b, _ := io.ReadAll(resp.Body); string(b) != want {
-				t.Errorf("%s: %s", address, b)
+			if _, text, err := exchange(tr, mustRequest("GET", address, nil)); text != want {
+				t.Errorf("%s: %q, %v", address, text, err)
 			}
 		}
 	}
@@ -274,9 +256,7 @@ func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 	if resp, err := tr.RoundTrip(mustRequest("GET", "http://elsewhere/", nil)); err == nil {
 		t.Errorf("another host: %s", resp.Status)
 	}
-	var onlyHTTP2 http.Protocols
-	onlyHTTP2.SetUnencryptedHTTP2(true)
-	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: &onlyHTTP2}
+	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: onlyHTTP2()}
 	if _, err := other.RoundTrip(mustRequest("GET", "http://docker/", nil)); err == nil ||
 		!strings.Contains(err.Error(), "HTTP/1.1") {
 		t.Errorf("without HTTP/1.1: %v", err)

@@ -3,6 +3,7 @@ package client_test
 import (
 	"bufio"
 	"bytes"
+	"compress/gzip"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -90,25 +91,20 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 	} else {
 		p.serve(handler)
 	}
-	theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(),
-		ExpectContinueTimeout: time.Minute, ForceAttemptHTTP2: isHTTP2}
 	p.tr.ExpectContinueTimeout, p.tr.ForceAttemptHTTP2 = time.Minute, isHTTP2
-	if p.mode == "unix" {
-		theirs.DialContext = dialUnix(p.tr.Addr)
-	}
+	theirs := p.theirs()
 	defer theirs.CloseIdleConnections()
 	events := func(rt http.RoundTripper) []string {
 		c := new(recorder)
-		r, _ := http.NewRequestWithContext(httptrace.WithClientTrace(p.Context(), c.trace()), "GET", p.url, nil)
+		r := mustRequest("GET", p.url, nil)
 		if kind != "GET" {
-			r, _ = http.NewRequestWithContext(r.Context(), "POST", p.url, strings.NewReader("body"))
+			r = mustRequest("POST", p.url, strings.NewReader("body"))
 		}
 		if kind == "expect" {
 			r.Header.Set("Expect", "100-continue")
 		}
-		resp := testkit.Value(rt.RoundTrip(r))(p)
-		io.Copy(io.Discard, resp.Body)
-		resp.Body.Close()
+		_, _, err := exchange(rt, r.WithContext(httptrace.WithClientTrace(p.Context(), c.trace())))
+		testkit.Must(p, err)
 		has := func(hook string) bool {
 			c.mu.Lock()
 			defer c.mu.Unlock()
@@ -168,10 +164,7 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 			}
 			io.Copy(c, c.r)
 		})
-		upgrade := mustRequest("GET", p.url, nil)
-		upgrade.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"echo"}}
-		tunnel := mustRequest("CONNECT", p.url, nil)
-		for _, r := range []*http.Request{upgrade, tunnel} {
+		for _, r := range []*http.Request{upgradeRequest(p.url), mustRequest("CONNECT", p.url, nil)} {
 			ctx, cancel := context.WithCancel(t.Context())
 			resp := testkit.Value(p.tr.RoundTrip(r.WithContext(ctx)))(p)
 			cancel() // no longer affects the connection, as in net/http
@@ -211,12 +204,10 @@ func TestTransportDetectsTruncatedTLS(t *testing.T) {
 		})
 		p.tr = &tare.Transport{TLSClientConfig: client}
 		for _, rt := range []http.RoundTripper{p.tr, &http.Transport{TLSClientConfig: client}} {
-			resp := testkit.Value(rt.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil)))(t)
-			b, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if whole := string(b) == "hello there" && err == nil; whole != (cut == 0) ||
+			_, text, err := exchange(rt, mustRequest("GET", "https://"+l.Addr().String(), nil))
+			if whole := text == "hello there" && err == nil; whole != (cut == 0) ||
 				cut > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%T, %d bytes cut off: %q, %v", rt, cut, b, err)
+				t.Errorf("%T, %d bytes cut off: %q, %v", rt, cut, text, err)
 			}
 		}
 	}
@@ -334,6 +325,18 @@ func newPeer(t *testing.T, mode string) *peer {
 	return p
 }
 
+// theirs returns net/http's Transport with the settings of the peer's.
+func (p *peer) theirs() *http.Transport {
+	theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone(),
+		ExpectContinueTimeout: p.tr.ExpectContinueTimeout, ForceAttemptHTTP2: p.tr.ForceAttemptHTTP2}
+	if p.mode == "unix" {
+		theirs.DialContext = func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", p.tr.Addr)
+		}
+	}
+	return theirs
+}
+
 // serve makes net/http serve the peer.
 func (p *peer) serve(h http.HandlerFunc) *http.Server {
 	return p.serveWith(&http.Server{Handler: h})
@@ -419,13 +422,33 @@ func (p *peer) do(method, path string, body io.Reader) (*http.Response, string) 
 func (p *peer) send(r *http.Request) (*http.Response, string, error) {
 	ctx, cancel := context.WithTimeout(r.Context(), 20*time.Second)
 	defer cancel()
-	resp, err := p.tr.RoundTrip(r.WithContext(ctx))
+	return exchange(p.tr, r.WithContext(ctx))
+}
+
+// exchange sends a request and reads the response to its end.
+func exchange(rt http.RoundTripper, r *http.Request) (*http.Response, string, error) {
+	resp, err := rt.RoundTrip(r)
 	if err != nil {
 		return nil, "", err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	return resp, string(b), err
+}
+
+// onlyHTTP2 is HTTP/2 without TLS.
+func onlyHTTP2() *http.Protocols {
+	p := new(http.Protocols)
+	p.SetUnencryptedHTTP2(true)
+	return p
+}
+
+func gzipped(text string) string {
+	var b strings.Builder
+	z := gzip.NewWriter(&b)
+	_, _ = io.WriteString(z, text)
+	_ = z.Close()
+	return b.String()
 }
 
 // countOf returns the numbers of a Transport's connections, which its methods do not show.

@@ -1,8 +1,8 @@
 package client_test
 
 import (
-	"bytes"
-	"compress/gzip"
+	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -73,10 +73,7 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 	}
 	overAll(t, func(p *peer) {
 		p.serve(describe)
-		theirs := &http.Transport{DialContext: p.tr.DialContext, TLSClientConfig: p.tr.TLSClientConfig.Clone()}
-		if p.mode == "unix" {
-			theirs.DialContext = dialUnix(p.tr.Addr)
-		}
+		theirs := p.theirs()
 		defer theirs.CloseIdleConnections()
 		for name, request := range requests {
 			var texts [2]string
@@ -86,13 +83,11 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 				if r.Host == "" {
 					r.Host = "example.org"
 				}
-				resp, err := rt.RoundTrip(r)
+				resp, text, err := exchange(rt, r)
 				if err != nil {
 					p.Fatalf("%s: %v", name, err)
 				}
-				b, _ := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), b,
+				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), text,
 					resp.ContentLength)
 			}
 			if texts[0] != texts[1] {
@@ -103,10 +98,7 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 }
 
 func newRequest(method, path string, body io.Reader) *http.Request {
-	r, err := http.NewRequest(method, "http://host"+path, body)
-	if err != nil {
-		panic("tare_test: BUG: " + err.Error())
-	}
+	r := mustRequest(method, "http://host"+path, body)
 	r.Host = ""
 	return r
 }
@@ -114,10 +106,7 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 // Responses of all kinds, and what becomes of their connections.
 func TestTransportReturnsResponses(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 4096) // 64 KB
-	var zipped bytes.Buffer
-	z := gzip.NewWriter(&zipped)
-	io.WriteString(z, "unzipped")
-	z.Close()
+	zipped := gzipped("unzipped")
 	for _, test := range []struct {
 		name, method, response string
 		want, wantErr          string
@@ -151,7 +140,7 @@ func TestTransportReturnsResponses(t *testing.T) {
 			want: "hello", length: 5, reused: true},
 		{name: "more bytes than one response", response: okHello + "HTTP/1.1 200 OK\n", want: "hello", length: 5},
 		{name: "gzip", response: fmt.Sprintf("HTTP/1.1 200 OK\nContent-Encoding: gzip\nContent-Length: %d\n\n@gzip",
-			zipped.Len()), want: "unzipped", length: -1, reused: true},
+			len(zipped)), want: "unzipped", length: -1, reused: true},
 
 		{name: "cut off", response: "HTTP/1.1 200 OK\nContent-Length: 6\n\nhello", want: "hello", length: 6,
 			wantErr: "unexpected EOF"},
@@ -179,7 +168,7 @@ func TestTransportReturnsResponses(t *testing.T) {
 					if n == 0 && c.request() != nil {
 						text, isZipped := strings.CutSuffix(test.response, "@gzip")
 						if c.writeText(text); isZipped {
-							c.Write(zipped.Bytes())
+							io.WriteString(c, zipped)
 						}
 						if !test.reused {
 							return
@@ -189,12 +178,8 @@ func TestTransportReturnsResponses(t *testing.T) {
 						second <- n
 					}
 				})
-				method := test.method
-				if method == "" {
-					method = "POST" // is not retried
-				}
-				r, _ := http.NewRequest(method, p.url, nil)
-				resp, text, err := p.send(r)
+				method := cmp.Or(test.method, "POST") // which is not retried
+				resp, text, err := p.send(mustRequest(method, p.url, nil))
 				checkError(p.T, err, test.wantErr)
 				if resp != nil {
 					if text != test.want || resp.ContentLength != test.length || resp.Close != test.close ||
@@ -279,11 +264,9 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 				transport.Proxy = http.ProxyURL(proxy)
 			}
 			defer transport.CloseIdleConnections()
-			r, err := http.NewRequest(http.MethodPost, "http://server.example/", test.body)
-			testkit.Must(t, err)
-			_, err = transport.RoundTrip(r)
-			var failure *tare.TransportError
-			if !errors.As(err, &failure) {
+			_, err := transport.RoundTrip(mustRequest("POST", "http://server.example/", test.body))
+			failure, ok := errors.AsType[*tare.TransportError](err)
+			if !ok {
 				t.Fatalf("%T is not a TransportError: %v", err, err)
 			}
 			if failure.Side != test.side || failure.Kind != test.kind || failure.Kind.String() != test.text {
@@ -304,13 +287,8 @@ func TestTransportErrorKindsAreExported(t *testing.T) {
 // "wait" leaves the connection open until the client closes it.
 func serveBytes(c net.Conn, response string) {
 	defer c.Close()
-	var request []byte
-	for b := make([]byte, 512); !bytes.Contains(request, []byte("\r\n\r\n")); {
-		n, err := c.Read(b)
-		if err != nil {
-			return
-		}
-		request = append(request, b[:n]...)
+	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
+		return
 	}
 	if response == "wait" {
 		_, _ = io.Copy(io.Discard, c)

@@ -82,7 +82,6 @@ try tare serve --expl
 	wantCompleted(t, out, "--explain:", "--listen:")
 }
 
-// fish completes commands and flags.
 func TestFishCompletesCommands(t *testing.T) {
 	path, env := programs.Fish(t)
 	const script = `source $argv[1]

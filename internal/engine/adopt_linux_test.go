@@ -46,7 +46,6 @@ func (c headedConn) Socket(ctx context.Context, deadline time.Time) (net.Conn, c
 	return c.Conn, context.WithValue(ctx, headedConn{}, "of the header"), err
 }
 
-// startHeaded starts a server for connections with headers.
 func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server, dial func() net.Conn) {
 	mode := "tcp"
 	if secure {
@@ -106,7 +105,6 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	awaitOpen(t, s, 0)
 }
 
-// The handshake of TLS begins after the header.
 func TestTLSBeginsAfterTheHeader(t *testing.T) {
 	_, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, true)
 	for range 3 {

@@ -5,7 +5,7 @@
 //	engine        Server: listeners, limits, shutdown
 //	  shard       connections on event loops, on Linux
 //	  netconn     connections that have a goroutine each
-//	  predict     guesses which handlers block
+//	  sched       decides which handlers run on a loop, and who leads it
 //	  h1, fastcgi codecs: requests in the input, responses in the output
 //	  h2          sessions of HTTP/2, whose streams carry an exchange each
 //	  exchange    requests, bodies, contexts and responses, for any codec and any connection

@@ -188,7 +188,6 @@ func newFCGIPeer(t *testing.T, c net.Conn) *fcgiPeer {
 	return &fcgiPeer{T: t, Conn: c, in: bufio.NewReader(c), open: make(map[int]*fcgiResponse)}
 }
 
-// record reads a record.
 func (p *fcgiPeer) record() (kind, id int, content []byte, err error) {
 	var h [8]byte
 	if _, err := io.ReadFull(p.in, h[:]); err != nil {

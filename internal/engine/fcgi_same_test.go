@@ -230,6 +230,8 @@ const (
 	noEnd         = "If a body is longer or shorter than the handler's Content-Length, the connection is closed"
 	toTheHandler  = "detail: the handler learns of it, and its answer is sent"
 	oneField      = "detail: CONTENT_TYPE and HTTP_CONTENT_TYPE are one field"
+	// net/http/fcgi closes the connection at the same time as its handler answers.
+	stillReads = "detail: a peer that has ended its side may still read"
 )
 
 // otherwiseThanStd are the cases that differ, with the reason. Each must still differ.
@@ -258,8 +260,8 @@ var otherwiseThanStd = map[string]string{
 	"stream/interleaved":                oneAtATime,
 	"stream/question":                   oneAtATime,
 	"stream/unknown type":               "detail: an unknown type gets a response (section 4.2)",
-	"stream/cut off":                    "detail: a peer that has ended its side may still read",
-	"stream/cut off in the body":        "detail: a peer that has ended its side may still read",
+	"stream/cut off":                    stillReads,
+	"stream/cut off in the body":        stillReads,
 	"stream/body before the list":       "detail: records out of order end the connection",
 	"stream/list behind its end":        "detail: records out of order end the connection",
 	"stream/filter, not kept":           "detail: what the request did not ask to keep is closed",
@@ -323,6 +325,10 @@ func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct
 		}
 	})
 	switch equal := ours == theirs; {
+	case why == stillReads:
+		if !strings.HasPrefix(ours, "1: ended as") {
+			t.Errorf("not answered: %s", ours)
+		}
 	case equal && why != "":
 		t.Errorf("no longer differs: %s", why)
 	case !equal && why == "":

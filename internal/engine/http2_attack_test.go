@@ -286,7 +286,6 @@ func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
 	}
 }
 
-// A handler that ends its goroutine ends its stream only.
 func TestHTTP2GoexitEndsStream(t *testing.T) {
 	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/exit" {

@@ -232,7 +232,6 @@ var connectCases = map[string]func(s *http2Site, handlers chan http.HandlerFunc,
 	},
 }
 
-// Extended CONNECT is as net/http has it.
 func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
 	testkit.Long(t, "it runs this test in another process")
 	if !inExtendedConnectProcess(t) {

@@ -124,7 +124,6 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	})
 }
 
-// Handlers can count the requests of their connection.
 func TestRequestsOfConnectionAreCounted(t *testing.T) {
 	began := time.Now()
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {

@@ -150,7 +150,6 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 	})
 }
 
-// Failed handshakes are logged alike.
 func TestFailedHandshakesAreLogged(t *testing.T) {
 	for name, test := range map[string]struct{ sent, want string }{
 		"plaintext": {get, "client sent an HTTP request to an HTTPS server"},

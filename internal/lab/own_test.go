@@ -59,7 +59,6 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 	}
 }
 
-// Errors name the build at fault.
 func TestErrorsOfBuildsNameTheBuild(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}, lab.Own{Folder: dir}

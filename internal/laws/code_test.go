@@ -60,7 +60,6 @@ var mayBeVar = map[string]string{
 	"internal/wire/http2.codeNames":     "a table of constants",
 	"internal/wire/http2.frameRules":    "a table of constants",
 	"internal/wire/http2.huffmanCode":   "a table, filled once and only read",
-	"internal/wire/http2.nameBytes":     "a table, filled once and only read",
 	"internal/wire/http2.staticIndexes": "a table, filled once and only read",
 	"internal/wire/http2.staticNames":   "a table, filled once and only read",
 	"internal/wire/http2.staticTable":   "a table of constants",

@@ -180,14 +180,14 @@ var only = []struct {
 	},
 	{
 		"internal/engine/shard", []string{module + "/internal/engine/exchange", module + "/internal/engine/h2",
-			module + "/internal/engine/netconn", module + "/internal/engine/predict",
-			module + "/internal/engine/reuse", module + "/internal/connection", module + "/internal/poll",
+			module + "/internal/engine/netconn", module + "/internal/engine/reuse",
+			module + "/internal/engine/sched", module + "/internal/connection", module + "/internal/poll",
 			module + "/internal/wire/http2"}, true,
 		"shards know neither the server nor the codecs of exchanges",
 	},
 	{
-		"internal/engine/predict", nil, true,
-		"a prediction uses durations only",
+		"internal/engine/sched", nil, true,
+		"the scheduler knows neither sockets nor requests",
 	},
 	{
 		"internal/engine/reuse", nil, true,
@@ -292,8 +292,8 @@ var onlyBy = map[string][]string{
 	"internal/engine/h1":      {"internal/engine"},
 	"internal/engine/h2":      {"internal/engine", "internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/netconn": {"internal/engine", "internal/engine/shard"},
-	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
+	"internal/engine/sched":   {"internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
 	"front/http3":             {"internal/cli"}, // only with the build tag http3
 	"front/otel":              {"internal/cli"}, // only with the build tag otel

@@ -129,7 +129,6 @@ func (i importerFrom) Import(path string) (*types.Package, error) {
 	return nil, errors.New("not found: " + path)
 }
 
-// makeVariable returns the value of a variable of the Makefile.
 func makeVariable(t *testing.T, name string) string {
 	t.Helper()
 	text, err := os.ReadFile("Makefile")

@@ -142,7 +142,6 @@ func TestOneAppliesOptions(t *testing.T) {
 	}
 }
 
-// A passed socket is found by its address.
 func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	l := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
 	passed := NewPassed([]net.Listener{l})

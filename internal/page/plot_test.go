@@ -29,7 +29,6 @@ func TestSharesDependOnTheCount(t *testing.T) {
 	}
 }
 
-// A plot has a legend.
 func TestPlotHasLegend(t *testing.T) {
 	x, y := Axis{Max: 10, From: 40, To: 200}, Axis{Max: 10, From: 180, To: 10}
 	p := NewPlot(300, 200, x, y, nil, nil, "")

@@ -91,7 +91,6 @@ func TestListsOfNamesTakeFewSteps(t *testing.T) {
 	}
 }
 
-// Programs that are too large are rejected.
 func TestTooLargeProgramIsRejected(t *testing.T) {
 	for _, e := range []string{`((a{1,100}){1,100}){1,100}\1`, `(?:(?:ab){1000}){1000}`, `(ab){65535}`,
 		strings.Repeat("(", 300) + strings.Repeat(")", 300), strings.Repeat("()", 1001)} {

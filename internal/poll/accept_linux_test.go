@@ -92,7 +92,6 @@ func TestOptionsAreReadAndSet(t *testing.T) {
 	}
 }
 
-// A listening socket is reported as long as connections wait.
 func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 	const id = -5
 	loop, err := poll.NewLoop()

@@ -149,7 +149,6 @@ func want(target, err error) error {
 	return fmt.Errorf("got %w, want %w", err, target)
 }
 
-// Landlock is in effect in every thread.
 func TestLandlockConfinesEveryThread(t *testing.T) {
 	if LandlockVersion() == 0 {
 		if os.Getenv("CI") == "true" {

@@ -89,7 +89,6 @@ func TestStepsAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// Apply fails if any step fails.
 func TestAnyFailedStepFailsApply(t *testing.T) {
 	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs",
 		"no_new_privs", "landlock"} {
@@ -167,7 +166,6 @@ func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	}
 }
 
-// With Reaching only new privileges are refused.
 func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
 	p := plan(false, Auto)
 	p.config.Reaching = true

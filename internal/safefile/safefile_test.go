@@ -88,7 +88,6 @@ func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 	}
 }
 
-// Files with hard links of other users are not written to.
 func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
@@ -106,7 +105,6 @@ func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
 	}
 }
 
-// Links in root's own directories are followed.
 func TestLinksOfRootAreFollowed(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)

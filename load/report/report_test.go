@@ -117,7 +117,6 @@ func TestTextReportShowsAllFigures(t *testing.T) {
 	}
 }
 
-// Write errors are returned.
 func TestWriteErrorsAreReturned(t *testing.T) {
 	r := sample(t)
 	for name, write := range map[string]func() error{

@@ -63,9 +63,7 @@ func TestFilesOfManyStayOpen(t *testing.T) {
 		testkit.Must(t, err)
 		write := func(name, line string) {
 			b := append(accesslog.AppendPath(nil, filepath.Join(dir, name)), line...)
-			if n, err := out.Write(b); n != len(b) || err != nil {
-				t.Errorf("%s: %d, %v", name, n, err)
-			}
+			testkit.Equal(t, testkit.Value(out.Write(b))(t), len(b), name)
 		}
 		for i, file := range []string{"a", "a", "b", "a"} {
 			write(file, strings.Repeat("x", i)+"\nsecond line\n")
@@ -101,14 +99,10 @@ func TestRenamedFileOfManyIsLeft(t *testing.T) {
 		testkit.Must(t, err)
 		defer out.Close()
 		for _, name := range []string{"first", "second"} {
-			if _, err := out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)); err != nil {
-				t.Error(err)
-			}
+			testkit.Value(out.Write(append(accesslog.AppendPath(nil, path), "line\n"...)))(t)
 			testkit.Check(t, os.Rename(path, path+name))
 			time.Sleep(time.Second)
-			if got, err := os.ReadFile(path + name); string(got) != "line\n" || err != nil {
-				t.Errorf("%s: %q, %v", name, got, err)
-			}
+			testkit.Equal(t, string(testkit.Value(os.ReadFile(path+name))(t)), "line\n", name)
 		}
 	})
 }
@@ -130,9 +124,7 @@ func TestManyFilesCloseWhileWriting(t *testing.T) {
 		_, err := out.Write(lines)
 		written <- err
 	}()
-	if got := <-opening; got != "a" {
-		t.Fatal(got)
-	}
+	testkit.Equal(t, <-opening, "a")
 	testkit.Check(t, out.Close())
 	close(goOn)
 	select {

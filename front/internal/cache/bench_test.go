@@ -50,9 +50,7 @@ func hitter(t testing.TB) func() {
 	s.responds(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`,
 		"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
 	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
-		if a, err = respond(c, q, &visit{site: s, r: r}); err != nil {
-			t.Fatal(err)
-		}
+		a = testkit.Value(respond(c, q, &visit{site: s, r: r}))(t)
 		a.Close()
 	}
 	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})

@@ -42,9 +42,7 @@ func TestMethodsThatAreStored(t *testing.T) {
 			return response(200, r.Method, "Cache-Control: max-age=60"), nil
 		})
 		s.request("HEAD", url)
-		if m := s.lastRequest().Method; m != "HEAD" {
-			t.Errorf("the origin received %s, want HEAD", m)
-		}
+		testkit.Equal(t, s.lastRequest().Method, "HEAD", "the method of the origin's request")
 		synctest.Wait()
 		s.get().want(t, cache.StateMiss, 200, "GET")
 	})
@@ -177,17 +175,11 @@ func TestPurgeRemovesResponses(t *testing.T) {
 			s.request("GET", url, "X: 1")
 		}
 		synctest.Wait()
-		if n := s.cache.Purge("http://a.example/a/1"); n != 2 {
-			t.Errorf("%d responses purged, want 2", n)
-		}
-		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d responses purged, want 2", n)
-		}
+		testkit.Equal(t, s.cache.Purge("http://a.example/a/1"), 2, "responses purged")
+		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/a/"), 2)
 		s.request("GET", urls[2]).want(t, cache.StateHit, 200, "x")
 		s.request("GET", urls[1]).want(t, cache.StateMiss, 200, "x")
-		if n := s.cache.PurgePrefix(""); n != 3 {
-			t.Errorf("%d responses purged, want 3", n)
-		}
+		testkit.Equal(t, s.cache.PurgePrefix(""), 3, "responses purged")
 		if n, memory, disk := s.cache.Len(); n != 0 || memory != 0 || disk != 0 {
 			t.Errorf("%d responses are left, with %d and %d bytes", n, memory, disk)
 		}
@@ -230,16 +222,13 @@ func TestPopularResponsesOutlastOthers(t *testing.T) {
 				t.Fatalf("%d bytes in memory, want at most %d", memory, room)
 			}
 		}
-		if g := s.request("GET", "http://a.example/hot"); g.state != cache.StateHit {
-			t.Errorf("the popular response is gone: %s", g.state)
-		}
+		testkit.Equal(t, s.request("GET", "http://a.example/hot").state, cache.StateHit, "the popular response")
 		if n, _, _ := s.cache.Len(); n < 150 {
 			t.Errorf("%d responses are stored, want more", n)
 		}
 	})
 }
 
-// Connection-specific fields are not stored.
 func TestConnectionFieldsAreNotStored(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "x", fresh, "Connection: close, x-one", "X-One: 1", "Keep-Alive: timeout=5",
@@ -249,13 +238,9 @@ func TestConnectionFieldsAreNotStored(t *testing.T) {
 		g := s.get()
 		g.want(t, cache.StateHit, 200, "x")
 		for _, name := range []string{"Connection", "X-One", "Keep-Alive", "Transfer-Encoding", "Trailer"} {
-			if g.header.Get(name) != "" {
-				t.Errorf("%s was stored", name)
-			}
+			testkit.Equal(t, g.header.Get(name), "", name)
 		}
-		if g.header.Get("X-Three") != "3" {
-			t.Error("X-Three was not stored")
-		}
+		testkit.Equal(t, g.header.Get("X-Three"), "3", "X-Three")
 	})
 }
 
@@ -308,6 +293,24 @@ func TestWholeResponseIsStored(t *testing.T) {
 	})
 }
 
+// So does one whose response has no body.
+func TestResponseWithoutBodyIsStored(t *testing.T) {
+	for method, status := range map[string]int{"GET": 204, "HEAD": 200} {
+		inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {
+			s.respondBy(func(*http.Request) (*http.Response, error) {
+				resp := response(status, "", fresh)
+				resp.Body = io.NopCloser(&slowEnd{*strings.NewReader("")})
+				return resp, nil
+			})
+			for _, want := range []cache.State{cache.StateMiss, cache.StateHit} {
+				if got := s.request(method, "http://a.example/x"); got.state != want || got.status != status {
+					t.Errorf("%s: %s %d, %v, want %s %d", method, got.state, got.status, got.err, want, status)
+				}
+			}
+		})
+	}
+}
+
 // A HEAD that is not converted has its own response, with the length of a body that it does not
 // have. No GET receives it.
 func TestHeadHasItsOwnResponse(t *testing.T) {
@@ -326,21 +329,16 @@ func TestHeadHasItsOwnResponse(t *testing.T) {
 			for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
 				got := s.request("HEAD", url)
 				got.want(t, state, 200, "")
-				if n := got.header.Get("Content-Length"); n != "5" {
-					t.Errorf("%s: Content-Length %q, want 5", state, n)
-				}
+				testkit.Equal(t, got.header.Get("Content-Length"), "5", state, "Content-Length")
 				synctest.Wait()
 			}
 			s.request("HEAD", url, `If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
 			got := s.request("HEAD", url, `If-None-Match: "v2"`)
-			if got.want(t, cache.StateHit, 200, ""); got.header.Get("Content-Length") != "5" {
-				t.Errorf("Content-Length %q, want 5", got.header.Get("Content-Length"))
-			}
+			got.want(t, cache.StateHit, 200, "")
+			testkit.Equal(t, got.header.Get("Content-Length"), "5")
 			s.get().want(t, cache.StateMiss, 200, "12345")
 			s.get().want(t, cache.StateHit, 200, "12345")
-			if n := s.cache.Purge(url); n != 2 {
-				t.Errorf("%d responses were purged, want 2", n)
-			}
+			testkit.Equal(t, s.cache.Purge(url), 2, "responses purged")
 			s.request("HEAD", url).want(t, cache.StateMiss, 200, "")
 			s.get().want(t, cache.StateMiss, 200, "12345")
 			// from the response to GET, as in nginx
@@ -417,9 +415,7 @@ func TestTargetedControl(t *testing.T) {
 			s.responds(200, "x", test.fields...)
 			s.get()
 			synctest.Wait()
-			if kept := s.get().state == cache.StateHit; kept != test.kept {
-				t.Errorf("%s: %q: kept %v, want %v", test.name, test.fields, kept, test.kept)
-			}
+			testkit.Equal(t, s.get().state == cache.StateHit, test.kept, test.name, test.fields)
 		})
 	}
 	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
@@ -437,17 +433,13 @@ func TestStoredResponseHasDate(t *testing.T) {
 		s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
 		for range 3 {
 			got := s.get()
-			if got.header.Get("Date") != date {
-				t.Errorf("%s: Date %q, want %q", got.state, got.header.Get("Date"), date)
-			}
+			testkit.Equal(t, got.header.Get("Date"), date, got.state, "Date")
 			time.Sleep(10 * time.Second)
 		}
 		time.Sleep(time.Minute)
 		later := time.Now().UTC().Format(http.TimeFormat)
 		s.responds(304, "", "Date: "+later, fresh)
-		if got := s.get(); got.header.Get("Date") != later {
-			t.Errorf("Date %q after a 304 of %q", got.header.Get("Date"), later)
-		}
+		testkit.Equal(t, s.get().header.Get("Date"), later, "Date after a 304")
 	})
 }
 

@@ -63,19 +63,14 @@ func TestResponsesSurviveRestart(t *testing.T) {
 		s.request("GET", "http://a.example/small", "X: 1")
 		s.request("GET", "http://a.example/large")
 	})
-	if n := len(filesIn(t, config.Dir)); n != 3 {
-		t.Errorf("there are %d files", n)
-	}
+	testkit.Equal(t, len(filesIn(t, config.Dir)), 3, "files")
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Second)
 		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
 		for range 2 {
 			g := s.request("GET", "http://a.example/small")
 			g.want(t, cache.StateHit, 200, small)
-			if g.header.Get("Content-Length") != "5" || strings.Join(g.header["Y"], ",") != "a,b" ||
-				g.header.Get("Age") != "1" {
-				t.Errorf("header %v", g.header)
-			}
+			testkit.Fields(t, g.header, "", "Content-Length", "5", "Y", "a, b", "Age", "1")
 			s.request("GET", "http://a.example/small", "X: 1").want(t, cache.StateHit, 200, "1"+small)
 			s.request("GET", "http://a.example/large").want(t, cache.StateHit, 200, large)
 			s.request("GET", "http://a.example/large", "Range: bytes=16-31").want(t, cache.StateHit, 206, large[:16])
@@ -92,17 +87,13 @@ func TestResponsesSurviveRestart(t *testing.T) {
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Hour + time.Minute)
 		for url, body := range map[string]string{"http://a.example/small": small, "http://a.example/large": large} {
-			if g := s.request("GET", url); g.body != body || g.state != cache.StateHit || g.header.Get("Y") != "c" {
-				t.Errorf("got %s %d %v", g.state, g.status, g.header)
-			}
+			g := s.request("GET", url)
+			g.want(t, cache.StateHit, 200, body)
+			testkit.Equal(t, g.header.Get("Y"), "c", url)
 		}
-		if n := s.cache.PurgePrefix("http://a.example/"); n != 3 {
-			t.Errorf("%d responses purged, want 3", n)
-		}
+		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/"), 3, "responses purged")
 	})
-	if n := len(filesIn(t, config.Dir)); n != 0 {
-		t.Errorf("there are %d files", n)
-	}
+	testkit.Equal(t, len(filesIn(t, config.Dir)), 0, "files")
 }
 
 // However a file was truncated or changed, the response is correct or comes from the origin.
@@ -222,13 +213,10 @@ func TestMinFreeStaysFree(t *testing.T) {
 		for range 2 {
 			s.request("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
 		}
-		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("unexpected files: %v", names)
-		}
+		testkit.Equal(t, strings.Join(filesIn(t, dir), " "), "", "files")
 	})
 }
 
-// Two keys with the same hash are different keys.
 func TestKeysWithTheSameHashDiffer(t *testing.T) {
 	config := conf.Cache{Dir: t.TempDir()}
 	one, two := "http://a.example/1", "http://a.example/2"
@@ -272,9 +260,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		{Ignore: []string{"Etag"}}, {MinUses: -1}, {LockAge: -1}, {Stale: conf.CacheStale{Statuses: []int{200}}},
 		{Valid: []conf.CacheValid{{For: -1}}}, {Valid: []conf.CacheValid{{Statuses: []int{1000}}}},
 	} {
-		if _, err := cache.Compile(policy, true); err == nil {
-			t.Errorf("%+v: no error", policy)
-		}
+		testkit.Fails(cache.Compile(policy, true))(t, "", policy)
 	}
 }
 
@@ -288,14 +274,10 @@ func TestPurgeAfterRestartReadsKeys(t *testing.T) {
 		}
 	})
 	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
-		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d responses purged, want 2", n)
-		}
+		testkit.Equal(t, s.cache.PurgePrefix("http://a.example/a/"), 2, "responses purged")
 		s.request("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
 	})
-	if n := len(filesIn(t, config.Dir)); n != 1 {
-		t.Errorf("%d files are left, want 1", n)
-	}
+	testkit.Equal(t, len(filesIn(t, config.Dir)), 1, "files that are left")
 }
 
 // Responses without room in memory are served from disk.
@@ -369,9 +351,7 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 			s.responds(200, "old", fresh)
 			s.get()
 			synctest.Wait()
-			if err := remove(t, dir); err != nil {
-				t.Fatalf("%s: %v", name, err)
-			}
+			testkit.Must(t, remove(t, dir))
 			s.responds(200, "new", fresh)
 			s.get().want(t, cache.StateMiss, 200, "new")
 			if s.get().want(t, cache.StateHit, 200, "new"); len(filesIn(t, dir)) != 1 || s.log.String() != "" {
@@ -430,9 +410,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 			}
 			synctest.Wait()
 		}
-		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("unexpected files: %v", names)
-		}
+		testkit.Equal(t, strings.Join(filesIn(t, dir), " "), "", "files")
 		if log := s.log.String(); strings.Count(log, "no space left on device") != 1 || strings.Count(log, "\n") != 1 {
 			t.Errorf("log %q, want one line about the disk", log)
 		}

@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // keeper is a client's response. If it fails, it keeps what it should have written, as HTTP/2 of
@@ -34,8 +36,6 @@ func TestMemoryOfFailedWriteIsNotReused(t *testing.T) {
 		failed := &keeper{err: errors.New("the stream was reset")}
 		send("one client's", failed)
 		send("another one's", new(keeper))
-		if got := string(failed.kept); got != "one client's" {
-			t.Fatalf("the memory has become %q", got)
-		}
+		testkit.Equal(t, string(failed.kept), "one client's", "the memory")
 	}
 }

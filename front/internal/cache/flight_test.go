@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const fresh = "Cache-Control: max-age=600"
@@ -95,7 +96,6 @@ func TestOneRequestFetchesForAll(t *testing.T) {
 	})
 }
 
-// Without Lock all requests go to the origin.
 func TestWithoutLockAllRequestsFetch(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
@@ -119,7 +119,6 @@ func TestOneRequestUpdatesStaleResponse(t *testing.T) {
 	})
 }
 
-// Requests for other keys or variants do not wait.
 func TestOtherVariantsDoNotWait(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
@@ -134,9 +133,7 @@ func TestOtherVariantsDoNotWait(t *testing.T) {
 		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
 		s.request("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
 		s.request("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
-		if d := time.Since(start); d != 0 {
-			t.Errorf("requests waited for %v", d)
-		}
+		testkit.Equal(t, time.Since(start), 0, "the wait of requests")
 		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
 	})
 }
@@ -211,7 +208,6 @@ func TestPanicOfLeaderReleasesOthers(t *testing.T) {
 	})
 }
 
-// If the leader's client disconnects, the fetch continues for the others.
 func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 	const url = "http://a.example/x"
 	for when, after := range map[string]time.Duration{"before the head": time.Second / 2,
@@ -279,9 +275,7 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 			first := s.crowd(1)
 			begin := time.Now()
 			s.get().want(t, cache.StateMiss, 200, "second")
-			if d := time.Since(begin); d != 2*time.Second {
-				t.Errorf("the request waited for %v", d)
-			}
+			testkit.Equal(t, time.Since(begin), 2*time.Second, "the wait of the request")
 			(<-first).want(t, cache.StateMiss, 200, "first")
 			s.get().want(t, cache.StateHit, 200, "first")
 		})
@@ -321,15 +315,12 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 			for _, want := range []time.Duration{2 * time.Second, later} {
 				begin := time.Now()
 				wantAll(t, s.crowd(10), 10, cache.StateMiss, status, "body")
-				if d := time.Since(begin); d != want {
-					t.Errorf("status %d: %v passed, want %v", status, d, want)
-				}
+				testkit.Equal(t, time.Since(begin), want, "status", status, "takes")
 			}
 		})
 	}
 }
 
-// A waiting client may disconnect.
 func TestWaitingClientMayDisconnect(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(4*time.Second, 200, "body", fresh))
@@ -406,9 +397,7 @@ func TestPanicOfBodyEndsResponse(t *testing.T) {
 		if g := s.get(); g.err == nil {
 			t.Errorf("got %+v, want an error", g)
 		}
-		if !strings.Contains(s.log.String(), "bomb.Read") {
-			t.Errorf("log %q, want the place of the panic", s.log)
-		}
+		testkit.Contains(t, s.log.String(), "bomb.Read", "the log")
 	})
 }
 

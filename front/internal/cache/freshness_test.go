@@ -9,101 +9,86 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestFreshnessFollowsRFC9111(t *testing.T) {
 	date := func(d time.Duration) string { // synctest's clock begins at that time
 		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
 	}
+	none, valid := conf.CachePolicy{}, func(rules ...conf.CacheValid) conf.CachePolicy {
+		return conf.CachePolicy{Valid: rules}
+	}
+	minute, hour := valid(conf.CacheValid{For: time.Minute}), valid(conf.CacheValid{For: time.Hour})
 	tests := []struct {
-		what   string
-		fields []string
-		policy conf.CachePolicy
-		fresh  time.Duration // 0 means not stored
+		what, header string // with a | between fields
+		policy       conf.CachePolicy
+		fresh        time.Duration // 0 means not stored
 	}{
-		{"no directive", nil, conf.CachePolicy{}, 0},
-		{"no directive, Valid", nil, conf.CachePolicy{Valid: []conf.CacheValid{{Statuses: []int{200},
-			For: time.Minute}}},
-			time.Minute},
-		{"no directive, Valid for all", nil, conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Minute}}},
-			time.Minute},
-		{"no directive, Valid for others", nil,
-			conf.CachePolicy{Valid: []conf.CacheValid{{Statuses: []int{404}, For: time.Minute}}}, 0},
-		{"the first Valid counts", nil, conf.CachePolicy{Valid: []conf.CacheValid{{Statuses: []int{200}},
-			{For: time.Minute}}}, 0},
-		{"Last-Modified is no freshness", []string{"Last-Modified: " + date(-time.Hour)}, conf.CachePolicy{}, 0},
-		{"max-age", []string{"Cache-Control: max-age=60"}, conf.CachePolicy{}, time.Minute},
-		{"max-age before Valid", []string{"Cache-Control: max-age=60"},
-			conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}, time.Minute},
-		{"case", []string{"cache-control: MAX-AGE=60"}, conf.CachePolicy{}, time.Minute},
-		{"quoted", []string{`Cache-Control: max-age="60"`}, conf.CachePolicy{}, time.Minute},
-		{"max-age is no number", []string{"Cache-Control: max-age=1e3"},
-			conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}, 0},
-		{"max-age is too large for a number", []string{"Cache-Control: max-age=99999999999999999999"},
-			conf.CachePolicy{},
-			1 << 31 * time.Second},
-		{"two of max-age", []string{"Cache-Control: max-age=60, max-age=5"}, conf.CachePolicy{}, 5 * time.Second},
-		{"in another's quotation", []string{`Cache-Control: x="max-age=60"`}, conf.CachePolicy{}, 0},
-		{"s-maxage before max-age", []string{"Cache-Control: max-age=5, s-maxage=60"}, conf.CachePolicy{}, time.Minute},
-		{"s-maxage=0", []string{"Cache-Control: max-age=5, s-maxage=0"}, conf.CachePolicy{}, 0},
-		{"Age counts", []string{"Cache-Control: max-age=60", "Age: 20"}, conf.CachePolicy{}, 40 * time.Second},
-		{"Age is too much", []string{"Cache-Control: max-age=60", "Age: 60"}, conf.CachePolicy{}, 0},
-		{"Expires", []string{"Expires: " + date(time.Minute), "Date: " + date(0)}, conf.CachePolicy{}, time.Minute},
-		{"Expires goes by Date", []string{"Expires: " + date(time.Hour+time.Minute), "Date: " + date(time.Hour)},
-			conf.CachePolicy{}, time.Minute},
-		{"Expires with two of Date", []string{"Expires: " + date(2*time.Minute), "Date: " + date(time.Minute),
-			"Date: " + date(0)}, conf.CachePolicy{}, 2 * time.Minute},
-		{"Expires without Date", []string{"Expires: " + date(time.Minute)}, conf.CachePolicy{}, time.Minute},
-		{"Expires after max-age", []string{"Expires: " + date(time.Hour), "Cache-Control: max-age=60"},
-			conf.CachePolicy{},
-			time.Minute},
-		{"Expires is over", []string{"Expires: " + date(-time.Second)},
-			conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}, 0},
-		{"Expires: 0", []string{"Expires: 0"}, conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}, 0},
-		{"Expires in another zone", []string{"Expires: Thu, 01 Jan 2099 00:00:00 UTC"}, conf.CachePolicy{}, 0},
-		{"Expires with a short day", []string{"Expires: Thu Jan 1 00:00:00 2099"}, conf.CachePolicy{}, 0},
-		{"Expires twice", []string{"Expires: " + date(time.Hour), "Expires: 0"}, conf.CachePolicy{}, 0},
-		{"X-Accel-Expires", []string{"X-Accel-Expires: 60", "Cache-Control: max-age=5", "Expires: 0"},
-			conf.CachePolicy{},
-			time.Minute},
-		{"X-Accel-Expires: @", []string{"X-Accel-Expires: @946684860"}, conf.CachePolicy{}, time.Minute},
-		{"X-Accel-Expires: 0", []string{"X-Accel-Expires: 0", "Cache-Control: max-age=5"}, conf.CachePolicy{}, 0},
-		{"X-Accel-Expires before no-store", []string{"X-Accel-Expires: 60", "Cache-Control: no-store"},
-			conf.CachePolicy{},
-			time.Minute},
-		{"no-store", []string{"Cache-Control: no-store, max-age=60"}, conf.CachePolicy{}, 0},
-		{"no-store in another line", []string{"Cache-Control: max-age=60", "Cache-Control: no-store"}, conf.CachePolicy{}, 0},
-		{"no-cache", []string{"Cache-Control: max-age=60, no-cache"}, conf.CachePolicy{}, 0},
-		{"no-cache of fields", []string{`Cache-Control: max-age=60, no-cache="set-cookie, x"`}, conf.CachePolicy{}, 0},
-		{"private", []string{"Cache-Control: max-age=60, PRIVATE"}, conf.CachePolicy{}, 0},
-		{"private is no part of a word", []string{"Cache-Control: max-age=60, xprivate, privatex=1"},
-			conf.CachePolicy{},
-			time.Minute},
-		{"a quotation that does not end", []string{`Cache-Control: max-age=60, x="no-store`}, conf.CachePolicy{}, 0},
-		{"ignored Cache-Control", []string{"Cache-Control: private, max-age=5"},
-			conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
-			time.Minute},
-		{"ignored Expires", []string{"Expires: 0"},
-			conf.CachePolicy{Ignore: []string{"Expires"}, Valid: []conf.CacheValid{{For: time.Minute}}}, time.Minute},
-		{"ignored X-Accel-Expires", []string{"X-Accel-Expires: 0", "Cache-Control: max-age=60"},
+		{"no directive", "", none, 0},
+		{"no directive, Valid", "", valid(conf.CacheValid{Statuses: []int{200}, For: time.Minute}), time.Minute},
+		{"no directive, Valid for all", "", minute, time.Minute},
+		{"no directive, Valid for others", "", valid(conf.CacheValid{Statuses: []int{404}, For: time.Minute}), 0},
+		{"the first Valid counts", "",
+			valid(conf.CacheValid{Statuses: []int{200}}, conf.CacheValid{For: time.Minute}), 0},
+		{"Last-Modified is no freshness", "Last-Modified: " + date(-time.Hour), none, 0},
+		{"max-age", "Cache-Control: max-age=60", none, time.Minute},
+		{"max-age before Valid", "Cache-Control: max-age=60", hour, time.Minute},
+		{"case", "cache-control: MAX-AGE=60", none, time.Minute},
+		{"quoted", `Cache-Control: max-age="60"`, none, time.Minute},
+		{"max-age is no number", "Cache-Control: max-age=1e3", hour, 0},
+		{"max-age is too large for a number", "Cache-Control: max-age=99999999999999999999",
+			none, 1 << 31 * time.Second},
+		{"two of max-age", "Cache-Control: max-age=60, max-age=5", none, 5 * time.Second},
+		{"in another's quotation", `Cache-Control: x="max-age=60"`, none, 0},
+		{"s-maxage before max-age", "Cache-Control: max-age=5, s-maxage=60", none, time.Minute},
+		{"s-maxage=0", "Cache-Control: max-age=5, s-maxage=0", none, 0},
+		{"Age counts", "Cache-Control: max-age=60|Age: 20", none, 40 * time.Second},
+		{"Age is too much", "Cache-Control: max-age=60|Age: 60", none, 0},
+		{"Expires", "Expires: " + date(time.Minute) + "|Date: " + date(0), none, time.Minute},
+		{"Expires goes by Date", "Expires: " + date(time.Hour+time.Minute) + "|Date: " + date(time.Hour),
+			none, time.Minute},
+		{"Expires with two of Date", "Expires: " + date(2*time.Minute) + "|Date: " + date(time.Minute) + "|Date: " +
+			date(0), none, 2 * time.Minute},
+		{"Expires without Date", "Expires: " + date(time.Minute), none, time.Minute},
+		{"Expires after max-age", "Expires: " + date(time.Hour) + "|Cache-Control: max-age=60", none, time.Minute},
+		{"Expires is over", "Expires: " + date(-time.Second), hour, 0},
+		{"Expires: 0", "Expires: 0", hour, 0},
+		{"Expires in another zone", "Expires: Thu, 01 Jan 2099 00:00:00 UTC", none, 0},
+		{"Expires with a short day", "Expires: Thu Jan 1 00:00:00 2099", none, 0},
+		{"Expires twice", "Expires: " + date(time.Hour) + "|Expires: 0", none, 0},
+		{"X-Accel-Expires", "X-Accel-Expires: 60|Cache-Control: max-age=5|Expires: 0", none, time.Minute},
+		{"X-Accel-Expires: @", "X-Accel-Expires: @946684860", none, time.Minute},
+		{"X-Accel-Expires: 0", "X-Accel-Expires: 0|Cache-Control: max-age=5", none, 0},
+		{"X-Accel-Expires before no-store", "X-Accel-Expires: 60|Cache-Control: no-store", none, time.Minute},
+		{"no-store", "Cache-Control: no-store, max-age=60", none, 0},
+		{"no-store in another line", "Cache-Control: max-age=60|Cache-Control: no-store", none, 0},
+		{"no-cache", "Cache-Control: max-age=60, no-cache", none, 0},
+		{"no-cache of fields", `Cache-Control: max-age=60, no-cache="set-cookie, x"`, none, 0},
+		{"private", "Cache-Control: max-age=60, PRIVATE", none, 0},
+		{"private is no part of a word", "Cache-Control: max-age=60, xprivate, privatex=1", none, time.Minute},
+		{"a quotation that does not end", `Cache-Control: max-age=60, x="no-store`, none, 0},
+		{"ignored Cache-Control", "Cache-Control: private, max-age=5",
+			conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: minute.Valid}, time.Minute},
+		{"ignored Expires", "Expires: 0",
+			conf.CachePolicy{Ignore: []string{"Expires"}, Valid: minute.Valid}, time.Minute},
+		{"ignored X-Accel-Expires", "X-Accel-Expires: 0|Cache-Control: max-age=60",
 			conf.CachePolicy{Ignore: []string{"X-Accel-Expires"}}, time.Minute},
-		{"Set-Cookie", []string{"Cache-Control: max-age=60", "Set-Cookie: a=b"}, conf.CachePolicy{}, 0},
-		{"ignored Set-Cookie", []string{"Cache-Control: max-age=60", "Set-Cookie: a=b"},
+		{"Set-Cookie", "Cache-Control: max-age=60|Set-Cookie: a=b", none, 0},
+		{"ignored Set-Cookie", "Cache-Control: max-age=60|Set-Cookie: a=b",
 			conf.CachePolicy{Ignore: []string{"Set-Cookie"}}, time.Minute},
-		{"Vary: *", []string{"Cache-Control: max-age=60", "Vary: Accept, *"}, conf.CachePolicy{}, 0},
-		{"ignored Vary", []string{"Cache-Control: max-age=60", "Vary: *"}, conf.CachePolicy{Ignore: []string{"Vary"}},
-			time.Minute},
-		{"too many fields in Vary", []string{"Cache-Control: max-age=60", "Vary: " + strings.Repeat("a, ", 17)},
-			conf.CachePolicy{}, 0},
-		{"a header that is too long", []string{"Cache-Control: max-age=60", "X: " + strings.Repeat("x", 64<<10)},
-			conf.CachePolicy{}, 0},
+		{"Vary: *", "Cache-Control: max-age=60|Vary: Accept, *", none, 0},
+		{"ignored Vary", "Cache-Control: max-age=60|Vary: *",
+			conf.CachePolicy{Ignore: []string{"Vary"}}, time.Minute},
+		{"too many fields in Vary", "Cache-Control: max-age=60|Vary: " + strings.Repeat("a, ", 17), none, 0},
+		{"a header that is too long", "Cache-Control: max-age=60|X: " + strings.Repeat("x", 64<<10), none, 0},
 	}
 	for _, test := range tests {
 		t.Run(test.what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, conf.Cache{Inactive: 1 << 62}, test.policy)
 				defer s.cache.Close()
-				s.responds(200, "body", test.fields...)
+				s.responds(200, "body", strings.FieldsFunc(test.header, func(r rune) bool { return r == '|' })...)
 				s.get().want(t, cache.StateMiss, 200, "body")
 				if test.fresh == 0 {
 					s.get().want(t, cache.StateMiss, 200, "body")
@@ -162,9 +147,7 @@ func TestAgeCountsTimeAtOrigin(t *testing.T) {
 			time.Sleep(2 * time.Second) // time at the origin counts: RFC 9111, 4.2.3
 			return response(200, "x", "Cache-Control: max-age=60", "Age: 10"), nil
 		})
-		if g := s.get(); g.header.Get("Age") != "12" {
-			t.Errorf("Age %q of a new response, want 12", g.header.Get("Age"))
-		}
+		testkit.Equal(t, s.get().header.Get("Age"), "12", "Age of a new response")
 		time.Sleep(5 * time.Second)
 		if g := s.get(); g.state != cache.StateHit || g.header.Get("Age") != "17" || len(g.header["Age"]) != 1 {
 			t.Errorf("%s with Age %q, want 17", g.state, g.header["Age"])

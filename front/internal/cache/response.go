@@ -80,6 +80,9 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	w.WriteHeader(a.Status)
 	switch {
 	case r.Method == http.MethodHead || a.Status == http.StatusNoContent:
+		if a.arriving != nil && (a.headOnly() || a.Status == http.StatusNoContent) {
+			_, _ = a.arriving.Read(nil) // returns once it is stored, which a client of a whole response expects
+		}
 		return nil
 	case a.arriving != nil:
 		return a.arriving.sendTo(w, a.Streams)
@@ -185,8 +188,18 @@ func (b *flushedBody) Read(p []byte) (int, error) {
 	return b.Reader.Read(p)
 }
 
-// Body returns the body of a response that is not Passed.
-func (a *Response) Body() io.Reader { return a.seeker() }
+// Pass returns an origin's response that is not stored.
+func Pass(resp *http.Response) *Response {
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp}
+}
+
+// Body returns the body.
+func (a *Response) Body() io.Reader {
+	if a.Passed != nil {
+		return a.Passed.Body
+	}
+	return a.seeker()
+}
 
 // seeker returns a reader of the body that can seek.
 func (a *Response) seeker() io.ReadSeeker {

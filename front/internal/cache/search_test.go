@@ -25,9 +25,7 @@ func written(t *testing.T) (dir, name string) {
 	d := testkit.Value(c.disk.create(s.length))(t)
 	defer d.file.Close()
 	_, p := appendHead(nil, prelude{}, s)
-	if _, err := d.file.WriteAt(s.body, p.bodyAt()); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(d.file.WriteAt(s.body, p.bodyAt()))(t)
 	file := testkit.Value(d.keep(s, p.bodyAt(), checksum(0, s.body)))(t)
 	return dir, file.name
 }
@@ -71,7 +69,6 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	}
 }
 
-// Purging reads only the head of a file.
 func TestPurgeReadsHeadsOnly(t *testing.T) {
 	dir, name := written(t)
 	path := filepath.Join(dir, name)
@@ -80,15 +77,9 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	testkit.Must(t, os.WriteFile(path, b, 0o600))
 	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
 	defer c.Close()
-	if n := c.PurgePrefix("another"); n != 0 {
-		t.Errorf("%d responses purged, want none", n)
-	}
-	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
-		t.Errorf("%d responses purged, want 1", n)
-	}
-	if _, err := os.Stat(path); err == nil {
-		t.Error("the file still exists")
-	}
+	testkit.Equal(t, c.PurgePrefix("another"), 0, "responses purged")
+	testkit.Equal(t, c.PurgePrefix(writtenKey[:1]), 1)
+	testkit.Fails(os.Stat(path))(t, "no such file")
 }
 
 // A body of an earlier run is compared with its checksum once, for any number of concurrent
@@ -115,7 +106,5 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 	for range cap(results) {
 		testkit.Check(t, <-results)
 	}
-	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
-		t.Error("a changed body was not detected")
-	}
+	testkit.Fails(c.disk.read(&file{name: name}, 0))(t, "", "a changed body was not detected")
 }

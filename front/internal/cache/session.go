@@ -447,7 +447,9 @@ func (s *session) pass() (*Response, error) {
 }
 
 func (s *session) passed(resp *http.Response) *Response {
-	return &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
+	a := Pass(resp)
+	a.State = s.state
+	return a
 }
 
 // passMethod forwards a request whose response is never stored. With CachePolicy.Invalidate, a

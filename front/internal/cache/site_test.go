@@ -57,9 +57,7 @@ func (s *site) requests() int {
 // wantRequests fails unless the origin has received n requests.
 func (s *site) wantRequests(n int) {
 	s.t.Helper()
-	if got := s.requests(); got != n {
-		s.t.Errorf("the origin received %d requests, want %d", got, n)
-	}
+	testkit.Equal(s.t, s.requests(), n, "requests to the origin")
 }
 
 func (s *site) lastRequest() *http.Request {

@@ -159,9 +159,7 @@ func TestSlowReadersShareABody(t *testing.T) {
 			h.start(t, "http://a.example/x")
 		}
 		synctest.Wait()
-		if n := s.requests(); n != 1 {
-			t.Errorf("the origin received %d requests, want 1", n)
-		}
+		testkit.Equal(t, s.requests(), 1, "requests that the origin received")
 		close(h.release)
 		h.all.Wait()
 	})

@@ -6,13 +6,13 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestNotModifiedRefreshesResponse(t *testing.T) {
@@ -29,10 +29,7 @@ func TestNotModifiedRefreshesResponse(t *testing.T) {
 			t.Errorf("the origin received %v", h)
 		}
 		for range 2 {
-			if g.header.Get("X") != "new" || g.header.Get("Content-Type") != "a/b" ||
-				g.header.Get("Content-Length") != "4" || g.header.Get("Etag") != `"v1"` {
-				t.Errorf("header %v", g.header)
-			}
+			testkit.Fields(t, g.header, "", "X", "new", "Content-Type", "a/b", "Content-Length", "4", "Etag", `"v1"`)
 			time.Sleep(9 * time.Second)
 			g = s.get()
 			g.want(t, cache.StateHit, 200, "body")
@@ -61,7 +58,6 @@ func TestNotModifiedOfAnotherResponseFetchesAnew(t *testing.T) {
 	})
 }
 
-// A 304 may forbid further storing.
 func TestNotModifiedMayForbidStoring(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true, Stale: conf.CacheStale{Error: true}}, func(t *testing.T, s *site) {
 		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
@@ -173,9 +169,7 @@ func TestStrictResponseIsNotServedWhileUpdated(t *testing.T) {
 			time.Sleep(11 * time.Second)
 			s.respondBy(slowly(time.Second, 200, "new", fresh))
 			updating := s.crowd(1)
-			if g := s.get(); g.body != "new" {
-				t.Errorf("%s: got %s %q", control, g.state, g.body)
-			}
+			testkit.Equal(t, s.get().body, "new", control)
 			<-updating
 		})
 	}
@@ -203,16 +197,12 @@ func TestBackgroundUpdate(t *testing.T) {
 		s.get().want(t, cache.StateStale, 200, "new")
 		for _, want := range []string{"cache test: the origin panicked: origin\n", "stale_test.go"} {
 			// with the stack
-			if !strings.Contains(s.log.String(), want) {
-				t.Errorf("log %q, want %q in it", s.log, want)
-			}
+			testkit.Contains(t, s.log.String(), want, "the log")
 		}
 		before := s.log.String()
 		s.respondBy(func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) })
 		s.get().want(t, cache.StateStale, 200, "new")
-		if now := s.log.String(); now != before {
-			t.Errorf("unexpected log %q", now[len(before):])
-		}
+		testkit.Equal(t, s.log.String(), before, "log")
 		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
 		s.get().want(t, cache.StateStale, 200, "new")
 	})
@@ -282,9 +272,7 @@ func TestNoStoreLeavesStoredResponse(t *testing.T) {
 		s.responds(304, "", "Cache-Control: max-age=10")
 		g := s.get()
 		g.want(t, cache.StateRevalidated, 200, "body")
-		if g.header.Get("X-User") != "" {
-			t.Errorf("another client got %v", g.header)
-		}
+		testkit.Equal(t, g.header.Get("X-User"), "", "X-User of another client's response")
 	})
 }
 
@@ -398,16 +386,11 @@ func TestDivertedRevalidation(t *testing.T) {
 // never uses that.
 func TestDivertedIsNotUsed(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		var err error
-		if s.rules, err = cache.Compile(conf.CachePolicy{}, false); err != nil {
-			t.Fatal(err)
-		}
+		s.rules = testkit.Value(cache.Compile(conf.CachePolicy{}, false))(t)
 		s.responds(200, "plain", "X-Accel-Redirect: /protected", fresh)
 		s.get().want(t, cache.StateMiss, 200, "plain")
 		s.get().want(t, cache.StateHit, 200, "plain")
-		if s.rules, err = cache.Compile(conf.CachePolicy{}, true); err != nil {
-			t.Fatal(err)
-		}
+		s.rules = testkit.Value(cache.Compile(conf.CachePolicy{}, true))(t)
 		s.responds(403, "no")
 		s.get().want(t, cache.StateMiss, 403, "no")
 	})
@@ -423,9 +406,7 @@ func TestBackgroundUpdateSendsOneRequest(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.responds(304, "", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateStale, 200, "old")
-		if n := s.requests(); n != 2 {
-			t.Errorf("the origin received %d requests, want 2", n)
-		}
+		testkit.Equal(t, s.requests(), 2, "requests that the origin received")
 		s.responds(200, "new", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateMiss, 200, "new")
 	})

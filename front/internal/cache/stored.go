@@ -6,6 +6,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // keyID is the hash of a key, which also names its files. Lookups compare whole keys, too.
@@ -33,23 +35,7 @@ type stored struct {
 
 // isExcluded reports whether a field is not stored: it belongs to one message, or is set anew.
 func isExcluded(name string) bool {
-	switch name {
-	case "Age", "Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info",
-		"Proxy-Connection", "Te",
-		"Trailer", "Transfer-Encoding", "Upgrade":
-		return true
-	}
-	return false
-}
-
-// names reports whether a list contains a name.
-func names(lines []string, name string) bool {
-	for other := range listed(lines) {
-		if strings.EqualFold(other, name) {
-			return true
-		}
-	}
-	return false
+	return http1.ConcernsConnection(name) || name == "Age" || name == "Content-Length" || name == "Proxy-Authentication-Info"
 }
 
 // keptHeader returns the fields to store, and whether they are short enough. A 426 keeps Upgrade.
@@ -58,7 +44,7 @@ func keptHeader(status int, h http.Header) (kept http.Header, ok bool) {
 	total := 0
 	for name, values := range h {
 		isUpgrade := name == "Upgrade" && status == http.StatusUpgradeRequired
-		if !isUpgrade && (isExcluded(name) || names(h["Connection"], name)) {
+		if !isUpgrade && (isExcluded(name) || http1.HasToken(h["Connection"], name)) {
 			continue
 		}
 		for _, v := range values {
@@ -110,7 +96,7 @@ func (s *stored) refreshed(h http.Header) *stored {
 		case "Content-Encoding", "Content-Range", "Content-Type", "Etag":
 			continue
 		}
-		if !isExcluded(name) && !names(h["Connection"], name) {
+		if !isExcluded(name) && !http1.HasToken(h["Connection"], name) {
 			fresh.header[name] = values
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // choice is a field that Vary lists, with its value in the request of the stored response: RFC
@@ -14,25 +16,14 @@ type choice struct{ name, value string }
 // varies reports whether a response can be selected by the fields in its Vary.
 func varies(lines []string) bool {
 	n := 0
-	for name := range listed(lines) {
-		if n++; name == "*" || n > maxVary {
-			return false
-		}
-	}
-	return true
-}
-
-// listed iterates over the elements of a field that is a list of names.
-func listed(lines []string) func(yield func(string) bool) {
-	return func(yield func(string) bool) {
-		for _, line := range lines {
-			for name := range strings.SplitSeq(line, ",") {
-				if name = trim(name); name != "" && !yield(name) {
-					return
-				}
+	for _, line := range lines {
+		for name := range http1.Elements(line) {
+			if n++; name == "*" || n > maxVary {
+				return false
 			}
 		}
 	}
+	return true
 }
 
 // valueOf returns the normalized value of a request's field, by its canonical name.
@@ -48,13 +39,15 @@ func valueOf(request Fields, name string) string {
 // they are too long.
 func choices(lines []string, request Fields) (all []choice, ok bool) {
 	total := 0
-	for name := range listed(lines) {
-		name = http.CanonicalHeaderKey(name)
-		value := valueOf(request, name)
-		if total += len(name) + len(value); total > maxVaryBytes {
-			return nil, false
+	for _, line := range lines {
+		for name := range http1.Elements(line) {
+			name = http.CanonicalHeaderKey(name)
+			value := valueOf(request, name)
+			if total += len(name) + len(value); total > maxVaryBytes {
+				return nil, false
+			}
+			all = append(all, choice{name, value})
 		}
-		all = append(all, choice{name, value})
 	}
 	slices.SortFunc(all, func(a, b choice) int { return strings.Compare(a.name, b.name) })
 	return slices.Compact(all), true
@@ -71,13 +64,11 @@ func normalize(lines []string) string {
 	}
 	var b strings.Builder
 	for _, line := range lines {
-		for element := range strings.SplitSeq(line, ",") {
-			if element = trim(element); element != "" {
-				if b.Len() > 0 {
-					b.WriteByte(',')
-				}
-				b.WriteString(element)
+		for element := range http1.Elements(line) {
+			if b.Len() > 0 {
+				b.WriteByte(',')
 			}
+			b.WriteString(element)
 		}
 	}
 	return b.String()

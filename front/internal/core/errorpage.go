@@ -84,7 +84,7 @@ func (x *Exchange) dropBody() {
 	if x.Request.ContentLength == 0 || x.HasReceived() {
 		return
 	}
-	x.originalHead = x.headLength()
+	x.dropped = x.Request
 	r := *message.Without(x.Request, "Content-Length")
 	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
 	x.Request = &r

@@ -58,8 +58,8 @@ type Exchange struct {
 	Address     *clientAddress // nil until it is needed: see realip.go
 	OwnAddress  clientAddress
 
-	Body         *limitedBody // the request's; nil if it has none
-	originalHead int64        // length of the request's head before dropBody changed it; else 0
+	Body    *limitedBody  // the request's; nil if it has none
+	dropped *http.Request // the request before dropBody removed its body; else nil
 
 	HandlerHasRequest bool                            // a handler has received Request, and may keep it
 	isKept            bool                            // a handler may keep Response

@@ -162,24 +162,25 @@ func requestLength(x *Exchange) string {
 // headLength returns the length of the request's head. A head of HTTP/1 counts as it would be
 // written again; it may have been sent with other space.
 func (x *Exchange) headLength() int64 {
-	if x.originalHead > 0 {
-		return x.originalHead
+	r := x.Request
+	if x.dropped != nil {
+		r = x.dropped
 	}
-	if sent, ok := connection.Of(x.Request.Context()).(connection.HeadMeasurer); ok {
+	if sent, ok := connection.Of(r.Context()).(connection.HeadMeasurer); ok {
 		return sent.HeadLength()
 	}
 	const line, field = len("  \r\n\r\n"), len(": \r\n")
-	n := len(x.Request.Method) + len(x.Request.RequestURI) + len(x.Request.Proto) + line
+	n := len(r.Method) + len(r.RequestURI) + len(r.Proto) + line
 	if x.HostHeader != "" {
 		n += len("Host") + len(x.HostHeader) + field
 	}
-	for name, values := range x.Request.Header {
+	for name, values := range r.Header {
 		for _, v := range values {
 			n += len(name) + len(v) + field
 		}
 	}
-	if x.Request.ProtoMajor == 1 && x.Request.Header["Content-Length"] == nil && (x.Body != nil ||
-		x.Request.ContentLength != 0) {
+	if r.ProtoMajor == 1 && r.Header["Content-Length"] == nil && (x.Body != nil ||
+		r.ContentLength != 0) {
 		n += len("Transfer-Encoding") + len("chunked") + field
 	}
 	return int64(n)
@@ -219,15 +220,20 @@ func requestCompletion(x *Exchange) string {
 }
 
 // contentLengthVariable is $content_length: that of the field, or, as in nginx, the length of the
-// body once it was received completely.
+// body once it was received completely or the response has begun. It is 0 if nothing reads the body.
 func contentLengthVariable(x *Exchange) string {
 	if x.Parent != nil {
 		x = x.Parent
 	}
-	if b := x.Body; b != nil && b.IsComplete.Load() && x.Request.Header["Content-Length"] == nil {
+	r, b, hasBegun := x.ClientRequest(), x.Body, x.ResponseStatus() != 0
+	switch {
+	case r.Header["Content-Length"] != nil:
+	case b != nil && x.dropped == nil && (hasBegun || b.IsComplete.Load()):
 		return strconv.FormatInt(b.received.Load(), 10)
+	case hasBegun && r.ContentLength < 0:
+		return "0"
 	}
-	return message.ContentLength(x.Request)
+	return message.ContentLength(r)
 }
 
 func appendRequestLine(b []byte, x *Exchange, escape EscapeFunc) []byte {

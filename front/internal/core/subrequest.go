@@ -56,10 +56,14 @@ func (x *Exchange) EndSubrequest() {
 // DiscardsBody reports whether the body of the response is not needed.
 func (x *Exchange) DiscardsBody() bool { return x.Parent != nil && x.AddedTo == nil }
 
-// ClientRequest returns the request that the client has sent, also for a subrequest.
+// ClientRequest returns the request that the client has sent, also for a subrequest and after
+// dropBody.
 func (x *Exchange) ClientRequest() *http.Request {
-	if x.Parent != nil {
-		return x.Parent.Request
+	switch {
+	case x.Parent != nil:
+		return x.Parent.ClientRequest()
+	case x.dropped != nil:
+		return x.dropped
 	}
 	return x.Request
 }

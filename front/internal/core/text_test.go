@@ -27,9 +27,7 @@ func FuzzText(f *testing.F) {
 		got := c.Text("text", conf.Text(s))
 		err := c.failure(nil)
 		if err != nil {
-			if !strings.Contains(s, "$") {
-				t.Errorf("%q: %v", s, err)
-			}
+			testkit.Contains(t, s, "$", err)
 			return
 		}
 		all := got.Literal
@@ -95,9 +93,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 			config.Maps = []conf.Map{{Name: "mapped", Source: "$request_time"}}
 		}
 		p := testkit.Value(Compile(config, &Options{}, NewState(all), all))(t)
-		if p.Needs != want {
-			t.Errorf("%s: needs %b, want %b", text, p.Needs, want)
-		}
+		testkit.Equal(t, p.Needs, want, text, "needs")
 		p.Retire()
 	}
 }

@@ -44,9 +44,7 @@ func issue(t *testing.T, name string, number int64, by *authority) *authority {
 		by = a
 	}
 	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key))(t)
-	if a.cert, err = x509.ParseCertificate(der); err != nil {
-		t.Fatal(err)
-	}
+	a.cert = testkit.Value(x509.ParseCertificate(der))(t)
 	return a
 }
 
@@ -59,8 +57,7 @@ func (a *authority) list(t *testing.T, from, until time.Time, revoked ...int64) 
 			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: from})
 	}
 	der := testkit.Value(x509.CreateRevocationList(rand.Reader, template, a.cert, a.key))(t)
-	parsed := testkit.Value(crl.Parse(der))(t)
-	return parsed
+	return testkit.Value(crl.Parse(der))(t)
 }
 
 func TestCheck(t *testing.T) {
@@ -88,9 +85,7 @@ func TestCheck(t *testing.T) {
 			root.list(t, before, after), between.list(t, before, after)}, ""},
 		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)}, crl.Missing},
 	} {
-		if got := crl.Check(test.lists, chain, now); got != test.want {
-			t.Errorf("%s: %q, want %q", name, got, test.want)
-		}
+		testkit.Equal(t, crl.Check(test.lists, chain, now), test.want, name)
 	}
 }
 
@@ -119,17 +114,14 @@ func TestListsOfOpenSSL(t *testing.T) {
 		run("ca", "-gencrl", "-config", "conf", "-keyfile", "key", "-cert", "crt", "-crldays", "1", "-out", "crl")
 		cert := testkit.Value(x509.ParseCertificate(decoded(t, dir, "crt")))(t)
 		der := decoded(t, dir, "crl")
-		if _, err := x509.ParseRevocationList(der); err == nil {
-			t.Error("package x509 parses version 1: Parse is not needed")
-		}
+		testkit.Fails(x509.ParseRevocationList(der))(t, "", "package x509 parses version 1: Parse is not needed")
 		list := testkit.Value(crl.Parse(der))(t)
 		if err := list.CheckSignatureFrom(cert); err != nil || len(list.RevokedCertificateEntries) != 1 ||
 			list.RevokedCertificateEntries[0].SerialNumber.Int64() != 0x1002 || list.NextUpdate.Before(time.Now()) {
 			t.Errorf("%v: %v, %+v", algorithm, err, list)
 		}
-		if got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now()); got != "" {
-			t.Errorf("%v: the root: %s", algorithm, got)
-		}
+		got := crl.Check([]*x509.RevocationList{list}, []*x509.Certificate{cert}, time.Now())
+		testkit.Equal(t, got, "", algorithm, "the root")
 		for i := range der { // an error, or a list whose signature is not valid, and no panic
 			changed := append([]byte(nil), der...)
 			changed[i] ^= 1
@@ -139,9 +131,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 					t.Errorf("%v: byte %d may change", algorithm, i)
 				}
 			}
-			if _, err := crl.Parse(der[:i]); err == nil {
-				t.Errorf("%v: no error for %d bytes", algorithm, i)
-			}
+			testkit.Fails(crl.Parse(der[:i]))(t, "", algorithm, i, "bytes")
 		}
 	}
 }
@@ -162,8 +152,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}}
 	now := time.Now().UTC()
 	marshal := func(v any) []byte {
-		der := testkit.Value(asn1.Marshal(v))(t)
-		return der
+		return testkit.Value(asn1.Marshal(v))(t)
 	}
 	list := marshal(struct {
 		Algorithm    pkix.AlgorithmIdentifier

@@ -301,12 +301,9 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	}
 	testkit.WaitFor(t, "descriptors of deleted files closed", func() bool { return open() == began })
 	s.must(h.Close())
-	if n := open(); n != 0 {
-		t.Errorf("%d open descriptors after Close", n)
-	}
+	testkit.Equal(t, open(), 0, "open descriptors after Close")
 }
 
-// A client that disconnects early leaks nothing.
 func TestEarlyDisconnectLeaksNothing(t *testing.T) {
 	s := newSite(t)
 	s.must(os.WriteFile(s.path("large"), nil, 0o644))

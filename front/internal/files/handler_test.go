@@ -33,9 +33,7 @@ func TestManyRangesGetMultipart(t *testing.T) {
 			if err != nil || media != "multipart/byteranges" || got.status != 206 {
 				t.Fatalf("%s: %d %v", path, got.status, got.header)
 			}
-			if got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
-				t.Errorf("Content-Length %s, got %d bytes", got.header.Get("Content-Length"), len(got.body))
-			}
+			testkit.Equal(t, got.header.Get("Content-Length"), strconv.Itoa(len(got.body)))
 			var parts []string
 			for reader := multipart.NewReader(strings.NewReader(got.body), parameters["boundary"]); ; {
 				p, err := reader.NextPart()
@@ -52,21 +50,16 @@ func TestManyRangesGetMultipart(t *testing.T) {
 				"bytes 10-12/" + size + " " + c[10:13], "bytes 0-1/" + size + " " + c[:2],
 				"bytes " + strconv.Itoa(n-2) + "-" + strconv.Itoa(n-1) + "/" + size + " " + c[n-2:],
 			}
-			if strings.Join(parts, "|") != strings.Join(want, "|") {
-				t.Errorf("%s: %q, want %q", path, parts, want)
-			}
+			testkit.Equal(t, strings.Join(parts, "|"), strings.Join(want, "|"), path)
 			// Overlapping ranges are joined, and too many are ignored.
 			if got := ours.request(t, "GET", path, "Range: bytes=0-5,2-7,8-9"); got.status != 206 ||
 				got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
 				t.Errorf("%s: %d %q", path, got.status, got.header.Get("Content-Range"))
 			}
-			if got := ours.request(t, "GET", path, "Range: bytes=0-0"+strings.Repeat(",5-5", 16)); got.status != 200 ||
-				got.body != c {
-				t.Errorf("%s: 17 ranges give %d", path, got.status)
-			}
-			if got := ours.request(t, "GET", path, "Range: bytes=0-"+strings.Repeat(",0-", 2000)); got.status != 200 ||
-				got.body != c {
-				t.Errorf("%s: 2001 ranges give %d", path, got.status)
+			for _, ranges := range []string{"0" + strings.Repeat(",5-5", 16), strings.Repeat(",0-", 2000)} {
+				got := ours.request(t, "GET", path, "Range: bytes=0-"+ranges)
+				testkit.Equal(t, got.status, 200, path, "with many ranges")
+				testkit.Equal(t, got.body, c, path, "with many ranges")
 			}
 		}
 	})
@@ -78,16 +71,14 @@ func TestOtherMethodsAreRejected(t *testing.T) {
 	onEach(t, s.handler(files.Config{Header: http.Header{"x-frame-options": {"DENY"}, "Link": {"<a>", "<b>"}}}),
 		func(t *testing.T, ours host) {
 			for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"} {
-				if got := ours.request(t, method, "/x.txt"); got.status != 405 ||
-					got.header.Get("Allow") != "GET, HEAD" {
-					t.Errorf("%s: %d, Allow %q", method, got.status, got.header.Get("Allow"))
-				}
+				got := ours.request(t, method, "/x.txt")
+				testkit.Equal(t, got.status, 405, method)
+				testkit.Fields(t, got.header, method, "Allow", "GET, HEAD")
 			}
 			for _, path := range []string{"/x.txt", "/x.txt", "/none", "/x.txt/"} {
 				got := ours.request(t, "GET", path)
-				if got.header.Get("X-Frame-Options") != "DENY" || strings.Join(got.header["Link"], " ") != "<a> <b>" {
-					t.Errorf("%s: %v", path, got.header)
-				}
+				testkit.Equal(t, got.header.Get("X-Frame-Options"), "DENY", path)
+				testkit.Equal(t, strings.Join(got.header["Link"], " "), "<a> <b>", path)
 			}
 		})
 }
@@ -105,13 +96,9 @@ func TestMiddlewareMayChangeHeader(t *testing.T) {
 	onEach(t, around, func(t *testing.T, ours host) {
 		for range 3 {
 			got := ours.request(t, "GET", "/x.html")
-			if v := got.header["Vary"]; len(v) != 2 || v[0] != "Origin" || v[1] != "Accept-Encoding" {
-				t.Errorf("Vary: %q", v)
-			}
-			if got.header.Get("Content-Type") != "text/x-special" ||
-				strings.Join(got.header["Link"], "|") != "spoiled|more" || got.header.Get("X-Was") != "<a>" {
-				t.Errorf("%v", got.header)
-			}
+			testkit.Equal(t, got.header["Vary"], []string{"Origin", "Accept-Encoding"})
+			testkit.Fields(t, got.header, "", "Content-Type", "text/x-special", "Link", "spoiled, more",
+				"X-Was", "<a>")
 		}
 	})
 }
@@ -129,16 +116,14 @@ func (s spoiler) Write(p []byte) (int, error) {
 func gunzip(t *testing.T, s string) string {
 	t.Helper()
 	r := testkit.Value(gzip.NewReader(strings.NewReader(s)))(t)
-	b := testkit.Value(io.ReadAll(r))(t)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(r))(t))
 }
 
 func unzstd(t *testing.T, s string) string {
 	t.Helper()
 	r := testkit.Value(zstd.NewReader(strings.NewReader(s)))(t)
 	defer r.Close()
-	b := testkit.Value(io.ReadAll(r))(t)
-	return string(b)
+	return string(testkit.Value(io.ReadAll(r))(t))
 }
 
 func TestFilesAreCompressedOnce(t *testing.T) {
@@ -152,10 +137,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 	s.write("picture.png", text)
 	onEach(t, s.handler(files.Config{Compress: files.Compress{Gzip: true, Zstd: true}}), func(t *testing.T, ours host) {
 		plain := ours.request(t, "GET", "/page.html")
-		if plain.body != text || plain.header.Get("Vary") != "Accept-Encoding" ||
-			plain.header.Get("Content-Encoding") != "" {
-			t.Errorf("without Accept-Encoding: %v", plain.header)
-		}
+		testkit.Equal(t, plain.body, text)
+		testkit.Fields(t, plain.header, "without Accept-Encoding", "Vary", "Accept-Encoding", "Content-Encoding", "")
 		tags := map[string]bool{plain.header.Get("Etag"): true}
 		for _, test := range []struct{ accept, want string }{
 			{"gzip", "gzip"}, {"zstd", "zstd"}, {"gzip, zstd", "zstd"}, {"gzip;q=1, zstd;q=0.5", "gzip"}, {"*", "zstd"},
@@ -172,37 +155,29 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			case "zstd":
 				body = unzstd(t, body)
 			}
-			if got.header.Get("Content-Encoding") != test.want || body != text {
-				t.Errorf("%q: %q, %d bytes", test.accept, got.header.Get("Content-Encoding"), len(body))
-			}
-			if got.header.Get("Vary") != "Accept-Encoding" ||
-				got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
-				got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
-				t.Errorf("%q: %v", test.accept, got.header)
-			}
+			testkit.Equal(t, got.header.Get("Content-Encoding"), test.want, test.accept)
+			testkit.Equal(t, body, text, test.accept)
+			testkit.Fields(t, got.header, test.accept, "Vary", "Accept-Encoding", "Content-Type",
+				"text/html; charset=utf-8", "Content-Length", strconv.Itoa(len(got.body)))
 			tags[got.header.Get("Etag")] = true
 			again := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+
 				got.header.Get("Etag"))
-			if again.status != 304 || again.header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%q: its own entity tag results in %d %v", test.accept, again.status, again.header)
-			}
+			testkit.Equal(t, again.status, 304, test.accept, "with its own entity tag")
+			testkit.Equal(t, again.header.Get("Vary"), "Accept-Encoding", test.accept)
 			part := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19",
 				"If-Range: "+got.header.Get("Etag"))
-			if part.status != 206 || part.body != got.body[10:20] || part.header.Get("Content-Encoding") != test.want {
-				t.Errorf("%q: a range: %d %v", test.accept, part.status, part.header)
-			}
+			testkit.Equal(t, part.status, 206, test.accept)
+			testkit.Equal(t, part.body, got.body[10:20], test.accept)
+			testkit.Fields(t, part.header, test.accept, "Content-Encoding", test.want)
 		}
-		if len(tags) != 3 {
-			t.Errorf("%d entity tags of three variants: %v", len(tags), tags)
-		}
+		testkit.Equal(t, len(tags), 3, "entity tags of three variants", tags)
 		if got := ours.request(t, "GET", "/huge.txt",
 			"Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "gzip" || gunzip(t, got.body) != huge {
 			t.Errorf("a file that is not in memory: %v", got.header)
 		}
 		for _, path := range []string{"/noise.txt", "/tiny.txt", "/picture.png"} {
-			if got := ours.request(t, "GET", path, "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "" {
-				t.Errorf("%s is compressed", path)
-			}
+			got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
+			testkit.Equal(t, got.header.Get("Content-Encoding"), "", path)
 		}
 	})
 }
@@ -223,20 +198,17 @@ func TestEncodedSiblingsAreServed(t *testing.T) {
 					"deflate": "plain", "zstd": large(5, 500_000),
 				} {
 					got := ours.request(t, "GET", path, "Accept-Encoding: "+accept)
-					if got.body != want || got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
-						got.header.Get("Vary") != "Accept-Encoding" {
-						t.Errorf("%s %q: %.20q %v", path, accept, got.body, got.header)
-					}
+					testkit.Equal(t, got.body, want, path, accept)
+					testkit.Fields(t, got.header, path, "Content-Type", "text/html; charset=utf-8",
+						"Vary", "Accept-Encoding")
 				}
 			}
-			if got := ours.request(t, "GET", "/other.html", "Accept-Encoding: gzip"); got.body != "other" ||
-				got.header.Get("Vary") != "" {
-				t.Errorf("a directory was served as a sibling: %v", got)
-			}
-			if got := ours.request(t, "GET", "/page.html.gz"); got.body != "as gzip" ||
-				got.header.Get("Content-Encoding") != "" {
-				t.Errorf("request for the sibling itself: %v", got)
-			}
+			got := ours.request(t, "GET", "/other.html", "Accept-Encoding: gzip")
+			testkit.Equal(t, got.body, "other", "beside a directory")
+			testkit.Fields(t, got.header, "beside a directory", "Vary", "")
+			got = ours.request(t, "GET", "/page.html.gz")
+			testkit.Equal(t, got.body, "as gzip", "the sibling itself")
+			testkit.Fields(t, got.header, "the sibling itself", "Content-Encoding", "")
 		})
 }
 
@@ -251,9 +223,8 @@ func TestListingShowsDirectory(t *testing.T) {
 	s.must(os.Symlink("b.txt", s.path("d/link")))
 	onEach(t, s.handler(files.Config{Listing: true}), func(t *testing.T, ours host) {
 		got := ours.request(t, "GET", "/d/")
-		if got.status != 200 || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
-			t.Fatalf("%d %v", got.status, got.header)
-		}
+		testkit.Equal(t, got.status, 200)
+		testkit.Equal(t, got.header.Get("Content-Type"), "text/html; charset=utf-8")
 		last := -1
 		for _, want := range []string{`href="c/"`, `href="a%20%3C%26%22%3E%27.txt"`, `href="b.txt"`, `href="link"`} {
 			at := strings.Index(got.body, want)
@@ -270,12 +241,10 @@ func TestListingShowsDirectory(t *testing.T) {
 		if got := ours.request(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
 			t.Errorf("HEAD: %+v", got)
 		}
-		if got := ours.request(t, "GET", "/e/"); got.body != "index" {
-			t.Errorf("the index does not replace the listing: %q", got.body)
-		}
-		if got := ours.request(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
-			t.Errorf("without a slash: %d %q", got.status, got.header.Get("Location"))
-		}
+		testkit.Equal(t, ours.request(t, "GET", "/e/").body, "index", "the index instead of the listing")
+		got = ours.request(t, "GET", "/d")
+		testkit.Equal(t, got.status, 301)
+		testkit.Fields(t, got.header, "without a slash", "Location", "d/")
 	})
 	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
 		if got := ours.request(t, "GET", "/d/"); got.status != 403 || strings.Contains(got.body, "b.txt") {
@@ -301,9 +270,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		if err == nil {
 			_ = h.Close()
 		}
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		testkit.Error(t, err, want)
 	}
 }
 
@@ -316,17 +283,11 @@ func TestCallerOwnsRoot(t *testing.T) {
 	h, err := files.New(files.Config{Root: root})
 	s.must(err)
 	ours := hosts(t, h)[0]
-	if got := ours.request(t, "GET", "/x.txt"); got.body != "x" {
-		t.Errorf("%+v", got)
-	}
+	testkit.Equal(t, ours.request(t, "GET", "/x.txt").body, "x")
 	s.must(h.Close())
 	s.must(h.Close())
-	if _, err := root.Stat("x.txt"); err != nil {
-		t.Errorf("Close has closed the root: %v", err)
-	}
-	if got := ours.request(t, "GET", "/x.txt"); got.status != 503 {
-		t.Errorf("after Close: %d", got.status)
-	}
+	testkit.Value(root.Stat("x.txt"))(t) // Close has not closed it
+	testkit.Equal(t, ours.request(t, "GET", "/x.txt").status, 503, "after Close")
 }
 
 // ServePath serves a path other than the request's, and leaves everything but files to the caller.
@@ -360,9 +321,7 @@ func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 				!strings.Contains(w.Body.String(), test.body) || test.status != 0 && len(w.Header()) > 0 {
 				t.Errorf("%q: %d %q %v, want %d %q", test.path, got, w.Body, w.Header(), test.status, test.body)
 			}
-			if got := test.h.Kind(test.path); got != test.kind {
-				t.Errorf("%q is %d, want %d", test.path, got, test.kind)
-			}
+			testkit.Equal(t, test.h.Kind(test.path), test.kind, "kind of", test.path)
 		}
 	}
 }
@@ -391,9 +350,9 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 			}
 			w = httptest.NewRecorder()
 			r.URL.Path = test.path
-			if h.ServeHTTP(w, r); w.Code != test.status || w.Header().Get("Content-Length") != "0" {
-				t.Errorf("%s: the handler itself sends %d %v", test.path, w.Code, w.Header())
-			}
+			h.ServeHTTP(w, r)
+			testkit.Equal(t, w.Code, test.status, test.path)
+			testkit.Fields(t, w.Header(), test.path, "Content-Length", "0")
 		}
 	}
 }
@@ -414,9 +373,8 @@ func TestFilesHaveTypeAndEntityTag(t *testing.T) {
 	for path, want := range map[string]string{"/x.foo": "a/foo", "/large.foo": "a/foo",
 		"/y.html": "text/html; charset=utf-8"} {
 		got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
-		if got.status != 200 || got.header.Get("Content-Type") != want || got.header.Get("Etag") != "" {
-			t.Errorf("%s: %d %v", path, got.status, got.header)
-		}
+		testkit.Equal(t, got.status, 200, path)
+		testkit.Fields(t, got.header, path, "Content-Type", want, "Etag", "")
 	}
 }
 
@@ -442,8 +400,6 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 		s.must(err)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%s: %d, want %d", path, resp.StatusCode, want)
-		}
+		testkit.Equal(t, resp.StatusCode, want, path)
 	}
 }

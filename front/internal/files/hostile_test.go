@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // hostile returns a site with ways out of it, and the paths that an attacker would try.
@@ -102,9 +103,7 @@ func TestNothingEscapes(t *testing.T) {
 				"/x.txt:stream": misreadStatus(), "/back%5cslash": misreadStatus(), "/dot.": misreadStatus(),
 				"/com1.tar.gz": misreadStatus(),
 			} {
-				if got := ours.request(t, "GET", path); got.status != status {
-					t.Errorf("%.60q: %d, want %d", path, got.status, status)
-				}
+				testkit.Equal(t, ours.request(t, "GET", path).status, status, path)
 			}
 		})
 	}

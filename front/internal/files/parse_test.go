@@ -15,8 +15,7 @@ import (
 func planOf(t testing.TB, c Config) *plan {
 	t.Helper()
 	c.Dir = "x"
-	p := testkit.Value(compile(c))(t)
-	return p
+	return testkit.Value(compile(c))(t)
 }
 
 func TestPlaceNormalizesPaths(t *testing.T) {
@@ -206,8 +205,6 @@ func TestErrorsHaveStatus(t *testing.T) {
 		fs.ErrNotExist: 404, fs.ErrPermission: 403, errIrregular: 404, errors.New("path escapes from parent"): 404,
 		fs.ErrClosed: 503,
 	} {
-		if got := statusOf(&fs.PathError{Op: "open", Path: "x", Err: err}); got != want {
-			t.Errorf("%v: %d, want %d", err, got, want)
-		}
+		testkit.Equal(t, statusOf(&fs.PathError{Op: "open", Path: "x", Err: err}), want, err)
 	}
 }

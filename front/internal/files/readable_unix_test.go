@@ -34,13 +34,9 @@ func TestOnlyRegularFilesAreServed(t *testing.T) {
 	onEach(t, s.handler(files.Config{Listing: true, Compress: files.Compress{Siblings: true}}),
 		func(t *testing.T, ours host) {
 			for _, path := range []string{"/pipe", "/socket", "/null", "/pipe/", "/null/x"} {
-				if got := ours.request(t, "GET", path); got.status != 404 {
-					t.Errorf("%s: %d", path, got.status)
-				}
+				testkit.Equal(t, ours.request(t, "GET", path).status, 404, path)
 			}
-			if got := ours.request(t, "GET", "/x.html", "Accept-Encoding: gzip"); got.body != "x" {
-				t.Errorf("%+v", got)
-			}
+			testkit.Equal(t, ours.request(t, "GET", "/x.html", "Accept-Encoding: gzip").body, "x")
 			if got := ours.request(t, "GET", "/"); strings.Contains(got.body, "pipe") ||
 				strings.Contains(got.body, "null") {
 				t.Errorf("the page lists a file that is not served:\n%s", got.body)
@@ -95,9 +91,7 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 			{"/i/", "i/index.html", 403, ""}, {"/i/", "i", 403, ""},
 		} {
 			before := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
-			if before.status != 200 {
-				t.Fatalf("%s: %d", test.path, before.status)
-			}
+			testkit.Equal(t, before.status, 200, test.path)
 			info, err := os.Stat(s.path(test.chmod))
 			s.must(err)
 			s.must(os.Chmod(s.path(test.chmod), 0))

@@ -82,9 +82,8 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 	}
 	onEach(t, s.handler(files.Config{CacheControl: "max-age=60"}), func(t *testing.T, ours host) {
 		tag := ours.request(t, "HEAD", "/plain.txt").header.Get("Etag")
-		if got := ours.request(t, "GET", "/plain.txt", `If-None-Match: "a"`, "If-None-Match: "+tag); got.status != 304 {
-			t.Errorf("two lines of If-None-Match: %d", got.status) // of which net/http reads the first
-		}
+		got := ours.request(t, "GET", "/plain.txt", `If-None-Match: "a"`, "If-None-Match: "+tag)
+		testkit.Equal(t, got.status, 304, "two lines of If-None-Match, of which net/http reads the first")
 		for range 2 { // the second responses come from memory
 			for _, r := range requests {
 				var fields []string
@@ -103,30 +102,22 @@ func TestResponsesAreThoseOfFileServer(t *testing.T) {
 					continue
 				}
 				if want.status < 300 || want.status == http.StatusNotFound {
-					if got.body != want.body {
-						t.Errorf("%s %q: %d bytes %.40q, want %d %.40q", what, r.fields, len(got.body), got.body,
-							len(want.body), want.body)
-					}
+					testkit.Equal(t, got.body, want.body, what, r.fields)
 					for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "Accept-Ranges"} {
-						if got.header.Get(name) != want.header.Get(name) {
-							t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name),
-								want.header.Get(name))
-						}
+						testkit.Equal(t, got.header.Get(name), want.header.Get(name), what, r.fields, name)
 					}
 				}
-				if got.status == 304 && (got.body != "" || got.header.Get("Etag") != tag ||
-					got.header.Get("Cache-Control") != "max-age=60" || got.header.Get("Content-Type") != "") {
-					t.Errorf("%s %q: %+v", what, r.fields, got)
+				if got.status == 304 {
+					testkit.Equal(t, got.body, "", what, r.fields)
+					testkit.Fields(t, got.header, what, "Etag", tag, "Cache-Control", "max-age=60",
+						"Content-Type", "")
 				}
 				for _, name := range []string{"Content-Range", "Location"} {
 					if want.status == http.StatusRequestedRangeNotSatisfiable {
 						// http.FileServer sends the length only if the ranges are well-formed
 						continue
 					}
-					if got.header.Get(name) != want.header.Get(name) {
-						t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name),
-							want.header.Get(name))
-					}
+					testkit.Equal(t, got.header.Get(name), want.header.Get(name), what, r.fields, name)
 				}
 			}
 		}

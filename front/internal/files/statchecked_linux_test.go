@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/files"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The kind of a path is known without the permission to read it, for each policy of links. A link
@@ -35,9 +36,7 @@ func TestUnreadableFileHasKind(t *testing.T) {
 			if symlinks == "on" && strings.HasSuffix(name, "link") {
 				want = files.Denied
 			}
-			if got := h.Kind(name); got != want {
-				t.Errorf("%v, %s: %v, want %v", symlinks, name, got, want)
-			}
+			testkit.Equal(t, h.Kind(name), want, symlinks, name)
 		}
 		s.must(h.Close())
 	}

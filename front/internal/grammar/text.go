@@ -50,7 +50,11 @@ func variablePiece(s string) (Piece, error) {
 	if !isBraced && name != "" && '1' <= name[0] && name[0] <= '9' {
 		return Piece{Source: s[:2], Group: int(name[0] - '0')}, nil
 	}
-	name = name[:nameLength(name)]
+	if before, _, _ := strings.Cut(name, "}"); isBraced && IsOfClient(before) {
+		name = before
+	} else {
+		name = name[:nameLength(name)]
+	}
 	end := len("$") + len(name)
 	if isBraced {
 		if end += len("{}"); end > len(s) || s[end-1] != '}' {
@@ -65,6 +69,13 @@ func variablePiece(s string) (Piece, error) {
 
 // IsVariableName reports whether a name can be that of a variable.
 func IsVariableName(name string) bool { return name != "" && nameLength(name) == len(name) }
+
+// IsOfClient reports whether a name is that of an argument or a cookie. In braces it may have
+// other characters, because clients choose it.
+func IsOfClient(name string) bool {
+	name = strings.ToLower(name)
+	return (strings.HasPrefix(name, "arg_") || strings.HasPrefix(name, "cookie_")) && !strings.ContainsAny(name, "$}")
+}
 
 // nameLength returns the length of the variable's name at the beginning of a text.
 func nameLength(text string) int {

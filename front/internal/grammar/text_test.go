@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestTextIsSplitIntoPieces(t *testing.T) {
@@ -25,18 +26,14 @@ func TestTextIsSplitIntoPieces(t *testing.T) {
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %+v %v, want %+v", text, got, err, want)
 		}
-		if HasVariables(text) != strings.Contains(string(text), "$") {
-			t.Errorf("%q: HasVariables is wrong", text)
-		}
+		testkit.Equal(t, HasVariables(text), strings.Contains(string(text), "$"), "HasVariables of", text)
 	}
 	for text, want := range map[conf.Text]string{
 		"$": "missing variable name", "a$": "missing variable name", "$-": "missing variable name",
 		"$$a": "missing variable name", "${": "missing", "${}": "missing variable name", "${a": "missing \"}\"",
 		"${a-b}": "missing \"}\"", "a$é": "missing variable name",
 	} {
-		if got, err := Pieces(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: %v %v, want an error with %q", text, got, err, want)
-		}
+		testkit.Fails(Pieces(text))(t, want, text)
 	}
 }
 
@@ -58,116 +55,60 @@ func FuzzPieces(f *testing.F) {
 			}
 			b.WriteString(p.Source)
 		}
-		if b.String() != text {
-			t.Errorf("%q: the pieces are %+v", text, pieces)
-		}
+		testkit.Equal(t, b.String(), text, pieces)
 	})
 }
 
+// parses fails unless a function parses the valid texts to their values, and none of the others.
+func parses[T comparable](t *testing.T, parse func(string) (T, error), valid map[string]T, invalid ...string) {
+	t.Helper()
+	for text, want := range valid {
+		testkit.Equal(t, testkit.Value(parse(text))(t), want, text)
+	}
+	for _, text := range invalid {
+		testkit.Fails(parse(text))(t, "", text)
+	}
+}
+
 func TestTimesAreParsed(t *testing.T) {
-	for text, want := range map[string]time.Duration{
+	parses(t, ParseTime, map[string]time.Duration{
 		"0": 0, "30": 30 * time.Second, "30s": 30 * time.Second, "500ms": 500 * time.Millisecond, "1m": time.Minute,
 		"1h": time.Hour, "1d": Day, "1w": 7 * Day,
 		"1h30m": 90 * time.Minute, "1h 30m": 90 * time.Minute, "1h30": time.Hour + 30*time.Second,
 		"1w2d3h4m5s6ms": 9*Day + 3*time.Hour + 4*time.Minute + 5*time.Second + 6*time.Millisecond,
-	} {
-		if got, err := ParseTime(text); err != nil || got != want {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for text, want := range map[string]time.Duration{"1y": 365 * Day, "1M": 30 * Day, "1y1M1w": 402 * Day,
-		"90": 90 * time.Second} {
-		if got, err := ParseSeconds(text); err != nil || got != want {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", " ", "h", "1x", "-1", "+1", "1.5h", "1m1h", "1h1h", "1hm", "1s30", "1 1", "1y",
-		"1M", "99999999999999999999", "9999999999999999w"} {
-		if got, err := ParseTime(text); err == nil {
-			t.Errorf("%q is %v; want an error", text, got)
-		}
-	}
-	for _, text := range []string{"", "1ms", "400y", "1m1M"} {
-		if got, err := ParseSeconds(text); err == nil {
-			t.Errorf("%q is %v; want an error", text, got)
-		}
-	}
+	}, "", " ", "h", "1x", "-1", "+1", "1.5h", "1m1h", "1h1h", "1hm", "1s30", "1 1", "1y", "1M", "99999999999999999999",
+		"9999999999999999w")
+	parses(t, ParseSeconds, map[string]time.Duration{"1y": 365 * Day, "1M": 30 * Day, "1y1M1w": 402 * Day,
+		"90": 90 * time.Second}, "", "1ms", "400y", "1m1M")
 }
 
 func TestSizesAreParsed(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "512": 512, "8k": 8 << 10, "8K": 8 << 10, "1m": 1 << 20,
-		"1M": 1 << 20, "1g": 1 << 30, "1G": 1 << 30} {
-		if got, err := ParseOffset(text); err != nil || got != want {
-			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "k", "1t", "-1", "1.5k", "1kk", "9223372036854775808", "9007199254740992k"} {
-		if got, err := ParseOffset(text); err == nil {
-			t.Errorf("%q is %d; want an error", text, got)
-		}
-	}
-	if got, err := ParseSize("1g"); err == nil {
-		t.Errorf("1g is the size %d; want an error", got)
-	}
+	parses(t, ParseOffset, map[string]int64{"0": 0, "512": 512, "8k": 8 << 10, "8K": 8 << 10, "1m": 1 << 20, "1M": 1 << 20,
+		"1g": 1 << 30, "1G": 1 << 30}, "", "k", "1t", "-1", "1.5k", "1kk", "9223372036854775808", "9007199254740992k")
+	parses(t, ParseSize, nil, "1g")
 }
 
 func TestPercentagesAreParsed(t *testing.T) {
-	for text, want := range map[string]int{"1%": 100, "0.5%": 50, "0.05%": 5, "100%": 100_00, "33.33%": 33_33} {
-		if got, err := ParsePercent(text); err != nil || got != want {
-			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "%", "5", "0%", "1.%", ".5%", "1.555%", "-1%", "1.x%"} {
-		if got, err := ParsePercent(text); err == nil {
-			t.Errorf("%q is %d; want an error", text, got)
-		}
-	}
+	parses(t, ParsePercent, map[string]int{"1%": 100, "0.5%": 50, "0.05%": 5, "100%": 100_00, "33.33%": 33_33},
+		"", "%", "5", "0%", "1.%", ".5%", "1.555%", "-1%", "1.x%")
 }
 
 func TestNumbersAreParsed(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "007": 7, "9223372036854775807": 1<<63 - 1} {
-		if got, err := ParseNumber(text); err != nil || got != want {
-			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "-1", "+1", "1.5", " 1", "1 ", "1_0", "0x1", "9223372036854775808"} {
-		if got, err := ParseNumber(text); err == nil {
-			t.Errorf("%q is %d; want an error", text, got)
-		}
-	}
+	parses(t, ParseNumber, map[string]int64{"0": 0, "007": 7, "9223372036854775807": 1<<63 - 1},
+		"", "-1", "+1", "1.5", " 1", "1 ", "1_0", "0x1", "9223372036854775808")
 }
 
 func TestExpiriesAreParsed(t *testing.T) {
-	for text, want := range map[string]Expiry{
+	always := func(text string) (Expiry, error) { return ParseExpiry(text, false) }
+	parses(t, always, map[string]Expiry{
 		"30d": {ExpiryIn, 30 * Day}, "+1h": {ExpiryIn, time.Hour}, "-1": {ExpiryIn, -time.Second},
 		"@15h30m": {ExpiryAt, 15*time.Hour + 30*time.Minute}, "@24h": {ExpiryAt, Day}, "epoch": {Kind: ExpiryEpoch},
 		"max": {Kind: ExpiryMax}, "off": {Kind: ExpiryOff},
-	} {
-		if got, err := ParseExpiry(text, false); err != nil || got != want {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "@", "@25h", "@-1h", "@+1h", "--1", "+", "soon", "1ms"} {
-		if got, err := ParseExpiry(text, false); err == nil {
-			t.Errorf("%q is %v; want an error", text, got)
-		}
-	}
-	for _, text := range []string{"@1h", "epoch", "max", "off"} {
-		if got, err := ParseExpiry(text, true); err == nil {
-			t.Errorf("modified %q is %v; want an error", text, got)
-		}
-	}
+	}, "", "@", "@25h", "@-1h", "@+1h", "--1", "+", "soon", "1ms")
+	modified := func(text string) (Expiry, error) { return ParseExpiry(text, true) }
+	parses(t, modified, nil, "@1h", "epoch", "max", "off")
 }
 
 func TestFlagsAreParsed(t *testing.T) {
-	for text, want := range map[string]bool{"on": true, "ON": true, "off": false, "Off": false} {
-		if got, err := ParseFlag(text); err != nil || got != want {
-			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "yes", "1", "onn"} {
-		if _, err := ParseFlag(text); err == nil {
-			t.Errorf("%q: want an error", text)
-		}
-	}
+	parses(t, ParseFlag, map[string]bool{"on": true, "ON": true, "off": false, "Off": false}, "", "yes", "1", "onn")
 }

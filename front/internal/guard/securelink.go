@@ -71,7 +71,7 @@ func (l *secureLink) check(x *core.Exchange) string {
 		}
 	}
 	switch {
-	case !IsLinkSum(sum, l.md5.Eval(x)):
+	case !isLinkSum(sum, l.md5.Eval(x)):
 		return ""
 	case limited && until < time.Now().Unix():
 		return "0"
@@ -79,8 +79,8 @@ func (l *secureLink) check(x *core.Exchange) string {
 	return "1"
 }
 
-// IsLinkSum reports whether a link's sum is that of a text. It compares in constant time.
-func IsLinkSum(sum, of string) bool {
+// isLinkSum reports whether a link's sum is that of a text. It compares in constant time.
+func isLinkSum(sum, of string) bool {
 	const padded = 24                                          // digits of 16 bytes, with padding
 	if len(sum) > padded || strings.ContainsAny(sum, "\r\n") { // which the decoder would ignore
 		return false

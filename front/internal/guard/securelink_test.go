@@ -2,8 +2,11 @@ package guard
 
 import (
 	"crypto/md5"
+	"encoding/base64"
 	"fmt"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A sum followed by anything is invalid.
@@ -12,8 +15,20 @@ func TestSecureLinkSumMustBeComplete(t *testing.T) {
 	sum := fmt.Sprintf("%x", md5.Sum([]byte("file"+l.secret)))
 	for text, want := range map[string]string{sum: "file", sum + "zz": "", sum + "0": "", sum + "00": "",
 		sum[:30]: "", sum[2:]: "", "": ""} {
-		if got := l.bySecret("/p/" + text + "/file"); got != want {
-			t.Errorf("%q: link %q, want %q", text, got, want)
+		testkit.Equal(t, l.bySecret("/p/"+text+"/file"), want, text)
+	}
+}
+
+// A decoded path may have line ends, which encoding/base64 ignores.
+func TestSecureLinkSumHasNoLineEnd(t *testing.T) {
+	sum := md5.Sum([]byte("x"))
+	digits := base64.RawURLEncoding.EncodeToString(sum[:])
+	if !isLinkSum(digits, "x") {
+		t.Fatalf("%q is not accepted as a sum", digits)
+	}
+	for _, text := range []string{"\n", "\r", "\r\n", "\n\n"} {
+		if digits := digits[:5] + text + digits[5:]; isLinkSum(digits, "x") {
+			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}
 }

@@ -1,6 +1,10 @@
 package hostname
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
 
 func TestHostNameIsNormalized(t *testing.T) {
 	for in, want := range map[string]string{ // "!": invalid
@@ -14,8 +18,6 @@ func TestHostNameIsNormalized(t *testing.T) {
 		if !ok {
 			got = "!"
 		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
+		testkit.Equal(t, got, want, in)
 	}
 }

@@ -2,6 +2,7 @@ package keypair_test
 
 import (
 	"crypto/x509"
+	"encoding/pem"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -27,7 +28,6 @@ func encryptions() map[string][]string {
 	}
 }
 
-// openssl runs openssl.
 func openssl(t testing.TB, args ...string) {
 	t.Helper()
 	path, env := programs.OpenSSL(t)
@@ -48,9 +48,7 @@ func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 	for name, args := range encryptions() {
 		openssl(t, append(args, "-in", in, "-out", out, "-passout", "pass:right one")...)
 		key := testkit.Value(os.ReadFile(out))(t)
-		if !strings.Contains(string(key), "ENCRYPTED") {
-			t.Fatalf("%s: not encrypted", name)
-		}
+		testkit.Contains(t, string(key), "ENCRYPTED", name)
 		for _, c := range []struct{ passwords, fault string }{
 			{"right one", ""}, {"wrong\r\n\r\nright one\r\n", ""}, {"wrong\nright one", ""},
 			{"", "no password is configured"}, {"\n\n", "no password is configured"},
@@ -80,13 +78,9 @@ func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 func TestPlainKeys(t *testing.T) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{})
 	for _, passwords := range []string{"", "any"} {
-		if _, err := keypair.Parse(cert, append([]byte("text\n"), key...), passwords); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(keypair.Parse(cert, append([]byte("text\n"), key...), passwords))(t)
 	}
-	if _, err := keypair.Parse(cert, nil, "any"); err == nil {
-		t.Error("no error without a key")
-	}
+	testkit.Fails(keypair.Parse(cert, nil, "any"))(t, "", "without a key")
 }
 
 // A file that is half written is an error, as in nginx: the chain would end too early.
@@ -103,9 +97,7 @@ func TestChainThatIsCutOff(t *testing.T) {
 			t.Fatalf("%d of %d bytes are %d certificates", i, len(chain), len(pair.Certificate))
 		}
 	}
-	if pair, err := keypair.Parse(append(issuer[:100:100], leaf...), key, ""); err == nil {
-		t.Errorf("behind half a certificate there are %d", len(pair.Certificate))
-	}
+	testkit.Fails(keypair.Parse(append(issuer[:100:100], leaf...), key, ""))(t, "", "behind half a certificate")
 }
 
 // A method that is not supported is an error that names it.
@@ -116,7 +108,35 @@ func TestUnsupportedEncryption(t *testing.T) {
 	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	openssl(t, "pkcs8", "-topk8", "-scrypt", "-in", in, "-out", out, "-passout", "pass:a")
 	key := testkit.Value(os.ReadFile(out))(t)
-	if _, err := keypair.Parse(cert, key, "a"); err == nil || !strings.Contains(err.Error(), "key derivation 1.3.6") {
-		t.Errorf("%v", err)
+	testkit.Fails(keypair.Parse(cert, key, "a"))(t, "key derivation 1.3.6")
+}
+
+// maxFuzzedIterations keeps an input of the fuzzer quick: the limit of keys allows seconds.
+const maxFuzzedIterations = 5000
+
+// FuzzEncryptedKey checks that whatever is in place of an encrypted key is an error or a key, and
+// that a key is returned for the password of its certificate only.
+func FuzzEncryptedKey(f *testing.F) {
+	cert, plain := testkit.SelfSign(f, x509.Certificate{})
+	dir := f.TempDir()
+	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
+	testkit.Must(f, os.WriteFile(in, plain, 0o600))
+	for _, args := range encryptions() {
+		openssl(f, append(args, "-in", in, "-out", out, "-passout", "pass:a")...)
+		key := testkit.Value(os.ReadFile(out))(f)
+		block, _ := pem.Decode(key)
+		f.Add(block.Type, block.Headers["DEK-Info"], block.Bytes, "a")
 	}
+	f.Fuzz(func(t *testing.T, kind, info string, der []byte, passwords string) {
+		block := &pem.Block{Type: kind, Bytes: der}
+		if info != "" {
+			block.Headers = map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": info}
+		}
+		key := pem.EncodeToMemory(block)
+		if key == nil || keypair.IterationsOf(der) > maxFuzzedIterations {
+			return
+		}
+		pair, err := keypair.Parse(cert, key, passwords)
+		testkit.Equal(t, err == nil, pair.PrivateKey != nil, key, err)
+	})
 }

@@ -15,8 +15,7 @@ import (
 
 func rate(t testing.TB, c conf.Zone) *limit.Rate {
 	t.Helper()
-	z := testkit.Value(limit.NewRate(c))(t)
-	return z
+	return testkit.Value(limit.NewRate(c))(t)
 }
 
 // nginx's numbers for "rate=2r/s", "burst=2".
@@ -38,15 +37,10 @@ func TestRateIsThatOfNginx(t *testing.T) {
 			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
 		}
 	}
-	if d := z.Delay(1500, 500); d != 500*time.Millisecond {
-		t.Errorf("delay %v", d)
-	}
-	if d := z.Delay(500, 500); d != 0 {
-		t.Errorf("delay %v", d)
-	}
+	testkit.Equal(t, z.Delay(1500, 500), 500*time.Millisecond, "delay")
+	testkit.Equal(t, z.Delay(500, 500), 0, "delay")
 }
 
-// Check changes nothing.
 func TestCheckChangesNothing(t *testing.T) {
 	z, now := rate(t, conf.Zone{Rate: 1}), time.Now()
 	if z.Check("key", now) != 0 || z.Len() != 0 {
@@ -54,18 +48,13 @@ func TestCheckChangesNothing(t *testing.T) {
 	}
 	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
-		if n := z.Check("key", now); n != limit.Unit {
-			t.Errorf("%d, want one request", n)
-		}
+		testkit.Equal(t, z.Check("key", now), limit.Unit, "the excess")
 	}
 }
 
 func TestRatesOutOfRangeAreRejected(t *testing.T) {
 	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
-		if _, err := limit.NewRate(conf.Zone{Name: "z", Rate: r}); err == nil ||
-			!strings.Contains(err.Error(), `"z"`) {
-			t.Errorf("%v: %v", r, err)
-		}
+		testkit.Fails(limit.NewRate(conf.Zone{Name: "z", Rate: r}))(t, `"z"`, r)
 	}
 	z := rate(t, conf.Zone{Rate: 1e9})
 	_, _ = z.Acquire("key", 0, time.UnixMilli(0))
@@ -94,9 +83,7 @@ func TestKeysOfRateAreLimited(t *testing.T) {
 func TestConnsCountsByKey(t *testing.T) {
 	z := limit.NewConns(conf.Zone{})
 	for i, want := range []bool{true, true, false} {
-		if z.Enter("a", 2) != want {
-			t.Errorf("Enter %d returned %v", i+1, !want)
-		}
+		testkit.Equal(t, z.Enter("a", 2), want, "Enter", i+1)
 	}
 	if !z.Enter("b", 1) {
 		t.Error("another key counts with the first")
@@ -108,9 +95,7 @@ func TestConnsCountsByKey(t *testing.T) {
 	for _, key := range []string{"a", "a", "b"} {
 		z.Leave(key)
 	}
-	if n := z.Len(); n != 0 {
-		t.Errorf("%d keys remain without requests", n)
-	}
+	testkit.Equal(t, z.Len(), 0, "keys without requests")
 }
 
 // A key in use is never removed for another.
@@ -141,9 +126,7 @@ func TestConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n.Len() != 0 {
-		t.Errorf("%d keys remain", n.Len())
-	}
+	testkit.Equal(t, n.Len(), 0, "keys that remain")
 }
 
 func BenchmarkAcquire(b *testing.B) {

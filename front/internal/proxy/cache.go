@@ -203,8 +203,8 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 	if purge(pc.cache, key) == 0 {
 		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
 	}
-	return &cache.Response{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
-		Body: http.NoBody}}, nil
+	return cache.Pass(&http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
+		Body: http.NoBody}), nil
 }
 
 func anyTrue(texts []core.Text, x *core.Exchange) bool {

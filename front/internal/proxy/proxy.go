@@ -191,13 +191,24 @@ type proxyState struct {
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // for variables
 	cacheState cache.State       // what the cache did
-	slice      *sliceState       // nil unless the response is fetched in slices
+	slice      slicedResponse    // nil unless the response is fetched in slices
 
 	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
 	raw            rawHead
 
 	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
 	clientMemory *client.Memory
+}
+
+// slicedResponse is a response that consists of several of the upstream: see slice.go.
+type slicedResponse interface {
+	isPart() func(*http.Response) bool
+	respond(x *core.Exchange, p *proxy, target destination, first *cache.Response) core.Outcome
+}
+
+// isSlice reports whether a response is one of several slices.
+func (p *proxyState) isSlice(status int) bool {
+	return p.slice != nil && status == http.StatusPartialContent
 }
 
 // stateOf returns the proxyState of an exchange, or nil.
@@ -289,16 +300,12 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if resp.Header == nil && (s.isSticky() || isSlice(x, resp.StatusCode) || p.from.ForceRanges) {
+	if resp.Header == nil && (s.isSticky() || stateOf(x).isSlice(resp.StatusCode) || p.from.ForceRanges) {
 		resp.Header = stateOf(x).clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
-	if isSlice(x, resp.StatusCode) {
-		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != core.Proceed {
-			closeQuietly(resp.Body)
-			return out
-		}
-		return stateOf(x).slice.respond(x, p, target, sliceOf(resp))
+	if stateOf(x).isSlice(resp.StatusCode) {
+		return stateOf(x).slice.respond(x, p, target, cache.Pass(resp))
 	}
 	return p.respond(x, resp)
 }
@@ -336,12 +343,8 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache
 	if a.Passed != nil && s != nil {
 		s.bindClient(x, a.Passed.Header)
 	}
-	if isSlice(x, a.Status) {
-		if out := p.redirectInternally(x, a.Status, a.Header); out != core.Proceed {
-			a.Close()
-			return out
-		}
-		return stateOf(x).slice.respond(x, p, target, cachedSlice(a))
+	if stateOf(x).isSlice(a.Status) {
+		return stateOf(x).slice.respond(x, p, target, a)
 	}
 	if a.Passed != nil {
 		return p.respond(x, a.Passed)

@@ -37,45 +37,18 @@ type sliceState struct {
 	start int64 // of the slice that $slice_range names
 }
 
-// isSlice reports whether a response is one of several slices.
-func isSlice(x *core.Exchange, status int) bool {
-	return stateOf(x).slice != nil && status == http.StatusPartialContent
-}
-
-// upstreamSlice is a slice: a response, cached or not.
-type upstreamSlice struct {
-	status int
-	header http.Header
-	body   io.Reader
-	close  func()
-	cached *cache.Response // nil if it is not cached
-}
-
-// sliceOf returns the slice that is a response of an upstream.
-func sliceOf(resp *http.Response) upstreamSlice {
-	return upstreamSlice{status: resp.StatusCode, header: resp.Header, body: resp.Body,
-		close: func() { closeQuietly(resp.Body) }}
-}
-
-// cachedSlice returns the slice that is a response of a cache.
-func cachedSlice(a *cache.Response) upstreamSlice {
-	if a.Passed != nil {
-		return sliceOf(a.Passed)
-	}
-	return upstreamSlice{status: a.Status, header: a.Header, body: a.Body(), close: a.Close, cached: a}
-}
-
 func sliceRange(x *core.Exchange) string {
 	p, ok := x.Loc.Content.(*proxy)
 	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
 		return ""
 	}
 	state := ensureState(x)
-	if state.slice == nil {
-		state.slice = &sliceState{size: p.from.Slice}
-		state.slice.start = state.slice.of(firstByte(x.Request.Header))
+	s, ok := state.slice.(*sliceState)
+	if !ok {
+		s = &sliceState{size: p.from.Slice}
+		s.start = s.of(firstByte(x.Request.Header))
+		state.slice = s
 	}
-	s := state.slice
 	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
 }
 
@@ -134,48 +107,49 @@ func (s *sliceState) isPart() func(*http.Response) bool {
 }
 
 // fetchSlice fetches the slice at which the exchange is.
-func (p *proxy) fetchSlice(x *core.Exchange, target destination) (upstreamSlice, error) {
+func (p *proxy) fetchSlice(x *core.Exchange, target destination) (*cache.Response, error) {
 	pc, err := p.cache.of(x)
 	if err != nil {
-		return upstreamSlice{}, err
+		return nil, err
 	}
 	if pc != nil {
 		a, _, err := p.fetchCached(x, target, pc)
-		if err != nil {
-			return upstreamSlice{}, err
-		}
-		return cachedSlice(a), nil
+		return a, err
 	}
 	resp, _, err := p.fetch(x, target)
 	if err != nil {
-		return upstreamSlice{}, err
+		return nil, err
 	}
-	return sliceOf(resp), nil
+	return cache.Pass(resp), nil
 }
 
 // respond responds with all of a file that the client wants, of which first is a slice.
-func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first upstreamSlice) core.Outcome {
-	b := &slicedBody{x: x, state: s, proxy: p, target: target, current: first, at: s.start,
-		etag: first.header.Get("Etag"), modified: first.header.Get("Last-Modified")}
+func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first *cache.Response) core.Outcome {
+	b := &slicedBody{x: x, state: s, proxy: p, target: target, at: s.start,
+		etag: first.Header.Get("Etag"), modified: first.Header.Get("Last-Modified")}
+	b.use(first)
 	defer b.close()
+	if out := p.redirectInternally(x, first.Status, first.Header); out != core.Proceed {
+		return out
+	}
 	var err error
-	if b.length, err = s.check(first.status, first.header); err != nil {
+	if b.length, err = s.check(first.Status, first.Header); err != nil {
 		x.Errorf(errorlog.LevelError, "upstream: %v", err)
 		b.forget()
 		return x.Fail(http.StatusBadGateway)
 	}
 	header := x.Response.Header()
-	p.response.copyHeader(x, first.status, header, first.header)
-	if first.cached != nil {
+	p.response.copyHeader(x, first.Status, header, first.Header)
+	if first.Passed == nil {
 		if !ignoresField(p.from.Hide, "Date") {
-			header["Date"] = first.header["Date"]
+			header["Date"] = first.Header["Date"]
 		}
-		first.cached.Mark(header)
+		first.Mark(header)
 	}
 	delete(header, "Content-Range")
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	r := x.WithoutRange(x.WithConditions(x.Request, b.modified, x.Loc.Settings.MaxRanges),
-		first.header.Get("Content-Type"))
+		first.Header.Get("Content-Type"))
 	if cache.SendSelected(&x.Response, r, b.modified, b, 1); b.err != nil {
 		abortResponse(x, b.err)
 	}
@@ -190,18 +164,19 @@ type slicedBody struct {
 	proxy  *proxy
 	target destination
 
-	etag, modified string        // of the first slice
-	current        upstreamSlice // the open slice, or the zero value
-	at             int64         // the offset of what current.body returns next
-	err            error         // sticky
+	etag, modified string          // of the first slice
+	current        *cache.Response // the open slice, or nil
+	body           io.Reader       // of current
+	at             int64           // the offset of what body returns next
+	err            error           // sticky
 }
 
 var _ connection.InputReporter = (*slicedBody)(nil)
 
 // HasInput implements connection.InputReporter.
 func (b *slicedBody) HasInput() bool {
-	return b.offset == b.at && b.at < b.state.start+b.state.size && b.current.body != nil &&
-		hasInput(b.current.body)
+	return b.offset == b.at && b.at < b.state.start+b.state.size && b.current != nil &&
+		hasInput(b.body)
 }
 
 // Read implements io.Reader.
@@ -217,7 +192,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	}
 	state := b.state
 	end := min(state.start+state.size, b.length)
-	n, err = b.current.body.Read(buf[:min(int64(len(buf)), end-b.at)])
+	n, err = b.body.Read(buf[:min(int64(len(buf)), end-b.at)])
 	b.at += int64(n)
 	b.offset = b.at
 	if errors.Is(err, io.EOF) {
@@ -232,14 +207,14 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 // position makes current the slice of offset, and discards its bytes before that.
 func (b *slicedBody) position() error {
 	state := b.state
-	if start := state.of(b.offset); b.current.body == nil || start != state.start || b.offset < b.at {
+	if start := state.of(b.offset); b.current == nil || start != state.start || b.offset < b.at {
 		b.close()
 		state.start, b.at = start, start
 		if err := b.open(); err != nil {
 			return err
 		}
 	}
-	skipped, err := io.CopyN(io.Discard, b.current.body, b.offset-b.at)
+	skipped, err := io.CopyN(io.Discard, b.body, b.offset-b.at)
 	if b.at += skipped; errors.Is(err, io.EOF) {
 		err = b.endEarly()
 	}
@@ -254,16 +229,17 @@ func (b *slicedBody) endEarly() error {
 }
 
 // open fetches the current slice. It must be one of the same file.
-func (b *slicedBody) open() (err error) {
+func (b *slicedBody) open() error {
 	state := stateOf(b.x)
 	cacheState, attempts := state.cacheState, len(state.attempts)
-	b.current, err = b.proxy.fetchSlice(b.x, b.target)
+	next, err := b.proxy.fetchSlice(b.x, b.target)
 	state.cacheState, state.attempts = cacheState, state.attempts[:attempts] // those of the first slice, as in nginx
 	if err != nil {
 		return err
 	}
-	h := b.current.header
-	total, err := b.state.check(b.current.status, h)
+	b.use(next)
+	h := next.Header
+	total, err := b.state.check(next.Status, h)
 	switch {
 	case err != nil:
 	case b.proxy.response.mayRedirect && len(h["X-Accel-Redirect"]) > 0:
@@ -294,9 +270,11 @@ func (b *slicedBody) forget() {
 	*b.state = slice
 }
 
+func (b *slicedBody) use(slice *cache.Response) { b.current, b.body = slice, slice.Body() }
+
 func (b *slicedBody) close() {
-	if b.current.close != nil {
-		b.current.close()
+	if b.current != nil {
+		b.current.Close()
 	}
-	b.current = upstreamSlice{}
+	b.current = nil
 }

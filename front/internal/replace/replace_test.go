@@ -61,9 +61,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 	r := NewWriter(NewMatcher(from), with, once, &out)
 	for _, p := range pieces {
 		given := []byte(p)
-		if n, err := r.Write(given); n != len(p) || err != nil {
-			t.Fatal(n, err)
-		}
+		testkit.Equal(t, testkit.Value(r.Write(given))(t), len(p))
 		if string(given) != p {
 			t.Fatal("a piece was changed")
 		}
@@ -96,9 +94,7 @@ func checkReplacer(t testing.TB, text string, from, to []string, once bool, seed
 		return
 	}
 	for name, pieces := range ways {
-		if got := replaced(t, from, to, once, pieces...); got != want {
-			t.Errorf("%q for %q in %q, once %v, %s: %q, want %q", to, from, text, once, name, got, want)
-		}
+		testkit.Equal(t, replaced(t, from, to, once, pieces...), want, from, "by", to, "in", text, "once", once, name)
 	}
 }
 

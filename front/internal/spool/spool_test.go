@@ -85,9 +85,7 @@ func (c reports) want(t *testing.T, text string) {
 	t.Helper()
 	select {
 	case got := <-c:
-		if got != text {
-			t.Errorf("reported %q, want %q", got, text)
-		}
+		testkit.Equal(t, got, text, "the reports")
 	case <-time.After(patience):
 		t.Fatalf("never reported %q", text)
 	}
@@ -109,20 +107,15 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 	for i := range 1000 {
 		line := fmt.Sprintf("line %d\n", i)
 		want += line
-		if n, err := s.Write([]byte(line)); n != len(line) || err != nil {
-			t.Fatal(n, err)
-		}
+		testkit.Equal(t, testkit.Value(s.Write([]byte(line)))(t), len(line))
 	}
 	closeSpool(t, s)
-	if out.String() != want || out.closed != 1 {
-		t.Errorf("got %d bytes, want %d; closed %d times", len(out.String()), len(want), out.closed)
-	}
+	testkit.Equal(t, out.String(), want)
+	testkit.Equal(t, out.closed, 1)
 	if _, err := s.Write([]byte("late\n")); err != nil || s.Lost() != 1 {
 		t.Errorf("%d lost, %v", s.Lost(), err)
 	}
-	if err := s.Close(t.Context()); err == nil {
-		t.Error("second Close without an error")
-	}
+	testkit.Error(t, s.Close(t.Context()), "", "second Close")
 }
 
 // A line is written at once if there was no other for a while. Lines soon after it are written
@@ -153,16 +146,12 @@ func TestBlockedOutputDropsLines(t *testing.T) {
 	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
 	fmt.Fprint(s, "too much\n")
 	reported.want(t, "dropping lines: the output accepts nothing, or too little")
-	if n := s.Lost(); n != 4 {
-		t.Errorf("%d lost, want 4", n)
-	}
+	testkit.Equal(t, s.Lost(), 4, "lost lines")
 	close(out.gate)
 	reported.want(t, "writing lines again; 4 were lost")
 	fmt.Fprint(s, "after\n")
 	closeSpool(t, s)
-	if want := "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n"; out.String() != want {
-		t.Errorf("got %q, want %q", out, want)
-	}
+	testkit.Equal(t, out.String(), "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n")
 }
 
 // A full disk loses no line while there is room in memory, and never a part of one.
@@ -178,12 +167,9 @@ func TestFullDiskLosesNoLine(t *testing.T) {
 	out.set(func() { out.room = -1 })
 	reported.want(t, "writing lines again; 0 were lost")
 	closeSpool(t, s)
-	if out.String() != "first\nsecond\nthird\n" {
-		t.Errorf("got %q", out)
-	}
+	testkit.Equal(t, out.String(), "first\nsecond\nthird\n")
 }
 
-// Close returns the number of lost lines.
 func TestCloseReportsLostLines(t *testing.T) {
 	out := newSink()
 	out.broken = io.ErrClosedPipe
@@ -229,23 +215,17 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 	testkit.Must(t, s.Reopen(t.Context()))
 	fmt.Fprint(s, "four\n")
 	closeSpool(t, s)
-	if first.String() != "one\ntwo o" || second.String() != "two or three\nfour\n" {
-		t.Errorf("got %q and %q", first, second)
-	}
-	if first.closed != 1 || second.closed != 1 {
-		t.Errorf("closed %d and %d times", first.closed, second.closed)
-	}
-	if err := s.Reopen(t.Context()); err == nil {
-		t.Error("Reopen succeeded after Close")
-	}
+	testkit.Equal(t, first.String(), "one\ntwo o")
+	testkit.Equal(t, second.String(), "two or three\nfour\n")
+	testkit.Equal(t, first.closed, 1)
+	testkit.Equal(t, second.closed, 1)
+	testkit.Error(t, s.Reopen(t.Context()), "", "Reopen after Close")
 }
 
 func TestReopenRequiresOpen(t *testing.T) {
 	s := spool.New(newSink(), spool.Config{})
 	defer closeSpool(t, s)
-	if err := s.Reopen(t.Context()); err == nil {
-		t.Error("no error")
-	}
+	testkit.Error(t, s.Reopen(t.Context()), "")
 }
 
 // Lines of concurrent callers are complete, and either written or counted.
@@ -322,9 +302,7 @@ func TestLineLongerThanTheQueueIsWritten(t *testing.T) {
 		fmt.Fprint(s, want)
 	}
 	closeSpool(t, s)
-	if out.String() != want+want+want {
-		t.Errorf("%d bytes", len(out.String()))
-	}
+	testkit.Equal(t, out.String(), want+want+want)
 }
 
 // slow is a slow disk.
@@ -356,9 +334,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 		}
 		all.Wait()
 		closeSpool(t, s)
-		if n := bytes.Count([]byte(out.String()), []byte("\n")); n != writers*each {
-			t.Errorf("%d lines, want %d", n, writers*each)
-		}
+		testkit.Equal(t, bytes.Count([]byte(out.String()), []byte("\n")), writers*each, "lines")
 	})
 }
 
@@ -379,27 +355,20 @@ func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 			all.Go(func() { fmt.Fprint(s, "lost\n") })
 		}
 		all.Wait()
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("callers waited for %v, want a second", d)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "the wait of callers")
 		for range 100 {
 			fmt.Fprint(s, "lost\n")
 		}
-		if d := time.Since(start); d != time.Second {
-			t.Errorf("later callers waited until %v", d)
-		}
+		testkit.Equal(t, time.Since(start), time.Second, "the end of later callers' waits")
 		out.set(func() { out.gate = nil })
 		close(gate)
 		synctest.Wait()
 		fmt.Fprint(s, "after\n")
 		closeSpool(t, s)
-		if want := "first\nsecond\nlost 103: the output accepts nothing, or too little\nafter\n"; out.String() != want {
-			t.Errorf("got %q, want %q", out, want)
-		}
+		testkit.Equal(t, out.String(), "first\nsecond\nlost 103: the output accepts nothing, or too little\nafter\n")
 	})
 }
 
-// Close ends the waits for room.
 func TestCloseEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSink()
@@ -418,8 +387,6 @@ func TestCloseEndsWaits(t *testing.T) {
 		synctest.Wait()
 		close(gate)
 		all.Wait()
-		if d := time.Since(start); d != 0 {
-			t.Errorf("after %v", d)
-		}
+		testkit.Equal(t, time.Since(start), 0, "the wait")
 	})
 }

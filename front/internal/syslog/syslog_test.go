@@ -25,13 +25,9 @@ func TestStartOfMessage(t *testing.T) {
 		"syslog:facility=user,server=[::1]:5140,tag=a_1,nohostname": "<11>May  1 02:03:04 a_1: ",
 	} {
 		to := testkit.Value(syslog.Parse(text))(t)
-		if got := string(to.AppendStart(nil, syslog.Error, at)); got != want {
-			t.Errorf("%s: %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, string(to.AppendStart(nil, syslog.Error, at)), want, text)
 	}
-	if to, err := syslog.Parse("syslog:severity=alert,server=x"); err != nil || to.Severity() != syslog.Alert {
-		t.Error(to, err)
-	}
+	testkit.Equal(t, testkit.Value(syslog.Parse("syslog:severity=alert,server=x"))(t).Severity(), syslog.Alert)
 }
 
 func TestInvalidTargets(t *testing.T) {
@@ -50,9 +46,7 @@ func TestInvalidTargets(t *testing.T) {
 		"syslog:server=x,hostname":                       "unknown parameter",
 		"syslog:server=x,tag=" + strings.Repeat("a", 33): "invalid tag",
 	} {
-		if _, err := syslog.Parse(text); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v", text, err)
-		}
+		testkit.Fails(syslog.Parse(text))(t, want, text)
 	}
 }
 
@@ -71,17 +65,14 @@ func TestMessagesAreSent(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listen := func() net.PacketConn {
 		_ = os.Remove(path) // it may not exist
-		server := testkit.Value(net.ListenPacket("unixgram", path))(t)
-		return server
+		return testkit.Value(net.ListenPacket("unixgram", path))(t)
 	}
 	to := testkit.Value(syslog.Parse("syslog:server=unix:" + path))(t)
 	var reports []string
 	out := to.Open(func(text string) { reports = append(reports, text) })
 	defer out.Close()
 	write := func(text string) {
-		if n, err := out.Write([]byte(text)); n != len(text) || err != nil {
-			t.Errorf("%d, %v", n, err)
-		}
+		testkit.Equal(t, testkit.Value(out.Write([]byte(text)))(t), len(text))
 	}
 	write("before\n")
 	write("before, too\n")
@@ -123,9 +114,7 @@ func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
 		written <- n
 	}()
 	for _, want := range []int{5 * lines, len("another\n")} {
-		if n := <-written; n != want {
-			t.Errorf("%d bytes, want %d", n, want)
-		}
+		testkit.Equal(t, <-written, want, "written bytes")
 		if err := out.Close(); err != nil { // perhaps while the second Write waits
 			t.Error(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func weighted(weights ...int) []peer {
@@ -51,9 +52,7 @@ func TestLeastConnCountsConnectionsPerWeight(t *testing.T) {
 	for i := range peers {
 		peers[i].conns = 3 * i
 	}
-	if i := leastConn(peers); i != 0 {
-		t.Error(i)
-	}
+	testkit.Equal(t, leastConn(peers), 0)
 }
 
 // within checks that counts are proportional to weights, up to some percent.
@@ -90,9 +89,7 @@ func TestRandomChoicesFollowWeights(t *testing.T) {
 		}
 	}
 	peers[0].out = true
-	if i := new(walk).bestOfTwo(peers, 4, random, fewer(peers)); i != -1 {
-		t.Errorf("peer %d was chosen; want round robin", i)
-	}
+	testkit.Equal(t, new(walk).bestOfTwo(peers, 4, random, fewer(peers)), -1, "the choice without a second peer")
 }
 
 // With many servers, the best of two keeps the load even, unlike a random choice.
@@ -160,13 +157,9 @@ func TestPreferredServerIsChosen(t *testing.T) {
 		t.Errorf("route %q of a server without a route parameter", bySecond)
 	}
 	for range 3 {
-		if got := choose(bySecond); got[0][0] != '2' {
-			t.Errorf("tried %v, want 2 first", got)
-		}
+		testkit.Equal(t, choose(bySecond)[0][0], '2', "the first server")
 	}
-	if got := choose("nosuch"); len(got) != 2 {
-		t.Errorf("an unknown route: tried %v", got)
-	}
+	testkit.Equal(t, len(choose("nosuch")), 2, "servers that are tried for an unknown route")
 }
 
 // A server that has become available again gets requests slowly.

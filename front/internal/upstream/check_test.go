@@ -89,9 +89,7 @@ func TestCheckEndsAndResumesRequests(t *testing.T) {
 		if got := several(g); !slices.Contains(got, "1") {
 			t.Errorf("after two successes: tried %v", got)
 		}
-		if got := strings.Join(p.reported, ", "); got != "1 bad, 1 good" {
-			t.Errorf("reported %s", got)
-		}
+		testkit.Equal(t, strings.Join(p.reported, ", "), "1 bad, 1 good", "the reports")
 		status := g.Status()[0]
 		if status.Checks != int64(p.counts["1"]) || status.FailedChecks == 0 || status.Failed {
 			t.Errorf("%+v after %d probes", status, p.counts["1"])

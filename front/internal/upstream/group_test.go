@@ -57,9 +57,7 @@ func servers(addrs ...string) []conf.Server {
 // check compares the servers tried.
 func check(t *testing.T, what string, got []string, want string) {
 	t.Helper()
-	if s := strings.Join(got, " "); s != want {
-		t.Errorf("%s: tried %s, want %s", what, s, want)
-	}
+	testkit.Equal(t, strings.Join(got, " "), want, what, "tries")
 }
 
 // A failed server gets no requests for a while, and then one. If that succeeds, the server is
@@ -99,13 +97,10 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 		for range 10 {
 			counts[tryAll(g, "1", "2")[0]]++
 		}
-		if counts["1"] != 5 {
-			t.Errorf("after a successful trial: %v", counts)
-		}
+		testkit.Equal(t, counts["1"], 5, "requests after a successful trial", counts)
 	})
 }
 
-// Failures are reset by a success in between.
 func TestSuccessResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := conf.Upstream{Servers: servers("1", "2")}
@@ -161,9 +156,7 @@ func TestStateSurvivesReload(t *testing.T) {
 		if got := tryAll(after, "1"); !slices.Contains(got, "1") {
 			t.Errorf("server 1 gets no requests: %v", got)
 		}
-		if len(s.known) != 3 {
-			t.Errorf("%d addresses have a state", len(s.known))
-		}
+		testkit.Equal(t, len(s.known), 3, "addresses with a state")
 		after2 := group(t, conf.Upstream{Servers: servers("3")}, s, nil)
 		check(t, "the last", tryAll(after2, "3"), "3")
 	})
@@ -176,9 +169,7 @@ func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 		tryAll(g)
 		g.Close()
 	}
-	if len(s.known) != 0 {
-		t.Errorf("%d addresses still have a state", len(s.known))
-	}
+	testkit.Equal(t, len(s.known), 0, "addresses with a state")
 }
 
 func TestInvalidConfigsAreRejected(t *testing.T) {
@@ -253,15 +244,11 @@ func simulate(t *testing.T, balance conf.Balance) {
 		// a few at once before the first failure is recorded, then one trial in ten seconds
 		t.Errorf("%d requests went to the dead server", failures)
 	}
-	if n := responses["1"] + responses["2"] + responses["3"]; n != 12_000 {
-		t.Errorf("%d responses", n)
-	}
+	testkit.Equal(t, responses["1"]+responses["2"]+responses["3"], 12_000, "responses")
 	if a := responses; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
 		t.Errorf("responses: %v", a)
 	}
-	if s := g.state.known["127.0.0.1:1"].value; s.conns != 0 {
-		t.Errorf("%d connections remain", s.conns)
-	}
+	testkit.Equal(t, g.state.known["127.0.0.1:1"].value.conns, 0, "connections that remain")
 }
 
 // A group has at most maxServers addresses.
@@ -272,9 +259,7 @@ func TestGroupIsLimitedToMaxServers(t *testing.T) {
 			c.Servers = append(c.Servers, conf.Server{Addr: fmt.Sprintf("127.%d.%d.%d:80", 1+i>>16, i>>8&0xff, i&0xff)})
 		}
 		g, err := New(c, new(State), Options{})
-		if (err == nil) != want {
-			t.Errorf("%d servers: %v", n, err)
-		}
+		testkit.Equal(t, err == nil, want, n, "servers:", err)
 		if err == nil {
 			g.Close()
 		}
@@ -286,20 +271,14 @@ func TestStatusListsAllAddresses(t *testing.T) {
 	c.Servers[2].Down = true
 	g := group(t, c, new(State), nil)
 	first := g.Turn("", netip.Addr{})
-	if addr, err := first.Next(); err != nil || port(addr) != "1" {
-		t.Fatal(addr, err)
-	}
+	testkit.Equal(t, port(testkit.Value(first.Next())(t)), "1")
 	first.Done(true)
 	second := g.Turn("", netip.Addr{})
-	if addr, err := second.Next(); err != nil || port(addr) != "2" {
-		t.Fatal(addr, err)
-	}
+	testkit.Equal(t, port(testkit.Value(second.Next())(t)), "2")
 	want := []Status{
 		{Addr: "127.0.0.1:1", Resting: true}, {Addr: "127.0.0.1:2", Conns: 1}, {Addr: "127.0.0.1:3", Down: true},
 		{Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5", Backup: true},
 	}
-	if got := g.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%v, want %v", got, want)
-	}
+	testkit.Equal(t, fmt.Sprint(g.Status()), fmt.Sprint(want))
 	second.Done(false)
 }

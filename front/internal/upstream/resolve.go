@@ -89,7 +89,7 @@ type host struct {
 	follows    bool   // the server has Resolve
 
 	addresses []string
-	known     *[]string // of the State; nil without Resolve
+	known     *[]netip.Addr // of the State; nil without Resolve
 	expires   time.Time
 	began     time.Time     // of the last lookup
 	lookup    *lookup       // in progress, or nil
@@ -101,9 +101,6 @@ type lookup struct {
 	done chan struct{}
 	err  error // set when done is closed
 }
-
-// key is the key of the host's addresses in the State.
-func (h *host) key() string { return net.JoinHostPort(h.name, h.port) }
 
 // begin parses addresses and resolves names without Resolve.
 func (n *names) begin(g *Group, o Options) error {
@@ -131,8 +128,8 @@ func (n *names) begin(g *Group, o Options) error {
 	g.state.mu.Lock()
 	for i := range hosts {
 		if h := &hosts[i]; h.follows {
-			h.known = g.state.names.acquire(h.key())
-			h.addresses = *h.known
+			h.known = g.state.names.acquire(h.name)
+			h.addresses = h.withPort(*h.known)
 		}
 	}
 	g.state.mu.Unlock()
@@ -236,13 +233,13 @@ func (n *names) startLookup(i int) *lookup {
 	h.lookup, h.began = l, time.Now()
 	n.running.Go(func() {
 		defer close(l.done)
-		addresses, valid, err := n.find(h)
-		l.err = n.finish(i, addresses, valid, err)
+		ips, valid, err := n.find(h)
+		l.err = n.finish(i, ips, valid, err)
 	})
 	return l
 }
 
-func (n *names) find(h *host) ([]string, time.Duration, error) {
+func (n *names) find(h *host) ([]netip.Addr, time.Duration, error) {
 	find := n.options.system
 	if h.follows {
 		find = n.options.Lookup
@@ -263,16 +260,21 @@ func (n *names) find(h *host) ([]string, time.Duration, error) {
 	if !h.follows {
 		ips = slices.Compact(ips)
 	}
-	addresses := make([]string, 0, min(len(ips), maxAddresses))
-	for _, ip := range ips[:min(len(ips), maxAddresses)] {
-		addresses = append(addresses, net.JoinHostPort(ip.String(), h.port))
+	return ips[:min(len(ips), maxAddresses)], valid, nil
+}
+
+// withPort returns the addresses of the host with its port.
+func (h *host) withPort(ips []netip.Addr) (all []string) {
+	for _, ip := range ips {
+		all = append(all, net.JoinHostPort(ip.String(), h.port))
 	}
-	return addresses, valid, nil
+	return all
 }
 
 // finish applies the result of a lookup.
-func (n *names) finish(i int, addresses []string, valid time.Duration, err error) error {
+func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) error {
 	h := &n.hosts[i]
+	addresses := h.withPort(ips)
 	n.mu.Lock()
 	isBegun, hasFailed, changed := n.isBegun, h.failures > 0, false
 	hasAddresses := len(h.addresses) > 0
@@ -302,7 +304,7 @@ func (n *names) finish(i int, addresses []string, valid time.Duration, err error
 	}
 	if h.follows {
 		n.group.state.mu.Lock()
-		*h.known = addresses
+		*h.known = ips
 		n.group.state.mu.Unlock()
 	}
 	if isBegun { // else New makes the lists
@@ -416,7 +418,7 @@ func (n *names) end() bool {
 func (n *names) release() {
 	for i := range n.hosts {
 		if h := &n.hosts[i]; h.follows {
-			n.group.state.names.release(h.key())
+			n.group.state.names.release(h.name)
 		}
 	}
 }

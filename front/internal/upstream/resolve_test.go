@@ -99,9 +99,8 @@ func TestAddressesAreParsed(t *testing.T) {
 			continue
 		}
 		turn := g.Turn("", netip.Addr{})
-		if got, _ := turn.Next(); got != want {
-			t.Errorf("%q is %q, want %q", addr, got, want)
-		}
+		got, _ := turn.Next()
+		testkit.Equal(t, got, want, addr)
 		g.Close()
 	}
 }
@@ -118,14 +117,10 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 		g := group(t, c, new(State), lookup)
 		turn := g.Turn("", netip.Addr{})
 		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
-			if addr, err := turn.Next(); addr != want || err != nil {
-				t.Fatalf("%v: tried %q, want %q, %v", i, addr, want, err)
-			}
+			testkit.Equal(t, testkit.Value(turn.Next())(t), want, "attempt", i)
 			time.Sleep(lookupEvery + time.Second)
 			synctest.Wait()
-			if more := turn.More(); more != (i == 0) {
-				t.Errorf("after %d: more %v", i+1, more)
-			}
+			testkit.Equal(t, turn.More(), i == 0, "more after", i+1)
 			turn.Done(true)
 		}
 		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
@@ -171,9 +166,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		}
 		expect := func(what, want string) {
 			t.Helper()
-			if got := first(); got != want {
-				t.Errorf("%s: %s, want %s", what, got, want)
-			}
+			testkit.Equal(t, first(), want, what)
 		}
 		g.Await(t.Context())
 		expect("a name without addresses", "none")
@@ -218,11 +211,12 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 			t.Errorf("reported: %s", got) // the name without addresses, and DNS that fails
 		}
 		set("", 0, errors.New("SERVFAIL"))
+		c.Servers = []conf.Server{{Addr: "app.example:2", Resolve: true}}
 		reloaded, err := New(c, s, o) // it has the addresses of the old one
 		testkit.Must(t, err)
 		g.Close()
 		g = reloaded
-		expect("after a reload", "10.0.0.4:1")
+		expect("after a reload with another port", "10.0.0.4:2")
 		if g.Close(); len(s.names) > 0 || len(s.known) > 0 {
 			t.Errorf("what remains: %v %v", s.names, s.known)
 		}
@@ -320,18 +314,14 @@ func TestRestingServersOnDemandAreTried(t *testing.T) {
 					return tried
 				}
 				tried = append(tried, addr)
-				if turn.More() != (len(tried) < 2) {
-					t.Errorf("after %v: more %v", tried, turn.More())
-				}
+				testkit.Equal(t, turn.More(), len(tried) < 2, "More after", tried)
 				turn.Done(true)
 			}
 		}
 		for range 3 {
 			tried := fail()
 			slices.Sort(tried)
-			if !slices.Equal(tried, both) {
-				t.Errorf("tried %v, want %v", tried, both)
-			}
+			testkit.Equal(t, tried, both, "servers that are tried")
 		}
 	})
 }
@@ -366,23 +356,17 @@ func TestGroupsWaitForNamesTogether(t *testing.T) {
 			return all, time.Since(began)
 		}
 		silent, took := open(2 * time.Second)
-		if took != 2*time.Second {
-			t.Errorf("silence has delayed the start by %v", took)
-		}
+		testkit.Equal(t, took, 2*time.Second, "the delay by silence")
 		for _, g := range silent {
 			g.Close()
 		}
 		isSilent = false
 		resolved, took := open(2 * time.Second)
-		if took != 300*time.Millisecond {
-			t.Errorf("resolved after %v", took)
-		}
+		testkit.Equal(t, took, 300*time.Millisecond, "the delay of the start")
 		check(t, "resolved", tryAll(resolved[19], "1"), "1")
 		isSilent = true
 		again, took := open(2 * time.Second)
-		if took != 0 {
-			t.Errorf("a reload took %v", took)
-		}
+		testkit.Equal(t, took, 0, "the delay of a reload")
 		check(t, "after a reload", tryAll(again[19], "1"), "1")
 		for _, g := range append(resolved, again...) {
 			g.Close()

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"net/netip"
 	"sync"
 	"time"
 )
@@ -10,7 +11,7 @@ import (
 type State struct {
 	mu     sync.Mutex             // guards everything below, and the peers of groups
 	known  values[health]         // of peers
-	names  values[[]string]       // what the last lookup of a name has returned: new groups begin with it
+	names  values[[]netip.Addr]   // what the last lookup of a name has returned: new groups begin with it
 	checks values[checkedServers] // of Checks
 	bad    map[string]int         // the number of Checks that have failed, by address
 }

@@ -5,6 +5,8 @@ import (
 	"path"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestPathIsCleaned(t *testing.T) {
@@ -57,9 +59,7 @@ func FuzzCleanPath(f *testing.F) {
 		if last := s[strings.LastIndexByte(s, '/')+1:]; want != "/" && (last == "" || last == "." || last == "..") {
 			want += "/"
 		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", s, got, want)
-		}
+		testkit.Equal(t, got, want, s)
 		if twice, ok := CleanPath(got, false); !ok || twice != got {
 			t.Errorf("%q: %q, and then %q", s, got, twice)
 		}

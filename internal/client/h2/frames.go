@@ -6,17 +6,10 @@ import (
 
 // The frames that are not about the content of a response.
 
-const (
-	// maxSettings limits the settings of one frame, as in net/http.
-	maxSettings = 100
-	// resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
-	resizesPerUnit = 256
-)
+// resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
+const resizesPerUnit = 256
 
 func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error {
-	if f := wire.CheckSettings(h); f != nil {
-		return f
-	}
 	if h.Flags.Has(wire.Ack) {
 		return c.debitLocked(1)
 	}
@@ -25,14 +18,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 	if !p.hasArrived {
 		p.maxStreams = 1<<32 - 1
 	}
-	for n, rest := 0, payload; ; n++ {
-		s, after, ok := wire.NextSetting(rest)
-		if !ok {
-			break
-		}
-		if rest = after; n == maxSettings {
-			return connError(wire.EnhanceYourCalm, "too many settings")
-		}
+	for s := range wire.SettingsOf(payload) {
 		if f := s.Check(); f != nil {
 			return f
 		}
@@ -47,7 +33,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 			p.maxHeadList = s.Value
 		case wire.EnablePush:
 			if s.Value != 0 {
-				return connError(wire.ProtocolError, "SETTINGS_ENABLE_PUSH of a server")
+				return wire.ConnError(wire.ProtocolError, "SETTINGS_ENABLE_PUSH of a server")
 			}
 		case wire.EnableConnectProtocol:
 			p.extendedConnect = p.extendedConnect || s.Value == 1
@@ -61,7 +47,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 		p.initialWindow = initial
 		for _, st := range c.streams {
 			if !wire.GrowWindow(&st.sendWindow, by) {
-				return connError(wire.FlowControlError, "window too large")
+				return wire.ConnError(wire.FlowControlError, "window too large")
 			}
 		}
 		c.wakeSendersLocked()
@@ -96,7 +82,7 @@ func (c *Conn) onReset(h wire.FrameHeader, payload []byte) *wire.Error {
 	if st == nil {
 		defer c.mu.Unlock()
 		if h.StreamID >= c.nextID || h.StreamID&1 == 0 {
-			return connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+			return wire.ConnError(wire.ProtocolError, "RST_STREAM on an idle stream")
 		}
 		return c.debitLocked(1)
 	}
@@ -116,24 +102,24 @@ func (c *Conn) onWindowUpdateLocked(h wire.FrameHeader, payload []byte) *wire.Er
 	st := c.streams[h.StreamID]
 	switch {
 	case h.StreamID >= c.nextID || h.StreamID > 0 && h.StreamID&1 == 0:
-		return connError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
 	case h.StreamID == 0 && f != nil:
 		return f
 	case h.StreamID == 0:
 		if !wire.GrowWindow(&c.sendWindow, int64(by)) {
-			return connError(wire.FlowControlError, "window too large")
+			return wire.ConnError(wire.FlowControlError, "window too large")
 		}
 		c.wakeSendersLocked()
 	case st == nil: // of a stream that has ended
 	case f != nil:
 		return f
 	case !wire.GrowWindow(&st.sendWindow, int64(by)):
-		return streamError(h.StreamID, wire.FlowControlError, "window too large")
+		return wire.StreamError(h.StreamID, wire.FlowControlError, "window too large")
 	default:
 		signal(st.mayProceed)
 	}
 	if !c.ledger.DebitUpdate() {
-		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	return nil
 }

@@ -59,7 +59,6 @@ func testConfig() *h2.Config {
 		WriteTimeout: time.Second}
 }
 
-// requestHead is the head of a request.
 func requestHead() []byte {
 	return http2.AppendRequest(http2.AppendHeaders(nil, 0),
 		&http2.RequestFields{Method: "GET", Scheme: "http", Authority: "a", Path: "/"})

@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"maps"
 	"net/http"
 	"net/textproto"
 
@@ -42,11 +41,11 @@ func (c *Conn) onHeaders(h wire.FrameHeader, payload []byte) *wire.Error {
 func (c *Conn) onContinuation(h wire.FrameHeader, payload []byte) *wire.Error {
 	i := &c.input
 	if !i.inBlock {
-		return connError(wire.ProtocolError, "CONTINUATION without HEADERS")
+		return wire.ConnError(wire.ProtocolError, "CONTINUATION without HEADERS")
 	}
 	// a block takes no more bytes than the list that it encodes, and some for sizes
 	if len(i.block)+len(payload) > c.config.MaxHeadBytes+wire.MinMaxFrameSize {
-		return connError(wire.EnhanceYourCalm, "head block too large")
+		return wire.ConnError(wire.EnhanceYourCalm, "head block too large")
 	}
 	c.mu.Lock()
 	f := c.debitLocked(1)
@@ -80,7 +79,7 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 	if st == nil {
 		defer c.mu.Unlock()
 		if h.StreamID >= c.nextID || h.StreamID&1 == 0 {
-			return connError(wire.ProtocolError, "HEADERS on an idle stream")
+			return wire.ConnError(wire.ProtocolError, "HEADERS on an idle stream")
 		}
 		return c.debitLocked(1)
 	}
@@ -90,15 +89,13 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 	isLast := h.Flags.Has(wire.EndStream)
 	switch {
 	case isOver:
-		return streamError(st.id, wire.StreamClosed, "HEADERS after END_STREAM")
+		return wire.StreamError(st.id, wire.StreamClosed, "HEADERS after END_STREAM")
 	case b.IsTooLarge:
-		return streamError(st.id, wire.ProtocolError, "field list too large")
+		return wire.StreamError(st.id, wire.ProtocolError, "field list too large")
 	case hasHead && (b.CheckTrailers() != "" || !isLast):
-		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+		return wire.StreamError(st.id, wire.ProtocolError, "malformed trailer section")
 	case hasHead:
-		trailer, _ := headerOf(b)
-		maps.DeleteFunc(trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
-		return c.endInput(st, trailer)
+		return c.endInput(st, b.Trailer(textproto.CanonicalMIMEHeaderKey))
 	}
 	return c.onHead(st, isLast)
 }
@@ -107,19 +104,20 @@ func (c *Conn) onBlock(h wire.FrameHeader, block []byte, size int) *wire.Error {
 func (c *Conn) onHead(st *Stream, isLast bool) *wire.Error {
 	b := &c.input.fields
 	if fault := b.CheckResponse(); fault != "" {
-		return streamError(st.id, wire.ProtocolError, fault)
+		return wire.StreamError(st.id, wire.ProtocolError, fault)
 	}
 	head := &Head{Status: b.StatusCode(), Length: b.Length, IsLast: isLast, size: len(b.Text)}
 	isInterim := head.Status < http.StatusOK
 	switch {
 	case isInterim && isLast:
-		return streamError(st.id, wire.ProtocolError, "interim response with END_STREAM")
+		return wire.StreamError(st.id, wire.ProtocolError, "interim response with END_STREAM")
 	case head.Status == http.StatusSwitchingProtocols:
-		return streamError(st.id, wire.ProtocolError, "status 101")
+		return wire.StreamError(st.id, wire.ProtocolError, "status 101")
 	case countLengths(b) > 1:
-		return streamError(st.id, wire.ProtocolError, "more than one Content-Length")
+		return wire.StreamError(st.id, wire.ProtocolError, "more than one Content-Length")
 	}
-	head.Header, head.Trailer = headerOf(b)
+	head.Header = b.Header(textproto.CanonicalMIMEHeaderKey)
+	head.Trailer, _ = http1.TakeTrailer(head.Header, maxTrailerNames, true, textproto.CanonicalMIMEHeaderKey)
 	if f := c.storeHead(st, head, isInterim); f != nil {
 		return f
 	}
@@ -140,13 +138,13 @@ func (c *Conn) storeHead(st *Stream, head *Head, isInterim bool) *wire.Error {
 	case isInterim:
 		st.interims++
 		if st.waitingBytes += head.size; st.interims > maxInterim || st.waitingBytes > c.config.MaxHeadBytes {
-			return streamError(st.id, wire.EnhanceYourCalm, "too many interim responses")
+			return wire.StreamError(st.id, wire.EnhanceYourCalm, "too many interim responses")
 		}
 	default:
 		st.hasHead = true
 		st.hasNoBody = st.hasNoBody || !http1.BodyAllowed(head.Status)
 		if st.left = head.Length; head.IsLast && st.left > 0 && !st.hasNoBody {
-			return streamError(st.id, wire.ProtocolError, tooShort)
+			return wire.StreamError(st.id, wire.ProtocolError, tooShort)
 		}
 	}
 	st.heads = append(st.heads, head)
@@ -168,12 +166,3 @@ func countLengths(b *wire.HeaderBlock) (n int) {
 
 // maxTrailerNames limits the names that a Trailer field announces.
 const maxTrailerNames = 100
-
-// headerOf makes an http.Header of a block, and the names that its Trailer field announces.
-func headerOf(b *wire.HeaderBlock) (h, announced http.Header) {
-	text := http1.TextOf(b.Text)
-	all := http1.Collect(nil, len(b.Fields), nil)
-	all.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
-	announced, _ = http1.TakeTrailer(all.Fields, maxTrailerNames, true, textproto.CanonicalMIMEHeaderKey)
-	return all.Fields, announced
-}

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"bufio"
 	"errors"
 	"io"
 	"net/http"
@@ -10,8 +11,7 @@ import (
 
 // input is what the goroutine that reads has received.
 type input struct {
-	buf       []byte
-	at, end   int // buf[at:end] is received and not parsed
+	reader    *bufio.Reader
 	decoder   wire.Decoder
 	fields    wire.HeaderBlock
 	block     []byte           // of a HEADERS frame without END_HEADERS
@@ -24,7 +24,7 @@ const readBuffer = wire.MinMaxFrameSize + wire.FrameHeaderSize
 
 // read receives frames until the connection ends.
 func (c *Conn) read() {
-	c.input.buf = make([]byte, readBuffer)
+	c.input.reader = bufio.NewReaderSize(c.nc, readBuffer)
 	for {
 		err := c.readFrame()
 		if err == nil {
@@ -42,60 +42,24 @@ func (c *Conn) read() {
 	}
 }
 
-// fill receives until n bytes are buffered, which fit the buffer.
-func (c *Conn) fill(n int) error {
-	i := &c.input
-	if n > len(i.buf)-i.at {
-		if n > len(i.buf) {
-			i.buf = append(make([]byte, 0, n), i.buf[i.at:i.end]...)[:n]
-		} else {
-			copy(i.buf, i.buf[i.at:i.end])
-		}
-		i.at, i.end = 0, i.end-i.at
-	}
-	for empty := 0; i.end-i.at < n; {
-		m, err := c.nc.Read(i.buf[i.end:])
-		if i.end += m; m > 0 {
-			empty = 0
-			continue
-		}
-		if empty++; err == nil && empty == maxEmptyReads {
-			err = io.ErrNoProgress
-		}
-		if err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxEmptyReads is the number of consecutive Reads that may return neither bytes nor an error.
-const maxEmptyReads = 100
-
 // readFrame receives a frame and processes it.
 func (c *Conn) readFrame() error {
-	i := &c.input
-	if len(i.buf) > readBuffer && i.end-i.at <= readBuffer { // it has grown for a frame
-		i.buf = append(make([]byte, 0, readBuffer), i.buf[i.at:i.end]...)[:readBuffer]
-		i.at, i.end = 0, i.end-i.at
-	}
-	if err := c.fill(wire.FrameHeaderSize); err != nil {
+	head, err := c.receive(wire.FrameHeaderSize)
+	if err != nil {
 		return err
 	}
-	h, _ := wire.ParseFrameHeader(i.buf[i.at:i.end])
+	h, _ := wire.ParseFrameHeader(head)
 	f := c.checkHeader(h)
 	if f != nil && f.StreamID == 0 {
 		return f
 	}
 	if h.Type == wire.Data {
-		i.at += wire.FrameHeaderSize
 		return c.readData(h)
 	}
-	if err := c.fill(wire.FrameHeaderSize + int(h.Length)); err != nil {
+	payload, err := c.receive(int(h.Length))
+	if err != nil {
 		return err
 	}
-	payload := i.buf[i.at+wire.FrameHeaderSize:][:h.Length]
-	i.at += wire.FrameHeaderSize + int(h.Length)
 	if f == nil {
 		f = c.process(h, payload)
 	}
@@ -105,15 +69,29 @@ func (c *Conn) readFrame() error {
 	return nil
 }
 
+// receive returns the next n bytes, which are valid until the next call. A frame that exceeds the
+// buffer has memory of its own.
+func (c *Conn) receive(n int) (b []byte, err error) {
+	r := c.input.reader
+	if n > readBuffer {
+		b = make([]byte, n)
+		_, err = io.ReadFull(r, b)
+		return b, err
+	}
+	b, err = r.Peek(n)
+	_, _ = r.Discard(len(b)) // they are buffered
+	return b, err
+}
+
 // checkHeader checks what is known of a frame once its header has arrived.
 func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
 	switch i := &c.input; { // hasArrived needs no lock: only this goroutine changes it
 	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
-		return connError(wire.ProtocolError, "first frame is not SETTINGS")
+		return wire.ConnError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
-		return connError(wire.ProtocolError, "head block without CONTINUATION")
+		return wire.ConnError(wire.ProtocolError, "head block without CONTINUATION")
 	case h.Type == wire.PushPromise:
-		return connError(wire.ProtocolError, "PUSH_PROMISE, which is disabled")
+		return wire.ConnError(wire.ProtocolError, "PUSH_PROMISE, which is disabled")
 	}
 	return h.Check(c.config.MaxFrameSize)
 }
@@ -146,7 +124,7 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 		f = c.debitLocked(1)
 	}
 	if f == nil && c.output.replies > maxReplies {
-		f = connError(wire.EnhanceYourCalm, "replies are not read")
+		f = wire.ConnError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	c.mu.Unlock()
 	return f
@@ -154,17 +132,9 @@ func (c *Conn) process(h wire.FrameHeader, payload []byte) *wire.Error {
 
 func (c *Conn) debitLocked(n int) *wire.Error {
 	if !c.ledger.Debit(n) {
-		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}
 	return nil
-}
-
-func connError(code wire.ErrorCode, what string) *wire.Error {
-	return &wire.Error{Code: code, What: what}
-}
-
-func streamError(id uint32, code wire.ErrorCode, what string) *wire.Error {
-	return &wire.Error{Code: code, StreamID: id, What: what}
 }
 
 // resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
@@ -186,7 +156,7 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 	}
 	c.mu.Unlock()
 	if isLost {
-		c.violate(connError(wire.EnhanceYourCalm, "too many frames without a purpose"))
+		c.violate(wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose"))
 		return false
 	}
 	if st != nil {
@@ -197,40 +167,32 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 
 // readData receives a DATA frame, whose content takes effect as it arrives (RFC 9113, 6.1).
 func (c *Conn) readData(h wire.FrameHeader) error {
-	i, left, padding := &c.input, int(h.Length), 0
-	if h.Flags.Has(wire.Padded) {
-		if left == 0 {
-			return connError(wire.FrameSizeError, "DATA without its padding's length")
-		}
-		if err := c.fill(1); err != nil {
-			return err
-		}
-		padding = int(i.buf[i.at])
-		if i.at++; padding >= left {
-			return connError(wire.ProtocolError, "padding too long")
-		}
-		left -= 1 + padding
+	r, first := c.input.reader, 0
+	if h.Flags.Has(wire.Padded) && h.Length > 0 {
+		first = 1
+	}
+	b, err := c.receive(first)
+	if err != nil {
+		return err
+	}
+	left, padding, fault := wire.PaddingOf(h, b)
+	if fault != nil {
+		return fault
 	}
 	st, fault := c.startData(h, left)
 	if fault != nil && fault.StreamID == 0 {
 		return fault
 	}
 	for left > 0 {
-		if err := c.fill(1); err != nil {
+		if _, err := r.Peek(1); err != nil {
 			return err
 		}
-		part := i.buf[i.at:min(i.end, i.at+left)]
+		part, _ := c.receive(min(left, r.Buffered()))
 		c.storeData(h, st, part)
 		left -= len(part)
-		i.at += len(part)
 	}
-	for padding > 0 {
-		if err := c.fill(1); err != nil {
-			return err
-		}
-		n := min(i.end-i.at, padding)
-		padding -= n
-		i.at += n
+	if _, err := r.Discard(padding); err != nil {
+		return err
 	}
 	if fault != nil {
 		return fault
@@ -252,11 +214,11 @@ func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 	overhead := int(h.Length) - size
 	switch {
 	case st == nil && (h.StreamID >= c.nextID || h.StreamID&1 == 0):
-		return nil, connError(wire.ProtocolError, "DATA on an idle stream")
+		return nil, wire.ConnError(wire.ProtocolError, "DATA on an idle stream")
 	case !c.window.Take(int(h.Length)):
-		return nil, connError(wire.FlowControlError, "connection window exceeded")
+		return nil, wire.ConnError(wire.FlowControlError, "connection window exceeded")
 	case !c.ledger.DebitData(size, overhead) || size == 0 && !c.ledger.Debit(1):
-		return nil, connError(wire.EnhanceYourCalm, "too many small DATA frames")
+		return nil, wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	case size > 0:
 		c.ledger.CreditContent()
 	}
@@ -287,15 +249,15 @@ func (c *Conn) startData(h wire.FrameHeader, size int) (*Stream, *wire.Error) {
 func (st *Stream) checkDataLocked(h wire.FrameHeader, size int) *wire.Error {
 	switch {
 	case !st.hasHead:
-		return streamError(st.id, wire.ProtocolError, "DATA before HEADERS")
+		return wire.StreamError(st.id, wire.ProtocolError, "DATA before HEADERS")
 	case st.inEnded:
-		return streamError(st.id, wire.StreamClosed, "DATA after END_STREAM")
+		return wire.StreamError(st.id, wire.StreamClosed, "DATA after END_STREAM")
 	case !st.window.Take(int(h.Length)):
-		return streamError(st.id, wire.FlowControlError, "stream window exceeded")
+		return wire.StreamError(st.id, wire.FlowControlError, "stream window exceeded")
 	case st.hasNoBody && size > 0:
-		return streamError(st.id, wire.ProtocolError, "content in a response that has none")
+		return wire.StreamError(st.id, wire.ProtocolError, "content in a response that has none")
 	case st.left >= 0 && int64(size) > st.left:
-		return streamError(st.id, wire.ProtocolError, "content longer than Content-Length")
+		return wire.StreamError(st.id, wire.ProtocolError, "content longer than Content-Length")
 	}
 	return nil
 }
@@ -337,7 +299,7 @@ func (c *Conn) endInput(st *Stream, trailer http.Header) *wire.Error {
 	}
 	if st.left > 0 && !st.hasNoBody {
 		c.mu.Unlock()
-		return streamError(st.id, wire.ProtocolError, tooShort)
+		return wire.StreamError(st.id, wire.ProtocolError, tooShort)
 	}
 	st.inEnded, st.trailer = true, trailer
 	closed := st.closeIfEndedLocked()

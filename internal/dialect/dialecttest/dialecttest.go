@@ -128,22 +128,6 @@ func (c *tapConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// tries is the number of attempts to compare two runs.
-const tries = 5
-
-// Again repeats try until it succeeds, because two runs may differ if one of them got no CPU for a
-// while. It reports the last error.
-func Again(t testing.TB, try func() error) {
-	t.Helper()
-	var err error
-	for range tries {
-		if err = try(); err == nil {
-			return
-		}
-	}
-	t.Error(err)
-}
-
 // Shape replaces each number by its count of decimals and, in lines that match aligned, its width
 // including the spaces before it.
 func Shape(text string, aligned *regexp.Regexp) string {

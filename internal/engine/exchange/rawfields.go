@@ -41,10 +41,8 @@ func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 		name := f.Name.In(head)
 		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Traits.HasConnFields
 	case http1.NameContentLength:
-		w.Conn.Summary.hasLength, w.Length = true, 0
-		for _, digit := range f.Value.In(head) { // the parser accepts nothing else, and no overflow
-			w.Length = w.Length*10 + int64(digit-'0')
-		}
+		w.Length, _ = http1.ParseLength(f.Value.In(head)) // the parser accepts no other
+		w.Conn.Summary.hasLength = true
 		return false
 	case http1.NameContentType:
 		return w.Status != http.StatusNotModified

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unsafe"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/fcgi"
@@ -114,12 +113,8 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 // validField reports whether a field is valid in a request. A web server has checked that, but the
 // peer may not be a web server.
 func validField(f http1.Field, list []byte) bool {
-	return (f.Known != http1.NameUnknown || http1.ValidToken(viewOf(f.Name.In(list)))) &&
-		http1.ValidValue(viewOf(f.Value.In(list)))
+	return (f.Known != http1.NameUnknown || http1.ValidToken(f.Name.In(list))) && http1.ValidValue(f.Value.In(list))
 }
-
-// viewOf returns a string that shares b's bytes, for temporary use.
-func viewOf(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }
 
 func canonicalVariable(name string) string {
 	return textproto.CanonicalMIMEHeaderKey(strings.ReplaceAll(name, "_", "-"))

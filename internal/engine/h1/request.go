@@ -24,7 +24,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	if r.ProtoMinor = head.Minor; head.Minor != 1 {
 		r.Proto = "HTTP/1." + string(rune('0'+head.Minor))
 	}
-	r.Close = !head.Persistent
+	r.Close = !head.IsPersistent()
 	if host, ok := head.Host(); ok {
 		r.Host = text.Of(host)
 	}
@@ -37,7 +37,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	if err := h.setFraming(c, x); err != nil {
 		return nil, err
 	}
-	x.Response.Init(c, x, head.Minor, head.Persistent)
+	x.Response.Init(c, x, head.Minor, head.IsPersistent())
 	x.Response.IsCONNECT = r.Method == http.MethodConnect
 	if !text.IsWhole() {
 		x.Response.Flags.Set(exchange.LargeHead)

@@ -55,6 +55,27 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	}
 }
 
+// A client may reduce the windows after it has opened one. What the server then sends after the
+// acknowledgment obeys the reduced windows, or the client takes it for an error.
+func TestAcknowledgedSettingsLimitData(t *testing.T) {
+	for range 50 {
+		p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 300)) })
+		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 200})
+		p.get(1)
+		p.receive()
+		wait := p.runReady()
+		p.awaitWaiting(1)
+		p.discard()
+		p.framer.WriteWindowUpdate(1, 100)
+		p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100})
+		p.receive()
+		wait()
+		if got := p.rest(); !strings.HasSuffix(got, " end, SETTINGS ack") {
+			t.Fatal("the server has sent", got)
+		}
+	}
+}
+
 // The heads of a session's requests together have a limit, because a few bytes of each may refer to
 // large fields. Requests that have ended do not count.
 func TestLargeHeadsAreLimitedTogether(t *testing.T) {

@@ -242,7 +242,7 @@ func (s *Session) dropDataLocked(fr frame, reset *resetStream) *wire.Error {
 	isExcess := int64(fr.Length) > int64(reset.window)
 	reset.window = max(0, reset.window-int32(fr.Length))
 	if isExcess && !s.ledger.Debit(1) {
-		return connError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
 	}
 	return nil
 }

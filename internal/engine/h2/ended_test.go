@@ -382,13 +382,15 @@ func TestUnacknowledgedEndGoesOn(t *testing.T) {
 }
 
 // A client that grants no window makes the handler's Write fail after SendTimeout, or at the
-// handler's deadline. The request's context has then ended.
+// handler's deadline. The request's context has then ended. Later windows are not used: a response
+// that has failed reserves nothing.
 func TestZeroWindowStallEnds(t *testing.T) {
 	for i, deadline := range []time.Duration{0, 3 * time.Second, 0, 3 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			var err, ended error
 			start, want := time.Now(), 7*time.Second
-			p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			var p *peer
+			p = newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 				c := http.NewResponseController(w)
 				w.(connection.SendTimer).SetSendTimeout(want)
 				if deadline > 0 {
@@ -398,13 +400,19 @@ func TestZeroWindowStallEnds(t *testing.T) {
 					err = c.Flush()
 				}
 				ended = r.Context().Err()
+				p.framer.WriteWindowUpdate(1, 1<<20)
+				p.receive()
+				w.Write(make([]byte, 1000))
 			})
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			p.get(1)
-			p.session.Receive(p.input.Bytes())
+			p.receive()
 			st := p.session.Next()
 			st.Run(nil, 0)
 			st.Settle()
+			if n := p.pending(); n != 0 {
+				t.Errorf("%d bytes count as output", n)
+			}
 			if deadline > 0 {
 				want = deadline
 			}

@@ -131,10 +131,11 @@ func awaitUntil(wake <-chan struct{}, until time.Time) {
 	}
 }
 
-// grantLocked serves waiting streams, the most urgent first, as far as windows and room allow.
+// grantLocked serves waiting streams, the most urgent first, as far as windows and room allow. While
+// SETTINGS are not acknowledged, it serves none.
 func (s *Session) grantLocked() {
 	small := 0
-	for len(s.output.waiting) > 0 && s.output.pendingLocked() < maxOut {
+	for len(s.output.waiting) > 0 && s.output.pendingLocked() < maxOut && s.output.unacked == 0 {
 		next := s.mostUrgentLocked()
 		if next < 0 {
 			break
@@ -209,5 +210,5 @@ func (st *Stream) unreserveLocked() {
 	s.windows.send += int32(st.reserved)
 	s.ledger.Unsend(st.reserved)
 	st.reserved = 0
-	s.grantLocked()
+	s.acknowledgeSettingsLocked()
 }

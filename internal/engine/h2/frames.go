@@ -8,31 +8,18 @@ import (
 
 // The frames that are not about a request's content.
 
-// maxSettings limits the settings of one frame, as in net/http.
-const maxSettings = 100
-
 func (s *Session) onSettings(fr frame) *wire.Error {
-	if err := wire.CheckSettings(fr.FrameHeader); err != nil {
-		return err
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fr.Flags.Has(wire.Ack) {
 		if s.peer.unacked == 0 {
-			return connError(wire.ProtocolError, "acknowledgment of no SETTINGS")
+			return wire.ConnError(wire.ProtocolError, "acknowledgment of no SETTINGS")
 		}
 		s.peer.unacked--
 		return nil
 	}
 	initial, largest := s.peer.initialWindow, s.peer.initialWindow
-	for n, rest := 0, fr.content; ; n++ {
-		set, after, ok := wire.NextSetting(rest)
-		if !ok {
-			break
-		}
-		if n == maxSettings {
-			return connError(wire.EnhanceYourCalm, "too many settings")
-		}
+	for set := range wire.SettingsOf(fr.content) {
 		if err := set.Check(); err != nil {
 			return err
 		}
@@ -40,22 +27,30 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 			initial = int32(set.Value)
 			largest = max(largest, initial)
 		}
-		rest = after
 	}
 	cost := 1
 	if largest != s.peer.initialWindow || initial != largest {
 		cost += len(s.streams) / resizesPerUnit
 		if !s.resizeWindowsLocked(initial, largest) {
-			return connError(wire.FlowControlError, "window too large")
+			return wire.ConnError(wire.FlowControlError, "window too large")
 		}
 	}
 	s.isOpen = true
-	s.output.reply(wire.AppendSettingsAck(s.output.out))
-	s.grantLocked()
+	s.output.unacked++
+	s.acknowledgeSettingsLocked()
 	if !s.ledger.Debit(cost) {
-		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many SETTINGS")
 	}
 	return s.checkRepliesLocked()
+}
+
+// acknowledgeSettingsLocked acknowledges SETTINGS once no stream has reserved DATA by the windows
+// before: what follows the acknowledgment must not exceed the new ones (RFC 9113, 6.9.3).
+func (s *Session) acknowledgeSettingsLocked() {
+	for o := &s.output; o.unacked > 0 && o.reserved == 0; o.unacked-- {
+		o.reply(wire.AppendSettingsAck(o.out))
+	}
+	s.grantLocked()
 }
 
 // resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
@@ -113,7 +108,7 @@ func (s *Session) acknowledgeLocked(data string) bool {
 
 func (s *Session) onRSTStream(fr frame) *wire.Error {
 	if fr.StreamID > s.highestID {
-		return connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "RST_STREAM on an idle stream")
 	}
 	s.mu.Lock()
 	st := s.streams[fr.StreamID]
@@ -133,7 +128,7 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fr.StreamID > s.highestID {
-		return connError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
 	}
 	by, err := wire.WindowUpdateOf(fr.FrameHeader, fr.content)
 	st := s.streams[fr.StreamID]
@@ -141,15 +136,15 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	case fr.StreamID == 0 && err != nil:
 		return err
 	case fr.StreamID == 0 && !wire.GrowWindow(&s.windows.send, int64(by)):
-		return connError(wire.FlowControlError, "window too large")
+		return wire.ConnError(wire.FlowControlError, "window too large")
 	case st == nil: // of the connection, or of a stream that has ended
 	case err != nil:
 		return err
 	case !wire.GrowWindow(&st.sendWindow, int64(by)):
-		return streamError(fr.StreamID, wire.FlowControlError, "window too large")
+		return wire.StreamError(fr.StreamID, wire.FlowControlError, "window too large")
 	}
 	if !s.ledger.DebitUpdate() {
-		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	s.grantLocked()
 	return nil

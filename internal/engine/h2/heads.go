@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"maps"
 	"net/http"
 	"net/textproto"
 	"net/url"
@@ -22,11 +21,11 @@ const (
 // onHeaders begins a head block (RFC 9113, 6.2).
 func (s *Session) onHeaders(fr frame) *wire.Error {
 	if fr.StreamID%2 == 0 {
-		return connError(wire.ProtocolError, "even stream identifier")
+		return wire.ConnError(wire.ProtocolError, "even stream identifier")
 	}
 	block, err := wire.BlockOf(fr.FrameHeader, fr.content)
 	if err != nil { // a stream error ends the connection, too: the block was not decoded
-		return connError(err.Code, err.What)
+		return wire.ConnError(err.Code, err.What)
 	}
 	if !fr.Flags.Has(wire.EndHeaders) {
 		i := &s.input
@@ -41,12 +40,12 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 func (s *Session) onContinuation(fr frame) *wire.Error {
 	i := &s.input
 	if i.block == nil {
-		return connError(wire.ProtocolError, "CONTINUATION without HEADERS")
+		return wire.ConnError(wire.ProtocolError, "CONTINUATION without HEADERS")
 	}
 	i.fragments++
 	if len(i.block)+len(fr.content) > int(s.config.maxHeadList) || i.fragments > maxFragments {
 		s.reportPartial(http.StatusRequestHeaderFieldsTooLarge)
-		return connError(wire.EnhanceYourCalm, "head block too large")
+		return wire.ConnError(wire.EnhanceYourCalm, "head block too large")
 	}
 	i.block = append(i.block, fr.content...)
 	if !fr.Flags.Has(wire.EndHeaders) {
@@ -105,11 +104,11 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	case st != nil:
 		return s.onTrailers(st, h, b)
 	case isOverdue:
-		return streamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
+		return wire.StreamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
 	case isLate: // the client has not yet received RST_STREAM or the last GOAWAY
 		return s.debit(1)
 	case !isNew:
-		return connError(wire.StreamClosed, "HEADERS on a closed stream")
+		return wire.ConnError(wire.StreamClosed, "HEADERS on a closed stream")
 	}
 	return s.onRequest(h, b, len(block))
 }
@@ -140,7 +139,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	fault := b.CheckRequest()
 	switch {
 	case isFull || isBusy || isLarge: // the handlers of reset streams still run
-		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
+		return wire.StreamError(h.StreamID, wire.RefusedStream, "too many streams")
 	case fault != "":
 		return s.rejectRequest(h, b, fault)
 	case b.Protocol.End > b.Protocol.Start && !s.config.ExtendedConnect:
@@ -182,7 +181,7 @@ func (s *Session) rejectRequest(h wire.FrameHeader, b *wire.HeaderBlock, what st
 	if !h.Flags.Has(wire.EndStream) {
 		return s.debit(resetCost)
 	}
-	return streamError(h.StreamID, wire.ProtocolError, what)
+	return wire.StreamError(h.StreamID, wire.ProtocolError, what)
 }
 
 // protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4),
@@ -199,7 +198,7 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	st.exchange = x
 	x.Prepare(st, s.template)
 	r := &x.Request
-	r.Method, r.Host, r.RequestURI = text.Of(b.Method), text.Of(b.Authority), text.Of(b.Path)
+	r.Method, r.Host, r.RequestURI = text.Of(b.Method), text.Of(b.Host()), text.Of(b.Path)
 	protocol := text.Of(b.Protocol)
 	if r.Method == http.MethodConnect && protocol == "" {
 		r.RequestURI = r.Host
@@ -207,13 +206,6 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 		r.URL = &x.URL
 	} else if err := x.SetURL(); err != nil {
 		return nil, err
-	}
-	if r.Host == "" {
-		for _, f := range b.Fields {
-			if f.Known == http1.NameHost {
-				r.Host = text.Of(f.Value)
-			}
-		}
 	}
 	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
 	if protocol != "" {
@@ -256,19 +248,15 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 	defer s.mu.Unlock()
 	switch {
 	case st.inEnded:
-		return streamError(st.id, wire.StreamClosed, "HEADERS after the end of the body")
+		return wire.StreamError(st.id, wire.StreamClosed, "HEADERS after the end of the body")
 	case !h.Flags.Has(wire.EndStream):
-		return streamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
+		return wire.StreamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
 	case b.CheckTrailers() != "":
-		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+		return wire.StreamError(st.id, wire.ProtocolError, "malformed trailer section")
 	case b.IsTooLarge, len(b.Text) > exchange.MaxTrailerBytes:
-		return streamError(st.id, wire.ProtocolError, "trailer section too large")
+		return wire.StreamError(st.id, wire.ProtocolError, "trailer section too large")
 	}
-	text := http1.TextOf(b.Text)
-	trailer := http1.Collect(nil, len(b.Fields), nil)
-	trailer.AddFields(b.Fields, &text, textproto.CanonicalMIMEHeaderKey)
-	st.trailer = trailer.Fields
-	maps.DeleteFunc(st.trailer, func(name string, _ []string) bool { return !http1.TrailerAllowed(name) })
+	st.trailer = b.Trailer(textproto.CanonicalMIMEHeaderKey)
 	s.endInputLocked(st)
 	return nil
 }

@@ -18,6 +18,7 @@ type outputState struct {
 	stalledAt time.Time  // since when the connection has accepted nothing; zero if it does
 	failed    error      // why nothing more can be sent
 	reserved  int        // bytes of DATA that streams may append; see Stream.reserve
+	unacked   int        // SETTINGS of the client that wait for what was reserved before them
 	waiting   []*Stream  // that wait for windows or for room
 }
 

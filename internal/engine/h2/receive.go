@@ -110,7 +110,7 @@ func (s *Session) receiveSome(in []byte) (rest []byte, f *wire.Error) {
 	case i.prefix < len(wire.Preface):
 		n := min(len(in), len(wire.Preface)-i.prefix)
 		if string(in[:n]) != wire.Preface[i.prefix:i.prefix+n] {
-			return in, connError(wire.ProtocolError, "invalid preface")
+			return in, wire.ConnError(wire.ProtocolError, "invalid preface")
 		}
 		i.prefix += n
 		return in[n:], nil
@@ -199,15 +199,13 @@ func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
 	i := &s.input
 	switch {
 	case !s.isOpen && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
-		return connError(wire.ProtocolError, "first frame is not SETTINGS")
+		return wire.ConnError(wire.ProtocolError, "first frame is not SETTINGS")
 	case i.block != nil && (h.Type != wire.Continuation || h.StreamID != i.blockFrame.StreamID):
-		return connError(wire.ProtocolError, "head block without CONTINUATION")
+		return wire.ConnError(wire.ProtocolError, "head block without CONTINUATION")
 	case h.Type == wire.PushPromise:
-		return connError(wire.ProtocolError, "PUSH_PROMISE of a client")
+		return wire.ConnError(wire.ProtocolError, "PUSH_PROMISE of a client")
 	case h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate:
-		return connError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
-	case h.Type == wire.Settings && h.Length > 2*maxSettings*6:
-		return connError(wire.EnhanceYourCalm, "too many settings")
+		return wire.ConnError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
 	}
 	return h.Check(s.config.maxFrameSize)
 }
@@ -252,7 +250,7 @@ func (s *Session) debit(n int) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if !s.ledger.Debit(n) {
-		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}
 	return s.checkRepliesLocked()
 }
@@ -260,36 +258,31 @@ func (s *Session) debit(n int) *wire.Error {
 // checkRepliesLocked fails if too many replies wait.
 func (s *Session) checkRepliesLocked() *wire.Error {
 	if s.output.replies > maxReplies {
-		return connError(wire.EnhanceYourCalm, "replies are not read")
+		return wire.ConnError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	return nil
 }
 
 // startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
 func (s *Session) startData(fr frame) *wire.Error {
-	i, d := &s.input, &s.input.data
-	*d = dataState{left: int(fr.Length), ends: fr.Flags.Has(wire.EndStream)}
-	if fr.Flags.Has(wire.Padded) {
-		if int(fr.Length) == 0 {
-			return connError(wire.FrameSizeError, "DATA without its padding's length")
-		}
-		if d.pad = int(fr.content[0]); d.pad >= int(fr.Length) {
-			return connError(wire.ProtocolError, "padding too long")
-		}
-		d.left = int(fr.Length) - 1 - d.pad
+	content, padding, err := wire.PaddingOf(fr.FrameHeader, fr.content)
+	if err != nil {
+		return err
 	}
+	i, d := &s.input, &s.input.data
+	*d = dataState{left: content, pad: padding, ends: fr.Flags.Has(wire.EndStream)}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]
 	if st == nil && fr.StreamID > s.highestID {
-		return connError(wire.ProtocolError, "DATA on an idle stream")
+		return wire.ConnError(wire.ProtocolError, "DATA on an idle stream")
 	}
 	if !s.windows.receive.Take(int(fr.Length)) {
-		return connError(wire.FlowControlError, "connection window exceeded")
+		return wire.ConnError(wire.FlowControlError, "connection window exceeded")
 	}
 	dropped := int(fr.Length)
 	if !s.ledger.DebitData(d.left, dropped-d.left) {
-		return connError(wire.EnhanceYourCalm, "too many small DATA frames")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
 	if st == nil {
 		reset := s.ended.findReset(fr.StreamID)
@@ -324,13 +317,13 @@ func (s *Session) startData(fr frame) *wire.Error {
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch {
 	case st == nil || st.inEnded:
-		return streamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
+		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
 	case !st.window.Take(int(fr.Length)):
-		return streamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
+		return wire.StreamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
 	case st.declared >= 0 && st.received+int64(size) > st.declared:
-		return streamError(fr.StreamID, wire.ProtocolError, "body longer than Content-Length")
+		return wire.StreamError(fr.StreamID, wire.ProtocolError, "body longer than Content-Length")
 	case size == 0 && !fr.Flags.Has(wire.EndStream) && !s.ledger.Debit(1):
-		return connError(wire.EnhanceYourCalm, "too many empty frames")
+		return wire.ConnError(wire.EnhanceYourCalm, "too many empty frames")
 	}
 	return nil
 }

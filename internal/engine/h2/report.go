@@ -38,18 +38,8 @@ func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
 func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
 	text := http1.TextOf(b.Text)
 	r = new(*s.template)
-	r.Header, r.URL, r.Body = make(http.Header), new(url.URL), http.NoBody
-	r.Method, r.RequestURI, r.Host = text.Of(b.Method), text.Of(b.Path), text.Of(b.Authority)
-	for _, f := range b.Fields {
-		name := f.Known.String()
-		if f.Known == http1.NameUnknown {
-			name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
-		}
-		r.Header[name] = append(r.Header[name], text.Of(f.Value))
-	}
-	if r.Host == "" {
-		r.Host = r.Header.Get("Host")
-	}
+	r.Method, r.RequestURI, r.Host = text.Of(b.Method), text.Of(b.Path), text.Of(b.Host())
+	r.Header, r.URL, r.Body = b.Header(textproto.CanonicalMIMEHeaderKey), new(url.URL), http.NoBody
 	delete(r.Header, "Host")
 	if u, err := url.ParseRequestURI(r.RequestURI); err == nil {
 		r.URL = u

@@ -145,9 +145,12 @@ func (st *Stream) End(w *exchange.Response) {
 }
 
 // Flush implements exchange.Sink. It completes the DATA frame that the output ends in. If the
-// windows do not allow all of it, it sends the output in parts.
+// windows do not allow all of it, it sends the output in parts. After an error it reserves nothing,
+// because nothing would send it.
 func (st *Stream) Flush(c *exchange.Conn) error {
-	st.endData(c)
+	if c.WriteErr == nil {
+		st.endData(c)
+	}
 	err := c.WriteErr
 	if err == nil && len(c.Out) > 0 {
 		err = st.send(c.Out, c.CurrentSendTimeout())

@@ -294,6 +294,9 @@ func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
 	}
 	s.output.reserved -= st.reserved
 	st.reserved = 0
+	if s.output.unacked > 0 {
+		s.acknowledgeSettingsLocked()
+	}
 	return nil
 }
 

@@ -4,11 +4,13 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -21,8 +23,8 @@ const (
 	// a deadline of the listener even if connections arrive all the time.
 	longestShare = time.Second
 
-	// turnAccepts is how many connections a shard accepts before the next one does. It is also
-	// the maximum that a loop accepts before it looks at its other connections.
+	// turnAccepts is how many connections a shard accepts, at least, before the next one does. It
+	// is also the maximum that a loop accepts before it looks at its other connections.
 	turnAccepts = 8
 )
 
@@ -67,7 +69,7 @@ type acceptor struct {
 
 	// The connections of a burst.
 	acceptBurst func(uintptr)
-	limit, n    int
+	n           int
 	batch       [turnAccepts]acceptedConn
 	err         error
 }
@@ -90,6 +92,28 @@ type acceptedConn struct {
 	peer poll.Peer
 }
 
+// Supports reports whether shards can accept a listener's connections: those of package net's
+// sockets.
+func Supports(l net.Listener) bool {
+	switch l.(type) {
+	case *net.TCPListener, *net.UnixListener:
+		return true
+	}
+	return false
+}
+
+// Accept accepts connections of the settings' listener for the shards, which support it, and serves
+// them. The result accepts one connection. closed is closed when the server closes the listener.
+// Accept returns nil if the listener was closed before.
+func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
+	g.prepare(p)
+	a := newAcceptor(g, p, closed)
+	if a == nil {
+		return nil
+	}
+	return a.accept
+}
+
 // newAcceptor returns nil if the listener was closed.
 func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1,
@@ -110,7 +134,7 @@ func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 		if a.isBlocking = !poll.IsNonblocking(int(fd)); a.isBlocking {
 			return
 		}
-		for a.n < a.limit {
+		for a.n < a.burst {
 			c := &a.batch[a.n]
 			if c.fd, c.peer, a.err = poll.Accept(int(fd)); a.err != nil {
 				return
@@ -261,6 +285,15 @@ func (a *acceptor) finish(err error) {
 	}
 }
 
+// acceptError returns the error that package net's Accept reports if its system call fails.
+func acceptError(l net.Listener, err error) error {
+	if err == nil {
+		return nil
+	}
+	addr := l.Addr()
+	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
+}
+
 // addRelay makes a shard's loop report the listening socket.
 func (a *acceptor) addRelay(shard int) bool {
 	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.id) == nil
@@ -298,7 +331,7 @@ func (a *acceptor) acceptOn(s *shard) {
 	if a.burst = min(2*a.burst, turnAccepts); s.slept {
 		a.burst = 1
 	}
-	a.n, a.limit, a.err = 0, min(a.burst, turnAccepts-a.turn), nil
+	a.n, a.err = 0, nil
 	if a.raw.Control(a.acceptBurst) != nil {
 		a.finish(nil) // the listener was closed
 		return
@@ -355,16 +388,16 @@ func remoteOf(peer poll.Peer) string {
 
 // passFromStalled passes the listening socket on if its holder is held up and another shard is not.
 // It does nothing while a shard accepts.
-func (a *acceptor) passFromStalled(all observations) {
+func (a *acceptor) passFromStalled(all sched.Observations) {
 	if !a.mu.TryLock() {
 		return
 	}
 	defer a.mu.Unlock()
-	if !a.isShared || a.holder >= len(all) || all[a.holder].work != isHeldUp {
+	if !a.isShared || a.holder >= len(all) || all[a.holder].Work != sched.IsHeldUp {
 		return
 	}
 	for i, other := range all[:min(len(all), a.group.shards.Load().active)] {
-		if other.work == waits {
+		if other.Work == sched.Waits {
 			a.passTo(i)
 			return
 		}

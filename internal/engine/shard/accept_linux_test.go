@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -87,12 +88,12 @@ func TestStuckShardPassesListenerOn(t *testing.T) {
 			return a.holder
 		}
 		before := holder()
-		all := make(observations, 2)
+		all := make(sched.Observations, 2)
 		a.passFromStalled(all)
 		if holder() != before {
 			t.Fatal("a shard that is not stuck passes the listener on")
 		}
-		all[before] = observation{work: isHeldUp}
+		all[before] = sched.Observation{Work: sched.IsHeldUp}
 		a.passFromStalled(all)
 		return holder() != before
 	})
@@ -187,7 +188,6 @@ func placing(t *testing.T) (s *testServer, h *placement, fd int) {
 	return s, s.group.nextPlacement(&s.config), fd
 }
 
-// Close closes also a connection that is being placed.
 func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 	for i := range 2000 {
 		s, place, fd := placing(t)
@@ -228,7 +228,6 @@ func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	}
 }
 
-// A descriptor that the table has no place for is refused.
 func TestTableRefusesHighDescriptors(t *testing.T) {
 	const fd = tablePages * pageConns
 	var table connTable

@@ -1,10 +1,6 @@
 package shard
 
-import (
-	"slices"
-	"sync/atomic"
-	"time"
-)
+import "time"
 
 // New connections are placed on the shards in turn, and a busy client may by chance have all its
 // connections on one shard. That shard's loop then works all the time, while another waits. The
@@ -21,57 +17,6 @@ const (
 	overloaded = 90
 	available  = 60
 )
-
-// nextPlacement returns the placement of the next connection that package net has accepted.
-func (g *Group) nextPlacement(p *Config) *placement {
-	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
-}
-
-// placementAt returns a listener's placement on a shard.
-func (g *Group) placementAt(p *Config, i int) *placement {
-	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
-		return (*placements)[i]
-	}
-	g.growing.Lock()
-	defer g.growing.Unlock()
-	var placements []*placement
-	if old := p.placements.Load(); old != nil {
-		placements = slices.Clone(*old)
-	}
-	for _, s := range g.allShards()[len(placements):] {
-		placements = append(placements, &placement{config: p, shard: s})
-	}
-	p.placements.Store(&placements)
-	return placements[i]
-}
-
-// shardLoad is how busy a shard is. The shard's leader writes it.
-type shardLoad struct {
-	// the time.Duration of all turns that have ended; during a turn, minus the instant of its
-	// beginning, and so negative
-	busy   atomic.Int64
-	relief atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
-}
-
-// beginTurn is called when the loop has reported events.
-func (l *shardLoad) beginTurn(now instant) { l.busy.Store(l.busy.Load() - int64(now)) }
-
-// endTurn is called when all events have been served.
-func (l *shardLoad) endTurn(now instant) {
-	l.busy.Store(int64(l.total(now)))
-	if l.relief.Load() != nil {
-		l.relief.Store(nil)
-	}
-}
-
-// total returns how long the shard has been busy.
-func (l *shardLoad) total(now instant) time.Duration {
-	busy := l.busy.Load()
-	if busy < 0 {
-		busy += int64(now)
-	}
-	return time.Duration(busy)
-}
 
 // balancer compares the shards of a group.
 type balancer struct {
@@ -125,9 +70,6 @@ func (k *shardConn) moveTo(to *shard) bool {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.waiters != nil {
-		k.waiters.outputAdded = false
-	}
 	place := g.placementAt(from.config, to.index)
 	if from.ctx != nil {
 		place = &placement{from.config, to, from.ctx}

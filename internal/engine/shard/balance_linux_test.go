@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -91,6 +92,44 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 		if got := shards[0].load.relief.Load(); (got == shards[1]) != c.relieved {
 			t.Errorf("%s: relieved %v, want %v", c.name, got != nil, c.relieved)
 		}
+	}
+}
+
+// Of the connections that have events at once, every other one moves. A single one does not, nor
+// does one that the loop's leader does not serve.
+func TestEveryOtherConnectionMoves(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	s := newTestServer(t, nil, nil, nil)
+	defer s.Close()
+	fd, _ := testkit.SocketPair(t)
+	k := placeConn(s.group, s.group.placementAt(&s.config, 0), fd)
+	testkit.Must(t, k.addToLoop())
+	from, to := k.shard(), s.group.allShards()[1]
+	r := &runner{shard: &shard{}}
+	r.shard.load.relief.Store(to)
+	r.leader.Follow(sched.New().NewLead(func() {}))
+	for _, test := range []struct {
+		serving, isDelayed bool
+		eventsLeft, sent   int
+		moves              bool
+	}{
+		{false, false, 1, 0, false},
+		{true, false, 0, 0, false},
+		{true, false, 1, 0, true},
+		{true, false, 2, 0, false},
+		{true, true, 0, 1, false},
+		{true, true, 0, 2, true},
+	} {
+		if r.eventsLeft, r.shard.outbox.sent = test.eventsLeft, test.sent; test.serving {
+			r.leader.Begin()
+		}
+		if !k.state.move(stateWaiting, stateServed) || !r.leave(k, test.isDelayed) {
+			t.Fatal("the connection does not wait")
+		}
+		if moves := k.shard() == to; moves != test.moves {
+			t.Errorf("%+v: moved %v", test, moves)
+		}
+		k.moveTo(from)
 	}
 }
 

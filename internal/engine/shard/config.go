@@ -35,6 +35,14 @@ type Config struct {
 	placements atomic.Pointer[[]*placement] // indexed by shard
 }
 
+// placement is a listener and a shard; its connections share it. Those with a context of their own
+// have one each, so that the others hold no pointer for it.
+type placement struct {
+	config *Config
+	shard  *shard
+	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
+}
+
 // Dispatch selects where the handlers of shards run. The goroutine path ignores it, because each of
 // its connections has a goroutine.
 type Dispatch uint8

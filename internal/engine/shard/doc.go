@@ -12,10 +12,10 @@
 // that has arrived, without a goroutine and without a buffer: 0.4 KB instead of the 20 KB that
 // net/http keeps. A request costs a fifth less than with a goroutine for each connection.
 //
-// Handlers may block. Package predict therefore guesses which routes block, and their requests are
+// Handlers may block. Package sched therefore guesses which routes block, and their requests are
 // handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
-// leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
-// shardconn_linux.go, package predict and stallguard_linux.go in this order.
+// leads the loop, and the old one finishes its connection. Read package sched, shard_linux.go,
+// lead_linux.go, runner_linux.go and shardconn_linux.go in this order.
 //
 // The leader serves all connections that are ready and then sends their responses
 // (outbox_linux.go).

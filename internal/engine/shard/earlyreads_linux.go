@@ -29,9 +29,9 @@ func (e *earlyReads) isWorthwhile() bool {
 	return e.skipped%earlySample == 0
 }
 
-// noteServed records that the first request of a connection was served.
-func (e *earlyReads) noteServed(k *shardConn) {
-	if !k.state.has(flagAdded) && e.misses.Load() > 0 {
+// noteServed records that an early read has found a request.
+func (e *earlyReads) noteServed() {
+	if e.misses.Load() > 0 {
 		e.misses.Store(0)
 	}
 }

@@ -2,9 +2,6 @@ package shard
 
 import (
 	"errors"
-	"net"
-	"os"
-	"runtime"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -12,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/sched"
 )
 
 // Group is the shards of a server, one for each P, and the connections on them.
@@ -21,9 +18,8 @@ type Group struct {
 	unused      func() // called after the last connection has ended
 	epoch       time.Time
 	conns       connTable
-	predictor   predict.Table
+	scheduler   *sched.Scheduler
 	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
-	guard       stallGuard
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
@@ -47,72 +43,30 @@ type shardList struct {
 	active int // the first ones, one for each P, receive new connections
 }
 
-// NewGroup starts the shards of a server. unused is called whenever the last connection has ended.
-func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
-	g := &Group{server: server, unused: unused, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
-	g.guard.wakeup = make(chan struct{}, 1)
-	g.sweepSoon = make(chan struct{}, 1)
-	g.shards.Store(new(shardList))
-	if err := g.grow(); err != nil {
-		g.Stop()
-		return nil, err
-	}
-	go g.guard.run(g)
-	go g.sweep()
-	return g, nil
-}
-
 // allShards returns the current shards.
 func (g *Group) allShards() []*shard { return g.shards.Load().all }
 
-// grow adds shards if GOMAXPROCS has grown: it follows the limits of a container while the program
-// runs. If GOMAXPROCS has shrunk, the last shards receive no new connections.
-func (g *Group) grow() error {
-	want := runtime.GOMAXPROCS(0)
-	if g.shards.Load().active == want {
-		return nil
+// nextPlacement returns the placement of the next connection that package net has accepted.
+func (g *Group) nextPlacement(p *Config) *placement {
+	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
+}
+
+// placementAt returns a listener's placement on a shard.
+func (g *Group) placementAt(p *Config, i int) *placement {
+	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
+		return (*placements)[i]
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped() {
-		return nil
+	var placements []*placement
+	if old := p.placements.Load(); old != nil {
+		placements = slices.Clone(*old)
 	}
-	for list := *g.shards.Load(); ; {
-		if len(list.all) >= want {
-			list.active = want
-			g.shards.Store(&list)
-			return nil
-		}
-		s, err := newShard(g, len(list.all))
-		if err != nil {
-			return err
-		}
-		s.runners.Run(job{})
-		list.all = append(slices.Clone(list.all), s)
-		g.shards.Store(&shardList{list.all, list.active})
+	for _, s := range g.allShards()[len(placements):] {
+		placements = append(placements, &placement{config: p, shard: s})
 	}
-}
-
-// Supports reports whether shards can accept a listener's connections: those of package net's
-// sockets.
-func Supports(l net.Listener) bool {
-	switch l.(type) {
-	case *net.TCPListener, *net.UnixListener:
-		return true
-	}
-	return false
-}
-
-// Accept accepts connections of the settings' listener for the shards, which support it, and serves
-// them. The result accepts one connection. closed is closed when the server closes the listener.
-// Accept returns nil if the listener was closed before.
-func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
-	g.prepare(p)
-	a := newAcceptor(g, p, closed)
-	if a == nil {
-		return nil
-	}
-	return a.accept
+	p.placements.Store(&placements)
+	return placements[i]
 }
 
 func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
@@ -126,15 +80,6 @@ func (g *Group) instant(t time.Time) instant {
 
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
-
-// acceptError returns the error that package net's Accept reports if its system call fails.
-func acceptError(l net.Listener, err error) error {
-	if err == nil {
-		return nil
-	}
-	addr := l.Addr()
-	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
 }
 
 // put puts a new connection on its shard, whose loop does not report it yet. It reports false if it

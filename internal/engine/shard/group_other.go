@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
-// placement is empty where there are no shards.
-type placement struct{}
+// shard is empty where there are no shards.
+type shard struct{}
 
 // Group is empty where there are no shards.
 type Group struct{}

@@ -16,7 +16,7 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	k.servedBy.MayBlock()
+	k.MayBlock()
 	k.conn.ReleaseHijacked()
 	_ = k.Close() // closes this descriptor; the handler has another
 	return nc, nil
@@ -43,12 +43,7 @@ func (k *shardConn) hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if k.state.has(flagAdded) {
-		if err := k.shard().loop.Remove(int(k.fd)); err != nil {
-			_ = nc.Close()
-			return nil, os.NewSyscallError("epoll_ctl", err)
-		}
-	}
+	_ = k.shard().loop.Remove(int(k.fd)) // fails if the loop has not reported it either
 	if t := k.tls; t != nil {
 		t.Conn, t.isTaken = nc, true
 		return t.conn, nil

@@ -1,37 +1,6 @@
 package shard
 
-import (
-	"github.com/tarehq/tare/internal/poll"
-)
-
-const (
-	// outboxConns is how many connections' responses wait at most. The first of them waits for as
-	// many handlers, each of which is expected to be quick.
-	outboxConns = 8
-	// outboxMax is how many bytes of a connection may wait.
-	outboxMax = 4 << 10
-)
-
-// outbox holds the complete responses of connections that the leader has served in this turn. The
-// leader sends them one after another, before it waits for events. A client that serves several of
-// them, such as a proxy or a load generator, is then woken for the first and finds the others when
-// it looks again. And neither the handlers nor the kernel's network code evict each other from the
-// caches. It gains 2 to 6 % of a small request with 64 connections on the loopback.
-//
-// A response waits only if another connection has an event. It is served until it was sent, so
-// that no other goroutine closes it. The outbox belongs to the leader while that serves nothing. If
-// the lead is taken from a leader in a handler, the new leader begins with the outbox.
-type outbox struct {
-	conns []*shardConn
-	sent  int // how many of them were sent, or are served
-}
-
-// mayDelay reports whether k's responses may wait until others have been served. The leader only
-// then adds them to the outbox: until then it may lose the lead.
-func (r *runner) mayDelay(k *shardConn) bool {
-	c := k.conn
-	return r.delays && r.token != 0 && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
-}
+import "github.com/tarehq/tare/internal/poll"
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.
 func (r *runner) sendOutbox() bool {

@@ -3,6 +3,7 @@ package shard
 import (
 	"bytes"
 	"io"
+	"net"
 	"net/http"
 	"runtime"
 	"strings"
@@ -12,6 +13,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h1"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -260,6 +264,45 @@ func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 		slow.SetDeadline(time.Now().Add(time.Minute))
 		if b, err := slow.response(); b != want || err != nil {
 			t.Fatalf("response %d: %d bytes, %v", i, len(b), err)
+		}
+	}
+}
+
+// pipeTransport only sends.
+type pipeTransport struct {
+	exchange.Connection
+	nc net.Conn
+}
+
+func (p pipeTransport) Send(b []byte, _ time.Duration) error {
+	_, err := p.nc.Write(b)
+	return err
+}
+
+// A leader may be replaced between naming its handler and closing the gate. It then sends the
+// waiting responses before the handler runs, because no other goroutine would.
+func TestResponsesGatedTooLateAreSent(t *testing.T) {
+	for _, late := range []bool{false, true} {
+		s := &shard{lead: sched.New().NewLead(func() {})}
+		ours, theirs := net.Pipe()
+		r, c := &runner{shard: s}, exchange.NewConn(&exchange.Config{Protocol: h1.Protocol()}, new(connection.Buffers), inSize)
+		c.Attach(pipeTransport{nc: ours}, "")
+		c.Out = []byte("responses")
+		r.leader.Follow(s.lead)
+		r.leader.Begin()
+		r.leader.Enter(sched.SlotFor("GET", "/hung"))
+		if late {
+			r.MayBlock()
+		}
+		got := make(chan string)
+		go func() {
+			b, _ := io.ReadAll(theirs)
+			got <- string(b)
+		}()
+		err := r.gateOutput(&shardConn{conn: c})
+		ours.Close()
+		if sent := <-got; err != nil || (sent == "responses") != late {
+			t.Errorf("late %v: sent %q, %v", late, sent, err)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
-	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -27,10 +27,8 @@ const inSize = 16 << 10
 // they wait for work (package reuse).
 type runner struct {
 	shard     *shard
-	sequence  uint64 // number of what it serves as leader
-	token     uint64 // not zero while it serves as leader; see shard.word
-	runs      uint64 // handlers run on the loop
-	turnCount int    // requests of the current connection served in a row
+	leader    sched.Leader
+	turnCount int // requests of the current connection served in a row
 	// while it leads: events that the loop has reported and that it has not looked at
 	eventsLeft int
 
@@ -49,33 +47,38 @@ type job struct {
 	conn    *shardConn
 	request *exchange.Exchange
 	stream  *h2.Stream
-	slot    predict.SlotID
+	slot    sched.SlotID
 	turn    *shardSession
 }
 
-// work makes a runner do a job, and returns the time about when it is done. If a handler ends the
-// goroutine of a leader by Goexit, another runner leads.
-func (s *shard) work(r *runner, j job) time.Time {
-	r.shard = s
-	defer r.MayBlock()
-	switch {
-	case j.stream != nil:
-		r.runStream(j.stream, j.slot)
-	case j.conn == nil:
-		r.lead(j.turn)
-	case j.conn.session.Load() != nil:
-		r.serveSession(j.conn.session.Load(), false)
-	default:
-		r.serve(j.conn, j.request, j.slot)
+// serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
+// still leads.
+func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
+	r.leader.Begin()
+	if h := k.session.Load(); h != nil {
+		r.serveSession(h, isResumed)
+	} else {
+		r.serve(k, nil, sched.NoSlot)
 	}
-	// Reading the clock would take 1 % of the CPU time of a request that is handed off.
-	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
+	leads := r.leader.End()
+	switch {
+	case r.delayed == nil:
+	case leads:
+		s := r.shard
+		s.outbox.conns = append(s.outbox.conns, r.delayed)
+		r.delayed.servedBy, r.delayed = nil, nil
+	default: // the responses must not wait
+		k := r.delayed
+		r.delayed = nil
+		r.serve(k, nil, sched.NoSlot)
+	}
+	return leads
 }
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
 // serves x first, which another runner has handed off, or ends it if it was detached. When serve
 // returns, k waits, is closed, is detached, or belongs to another runner.
-func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
+func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) {
 	settled := false
 	r.turnCount = 0
 	defer func() {
@@ -88,7 +91,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	if x == nil {
 		r.attach(k)
 	}
-	k.servedBy = r
+	k.servedBy = &r.leader
 	switch r.serveRequests(k, x, at) {
 	case outcomeClose:
 		r.closeConn(k)
@@ -131,7 +134,7 @@ const (
 	outcomeDetached                 // its handler has returned, and will end the response later
 )
 
-func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
+func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at sched.SlotID) outcome {
 	c := k.conn
 	for {
 		how, mayBeHTTP2 := outcomeServed, false
@@ -147,7 +150,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 				return outcomeClose
 			}
 			if x != nil {
-				at = predict.SlotFor(x.Request.Method, x.Request.RequestURI)
+				at = sched.SlotFor(x.Request.Method, x.Request.RequestURI)
 				if how, parted := r.dispatch(k, x, at); parted {
 					return how
 				}
@@ -172,7 +175,9 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			c.StartRequest()
 			if k.state.has(flagNew) {
 				k.state.set(flagNew, false)
-				r.shard.early.noteServed(k)
+				if !k.state.has(flagAdded) {
+					r.shard.early.noteServed()
+				}
 			}
 			continue
 		}
@@ -210,6 +215,13 @@ func (r *runner) endRequests(k *shardConn) outcome {
 	return outcomeServed
 }
 
+// mayDelay reports whether k's responses may wait until others have been served. The leader only
+// then adds them to the outbox: until then it may lose the lead.
+func (r *runner) mayDelay(k *shardConn) bool {
+	c := k.conn
+	return r.delays && r.leader.IsServing() && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
+}
+
 // waitOnLoop makes the loop report input of k, of which nothing more has arrived.
 func (r *runner) waitOnLoop(k *shardConn) error {
 	if !k.state.has(flagAdded) {
@@ -229,15 +241,15 @@ func (r *runner) closeIfEnding(k *shardConn) {
 // dispatch decides which goroutine runs a request's handler. parted reports whether the runner has
 // left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
 // over: its handler does not run at all.
-func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID) (how outcome, parted bool) {
-	c, leads := k.conn, r.leads()
+func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) (how outcome, parted bool) {
+	c, leads := k.conn, r.leader.Leads()
 	if r.turnCount++; r.turnCount <= turnRequests && (!leads || x.Body.HasArrived() && r.runsOnLoop(k, at)) {
 		return 0, false // a handler on the loop would otherwise wait for the request's body
 	}
 	if len(c.Out) > 0 && c.Flush() != nil {
 		return outcomeClose, true
 	}
-	if r.leads() { // the flush may have cost the lead
+	if r.leader.Leads() { // the flush may have cost the lead
 		r.handOff(job{conn: k, request: x, slot: at})
 		return outcomeHandedOff, true
 	}
@@ -255,25 +267,24 @@ func (r *runner) handOff(j job) {
 }
 
 // runsOnLoop reports whether a handler runs on the loop if it need not wait for its request's body.
-func (r *runner) runsOnLoop(k *shardConn, at predict.SlotID) bool {
+func (r *runner) runsOnLoop(k *shardConn, at sched.SlotID) bool {
 	switch k.config().Dispatch {
 	case OnLoop:
 		return true
 	case OwnGoroutine:
 		return false
 	}
-	g := r.shard.group
-	return g.predictor.At(at).IsQuick() && !g.guard.outages.IsOn()
+	return r.shard.group.scheduler.IsQuick(at)
 }
 
 // serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
 // runs on it.
-func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.SlotID) bool {
-	c, at := k.conn, r.shard.group.predictor.At(id)
+func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, at sched.SlotID) bool {
+	c := k.conn
 	if c.IsDetached() {
 		return c.EndDetached(x)
 	}
-	if !r.enterHandler(id) {
+	if !r.leader.Enter(at) {
 		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
 			return false
 		}
@@ -282,37 +293,28 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.Sl
 	if len(c.Out) > 0 && r.gateOutput(k) != nil {
 		return false
 	}
-	if r.countRun(at) {
+	if r.leader.CountRun(at) {
 		return r.timeExchange(c, x, at)
 	}
 	return c.RunExchange(x)
 }
 
-// countRun is called before a handler runs on the loop. It reports whether to time it.
-func (r *runner) countRun(at *predict.Slot) (isTimed bool) {
-	if !at.AddTrust() {
-		r.shard.group.guard.checkSoon()
-	}
-	r.runs++
-	return r.runs%predict.SampleEvery == 0
-}
-
 // gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
-// was replaced since enterHandler, it sends them itself.
+// was replaced since Enter, it sends them itself.
 func (r *runner) gateOutput(k *shardConn) error {
 	k.conn.Gate.Close(k.conn.Out, k)
 	r.shard.gatedConn.Store(k.conn)
-	if r.leads() {
+	if r.leader.Leads() {
 		return nil
 	}
 	return k.conn.Flush()
 }
 
-func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at *predict.Slot) bool {
+func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at sched.SlotID) bool {
 	start := r.shard.group.now()
 	reuse := c.RunExchange(x)
 	r.endedAt = r.shard.group.now()
-	at.Learn(time.Duration(r.endedAt - start))
+	r.shard.group.scheduler.Learn(at, time.Duration(r.endedAt-start))
 	return reuse
 }
 
@@ -320,7 +322,7 @@ func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at *predic
 // clock for each request would cost a hundredth of a small request, and a runner that leads is not
 // late.
 func (r *runner) now() instant {
-	if r.leads() {
+	if r.leader.Leads() {
 		return r.reportedAt
 	}
 	return r.shard.group.now()
@@ -328,14 +330,7 @@ func (r *runner) now() instant {
 
 // MayBlock implements h2.Host. If a handler on a loop makes a call that may block, another runner
 // takes the loop.
-func (r *runner) MayBlock() {
-	if r.token != 0 {
-		r.shard.takeLead(r.token)
-	}
-}
-
-// leads reports whether the runner is its shard's leader and is serving.
-func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
+func (r *runner) MayBlock() { r.leader.MayBlock() }
 
 // attach makes the runner serve k, and lends k a conn unless it has kept one.
 func (r *runner) attach(k *shardConn) *exchange.Conn {
@@ -351,7 +346,7 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 		k.group().server.PartialHeads.Add(-1)
 	}
 	c.Template.TLS = k.attachTLS()
-	k.servedBy, k.mayHaveInput = r, true
+	k.servedBy, k.mayHaveInput = &r.leader, true
 	return c
 }
 
@@ -408,7 +403,7 @@ func (r *runner) park(k *shardConn, isDelayed bool) bool {
 func (r *runner) leave(k *shardConn, isDelayed bool) bool {
 	k.servedBy = nil
 	if to := r.shard.load.relief.Load(); to != nil {
-		mayMove := r.token != 0 && r.eventsLeft%2 == 1
+		mayMove := r.leader.IsServing() && r.eventsLeft%2 == 1
 		if isDelayed {
 			mayMove = r.shard.outbox.sent%2 == 0
 		}

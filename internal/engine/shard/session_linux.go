@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/h2"
-	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -99,7 +99,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 			_ = k.Close()
 			return
 		}
-		if r.leads() {
+		if r.leader.Leads() {
 			r.shard.turnOf.Store(nil)
 		}
 		again := k.mayHaveInput || !all
@@ -149,21 +149,21 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		if st == nil {
 			return true, true
 		}
-		id := predict.SlotFor(st.Target())
-		if !r.leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
+		id := sched.SlotFor(st.Target())
+		if !r.leader.Leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
 			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		if r.shard.turnOf.Load() != h {
 			r.shard.turnOf.Store(h)
 		}
-		if !r.enterHandler(id) {
+		if !r.leader.Enter(id) {
 			r.handOff(job{stream: st, slot: id})
 			continue
 		}
 		turn := &h.session.Turn
 		token := turn.Enter()
-		if !r.leads() && turn.Leave(token) { // the new leader came too early to take over
+		if !r.leader.Leads() && turn.Leave(token) { // the new leader came too early to take over
 			r.handOff(job{stream: st, slot: id})
 			continue
 		}
@@ -180,28 +180,27 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 // left: as with net/http, its last requests are served for their effects.
 func (r *runner) handOffStreams(h *shardSession) {
 	for st := h.session.Next(); st != nil; st = h.session.Next() {
-		r.handOff(job{stream: st, slot: predict.SlotFor(st.Target())})
+		r.handOff(job{stream: st, slot: sched.SlotFor(st.Target())})
 	}
 }
 
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
-func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
-	at := r.shard.group.predictor.At(id)
-	if !r.countRun(at) {
+func (r *runner) runOnLoop(st *h2.Stream, id sched.SlotID, token uint64) {
+	if !r.leader.CountRun(id) {
 		st.Run(r, token)
 		return
 	}
 	start := time.Now()
 	st.Run(r, token)
-	at.Learn(time.Since(start))
+	r.shard.group.scheduler.Learn(id, time.Since(start))
 }
 
 // runStream runs a stream's handler off the loop.
-func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
+func (r *runner) runStream(st *h2.Stream, id sched.SlotID) {
 	start := r.shard.group.now()
 	st.Run(nil, 0)
 	r.endedAt = r.shard.group.now()
-	r.shard.group.predictor.At(id).Learn(time.Duration(r.endedAt - start))
+	r.shard.group.scheduler.Learn(id, time.Duration(r.endedAt-start))
 	st.Settle()
 }
 
@@ -269,7 +268,7 @@ func (h *shardSession) Update() {
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
 
-// End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
+// End implements h2.Carrier. The connection closes when the client closes it, or with a sweep:
 // closing at once could reset it before the client has read the last frames.
 func (h *shardSession) End(isClean bool) {
 	if !isClean {
@@ -278,7 +277,6 @@ func (h *shardSession) End(isClean bool) {
 	}
 	h.closeWrite()
 	h.Update()
-	time.AfterFunc(h2.GoAwayTime, h.conn.end) // sweeps may be rarer
 }
 
 // closeWrite ends the output, without waiting.

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -24,14 +24,7 @@ type shard struct {
 	group *Group
 	index int // in the group
 	loop  *poll.Loop
-	turns atomic.Uint32 // how often the loop has reported events
-
-	// word identifies the leader and its work; see below. It costs one store and one
-	// compare-and-swap for each connection served, and one more compare-and-swap for each
-	// handler.
-	_    [64]byte
-	word atomic.Uint64
-	_    [56]byte
+	lead  *sched.Lead
 
 	// Owned by the leader.
 	events     []poll.Event
@@ -50,87 +43,57 @@ type shard struct {
 	load shardLoad
 }
 
-func newShard(g *Group, index int) (*shard, error) {
-	loop, err := poll.NewLoop()
-	if err != nil {
-		return nil, err
-	}
-	s := &shard{group: g, index: index, loop: loop}
-	s.runners = reuse.NewWorkers(s.work)
-	return s, nil
-}
-
-// The states of a shard's word, which is sequence | slot | serving:
-//
-//	idle (even) ──beginServing──▶ serving (odd, no slot)
-//	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
-//	serving, in a handler ──serveAsLeader ends──▶ idle
-//	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
-//	idle ──MaxAge of the leader──▶ idle, of the next sequence and another leader
-//
-// While the leader serves a connection, the word is odd and is the leader's token. The leader
-// stores a new token when it begins to serve a connection. Before each handler it exchanges the
-// token for one that contains the handler's slot in the predictor. It makes the word even when it
-// is done.
-//
-// If the stall guard finds the same token twice, it takes the lead: it exchanges the token for an
-// even word of the next sequence, and starts another runner as the leader. The old leader notices
-// when its next compare-and-swap fails. Sequences only grow, so that no token is used twice.
 const (
-	servingBit    = 1
-	slotShift     = 1
-	slotBits      = 13 // predict.Slots + 1 values; 0 is no slot
-	sequenceShift = slotShift + slotBits
+	// outboxConns is how many connections' responses wait at most. The first of them waits for as
+	// many handlers, each of which is expected to be quick.
+	outboxConns = 8
+	// outboxMax is how many bytes of a connection may wait.
+	outboxMax = 4 << 10
 )
 
-// wordAfter returns the word that takes the lead from the holder of a token.
-func wordAfter(token uint64) uint64 { return (token>>sequenceShift + 1) << sequenceShift }
-
-// slotIn returns the slot of the handler that the holder of a token runs, or predict.NoSlot.
-func slotIn(token uint64) predict.SlotID {
-	return predict.SlotID(token >> slotShift & (1<<slotBits - 1))
+// outbox holds the complete responses of connections that the leader has served in this turn. The
+// leader sends them one after another, before it waits for events. A client that serves several of
+// them, such as a proxy or a load generator, is then woken for the first and finds the others when
+// it looks again. And neither the handlers nor the kernel's network code evict each other from the
+// caches. It gains 2 to 6 % of a small request with 64 connections on the loopback.
+//
+// A response waits only if another connection has an event. It is served until it was sent, so
+// that no other goroutine closes it. The outbox belongs to the leader while that serves nothing. If
+// the lead is taken from a leader in a handler, the new leader begins with the outbox.
+type outbox struct {
+	conns []*shardConn
+	sent  int // how many of them were sent, or are served
 }
 
-// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
-// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
-// two sees what the other has stored, so that no handler runs on an unguarded loop.
-func (r *runner) beginServing() {
-	r.sequence++
-	r.token = r.sequence<<sequenceShift | servingBit
-	r.shard.word.Store(r.token)
-	r.shard.group.guard.wake()
+// shardLoad is how busy a shard is. The shard's leader writes it.
+type shardLoad struct {
+	// the time.Duration of all turns that have ended; during a turn, minus the instant of its
+	// beginning, and so negative
+	busy   atomic.Int64
+	relief atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
 }
 
-// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
-// false if the runner does not lead, or no longer leads.
-func (r *runner) enterHandler(at predict.SlotID) bool {
-	if r.token == 0 {
-		return false
+// beginTurn is called when the loop has reported events.
+func (l *shardLoad) beginTurn(now instant) { l.busy.Store(l.busy.Load() - int64(now)) }
+
+// endTurn is called when all events have been served.
+func (l *shardLoad) endTurn(now instant) {
+	l.busy.Store(int64(l.total(now)))
+	if l.relief.Load() != nil {
+		l.relief.Store(nil)
 	}
-	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
-	if !r.shard.word.CompareAndSwap(r.token, token) {
-		return false
-	}
-	r.sequence++
-	r.token = token
-	return true
 }
 
-// takeLead takes the lead from the holder of a token. It reports whether the holder was still the
-// leader. The handler that it runs is charged now, not when it returns. It may hang, and meanwhile
-// further requests of its route would hold up loops.
-func (s *shard) takeLead(token uint64) bool {
-	if !s.word.CompareAndSwap(token, wordAfter(token)) {
-		return false
+// total returns how long the shard has been busy.
+func (l *shardLoad) total(now instant) time.Duration {
+	busy := l.busy.Load()
+	if busy < 0 {
+		busy += int64(now)
 	}
-	if id := slotIn(token); id != predict.NoSlot {
-		s.group.predictor.At(id).ChargeStall()
-	}
-	s.promote()
-	return true
+	return time.Duration(busy)
 }
 
-// promote makes another runner the leader. Its caller has changed the word.
+// promote makes another runner the leader.
 func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
 		c.Gate.Send()
@@ -156,7 +119,7 @@ func (s *shard) waitEvents() bool {
 		s.lastYield = s.reportedAt
 	}
 	s.events, s.nextEvent, s.slept = events, 0, waited
-	s.turns.Add(1)
+	s.lead.CountTurn()
 	s.load.beginTurn(s.group.instant(s.reportedAt))
 	return true
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -28,7 +29,7 @@ type shardConn struct {
 	place    atomic.Pointer[placement] // changed only by the leader that serves it
 	remote   string                    // not part of a larger string, because handlers keep it
 	conn     *exchange.Conn            // while a runner serves it, or for a part of a head
-	servedBy *runner                   // while a runner serves it
+	servedBy *sched.Leader             // while a runner serves it
 	tls      *tlsLayer                 // nil for a connection without TLS
 
 	session         atomic.Pointer[shardSession] // of HTTP/2
@@ -42,14 +43,6 @@ type shardConn struct {
 	requests     uint32 // counted by CountRequest
 	mayHaveInput bool   // there may be more to read; owned by the goroutine that serves it
 	number       connection.Number
-}
-
-// placement is a listener and a shard; its connections share it. Those with a context of their own
-// have one each, so that the others hold no pointer for it.
-type placement struct {
-	config *Config
-	shard  *shard
-	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
 }
 
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
@@ -107,11 +100,8 @@ func (s *connState) move(from, to uint32) bool {
 	return false
 }
 
-// waiters are the channels on which Read and Write wait.
-type waiters struct {
-	bells       [2]chan struct{} // by direction
-	outputAdded bool             // the loop reports room for output
-}
+// waiters are the channels on which Read and Write wait, by direction.
+type waiters [2]chan struct{}
 
 func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
@@ -201,10 +191,10 @@ func (k *shardConn) notifyWaiters(e poll.Event) {
 	k.mu.Lock()
 	if k.waiters != nil {
 		if e.Readable {
-			exchange.Signal(k.waiters.bells[waitInput])
+			exchange.Signal(k.waiters[waitInput])
 		}
 		if e.Writable || e.Ended {
-			exchange.Signal(k.waiters.bells[waitOutput])
+			exchange.Signal(k.waiters[waitOutput])
 		}
 	}
 	k.mu.Unlock()
@@ -393,8 +383,8 @@ func (k *shardConn) wakeAll() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.waiters != nil {
-		exchange.Signal(k.waiters.bells[waitInput])
-		exchange.Signal(k.waiters.bells[waitOutput])
+		exchange.Signal(k.waiters[waitInput])
+		exchange.Signal(k.waiters[waitOutput])
 	}
 }
 
@@ -468,7 +458,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	return err
 }
 
-// MayBlock implements exchange.Transport.
+// MayBlock implements exchange.Transport. During a handshake no runner serves the connection.
 func (k *shardConn) MayBlock() {
 	if k.servedBy != nil {
 		k.servedBy.MayBlock()

@@ -159,24 +159,19 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 		return false // no event would ever arrive
 	}
 	if k.waiters == nil {
-		k.waiters = &waiters{bells: [2]chan struct{}{make(chan struct{}, 1), make(chan struct{}, 1)}}
+		k.waiters = &waiters{make(chan struct{}, 1), make(chan struct{}, 1)}
 	}
-	bell, until := k.waiters.bells[what], k.deadlines[what]
-	if what == waitOutput && !k.waiters.outputAdded {
-		if k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
-			k.mu.Unlock()
-			return false
-		}
-		k.waiters.outputAdded = true
+	bell, until := k.waiters[what], k.deadlines[what]
+	if what == waitOutput && k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
+		k.mu.Unlock()
+		return false
 	}
 	k.mu.Unlock()
 	if most != 0 && (until == 0 || most < until) {
 		until = most
 	}
 	if !again {
-		if k.servedBy != nil { // nil during a handshake, which has a goroutine
-			k.servedBy.MayBlock()
-		}
+		k.MayBlock()
 		return k.refs.Load() >= 0
 	}
 	var passed <-chan time.Time
@@ -207,7 +202,7 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
-	k.servedBy.MayBlock() // reading a file that is not cached blocks
+	k.MayBlock() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
 	if err != nil {
 		return 0, err
@@ -333,7 +328,7 @@ func (k *shardConn) setDeadline(what direction, t time.Time) error {
 	k.deadlines[what] = at
 	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
-		exchange.Signal(k.waiters.bells[what])
+		exchange.Signal(k.waiters[what])
 	}
 	return nil
 }

@@ -60,14 +60,20 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 		testkit.WaitFor(t, "the connection to linger", func() bool { return lingering() == i+1 })
 		clients = append(clients, c)
 	}
-	for i, c := range clients {
-		g.shed()
-		testkit.WaitFor(t, "the oldest connection to end", func() bool {
+	ends := func(c io.Writer) func() bool {
+		return func() bool {
 			_, err := io.WriteString(c, "x")
 			return err != nil
-		})
-		testkit.WaitFor(t, "the others to stay", func() bool { return g.Open() == int64(3-i) })
+		}
 	}
+	g.shed()
+	testkit.WaitFor(t, "the oldest connection to end", ends(clients[0]))
+	testkit.WaitFor(t, "the others to stay", func() bool { return g.Open() == 3 })
+	g.shed()
+	g.shed() // at once, and ends another one
+	testkit.WaitFor(t, "the second connection to end", ends(clients[1]))
+	testkit.WaitFor(t, "the last connection to end", ends(clients[2]))
+	testkit.WaitFor(t, "the idle one to stay", func() bool { return g.Open() == 1 })
 	if _, err := request(idle); err != nil {
 		t.Errorf("the idle connection: %v", err)
 	}
@@ -131,12 +137,7 @@ func TestEarlyReadsThatFindNothingEnd(t *testing.T) {
 	if tries != 10 {
 		t.Errorf("%d early reads, want 10", tries)
 	}
-	early, late := new(shardConn), new(shardConn)
-	late.state.set(flagAdded, true)
-	if e.noteServed(late); e.isWorthwhile() {
-		t.Error("a request that has arrived late makes early reads worthwhile")
-	}
-	if e.noteServed(early); !e.isWorthwhile() {
+	if e.noteServed(); !e.isWorthwhile() {
 		t.Error("no early read although one has found a request")
 	}
 }

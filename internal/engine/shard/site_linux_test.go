@@ -67,7 +67,6 @@ func (s *testServer) serve() {
 	}
 }
 
-// stopListening closes the listener.
 func (s *testServer) stopListening() {
 	s.stop.Do(func() {
 		s.state.Closing.Store(true)
@@ -102,7 +101,7 @@ func (s *testServer) Shutdown(ctx context.Context) error {
 // turns returns how often the loops have reported events.
 func (s *testServer) turns() (n uint32) {
 	for _, shard := range s.group.allShards() {
-		n += shard.turns.Load()
+		n += shard.lead.Turns()
 	}
 	return n
 }

@@ -32,8 +32,8 @@ const (
 	// maxHandshakes is how many handshakes wait for their clients at a time.
 	maxHandshakes = 1024
 
-	// turnTime is how long a handshake may compute while others are queued, before it no longer
-	// counts: some functions of the program's tls.Config may wait for something (withoutTurns).
+	// turnTime is how long handshakes are queued before those that compute no longer count: some
+	// functions of the program's tls.Config may wait for something (withoutTurns).
 	turnTime = 50 * time.Millisecond
 
 	// recordHeaderLen is the size of a TLS record's header (RFC 8446, 5.1).
@@ -91,7 +91,6 @@ type handshake struct {
 
 	// Guarded by all.mu.
 	turn    *list.Element // in computing; nil otherwise
-	began   time.Time     // of the turn
 	wait    *list.Element // in waiting; nil otherwise
 	evicted bool
 }
@@ -132,23 +131,19 @@ func (a *handshakes) evict() {
 	h.conn.shutdown()
 }
 
-// endTurns ends the turns of handshakes that have computed for long.
+// endTurns ends the turns of all handshakes.
 func (a *handshakes) endTurns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.timer = nil
 	for e := a.computing.Front(); e != nil; e = a.computing.Front() {
-		h := e.Value.(*handshake)
-		if time.Since(h.began) < turnTime {
-			break // the others began later
-		}
-		h.endTurn()
+		e.Value.(*handshake).endTurn()
 	}
 	a.startQueued()
 }
 
 // beginTurn makes h count as computing. Its caller holds mu.
-func (h *handshake) beginTurn() { h.turn, h.began = h.all.computing.PushBack(h), time.Now() }
+func (h *handshake) beginTurn() { h.turn = h.all.computing.PushBack(h) }
 
 // endTurn is called when h no longer computes. Its caller holds mu.
 func (h *handshake) endTurn() {
@@ -269,9 +264,7 @@ func (k *shardConn) leaveShard() bool {
 func (k *shardConn) dropWaiters() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.waiters != nil && !k.waiters.outputAdded {
-		k.waiters = nil
-	}
+	k.waiters = nil
 }
 
 // read is the record transport's Read during a handshake. p has room for a fragment: package tls

@@ -202,9 +202,10 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	})
 	all := &s.server.group.handshakes
 	all.mu.Lock()
-	for range runtime.GOMAXPROCS(0) { // of others, whose turns never end
-		all.computing.PushBack(&handshake{all: all, began: time.Now().Add(time.Hour)})
+	for range runtime.GOMAXPROCS(0) { // of others
+		all.computing.PushBack(new(handshake))
 	}
+	all.timer = new(time.Timer) // so that their turns never end
 	all.mu.Unlock()
 	for range n {
 		testkit.Send(t, s.dial(), testkit.ClientHello(t))
@@ -294,5 +295,29 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if b, err := io.ReadAll(c); err != nil || string(b) != "earlier,later" {
 		t.Errorf("received %q, %v", b, err)
+	}
+}
+
+// The loop does not report a hijacked connection.
+func TestHijackedConnectionIsNotReported(t *testing.T) {
+	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, _ *http.Request) {
+		c, in, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		_, _ = io.Copy(c, in)
+	})
+	c := newClient(t, s.listener)
+	defer c.Close()
+	c.request("/", "")
+	before, echo := s.server.turns(), make([]byte, 1)
+	for range 100 {
+		io.WriteString(c, "x")
+		testkit.Value(io.ReadFull(c, echo))(t)
+	}
+	if n := s.server.turns() - before; n > 10 {
+		t.Errorf("the loops have reported events %d times", n)
 	}
 }

@@ -231,7 +231,6 @@ func (p *port) parse(dir, prefix string) {
 	}
 }
 
-// dropTests drops the tests of a file that are not to run.
 func dropTests(f *ast.File, all bool) {
 	f.Decls = slices.DeleteFunc(f.Decls, func(d ast.Decl) bool {
 		fn, ok := d.(*ast.FuncDecl)
@@ -366,7 +365,6 @@ func call(name string, x ast.Expr) ast.Expr {
 	return &ast.CallExpr{Fun: ast.NewIdent(name), Args: []ast.Expr{x}}
 }
 
-// compile compiles the files.
 func (p *port) compile() (program string) {
 	p.Helper()
 	dir, overlay := p.TempDir(), make(map[string]string)

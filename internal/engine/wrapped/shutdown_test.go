@@ -97,7 +97,6 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 	}
 }
 
-// The wrapped server may end while Serve begins.
 func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 	for name, end := range endings() {
 		if !strings.HasPrefix(name, "inner") {
@@ -116,7 +115,6 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 	}
 }
 
-// Close of either server ends requests in progress.
 func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 	for way, end := range closings {
 		for _, kind := range []string{plain, h1, h2} {
@@ -218,7 +216,6 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 	}
 }
 
-// The package's functions serve until Accept fails.
 func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	for name, serve := range map[string]func(net.Listener) error{

@@ -36,7 +36,6 @@ var makers = map[string]func(*http.Server) server{
 	"tare":     func(s *http.Server) server { return tare.Wrap(s) },
 }
 
-// certificateFiles writes a certificate and its key to files.
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{})

@@ -200,7 +200,6 @@ func TestStreams(t *testing.T) {
 	})
 }
 
-// A call that the client cancels ends at the application.
 func TestCanceledCallEndsAtTheApplication(t *testing.T) {
 	testFronts(t, func(t *testing.T, c *grpc.ClientConn, a *application, _ string) {
 		for _, message := range []string{"hang", "idle"} {

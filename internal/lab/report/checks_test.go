@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Each problem has its warning, and no other.
 func TestEachProblemHasItsWarning(t *testing.T) {
 	every := func(name string, change func(*sample.Record)) func(*sample.Run) {
 		return func(r *sample.Run) {

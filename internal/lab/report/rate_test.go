@@ -97,7 +97,6 @@ func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 	}
 }
 
-// Runs at different fixed rates can be compared.
 func TestRunsAtDifferentRatesAreComparable(t *testing.T) {
 	a, b := ratedSample(func(*sample.Record) {}), ratedSample(func(*sample.Record) {})
 	b.Conditions[2].Rate = 15_000

@@ -2,8 +2,6 @@ package trial_test
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"math"
 	"os"
 	"strings"
@@ -17,9 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-// counted is the time in which the kernel counts at first.
-const counted = 200 * time.Millisecond
 
 // Numbers of additional calls that the chatty contender makes for a request.
 const (
@@ -64,44 +59,37 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 0.25*math.Max(1
 // busy machine a few more are counted in between.
 func same(got, want float64) bool { return math.Abs(got-want) <= 0.1*want }
 
-// System calls of a contender are counted by name, and page faults by process.
+// System calls of a contender are counted by name, and page faults by process, in a part of the time
+// of other trials.
 func TestCallsPerRequestAreCounted(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	b := bench(t)
-	b.Measure = counted
-	again(t, b, func() error {
-		return callsPerRequest(attribute(t, b, actor("server")), attribute(t, b, actor("chatty")))
-	})
-}
-
-// callsPerRequest returns an error for wrong counts of two contenders, of which one makes more
-// calls.
-func callsPerRequest(plain, chatty *sample.Record) error {
+	b.Measure = time.Hour
+	plain, chatty := attribute(t, b, actor("server")), attribute(t, b, actor("chatty"))
 	per := func(r *sample.Record, name string) float64 {
 		return float64(r.Attribution.Calls[contender.RoleApplication][name]) / float64(r.Load.Requests)
 	}
 	for name, want := range map[string]float64{"getppid": extraGetppid, "pread64": extraRead} {
 		// A response is one write.
 		if got := per(chatty, name) / per(chatty, "write"); !same(got, want) || per(plain, name) != 0 {
-			return fmt.Errorf("%s: %v a response, want %v; of the plain one %v", name, got, want, per(plain, name))
+			t.Errorf("%s: %v a response, want %v; of the plain one %v", name, got, want, per(plain, name))
 		}
 	}
 	if got := per(plain, "write"); !near(got, 1) {
-		return fmt.Errorf("%v writes a request, want 1", got)
+		t.Errorf("%v writes a request, want 1", got)
 	}
 	if len(plain.Attribution.Calls[sample.RoleGenerator]) == 0 {
-		return errors.New("the generator made no calls")
+		t.Error("the generator made no calls")
 	}
 	if g := plain.Generator; g == nil || g.CPU() <= 0 || g.PID != os.Getpid() {
-		return fmt.Errorf("the generator cost %+v", g)
+		t.Errorf("the generator cost %+v", g)
 	}
 	if minor := plain.Sum("", func(c proc.Cost) float64 { return float64(c.MinorFaults) }); minor <= 0 {
-		return fmt.Errorf("%v page faults", minor)
+		t.Errorf("%v page faults", minor)
 	}
-	if plain.Timed() || plain.Load.Seconds > 1.5 {
-		return fmt.Errorf("it counts as a timed trial, of %v s", plain.Load.Seconds)
+	if plain.Timed() || plain.Load.Seconds > 60 {
+		t.Errorf("it counts as a timed trial, of %v s", plain.Load.Seconds)
 	}
-	return nil
 }
 
 // Without the right to count, the record names what is missing, and the trial is carried out.

@@ -25,10 +25,8 @@ func NextPair(b []byte, at int) (p Pair, next int, err error) {
 		return Pair{}, at, fault(at, "parameter exceeds its list")
 	}
 	mid, end := start+name, start+name+value
-	return Pair{span(start, mid), span(mid, end)}, end, nil
+	return Pair{http1.SpanOf(start, mid), http1.SpanOf(mid, end)}, end, nil
 }
-
-func span(start, end int) http1.Span { return http1.Span{Start: uint32(start), End: uint32(end)} }
 
 // parseLength parses a length of one byte, or of four if the first bit is set. n is the number of
 // its bytes, 0 if it is truncated.

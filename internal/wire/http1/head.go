@@ -5,7 +5,8 @@ import "bytes"
 // Span is a part of a head: the bytes from Start to End of the input.
 type Span struct{ Start, End uint32 }
 
-func spanOf(start, end int) Span { return Span{uint32(start), uint32(end)} }
+// SpanOf returns the Span between two offsets.
+func SpanOf(start, end int) Span { return Span{uint32(start), uint32(end)} }
 
 // In returns the part of b that s covers. The result aliases b.
 func (s Span) In(b []byte) []byte { return b[s.Start:s.End] }
@@ -33,13 +34,20 @@ type Head struct {
 	Minor  int // the x of HTTP/1.x
 	Size   int // bytes of the whole head, including its empty line; set once it is complete
 
-	// Persistent reports whether the connection can be reused after this message (RFC 9112,
-	// 9.3).
-	Persistent bool
-
+	section section
 	lines
 	facts
 }
+
+// section is what field lines belong to. It decides about the fields of restricted names: see Name.
+type section uint8
+
+const (
+	ofMessage        section = iota
+	ofCGI                    // they have no meaning, except for Content-Length
+	inTrailer                // they are errors
+	inLenientTrailer         // they are dropped
+)
 
 func (h *Head) reset() { *h = Head{Fields: h.Fields[:0]} }
 
@@ -143,15 +151,16 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 // add adds a field with its name at b[start:colon] and its value at b[v0:v1], and records what it
 // specifies about framing.
 func (h *Head) add(b []byte, start, colon, v0, v1 int) error {
-	f := Field{Name: spanOf(start, colon), Value: spanOf(v0, v1), Known: LookupName(b[start:colon])}
-	if h.dropsRestricted && f.Known.isRestricted() {
+	f := Field{Name: SpanOf(start, colon), Value: SpanOf(v0, v1), Known: LookupName(b[start:colon])}
+	isRestricted := f.Known.isRestricted()
+	if isRestricted && h.section == inLenientTrailer {
 		return nil
 	}
 	h.Fields = append(h.Fields, f)
 	switch {
-	case !f.Known.isRestricted(), h.ends == endInAny && f.Known != NameContentLength:
+	case !isRestricted, h.section == ofCGI && f.Known != NameContentLength:
 		return nil
-	case h.inTrailer:
+	case h.section == inTrailer:
 		return malformed(start, "field not allowed in a trailer section")
 	}
 	return h.record(f.Known, b[v0:v1], v0)
@@ -248,13 +257,13 @@ func (r *Request) requestLine(b []byte, start, end int) error {
 	if n == 0 || n == len(line) || line[n] != ' ' {
 		return malformed(start+n, "malformed method")
 	}
-	r.Method = spanOf(start, start+n)
+	r.Method = SpanOf(start, start+n)
 	t := n + 1
 	n = t + span(line[t:], targetByte)
 	if n == t || n == len(line) || line[n] != ' ' {
 		return malformed(start+n, "malformed request target")
 	}
-	r.Target = spanOf(start+t, start+n)
+	r.Target = SpanOf(start+t, start+n)
 	return r.version(line[n+1:], start+n+1)
 }
 
@@ -288,7 +297,7 @@ func (r *Response) Parse(b []byte, limits Limits) (complete bool, err error) {
 	if complete, err = r.parseFields(b, limits); !complete {
 		return false, err
 	}
-	return true, r.finish()
+	return true, r.checkCoding()
 }
 
 // statusLine parses "version SP code SP [reason]" (RFC 9112, 4). It accepts a line without the
@@ -301,11 +310,9 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	if err := r.version(line[:8], start); err != nil {
 		return err
 	}
-	code := line[9:12]
-	if line[8] != ' ' || code[0] == '0' || span(code, digitByte) != 3 {
+	if r.Status = ParseStatus(line[9:12]); line[8] != ' ' || r.Status == 0 {
 		return malformed(start+8, "malformed status code")
 	}
-	r.Status = threeDigits(code)
 	if len(line) == 12 {
 		return nil
 	}
@@ -316,9 +323,14 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 	if bad := ValueSpan(reason); bad < len(reason) {
 		return malformed(start+13+bad, "control byte in reason phrase")
 	}
-	r.Reason = spanOf(start+13, end)
+	r.Reason = SpanOf(start+13, end)
 	return nil
 }
 
-// threeDigits returns the value of three digits.
-func threeDigits(d []byte) int { return int(d[0]-'0')*100 + int(d[1]-'0')*10 + int(d[2]-'0') }
+// ParseStatus parses a status code, 100 to 999. It returns 0 for anything else.
+func ParseStatus(b []byte) int {
+	if len(b) != 3 || b[0] == '0' || span(b, digitByte) != 3 {
+		return 0
+	}
+	return int(b[0]-'0')*100 + int(b[1]-'0')*10 + int(b[2]-'0')
+}

@@ -31,7 +31,7 @@ func grow(pieces [][]byte, parse func(b []byte) (bool, error), describe func(b [
 
 func describeHead(b []byte, h *Head) string {
 	var s strings.Builder
-	fmt.Fprintf(&s, " 1.%d persistent=%v size=%d", h.Minor, h.Persistent, h.Size)
+	fmt.Fprintf(&s, " 1.%d persistent=%v size=%d", h.Minor, h.IsPersistent(), h.Size)
 	for _, f := range h.Fields {
 		name := string(f.Name.In(b))
 		if f.Known != NameUnknown && !strings.EqualFold(f.Known.String(), name) {
@@ -264,7 +264,6 @@ func TestFieldsSetFacts(t *testing.T) {
 	}
 }
 
-// TrailerAllowed agrees with Trailer.Parse.
 func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 	for name, want := range map[string]bool{
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,

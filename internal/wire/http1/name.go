@@ -4,8 +4,8 @@ package http1
 // stands for all others.
 type Name uint8
 
-// The names that affect framing, routing or the connection. None of them may appear in a trailer
-// section.
+// The names up to NameUpgrade are restricted: they affect framing, routing or the connection, and a
+// trailer section must not have them.
 const (
 	NameUnknown Name = iota
 	NameConnection
@@ -15,16 +15,14 @@ const (
 	NameTrailer
 	NameTransferEncoding
 	NameUpgrade
-	firstUnrestricted // the rest of the table serves only for spelling
-
-	NameContentType        = firstUnrestricted // the first of the rest
-	NameContentEncoding    = NameContentType + 1
-	NamePragma             = NameContentType + 2
-	NameDate               = NameContentType + 3
-	NameKeepAlive          = NameContentType + 4
-	NameProxyAuthenticate  = NameContentType + 5
-	NameProxyAuthorization = NameContentType + 6
-	NameTE                 = NameContentType + 7
+	NameContentType
+	NameContentEncoding
+	NamePragma
+	NameDate
+	NameKeepAlive
+	NameProxyAuthenticate
+	NameProxyAuthorization
+	NameTE
 )
 
 // names holds canonical spellings as in net/textproto ("Etag", "Te"). It is never modified. The
@@ -52,7 +50,7 @@ var names = [...]string{
 	"X-Real-Ip", "X-Request-Id", "X-Requested-With",
 }
 
-func (n Name) isRestricted() bool { return NameUnknown < n && n < firstUnrestricted }
+func (n Name) isRestricted() bool { return NameUnknown < n && n <= NameUpgrade }
 
 // NameSet is a set of names. The zero value is empty.
 type NameSet [(len(names) + 63) / 64]uint64

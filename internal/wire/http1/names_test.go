@@ -95,7 +95,7 @@ func TestConnectionFieldsAndPlainNames(t *testing.T) {
 func TestFieldsOfHeadsConcernTheConnection(t *testing.T) {
 	for _, name := range append([]string{"Proxy-Connection", "X-A"}, names[1:]...) {
 		head := []byte(strings.ToLower(name))
-		f := Field{Name: spanOf(0, len(head)), Known: LookupName(head)}
+		f := Field{Name: SpanOf(0, len(head)), Known: LookupName(head)}
 		if got := f.ConcernsConnection(head); got != ConcernsConnection(name) {
 			t.Errorf("%s concerns the connection: %v", name, got)
 		}
@@ -131,7 +131,7 @@ func TestTextPartsMatchSpans(t *testing.T) {
 		}
 		for range 1000 {
 			start := rand.IntN(size + 1)
-			s := spanOf(start, start+rand.IntN(min(size-start, 2*ownText)+1))
+			s := SpanOf(start, start+rand.IntN(min(size-start, 2*ownText)+1))
 			got := text.Of(s)
 			if got != string(s.In(b)) {
 				t.Fatalf("%d bytes, %v: %q", size, s, got)

@@ -65,7 +65,7 @@ func compareRequest(in []byte) error {
 	same("method", string(r.Method.In(head)), theirs.Method)
 	same("target", string(r.Target.In(head)), theirs.RequestURI)
 	same("minor", r.Minor, theirs.ProtoMinor)
-	same("persistent", r.Persistent, !theirs.Close)
+	same("persistent", r.IsPersistent(), !theirs.Close)
 	if theirs.ContentLength < 0 {
 		same("chunked", r.Body().Mode, ByChunks)
 	} else {
@@ -162,7 +162,7 @@ func compareResponse(in []byte) error {
 	}
 	theirs.Body.Close()
 	body := r.Body(false)
-	ours := fmt.Sprint(r.Status, r.Minor, body.Mode == ByChunks, body.Length, r.Persistent && body.Mode != UntilClose)
+	ours := fmt.Sprint(r.Status, r.Minor, body.Mode == ByChunks, body.Length, r.IsPersistent() && body.Mode != UntilClose)
 	want := fmt.Sprint(theirs.StatusCode, theirs.ProtoMinor,
 		slices.Equal(theirs.TransferEncoding, []string{"chunked"}) && BodyAllowed(r.Status),
 		max(0, theirs.ContentLength), !theirs.Close)

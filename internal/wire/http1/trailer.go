@@ -9,7 +9,9 @@ type Trailer struct {
 // Parse is Request.Parse for a trailer section; b starts after the last chunk's line. It rejects
 // fields that would change the framing or the routing of the message (RFC 9110, 6.5.1).
 func (t *Trailer) Parse(b []byte, limits Limits) (complete bool, err error) {
-	t.inTrailer, t.dropsRestricted = true, t.IsLenient
+	if t.section = inTrailer; t.IsLenient {
+		t.section = inLenientTrailer
+	}
 	return t.parseFields(b, limits)
 }
 

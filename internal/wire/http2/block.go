@@ -139,16 +139,36 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	}
 }
 
+// Host returns the value of :authority or, without that, of Host.
+func (b *HeaderBlock) Host() http1.Span {
+	if b.Authority.Start == b.Authority.End {
+		return b.host
+	}
+	return b.Authority
+}
+
+// Header makes net/http's Header of the fields. canonical spells names as in http1.Collector.
+func (b *HeaderBlock) Header(canonical func(string) string) map[string][]string {
+	text, c := http1.TextOf(b.Text), http1.Collect(nil, len(b.Fields), nil)
+	c.AddFields(b.Fields, &text, canonical)
+	return c.Fields
+}
+
+// Trailer is Header for a trailer section. It drops fields that such a section must not have.
+func (b *HeaderBlock) Trailer(canonical func(string) string) map[string][]string {
+	all := b.Header(canonical)
+	for name := range all {
+		if !http1.TrailerAllowed(name) {
+			delete(all, name)
+		}
+	}
+	return all
+}
+
 // setLength sets Length. Several fields must be equal.
 func (b *HeaderBlock) setLength(value []byte) {
-	const mostDigits = 18 // of an int64
-	n := int64(0)
-	isValid := 0 < len(value) && len(value) <= mostDigits
-	for _, c := range value {
-		isValid = isValid && '0' <= c && c <= '9'
-		n = n*10 + int64(c-'0')
-	}
-	if !isValid || b.Length >= 0 && b.Length != n {
+	n, fault := http1.ParseLength(value)
+	if fault != "" || b.Length >= 0 && b.Length != n {
 		b.setFault("invalid Content-Length")
 		return
 	}
@@ -175,11 +195,11 @@ func (b *HeaderBlock) requestFault() string {
 	switch {
 	case b.has(kindStatus):
 		return "pseudo-header field of a response"
-	case !isMethod(method):
+	case !http1.ValidToken(method):
 		return "missing or invalid :method"
 	case b.has(kindProtocol) && !isConnect:
 		return "misplaced :protocol"
-	case b.has(kindProtocol) && !isMethod(b.Protocol.In(b.Text)): // a token, too
+	case b.has(kindProtocol) && !http1.ValidToken(b.Protocol.In(b.Text)):
 		return "invalid :protocol"
 	case isConnect && !b.has(kindProtocol):
 		if b.has(kindScheme) || b.has(kindPath) || b.Authority.Start == b.Authority.End {
@@ -200,16 +220,6 @@ func (b *HeaderBlock) requestFault() string {
 	return ""
 }
 
-// isMethod reports whether b is a token.
-func isMethod(b []byte) bool {
-	for _, c := range b {
-		if !nameBytes[c] && (c < 'A' || c > 'Z') {
-			return false
-		}
-	}
-	return len(b) > 0
-}
-
 func isScheme(b []byte) bool { return string(b) == "http" || string(b) == "https" }
 
 // isPath reports whether path is "*", or begins with a slash and contains no space or control byte.
@@ -218,15 +228,7 @@ func isPath(method, path []byte) bool {
 	if string(path) == "*" {
 		return string(method) != "CONNECT"
 	}
-	if len(path) == 0 || path[0] != '/' {
-		return false
-	}
-	for _, c := range path {
-		if c <= ' ' || c == 0x7f {
-			return false
-		}
-	}
-	return true
+	return http1.ValidTarget(path) && path[0] == '/'
 }
 
 // joinCookies makes one Cookie field of several (RFC 9113, 8.2.3).
@@ -262,24 +264,11 @@ func (b *HeaderBlock) CheckTrailers() (fault string) {
 
 // CheckResponse returns the fault of a malformed head of a response, or "" (RFC 9113, 8.3.2).
 func (b *HeaderBlock) CheckResponse() (fault string) {
-	if b.fault == "" && (b.seen != 1<<kindStatus || b.StatusCode() < 100) {
+	if b.fault == "" && (b.seen != 1<<kindStatus || b.StatusCode() == 0) {
 		b.fault = "missing or invalid :status"
 	}
 	return b.fault
 }
 
 // StatusCode returns the status of a response, or 0 if it is malformed.
-func (b *HeaderBlock) StatusCode() int {
-	s := b.Status.In(b.Text)
-	if len(s) != 3 {
-		return 0
-	}
-	n := 0
-	for _, c := range s {
-		if c < '0' || c > '9' {
-			return 0
-		}
-		n = n*10 + int(c-'0')
-	}
-	return n
-}
+func (b *HeaderBlock) StatusCode() int { return http1.ParseStatus(b.Status.In(b.Text)) }

@@ -74,7 +74,7 @@ func (d *Decoder) Decode(block []byte, limits http1.Limits, b *HeaderBlock) *Err
 	return nil
 }
 
-func compressionError(what string) *Error { return connError(CompressionError, what) }
+func compressionError(what string) *Error { return ConnError(CompressionError, what) }
 
 // updateSize decodes a dynamic table size update.
 func (d *Decoder) updateSize(block []byte) (rest []byte, err *Error) {
@@ -134,7 +134,7 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 		e := d.table.at(index - len(staticTable))
 		// A reference of two octets copies a name of up to the table's size.
 		if b.copied += int(e.nameSize); b.copied > max(b.limits.Bytes, leastCopied) {
-			return nil, connError(EnhanceYourCalm, "field block repeats large names")
+			return nil, ConnError(EnhanceYourCalm, "field block repeats large names")
 		}
 		b.scratch = append(b.scratch, d.table.name(e)...)
 		info = e.info

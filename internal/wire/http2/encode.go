@@ -8,27 +8,14 @@ import (
 
 // AppendStatus appends the :status pseudo-header field of a response. status has three digits.
 func AppendStatus(out []byte, status int) []byte {
-	index := 0
-	switch status {
-	case 200:
-		index = index200
-	case 204:
-		index = index204
-	case 206:
-		index = index206
-	case 304:
-		index = index304
-	case 400:
-		index = index400
-	case 404:
-		index = index404
-	case 500:
-		index = index500
-	default:
-		out = append(out, index200, 3) // a literal with the name of that entry
-		return strconv.AppendInt(out, int64(status), 10)
+	const first = 8 // index of the first of these in the static table
+	for i, s := range [...]int{200, 204, 206, 304, 400, 404, 500} {
+		if s == status {
+			return append(out, indexedBit|byte(first+i))
+		}
 	}
-	return append(out, indexedBit|byte(index))
+	out = append(out, first, 3) // a literal with the name of that entry
+	return strconv.AppendInt(out, int64(status), 10)
 }
 
 // RequestFields are the pseudo-header fields of a request (RFC 9113, 8.3.1; RFC 8441, 4). If one is

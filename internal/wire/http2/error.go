@@ -49,8 +49,10 @@ type Error struct {
 
 func (e *Error) Error() string { return "http2: " + e.Code.String() + ": " + e.What }
 
-func connError(code ErrorCode, what string) *Error { return &Error{Code: code, What: what} }
+// ConnError returns an error that ends the connection (RFC 9113, 5.4.1).
+func ConnError(code ErrorCode, what string) *Error { return &Error{Code: code, What: what} }
 
-func streamError(id uint32, code ErrorCode, what string) *Error {
+// StreamError returns an error that ends a stream (RFC 9113, 5.4.2).
+func StreamError(id uint32, code ErrorCode, what string) *Error {
 	return &Error{Code: code, StreamID: id, What: what}
 }

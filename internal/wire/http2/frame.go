@@ -17,6 +17,7 @@ const (
 	MaxStreamID         = 1<<31 - 1
 	DefaultTableSize    = 4096 // the initial value of SETTINGS_HEADER_TABLE_SIZE
 	settingSize         = 6
+	maxSettings         = 100 // of one frame, as in net/http
 	priorityFieldsSize  = 5
 	pingSize            = 8
 	goAwaySize          = 8
@@ -97,7 +98,7 @@ type frameRule struct {
 var frameRules = [...]frameRule{
 	Data:         {stream: onStream},
 	Headers:      {stream: onStream},
-	Priority:     {stream: onStream, least: priorityFieldsSize, most: priorityFieldsSize},
+	Priority:     {stream: onStream},
 	RSTStream:    {stream: onStream, least: resetSize, most: resetSize},
 	Settings:     {stream: onConnection},
 	PushPromise:  {stream: onStream},
@@ -115,7 +116,7 @@ func priorityUpdateRule() frameRule {
 // maxFrameSize is the receiver's SETTINGS_MAX_FRAME_SIZE.
 func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 	if h.Length > maxFrameSize {
-		return connError(FrameSizeError, "frame larger than SETTINGS_MAX_FRAME_SIZE")
+		return ConnError(FrameSizeError, "frame larger than SETTINGS_MAX_FRAME_SIZE")
 	}
 	var rule frameRule
 	switch {
@@ -126,17 +127,23 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 	}
 	switch {
 	case rule.stream == onStream && h.StreamID == 0:
-		return connError(ProtocolError, "frame of a stream on stream 0")
+		return ConnError(ProtocolError, "frame of a stream on stream 0")
 	case rule.stream == onConnection && h.StreamID != 0:
-		return connError(ProtocolError, "frame of the connection on a stream")
+		return ConnError(ProtocolError, "frame of the connection on a stream")
 	}
-	if h.Length >= rule.least && (rule.most == 0 || h.Length <= rule.most) {
-		return nil
+	switch {
+	case h.Type == Priority && h.Length != priorityFieldsSize:
+		return StreamError(h.StreamID, FrameSizeError, "PRIORITY frame of a wrong size")
+	case h.Length < rule.least || rule.most > 0 && h.Length > rule.most:
+		return ConnError(FrameSizeError, "frame of a wrong size")
+	case h.Type == Settings && h.Flags.Has(Ack) && h.Length != 0:
+		return ConnError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
+	case h.Type == Settings && h.Length%settingSize != 0:
+		return ConnError(FrameSizeError, "SETTINGS frame of a wrong size")
+	case h.Type == Settings && h.Length > maxSettings*settingSize:
+		return ConnError(EnhanceYourCalm, "too many settings")
 	}
-	if h.Type == Priority {
-		return streamError(h.StreamID, FrameSizeError, "PRIORITY frame of a wrong size")
-	}
-	return connError(FrameSizeError, "frame of a wrong size")
+	return nil
 }
 
 // AppendFrameHeader appends the header of a frame, whose payload follows.

@@ -49,7 +49,7 @@ func infoOf(name []byte) nameInfo {
 		}
 		return nameInfo{kind: kindBadPseudo}
 	}
-	if !isLowerToken(name) {
+	if !http1.ValidLowerToken(name) {
 		return nameInfo{kind: kindBadName}
 	}
 	info := nameInfo{known: http1.LookupName(name)}
@@ -84,24 +84,4 @@ func ConcernsConnection[T string | []byte](name T) bool {
 		return http1.EqualFold(name, "transfer-encoding")
 	}
 	return false
-}
-
-// isLowerToken reports whether name is a token without upper-case letters (RFC 9113, 8.2.1).
-func isLowerToken(name []byte) bool {
-	for _, c := range name {
-		if !nameBytes[c] {
-			return false
-		}
-	}
-	return len(name) > 0
-}
-
-// nameBytes holds the bytes of a field name. It is never modified.
-var nameBytes = makeNameBytes()
-
-func makeNameBytes() (all [256]bool) {
-	for _, c := range []byte("0123456789abcdefghijklmnopqrstuvwxyz!#$%&'*+-.^_`|~") {
-		all[c] = true
-	}
-	return all
 }

@@ -5,19 +5,29 @@ import "encoding/binary"
 // The functions below interpret the payload of a frame that FrameHeader.Check has accepted. Their
 // results alias the payload.
 
-// unpad returns the payload without its padding (RFC 9113, 6.1).
+// PaddingOf returns how many bytes of content and of padding a frame has (RFC 9113, 6.1). Of a
+// padded frame's payload, the first byte must have arrived.
+func PaddingOf(h FrameHeader, payload []byte) (content, padding int, err *Error) {
+	switch {
+	case !h.Flags.Has(Padded):
+		return int(h.Length), 0, nil
+	case h.Length == 0:
+		return 0, 0, ConnError(FrameSizeError, "padded frame without the length of its padding")
+	case uint32(payload[0]) >= h.Length:
+		return 0, 0, ConnError(ProtocolError, "padding longer than the frame")
+	}
+	padding = int(payload[0])
+	return int(h.Length) - 1 - padding, padding, nil
+}
+
+// unpad returns the payload without its padding.
 func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
-	if !h.Flags.Has(Padded) {
-		return payload, nil
+	content, padding, err := PaddingOf(h, payload)
+	if err != nil {
+		return nil, err
 	}
-	if len(payload) == 0 {
-		return nil, connError(FrameSizeError, "padded frame without the length of its padding")
-	}
-	padding, rest := int(payload[0]), payload[1:]
-	if padding > len(rest) {
-		return nil, connError(ProtocolError, "padding longer than the frame")
-	}
-	return rest[:len(rest)-padding], nil
+	payload = payload[:len(payload)-padding]
+	return payload[len(payload)-content:], nil
 }
 
 // DataOf returns the data of a DATA frame. Flow control counts the whole payload.
@@ -32,7 +42,7 @@ func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
 		return p, err
 	}
 	if len(p) < priorityFieldsSize {
-		return nil, connError(FrameSizeError, "HEADERS frame too small for its priority")
+		return nil, ConnError(FrameSizeError, "HEADERS frame too small for its priority")
 	}
 	return p[priorityFieldsSize:], CheckPriority(h, p)
 }
@@ -41,7 +51,7 @@ func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
 // begins with the dependency.
 func CheckPriority(h FrameHeader, payload []byte) *Error {
 	if binary.BigEndian.Uint32(payload)&MaxStreamID == h.StreamID {
-		return streamError(h.StreamID, ProtocolError, "stream depends on itself")
+		return StreamError(h.StreamID, ProtocolError, "stream depends on itself")
 	}
 	return nil
 }
@@ -67,25 +77,15 @@ type Setting struct {
 	Value uint32
 }
 
-// CheckSettings checks the header of a SETTINGS frame.
-func CheckSettings(h FrameHeader) *Error {
-	switch {
-	case h.Flags.Has(Ack) && h.Length != 0:
-		return connError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
-	case h.Length%settingSize != 0:
-		return connError(FrameSizeError, "SETTINGS frame of a wrong size")
+// SettingsOf yields the settings of a SETTINGS frame.
+func SettingsOf(payload []byte) func(yield func(Setting) bool) {
+	return func(yield func(Setting) bool) {
+		for rest := payload; len(rest) > 0; rest = rest[settingSize:] {
+			if !yield(Setting{SettingID(binary.BigEndian.Uint16(rest)), binary.BigEndian.Uint32(rest[2:])}) {
+				return
+			}
+		}
 	}
-	return nil
-}
-
-// NextSetting returns the first setting of a SETTINGS frame that CheckSettings has accepted, and
-// what follows it. ok is false at the end.
-func NextSetting(payload []byte) (s Setting, rest []byte, ok bool) {
-	if len(payload) < settingSize {
-		return s, nil, false
-	}
-	s.ID, s.Value = SettingID(binary.BigEndian.Uint16(payload)), binary.BigEndian.Uint32(payload[2:])
-	return s, payload[settingSize:], true
 }
 
 // Check returns the error of a value that RFC 9113 forbids. Unknown settings are ignored.
@@ -93,15 +93,15 @@ func (s Setting) Check() *Error {
 	switch s.ID {
 	case EnablePush, EnableConnectProtocol, NoRFC7540Priorities:
 		if s.Value > 1 {
-			return connError(ProtocolError, "setting neither 0 nor 1")
+			return ConnError(ProtocolError, "setting neither 0 nor 1")
 		}
 	case InitialWindowSize:
 		if s.Value > MaxWindow {
-			return connError(FlowControlError, "SETTINGS_INITIAL_WINDOW_SIZE too large")
+			return ConnError(FlowControlError, "SETTINGS_INITIAL_WINDOW_SIZE too large")
 		}
 	case MaxFrameSizeSetting:
 		if s.Value < MinMaxFrameSize || s.Value > MaxFrameSize {
-			return connError(ProtocolError, "SETTINGS_MAX_FRAME_SIZE out of range")
+			return ConnError(ProtocolError, "SETTINGS_MAX_FRAME_SIZE out of range")
 		}
 	}
 	return nil
@@ -110,7 +110,7 @@ func (s Setting) Check() *Error {
 // WindowUpdateOf returns the increment of a WINDOW_UPDATE frame.
 func WindowUpdateOf(h FrameHeader, payload []byte) (increment uint32, err *Error) {
 	if increment = binary.BigEndian.Uint32(payload) & MaxWindow; increment == 0 {
-		return 0, streamError(h.StreamID, ProtocolError, "WINDOW_UPDATE by 0")
+		return 0, StreamError(h.StreamID, ProtocolError, "WINDOW_UPDATE by 0")
 	}
 	return increment, nil
 }
@@ -127,7 +127,7 @@ func GoAwayOf(payload []byte) (last uint32, code ErrorCode, debug []byte) {
 // PriorityUpdateOf returns the stream and the value of a PRIORITY_UPDATE frame (RFC 9218, 7.1).
 func PriorityUpdateOf(payload []byte) (id uint32, value []byte, err *Error) {
 	if id = binary.BigEndian.Uint32(payload) & MaxStreamID; id == 0 {
-		return 0, nil, connError(ProtocolError, "PRIORITY_UPDATE for stream 0")
+		return 0, nil, ConnError(ProtocolError, "PRIORITY_UPDATE for stream 0")
 	}
 	return id, payload[priorityUpdateStart:], nil
 }

@@ -1,5 +1,7 @@
 package http2
 
+import "bytes"
+
 // Priority of a response (RFC 9218, 4).
 const (
 	DefaultUrgency = 3
@@ -15,9 +17,9 @@ func ParsePriority(value []byte) (urgency uint8, incremental bool) {
 	urgency = DefaultUrgency
 	for len(value) > 0 {
 		var member []byte
-		member, value = cutByte(value, ',')
-		member, _ = cutByte(trimSpace(member), ';')
-		key, item := cutByte(member, '=')
+		member, value, _ = bytes.Cut(value, []byte(","))
+		member, _, _ = bytes.Cut(trimSpace(member), []byte(";"))
+		key, item, _ := bytes.Cut(member, []byte("="))
 		switch {
 		case string(key) == "u" && len(item) == 1 && item[0]-'0' <= leastUrgency:
 			urgency = item[0] - '0'
@@ -28,16 +30,6 @@ func ParsePriority(value []byte) (urgency uint8, incremental bool) {
 		}
 	}
 	return urgency, incremental
-}
-
-// cutByte returns what precedes and what follows the first sep, or b and nothing.
-func cutByte(b []byte, sep byte) (before, after []byte) {
-	for i, c := range b {
-		if c == sep {
-			return b[:i], b[i+1:]
-		}
-	}
-	return b, nil
 }
 
 // trimSpace removes spaces and tabs around b.

@@ -45,14 +45,3 @@ func makeStaticIndexes() (all [256]uint8) {
 	}
 	return all
 }
-
-// Indexes of the static table that responses use.
-const (
-	index200 = 8
-	index204 = 9
-	index206 = 10
-	index304 = 11
-	index400 = 12
-	index404 = 13
-	index500 = 14
-)

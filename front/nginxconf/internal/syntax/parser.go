@@ -1,6 +1,7 @@
 package syntax
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"io/fs"
@@ -176,16 +177,19 @@ func (s *Source) Read(name string) ([]byte, error) {
 		return nil, err
 	}
 	defer func() { _ = f.Close() }() // it was only read
-	text, err := io.ReadAll(io.LimitReader(f, int64(maxBytes-s.bytes)+1))
-	if err != nil {
+	var text bytes.Buffer
+	if info, err := f.Stat(); err == nil {
+		text.Grow(int(min(info.Size(), maxBytes)) + bytes.MinRead) // which ReadFrom needs to find the end
+	}
+	if _, err := text.ReadFrom(io.LimitReader(f, int64(maxBytes-s.bytes)+1)); err != nil {
 		return nil, err
 	}
 	s.files++
-	s.bytes += len(text)
+	s.bytes += text.Len()
 	if s.bytes > maxBytes {
 		return nil, fmt.Errorf("%s: the configuration is larger than %d MB", name, maxBytes>>20)
 	}
-	return text, nil
+	return text.Bytes(), nil
 }
 
 func (s *Source) open(name string) (fs.File, error) {

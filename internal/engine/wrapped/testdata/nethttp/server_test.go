@@ -75,10 +75,8 @@ func newServer(s *http.Server) server {
 	}
 }
 
-// serve is http.Serve.
 func serve(l net.Listener, h http.Handler) error { return served(&http.Server{Handler: h}).Serve(l) }
 
-// serveTLS is http.ServeTLS.
 func serveTLS(l net.Listener, h http.Handler, certFile, keyFile string) error {
 	return served(&http.Server{Handler: h}).ServeTLS(l, certFile, keyFile)
 }

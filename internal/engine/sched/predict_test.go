@@ -1,4 +1,4 @@
-package predict
+package sched
 
 import (
 	"testing"
@@ -7,49 +7,49 @@ import (
 
 func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
-	var p Table
-	at := func(method, target string) *Slot { return p.At(SlotFor(method, target)) }
+	var p table
+	at := func(method, target string) *slot { return p.at(SlotFor(method, target)) }
 	s := at("GET", "/a/b")
-	if s.IsQuick() {
+	if s.isQuick() {
 		t.Error("a request never seen is expected to be quick")
 	}
 	runs := 0
-	for ; !s.IsQuick(); runs++ {
-		s.Learn(quick)
+	for ; !s.isQuick(); runs++ {
+		s.learn(quick)
 	}
 	if runs != startDebt {
 		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
 	}
 	for range 3 { // a single outlier is not charged
-		if s.Learn(slow); !s.IsQuick() {
+		if s.learn(slow); !s.isQuick() {
 			t.Error("one outlier keeps a route off the loop")
 		}
 		for range suspectFor {
-			s.Learn(quick)
+			s.learn(quick)
 		}
 	}
 	for name, twice := range map[string]time.Duration{"two outliers": slow, "a long run": maxOutlier} {
-		s.Learn(twice)
+		s.learn(twice)
 		if twice < maxOutlier {
-			s.Learn(twice)
+			s.learn(twice)
 		}
-		for runs = 0; !s.IsQuick(); runs++ {
-			s.Learn(quick)
+		for runs = 0; !s.isQuick(); runs++ {
+			s.learn(quick)
 		}
 		if runs != mostCharged {
 			t.Errorf("%s: paid for by %d quick ones", name, runs)
 		}
 	}
 	slowIn := func(n, of int) (onLoop int) { // runs on the loop in the last half
-		for !s.IsQuick() {
-			s.Learn(quick)
+		for !s.isQuick() {
+			s.learn(quick)
 		}
 		for i := range of {
-			if i > of/2 && s.IsQuick() {
+			if i > of/2 && s.isQuick() {
 				onLoop++
 			}
-			if s.Learn(quick); i%n == 0 {
-				s.Learn(slow)
+			if s.learn(quick); i%n == 0 {
+				s.learn(slow)
 			}
 		}
 		return onLoop
@@ -60,10 +60,10 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	if n := slowIn(1000, 100000); n < 40000 {
 		t.Errorf("a route that has an outlier one time in a thousand was expected to be quick %d times of 50000", n)
 	}
-	for !s.IsQuick() {
-		s.Learn(quick)
+	for !s.isQuick() {
+		s.learn(quick)
 	}
-	s.Learn(time.Hour)
+	s.learn(time.Hour)
 	if got := s.debt.Load(); got != mostCharged+1 {
 		t.Errorf("debt %d", got)
 	}
@@ -84,11 +84,11 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 
 // Each stall keeps a route off the loop for twice as long, until it has been quick for long.
 func TestStallsDoubleTheDebt(t *testing.T) {
-	var s Slot
+	var s slot
 	stall := func() (runs int) {
-		s.ChargeStall()
-		for ; !s.IsQuick(); runs++ {
-			s.Learn(time.Microsecond)
+		s.chargeStall()
+		for ; !s.isQuick(); runs++ {
+			s.learn(time.Microsecond)
 		}
 		return runs
 	}
@@ -102,7 +102,7 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
 	}
 	for range forgiveAfter {
-		s.AddTrust()
+		s.addTrust()
 	}
 	if got := stall(); got != firstStall {
 		t.Errorf("debt paid by %d runs after quick runs, want %d", got, firstStall)
@@ -110,29 +110,29 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 }
 
 func TestTrustNeedsManyRuns(t *testing.T) {
-	var s Slot
+	var s slot
 	for i := range trustAfter {
-		if s.AddTrust() {
+		if s.addTrust() {
 			t.Fatalf("trusted after %d runs", i)
 		}
 	}
-	if !s.AddTrust() {
+	if !s.addTrust() {
 		t.Error("not trusted")
 	}
-	if s.ChargeStall(); s.AddTrust() {
+	if s.chargeStall(); s.addTrust() {
 		t.Error("trusted after it stalled a loop")
 	}
 }
 
 func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
-	var o Outages
+	var o outages
 	start := time.Now()
 	at := func(d time.Duration, routes int) bool {
 		var stalled []SlotID
 		for id := range routes {
 			stalled = append(stalled, SlotID(id+1))
 		}
-		return o.Update(start.Add(d), stalled)
+		return o.check(start.Add(d), stalled)
 	}
 	for i := range 10 {
 		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
@@ -140,13 +140,13 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		if o.Update(start.Add(20*outageWindow+time.Duration(i)), []SlotID{7, 7}) {
+		if o.check(start.Add(20*outageWindow+time.Duration(i)), []SlotID{7, 7}) {
 			t.Fatal("a single route is an outage")
 		}
 	}
 	begins := 30 * outageWindow
 	for i := range outageStalls - 1 {
-		if o.Update(start.Add(begins+time.Duration(i)), []SlotID{SlotID(i + 1)}) {
+		if o.check(start.Add(begins+time.Duration(i)), []SlotID{SlotID(i + 1)}) {
 			t.Fatalf("%d stalls are an outage", i+1)
 		}
 	}

@@ -3,11 +3,13 @@ package front_test
 import (
 	"fmt"
 	"io"
+	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -36,17 +38,12 @@ func TestConnStateCountsConnections(t *testing.T) {
 	}
 }
 
-// A server may count its connections itself.
 func TestServersConnectionCountsAreShown(t *testing.T) {
 	us := serveConf(t, "", `location /status { stub_status; } location /metrics { stub_status prometheus; } location /numbers {
 		return 200 "$connections_active $connections_reading $connections_writing $connections_waiting"; }`,
 		front.CountConnections(func() (accepted, open, reading int64) { return 7, 3, 1 }))
-	if got := us.get("/status").body; got != "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n" {
-		t.Errorf("%q", got)
-	}
-	if got := us.get("/numbers").body; got != "3 1 1 1" {
-		t.Errorf("%q", got)
-	}
+	us.get("/status").is(t, 200, "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n")
+	testkit.Equal(t, us.get("/numbers").body, "3 1 1 1")
 	found := parseMetrics(t, us.get("/metrics").body)
 	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
 		open != 3 {
@@ -92,9 +89,7 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		got, rejected := c.client.get("/status"), c.client.do("POST", "/status", nil)
 		pages = append(pages, fmt.Sprint(got.header["Content-Type"], rejected.status, numbers.ReplaceAllString(got.body, "N")))
 	}
-	if pages[0] != pages[1] {
-		t.Errorf("%q, want %q", pages[1], pages[0])
-	}
+	testkit.Equal(t, pages[0], pages[1])
 }
 
 // sample is a line of metrics.
@@ -150,14 +145,10 @@ func TestMetricsCountRequests(t *testing.T) {
 	for _, path := range []string{"/", "/200", "/404", "/500", "/502", "/?k=1", "/?k=1", "/?k=1", "/?k=1"} {
 		us.do("GET", path, nil, "X-Evil", "label")
 	}
-	if _, err := us.attempt("GET", "http://a.test/", nil); err == nil {
-		t.Error("444 has a response")
-	}
+	testkit.Fails(us.attempt("GET", "http://a.test/", nil))(t, "", "444")
 	must(t, h.Reload(c))
 	page := us.get("/metrics")
-	if page.header.Get("Content-Type") != "text/plain; version=0.0.4; charset=utf-8" {
-		t.Error(page.header)
-	}
+	testkit.Equal(t, page.header.Get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
 	found := parseMetrics(t, page.body)
 	for name, want := range map[string]int{
 		"tare_requests_total": 11, "tare_requests_in_flight": 1,
@@ -184,9 +175,7 @@ func TestCountersInIfAreEnabled(t *testing.T) {
 	steps := []conf.Step{conf.If{Left: "1", Location: &conf.Location{Path: "/", Status: true}}}
 	client := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Steps: steps})))
 	for i := range 2 {
-		if got := client.get("/"); !strings.Contains(got.body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1)) {
-			t.Errorf("%d: %q", got.status, got.body)
-		}
+		testkit.Contains(t, client.get("/").body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1))
 	}
 }
 
@@ -215,5 +204,119 @@ func TestMetricsCountUpstreams(t *testing.T) {
 		if got, ok := found[name]; !ok || got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
 		}
+	}
+}
+
+const (
+	traceID  = "0af7651916cd43dd8448eb211c80319c"
+	parentID = "b7ad6b7169203331"
+)
+
+// traced serves a handler that responds with the context that it receives. spans receives spans.
+func traced(t testing.TB, from conf.Trace, spans chan front.Span) *testClient {
+	t.Helper()
+	s := conf.Settings{Trace: &from, Header: []conf.AddHeader{
+		{Name: "X-Vars", Value: "$otel_trace_id $otel_span_id [$otel_parent_id] $otel_parent_sampled"}}}
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header["Traceparent"], r.Header["Tracestate"])
+	})
+	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h),
+		front.ExportSpans(func(s front.Span) { spans <- s })))
+}
+
+func TestTraceContextIsPassedOnOrBegun(t *testing.T) {
+	const hex = `[0-9a-f]`
+	client := []string{
+		"Traceparent", "00-" + traceID + "-" + parentID + "-01", "Tracestate", "a=1", "Tracestate", "b=2",
+	}
+	for _, test := range []struct {
+		name       string
+		from       conf.Trace
+		body, vars string
+		fields     []string
+	}{
+		{"propagate", conf.Trace{Extract: true, Inject: true},
+			`\[00-` + traceID + `-(` + hex + `{16})-01\] \[a=1,b=2\]`, traceID + ` $1 [` + parentID + `] 1`, client},
+		{"inject", conf.Trace{Inject: true}, `\[00-(` + hex + `{32})-(` + hex + `{16})-00\] \[\]`, `$1 $2 [] 0`, client},
+		{"begin", conf.Trace{Extract: true, Inject: true, Sampled: "on"},
+			`\[00-(` + hex + `{32})-(` + hex + `{16})-01\] \[\]`, `$1 $2 [] 0`, nil},
+		{"parent decides", conf.Trace{Extract: true, Inject: true, Sampled: "$otel_parent_sampled"},
+			`\[00-` + traceID + `-(` + hex + `{16})-01\] \[a=1,b=2\]`, traceID + ` $1 [` + parentID + `] 1`, client},
+		{"extract", conf.Trace{Extract: true}, `\[00-` + traceID + `-` + parentID + `-01\] \[a=1 b=2\]`, "", client},
+	} {
+		a := traced(t, test.from, make(chan front.Span, 1))
+		got := a.get("/", test.fields...)
+		match := regexp.MustCompile("^" + test.body + "$")
+		if !match.MatchString(got.body) {
+			t.Errorf("%s: the handler gets %s, want %s", test.name, got.body, test.body)
+			continue
+		}
+		if want := match.ReplaceAllString(got.body, test.vars); test.vars != "" && got.header.Get("X-Vars") != want {
+			t.Errorf("%s: %q, want %q", test.name, got.header.Get("X-Vars"), want)
+		}
+	}
+}
+
+// Invalid contexts are ignored: a new trace begins.
+func TestInvalidTraceContextIsIgnored(t *testing.T) {
+	a := traced(t, conf.Trace{Extract: true, Inject: true}, make(chan front.Span, 1))
+	for _, value := range []string{
+		"", "00", "00-" + traceID, "00-" + traceID + "-" + parentID, "ff-" + traceID + "-" + parentID + "-01",
+		"00-" + traceID + "-" + parentID + "-01-more", "00-" + traceID + "-" + parentID + "-1",
+		"00-" + traceID[1:] + "-" + parentID + "-01", "00-0AF7651916CD43DD8448EB211C80319C-" + parentID + "-01",
+		"00-00000000000000000000000000000000-" + parentID + "-01", "00-" + traceID + "-0000000000000000-01",
+		"00-" + traceID + "-" + parentID + "-0x",
+	} {
+		if got := a.get("/", "Traceparent", value).header.Get("X-Vars"); !regexp.MustCompile(
+			`^[0-9a-f]{32} [0-9a-f]{16} \[\] 0$`).MatchString(got) || got[:32] == traceID {
+			t.Errorf("%s: %s", value, got)
+		}
+	}
+	got := a.get("/", "Traceparent", "cc-"+traceID+"-"+parentID+"-01-more").header.Get("X-Vars")
+	testkit.Equal(t, got[:32], traceID, "a later version")
+	if got := a.get("/", "Traceparent", "00-"+traceID+"-"+parentID+"-01", "Traceparent",
+		"00-"+traceID+"-"+parentID+"-01").header.Get("X-Vars"); got[:32] == traceID {
+		t.Errorf("two contexts: %s", got)
+	}
+}
+
+// Sampled requests become spans, and others do not.
+func TestSpansOfSampledRequests(t *testing.T) {
+	spans := make(chan front.Span, 10)
+	a := traced(t, conf.Trace{Extract: true, Sampled: "$arg_sampled", Name: "name of $uri",
+		Attributes: []conf.Field{{Name: "mine", Value: "$http_x_mine"}}}, spans)
+	a.get("/no")
+	a.get("/no?sampled=off")
+	a.get("/a?sampled=on", "Traceparent", "00-"+traceID+"-"+parentID+"-00", "X-Mine", "value")
+	s := <-spans
+	if s.TraceID != traceID || s.ParentID != parentID || len(s.SpanID) != 16 || s.Name != "name of /a" ||
+		s.Start.IsZero() || s.End.Before(s.Start) {
+		t.Errorf("%+v", s)
+	}
+	for _, want := range []slog.Attr{slog.String("mine", "value"), slog.String("http.request.method", "GET"),
+		slog.String("url.path", "/a"), slog.String("http.response.status_code", "200"),
+		slog.String("server.address", "front.test"), slog.String("http.route", "/")} {
+		if !slices.ContainsFunc(s.Attributes, want.Equal) {
+			t.Errorf("%v is not among %v", want, s.Attributes)
+		}
+	}
+	if len(spans) > 0 {
+		t.Errorf("another span: %+v", <-spans)
+	}
+}
+
+// A mirrored request may look at the trace while the request continues in a location that injects
+// it.
+func TestTraceOfMirroredRequestIsNotChanged(t *testing.T) {
+	copies := make(chan string, 1)
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { copies <- r.Header.Get("Traceparent") })
+	other := serve(t, func(http.ResponseWriter, *http.Request) {})
+	a := serveConf(t, "", fmt.Sprintf(`location / { root DIR/none; otel_trace_context extract; mirror /copy;
+		error_page 404 = @other; }
+		location @other { otel_trace_context propagate; proxy_pass http://%s; }
+		location = /copy { internal; otel_trace_context propagate; proxy_pass http://%s; }`, other, to))
+	for range 20 {
+		a.get("/")
+		await(t, copies)
 	}
 }

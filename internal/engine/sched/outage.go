@@ -1,4 +1,4 @@
-package predict
+package sched
 
 import (
 	"slices"
@@ -17,10 +17,10 @@ const (
 	outageLongest  = 32 * time.Second
 )
 
-// Outages decides when there is an outage.
-type Outages struct {
-	isOn     atomic.Bool
-	recent   []stall // at most one for each slot
+// outages decides when there is an outage.
+type outages struct {
+	isOn     atomic.Bool // no handler should run on a loop
+	recent   []stall     // at most one for each slot
 	until    time.Time
 	duration time.Duration // of the last outage
 }
@@ -30,18 +30,10 @@ type stall struct {
 	at   time.Time
 }
 
-// IsOn reports whether there is an outage: no handler should run on a loop. Any goroutine may call
-// it.
-func (o *Outages) IsOn() bool { return o.isOn.Load() }
+// update records the slots that have stalled, and sets isOn.
+func (o *outages) update(now time.Time, stalled []SlotID) { o.isOn.Store(o.check(now, stalled)) }
 
-// Update records the slots that have stalled and reports whether there is an outage.
-func (o *Outages) Update(now time.Time, stalled []SlotID) bool {
-	isOn := o.update(now, stalled)
-	o.isOn.Store(isOn)
-	return isOn
-}
-
-func (o *Outages) update(now time.Time, stalled []SlotID) bool {
+func (o *outages) check(now time.Time, stalled []SlotID) bool {
 	if now.Before(o.until) {
 		return true
 	}

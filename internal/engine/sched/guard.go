@@ -1,12 +1,6 @@
-package shard
+package sched
 
-import (
-	"sync/atomic"
-	"time"
-
-	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/predict"
-)
+import "time"
 
 const (
 	// fastInterval is the interval between checks while loops run handlers that are not yet
@@ -26,18 +20,11 @@ const (
 	longSleep      = 10 * time.Millisecond
 )
 
-// stallGuard finds leaders whose handlers are slow and replaces them. One goroutine does so for all
-// shards of a server, and also compares their load (balance_linux.go). Its states:
+// The stall guard finds leaders whose handlers are slow and replaces them. The states of its pace:
 //
 //	fast ──check──▶ quiet ──slowAfter checks──▶ slow
 //	quiet, slow ──checkSoon──▶ fast
 //	any ──checks without work──▶ asleep ──wake──▶ quiet
-type stallGuard struct {
-	pace    atomic.Uint32
-	outages predict.Outages
-	wakeup  chan struct{}
-}
-
 const (
 	paceFast  uint32 = iota // an untrusted handler ran since the last check
 	paceQuiet               // checks are as frequent, but none did
@@ -46,33 +33,35 @@ const (
 )
 
 // wake is called by loops that have work.
-func (w *stallGuard) wake() {
+func (w *Scheduler) wake() {
 	if w.pace.Load() == paceAsleep && w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
-		exchange.Signal(w.wakeup)
+		w.signal()
 	}
 }
 
 // checkSoon is called before a loop runs a handler that is not trusted.
-func (w *stallGuard) checkSoon() {
+func (w *Scheduler) checkSoon() {
 	if w.pace.Load() != paceFast && w.pace.Swap(paceFast) >= paceSlow {
-		exchange.Signal(w.wakeup)
+		w.signal()
 	}
 }
 
-// run checks the group's shards until the group is stopped.
-func (w *stallGuard) run(g *Group) {
-	var words observations
-	var balancer balancer
-	passFromStalled := func(_, a any) bool {
-		a.(*acceptor).passFromStalled(words)
-		return true
+func (w *Scheduler) signal() {
+	select {
+	case w.wakeup <- struct{}{}:
+	default:
 	}
+}
+
+// Guard checks all leads until stopped is closed. After each check it calls checked.
+func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, all Observations)) {
+	var all Observations
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
 	last := time.Now()
 	for idle, quiet, patience := 0, 0, sleepAfter; ; {
 		select {
-		case <-g.stopped:
+		case <-stopped:
 			return
 		case <-w.wakeup:
 			idle, quiet, last = 0, 0, time.Now()
@@ -88,10 +77,9 @@ func (w *stallGuard) run(g *Group) {
 		} else if quiet >= slowAfter && w.pace.CompareAndSwap(paceQuiet, paceSlow) {
 			ticker.Reset(slowInterval)
 		}
-		busy, stalled := words.check(g.allShards(), late)
-		w.outages.Update(now, stalled)
-		balancer.check(g, now)
-		g.acceptors.Range(passFromStalled)
+		busy, stalled := all.check(*w.leads.Load(), late)
+		w.outages.update(now, stalled)
+		checked(now, all)
 		if idle++; busy {
 			idle = 0
 		}
@@ -100,10 +88,10 @@ func (w *stallGuard) run(g *Group) {
 		}
 		patience = sleepAfter
 		w.pace.Store(paceAsleep)
-		if busy, _ := words.check(g.allShards(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
+		if busy, _ := all.check(*w.leads.Load(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
 			ticker.Stop()
 			select {
-			case <-g.stopped:
+			case <-stopped:
 				return
 			case <-w.wakeup:
 			}
@@ -117,53 +105,55 @@ func (w *stallGuard) run(g *Group) {
 }
 
 // interval returns the current interval between checks.
-func (w *stallGuard) interval() time.Duration {
+func (w *Scheduler) interval() time.Duration {
 	if w.pace.Load() == paceSlow {
 		return slowInterval
 	}
 	return fastInterval
 }
 
-// observations are the words of the shards at the last check.
-type observations []observation
+// Observations are what the guard has seen of the leads, in the order of NewLead.
+type Observations []Observation
 
-type observation struct {
+// Observation is what the guard has seen of a lead.
+type Observation struct {
+	Work    Work
 	word    uint64
 	excused bool   // one check that found the word again came late, and is no proof
-	turns   uint32 // shard.turns
-	work    work
+	turns   uint32 // Lead.turns
 }
 
-// work is what a shard does.
-type work uint8
+// Work is what a loop does.
+type Work uint8
 
+// The values of Work.
 const (
-	waits work = iota
-	serves
-	isHeldUp // serves events of the turn that the last check has seen
+	Waits Work = iota
+	Serves
+	IsHeldUp // serves events of the turn that the last check has seen
 )
 
 // check replaces the leaders whose word has not changed since the last check, and returns the slots
-// of their handlers. busy reports whether any shard had work.
+// of their handlers. busy reports whether any loop had work.
 //
 // What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
 // check therefore proves nothing.
-func (all *observations) check(shards []*shard, late bool) (busy bool, stalled []predict.SlotID) {
-	for len(*all) < len(shards) {
-		*all = append(*all, observation{})
+func (all *Observations) check(leads []*Lead, late bool) (busy bool, stalled []SlotID) {
+	for len(*all) < len(leads) {
+		*all = append(*all, Observation{})
 	}
-	for i, s := range shards {
-		seen, word := &(*all)[i], s.word.Load()
+	for i, l := range leads {
+		seen, word := &(*all)[i], l.word.Load()
 		serving := word&servingBit != 0
 		busy = busy || serving || word != seen.word
-		turns := s.turns.Load()
+		turns := l.turns.Load()
 		switch {
 		case !serving:
-			seen.work = waits
-		case seen.work != waits && turns == seen.turns:
-			seen.work = isHeldUp
+			seen.Work = Waits
+		case seen.Work != Waits && turns == seen.turns:
+			seen.Work = IsHeldUp
 		default:
-			seen.work = serves
+			seen.Work = Serves
 		}
 		seen.turns = turns
 		switch {
@@ -172,7 +162,7 @@ func (all *observations) check(shards []*shard, late bool) (busy bool, stalled [
 		case !serving:
 		case late && !seen.excused:
 			seen.excused = true
-		case s.takeLead(word):
+		case l.take(word):
 			stalled = append(stalled, slotIn(word))
 		}
 	}

@@ -1,17 +1,120 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"net/netip"
+	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 )
+
+// Without issuers of certificates, servers call the front.Handler itself, which then need not copy
+// the requests of bound handlers.
+func TestServersCallTheFrontItself(t *testing.T) {
+	host := conf.Host{Listen: []conf.Listen{{Addr: "unix:" + filepath.Join(t.TempDir(), "socket")}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var s *Server
+	s = New(&Config{Front: conf.Config{Hosts: []conf.Host{host}}}, Options{Stdout: io.Discard, Stderr: io.Discard,
+		NoSignals: true, Ready: func() {
+			if s.sockets[0].active[0].server.Handler != http.Handler(s.front) {
+				t.Errorf("the servers call a %T", s.sockets[0].active[0].server.Handler)
+			}
+			cancel()
+		}})
+	testkit.Check(t, s.Run(ctx))
+}
+
+// The addresses of hosts are listened on once, with the properties that one of the hosts requires.
+// Single addresses follow that of all addresses, whose socket accepts for them.
+func TestAddressesOfHostsShareSockets(t *testing.T) {
+	hosts := []conf.Host{
+		{Listen: []conf.Listen{{Addr: "127.0.0.1:80"}, {Addr: "[::1]:80"}, {Addr: "quic:127.0.0.1:80"}}},
+		{Listen: []conf.Listen{{Addr: "*:80"}, {Addr: "127.0.0.1:80", TLS: true}, {Addr: "unix:/s"}}},
+		{Listen: []conf.Listen{{Addr: "127.0.0.1:80", Proxied: true}, {Addr: "127.0.0.1:81"}, {Addr: "quic:*:80"}}},
+	}
+	all := listenersOf(hosts)
+	var got []string
+	for _, ofQUIC := range []bool{false, true} {
+		for _, listeners := range socketsOf(all, ofQUIC) {
+			text := ""
+			for _, l := range listeners {
+				text += fmt.Sprintf("%s %v %v, ", l.Addr, l.TLS, l.Proxied)
+			}
+			got = append(got, text)
+		}
+	}
+	want := []string{"[::1]:80 false false, ", "*:80 false false, 127.0.0.1:80 true true, ", "unix:/s false false, ",
+		"127.0.0.1:81 false false, ", "quic:*:80 false false, quic:127.0.0.1:80 false false, "}
+	testkit.Equal(t, got, want)
+}
+
+// A host allows a protocol at an address as its most specific listen does. That of all IPv6
+// addresses matters for IPv4 only if the port has no other.
+func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
+	const spoken = "spoken "
+	for local, listens := range map[string]map[string]bool{
+		"127.0.0.1:80": {"*:80": false, spoken + "*:80": true, "*:80, " + spoken + "[::]:80": false,
+			spoken + "*:80, [::]:80": true, spoken + "[::]:80": true, "127.0.0.1:80, " + spoken + "*:80": false,
+			spoken + "*:81": false},
+		"[::1]:80":           {spoken + "*:80, [::]:80": false, spoken + "[::]:80": true, "[::1]:80, " + spoken + "[::]:80": false},
+		"[fe80::1%eth0]:80":  {"[::]:80, " + spoken + "[fe80::1]:80": true, spoken + "[fe80::1%eth1]:80": false},
+		"[::ffff:1.2.3.4]:9": {"[::]:9, " + spoken + "1.2.3.4:9": true},
+	} {
+		for text, want := range listens {
+			var host, overUDP conf.Host
+			for addr := range strings.SplitSeq(text, ", ") {
+				addr, speaks := strings.CutPrefix(addr, spoken)
+				host.Listen = append(host.Listen, conf.Listen{Addr: addr, HTTP2: speaks})
+				overUDP.Listen = append(overUDP.Listen, conf.Listen{Addr: "quic:" + addr, HTTP3: speaks})
+			}
+			at := netip.MustParseAddrPort(local)
+			testkit.Equal(t, listenAt(&host, net.TCPAddrFromAddrPort(at)).HTTP2, want, local, "with", text, "HTTP/2")
+			got := listenAt(&overUDP, net.UDPAddrFromAddrPort(at)).HTTP3
+			testkit.Equal(t, got, want, "HTTP/3 at", local, "with", text)
+		}
+	}
+}
+
+// Together with the timeout of its acknowledgment, a PING limits the time for HEADERS like
+// client_header_timeout, within bounds.
+func TestPingIntervalBoundsHeaders(t *testing.T) {
+	for header, want := range map[time.Duration]time.Duration{
+		0: 75 * time.Second, time.Second: 30 * time.Second, 40 * time.Second: 40 * time.Second,
+		time.Minute: time.Minute, time.Hour: 75 * time.Second,
+	} {
+		testkit.Equal(t, pingInterval(header)+pingTimeout, want, header)
+	}
+}
+
+// A reload reports the settings that only a start applies, and no others.
+func TestReloadReportsWhatNeedsARestart(t *testing.T) {
+	var config Config
+	config.Process = nginxconf.Process{User: "a", Files: 9, Listeners: []nginxconf.Listener{
+		{Listen: conf.Listen{Addr: "[::]:80", IPv6Only: true}}, {Listen: conf.Listen{Addr: "[::1]:80", IPv6Only: true}},
+		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("a")},
+	}}
+	changed := config
+	changed.Process = nginxconf.Process{User: "a", Group: "b", Listeners: []nginxconf.Listener{
+		{Listen: conf.Listen{Addr: "[::]:80"}}, {Listen: conf.Listen{Addr: "[::1]:80"}},
+		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("b")}, {Listen: conf.Listen{Addr: "[::]:81"}},
+	}}
+	s := New(&config, Options{})
+	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only", "listen quic:*:443: quic_host_key"}
+	testkit.Equal(t, s.needRestart(&config, &changed), want)
+	testkit.Equal(t, s.needRestart(&config, &config), nil)
+}
 
 // resumes makes a handshake, and reports whether it resumed a session. The server's byte makes the
 // client read its session.
@@ -30,9 +133,7 @@ func resumes(t *testing.T, server, client *tls.Config) bool {
 	}()
 	conn := testkit.Value(tls.Dial("tcp", l.Addr().String(), client))(t)
 	defer conn.Close()
-	if _, err := io.ReadFull(conn, make([]byte, 1)); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(io.ReadFull(conn, make([]byte, 1)))(t)
 	testkit.Must(t, <-done)
 	return conn.ConnectionState().DidResume
 }
@@ -75,9 +176,7 @@ func TestSessionsOfACache(t *testing.T) {
 			if step.expire {
 				cache.expireAll()
 			}
-			if got := resumes(t, hosts[step.host], client); got != step.resumes {
-				t.Errorf("%s, step %d: resumed %v", tls.VersionName(version), i, got)
-			}
+			testkit.Equal(t, resumes(t, hosts[step.host], client), step.resumes, tls.VersionName(version), "step", i)
 		}
 		if cache.byID.Len() == 0 {
 			t.Error("no session is stored")
@@ -130,9 +229,7 @@ func TestTicketKeysAreShared(t *testing.T) {
 	hosts, client := tlsConfigs(t, tls.VersionTLS13, make(sessionCaches), keys(1), keys(1), keys(2, 1), keys(2),
 		keys(1))
 	for i, want := range []bool{false, true, true, true, false} { // the third renews the ticket by key 2
-		if got := resumes(t, hosts[i], client); got != want {
-			t.Errorf("host %d: resumed %v", i, got)
-		}
+		testkit.Equal(t, resumes(t, hosts[i], client), want, "resumed by host", i)
 	}
 }
 
@@ -152,9 +249,7 @@ func TestRejectedHandshakesAreNotResumed(t *testing.T) {
 				_ = tls.Server(theirs, rejects).Handshake() // the client has the error, too
 				theirs.Close()
 			}()
-			if err := tls.Client(ours, client).Handshake(); err == nil {
-				t.Errorf("%s, %d: no error", tls.VersionName(version), i)
-			}
+			testkit.Error(t, tls.Client(ours, client).Handshake(), "", tls.VersionName(version), i)
 			ours.Close()
 		}
 	}

@@ -3,6 +3,7 @@ package front_test
 import (
 	"bytes"
 	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/wire/fcgi"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -54,14 +56,10 @@ func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 			}
 			got := a.do(method, path+"?a=b", body, "User-Agent", "", "Te", "trailers", "Connection", "x-b", "X-B", "b")
 			want := fmt.Sprintf("HTTP/2.0 %s %s?a=b app.example [a] [trailers] [] [] %d", method, path, n)
-			if got.status != 200 || got.body != want {
-				t.Errorf("%d %q, want %q", got.status, got.body, want)
-			}
+			got.is(t, 200, want)
 		}
 	}
-	if got := a.get("/dead"); got.status != 502 {
-		t.Errorf("a dead server: status %d", got.status)
-	}
+	a.get("/dead").is(t, 502)
 }
 
 // A stream that the server resets is an invalid header, and no error, as in nginx.
@@ -75,9 +73,7 @@ func TestResetStreamIsInvalidHeader(t *testing.T) {
 		location /error { grpc_next_upstream error timeout; grpc_pass two; }
 		location /invalid { grpc_next_upstream invalid_header; grpc_pass two; }`)
 	for path, want := range map[string]int{"/default": 502, "/error": 502, "/invalid": 200} {
-		if got := a.get(path); got.status != want {
-			t.Errorf("%s: %d, want %d", path, got.status, want)
-		}
+		a.get(path).is(t, want)
 	}
 }
 
@@ -91,9 +87,7 @@ func TestGRPCSchemeMayComeFromVariables(t *testing.T) {
 		"/?to=two": 200, "/?to=grpc://two": 200, "/?to=http://" + plain: 500, "/?to=": 500, "/?to=grpcs://" + plain: 502,
 		"/scheme?s=grpc://": 200, "/scheme": 200, "/scheme?s=grpcs://": 502,
 	} {
-		if got := a.get(query); got.status != want {
-			t.Errorf("%s: %d, want %d", query, got.status, want)
-		}
+		a.get(query).is(t, want)
 	}
 }
 
@@ -184,9 +178,7 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					hostile, startHTTP2(t, usesTLS)), fmt.Sprintf(conf, scheme, grpcScheme, hostile, timeout.Milliseconds()))
 				for _, path := range []string{"/proxy", "/grpc"} {
 					for range requests {
-						if got := a.do("POST", path, nil); got.status != 200 {
-							t.Errorf("%s: status %d", path, got.status)
-						}
+						a.do("POST", path, nil).is(t, 200)
 					}
 				}
 				began := time.Now()
@@ -228,9 +220,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			return resp.StatusCode
 		}
 		for range 20 {
-			if status := get(); status != http.StatusServiceUnavailable {
-				t.Fatalf("%d: %d while ten bytes have been sent", size, status)
-			}
+			testkit.Equal(t, get(), http.StatusServiceUnavailable, "while ten bytes of", size, "have been sent")
 		}
 		for stream := range uint32(2) { // the connection, and the stream
 			must(t, st.WriteWindowUpdate(stream, 1<<20))
@@ -267,5 +257,85 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 				t.Errorf("%s, %s: %q %v, want %q", name, response.Proto, body, err, want)
 			}
 		}
+	}
+}
+
+// application is a FastCGI application that responds with its parameters and the length of its
+// input. It counts connections.
+func application(t testing.TB, conns func(), extra string) string {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
+		if conns != nil {
+			conns()
+		}
+		for {
+			params, body, keep, err := testkit.ReadFastCGI(nc)
+			if err != nil {
+				return
+			}
+			params["(body)"] = fmt.Sprint(len(body))
+			text, _ := json.Marshal(params)
+			b := fcgi.AppendStream(nil, fcgi.Stderr, 1, []byte(extra))
+			b = fcgi.AppendStream(b, fcgi.Stdout, 1, append([]byte("Content-Type: application/json\nX-A: b\n\n"),
+				text...))
+			b = fcgi.AppendStreamEnd(b, fcgi.Stdout, 1)
+			if _, err = nc.Write(fcgi.AppendEnd(b, 1, fcgi.End{})); err != nil || !keep {
+				return
+			}
+		}
+	})
+}
+
+// A response to HEAD is not stored for GET, because the application sends no body for HEAD.
+func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
+	a := serveConf(t, "fastcgi_cache_path DIR/cache keys_zone=one:1m;", `fastcgi_cache one; fastcgi_cache_key $host$request_uri;
+		fastcgi_cache_lock on; fastcgi_cache_valid 1m; add_header X-Cache $upstream_cache_status;
+		fastcgi_param REQUEST_METHOD $request_method; fastcgi_param METHOD $request_method;
+		location / { fastcgi_pass `+application(t, nil, "")+"; }")
+	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
+	got := a.get("/x")
+	testkit.Fields(t, got.header, "", "X-Cache", "HIT")
+	testkit.Contains(t, got.body, `"METHOD":"HEAD","REQUEST_METHOD":"GET"`)
+}
+
+// FastCGI connections are kept with KeepConn, and STDERR is logged.
+func TestFastCGIConnectionsAreKept(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		conns := make(chan bool, 100)
+		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
+		log, kept := t.TempDir()+"/log", map[bool]string{true: "on", false: "off"}[keep]
+		a := serveConf(t, "upstream up { server "+to+"; keepalive 2; keepalive_requests 3; }", "error_log "+log+
+			"; fastcgi_keep_conn "+kept+"; location / { fastcgi_pass up; }")
+		for range 6 {
+			a.get("/").is(t, 200)
+		}
+		want := 6
+		if keep {
+			want = 2
+		}
+		testkit.Equal(t, len(conns), want, "keep", keep, "connections")
+		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
+			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
+			t.Errorf("%q", lines[0])
+		}
+	}
+}
+
+// A text of fastcgi_catch_stderr is found also if it is split between records.
+func TestSplitTextInStderrIsCaught(t *testing.T) {
+	for want, parts := range map[int][]string{200: {"PHP Fatal", "Error"}, 502: {"PHP Fat", "a", "l error"}} {
+		var records []byte
+		for _, part := range parts {
+			records = fcgi.AppendStream(records, fcgi.Stderr, 1, []byte(part))
+		}
+		records = fcgi.AppendStream(records, fcgi.Stdout, 1, []byte("Content-Type: text/plain\r\n\r\nhello"))
+		records = fcgi.AppendEnd(fcgi.AppendStreamEnd(records, fcgi.Stdout, 1), 1, fcgi.End{})
+		to := testkit.ServeTCP(t, func(nc net.Conn) {
+			if _, _, _, err := testkit.ReadFastCGI(nc); err == nil {
+				_, _ = nc.Write(records)
+			}
+		})
+		a := serveConf(t, "", fmt.Sprintf(`location / { fastcgi_pass %s; fastcgi_catch_stderr Warning;
+			fastcgi_catch_stderr "Fatal error"; }`, to))
+		testkit.Equal(t, a.get("/").status, want, parts)
 	}
 }

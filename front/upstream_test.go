@@ -93,18 +93,14 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 				health_check interval=1ms uri=/health mandatory match=m; }
 				location /metrics { stub_status prometheus; }`)
 			a.awaitStatus("/", 200)
-			if r := s.last.Load(); r.Host != "health.example" || r.Header.Get("X-A") != "a" ||
-				len(r.Header["X-B"]) > 0 {
-				t.Errorf("the check: %s %q", r.Host, r.Header)
-			}
+			testkit.Equal(t, s.last.Load().Host, "health.example", "the check")
+			testkit.Fields(t, s.last.Load().Header, "the check", "X-A", "a", "X-B", "")
 			s.set(bad)
 			a.awaitStatus("/", 502)
 			page := a.get("/metrics").body
 			for _, want := range []string{`tare_upstream_server_up{upstream="app",server="` + s.addr + `"} 0`,
 				"tare_upstream_server_checks_total{", "tare_upstream_server_failed_checks_total{"} {
-				if !strings.Contains(page, want) {
-					t.Errorf("missing %s in\n%s", want, page)
-				}
+				testkit.Contains(t, page, want)
 			}
 			s.set(good)
 			a.awaitStatus("/", 200)
@@ -122,9 +118,7 @@ func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 	s.awaitClosed(t) // the server may receive a check that was sent before
 	before := s.checks.Load()
 	time.Sleep(20 * time.Millisecond)
-	if n := s.checks.Load(); n != before {
-		t.Errorf("%d checks after the reload", n-before)
-	}
+	testkit.Equal(t, s.checks.Load(), before, "checks after the reload")
 }
 
 // Checks have the version of HTTP of the location's requests: a server may support no other.
@@ -169,9 +163,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 			serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server unix:%s; }", socket), `location / {
 				proxy_pass https://app; proxy_set_header Host app.example; `+test.directives+`
 				health_check interval=1ms uri=/health; }`)
-			if got := await(t, names); got != test.want {
-				t.Errorf("server name %q, want %q", got, test.want)
-			}
+			testkit.Equal(t, await(t, names), test.want, "server name")
 		})
 	}
 }
@@ -196,5 +188,76 @@ func TestHealthChecksWithOtherFieldsAreOthers(t *testing.T) {
 		case <-end:
 			t.Fatalf("only checks for %v", seen)
 		}
+	}
+}
+
+// stickyServers are two servers, and an upstream of them with more directives. The response of a
+// server is its name.
+func stickyServers(t *testing.T, directives string) string {
+	t.Helper()
+	text := "upstream app { " + directives
+	for _, name := range []string{"a", "b"} {
+		addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Query().Has("begin") {
+				http.SetCookie(w, &http.Cookie{Name: "session", Value: "of-" + name})
+			}
+			fmt.Fprint(w, name)
+		})
+		text += fmt.Sprintf(" server %s route=%s;", addr, name)
+	}
+	return text + " }"
+}
+
+func TestStickyCookieBindsClient(t *testing.T) {
+	const location = "location / { proxy_pass http://app; }"
+	a := serveConf(t, stickyServers(t, "sticky cookie srv domain=.example.com path=/x httponly secure samesite=strict;"),
+		location)
+	for range 4 {
+		first := a.get("/")
+		cookie := first.header.Get("Set-Cookie")
+		want := "srv=" + first.body + "; Domain=.example.com; Path=/x; HttpOnly; Secure; SameSite=Strict"
+		testkit.Equal(t, cookie, want)
+		for range 3 {
+			again := a.get("/", "Cookie", "x=y; srv="+first.body)
+			testkit.Equal(t, again.body, first.body)
+			testkit.Fields(t, again.header, first.body, "Set-Cookie", "")
+		}
+	}
+	if got := a.get("/", "Cookie", "srv=evil"); !strings.HasPrefix(got.header.Get("Set-Cookie"), "srv="+got.body) {
+		t.Errorf("after an unknown route: %q", got.header)
+	}
+	expiring := serveConf(t, stickyServers(t, "sticky cookie srv expires=1h;"), location).get("/", "Cookie", "srv=a")
+	if cookie, err := http.ParseSetCookie(expiring.header.Get("Set-Cookie")); err != nil || cookie.MaxAge != 3600 ||
+		cookie.Value != "a" || cookie.Expires.IsZero() {
+		t.Errorf("%q %v", expiring.header, err)
+	}
+}
+
+func TestStickyRouteIsFromVariables(t *testing.T) {
+	a := serveConf(t, stickyServers(t, "sticky route $cookie_route $arg_route;"),
+		"location / { proxy_pass http://app; }")
+	for range 3 {
+		for want, request := range map[string][]string{"a": {"/?route=b", "Cookie", "route=a"}, "b": {"/?route=b"}} {
+			a.get(request[0], request[1:]...).is(t, 200, want)
+		}
+	}
+}
+
+// With a cache, a client is bound by responses of its own only, which are not stored.
+func TestCachedResponseBindsNoClient(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", r.URL.Query().Get("control"))
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "s"})
+	})
+	a := serveConf(t, fmt.Sprintf(`proxy_cache_path %s keys_zone=c:1m; upstream app { sticky cookie srv;
+		server %s route=one; server 127.0.0.1:1 route=two backup; }`, t.TempDir(), addr),
+		`location / { proxy_cache c; proxy_ignore_headers Set-Cookie; proxy_cache_key $args;
+		proxy_pass http://app; }`)
+	for range 2 {
+		cookies := func(control string) string {
+			return strings.Join(a.get("/?control=" + control).header["Set-Cookie"], " ")
+		}
+		testkit.Equal(t, cookies("no-store"), "srv=one session=s", "not stored")
+		testkit.Equal(t, cookies("max-age=60"), "session=s", "stored")
 	}
 }

@@ -1,0 +1,215 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// attemptOf starts an attempt of a request with a context, and a timeout of a minute.
+func attemptOf(ctx context.Context, n *Pending) *attempt {
+	r := &Request{upstream: &Upstream{ReadTimeout: time.Minute, Pending: n, Expired: context.Background()}}
+	return r.startAttempt(ctx, "server")
+}
+
+// An attempt ends when its client leaves or its server is silent, from timersAfter on, or at once
+// if Done was called.
+func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
+	gone := errors.New("gone")
+	cases := []struct {
+		name     string
+		received bool // Done is called at once
+		leave    time.Duration
+		want     error
+		after    time.Duration
+	}{
+		{name: "pending", leave: time.Millisecond, want: gone, after: timersAfter},
+		{name: "pending, with Done", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
+		{name: "old", leave: time.Second, want: gone, after: time.Second},
+		{name: "silent", leave: time.Hour, want: errTimeout, after: timersAfter + time.Minute},
+	}
+	for _, c := range cases {
+		synctest.Test(t, func(t *testing.T) {
+			ctx, leave := context.WithCancelCause(t.Context())
+			a, began := attemptOf(ctx, new(Pending)), time.Now()
+			if c.received {
+				a.Done()
+			}
+			time.AfterFunc(c.leave, func() { leave(gone) })
+			value := make(chan time.Duration, 1)
+			a.AfterFunc(func() { value <- time.Since(began) })
+			if after := <-value; after != c.after || !errors.Is(a.Err(), c.want) ||
+				!errors.Is(context.Cause(a), c.want) {
+				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
+			}
+			<-a.Done()
+			if a.stop(); a.wasUnobserved {
+				t.Errorf("%s: it is used again, although others have it", c.name)
+			}
+			leave(nil)
+		})
+	}
+}
+
+// A waiter that is removed is not notified, and an attempt without waiters may be reused.
+func TestUnobservedAttemptIsReusable(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := new(Pending)
+		var all []*attempt
+		for range 3 {
+			a := attemptOf(t.Context(), n)
+			for range 2 {
+				if stop := a.AfterFunc(func() { t.Error("notified") }); !stop() || stop() {
+					t.Error("it does not stop once")
+				}
+			}
+			all = append(all, a)
+		}
+		for _, i := range []int{1, 2, 0} {
+			a := all[i]
+			if !a.stop() || a.stop() || !a.wasUnobserved || !errors.Is(a.Err(), context.Canceled) {
+				t.Errorf("%d: ended, unobserved %v, %v", i, a.wasUnobserved, a.Err())
+			}
+			if i == 2 && !slices.Equal([]*attempt{n.first, n.last}, []*attempt{all[0], all[0]}) {
+				t.Error("the pending attempts are not in order")
+			}
+		}
+		time.Sleep(2 * timersAfter)
+		synctest.Wait()
+		if n.first != nil || n.last != nil || n.timerRuns {
+			t.Error("the timer runs without pending attempts")
+		}
+	})
+}
+
+// Servers of gRPC close connections that send PINGs more often than every 5 minutes, and with them
+// streams that are silent.
+func TestPINGsAreRare(t *testing.T) {
+	if d := http2Config(KeepAlive{}, false).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
+		t.Error(d)
+	}
+}
+
+// paced returns the body of a response, without a server, that is read with a rate.
+func paced(ctx context.Context, text string, rate int64) *responseBody {
+	r := &Request{upstream: &Upstream{Pending: new(Pending), Expired: ctx, ReadTimeout: time.Minute}}
+	a := &attempt{parent: ctx, request: r}
+	a.timeout.Store(int64(time.Minute))
+	return &responseBody{ReadCloser: io.NopCloser(strings.NewReader(text)), pace: NewPace(rate), attempt: a}
+}
+
+// A paced body is read with its rate: up to the rate in each second that has begun.
+func TestPaceLimitsReading(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const rate, size = 1000, 3500
+		b := paced(t.Context(), strings.Repeat("x", size), rate)
+		defer b.attempt.stop()
+		began, read := time.Now(), 0
+		for read < size {
+			n := testkit.Value(b.Read(make([]byte, 700)))(t)
+			read += n
+			if most := rate * (int(time.Since(began)/time.Second) + 1); read > most {
+				t.Fatalf("%d bytes after %s", read, time.Since(began))
+			}
+		}
+		if got := time.Since(began); got != 3*time.Second {
+			t.Errorf("took %s", got)
+		}
+	})
+}
+
+// Waiting ends with the client's request, and with the body.
+func TestPaceEndsWithTheRequest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for _, cancels := range []bool{false, true} {
+			ctx, cancel := context.WithCancel(t.Context())
+			b := paced(ctx, "", 1)
+			b.read = 10
+			go func() {
+				if cancels {
+					cancel()
+				} else {
+					b.attempt.stop()
+				}
+			}()
+			began := time.Now()
+			if _, err := b.waitForRate(); !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
+				t.Errorf("%v after %s", err, time.Since(began))
+			}
+			cancel()
+			b.attempt.stop()
+		}
+	})
+}
+
+// A rate beyond any connection's waits for nothing.
+func TestPaceOfExtremeRates(t *testing.T) {
+	b := paced(t.Context(), "", 1<<62)
+	b.read = 1 << 30
+	if n, err := b.waitForRate(); n < 1<<30 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+}
+
+func TestReplayRepeatsTheStart(t *testing.T) {
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader,
+		"data with EOF": iotest.DataErrReader,
+	} {
+		text := strings.Repeat("0123456789", 100)
+		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))
+		for _, part := range []int64{0, 1, 500, 1000} {
+			body := testkit.Value(r.open())(t)
+			got, err := io.ReadAll(io.LimitReader(body, part))
+			if err != nil || string(got) != text[:part] {
+				t.Errorf("%s: %d bytes of %d, %v", name, len(got), part, err)
+			}
+		}
+		body := testkit.Value(r.open())(t)
+		r.end()
+		testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text, name, "after the response")
+		if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) {
+			t.Errorf("%s: opened after the response: %v", name, err)
+		}
+	}
+}
+
+func TestReplayIsBounded(t *testing.T) {
+	text := strings.Repeat("0123456789", maxReplay)
+	r := newReplay(io.NopCloser(strings.NewReader(text)))
+	body := testkit.Value(r.open())(t)
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text)
+	if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) || len(r.kept) > 0 {
+		t.Errorf("opened again: %v, %d bytes are kept", err, len(r.kept))
+	}
+}
+
+// What an old reader receives while a new one waits belongs to the new one.
+func TestReplayReaderTakesOver(t *testing.T) {
+	from, to := io.Pipe()
+	r := newReplay(from)
+	first := testkit.Value(r.open())(t)
+	stopped := make(chan error)
+	go func() {
+		_, err := io.ReadAll(first)
+		stopped <- err
+	}()
+	testkit.Send(t, to, "one ")
+	second := testkit.Value(r.open())(t)
+	go func() {
+		_, _ = to.Write([]byte("two"))
+		to.Close()
+	}()
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(second))(t)), "one two")
+	if err := <-stopped; !errors.Is(err, ErrBodyConsumed) {
+		t.Errorf("the old reader ended with %v", err)
+	}
+}

@@ -1,0 +1,72 @@
+package testkit
+
+import (
+	"fmt"
+	"net/http"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// Equal reports a value that differs from the wanted one. The words of what name the value:
+//
+//	testkit.Equal(t, resp.StatusCode, 404, "status of", path)
+func Equal[T any](t testing.TB, got, want T, what ...any) {
+	t.Helper()
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%s%s, want %s", named(what), shown(got), shown(want))
+	}
+}
+
+// Contains reports a text without a part. The words of what name the text.
+func Contains(t testing.TB, text, part string, what ...any) {
+	t.Helper()
+	if !strings.Contains(text, part) {
+		t.Errorf("%s%s, want %s in it", named(what), shown(text), shown(part))
+	}
+}
+
+// Fields reports fields of a header that differ from the wanted ones, a list of names and values.
+// The values of several lines are joined by commas. The word what names the header.
+func Fields(t testing.TB, header http.Header, what string, fields ...string) {
+	t.Helper()
+	for i := 0; i < len(fields); i += 2 {
+		Equal(t, strings.Join(header[fields[i]], ", "), fields[i+1], what, fields[i])
+	}
+}
+
+// Fails reports a call without an error, or whose error does not contain a text. The words of what
+// name the call:
+//
+//	testkit.Fails(strconv.Atoi("x"))(t, "invalid syntax")
+func Fails[T any](_ T, err error) func(t testing.TB, text string, what ...any) {
+	return func(t testing.TB, text string, what ...any) {
+		t.Helper()
+		Error(t, err, text, what...)
+	}
+}
+
+// Error is Fails for a call that returns nothing but an error.
+func Error(t testing.TB, err error, text string, what ...any) {
+	t.Helper()
+	if err == nil || !strings.Contains(err.Error(), text) {
+		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// named returns words that name what follows.
+func named(what []any) string {
+	if len(what) == 0 {
+		return ""
+	}
+	return strings.TrimSpace(fmt.Sprintln(what...)) + ": "
+}
+
+// shown returns a value as text, with strings in quotes.
+func shown(v any) string {
+	of := reflect.TypeOf(v)
+	if of != nil && (of.Kind() == reflect.String || of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.String) {
+		return fmt.Sprintf("%.1000q", v)
+	}
+	return fmt.Sprintf("%+v", v)
+}

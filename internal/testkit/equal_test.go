@@ -1,0 +1,41 @@
+package testkit
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"testing"
+)
+
+// reported records the errors of a test.
+type reported struct {
+	testing.TB
+	text string
+}
+
+func (*reported) Helper() {}
+
+func (r *reported) Errorf(format string, a ...any) { r.text += fmt.Sprintf(format, a...) + "\n" }
+
+func TestComparisonsReportDifferences(t *testing.T) {
+	r := new(reported)
+	Equal(r, []int{1}, []int{1}, "the same")
+	Contains(r, "text", "ex", "the same")
+	Error(r, errors.New("one"), "one", "the same")
+	Equal(r, "a", "b", "letter", 7)
+	Equal(r, 1, 2)
+	Contains(r, "text", "xt.")
+	Fields(r, http.Header{"A": {"b", "c"}, "D": {"e"}}, "the head", "A", "b, c", "D", "f", "G", "")
+	Error(r, nil, "one", "a call")
+	Fails(3, errors.New("one"))(r, "two")
+	const want = `letter 7: "a", want "b"
+1, want 2
+"text", want "xt." in it
+the head D: "e", want "f"
+a call: <nil>, want an error with "one"
+one, want an error with "two"
+`
+	if r.text != want {
+		t.Errorf("%s\nwant\n%s", r.text, want)
+	}
+}
