@@ -60,8 +60,7 @@ func failBody(x *core.Exchange, err error) core.Outcome {
 	}
 	x.Errorf(level, "reading the request's body: %v", err)
 	if x.Request.Context().Err() != nil {
-		x.EndWithoutResponse(http.StatusBadRequest)
-		panic(http.ErrAbortHandler)
+		return x.Abort(http.StatusBadRequest)
 	}
 	return x.Fail(int(cmp.Or(x.BodyStatus.Load(), core.BodyStatus(err))))
 }

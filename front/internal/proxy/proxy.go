@@ -376,9 +376,7 @@ func (p *proxy) fail(x *core.Exchange, err error) core.Outcome {
 	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
 		return x.Fail(int(cmp.Or(x.BodyStatus.Load(), http.StatusBadRequest)))
 	case x.Request.Context().Err() != nil && !p.from.IgnoreAbort, x.Plan.Expired.Err() != nil:
-		x.EndWithoutResponse(goneStatus(x))
-		// else a server that has not noticed the client's departure would send an empty response
-		panic(http.ErrAbortHandler)
+		return x.Abort(goneStatus(x))
 	case f == nil:
 		x.Errorf(errorlog.LevelError, "upstream request: %v", err)
 		return x.Fail(http.StatusBadGateway)
