@@ -20,7 +20,6 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/proxyproto"
-	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // socketMode is the mode of unix sockets, as in nginx.
@@ -268,54 +267,6 @@ func closeAll(all []net.Listener) {
 	}
 }
 
-// shutdownInBackground lets servers finish their requests in the background, at most for a time; 0
-// is no limit.
-func (s *Server) shutdownInBackground(all []*activeServer, atMost time.Duration) {
-	for _, old := range all {
-		s.drain(old, 0, atMost)
-	}
-}
-
-// replace stops servers from accepting connections and closes each connection after its next
-// request. Closing idle connections at once would lose requests that are on their way. When they
-// have timed out, the server shuts down. All of this takes atMost; 0 is no limit.
-func (s *Server) replace(all []*activeServer, atMost time.Duration) {
-	for _, old := range all {
-		old.socket.Close()
-		old.server.Retire()
-		s.drain(old, old.idle, atMost)
-	}
-}
-
-// withLimit returns a context that ends after a time; 0 is no limit.
-func withLimit(atMost time.Duration) (context.Context, context.CancelFunc) {
-	if atMost == 0 {
-		return context.WithCancel(context.Background())
-	}
-	return context.WithTimeout(context.Background(), atMost)
-}
-
-func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
-	ctx, cancel := withLimit(atMost)
-	s.draining.Go(func() {
-		defer cancel()
-		select {
-		case <-time.After(after):
-		case <-ctx.Done():
-		case <-s.stopping:
-		}
-		// It returns when all requests are done, the time has passed or the server is closed.
-		if err := old.server.Shutdown(ctx); err != nil {
-			_ = old.server.Close()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.active, old)
-		accepted, _ := old.server.Connections()
-		s.closedConns += accepted
-	})
-}
-
 // connections counts the connections of all servers, and those on which a part of a head has
 // arrived.
 func (s *Server) connections() (accepted, open, reading int64) {
@@ -331,73 +282,4 @@ func (s *Server) connections() (accepted, open, reading int64) {
 		accepted, open = accepted+a, open+o
 	}
 	return accepted, open, reading
-}
-
-// shutdown waits for active requests until ctx ends.
-func (s *Server) shutdown(ctx context.Context) error {
-	if isReplaced := s.stopUpgrades(); isReplaced {
-		s.stopAccepting(true)
-	} else {
-		s.notifyManager(sdnotify.Stopping)
-		s.stopAccepting(false)
-	}
-	return s.finish(ctx)
-}
-
-// stopAccepting closes the listening sockets. If another process serves them, unix sockets stay.
-func (s *Server) stopAccepting(isReplaced bool) {
-	s.changes.Lock()
-	s.serving = false // the sockets do not change any more
-	s.changes.Unlock()
-	s.issued.Stop()
-	call(s.options.Draining)
-	for _, socket := range s.sockets {
-		if u, ok := socket.base.(*net.UnixListener); ok && isReplaced {
-			u.SetUnlinkOnClose(false)
-		}
-		socket.base.Close()
-	}
-}
-
-// finish waits for active requests until ctx ends.
-func (s *Server) finish(ctx context.Context) error {
-	close(s.stopping)
-	for _, socket := range s.sockets {
-		s.shutdownInBackground(socket.active, 0)
-	}
-	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket, false, 0)
-	}
-	for _, socket := range s.removedQUIC {
-		socket.server.Shutdown(false) // which drains already: it need not wait for older processes
-	}
-	done := make(chan error, 1)
-	go func() {
-		s.draining.Wait()
-		done <- s.closeFront() // waits for hijacked connections
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	s.closeActive()
-	s.front.Abort()
-	select {
-	case err := <-done: // it has written the last lines of logs
-		return errors.Join(ErrAborted, err)
-	case <-time.After(logCloseTimeout):
-		return ErrAborted
-	}
-}
-
-func (s *Server) closeActive() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for old := range s.active {
-		_ = old.server.Close() // ErrAborted covers its error
-	}
-	for old := range s.activeQUIC {
-		_ = old.Close() // likewise
-	}
 }
