@@ -287,11 +287,15 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 	log, passwords, root := filepath.Join(dir, "error.log"), filepath.Join(dir, "passwords"), filepath.Join(dir, "root")
 	must(t, os.Mkdir(root, 0o700))
 	must(t, os.WriteFile(passwords, []byte("known:{PLAIN}secret\n"), 0o600))
-	c := parseConf(t, "limit_req_zone $host zone=one:1m rate=1r/m;", strings.NewReplacer("LOG", log, "ROOT", root,
+	outer := "limit_req_zone $host zone=one:1m rate=1r/m; upstream u { server unix:" + dir + "/a; server unix:" + dir +
+		"/b; }"
+	c := parseConf(t, outer, strings.NewReplacer("LOG", log, "ROOT", root,
 		"PASSWORDS", passwords).Replace(`error_log LOG info; root ROOT;
 		location /limited { limit_req zone=one; empty_gif; }
 		location /delayed { limit_req zone=one burst=9; limit_req_dry_run on; empty_gif; }
 		location /closed { deny all; }
+		location /beside { alias ROOT; }
+		location /proxied { client_max_body_size 1; proxy_pass http://u; proxy_next_upstream off; }
 		location /secret { auth_basic r; auth_basic_user_file PASSWORDS; }`))
 	a := serveHandler(t, onNumbered(newFront(t, c)))
 	patterns := []string{
@@ -301,14 +305,20 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		prefix + `limiting requests, excess: [\d\.]+ by zone "one"` + client,
 		prefix + `delaying request, dry run, excess: [\d\.]+, by zone "one"` + client,
 		prefix + `access forbidden by rule` + client,
+		prefix + `"/besides" is not found \(2: No such file or directory\)` + client,
+		prefix + `upstream: tare: connecting to .*` + client + `request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `,
+		prefix + `upstream: server temporarily disabled` + client,
+		prefix + `client intended to send too large chunked body: 1\+1 bytes` + client,
 		prefix + `no user/password was provided for basic authentication` + client,
 		prefix + `user "other" was not found in "[^"]*"` + client + `request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`,
 		prefix + `user "known": password mismatch` + client,
 	}
 	for _, path := range []string{"/none.php", "/", "/missing/", "/limited", "/limited", "/delayed", "/closed",
-		"/secret"} {
+		"/besides", "/proxied"} {
 		a.get(path)
 	}
+	a.do("POST", "/proxied", io.MultiReader(strings.NewReader("ab"))) // in chunks
+	a.get("/secret")
 	a.get("/secret", "Authorization", "Basic b3RoZXI6c2VjcmV0") // other:secret
 	a.get("/secret", "Authorization", "Basic a25vd246eA==")     // known:x
 	for i, line := range awaitLines(t, log, len(patterns)) {

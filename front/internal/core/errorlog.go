@@ -82,7 +82,9 @@ func (x *Exchange) appendRequest(b []byte) []byte {
 	if x.UpstreamURL != "" {
 		b = fmt.Appendf(b, ", upstream: %q", errorlog.Truncate(x.UpstreamURL))
 	}
-	b = fmt.Appendf(b, ", host: %q", errorlog.Truncate(x.HostHeader))
+	if x.HostHeader != "" {
+		b = fmt.Appendf(b, ", host: %q", errorlog.Truncate(x.HostHeader))
+	}
 	if from := x.Request.Referer(); from != "" {
 		b = fmt.Appendf(b, ", referrer: %q", errorlog.Truncate(from))
 	}

@@ -167,10 +167,11 @@ func (x *Exchange) findHost() Outcome {
 	if status != 0 {
 		return x.Fail(status)
 	}
-	if x.Method == http.MethodConnect || x.Method == http.MethodTrace {
+	hasPath := x.findPath() // which is logged
+	switch {
+	case x.Method == http.MethodConnect, x.Method == http.MethodTrace:
 		return x.rejectMethod()
-	}
-	if !x.findPath() {
+	case !hasPath:
 		return x.Fail(http.StatusBadRequest)
 	}
 	return Relocate

@@ -163,5 +163,7 @@ func (a *attempt) end(failed bool) {
 // recordEnd records the end of an attempt that was stopped.
 func (a *attempt) recordEnd(failed bool) {
 	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
-	a.request.Turn.Done(failed)
+	if a.request.Turn.Done(failed) {
+		a.request.reportFailure(a.call.Addr, errDisabled)
+	}
 }

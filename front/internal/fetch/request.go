@@ -2,12 +2,14 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -104,10 +106,10 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		resp, err := r.roundTrip(a, addr)
 		if current = nil; err != nil {
 			last = r.classify(ctx, a, err)
-			a.fail(last)
 			if last.Kind <= NoServer {
 				r.reportFailure(addr, err)
 			}
+			a.fail(last)
 			if !r.shouldRetry(ctx, last, tries) {
 				return nil, last
 			}
@@ -194,6 +196,9 @@ func (r *Request) responded(status int, began time.Time) {
 	}
 }
 
+// errDisabled reports that max_fails failures have made a server unavailable, in nginx's words.
+var errDisabled = errors.New("server temporarily disabled")
+
 func (r *Request) reportFailure(addr string, err error) {
 	scheme := "http://"
 	switch {
@@ -203,6 +208,9 @@ func (r *Request) reportFailure(addr string, err error) {
 		scheme = "fastcgi://"
 	case r.Transport.tls != nil:
 		scheme = "https://"
+	}
+	if strings.HasPrefix(addr, "/") {
+		addr = "unix:" + addr + ":" // as nginx writes it
 	}
 	r.Observer.Failed(scheme+addr+r.Target, err)
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"cmp"
+	"errors"
 	"io"
 	"net/http"
 
@@ -58,7 +59,11 @@ func failBody(x *core.Exchange, err error) core.Outcome {
 	if core.BodyStatus(err) == http.StatusInternalServerError {
 		level = errorlog.LevelCrit // the disk has
 	}
-	x.Errorf(level, "reading the request's body: %v", err)
+	if tooLong, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		x.Errorf(errorlog.LevelError, "client intended to send too large chunked body: %d+1 bytes", tooLong.Limit)
+	} else {
+		x.Errorf(level, "reading the request's body: %v", err)
+	}
 	if x.Request.Context().Err() != nil {
 		return x.Abort(http.StatusBadRequest)
 	}

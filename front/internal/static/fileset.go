@@ -295,6 +295,9 @@ func (f *fileSet) findPath(x *core.Exchange) (filePlace, core.Outcome) {
 	case x.RegexTimedOut:
 		return p, x.Fail(http.StatusInternalServerError)
 	case !ok:
+		if why := unreadable(x, http.StatusNotFound); why != "" {
+			x.Errorf(errorlog.LevelError, "%q is not found %s", x.Path, why)
+		}
 		return p, x.Fail(http.StatusNotFound)
 	}
 	return p, core.Proceed

@@ -176,8 +176,9 @@ func (t *Turn) Refresh(ctx context.Context) bool {
 }
 
 // Done ends the attempt on the server that Next returned last. failed reports a failure of the
-// server; a client that closes its connection is not one.
-func (t *Turn) Done(failed bool) {
+// server; a client that closes its connection is not one. Done reports whether the failure makes the
+// server unavailable.
+func (t *Turn) Done(failed bool) (makesUnavailable bool) {
 	s := t.group.state
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -191,6 +192,8 @@ func (t *Turn) Done(failed bool) {
 		m.health.fail(time.Now())
 		if m.server.MaxFails > 0 {
 			p.effective = max(0, p.effective-p.weight/m.server.MaxFails)
+			return m.health.fails >= m.server.MaxFails
 		}
 	}
+	return false
 }

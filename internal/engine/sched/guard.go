@@ -64,7 +64,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, a
 		case <-stopped:
 			return
 		case <-w.wakeup:
-			idle, quiet, last = 0, 0, time.Now()
+			last = time.Now()
 			ticker.Reset(fastInterval)
 			continue
 		case <-ticker.C:
@@ -89,7 +89,6 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, a
 		patience = sleepAfter
 		w.pace.Store(paceAsleep)
 		if busy, _ := all.check(*w.leads.Load(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
-			ticker.Stop()
 			select {
 			case <-stopped:
 				return
@@ -99,7 +98,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, a
 				patience = sleepSoonAfter
 			}
 		}
-		idle, quiet, last = 0, 0, time.Now()
+		quiet = 0
 		ticker.Reset(fastInterval)
 	}
 }
@@ -150,7 +149,7 @@ func (all *Observations) check(leads []*Lead, late bool) (busy bool, stalled []S
 		switch {
 		case !serving:
 			seen.Work = Waits
-		case seen.Work != Waits && turns == seen.turns:
+		case turns == seen.turns:
 			seen.Work = IsHeldUp
 		default:
 			seen.Work = Serves

@@ -1,6 +1,7 @@
 package sched
 
 import (
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -43,6 +44,17 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
 		}
 	}
+	for i, step := range []struct {
+		serving uint64
+		turn    uint32
+		want    Work
+	}{{1, 7, Serves}, {1, 7, IsHeldUp}, {0, 7, Waits}, {1, 8, Serves}} {
+		l.word.Store(word(20+uint64(i), NoSlot, step.serving))
+		l.turns.Store(step.turn)
+		if all.check(*w.leads.Load(), false); all[0].Work != step.want {
+			t.Errorf("step %d: work %d, want %d", i, all[0].Work, step.want)
+		}
+	}
 	if next := wordAfter(word(9, id, 1)); next != word(10, NoSlot, 0) {
 		t.Errorf("the word of the next leader is %x", next)
 	}
@@ -59,8 +71,11 @@ func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 		}
 	}
 	var r, next Leader
+	if r.Leads() || r.Enter(id) {
+		t.Error("a goroutine leads before it follows")
+	}
 	r.Follow(l)
-	if r.Begin(); !r.Enter(id) || !l.take(r.token) || promoted != 1 {
+	if r.Begin(); !r.Leads() || !r.Enter(id) || !l.take(r.token) || promoted != 1 {
 		t.Fatal("the lead was not taken")
 	}
 	if w.IsQuick(id) {
@@ -71,45 +86,163 @@ func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	}
 	next.Follow(l)
 	next.Begin()
-	if r.Leads() || r.Enter(id) || l.take(r.token) || r.End() {
+	if r.Leads() || r.Enter(id) || l.take(r.token) || r.End() || r.IsServing() {
 		t.Error("the old leader still leads")
 	}
-	if !next.Leads() || !next.Enter(other) || !next.End() || promoted != 1 {
+	if !next.Leads() || !next.Enter(other) || !next.End() || next.IsServing() || promoted != 1 {
 		t.Error("the next leader does not lead")
+	}
+	if next.Resign(); promoted != 2 {
+		t.Error("nobody leads")
+	}
+	timed := 0
+	for range 10 * sampleEvery {
+		if next.CountRun(other) {
+			timed++
+		}
+	}
+	if timed != 10 {
+		t.Errorf("%d handlers are timed, want 10", timed)
 	}
 }
 
-// A loop that starts to serve just when the guard falls asleep is guarded. Both happen at the
-// same instant of the bubble's clock, in any order.
+// Several routes that hang at a time are an outage: no handler runs on a loop.
+func TestHungRoutesAreAnOutage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := New()
+		other := SlotFor("GET", "/other")
+		for !w.IsQuick(other) {
+			w.Learn(other, time.Microsecond)
+		}
+		for id := range SlotID(outageStalls) {
+			var r Leader
+			r.Follow(w.NewLead(func() {}))
+			r.Begin()
+			r.Enter(id + 1)
+		}
+		stopped := make(chan struct{})
+		go w.Guard(stopped, func(time.Time, Observations) {})
+		time.Sleep(2*slowInterval + 1)
+		if w.IsQuick(other) {
+			t.Error("a handler runs on a loop")
+		}
+		close(stopped)
+	})
+}
+
+// asleep is when a guard sleeps that has seen no work. Its first check ends the fast pace.
+const (
+	fastChecks = slowAfter + 1
+	asleep     = fastChecks*fastInterval + (sleepAfter-fastChecks)*slowInterval
+)
+
+// A loop that begins to serve is guarded if the guard sleeps, or is just falling asleep.
 func TestGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
-	rounds := 300
-	if testing.Short() {
-		rounds = 30
-	}
-	for range rounds {
+	for _, isFalling := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			w := New()
-			l := w.NewLead(func() {})
-			stopped, done := make(chan struct{}), make(chan bool)
-			go func() {
-				w.Guard(stopped, func(time.Time, Observations) {})
-				close(done)
-			}()
-			asleep := slowAfter*fastInterval + (sleepAfter-slowAfter)*slowInterval
-			time.Sleep(asleep)
 			var r Leader
-			r.Follow(l)
-			r.Begin()
+			r.Follow(w.NewLead(func() {}))
+			stopped, start := make(chan struct{}), time.Now()
+			go w.Guard(stopped, func(now time.Time, _ Observations) {
+				if isFalling && now.Sub(start) == asleep { // after the last check
+					r.Begin()
+				}
+			})
+			expect := func(pace uint32) {
+				t.Helper()
+				if synctest.Wait(); w.pace.Load() != pace {
+					t.Errorf("pace %d after %v, want %d", w.pace.Load(), time.Since(start), pace)
+				}
+			}
+			time.Sleep(asleep - 1)
+			expect(paceSlow)
+			time.Sleep(time.Nanosecond)
+			if !isFalling {
+				expect(paceAsleep)
+				r.Begin()
+			}
 			time.Sleep(3 * slowInterval)
-			if r.Leads() {
+			if synctest.Wait(); r.Leads() {
 				t.Error("the lead was not taken from a handler that hangs")
 			}
 			time.Sleep(time.Minute)
-			if w.pace.Load() != paceAsleep {
-				t.Error("the guard of an idle server does not sleep")
-			}
+			expect(paceAsleep)
 			close(stopped)
-			<-done
 		})
 	}
+}
+
+// The guard sleeps soon if requests are rare. It checks often while a handler runs whose route it does
+// not trust, and a check that comes late proves nothing.
+func TestGuardChecksAsOftenAsNecessary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var checks, delay atomic.Int64 // delay of the next check
+		w := New()
+		l := w.NewLead(func() {})
+		stopped := make(chan struct{})
+		go w.Guard(stopped, func(time.Time, Observations) {
+			checks.Add(1)
+			time.Sleep(time.Duration(delay.Load()))
+		})
+		after := func(d time.Duration, want int64) {
+			t.Helper()
+			time.Sleep(d)
+			synctest.Wait()
+			if n := checks.Swap(0); n != want {
+				t.Errorf("%d checks, want %d", n, want)
+			}
+		}
+		var r Leader
+		r.Follow(l)
+		after(asleep+longSleep/2, sleepAfter)
+		for _, next := range []struct {
+			checks int64
+			after  time.Duration
+		}{
+			{sleepAfter, time.Second}, // it has slept for a moment only
+			{sleepSoonAfter, (1+sleepSoonAfter)*fastInterval + longSleep/2},
+			{sleepAfter, time.Second},
+		} {
+			r.Begin()
+			r.End()
+			after(next.after, 1+next.checks) // the first one sees work
+		}
+		trusted := SlotFor("GET", "/trusted")
+		for _, test := range []struct {
+			hung   SlotID
+			delay  time.Duration
+			checks int64
+			within time.Duration
+		}{
+			{SlotFor("GET", "/hung"), 0, 2, 3 * fastInterval},
+			{SlotFor("GET", "/hung"), 3 * slowInterval, 3, time.Second},
+			{trusted, 0, 2, 3 * slowInterval},
+		} {
+			r.Follow(l)
+			r.Begin()
+			for range 2 * trustAfter { // requests on one connection
+				r.Enter(trusted)
+				r.CountRun(trusted)
+				time.Sleep(fastInterval / 2)
+			}
+			synctest.Wait()
+			delay.Store(int64(test.delay))
+			checks.Store(0)
+			start := time.Now()
+			r.Enter(test.hung)
+			r.CountRun(test.hung)
+			for r.Leads() {
+				time.Sleep(fastInterval / 2)
+				synctest.Wait()
+			}
+			if n := checks.Load(); n != test.checks || time.Since(start) > test.within {
+				t.Errorf("%+v: the lead was taken after %d checks and %v", test, n, time.Since(start))
+			}
+			r.End()
+			delay.Store(0)
+		}
+		close(stopped)
+		time.Sleep(time.Minute) // it may look at its ticker first
+	})
 }

@@ -23,7 +23,7 @@ type Lead struct {
 //	serving, in a handler ──Enter──▶ in a handler (odd, slot)
 //	serving, in a handler ──End──▶ idle
 //	serving, in a handler ──take──▶ idle, of the next sequence and another leader
-//	idle ──Resign──▶ idle, of the next sequence and another leader
+//	idle ──Resign──▶ idle, of another leader
 //
 // While the leader serves a connection, the word is odd and is the leader's token. The leader
 // stores a new token when it begins to serve a connection. Before each handler it exchanges the
@@ -36,7 +36,7 @@ type Lead struct {
 const (
 	servingBit    = 1
 	slotShift     = 1
-	slotBits      = 13 // slots + 1 values; 0 is no slot
+	slotBits      = 13 // slots + 1 values
 	sequenceShift = slotShift + slotBits
 )
 
@@ -59,14 +59,13 @@ func (l *Lead) take(token uint64) bool {
 	if !l.word.CompareAndSwap(token, wordAfter(token)) {
 		return false
 	}
-	if id := slotIn(token); id != NoSlot {
-		l.scheduler.slots.at(id).chargeStall()
-	}
+	l.scheduler.slots[slotIn(token)].chargeStall()
 	l.promote()
 	return true
 }
 
-// Leader is what a goroutine knows that leads a loop, or has led one. Only that goroutine uses it.
+// Leader is what a goroutine knows that leads a loop, or has led one. Only that goroutine uses it, and
+// those of the handler that it runs.
 type Leader struct {
 	lead     *Lead
 	sequence uint64 // number of what it serves
@@ -93,18 +92,18 @@ func (r *Leader) Enter(at SlotID) bool {
 	if r.token == 0 {
 		return false
 	}
-	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
+	r.sequence++
+	token := r.sequence<<sequenceShift | uint64(at)<<slotShift | servingBit
 	if !r.lead.word.CompareAndSwap(r.token, token) {
 		return false
 	}
-	r.sequence++
 	r.token = token
 	return true
 }
 
 // CountRun counts a handler that Enter has permitted. It reports whether to time it.
 func (r *Leader) CountRun(at SlotID) (isTimed bool) {
-	if !r.lead.scheduler.slots.at(at).addTrust() {
+	if !r.lead.scheduler.slots[at].addTrust() {
 		r.lead.scheduler.checkSoon()
 	}
 	r.runs++
@@ -133,7 +132,4 @@ func (r *Leader) MayBlock() {
 }
 
 // Resign gives up the lead while the leader serves nothing.
-func (r *Leader) Resign() {
-	r.lead.word.Store(wordAfter(r.lead.word.Load()))
-	r.lead.promote()
-}
+func (r *Leader) Resign() { r.lead.promote() }

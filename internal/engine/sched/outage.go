@@ -49,11 +49,11 @@ func (o *outages) check(now time.Time, stalled []SlotID) bool {
 	if len(o.recent) < outageStalls {
 		return false
 	}
-	if recurs := now.Sub(o.until) < max(o.duration, outageWindow); recurs {
+	if recurs := now.Sub(o.until) < o.duration; recurs {
 		o.duration = min(2*o.duration, outageLongest)
 	} else {
 		o.duration = outageShortest
 	}
-	o.until, o.recent = now.Add(o.duration), nil
+	o.until = now.Add(o.duration)
 	return true
 }

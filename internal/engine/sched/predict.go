@@ -6,7 +6,6 @@ import (
 )
 
 const (
-	// slots is the size of a table. A SlotID is less than or equal to it.
 	slots = 4096
 
 	startDebt   = 16
@@ -35,15 +34,13 @@ const (
 
 // table is the predictor, which all loops of a server share. Concurrent updates of its counters may
 // be lost; they are estimates.
-type table [slots]slot
+type table [slots + 1]slot
 
-// SlotID is a slot's index in the table plus one.
+// SlotID is a slot's index in the table.
 type SlotID uint16
 
-// NoSlot is the SlotID of no slot.
+// NoSlot is the SlotID of no handler.
 const NoSlot SlotID = 0
-
-func (t *table) at(id SlotID) *slot { return &t[(id-1)%slots] }
 
 // slot is the history of the requests that share it. Its debt is stored plus one, so that zero is a
 // slot that was never used.
@@ -79,7 +76,7 @@ func (s *slot) isQuick() bool { return s.debt.Load() == 1 }
 func (s *slot) learn(elapsed time.Duration) {
 	debt, suspect := s.debt.Load(), s.suspect.Load()
 	switch {
-	case elapsed > slowRun && elapsed < maxOutlier && debt == 1 && suspect == 0:
+	case elapsed > slowRun && elapsed < maxOutlier && suspect == 0:
 		s.suspect.Store(suspectFor)
 	case elapsed > slowRun:
 		s.charge(uint32(min(elapsed/time.Microsecond, mostCharged)))
@@ -93,11 +90,7 @@ func (s *slot) learn(elapsed time.Duration) {
 }
 
 func (s *slot) charge(us uint32) {
-	debt := s.debt.Load()
-	if debt == 0 {
-		debt = startDebt + 1
-	}
-	s.debt.Store(min(debt+us, maxDebt+1))
+	s.debt.Store(min(s.debt.Load()+us, maxDebt+1))
 }
 
 // addTrust counts a run on the loop. It reports whether the slot is trusted.

@@ -8,7 +8,7 @@ import (
 func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
 	var p table
-	at := func(method, target string) *slot { return p.at(SlotFor(method, target)) }
+	at := func(method, target string) *slot { return &p[SlotFor(method, target)] }
 	s := at("GET", "/a/b")
 	if s.isQuick() {
 		t.Error("a request never seen is expected to be quick")
@@ -67,6 +67,12 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	if got := s.debt.Load(); got != mostCharged+1 {
 		t.Errorf("debt %d", got)
 	}
+	for range 2 * maxDebt / mostCharged {
+		s.learn(time.Hour)
+	}
+	if got := s.debt.Load(); got != maxDebt+1 {
+		t.Errorf("debt %d of a route that is always slow", got)
+	}
 	for target, same := range map[string]bool{
 		"/a/b?c": true, "/a/b": true, "/a/c": false, "/a": false, "/": false,
 	} {
@@ -92,12 +98,16 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 		}
 		return runs
 	}
-	stall() // charged in addition to a new slot's debt
+	stall()
 	for want := 2 * firstStall; want <= maxDebt; want *= 2 {
 		if got := stall(); got != want {
 			t.Errorf("paid for by %d runs, want %d", got, want)
 		}
 	}
+	for range 32 {
+		s.chargeStall()
+	}
+	stall()
 	if got := stall(); got != maxDebt {
 		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
 	}
@@ -140,7 +150,7 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		}
 	}
 	for i := range 10 {
-		if o.check(start.Add(20*outageWindow+time.Duration(i)), []SlotID{7, 7}) {
+		if o.check(start.Add(20*outageWindow+time.Duration(i)), []SlotID{7, 7, 7, 7}) {
 			t.Fatal("a single route is an outage")
 		}
 	}
@@ -150,7 +160,8 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 			t.Fatalf("%d stalls are an outage", i+1)
 		}
 	}
-	for lasts := outageShortest; lasts <= outageLongest; lasts *= 2 {
+	for i := range 8 {
+		lasts := min(outageShortest<<i, outageLongest)
 		if !at(begins+10, outageStalls) {
 			t.Fatal("no outage")
 		}

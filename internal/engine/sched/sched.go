@@ -68,8 +68,8 @@ func (w *Scheduler) NewLead(promote func()) *Lead {
 
 // IsQuick reports whether the next handler of a slot should run on a loop.
 func (w *Scheduler) IsQuick(id SlotID) bool {
-	return w.slots.at(id).isQuick() && !w.outages.isOn.Load()
+	return w.slots[id].isQuick() && !w.outages.isOn.Load()
 }
 
 // Learn records how long a handler has run.
-func (w *Scheduler) Learn(id SlotID, elapsed time.Duration) { w.slots.at(id).learn(elapsed) }
+func (w *Scheduler) Learn(id SlotID, elapsed time.Duration) { w.slots[id].learn(elapsed) }

@@ -212,7 +212,6 @@ func (a *acceptor) share() bool {
 	case <-a.ended: //nolint:errcheck // it was that of the last time
 	default:
 	}
-	a.holder %= a.group.shards.Load().active
 	a.burst = 1
 	isShared := !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
 	a.isShared = isShared
@@ -321,11 +320,6 @@ func (a *acceptor) acceptOn(s *shard) {
 		return // an old event
 	}
 	g := a.group
-	active := g.shards.Load().active
-	if s.index >= active {
-		a.passTo(0)
-		return
-	}
 	// The last call of a burst finds the queue empty, unless the limit ends it. A loop that has
 	// slept has most likely been woken by a single connection.
 	if a.burst = min(2*a.burst, turnAccepts); s.slept {
@@ -356,7 +350,7 @@ func (a *acceptor) acceptOn(s *shard) {
 		a.finish(acceptError(a.config.Listener, a.err))
 	default:
 		if a.turn += a.n; a.turn >= turnAccepts {
-			a.passTo((s.index + 1) % active)
+			a.passTo((s.index + 1) % g.shards.Load().active)
 		}
 	}
 }

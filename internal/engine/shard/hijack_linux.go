@@ -43,7 +43,7 @@ func (k *shardConn) hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	_ = k.shard().loop.Remove(int(k.fd)) // fails if the loop has not reported it either
+	_ = k.shard().loop.Remove(int(k.fd)) // fails if the loop does not have it
 	if t := k.tls; t != nil {
 		t.Conn, t.isTaken = nc, true
 		return t.conn, nil

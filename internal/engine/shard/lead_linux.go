@@ -36,9 +36,6 @@ func (r *runner) lead(turn *shardSession) {
 	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
 		return
 	}
-	if !r.sendOutbox() { // what the last leader has left
-		return
-	}
 	for {
 		if !r.serveEvents() {
 			return

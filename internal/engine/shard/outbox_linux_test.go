@@ -1,7 +1,10 @@
 package shard
 
 import (
+	"bufio"
 	"bytes"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -38,6 +41,12 @@ func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 			(*s.send.Load())()
 		case "/then":
 			(*s.then.Load())()
+		case "/where":
+			s.server.group.conns.each(func(k *shardConn) {
+				if k.remote == r.RemoteAddr {
+					fmt.Fprint(w, "leads: ", k.servedBy.Leads(), " ")
+				}
+			})
 		case "/limited":
 			w.(connection.SendTimer).SetSendTimeout(10 * time.Millisecond)
 			fallthrough
@@ -242,6 +251,68 @@ func TestResponseThatWaitsIsNotLate(t *testing.T) {
 	}
 }
 
+// A leader runs no handler that would wait for its request's body, and no more than some requests of
+// one client in a row.
+func TestLeaderLeavesLongWorkToOthers(t *testing.T) {
+	s := newOutboxSite(t)
+	const where, onLoop = "GET /where HTTP/1.1\r\nHost: a\r\n\r\n", "leads: true /where"
+	c := s.connect()
+	testkit.Send(t, c, strings.Repeat(where, 3*turnRequests))
+	n := 0
+	for range 3 * turnRequests {
+		if testkit.Value(c.response())(t) == onLoop {
+			n++
+		}
+	}
+	if n > turnRequests {
+		t.Errorf("the leader has run %d handlers in a row", n)
+	}
+	reported := s.server.turns()
+	testkit.Send(t, c, strings.Replace(where, "GET", "POST", 1)[:len(where)-1]+"Content-Length: 1\r\n\r\n")
+	testkit.WaitFor(t, "a loop to report the head", func() bool { return s.server.turns() > reported })
+	testkit.Send(t, c, "x")
+	if b, err := c.response(); b == onLoop || err != nil {
+		t.Errorf("a request whose body has not arrived: %q, %v", b, err)
+	}
+}
+
+// Over TLS no response waits: what is sent later would not be encrypted.
+func TestResponsesOverTLSDoNotWait(t *testing.T) {
+	s := newOutboxSite(t, func(c *Config) {
+		c.Exchanges.TLS = &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}}
+	})
+	var all [4]*tls.Conn
+	var in [len(all)]*client
+	request := func(i int, path, fields string) {
+		fmt.Fprintf(all[i], "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n", path, fields)
+	}
+	want := func(i int, path string) {
+		if b, err := in[i].response(); b != path || err != nil {
+			t.Errorf("connection %d: %q, %v", i, b, err)
+		}
+	}
+	for i := range all {
+		c := newClient(t, s.listener)
+		defer c.Close()
+		all[i] = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+		in[i] = &client{c.TCPConn, bufio.NewReader(all[i])}
+		request(i, "/", "")
+		want(i, "/")
+	}
+	for _, fields := range []string{"", "Connection: close\r\n"} {
+		s.send.Store(new(func() {
+			for i := range all[1:] {
+				request(i+1, "/", fields)
+			}
+		}))
+		request(0, "/send", "")
+		want(0, "/send")
+		for i := range all[1:] {
+			want(i+1, "/")
+		}
+	}
+}
+
 // What a socket has no room for is sent when the client reads.
 func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 	testkit.Long(t, "it transfers much through small buffers")
@@ -264,6 +335,30 @@ func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 		slow.SetDeadline(time.Now().Add(time.Minute))
 		if b, err := slow.response(); b != want || err != nil {
 			t.Fatalf("response %d: %d bytes, %v", i, len(b), err)
+		}
+	}
+}
+
+// The send timeout begins anew when the client has accepted something, also over TLS.
+func TestSendTimeoutRestartsWithProgress(t *testing.T) {
+	s, place, _ := placing(t)
+	defer s.Close()
+	fd, client := testkit.SocketPair(t)
+	k := placeConn(s.group, place, fd)
+	k.conn = exchange.NewConn(&s.exchanges, new(connection.Buffers), inSize)
+	k.conn.SetSendTimeout(time.Hour)
+	first := k.stallDeadline(0, false)
+	if k.stallDeadline(first, false) != first || k.stallDeadline(first, true) <= first {
+		t.Error("the timeout does not depend on progress")
+	}
+	var c ciphertext
+	testkit.Must(t, c.append(make([]byte, 2*maxCiphertext), &s.group.ciphertexts))
+	for i, want := range []bool{true, false, true} {
+		if i == 2 {
+			testkit.Value(io.CopyN(io.Discard, client, 4*maxPlaintext))(t)
+		}
+		if done, moved, err := c.send(k); done || moved != want || err != nil {
+			t.Errorf("call %d: %v, %v, %v", i, done, moved, err)
 		}
 	}
 }

@@ -59,7 +59,7 @@ const (
 //
 // A response waits only if another connection has an event. It is served until it was sent, so
 // that no other goroutine closes it. The outbox belongs to the leader while that serves nothing. If
-// the lead is taken from a leader in a handler, the new leader begins with the outbox.
+// the lead is taken from a leader in a handler, the new leader has the outbox.
 type outbox struct {
 	conns []*shardConn
 	sent  int // how many of them were sent, or are served

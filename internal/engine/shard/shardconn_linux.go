@@ -2,7 +2,6 @@ package shard
 
 import (
 	"context"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -238,13 +237,9 @@ func (k *shardConn) park() bool {
 // setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
 // sweeper enforces it.
 func (k *shardConn) setWaitDeadline(deadline instant) {
-	if deadline == 0 && !k.state.has(flagDeadlines) {
-		return
+	if deadline != 0 || k.state.has(flagDeadlines) {
+		_ = k.setDeadline(waitInput, deadline)
 	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.deadlines = [...]instant{waitInput: deadline, waitOutput: 0}
-	k.state.set(flagDeadlines, deadline != 0)
 }
 
 // waitDeadline returns the deadline of the last wait.
@@ -357,7 +352,8 @@ func (k *shardConn) release() {
 	}
 }
 
-// Close implements net.Conn.
+// Close implements net.Conn. No call waits any more: the exchange has ended, or its body and its
+// response are locked (Hijack).
 func (k *shardConn) Close() error {
 	for {
 		n := k.refs.Load()
@@ -366,7 +362,6 @@ func (k *shardConn) Close() error {
 		}
 		if k.refs.CompareAndSwap(n, n+closedRefs) {
 			k.state.close()
-			k.wakeAll()
 			if h := k.session.Load(); h != nil {
 				h.session.Closed()
 			}
@@ -375,16 +370,6 @@ func (k *shardConn) Close() error {
 			}
 			return nil
 		}
-	}
-}
-
-// wakeAll wakes the calls that wait, which find that the connection was closed.
-func (k *shardConn) wakeAll() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if k.waiters != nil {
-		exchange.Signal(k.waiters[waitInput])
-		exchange.Signal(k.waiters[waitOutput])
 	}
 }
 
@@ -400,7 +385,6 @@ func (k *shardConn) closeFD() {
 		k.conn = nil
 	}
 	k.servedBy = nil
-	k.watchedExchange.Store(nil)
 	if k.config().lingers {
 		_ = poll.Close(int(k.fd))
 	} else {
@@ -422,9 +406,7 @@ func (k *shardConn) Opened() time.Time { return k.group().epoch.Add(time.Duratio
 
 // CountRequest implements connection.Info.
 func (k *shardConn) CountRequest() int {
-	if k.requests < math.MaxUint32 {
-		k.requests++
-	}
+	k.requests++
 	return int(k.requests)
 }
 

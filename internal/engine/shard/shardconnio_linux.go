@@ -18,15 +18,12 @@ import (
 // loop.
 var _ net.Conn = (*shardConn)(nil)
 
-// Read implements net.Conn.
+// Read implements net.Conn. p is not empty.
 func (k *shardConn) Read(p []byte) (n int, err error) {
 	if !k.acquire() {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
-	if len(p) == 0 {
-		return 0, nil
-	}
 	err = k.retry("read", waitInput, func() (done, moved bool, err error) {
 		if k.tls != nil {
 			k.tls.isDrained = false
@@ -145,10 +142,9 @@ const (
 	waitOutput
 )
 
-// wait waits until the loop reports an event in a direction, a deadline changes or passes, or the
-// connection is closed. It reports false if the connection was closed. Only one goroutine may wait
-// in each direction; the mutexes of the body and of the response ensure that. most, if not 0,
-// limits the wait.
+// wait waits until the loop reports an event in a direction, or a deadline changes or passes. It
+// reports false if no loop reports the connection. Only one goroutine may wait in each direction; the
+// mutexes of the body and of the response ensure that. most, if not 0, limits the wait.
 //
 // The first call of a Read or Write only registers for the event and gives up the lead. Events that
 // happened before are found by trying once more.
@@ -156,13 +152,13 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	k.mu.Lock()
 	if k.addToLoopLocked() != nil {
 		k.mu.Unlock()
-		return false // no event would ever arrive
+		return false
 	}
 	if k.waiters == nil {
 		k.waiters = &waiters{make(chan struct{}, 1), make(chan struct{}, 1)}
 	}
 	bell, until := k.waiters[what], k.deadlines[what]
-	if what == waitOutput && k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
+	if what == waitOutput && !again && k.shard().loop.AddOutput(int(k.fd), int(k.fd), k.tag()) != nil {
 		k.mu.Unlock()
 		return false
 	}
@@ -172,7 +168,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	}
 	if !again {
 		k.MayBlock()
-		return k.refs.Load() >= 0
+		return true
 	}
 	var passed <-chan time.Time
 	if until != 0 {
@@ -184,7 +180,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	case <-bell:
 	case <-passed:
 	}
-	return k.refs.Load() >= 0
+	return true
 }
 
 // CanSendFrom implements exchange.Connection. The kernel cannot encrypt what it copies. A file is
@@ -313,19 +309,19 @@ func (k *shardConn) SetDeadline(t time.Time) error {
 }
 
 // SetReadDeadline implements net.Conn.
-func (k *shardConn) SetReadDeadline(t time.Time) error { return k.setDeadline(waitInput, t) }
+func (k *shardConn) SetReadDeadline(t time.Time) error {
+	return k.setDeadline(waitInput, k.group().instant(t))
+}
 
 // SetWriteDeadline implements net.Conn.
-func (k *shardConn) SetWriteDeadline(t time.Time) error { return k.setDeadline(waitOutput, t) }
+func (k *shardConn) SetWriteDeadline(t time.Time) error {
+	return k.setDeadline(waitOutput, k.group().instant(t))
+}
 
-func (k *shardConn) setDeadline(what direction, t time.Time) error {
+func (k *shardConn) setDeadline(what direction, deadline instant) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	at := k.group().instant(t)
-	if at == k.deadlines[what] {
-		return nil
-	}
-	k.deadlines[what] = at
+	k.deadlines[what] = deadline
 	k.state.set(flagDeadlines, k.deadlines != [2]instant{})
 	if k.waiters != nil {
 		exchange.Signal(k.waiters[what])

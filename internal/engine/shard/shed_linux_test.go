@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -116,6 +118,26 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	io.WriteString(peer, "x")
 	if e := wait(); unled.connOf(e) != second || e.Ended {
 		t.Errorf("%+v", e)
+	}
+}
+
+// Sweeps are frequent enough for the shortest timeout.
+func TestSweepsFollowShortestTimeout(t *testing.T) {
+	const short, every = 160 * time.Millisecond, 20 * time.Millisecond
+	for name, set := range map[string]func(*exchange.Config, *h2.Config){
+		"head":      func(p *exchange.Config, _ *h2.Config) { p.HeadTimeout = short },
+		"handshake": func(p *exchange.Config, _ *h2.Config) { p.HandshakeTimeout = short },
+		"idle":      func(p *exchange.Config, _ *h2.Config) { p.IdleTimeout = short },
+		"send":      func(p *exchange.Config, _ *h2.Config) { p.DefaultSendTimeout = short },
+		"ping":      func(_ *exchange.Config, p *h2.Config) { p.SendPingTimeout = short },
+	} {
+		x := &exchange.Config{HeadTimeout: time.Minute, HandshakeTimeout: time.Minute, IdleTimeout: time.Minute}
+		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, nil, 0)}
+		set(x, p.HTTP2)
+		var g Group
+		if g.sweepFor(p); g.sweepEvery.Load() != int64(every) {
+			t.Errorf("%s: a sweep every %v, want %v", name, time.Duration(g.sweepEvery.Load()), every)
+		}
 	}
 }
 

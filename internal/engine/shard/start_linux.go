@@ -34,7 +34,7 @@ func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
 }
 
 // grow adds shards if GOMAXPROCS has grown: it follows the limits of a container while the program
-// runs. If GOMAXPROCS has shrunk, the last shards receive no new connections.
+// runs. If GOMAXPROCS has shrunk, the last shards soon receive no new connections.
 func (g *Group) grow() error {
 	want := runtime.GOMAXPROCS(0)
 	if g.shards.Load().active == want {

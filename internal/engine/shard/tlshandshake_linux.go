@@ -332,7 +332,7 @@ func (h *handshake) awaitInput(again bool) error {
 		a.startQueued()
 		a.mu.Unlock()
 	}
-	isOpen := h.conn.wait(waitInput, again, 0)
+	isReported := h.conn.wait(waitInput, again, 0)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if h.wait != nil {
@@ -346,7 +346,7 @@ func (h *handshake) awaitInput(again bool) error {
 	case h.evicted:
 		h.evicted = false
 		return errStalledHandshake
-	case !isOpen:
+	case !isReported:
 		return h.conn.opError("read", os.ErrClosed)
 	}
 	return nil

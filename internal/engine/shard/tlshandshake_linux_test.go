@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -131,28 +132,56 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	}
 }
 
-// A function of the tls.Config that waits delays only the handshakes that have called it.
-func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
+// What waits for room is limited: a client may make the server respond to TLS messages without end.
+func TestCiphertextIsLimited(t *testing.T) {
+	var c ciphertext
+	var pool sync.Pool
+	for size := 0; c.append(make([]byte, maxPlaintext), &pool) == nil; size += maxPlaintext {
+		if size > 2*maxCiphertext {
+			t.Fatalf("%d bytes wait", size)
+		}
+	}
+}
+
+// A function of the tls.Config that waits holds up only the handshakes that have called it. Others are
+// at most delayed.
+func TestWaitingTLSConfigHoldsUpNoOtherHandshake(t *testing.T) {
 	n := 4 * runtime.GOMAXPROCS(0)
-	release := make(chan bool)
-	var entered atomic.Int64
-	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		if hello.ServerName == "slow" {
+	for _, isLate := range []bool{false, true} { // when the configuration was chosen
+		release := make(chan bool)
+		var entered atomic.Int64
+		wait := func(tls.ConnectionState) error {
 			entered.Add(1)
 			<-release
+			return nil
 		}
-		return nil, nil
-	})
-	results := make(chan error, n)
-	for range n {
-		c := s.dial()
-		go func() { results <- s.get(c, "slow") }()
-	}
-	testkit.WaitFor(t, "all handshakes to begin", func() bool { return entered.Load() == int64(n) })
-	s.mustGet(s.dial())
-	close(release)
-	for range n {
-		testkit.Check(t, <-results)
+		s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			switch {
+			case hello.ServerName != "slow":
+				return nil, nil
+			case isLate:
+				return &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, VerifyConnection: wait}, nil
+			}
+			return nil, wait(tls.ConnectionState{})
+		})
+		results := make(chan error, n)
+		begin := func() {
+			for range n {
+				c := s.dial()
+				go func() { results <- s.get(c, "slow") }()
+			}
+		}
+		if isLate { // their turns end by themselves
+			begin()
+		} else {
+			s.queue(n, begin)()
+		}
+		testkit.WaitFor(t, "all handshakes to begin", func() bool { return entered.Load() == int64(n) })
+		s.mustGet(s.dial())
+		close(release)
+		for range n {
+			testkit.Check(t, <-results)
+		}
 	}
 }
 
@@ -192,6 +221,31 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	}
 }
 
+// queue makes the n handshakes that begin starts wait until release is called. Turns never end by
+// themselves.
+func (s tlsSite) queue(n int, begin func()) (release func()) {
+	s.Helper()
+	all := &s.server.group.handshakes
+	all.mu.Lock()
+	for range runtime.GOMAXPROCS(0) { // others compute
+		all.computing.PushBack(new(handshake))
+	}
+	all.timer = new(time.Timer)
+	all.mu.Unlock()
+	begin()
+	testkit.WaitFor(s, "the queue", func() bool {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		return all.queue.Len() == n
+	})
+	return func() {
+		all.mu.Lock()
+		defer all.mu.Unlock()
+		all.computing.Init()
+		all.startQueued()
+	}
+}
+
 // Close ends connections whose handshakes are queued without a handshake.
 func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	const n = 5
@@ -200,55 +254,86 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 		begun.Add(1)
 		return nil, nil
 	})
-	all := &s.server.group.handshakes
-	all.mu.Lock()
-	for range runtime.GOMAXPROCS(0) { // of others
-		all.computing.PushBack(new(handshake))
-	}
-	all.timer = new(time.Timer) // so that their turns never end
-	all.mu.Unlock()
-	for range n {
-		testkit.Send(t, s.dial(), testkit.ClientHello(t))
-	}
-	testkit.WaitFor(t, "the queue", func() bool {
-		all.mu.Lock()
-		defer all.mu.Unlock()
-		return all.queue.Len() == n
+	release := s.queue(n, func() {
+		for range n {
+			testkit.Send(t, s.dial(), testkit.ClientHello(t))
+		}
 	})
 	s.server.Close()
-	all.mu.Lock()
-	all.computing.Init()
-	all.startQueued()
-	all.mu.Unlock()
+	release()
 	testkit.WaitFor(t, "all connections to end", func() bool { return s.server.group.Open() == 0 })
 	if begun := begun.Load(); begun > 0 {
 		t.Errorf("%d handshakes have begun", begun)
 	}
 }
 
-// The bytes of a record that stays incomplete do not extend the idle timeout.
-func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
-	s := newTLSSite(t, nil)
-	c := s.dial()
-	s.mustGet(c)
-	deadline := func() (at instant) {
-		testkit.WaitFor(t, "the connection to read everything and wait", func() bool {
-			waits := false
-			s.server.group.conns.each(func(k *shardConn) {
-				unread, err := poll.Unread(int(k.fd))
-				waits = err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
-				at = k.waitDeadline()
-			})
-			return waits
+// deadline waits until the connection has read everything and waits, and returns its deadline.
+func (s *testServer) deadline(t *testing.T) (at instant) {
+	testkit.WaitFor(t, "the connection to read everything and wait", func() bool {
+		waits := false
+		s.group.conns.each(func(k *shardConn) {
+			unread, err := poll.Unread(int(k.fd))
+			waits = err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
+			at = k.waitDeadline()
 		})
-		return at
+		return waits
+	})
+	return at
+}
+
+// Timeouts begin when a connection is accepted, when its handshake has ended, and with each request.
+func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
+	secure, plain := newTLSSite(t, nil), newOutboxSite(t)
+	c := plain.connect()
+	var over *tls.Conn
+	for _, test := range []struct {
+		name    string
+		server  *testServer
+		event   func() error
+		timeout time.Duration
+	}{
+		{"accept", secure.server, func() error {
+			over = tls.Client(secure.dial(), &tls.Config{InsecureSkipVerify: true})
+			return nil
+		}, secure.server.exchanges.HandshakeTimeout},
+		{"handshake", secure.server, func() error { return over.Handshake() }, secure.server.exchanges.HeadTimeout},
+		{"request", plain.server, func() error { _, err := request(c); return err }, plain.server.exchanges.IdleTimeout},
+	} {
+		g := test.server.group
+		from := g.now()
+		testkit.Must(t, test.event())
+		if at := test.server.deadline(t) - instant(test.timeout); at < from || at > g.now() {
+			t.Errorf("%s: %v after its event, a timeout begins", test.name, time.Duration(at-from))
+		}
 	}
-	before := deadline()
-	reported := s.server.turns()
-	testkit.Send(t, c, "\x17\x03\x03\x00\x40 part")
-	testkit.WaitFor(t, "a loop to report the part", func() bool { return s.server.turns() > reported })
-	if after := deadline(); before == 0 || after != before {
-		t.Errorf("the deadline moved from %d to %d", before, after)
+}
+
+// The bytes of a record that stays incomplete do not extend the idle timeout, and those of a head do
+// not extend its timeout.
+func TestPartsExtendNoTimeout(t *testing.T) {
+	secure, plain := newTLSSite(t, nil), newOutboxSite(t)
+	over, c := secure.dial(), plain.connect()
+	secure.mustGet(over)
+	for name, test := range map[string]struct {
+		server      *testServer
+		conn        net.Conn
+		first, part string
+	}{
+		"record": {secure.server, over, "", "\x17\x03\x03\x00\x40 part"},
+		"head":   {plain.server, c, "GET", " / HTTP"},
+	} {
+		send := func(part string) instant {
+			reported := test.server.turns()
+			if part != "" {
+				testkit.Send(t, test.conn, part)
+				testkit.WaitFor(t, "a loop to report the part", func() bool { return test.server.turns() > reported })
+			}
+			return test.server.deadline(t)
+		}
+		before := send(test.first)
+		if after := send(test.part); before == 0 || after != before {
+			t.Errorf("%s: the deadline moved from %d to %d", name, before, after)
+		}
 	}
 }
 
@@ -295,6 +380,47 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	if b, err := io.ReadAll(c); err != nil || string(b) != "earlier,later" {
 		t.Errorf("received %q, %v", b, err)
+	}
+}
+
+// What arrives while a handler uses its context is the next request, also if it arrives in pieces.
+func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
+	s := newTLSSite(t, nil)
+	goOn := make(chan bool)
+	s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Context().Done()
+		goOn <- true
+		goOn <- true
+		io.WriteString(w, r.Method)
+	}))
+	nc := s.dial()
+	c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+	in := &client{nc, bufio.NewReader(c)}
+	io.WriteString(c, firstRequest)
+	<-goOn
+	reported := s.server.turns()
+	for _, piece := range []string{firstRequest[:1], firstRequest[1:]} {
+		io.WriteString(c, piece)
+		testkit.WaitFor(t, "a loop to report the piece", func() bool { return s.server.turns() > reported })
+		testkit.WaitFor(t, "the piece to be examined", func() bool {
+			examined := false
+			s.server.group.conns.each(func(k *shardConn) {
+				k.tls.watching.Lock()
+				defer k.tls.watching.Unlock()
+				examined = k.tls.hasEarly
+			})
+			return examined
+		})
+		reported = s.server.turns()
+	}
+	for i := range 2 {
+		if i > 0 {
+			<-goOn
+		}
+		<-goOn
+		if b, err := in.response(); b != http.MethodGet || err != nil {
+			t.Errorf("response %d: %q, %v", i, b, err)
+		}
 	}
 }
 
