@@ -68,7 +68,7 @@ func (t *translator) listensOf(s *scope, server *syntax.Directive) []*listen {
 	for _, l := range all {
 		l.server, l.host = s, len(t.config.Hosts)
 		l.TLS = l.TLS || secure
-		if isQUIC(l.Addr) {
+		if grammar.IsQUIC(l.Addr) {
 			l.TLS, l.HTTP3 = true, hasHTTP3
 		} else {
 			l.http2 = s.flag("http2", false)
@@ -108,7 +108,7 @@ func (t *translator) listen(d *syntax.Directive, addr string) *listen {
 		l.socket(t.ignoredParam(d, "sndbuf=", ofKernel, parses(grammar.ParseSize))),
 		l.socket(t.unsupportedParam(d, "setfib=", "remove it: "+ofKernel)),
 	}
-	if isQUIC(addr) {
+	if grammar.IsQUIC(addr) {
 		for _, name := range []string{"ssl", "http2", "proxy_protocol"} {
 			known = append(known, param{name, func(string) error { return errors.New("incompatible with quic") }})
 		}
@@ -280,7 +280,7 @@ func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
 		t.remark(a.socket.options, "the parameters of the socket are ignored: that of %s accepts the connections",
 			all.main.Addr)
 	}
-	if !isQUIC(l.Addr) {
+	if !grammar.IsQUIC(l.Addr) {
 		return
 	}
 	if s := t.listener(all); l.HTTP3Retry != s.HTTP3Retry || l.HTTP3Streams != s.HTTP3Streams ||
@@ -341,9 +341,7 @@ func (t *translator) agree(a *address) {
 }
 
 func (t *translator) listener(a *address) Listener {
-	l := Listener{
-		Listen: *a.main.Listen, IdleTimeout: 75 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10,
-	}
+	l := NewListener(*a.main.Listen)
 	l.Default = true
 	// without TLS no client names its server, and the default server's http2 counts
 	l.HTTP2 = l.HTTP2 || l.TLS && slices.ContainsFunc(a.listens, func(other *listen) bool { return other.HTTP2 })
@@ -364,8 +362,8 @@ func (t *translator) keepAlive(s *scope) (requests int, age time.Duration) {
 }
 
 func (t *translator) connection(s *scope, l *Listener) {
-	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), 60*time.Second)
-	l.SendTimeout = cmp.Or(s.time("send_timeout"), 60*time.Second)
+	l.HeaderTimeout = cmp.Or(s.time("client_header_timeout"), l.HeaderTimeout)
+	l.SendTimeout = cmp.Or(s.time("send_timeout"), l.SendTimeout)
 	if d := s.one("keepalive_timeout"); d != nil {
 		l.IdleTimeout, _ = grammar.ParseTime(d.Args[0])
 	}
@@ -375,17 +373,16 @@ func (t *translator) connection(s *scope, l *Listener) {
 			l.HeaderFieldBytes = max(l.HeaderFieldBytes, clientHeaderBuffer)
 		}
 	}
-	l.HTTP2Streams = cmp.Or(s.number("http2_max_concurrent_streams", 1), defaultHTTP2Streams)
+	l.HTTP2Streams = cmp.Or(s.number("http2_max_concurrent_streams", 1), l.HTTP2Streams)
 	if n := s.size("http2_body_preread_size", 1); n > 0 {
 		l.HTTP2Window = max(leastHTTP2Window, n)
 	}
-	if isQUIC(l.Addr) {
+	if grammar.IsQUIC(l.Addr) {
 		t.quic(s, l)
 	}
 }
 
 const (
-	defaultHTTP2Streams = 128 // as in nginx
 	// clientHeaderBuffer is nginx's client_header_buffer_size: HTTP/1 needs no large buffer for a
 	// head that fits in it.
 	clientHeaderBuffer = 1 << 10
@@ -397,12 +394,9 @@ const (
 // noHTTP3 is why quic and http3 are rejected without Options.HTTP3.
 const noHTTP3 = "this program was built without HTTP/3 (build it with -tags http3); browsers fall back to HTTP/2"
 
-// quicPrefix starts the addresses of UDP sockets: see conf.Listen.
-const quicPrefix = "quic:"
-
-func isQUIC(addr string) bool { return strings.HasPrefix(addr, quicPrefix) }
-
-func isIPv6(addr string) bool { return strings.HasPrefix(strings.TrimPrefix(addr, quicPrefix), "[") }
+func isIPv6(addr string) bool {
+	return strings.HasPrefix(strings.TrimPrefix(addr, grammar.QUICPrefix), "[")
+}
 
 // quicAddrs returns the UDP sockets of addresses.
 func quicAddrs(addrs []string) ([]string, error) {
@@ -410,7 +404,7 @@ func quicAddrs(addrs []string) ([]string, error) {
 		if strings.HasPrefix(addr, "unix:") {
 			return nil, errors.New("quic requires an IP address: it is not supported on unix sockets")
 		}
-		addrs[i] = quicPrefix + addr
+		addrs[i] = grammar.QUICPrefix + addr
 	}
 	return addrs, nil
 }
@@ -430,21 +424,15 @@ func (t *translator) checkQUICVersion(s *scope, all []*listen, config *tls.Confi
 	if config == nil || config.MaxVersion == 0 || config.MaxVersion >= tls.VersionTLS13 {
 		return
 	}
-	if slices.ContainsFunc(all, func(l *listen) bool { return isQUIC(l.Addr) }) {
+	if slices.ContainsFunc(all, func(l *listen) bool { return grammar.IsQUIC(l.Addr) }) {
 		t.errorf(s.one("ssl_protocols"), "listen with quic requires TLSv1.3")
 	}
 }
 
-// defaultQUICStreams and defaultQUICBytes are nginx's.
-const (
-	defaultQUICStreams = 128
-	defaultQUICBytes   = 64 << 10
-)
-
 func (t *translator) quic(s *scope, l *Listener) {
 	l.HTTP3Retry = s.flag("quic_retry", false)
-	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), defaultQUICStreams)
-	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), defaultQUICBytes)
+	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), l.HTTP3Streams)
+	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), l.HTTP3Window)
 	if d := s.one("quic_host_key"); d != nil {
 		l.HTTP3HostKey, _ = t.read(d) // it reports errors
 		if len(l.HTTP3HostKey) == 0 {

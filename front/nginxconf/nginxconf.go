@@ -125,6 +125,16 @@ type Listener struct {
 	HTTP3HostKey []byte
 }
 
+// NewListener returns a Listener with nginx's defaults.
+func NewListener(of conf.Listen) Listener {
+	l := Listener{Listen: of, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second,
+		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10, HeaderFieldBytes: 8 << 10, HTTP2Streams: 128}
+	if grammar.IsQUIC(l.Addr) {
+		l.HTTP3Streams, l.HTTP3Window = 128, 64<<10
+	}
+	return l
+}
+
 // Message is an error or a remark about a place in the configuration. Parse returns its errors as
 // joined Messages.
 type Message struct {

@@ -38,14 +38,9 @@ func (t *translator) step(d *syntax.Directive, s *scope, here *place) conf.Step 
 	return nil
 }
 
-// isRedirect reports whether rewrite and return treat a text as a URL.
-func isRedirect(text string) bool {
-	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") ||
-		strings.HasPrefix(text, "$scheme")
-}
-
 func (t *translator) returnStep(d *syntax.Directive) conf.Step {
-	if len(d.Args) == 1 && isRedirect(d.Args[0]) {
+	if first := d.Args[0]; len(d.Args) == 1 && (strings.HasPrefix(first, "http://") ||
+		strings.HasPrefix(first, "https://") || strings.HasPrefix(first, "$scheme")) {
 		return conf.Return{Status: 302, Text: t.text(d, d.Args[0]), Pos: d.Place()}
 	}
 	n, err := grammar.ParseNumber(d.Args[0])
@@ -67,16 +62,10 @@ func (t *translator) returnStep(d *syntax.Directive) conf.Step {
 
 func (t *translator) rewrite(d *syntax.Directive) conf.Step {
 	r := conf.Rewrite{Pattern: d.Args[0], To: t.text(d, d.Args[1]), Pos: d.Place()}
-	if isRedirect(d.Args[1]) {
-		r.Flag = "redirect"
-	}
 	if len(d.Args) == 3 {
-		flag := d.Args[2]
-		if !slices.Contains([]string{"last", "break", "redirect", "permanent"}, flag) {
-			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", grammar.Quote(flag))
-		}
-		if r.Flag != "redirect" || flag == "permanent" {
-			r.Flag = flag
+		r.Flag = d.Args[2]
+		if !slices.Contains([]string{"last", "break", "redirect", "permanent"}, r.Flag) {
+			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", grammar.Quote(r.Flag))
 		}
 	}
 	return r

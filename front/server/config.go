@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
@@ -105,7 +106,7 @@ func (s *Server) read() (*Config, error) {
 	}
 	if s.options.HTTP3 == nil {
 		for i := range c.Process.Listeners {
-			if l := &c.Process.Listeners[i]; isQUIC(l) {
+			if l := &c.Process.Listeners[i]; grammar.IsQUIC(l.Addr) {
 				return nil, configError(fmt.Errorf("listen %s: HTTP/3 requires Options.HTTP3", l.Addr))
 			}
 		}
@@ -155,8 +156,7 @@ func listenersOf(hosts []conf.Host) []nginxconf.Listener {
 				continue
 			}
 			at[l.Addr] = len(all)
-			all = append(all, nginxconf.Listener{Listen: l, HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
-				SendTimeout: sendTimeout, HeaderBytes: headerBytes})
+			all = append(all, nginxconf.NewListener(l))
 		}
 	}
 	return all

@@ -77,7 +77,7 @@ func TestProtocolsAreThoseOfTheAddress(t *testing.T) {
 			for addr := range strings.SplitSeq(text, ", ") {
 				addr, speaks := strings.CutPrefix(addr, spoken)
 				host.Listen = append(host.Listen, conf.Listen{Addr: addr, HTTP2: speaks})
-				overUDP.Listen = append(overUDP.Listen, conf.Listen{Addr: quicPrefix + addr, HTTP3: speaks})
+				overUDP.Listen = append(overUDP.Listen, conf.Listen{Addr: "quic:" + addr, HTTP3: speaks})
 			}
 			at := netip.MustParseAddrPort(local)
 			testkit.Equal(t, listenAt(&host, net.TCPAddrFromAddrPort(at)).HTTP2, want, local, "with", text, "HTTP/2")

@@ -25,11 +25,6 @@ type HTTP3 interface {
 	Serve(quic.Config) (quic.Server, error)
 }
 
-// quicPrefix starts the addresses of UDP sockets.
-const quicPrefix = "quic:"
-
-func isQUIC(l *nginxconf.Listener) bool { return strings.HasPrefix(l.Addr, quicPrefix) }
-
 // quicSocket is a UDP socket, open while the configuration names its address and while connections
 // of an earlier configuration end. These may be of older processes.
 type quicSocket struct {

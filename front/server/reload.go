@@ -256,7 +256,7 @@ func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
 			socket.base.Close()
-			s.shutdownInBackground(socket.active, atMost)
+			s.drainAll(socket.active, atMost)
 		}
 	}
 	s.sockets = sockets

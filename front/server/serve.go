@@ -7,7 +7,6 @@ import (
 	"os/signal"
 	"slices"
 	"syscall"
-	"time"
 
 	"github.com/tarehq/tare/internal/interrupt"
 	"github.com/tarehq/tare/internal/sdnotify"
@@ -68,26 +67,6 @@ func (s *Server) serve(ctx context.Context, actions <-chan action) error {
 				go func() { _ = s.Upgrade(context.Background()) }() // likewise
 			}
 		}
-	}
-}
-
-// quit waits for active requests, and ends those that are left when finishing says so.
-func (s *Server) quit(ctx context.Context) error {
-	finishing, cancel := s.finishing(ctx)
-	defer cancel()
-	return s.shutdown(finishing)
-}
-
-// finishing returns the context of active requests at the end of the server: it ends after
-// worker_shutdown_timeout, and Options.Grace after the end of ctx.
-func (s *Server) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
-	s.changes.Lock()
-	finishing, cancel := withLimit(s.config.Front.ShutdownTimeout)
-	s.changes.Unlock()
-	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.options.grace(), cancel) })
-	return finishing, func() {
-		stop()
-		cancel()
 	}
 }
 

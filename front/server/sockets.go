@@ -20,20 +20,13 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/proxyproto"
-	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // socketMode is the mode of unix sockets, as in nginx.
 const socketMode = 0o666
 
-// Settings of connections that a Config does not name, which are nginx's.
-const (
-	headerTimeout = 60 * time.Second
-	idleTimeout   = 75 * time.Second
-	sendTimeout   = 60 * time.Second
-	headerBytes   = 32 << 10
-	connWindow    = 1 << 20 // of HTTP/2, unless that of a stream is larger
-)
+// connWindow is the window of an HTTP/2 connection, unless that of a stream is larger.
+const connWindow = 1 << 20
 
 // socket is a listening socket, open while the configuration names its address. That of all
 // addresses of a port accepts for its single addresses, too: see sharedSocket. If settings of its
@@ -56,7 +49,7 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 	var single []nginxconf.Listener // of a port with a socket for all addresses
 	at := make(map[string]int)
 	for i := range all {
-		if isQUIC(&all[i]) != ofQUIC {
+		if grammar.IsQUIC(all[i].Addr) != ofQUIC {
 			continue
 		}
 		wildcard := grammar.Wildcard(all[i].Addr)
@@ -138,7 +131,7 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 		return listen.Spec{Network: "unix", Address: path}
 	}
 	network, addr := "tcp", l.Addr
-	if rest, ok := strings.CutPrefix(addr, quicPrefix); ok {
+	if rest, ok := strings.CutPrefix(addr, grammar.QUICPrefix); ok {
 		network, addr = "udp", rest
 	}
 	if port, ok := strings.CutPrefix(addr, "*:"); ok {
@@ -198,10 +191,12 @@ func (s *Server) fail(err error) {
 	}
 }
 
-// Limits of HTTP/2 connections that receive no complete frame.
+// Limits of HTTP/2 connections on which nothing moves.
 const (
 	maxPingInterval = 60 * time.Second // longest time until a PING
 	pingTimeout     = 15 * time.Second // for the acknowledgment of a PING
+	// writeByteTimeout limits the time in which a client accepts no byte.
+	writeByteTimeout = 60 * time.Second
 )
 
 // pingInterval returns the time until a PING. A client in the middle of HEADERS cannot acknowledge
@@ -228,7 +223,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 		Handler: s.handler(), ErrorLog: s.front.ErrorLogger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(at.HeaderTimeout), PingTimeout: pingTimeout,
-			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: at.HTTP2Streams,
+			WriteByteTimeout: writeByteTimeout, MaxConcurrentStreams: at.HTTP2Streams,
 			MaxReceiveBufferPerStream:     int(at.HTTP2Window),
 			MaxReceiveBufferPerConnection: max(connWindow, int(at.HTTP2Window))},
 		MaxHeaderBytes: int(at.HeaderBytes), ReadHeaderTimeout: at.HeaderTimeout, IdleTimeout: at.IdleTimeout,
@@ -272,54 +267,6 @@ func closeAll(all []net.Listener) {
 	}
 }
 
-// shutdownInBackground lets servers finish their requests in the background, at most for a time; 0
-// is no limit.
-func (s *Server) shutdownInBackground(all []*activeServer, atMost time.Duration) {
-	for _, old := range all {
-		s.drain(old, 0, atMost)
-	}
-}
-
-// replace stops servers from accepting connections and closes each connection after its next
-// request. Closing idle connections at once would lose requests that are on their way. When they
-// have timed out, the server shuts down. All of this takes atMost; 0 is no limit.
-func (s *Server) replace(all []*activeServer, atMost time.Duration) {
-	for _, old := range all {
-		old.socket.Close()
-		old.server.Retire()
-		s.drain(old, old.idle, atMost)
-	}
-}
-
-// withLimit returns a context that ends after a time; 0 is no limit.
-func withLimit(atMost time.Duration) (context.Context, context.CancelFunc) {
-	if atMost == 0 {
-		return context.WithCancel(context.Background())
-	}
-	return context.WithTimeout(context.Background(), atMost)
-}
-
-func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
-	ctx, cancel := withLimit(atMost)
-	s.draining.Go(func() {
-		defer cancel()
-		select {
-		case <-time.After(after):
-		case <-ctx.Done():
-		case <-s.stopping:
-		}
-		// It returns when all requests are done, the time has passed or the server is closed.
-		if err := old.server.Shutdown(ctx); err != nil {
-			_ = old.server.Close()
-		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.active, old)
-		accepted, _ := old.server.Connections()
-		s.closedConns += accepted
-	})
-}
-
 // connections counts the connections of all servers, and those on which a part of a head has
 // arrived.
 func (s *Server) connections() (accepted, open, reading int64) {
@@ -335,73 +282,4 @@ func (s *Server) connections() (accepted, open, reading int64) {
 		accepted, open = accepted+a, open+o
 	}
 	return accepted, open, reading
-}
-
-// shutdown waits for active requests until ctx ends.
-func (s *Server) shutdown(ctx context.Context) error {
-	if isReplaced := s.stopUpgrades(); isReplaced {
-		s.stopAccepting(true)
-	} else {
-		s.notifyManager(sdnotify.Stopping)
-		s.stopAccepting(false)
-	}
-	return s.finish(ctx)
-}
-
-// stopAccepting closes the listening sockets. If another process serves them, unix sockets stay.
-func (s *Server) stopAccepting(isReplaced bool) {
-	s.changes.Lock()
-	s.serving = false // the sockets do not change any more
-	s.changes.Unlock()
-	s.issued.Stop()
-	call(s.options.Draining)
-	for _, socket := range s.sockets {
-		if u, ok := socket.base.(*net.UnixListener); ok && isReplaced {
-			u.SetUnlinkOnClose(false)
-		}
-		socket.base.Close()
-	}
-}
-
-// finish waits for active requests until ctx ends.
-func (s *Server) finish(ctx context.Context) error {
-	close(s.stopping)
-	for _, socket := range s.sockets {
-		s.shutdownInBackground(socket.active, 0)
-	}
-	for _, socket := range s.quicSockets {
-		s.drainQUIC(socket, false, 0)
-	}
-	for _, socket := range s.removedQUIC {
-		socket.server.Shutdown(false) // which drains already: it need not wait for older processes
-	}
-	done := make(chan error, 1)
-	go func() {
-		s.draining.Wait()
-		done <- s.closeFront() // waits for hijacked connections
-	}()
-	select {
-	case err := <-done:
-		return err
-	case <-ctx.Done():
-	}
-	s.closeActive()
-	s.front.Abort()
-	select {
-	case err := <-done: // it has written the last lines of logs
-		return errors.Join(ErrAborted, err)
-	case <-time.After(logCloseTimeout):
-		return ErrAborted
-	}
-}
-
-func (s *Server) closeActive() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for old := range s.active {
-		_ = old.server.Close() // ErrAborted covers its error
-	}
-	for old := range s.activeQUIC {
-		_ = old.Close() // likewise
-	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -198,7 +199,9 @@ func (c *Cache) read(e *entry, key string, request Fields, now time.Time) *store
 	case err != nil:
 		return nil
 	}
-	matches := s.key == key && chosen(s.choices, request)
+	matches := s.key == key && !slices.ContainsFunc(s.choices, func(c choice) bool {
+		return valueOf(request, c.name) != c.value
+	})
 	c.index.attach(e, s, matches, now)
 	if !matches {
 		return nil

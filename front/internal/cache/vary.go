@@ -74,18 +74,8 @@ func normalize(lines []string) string {
 	return b.String()
 }
 
-// chosen reports whether a request has the same values.
-func chosen(all []choice, request Fields) bool {
-	for i := range all {
-		if valueOf(request, all[i].name) != all[i].value {
-			return false
-		}
-	}
-	return true
-}
-
-// isChosen is chosen for a request whose fields are known. It returns the name of a field that is
-// not.
+// isChosen reports whether a request has the same values, of which some are known. It returns the
+// name of a field that it needs and that is not.
 func isChosen(all, known []choice) (is bool, needed string) {
 	for _, c := range all {
 		i := slices.IndexFunc(known, func(k choice) bool { return k.name == c.name })

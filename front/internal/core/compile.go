@@ -33,8 +33,7 @@ type Compiler struct {
 
 	logFiles map[string]*accesslog.File // by path
 
-	countingKnown bool
-	kept          error // see keep
+	kept error // see keep
 }
 
 // NewCompiler returns a compiler for a new plan. all are the modules.
@@ -49,6 +48,11 @@ func NewCompiler(config *conf.Config, o *Options, s *State, all []Module) *Compi
 	}
 	c.Plan.Users.Store(1)
 	s.Plans.Add(1)
+	for p := range places.Of(config) {
+		if l := p.Location; l != nil && (l.Status || l.Metrics) {
+			c.Plan.counts = &s.Counts
+		}
+	}
 	c.Plan.Expired, c.Plan.Expire = context.WithCancel(context.Background())
 	unwatch := context.AfterFunc(s.aborted, c.Plan.Expire)
 	c.Plan.Releases = append(c.Plan.Releases, func() { unwatch() })

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/exposition"
-	"github.com/tarehq/tare/front/internal/places"
 )
 
 // counts are numbers of requests and connections. They outlive plans, and are counted only if a
@@ -35,18 +34,7 @@ func (n *ResponseCounts) Add(status int, took time.Duration) {
 }
 
 // Counting reports whether anything is counted.
-func (c *Compiler) Counting() bool {
-	if !c.countingKnown { // avoids visiting all locations again
-		c.countingKnown = true
-		for p := range places.Of(c.Config) {
-			if l := p.Location; l != nil && (l.Status || l.Metrics) {
-				c.Plan.counts = &c.State.Counts
-				break
-			}
-		}
-	}
-	return c.Plan.counts != nil
-}
+func (c *Compiler) Counting() bool { return c.Plan.counts != nil }
 
 // hostCounts returns the counts of a host's name, nil if nothing is counted. Hosts with the same
 // name share them.

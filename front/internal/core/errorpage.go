@@ -53,7 +53,7 @@ func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 // a response may have been sent.
 func (x *Exchange) Fail(status int) Outcome {
 	if nginxstatus.HasNoResponse(status) {
-		return x.abort(status)
+		return x.Abort(status)
 	}
 	x.ErrorStatus = status
 	if status == http.StatusRequestEntityTooLarge || x.BodyStatus.Load() != 0 {
@@ -62,14 +62,26 @@ func (x *Exchange) Fail(status int) Outcome {
 	x.clearHeader()
 	if !x.errorPageUsed && len(x.Loc.errorPages) > 0 && x.Redirects <= maxRedirects {
 		x.errorPageUsed = !x.Loc.Settings.RecursiveErrors
-		for i := range x.Loc.errorPages {
-			if p := &x.Loc.errorPages[i]; slices.Contains(p.statuses, status) {
-				return p.serve(x)
-			}
+		if p := x.errorPageFor(status); p != nil {
+			return p.serve(x)
 		}
 	}
 	return x.sendBuiltinPage()
 }
+
+// errorPageFor returns the location's error page for a status, or nil.
+func (x *Exchange) errorPageFor(status int) *errorPage {
+	for i := range x.Loc.errorPages {
+		if p := &x.Loc.errorPages[i]; slices.Contains(p.statuses, status) {
+			return p
+		}
+	}
+	return nil
+}
+
+// HasErrorPage reports whether an error page replaces the content's response with a status. As in
+// nginx that is the built-in page if an error page has led to the content.
+func (x *Exchange) HasErrorPage(status int) bool { return x.errorPageFor(status) != nil }
 
 // failClosed rejects a request to a closed location. Error pages do not apply: they might lead to
 // what is closed.

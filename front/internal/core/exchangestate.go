@@ -3,7 +3,6 @@ package core
 import (
 	"net/http"
 	"runtime/debug"
-	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/internal/errorlog"
@@ -176,12 +175,6 @@ func (x *Exchange) ResponseBytes() int64 {
 		return 0
 	}
 	return x.Response.Sent
-}
-
-// HasErrorPage reports whether an error page replaces the content's response with a status. As in
-// nginx that is the built-in page if an error page has led to the content.
-func (x *Exchange) HasErrorPage(status int) bool {
-	return slices.ContainsFunc(x.Loc.errorPages, func(p errorPage) bool { return slices.Contains(p.statuses, status) })
 }
 
 // Wait waits for a time, or returns false once the client has left.

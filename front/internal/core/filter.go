@@ -43,8 +43,7 @@ func (c *Compiler) filters(s *conf.Settings, e *effects) (*filters, error) {
 	f.setBodyFilters(e.bodies)
 	f.NeedsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	isObserved := e.observes || c.Counting() || s.Rate != "" || c.setsLimitRate
-	f.observes = isObserved || f.AddsFields() || f.NeedsHeader
+	f.observes = e.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
 	return &f, nil
 }
 

@@ -42,8 +42,9 @@ func (x *Exchange) evalWithStatus(status int, t *Text) string {
 	return s
 }
 
-// abort ends a request without a response: the connection is closed, or the stream reset.
-func (x *Exchange) abort(status int) Outcome {
+// Abort ends a request without a response: the connection is closed, or the stream reset. It does not
+// return. A server that has not noticed the client's departure would else send an empty response.
+func (x *Exchange) Abort(status int) Outcome {
 	x.EndWithoutResponse(status)
 	panic(http.ErrAbortHandler)
 }

@@ -11,8 +11,6 @@ type Attempts struct {
 	IsKept  bool       // else there are no records
 	mu      sync.Mutex // a cache may continue the request after the client's exchange has ended
 	records []*Record
-	first   Record
-	space   [1]*Record
 }
 
 // Record is the record of one attempt. A negative duration is unknown.
@@ -32,14 +30,7 @@ func (t *Attempts) add(addr string) *Record {
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	s := &t.first
-	if len(t.records) > 0 {
-		s = new(Record)
-	}
-	*s = Record{Addr: addr, ConnectTime: -1, HeaderTime: -1, ResponseTime: -1}
-	if t.records == nil {
-		t.records = t.space[:0]
-	}
+	s := &Record{Addr: addr, ConnectTime: -1, HeaderTime: -1, ResponseTime: -1}
 	t.records = append(t.records, s)
 	return s
 }
@@ -65,15 +56,9 @@ func (t *Attempts) HasAny() bool {
 func (t *Attempts) List(value func(*Record) string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if len(t.records) == 1 {
-		return value(t.records[0])
+	var all []string
+	for _, s := range t.records {
+		all = append(all, value(s))
 	}
-	var b strings.Builder
-	for i, s := range t.records {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(value(s))
-	}
-	return b.String()
+	return strings.Join(all, ", ")
 }

@@ -15,13 +15,19 @@ func ParseAddress(text string) (netip.AddrPort, bool) {
 	return addr, err == nil
 }
 
+// QUICPrefix starts the addresses of UDP sockets: see conf.Listen.
+const QUICPrefix = "quic:"
+
+// IsQUIC reports whether a listening address is that of a UDP socket.
+func IsQUIC(addr string) bool { return strings.HasPrefix(addr, QUICPrefix) }
+
 // Wildcard returns the address of all addresses with the port and the IP version of a listening
 // address. If a configuration has both, the socket of all of them also accepts connections to this
 // one. It is empty for such an address itself, and for unix sockets.
 func Wildcard(addr string) string {
 	prefix, rest := "", addr
-	if after, ok := strings.CutPrefix(addr, "quic:"); ok {
-		prefix, rest = "quic:", after
+	if after, ok := strings.CutPrefix(addr, QUICPrefix); ok {
+		prefix, rest = QUICPrefix, after
 	}
 	end := strings.LastIndexByte(rest, ':')
 	if strings.HasPrefix(rest, "unix:") || end < 0 {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // Table finds what listens at an address. Requests for an address at which nothing listens,
@@ -95,7 +97,7 @@ func (h *Table[G]) Add(addr string, g *G) error {
 		return nil
 	}
 	ports, text := &h.ports, addr
-	if rest, ok := strings.CutPrefix(addr, "quic:"); ok {
+	if rest, ok := strings.CutPrefix(addr, grammar.QUICPrefix); ok {
 		ports, text = &h.quic, rest
 	}
 	if strings.HasPrefix(text, "*:") {

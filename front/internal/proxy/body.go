@@ -65,8 +65,7 @@ func failBody(x *core.Exchange, err error) core.Outcome {
 		x.Errorf(level, "reading the request's body: %v", err)
 	}
 	if x.Request.Context().Err() != nil {
-		x.EndWithoutResponse(http.StatusBadRequest)
-		panic(http.ErrAbortHandler)
+		return x.Abort(http.StatusBadRequest)
 	}
 	return x.Fail(int(cmp.Or(x.BodyStatus.Load(), core.BodyStatus(err))))
 }
@@ -126,14 +125,14 @@ func requestBodyFile(x *core.Exchange) string {
 // upstreamBody returns the body for the upstream, or nil. A GET after an internal redirect does
 // without a body that another upstream has received in part. The rest is dropped, as in nginx.
 func (p *proxy) upstreamBody(x *core.Exchange) *fetch.Body {
+	body := stateOf(x).clientBody
 	switch {
 	case p.body != nil:
 		return fetch.NewBody(p.body.Eval(x))
-	case p.from.NoBody || stateOf(x).clientBody == nil || x.Method != x.Request.Method,
-		x.Method == http.MethodGet && !stateOf(x).clientBody.IsAvailable():
+	case p.from.NoBody || x.Method != x.Request.Method, x.Method == http.MethodGet && !body.IsAvailable():
 		return nil
 	}
-	return stateOf(x).clientBody
+	return body
 }
 
 // streamBody returns a body that forwards the request's while it arrives.

@@ -157,13 +157,14 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache
 		a, err := pc.purgeKey(q.Key)
 		return a, nil, err
 	}
+	state := stateOf(x)
 	a, err := pc.cache.Find(q)
 	if err == nil {
-		stateOf(x).cacheState = a.State
+		state.cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
-		stateOf(x).cacheState = failed.State
+		state.cacheState = failed.State
 	}
-	pc.counts.add(stateOf(x).cacheState)
+	pc.counts.add(state.cacheState)
 	if err == nil && x.RegexTimedOut { // the response may be of another variant
 		a.Close()
 		return nil, origin.sent, errRegexTimeout()
@@ -187,8 +188,8 @@ func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
 			return anyTrue(pc.noStoreResponse, x) || x.RegexTimedOut
 		}
 	}
-	if stateOf(x).slice != nil { // the key has its range
-		q.IsPart = stateOf(x).slice.isPart()
+	if slice := stateOf(x).slice; slice != nil { // the key has its range
+		q.IsPart = slice.isPart()
 	}
 	return q
 }

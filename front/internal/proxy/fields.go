@@ -64,8 +64,9 @@ func (p *proxy) passHead(x *core.Exchange, status int) bool {
 	if !ok {
 		return false
 	}
-	head, rewrites := stateOf(x).clientMemory.Head(), false
-	stateOf(x).raw.sent = slices.Grow(stateOf(x).raw.sent[:0], len(head.Fields))
+	state := stateOf(x)
+	raw, head, rewrites := &state.raw, state.clientMemory.Head(), false
+	raw.sent = slices.Grow(raw.sent[:0], len(head.Fields))
 	for i := range head.Fields {
 		f := &head.Fields[i]
 		fate := p.response.rawFate(f, head.Text)
@@ -74,10 +75,10 @@ func (p *proxy) passHead(x *core.Exchange, status int) bool {
 		}
 		if fate&fieldIsDropped == 0 {
 			rewrites = rewrites || fate&fieldIsRewritten != 0
-			stateOf(x).raw.sent = append(stateOf(x).raw.sent, *f)
+			raw.sent = append(raw.sent, *f)
 		}
 	}
-	stateOf(x).raw.sender, stateOf(x).raw.head, stateOf(x).upstreamHeader = sender, head, nil
+	raw.sender, raw.head, state.upstreamHeader = sender, head, nil
 	if rewrites {
 		p.response.rewriteRawFields(x)
 	}
@@ -109,8 +110,9 @@ func (r *responseRules) rewriteRawFields(x *core.Exchange) {
 // sendRawHead sends the head that passHead has prepared, unless the request's body has meanwhile
 // turned out to be invalid: an error page then replaces the response.
 func sendRawHead(x *core.Exchange, status int) {
+	raw := &stateOf(x).raw
 	if x.BodyStatus.Load() != 0 {
-		stateOf(x).raw.sender = nil
+		raw.sender = nil
 		x.Response.WriteHeader(status)
 		return
 	}
@@ -119,7 +121,7 @@ func sendRawHead(x *core.Exchange, status int) {
 		f.ChangeHeader(x, x.Response.Header(), status)
 	}
 	x.Response.StartLimits(x.Loc.Filters)
-	stateOf(x).raw.sender.WriteRawHeader(status, stateOf(x).raw.head.Text, stateOf(x).raw.sent)
+	raw.sender.WriteRawHeader(status, raw.head.Text, raw.sent)
 }
 
 // rawHeadOf returns the head that has passed as it was received, or nil.
@@ -132,17 +134,15 @@ func rawHeadOf(x *core.Exchange) *rawHead {
 
 // sentField returns the values of a field that is sent to the client.
 func sentField(x *core.Exchange, name string) []string {
-	values := x.Response.Header()[name]
+	var values []string
 	if raw := rawHeadOf(x); raw != nil {
-		var own []string
 		for i := range raw.sent {
 			if f := &raw.sent[i]; bytes.EqualFold(f.Name.In(raw.head.Text), []byte(name)) {
-				own = append(own, string(f.Value.In(raw.head.Text)))
+				values = append(values, string(f.Value.In(raw.head.Text)))
 			}
 		}
-		return append(own, values...)
 	}
-	return values
+	return append(values, x.Response.Header()[name]...)
 }
 
 // rawFate is fate for a field of a head.

@@ -32,9 +32,9 @@ const (
 	maxDrainedBody = 64 << 10
 )
 
-// healthCheck compiles a HealthCheck. It begins when the plan is in use, and ends when another one
+// compileHealthCheck compiles a HealthCheck. It begins when the plan is in use, and ends when another one
 // replaces the plan.
-func healthCheck(c *core.Compiler, p *proxy) error {
+func compileHealthCheck(c *core.Compiler, p *proxy) error {
 	from := p.from.Check
 	if from == nil {
 		return nil

@@ -62,9 +62,7 @@ func (m *mirror) run(x *core.Exchange) core.Outcome {
 		return core.Proceed
 	}
 	if !m.from.NoBody && hasBody(x) && !x.HasReceived() {
-		if x.Proxy == nil {
-			x.Proxy = acquireProxyState(x.Plan.State)
-		}
+		ensureState(x)
 		if out := receiveWhole(x); out != core.Proceed {
 			return out
 		}
@@ -119,9 +117,9 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 	sub.Method, sub.Args, sub.Captures = x.Method, x.Args, x.Captures
 	sub.Request = r
 	if !m.from.NoBody && x.HasReceived() && !stateOf(x).clientBody.IsStreamed() {
-		sub.Proxy = acquireProxyState(s)
-		stateOf(sub).clientBody = stateOf(x).clientBody.Share()
-		r.Body, r.ContentLength = &errorBody{}, stateOf(sub).clientBody.Length()
+		body := stateOf(x).clientBody.Share()
+		ensureState(sub).clientBody = body
+		r.Body, r.ContentLength = &errorBody{}, body.Length()
 	}
 	go runMirror(sub, func() {
 		unwatch()
@@ -146,11 +144,8 @@ func runMirror(x *core.Exchange, release func()) {
 			text := errorlog.Printable(fmt.Appendf(nil, "panic in a mirrored request: %v", why))
 			x.LogError(errorlog.LevelError, append(append(text, '\n'), debug.Stack()...))
 		}
-		x.CloseProxyState()
-		x.Response.Release()
-		x.LogSubrequest()
+		x.EndSubrequest()
 		x.Release()
-		x.RecycleProxyState()
 		release()
 		x.Plan.Leave()
 	}()

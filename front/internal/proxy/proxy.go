@@ -118,19 +118,19 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	if err = checkProtocol(from); err != nil {
 		return nil, err
 	}
-	for _, compile := range []func(*conf.Location) error{
-		func(l *conf.Location) error { return compileProxyTarget(c, p, l) },
-		func(l *conf.Location) error { return proxyURI(c, p, l) },
-		func(l *conf.Location) error { return proxyRequest(c, p) },
-		func(l *conf.Location) error { return proxyResponse(c, p, l) },
-		func(*conf.Location) error { return p.compileNext() },
-		func(*conf.Location) error { return healthCheck(c, p) },
+	for _, compile := range []func() error{
+		func() error { return compileTarget(c, p, l) },
+		func() error { return compileURI(c, p, l) },
+		func() error { return compileRequest(c, p) },
+		func() error { return compileResponse(c, p, l) },
+		p.compileNext,
+		func() error { return compileHealthCheck(c, p) },
 	} {
-		if err := compile(l); err != nil {
+		if err := compile(); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	proxyLimits(c, p)
+	compileLimits(c, p)
 	return p, nil
 }
 
@@ -148,7 +148,7 @@ func checkProtocol(p *conf.Proxy) error {
 	return nil
 }
 
-func proxyRequest(c *core.Compiler, p *proxy) (err error) {
+func compileRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
 	p.method = c.Text("proxy method", from.Method)
 	if p.method.Constant() && p.method.Literal != "" && !validToken(p.method.Literal) {
@@ -217,6 +217,19 @@ func stateOf(x *core.Exchange) *proxyState {
 	return p
 }
 
+// ensureState returns the proxyState of an exchange, and makes it if there is none. It uses a free
+// list, which saves a kilobyte of garbage for each exchange.
+func ensureState(x *core.Exchange) *proxyState {
+	if x.Proxy == nil {
+		p, ok := x.Plan.State.ProxyStates.Get().(*proxyState)
+		if !ok {
+			p = new(proxyState)
+		}
+		x.Proxy = p
+	}
+	return stateOf(x)
+}
+
 // HasBody implements upstreamState.
 func (p *proxyState) HasBody() bool { return p.clientBody != nil }
 
@@ -235,15 +248,6 @@ func (p *proxyState) Recycle(x *core.Exchange) {
 		x.Proxy = nil
 		releaseProxyState(x.Plan.State, p)
 	}
-}
-
-// acquireProxyState and releaseProxyState use a free list, which saves a kilobyte of garbage for
-// each exchange.
-func acquireProxyState(s *core.State) *proxyState {
-	if p, ok := s.ProxyStates.Get().(*proxyState); ok {
-		return p
-	}
-	return new(proxyState)
 }
 
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
@@ -372,9 +376,7 @@ func (p *proxy) fail(x *core.Exchange, err error) core.Outcome {
 	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
 		return x.Fail(int(cmp.Or(x.BodyStatus.Load(), http.StatusBadRequest)))
 	case x.Request.Context().Err() != nil && !p.from.IgnoreAbort, x.Plan.Expired.Err() != nil:
-		x.EndWithoutResponse(goneStatus(x))
-		// else a server that has not noticed the client's departure would send an empty response
-		panic(http.ErrAbortHandler)
+		return x.Abort(goneStatus(x))
 	case f == nil:
 		x.Errorf(errorlog.LevelError, "upstream request: %v", err)
 		return x.Fail(http.StatusBadGateway)

@@ -42,8 +42,7 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 		p.sendTrailer(x, resp)
 	default:
 		if x.Request.Context().Err() != nil && !p.from.IgnoreAbort {
-			x.EndWithoutResponse(nginxstatus.ClientGone)
-			panic(http.ErrAbortHandler)
+			return x.Abort(nginxstatus.ClientGone)
 		}
 		p.sendHead(x, resp)
 		if x.Response.WithheldStatus != 0 { // the request's body was rejected

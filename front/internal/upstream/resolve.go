@@ -45,13 +45,13 @@ const (
 type Options struct {
 	// Lookup resolves names with Resolve. Nil is the system's resolver.
 	Lookup Lookup
-	// System resolves other names. Nil is the system's resolver.
-	System Lookup
 	// OnDemand resolves names with Resolve only in Renew.
 	OnDemand bool
 	// Report is called if a name cannot be resolved any more, and with nil when it can be again. It is
 	// not called for an error of New. hasAddresses reports whether addresses of before stay in use.
 	Report func(name string, hasAddresses bool, err error)
+
+	system Lookup // resolves other names; replaced in tests
 }
 
 // Lookup returns the addresses of a name, and how long they are valid: less than 0 if that is
@@ -107,8 +107,8 @@ func (n *names) begin(g *Group, o Options) error {
 	if o.Lookup == nil {
 		o.Lookup = SystemLookup
 	}
-	if o.System == nil {
-		o.System = SystemLookup
+	if o.system == nil {
+		o.system = SystemLookup
 	}
 	if o.Report == nil {
 		o.Report = func(string, bool, error) {}
@@ -240,7 +240,7 @@ func (n *names) startLookup(i int) *lookup {
 }
 
 func (n *names) find(h *host) ([]netip.Addr, time.Duration, error) {
-	find := n.options.System
+	find := n.options.system
 	if h.follows {
 		find = n.options.Lookup
 	}

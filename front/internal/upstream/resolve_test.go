@@ -68,7 +68,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		change(nil, "10.0.0.1", "10.0.0.2")
 		check(t, "a server that returns has no failures", all(), "10.0.0.1:8080 10.0.0.2:8080")
 		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
-			Options{System: lookup, Report: func(name string, _ bool, err error) {
+			Options{system: lookup, Report: func(name string, _ bool, err error) {
 				t.Errorf("%s is reported, too: %v", name, err)
 			}}); err == nil ||
 			!strings.Contains(err.Error(), `"other.example"`) {
@@ -85,7 +85,7 @@ func TestAddressesAreParsed(t *testing.T) {
 		"http://x": "",
 	} {
 		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
-			Options{System: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+			Options{system: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
 				return nil, 0, errors.New("no")
 			}})
 		if want == "" {

@@ -2,6 +2,7 @@ package syntax
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -24,38 +25,6 @@ type lexer struct {
 	line      int
 	lineStart int      // offset of the line's first byte
 	words     []string // of the statement that is being read
-	memory    *memory
-}
-
-// memory supplies the slices of words and the directives of a configuration, of which one with many
-// servers has a hundred thousand. It allocates hundreds at once.
-type memory struct {
-	words      []string
-	directives []Directive
-}
-
-// memoryLen is how many words or directives are allocated at once.
-const memoryLen = 256
-
-// keep returns a copy of words.
-func (m *memory) keep(words []string) []string {
-	n := len(words)
-	if n > len(m.words) {
-		m.words = make([]string, max(n, memoryLen))
-	}
-	kept := m.words[:n:n]
-	m.words = m.words[n:]
-	copy(kept, words)
-	return kept
-}
-
-func (m *memory) directive() *Directive {
-	if len(m.directives) == 0 {
-		m.directives = make([]Directive, memoryLen)
-	}
-	d := &m.directives[0]
-	m.directives = m.directives[1:]
-	return d
 }
 
 // maxWord is the maximum length of a word: nginx's buffer for reading.
@@ -69,9 +38,7 @@ type statement struct {
 }
 
 // newLexer returns a lexer of a file. Words are parts of its text.
-func newLexer(file, text string, m *memory) *lexer {
-	return &lexer{file: file, text: text, line: 1, memory: m}
-}
+func newLexer(file, text string) *lexer { return &lexer{file: file, text: text, line: 1} }
 
 // here returns the position of the next character.
 func (l *lexer) here() Position { return Position{l.file, l.line, l.at - l.lineStart + 1} }
@@ -110,7 +77,7 @@ func (l *lexer) next() (statement, *Error) {
 			if len(l.words) == 0 {
 				return s, l.errorf(here, "unexpected %q: missing directive", c)
 			}
-			s.words, s.end = l.memory.keep(l.words), c
+			s.words, s.end = slices.Clone(l.words), c
 			return s, nil
 		case '}':
 			l.advance()

@@ -33,7 +33,6 @@ type parser struct {
 	number int
 	looped bool // files include each other: no more are read
 	errs   []*Error
-	memory memory
 	open   []*Directive // what was read of the blocks that have not ended
 
 	report   func(name string, text []byte) // see Parse
@@ -52,7 +51,7 @@ func (p *parser) file(name string, nesting, depth int) ([]*Directive, error) {
 		p.reported[name] = true
 		p.report(name, text)
 	}
-	l := newLexer(name, string(text), &p.memory)
+	l := newLexer(name, string(text))
 	tree, _ := p.block(l, false, nesting, depth)
 	return tree, nil
 }
@@ -81,8 +80,7 @@ func (p *parser) statements(l *lexer, inside bool, nesting, depth int) bool {
 		case s.end == 0, s.end == '}':
 			return true
 		}
-		d := p.memory.directive()
-		*d = Directive{Name: s.words[0], Args: s.words[1:], Pos: s.pos, HasBlock: s.end == '{', Number: p.number}
+		d := &Directive{Name: s.words[0], Args: s.words[1:], Pos: s.pos, HasBlock: s.end == '{', Number: p.number}
 		p.number++
 		if d.HasBlock && !p.readBlock(l, d, nesting, depth) {
 			p.open = append(p.open, d)

@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/message"
+)
+
+// respondRange sends the range that the client requests of a response whose upstream does not
+// support ranges, as ForceRanges allows; or it proceeds.
+func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome {
+	if resp.StatusCode != http.StatusOK || resp.ContentLength < 0 || resp.Header["Content-Range"] != nil {
+		return core.Proceed
+	}
+	modified := message.FirstValue(resp.Header["Last-Modified"])
+	r := x.WithConditions(x.WithoutRange(x.Request, message.FirstValue(resp.Header["Content-Type"])), modified,
+		x.Loc.Settings.MaxRanges)
+	ranges := r.Header["Range"]
+	if x.Method != http.MethodGet || len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes=") {
+		resp.Header["Accept-Ranges"] = []string{"bytes"}
+		return core.Proceed
+	}
+	header := x.Response.Header()
+	if r.Header["If-Range"] == nil && beginsBeyond(ranges[0][len("bytes="):], resp.ContentLength) {
+		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
+		return x.Fail(http.StatusRequestedRangeNotSatisfiable)
+	}
+	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
+	delete(header, "Accept-Ranges") // it is set if the response has a body
+	body := &forwardBody{bodySeeker: bodySeeker{length: resp.ContentLength}, from: resp.Body}
+	// the upstream has evaluated conditions other than that of the range
+	r = message.Without(r, "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
+	if cache.SendSelected(&x.Response, r, modified, body, 1); body.err != nil {
+		abortResponse(x, body.err)
+	}
+	return core.Responded
+}
+
+// beginsBeyond reports whether a single range has no byte of a response with a length.
+func beginsBeyond(list string, length int64) bool {
+	first, last, ok := strings.Cut(strings.Trim(list, " "), "-")
+	switch {
+	case !ok || strings.Contains(list, ","):
+		return false
+	case first == "":
+		return last != "" && leadingNumber(last) == 0 && last[0] == '0'
+	}
+	return first[0] >= '0' && first[0] <= '9' && leadingNumber(first) >= length
+}
+
+// passesRange reports whether a cache passes a request's range on to the upstream: it begins
+// beyond an offset, or is counted from the end. most is CachePolicy.MaxRangeOffset.
+func passesRange(most int64, header http.Header) bool {
+	ranges := header["Range"]
+	if most == 0 || len(ranges) == 0 {
+		return false
+	}
+	list, ok := cutFold(ranges[0], "bytes=")
+	if most < 0 || !ok {
+		return most < 0
+	}
+	list = strings.TrimLeft(list, " ")
+	return strings.HasPrefix(list, "-") || leadingNumber(list) >= most
+}
+
+// cutFold is strings.CutPrefix without regard to case.
+func cutFold(s, prefix string) (string, bool) {
+	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
+		return s, false
+	}
+	return s[len(prefix):], true
+}
+
+// leadingNumber returns the number that a text begins with, 0 without one, and at most the largest.
+func leadingNumber(s string) int64 {
+	n, _ := strconv.ParseInt(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))], 10, 64)
+	return n
+}
+
+// bodySeeker is the io.Seeker of a body of known length.
+type bodySeeker struct {
+	length int64
+	offset int64 // of the next Read
+}
+
+// Seek implements io.Seeker.
+func (b *bodySeeker) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += b.offset
+	case io.SeekEnd:
+		offset += b.length
+	}
+	b.offset = offset
+	return offset, nil
+}
+
+// forwardBody makes a body an io.ReadSeeker that reads forward only: it discards what is before the
+// offset.
+type forwardBody struct {
+	bodySeeker
+	from io.Reader
+	at   int64 // of what from returns next
+	err  error // sticky
+}
+
+// errBackward is a bug: of one range, bytes are read once.
+var errBackward = errors.New("proxy: BUG: a body is read backward")
+
+// HasInput implements connection.InputReporter.
+func (b *forwardBody) HasInput() bool { return b.offset == b.at && hasInput(b.from) }
+
+// Read implements io.Reader.
+func (b *forwardBody) Read(p []byte) (n int, err error) {
+	switch {
+	case b.err != nil:
+		return 0, b.err
+	case b.offset >= b.length:
+		return 0, io.EOF
+	case b.offset < b.at:
+		b.err = errBackward
+		return 0, b.err
+	}
+	skipped, err := io.CopyN(io.Discard, b.from, b.offset-b.at)
+	b.at += skipped
+	if err == nil {
+		n, err = b.from.Read(p[:min(int64(len(p)), b.length-b.at)])
+		b.at += int64(n)
+		b.offset = b.at
+	}
+	if errors.Is(err, io.EOF) {
+		if err = nil; b.at < b.length {
+			err = io.ErrUnexpectedEOF
+		}
+	}
+	b.err = err
+	return n, err
+}
