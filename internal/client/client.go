@@ -200,7 +200,7 @@ func (x *slab) connect() (err error) {
 			info.WasIdle = info.Reused && x.conn.h2.IsUnused()
 		}
 		if info.WasIdle {
-			info.IdleTime = x.conn.idleFor()
+			info.IdleTime = time.Since(x.conn.idleSince)
 		}
 		trace.GotConn(info)
 	}
