@@ -226,9 +226,7 @@ func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
 		x.traceField("Transfer-Encoding", "chunked")
 		return x.appendTrailerNames(b)
 	case x.bodyLength > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
-		b = append(b, "Content-Length: "...)
-		b = strconv.AppendInt(b, x.bodyLength, 10)
-		b = append(b, "\r\n"...)
+		b = http1.AppendLength(b, x.bodyLength)
 		if x.trace != nil {
 			x.traceField("Content-Length", strconv.FormatInt(x.bodyLength, 10))
 		}

@@ -176,7 +176,7 @@ func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
 	f.openRecord(c)
 	c.Out = appendStatus(c.Out, status)
 	c.Out = http1.AppendField(c.Out, "Content-Type", "text/plain; charset=utf-8")
-	c.Out = http1.AppendField(c.Out, "Content-Length", strconv.Itoa(len(text)))
+	c.Out = http1.AppendLength(c.Out, int64(len(text)))
 	c.Out = http1.AppendHeadEnd(c.Out)
 	c.Out = append(c.Out, text...)
 	f.endRequest(c)
