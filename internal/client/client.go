@@ -61,11 +61,11 @@ type Client struct {
 	// allowsPlainHTTP2 allows HTTP/2 without TLS, unless HTTP/1.1 is allowed.
 	allowsPlainHTTP2 bool
 
-	scratches    sync.Pool // of *scratch
-	inputs       connection.Buffers
-	pieceBuffers sync.Pool // of *pieceBuffer
-	http2Pieces  sync.Pool // of *[http2PieceSize]byte
-	gzipReaders  sync.Pool // of *gzip.Reader
+	scratches   sync.Pool // of *scratch
+	inputs      connection.Buffers
+	pieces      connection.Buffers // of pieceBuffer bytes
+	http2Pieces connection.Buffers // of http2PieceSize bytes
+	gzipReaders sync.Pool          // of *gzip.Reader
 }
 
 // newClient returns a Client with the settings, which it copies. maxHeadBytes and readBuffer apply

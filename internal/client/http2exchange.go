@@ -12,7 +12,6 @@ import (
 
 	"github.com/tarehq/tare/internal/client/h2"
 	"github.com/tarehq/tare/internal/connection"
-	"github.com/tarehq/tare/internal/poison"
 )
 
 // http2Exchange is an exchange over HTTP/2. The goroutine of RoundTrip sends the head and waits for
@@ -136,16 +135,10 @@ const http2PieceSize = 2 * pieceSize
 func (e *http2Exchange) sendBody() {
 	x := e.x
 	defer x.body.Close()
-	m, _ := x.client.http2Pieces.Get().(*[http2PieceSize]byte)
-	if m == nil {
-		m = new([http2PieceSize]byte)
-	}
-	defer func() {
-		poison.Fill(m[:])
-		x.client.http2Pieces.Put(m)
-	}()
+	m := x.client.http2Pieces.Get(http2PieceSize)
+	defer x.client.http2Pieces.Put(m)
 	for total := int64(0); ; {
-		n, end, err := x.readBody(m[:], total)
+		n, end, err := x.readBody(m, total)
 		if err != nil {
 			x.traceSent(err)
 			e.abort(x.newError(Local, BadBody, whileGettingBody, err))

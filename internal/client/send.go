@@ -3,8 +3,6 @@ package client
 import (
 	"net/http/httptrace"
 	"time"
-
-	"github.com/tarehq/tare/internal/poison"
 )
 
 const (
@@ -15,26 +13,10 @@ const (
 	// roomBefore and roomAfter are the room for framing around a piece, in any protocol.
 	roomBefore = 9
 	roomAfter  = 8
+	// pieceBuffer is the size of a buffer for a piece and its framing. One more byte detects a body
+	// that is too long.
+	pieceBuffer = roomBefore + pieceSize + 1 + roomAfter
 )
-
-// pieceBuffer holds a piece of a body and its framing. One more byte detects a body that is too
-// long.
-type pieceBuffer struct {
-	b [roomBefore + pieceSize + 1 + roomAfter]byte
-}
-
-func (c *Client) takePieceBuffer() *pieceBuffer {
-	m, _ := c.pieceBuffers.Get().(*pieceBuffer)
-	if m == nil {
-		m = new(pieceBuffer)
-	}
-	return m
-}
-
-func (c *Client) returnPieceBuffer(m *pieceBuffer) {
-	poison.Fill(m.b[:])
-	c.pieceBuffers.Put(m)
-}
 
 // progress is how much of a request has been sent. It only increases.
 type progress uint8
@@ -105,9 +87,9 @@ func (x *exchange) encodeFirstPiece() (n int64, isLast bool, err error) {
 	if !x.streamsBody() || x.expectsContinue || x.getBody != nil || !x.body.hasInput() {
 		return 0, false, nil
 	}
-	m := x.client.takePieceBuffer()
-	defer x.client.returnPieceBuffer(m)
-	k, isLast, err := x.body.piece(m.b[roomBefore:roomBefore+smallBody], 0)
+	m := x.client.pieces.Get(pieceBuffer)
+	defer x.client.pieces.Put(m)
+	k, isLast, err := x.body.piece(m[roomBefore:roomBefore+smallBody], 0)
 	switch got := int64(k); {
 	case err != nil:
 		return 0, false, err
@@ -184,8 +166,8 @@ func (x *exchange) beginBody() bool {
 // own.
 func (x *exchange) sendBody(total int64) {
 	defer x.body.Close()
-	m := x.client.takePieceBuffer()
-	defer x.client.returnPieceBuffer(m)
+	m := x.client.pieces.Get(pieceBuffer)
+	defer x.client.pieces.Put(m)
 	fileBytes, err := x.sendFile()
 	total += fileBytes
 	x.conn.traffic.sent.Add(fileBytes)
@@ -194,7 +176,7 @@ func (x *exchange) sendBody(total int64) {
 		return
 	}
 	for {
-		n, end, err := x.readBody(m.b[roomBefore:len(m.b)-roomAfter], total)
+		n, end, err := x.readBody(m[roomBefore:len(m)-roomAfter], total)
 		if err != nil {
 			x.traceSent(err)
 			if !x.dropIfLeft() {
