@@ -18,7 +18,6 @@ import (
 type conn struct {
 	net.Conn          // nil in a slot
 	info     connInfo // of TLS and the socket
-	reused   bool     // it was idle before
 	traffic  traffic  // of its current use
 	h2       *h2.Conn // nil unless it speaks HTTP/2; then the two above are unused
 

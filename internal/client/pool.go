@@ -87,7 +87,7 @@ func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	case c.h2 != nil:
 		return c, nil
 	}
-	if c.reused = c.Conn != nil; c.reused && fresh {
+	if c.Conn != nil && fresh {
 		c.Close()
 		return &conn{host: c.host}, nil
 	}
@@ -175,9 +175,7 @@ func (p *pool) replace(c *conn) *conn {
 	c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	another := c.host.takeIdle()
-	another.reused = another.Conn != nil
-	return another
+	return c.host.takeIdle()
 }
 
 // takeIdle returns the connection that became idle last, or a slot. The caller holds mu.

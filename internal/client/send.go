@@ -118,7 +118,7 @@ func (x *exchange) usesRawExchange() bool {
 func (x *exchange) sendAndReceive(t *rawExchange) error {
 	s, traffic := x.scratch, &x.conn.traffic
 	traffic.sent.Add(int64(len(s.out))) // as write does
-	n, received, err := t.sendReceive(s.out, s.in, x.conn.reused)
+	n, received, err := t.sendReceive(s.out, s.in, !x.openedConn)
 	traffic.received.Add(int64(received))
 	if n < len(s.out) {
 		traffic.sent.Add(int64(n - len(s.out)))
