@@ -146,6 +146,23 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 	return nil
 }
 
+// CheckOrder returns the error of a frame that must not follow those before it. hasSettings reports
+// whether the peer's SETTINGS have arrived. block is the stream whose field block CONTINUATION must
+// continue, 0 for none. The peer is a client, or a server to which push is disabled.
+func (h FrameHeader) CheckOrder(hasSettings bool, block uint32) *Error {
+	switch {
+	case !hasSettings && (h.Type != Settings || h.Flags.Has(Ack)):
+		return ConnError(ProtocolError, "first frame is not SETTINGS")
+	case block != 0 && (h.Type != Continuation || h.StreamID != block):
+		return ConnError(ProtocolError, "field block without CONTINUATION")
+	case block == 0 && h.Type == Continuation:
+		return ConnError(ProtocolError, "CONTINUATION without HEADERS")
+	case h.Type == PushPromise:
+		return ConnError(ProtocolError, "PUSH_PROMISE although push is disabled")
+	}
+	return nil
+}
+
 // AppendFrameHeader appends the header of a frame, whose payload follows.
 func AppendFrameHeader(out []byte, h FrameHeader) []byte {
 	return append(out, byte(h.Length>>16), byte(h.Length>>8), byte(h.Length), byte(h.Type), byte(h.Flags),
