@@ -89,7 +89,7 @@ func (x *exchange) encodeFirstPiece() (n int64, isLast bool, err error) {
 	}
 	m := x.client.pieces.Get(pieceBuffer)
 	defer x.client.pieces.Put(m)
-	k, isLast, err := x.body.piece(m[roomBefore:roomBefore+smallBody], 0)
+	k, isLast, err := x.body.piece(m[roomBefore : roomBefore+smallBody])
 	switch got := int64(k); {
 	case err != nil:
 		return 0, false, err
@@ -204,17 +204,17 @@ func (x *exchange) sendBody(total int64) {
 // It leaves one byte of p to look for the end of the body.
 func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
-	for empty := 0; n == 0 && !end; empty++ {
-		if n, end, err = x.body.piece(p[:most], empty); err != nil {
+	for n == 0 && !end {
+		if n, end, err = x.body.piece(p[:most]); err != nil {
 			return 0, false, err
 		}
 	}
 	if x.bodyLength < 0 {
 		return n, end, nil
 	}
-	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // no byte may follow
+	for !end && total+int64(n) == x.bodyLength { // no byte may follow
 		var more int
-		if more, end, err = x.body.piece(p[n:n+1], empty); err != nil {
+		if more, end, err = x.body.piece(p[n : n+1]); err != nil {
 			return 0, false, err
 		}
 		n += more
