@@ -193,9 +193,6 @@ func appendConnection(out []byte, w *exchange.Response) []byte {
 		}
 		return out
 	}
-	if len(values) == 0 { // the usual case
-		return out
-	}
 	for _, v := range values {
 		out = http1.AppendField(out, "Connection", v)
 	}

@@ -106,10 +106,8 @@ var frameRules = [...]frameRule{
 	GoAway:       {stream: onConnection, least: goAwaySize},
 	WindowUpdate: {least: windowUpdateSize, most: windowUpdateSize},
 	Continuation: {stream: onStream},
-}
 
-func priorityUpdateRule() frameRule {
-	return frameRule{stream: onConnection, least: priorityUpdateStart}
+	PriorityUpdate: {stream: onConnection, least: priorityUpdateStart},
 }
 
 // Check returns the error of a frame whose header contradicts its type. It needs no payload.
@@ -119,11 +117,8 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 		return ConnError(FrameSizeError, "frame larger than SETTINGS_MAX_FRAME_SIZE")
 	}
 	var rule frameRule
-	switch {
-	case int(h.Type) < len(frameRules):
+	if int(h.Type) < len(frameRules) {
 		rule = frameRules[h.Type]
-	case h.Type == PriorityUpdate:
-		rule = priorityUpdateRule()
 	}
 	switch {
 	case rule.stream == onStream && h.StreamID == 0:
