@@ -383,7 +383,8 @@ func (w *worker) onError(id int, kind Failure, text string) {
 // isSilentClose reports whether the server may have closed the connection after its last response,
 // before it received the request. Protocols that cannot announce the close allow this.
 func (w *worker) isSilentClose(c *conn) bool {
-	return !w.job.protocol.announcesClose() && c.inFlight > 0 && c.response.stage == beforeHead && c.responses > 0
+	return !w.job.protocol.traits().announcedClose && c.inFlight > 0 &&
+		c.response.stage == beforeHead && c.responses > 0
 }
 
 // maxSingleUses is the number of times in a row that the server may close a connection after one

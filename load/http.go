@@ -16,9 +16,7 @@ func (httpProtocol) defaultPort(secure bool) string {
 	return "80"
 }
 
-func (httpProtocol) acceptsParams() bool    { return false }
-func (httpProtocol) allowsPipelining() bool { return true }
-func (httpProtocol) announcesClose() bool   { return true }
+func (httpProtocol) traits() traits { return traits{pipelining: true, announcedClose: true} }
 
 func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byte {
 	b := http1.AppendRequestLine(dst, o.minor, q.method, q.url.target)

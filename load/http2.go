@@ -14,9 +14,7 @@ import (
 type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }
-func (http2Protocol) acceptsParams() bool            { return false }
-func (http2Protocol) allowsPipelining() bool         { return true }
-func (http2Protocol) announcesClose() bool           { return true }
+func (http2Protocol) traits() traits                 { return traits{pipelining: true, announcedClose: true} }
 
 // blockLengthSize is the size of the length that precedes a rendered header block.
 const blockLengthSize = 4
