@@ -242,7 +242,7 @@ func (f *codec) Flush(c *exchange.Conn) error {
 // openRecord appends the header of a STDOUT record, unless the output ends in an open one.
 func (f *codec) openRecord(c *exchange.Conn) {
 	if f.recordStart == 0 {
-		c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.id) // endRecord sets its length
+		c.Out = fcgi.AppendHeader(c.Out, f.stdoutHeader(0)) // endRecord sets its length
 		f.recordStart = len(c.Out)
 	}
 }
