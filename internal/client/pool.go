@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -180,7 +181,7 @@ func (p *pool) replace(c *conn) *conn {
 
 // takeIdle returns the connection that became idle last, or a slot. The caller holds mu.
 func (h *host) takeIdle() *conn {
-	for c := h.idle.last(); c != nil; c = h.idle.last() {
+	for c := h.idle.last; c != nil; c = h.idle.last {
 		h.pool.markInUse(c)
 		if c.h2 == nil || h.share(c) {
 			return c
@@ -247,12 +248,7 @@ func (p *pool) releaseLocked(c *conn, isUsable bool) (isKept bool, evicted *conn
 }
 
 // oldest returns the connection that became idle first, or nil. The caller holds mu.
-func (p *pool) oldest() *conn {
-	if c := p.watched.first(); c != nil {
-		return c
-	}
-	return p.unwatched.first()
-}
+func (p *pool) oldest() *conn { return cmp.Or(p.watched.first, p.unwatched.first) }
 
 // closeIdle closes all idle connections, and those that are returned before the next get.
 func (p *pool) closeIdle() {

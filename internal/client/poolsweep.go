@@ -33,7 +33,7 @@ func (p *pool) sweep() {
 		}
 	}
 	for range sweepBatch {
-		c := p.unwatched.first()
+		c := p.unwatched.first
 		if c == nil || now.Sub(c.idleSince) < watchDelay {
 			break
 		}
@@ -49,7 +49,7 @@ func (p *pool) sweep() {
 
 // scheduleNextSweep schedules the next sweep if one is needed. The caller holds mu.
 func (p *pool) scheduleNextSweep(now time.Time) {
-	if c := p.unwatched.first(); c != nil {
+	if c := p.unwatched.first; c != nil {
 		p.scheduleSweep(c.idleSince.Add(watchDelay))
 	}
 	if c := p.oldest(); c != nil && p.limits.idleTimeout > 0 {
