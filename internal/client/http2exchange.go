@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -357,14 +358,11 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 		return n, nil
 	}
 	if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
-		for name, values := range e.stream.Trailer() {
-			if e.x.request.Method == http.MethodHead { // as net/http
-				break
-			}
+		if t := e.stream.Trailer(); len(t) > 0 && e.x.request.Method != http.MethodHead { // as net/http
 			if e.x.response.Trailer == nil {
 				e.x.response.Trailer = make(http.Header)
 			}
-			e.x.response.Trailer[name] = values
+			maps.Copy(e.x.response.Trailer, t)
 		}
 	} else {
 		err = e.errorOf(err)
