@@ -161,8 +161,7 @@ func (w *worker) cannotConnect(id int, kind Failure, text string) {
 	w.recordError(kind, text)
 	w.run.failedConnects.Add(1)
 	if w.isBusy(id) && w.job.hasRequestLimit() && w.tally.counting && w.run.requestBudget.acquire() {
-		w.recordSample(&Sample{Due: w.sinceMeasuring(w.now), Sent: w.sinceMeasuring(w.now),
-			Done: w.sinceMeasuring(w.now), Connection: w.connNumber(id), Failure: kind})
+		w.recordSample(id, &exchange{due: w.now, sent: w.now}, Sample{Failure: kind})
 		w.run.requestBudget.finish()
 	}
 	w.closeFailed(id)
@@ -302,11 +301,7 @@ func (w *worker) failConn(id int, kind Failure, text string) {
 
 // failExchange ends an exchange without a response.
 func (w *worker) failExchange(id int, f *exchange, kind Failure) {
-	w.recordSample(&Sample{
-		Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
-		First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
-		Connection: w.connNumber(id), Request: f.message.index, Failure: kind, Bytes: f.bytes,
-	})
+	w.recordSample(id, f, Sample{Request: f.message.index, Failure: kind, Bytes: f.bytes})
 	f.active = false
 	if f.counted {
 		w.run.requestBudget.finish()
@@ -388,7 +383,8 @@ func (w *worker) onError(id int, kind Failure, text string) {
 // isSilentClose reports whether the server may have closed the connection after its last response,
 // before it received the request. Protocols that cannot announce the close allow this.
 func (w *worker) isSilentClose(c *conn) bool {
-	return !w.job.protocol.announcesClose() && c.inFlight > 0 && c.response.stage == beforeHead && c.responses > 0
+	return !w.job.protocol.traits().announcedClose && c.inFlight > 0 &&
+		c.response.stage == beforeHead && c.responses > 0
 }
 
 // maxSingleUses is the number of times in a row that the server may close a connection after one

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"errors"
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
@@ -145,9 +144,10 @@ func (w *worker) read(c *conn) (int, error) {
 	return poll.Recv(c.fd, w.buffer)
 }
 
-var (
-	errUnsolicited = errors.New("received bytes before a request was sent")
-	errSurplus     = errors.New("received bytes after a response, before the next request")
+// The errors of bytes that no request has caused.
+const (
+	unsolicited = "read: received bytes before a request was sent"
+	surplus     = "read: received bytes after a response, before the next request"
 )
 
 // consume parses input. It returns false if the connection must not be read further.
@@ -156,7 +156,13 @@ func (w *worker) consume(id int, in []byte) bool {
 	responsesBefore := c.responses
 	for len(in) > 0 {
 		if c.inFlight == 0 && c.reusable.mux == nil {
-			return w.onUnsolicited(id, c.responses > responsesBefore)
+			text := unsolicited
+			if c.responses > responsesBefore {
+				text = surplus
+			}
+			w.recordError(FailedRead, text)
+			w.reconnect(id)
+			return false
 		}
 		n, err := w.feedReader(c, in)
 		if err != nil {
@@ -181,9 +187,8 @@ func (w *worker) consume(id int, in []byte) bool {
 		w.completeExchange(id, f)
 		// A server that responds before the whole request was sent does not want the rest of it.
 		if last || early || c.reusable.singleUses >= maxSingleUses {
-			surplus := len(in) > 0 && c.inFlight == 0 && c.reusable.mux == nil
-			if surplus {
-				w.recordError(FailedRead, "read: "+errSurplus.Error())
+			if len(in) > 0 && c.inFlight == 0 && c.reusable.mux == nil {
+				w.recordError(FailedRead, surplus)
 			}
 			w.requeueAll(c)
 			w.reconnect(id)
@@ -245,17 +250,6 @@ func (w *worker) failStream(id int, f *exchange, kind Failure, text string) {
 	w.conns[id].inFlight--
 }
 
-// onUnsolicited handles bytes received while no request is in flight.
-func (w *worker) onUnsolicited(id int, surplus bool) bool {
-	err := errUnsolicited
-	if surplus {
-		err = errSurplus
-	}
-	w.recordError(FailedRead, "read: "+err.Error())
-	w.reconnect(id)
-	return false
-}
-
 // feedReader passes input to the reader.
 func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 	if c.reusable.mux == nil {
@@ -295,15 +289,8 @@ func (w *worker) completeExchange(id int, f *exchange) {
 		}
 	}
 	w.countResponse(f, c.response.status, c.response.body)
-	if w.plan.Samples > 0 {
-		w.recordSample(&Sample{
-			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
-			First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
-			Connection: w.connNumber(id), Request: f.message.index, Status: int32(c.response.status),
-			Kept:    !c.response.last && !c.last,
-			Failure: failure, Body: c.response.body, Bytes: f.bytes,
-		})
-	}
+	w.recordSample(id, f, Sample{Request: f.message.index, Status: int32(c.response.status),
+		Kept: !c.response.last && !c.last, Failure: failure, Body: c.response.body, Bytes: f.bytes})
 	f.active = false
 	c.inFlight--
 	c.oldest = (c.oldest + 1) % len(c.reusable.exchanges)

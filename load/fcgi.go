@@ -19,9 +19,7 @@ const (
 )
 
 func (fcgiProtocol) defaultPort(bool) string { return fcgiPort }
-func (fcgiProtocol) acceptsParams() bool     { return true }
-func (fcgiProtocol) allowsPipelining() bool  { return false }
-func (fcgiProtocol) announcesClose() bool    { return false }
+func (fcgiProtocol) traits() traits          { return traits{params: true} }
 
 func (fcgiProtocol) render(dst []byte, q *request, to address, last bool) []byte {
 	var list []byte

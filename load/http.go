@@ -2,7 +2,6 @@ package load
 
 import (
 	"errors"
-	"strconv"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -17,9 +16,7 @@ func (httpProtocol) defaultPort(secure bool) string {
 	return "80"
 }
 
-func (httpProtocol) acceptsParams() bool    { return false }
-func (httpProtocol) allowsPipelining() bool { return true }
-func (httpProtocol) announcesClose() bool   { return true }
+func (httpProtocol) traits() traits { return traits{pipelining: true, announcedClose: true} }
 
 func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byte {
 	b := http1.AppendRequestLine(dst, o.minor, q.method, q.url.target)
@@ -30,7 +27,7 @@ func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byt
 		b = http1.AppendField(b, f.name, f.value)
 	}
 	if q.sendsLength() && !q.has("Content-Length") && !q.has("Transfer-Encoding") {
-		b = http1.AppendField(b, "Content-Length", strconv.Itoa(len(q.body)))
+		b = http1.AppendLength(b, int64(len(q.body)))
 	}
 	if last && o.minor > 0 && !q.has("Connection") {
 		b = http1.AppendField(b, "Connection", "close")

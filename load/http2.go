@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"encoding/binary"
 	"strconv"
 	"strings"
@@ -13,9 +14,7 @@ import (
 type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }
-func (http2Protocol) acceptsParams() bool            { return false }
-func (http2Protocol) allowsPipelining() bool         { return true }
-func (http2Protocol) announcesClose() bool           { return true }
+func (http2Protocol) traits() traits                 { return traits{pipelining: true, announcedClose: true} }
 
 // blockLengthSize is the size of the length that precedes a rendered header block.
 const blockLengthSize = 4
@@ -24,14 +23,15 @@ const blockLengthSize = 4
 // stream ID is known. The block uses no dynamic table, so it is valid on any connection.
 func (http2Protocol) render(dst []byte, q *request, _ address, _ bool) []byte {
 	start := len(dst)
-	out := byteAppender{append(dst, make([]byte, blockLengthSize)...)}
-	encoder := hpack.NewEncoder(&out)
+	out := bytes.NewBuffer(append(dst, make([]byte, blockLengthSize)...))
+	encoder := hpack.NewEncoder(out)
 	encoder.SetMaxDynamicTableSizeLimit(0)
 	for _, f := range q.http2Fields() {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // a byteAppender never fails
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // a Buffer never fails
 	}
-	binary.BigEndian.PutUint32(out.b[start:], uint32(len(out.b)-start-blockLengthSize))
-	return append(out.b, q.body...)
+	b := out.Bytes()
+	binary.BigEndian.PutUint32(b[start:], uint32(len(b)-start-blockLengthSize))
+	return append(b, q.body...)
 }
 
 // splitRendered returns the parts of what render appended.
@@ -60,12 +60,4 @@ func (q *request) http2Fields() []field {
 		fields = append(fields, field{"content-length", strconv.Itoa(len(q.body))})
 	}
 	return fields
-}
-
-// byteAppender is an io.Writer that appends to a slice.
-type byteAppender struct{ b []byte }
-
-func (a *byteAppender) Write(b []byte) (int, error) {
-	a.b = append(a.b, b...)
-	return len(b), nil
 }

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -187,9 +186,8 @@ func frameSize(b []byte) (int, error) {
 }
 
 func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *response) error {
-	isInBlock := r.blockID != 0
-	if isInBlock != (h.Type == http2.Continuation) || isInBlock && h.StreamID != r.blockID {
-		return errors.New("header block and CONTINUATION frames do not match")
+	if err := h.CheckOrder(true, r.blockID); err != nil { // SETTINGS may come later
+		return err
 	}
 	switch h.Type {
 	case http2.Headers:
@@ -224,8 +222,6 @@ func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *respon
 		if code != http2.NoError {
 			return fmt.Errorf("the server closed the connection: %v %q", code, debug)
 		}
-	case http2.PushPromise:
-		return errors.New("the server sent PUSH_PROMISE although push is disabled")
 	}
 	return nil
 }

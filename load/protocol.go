@@ -11,13 +11,16 @@ type protocol interface {
 	render(dst []byte, q *request, to address, last bool) []byte
 	// newReaders returns a reader for each of a worker's n connections.
 	newReaders(n int, s readerConfig) []reader
-	// allowsPipelining reports whether a connection may carry several requests at a time.
-	allowsPipelining() bool
-	// acceptsParams reports whether requests have FastCGI parameters.
-	acceptsParams() bool
-	// announcesClose reports whether a response can announce that the server will close the
-	// connection. If not, the server may close it after any response.
-	announcesClose() bool
+	traits() traits
+}
+
+// traits are what a protocol can do.
+type traits struct {
+	pipelining bool // a connection may carry several requests at a time
+	params     bool // requests have FastCGI parameters
+	// a response can announce that the server will close the connection; if not, the server may close
+	// it after any response
+	announcedClose bool
 }
 
 // reader parses the responses on one connection from input in pieces of any size.

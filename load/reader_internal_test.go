@@ -397,12 +397,12 @@ func TestHTTP2ReaderParsesEverySplit(t *testing.T) {
 			headers(1, false, true, encode(":status", "200", "content-length", "2"))
 			f.WriteData(1, true, []byte("x"))
 		}},
-		{"CONTINUATION alone", "do not match", func() { f.WriteContinuation(1, true, nil) }},
-		{"CONTINUATION of another", "do not match", func() {
+		{"CONTINUATION alone", "CONTINUATION without HEADERS", func() { f.WriteContinuation(1, true, nil) }},
+		{"CONTINUATION of another", "without CONTINUATION", func() {
 			headers(1, true, false, nil)
 			f.WriteContinuation(3, true, nil)
 		}},
-		{"DATA in a block", "do not match", func() { headers(1, true, false, nil); f.WriteData(1, true, nil) }},
+		{"DATA in a block", "without CONTINUATION", func() { headers(1, true, false, nil); f.WriteData(1, true, nil) }},
 		{"reset", "the server reset the stream: CANCEL", func() { f.WriteRSTStream(1, http2x.ErrCodeCancel) }},
 		{"goes away", "the server closed the connection: PROTOCOL_ERROR \"why\"", func() {
 			f.WriteGoAway(1, http2x.ErrCodeProtocol, []byte("why"))

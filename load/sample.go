@@ -6,11 +6,16 @@ import (
 	"time"
 )
 
-// recordSample keeps a request's times if it is measured and Plan.Samples is not reached.
-func (w *worker) recordSample(s *Sample) {
-	if w.tally.counting && w.plan.Samples > 0 && w.run.sampleCount.Add(1) <= int64(w.plan.Samples) {
-		w.tally.samples = append(w.tally.samples, *s)
+// recordSample adds the times of an exchange that has ended to s, and keeps it if it is measured and
+// Plan.Samples is not reached.
+func (w *worker) recordSample(id int, f *exchange, s Sample) {
+	if !w.tally.counting || w.plan.Samples == 0 || w.run.sampleCount.Add(1) > int64(w.plan.Samples) {
+		return
 	}
+	s.Connection = int32(w.firstConn + id/w.job.connsPerBusy())
+	s.Connect, s.Due, s.Sent = f.connectTime, w.sinceMeasuring(f.due), w.sinceMeasuring(f.sent)
+	s.First, s.Done = w.sinceMeasuring(f.firstByte), w.sinceMeasuring(w.now)
+	w.tally.samples = append(w.tally.samples, s)
 }
 
 // sinceMeasuring converts a time on the worker's clock to one since measuring began; 0 stays 0.
@@ -20,9 +25,6 @@ func (w *worker) sinceMeasuring(ns int64) time.Duration {
 	}
 	return time.Duration(ns - w.began)
 }
-
-// connNumber returns a connection's index among the Plan's connections.
-func (w *worker) connNumber(id int) int32 { return int32(w.firstConn + id/w.job.connsPerBusy()) }
 
 // sortSamples sorts the samples of several workers by when they ended.
 func sortSamples(samples []Sample) {

@@ -111,12 +111,12 @@ func (b *responseBody) startDraining() bool {
 func (b *responseBody) drain() {
 	defer b.reading.Unlock()
 	x := b.x
-	m := x.client.takePieceBuffer()
-	defer x.client.returnPieceBuffer(m)
+	m := x.client.pieces.Get(pieceBuffer)
+	defer x.client.pieces.Put(m)
 	var err error
 	for left := maxDrain; err == nil && left > 0; {
 		var n int
-		n, err = x.scratch.codec.readBody(x, m.b[:])
+		n, err = x.scratch.codec.readBody(x, m)
 		left -= n
 	}
 	if err != io.EOF || x.conn.SetReadDeadline(time.Time{}) != nil { //nolint:errorlint // the end of the body

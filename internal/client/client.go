@@ -61,11 +61,11 @@ type Client struct {
 	// allowsPlainHTTP2 allows HTTP/2 without TLS, unless HTTP/1.1 is allowed.
 	allowsPlainHTTP2 bool
 
-	scratches    sync.Pool // of *scratch
-	inputs       connection.Buffers
-	pieceBuffers sync.Pool // of *pieceBuffer
-	http2Pieces  sync.Pool // of *[http2PieceSize]byte
-	gzipReaders  sync.Pool // of *gzip.Reader
+	scratches   sync.Pool // of *scratch
+	inputs      connection.Buffers
+	pieces      connection.Buffers // of pieceBuffer bytes
+	http2Pieces connection.Buffers // of http2PieceSize bytes
+	gzipReaders sync.Pool          // of *gzip.Reader
 }
 
 // newClient returns a Client with the settings, which it copies. maxHeadBytes and readBuffer apply
@@ -152,7 +152,7 @@ func (x *slab) attempt() (*http.Response, error) {
 	}
 	if err != nil {
 		x.abandon(err)
-		x.mayRetry = x.conn.reused && x.connLost && !x.receivedAny
+		x.mayRetry = !x.openedConn && x.connLost && !x.receivedAny
 		return nil, err
 	}
 	return &x.response, nil
@@ -181,10 +181,10 @@ func (x *slab) connect() (err error) {
 	}
 	if x.conn.h2 == nil {
 		// rawExchange checks by itself
-		for x.conn.reused && !x.usesRawExchange() && x.conn.hasInput() {
+		for x.conn.Conn != nil && !x.usesRawExchange() && x.conn.hasInput() {
 			x.conn = c.pool.replace(x.conn)
 		}
-		if x.conn.Conn == nil {
+		if x.openedConn = x.conn.Conn == nil; x.openedConn {
 			if err = c.openConn(x); err != nil {
 				return err
 			}
@@ -194,13 +194,9 @@ func (x *slab) connect() (err error) {
 		x.conn.traffic.reset(x.scratch.call.hooks())
 	}
 	if trace != nil && trace.GotConn != nil {
-		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.reused, WasIdle: x.conn.reused}
-		if x.conn.h2 != nil {
-			info.Reused = !x.openedConn
-			info.WasIdle = info.Reused && x.conn.h2.IsUnused()
-		}
-		if info.WasIdle {
-			info.IdleTime = x.conn.idleFor()
+		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: !x.openedConn}
+		if info.WasIdle = info.Reused && (x.conn.h2 == nil || x.conn.h2.IsUnused()); info.WasIdle {
+			info.IdleTime = time.Since(x.conn.idleSince)
 		}
 		trace.GotConn(info)
 	}

@@ -140,9 +140,9 @@ func TestPieceIsFramedInPlace(t *testing.T) {
 		for _, end := range []bool{false, true} {
 			x := &exchange{bodyLength: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"},
 				"Content-Length": {"9"}}}}
-			m := new(pieceBuffer)
+			m := make([]byte, pieceBuffer)
 			for i := range n {
-				m.b[roomBefore+i] = 'x'
+				m[roomBefore+i] = 'x'
 			}
 			want := ""
 			if n > 0 {

@@ -18,23 +18,22 @@ import (
 type conn struct {
 	net.Conn          // nil in a slot
 	info     connInfo // of TLS and the socket
-	reused   bool     // it was idle before
 	traffic  traffic  // of its current use
 	h2       *h2.Conn // nil unless it speaks HTTP/2; then the two above are unused
 
 	host    *host
-	opened  monotime       // set if there is a maxAge
+	opened  time.Time
 	uses    int            // the number of uses that have ended
 	probe   *probe         // nil if the socket is unknown
 	pending chan earlyRead // the result of a Read by watchByRead
 
 	// The pool's mu guards the fields below.
 	state     state
-	streams   int      // the number in use, if the connection speaks HTTP/2
-	isRetired bool     // it accepts no more streams
-	isOpening bool     // a slot that host.opening counts
-	openErr   error    // why no connection could be opened; there is no slot
-	idleSince monotime // when it became idle
+	streams   int       // the number in use, if the connection speaks HTTP/2
+	isRetired bool      // it accepts no more streams
+	isOpening bool      // a slot that host.opening counts
+	openErr   error     // why no connection could be opened; there is no slot
+	idleSince time.Time // when it became idle
 	nodes     [2]node
 }
 
@@ -56,16 +55,13 @@ type earlyRead struct {
 
 // open turns a slot into a connection.
 func (c *conn) open(nc net.Conn) {
-	c.Conn, c.probe = nc, newProbe(nc)
-	if c.host.pool.limits.maxAge > 0 {
-		c.opened = c.host.pool.now()
-	}
+	c.Conn, c.probe, c.opened = nc, newProbe(nc), time.Now()
 }
 
 // countUse counts a use that ends, and reports whether the connection must not be used again.
-func (c *conn) countUse(l *limits, now monotime) bool {
+func (c *conn) countUse(l *limits) bool {
 	c.uses++
-	return l.maxUses > 0 && c.uses >= l.maxUses || l.maxAge > 0 && now-c.opened >= monotime(l.maxAge)
+	return l.maxUses > 0 && c.uses >= l.maxUses || l.maxAge > 0 && time.Since(c.opened) >= l.maxAge
 }
 
 // Close closes the connection.
@@ -125,11 +121,6 @@ func (c *conn) hasReader() bool { return c.pending != nil }
 // connection may call it.
 func (c *conn) hasInput() bool {
 	return len(c.pending) > 0 || c.probe != nil && !c.probe.quiet()
-}
-
-// idleFor returns how long the connection was idle before its current use.
-func (c *conn) idleFor() time.Duration {
-	return time.Duration(c.host.pool.now() - c.idleSince)
 }
 
 // detach ends the use of a connection without closing it. From then on it belongs to the caller.

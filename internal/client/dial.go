@@ -52,10 +52,10 @@ func (x *slab) useHTTP2(nc net.Conn) {
 	if other := x.conn.otherStream(); other != nil {
 		go nc.Close() // Close may block
 		x.conn.drop()
-		x.conn = other
+		x.conn, x.openedConn = other, false
 		return
 	}
-	x.openedConn, x.conn.Conn = true, nc
+	x.conn.Conn = nc
 	x.conn.openHTTP2(x.client.http2)
 }
 

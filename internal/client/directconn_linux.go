@@ -108,7 +108,7 @@ func (c *directConn) onSocket(fd uintptr) bool {
 		if c.sent += n; err == poll.ErrAgain { //nolint:errorlint // never wrapped
 			return false
 		} else if err != nil {
-			c.err = c.in.opError("write", err)
+			c.err = opError(c, "write", err)
 			return true
 		}
 	}

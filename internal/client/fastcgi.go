@@ -75,12 +75,12 @@ func (*fastcgiProtocol) isUnframed(*exchange) bool { return false }
 func (*fastcgiProtocol) abortMessage() []byte { return wire.AppendAbort(nil, requestID) }
 
 // framePiece implements protocol: a piece is a record of STDIN.
-func (*fastcgiProtocol) framePiece(_ *exchange, m *pieceBuffer, n int, end bool) []byte {
+func (*fastcgiProtocol) framePiece(_ *exchange, m []byte, n int, end bool) []byte {
 	const at = roomBefore - wire.HeaderSize
-	b := m.b[at:at]
+	b := m[at:at]
 	if n > 0 {
-		wire.PutHeader(m.b[at:], wire.Header{Type: wire.Stdin, ID: requestID, Length: uint16(n)})
-		b = m.b[at : roomBefore+n]
+		wire.PutHeader(m[at:], wire.Header{Type: wire.Stdin, ID: requestID, Length: uint16(n)})
+		b = m[at : roomBefore+n]
 	}
 	if end {
 		b = wire.AppendStreamEnd(b, wire.Stdin, requestID)

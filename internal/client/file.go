@@ -15,7 +15,7 @@ const minSendfile = 4 * pieceSize
 // sent like other bodies, after a check that nothing follows it. sendFile returns the number of
 // bytes sent. If the file is shorter than its ContentLength, the last piece shows that.
 func (x *exchange) sendFile() (int64, error) {
-	file, ok := x.body.Reader.(*os.File)
+	file, ok := x.body.body.(*os.File)
 	if !ok || x.bodyLength < minSendfile || !x.client.protocol.isUnframed(x) {
 		return 0, nil
 	}

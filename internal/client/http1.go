@@ -29,8 +29,8 @@ func (http1Protocol) isUnframed(x *exchange) bool { return x.bodyLength >= 0 }
 func (http1Protocol) abortMessage() []byte { return nil }
 
 // framePiece implements protocol: a body of unknown length is sent in chunks.
-func (http1Protocol) framePiece(x *exchange, m *pieceBuffer, n int, end bool) []byte {
-	b := m.b[roomBefore : roomBefore+n]
+func (http1Protocol) framePiece(x *exchange, m []byte, n int, end bool) []byte {
+	b := m[roomBefore : roomBefore+n]
 	if x.bodyLength >= 0 {
 		return b
 	}
@@ -38,8 +38,8 @@ func (http1Protocol) framePiece(x *exchange, m *pieceBuffer, n int, end bool) []
 		var line [roomBefore]byte
 		size := http1.AppendChunkSize(line[:0], n)
 		at := roomBefore - len(size)
-		copy(m.b[at:], size)
-		b = http1.AppendChunkEnd(m.b[at : roomBefore+n])
+		copy(m[at:], size)
+		b = http1.AppendChunkEnd(m[at : roomBefore+n])
 	}
 	if !end {
 		return b

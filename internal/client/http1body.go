@@ -53,38 +53,30 @@ func readUntilClose(x *exchange, p []byte) (n int, err error) {
 // removed in place.
 func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
 	s := x.scratch
-	for n == 0 && err == nil {
+	// If p is full and the body's end has arrived, io.EOF comes with the last data.
+	for err == nil && (n < len(p) || !h.hasInput(s)) {
+		var got int
 		switch {
-		case len(s.received()) > 0:
-			n, err = h.decode(x, p, true)
 		case h.chunks.Done():
-			err = h.readTrailer(x, true)
+			return n, h.readTrailer(x, n == 0)
+		case len(s.received()) > 0:
+			got, err = h.decode(x, p[n:])
+		case n > 0:
+			return n, nil
 		case len(p) < len(s.in):
 			err = x.fill()
 		default:
-			var got int
 			if got, err = x.receiveInto(p); err == nil {
-				n, err = h.decodeInPlace(x, p[:got])
+				got, err = h.decodeInPlace(x, p[:got])
 			}
 		}
-	}
-	// consume the end of the body if it has arrived, so that io.EOF comes with the last data
-	for before := 0; err == nil && len(s.received()) != before && len(s.received()) > 0 &&
-		(n < len(p) || !h.hasInput(s)); {
-		before = len(s.received())
-		var more int
-		more, err = h.decode(x, p[n:], false)
-		n += more
+		n += got
 	}
 	return n, err
 }
 
 // decode decodes bytes of the scratch: at most one piece of data. If p is empty, they contain none.
-// At the end of the body it returns io.EOF.
-func (h *http1Codec) decode(x *slab, p []byte, wait bool) (int, error) {
-	if h.chunks.Done() {
-		return 0, h.readTrailer(x, wait)
-	}
+func (h *http1Codec) decode(x *slab, p []byte) (int, error) {
 	s := x.scratch
 	in := s.received()
 	if len(p) > 0 {
@@ -158,9 +150,7 @@ func (h *http1Codec) hasInput(s *scratch) bool {
 	if h.mode != http1.ByChunks {
 		return len(s.received()) > 0
 	}
-	ahead := h.chunks // a copy
-	data, _, err := ahead.Next(s.received())
-	return len(data) > 0 || err != nil
+	return h.chunks.HasData(s.received())
 }
 
 // skipBuffered implements codec.
@@ -173,15 +163,13 @@ func (h *http1Codec) skipBuffered(x *slab) (err error) {
 			err = io.EOF
 		}
 	case http1.ByChunks:
-		for before := -1; err == nil && len(s.received()) > 0 && len(s.received()) != before; {
-			before = len(s.received())
-			if h.chunks.Done() {
-				err = h.readTrailer(x, false)
-				continue
-			}
+		for err == nil && !h.chunks.Done() && len(s.received()) > 0 {
 			var n int
 			_, n, err = h.chunks.Next(s.received())
 			s.parsed += n
+		}
+		if err == nil && h.chunks.Done() {
+			err = h.readTrailer(x, false)
 		}
 	}
 	return err

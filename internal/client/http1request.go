@@ -17,8 +17,8 @@ const (
 	// userAgent is the value of net/http, which servers know.
 	userAgent     = "Go-http-client/1.1"
 	userAgentLine = "User-Agent: " + userAgent + "\r\n"
-	// sortedFields is the number of field names that are sorted without an allocation.
-	sortedFields = 24
+	// inlineNames is the number of field names that are sorted without an allocation.
+	inlineNames = 24
 )
 
 // encode implements codec.
@@ -226,9 +226,7 @@ func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
 		x.traceField("Transfer-Encoding", "chunked")
 		return x.appendTrailerNames(b)
 	case x.bodyLength > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
-		b = append(b, "Content-Length: "...)
-		b = strconv.AppendInt(b, x.bodyLength, 10)
-		b = append(b, "\r\n"...)
+		b = http1.AppendLength(b, x.bodyLength)
 		if x.trace != nil {
 			x.traceField("Content-Length", strconv.FormatInt(x.bodyLength, 10))
 		}
@@ -265,36 +263,42 @@ func (x *exchange) trailerNames() (string, error) {
 	return strings.Join(names, ","), nil
 }
 
-// appendHeader writes the fields of Request.Header, sorted by name.
+// appendHeader writes the fields of Request.Header.
 func (x *exchange) appendHeader(b []byte) ([]byte, error) {
-	h := x.request.Header
-	if len(h) == 0 { // starting a range over a map costs more than this check
-		return b, nil
-	}
-	var array [sortedFields]string
-	names := array[:0]
-	for name := range h {
-		if isWrittenSeparately(name) {
-			continue
+	err := x.sortedFields(isWrittenSeparately, func(name string, values []string) {
+		for _, v := range values {
+			b = http1.AppendField(b, name, v)
 		}
-		if !http1.ValidToken(name) {
-			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
+		if x.trace != nil && x.trace.WroteHeaderField != nil {
+			x.trace.WroteHeaderField(name, values)
+		}
+	})
+	return b, err
+}
+
+// sortedFields calls f with the fields of Request.Header, sorted by name, except those that are
+// excluded. It fails if one is not valid.
+func (x *exchange) sortedFields(isExcluded func(string) bool, f func(name string, values []string)) error {
+	var array [inlineNames]string
+	names := array[:0]
+	for name := range x.request.Header {
+		switch {
+		case isExcluded(name):
+			continue
+		case !http1.ValidToken(name):
+			return fmt.Errorf("net/http: invalid header field name %q", name)
 		}
 		names = append(names, name)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		for _, value := range h[name] {
-			if !http1.ValidValue(value) {
-				return nil, invalidValueError(name)
-			}
-			b = http1.AppendField(b, name, value)
+		values := x.request.Header[name]
+		if slices.ContainsFunc(values, func(v string) bool { return !http1.ValidValue(v) }) {
+			return invalidValueError(name)
 		}
-		if x.trace != nil && x.trace.WroteHeaderField != nil {
-			x.trace.WroteHeaderField(name, h[name])
-		}
+		f(name, values)
 	}
-	return b, nil
+	return nil
 }
 
 // isWrittenSeparately reports whether a field is written by other functions. Names of framing

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"strconv"
@@ -12,7 +13,6 @@ import (
 
 	"github.com/tarehq/tare/internal/client/h2"
 	"github.com/tarehq/tare/internal/connection"
-	"github.com/tarehq/tare/internal/poison"
 )
 
 // http2Exchange is an exchange over HTTP/2. The goroutine of RoundTrip sends the head and waits for
@@ -136,16 +136,10 @@ const http2PieceSize = 2 * pieceSize
 func (e *http2Exchange) sendBody() {
 	x := e.x
 	defer x.body.Close()
-	m, _ := x.client.http2Pieces.Get().(*[http2PieceSize]byte)
-	if m == nil {
-		m = new([http2PieceSize]byte)
-	}
-	defer func() {
-		poison.Fill(m[:])
-		x.client.http2Pieces.Put(m)
-	}()
+	m := x.client.http2Pieces.Get(http2PieceSize)
+	defer x.client.http2Pieces.Put(m)
 	for total := int64(0); ; {
-		n, end, err := x.readBody(m[:], total)
+		n, end, err := x.readBody(m, total)
 		if err != nil {
 			x.traceSent(err)
 			e.abort(x.newError(Local, BadBody, whileGettingBody, err))
@@ -364,14 +358,11 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 		return n, nil
 	}
 	if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
-		for name, values := range e.stream.Trailer() {
-			if e.x.request.Method == http.MethodHead { // as net/http
-				break
-			}
+		if t := e.stream.Trailer(); len(t) > 0 && e.x.request.Method != http.MethodHead { // as net/http
 			if e.x.response.Trailer == nil {
 				e.x.response.Trailer = make(http.Header)
 			}
-			e.x.response.Trailer[name] = values
+			maps.Copy(e.x.response.Trailer, t)
 		}
 	} else {
 		err = e.errorOf(err)

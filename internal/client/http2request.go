@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -150,29 +149,17 @@ func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
 	return b, nil
 }
 
-// appendHeader encodes the fields of Request.Header, sorted by name.
+// appendHeader encodes the fields of Request.Header.
 func (e *http2Exchange) appendHeader(b []byte) ([]byte, error) {
-	var array [sortedFields]string
-	names := array[:0]
-	for name := range e.x.request.Header {
-		switch {
-		case isWrittenSeparately(name), name == protocolField, wire.ConcernsConnection(name):
-			continue
-		case !http1.ValidToken(name):
-			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
-		}
-		names = append(names, name)
+	isExcluded := func(name string) bool {
+		return isWrittenSeparately(name) || name == protocolField || wire.ConcernsConnection(name)
 	}
-	slices.Sort(names)
-	for _, name := range names {
-		for _, v := range e.x.request.Header[name] {
-			if !http1.ValidValue(v) {
-				return nil, invalidValueError(name)
-			}
+	err := e.x.sortedFields(isExcluded, func(name string, values []string) {
+		for _, v := range values {
 			b = e.appendField(b, name, v)
 		}
-	}
-	return b, nil
+	})
+	return b, err
 }
 
 func (e *http2Exchange) appendField(b []byte, name, value string) []byte {

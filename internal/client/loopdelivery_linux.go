@@ -78,7 +78,7 @@ func (d *loopDelivery) receiveFrom(fd uintptr) {
 		d.goesOn = true
 		return
 	case err != nil: // the socket reports it only once
-		x.conn.info.raw.failure = x.conn.info.raw.opError("read", err)
+		x.conn.info.raw.failure = opError(x.conn.info.raw.conn, "read", err)
 		return
 	case n == 0:
 		return

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -44,15 +45,13 @@ type limits struct {
 type pool struct {
 	limits limits
 
-	clock     clock
 	mu        sync.Mutex
 	hosts     map[key]*host // with connections or waiting requests
 	unwatched list          // idle connections that are not watched, the oldest first
 	watched   list          // those that are watched; all are older
 	closing   bool          // closeIdle was called, and get was not called since
 	timer     *time.Timer   // calls sweep
-	sweepAt   monotime      // when timer expires; 0 if it does not run
-	recent    *host         // the host that was used last, if it is in hosts
+	sweepAt   time.Time     // when timer expires; zero if it does not run
 	watcher   socketWatcher
 }
 
@@ -89,7 +88,7 @@ func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	case c.h2 != nil:
 		return c, nil
 	}
-	if c.reused = c.Conn != nil; c.reused && fresh {
+	if c.Conn != nil && fresh {
 		c.Close()
 		return &conn{host: c.host}, nil
 	}
@@ -126,13 +125,8 @@ func (h *host) next() *conn {
 	return h.takeIdle()
 }
 
-// hostOf returns the host of a key. Most often that is the host that was used last: comparing two
-// keys takes a few nanoseconds, and looking one up, whose strings must be hashed, fifty. The caller
-// holds mu.
+// hostOf returns the host of a key. The caller holds mu.
 func (p *pool) hostOf(k key) *host {
-	if h := p.recent; h != nil && h.key == k {
-		return h
-	}
 	h := p.hosts[k]
 	if h == nil {
 		h = &host{pool: p, key: k, isHTTP2: p.limits.onlyHTTP2}
@@ -141,7 +135,6 @@ func (p *pool) hostOf(k key) *host {
 		}
 		p.hosts[k] = h
 	}
-	p.recent = h
 	return h
 }
 
@@ -149,10 +142,7 @@ func (p *pool) hostOf(k key) *host {
 func (p *pool) isHTTP2(k key) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	h := p.recent
-	if h == nil || h.key != k {
-		h = p.hosts[k]
-	}
+	h := p.hosts[k]
 	return h != nil && h.isHTTP2
 }
 
@@ -186,14 +176,12 @@ func (p *pool) replace(c *conn) *conn {
 	c.Close()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	another := c.host.takeIdle()
-	another.reused = another.Conn != nil
-	return another
+	return c.host.takeIdle()
 }
 
 // takeIdle returns the connection that became idle last, or a slot. The caller holds mu.
 func (h *host) takeIdle() *conn {
-	for c := h.idle.last(); c != nil; c = h.idle.last() {
+	for c := h.idle.last; c != nil; c = h.idle.last {
 		h.pool.markInUse(c)
 		if c.h2 == nil || h.share(c) {
 			return c
@@ -219,24 +207,20 @@ func (p *pool) markInUse(c *conn) {
 func (p *pool) removeIfEmpty(h *host) {
 	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 {
 		delete(p.hosts, h.key)
-		if p.recent == h {
-			p.recent = nil
-		}
 	}
 }
 
 // release ends the use of a connection or slot, and reports whether the connection is kept or
 // passed on. If another idle connection must be closed to make room, it returns that.
 func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
-	now := p.now()
-	isUsable = isUsable && !c.countUse(&p.limits, now)
+	isUsable = isUsable && !c.countUse(&p.limits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.releaseAt(now, c, isUsable)
+	return p.releaseLocked(c, isUsable)
 }
 
-// releaseAt is release without counting the use. The caller holds mu.
-func (p *pool) releaseAt(now monotime, c *conn, isUsable bool) (isKept bool, evicted *conn) {
+// releaseLocked is release without counting the use.
+func (p *pool) releaseLocked(c *conn, isUsable bool) (isKept bool, evicted *conn) {
 	h := c.host
 	c.endOpening()
 	if len(h.waiting) > 0 {
@@ -251,7 +235,7 @@ func (p *pool) releaseAt(now monotime, c *conn, isUsable bool) (isKept bool, evi
 		p.removeIfEmpty(h)
 		return false, nil
 	}
-	c.state, c.idleSince = idleUnwatched, now
+	c.state, c.idleSince = idleUnwatched, time.Now()
 	h.idle.add(c, hostList)
 	p.unwatched.add(c, ageList)
 	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {
@@ -259,17 +243,12 @@ func (p *pool) releaseAt(now monotime, c *conn, isUsable bool) (isKept bool, evi
 		p.markInUse(evicted)
 		p.removeIfEmpty(evicted.host)
 	}
-	p.scheduleSweep(c.idleSince + monotime(watchDelay))
+	p.scheduleSweep(c.idleSince.Add(watchDelay))
 	return true, evicted
 }
 
 // oldest returns the connection that became idle first, or nil. The caller holds mu.
-func (p *pool) oldest() *conn {
-	if c := p.watched.first(); c != nil {
-		return c
-	}
-	return p.unwatched.first()
-}
+func (p *pool) oldest() *conn { return cmp.Or(p.watched.first, p.unwatched.first) }
 
 // closeIdle closes all idle connections, and those that are returned before the next get.
 func (p *pool) closeIdle() {

@@ -3,8 +3,8 @@ package client
 // list is a doubly linked list of connections, whose links are in the connections. Removing one
 // from the middle takes constant time. The zero value is empty. An idle connection is in two lists.
 type list struct {
-	head, tail *conn
-	n          int
+	first, last *conn
+	n           int
 }
 
 type node struct{ prev, next *conn }
@@ -17,18 +17,14 @@ const (
 	ageList                  // a list of the pool, in the order in which connections became idle
 )
 
-func (l *list) first() *conn { return l.head }
-
-func (l *list) last() *conn { return l.tail }
-
 func (l *list) add(c *conn, w listKind) {
-	c.nodes[w] = node{prev: l.tail}
-	if l.tail != nil {
-		l.tail.nodes[w].next = c
+	c.nodes[w] = node{prev: l.last}
+	if l.last != nil {
+		l.last.nodes[w].next = c
 	} else {
-		l.head = c
+		l.first = c
 	}
-	l.tail = c
+	l.last = c
 	l.n++
 }
 
@@ -38,12 +34,12 @@ func (l *list) remove(c *conn, w listKind) {
 	if at.prev != nil {
 		at.prev.nodes[w].next = at.next
 	} else {
-		l.head = at.next
+		l.first = at.next
 	}
 	if at.next != nil {
 		at.next.nodes[w].prev = at.prev
 	} else {
-		l.tail = at.prev
+		l.last = at.prev
 	}
 	c.nodes[w] = node{}
 	l.n--

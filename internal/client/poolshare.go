@@ -2,6 +2,7 @@ package client
 
 import (
 	"slices"
+	"time"
 
 	"github.com/tarehq/tare/internal/client/h2"
 )
@@ -32,7 +33,7 @@ func (h *host) takeStream(isOnly bool) *conn {
 func (h *host) use(c *conn) {
 	c.streams++
 	c.state = inUse
-	if c.countUse(&h.pool.limits, h.pool.now()) {
+	if c.countUse(&h.pool.limits) {
 		h.retire(c)
 	}
 }
@@ -109,7 +110,7 @@ func (c *conn) openHTTP2(config *h2.Config) {
 	defer p.mu.Unlock()
 	c.endOpening()
 	h.isHTTP2 = true
-	c.opened = p.now()
+	c.opened = time.Now()
 	maxStreams := uint32(h2.AssumedStreams)
 	if len(h.shared) > 0 {
 		maxStreams = h.shared[0].h2.MaxStreams()
@@ -167,7 +168,6 @@ func (c *conn) otherStream() *conn {
 // one.
 func (c *conn) closeStream() {
 	p, h := c.host.pool, c.host
-	now := p.now()
 	p.mu.Lock()
 	c.streams--
 	h.serve()
@@ -176,7 +176,7 @@ func (c *conn) closeStream() {
 		return
 	}
 	h.unshare(c)
-	isKept, evicted := p.releaseAt(now, c, !c.isRetired)
+	isKept, evicted := p.releaseLocked(c, !c.isRetired)
 	p.mu.Unlock()
 	c.closeReleased(isKept, evicted)
 }

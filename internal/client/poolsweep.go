@@ -6,16 +6,15 @@ import "time"
 const sweepBatch = 64
 
 // scheduleSweep makes sweep run at the given time or before. The caller holds mu.
-func (p *pool) scheduleSweep(at monotime) {
-	if p.sweepAt != 0 && p.sweepAt <= at {
+func (p *pool) scheduleSweep(at time.Time) {
+	if !p.sweepAt.IsZero() && !at.Before(p.sweepAt) {
 		return
 	}
 	p.sweepAt = at
-	wait := time.Duration(at - p.now())
 	if p.timer == nil {
-		p.timer = time.AfterFunc(wait, p.sweep)
+		p.timer = time.AfterFunc(time.Until(at), p.sweep)
 	} else {
-		p.timer.Reset(wait)
+		p.timer.Reset(time.Until(at))
 	}
 }
 
@@ -23,19 +22,19 @@ func (p *pool) scheduleSweep(at monotime) {
 // been idle for watchDelay.
 func (p *pool) sweep() {
 	var old []*conn
-	now := p.now()
+	now := time.Now()
 	p.mu.Lock()
-	p.sweepAt = 0
+	p.sweepAt = time.Time{}
 	if limit := p.limits.idleTimeout; limit > 0 {
-		for c := p.oldest(); c != nil && time.Duration(now-c.idleSince) >= limit; c = p.oldest() {
+		for c := p.oldest(); c != nil && now.Sub(c.idleSince) >= limit; c = p.oldest() {
 			p.markInUse(c)
 			p.removeIfEmpty(c.host)
 			old = append(old, c)
 		}
 	}
 	for range sweepBatch {
-		c := p.unwatched.first()
-		if c == nil || time.Duration(now-c.idleSince) < watchDelay {
+		c := p.unwatched.first
+		if c == nil || now.Sub(c.idleSince) < watchDelay {
 			break
 		}
 		p.unwatched.remove(c, ageList)
@@ -49,12 +48,12 @@ func (p *pool) sweep() {
 }
 
 // scheduleNextSweep schedules the next sweep if one is needed. The caller holds mu.
-func (p *pool) scheduleNextSweep(now monotime) {
-	if c := p.unwatched.first(); c != nil {
-		p.scheduleSweep(c.idleSince + monotime(watchDelay))
+func (p *pool) scheduleNextSweep(now time.Time) {
+	if c := p.unwatched.first; c != nil {
+		p.scheduleSweep(c.idleSince.Add(watchDelay))
 	}
 	if c := p.oldest(); c != nil && p.limits.idleTimeout > 0 {
-		p.scheduleSweep(c.idleSince + monotime(p.limits.idleTimeout))
+		p.scheduleSweep(c.idleSince.Add(p.limits.idleTimeout))
 	}
 	if at, ok := p.closeEmptyWatcher(now); ok {
 		p.scheduleSweep(at)

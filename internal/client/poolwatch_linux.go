@@ -13,7 +13,7 @@ const watcherLinger = time.Second
 type socketWatcher struct {
 	loop       *poll.Loop // nil if there is no epoll instance
 	sockets    map[int]*conn
-	emptySince monotime // when the last socket was removed
+	emptySince time.Time // when the last socket was removed
 }
 
 // watchSocket starts to watch a socket. It reports false if the system rejects that.
@@ -46,23 +46,23 @@ func (p *pool) unwatch(c *conn) {
 	delete(w.sockets, c.probe.fd)
 	_ = c.probe.raw.Control(func(fd uintptr) { _ = w.loop.Remove(int(fd)) })
 	if len(w.sockets) == 0 {
-		w.emptySince = p.now()
-		p.scheduleSweep(w.emptySince + monotime(watcherLinger))
+		w.emptySince = time.Now()
+		p.scheduleSweep(w.emptySince.Add(watcherLinger))
 	}
 }
 
 // closeEmptyWatcher closes an epoll instance that has had no sockets for watcherLinger. If it must
 // be kept longer, closeEmptyWatcher returns until when.
-func (p *pool) closeEmptyWatcher(now monotime) (at monotime, ok bool) {
+func (p *pool) closeEmptyWatcher(now time.Time) (at time.Time, ok bool) {
 	w := &p.watcher
 	if w.loop == nil || len(w.sockets) > 0 {
-		return 0, false
+		return at, false
 	}
-	if at = w.emptySince + monotime(watcherLinger); now < at {
+	if at = w.emptySince.Add(watcherLinger); now.Before(at) {
 		return at, true
 	}
 	p.stopWatching()
-	return 0, false
+	return at, false
 }
 
 // stopWatching closes an epoll instance without sockets. The caller holds mu.

@@ -2,6 +2,8 @@
 
 package client
 
+import "time"
+
 // socketWatcher does nothing on this system: a goroutine watches each connection.
 type socketWatcher struct{}
 
@@ -9,6 +11,6 @@ func (p *pool) watchSocket(*conn) bool { return false }
 
 func (p *pool) unwatch(*conn) {}
 
-func (p *pool) closeEmptyWatcher(monotime) (at monotime, ok bool) { return 0, false }
+func (p *pool) closeEmptyWatcher(time.Time) (at time.Time, ok bool) { return at, false }
 
 func (p *pool) stopWatching() {}

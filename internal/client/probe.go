@@ -34,7 +34,7 @@ func newProbe(nc net.Conn) *probe {
 		return nil
 	}
 	p := &probe{raw: raw}
-	p.peek = func(fd uintptr) { p.wasQuiet = poll.Quiet(int(fd)) } // made once, and not for each call
+	p.peek = func(fd uintptr) { p.wasQuiet = poll.Quiet(int(fd)) }
 	return p
 }
 

@@ -3,7 +3,6 @@ package client
 import (
 	"io"
 	"net"
-	"os"
 	"sync"
 	"syscall"
 
@@ -178,7 +177,7 @@ func (t *rawExchange) onSocket(fd uintptr) bool {
 	case err == poll.ErrAgain: //nolint:errorlint // never wrapped
 		return false
 	case err != nil:
-		t.err = t.opError("read", err)
+		t.err = opError(t.conn, "read", err)
 	case t.received == 0:
 		t.err = io.EOF
 	}
@@ -189,14 +188,7 @@ func (t *rawExchange) onSocket(fd uintptr) bool {
 func (t *rawExchange) send(fd int) bool {
 	var err error
 	if t.sent, err = poll.Send(fd, t.out); err != nil && err != poll.ErrAgain { //nolint:errorlint // never wrapped
-		t.err = t.opError("write", err)
+		t.err = opError(t.conn, "write", err)
 	}
 	return t.sent == len(t.out)
-}
-
-// opError returns the error of a net.Conn's method.
-func (t *rawExchange) opError(op string, err error) error {
-	from := t.conn.LocalAddr()
-	return &net.OpError{Op: op, Net: from.Network(), Source: from, Addr: t.conn.RemoteAddr(),
-		Err: os.NewSyscallError(op, err)}
 }

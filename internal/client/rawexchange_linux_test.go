@@ -217,8 +217,8 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, other := sockets(t)
 	loop := testkit.Value(poll.NewLoop())(t)
-	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*conn), p.now()+
-		monotime(time.Minute)
+	p.watcher.loop, p.watcher.sockets, p.watcher.emptySince = loop, make(map[int]*conn),
+		time.Now().Add(time.Minute)
 	defer p.closeIdle()
 	raw, err := ours.(syscall.Conn).SyscallConn()
 	if err == nil {

@@ -14,9 +14,9 @@ const maxEmptyReads = 100
 
 // requestBody is a request's body. It can be closed while it is read, and is closed once.
 type requestBody struct {
-	io.Reader
-	closer io.Closer
+	body   io.ReadCloser
 	closed atomic.Bool
+	empty  int // the number of consecutive Reads that have returned nothing
 }
 
 // requestBodyOf returns the body of r, or nil if r has no body.
@@ -27,13 +27,13 @@ func requestBodyOf(r *http.Request) *requestBody {
 	return newRequestBody(r.Body)
 }
 
-func newRequestBody(b io.ReadCloser) *requestBody { return &requestBody{Reader: b, closer: b} }
+func newRequestBody(b io.ReadCloser) *requestBody { return &requestBody{body: b} }
 
 // Close closes the body unless it is closed. It ignores the error, which does not matter to a
 // request. b may be nil.
 func (b *requestBody) Close() {
 	if b != nil && !b.closed.Swap(true) {
-		_ = b.closer.Close()
+		_ = b.body.Close()
 	}
 }
 
@@ -44,13 +44,20 @@ func (b *requestBody) closeLater() {
 	}
 }
 
-// piece reads from the body, and reports whether the body has ended. Reads that need not wait
-// follow, so that the last bytes of a body are sent as such. empty is the number of consecutive
-// Reads before that returned nothing.
-func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
-	if empty == maxEmptyReads {
-		return 0, false, io.ErrNoProgress
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if b.empty++; n > 0 {
+		b.empty = 0
+	} else if err == nil && b.empty == maxEmptyReads {
+		err = io.ErrNoProgress
 	}
+	return n, err
+}
+
+// piece reads from the body, and reports whether the body has ended. Reads that need not wait
+// follow, so that the last bytes of a body are sent as such.
+func (b *requestBody) piece(p []byte) (n int, end bool, err error) {
 	n, err = b.Read(p)
 	for more := n; err == nil && more > 0 && n < len(p) && b.hasInput(); n += more {
 		more, err = b.Read(p[n:])
@@ -63,21 +70,17 @@ func (b *requestBody) piece(p []byte, empty int) (n int, end bool, err error) {
 
 // readInto reads the body until its end, or until p is full.
 func (b *requestBody) readInto(p []byte) (n int, err error) {
-	for empty, end := 0, false; n < len(p) && !end; empty++ {
+	for end := false; n < len(p) && !end && err == nil; {
 		var k int
-		if k, end, err = b.piece(p[n:], empty); err != nil {
-			return n, err
-		}
-		if n += k; k > 0 {
-			empty = 0
-		}
+		k, end, err = b.piece(p[n:])
+		n += k
 	}
-	return n, nil
+	return n, err
 }
 
 // hasInput reports whether the body is known to return from a Read at once.
 func (b *requestBody) hasInput() bool {
-	body, ok := b.Reader.(connection.InputReporter)
+	body, ok := b.body.(connection.InputReporter)
 	return ok && body.HasInput()
 }
 

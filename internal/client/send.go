@@ -3,8 +3,6 @@ package client
 import (
 	"net/http/httptrace"
 	"time"
-
-	"github.com/tarehq/tare/internal/poison"
 )
 
 const (
@@ -15,26 +13,10 @@ const (
 	// roomBefore and roomAfter are the room for framing around a piece, in any protocol.
 	roomBefore = 9
 	roomAfter  = 8
+	// pieceBuffer is the size of a buffer for a piece and its framing. One more byte detects a body
+	// that is too long.
+	pieceBuffer = roomBefore + pieceSize + 1 + roomAfter
 )
-
-// pieceBuffer holds a piece of a body and its framing. One more byte detects a body that is too
-// long.
-type pieceBuffer struct {
-	b [roomBefore + pieceSize + 1 + roomAfter]byte
-}
-
-func (c *Client) takePieceBuffer() *pieceBuffer {
-	m, _ := c.pieceBuffers.Get().(*pieceBuffer)
-	if m == nil {
-		m = new(pieceBuffer)
-	}
-	return m
-}
-
-func (c *Client) returnPieceBuffer(m *pieceBuffer) {
-	poison.Fill(m.b[:])
-	c.pieceBuffers.Put(m)
-}
 
 // progress is how much of a request has been sent. It only increases.
 type progress uint8
@@ -105,9 +87,9 @@ func (x *exchange) encodeFirstPiece() (n int64, isLast bool, err error) {
 	if !x.streamsBody() || x.expectsContinue || x.getBody != nil || !x.body.hasInput() {
 		return 0, false, nil
 	}
-	m := x.client.takePieceBuffer()
-	defer x.client.returnPieceBuffer(m)
-	k, isLast, err := x.body.piece(m.b[roomBefore:roomBefore+smallBody], 0)
+	m := x.client.pieces.Get(pieceBuffer)
+	defer x.client.pieces.Put(m)
+	k, isLast, err := x.body.piece(m[roomBefore : roomBefore+smallBody])
 	switch got := int64(k); {
 	case err != nil:
 		return 0, false, err
@@ -136,7 +118,7 @@ func (x *exchange) usesRawExchange() bool {
 func (x *exchange) sendAndReceive(t *rawExchange) error {
 	s, traffic := x.scratch, &x.conn.traffic
 	traffic.sent.Add(int64(len(s.out))) // as write does
-	n, received, err := t.sendReceive(s.out, s.in, x.conn.reused)
+	n, received, err := t.sendReceive(s.out, s.in, !x.openedConn)
 	traffic.received.Add(int64(received))
 	if n < len(s.out) {
 		traffic.sent.Add(int64(n - len(s.out)))
@@ -184,8 +166,8 @@ func (x *exchange) beginBody() bool {
 // own.
 func (x *exchange) sendBody(total int64) {
 	defer x.body.Close()
-	m := x.client.takePieceBuffer()
-	defer x.client.returnPieceBuffer(m)
+	m := x.client.pieces.Get(pieceBuffer)
+	defer x.client.pieces.Put(m)
 	fileBytes, err := x.sendFile()
 	total += fileBytes
 	x.conn.traffic.sent.Add(fileBytes)
@@ -194,7 +176,7 @@ func (x *exchange) sendBody(total int64) {
 		return
 	}
 	for {
-		n, end, err := x.readBody(m.b[roomBefore:len(m.b)-roomAfter], total)
+		n, end, err := x.readBody(m[roomBefore:len(m)-roomAfter], total)
 		if err != nil {
 			x.traceSent(err)
 			if !x.dropIfLeft() {
@@ -222,17 +204,17 @@ func (x *exchange) sendBody(total int64) {
 // It leaves one byte of p to look for the end of the body.
 func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
-	for empty := 0; n == 0 && !end; empty++ {
-		if n, end, err = x.body.piece(p[:most], empty); err != nil {
+	for n == 0 && !end {
+		if n, end, err = x.body.piece(p[:most]); err != nil {
 			return 0, false, err
 		}
 	}
 	if x.bodyLength < 0 {
 		return n, end, nil
 	}
-	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // no byte may follow
+	for !end && total+int64(n) == x.bodyLength { // no byte may follow
 		var more int
-		if more, end, err = x.body.piece(p[n:n+1], empty); err != nil {
+		if more, end, err = x.body.piece(p[n : n+1]); err != nil {
 			return 0, false, err
 		}
 		n += more

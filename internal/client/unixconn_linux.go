@@ -125,7 +125,7 @@ func (c *unixConn) Read(p []byte) (n int, err error) {
 	if err == nil && n == 0 {
 		return 0, io.EOF
 	}
-	return n, c.opError("read", err)
+	return n, opError(c, "read", err)
 }
 
 // Write implements net.Conn.
@@ -143,7 +143,7 @@ func (c *unixConn) Write(p []byte) (n int, err error) {
 		return nil
 	}
 	if c.isWriteLate() {
-		return 0, c.opError("write", os.ErrDeadlineExceeded)
+		return 0, opError(c, "write", os.ErrDeadlineExceeded)
 	}
 	if c.raw.Control(func(fd uintptr) { err = send(int(fd)) }) != nil {
 		err = net.ErrClosed
@@ -157,7 +157,7 @@ func (c *unixConn) Write(p []byte) (n int, err error) {
 			err = c.sendInIntervals(send)
 		}
 	}
-	return n, c.opError("write", err)
+	return n, opError(c, "write", err)
 }
 
 // outputInterval is the time between two attempts to send of a Write that has no epoll instance.
@@ -208,15 +208,16 @@ func (c *unixConn) endOutput() {
 	}
 }
 
-// opError makes errors look like those of package net.
-func (c *unixConn) opError(op string, err error) error {
+// opError returns the error of a net.Conn's method, as package net has it.
+func opError(nc net.Conn, op string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if errno, ok := err.(syscall.Errno); ok { //nolint:errorlint // a bare errno
 		err = os.NewSyscallError(op, errno)
 	}
-	return &net.OpError{Op: op, Net: "unix", Source: c.local, Addr: c.remote, Err: err}
+	from := nc.LocalAddr()
+	return &net.OpError{Op: op, Net: from.Network(), Source: from, Addr: nc.RemoteAddr(), Err: err}
 }
 
 // Close implements net.Conn.
@@ -224,7 +225,7 @@ func (c *unixConn) Close() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return c.opError("close", net.ErrClosed)
+		return opError(c, "close", net.ErrClosed)
 	}
 	c.closed = true
 	_ = c.input.file.Close()
@@ -240,7 +241,7 @@ func (c *unixConn) CloseWrite() (err error) {
 	if c.raw.Control(func(fd uintptr) { err = syscall.Shutdown(int(fd), syscall.SHUT_WR) }) != nil {
 		err = net.ErrClosed
 	}
-	return c.opError("close", err)
+	return opError(c, "close", err)
 }
 
 // SyscallConn implements syscall.Conn. Only Control can be used.
@@ -260,7 +261,7 @@ func (c *unixConn) SetDeadline(t time.Time) error {
 // SetReadDeadline implements net.Conn.
 func (c *unixConn) SetReadDeadline(t time.Time) error {
 	if c.input.file.SetReadDeadline(t) != nil {
-		return c.opError("set", net.ErrClosed)
+		return opError(c, "set", net.ErrClosed)
 	}
 	return nil
 }
@@ -270,7 +271,7 @@ func (c *unixConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.closed {
-		return c.opError("set", net.ErrClosed)
+		return opError(c, "set", net.ErrClosed)
 	}
 	c.writeDeadline = t
 	if c.output != nil {

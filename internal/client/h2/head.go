@@ -32,7 +32,7 @@ func (c *Conn) onHeaders(h wire.FrameHeader, payload []byte) *wire.Error {
 		}
 		return f
 	}
-	i.inBlock, i.blockHead = true, h
+	i.blockHead = h
 	i.block = append(i.block[:0], fragment...)
 	return nil
 }
@@ -40,9 +40,6 @@ func (c *Conn) onHeaders(h wire.FrameHeader, payload []byte) *wire.Error {
 // onContinuation continues a field block.
 func (c *Conn) onContinuation(h wire.FrameHeader, payload []byte) *wire.Error {
 	i := &c.input
-	if !i.inBlock {
-		return wire.ConnError(wire.ProtocolError, "CONTINUATION without HEADERS")
-	}
 	// a block takes no more bytes than the list that it encodes, and some for sizes
 	if len(i.block)+len(payload) > c.config.MaxHeadBytes+wire.MinMaxFrameSize {
 		return wire.ConnError(wire.EnhanceYourCalm, "head block too large")
@@ -57,8 +54,9 @@ func (c *Conn) onContinuation(h wire.FrameHeader, payload []byte) *wire.Error {
 	if !h.Flags.Has(wire.EndHeaders) {
 		return nil
 	}
-	i.inBlock = false
-	f = c.onBlock(i.blockHead, i.block, len(i.block))
+	first := i.blockHead
+	i.blockHead = wire.FrameHeader{}
+	f = c.onBlock(first, i.block, len(i.block))
 	if cap(i.block) > readBuffer {
 		i.block = nil
 	}

@@ -82,9 +82,8 @@ func (c *Conn) flushHereLocked() {
 }
 
 // sendLocked sends all output. The caller has set isFlushing. It releases the mutex while it
-// writes. A goroutine that uses a stream does not send what others append meanwhile, which may not
-// end: another goroutine does.
-func (c *Conn) sendLocked(usesStream bool) {
+// writes. With once, another goroutine sends what is appended meanwhile, which may not end.
+func (c *Conn) sendLocked(once bool) {
 	o := &c.output
 	for len(o.buf) > 0 && o.failed == nil {
 		b := o.buf
@@ -96,7 +95,7 @@ func (c *Conn) sendLocked(usesStream bool) {
 		}
 		c.wakeSendersLocked()
 		c.checkRoomLocked()
-		if usesStream && len(o.buf) > 0 {
+		if once && len(o.buf) > 0 {
 			go c.send()
 			return
 		}

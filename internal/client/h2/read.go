@@ -15,8 +15,7 @@ type input struct {
 	decoder   wire.Decoder
 	fields    wire.HeaderBlock
 	block     []byte           // of a HEADERS frame without END_HEADERS
-	blockHead wire.FrameHeader // of that frame
-	inBlock   bool             // CONTINUATION frames follow
+	blockHead wire.FrameHeader // of that frame; zero if no CONTINUATION frames follow
 }
 
 // readBuffer holds a frame of the initial maximum size.
@@ -85,13 +84,9 @@ func (c *Conn) receive(n int) (b []byte, err error) {
 
 // checkHeader checks what is known of a frame once its header has arrived.
 func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
-	switch i := &c.input; { // hasArrived needs no lock: only this goroutine changes it
-	case !c.peer.hasArrived && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
-		return wire.ConnError(wire.ProtocolError, "first frame is not SETTINGS")
-	case i.inBlock && (h.Type != wire.Continuation || h.StreamID != i.blockHead.StreamID):
-		return wire.ConnError(wire.ProtocolError, "head block without CONTINUATION")
-	case h.Type == wire.PushPromise:
-		return wire.ConnError(wire.ProtocolError, "PUSH_PROMISE, which is disabled")
+	// hasArrived needs no lock: only this goroutine changes it
+	if f := h.CheckOrder(c.peer.hasArrived, c.input.blockHead.StreamID); f != nil {
+		return f
 	}
 	return h.Check(c.config.MaxFrameSize)
 }

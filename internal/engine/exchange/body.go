@@ -253,6 +253,9 @@ func (b *Body) BoundRead() {
 // PastTime returns a deadline that ends a Read.
 func PastTime() time.Time { return time.Unix(1, 0) }
 
+// IsPast reports whether a deadline has passed; a zero one never does.
+func IsPast(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+
 // release is called when the handler has returned. It ends a Read of another goroutine of the
 // handler, which would delay the response until the client sends more.
 func (b *Body) release() {

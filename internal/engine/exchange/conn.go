@@ -323,11 +323,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) {
 }
 
 // SetSendTimeout limits how long the client may accept nothing; 0 is no limit.
-func (c *Conn) SetSendTimeout(d time.Duration) {
-	if c.sendTimeout.Load() != int64(d) {
-		c.sendTimeout.Store(int64(d))
-	}
-}
+func (c *Conn) SetSendTimeout(d time.Duration) { c.sendTimeout.Store(int64(d)) }
 
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }

@@ -72,7 +72,7 @@ func (w *Response) flush() error {
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
-	w.x.Body.releaseInput(w.Conn)
+	w.x.Body.releaseUnused(w.Conn)
 	return w.Conn.Flush()
 }
 

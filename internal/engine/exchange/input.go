@@ -86,10 +86,10 @@ func (c *Conn) StartRequest() {
 	}
 }
 
-// releaseInput releases the input buffer of a connection whose response has become a stream, if
+// releaseUnused releases the input buffer of a connection whose response has become a stream, if
 // nothing but the request has arrived. What reads from the connection later borrows another. A
 // departure watch that begins holds mu while it looks at the input.
-func (b *Body) releaseInput(c *Conn) {
+func (b *Body) releaseUnused(c *Conn) {
 	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
 		return
 	}

@@ -26,9 +26,7 @@ func (w *Response) appendFields(interim bool) {
 	for name, values := range w.Fields {
 		fields = append(fields, headerField{name, values})
 	}
-	if len(fields) > 1 {
-		slices.SortFunc(fields, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
-	}
+	slices.SortFunc(fields, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
 	for _, f := range fields {
 		if w.applyField(f.name, f.values, interim) {
 			w.appendValues(f.name, f.values)

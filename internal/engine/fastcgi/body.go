@@ -120,16 +120,12 @@ func readFailed(b *exchange.Body, err error) error {
 // records, and other requests that begin, get replies.
 func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
 	f.inBody = false
-	event := fcgi.More
+	event, isManagement := f.request.Records.Management(p)
 	switch {
+	case isManagement:
 	case p.Type == fcgi.AbortRequest && p.ID == f.id:
 		b.Exchange.Abort()
 		return ErrAborted
-	case p.Type == fcgi.GetValues && p.ID == 0:
-		event = fcgi.ValuesRequested
-	case fcgi.IsUnknown(p) && f.request.Records.Left() > 0: // one reply for each record
-	case fcgi.IsUnknown(p):
-		event = fcgi.Unknown
 	case p.Type == fcgi.BeginRequest && p.ID == f.id:
 		return errBegun
 	case p.Type == fcgi.BeginRequest:

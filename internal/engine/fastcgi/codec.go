@@ -176,7 +176,7 @@ func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
 	f.openRecord(c)
 	c.Out = appendStatus(c.Out, status)
 	c.Out = http1.AppendField(c.Out, "Content-Type", "text/plain; charset=utf-8")
-	c.Out = http1.AppendField(c.Out, "Content-Length", strconv.Itoa(len(text)))
+	c.Out = http1.AppendLength(c.Out, int64(len(text)))
 	c.Out = http1.AppendHeadEnd(c.Out)
 	c.Out = append(c.Out, text...)
 	f.endRequest(c)
@@ -242,7 +242,7 @@ func (f *codec) Flush(c *exchange.Conn) error {
 // openRecord appends the header of a STDOUT record, unless the output ends in an open one.
 func (f *codec) openRecord(c *exchange.Conn) {
 	if f.recordStart == 0 {
-		c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.id) // endRecord sets its length
+		c.Out = fcgi.AppendHeader(c.Out, f.stdoutHeader(0)) // endRecord sets its length
 		f.recordStart = len(c.Out)
 	}
 }

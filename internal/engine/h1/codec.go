@@ -2,7 +2,6 @@ package h1
 
 import (
 	"net/http"
-	"strconv"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -74,11 +73,11 @@ func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
 	out := http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))
 	isPlain := status != http.StatusNotImplemented // whose head is net/http's
 	if isPlain {
-		out = http1.AppendField(out, "Date", c.Config.Server.Date.Text())
+		out = http1.AppendDate(out, c.Config.Server.Date.Text())
 	}
 	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
 	if isPlain {
-		out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
+		out = http1.AppendLength(out, int64(len(text)))
 	}
 	out = http1.AppendField(out, "Connection", "close")
 	out = http1.AppendHeadEnd(out)
@@ -192,9 +191,6 @@ func appendConnection(out []byte, w *exchange.Response) []byte {
 		if w.Minor > 0 && !w.OpensTunnel() { // whose end is not that of the response
 			out = http1.AppendField(out, "Connection", "close")
 		}
-		return out
-	}
-	if len(values) == 0 { // the usual case
 		return out
 	}
 	for _, v := range values {

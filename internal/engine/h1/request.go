@@ -71,7 +71,7 @@ func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) (err error) {
 // returns io.EOF with the last data if the end has arrived, as net/http does.
 func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	c := b.Exchange.Conn()
-	for total < len(p) || !h.hasData(c.Input()) {
+	for total < len(p) || !h.chunks.HasData(c.Input()) {
 		if h.chunks.Done() {
 			if total > 0 && !h.HasArrived(b, false) {
 				return total, nil
@@ -103,13 +103,6 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 		total += copy(p[total:], data)
 	}
 	return total, nil
-}
-
-// hasData reports whether bytes that follow contain data, or a fault.
-func (h *codec) hasData(in []byte) bool {
-	ahead := h.chunks
-	data, _, err := ahead.Next(in)
-	return len(data) > 0 || err != nil
 }
 
 // readData reads data of a large chunk directly into p, which is larger than the input buffer: some

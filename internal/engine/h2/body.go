@@ -67,7 +67,7 @@ func (st *Stream) readErrorLocked() error {
 		return io.EOF
 	case st.isClosed:
 		return st.err
-	case !st.readDeadline.IsZero() && isPast(st.readDeadline):
+	case exchange.IsPast(st.readDeadline):
 		return os.ErrDeadlineExceeded
 	}
 	return nil

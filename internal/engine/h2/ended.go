@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -81,7 +82,7 @@ func (s *Session) halfCloseLocked(st *Stream) {
 func (s *Session) checkHalfClosed() {
 	s.mu.Lock()
 	e := s.ended
-	isDue := e.timer != nil && isPast(e.checkAt) // else the client was quicker
+	isDue := e.timer != nil && exchange.IsPast(e.checkAt) // else the client was quicker
 	switch {
 	case !isDue:
 	case !e.isPinging:

@@ -93,7 +93,7 @@ func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 		if st.granted && err == nil {
 			return st.reserved, nil
 		}
-		if err == nil && !until.IsZero() && !time.Now().Before(until) {
+		if err == nil && exchange.IsPast(until) {
 			err = os.ErrDeadlineExceeded
 		}
 		if err != nil {

@@ -30,7 +30,7 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 	if !fr.Flags.Has(wire.EndHeaders) {
 		i := &s.input
 		i.block = append(make([]byte, 0, 2*len(block)+1), block...)
-		i.blockFrame, i.fragments = frame{FrameHeader: fr.FrameHeader}, 0
+		i.blockHead, i.fragments = fr.FrameHeader, 0
 		return nil
 	}
 	return s.onBlock(fr.FrameHeader, block)
@@ -39,9 +39,6 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 // onContinuation continues a head block (RFC 9113, 6.10).
 func (s *Session) onContinuation(fr frame) *wire.Error {
 	i := &s.input
-	if i.block == nil {
-		return wire.ConnError(wire.ProtocolError, "CONTINUATION without HEADERS")
-	}
 	i.fragments++
 	if len(i.block)+len(fr.content) > int(s.config.maxHeadList) || i.fragments > maxFragments {
 		s.reportPartial(http.StatusRequestHeaderFieldsTooLarge)
@@ -54,8 +51,8 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 		}
 		return nil
 	}
-	block, first := i.block, i.blockFrame.FrameHeader
-	i.block = nil
+	block, first := i.block, i.blockHead
+	i.block, i.blockHead = nil, wire.FrameHeader{}
 	return s.onBlock(first, block)
 }
 

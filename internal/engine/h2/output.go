@@ -53,14 +53,14 @@ func (s *Session) Flush() {
 		s.mu.Unlock()
 	case o.unsentLocked() == 0:
 		s.endSending() // what arrived needed no reply
-	case s.waiter == nil:
-		o.isSending = true
-		s.mu.Unlock()
-		go s.send(false)
 	default:
 		o.isSending = true
 		s.mu.Unlock()
-		s.send(false)
+		if s.waiter == nil {
+			go s.send(false)
+		} else {
+			s.send(false)
+		}
 	}
 }
 

@@ -18,11 +18,11 @@ type inputState struct {
 
 	data dataState
 
-	block        []byte // the head block of a HEADERS frame, while CONTINUATION frames follow
-	blockFrame   frame  // that frame, without its content
-	isWaiting    bool   // for the rest of an incomplete frame or block
-	hasCompleted bool   // what has arrived last has completed a frame
-	fragments    int    // CONTINUATION frames of the block
+	block        []byte           // the head block of a HEADERS frame, while CONTINUATION frames follow
+	blockHead    wire.FrameHeader // that of the frame; zero if none follow
+	fragments    int              // CONTINUATION frames of the block
+	isWaiting    bool             // for the rest of an incomplete frame or block
+	hasCompleted bool             // what has arrived last has completed a frame
 }
 
 // dataState tracks the DATA frame that is being received.
@@ -196,15 +196,10 @@ func (s *Session) keep(in []byte, size int) (rest []byte) {
 
 // checkHeader checks a frame before its payload has arrived.
 func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
-	i := &s.input
-	switch {
-	case !s.isOpen && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
-		return wire.ConnError(wire.ProtocolError, "first frame is not SETTINGS")
-	case i.block != nil && (h.Type != wire.Continuation || h.StreamID != i.blockFrame.StreamID):
-		return wire.ConnError(wire.ProtocolError, "head block without CONTINUATION")
-	case h.Type == wire.PushPromise:
-		return wire.ConnError(wire.ProtocolError, "PUSH_PROMISE of a client")
-	case h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate:
+	if err := h.CheckOrder(s.isOpen, s.input.blockHead.StreamID); err != nil {
+		return err
+	}
+	if h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate {
 		return wire.ConnError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
 	}
 	return h.Check(s.config.maxFrameSize)

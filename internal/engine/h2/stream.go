@@ -249,7 +249,7 @@ func (st *Stream) writeErrorLocked() error {
 		return st.err
 	case st.session.output.failed != nil:
 		return st.session.output.failed
-	case !st.writeDeadline.IsZero() && !time.Now().Before(st.writeDeadline):
+	case exchange.IsPast(st.writeDeadline):
 		return os.ErrDeadlineExceeded
 	}
 	return nil
@@ -328,7 +328,7 @@ func (st *Stream) stopWriteTimerLocked() {
 func (st *Stream) expire() {
 	s := st.session
 	s.mu.Lock()
-	expires := !st.isClosed && isPast(st.writeDeadline)
+	expires := !st.isClosed && exchange.IsPast(st.writeDeadline)
 	if expires {
 		s.resetLocked(st, wire.InternalError, os.ErrDeadlineExceeded)
 	}

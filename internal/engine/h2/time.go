@@ -4,6 +4,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -23,9 +24,6 @@ type pingState struct {
 	receivedAt time.Time // when the last frame arrived
 	sentAt     time.Time // zero if no PING is unacknowledged
 }
-
-// isPast reports whether a time has come.
-func isPast(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
 
 // earliest returns the earlier of at, which may be zero, and the end of a limit. A limit of zero
 // never ends.
@@ -105,15 +103,15 @@ func (s *Session) Expire() (closes bool) {
 	var ended []*Stream
 	s.mu.Lock()
 	switch {
-	case isPast(s.closeDeadlineLocked()):
+	case exchange.IsPast(s.closeDeadlineLocked()):
 		s.drainLocked()
 		closes = true
-		if at := s.output.stalledAt; !at.IsZero() && isPast(earliest(time.Time{}, at, s.stallLimitLocked())) {
+		if at := s.output.stalledAt; !at.IsZero() && exchange.IsPast(earliest(time.Time{}, at, s.stallLimitLocked())) {
 			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
 		}
 	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
 		s.drainLocked()
-	case s.awaitsRequestLocked() && isPast(earliest(time.Time{}, s.idleAt, s.config.Exchanges.IdleTimeout)):
+	case s.awaitsRequestLocked() && exchange.IsPast(earliest(time.Time{}, s.idleAt, s.config.Exchanges.IdleTimeout)):
 		if s.output.pendingLocked() > 0 { // the client still receives the last response
 			s.idleAt = time.Now()
 			break

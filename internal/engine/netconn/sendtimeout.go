@@ -94,7 +94,7 @@ func (c *Conn) canResume(n int64, err error) bool {
 	s := &c.deadlines
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if !s.fixed.IsZero() && !time.Now().Before(s.fixed) {
+	if exchange.IsPast(s.fixed) {
 		return false
 	}
 	s.moving = exchange.PastTime() // so that the next write sets it again

@@ -119,7 +119,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		h.deadline = time.Time{}
 		_ = h.conn.NetConn.SetReadDeadline(h.deadline)
 		h.mu.Unlock()
-		if at := h.session.WaitDeadline(); !at.IsZero() && !time.Now().Before(at) && h.session.Expire() {
+		if exchange.IsPast(h.session.WaitDeadline()) && h.session.Expire() {
 			return 0, false
 		}
 		h.Update()

@@ -38,7 +38,9 @@ func AppendBegin(b []byte, id uint16, begin Begin) []byte {
 }
 
 // AppendAbort appends an ABORT_REQUEST record.
-func AppendAbort(b []byte, id uint16) []byte { return AppendStreamEnd(b, AbortRequest, id) }
+func AppendAbort(b []byte, id uint16) []byte {
+	return AppendHeader(b, Header{Type: AbortRequest, ID: id})
+}
 
 // AppendEnd appends an END_REQUEST record.
 func AppendEnd(b []byte, id uint16, end End) []byte {

@@ -24,12 +24,6 @@ const (
 // pieces.
 func (t Type) isMessage() bool { return !t.streams() && t <= UnknownType }
 
-// IsUnknown reports whether a record has an unknown type, or one that records with id 0 must not
-// have. GET_VALUES is valid with id 0.
-func IsUnknown(p Piece) bool {
-	return p.Type > UnknownType || p.ID == 0 && p.Type != GetValues
-}
-
 // streams reports whether records of the type belong to a stream.
 func (t Type) streams() bool { return t >= Params && t <= Data }
 

@@ -15,7 +15,8 @@ const (
 	Aborted
 	// ValuesRequested is a GET_VALUES record, whose content is in Message.
 	ValuesRequested
-	// Unknown is a record for which IsUnknown is true. Only the header of Message is valid.
+	// Unknown is a record of an unknown type, or of one that records with id 0 must not have. Only
+	// the header of Message is valid.
 	Unknown
 	// Second is a BEGIN_REQUEST while another request is being read.
 	Second
@@ -127,13 +128,10 @@ func (r *Request) body(b []byte) (event Event, ok bool) {
 func (r *Request) handle(p Piece) (Event, error) {
 	// offset of the record, if this is its first piece
 	start := r.Size - len(p.Content) - HeaderSize
+	if event, ok := r.Records.Management(p); ok {
+		return event, nil
+	}
 	switch {
-	case p.Type == GetValues && p.ID == 0:
-		return ValuesRequested, nil
-	case IsUnknown(p) && r.Records.left > 0:
-		return More, nil // one event for each record
-	case IsUnknown(p):
-		return Unknown, nil
 	case p.Type == BeginRequest:
 		return r.begin(p, start)
 	case p.ID != r.ID || !r.begun:
@@ -151,6 +149,20 @@ func (r *Request) handle(p Piece) (Event, error) {
 		return More, fault(start, "STDIN before the end of PARAMS")
 	}
 	return More, nil
+}
+
+// Management returns the event of a piece that Next has returned. ok reports whether its record is
+// about the connection; such a record in several pieces is More until its end.
+func (r *Reader) Management(p Piece) (event Event, ok bool) {
+	switch {
+	case p.Type == GetValues && p.ID == 0:
+		return ValuesRequested, true
+	case p.Type <= UnknownType && p.ID != 0:
+		return More, false
+	case r.left > 0:
+		return More, true
+	}
+	return Unknown, true
 }
 
 func (r *Request) begin(p Piece, start int) (Event, error) {

@@ -84,6 +84,13 @@ func (c *Chunked) Next(src []byte) (data []byte, n int, err error) {
 	return nil, n, nil
 }
 
+// HasData reports whether src contains data, or a fault before any.
+func (c *Chunked) HasData(src []byte) bool {
+	ahead := *c
+	data, _, err := ahead.Next(src)
+	return len(data) > 0 || err != nil
+}
+
 // step consumes one byte that is not data. It returns the fault, or "".
 func (c *Chunked) step(b byte) string {
 	switch c.state {

@@ -72,7 +72,7 @@ func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) 
 		b.setFault("invalid field value")
 	}
 	switch kind := info.kind; {
-	case kindField < kind && kind <= lastPseudo:
+	case kind.isPseudo():
 		bit := uint8(1) << kind
 		if b.seen&bit != 0 {
 			b.setFault("duplicate pseudo-header field")
@@ -95,7 +95,7 @@ func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) 
 // malformed (RFC 9113, 8.2.1), but net/http's client sends it.
 func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	f := http1.Field{Known: info.known}
-	if isPseudo := kindField < info.kind && info.kind <= lastPseudo; !isPseudo {
+	if !info.kind.isPseudo() {
 		if value = trimSpace(value); info.known == http1.NameUnknown {
 			f.Name.Start = uint32(len(b.Text))
 			b.Text = append(b.Text, name...)
@@ -105,6 +105,9 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 	f.Value.Start = uint32(len(b.Text))
 	b.Text = append(b.Text, value...)
 	f.Value.End = uint32(len(b.Text))
+	if info.kind.isKept() {
+		b.Fields = append(b.Fields, f)
+	}
 	switch info.kind {
 	case kindMethod:
 		b.Method = f.Value
@@ -123,19 +126,13 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 			b.setFault("TE field other than trailers")
 		}
 		b.hasTE = true
-		b.Fields = append(b.Fields, f)
 	case kindContentLength:
 		b.setLength(f.Value.In(b.Text))
-		b.Fields = append(b.Fields, f)
 	case kindHost:
 		b.host = f.Value
 		b.hosts++
-		b.Fields = append(b.Fields, f)
 	case kindCookie:
 		b.cookies++
-		b.Fields = append(b.Fields, f)
-	case kindField:
-		b.Fields = append(b.Fields, f)
 	}
 }
 

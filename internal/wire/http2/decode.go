@@ -90,11 +90,9 @@ func (d *Decoder) updateSize(block []byte) (rest []byte, err *Error) {
 }
 
 func (d *Decoder) decodeIndexed(block []byte, b *HeaderBlock) (rest []byte, err *Error) {
-	index, rest := int(block[0]&^indexedBit), block[1:]
-	if index == 1<<indexedPrefix-1 {
-		if index, rest, err = integer(block, indexedPrefix); err != nil {
-			return nil, err
-		}
+	index, rest, err := integer(block, indexedPrefix)
+	if err != nil {
+		return nil, err
 	}
 	if index -= 1; index >= 0 && index < len(staticTable) {
 		f := &staticTable[index]

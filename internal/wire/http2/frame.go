@@ -106,10 +106,8 @@ var frameRules = [...]frameRule{
 	GoAway:       {stream: onConnection, least: goAwaySize},
 	WindowUpdate: {least: windowUpdateSize, most: windowUpdateSize},
 	Continuation: {stream: onStream},
-}
 
-func priorityUpdateRule() frameRule {
-	return frameRule{stream: onConnection, least: priorityUpdateStart}
+	PriorityUpdate: {stream: onConnection, least: priorityUpdateStart},
 }
 
 // Check returns the error of a frame whose header contradicts its type. It needs no payload.
@@ -119,11 +117,8 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 		return ConnError(FrameSizeError, "frame larger than SETTINGS_MAX_FRAME_SIZE")
 	}
 	var rule frameRule
-	switch {
-	case int(h.Type) < len(frameRules):
+	if int(h.Type) < len(frameRules) {
 		rule = frameRules[h.Type]
-	case h.Type == PriorityUpdate:
-		rule = priorityUpdateRule()
 	}
 	switch {
 	case rule.stream == onStream && h.StreamID == 0:
@@ -142,6 +137,23 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 		return ConnError(FrameSizeError, "SETTINGS frame of a wrong size")
 	case h.Type == Settings && h.Length > maxSettings*settingSize:
 		return ConnError(EnhanceYourCalm, "too many settings")
+	}
+	return nil
+}
+
+// CheckOrder returns the error of a frame that must not follow those before it. hasSettings reports
+// whether the peer's SETTINGS have arrived. block is the stream whose field block CONTINUATION must
+// continue, 0 for none. The peer is a client, or a server to which push is disabled.
+func (h FrameHeader) CheckOrder(hasSettings bool, block uint32) *Error {
+	switch {
+	case !hasSettings && (h.Type != Settings || h.Flags.Has(Ack)):
+		return ConnError(ProtocolError, "first frame is not SETTINGS")
+	case block != 0 && (h.Type != Continuation || h.StreamID != block):
+		return ConnError(ProtocolError, "field block without CONTINUATION")
+	case block == 0 && h.Type == Continuation:
+		return ConnError(ProtocolError, "CONTINUATION without HEADERS")
+	case h.Type == PushPromise:
+		return ConnError(ProtocolError, "PUSH_PROMISE although push is disabled")
 	}
 	return nil
 }

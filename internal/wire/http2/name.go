@@ -13,16 +13,21 @@ const (
 	kindPath
 	kindProtocol // RFC 8441
 	kindStatus
-	lastPseudo = kindStatus
 
-	kindBadPseudo  nameKind = iota - 1 // an unknown pseudo-header field
-	kindBadName                        // upper case, or not a token
-	kindConnection                     // concerns one connection, which HTTP/2 forbids (RFC 9113, 8.2.2)
+	kindBadPseudo  // an unknown pseudo-header field
+	kindBadName    // upper case, or not a token
+	kindConnection // concerns one connection, which HTTP/2 forbids (RFC 9113, 8.2.2)
+
 	kindTE
 	kindCookie
 	kindContentLength
 	kindHost
 )
+
+func (k nameKind) isPseudo() bool { return kindMethod <= k && k <= kindStatus }
+
+// isKept reports whether Fields holds such a field.
+func (k nameKind) isKept() bool { return k == kindField || k >= kindTE }
 
 // nameInfo is what is known of a field name.
 type nameInfo struct {
