@@ -94,8 +94,7 @@ func (h *happening) checkRoles() error {
 	return nil
 }
 
-// follow carries out the plan and takes samples until a time after the start. Steps that are late,
-// because others took long, still happen.
+// follow carries out the whole plan, however late, and takes samples until a time after the start.
 func (h *happening) follow(ctx context.Context, length time.Duration) error {
 	if err := h.sample(0); err != nil {
 		return err
