@@ -412,7 +412,7 @@ type If struct {
 	Left Text
 	// Op is "", which is true if Left is neither empty nor "0"; or "=", "!="; or "~", "~*", "!~",
 	// "!~*"; or "-f", "-d", "-e", "-x" and their negations, which test the file that Left names; or
-	// "!method", which is true unless the method is a word of Right: that of the request, or of the
+	// "!method", which is true unless Right, a list of words, has the method of the request or
 	// subrequest.
 	Op    string
 	Right Text

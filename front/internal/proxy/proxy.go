@@ -217,8 +217,8 @@ func stateOf(x *core.Exchange) *proxyState {
 	return p
 }
 
-// ensureState returns the proxyState of an exchange, and makes it if there is none. It uses a free
-// list, which saves a kilobyte of garbage for each exchange.
+// ensureState returns the proxyState of an exchange, which gets one if it has none. Its memory comes
+// from a free list: that saves a kilobyte of garbage for each exchange.
 func ensureState(x *core.Exchange) *proxyState {
 	if x.Proxy == nil {
 		p, ok := x.Plan.State.ProxyStates.Get().(*proxyState)

@@ -89,7 +89,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, a
 		patience = sleepAfter
 		w.pace.Store(paceAsleep)
 		if busy, _ := all.check(*w.leads.Load(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
-			select {
+			select { // meanwhile nobody receives from the ticker, which then does not run
 			case <-stopped:
 				return
 			case <-w.wakeup:
