@@ -48,7 +48,7 @@ type Exchange struct {
 
 	Vars        []value        // by slot: variables of Set, Map and named groups
 	Captures    captures       // of the last regular expression that has matched
-	Regexes     pcre.Budget    // of the request's regular expressions, including those of subrequests
+	regexes     *pcre.Budget   // of the request's regular expressions; nil before the first of them
 	States      []any          // of modules, by slot; nil until one has any
 	LimitRate   string         // $limit_rate, if set
 	ID          string         // $request_id, once it was read
@@ -126,9 +126,11 @@ func (x *Exchange) recycle() {
 		return
 	}
 	s := x.Plan.State
-	regexes := x.Regexes
-	regexes.Reset()
-	if *x = (Exchange{Regexes: regexes}); !poison.Enabled {
+	regexes := x.regexes
+	if regexes != nil {
+		regexes.Reset()
+	}
+	if *x = (Exchange{regexes: regexes}); !poison.Enabled {
 		s.exchanges.Put(x)
 	}
 }

@@ -322,8 +322,8 @@ func (w *Writer) Release() {
 	if w.unwatch != nil {
 		w.unwatch()
 	}
-	for _, s := range w.Stages {
-		if s != nil {
+	for i := range w.Stages {
+		if s := w.Stages[i]; s != nil {
 			s.Release()
 		}
 	}

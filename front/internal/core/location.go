@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -21,9 +20,9 @@ type Location struct {
 	Path     string // or the regular expression
 	final    bool   // FinalPrefix
 	internal bool
-	Pattern  *Pattern  // the regular expression, or nil
-	inner    locations // searched when this one matches
-	parent   *Location // the enclosing location, or nil
+	Pattern  *Pattern   // the regular expression, or nil
+	inner    *locations // searched when this one matches; nil if there are none
+	parent   *Location  // the enclosing location, or nil
 
 	steps    []action
 	Phases   []Step // between rewrite and content
@@ -72,10 +71,18 @@ type prefix struct {
 }
 
 // longest returns the location whose path is the longest prefix of path. It starts at the last one
-// that does not sort after path, and follows above.
+// that does not sort after path, and follows above. The search is written out, because calling a
+// function for each comparison takes 3 % of the front's time.
 func (l *locations) longest(path string) *Location {
-	n := sort.Search(len(l.prefixes), func(i int) bool { return l.prefixes[i].path > path })
-	for i := n - 1; i >= 0; i = l.prefixes[i].above {
+	low, high := -1, len(l.prefixes)
+	for low+1 < high {
+		if mid := int(uint(low+high) / 2); l.prefixes[mid].path > path {
+			high = mid
+		} else {
+			low = mid
+		}
+	}
+	for i := low; i >= 0; i = l.prefixes[i].above {
 		if p := &l.prefixes[i]; strings.HasPrefix(path, p.path) {
 			return p.loc
 		}
@@ -95,6 +102,9 @@ const (
 // find finds the location of a path. The innermost one applies, but on each level regular
 // expressions come before prefixes.
 func (l *locations) find(x *Exchange, path string, best **Location) searchResult {
+	if l == nil {
+		return searchNone
+	}
 	if loc := l.exact[path]; loc != nil {
 		*best = loc
 		return searchFound
@@ -155,8 +165,9 @@ func (c *Compiler) locations(h *host, to *locations, from []conf.Location, paren
 		if err == nil {
 			err = c.location(loc, f)
 		}
-		if err == nil {
-			err = c.locations(h, &loc.inner, f.Locations, loc)
+		if err == nil && f.Locations != nil {
+			loc.inner = new(locations)
+			err = c.locations(h, loc.inner, f.Locations, loc)
 		}
 		if err != nil {
 			return places.At(f.Pos, err)

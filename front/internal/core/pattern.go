@@ -63,7 +63,7 @@ func (p *Pattern) matchOnly(x *Exchange, s string) bool {
 	if x.RegexTimedOut {
 		return false
 	}
-	ok, err := p.Re.Match(s, &x.Root().Regexes)
+	ok, err := p.Re.Match(s, x.Regexes())
 	if err != nil {
 		x.regexTimeout(p, err)
 	}
@@ -80,11 +80,20 @@ func (p *Pattern) Find(x *Exchange, s string) []int {
 	if x.RegexTimedOut {
 		return nil
 	}
-	bounds, err := p.Re.Find(s, &x.Root().Regexes)
+	bounds, err := p.Re.Find(s, x.Regexes())
 	if err != nil {
 		x.regexTimeout(p, err)
 	}
 	return bounds
+}
+
+// Regexes returns the budget of the request's regular expressions, including those of subrequests.
+func (x *Exchange) Regexes() *pcre.Budget {
+	root := x.Root()
+	if root.regexes == nil {
+		root.regexes = new(pcre.Budget)
+	}
+	return root.regexes
 }
 
 // Root returns the exchange of the client's request, whose subrequests share its steps.

@@ -31,11 +31,15 @@ func (t *Text) Constant() bool { return t.Parts == nil }
 // Empty reports whether the text is always empty.
 func (t *Text) Empty() bool { return t.Parts == nil && t.Literal == "" }
 
-// Eval returns the text for an exchange.
+// Eval returns the text for an exchange. It is small enough to be inlined: most texts are literal.
 func (t *Text) Eval(x *Exchange) string {
 	if t.Parts == nil {
 		return t.Literal
 	}
+	return t.evalParts(x)
+}
+
+func (t *Text) evalParts(x *Exchange) string {
 	if len(t.Parts) == 1 {
 		return t.Parts[0].value(x)
 	}

@@ -54,10 +54,10 @@ func TestSubrequestsShareTheBudget(t *testing.T) {
 	p := testkit.Value(newPattern(`^(?=(a+)+$)`, false))(t)
 	x := &Exchange{}
 	sub := &Exchange{Parent: x}
-	if p.Match(sub, strings.Repeat("a", 100)+"b") || !sub.RegexTimedOut || x.Regexes.Used < pcre.MatchLimit {
-		t.Errorf("%v %d", sub.RegexTimedOut, x.Regexes.Used)
+	if p.Match(sub, strings.Repeat("a", 100)+"b") || !sub.RegexTimedOut || x.Regexes().Used < pcre.MatchLimit {
+		t.Errorf("%v %d", sub.RegexTimedOut, x.Regexes().Used)
 	}
-	x.Regexes.Used = pcre.BudgetLimit
+	x.Regexes().Used = pcre.BudgetLimit
 	if p.Match(x, "a") || !x.RegexTimedOut {
 		t.Error("another pattern is matched without a budget")
 	}

@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"bufio"
-	"cmp"
 	"io"
 	"net"
 	"net/http"
@@ -25,7 +24,7 @@ type boundCall struct {
 // RemoteAddr, TLS, the protocol version and the context are the client's. rest is what followed the
 // handler's name in a variable, and host is $proxy_host.
 func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host string) core.Outcome {
-	q := boundRequest{method: cmp.Or(p.method.Eval(x), x.Method), host: p.hostFor(x, host),
+	q := boundRequest{method: p.methodFor(x), host: p.hostFor(x, host),
 		requestTarget: p.uri.requestTarget(x, rest), header: p.boundHeader(x)}
 	if x.Parent != nil {
 		// Variables show the response as that of an upstream. The handler gets its own header to change.

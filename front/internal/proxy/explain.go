@@ -17,10 +17,7 @@ func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 
 func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	to := p.target.text.Eval(x)
-	method := p.method.Eval(x)
-	if method == "" {
-		method = x.Method
-	}
+	method := p.methodFor(x)
 	switch {
 	case p.target.isFastCGI:
 		e.Add(x, "content", x.Loc.Pos, "fastcgi_pass %s: %s %s", to, method, uri.WithQuery(x.Path, x.Args))

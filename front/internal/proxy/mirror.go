@@ -14,7 +14,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
-	"github.com/tarehq/tare/internal/pcre"
 )
 
 const (
@@ -107,10 +106,9 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 	delete(r.Header, "Upgrade") // nothing would use the connection
 	parent := &core.Exchange{
 		Plan: x.Plan, Request: r, HostHeader: x.HostHeader, Method: x.Method, Host: x.Host, Loc: x.Loc,
-		ID:      core.RequestID(x),
-		Regexes: pcre.Budget{Used: x.Regexes.Used}, Vars: slices.Clone(x.Vars), ConnUse: x.ConnUse, Args: x.Args,
-		States: x.CopyStates(),
+		ID: core.RequestID(x), Vars: slices.Clone(x.Vars), ConnUse: x.ConnUse, Args: x.Args, States: x.CopyStates(),
 	}
+	parent.Regexes().Used = x.Regexes().Used
 	parent.StartTime, parent.OwnAddress = x.StartTime, *x.ClientAddress()
 	parent.Address = &parent.OwnAddress
 	sub := parent.Subrequest(uri)

@@ -97,11 +97,9 @@ func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
 
 func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destination, opts *cache.OriginRequest) {
 	q := &s.request
-	q.Method, q.Target, q.Body = x.Method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
+	q.Method, q.Target, q.Body = p.methodFor(x), p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
 	if opts != nil && opts.Method != x.Method {
 		q.Method = opts.Method // HEAD became GET, so that the response can be cached
-	} else if m := p.method.Eval(x); m != "" {
-		q.Method = m
 	}
 	q.IsRepeatable = p.isRepeatable(x.Method, q)
 	if p.fastcgi != nil && target.bound == nil {
@@ -137,6 +135,14 @@ func (p *proxy) hostFor(x *core.Exchange, target string) string {
 		return x.HostHeader
 	}
 	return target
+}
+
+// methodFor returns the request's method: that of proxy_method, or the client's.
+func (p *proxy) methodFor(x *core.Exchange) string {
+	if method := p.method.Eval(x); method != "" {
+		return method
+	}
+	return x.Method
 }
 
 // isRepeatable reports whether a request may be sent again after a server has received some of it.

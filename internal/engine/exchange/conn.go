@@ -322,8 +322,13 @@ func (c *Conn) SetWriteDeadline(t time.Time) {
 	_ = c.Transport.SetWriteDeadline(t) // if this fails, the next write fails, too
 }
 
-// SetSendTimeout limits how long the client may accept nothing; 0 is no limit.
-func (c *Conn) SetSendTimeout(d time.Duration) { c.sendTimeout.Store(int64(d)) }
+// SetSendTimeout limits how long the client may accept nothing; 0 is no limit. It is called for each
+// request, and seldom changes anything: a load costs less than a store.
+func (c *Conn) SetSendTimeout(d time.Duration) {
+	if c.CurrentSendTimeout() != d {
+		c.sendTimeout.Store(int64(d))
+	}
+}
 
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
