@@ -66,9 +66,7 @@ func (k *shardConn) retry(op string, what direction, f func() (done, moved bool,
 	}
 }
 
-// Write implements net.Conn. Only the goroutine that serves the connection calls it, and no other
-// closes the connection meanwhile. Unlike Read, which a goroutine that outlives its handler may
-// call, it need not acquire the descriptor.
+// Write implements net.Conn.
 func (k *shardConn) Write(p []byte) (int, error) {
 	pieces := [1][]byte{p}
 	if err := k.SendPieces(pieces[:], 0); err != nil {
@@ -77,7 +75,9 @@ func (k *shardConn) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// SendPieces implements exchange.Connection. It changes the slices.
+// SendPieces implements exchange.Connection. Only the goroutine that serves the connection calls it,
+// and no other closes the connection meanwhile. Unlike Read, which a goroutine that outlives its
+// handler may call, it need not acquire the descriptor. It changes the slices of pieces.
 func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 	if k.tls != nil {
 		return k.writeTLS(pieces)
