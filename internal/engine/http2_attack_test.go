@@ -76,13 +76,18 @@ func (r *rawHTTP2) open(id uint32, method, path string, ends bool) {
 
 // request appends a head of any names and values.
 func (r *rawHTTP2) request(id uint32, ends bool, fields ...string) {
+	r.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: r.encode(fields...), EndHeaders: true, EndStream: ends,
+	})
+}
+
+// encode returns the block of a head, until the next call.
+func (r *rawHTTP2) encode(fields ...string) []byte {
 	r.block.Reset()
 	for i := 0; i < len(fields); i += 2 {
 		r.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
-	r.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true, EndStream: ends,
-	})
+	return r.block.Bytes()
 }
 
 // send sends the frames in one write.

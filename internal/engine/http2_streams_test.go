@@ -129,6 +129,43 @@ func TestHTTP2EndedBodyHoldsUpNoOther(t *testing.T) {
 	}
 }
 
+// As with net/http, a request whose stream depends on itself (RFC 7540, 5.3.1) is reset, and its
+// fields are in the table of the client's later heads.
+func TestHTTP2StreamThatDependsOnItselfIsReset(t *testing.T) {
+	for _, maker := range []string{"net/http", "tare"} {
+		for _, isWhole := range []bool{true, false} {
+			t.Run(fmt.Sprint(maker, isWhole), func(t *testing.T) {
+				s := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+					func(_ http.ResponseWriter, r *http.Request) {
+						testkit.Equal(t, r.URL.Path, "/indexed")
+					})})
+				r := s.raw()
+				head := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/indexed"}
+				block := r.encode(head...)
+				first := block
+				if !isWhole {
+					first = block[:2]
+				}
+				r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: first, EndHeaders: isWhole,
+					EndStream: true, Priority: http2.PriorityParam{StreamDep: 1}})
+				if !isWhole {
+					r.WriteContinuation(1, true, block[2:])
+				}
+				r.request(3, true, head...)
+				r.send()
+				r.awaitFrame(func(f http2.Frame) bool {
+					reset, ok := f.(*http2.RSTStreamFrame)
+					return ok && reset.StreamID == 1 && reset.ErrCode == http2.ErrCodeProtocol
+				})
+				r.awaitFrame(func(f http2.Frame) bool {
+					response, ok := f.(*http2.MetaHeadersFrame)
+					return ok && response.StreamID == 3
+				})
+			})
+		}
+	}
+}
+
 // A connection is idle when its last handler returns, also if nothing arrives then.
 func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
 	for mode := range http2Modes {
@@ -152,6 +189,25 @@ func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
 			release <- true
 			<-done
 			testkit.WaitFor(t, "the connection to end", func() bool {
+				_, open := s.server.Connections()
+				return open == 0
+			})
+		})
+	}
+}
+
+// The connection of a session that has ended is closed soon, whatever the timeouts, also if the client
+// does not close it.
+func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
+	for mode := range http2Modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newHTTP2Site(t, "tare", mode, &http.Server{ReadHeaderTimeout: time.Hour})
+			r := s.raw()
+			r.WriteData(1, true, nil) // on an idle stream
+			r.send()
+			r.awaitFrame(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
+			testkit.WaitFor(t, "the connection to be closed", func() bool {
 				_, open := s.server.Connections()
 				return open == 0
 			})

@@ -115,7 +115,7 @@ func (b *Body) closeRead() (err error) {
 		return nil
 	}
 	b.closing = true
-	if b.discard(); !b.AtEnd() {
+	if b.discard(); !b.atEnd() {
 		err = b.Err
 	}
 	b.closing = false
@@ -134,7 +134,7 @@ func (b *Body) discard() {
 	b.deadlineSet = false
 	_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain+1) // the result is in b.Err
 	switch {
-	case b.AtEnd():
+	case b.atEnd():
 		b.flags.Set(bodyClosed) // a handler that reads on must not take this for the body's end
 	case b.Err == nil:
 		b.flags.Set(bodyTooLong)
@@ -151,9 +151,9 @@ func (b *Body) readLocked(p []byte) (n int, err error) {
 	if b.Mode == ByLength {
 		n, err = b.readLength(p)
 	} else {
-		n, err = b.Exchange.Conn().Source.ReadBody(b, p)
+		n, err = b.Exchange.Conn().source.ReadBody(b, p)
 	}
-	if b.Err = err; b.AtEnd() {
+	if b.Err = err; b.atEnd() {
 		b.reachedEnd()
 	}
 	return n, err
@@ -201,6 +201,28 @@ func (b *Body) readLength(p []byte) (int, error) {
 		return n, io.EOF
 	}
 	return n, err
+}
+
+// releaseUnused releases the input buffer of a connection whose response has become a stream, if
+// nothing but the request has arrived. What reads from the connection later borrows another. A
+// departure watch that begins holds mu while it looks at the input.
+func (b *Body) releaseUnused(c *Conn) {
+	if !c.conns.batches || c.in == nil || !b.reading.TryLock() {
+		return
+	}
+	defer b.reading.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.atEnd() && len(c.Input()) == 0 {
+		c.releaseInput()
+	}
+}
+
+// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
+func (b *Body) ReadDirectly(p []byte) (int, error) {
+	b.BoundRead()
+	n, err := b.Exchange.Conn().Connection.Read(p)
+	return n, b.ReadFailed(err)
 }
 
 // ReadFailed is called with the result of reading the connection. Any error except a timeout means
@@ -294,7 +316,7 @@ func (b *Body) sendContinue() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue(bodyContinued) {
-		w.Conn.Sink.BeginHead(w, http.StatusContinue)
+		w.Conn.sink.BeginHead(w, http.StatusContinue)
 		w.endInterim() // the response fails with the same error
 	}
 }
@@ -324,7 +346,7 @@ func (b *Body) drain() bool {
 		b.Draining = true
 		b.discard()
 	}
-	return b.AtEnd() || b.Mode == ByRecords && b.Err == nil
+	return b.atEnd() || b.Mode == ByRecords && b.Err == nil
 }
 
 // remainder is the reader that drain discards. io.Discard provides the buffers.
@@ -332,19 +354,15 @@ type remainder struct{ body *Body }
 
 func (r remainder) Read(p []byte) (int, error) { return r.body.readLocked(p) }
 
-// HasArrived reports whether the whole body can be read without waiting. It does not look at
-// chunks: that would take as long as reading them.
-func (b *Body) HasArrived() bool { return b.Mode != ByChunks && b.hasArrived(true) }
-
-// hasArrived reports whether the rest of the body can be read without waiting, or, if whole is not
-// set, any part of it.
-func (b *Body) hasArrived(whole bool) bool {
+// HasArrived reports whether the rest of the body can be read without waiting, or, if whole is not
+// set, any part of it. The caller holds reading, or the handler does not run yet.
+func (b *Body) HasArrived(whole bool) bool {
 	c := b.Exchange.Conn()
 	switch {
 	case b.Mode == NoBody:
 		return true
 	case b.Mode != ByLength:
-		return c.Source.HasArrived(b, whole)
+		return c.source.HasArrived(b, whole)
 	case whole:
 		return !b.expectsContinue && b.Remaining <= int64(len(c.Input()))
 	}
@@ -355,7 +373,7 @@ func (b *Body) hasArrived(whole bool) bool {
 func (b *Body) HasWhole() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(true)
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(true)
 }
 
 // HasInput implements connection.RequestBody.
@@ -364,8 +382,11 @@ func (b *Body) HasInput() bool {
 		return false
 	}
 	defer b.reading.Unlock()
-	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(false)
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(false)
 }
+
+// framingCounter is a Source whose bodies contain framing.
+type framingCounter interface{ FramingLength() int64 }
 
 // FramingLength implements connection.RequestBody.
 func (b *Body) FramingLength() (n int64, ok bool) {
@@ -379,12 +400,16 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
-	return b.Exchange.Conn().ChunkFraming, true
+	counter, ok := b.Exchange.Conn().source.(framingCounter)
+	if !ok {
+		return 0, true
+	}
+	return counter.FramingLength(), true
 }
 
-// AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
+// atEnd reports whether the body has been read to its end, which may be an abort. The caller holds
 // reading.
-func (b *Body) AtEnd() bool {
+func (b *Body) atEnd() bool {
 	return b.Err != nil && (errors.Is(b.Err, io.EOF) || b.flags.Has(bodyAborted))
 }
 
@@ -414,7 +439,7 @@ func (b *Body) stopWatch(c *Conn) {
 
 // resume undoes claimInput and stopWatch after Hijack has failed. A Read that was interrupted has
 // returned its error, but the next one may continue.
-func (b *Body) resume(c *Conn) {
+func (b *Body) resume() {
 	b.flags.clear(bodyInterrupted)
 	b.deadlineSet = false
 	if IsTimeout(b.Err) {

@@ -36,7 +36,7 @@ type connResponse struct{ *Response }
 
 // writer returns what the handler receives.
 func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.Traits.CanHijack {
+	if w.Conn.traits.CanHijack {
 		return connResponse{w}
 	}
 	return w
@@ -124,15 +124,14 @@ func (w *Response) SetSendTimeout(d time.Duration) error {
 	return nil
 }
 
-// CheckUsable returns the error for using a response that was hijacked or has ended. The connection
-// may by then serve another request, and on shards w.conn may serve another connection.
-func (w *Response) CheckUsable() error {
-	switch {
-	case w.IsHijacked():
-		return http.ErrHijacked
-	case w.stage == stageFinished:
-		return errFinished
+// SetLinger implements connection.ResponseWriter.
+func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err := w.CheckUsable(); err != nil {
+		return err
 	}
+	w.Conn.linger = lingerLimits{limit, timeout, always}
 	return nil
 }
 
@@ -158,7 +157,7 @@ func (w *Response) abandon() (sent bool) {
 	c := w.Conn
 	c.current = nil
 	switch {
-	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.HoldSize)):
+	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.holdSize)):
 		_ = w.emitHeld()
 	case w.stage >= stageCommitted && !c.partlySent:
 		c.Out = c.Out[:c.responseStart]
@@ -173,7 +172,7 @@ func (w *Response) abandon() (sent bool) {
 		}
 		_ = c.Flush()
 	}
-	sent = c.partlySent || w.written > int64(c.HoldSize)
+	sent = c.partlySent || w.written > int64(c.holdSize)
 	w.close()
 	return sent && c.WriteErr == nil
 }
@@ -237,7 +236,7 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	rest := bytes.Clone(c.Input())
 	nc, err := c.Connection.Hijack()
 	if err != nil {
-		b.resume(c)
+		b.resume()
 		return nil, nil, err
 	}
 	w.hijacked.Store(&nc)

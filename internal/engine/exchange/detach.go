@@ -7,14 +7,6 @@ type trySink interface {
 	TrySend(p []byte) connection.Delivery
 }
 
-// Detachable is a Connection whose exchange can outlast its handler without a goroutine.
-type Detachable interface {
-	Connection
-	Sender
-	// CanDetach reports whether it can now.
-	CanDetach() bool
-}
-
 var _ connection.TrySender = (*Response)(nil)
 
 // TrySender implements connection.TrySender, for a response whose body has begun and has no length:
@@ -29,7 +21,7 @@ func (w *Response) TrySender(begin func(end func(why any))) func(p []byte) conne
 	}
 	c := w.Conn
 	if begin == nil {
-		if to, ok := c.Sink.(trySink); ok {
+		if to, ok := c.sink.(trySink); ok {
 			return to.TrySend
 		}
 		return nil
@@ -60,7 +52,7 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	if c.heldBody != nil { // of a Write that waited
 		c.Out, c.heldBody = nil, nil
 	}
-	_ = c.Sink.Data(w, p)
+	_ = c.sink.Data(w, p)
 	n := c.Connection.(Detachable).TrySend(c.Out)
 	if n == 0 {
 		c.Out = c.Out[:0]
@@ -73,9 +65,6 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	}
 	return connection.Delivered
 }
-
-// IsDetached reports whether the handler has returned and has left its response unfinished.
-func (c *Conn) IsDetached() bool { return c.begin != nil }
 
 // BeginDetached tells the handler that it has returned. Later it calls resume, in any goroutine, to
 // end the exchange by EndDetached.

@@ -18,7 +18,7 @@ func (c *Conn) Consume(n int) { c.next += n }
 
 // borrowInput lends c an input buffer.
 func (c *Conn) borrowInput() {
-	c.inBuffer = c.inputs.Get(c.inSize)
+	c.inBuffer = c.conns.GetInput()
 	c.in = c.inBuffer
 }
 
@@ -26,13 +26,13 @@ func (c *Conn) borrowInput() {
 func (c *Conn) releaseInput() {
 	poison.Fill(c.in)
 	if c.inBuffer != nil {
-		c.inputs.Put(c.inBuffer)
+		c.conns.PutInput(c.inBuffer)
 	}
 	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
 }
 
 // HasBegun reports whether a part of a head has arrived.
-func (c *Conn) HasBegun() bool { return c.next < c.end || c.Codec.HasPartial() }
+func (c *Conn) HasBegun() bool { return c.Codec.HasBegun(c.Input()) }
 
 // Room returns the part of the buffer that follows the input, of at least a byte. If there is none,
 // it moves the input to the front of the buffer, or into a buffer twice as large.
@@ -84,26 +84,4 @@ func (c *Conn) StartRequest() {
 	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
 		c.RequestStart = time.Now()
 	}
-}
-
-// releaseUnused releases the input buffer of a connection whose response has become a stream, if
-// nothing but the request has arrived. What reads from the connection later borrows another. A
-// departure watch that begins holds mu while it looks at the input.
-func (b *Body) releaseUnused(c *Conn) {
-	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
-		return
-	}
-	defer b.reading.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.AtEnd() && len(c.Input()) == 0 {
-		c.releaseInput()
-	}
-}
-
-// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
-func (b *Body) ReadDirectly(p []byte) (int, error) {
-	b.BoundRead()
-	n, err := b.Exchange.Conn().Connection.Read(p)
-	return n, b.ReadFailed(err)
 }

@@ -9,8 +9,8 @@ import (
 
 // HasFields implements connection.ResponseWriter.
 func (w *Response) HasFields() bool {
-	_, connection := w.Fields["Connection"]
-	return len(w.Fields) > 1 || len(w.Fields) == 1 && !connection
+	_, connection := w.fields["Connection"]
+	return len(w.fields) > 1 || len(w.fields) == 1 && !connection
 }
 
 // WriteRawHeader implements connection.ResponseWriter.
@@ -24,10 +24,10 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	c := w.Conn
 	for i := range fields {
 		if f := &fields[i]; w.applyRawField(f, head) {
-			c.Out = c.Sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
+			c.Out = c.sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
 		}
 	}
-	if w.Fields != nil {
+	if w.fields != nil {
 		w.appendFields(false)
 	}
 	c.Summary.hasContentType = true
@@ -39,7 +39,7 @@ func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 	switch f.Known {
 	case http1.NameUnknown:
 		name := f.Name.In(head)
-		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Traits.HasConnFields
+		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.traits.HasConnFields
 	case http1.NameContentLength:
 		w.Length, _ = http1.ParseLength(f.Value.In(head)) // the parser accepts no other
 		w.Conn.Summary.hasLength = true

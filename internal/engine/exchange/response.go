@@ -41,7 +41,7 @@ var errFinished = errors.New("http: response written after its handler returned"
 type Response struct {
 	x      *Exchange
 	Conn   *Conn       // nil once finished
-	Fields http.Header // nil until Header is called
+	fields http.Header // nil until Header is called
 
 	Mu          sync.Mutex // goroutines that outlive the handler may still write
 	stage       stage
@@ -88,6 +88,18 @@ func (w *Response) close() {
 	w.Conn = nil
 }
 
+// CheckUsable returns the error for using a response that was hijacked or has ended. The connection
+// may by then serve another request, and on shards w.conn may serve another connection.
+func (w *Response) CheckUsable() error {
+	switch {
+	case w.IsHijacked():
+		return http.ErrHijacked
+	case w.stage == stageFinished:
+		return errFinished
+	}
+	return nil
+}
+
 // IsHijacked reports whether the handler has hijacked the connection.
 func (w *Response) IsHijacked() bool { return w.hijacked.Load() != nil }
 
@@ -116,10 +128,10 @@ func (w *Response) Init(c *Conn, x *Exchange, minor int, persistent bool) {
 
 // Header implements http.ResponseWriter.
 func (w *Response) Header() http.Header {
-	if w.Fields == nil {
-		w.Fields = make(http.Header)
+	if w.fields == nil {
+		w.fields = make(http.Header)
 	}
-	return w.Fields
+	return w.fields
 }
 
 func (w *Response) writeHeader(code int) {
@@ -153,10 +165,10 @@ func (w *Response) sendInterim(code int) {
 		w.x.Body.endContinue(bodyContinued)
 	}
 	c := w.Conn
-	if !c.Traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
+	if !c.traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
 		return
 	}
-	c.Sink.BeginHead(w, code)
+	c.sink.BeginHead(w, code)
 	w.appendFields(true)
 	w.endInterim()
 }
@@ -164,7 +176,7 @@ func (w *Response) sendInterim(code int) {
 // endInterim completes an interim response and sends it. If the final head has begun, only HTTP/2
 // can still send one, and has sent it.
 func (w *Response) endInterim() {
-	if w.Conn.Sink.EndHead(w); w.stage == stageOpen {
+	if w.Conn.sink.EndHead(w); w.stage == stageOpen {
 		_ = w.Conn.Flush()
 	}
 }
@@ -172,7 +184,7 @@ func (w *Response) endInterim() {
 // commit fixes the status and the handler's fields.
 func (w *Response) commit(code int) {
 	w.startHead(code)
-	if w.Fields != nil {
+	if w.fields != nil {
 		w.appendFields(false)
 	}
 }
@@ -188,7 +200,7 @@ func (w *Response) startHead(code int) {
 		w.ClosesConn = true // another protocol follows; without Hijack nothing can
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
-	w.Conn.Sink.BeginHead(w, code)
+	w.Conn.sink.BeginHead(w, code)
 }
 
 // withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
@@ -260,7 +272,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if w.stage == stageFramed && !w.Chunked {
 		return w.emit(p)
 	}
-	if len(c.heldBody)+len(p) <= c.HoldSize {
+	if len(c.heldBody)+len(p) <= c.holdSize {
 		c.heldBody = append(c.heldBody, p...)
 		return c.WriteErr
 	}
@@ -270,7 +282,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
-	if len(p) < c.HoldSize && w.Chunked {
+	if len(p) < c.holdSize && w.Chunked {
 		c.heldBody = append(c.heldBody, p...)
 		return nil
 	}
@@ -306,7 +318,7 @@ func (w *Response) emit(p []byte) error {
 	if w.IsHEAD || len(p) == 0 {
 		return c.WriteErr
 	}
-	return c.Sink.Data(w, p)
+	return c.sink.Data(w, p)
 }
 
 // finish completes the response after the handler has returned, and reports whether the connection
@@ -328,7 +340,7 @@ func (w *Response) finish() bool {
 	_ = w.emitHeld()
 	short := !w.IsHEAD && !w.NoBody && w.Length >= 0 && w.written != w.Length && !w.x.Body.flags.Has(bodyAborted)
 	if !short {
-		c.Sink.End(w)
+		c.sink.End(w)
 	}
 	duplex := w.Flags.Has(FullDuplex)
 	if short || duplex || w.Flags.Has(HandlerWriteDeadline) || !c.canBatch() {
@@ -340,6 +352,19 @@ func (w *Response) finish() bool {
 	}
 	w.close()
 	return reuse
+}
+
+// drainLast is called after the last response. As in net/http, it reads a small remainder of the
+// body, so that a client that sends slowly can send all of it.
+func (w *Response) drainLast() {
+	c, b := w.Conn, &w.x.Body
+	isIgnored := b.Mode == ByLength && b.isLast // also by net/http
+	if !b.hasRemainder() || b.flags.Has(bodyWithheld) || isIgnored || w.x.Extras != nil {
+		return
+	}
+	if c.Lingers = c.halfClose(); c.WriteErr == nil {
+		b.drain()
+	}
 }
 
 // logMisuse logs a misuse of the response with the handler's line.

@@ -23,17 +23,17 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 	if fr.StreamID%2 == 0 {
 		return wire.ConnError(wire.ProtocolError, "even stream identifier")
 	}
-	block, err := wire.BlockOf(fr.FrameHeader, fr.content)
-	if err != nil { // a stream error ends the connection, too: the block was not decoded
-		return wire.ConnError(err.Code, err.What)
+	block, fault := wire.BlockOf(fr.FrameHeader, fr.content)
+	if fault != nil && fault.StreamID == 0 {
+		return fault
 	}
 	if !fr.Flags.Has(wire.EndHeaders) {
 		i := &s.input
 		i.block = append(make([]byte, 0, 2*len(block)+1), block...)
-		i.blockHead, i.fragments = fr.FrameHeader, 0
+		i.blockHead, i.blockFault, i.fragments = fr.FrameHeader, fault, 0
 		return nil
 	}
-	return s.onBlock(fr.FrameHeader, block)
+	return s.onBlock(fr.FrameHeader, block, fault)
 }
 
 // onContinuation continues a head block (RFC 9113, 6.10).
@@ -53,7 +53,7 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 	}
 	block, first := i.block, i.blockHead
 	i.block, i.blockHead = nil, wire.FrameHeader{}
-	return s.onBlock(first, block)
+	return s.onBlock(first, block, i.blockFault)
 }
 
 // reportPartial reports the request whose head block is incomplete, as far as it can be decoded.
@@ -76,8 +76,9 @@ func (s *Session) limits() http1.Limits {
 	return limits
 }
 
-// onBlock decodes a complete head block: that of a request, or a trailer section.
-func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
+// onBlock decodes a complete head block: that of a request, or a trailer section. fault is the
+// error of its HEADERS frame, if that concerns the stream only.
+func (s *Session) onBlock(h wire.FrameHeader, block []byte, fault *wire.Error) *wire.Error {
 	b := s.config.headBlock()
 	defer s.config.keepHeadBlock(b)
 	if err := s.decoder.Decode(block, s.limits(), b); err != nil {
@@ -93,7 +94,7 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 		s.lastID = h.StreamID
 	}
 	isLate, isOverdue := h.StreamID > s.lastID, false
-	if reset := s.ended.findReset(h.StreamID); reset != nil && !isNew {
+	if reset := s.findResetLocked(h.StreamID); reset != nil && !isNew {
 		isLate, isOverdue = true, reset.isOverdue()
 	}
 	s.mu.Unlock()
@@ -106,6 +107,9 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 		return s.debit(1)
 	case !isNew:
 		return wire.ConnError(wire.StreamClosed, "HEADERS on a closed stream")
+	case fault != nil:
+		s.report(b, http.StatusBadRequest, 0)
+		return fault
 	}
 	return s.onRequest(h, b, len(block))
 }

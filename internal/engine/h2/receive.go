@@ -20,6 +20,7 @@ type inputState struct {
 
 	block        []byte           // the head block of a HEADERS frame, while CONTINUATION frames follow
 	blockHead    wire.FrameHeader // that of the frame; zero if none follow
+	blockFault   *wire.Error      // that of the frame, which resets the stream once the block is decoded
 	fragments    int              // CONTINUATION frames of the block
 	isWaiting    bool             // for the rest of an incomplete frame or block
 	hasCompleted bool             // what has arrived last has completed a frame
@@ -280,7 +281,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
 	if st == nil {
-		reset := s.ended.findReset(fr.StreamID)
+		reset := s.findResetLocked(fr.StreamID)
 		if reset != nil && !reset.isOverdue() || fr.StreamID > s.lastID {
 			return s.dropDataLocked(fr, reset)
 		}

@@ -37,6 +37,7 @@ type Stream struct {
 	dropsBody   bool  // the handler reads the body no more
 	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
 	granted     bool  // reserve may return
+	isPinged    bool  // a PING has followed the early response
 	err         error // why it was closed
 
 	sendWindow    int32
@@ -52,14 +53,12 @@ type Stream struct {
 	trailer      http.Header
 	readDeadline time.Time
 
-	writeTimer          *time.Timer   // resets the stream at writeDeadline
+	timer               *time.Timer   // calls expire at writeDeadline, or checkHalfClosed
 	readWake, writeWake chan struct{} // made by the first call that waits
 }
 
 var (
-	_ exchange.Transport      = (*Stream)(nil)
-	_ exchange.Source         = (*Stream)(nil)
-	_ exchange.Sink           = (*Stream)(nil)
+	_ exchange.Stream         = (*Stream)(nil)
 	_ connection.HeadMeasurer = (*Stream)(nil)
 )
 
@@ -83,32 +82,14 @@ func (st *Stream) HasArrived(_ *exchange.Body, whole bool) bool {
 	return st.inEnded || !whole && (st.bodyStart < len(st.body) || st.readErrorLocked() != nil)
 }
 
-// borrowConn returns a conn for a stream, until its handler has returned.
-func (p *Config) borrowConn() *exchange.Conn {
-	if c, ok := p.conns.Get().(*exchange.Conn); ok {
-		return c
-	}
-	c := exchange.NewConn(p.Exchanges, nil, 0)
-	c.HoldSize = holdSize
-	// Connection is one of the fields: Delimit needs it. AppendField drops the others.
-	c.Traits = exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}
-	return c
-}
-
-// holdSize is how much of a body of unknown length is held back until the handler returns, as in
-// net/http.
-const holdSize = 4 << 10
-
 // Run runs the stream's handler and ends the stream. host is nil unless others wait for the
 // goroutine. token is that of the turn that the caller has entered, or 0. The caller then calls
 // Settle, unless it still holds the turn: it can thus time the handler without the write.
 func (st *Stream) Run(host Host, token uint64) {
 	s, x := st.session, st.exchange
-	c := s.config.borrowConn()
+	c := s.config.conns.Get()
 	st.host, st.token = host, token
-	c.Template = s.template
-	c.Transport, c.Source, c.Sink = st, st, st
-	c.StartRequest()
+	c.AttachStream(st, s.template)
 	x.Response.Init(c, x, 1, true)
 	returned := false
 	defer func() {
@@ -117,8 +98,6 @@ func (st *Stream) Run(host Host, token uint64) {
 			st.finish(false)
 			st.Settle() // after Goexit the caller does not
 		}
-		c.Reset()
-		c.Template, c.Source, c.Sink = nil, nil, nil
 		s.config.conns.Put(c)
 	}()
 	c.RunExchange(x)
@@ -217,7 +196,7 @@ func (st *Stream) isOnTurn() bool { return st.token != 0 && st.session.Turn.IsHe
 // closeLocked closes the stream. Reads and writes fail with err.
 func (st *Stream) closeLocked(err error) {
 	st.isClosed, st.err = true, err
-	st.stopWriteTimerLocked()
+	st.stopTimerLocked()
 	st.session.dropWaitingLocked(st)
 	exchange.Signal(st.readWake)
 	exchange.Signal(st.writeWake)
@@ -235,7 +214,8 @@ func (st *Stream) abort() {
 func (s *Session) dropStreamLocked(st *Stream, err error) {
 	delete(s.streams, st.id)
 	if st.isClosed {
-		s.dropHalfClosedLocked(st)
+		st.stopTimerLocked()
+		s.checkIdleLocked()
 		return
 	}
 	s.closeBodyLocked(st)
@@ -308,18 +288,18 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	defer s.mu.Unlock()
 	st.writeDeadline = t
 	s.ownDeadline = s.ownDeadline || st.exchange.Response.Flags.Has(exchange.HandlerWriteDeadline)
-	st.stopWriteTimerLocked()
+	st.stopTimerLocked()
 	if !t.IsZero() && !st.isClosed {
-		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)
+		st.timer = time.AfterFunc(time.Until(t), st.expire)
 	}
 	exchange.Signal(st.writeWake)
 	return nil
 }
 
-func (st *Stream) stopWriteTimerLocked() {
-	if st.writeTimer != nil {
-		st.writeTimer.Stop()
-		st.writeTimer = nil
+func (st *Stream) stopTimerLocked() {
+	if st.timer != nil {
+		st.timer.Stop()
+		st.timer = nil
 	}
 }
 

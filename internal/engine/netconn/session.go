@@ -90,7 +90,7 @@ func (h *http2Carrier) serve() {
 		isOpen := s.Receive(received)
 		if h.Update(); isOpen {
 			for st := s.Next(); st != nil; st = s.Next() {
-				c.config.Streams.Run(st)
+				c.config.streams.Run(st)
 			}
 		}
 		s.Flush()
@@ -119,7 +119,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		h.deadline = time.Time{}
 		_ = h.conn.NetConn.SetReadDeadline(h.deadline)
 		h.mu.Unlock()
-		if exchange.IsPast(h.session.WaitDeadline()) && h.session.Expire() {
+		if h.session.Expire() {
 			return 0, false
 		}
 		h.Update()

@@ -43,11 +43,11 @@ const (
 	turnStreams = 256
 )
 
-// checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
-// with it, or must be closed because the settings allow nothing else.
+// checkPreface reports whether a new connection, on which input has arrived, begins with the preface
+// (outcomeHTTP2), may begin with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	c := k.conn
-	if !c.Config.ServesH2C || !k.state.has(flagNew) || len(c.Input()) == 0 {
+	if !c.Config.ServesH2C || !k.state.has(flagNew) {
 		return outcomeServed, false
 	}
 	whole, partly := h2.BeginsPreface(c.Input())
@@ -115,9 +115,9 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 // receiveFrames passes what has arrived to the session. It fails if the connection has ended.
 func (r *runner) receiveFrames(h *shardSession) error {
 	k := h.conn
-	c := k.config().borrowConn()
-	defer k.config().takeBack(c)
-	room := c.Room()
+	conns := k.config().conns
+	room := conns.GetInput()
+	defer conns.PutInput(room)
 	k.mayHaveInput = false
 	k.attachTLS()
 	for left := turnReads * len(room); left > 0; {
@@ -268,7 +268,7 @@ func (h *shardSession) Update() {
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
 
-// End implements h2.Carrier. The connection closes when the client closes it, or with a sweep:
+// End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
 // closing at once could reset it before the client has read the last frames.
 func (h *shardSession) End(isClean bool) {
 	if !isClean {
@@ -277,6 +277,7 @@ func (h *shardSession) End(isClean bool) {
 	}
 	h.closeWrite()
 	h.Update()
+	time.AfterFunc(h2.GoAwayTime, h.expire)
 }
 
 // closeWrite ends the output, without waiting.

@@ -41,6 +41,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	s := &testServer{closed: make(chan struct{})}
 	s.state.Logf = func(string, ...any) {}
 	s.state.ConnClosed = make(chan struct{}, 1)
+	s.state.KeepAlivesDisabled = new(atomic.Bool)
 	s.exchanges = exchange.Config{
 		Server: &s.state, Protocol: h1.Protocol(), Handler: handler,
 		BaseContext: context.Background(), HeadTimeout: time.Minute, IdleTimeout: time.Minute,
@@ -48,6 +49,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 		TLS: config, HandshakeTimeout: time.Minute / 2,
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
+	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true) // for tests that place connections themselves
 	var err error
 	if s.group, err = NewGroup(&s.state, func() {}); err != nil {
 		t.Fatal(err)
@@ -101,7 +103,7 @@ func (s *testServer) Shutdown(ctx context.Context) error {
 // turns returns how often the loops have reported events.
 func (s *testServer) turns() (n uint32) {
 	for _, shard := range s.group.allShards() {
-		n += shard.lead.Turns()
+		n += shard.turns.Load()
 	}
 	return n
 }
