@@ -196,8 +196,8 @@ func (r *Request) responded(status int, began time.Time) {
 	}
 }
 
-// errDisabled reports that max_fails failures have made a server unavailable, in nginx's words.
-var errDisabled = errors.New("server temporarily disabled")
+// ErrDisabled reports that max_fails failures have made a server unavailable, in nginx's words.
+var ErrDisabled = errors.New("server temporarily disabled")
 
 func (r *Request) reportFailure(addr string, err error) {
 	scheme := "http://"

@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -174,13 +175,17 @@ func (s *upstreamRequest) Responded(status int, began time.Time) {
 
 // Failed implements fetch.Observer: it logs the error.
 func (s *upstreamRequest) Failed(url string, err error) {
+	level := errorlog.LevelError
+	if errors.Is(err, fetch.ErrDisabled) {
+		level = errorlog.LevelWarn
+	}
 	if x := s.exchange; x != nil {
 		x.UpstreamURL = url
-		x.Errorf(errorlog.LevelError, "upstream: %v", err)
+		x.Errorf(level, "upstream: %v", err)
 		return
 	}
 	line := errorlog.Truncate(strings.Join(s.requestLine[:], " "))
-	s.errorLog.Logf(errorlog.LevelError, "upstream %s: %v, request: %q", url, err, line)
+	s.errorLog.Logf(level, "upstream %s: %v, request: %q", url, err, line)
 }
 
 func (d *destination) turn(x *core.Exchange) upstream.Turn {
