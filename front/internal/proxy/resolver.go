@@ -55,7 +55,7 @@ func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options,
 	if err != nil {
 		return o, nil, nil, fmt.Errorf("resolver: %w", err)
 	}
-	o.Lookup = r.lookup
+	o.Lookup, o.FailureInterval = r.lookup, from.Timeout // as in nginx
 	return o, r, release, nil
 }
 

@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -45,6 +46,8 @@ const (
 type Options struct {
 	// Lookup resolves names with Resolve. Nil is the system's resolver.
 	Lookup Lookup
+	// FailureInterval is the maximum interval of lookups after failures, from 1 to 8 s; 0 is 8 s.
+	FailureInterval time.Duration
 	// OnDemand resolves names with Resolve only in Renew.
 	OnDemand bool
 	// Report is called if a name cannot be resolved any more, and with nil when it can be again. It is
@@ -113,6 +116,7 @@ func (n *names) begin(g *Group, o Options) error {
 	if o.Report == nil {
 		o.Report = func(string, bool, error) {}
 	}
+	o.FailureInterval = max(min(cmp.Or(o.FailureInterval, maxFailureInterval), maxFailureInterval), minLookupInterval)
 	n.group, n.options = g, o
 	n.context, n.stop = context.WithCancel(context.Background())
 	hosts := make([]host, len(g.config.Servers))
@@ -279,7 +283,7 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 	isBegun, hasFailed, changed := n.isBegun, h.failures > 0, false
 	hasAddresses := len(h.addresses) > 0
 	if h.lookup = nil; err != nil {
-		h.failures = min(max(2*h.failures, minLookupInterval), maxFailureInterval)
+		h.failures = min(max(2*h.failures, minLookupInterval), n.options.FailureInterval)
 		h.expires = time.Now().Add(h.failures)
 	} else {
 		changed = !slices.Equal(addresses, h.addresses)

@@ -221,6 +221,27 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 	})
 }
 
+// A Resolver's Timeout limits the interval of lookups after failures: as in nginx, an address that
+// changed while DNS failed is known soon after that, also after a reload.
+func TestFailureIntervalIsObeyed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for interval, want := range map[time.Duration]int{time.Millisecond: 60, 3 * time.Second: 21, 0: 10,
+			time.Minute: 10} {
+			lookups := 0
+			o := Options{FailureInterval: interval, Lookup: func(context.Context, string) ([]netip.Addr, time.Duration,
+				error) {
+				lookups++
+				return nil, 0, errors.New("SERVFAIL")
+			}}
+			c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}
+			g := testkit.Value(New(c, new(State), o))(t)
+			pass(time.Minute - time.Millisecond)
+			testkit.Equal(t, lookups, want, "lookups in a minute with", interval)
+			g.Close()
+		}
+	})
+}
+
 // A group on demand resolves its name in Renew. While a lookup hangs, old addresses stay in use
 // without a wait for each request.
 func TestGroupOnDemandResolvesInRenew(t *testing.T) {
