@@ -302,19 +302,19 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		return `^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[` + level + `\] \d+#\d+: \*\d+ ` + text
 	}
 	patterns := []string{
-		at("error", `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)` + client + `request: "GET /none\.php `),
-		at("error", `directory index of "[^"]+/" is forbidden` + client),
-		at("error", `"[^"]+/missing/index\.html" is not found \(2: No such file or directory\)` + client),
-		at("error", `limiting requests, excess: [\d\.]+ by zone "one"` + client),
-		at("warn", `delaying request, dry run, excess: [\d\.]+, by zone "one"` + client),
-		at("error", `access forbidden by rule` + client),
-		at("error", `"/besides" is not found \(2: No such file or directory\)` + client),
-		at("error", `upstream: tare: connecting to .*` + client + `request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `),
-		at("warn", `upstream: server temporarily disabled` + client),
-		at("error", `client intended to send too large chunked body: 1\+1 bytes` + client),
-		at("info", `no user/password was provided for basic authentication` + client),
-		at("error", `user "other" was not found in "[^"]*"` + client + `request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`),
-		at("error", `user "known": password mismatch` + client),
+		at("error", `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)`+client+`request: "GET /none\.php `),
+		at("error", `directory index of "[^"]+/" is forbidden`+client),
+		at("error", `"[^"]+/missing/index\.html" is not found \(2: No such file or directory\)`+client),
+		at("error", `limiting requests, excess: [\d\.]+ by zone "one"`+client),
+		at("warn", `delaying request, dry run, excess: [\d\.]+, by zone "one"`+client),
+		at("error", `access forbidden by rule`+client),
+		at("error", `"/besides" is not found \(2: No such file or directory\)`+client),
+		at("error", `upstream: tare: connecting to .*`+client+`request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `),
+		at("warn", `upstream: server temporarily disabled`+client),
+		at("error", `client intended to send too large chunked body: 1\+1 bytes`+client),
+		at("info", `no user/password was provided for basic authentication`+client),
+		at("error", `user "other" was not found in "[^"]*"`+client+`request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`),
+		at("error", `user "known": password mismatch`+client),
 	}
 	for _, path := range []string{"/none.php", "/", "/missing/", "/limited", "/limited", "/delayed", "/closed",
 		"/besides", "/proxied"} {
