@@ -3,7 +3,6 @@ package nginxconf
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -108,14 +107,6 @@ func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
 	return server
 }
 
-// cutPort splits HOST:PORT, in which PORT may be missing.
-func cutPort(addr string) (host, port string, has bool) {
-	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
-		return addr[:end], addr[end+1:], true
-	}
-	return addr, "", false
-}
-
 // checkServerAddr checks the address of a server: HOST, HOST:PORT or unix:PATH.
 func checkServerAddr(addr string) error {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
@@ -124,9 +115,8 @@ func checkServerAddr(addr string) error {
 		}
 		return nil
 	}
-	host, port, has := cutPort(addr)
-	n, err := strconv.ParseUint(port, 10, 16)
-	if has && (err != nil || n == 0) || host == "" || strings.ContainsAny(host, "/$ ") {
+	host, port := grammar.SplitPort(addr, "80")
+	if _, err := grammar.ParsePort(port); err != nil || host == "" || strings.ContainsAny(host, "/$ ") {
 		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
 	}
 	return nil

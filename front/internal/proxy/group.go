@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -36,7 +35,7 @@ func compileUpstreams(c *core.Compiler) error {
 		if boundTo(c.Options, config.Name) != nil {
 			continue
 		}
-		if u.groups[strings.ToLower(config.Name)] != nil {
+		if u.find(config.Name) != nil {
 			return c.WithPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
 		}
 		_, err := serverGroup(c, config)
@@ -122,7 +121,7 @@ func transport(c *core.Compiler, config *conf.Upstream) (*fetch.Transport, error
 
 // targetGroup returns the group that To names, or makes one for the address in To.
 func targetGroup(c *core.Compiler, to string) (*group, error) {
-	if g := core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(to)]; g != nil {
+	if g := core.PlanPart[*upstreams](c.Plan).find(to); g != nil {
 		return g, nil
 	}
 	g, err := serverGroup(c, &conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
@@ -132,24 +131,8 @@ func targetGroup(c *core.Compiler, to string) (*group, error) {
 	return g, nil
 }
 
-// find returns the group for an address, or nil. port is the default.
-func (u *upstreams) find(to, port string) *group {
-	if g := u.groups[strings.ToLower(to)]; g != nil {
-		return g
-	}
-	return u.groups[strings.ToLower(withPort(to, port))]
-}
-
-// withPort adds port to an address that has none.
-func withPort(to, port string) string {
-	if _, _, err := net.SplitHostPort(to); err != nil && !strings.HasPrefix(to, "unix:") {
-		if v6, ok := strings.CutPrefix(to, "["); ok && strings.HasSuffix(v6, "]") {
-			to = v6[:len(v6)-1]
-		}
-		return net.JoinHostPort(to, port)
-	}
-	return to
-}
+// find returns the group with a name or an address, or nil.
+func (u *upstreams) find(to string) *group { return u.groups[strings.ToLower(to)] }
 
 // dynamicGroups are groups for addresses that come from variables. All Proxies with the same
 // Resolver share them, and those of later plans.

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // The addresses of a name pass through these states:
@@ -437,18 +439,15 @@ func (h *host) parse(addr string) error {
 		h.addresses = []string{path}
 		return nil
 	}
-	name, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		name, port = strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]"), defaultPort
+	name, port := grammar.SplitPort(addr, defaultPort)
+	if _, err := grammar.ParsePort(port); err != nil {
+		return fmt.Errorf("server %q: %w", addr, err)
 	}
-	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 || strings.Trim(port, "0123456789") != "" {
-		return fmt.Errorf("server %q: invalid port %q", addr, port)
-	}
-	if ip, err := netip.ParseAddr(name); err == nil {
+	if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		h.addresses = []string{net.JoinHostPort(ip.String(), port)}
 		return nil
 	}
-	if name == "" || strings.ContainsAny(name, ":/ ") {
+	if name == "" || strings.ContainsAny(name, ":/ []") {
 		return fmt.Errorf("invalid server %q (must be HOST:PORT, HOST or unix:PATH)", addr)
 	}
 	h.name, h.port = name, port

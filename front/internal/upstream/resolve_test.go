@@ -82,7 +82,7 @@ func TestAddressesAreParsed(t *testing.T) {
 		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80",
 		"unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
 		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "",
-		"http://x": "",
+		"http://x": "", "::1": "", "[a]:80": "", "a]:80": "", "a:80:80": "", "[::1": "", "a:": "", "a:+80": "",
 	} {
 		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
 			Options{system: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
