@@ -187,7 +187,7 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	if err != nil {
 		return err
 	}
-	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers}, peers.Turn("", netip.Addr{})
+	q.Servers, q.Turn = &fetch.Servers{Name: addr, Peers: peers}, peers.Turn("", netip.Addr{})
 	q.Transport, err = b.pool.Transport(b.identity)
 	return err
 }

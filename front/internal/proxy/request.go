@@ -23,7 +23,7 @@ type upstreamRequest struct {
 	request     fetch.Request
 	upstream    sender
 	proxy       *proxy
-	group       *group // nil if the servers' address comes from variables
+	group       *upstreamGroup // nil if the servers' address comes from variables
 	params      client.Params
 	header      headerMemory // of request.Header
 	errorLog    *errorlog.Log
@@ -60,7 +60,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog, plan: x.Plan}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
-		q.Group, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
+		q.Servers, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
 			state.attempts = append(state.attempts, &q.Attempts)
 		}

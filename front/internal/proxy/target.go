@@ -19,12 +19,12 @@ import (
 // proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
 type proxyTarget struct {
 	text      core.Text
-	hasScheme bool         // text begins with http:// or https://
-	isGRPC    bool         // text may begin with grpc:// or grpcs://
-	usesTLS   bool         // unless text has a scheme
-	isFastCGI bool         // by FastCGI
-	group     *group       // nil if it depends on variables
-	bound     http.Handler // nil if it depends on variables, or is a group
+	hasScheme bool           // text begins with http:// or https://
+	isGRPC    bool           // text may begin with grpc:// or grpcs://
+	usesTLS   bool           // unless text has a scheme
+	isFastCGI bool           // by FastCGI
+	group     *upstreamGroup // nil if it depends on variables
+	bound     http.Handler   // nil if it depends on variables, or is a group
 	options   *core.Options
 	upstreams *upstreams
 	dynamic   *fetch.Groups // groups for addresses that come from variables
@@ -36,8 +36,8 @@ type targetName struct{ host, port string }
 
 // destination is where one request goes.
 type destination struct {
-	servers *fetch.Group
-	group   *group // of servers; nil if their address comes from variables
+	servers *fetch.Servers
+	group   *upstreamGroup // of servers; nil if their address comes from variables
 	bound   http.Handler
 	rest    string // what follows the address in the value of a variable
 	usesTLS bool
@@ -165,7 +165,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		return d, nil
 	}
 	var err error
-	if d.servers, err = g.dynamic.Group(x.Request.Context(), to); err != nil && to[0] != '[' && message.IsAuthority(to) {
+	if d.servers, err = g.dynamic.Servers(x.Request.Context(), to); err != nil && to[0] != '[' && message.IsAuthority(to) {
 		// nginx would look the name up, whatever bytes it has
 		err = &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: to, IsNotFound: true}
 	}
