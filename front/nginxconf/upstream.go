@@ -32,11 +32,7 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	if len(u.Servers) == 0 {
 		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
-	for _, keep := range s.own("keepalive") {
-		if u.Keepalive = s.number("keepalive", 0); u.Keepalive == 0 {
-			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
-		}
-	}
+	u.Keepalive = s.number("keepalive", 0)
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
 	u.KeepaliveRequests = s.number("keepalive_requests", 0)
 	if isZero(s, "keepalive_requests") || isZero(s, "keepalive_timeout") {
@@ -244,11 +240,8 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			word("mandatory", &h.Mandatory), word("persistent", &h.Persistent),
 			value("match=", &h.Match, t.matchOf),
 			value("port=", &h.Port, func(text string) (int, error) {
-				first, last, err := ports(text)
-				if first != last {
-					err = errors.New("must be one port")
-				}
-				return int(first), err
+				port, err := grammar.ParsePort(text)
+				return int(port), err
 			}),
 			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
 		if h.Persistent && !h.Mandatory {
