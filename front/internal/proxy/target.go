@@ -56,7 +56,7 @@ func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 		return fmt.Errorf("the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
 			protocol)
 	case t.text.Constant():
-		t.name = t.nameOf(t.text.Literal, schemePort(t.usesTLS))
+		t.name = t.nameOf(t.text.Literal, core.DefaultPort(t.usesTLS))
 		if t.bound = boundTo(c.Options, t.text.Literal); t.bound == nil && !resolvesLater(c, l.Proxy) {
 			t.group, err = targetGroup(c, t.text.Literal)
 		}
@@ -101,13 +101,6 @@ func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
 	return err != nil
 }
 
-func schemePort(secure bool) string {
-	if secure {
-		return "443"
-	}
-	return "80"
-}
-
 // nameOf returns the values of $proxy_host and $proxy_port, which FastCGI does not have. $proxy_host
 // leaves out the default port.
 func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
@@ -144,7 +137,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		addr, d.usesTLS, _ = cutScheme(addr, "grpc", "grpcs")
 	}
 	addr, d.rest = cutURI(addr)
-	port := schemePort(d.usesTLS)
+	port := core.DefaultPort(d.usesTLS)
 	state.target = g.nameOf(addr, port)
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
