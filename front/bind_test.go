@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -403,23 +404,6 @@ func TestCachedBoundHandlerKeepsItsContext(t *testing.T) {
 	testkit.Check(t, <-ended)
 }
 
-// Close waits for a cached handler whose response has no body.
-func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
-	var isOver atomic.Bool
-	h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.WriteHeader(http.StatusNoContent)
-			_ = http.NewResponseController(w).Flush()
-			<-r.Context().Done() // the exchange needs nothing else
-			isOver.Store(true)
-		})))
-	serveHandler(t, h).get("/").is(t, http.StatusNoContent)
-	must(t, h.Close())
-	if !isOver.Load() {
-		t.Error("the handler runs")
-	}
-}
-
 // The cache judges the fields of a bound handler as a client would receive them: no client gets
 // what was another's, however the handler spells them.
 func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
@@ -474,6 +458,32 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 			t.Errorf("%s: the handler's context has ended before it, or the Handler", path)
 		}
 	}
+}
+
+// As with net/http a response without a body ends with its head, while the bound handler goes on.
+// The Handler does not end before it.
+func TestBoundHandlerGoesOnAfterItsHead(t *testing.T) {
+	goesOn, alive := make(chan bool), atomic.Int64{}
+	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;", `location / { proxy_pass http://app; proxy_cache z;
+		proxy_cache_valid any 1h; proxy_cache_convert_head off; proxy_cache_key $request_method$uri; }`, "app")
+	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		status := testkit.Value(strconv.Atoi(r.URL.Path[1:]))(t)
+		if r.Method == http.MethodHead {
+			w.Header().Set("Content-Length", "4")
+		}
+		w.WriteHeader(status)
+		testkit.Check(t, http.NewResponseController(w).Flush())
+		if <-goesOn; r.Context().Err() == nil {
+			alive.Add(1)
+		}
+	})))
+	a := serveHandler(t, h)
+	for path, method := range map[string]string{"/200": "HEAD", "/204": "GET", "/304": "GET"} {
+		a.do(method, path, nil).is(t, testkit.Value(strconv.Atoi(path[1:]))(t), "")
+	}
+	go close(goesOn)
+	testkit.Check(t, h.Close())
+	testkit.Equal(t, alive.Load(), 3, "handlers that have ended with a live context")
 }
 
 // Abort ends the context of a bound handler that goes on after its response, which Close waits for.

@@ -280,9 +280,9 @@ func onNumbered(h http.Handler) http.Handler {
 }
 
 // Lines about what programs such as fail2ban look for are nginx's. The patterns are those of
-// fail2ban's filters, without its own placeholders.
+// fail2ban's filters, without its own placeholders. Levels are nginx's.
 func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
-	const prefix, client = `^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[[a-z]+\] \d+#\d+: \*\d+ `, `, client: \S+, server: \S*, `
+	const client = `, client: \S+, server: \S*, `
 	dir := t.TempDir()
 	log, passwords, root := filepath.Join(dir, "error.log"), filepath.Join(dir, "passwords"), filepath.Join(dir, "root")
 	must(t, os.Mkdir(root, 0o700))
@@ -298,20 +298,23 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		location /proxied { client_max_body_size 1; proxy_pass http://u; proxy_next_upstream off; }
 		location /secret { auth_basic r; auth_basic_user_file PASSWORDS; }`))
 	a := serveHandler(t, onNumbered(newFront(t, c)))
+	at := func(level, text string) string {
+		return `^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[` + level + `\] \d+#\d+: \*\d+ ` + text
+	}
 	patterns := []string{
-		prefix + `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)` + client + `request: "GET /none\.php `,
-		prefix + `directory index of "[^"]+/" is forbidden` + client,
-		prefix + `"[^"]+/missing/index\.html" is not found \(2: No such file or directory\)` + client,
-		prefix + `limiting requests, excess: [\d\.]+ by zone "one"` + client,
-		prefix + `delaying request, dry run, excess: [\d\.]+, by zone "one"` + client,
-		prefix + `access forbidden by rule` + client,
-		prefix + `"/besides" is not found \(2: No such file or directory\)` + client,
-		prefix + `upstream: tare: connecting to .*` + client + `request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `,
-		prefix + `upstream: server temporarily disabled` + client,
-		prefix + `client intended to send too large chunked body: 1\+1 bytes` + client,
-		prefix + `no user/password was provided for basic authentication` + client,
-		prefix + `user "other" was not found in "[^"]*"` + client + `request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`,
-		prefix + `user "known": password mismatch` + client,
+		at("error", `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)`+client+`request: "GET /none\.php `),
+		at("error", `directory index of "[^"]+/" is forbidden`+client),
+		at("error", `"[^"]+/missing/index\.html" is not found \(2: No such file or directory\)`+client),
+		at("error", `limiting requests, excess: [\d\.]+ by zone "one"`+client),
+		at("warn", `delaying request, dry run, excess: [\d\.]+, by zone "one"`+client),
+		at("error", `access forbidden by rule`+client),
+		at("error", `"/besides" is not found \(2: No such file or directory\)`+client),
+		at("error", `upstream: tare: connecting to .*`+client+`request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `),
+		at("warn", `upstream: server temporarily disabled`+client),
+		at("error", `client intended to send too large chunked body: 1\+1 bytes`+client),
+		at("info", `no user/password was provided for basic authentication`+client),
+		at("error", `user "other" was not found in "[^"]*"`+client+`request: "\S+ \S+ HTTP/\d+\.\d+", host: "\S+"$`),
+		at("error", `user "known": password mismatch`+client),
 	}
 	for _, path := range []string{"/none.php", "/", "/missing/", "/limited", "/limited", "/delayed", "/closed",
 		"/besides", "/proxied"} {

@@ -17,7 +17,8 @@ import (
 
 // The hand-over. The old process starts the new one with open descriptors from firstDescriptor on:
 //
-//	confirmations  a pipe, from which the new process reads a line when the old one has confirmed
+//	confirmations  a pipe, from which the new process reads a line when the old one has confirmed, or
+//	               has abandoned it
 //	readiness      a pipe, to which the new process writes a line when it is ready
 //	sockets        as the variable of the environment describes them, and files
 //
@@ -29,6 +30,9 @@ const (
 	// protocol: programs of different versions replace each other.
 	variable = "TARE_UPGRADE_1"
 	line     = "ready\n"
+	// abandoned replaces the confirmation. The new process may be the child of the one that the old
+	// process has started and killed.
+	abandoned = "abandoned\n"
 )
 
 // handover describes what the old process passes: the names of the sockets that the program has
@@ -90,16 +94,20 @@ func (u *Upgrader) inherit() error {
 	return nil
 }
 
-// confirm reports readiness to the old process and waits until it has confirmed. It reports false
+// errAbandoned is returned if the old process serves on.
+var errAbandoned = errors.New("upgrade: the old process has abandoned this one")
+
+// confirm reports readiness to the old process and waits until it has confirmed. It returns false
 // if the old process has ended: then this process serves alone.
-func (p *parent) confirm() bool {
+func (p *parent) confirm() (bool, error) {
 	defer p.confirmations.Close()
 	defer p.readiness.Close()
-	if _, err := p.readiness.WriteString(line); err != nil {
-		return false
-	}
+	_, _ = p.readiness.WriteString(line) // fails if the old process no longer waits
 	confirmation, err := bufio.NewReader(p.confirmations).ReadString('\n')
-	return err == nil && confirmation == line
+	if confirmation == abandoned || errors.Is(err, os.ErrClosed) { // also in a second call
+		return false, errAbandoned
+	}
+	return err == nil && confirmation == line, nil
 }
 
 // child is the new process, as the old one sees it.
@@ -132,6 +140,7 @@ func (u *Upgrader) replace(ctx context.Context) (pid int, err error) {
 	if err == nil {
 		return c.command.Process.Pid, nil
 	}
+	_, _ = c.confirmations.WriteString(abandoned)
 	_ = c.command.Process.Kill() // fails if it has exited
 	if exit := <-c.exited; errors.Is(err, errExited) {
 		err = fmt.Errorf("process %d ended before it was ready: %s", c.command.Process.Pid, exitText(exit))

@@ -37,6 +37,14 @@ func (p pidFile) publish() error {
 	return os.Rename(p.temporary, p.path)
 }
 
+// discard removes the file without a path.
+func (p pidFile) discard() error {
+	if p.path == "" {
+		return nil
+	}
+	return os.Remove(p.temporary)
+}
+
 // removePID removes the file unless another process has written it.
 func removePID(path string) error {
 	b, err := os.ReadFile(path)

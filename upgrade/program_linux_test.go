@@ -39,6 +39,7 @@ type settings struct {
 	Drain  time.Duration // Options.DrainTimeout
 	Stores bool          // Options.StoreSockets
 	Name   string        // of passed sockets to serve, too
+	Script bool          // new processes are those of the script "program" in the folder
 }
 
 func (s settings) path(name string) string { return filepath.Join(s.Folder, name) }
@@ -78,6 +79,9 @@ func (s settings) run() error {
 	}
 	options := upgrade.Options{PIDFile: s.path("pid"), ReadyTimeout: s.Ready, IdleGrace: s.Grace,
 		DrainTimeout: s.Drain, StoreSockets: s.Stores, Logger: slog.New(slog.NewTextHandler(s.log(), nil))}
+	if s.Script {
+		options.Executable = s.path("program")
+	}
 	if fault == hasBrokenPIDs {
 		options.PIDFile = s.path("missing/pid")
 	}

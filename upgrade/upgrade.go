@@ -204,8 +204,11 @@ func (u *Upgrader) Ready() error {
 	}
 	isMain := true // the old process reports it to the service manager
 	if u.parent != nil {
-		isMain = !u.parent.confirm()
-		u.parent = nil
+		isReplacing, err := u.parent.confirm()
+		if err != nil {
+			return errors.Join(err, pid.discard())
+		}
+		isMain, u.parent = !isReplacing, nil
 		for _, s := range u.sockets {
 			u.setUnlink(s)
 		}

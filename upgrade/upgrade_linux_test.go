@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -103,6 +104,25 @@ func (s *site) succeed(load *upgrades.Load) {
 	load.More(20)
 	load.Finish()
 	testkit.Equal(s, s.Wait(from), 0, "the replaced process: exit code")
+	s.End()
+}
+
+// A new process whose parent is killed, because it is not ready in time, ends once it is ready.
+func TestAbandonedProcessDoesNotServe(t *testing.T) {
+	s := start(t, settings{Unix: true, Ready: 500 * time.Millisecond, Grace: time.Hour, Script: true})
+	testkit.Must(t, os.WriteFile(s.Path("program"), []byte("#!/bin/sh\n"+os.Args[0]+" \"$@\"\nexit $?\n"), 0o700))
+	s.Write("fault", waits)
+	old := s.PID()
+	s.Signal(old, syscall.SIGUSR2)
+	late := s.Number("hangs")
+	s.AwaitLog("it was not ready after", 1)
+	s.Write("go", "")
+	s.Wait(late)
+	testkit.Equal(t, s.PID(), old)
+	load := s.load(1)
+	load.More(20)
+	load.Finish()
+	testkit.Equal(t, len(testkit.Value(filepath.Glob(s.Path("pid*")))(t)), 1, "PID files")
 	s.End()
 }
 

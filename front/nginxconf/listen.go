@@ -6,11 +6,9 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
-	"math"
 	"net/netip"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -153,10 +151,7 @@ func (t *translator) listenAddrs(d *syntax.Directive) ([]string, error) {
 	if _, _, err := ports(text); err == nil {
 		text = "*:" + text
 	}
-	host, port, has := cutPort(text)
-	if !has {
-		port = "80"
-	}
+	host, port := grammar.SplitPort(text, "80")
 	first, last, err := ports(port)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", grammar.Quote(text), err)
@@ -187,16 +182,13 @@ func ports(text string) (first, last uint16, err error) {
 	if !isRange {
 		to = from
 	}
-	var n [2]uint64
-	for i, s := range []string{from, to} {
-		if n[i], err = strconv.ParseUint(s, 10, 16); err != nil || n[i] == 0 {
-			return 0, 0, fmt.Errorf("invalid port (1 to %d)", math.MaxUint16)
-		}
+	if first, err = grammar.ParsePort(from); err == nil {
+		last, err = grammar.ParsePort(to)
 	}
-	if n[1] < n[0] {
-		return 0, 0, errors.New("invalid range of ports: the first one is greater than the last one")
+	if err == nil && last < first {
+		err = errors.New("invalid range of ports: the first one is greater than the last one")
 	}
-	return uint16(n[0]), uint16(n[1]), nil
+	return first, last, err
 }
 
 // hostAddrs returns the addresses of a host.

@@ -158,13 +158,11 @@ func (t *translator) target(d *syntax.Directive, text, port string) conf.Text {
 	if t.check(d, err); err != nil || strings.HasPrefix(text, "unix:") {
 		return to
 	}
-	if _, _, has := cutPort(text); has {
-		return to
-	}
+	host, port := grammar.SplitPort(text, port)
 	if port == "" {
 		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", grammar.Quote(text))
 	}
-	return conf.Text(text + ":" + port)
+	return conf.Text(host + ":" + port)
 }
 
 // isUpstream reports whether a name is that of an upstream or a bound handler.

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/syslog"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
@@ -20,8 +21,11 @@ func (t *translator) processOf(s *scope) {
 	for _, d := range s.own("pid") {
 		p.PID = t.path(d, d.Args[0])
 	}
-	for _, d := range s.own("worker_processes") {
-		p.Workers = t.positive(d, "auto")
+	if d := s.one("worker_processes"); d != nil && d.Args[0] != "auto" {
+		n, err := grammar.ParseNumber(d.Args[0])
+		if p.Workers = int(n); err != nil || n == 0 {
+			t.errorf(d, "invalid number %s (must be greater than 0, or auto)", grammar.Quote(d.Args[0]))
+		}
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile", 0))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
@@ -32,18 +36,6 @@ func (t *translator) processOf(s *scope) {
 		p.Connections = events.number("worker_connections", 0)
 	}
 	t.config.ErrorLog = t.errorLog(s)
-}
-
-// positive parses a number above 0; it returns 0 for a word.
-func (t *translator) positive(d *syntax.Directive, word string) int {
-	if d.Args[0] == word {
-		return 0
-	}
-	n, err := grammar.ParseNumber(d.Args[0])
-	if err != nil || n == 0 {
-		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", grammar.Quote(d.Args[0]), word)
-	}
-	return int(n)
 }
 
 // errorLog translates the error logs of a scope; nil is the default.
@@ -66,12 +58,8 @@ func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {
 	if len(d.Args) > 1 {
 		log.Level = d.Args[1]
 	}
-	switch log.Level {
-	case "debug", "info", "notice", "warn", "error", "crit", "alert", "emerg":
-	default:
-		t.errorf(d, "invalid level %s (must be debug, info, notice, warn, error, crit, alert or emerg)",
-			grammar.Quote(log.Level))
-	}
+	_, err := errorlog.ParseLevel(log.Level)
+	t.check(d, err)
 	switch {
 	case strings.HasPrefix(log.Path, "memory:"):
 		t.omit(d, "%s is not supported (use a file, stderr or syslog:)", grammar.Quote(log.Path))

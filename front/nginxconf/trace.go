@@ -46,7 +46,7 @@ func (t *translator) exporter(d *syntax.Directive, http *scope) {
 	}
 	s := newScope(nil, levelExporter, d.Block)
 	e := &conf.SpanExporter{Service: http.word("otel_service_name"), Interval: s.time("interval"),
-		BatchSize: t.count(s, "batch_size"), BatchCount: t.count(s, "batch_count"),
+		BatchSize: s.number("batch_size", 0), BatchCount: s.number("batch_count", 0),
 		Trusted: t.trusted(s.own("trusted_certificate"))}
 	if endpoint := s.one("endpoint"); endpoint != nil {
 		e.Endpoint, e.TLS = t.endpoint(endpoint)
@@ -60,15 +60,6 @@ func (t *translator) exporter(d *syntax.Directive, http *scope) {
 		e.Attributes = append(e.Attributes, conf.Field{Name: a.Args[0], Value: conf.Text(a.Args[1])})
 	}
 	t.process.SpanExporter = e
-}
-
-// count returns a number above 0; 0 without the directive.
-func (t *translator) count(s *scope, name string) int {
-	n, d := s.number(name, 0), s.one(name)
-	if d != nil && n == 0 {
-		t.errorf(d, "invalid number %s (must be greater than 0)", grammar.Quote(d.Args[0]))
-	}
-	return n
 }
 
 // endpoint parses HOST:PORT, with http:// or https:// before it.

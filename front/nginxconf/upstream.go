@@ -3,7 +3,6 @@ package nginxconf
 import (
 	"errors"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -33,11 +32,7 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	if len(u.Servers) == 0 {
 		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
-	for _, keep := range s.own("keepalive") {
-		if u.Keepalive = s.number("keepalive", 0); u.Keepalive == 0 {
-			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
-		}
-	}
+	u.Keepalive = s.number("keepalive", 0)
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
 	u.KeepaliveRequests = s.number("keepalive_requests", 0)
 	if isZero(s, "keepalive_requests") || isZero(s, "keepalive_timeout") {
@@ -108,14 +103,6 @@ func (t *translator) upstreamServer(d, balancer *syntax.Directive) conf.Server {
 	return server
 }
 
-// cutPort splits HOST:PORT, in which PORT may be missing.
-func cutPort(addr string) (host, port string, has bool) {
-	if end := strings.LastIndexByte(addr, ':'); end > strings.LastIndexByte(addr, ']') {
-		return addr[:end], addr[end+1:], true
-	}
-	return addr, "", false
-}
-
 // checkServerAddr checks the address of a server: HOST, HOST:PORT or unix:PATH.
 func checkServerAddr(addr string) error {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
@@ -124,9 +111,8 @@ func checkServerAddr(addr string) error {
 		}
 		return nil
 	}
-	host, port, has := cutPort(addr)
-	n, err := strconv.ParseUint(port, 10, 16)
-	if has && (err != nil || n == 0) || host == "" || strings.ContainsAny(host, "/$ ") {
+	host, port := grammar.SplitPort(addr, "80")
+	if _, err := grammar.ParsePort(port); err != nil || host == "" || strings.ContainsAny(host, "/$ ") {
 		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", grammar.Quote(addr))
 	}
 	return nil
@@ -254,11 +240,8 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			word("mandatory", &h.Mandatory), word("persistent", &h.Persistent),
 			value("match=", &h.Match, t.matchOf),
 			value("port=", &h.Port, func(text string) (int, error) {
-				first, last, err := ports(text)
-				if first != last {
-					err = errors.New("must be one port")
-				}
-				return int(first), err
+				port, err := grammar.ParsePort(text)
+				return int(port), err
 			}),
 			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
 		if h.Persistent && !h.Mandatory {

@@ -77,11 +77,16 @@ func TestFilesOfManyStayOpen(t *testing.T) {
 		if !strings.HasPrefix(opened, "abb10") || !strings.HasSuffix(opened, "74b") {
 			t.Errorf("opened %q", opened)
 		}
-		write("none/x", "lost\n")
+		for range 3 {
+			write("none/x", "lost\n")
+		}
 		if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 lines lost: ") {
 			t.Errorf("%q", reports)
 		}
 		testkit.Check(t, out.Close())
+		if len(reports) != 2 || !strings.HasPrefix(reports[1], "2 lines lost: ") {
+			t.Errorf("after Close: %q", reports)
+		}
 		got := testkit.Value(os.ReadFile(filepath.Join(dir, "a")))(t)
 		testkit.Equal(t, string(got), "\nsecond line\nx\nsecond line\nxxx\nsecond line\n")
 	})

@@ -54,6 +54,7 @@ type manyFiles struct {
 	mu         sync.Mutex // guards the rest; held while lines are written, which may block
 	opened     *simplelru.LRU[string, *openedFile]
 	lost       int // writes that were not reported
+	why        error
 	lastReport time.Time
 }
 
@@ -92,8 +93,15 @@ func (m *manyFiles) Write(lines []byte) (int, error) {
 }
 
 func (m *manyFiles) lose(err error) {
-	if m.lost++; time.Since(m.lastReport) >= reportEvery {
-		m.report(fmt.Sprintf("%d lines lost: %v", m.lost, err))
+	m.lost, m.why = m.lost+1, err
+	if time.Since(m.lastReport) >= reportEvery {
+		m.reportLost()
+	}
+}
+
+func (m *manyFiles) reportLost() {
+	if m.lost > 0 {
+		m.report(fmt.Sprintf("%d lines lost: %v", m.lost, m.why))
 		m.lost, m.lastReport = 0, time.Now()
 	}
 }
@@ -154,5 +162,6 @@ func (m *manyFiles) Close() error {
 	}
 	defer m.mu.Unlock()
 	m.opened.Purge()
+	m.reportLost()
 	return nil
 }

@@ -6,9 +6,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"net"
+	"math/bits"
 	"net/http"
-	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -218,31 +217,20 @@ func (id *clientID) make(x *core.Exchange, u *userID) {
 		return
 	}
 	// the order of bytes in a network
-	id.set = [4]uint32{serviceOf(x), swapBytes(now), swapBytes(s.start),
-		swapBytes(firstUserID + (number-1)%((1<<32-firstUserID)/userIDStep)*userIDStep)}
+	id.set = [4]uint32{serviceOf(x), bits.ReverseBytes32(now), bits.ReverseBytes32(s.start),
+		bits.ReverseBytes32(firstUserID + (number-1)%((1<<32-firstUserID)/userIDStep)*userIDStep)}
 	if from.Service != nil {
-		id.set[0] = swapBytes(*from.Service)
+		id.set[0] = bits.ReverseBytes32(*from.Service)
 	}
 }
 
 // serviceOf returns the end of the address at which a request has arrived; 0 for a unix socket.
 func serviceOf(x *core.Exchange) uint32 {
-	var addr netip.Addr
-	switch a := x.LocalAddr().(type) {
-	case *net.TCPAddr:
-		addr = a.AddrPort().Addr()
-	case *net.UDPAddr:
-		addr = a.AddrPort().Addr()
-	}
-	b := addr.AsSlice()
+	b := x.LocalAddrPort().Addr().AsSlice()
 	if len(b) < 4 {
 		return 0
 	}
 	return binary.LittleEndian.Uint32(b[len(b)-4:])
-}
-
-func swapBytes(n uint32) uint32 {
-	return binary.BigEndian.Uint32(binary.LittleEndian.AppendUint32(nil, n))
 }
 
 func hexID(id *[4]uint32) string { return fmt.Sprintf("%08X%08X%08X%08X", id[0], id[1], id[2], id[3]) }

@@ -26,7 +26,7 @@ func (c *Compiler) errorLog(e *conf.ErrorLog) (*errorlog.Log, error) {
 	}
 	least, err := errorlog.ParseLevel(e.Level)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("error_log: %w", err)
 	}
 	out := &errorlog.Log{MinLevel: least}
 	if e.Next != nil {

@@ -119,7 +119,7 @@ func (x *Exchange) AbsoluteLocation(location string) string {
 	b.WriteString(Scheme(x))
 	b.WriteString("://")
 	b.WriteString(host)
-	if port := serverPort(x); !s.HidePort && port != "" && port != defaultPort(x) {
+	if port := serverPort(x); !s.HidePort && port != "" && port != DefaultPort(x.Request.TLS != nil) {
 		b.WriteByte(':')
 		b.WriteString(port)
 	}
@@ -127,8 +127,9 @@ func (x *Exchange) AbsoluteLocation(location string) string {
 	return b.String()
 }
 
-func defaultPort(x *Exchange) string {
-	if x.Request.TLS != nil {
+// DefaultPort returns the port of https, or that of http.
+func DefaultPort(usesTLS bool) string {
+	if usesTLS {
 		return "443"
 	}
 	return "80"

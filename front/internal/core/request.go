@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/message"
+	"github.com/tarehq/tare/front/internal/realip"
 	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/connection"
 )
@@ -112,24 +113,29 @@ func (x *Exchange) LocalAddr() net.Addr {
 	return a
 }
 
+// LocalAddrPort returns the LocalAddr of TCP or UDP, otherwise the zero value.
+func (x *Exchange) LocalAddrPort() netip.AddrPort {
+	if a, ok := x.LocalAddr().(interface{ AddrPort() netip.AddrPort }); ok {
+		return a.AddrPort()
+	}
+	return netip.AddrPort{}
+}
+
 func serverAddr(x *Exchange) string {
-	switch a := x.LocalAddr().(type) {
-	case *net.TCPAddr:
-		return x.Plan.State.addressText(a.IP)
-	case *net.UDPAddr:
-		return x.Plan.State.addressText(a.IP)
-	case *net.UnixAddr:
+	if a, ok := x.LocalAddr().(*net.UnixAddr); ok {
 		return "unix:" + a.Name
+	}
+	if at := x.LocalAddrPort(); at.IsValid() {
+		return x.Plan.State.addressText(at.Addr())
 	}
 	return ""
 }
 
 // addressText returns an address of the server as text. Most requests arrive at the same one.
-func (s *State) addressText(ip net.IP) string {
-	a, _ := netip.AddrFromSlice(ip)
+func (s *State) addressText(a netip.Addr) string {
 	last := s.lastAddress.Load()
 	if last == nil || last.addr != a {
-		last = &addressText{a, a.Unmap().String()}
+		last = &addressText{a, a.Unmap().WithZone("").String()}
 		s.lastAddress.Store(last)
 	}
 	return last.text
@@ -140,15 +146,7 @@ type addressText struct {
 	text string
 }
 
-func serverPort(x *Exchange) string {
-	switch a := x.LocalAddr().(type) {
-	case *net.TCPAddr:
-		return strconv.Itoa(a.Port)
-	case *net.UDPAddr:
-		return strconv.Itoa(a.Port)
-	}
-	return ""
-}
+func serverPort(x *Exchange) string { return realip.PortString(x.LocalAddrPort()) }
 
 // requestLength is $request_length: the lengths of the head, and of the body as far as it was read.
 func requestLength(x *Exchange) string {

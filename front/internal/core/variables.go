@@ -152,7 +152,7 @@ func variableFamilies() []VariableFamily {
 		{"http_", func(name string) KnownVariable { return KnownVariable{Get: requestFieldVariable(name)} }},
 		{"sent_trailer_", func(name string) KnownVariable {
 			field := FieldName(name)
-			return KnownVariable{Get: func(x *Exchange) string { return message.JoinValues(x.sentTrailer(field)) }}
+			return KnownVariable{Get: func(x *Exchange) string { return strings.Join(x.sentTrailer(field), ", ") }}
 		}},
 	}
 }
@@ -167,11 +167,11 @@ func requestFieldVariable(name string) Variable {
 	case "Cookie":
 		return func(x *Exchange) string { return strings.Join(x.Request.Header["Cookie"], "; ") }
 	case "Content-Length":
-		return func(x *Exchange) string { return message.JoinValues(x.ClientRequest().Header[field]) }
+		return func(x *Exchange) string { return strings.Join(x.ClientRequest().Header[field], ", ") }
 	case "Transfer-Encoding":
 		return func(x *Exchange) string { return strings.Join(x.ClientRequest().TransferEncoding, ", ") }
 	}
-	return func(x *Exchange) string { return message.JoinValues(x.RequestField(field)) }
+	return func(x *Exchange) string { return strings.Join(x.RequestField(field), ", ") }
 }
 
 // FieldName returns the header field of a variable's name.

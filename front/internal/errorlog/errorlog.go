@@ -43,7 +43,7 @@ func ParseLevel(s string) (Level, error) {
 			return l, nil
 		}
 	}
-	return 0, fmt.Errorf("error_log: unknown level %q: want debug, info, notice, warn, error, crit, alert or emerg", s)
+	return 0, fmt.Errorf("invalid level %q (must be debug, info, notice, warn, error, crit, alert or emerg)", s)
 }
 
 // Log is an ErrorLog, compiled.

@@ -164,6 +164,6 @@ func (a *attempt) end(failed bool) {
 func (a *attempt) recordEnd(failed bool) {
 	a.update(func(s *Record) { s.ResponseTime = time.Since(a.startTime) })
 	if a.request.Turn.Done(failed) {
-		a.request.reportFailure(a.call.Addr, errDisabled)
+		a.request.reportFailure(a.call.Addr, ErrDisabled)
 	}
 }

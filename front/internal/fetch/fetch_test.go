@@ -73,7 +73,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 	defer pool.Close()
 	for kind, get := range map[string]func(n int) any{
 		"groups": func(n int) any {
-			return testkit.Value(groups.Group(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
+			return testkit.Value(groups.Servers(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
 		},
 		"transports": func(n int) any {
 			return testkit.Value(pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)}))(t)

@@ -34,7 +34,7 @@ type Groups struct {
 	find  upstream.Lookup
 
 	mu      sync.Mutex
-	groups  *simplelru.LRU[string, *Group]
+	groups  *simplelru.LRU[string, *Servers]
 	pending map[string]*pendingGroup
 	closed  bool
 }
@@ -42,7 +42,7 @@ type Groups struct {
 // pendingGroup is a group whose name is not resolved yet. The requests for an address share it, and
 // so its lookup. Names that do not resolve displace no groups.
 type pendingGroup struct {
-	group  *Group
+	group  *Servers
 	users  int // requests
 	isKept bool
 }
@@ -56,7 +56,7 @@ func NewGroups(o upstream.Options) *Groups {
 		options: o, pending: make(map[string]*pendingGroup),
 		slots: make(chan struct{}, maxDynamicLookups), find: upstream.SystemLookup,
 	}
-	d.groups, _ = simplelru.NewLRU[string, *Group](maxDynamicGroups, nil)
+	d.groups, _ = simplelru.NewLRU[string, *Servers](maxDynamicGroups, nil)
 	if o.Lookup != nil {
 		d.find = o.Lookup
 	}
@@ -77,9 +77,9 @@ func (d *Groups) lookup(ctx context.Context, host string) ([]netip.Addr, time.Du
 	return d.find(ctx, host)
 }
 
-// Group returns the group for an address HOST:PORT or unix:PATH, whose name is resolved. The case
+// Servers returns the servers at an address HOST:PORT or unix:PATH, whose name is resolved. The case
 // of names does not matter.
-func (d *Groups) Group(ctx context.Context, to string) (*Group, error) {
+func (d *Groups) Servers(ctx context.Context, to string) (*Servers, error) {
 	if !strings.HasPrefix(to, "unix:") {
 		to = strings.ToLower(to)
 	}
@@ -98,7 +98,7 @@ func (d *Groups) Group(ctx context.Context, to string) (*Group, error) {
 }
 
 // acquire returns the group for an address. If it is pending, release must follow.
-func (d *Groups) acquire(to string) (*Group, *pendingGroup, error) {
+func (d *Groups) acquire(to string) (*Servers, *pendingGroup, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
@@ -114,7 +114,7 @@ func (d *Groups) acquire(to string) (*Group, *pendingGroup, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		p = &pendingGroup{group: &Group{Name: to, Peers: peers, Transport: NewTransport(KeepAliveOf(peers.Config()))}}
+		p = &pendingGroup{group: &Servers{Name: to, Peers: peers, Transport: NewTransport(KeepAliveOf(peers.Config()))}}
 		d.pending[to] = p
 	}
 	p.users++
@@ -125,7 +125,7 @@ func (d *Groups) acquire(to string) (*Group, *pendingGroup, error) {
 // keeps the group; after failures the last request closes it.
 func (d *Groups) release(to string, p *pendingGroup, err error) error {
 	d.mu.Lock()
-	var dropped *Group
+	var dropped *Servers
 	if p.users--; err == nil && !p.isKept && !d.closed {
 		p.isKept = true
 		if d.groups.Len() == maxDynamicGroups {
@@ -150,7 +150,7 @@ func (d *Groups) release(to string, p *pendingGroup, err error) error {
 	return err
 }
 
-// Close closes all groups. Later calls of Group fail.
+// Close closes all groups. Later calls of Servers fail.
 func (d *Groups) Close() {
 	d.mu.Lock()
 	d.closed = true

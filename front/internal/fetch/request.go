@@ -54,10 +54,10 @@ type Request struct {
 	IsRepeatable         bool           // it may be sent again after a server has received it
 
 	Observer Observer // nil without one
-	Group    *Group
+	Servers  *Servers
 	Turn     upstream.Turn // the choice of servers
 
-	Transport *Transport     // has the connections: that of the Group, or of a Pool
+	Transport *Transport     // has the connections: that of the Servers, or of a Pool
 	Local     netip.AddrPort // the local address of connections; invalid for any
 	ReadRate  int64          // bytes of the response per second; 0 is unlimited
 	Attempts  Attempts
@@ -95,9 +95,9 @@ func (u *Upstream) Do(ctx context.Context, r *Request) (*http.Response, error) {
 		if err != nil {
 			if last == nil || r.Turn.HasUntried(tries-1) {
 				last = &Error{NoServer, http.StatusBadGateway, err, true}
-				record := r.Attempts.add(r.Group.Name)
+				record := r.Attempts.add(r.Servers.Name)
 				r.Attempts.update(record, func(s *Record) { s.Status, s.ResponseTime = last.Status, 0 })
-				r.reportFailure(r.Group.Name, err)
+				r.reportFailure(r.Servers.Name, err)
 			}
 			return nil, last
 		}
@@ -152,7 +152,7 @@ func (r *Request) roundTrip(a *attempt, addr string) (*http.Response, error) {
 		Method: r.Method, URL: &a.url, Host: r.Host, Header: r.Header, ProtoMajor: 1, ProtoMinor: 1, Body: body,
 		// by HTTP/2 connections are shared
 		Close: !u.IsHTTP2 && r.Header["Upgrade"] == nil &&
-			(!r.ReusesConn || r.Group.Peers.Config().Keepalive == 0),
+			(!r.ReusesConn || r.Servers.Peers.Config().Keepalive == 0),
 	}
 	if body == http.NoBody {
 		h.Body = nil
@@ -196,8 +196,8 @@ func (r *Request) responded(status int, began time.Time) {
 	}
 }
 
-// errDisabled reports that max_fails failures have made a server unavailable, in nginx's words.
-var errDisabled = errors.New("server temporarily disabled")
+// ErrDisabled reports that max_fails failures have made a server unavailable, in nginx's words.
+var ErrDisabled = errors.New("server temporarily disabled")
 
 func (r *Request) reportFailure(addr string, err error) {
 	scheme := "http://"

@@ -23,15 +23,15 @@ const (
 	defaultKeepaliveRequests = 1000
 )
 
-// Group is a group of servers with its connections.
-type Group struct {
+// Servers are those of a group, with the connections to them.
+type Servers struct {
 	Name      string
 	Peers     *upstream.Group
 	Transport *Transport
 }
 
 // Close ends the lookups of the group, and its unused connections.
-func (g *Group) Close() {
+func (g *Servers) Close() {
 	g.Peers.Close()
 	g.Transport.Close()
 }

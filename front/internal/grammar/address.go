@@ -1,7 +1,10 @@
 package grammar
 
 import (
+	"fmt"
+	"math"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -13,6 +16,23 @@ func ParseAddress(text string) (netip.AddrPort, bool) {
 	}
 	addr, err := netip.ParseAddrPort(text)
 	return addr, err == nil
+}
+
+// SplitPort splits HOST:PORT or HOST, whose port is then defaultPort. Brackets stay with the host.
+func SplitPort(addr, defaultPort string) (host, port string) {
+	if i := strings.LastIndexByte(addr, ':'); i > strings.LastIndexByte(addr, ']') {
+		return addr[:i], addr[i+1:]
+	}
+	return addr, defaultPort
+}
+
+// ParsePort parses the number of a port, which is not 0.
+func ParsePort(text string) (uint16, error) {
+	n, err := strconv.ParseUint(text, 10, 16)
+	if err != nil || n == 0 {
+		return 0, fmt.Errorf("invalid port (1 to %d)", math.MaxUint16)
+	}
+	return uint16(n), nil
 }
 
 // QUICPrefix starts the addresses of UDP sockets: see conf.Listen.
@@ -29,16 +49,16 @@ func Wildcard(addr string) string {
 	if after, ok := strings.CutPrefix(addr, QUICPrefix); ok {
 		prefix, rest = QUICPrefix, after
 	}
-	end := strings.LastIndexByte(rest, ':')
-	if strings.HasPrefix(rest, "unix:") || end < 0 {
+	host, port := SplitPort(rest, "")
+	if strings.HasPrefix(rest, "unix:") || port == "" {
 		return ""
 	}
 	all := "*"
 	if strings.HasPrefix(rest, "[") {
 		all = "[::]"
 	}
-	if rest[:end] == all {
+	if host == all {
 		return ""
 	}
-	return prefix + all + rest[end:]
+	return prefix + all + ":" + port
 }

@@ -3,8 +3,9 @@ package message
 import (
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // Malformed reports whether nginx rejects a request with 400, although a server may have accepted
@@ -62,6 +63,6 @@ func IsAuthority(target string) bool {
 	if err != nil || host == "" {
 		return false
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
+	_, err = grammar.ParsePort(port)
+	return err == nil
 }

@@ -20,17 +20,6 @@ func ContentLength(r *http.Request) string {
 	return ""
 }
 
-// JoinValues joins the values of a field's lines.
-func JoinValues(values []string) string {
-	switch len(values) {
-	case 0:
-		return ""
-	case 1:
-		return values[0]
-	}
-	return strings.Join(values, ", ")
-}
-
 // Argument returns the value of the first argument of a name in a query, undecoded. Names are
 // compared without regard to case. As in nginx an argument without a name has no value.
 func Argument(args, name string) string {

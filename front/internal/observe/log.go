@@ -194,20 +194,7 @@ func escaper(e string) core.EscapeFunc {
 // appendUnescaped appends a string unchanged, except for line ends. They may come from a client,
 // decoded, and would forge lines; nginx writes them.
 func appendUnescaped(b []byte, s string) []byte {
-	if !strings.ContainsAny(s, "\r\n") {
-		return append(b, s...)
-	}
-	for i := range len(s) {
-		switch s[i] {
-		case '\n':
-			b = append(b, `\x0A`...)
-		case '\r':
-			b = append(b, `\x0D`...)
-		default:
-			b = append(b, s[i])
-		}
-	}
-	return b
+	return append(b, strings.ReplaceAll(strings.ReplaceAll(s, "\n", `\x0A`), "\r", `\x0D`)...)
 }
 
 func accessLogTarget(from *conf.Log) (to accesslog.Target, err error) {

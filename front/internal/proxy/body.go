@@ -143,28 +143,10 @@ func streamBody(x *core.Exchange) (*fetch.Body, error) {
 	_ = controller.EnableFullDuplex()
 	if b := x.Body; b != nil {
 		if limit := x.Loc.MaxBody; limit >= 0 && x.Request.ContentLength < 0 {
-			// http.MaxBytesReader would write to the response's header from another goroutine.
-			b.ReadCloser = &lengthLimitedBody{ReadCloser: b.Original, remaining: limit, limit: limit}
+			// without the writer, to whose header it would write from another goroutine
+			b.ReadCloser = http.MaxBytesReader(nil, b.Original, limit)
 		}
 		from = b
 	}
 	return fetch.StreamBody(from, func() bool { return bodyHasInput(x) }, x.Request.ContentLength, controller)
-}
-
-// lengthLimitedBody returns *http.MaxBytesError after limit bytes.
-type lengthLimitedBody struct {
-	io.ReadCloser
-	remaining, limit int64
-}
-
-func (b *lengthLimitedBody) Read(p []byte) (int, error) {
-	if int64(len(p)) > b.remaining+1 {
-		p = p[:b.remaining+1] // one byte more exceeds the limit
-	}
-	n, err := b.ReadCloser.Read(p)
-	if int64(n) > b.remaining {
-		n, err = int(b.remaining), &http.MaxBytesError{Limit: b.limit}
-	}
-	b.remaining -= int64(n)
-	return n, err
 }

@@ -25,7 +25,7 @@ import (
 // For a cache a bound handler is an upstream: it runs in a goroutine of its own, because its
 // response may be stored after its client has gone. The head of the response is ready at the first
 // Flush, or at the end of the handler or of its buffer. The response ends when its length has been
-// written, or with its handler.
+// written, with its head if it has no body, or with its handler.
 
 // boundUpstream sends a request to a bound handler. It does not refer to the exchange.
 type boundUpstream struct {
@@ -135,7 +135,9 @@ func (w *boundResponse) WriteHeader(status int) {
 	if length, ok := message.DeclaredLength(w.result.Header); ok {
 		w.length = length
 	}
-	w.body.left.Store(w.length)
+	if w.body.left.Store(w.length); w.hasNoBody() {
+		w.body.left.Store(0)
+	}
 }
 
 // receivedHeader returns a header as a client receives it: a handler may have set fields by names in
@@ -234,7 +236,7 @@ type boundBody struct {
 	*io.PipeReader
 	writer   *io.PipeWriter
 	unread   atomic.Int64 // bytes that the handler writes
-	left     atomic.Int64 // bytes that have not been read; negative if the handler has declared no length
+	left     atomic.Int64 // bytes that have not been read; negative if their number is unknown
 	hasEnded atomic.Bool
 	response *boundResponse
 	cancel   context.CancelFunc

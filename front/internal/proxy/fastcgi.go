@@ -200,6 +200,6 @@ func (g *fastcgiRules) addUnusualFields(p *client.Params, header http.Header, fi
 			continue
 		}
 		added[confused] = true
-		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), message.JoinValues(header[name]))
+		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), strings.Join(header[name], ", "))
 	}
 }

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"fmt"
-	"net"
 	"net/http"
 	"strings"
 	"time"
@@ -14,20 +13,20 @@ import (
 	"github.com/tarehq/tare/front/internal/upstream"
 )
 
-// group is a configured group of servers, and how clients are assigned to them.
-type group struct {
-	servers *fetch.Group
+// upstreamGroup is a configured group of servers, and how clients are assigned to them.
+type upstreamGroup struct {
+	servers *fetch.Servers
 	key     core.Text            // of the hash balancers
 	sticky  *sticky              // nil if clients are not bound to servers
 	counts  *core.ResponseCounts // nil if nothing shows counts
 }
 
 // upstreams are the groups of a plan, by name in lower case, or by address.
-type upstreams struct{ groups map[string]*group }
+type upstreams struct{ groups map[string]*upstreamGroup }
 
 // compileUpstreams makes the groups of the Config, except those that a handler is bound to.
 func compileUpstreams(c *core.Compiler) error {
-	u := &upstreams{make(map[string]*group, len(c.Config.Upstreams))}
+	u := &upstreams{make(map[string]*upstreamGroup, len(c.Config.Upstreams))}
 	c.Plan.Parts = append(c.Plan.Parts, u)
 	c.Plan.Measures = append(c.Plan.Measures, u.measure)
 	c.Plan.Prepares = append(c.Plan.Prepares, u.awaitNames)
@@ -36,7 +35,7 @@ func compileUpstreams(c *core.Compiler) error {
 		if boundTo(c.Options, config.Name) != nil {
 			continue
 		}
-		if u.groups[strings.ToLower(config.Name)] != nil {
+		if u.find(config.Name) != nil {
 			return c.WithPos(config.Pos, fmt.Errorf("duplicate upstream %q", config.Name))
 		}
 		_, err := serverGroup(c, config)
@@ -76,8 +75,8 @@ func boundTo(o *core.Options, name string) http.Handler {
 }
 
 // serverGroup makes a group. It shares what older plans know about its servers.
-func serverGroup(c *core.Compiler, config *conf.Upstream) (*group, error) {
-	g := &group{servers: &fetch.Group{Name: config.Name}, counts: upstreamCounts(c, config.Name)}
+func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error) {
+	g := &upstreamGroup{servers: &fetch.Servers{Name: config.Name}, counts: upstreamCounts(c, config.Name)}
 	key, err := upstream.Key(&config.Balance)
 	if err != nil {
 		return nil, err
@@ -121,8 +120,8 @@ func transport(c *core.Compiler, config *conf.Upstream) (*fetch.Transport, error
 }
 
 // targetGroup returns the group that To names, or makes one for the address in To.
-func targetGroup(c *core.Compiler, to string) (*group, error) {
-	if g := core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(to)]; g != nil {
+func targetGroup(c *core.Compiler, to string) (*upstreamGroup, error) {
+	if g := core.PlanPart[*upstreams](c.Plan).find(to); g != nil {
 		return g, nil
 	}
 	g, err := serverGroup(c, &conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
@@ -132,24 +131,8 @@ func targetGroup(c *core.Compiler, to string) (*group, error) {
 	return g, nil
 }
 
-// find returns the group for an address, or nil. port is the default.
-func (u *upstreams) find(to, port string) *group {
-	if g := u.groups[strings.ToLower(to)]; g != nil {
-		return g
-	}
-	return u.groups[strings.ToLower(withPort(to, port))]
-}
-
-// withPort adds port to an address that has none.
-func withPort(to, port string) string {
-	if _, _, err := net.SplitHostPort(to); err != nil && !strings.HasPrefix(to, "unix:") {
-		if v6, ok := strings.CutPrefix(to, "["); ok && strings.HasSuffix(v6, "]") {
-			to = v6[:len(v6)-1]
-		}
-		return net.JoinHostPort(to, port)
-	}
-	return to
-}
+// find returns the group with a name or an address, or nil.
+func (u *upstreams) find(to string) *upstreamGroup { return u.groups[strings.ToLower(to)] }
 
 // dynamicGroups are groups for addresses that come from variables. All Proxies with the same
 // Resolver share them, and those of later plans.

@@ -19,7 +19,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
-	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/upstream"
 	"github.com/tarehq/tare/internal/pcre"
 )
@@ -187,7 +186,7 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 	if err != nil {
 		return err
 	}
-	q.Group, q.Turn = &fetch.Group{Name: addr, Peers: peers}, peers.Turn("", netip.Addr{})
+	q.Servers, q.Turn = &fetch.Servers{Name: addr, Peers: peers}, peers.Turn("", netip.Addr{})
 	q.Transport, err = b.pool.Transport(b.identity)
 	return err
 }
@@ -224,7 +223,7 @@ func (m *healthMatch) check(resp *http.Response) error {
 	}
 	for i := range m.from.Header {
 		if h := &m.from.Header[i]; !m.matchesField(i, resp.Header.Values(h.Name)) {
-			return fmt.Errorf("field %s %q", h.Name, errorlog.Truncate(message.JoinValues(resp.Header.Values(h.Name))))
+			return fmt.Errorf("field %s %q", h.Name, errorlog.Truncate(strings.Join(resp.Header.Values(h.Name), ", ")))
 		}
 	}
 	if m.body == nil {
@@ -246,7 +245,7 @@ func (m *healthMatch) hasStatus(status int) bool {
 
 // matchesField reports whether the values of a field meet the i-th condition.
 func (m *healthMatch) matchesField(i int, values []string) bool {
-	h, value := &m.from.Header[i], message.JoinValues(values)
+	h, value := &m.from.Header[i], strings.Join(values, ", ")
 	switch h.Op {
 	case "":
 		return values != nil

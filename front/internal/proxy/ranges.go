@@ -28,7 +28,9 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 		return core.Proceed
 	}
 	header := x.Response.Header()
-	if r.Header["If-Range"] == nil && beginsBeyond(ranges[0][len("bytes="):], resp.ContentLength) {
+	start, fromEnd, ok := rangeStart(ranges[0])
+	if isBeyond := !fromEnd && start >= resp.ContentLength || fromEnd && start == 0; ok && isBeyond &&
+		r.Header["If-Range"] == nil && !strings.Contains(ranges[0], ",") {
 		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
 		return x.Fail(http.StatusRequestedRangeNotSatisfiable)
 	}
@@ -43,18 +45,6 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 	return core.Responded
 }
 
-// beginsBeyond reports whether a single range has no byte of a response with a length.
-func beginsBeyond(list string, length int64) bool {
-	first, last, ok := strings.Cut(strings.Trim(list, " "), "-")
-	switch {
-	case !ok || strings.Contains(list, ","):
-		return false
-	case first == "":
-		return last != "" && leadingNumber(last) == 0 && last[0] == '0'
-	}
-	return first[0] >= '0' && first[0] <= '9' && leadingNumber(first) >= length
-}
-
 // passesRange reports whether a cache passes a request's range on to the upstream: it begins
 // beyond an offset, or is counted from the end. most is CachePolicy.MaxRangeOffset.
 func passesRange(most int64, header http.Header) bool {
@@ -62,26 +52,21 @@ func passesRange(most int64, header http.Header) bool {
 	if most == 0 || len(ranges) == 0 {
 		return false
 	}
-	list, ok := cutFold(ranges[0], "bytes=")
-	if most < 0 || !ok {
-		return most < 0
-	}
-	list = strings.TrimLeft(list, " ")
-	return strings.HasPrefix(list, "-") || leadingNumber(list) >= most
+	start, fromEnd, ok := rangeStart(ranges[0])
+	return most < 0 || ok && (fromEnd || start >= most)
 }
 
-// cutFold is strings.CutPrefix without regard to case.
-func cutFold(s, prefix string) (string, bool) {
-	if len(s) < len(prefix) || !strings.EqualFold(s[:len(prefix)], prefix) {
-		return s, false
+// rangeStart returns where the first range of a Range field begins, or its length if it is counted
+// from the end. ok is false for ranges that are not of bytes or malformed.
+func rangeStart(value string) (start int64, fromEnd, ok bool) {
+	unit, list, _ := strings.Cut(value, "=")
+	list, _, _ = strings.Cut(list, ",")
+	first, last, ok := strings.Cut(strings.Trim(list, " "), "-")
+	if fromEnd = first == ""; fromEnd {
+		first = last
 	}
-	return s[len(prefix):], true
-}
-
-// leadingNumber returns the number that a text begins with, 0 without one, and at most the largest.
-func leadingNumber(s string) int64 {
-	n, _ := strconv.ParseInt(s[:len(s)-len(strings.TrimLeft(s, "0123456789"))], 10, 64)
-	return n
+	n, err := strconv.ParseUint(strings.Trim(first, " "), 10, 63)
+	return int64(n), fromEnd, ok && strings.EqualFold(unit, "bytes") && (err == nil || errors.Is(err, strconv.ErrRange))
 }
 
 // bodySeeker is the io.Seeker of a body of known length.

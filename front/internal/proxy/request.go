@@ -3,6 +3,7 @@ package proxy
 import (
 	"cmp"
 	"context"
+	"errors"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -22,7 +23,7 @@ type upstreamRequest struct {
 	request     fetch.Request
 	upstream    sender
 	proxy       *proxy
-	group       *group // nil if the servers' address comes from variables
+	group       *upstreamGroup // nil if the servers' address comes from variables
 	params      client.Params
 	header      headerMemory // of request.Header
 	errorLog    *errorlog.Log
@@ -59,7 +60,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog, plan: x.Plan}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
-		q.Group, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
+		q.Servers, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
 			state.attempts = append(state.attempts, &q.Attempts)
 		}
@@ -180,13 +181,17 @@ func (s *upstreamRequest) Responded(status int, began time.Time) {
 
 // Failed implements fetch.Observer: it logs the error.
 func (s *upstreamRequest) Failed(url string, err error) {
+	level := errorlog.LevelError
+	if errors.Is(err, fetch.ErrDisabled) {
+		level = errorlog.LevelWarn
+	}
 	if x := s.exchange; x != nil {
 		x.UpstreamURL = url
-		x.Errorf(errorlog.LevelError, "upstream: %v", err)
+		x.Errorf(level, "upstream: %v", err)
 		return
 	}
 	line := errorlog.Truncate(strings.Join(s.requestLine[:], " "))
-	s.errorLog.Logf(errorlog.LevelError, "upstream %s: %v, request: %q", url, err, line)
+	s.errorLog.Logf(level, "upstream %s: %v, request: %q", url, err, line)
 }
 
 func (d *destination) turn(x *core.Exchange) upstream.Turn {

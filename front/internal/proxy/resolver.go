@@ -13,6 +13,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/exposition"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/upstream"
 	"github.com/tarehq/tare/internal/dns"
 )
@@ -55,7 +56,7 @@ func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options,
 	if err != nil {
 		return o, nil, nil, fmt.Errorf("resolver: %w", err)
 	}
-	o.Lookup = r.lookup
+	o.Lookup, o.FailureInterval = r.lookup, from.Timeout // as in nginx
 	return o, r, release, nil
 }
 
@@ -74,16 +75,13 @@ func newResolver(from *conf.Resolver) (*sharedResolver, error) {
 
 // dnsServers returns the addresses of a DNS server: HOST:PORT or HOST.
 func dnsServers(addr string) ([]netip.AddrPort, error) {
-	host, port, err := net.SplitHostPort(addr)
+	host, text := grammar.SplitPort(addr, dnsPort)
+	port, err := grammar.ParsePort(text)
 	if err != nil {
-		host, port = strings.Trim(addr, "[]"), dnsPort
+		return nil, fmt.Errorf("%q: %w", addr, err)
 	}
-	number, err := net.LookupPort("udp", port)
-	if err != nil || number == 0 {
-		return nil, fmt.Errorf("invalid port in %q", addr)
-	}
-	if ip, err := netip.ParseAddr(host); err == nil {
-		return []netip.AddrPort{netip.AddrPortFrom(ip, uint16(number))}, nil //nolint:gosec // LookupPort checks it
+	if ip, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(ip, port)}, nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), maxResolverLookup)
 	defer cancel()
@@ -93,7 +91,7 @@ func dnsServers(addr string) ([]netip.AddrPort, error) {
 	}
 	all := make([]netip.AddrPort, 0, len(ips))
 	for _, ip := range ips {
-		all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(number))) //nolint:gosec // LookupPort checks it
+		all = append(all, netip.AddrPortFrom(ip.Unmap(), port))
 	}
 	return all, nil
 }

@@ -63,13 +63,11 @@ func firstByte(header http.Header) int64 {
 	if len(lines) != 1 || header["If-Range"] != nil || strings.Contains(lines[0], ",") {
 		return 0
 	}
-	text, ok := strings.CutPrefix(lines[0], "bytes=")
-	text, _, found := strings.Cut(text, "-")
-	first, err := strconv.ParseInt(strings.Trim(text, " "), 10, 64)
-	if !ok || !found || err != nil || first < 0 || first > most {
+	start, fromEnd, ok := rangeStart(lines[0])
+	if !ok || fromEnd || start > most {
 		return 0
 	}
-	return first
+	return start
 }
 
 // check returns the length of the whole file if a response is the slice, else an error.

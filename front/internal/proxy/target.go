@@ -6,24 +6,25 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/message"
 )
 
 // proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
 type proxyTarget struct {
 	text      core.Text
-	hasScheme bool         // text begins with http:// or https://
-	isGRPC    bool         // text may begin with grpc:// or grpcs://
-	usesTLS   bool         // unless text has a scheme
-	isFastCGI bool         // by FastCGI
-	group     *group       // nil if it depends on variables
-	bound     http.Handler // nil if it depends on variables, or is a group
+	hasScheme bool           // text begins with http:// or https://
+	isGRPC    bool           // text may begin with grpc:// or grpcs://
+	usesTLS   bool           // unless text has a scheme
+	isFastCGI bool           // by FastCGI
+	group     *upstreamGroup // nil if it depends on variables
+	bound     http.Handler   // nil if it depends on variables, or is a group
 	options   *core.Options
 	upstreams *upstreams
 	dynamic   *fetch.Groups // groups for addresses that come from variables
@@ -35,8 +36,8 @@ type targetName struct{ host, port string }
 
 // destination is where one request goes.
 type destination struct {
-	servers *fetch.Group
-	group   *group // of servers; nil if their address comes from variables
+	servers *fetch.Servers
+	group   *upstreamGroup // of servers; nil if their address comes from variables
 	bound   http.Handler
 	rest    string // what follows the address in the value of a variable
 	usesTLS bool
@@ -55,7 +56,7 @@ func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 		return fmt.Errorf("the protocol %s requires variables in To: use https or none, and leave the scheme out of To",
 			protocol)
 	case t.text.Constant():
-		t.name = t.nameOf(t.text.Literal, schemePort(t.usesTLS))
+		t.name = t.nameOf(t.text.Literal, core.DefaultPort(t.usesTLS))
 		if t.bound = boundTo(c.Options, t.text.Literal); t.bound == nil && !resolvesLater(c, l.Proxy) {
 			t.group, err = targetGroup(c, t.text.Literal)
 		}
@@ -92,46 +93,28 @@ func (t *proxyTarget) keepAlive() fetch.KeepAlive {
 func resolvesLater(c *core.Compiler, p *conf.Proxy) bool {
 	addr := string(p.To)
 	if p.URI == nil || !strings.Contains(string(*p.URI), "$") ||
-		core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(addr)] != nil ||
-		strings.HasPrefix(addr, "unix:") {
+		core.PlanPart[*upstreams](c.Plan).find(addr) != nil || strings.HasPrefix(addr, "unix:") {
 		return false
 	}
-	host, _, err := net.SplitHostPort(addr)
-	if err != nil {
-		host = strings.Trim(addr, "[]")
-	}
-	_, err = netip.ParseAddr(host)
+	host, _ := grammar.SplitPort(addr, "")
+	_, err := netip.ParseAddr(strings.Trim(host, "[]"))
 	return err != nil
 }
 
-func schemePort(secure bool) string {
-	if secure {
-		return "443"
-	}
-	return "80"
-}
-
-// nameOf is targetNameOf for HTTP. FastCGI has neither variable.
+// nameOf returns the values of $proxy_host and $proxy_port, which FastCGI does not have. $proxy_host
+// leaves out the default port.
 func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
 	if g.isFastCGI {
 		return targetName{}
 	}
-	return targetNameOf(addr, defaultPort)
-}
-
-// targetNameOf returns the values of $proxy_host and $proxy_port. $proxy_host leaves out the
-// default port.
-func targetNameOf(addr, defaultPort string) targetName {
 	if strings.HasPrefix(addr, "unix:") {
 		return targetName{"localhost", ""}
 	}
-	if i := strings.LastIndexByte(addr, ':'); i > strings.LastIndexByte(addr, ']') {
-		if port := addr[i+1:]; port != defaultPort {
-			return targetName{addr, port}
-		}
-		return targetName{addr[:i], defaultPort}
+	host, port := grammar.SplitPort(addr, defaultPort)
+	if port != defaultPort {
+		host = addr
 	}
-	return targetName{addr, defaultPort}
+	return targetName{host, port}
 }
 
 func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
@@ -154,7 +137,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		addr, d.usesTLS, _ = cutScheme(addr, "grpc", "grpcs")
 	}
 	addr, d.rest = cutURI(addr)
-	port := schemePort(d.usesTLS)
+	port := core.DefaultPort(d.usesTLS)
 	state.target = g.nameOf(addr, port)
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
@@ -162,23 +145,24 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	if d.bound = boundTo(g.options, addr); d.bound != nil {
 		return d, nil
 	}
-	if d.group = g.upstreams.find(addr, port); d.group != nil {
+	to := addr
+	if !strings.HasPrefix(addr, "unix:") {
+		host, port := grammar.SplitPort(addr, port)
+		to = host + ":" + port
+	}
+	if d.group = g.upstreams.find(addr); d.group == nil {
+		d.group = g.upstreams.find(to)
+	}
+	if d.group != nil {
 		d.servers = d.group.servers
 		return d, nil
 	}
-	to := withPort(addr, port)
 	var err error
-	if d.servers, err = g.dynamic.Group(x.Request.Context(), to); err != nil && isNameWithPort(to) {
+	if d.servers, err = g.dynamic.Servers(x.Request.Context(), to); err != nil && to[0] != '[' && message.IsAuthority(to) {
+		// nginx would look the name up, whatever bytes it has
 		err = &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: to, IsNotFound: true}
 	}
 	return d, err
-}
-
-// isNameWithPort reports whether nginx would look an address up, whatever bytes its name has.
-func isNameWithPort(addr string) bool {
-	host, port, err := net.SplitHostPort(addr)
-	n, badPort := strconv.ParseUint(port, 10, 16)
-	return err == nil && host != "" && addr[0] != '[' && badPort == nil && n > 0
 }
 
 // targetErrorStatus returns the status for a target that does not resolve. As in nginx an invalid

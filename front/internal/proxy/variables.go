@@ -39,8 +39,7 @@ func proxyFamilies() []core.VariableFamily {
 		{Prefix: "sent_http_", Of: func(name string) core.KnownVariable {
 			field := core.FieldName(name)
 			return core.KnownVariable{Get: func(x *core.Exchange) string {
-				return message.JoinValues(sentField(x,
-					field))
+				return strings.Join(sentField(x, field), ", ")
 			}}
 		}},
 		{Prefix: "upstream_http_", Of: func(name string) core.KnownVariable {
@@ -126,7 +125,7 @@ func upstreamFieldVariable(name string) core.Variable {
 		if field == "Set-Cookie" && len(values) > 1 {
 			values = values[:1] // as in nginx: cookies cannot be joined
 		}
-		return message.JoinValues(values)
+		return strings.Join(values, ", ")
 	}
 }
 
@@ -143,7 +142,7 @@ func proxyTargetName(x *core.Exchange) targetName {
 }
 
 func addForwardedFor(x *core.Exchange) string {
-	if forwarded := message.JoinValues(x.Request.Header["X-Forwarded-For"]); forwarded != "" {
+	if forwarded := strings.Join(x.Request.Header["X-Forwarded-For"], ", "); forwarded != "" {
 		return forwarded + ", " + x.ClientAddr()
 	}
 	return x.ClientAddr()

@@ -218,6 +218,33 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 	testkit.Error(t, s.Reopen(t.Context()), "", "Reopen after Close")
 }
 
+// Reopen returns when its context ends. A write that blocks then keeps its output; an Open that blocks
+// goes on.
+func TestReopenEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		first, second, opening := newSink(), newSink(), make(chan struct{})
+		first.gate = make(chan struct{})
+		s := spool.New(first, spool.Config{Open: func() (io.WriteCloser, error) { <-opening; return second, nil }})
+		reopen := func() {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			defer cancel()
+			testkit.Error(t, s.Reopen(ctx), context.DeadlineExceeded.Error())
+		}
+		fmt.Fprint(s, "one\n")
+		<-first.inside
+		reopen()
+		close(first.gate)
+		fmt.Fprint(s, "two\n")
+		synctest.Wait()
+		reopen()
+		close(opening)
+		fmt.Fprint(s, "three\n")
+		closeSpool(t, s)
+		testkit.Equal(t, first.String(), "one\ntwo\n")
+		testkit.Equal(t, second.String(), "three\n")
+	})
+}
+
 func TestReopenRequiresOpen(t *testing.T) {
 	s := spool.New(newSink(), spool.Config{})
 	defer closeSpool(t, s)

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -112,28 +113,30 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 	}
 }
 
-// logUnreadable logs, in nginx's words, why a file is not sent.
-func (f *fileSet) logUnreadable(x *core.Exchange, status int) {
-	why := unreadable(x, status)
-	if why == "" || !x.ErrorLog().IsEnabled(errorlog.LevelError) {
-		return
+// logFile logs, in nginx's words, about the file of a path: its name precedes the arguments.
+func (f *fileSet) logFile(x *core.Exchange, path, format string, args ...any) {
+	if x.ErrorLog().IsEnabled(errorlog.LevelError) {
+		full, _ := f.fullName(x, path)
+		x.Errorf(errorlog.LevelError, format, slices.Insert(args, 0, any(full))...)
 	}
-	full, _ := f.fullName(x, x.Path)
-	x.Errorf(errorlog.LevelError, "open() %q failed %s", full, why)
 }
 
-// logNoIndex logs, in nginx's words, why an index is not sent.
-func (f *fileSet) logNoIndex(x *core.Exchange, index string, status int) {
-	why := unreadable(x, status)
-	if why == "" || !x.ErrorLog().IsEnabled(errorlog.LevelError) {
-		return
+// logUnreadable logs why a file is not sent.
+func (f *fileSet) logUnreadable(x *core.Exchange, status int) {
+	if why := unreadable(x, status); why != "" {
+		f.logFile(x, x.Path, "open() %q failed %s", why)
 	}
-	full, _ := f.fullName(x, x.Path+index)
+}
+
+// logNoIndex logs why an index is not sent.
+func (f *fileSet) logNoIndex(x *core.Exchange, index string, status int) {
 	what := "is not found"
 	if status == http.StatusForbidden {
 		what = "is forbidden"
 	}
-	x.Errorf(errorlog.LevelError, "%q %s %s", full, what, why)
+	if why := unreadable(x, status); why != "" {
+		f.logFile(x, x.Path+index, "%q %s %s", what, why)
+	}
 }
 
 // unreadable returns the system's error for a status, or "" if it is not logged.
@@ -209,18 +212,10 @@ func (f *fileSet) directory(x *core.Exchange) core.Outcome {
 		}
 	}
 	if !f.listing.isOn || x.Method == http.MethodPost {
-		f.logForbidden(x)
+		f.logFile(x, x.Path, "directory index of %q is forbidden")
 		return x.Fail(http.StatusForbidden)
 	}
 	return f.list(x, &p)
-}
-
-// logForbidden logs that a directory is neither listed nor has an index.
-func (f *fileSet) logForbidden(x *core.Exchange) {
-	if x.ErrorLog().IsEnabled(errorlog.LevelError) {
-		full, _ := f.fullName(x, x.Path)
-		x.Errorf(errorlog.LevelError, "directory index of %q is forbidden", full)
-	}
 }
 
 // directoryStatus returns 200 if the place is a directory, otherwise the status of the error.

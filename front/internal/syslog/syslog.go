@@ -16,6 +16,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 const (
@@ -113,13 +115,9 @@ func (t *Target) setServer(value string) error {
 		}
 		return nil
 	}
-	t.network, t.address = "udp", value
-	host, port, err := net.SplitHostPort(value)
-	if err != nil {
-		host, port = strings.TrimSuffix(strings.TrimPrefix(value, "["), "]"), defaultPort
-		t.address = net.JoinHostPort(host, port)
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); !isHost(host) || err != nil || n == 0 {
+	host, port := grammar.SplitPort(value, defaultPort)
+	t.network, t.address = "udp", host+":"+port
+	if _, err := grammar.ParsePort(port); err != nil || !isHost(strings.Trim(host, "[]")) {
 		return fmt.Errorf("invalid server %q: want an address and perhaps a port, or unix: and a path", value)
 	}
 	return nil

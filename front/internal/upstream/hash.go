@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 const (
@@ -101,11 +102,7 @@ func nameParts(name string) (host, port string) {
 	if path, ok := strings.CutPrefix(name, "unix:"); ok {
 		return path, ""
 	}
-	i := strings.LastIndexByte(name, ':')
-	if i < 0 || strings.Trim(name[i+1:], "0123456789") != "" {
-		return name, ""
-	}
-	return name[:i], name[i+1:]
+	return grammar.SplitPort(name, "")
 }
 
 // onRing chooses by a key and the ring.

@@ -13,15 +13,14 @@ func leastConn(peers []peer) int {
 		p := &peers[i]
 		switch {
 		case p.out:
-		case best < 0 || p.conns*peers[best].weight < peers[best].conns*p.weight:
+		case best < 0 || hasFewerConns(p, &peers[best]):
 			best, many = i, false
-		case p.conns*peers[best].weight == peers[best].conns*p.weight:
+		case !hasFewerConns(&peers[best], p):
 			many = true
 		}
 	}
 	if !many {
 		return best
 	}
-	least := peers[best]
-	return smoothAmong(peers, func(i int) bool { return peers[i].conns*least.weight == least.conns*peers[i].weight })
+	return smoothAmong(peers, func(i int) bool { return !hasFewerConns(&peers[best], &peers[i]) })
 }

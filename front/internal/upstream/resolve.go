@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // The addresses of a name pass through these states:
@@ -45,6 +48,8 @@ const (
 type Options struct {
 	// Lookup resolves names with Resolve. Nil is the system's resolver.
 	Lookup Lookup
+	// FailureInterval is the maximum interval of lookups after failures, from 1 to 8 s; 0 is 8 s.
+	FailureInterval time.Duration
 	// OnDemand resolves names with Resolve only in Renew.
 	OnDemand bool
 	// Report is called if a name cannot be resolved any more, and with nil when it can be again. It is
@@ -113,6 +118,7 @@ func (n *names) begin(g *Group, o Options) error {
 	if o.Report == nil {
 		o.Report = func(string, bool, error) {}
 	}
+	o.FailureInterval = max(min(cmp.Or(o.FailureInterval, maxFailureInterval), maxFailureInterval), minLookupInterval)
 	n.group, n.options = g, o
 	n.context, n.stop = context.WithCancel(context.Background())
 	hosts := make([]host, len(g.config.Servers))
@@ -279,7 +285,7 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 	isBegun, hasFailed, changed := n.isBegun, h.failures > 0, false
 	hasAddresses := len(h.addresses) > 0
 	if h.lookup = nil; err != nil {
-		h.failures = min(max(2*h.failures, minLookupInterval), maxFailureInterval)
+		h.failures = min(max(2*h.failures, minLookupInterval), n.options.FailureInterval)
 		h.expires = time.Now().Add(h.failures)
 	} else {
 		changed = !slices.Equal(addresses, h.addresses)
@@ -433,18 +439,15 @@ func (h *host) parse(addr string) error {
 		h.addresses = []string{path}
 		return nil
 	}
-	name, port, err := net.SplitHostPort(addr)
-	if err != nil {
-		name, port = strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]"), defaultPort
+	name, port := grammar.SplitPort(addr, defaultPort)
+	if _, err := grammar.ParsePort(port); err != nil {
+		return fmt.Errorf("server %q: %w", addr, err)
 	}
-	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 || strings.Trim(port, "0123456789") != "" {
-		return fmt.Errorf("server %q: invalid port %q", addr, port)
-	}
-	if ip, err := netip.ParseAddr(name); err == nil {
+	if ip, err := netip.ParseAddr(strings.Trim(name, "[]")); err == nil {
 		h.addresses = []string{net.JoinHostPort(ip.String(), port)}
 		return nil
 	}
-	if name == "" || strings.ContainsAny(name, ":/ ") {
+	if name == "" || strings.ContainsAny(name, ":/ []") {
 		return fmt.Errorf("invalid server %q (must be HOST:PORT, HOST or unix:PATH)", addr)
 	}
 	h.name, h.port = name, port

@@ -82,7 +82,7 @@ func TestAddressesAreParsed(t *testing.T) {
 		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80",
 		"unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
 		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "",
-		"http://x": "",
+		"http://x": "", "::1": "", "[a]:80": "", "a]:80": "", "a:80:80": "", "[::1": "", "a:": "", "a:+80": "",
 	} {
 		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
 			Options{system: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
@@ -217,6 +217,27 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		expect("after a reload with another port", "10.0.0.4:2")
 		if g.Close(); len(s.names) > 0 || len(s.known) > 0 {
 			t.Errorf("what remains: %v %v", s.names, s.known)
+		}
+	})
+}
+
+// A Resolver's Timeout limits the interval of lookups after failures: as in nginx, an address that
+// changed while DNS failed is known soon after that, also after a reload.
+func TestFailureIntervalIsObeyed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for interval, want := range map[time.Duration]int{time.Millisecond: 60, 3 * time.Second: 21, 0: 10,
+			time.Minute: 10} {
+			lookups := 0
+			o := Options{FailureInterval: interval, Lookup: func(context.Context, string) ([]netip.Addr, time.Duration,
+				error) {
+				lookups++
+				return nil, 0, errors.New("SERVFAIL")
+			}}
+			c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}
+			g := testkit.Value(New(c, new(State), o))(t)
+			pass(time.Minute - time.Millisecond)
+			testkit.Equal(t, lookups, want, "lookups in a minute with", interval)
+			g.Close()
 		}
 	})
 }

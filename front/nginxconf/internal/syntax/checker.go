@@ -207,7 +207,7 @@ func checkValue(kind string, details []string, value string) error {
 	return err
 }
 
-// checkNumber checks a number, and its range if the kind has one: "1..9".
+// checkNumber checks a number, and its range if the kind has one: "1..9" or "1..".
 func checkNumber(bounds []string, value string) error {
 	n, err := grammar.ParseNumber(value)
 	if err != nil || len(bounds) == 0 {
@@ -216,7 +216,10 @@ func checkNumber(bounds []string, value string) error {
 	low, high, _ := strings.Cut(bounds[0], "..")
 	least, _ := grammar.ParseNumber(low)
 	most, _ := grammar.ParseNumber(high)
-	if n < least || n > most {
+	if high == "" && n < least {
+		return fmt.Errorf("%s is out of range (at least %d)", value, least)
+	}
+	if high != "" && (n < least || n > most) {
 		return fmt.Errorf("%s is out of range (%d to %d)", value, least, most)
 	}
 	return nil
