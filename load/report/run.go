@@ -36,16 +36,6 @@ type Machine struct {
 	Kernel string `json:"kernel"`
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The Result's own method would ignore About.
-func (r *Run) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, &r.Result); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, &struct {
-		About *About `json:"run"`
-	}{&r.About})
-}
-
 // Read reads the JSON of a run.
 func Read(in io.Reader) (*Run, error) {
 	r := new(Run)
