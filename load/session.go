@@ -192,9 +192,9 @@ func (w *worker) updatePause() bool {
 		w.drained, w.drainSeen = true, drain
 		w.endCounting()
 		t, was := &w.tally, w.reported
-		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Due: t.due}
-		w.run.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
-			Due: t.due - was.Due}
+		w.reported = Slice{Requests: t.Requests, Errors: t.Errors.Total(), Due: t.Due}
+		w.run.drainedSlices <- Slice{Requests: t.Requests - was.Requests, Errors: w.reported.Errors - was.Errors,
+			Due: t.Due - was.Due}
 	}
 	return w.drained
 }
