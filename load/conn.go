@@ -193,7 +193,7 @@ func (w *worker) onConnected(id int) {
 	}
 	w.now = w.nanos()
 	c.connectTime = time.Duration(w.now - c.connectStart)
-	w.tally.connect.Record(c.connectTime)
+	w.tally.Connect.Record(c.connectTime)
 	if w.job.tls == nil {
 		w.onReady(id)
 		return
@@ -206,9 +206,9 @@ func (w *worker) onConnected(id int) {
 func (w *worker) onReady(id int) {
 	c := &w.conns[id]
 	if w.tally.counting {
-		w.tally.connects++
+		w.tally.Connects++
 	} else {
-		w.tally.opened++
+		w.tally.Opened++
 	}
 	w.markConnected()
 	c.state, c.connectTime = open, time.Duration(w.now-c.connectStart)
@@ -398,7 +398,7 @@ func (w *worker) retryOnNewConn(id int) {
 		c.reusable.singleUses++
 	}
 	if w.tally.counting {
-		w.tally.fastCGI.Resent++
+		w.tally.FastCGI.Resent++
 	}
 	w.requeueAll(c)
 	w.reconnect(id)

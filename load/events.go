@@ -58,9 +58,9 @@ func (s *eventStream) data(piece []byte) {
 func (s *eventStream) record() {
 	t := s.tally
 	if t.counting {
-		t.events++
+		t.Events++
 		if s.before > 0 {
-			t.betweenEvents.Record(time.Duration(t.arrived - s.before))
+			t.BetweenEvents.Record(time.Duration(t.arrived - s.before))
 		}
 	}
 	s.before = t.arrived

@@ -87,7 +87,7 @@ func (w *worker) flush(id int) {
 		}
 		c.out = c.out[n:]
 		if w.tally.counting {
-			w.tally.sentBytes += uint64(n)
+			w.tally.SentBytes += uint64(n)
 		}
 	}
 }
@@ -127,7 +127,7 @@ func (w *worker) receive(id int, ended bool) {
 		w.now = w.nanos()
 		w.tally.arrived = w.now
 		if w.tally.counting {
-			w.tally.receivedBytes += uint64(n)
+			w.tally.Bytes += uint64(n)
 			w.current.second.Bytes += uint64(n)
 		}
 		fd := c.fd
@@ -281,7 +281,7 @@ func (w *worker) completeExchange(id int, f *exchange) {
 	}
 	failure := w.job.expected.judge(&c.response)
 	if failure != NoFailure {
-		if w.tally.errors.First == "" {
+		if w.tally.Errors.First == "" {
 			w.recordFirstError(failure.describe(&c.response))
 		}
 		if w.tally.counting {
@@ -307,15 +307,15 @@ func (w *worker) countResponse(f *exchange, status int, body int64) {
 		return
 	}
 	service := time.Duration(w.now - f.sent)
-	w.tally.requests++
+	w.tally.Requests++
 	w.tally.statuses[status]++
-	w.tally.bodyBytes += uint64(body)
+	w.tally.BodyBytes += uint64(body)
 	w.current.second.Requests++
-	w.tally.firstByte.Record(time.Duration(f.firstByte - f.sent))
+	w.tally.FirstByte.Record(time.Duration(f.firstByte - f.sent))
 	if w.pacer == nil { // in a closed loop a request is due when it is sent
 		w.current.latency.Record(service)
 		return
 	}
-	w.tally.service.Record(service)
+	w.tally.Service.Record(service)
 	w.current.latency.Record(time.Duration(w.now - f.due))
 }

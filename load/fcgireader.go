@@ -39,7 +39,7 @@ func (f *FastCGI) merge(o *FastCGI) {
 const maxStderr = 512
 
 func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
-	s.tally.fastCGI = new(FastCGI)
+	s.tally.FastCGI = new(FastCGI)
 	shared := &fcgiReaderShared{tally: s.tally}
 	own, all := make([]fcgiReader, n), make([]reader, n)
 	for i := range own {
@@ -80,8 +80,8 @@ type fcgiState struct {
 func (r *fcgiReader) untilClose() bool { return false }
 
 func (r *fcgiReader) reset() {
-	if len(r.stderr) > 0 && r.shared.tally.fastCGI.Stderr == "" {
-		r.shared.tally.fastCGI.Stderr = string(r.stderr)
+	if len(r.stderr) > 0 && r.shared.tally.FastCGI.Stderr == "" {
+		r.shared.tally.FastCGI.Stderr = string(r.stderr)
 	}
 	r.state = fcgiState{}
 	r.partial, r.head, r.stderr = r.partial[:0], r.head[:0], r.stderr[:0]
@@ -180,8 +180,8 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 		}
 		return nil
 	}
-	if r.shared.tally.head == "" {
-		r.shared.tally.head = string(head[:response.Size])
+	if r.shared.tally.Head == "" {
+		r.shared.tally.Head = string(head[:response.Size])
 	}
 	if a.checked != nil {
 		a.checked.head(head, &response.Head)
@@ -199,7 +199,7 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 
 // recordStderr counts STDERR output, and keeps the start of the first.
 func (r *fcgiReader) recordStderr(text []byte) {
-	f := r.shared.tally.fastCGI
+	f := r.shared.tally.FastCGI
 	if r.shared.tally.counting {
 		f.StderrBytes += uint64(len(text))
 	}
@@ -221,7 +221,7 @@ func (r *fcgiReader) endRequest(p fcgi.Piece, a *response) error {
 		return fmt.Errorf("body of %d bytes, but Content-Length is %d", a.body, r.state.length)
 	}
 	if end.App != 0 && r.shared.tally.counting {
-		r.shared.tally.fastCGI.Exits++
+		r.shared.tally.FastCGI.Exits++
 	}
 	r.state.endReceived, r.state.padding = true, int(p.Padding)
 	return nil

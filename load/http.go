@@ -118,8 +118,8 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 		a.stage = beforeHead // an interim response; the final one follows
 		return n, nil
 	}
-	if r.shared.tally.head == "" {
-		r.shared.tally.head = string(text[:response.Size])
+	if r.shared.tally.Head == "" {
+		r.shared.tally.Head = string(text[:response.Size])
 	}
 	if a.checked != nil {
 		a.checked.head(text, &response.Head)

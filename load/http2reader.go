@@ -322,8 +322,8 @@ func (r *http2Reader) responseHead(st *http2Stream) {
 	if st.length = r.head.Length; st.length < 0 && !r.blockEndsStream {
 		st.response.events = newEventStream(r.config.tally, r.head.Text, r.head.Fields)
 	}
-	if r.config.tally.head == "" {
-		r.config.tally.head = r.headText()
+	if r.config.tally.Head == "" {
+		r.config.tally.Head = r.headText()
 	}
 	if st.response.checked != nil {
 		st.response.checked.begin()

@@ -121,25 +121,22 @@ func TestResultSumsWorkers(t *testing.T) {
 	tallies := []tally{newTally(), newTally()}
 	for i, t := range tallies {
 		n := uint64(i + 1)
-		t.requests, t.receivedBytes, t.bodyBytes, t.sentBytes, t.connects, t.opened, t.due = n, 10*n, 5*n, 7*n, 2*n,
-			3*n, 1.5
-		t.user, t.sys = time.Duration(n)*time.Second, 500*time.Millisecond
-		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n,
+		t.Requests, t.Bytes, t.BodyBytes, t.SentBytes, t.Connects, t.Opened, t.Due = n, 10*n, 5*n, 7*n, 2*n, 3*n, 1.5
+		t.Generator.UserSeconds, t.Generator.SysSeconds = float64(n), 0.5
+		t.Errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n,
 			Header: 7 * n}
 		t.statuses[200] = n
-		t.timedOut.Record(time.Duration(n) * time.Second)
+		t.Latency.Record(time.Duration(n) * time.Second)
 		tallies[i] = t
 	}
-	tallies[1].statuses[503], tallies[1].errors.First, tallies[0].head = 1, "second", "HTTP/1.1 200 OK"
+	tallies[1].statuses[503], tallies[1].Errors.First, tallies[0].Head = 1, "second", "HTTP/1.1 200 OK"
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		r := Result{Seconds: 2, Statuses: make(map[int]uint64)}
-		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake = hist.New(), hist.New(), hist.New(), hist.New(),
-			hist.New()
 		for _, i := range order {
-			r.add(&tallies[i])
+			r.join(tallies[i].result(2))
 		}
 		latency := r.Latency
-		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake, r.Windows = nil, nil, nil, nil, nil, nil
+		r.Latency, r.Service, r.FirstByte, r.Connect, r.Waiting, r.Windows = nil, nil, nil, nil, nil, nil
 		want := Result{
 			Seconds: 2, Requests: 3, Due: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9,
 			Statuses: map[int]uint64{200: 3, 503: 1},
@@ -229,7 +226,7 @@ func TestEventStreamCountsBlocks(t *testing.T) {
 			for _, piece := range pieces {
 				s.data(piece)
 			}
-			return fmt.Sprint(counts.events)
+			return fmt.Sprint(counts.Events)
 		})
 		if got != want {
 			t.Errorf("%q: %s events, want %s", in, got, want)

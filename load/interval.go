@@ -54,8 +54,8 @@ func (w *worker) countKinds() {
 			c.statuses[code] = n
 		}
 	}
-	c.second.Kinds = w.tally.errors.since(&c.errors)
-	c.errors = w.tally.errors
+	c.second.Kinds = w.tally.Errors.since(&c.errors)
+	c.errors = w.tally.Errors
 }
 
 // windowLength is the length of each of a Result's Windows.
@@ -70,8 +70,8 @@ type window struct {
 // rollWindow starts a new window if the current one is over.
 func (w *worker) rollWindow() {
 	for w.tally.counting && !w.run.isSession() && w.now >= w.window.ends {
-		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
-		w.window.before = w.tally.requests
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.Requests-w.window.before))
+		w.window.before = w.tally.Requests
 		w.window.ends += int64(windowLength)
 	}
 }

@@ -168,7 +168,6 @@ func (j *Joiner) Progress() (p Progress) {
 func (j *Joiner) Result() *Result {
 	res := &Result{URL: j.url, Statuses: make(map[int]uint64), Latency: hist.New(), Service: hist.New(),
 		FirstByte: hist.New(), Connect: hist.New()}
-	waiting := hist.New()
 	for i := range j.parts {
 		own := &j.parts[i]
 		r := own.result
@@ -176,13 +175,10 @@ func (j *Joiner) Result() *Result {
 			r = own.sum(j.isOpen)
 		}
 		res.join(r)
-		if r.Waiting != nil {
-			waiting.Merge(r.Waiting)
-		}
 		own.figures.Latency = packHistogram(r.Latency)
 		res.Parts = append(res.Parts, own.figures)
 	}
-	res.addMissing(waiting)
+	res.addMissing()
 	res.Timeline = j.timeline.finish(time.Duration(res.Seconds * float64(time.Second)))
 	sortSamples(res.Samples)
 	return res
@@ -204,7 +200,7 @@ func (p *joinedPart) sum(isOpen bool) *Result {
 	return r
 }
 
-// join adds the Result of a part.
+// join adds the Result of a part, or of a worker.
 func (r *Result) join(o *Result) {
 	r.Connections += o.Connections
 	r.Threads += o.Threads
@@ -230,6 +226,7 @@ func (r *Result) join(o *Result) {
 	}{
 		{&r.Latency, o.Latency}, {&r.Service, o.Service}, {&r.FirstByte, o.FirstByte}, {&r.Connect, o.Connect},
 		{&r.Handshake, o.Handshake}, {&r.Generator.Lag, o.Generator.Lag}, {&r.BetweenEvents, o.BetweenEvents},
+		{&r.Waiting, o.Waiting},
 	} {
 		if h.from == nil {
 			continue

@@ -8,11 +8,11 @@ import (
 // Part is the place of a Plan within a whole Plan that several processes run together; see
 // Plan.Split. The zero value means that the Plan is a whole one.
 type Part struct {
-	Threads     int // of the whole Plan; 0 if the Plan is no part
-	FirstThread int // number of this part's first thread among them
+	Threads     int `json:"threads"`     // of the whole Plan; 0 if the Plan is no part
+	FirstThread int `json:"firstThread"` // number of this part's first thread among them
 
-	Connections     int // of the whole Plan
-	FirstConnection int // number of this part's first connection among them
+	Connections     int `json:"connections"`     // of the whole Plan
+	FirstConnection int `json:"firstConnection"` // number of this part's first connection among them
 }
 
 func (p *Part) isPart() bool { return p.Threads > 0 }

@@ -19,7 +19,7 @@ const (
 )
 
 // Plan describes the requests, the server, the connections and the duration of a run. Only URL is
-// required.
+// required. Its JSON is a part of package agent's.
 type Plan struct {
 	// URL is the request's target and how to connect to the server:
 	//
@@ -32,95 +32,95 @@ type Plan struct {
 	//
 	// The socket's path ends at the first colon; a colon inside it is written %3A. If the colon and
 	// the request's path are missing, that path is "/".
-	URL    string
-	Method string   // GET if empty
-	Header []string // header fields, each "Name: value"
-	Body   string
+	URL    string   `json:"url"`
+	Method string   `json:"method,omitempty"` // GET if empty
+	Header []string `json:"header,omitempty"` // header fields, each "Name: value"
+	Body   string   `json:"body,omitempty"`
 
 	// Params are parameters of a FastCGI request, each "NAME=value". They extend or replace those
 	// of nginx's file fastcgi_params. Typical ones are DOCUMENT_ROOT, or SCRIPT_FILENAME, which
 	// begins with it. SERVER_ADDR and SERVER_PORT are the application's address; REMOTE_ADDR is on
 	// the same machine.
-	Params []string
+	Params []string `json:"params,omitempty"`
 
 	// Version is the version of HTTP. With HTTP/2, Pipeline limits the concurrent streams of a
 	// connection.
-	Version Version
+	Version Version `json:"-"`
 
 	// List holds requests to send instead of the one above. Each worker sends them in the order of
 	// the list. Empty fields default to the Plan's; a Request's Header extends the Plan's.
-	List []Request
+	List []Request `json:"list,omitempty"`
 	// Shuffle picks a random request of List each time.
-	Shuffle bool
+	Shuffle bool `json:"shuffle,omitempty"`
 	// Template replaces these expressions in URLs, header fields and bodies anew for each request:
 	//
 	//	{{seq}}         0, 1, 2 and so on: a different number for each request of the run
 	//	{{seq 5 9}}     5, 6, 7, 8, 9, 5 and so on
 	//	{{random 5 9}}  a random number from 5 to 9
 	//	{{hex 8}}       eight random hexadecimal digits
-	Template bool
+	Template bool `json:"template,omitempty"`
 
 	// Resolve overrides name resolution, each "host:port:address" as in curl's --resolve.
-	Resolve []string
+	Resolve []string `json:"resolve,omitempty"`
 	// Sources are local addresses to connect from. A worker moves to the next one after 4096
 	// connections, or if an address has no free port. Without Sources, the system chooses. To an
 	// IPv4 loopback address, other loopback addresses then take turns with its choice.
-	Sources []netip.Addr
+	Sources []netip.Addr `json:"sources,omitempty"`
 	// TLS configures TLS; nil means Go's defaults. An empty ServerName defaults to the URL's host.
-	TLS *tls.Config
+	TLS *tls.Config `json:"-"`
 
-	Connections int           // DefaultConnections if 0
-	Threads     int           // if 0, the number of CPUs, but at most Connections
-	Warmup      time.Duration // before measuring
+	Connections int           `json:"connections,omitempty"` // DefaultConnections if 0
+	Threads     int           `json:"threads,omitempty"`     // if 0, the number of CPUs, but at most Connections
+	Warmup      time.Duration `json:"warmupNs,omitempty"`    // before measuring
 	// Duration is how long to measure. If it is 0, the run ends after Requests, or after
 	// DefaultDuration if Requests is 0, too.
-	Duration time.Duration
-	Requests uint64        // measured requests after which the run ends; 0 means no limit
-	Timeout  time.Duration // for connecting and for a response; DefaultTimeout if 0
+	Duration time.Duration `json:"durationNs,omitempty"`
+	Requests uint64        `json:"requests,omitempty"`  // measured requests after which the run ends; 0 means no limit
+	Timeout  time.Duration `json:"timeoutNs,omitempty"` // for connecting and for a response; DefaultTimeout if 0
 
 	// PerConnection is the number of requests after which a connection is closed; 0 means no limit.
 	// The last request announces the close.
-	PerConnection int
+	PerConnection int `json:"requestsPerConnection,omitempty"`
 	// Pipeline is the number of concurrent requests on a connection; 1 if 0.
-	Pipeline int
+	Pipeline int `json:"pipeline,omitempty"`
 	// Think is the longest pause of a connection after a response. Each pause is random, up to
 	// Think.
-	Think time.Duration
+	Think time.Duration `json:"thinkNs,omitempty"`
 
 	// Pace schedules the requests of all connections together: an open loop. The zero value is a
-	// closed loop.
-	Pace Pace
+	// closed loop. It is embedded because its fields are those of the Plan in JSON.
+	Pace
 
 	// Spare is the number of additional connections opened after each of Connections. They send
 	// nothing.
-	Spare int
+	Spare int `json:"spareConnections,omitempty"`
 
 	// Expect describes correct responses. Others count as errors.
-	Expect Expect
+	Expect Expect `json:"expect,omitzero"`
 
 	// MaxErrors is the number of measured errors after which the run ends; 0 means no limit.
-	MaxErrors uint64
+	MaxErrors uint64 `json:"maxErrors,omitempty"`
 
 	// Samples is the number of requests whose times are kept individually, from the first on.
-	Samples int
+	Samples int `json:"samples,omitempty"`
 
 	// CPUs are the CPUs to which threads are bound in turn. If empty, the system schedules them.
-	CPUs []int
+	CPUs []int `json:"cpus,omitempty"`
 
 	// Part makes the Plan a part of a whole Plan that several processes run; see Split.
-	Part Part
+	Part Part `json:"part,omitzero"`
 
 	// Trace receives events of the run. It may be nil.
-	Trace *Trace
+	Trace *Trace `json:"-"`
 }
 
 // Request is one of a plan's List.
 type Request struct {
 	// URL is a URL of the Plan's server, or only a path, which begins with a slash.
-	URL    string
-	Method string
-	Header []string
-	Body   string
+	URL    string   `json:"url,omitempty"`
+	Method string   `json:"method,omitempty"`
+	Header []string `json:"header,omitempty"`
+	Body   string   `json:"body,omitempty"`
 }
 
 // Version is a version of HTTP.
@@ -138,10 +138,13 @@ const (
 
 // Expect describes correct responses. The zero value accepts every status below 400.
 type Expect struct {
-	Status     []int    // allowed status codes
-	Body       []byte   // as received; nil allows any. Comparing costs the generator less than hashing
-	BodySHA256 string   // of the body as received, in hexadecimal
-	Header     []string // required fields of the head or the trailer section, each "Name: value", or "Name" for any value
+	Status []int `json:"status,omitempty"` // allowed status codes
+	// Body is the body as received; nil allows any. Comparing costs the generator less than hashing.
+	Body       []byte `json:"bodyBase64,omitzero"`
+	BodySHA256 string `json:"bodySha256,omitempty"` // of the body as received, in hexadecimal
+	// Header are required fields of the head or the trailer section, each "Name: value", or "Name"
+	// for any value.
+	Header []string `json:"header,omitempty"`
 }
 
 // Trace is a set of hooks. Each may be nil. The goroutine that called Run calls them, one at a

@@ -9,8 +9,9 @@ import (
 
 // Step is a part of a Pace: the rate changes linearly from From to To, in requests per second.
 type Step struct {
-	From, To float64
-	For      time.Duration
+	From float64       `json:"fromPerSecond"`
+	To   float64       `json:"toPerSecond"`
+	For  time.Duration `json:"forNs,omitempty"`
 }
 
 // Pace schedules requests independently of responses: an open loop. The zero value is a closed
@@ -18,12 +19,12 @@ type Step struct {
 type Pace struct {
 	// Steps follow each other from the start of the warm-up. The To of the last one applies until
 	// the end.
-	Steps []Step
+	Steps []Step `json:"steps,omitempty"`
 	// Poisson makes requests arrive at random, as those of many independent users do, at the rate
 	// of the steps. Otherwise they are evenly spaced.
-	Poisson bool
+	Poisson bool `json:"poisson,omitempty"`
 	// Seed makes a Poisson pace reproducible. 0 means a random seed.
-	Seed uint64
+	Seed uint64 `json:"seed,omitempty"`
 }
 
 // Constant returns a Pace of constant rate, in requests per second.

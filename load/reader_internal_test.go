@@ -30,11 +30,11 @@ func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 			consumed += n
 			if err != nil {
 				r.reset()
-				return fmt.Sprintf("%v %+v", err, t.fastCGI)
+				return fmt.Sprintf("%v %+v", err, t.FastCGI)
 			}
 			if a.stage == complete {
 				rest := len(strings.Join(stringsOf(pieces), "")) - consumed
-				return fmt.Sprintf("status %d, last %t, %d bytes left %+v", a.status, a.last, rest, t.fastCGI)
+				return fmt.Sprintf("status %d, last %t, %d bytes left %+v", a.status, a.last, rest, t.FastCGI)
 			}
 			if n != len(piece) {
 				return fmt.Sprintf("BUG: %d of %d bytes consumed of piece %d", n, len(piece), i)
@@ -42,7 +42,7 @@ func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 		}
 		untilClose := r.untilClose()
 		r.reset()
-		return fmt.Sprintf("got %d, status %d, until close %t %+v", a.stage, a.status, untilClose, t.fastCGI)
+		return fmt.Sprintf("got %d, status %d, until close %t %+v", a.stage, a.status, untilClose, t.FastCGI)
 	}
 }
 
@@ -270,9 +270,9 @@ func TestDueIsTheNumberDrawnWithinTheDuration(t *testing.T) {
 		w.queueIdle(0)
 		w.clock = w.clock.Add(-time.Minute)
 		w.endCounting()
-		if w.tally.due != float64(want-1) || w.tally.waiting.Count() != int64(want-1-10) {
-			t.Errorf("%+v: %v due, %d waiting; want %d, of which one was sent late", pace, w.tally.due,
-				w.tally.waiting.Count(), want)
+		if w.tally.Due != float64(want-1) || w.tally.Waiting.Count() != int64(want-1-10) {
+			t.Errorf("%+v: %v due, %d waiting; want %d, of which one was sent late", pace, w.tally.Due,
+				w.tally.Waiting.Count(), want)
 		}
 	}
 }
@@ -289,8 +289,8 @@ func TestErrorsBeyondMaxErrorsDoNotCount(t *testing.T) {
 		w.completeExchange(0, &c.reusable.exchanges[0])
 		w.recordError(FailedRead, "x")
 	}
-	if e := w.tally.errors; e.Total() != 3 || w.tally.requests != e.Status || phase(w.run.phase.Load()) != stopping {
-		t.Errorf("%d requests, errors %+v, phase %d", w.tally.requests, e, w.run.phase.Load())
+	if e := w.tally.Errors; e.Total() != 3 || w.tally.Requests != e.Status || phase(w.run.phase.Load()) != stopping {
+		t.Errorf("%d requests, errors %+v, phase %d", w.tally.Requests, e, w.run.phase.Load())
 	}
 }
 

@@ -15,7 +15,7 @@ func (w *worker) recordSample(id int, f *exchange, s Sample) {
 	s.Connection = int32(w.firstConn + id/w.job.connsPerBusy())
 	s.Connect, s.Due, s.Sent = f.connectTime, w.sinceMeasuring(f.due), w.sinceMeasuring(f.sent)
 	s.First, s.Done = w.sinceMeasuring(f.firstByte), w.sinceMeasuring(w.now)
-	w.tally.samples = append(w.tally.samples, s)
+	w.tally.Samples = append(w.tally.Samples, s)
 }
 
 // sinceMeasuring converts a time on the worker's clock to one since measuring began; 0 stays 0.

@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -164,9 +163,7 @@ func (r *run) wakeAll() {
 
 func (r *run) closeWakers() {
 	for _, w := range r.workers {
-		if w.waker != nil {
-			w.waker.close()
-		}
+		w.waker.close()
 	}
 }
 
@@ -192,9 +189,9 @@ func (w *worker) updatePause() bool {
 		w.drained, w.drainSeen = true, drain
 		w.endCounting()
 		t, was := &w.tally, w.reported
-		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Due: t.due}
-		w.run.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
-			Due: t.due - was.Due}
+		w.reported = Slice{Requests: t.Requests, Errors: t.Errors.Total(), Due: t.Due}
+		w.run.drainedSlices <- Slice{Requests: t.Requests - was.Requests, Errors: w.reported.Errors - was.Errors,
+			Due: t.Due - was.Due}
 	}
 	return w.drained
 }
@@ -220,11 +217,3 @@ func (w *worker) idle() bool {
 
 // wakerID is the poller's ID for a worker's waker.
 const wakerID = -2
-
-// addWaker creates the worker's waker.
-func (w *worker) addWaker() (err error) {
-	if w.waker, err = newWaker(w.poller); err != nil {
-		return fmt.Errorf("load: %w", err)
-	}
-	return nil
-}

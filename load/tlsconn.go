@@ -161,9 +161,9 @@ func (w *worker) continueHandshake(id int) {
 		w.cannotConnect(id, FailedConnect, "TLS: "+err.Error())
 	case over:
 		w.now = w.nanos()
-		w.tally.handshake.Record(time.Duration(w.now-c.connectStart) - c.connectTime)
+		w.tally.Handshake.Record(time.Duration(w.now-c.connectStart) - c.connectTime)
 		if w.tally.counting && c.tls.conn.ConnectionState().DidResume {
-			w.tally.resumed++
+			w.tally.Resumed++
 		}
 		w.onReady(id)
 	}
@@ -184,7 +184,7 @@ func (w *worker) flushTLS(id int) {
 	var err error
 	if n := len(c.out); n > 0 {
 		if w.tally.counting {
-			w.tally.sentBytes += uint64(n)
+			w.tally.SentBytes += uint64(n)
 		}
 		_, err = c.tls.conn.Write(c.out)
 		c.out = nil

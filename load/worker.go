@@ -88,19 +88,22 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		route:      newRoute(r.plan.Sources, &r.job.address, index, r.plan.Threads),
 		values:     sequenceValues{int64(r.plan.Part.FirstThread + index), int64(r.plan.wholeThreads())},
 	}
+	if r.job.tls != nil {
+		w.tally.Handshake = hist.New()
+	}
 	w.prepareConns()
-	if w.timer, err = newTimer(p); err != nil {
+	if w.timer, err = newTimer(p); err == nil {
+		w.waker, err = newWaker(p)
+	}
+	if err != nil {
 		w.close()
 		return nil, fmt.Errorf("load: %w", err)
-	}
-	if err := w.addWaker(); err != nil {
-		w.close()
-		return nil, err
 	}
 	if r.plan.Pace.open() {
 		share := float64(conns) / float64(r.plan.wholeConnections())
 		s := newSchedule(&r.plan.Pace, share, r.plan.Part.FirstThread+index, r.plan.wholeThreads())
 		w.pacer = newPacer(w.timer, s)
+		w.tally.Generator.Lag = w.pacer.lag
 	}
 	return w, nil
 }
@@ -167,9 +170,9 @@ func (w *worker) loop() {
 		if w.now >= w.nextSweep && !w.drained {
 			w.sweep()
 		}
-		w.progressRequests.Store(w.tally.requests)
-		if n := w.tally.errors.Total(); n != w.progressErrorCount {
-			seen := w.tally.errors
+		w.progressRequests.Store(w.tally.Requests)
+		if n := w.tally.Errors.Total(); n != w.progressErrorCount {
+			seen := w.tally.Errors
 			w.progressErrors.Store(&seen)
 			w.progressErrorCount = n
 		}
@@ -221,27 +224,27 @@ func (w *worker) endCounting() {
 		return
 	}
 	spent := threadTime()
-	w.tally.user += spent.user - w.cpuAtStart.user
-	w.tally.sys += spent.sys - w.cpuAtStart.sys
+	w.tally.Generator.UserSeconds += (spent.user - w.cpuAtStart.user).Seconds()
+	w.tally.Generator.SysSeconds += (spent.sys - w.cpuAtStart.sys).Seconds()
 	w.now = w.nanos()
 	for id := range w.conns {
 		for i := range w.conns[id].reusable.exchanges {
 			if f := &w.conns[id].reusable.exchanges[i]; f.active {
-				w.tally.inFlight++
+				w.tally.InFlight++
 				w.recordWaiting(f.due)
 			}
 		}
 	}
 	w.endPacing()
 	if !w.run.isSession() {
-		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.Requests-w.window.before))
 	}
 	w.deliverSecond()
 	w.tally.counting = false
 }
 
 // recordWaiting records a request that was due at the given time and has no response at the end.
-func (w *worker) recordWaiting(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
+func (w *worker) recordWaiting(since int64) { w.tally.Waiting.Record(time.Duration(w.now - since)) }
 
 // endPacing ends the schedule of an open loop and records how long due requests that could not be
 // sent have waited.
@@ -264,7 +267,7 @@ func (w *worker) endPacing() {
 				w.recordWaiting(since)
 			}
 		}
-		w.tally.due = float64(p.counted)
+		w.tally.Due = float64(p.counted)
 	}
 	p.began, p.countFrom = 0, never
 }
@@ -351,7 +354,7 @@ func (w *worker) timeOut(id int) {
 	c := &w.conns[id]
 	for i := range c.reusable.exchanges {
 		if f := &c.reusable.exchanges[i]; f.active && w.tally.counting {
-			w.tally.timedOut.Record(time.Duration(w.now - f.due))
+			w.tally.Latency.Record(time.Duration(w.now - f.due))
 		}
 	}
 	w.failConn(id, FailedTimeout, "timeout: "+c.activity())
@@ -383,13 +386,13 @@ func (w *worker) countError(kind Failure) {
 		}
 		w.run.errorBudget.finish()
 	}
-	*w.tally.errors.of(kind)++
+	*w.tally.Errors.of(kind)++
 	w.current.second.Errors++
 }
 
 func (w *worker) recordFirstError(text string) {
-	if w.tally.errors.First == "" {
-		w.tally.errors.First = text
+	if w.tally.Errors.First == "" {
+		w.tally.Errors.First = text
 	}
 }
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/textbar"
 )
 
 // maxOrders limits orders in progress with an issuer at the same time.
@@ -120,16 +120,10 @@ const maxLine = 1000
 
 // printable returns a text, which may contain one of an issuer, as a line for a log and a terminal.
 func printable(text string) string {
-	end := ""
-	if len(text) > maxLine {
-		text, end = text[:maxLine], "..."
+	if text = textbar.Printable(text, ""); len(text) > maxLine {
+		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "")) + end
+	return text
 }
 
 // storeOf returns the store of an issuer. Those in memory outlive changes of the configuration.
@@ -268,7 +262,7 @@ func (c *Certificate) close() {
 		c.stop()
 	}
 	for _, i := range c.issuers {
-		i.close()
+		i.http.CloseIdleConnections()
 	}
 }
 

@@ -86,7 +86,7 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	if err != nil {
 		e.conn.closeStream()
 		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
-		x.mayRetry, x.sentNothing, x.bodyUntouched = ofConn, true, x.streamsBody()
+		x.mayRetry, x.isUnprocessed, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)
 	}
 	x.mu.Lock()
@@ -102,9 +102,6 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	case !x.streamsBody():
 		e.sendDone(nil)
 	case x.expectsContinue:
-		if x.trace != nil && x.trace.Wait100Continue != nil {
-			x.trace.Wait100Continue()
-		}
 		x.startLater(e.startBody)
 	default:
 		e.startBody()
@@ -230,7 +227,7 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 	r := &x.response
 	x.setResponse()
 	r.Proto, r.ProtoMajor, r.StatusCode = "HTTP/2.0", 2, head.Status
-	r.Status = statusText(head.Status)
+	r.Status = strconv.Itoa(head.Status) + " " + http.StatusText(head.Status) // HTTP/2 has no reason phrase
 	r.Header, r.Trailer, r.ContentLength = head.Header, head.Trailer, head.Length
 	isHead := x.request.Method == http.MethodHead
 	if head.IsLast && !isHead && head.Length < 0 {
@@ -253,9 +250,6 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 	return nil
 }
 
-// statusText returns the Status of a response, which has no reason phrase over HTTP/2.
-func statusText(status int) string { return strconv.Itoa(status) + " " + http.StatusText(status) }
-
 // lost returns the error of a response whose head did not arrive, and whether a retry may help.
 func (e *http2Exchange) lost(err error) error {
 	x := e.x
@@ -263,7 +257,7 @@ func (e *http2Exchange) lost(err error) error {
 	var f *h2.Error
 	if errors.As(err, &f) {
 		reused := !x.openedConn
-		x.unprocessed = f.IsUnprocessed
+		x.isUnprocessed = f.IsUnprocessed
 		isRefused := f.IsUnprocessed && !f.OfNewConn || f.MayExceedLimit && !x.receivedAny
 		x.mayRetry = isRefused && (reused || !x.client.config.Verbatim) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny

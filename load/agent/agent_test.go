@@ -263,17 +263,23 @@ func TestPlanRoundTrips(t *testing.T) {
 		MaxErrors: 11, Samples: 12, CPUs: []int{13},
 		Part: load.Part{Threads: 14, FirstThread: 15, Connections: 16, FirstConnection: 17},
 	}
-	wire := testkit.Value(agent.NewPlan(p, &agent.TLS{Insecure: true, ServerName: "n"}))(t)
-	b := testkit.Value(json.Marshal(wire))(t)
-	var back agent.Plan
-	testkit.Must(t, json.Unmarshal(b, &back))
-	got, err := back.Load()
-	if err != nil || got.TLS == nil || !got.TLS.InsecureSkipVerify || got.TLS.ServerName != "n" {
-		t.Fatal(got.TLS, err)
+	roundTrip := func(p load.Plan) load.Plan {
+		wire := testkit.Value(agent.NewPlan(p, &agent.TLS{Insecure: true, ServerName: "n"}))(t)
+		var back agent.Plan
+		testkit.Must(t, json.Unmarshal(testkit.Value(json.Marshal(wire))(t), &back))
+		return testkit.Value(back.Load())(t)
+	}
+	got := roundTrip(p)
+	if got.TLS == nil || !got.TLS.InsecureSkipVerify || got.TLS.ServerName != "n" {
+		t.Fatal(got.TLS)
 	}
 	got.TLS = nil
 	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", p); a != b {
 		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+	p.Expect.Body = []byte{} // an empty body is expected; nil would allow any
+	if got := roundTrip(p).Expect.Body; got == nil {
+		t.Error("an expected body that is empty was lost")
 	}
 	if _, err := agent.NewPlan(load.Plan{Header: []string{"A: \xff"}}, nil); err == nil {
 		t.Error("a field that JSON would change is accepted")

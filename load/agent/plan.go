@@ -5,77 +5,18 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net/netip"
-	"time"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/tarehq/tare/load"
 )
 
-// Plan is the JSON form of a load.Plan. Fields without a comment are those of that Plan.
+// Plan is a load.Plan in a form that can be sent.
 type Plan struct {
-	URL           string        `json:"url"`
-	Method        string        `json:"method,omitempty"`
-	Header        []string      `json:"header,omitempty"`
-	Body          string        `json:"body,omitempty"`
-	BodyBytes     []byte        `json:"bodyBase64,omitempty"` // a body that is not UTF-8
-	Params        []string      `json:"params,omitempty"`
-	HTTP          string        `json:"http,omitempty"` // "1.0", "1.1" (default) or "2"
-	List          []Request     `json:"list,omitempty"`
-	Shuffle       bool          `json:"shuffle,omitempty"`
-	Template      bool          `json:"template,omitempty"`
-	Resolve       []string      `json:"resolve,omitempty"`
-	Sources       []netip.Addr  `json:"sources,omitempty"`
-	TLS           *TLS          `json:"tls,omitempty"`
-	Connections   int           `json:"connections,omitempty"`
-	Threads       int           `json:"threads,omitempty"`
-	Warmup        time.Duration `json:"warmupNs,omitempty"`
-	Duration      time.Duration `json:"durationNs,omitempty"`
-	Requests      uint64        `json:"requests,omitempty"`
-	Timeout       time.Duration `json:"timeoutNs,omitempty"`
-	PerConnection int           `json:"requestsPerConnection,omitempty"`
-	Pipeline      int           `json:"pipeline,omitempty"`
-	Think         time.Duration `json:"thinkNs,omitempty"`
-	Steps         []Step        `json:"steps,omitempty"` // of the rate; a closed loop without any
-	Poisson       bool          `json:"poisson,omitempty"`
-	Seed          uint64        `json:"seed,omitempty"`
-	Spare         int           `json:"spareConnections,omitempty"`
-	Expect        *Expect       `json:"expect,omitempty"`
-	MaxErrors     uint64        `json:"maxErrors,omitempty"`
-	Samples       int           `json:"samples,omitempty"`
-	CPUs          []int         `json:"cpus,omitempty"`
-	Part          *Part         `json:"part,omitempty"`
-}
-
-// Request is the JSON form of a load.Request.
-type Request struct {
-	URL    string   `json:"url,omitempty"`
-	Method string   `json:"method,omitempty"`
-	Header []string `json:"header,omitempty"`
-	Body   string   `json:"body,omitempty"`
-}
-
-// Step is the JSON form of a load.Step.
-type Step struct {
-	From float64       `json:"fromPerSecond"`
-	To   float64       `json:"toPerSecond"`
-	For  time.Duration `json:"forNs,omitempty"`
-}
-
-// Expect is the JSON form of a load.Expect.
-type Expect struct {
-	Status     []int    `json:"status,omitempty"`
-	Body       []byte   `json:"bodyBase64,omitempty"`
-	BodySHA256 string   `json:"bodySha256,omitempty"`
-	Header     []string `json:"header,omitempty"`
-}
-
-// Part is the JSON form of a load.Part.
-type Part struct {
-	Threads         int `json:"threads"`
-	FirstThread     int `json:"firstThread"`
-	Connections     int `json:"connections"`
-	FirstConnection int `json:"firstConnection"`
+	load.Plan
+	HTTP      string `json:"http,omitempty"`       // its Version: "1.0", "1.1" (default) or "2"
+	BodyBytes []byte `json:"bodyBase64,omitempty"` // a Body that is not UTF-8
+	TLS       *TLS   `json:"tls,omitempty"`
 }
 
 // TLS is a TLS configuration in a form that can be sent. The zero value is Go's default.
@@ -117,23 +58,14 @@ func (t *TLS) Config() (*tls.Config, error) {
 	return config, nil
 }
 
-// NewPlan returns the JSON form of a plan. Its TLS is described by t, and its Trace is left out.
+// NewPlan returns the form of a plan. Its TLS is described by t, and its Trace is left out.
 func NewPlan(p load.Plan, t *TLS) (*Plan, error) {
-	out := &Plan{
-		URL: p.URL, Method: p.Method, Header: p.Header, Params: p.Params, Shuffle: p.Shuffle, Template: p.Template,
-		Resolve: p.Resolve, Sources: p.Sources, TLS: t, Connections: p.Connections, Threads: p.Threads,
-		Warmup: p.Warmup, Duration: p.Duration, Requests: p.Requests, Timeout: p.Timeout,
-		PerConnection: p.PerConnection, Pipeline: p.Pipeline, Think: p.Think, Poisson: p.Pace.Poisson,
-		Seed: p.Pace.Seed, Spare: p.Spare, MaxErrors: p.MaxErrors, Samples: p.Samples, CPUs: p.CPUs,
-		HTTP: versionName(p.Version),
-	}
-	if out.Body = p.Body; !utf8.ValidString(p.Body) {
+	out := &Plan{Plan: p, TLS: t, HTTP: map[load.Version]string{load.HTTP10: "1.0", load.HTTP2: "2"}[p.Version]}
+	if !utf8.ValidString(p.Body) {
 		out.Body, out.BodyBytes = "", []byte(p.Body)
 	}
-	texts := append([]string{p.URL, p.Method}, p.Header...)
-	texts = append(texts, p.Params...)
+	texts := slices.Concat([]string{p.URL, p.Method}, p.Header, p.Params)
 	for _, r := range p.List {
-		out.List = append(out.List, Request(r))
 		texts = append(append(texts, r.URL, r.Method, r.Body), r.Header...)
 	}
 	for _, text := range texts {
@@ -141,47 +73,19 @@ func NewPlan(p load.Plan, t *TLS) (*Plan, error) {
 			return nil, &load.PlanError{Reason: fmt.Sprintf("%q is not UTF-8, which an agent requires", text)}
 		}
 	}
-	for _, s := range p.Pace.Steps {
-		out.Steps = append(out.Steps, Step(s))
-	}
-	if e := p.Expect; len(e.Status) > 0 || e.Body != nil || e.BodySHA256 != "" || len(e.Header) > 0 {
-		out.Expect = &Expect{e.Status, e.Body, e.BodySHA256, e.Header}
-	}
-	if p.Part != (load.Part{}) {
-		out.Part = &Part{p.Part.Threads, p.Part.FirstThread, p.Part.Connections, p.Part.FirstConnection}
-	}
 	return out, nil
 }
 
-// Load returns the plan, without a Trace.
-func (p *Plan) Load() (load.Plan, error) {
-	out := load.Plan{
-		URL: p.URL, Method: p.Method, Header: p.Header, Body: p.Body, Params: p.Params, Shuffle: p.Shuffle,
-		Template: p.Template, Resolve: p.Resolve, Sources: p.Sources, Connections: p.Connections,
-		Threads: p.Threads, Warmup: p.Warmup, Duration: p.Duration, Requests: p.Requests, Timeout: p.Timeout,
-		PerConnection: p.PerConnection, Pipeline: p.Pipeline, Think: p.Think,
-		Pace:  load.Pace{Poisson: p.Poisson, Seed: p.Seed},
-		Spare: p.Spare, MaxErrors: p.MaxErrors, Samples: p.Samples, CPUs: p.CPUs,
-	}
+// Load returns the plan with its TLS configuration.
+func (p *Plan) Load() (out load.Plan, err error) {
+	out = p.Plan
 	if len(p.BodyBytes) > 0 {
 		out.Body = string(p.BodyBytes)
 	}
-	for _, r := range p.List {
-		out.List = append(out.List, load.Request(r))
-	}
-	for _, s := range p.Steps {
-		out.Pace.Steps = append(out.Pace.Steps, load.Step(s))
-	}
-	if e := p.Expect; e != nil {
-		out.Expect = load.Expect{Status: e.Status, Body: e.Body, BodySHA256: e.BodySHA256, Header: e.Header}
-	}
-	if w := p.Part; w != nil {
-		out.Part = load.Part{Threads: w.Threads, FirstThread: w.FirstThread, Connections: w.Connections,
-			FirstConnection: w.FirstConnection}
-	}
-	var err error
-	if out.Version, err = parseVersion(p.HTTP); err != nil {
-		return out, err
+	versions := map[string]load.Version{"": load.HTTP11, "1.1": load.HTTP11, "1.0": load.HTTP10, "2": load.HTTP2}
+	var isKnown bool
+	if out.Version, isKnown = versions[p.HTTP]; !isKnown {
+		return out, &load.PlanError{Reason: fmt.Sprintf("HTTP version %q: want 1.0, 1.1 or 2", p.HTTP)}
 	}
 	if p.TLS != nil {
 		if out.TLS, err = p.TLS.Config(); err != nil {
@@ -189,26 +93,4 @@ func (p *Plan) Load() (load.Plan, error) {
 		}
 	}
 	return out, nil
-}
-
-func versionName(v load.Version) string {
-	switch v {
-	case load.HTTP10:
-		return "1.0"
-	case load.HTTP2:
-		return "2"
-	}
-	return ""
-}
-
-func parseVersion(name string) (load.Version, error) {
-	switch name {
-	case "", "1.1":
-		return load.HTTP11, nil
-	case "1.0":
-		return load.HTTP10, nil
-	case "2":
-		return load.HTTP2, nil
-	}
-	return 0, &load.PlanError{Reason: fmt.Sprintf("HTTP version %q: want 1.0, 1.1 or 2", name)}
 }

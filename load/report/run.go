@@ -36,16 +36,6 @@ type Machine struct {
 	Kernel string `json:"kernel"`
 }
 
-// UnmarshalJSON implements json.Unmarshaler. The Result's own method would ignore About.
-func (r *Run) UnmarshalJSON(b []byte) error {
-	if err := json.Unmarshal(b, &r.Result); err != nil {
-		return err
-	}
-	return json.Unmarshal(b, &struct {
-		About *About `json:"run"`
-	}{&r.About})
-}
-
 // Read reads the JSON of a run.
 func Read(in io.Reader) (*Run, error) {
 	r := new(Run)
@@ -63,8 +53,8 @@ func Read(in io.Reader) (*Run, error) {
 	return r, nil
 }
 
-// open reports whether the run was an open loop.
-func (r *Run) open() bool { return r.Due > 0 || r.Generator.Lag != nil }
+// Open reports whether the run was an open loop.
+func (r *Run) Open() bool { return r.Due > 0 || r.Generator.Lag != nil }
 
 // SecondLength returns the length of entry i of the timeline, in seconds. The last one lasts until
 // the end of the run.
@@ -108,7 +98,7 @@ func (r *Run) Times() (all []Times) {
 	}
 	add("connect", r.Connect)
 	add("TLS handshake", r.Handshake)
-	if r.open() {
+	if r.Open() {
 		add("sent late", r.Generator.Lag)
 		add("first byte", r.FirstByte)
 		add("since sent", r.Service)
