@@ -56,15 +56,9 @@ func TestBodiesReportInput(t *testing.T) {
 
 // TLS may hold records that the client has not read: they are input, too.
 func TestBodiesReportInputThatTLSHolds(t *testing.T) {
-	serverTLS, clientTLS := certificates(t)
-	l := listen(t, "tcp", "127.0.0.1:0")
+	serverTLS, clientTLS := testkit.TLSConfigs()
 	end := make(chan bool)
-	go func() {
-		nc, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
+	address := testkit.ServeTCP(t, func(nc net.Conn) {
 		once := &joinedWrites{Conn: nc}
 		tc := tls.Server(once, serverTLS)
 		if _, err := http.ReadRequest(bufio.NewReader(tc)); err != nil {
@@ -76,9 +70,9 @@ func TestBodiesReportInputThatTLSHolds(t *testing.T) {
 		}
 		_, _ = nc.Write(once.held)
 		<-end
-	}()
+	})
 	c := New(&Config{Settings: &http.Transport{TLSClientConfig: clientTLS}})
-	resp := testkit.Value(c.RoundTrip(request(t, "GET", "https://"+l.Addr().String(), nil)))(t)
+	resp := testkit.Value(c.RoundTrip(request(t, "GET", "https://"+address, nil)))(t)
 	defer close(end)
 	for _, want := range []string{"a", "b", "c"} {
 		var b [8]byte

@@ -117,26 +117,16 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		"less than Content-Length": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
 			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
 	} {
-		l := listen(t, "tcp", "127.0.0.1:0")
-		go func() {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			defer nc.Close()
-			for b := make([]byte, 1<<16); ; {
+		address := testkit.ServeTCP(t, func(nc net.Conn) {
+			for b := make([]byte, 1<<16); ; nc.Write(test.response) {
 				if _, err := nc.Read(b); err != nil {
 					return
 				}
-				nc.Write(test.response)
 			}
-		}()
+		})
 		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
-		o := &Call{Addr: l.Addr().String(), Params: new(Params)}
-		resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		o := &Call{Addr: address, Params: new(Params)}
+		resp := testkit.Value(c.Do(httptest.NewRequest("GET", "http://x/", nil), o))(t)
 		if _, whole := resp.Body.(*WholeBody); whole != test.whole {
 			t.Errorf("%s: whole is %v, want %v", name, whole, test.whole)
 		}

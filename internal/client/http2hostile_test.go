@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -299,23 +300,10 @@ func (p *http2Peer) respond(id uint32) {
 func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c *Client, dials func() int) {
 	nw := new(testkit.Network)
 	l := nw.Listen()
-	var running sync.WaitGroup
-	var mu sync.Mutex
-	count := 0
-	running.Go(func() {
-		for n := 0; ; n++ {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			count++
-			mu.Unlock()
-			running.Go(func() {
-				defer nc.Close()
-				script(&http2Peer{Conn: nc, n: n, decoder: wire.NewDecoder(wire.DefaultTableSize)})
-			})
-		}
+	var count atomic.Int64
+	wait := testkit.Accept(l, func(n int, nc net.Conn) {
+		count.Add(1)
+		script(&http2Peer{Conn: nc, n: n, decoder: wire.NewDecoder(wire.DefaultTableSize)})
 	})
 	var plain http.Protocols
 	plain.SetUnencryptedHTTP2(true)
@@ -325,13 +313,9 @@ func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c
 	t.Cleanup(func() {
 		c.CloseIdleConnections()
 		l.Close()
-		running.Wait()
+		wait()
 	})
-	return c, func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return count
-	}
+	return c, func() int { return int(count.Load()) }
 }
 
 // send sends a request and reads the response.

@@ -30,16 +30,8 @@ func open(t *testing.T, p *pool, name string, nc net.Conn) *conn {
 }
 
 func pipe(t *testing.T) (net.Conn, net.Conn) {
-	nw := new(testkit.Network)
-	l := nw.Listen()
-	theirs := make(chan net.Conn, 1)
-	go func() {
-		c, _ := l.Accept()
-		theirs <- c
-	}()
-	ours := testkit.Value(nw.Dial())(t)
-	other := <-theirs
-	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
+	ours, other := testkit.Pair()
+	t.Cleanup(func() { ours.Close(); other.Close() })
 	return ours, other
 }
 

@@ -20,6 +20,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // failure is a request that fails. What errors.Is and errors.As find in its error is the same with
@@ -101,9 +103,9 @@ func proxiedBy(scheme, host string) func(*http.Transport) {
 const refusing = "127.0.0.1:1"
 
 func failuresOfConnecting() []failure {
-	_, client := certificates()
+	_, client := testkit.TLSConfigs()
 	tlsServer := func(c *scripted) {
-		server, _ := certificates()
+		server, _ := testkit.TLSConfigs()
 		tc := tls.Server(c.Conn, server)
 		_ = tc.Handshake()
 		_ = tc.Close()

@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -188,7 +187,7 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 
 // A body that ends with the connection is incomplete if TLS is cut off without close_notify.
 func TestTransportDetectsTruncatedTLS(t *testing.T) {
-	server, client := certificates()
+	server, client := testkit.TLSConfigs()
 	for _, cut := range []int{0, 1} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
 		p := &peer{T: t, l: tls.NewListener(holdingListener{l}, server)}
@@ -269,7 +268,7 @@ var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener,
 	},
 	"tls": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
-		server, client := certificates()
+		server, client := testkit.TLSConfigs()
 		tr.TLSClientConfig = client
 		return tls.NewListener(l, server), "https://" + l.Addr().String()
 	},
@@ -288,16 +287,6 @@ func listenAt(t testing.TB, network, address string) net.Listener {
 	t.Cleanup(func() { l.Close() })
 	return l
 }
-
-// certificates returns the TLS configurations of a server and of its clients.
-var certificates = sync.OnceValues(func() (server, client *tls.Config) {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(borrowed.Certificate())
-	return &tls.Config{Certificates: borrowed.TLS.Certificates}, &tls.Config{RootCAs: pool}
-})
 
 // peer is a server, with the Transport that sends requests to it.
 type peer struct {
@@ -385,26 +374,11 @@ func (c *scripted) respond(text string) bool {
 
 // runScript makes the peer run a script on each connection, and close the connection afterwards.
 func (p *peer) runScript(s script) {
-	done := make(chan struct{})
-	var running sync.WaitGroup
-	go func() {
-		defer close(done)
-		for n := 0; ; n++ {
-			c, err := p.l.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer c.Close()
-				s(n, &scripted{c, bufio.NewReader(c), p.T})
-			})
-		}
-	}()
+	wait := testkit.Accept(p.l, func(n int, c net.Conn) { s(n, &scripted{c, bufio.NewReader(c), p.T}) })
 	p.Cleanup(func() {
 		p.tr.CloseIdleConnections()
 		p.l.Close()
-		<-done
-		running.Wait()
+		wait()
 	})
 }
 

@@ -17,18 +17,10 @@ import (
 // unixPair returns both ends of a connection over a unix socket.
 func unixPair(t *testing.T) (ours, theirs *net.UnixConn) {
 	t.Helper()
-	at := net.UnixAddr{Name: t.TempDir() + "/s", Net: "unix"}
-	l, err := net.ListenUnix("unix", &at)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("unix", t.TempDir()+"/s"))(t)
 	defer l.Close()
-	if ours, err = net.DialUnix("unix", nil, &at); err != nil {
-		t.Fatal(err)
-	}
-	if theirs, err = l.AcceptUnix(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ours.Close(); theirs.Close() })
-	return ours, theirs
+	a, b := testkit.Connect(t, l, new(net.Dialer))
+	return a.(*net.UnixConn), b.(*net.UnixConn)
 }
 
 // A unixConn does what the connection does that it replaces.
