@@ -100,36 +100,6 @@ func (c *joinedWrites) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-type counted struct {
-	io.Reader
-	closed int
-}
-
-func (c *counted) Close() error { c.closed++; return nil }
-
-func TestBodyIsClosedOnce(t *testing.T) {
-	c := &counted{Reader: strings.NewReader("hi")}
-	b := newRequestBody(c)
-	p := make([]byte, 5)
-	if n, end, err := b.piece(p); n != 2 || end || err != nil {
-		t.Error(n, end, err)
-	}
-	if n, end, err := b.piece(p); n != 0 || !end || err != nil {
-		t.Error(n, end, err)
-	}
-	b.Close()
-	b.Close()
-	if c.closed != 1 {
-		t.Errorf("closed %d times", c.closed)
-	}
-	for _, none := range []io.ReadCloser{nil, http.NoBody} {
-		b := requestBodyOf(&http.Request{Body: none})
-		if b.Close(); b != nil {
-			t.Error("no body is one")
-		}
-	}
-}
-
 // A cause of io.EOF, which readers take for the end of a body, is not returned.
 func TestCauseIsNeverEOF(t *testing.T) {
 	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled,

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -61,4 +62,10 @@ func TestSOCKSHandshake(t *testing.T) {
 		}
 		testkit.Equal(t, nc.written.String(), test.sent, test.name, "sent")
 	}
+	nc := &recordingConn{scriptedConn: scriptedConn{piece: 1,
+		text: "\x05\x00" + ok + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}}
+	config := dialing(nc)
+	config.Settings.Proxy = http.ProxyURL(&url.URL{Scheme: "socks5", Host: "p"})
+	testkit.Value(New(config).RoundTrip(request(t, "GET", "http://h/", nil)))(t).Body.Close()
+	testkit.Contains(t, nc.written.String(), "\x05\x01\x00\x05\x01\x00\x03\x01h\x00\x50GET / HTTP/1.1\r\n", "tunnel")
 }

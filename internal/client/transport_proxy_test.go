@@ -125,50 +125,6 @@ func tunnelTo(w http.ResponseWriter, host string) {
 	nc.Close()
 }
 
-// A SOCKS5 proxy receives the server's name, and user name and password.
-func TestTransportUsesSOCKSProxy(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
-	defer s.Close()
-	proxy := testkit.ServeTCP(t, func(c net.Conn) { socksProxy(c, s.Listener.Addr().String()) })
-	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
-		where, _ := url.Parse("socks5://" + user + proxy)
-		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
-		_, text, err := exchange(tr, mustRequest("GET", "http://named.example/", nil))
-		if text != want && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q, %v, want %q", text, err, want)
-		}
-		tr.CloseIdleConnections()
-	}
-}
-
-// socksProxy serves one client by RFC 1928, and connects it with to.
-func socksProxy(c net.Conn, to string) {
-	defer c.Close()
-	b := make([]byte, 300)
-	io.ReadFull(c, b[:4]) // two methods
-	c.Write([]byte{5, 2})
-	io.ReadFull(c, b[:3])
-	io.ReadFull(c, b[3:4+1])
-	rest := make([]byte, 20)
-	n, _ := io.ReadAtLeast(c, rest, 0)
-	if string(b[2:3]) != "u" || b[3] != byte(n+1) || string(b[4])+string(rest[:n]) != "p" {
-		c.Write([]byte{1, 1})
-		return
-	}
-	c.Write([]byte{1, 0})
-	io.ReadFull(c, b[:5])
-	io.ReadFull(c, b[5:5+int(b[4])+2])
-	server, err := net.Dial("tcp", to)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-	go io.Copy(server, c)
-	io.Copy(c, server)
-}
-
 // An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.
 func TestTransportUnderReverseProxy(t *testing.T) {
 	overAll(t, func(p *peer) {

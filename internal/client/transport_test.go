@@ -1,21 +1,15 @@
 package client_test
 
 import (
-	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 const okHello = "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
@@ -30,6 +24,11 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			r.Header = http.Header{"X-B": {"1", "2"}, "A": {" spaced "}, "User-Agent": {"me"},
 				"Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
 			r.Host = "other.example:81"
+			return r
+		},
+		"zone": func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			r.Host = "[fe80::1%eth0]:8080"
 			return r
 		},
 		"no agent": func() *http.Request {
@@ -210,89 +209,6 @@ func checkError(t *testing.T, err error, want string) {
 	case want != "" && !errors.As(err, new(*tare.TransportError)):
 		t.Errorf("%T is not a TransportError: %v", err, err)
 	}
-}
-
-// TestTransportErrorKindsAreExported provokes each kind of error, by what a server sends before it
-// closes the connection.
-func TestTransportErrorKindsAreExported(t *testing.T) {
-	failed := errors.New("the body failed")
-	for _, test := range []struct {
-		name     string
-		response string // "" closes the connection after the request; "wait" sends nothing
-		refuses  bool   // the connection accepts nothing of the request
-		body     io.Reader
-		dial     error
-		proxy    string
-		side     tare.TransportErrorSide
-		kind     tare.TransportErrorKind
-		text     string // of kind
-	}{
-		{name: "dial fails", dial: errors.New("no route"), side: tare.ServerSide, kind: tare.CannotConnect,
-			text: "cannot connect"},
-		{
-			name: "dial to the proxy fails", dial: errors.New("no route"), proxy: "http://proxy.example:3128",
-			side: tare.ProxySide, kind: tare.CannotConnect, text: "cannot connect",
-		},
-		{name: "connection accepts nothing", refuses: true, side: tare.ServerSide, kind: tare.CannotSend,
-			text: "cannot send"},
-		{name: "connection closes", side: tare.ServerSide, kind: tare.ConnectionClosed, text: "connection closed"},
-		{name: "response is not HTTP", response: "SSH-2.0-OpenSSH", side: tare.ServerSide, kind: tare.MalformedResponse,
-			text: "malformed response"},
-		{name: "no response in time", response: "wait", side: tare.ServerSide, kind: tare.TimedOut, text: "timed out"},
-		{
-			name: "body fails", response: "wait", body: io.MultiReader(strings.NewReader("x"), &failingReader{failed}),
-			side: tare.LocalSide, kind: tare.BadRequestBody, text: "bad request body",
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			transport := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-				if test.dial != nil {
-					return nil, test.dial
-				}
-				client, server := net.Pipe()
-				if test.refuses {
-					return client, server.Close()
-				}
-				go serveBytes(server, test.response)
-				return client, nil
-			}}
-			if test.kind == tare.TimedOut {
-				transport.ResponseHeaderTimeout = 20 * time.Millisecond
-			}
-			if test.proxy != "" {
-				proxy := testkit.Value(url.Parse(test.proxy))(t)
-				transport.Proxy = http.ProxyURL(proxy)
-			}
-			defer transport.CloseIdleConnections()
-			_, err := transport.RoundTrip(mustRequest("POST", "http://server.example/", test.body))
-			failure, ok := errors.AsType[*tare.TransportError](err)
-			if !ok {
-				t.Fatalf("%T is not a TransportError: %v", err, err)
-			}
-			if failure.Side != test.side || failure.Kind != test.kind || failure.Kind.String() != test.text {
-				t.Errorf("side %v, kind %v, want side %v, kind %v (%s)", failure.Side, failure.Kind, test.side,
-					test.kind, test.text)
-			}
-			testkit.Equal(t, failure.CanRetry, test.dial != nil || test.refuses, "can be sent again")
-			if test.kind == tare.BadRequestBody && !errors.Is(err, failed) {
-				t.Errorf("%v does not wrap the error of the body", err)
-			}
-		})
-	}
-}
-
-// serveBytes reads the head of a request, sends response and closes the connection. The response
-// "wait" leaves the connection open until the client closes it.
-func serveBytes(c net.Conn, response string) {
-	defer c.Close()
-	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
-		return
-	}
-	if response == "wait" {
-		_, _ = io.Copy(io.Discard, c)
-		return
-	}
-	_, _ = io.WriteString(c, response)
 }
 
 // failingReader is a body whose Read fails.
