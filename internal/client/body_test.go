@@ -116,18 +116,12 @@ func TestCauseIsNeverEOF(t *testing.T) {
 func TestWholeBodyIsWrittenOnce(t *testing.T) {
 	b := &WholeBody{Text: "hello"}
 	var once [1]byte
-	if n, err := b.Read(once[:]); n != 1 || err != nil {
-		t.Error(n, err)
-	}
+	testkit.Equal(t, testkit.Value(b.Read(once[:]))(t), 1)
 	var w writes
 	for _, want := range []int64{4, 0} {
-		if n, err := b.WriteTo(&w); n != want || err != nil {
-			t.Error(n, err)
-		}
+		testkit.Equal(t, testkit.Value(b.WriteTo(&w))(t), want)
 	}
-	if fmt.Sprint(w) != "[ello]" {
-		t.Error(w)
-	}
+	testkit.Equal(t, fmt.Sprint(w), "[ello]")
 	_ = b.Close()
 	if _, err := b.WriteTo(&w); !errors.Is(err, ErrClosedBody) {
 		t.Error(err)

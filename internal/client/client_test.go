@@ -84,9 +84,7 @@ func TestBodyInAnyPieces(t *testing.T) {
 				if name == "by chunks" && resp.Trailer.Get("Sum") != "42" {
 					t.Errorf("%s, %d at a time into %d: %v", name, piece, room, resp.Trailer)
 				}
-				if n := c.Count(); n.Active != 0 {
-					t.Errorf("%s, %d at a time into %d: %+v", name, piece, room, n)
-				}
+				testkit.Equal(t, c.Count().Active, 0, name, piece, "at a time into", room)
 				c.CloseIdleConnections()
 			}
 		}
@@ -118,9 +116,7 @@ func TestExchangeEndsOnce(t *testing.T) {
 		x := c.newSlab(request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x"))), nil)
 		testkit.Must(t, errors.Join(x.prepare(), x.connect()))
 		x.progress, x.sendErr = test.progress, test.failed
-		if kept := x.end(nil, test.reusable); kept != test.kept {
-			t.Errorf("%s: kept %v", test.name, kept)
-		}
+		testkit.Equal(t, x.end(nil, test.reusable), test.kept, test.name, "kept")
 		if x.end(nil, true) || x.end(io.ErrClosedPipe, false) {
 			t.Errorf("%s: it ended twice", test.name)
 		}
@@ -151,12 +147,9 @@ func TestPieceIsFramedInPlace(t *testing.T) {
 			if end {
 				want += "0\r\nX-Sum: 42\r\n\r\n"
 			}
-			if got := string(http1Protocol{}.framePiece(x, m, n, end)); got != want {
-				t.Errorf("%d bytes, end %v: %.40q", n, end, got)
-			}
-			if x.bodyLength = int64(n); string(http1Protocol{}.framePiece(x, m, n, end)) != strings.Repeat("x", n) {
-				t.Errorf("%d bytes by length", n)
-			}
+			testkit.Equal(t, string(http1Protocol{}.framePiece(x, m, n, end)), want, n, "bytes, end", end)
+			x.bodyLength = int64(n)
+			testkit.Equal(t, string(http1Protocol{}.framePiece(x, m, n, end)), strings.Repeat("x", n), n, "bytes by length")
 		}
 	}
 }

@@ -91,9 +91,7 @@ func TestAddFieldDropsUnsafeFields(t *testing.T) {
 	}
 	got := maps.Collect(p.All())
 	want := map[string]string{"HTTP_X_A": "1, 2", "HTTP_COOKIE": "a=1; b=2", "HTTP_CONTENT_TYPE": "t", "HTTP_HOST": "h"}
-	if !maps.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.Equal(t, got, want)
 }
 
 // A short response that arrives with its end is a WholeBody, and its connection is free. A response
@@ -127,17 +125,13 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
 		o := &Call{Addr: address, Params: new(Params)}
 		resp := testkit.Value(c.Do(httptest.NewRequest("GET", "http://x/", nil), o))(t)
-		if _, whole := resp.Body.(*WholeBody); whole != test.whole {
-			t.Errorf("%s: whole is %v, want %v", name, whole, test.whole)
-		}
+		_, whole := resp.Body.(*WholeBody)
+		testkit.Equal(t, whole, test.whole, name, "is whole")
 		if n := c.Count(); test.whole && (n.Idle != 1 || n.Active != 0) {
 			t.Errorf("%s: %+v", name, n)
 		}
 		if test.whole {
-			body, err := io.ReadAll(resp.Body)
-			if string(body) != "whole" || err != nil {
-				t.Errorf("%s: %q, %v", name, body, err)
-			}
+			testkit.Reads(t, resp.Body, "whole", name)
 		}
 		if name == "no end" {
 			b := make([]byte, 100)
@@ -171,12 +165,8 @@ func TestCanceledFastCGIRequestIsAborted(t *testing.T) {
 			if isKept {
 				s.must(s.request("GET", nil), "first")
 			}
-			if _, err := s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)); err == nil {
-				t.Error("the canceled request succeeded")
-			}
-			if piece := <-next; piece.Type != wire.AbortRequest {
-				t.Errorf("%s, kept connection %v: got %+v, want ABORT_REQUEST", network, isKept, piece)
-			}
+			testkit.Fails(s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)))(t, "canceled")
+			testkit.Equal(t, (<-next).Type, wire.AbortRequest, network, "kept", isKept)
 		}
 	}
 }

@@ -155,9 +155,7 @@ func TestHTTP2BodiesEndInNegativeWindows(t *testing.T) {
 			}
 		})
 		go func() { _, _ = io.WriteString(writer, "hello") }()
-		if _, text, err := send(c, request(t, http.MethodPost, "http://host/", reader)); text != "hello" {
-			t.Error(err)
-		}
+		wantText(t, c, request(t, http.MethodPost, "http://host/", reader), "hello")
 	})
 }
 
@@ -189,9 +187,7 @@ func TestHTTP2BodiesShareOutput(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				r := request(t, http.MethodPost, "http://host/", io.LimitReader(zeros{}, size))
-				if _, text, err := send(c, r); text != "hello" {
-					t.Error(err)
-				}
+				wantText(t, c, r, "hello")
 			})
 		}
 		all.Wait()
@@ -239,9 +235,7 @@ func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
 					return ours, nil
 				}}})
 			r := request(t, http.MethodPost, scheme+"://host/", io.LimitReader(zeros{}, 200_000))
-			if _, text, err := send(c, r); text != "hello" {
-				t.Error(scheme, err)
-			}
+			wantText(t, c, r, "hello")
 			c.CloseIdleConnections()
 			time.Sleep(time.Minute)
 		})
@@ -281,9 +275,7 @@ func TestHTTP2ConnectionsWithoutDeadlinesEnd(t *testing.T) {
 			nc.Conn, err = dial(ctx, network, addr)
 			return nc, err
 		}
-		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-			t.Error(err)
-		}
+		wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 		synctest.Wait()
 		nc.isDeaf.Store(true)
 		c.CloseIdleConnections()
@@ -327,22 +319,13 @@ func TestHTTP2TunnelPassesBothDirections(t *testing.T) {
 			t.Fatalf("%T", resp.Body)
 		}
 		for _, text := range []string{"hello", "again"} {
-			b := make([]byte, len(text))
-			if _, err := io.WriteString(tunnel, text); err != nil {
-				t.Error(err)
-			}
-			if _, err := io.ReadFull(tunnel, b); string(b) != strings.ToUpper(text) || err != nil {
-				t.Errorf("%q, %v", b, err)
-			}
+			testkit.Send(t, tunnel, text)
+			testkit.Receives(t, tunnel, strings.ToUpper(text))
 		}
 		testkit.Check(t, tunnel.CloseWrite())
-		if b, err := io.ReadAll(tunnel); len(b) > 0 || err != nil {
-			t.Errorf("%q, %v", b, err)
-		}
+		testkit.Reads(t, tunnel, "")
 		tunnel.Close()
-		if _, text, err := send(c, connect); text != "no" || err != nil {
-			t.Errorf("%q, %v", text, err)
-		}
+		wantText(t, c, connect, "no")
 	})
 }
 
@@ -371,9 +354,7 @@ func TestHTTP2UsesAreCounted(t *testing.T) {
 			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil))
 			time.Sleep(31 * time.Second)
 		}
-		if n := dials(); n != 4 {
-			t.Errorf("%d dials", n)
-		}
+		testkit.Equal(t, dials(), 4, "dials")
 	})
 }
 
@@ -405,9 +386,7 @@ func TestServerMayStopSpeakingHTTP2(t *testing.T) {
 		for range 10 {
 			all.Go(func() {
 				r := request(t, http.MethodPost, server.URL, strings.NewReader("body"))
-				if _, text, err := send(c, r); text != want || err != nil {
-					t.Errorf("%q, %v, want %q", text, err, want)
-				}
+				wantText(t, c, r, want)
 			})
 		}
 		all.Wait()

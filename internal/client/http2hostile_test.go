@@ -188,9 +188,7 @@ func testHostile(t *testing.T, row hostileRow) {
 	}
 	synctest.Wait() // a flood ends the connection
 	for range 3 {
-		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" || err != nil {
-			t.Errorf("another request: %q, %v", text, err)
-		}
+		wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 	}
 	time.Sleep(10 * time.Second)
 	first.mu.Lock()
@@ -320,6 +318,14 @@ func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c
 
 // send sends a request and reads the response.
 func send(c *Client, r *http.Request) (*http.Response, string, error) { return sendCall(c, r, nil) }
+
+// wantText sends a request whose response must have a body.
+func wantText(t *testing.T, c *Client, r *http.Request, want string) {
+	t.Helper()
+	if _, text, err := send(c, r); text != want || err != nil {
+		t.Errorf("%q, %v, want %q", text, err, want)
+	}
+}
 
 // sendCall is send for a Call.
 func sendCall(c *Client, r *http.Request, call *Call) (*http.Response, string, error) {

@@ -200,9 +200,7 @@ func TestHTTP2Timeouts(t *testing.T) {
 					known.During != test.during || time.Since(began) != test.want {
 					t.Errorf("%v (%q) after %v, want %v", err, known.During, time.Since(began), test.want)
 				}
-				if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-					t.Errorf("the next request: %v", err)
-				}
+				wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 			})
 		})
 	}
@@ -235,9 +233,7 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			for range 2 {
-				if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-					t.Error(err)
-				}
+				wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 			}
 			if time.Since(began) != time.Second || dials() != 2 {
 				t.Errorf("the next request took %v, %d dials", time.Since(began)-time.Second, dials())
@@ -337,9 +333,7 @@ func TestHTTP2StreamLimit(t *testing.T) {
 				var all sync.WaitGroup
 				for range requests {
 					all.Go(func() {
-						if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-							t.Error(err)
-						}
+						wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 					})
 				}
 				all.Wait()

@@ -33,19 +33,15 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 		config.Verbatim = true
 		c := New(config)
 		resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
-		if body, err := io.ReadAll(resp.Body); string(body) != fmt.Sprint(i) || err != nil {
-			t.Errorf("%d: %q, %v", i, body, err)
-		}
+		testkit.Reads(t, resp.Body, fmt.Sprint(i), "body", i)
 		if resp.Header != nil || m.Head() == nil {
 			t.Errorf("%d: the response has a Header: %v", i, resp.Header)
 		}
 		if m.Header(); m.Head() != nil {
 			t.Errorf("%d: the response has a Header, and a head", i)
 		}
-		if got, want := len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+
-			1; got != want {
-			t.Errorf("%d: %d fields, want %d: %v", i, got, want, resp.Header)
-		}
+		testkit.Equal(t, len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+1,
+			"fields of response", i)
 		for name, values := range resp.Header {
 			kept[fmt.Sprint(i, name)] = values
 		}
@@ -75,9 +71,7 @@ func TestMemoryKeepsValuesBesideTrailer(t *testing.T) {
 	if body, err := io.ReadAll(resp.Body); string(body) != "a" || err != nil || !m.Reset() {
 		t.Fatalf("%q, %v, or the memory is not reused", body, err)
 	}
-	if !slices.Equal(values, []string{"1"}) {
-		t.Errorf("X-A became %q", values)
-	}
+	testkit.Equal(t, values, []string{"1"}, "X-A")
 }
 
 // A Memory that others may refer to is not reset, and another exchange does not use it.
@@ -98,9 +92,7 @@ func TestMemoryInUseIsNotReused(t *testing.T) {
 		var m Memory
 		call := &Call{Memory: &m}
 		resp, err := New(config).Do(request(t, http.MethodPost, "http://host/", c.body), call)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		testkit.Must(t, err)
 		if c.reads {
 			_, _ = io.Copy(io.Discard, resp.Body)
 		}
@@ -139,9 +131,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		}
 		testkit.Equal(t, strings.Join(got, " "), want, "fields")
 		b := resp.Body
-		if all, err := io.ReadAll(b); string(all) != "body" || err != nil {
-			t.Errorf("body: %q, %v", all, err)
-		}
+		testkit.Reads(t, b, "body")
 		text := head.Text
 		m.Reset()
 		if text := string(text); poison.Enabled == strings.Contains(text, "etag") {
@@ -199,9 +189,7 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 		config.Verbatim, config.Addr = true, "host:1"
 		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
 		resp := testkit.Value(c.Do(r, &Call{Memory: m, Params: new(Params)}))(t)
-		if body, err := io.ReadAll(resp.Body); err == nil {
-			t.Errorf("a complete body %q", body)
-		}
+		testkit.Fails(io.ReadAll(resp.Body))(t, "unexpected record of type 5")
 	}
 }
 

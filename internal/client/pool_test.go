@@ -181,9 +181,7 @@ func TestIdleLimitsHold(t *testing.T) {
 	for i, c := range conns {
 		kept[i] = c.keep()
 	}
-	if !slices.Equal(kept, []bool{true, true, false, true, true}) {
-		t.Error(kept)
-	}
+	testkit.Equal(t, kept, []bool{true, true, false, true, true}, "kept")
 	want(t, p, Count{Hosts: 2, Idle: 3})
 	if c := open(t, p, "a", nil); c != conns[1] {
 		t.Error("the first is not the one that made room")
@@ -266,10 +264,7 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 					t.Fatal("another connection")
 				}
 				other.Write([]byte("hello"))
-				b := make([]byte, 5)
-				if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {
-					t.Fatalf("%q, %v", b, err)
-				}
+				testkit.Receives(t, c, "hello")
 				c.keep()
 			}
 		}
@@ -312,9 +307,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 		c.keep()
 	}
 	testkit.WaitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
-	if found := watchers(); len(found) != 1 {
-		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
-	}
+	testkit.Equal(t, len(watchers()), 1, "goroutines for", many, "idle connections")
 	c := open(t, p, "x", nil)
 	p.closeIdle()
 	c.drop()
@@ -330,9 +323,7 @@ func TestEmptyWatcherEnds(t *testing.T) {
 	ours, _ := sockets(t)
 	open(t, p, "x", ours).keep()
 	testkit.WaitFor(t, "it to be watched", func() bool { return p.count().Watched == 1 })
-	if found := watchers(); len(found) != 1 {
-		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
-	}
+	testkit.Equal(t, len(watchers()), 1, "goroutines for an idle connection")
 	open(t, p, "x", nil).drop()
 	testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 }

@@ -228,9 +228,8 @@ func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
 			}
 		})
 		for i := range 3 {
-			if _, text := p.do("POST", "/", nil); text != fmt.Sprint(i) {
-				t.Errorf("%+v: request %d got %q", test, i, text)
-			}
+			_, text := p.do("POST", "/", nil)
+			testkit.Equal(t, text, fmt.Sprint(i), test, "request", i)
 		}
 	}
 }

@@ -119,10 +119,8 @@ func TestTransportWithTinyproxy(t *testing.T) {
 	address := programs.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	conf := filepath.Join(t.TempDir(), "conf")
-	if err := os.WriteFile(conf, []byte("Port "+port+
-		"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(conf, []byte("Port "+port+
+		"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644))
 	programs.Start(t, "tcp", address, env, path, "-d", "-c", conf)
 	root, long := webFiles(t)
 	plain, secure := httptest.NewServer(http.FileServer(http.Dir(root))), httptest.NewUnstartedServer(

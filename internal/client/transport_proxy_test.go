@@ -12,7 +12,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -65,9 +64,7 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		tr.CloseIdleConnections()
 		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
 			"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
-		if !slices.Equal(requests, want) {
-			t.Errorf("the proxy received %q", requests)
-		}
+		testkit.Equal(t, requests, want, "the proxy received")
 	}
 	rejecting := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
@@ -146,9 +143,7 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 		defer front.Close()
 		big := strings.Repeat("0123456789", 100_000)
 		resp := testkit.Value(http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big))))(p)
-		if b, _ := io.ReadAll(resp.Body); string(b) != big {
-			p.Errorf("%d bytes came back", len(b))
-		}
+		testkit.Reads(p, resp.Body, big)
 		c, err := net.Dial("tcp", front.Listener.Addr().String())
 		testkit.Must(p, err)
 		defer c.Close()
@@ -159,10 +154,7 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 			p.Fatal(resp, err)
 		}
 		io.WriteString(c, "ping")
-		b := make([]byte, 4)
-		if _, err := io.ReadFull(br, b); string(b) != "ping" {
-			p.Errorf("%q, %v", b, err)
-		}
+		testkit.Receives(p, br, "ping")
 	})
 }
 
@@ -206,12 +198,8 @@ func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 			}
 		}
 	}
-	if conns.Load() != 2 {
-		t.Errorf("%d connections of two Transports", conns.Load())
-	}
-	if resp, err := tr.RoundTrip(mustRequest("GET", "http://elsewhere/", nil)); err == nil {
-		t.Errorf("another host: %s", resp.Status)
-	}
+	testkit.Equal(t, conns.Load(), 2, "connections of two Transports")
+	testkit.Fails(tr.RoundTrip(mustRequest("GET", "http://elsewhere/", nil)))(t, "", "another host")
 	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: onlyHTTP2()}
 	testkit.Fails(other.RoundTrip(mustRequest("GET", "http://docker/", nil)))(t, "HTTP/1.1", "without HTTP/1.1")
 }
@@ -246,16 +234,12 @@ func TestTransportRemoteRedirectsReachNoUnixSocket(t *testing.T) {
 						continue
 					}
 				}
-				if resp, err := client.Do(r); err == nil {
-					t.Errorf("%s: %s %s: %s", name, method, location, resp.Status)
-				}
+				testkit.Fails(client.Do(r))(t, "", name, method, location)
 			}
 			client.CloseIdleConnections()
 		}
 	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections to the socket", n)
-	}
+	testkit.Equal(t, conns.Load(), 0, "connections to the socket")
 }
 
 // A server on a unix socket may redirect to itself, by a relative URL or by its name, but not to
@@ -275,12 +259,8 @@ func TestTransportUnixSocketRedirectsToItselfOnly(t *testing.T) {
 			}
 			continue
 		}
-		if b, _ := io.ReadAll(resp.Body); string(b) != want {
-			t.Errorf("%s: %s, want %q", to, b, want)
-		}
+		testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), want, to)
 		resp.Body.Close()
 	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections to the other socket", n)
-	}
+	testkit.Equal(t, conns.Load(), 0, "connections to the other socket")
 }

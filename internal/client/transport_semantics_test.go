@@ -123,15 +123,10 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 				isHTTP2 && hook == "WroteHeaders" // the response may arrive before net/http's call
 		}
 		ordered := func(hooks []string) []string { return slices.DeleteFunc(slices.Clone(hooks), unordered) }
-		if !slices.Equal(ordered(got), ordered(want)) {
-			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"),
-				strings.Join(ordered(want), "\n"))
-		}
+		testkit.Equal(p, ordered(got), ordered(want), kind, i, "beside net/http")
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		testkit.Equal(p, got, want, kind, i, "beside net/http")
 	}
 }
 
@@ -171,12 +166,9 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 			if !ok {
 				p.Fatalf("the body is a %T", resp.Body)
 			}
-			b := make([]byte, len("early"))
-			io.ReadFull(rwc, b)
+			testkit.Receives(p, rwc, "early")
 			io.WriteString(rwc, "hello")
-			if _, err := io.ReadFull(rwc, b); err != nil || string(b) != "hello" {
-				p.Errorf("%q, %v", b, err)
-			}
+			testkit.Receives(p, rwc, "hello")
 			if n := countOf(p.tr); n.Active+n.Idle > 0 {
 				p.Errorf("the pool still has it: %+v", n)
 			}
@@ -241,9 +233,7 @@ func TestTransportRejectsInvalidRequests(t *testing.T) {
 		change(r)
 		before := closed
 		testkit.Fails(tr.RoundTrip(r))(t, want)
-		if closed != before+1 {
-			t.Errorf("%q: the body was closed %d times", want, closed-before)
-		}
+		testkit.Equal(t, closed, before+1, want, "closed")
 	}
 }
 

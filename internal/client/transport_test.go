@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const okHello = "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
@@ -83,15 +84,11 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 					r.Host = "example.org"
 				}
 				resp, text, err := exchange(rt, r)
-				if err != nil {
-					p.Fatalf("%s: %v", name, err)
-				}
+				testkit.Must(p, err)
 				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), text,
 					resp.ContentLength)
 			}
-			if texts[0] != texts[1] {
-				p.Errorf("%s:\n%s\nnet/http:\n%s", name, texts[0], texts[1])
-			}
+			testkit.Equal(p, texts[0], texts[1], name, "beside net/http")
 		}
 	})
 }
@@ -188,12 +185,9 @@ func TestTransportReturnsResponses(t *testing.T) {
 				} else if text != "" && text != test.want {
 					p.Errorf("got %q before the error", text)
 				}
-				if _, text := p.do("GET", "/", nil); text != "hello" {
-					p.Errorf("then %q", text)
-				}
-				if n := <-second; (n == 0) != test.reused {
-					p.Errorf("the second request came on connection %d", n)
-				}
+				_, text = p.do("GET", "/", nil)
+				testkit.Equal(p, text, "hello", "then")
+				testkit.Equal(p, <-second == 0, test.reused, "the connection is reused")
 			})
 		})
 	}

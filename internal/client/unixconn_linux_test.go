@@ -153,9 +153,7 @@ func TestUnixConnIsLikeNetUnixConn(t *testing.T) {
 				}
 				nc.Close()
 			}
-			if results[0] != results[1] {
-				t.Errorf("package net: %s\nunixConn:    %s", results[0], results[1])
-			}
+			testkit.Equal(t, results[1], results[0], "unixConn beside package net")
 		})
 	}
 }
@@ -198,12 +196,8 @@ func TestUnixConnWaitsForInputOnly(t *testing.T) {
 			{func() (int, error) { return theirs.Write([]byte("response")) }, true},
 			{func() (int, error) { return c.Read(make([]byte, 10)) }, false},
 		} {
-			if _, err := step.do(); err != nil {
-				t.Fatal(err)
-			}
-			if got := isReadable(); got != step.want {
-				t.Errorf("step %d: readable: %v", i, got)
-			}
+			testkit.Value(step.do())(t)
+			testkit.Equal(t, isReadable(), step.want, "readable after step", i)
 		}
 	}
 }
@@ -219,9 +213,7 @@ func TestUnixConnLeavesNoDescriptor(t *testing.T) {
 		ours, theirs := unixPair(t)
 		c := inputOnly(ours)
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
-		if _, err := c.Write(make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, make([]byte, 1<<20))
 		c.Close()
 		theirs.Close()
 	}

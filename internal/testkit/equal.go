@@ -2,6 +2,7 @@ package testkit
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -51,6 +52,29 @@ func Error(t testing.TB, err error, text string, what ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// Reads reads from r to its end, and reports an error, or content that differs from the wanted one.
+// The words of what name it.
+func Reads(t testing.TB, r io.Reader, want string, what ...any) {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	wasRead(t, string(b), err, want, what)
+}
+
+// Receives is Reads for the next bytes, as many as are wanted.
+func Receives(t testing.TB, r io.Reader, want string, what ...any) {
+	t.Helper()
+	b := make([]byte, len(want))
+	n, err := io.ReadFull(r, b)
+	wasRead(t, string(b[:n]), err, want, what)
+}
+
+func wasRead(t testing.TB, got string, err error, want string, what []any) {
+	t.Helper()
+	if err != nil || got != want {
+		t.Errorf("%s%s, %v, want %s", named(what), shown(got), err, shown(want))
 	}
 }
 
