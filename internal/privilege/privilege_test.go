@@ -152,9 +152,7 @@ func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	for _, s := range []Sandbox{Off, Auto} {
 		testkit.Fails(plan(true, s).apply(&fake{liars: []thread{liar}}, f))(t, "because it leads out of the root", s)
 	}
-	if _, err := plan(false, Off).apply(&fake{liars: []thread{liar}}, f); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(plan(false, Off).apply(&fake{liars: []thread{liar}}, f))(t)
 }
 
 func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
@@ -162,10 +160,8 @@ func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
 	p.config.Reaching = true
 	k := &fake{version: 7, liars: []thread{dropped()}}
 	out, err := p.apply(k, Folders{})
-	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil ||
-		strings.Join(k.did, " ") != want {
-		t.Errorf("%v, %v", k.did, err)
-	}
+	testkit.Must(t, err)
+	testkit.Equal(t, strings.Join(k.did, " "), "proc no_new_privs setgroups setgid setuid threads regain end")
 	if out.Landlock != 0 || !out.NoNewPrivs || out.Unconfined != "" {
 		t.Errorf("%+v", out)
 	}
@@ -218,7 +214,5 @@ func TestNewPlanRejectsImpossibleConfigs(t *testing.T) {
 			t.Errorf("%+v: got %v", c, err)
 		}
 	}
-	if p, err := NewPlan(Config{}); err != nil || p.uid != os.Geteuid() {
-		t.Errorf("%+v, %v", p, err)
-	}
+	testkit.Equal(t, testkit.Value(NewPlan(Config{}))(t).uid, os.Geteuid(), "user")
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func near(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-6 }
@@ -161,7 +163,5 @@ func TestSlopeIsLimited(t *testing.T) {
 			t.Errorf("slope %v with a scatter of %v: got %v", test.by, test.scatter, by)
 		}
 	}
-	if by := slope([]float64{1, -1}, []float64{3, -3}, 1); by != usualSlope {
-		t.Errorf("two pairs: %v", by)
-	}
+	testkit.Equal(t, slope([]float64{1, -1}, []float64{3, -3}, 1), usualSlope, "two pairs")
 }
