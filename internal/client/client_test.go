@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -22,7 +23,7 @@ import (
 type scriptedConn struct {
 	net.Conn
 	text   string
-	piece  int
+	piece  int // the most that a Read returns; 0 is no limit
 	closed bool
 }
 
@@ -30,7 +31,7 @@ func (c *scriptedConn) Read(p []byte) (int, error) {
 	if c.text == "" {
 		return 0, io.EOF
 	}
-	n := copy(p[:min(len(p), c.piece)], c.text)
+	n := copy(p[:min(len(p), cmp.Or(c.piece, len(p)))], c.text)
 	c.text = c.text[n:]
 	return n, nil
 }
@@ -230,7 +231,7 @@ func (c *lateConn) Close() error {
 
 // A request whose body fails has failed, whatever the server responds to the part that it received.
 func TestFailedBodyFailsRequest(t *testing.T) {
-	nc := &lateConn{scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20},
+	nc := &lateConn{scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 		make(chan struct{}), make(chan struct{})}
 	broken := errors.New("the body is broken")
 	c := New(dialing(nc))
@@ -287,8 +288,7 @@ func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p)
 func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: \r\nUser-Agent: b\r\n",
 		false: "User-Agent: a\r\n"} {
-		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
-			piece: 1 << 20}}
+		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}}
 		config := dialing(s)
 		config.Verbatim = verbatim
 		c := New(config)

@@ -358,55 +358,59 @@ func TestHTTP2UsesAreCounted(t *testing.T) {
 	})
 }
 
-// The dial that negotiates HTTP/1.1 after all serves the request, and those that wait for it.
-func TestServerMayStopSpeakingHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body)
-		fmt.Fprint(w, r.Proto, len(body))
-	}))
-	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	offered := server.TLS.Clone()
-	var mu sync.Mutex
-	protos := []string{protoHTTP2}
-	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		mu.Lock()
-		defer mu.Unlock()
+// serveALPN serves over TLS, where it offers HTTP/1.1 while isOld is set, and HTTP/2 otherwise. It
+// returns the server's URL, and settings of its clients.
+func serveALPN(t *testing.T, isOld *atomic.Bool, h http.HandlerFunc) (address string, settings *http.Transport) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2, s.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	offered := s.TLS.Clone()
+	s.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
 		c := offered.Clone()
-		c.NextProtos = protos
+		if c.NextProtos = []string{protoHTTP2}; isOld.Load() {
+			c.NextProtos = []string{protoHTTP1}
+		}
 		return c, nil
 	}
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	c := New(&Config{Settings: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}})
+	_, config := testkit.TLSConfigs()
+	return s.URL, &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
+}
+
+// The dial that negotiates HTTP/1.1 after all serves the request, and those that wait for it.
+func TestServerMayStopSpeakingHTTP2(t *testing.T) {
+	var isOld atomic.Bool
+	address, settings := serveALPN(t, &isOld, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		fmt.Fprint(w, r.Proto, len(body))
+	})
+	c := New(&Config{Settings: settings})
 	t.Cleanup(c.CloseIdleConnections)
 	expect := func(want string) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				r := request(t, http.MethodPost, server.URL, strings.NewReader("body"))
-				wantText(t, c, r, want)
+				wantText(t, c, request(t, http.MethodPost, address, strings.NewReader("body")), want)
 			})
 		}
 		all.Wait()
 	}
 	expect("HTTP/2.04")
-	mu.Lock()
-	protos = []string{protoHTTP1}
-	mu.Unlock()
+	isOld.Store(true)
 	expect("HTTP/2.04") // on the connection that is open
-	h := c.pool.hosts[key{host: "127.0.0.1", port: strings.TrimPrefix(server.URL, "https://127.0.0.1:"), tls: true}]
+	h := c.pool.hosts[key{host: "127.0.0.1", port: strings.TrimPrefix(address, "https://127.0.0.1:"), tls: true}]
 	c.pool.mu.Lock()
 	h.active++ // keeps the host
 	c.pool.mu.Unlock()
 	c.CloseIdleConnections()
 	expect("HTTP/1.14")
-	var protocols http.Protocols
-	protocols.SetHTTP2(true)
-	only := New(&Config{Settings: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, Protocols: &protocols}})
+	settings.Protocols = new(http.Protocols)
+	settings.Protocols.SetHTTP2(true)
+	only := New(&Config{Settings: settings})
 	var known *Error
-	if _, _, err := send(only, request(t, http.MethodGet, server.URL, nil)); !errors.As(err, &known) ||
+	if _, _, err := send(only, request(t, http.MethodGet, address, nil)); !errors.As(err, &known) ||
 		known.Kind != CannotConnect {
 		t.Error(err)
 	}

@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"os"
 	"strings"
 	"sync"
@@ -345,7 +343,8 @@ func TestHTTP2StreamLimit(t *testing.T) {
 	}
 }
 
-// Interim responses reach the hooks, and a body waits for 100 Continue.
+// Interim responses reach the hooks of a call, and a body waits for 100 Continue.
+// TestTransportCallsTraceHooksAsNetHTTP shows the hooks of a trace.
 func TestHTTP2InterimResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := serveHTTP2(t, &http.Transport{ExpectContinueTimeout: time.Hour}, func(p *http2Peer) {
@@ -360,26 +359,11 @@ func TestHTTP2InterimResponses(t *testing.T) {
 				p.respond(id)
 			}
 		})
-		var got []string
-		trace := &httptrace.ClientTrace{
-			Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
-				got = append(got, http.StatusText(status)+h.Get("Link"))
-				return nil
-			},
-			Got100Continue: func() { got = append(got, "continue") },
-		}
-		expecting := func() *http.Request {
-			r := request(t, http.MethodPost, "http://host/", strings.NewReader("body"))
-			r.Header.Set("Expect", "100-continue")
-			return r
-		}
-		_, text, err := send(c, expecting().WithContext(httptrace.WithClientTrace(t.Context(), trace)))
-		if text != "hello" || strings.Join(got, ",") != "Early Hintsx,Continue,continue" {
-			t.Errorf("%q, %v, %q", text, err, got)
-		}
 		c.config.Verbatim = true
 		hooks := &recorder{dial: c.settings.DialContext}
-		if _, text, err = sendCall(c, expecting(), &Call{Hooks: hooks}); text != "hello" ||
+		r := request(t, http.MethodPost, "http://host/", strings.NewReader("body"))
+		r.Header.Set("Expect", "100-continue")
+		if _, text, err := sendCall(c, r, &Call{Hooks: hooks}); text != "hello" ||
 			strings.Join(hooks.interim, ",") != "Early Hintsx" {
 			t.Errorf("%q, %v, %q", text, err, hooks.interim)
 		}

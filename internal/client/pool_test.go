@@ -66,31 +66,6 @@ func TestUnwantedConnectionGoesToNext(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// A host without connections is removed, even if it was used last. The next get for its key makes a
-// new one.
-func TestEmptyHostIsRemoved(t *testing.T) {
-	p := &pool{limits: limits{maxIdlePerHost: 1}}
-	for range 2 {
-		for _, key := range []string{"a", "b", "b", "a"} {
-			ours, _ := pipe(t)
-			c := open(t, p, key, ours)
-			want(t, p, Count{Hosts: 1, Active: 1})
-			c.drop()
-			want(t, p, Count{})
-		}
-	}
-	ours, _ := pipe(t)
-	open(t, p, "a", ours).keep()
-	other, _ := pipe(t)
-	if c := open(t, p, "b", other); c.Conn != other {
-		t.Error("one host's connection was given for another")
-	}
-	if c := open(t, p, "a", nil); c.Conn != ours {
-		t.Error("the idle connection was not given")
-	}
-	want(t, p, Count{Hosts: 2, Active: 2})
-}
-
 // An idle connection is returned unchecked. If its check fails, another one or a slot replaces it.
 func TestUnusableConnectionIsReplaced(t *testing.T) {
 	p := &pool{limits: limits{maxIdlePerHost: 2}}
