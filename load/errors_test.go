@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -236,17 +235,13 @@ func TestDoubtsOfSeveralPartsAreOneText(t *testing.T) {
 		"the generators on a and c were busy up to 95% of the time: they, not the server, may have limited the rate",
 		"the generators on a and c were late: the latest sent 1 % of requests 2ms or more after they were due, although a connection was free",
 	}
-	if got := r.Doubts(); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, r.Doubts(), want)
 	r.Parts = r.Parts[:1]
 	want = []string{
 		"the generator on a was busy 92% of the time: it, not the server, may have limited the rate",
 		"the generator on a was late: it sent 1 % of requests 1ms or more after they were due, although a connection was free",
 	}
-	if got := r.Doubts(); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, r.Doubts(), want)
 }
 
 // The server was too slow only if more requests lack a response than are in flight in any case.
@@ -269,8 +264,6 @@ func TestRequestsInFlightAtTheEndAreNoDoubt(t *testing.T) {
 		for i := range 80 {
 			r.Latency.Record(time.Duration((test.min + (test.max-test.min)*float64(i)/79) * 1e9))
 		}
-		if got := r.Doubts(); !slices.Equal(got, test.want) {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
+		testkit.Equal(t, r.Doubts(), test.want, name)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -195,10 +196,8 @@ func TestHTTP2ServersMayReorderAndClose(t *testing.T) {
 			t.Parallel()
 			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2,
 				Pipeline: 3, Requests: 40, Body: test.body}
-			r := run(t, p)
-			if r.Requests != 40 || r.Errors.Total() != 0 || r.Statuses[200] != 40 {
-				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
-			}
+			r := runCleanly(t, p)
+			testkit.Equal(t, r.Statuses[200], 40, "responses with status 200")
 		})
 	}
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -150,15 +149,11 @@ func TestURLsAreParsed(t *testing.T) {
 		if p.protocol == (fcgiProtocol{}) {
 			scheme = "fcgi"
 		}
-		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target,
-			p.path, p.query); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
-		}
+		testkit.Equal(t, fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target,
+			p.path, p.query), want, text)
 	}
 	long := "/" + strings.Repeat("s", maxSocketPath-1)
-	if p, err := parseURL("http+unix://"+long, HTTP11); err != nil || p.socket != long {
-		t.Errorf("%q: %v", p.socket, err)
-	}
+	testkit.Equal(t, testkit.Value(parseURL("http+unix://"+long, HTTP11))(t).socket, long)
 }
 
 // plannedThread is what one thread sends: its connections, the due times of its first requests, its
@@ -234,15 +229,8 @@ func TestPartsEqualTheWhole(t *testing.T) {
 			got = append(got, threadsOf(t, part)...)
 		}
 		want := threadsOf(t, whole)
-		if !slices.EqualFunc(got, want, func(a, b plannedThread) bool {
-			return a.firstConn == b.firstConn && a.conns == b.conns && slices.Equal(a.due, b.due) &&
-				a.values == b.values && a.nextIndex == b.nextIndex
-		}) {
-			t.Fatalf("%d connections on threads %v:\n%+v\nwant\n%+v", p.Connections, threads, got, want)
-		}
-		if requests != p.Requests {
-			t.Fatalf("%d of %d requests", requests, p.Requests)
-		}
+		testkit.Equal(t, got, want, p.Connections, "connections on threads", threads)
+		testkit.Equal(t, requests, p.Requests, "requests")
 	}
 }
 
@@ -265,9 +253,7 @@ func TestSplitRejectsWhatCannotBeDivided(t *testing.T) {
 	}
 	p := Plan{URL: "http://127.0.0.1:1/", Connections: 4, Threads: 2,
 		Part: Part{Threads: 3, FirstThread: 2, Connections: 9}}
-	if _, err := p.prepare(t.Context()); err == nil {
-		t.Error("a part beyond its whole is accepted")
-	}
+	testkit.Fails(p.prepare(t.Context()))(t, "", "a part beyond its whole")
 }
 
 func TestPortionsAddUp(t *testing.T) {
@@ -322,13 +308,10 @@ func TestRequestsAreDueWhenTheRateIsIntegrated(t *testing.T) {
 			}
 		}
 	}
-	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11); at != math.MaxInt64 {
-		t.Errorf("an eleventh of ten requests is due at %d", at)
-	}
-	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second},
-		{From: 10, To: 10}}).timeOf(11); at != int64(2100*time.Millisecond) {
-		t.Errorf("the request after a pause is due at %v", time.Duration(at))
-	}
+	testkit.Equal(t, newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11), math.MaxInt64,
+		"an eleventh of ten requests")
+	testkit.Equal(t, newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second},
+		{From: 10, To: 10}}).timeOf(11), int64(2100*time.Millisecond), "the request after a pause")
 }
 
 // The workers' schedules together have the Pace's rate, evenly spaced, whatever their shares.
@@ -390,9 +373,7 @@ func TestPoissonPaceHasRateGapsAndSeed(t *testing.T) {
 		t.Errorf("gaps are %v ns in the mean and vary by %v; want a million both", mean, deviation)
 	}
 	again := dues(pace)
-	if all[n-1] != again[n-1] {
-		t.Error("another schedule came of the same seed")
-	}
+	testkit.Equal(t, again[n-1], all[n-1], "the schedule of the same seed")
 	if pace.Seed = 8; dues(pace)[n-1] == all[n-1] {
 		t.Error("the same schedule came of another seed")
 	}

@@ -150,9 +150,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 			var sum, windows uint64
 			for _, s := range r.Timeline {
 				sum += s.Requests
-				if s.Latency.Count != int64(s.Requests) {
-					t.Errorf("a second of %d requests and %d latencies", s.Requests, s.Latency.Count)
-				}
+				testkit.Equal(t, s.Latency.Count, int64(s.Requests), "latencies of a second")
 			}
 			for _, thread := range r.Windows {
 				for _, count := range thread {
@@ -168,9 +166,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 
 func checkSamples(t *testing.T, r *load.Result, n int) {
 	t.Helper()
-	if len(r.Samples) != n {
-		t.Fatalf("%d samples, want %d", len(r.Samples), n)
-	}
+	testkit.Equal(t, len(r.Samples), n, "samples")
 	connected, last := 0, time.Duration(0)
 	for _, s := range r.Samples {
 		if s.Connect > 0 {
@@ -197,9 +193,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := observe(t, mode.start, func(w http.ResponseWriter, r *http.Request) {
-				if r.ContentLength != int64(len(body)) {
-					t.Errorf("a body of %d bytes was announced", r.ContentLength)
-				}
+				testkit.Equal(t, r.ContentLength, int64(len(body)), "announced")
 				w.Header().Set("X-Kind", "large")
 				io.WriteString(w, body)
 				w.Header().Set(http.TrailerPrefix+"Grpc-Status", "7")
@@ -222,9 +216,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 				t.Errorf("another body: errors %+v", r.Errors)
 			}
 			p.Expect = load.Expect{Body: []byte(body)}
-			if r = run(t, p); r.Requests != bodies || r.Errors.Total() != 0 {
-				t.Errorf("the body, byte by byte: %d requests, errors %+v", r.Requests, r.Errors)
-			}
+			runCleanly(t, p)
 			p.Requests = 1
 			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
 				p.Expect = load.Expect{Body: []byte(other)}
@@ -275,9 +267,7 @@ func TestListIsSentInOrderOrShuffled(t *testing.T) {
 				t.Errorf("shuffled: %q came %d times", line, n)
 			}
 		}
-		if o.headers.Get("X-Plan") != "1" {
-			t.Errorf("header %v", o.headers)
-		}
+		testkit.Equal(t, o.headers.Get("X-Plan"), "1", "X-Plan")
 	}
 }
 
@@ -319,14 +309,11 @@ func TestTemplateValuesDiffer(t *testing.T) {
 func TestResolveAndSourcesSetAddresses(t *testing.T) {
 	o := observe(t, plainly, nil)
 	_, port, _ := strings.Cut(strings.TrimPrefix(o.URL, "http://"), ":")
-	r := run(t, load.Plan{
+	runCleanly(t, load.Plan{
 		URL: "http://no.such.name.invalid:" + port + "/", Connections: 3, PerConnection: 1, Requests: 30,
 		Resolve: []string{"other:1:127.0.0.9", "NO.such.name.invalid:" + port + ":127.0.0.1"},
 		Sources: []netip.Addr{netip.MustParseAddr("127.0.0.77")},
 	})
-	if r.Requests != 30 || r.Errors.Total() != 0 {
-		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
-	}
 	for peer := range o.peers {
 		if !strings.HasPrefix(peer, "127.0.0.77:") {
 			t.Errorf("a connection came from %s", peer)
@@ -338,15 +325,13 @@ func TestResolveAndSourcesSetAddresses(t *testing.T) {
 func TestExhaustedLoopbackPortsAreReplaced(t *testing.T) {
 	testkit.Long(t, "it makes 9000 connections")
 	o := observe(t, plainly, nil)
-	r := run(t, load.Plan{URL: o.URL, Connections: 8, Threads: 1, PerConnection: 1, Requests: 9000})
+	runCleanly(t, load.Plan{URL: o.URL, Connections: 8, Threads: 1, PerConnection: 1, Requests: 9000})
 	hosts := make(map[string]bool)
 	for peer := range o.peers {
 		host, _, _ := net.SplitHostPort(peer)
 		hosts[host] = true
 	}
-	if r.Requests != 9000 || r.Errors.Total() != 0 || len(hosts) != 3 {
-		t.Errorf("%d requests from %d addresses, errors %+v", r.Requests, len(hosts), r.Errors)
-	}
+	testkit.Equal(t, len(hosts), 3, "addresses")
 }
 
 func TestMaxErrorsEndsTheRun(t *testing.T) {

@@ -226,9 +226,8 @@ func TestFailedConnectionsAreReopenedAtOnce(t *testing.T) {
 			w.now = c.connectStart + int64(test.lived)
 			c.responses = test.responses
 			close()
-			if w.openConns(); c.state != test.want {
-				t.Errorf("%s, %d: %+v: the connection is %s", name, i, test, c.activity())
-			}
+			w.openConns()
+			testkit.Equal(t, c.state, test.want, name, i)
 		}
 	}
 }
@@ -246,9 +245,8 @@ func TestEarlyResponseEndsSending(t *testing.T) {
 	c := &w.conns[0]
 	for got, want := range map[stage]int{beforeHead: 0, inHead: 0, inBody: 1} {
 		c.state, c.out, c.response.stage = open, []byte("x"), got
-		if w.handleEvent(&poll.Event{Writable: true}); c.unsent() != want {
-			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent(), want)
-		}
+		w.handleEvent(&poll.Event{Writable: true})
+		testkit.Equal(t, c.unsent(), want, "unsent at stage", got)
 	}
 }
 

@@ -133,9 +133,7 @@ func TestMissedSliceHasNoRequests(t *testing.T) {
 		slices = 2000
 	}
 	for range slices {
-		if _, err := session.Slice(t.Context(), 0, true); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(session.Slice(t.Context(), 0, true))(t)
 	}
 	slicesUntilResponse(t, session)
 }
@@ -152,9 +150,7 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 		if _, err := session.Slice(ctx, time.Minute, true); !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v", err)
 		}
-		if _, err := session.Slice(t.Context(), time.Millisecond, true); err == nil {
-			t.Error("another slice")
-		}
+		testkit.Fails(session.Slice(t.Context(), time.Millisecond, true))(t, "", "another slice")
 		session.Close()
 	}
 	server.CloseClientConnections()

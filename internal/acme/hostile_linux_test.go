@@ -152,9 +152,8 @@ func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 	s.lines.await(t, "acme: a.test: forger: the issuer returned an unusable certificate: valid from .* only", 1)
 	s.lines.await(t, "acme: a.test: still serving the one valid until", 1)
 	leaf, err := s.handshake("a.test", nil)
-	if err != nil || leaf.SerialNumber.Int64() != 1 {
-		t.Errorf("%v, %v", leaf, err)
-	}
+	testkit.Must(t, err)
+	testkit.Equal(t, leaf.SerialNumber.Int64(), 1, "serial number")
 }
 
 // A rate limit of an issuer does not keep its fallback from renewing a certificate in time. The
@@ -179,9 +178,7 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	s.run(config, Config{})
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)
-	if n := l.requests.Load(); n != 1 {
-		t.Errorf("the issuer received %d requests", n)
-	}
+	testkit.Equal(t, l.requests.Load(), 1, "requests that the issuer received")
 }
 
 // An issuer that does not respond holds up its own orders only.

@@ -61,9 +61,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 				}
 				return nil
 			}})
-			if _, err := s.handshake("a.test", nil); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
-				t.Errorf("before the certificate a handshake returns %v", err)
-			}
+			testkit.Fails(s.handshake("a.test", nil))(t, "unrecognized name", "before the certificate")
 			close(block)
 			s.awaitIssued(1)
 			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
@@ -72,9 +70,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			}
 			m.Close()
 			checkFiles(t, dir)
-			if n := m.challenges.pending.Load(); n != 0 {
-				t.Errorf("%d challenges remain", n)
-			}
+			testkit.Equal(t, m.challenges.pending.Load(), 0, "challenges that remain")
 		})
 	}
 }
@@ -86,17 +82,12 @@ func checkFiles(t *testing.T, dir string) {
 	var ends []string
 	for _, e := range entries {
 		info := testkit.Value(e.Info())(t)
-		if info.Mode().Perm() != fileMode {
-			t.Errorf("%s has mode %v", e.Name(), info.Mode())
-		}
+		testkit.Equal(t, info.Mode().Perm(), fileMode, e.Name())
 		ends = append(ends, strings.TrimPrefix(filepath.Ext(e.Name()), "."))
 	}
-	if slices.Sort(ends); !slices.Equal(ends, []string{"json", "key", "lock", "lock", "pem"}) {
-		t.Errorf("the state has %v", entries)
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != dirMode {
-		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
-	}
+	slices.Sort(ends)
+	testkit.Equal(t, ends, []string{"json", "key", "lock", "lock", "pem"}, "files")
+	testkit.Equal(t, testkit.Value(os.Stat(dir))(t).Mode().Perm(), dirMode, "mode of the directory")
 }
 
 // A restart orders nothing: neither a certificate nor an account.
@@ -107,9 +98,7 @@ func TestRestartOrdersNothing(t *testing.T) {
 	s.pebble.Stop(t)
 	s.run(config, Config{})
 	s.lines.await(t, "certificate valid until .*, renewal about", 1)
-	if after, err := s.handshake("a.test", nil); err != nil || !after.Equal(before) {
-		t.Errorf("after a restart another certificate, %v", err)
-	}
+	testkit.Equal(t, testkit.Value(s.handshake("a.test", nil))(t).Equal(before), true, "the same certificate")
 }
 
 // An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
@@ -120,9 +109,7 @@ func TestAdviceToRenewNowIsObeyed(t *testing.T) {
 	s.pebble.SetRenewalInfo(t, before, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))
 	s.run(config, Config{})
 	s.awaitIssued(2)
-	if after, err := s.handshake("a.test", nil); err != nil || after.Equal(before) {
-		t.Errorf("the certificate was not renewed, %v", err)
-	}
+	testkit.Equal(t, testkit.Value(s.handshake("a.test", nil))(t).Equal(before), false, "the same certificate")
 }
 
 // An account is bound to an external one by a key in the configuration or a file, which need not be
@@ -153,33 +140,23 @@ func TestFallbackIssues(t *testing.T) {
 	s.run(configOf("a.test", broken, s.issuer(filepath.Join(dir, "pebble"))), Config{})
 	s.lines.await(t, "acme: a.test: broken: .*connection refused", 1)
 	s.lines.await(t, "acme: a.test: pebble has issued a certificate", 1)
-	if _, err := s.handshake("a.test", s.pebble.Root(t, 0)); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 }
 
 // A fallback is not used while there is time to try the first issuer again.
 func TestFallbackWaitsWhileThereIsTime(t *testing.T) {
 	now := time.Now()
 	c := &Certificate{manager: New(Config{}), issuers: []*issuer{{}, {}}}
-	if n := len(c.candidates()); n != 2 {
-		t.Errorf("without a certificate %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 2, "without a certificate")
 	leaf := &x509.Certificate{NotBefore: now.Add(-60 * time.Hour), NotAfter: now.Add(30 * time.Hour)}
 	held := &certificate{}
 	held.Leaf = leaf
 	c.current.Store(held)
-	if n := len(c.candidates()); n != 1 {
-		t.Errorf("with a third of the lifetime %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 1, "with a third of the lifetime")
 	c.failures = 2
-	if n := len(c.candidates()); n != 2 {
-		t.Errorf("after two failures %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 2, "after two failures")
 	c.failures, leaf.NotAfter = 0, now.Add(5*time.Hour)
-	if n := len(c.candidates()); n != 2 {
-		t.Errorf("shortly before the end %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 2, "shortly before the end")
 }
 
 // Types of keys, profiles and chains are those of the configuration.
@@ -249,9 +226,7 @@ func TestCloseEndsAnOrder(t *testing.T) {
 	c := <-accepted
 	s.close()
 	c.Close()
-	if n := s.lines.count("next attempt"); n != 0 {
-		t.Error("the end counts as a failure")
-	}
+	testkit.Equal(t, s.lines.count("next attempt"), 0, "failures")
 }
 
 // Requests for other paths and tokens, and other methods, reach the next handler.
@@ -333,9 +308,7 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 	testkit.Must(t, os.WriteFile(temporary, nil, 0o600))
 	testkit.Must(t, os.Chmod(temporary, 0o666))
 	testkit.Must(t, newStore(dir).write("key", []byte("secret")))
-	if info, err := os.Stat(filepath.Join(dir, "key")); err != nil || info.Mode() != fileMode {
-		t.Errorf("%v, %v", info, err)
-	}
+	testkit.Equal(t, testkit.Value(os.Stat(filepath.Join(dir, "key")))(t).Mode(), fileMode)
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
 	check := func(want string) {
 		t.Helper()
@@ -374,9 +347,8 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 		t.Errorf("%v, owner %d", err, owner())
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, "passwd")))
-	if err := New(Config{}).Load(config, uid); err != nil || owner() != uid {
-		t.Errorf("%v, owner %d", err, owner())
-	}
+	testkit.Must(t, New(Config{}).Load(config, uid))
+	testkit.Equal(t, owner(), uid, "owner")
 }
 
 // A key that is written where the name of a file belongs does not appear in the error.
@@ -546,13 +518,9 @@ func TestProfileIsOneOfTheDirectory(t *testing.T) {
 		end := s.start(t)
 		defer end()
 		time.Sleep(s.life / 2)
-		if p := s.profile.Load(); p != "" {
-			t.Errorf("profile %s although the issuer has none", p)
-		}
+		testkit.Equal(t, s.profile.Load(), "", "the profile of an issuer that has none")
 		s.profiles = `{"shortlived":""}`
 		time.Sleep(s.life / 2)
-		if p := s.profile.Load(); p != "shortlived" {
-			t.Errorf("profile %s, although the issuer has another one", p)
-		}
+		testkit.Equal(t, s.profile.Load(), "shortlived", "profile")
 	})
 }

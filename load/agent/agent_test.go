@@ -45,9 +45,7 @@ func serve(t *testing.T, o agent.Options) *served {
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
 			var r agent.Record
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				t.Errorf("%s: %v", lines.Bytes(), err)
-			}
+			testkit.Check(t, json.Unmarshal(lines.Bytes(), &r))
 			s.records <- r
 		}
 	}()
@@ -57,9 +55,7 @@ func serve(t *testing.T, o agent.Options) *served {
 
 func (s *served) send(t *testing.T, format string, args ...any) {
 	t.Helper()
-	if _, err := fmt.Fprintf(s.in, format+"\n", args...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, s.in, fmt.Sprintf(format+"\n", args...))
 }
 
 // next returns the next record that is wanted.
@@ -127,9 +123,7 @@ func TestRunWaitsForItsStart(t *testing.T) {
 			if pong.Ping != 7 || pong.Clock < ready.Clock {
 				t.Errorf("%+v", pong)
 			}
-			if n := count.Load(); n != prelude {
-				t.Errorf("%d requests before the start, want %d", n, prelude)
-			}
+			testkit.Equal(t, count.Load(), prelude, "requests before the start")
 			at := pong.Clock + 300*time.Millisecond
 			s.send(t, `{"start":{"atNs":%d}}`, at)
 			if began := s.next(t, isBegan).Began; began.Clock < at {
@@ -176,9 +170,7 @@ func TestAgentRunsSeveralPlans(t *testing.T) {
 			kinds += fmt.Sprintf("%d ", r.Result.Requests)
 		}
 	}
-	if want := "plan 10 connect plan plan 20 "; kinds != want {
-		t.Errorf("got %q, want %q", kinds, want)
-	}
+	testkit.Equal(t, kinds, "plan 10 connect plan plan 20 ")
 }
 
 // The end of the input, a stop, and the end of the context end a run early, with its result.
@@ -272,12 +264,8 @@ func TestPlanRoundTrips(t *testing.T) {
 		t.Fatal(got.TLS, err)
 	}
 	got.TLS = nil
-	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", p); a != b {
-		t.Errorf("got\n%s\nwant\n%s", a, b)
-	}
-	if _, err := agent.NewPlan(load.Plan{Header: []string{"A: \xff"}}, nil); err == nil {
-		t.Error("a field that JSON would change is accepted")
-	}
+	testkit.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", p))
+	testkit.Fails(agent.NewPlan(load.Plan{Header: []string{"A: \xff"}}, nil))(t, "", "a field that JSON would change")
 }
 
 // about returns a condition for records of a session.

@@ -72,9 +72,7 @@ func open(t *testing.T, n int, o fleet.Options) *local {
 		}
 		hosts = append(hosts, h)
 	}
-	if l.Fleet, err = fleet.Open(context.Background(), hosts, o); err != nil {
-		t.Fatal(err)
-	}
+	l.Fleet = testkit.Value(fleet.Open(context.Background(), hosts, o))(t)
 	t.Cleanup(func() {
 		for _, c := range l.cmds {
 			if err := syscall.Kill(c.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
@@ -226,9 +224,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 			if seen != 1 || len(f.notes) != 1 || requests != r.Requests {
 				t.Errorf("%d lost, notes %q, %d of %d requests", seen, f.notes, requests, r.Requests)
 			}
-			if ended := r.Seconds < 4.9; ended != (test.policy == fleet.End) {
-				t.Errorf("the run took %v s", r.Seconds)
-			}
+			testkit.Equal(t, r.Seconds < 4.9, test.policy == fleet.End, "ended early")
 			if !isLoss { // later runs use the others
 				r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20})
 				if err != nil || len(r.Parts) != 2 || r.Requests != 20 {
@@ -289,9 +285,7 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := fleet.Open(ctx, []fleet.Host{command("sleep", "60")}, fleet.Options{}); err == nil {
-		t.Error("a host that never responds is accepted")
-	}
+	testkit.Fails(fleet.Open(ctx, []fleet.Host{command("sleep", "60")}, fleet.Options{}))(t, "", "a host that never responds")
 }
 
 // bendEnv is how an agent's records are falsified.
@@ -400,9 +394,7 @@ func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 			t.Errorf("a host that never responds: %v", err)
 		}
 	}
-	if _, err := os.Stat(restored); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(os.Stat(restored))(t)
 }
 
 // A session of an agent is one of this process, over the channel.
@@ -427,9 +419,7 @@ func TestSessionOfAnAgent(t *testing.T) {
 		sessions[0].Close() != r {
 		t.Errorf("%+v, want %d requests", r, counted)
 	}
-	if _, err := sessions[0].Slice(ctx, 1, true); err == nil {
-		t.Error("a closed session has a slice")
-	}
+	testkit.Fails(sessions[0].Slice(ctx, 1, true))(t, "", "a closed session")
 	// Interrupted in a slice, it has no result. The other one works on.
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
