@@ -202,59 +202,6 @@ func TestHTTP2ServersMayReorderAndClose(t *testing.T) {
 	}
 }
 
-// A server's protocol violation is an error that names it. TestHTTP2ReaderParsesEverySplit lists what
-// the reader rejects.
-func TestHTTP2ViolationsAreErrors(t *testing.T) {
-	each := func(response func(p *peer, id uint32)) func(p *peer) {
-		return func(p *peer) {
-			for id := p.request(); id != 0; id = p.request() {
-				response(p, id)
-			}
-		}
-	}
-	for name, test := range map[string]struct {
-		serve func(p *peer)
-		want  string
-	}{
-		"reset": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }),
-			"read: the server reset the stream: INTERNAL_ERROR"},
-		"closes": {func(p *peer) {
-			p.request()
-			p.Conn.(*net.TCPConn).CloseWrite() // what still comes is read: else the connection would be reset
-			io.Copy(io.Discard, p.Conn)
-		}, "closed before a response"},
-		"refuses": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeRefusedStream) }),
-			"the server reset the stream: REFUSED_STREAM"},
-		"goes away": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeNo, nil) }),
-			"the server closes each connection without a response (GOAWAY)"},
-		"large frame": {each(func(p *peer, id uint32) {
-			p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000))
-		}), "FRAME_SIZE_ERROR: frame larger"},
-		"bad frame": {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }),
-			"FRAME_SIZE_ERROR"},
-		"not HTTP/2": {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) },
-			"FRAME_SIZE_ERROR: frame larger"},
-		"never ends": {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }),
-			"timeout: receiving the response's body"},
-		"says nothing": {func(p *peer) { io.Copy(io.Discard, p.Conn) }, "timeout: waiting for a response"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			most, isRefused := uint64(4), name == "refuses" || name == "goes away"
-			if name == "not HTTP/2" {
-				most = 30 // what is heard before a request is sent costs a connection, and no request
-			}
-			url := http2Script(t, nil, test.serve)
-			r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
-				Timeout: timeoutFor(test.want)})
-			if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) ||
-				isRefused != (r.Errors.Refused == n) {
-				t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
-			}
-		})
-	}
-}
-
 // A request that the server's settings never allow ends with the timeout.
 func TestHTTP2RequestsThatAreNotAllowedTimeOut(t *testing.T) {
 	none := []http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 0}}
