@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -82,54 +80,6 @@ func TestRejectedName(t *testing.T) {
 	s.run(config, Config{})
 	s.lines.await(t, "acme: blocked.test: pebble: .*rejectedIdentifier", 1)
 	s.lines.await(t, "acme: a.test: pebble has issued", 1)
-}
-
-// limiter is an issuer that limits the rate of all requests.
-type limiter struct {
-	requests atomic.Int64
-	after    string // Retry-After
-}
-
-func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	base := "http://" + r.Host
-	w.Header().Set("Replay-Nonce", fmt.Sprint(l.requests.Load()))
-	switch r.URL.Path {
-	case "/dir":
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"newNonce":"%s/nonce","newAccount":"%s/account","newOrder":"%s/order"}`, base, base, base)
-	case "/nonce":
-	default:
-		l.requests.Add(1)
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.Header().Set("Retry-After", l.after)
-		w.WriteHeader(http.StatusTooManyRequests)
-		fmt.Fprint(w, `{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many","status":429}`)
-	}
-}
-
-// A rate limit of the issuer delays the next attempt, also after a restart. A limit that is not
-// plausible does not count.
-func TestRateLimitDelaysNextAttempt(t *testing.T) {
-	t.Parallel()
-	testkit.Long(t, "it waits for attempts")
-	l := &limiter{after: "7200"}
-	server := httptest.NewServer(l)
-	defer server.Close()
-	s := newServers(t)
-	dir := filepath.Join(t.TempDir(), "state")
-	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: server.URL + "/dir", StateDir: dir})
-	s.run(config, Config{})
-	s.lines.await(t, "acme: a.test: limited: .*rateLimited - too many", 1)
-	s.lines.await(t, "next attempt in 2h0m0s", 1)
-	m := s.run(config, Config{})
-	c := m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	s.close() // c is no longer used
-	testkit.Equal(t, l.requests.Load(), 1, "requests, also after the restart")
-	if left := time.Until(c.retryAt); left < time.Hour || c.failures != 1 {
-		t.Errorf("after a restart the next attempt is in %v, after %d failures", left, c.failures)
-	}
-	s.run(config, Config{Now: func() time.Time { return time.Now().Add(-365 * 24 * time.Hour) }})
-	s.lines.await(t, "rateLimited - too many", 2)
 }
 
 // If a machine's clock is wrong, the log says so, and one certificate is ordered, not many.
@@ -211,16 +161,14 @@ func TestLockedCertificateIsOrderedOnce(t *testing.T) {
 	testkit.Must(t, other.prepare(-1))
 	name := fileName(config.Hosts[0].Listen[0].Issued)
 	unlock := testkit.Value(other.lock(name))(t)
-	if _, err := newStore(dir).lock(name); !errors.Is(err, errLocked) {
-		t.Fatalf("a second lock returns %v", err)
-	}
+	testkit.FailsWith(newStore(dir).lock(name))(t, errLocked, "a second lock")
 	m := s.run(config, Config{})
 	second := New(Config{Log: s.lines.add, Timing: quick})
 	defer second.Close()
 	testkit.Must(t, second.Load(config, -1))
 	second.Start()
 	time.Sleep(5 * quick.LockRetry)
-	if text := s.lines.text(); strings.Contains(text, "issued a") {
+	if text := s.lines.String(); strings.Contains(text, "issued a") {
 		t.Errorf("ordered in spite of the lock:\n%s", text)
 	}
 	unlock()
@@ -277,7 +225,7 @@ func TestCrashChild(t *testing.T) {
 	config.Issuers[0].Insecure = true
 	at := testkit.Value(strconv.Atoi(os.Getenv(crashAt)))(t)
 	l := testkit.Value(net.FileListener(os.NewFile(3, "challenges")))(t)
-	changes, log := 0, newLines()
+	changes, log := 0, new(lines)
 	m := New(Config{Timing: quick, Log: log.add, fault: func(string, string) error {
 		if changes++; changes == at {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
