@@ -208,7 +208,6 @@ func TestHTTP2RequestsThatAreNotAllowedTimeOut(t *testing.T) {
 	url := http2Script(t, none, func(p *peer) { io.Copy(io.Discard, p.Conn) })
 	r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 2, Pace: load.Constant(1),
 		Timeout: 60 * time.Millisecond})
-	if r.Errors.Timeout != 2 || r.Errors.First != "timeout: the server allows no stream" {
-		t.Errorf("errors %+v", r.Errors)
-	}
+	testkit.Equal(t, r.Errors.Timeout, 2, "timeouts")
+	testkit.Equal(t, r.Errors.First, "timeout: the server allows no stream")
 }

@@ -142,9 +142,8 @@ func TestResultSumsWorkers(t *testing.T) {
 		if !reflect.DeepEqual(r, want) || latency.Count() != 2 || latency.Max() != 2*time.Second {
 			t.Errorf("\n got %+v\nwant %+v", r, want)
 		}
-		if r.Errors.Total() != 84 || r.PerSecond() != 1.5 {
-			t.Errorf("%d errors, %v/s", r.Errors.Total(), r.PerSecond())
-		}
+		testkit.Equal(t, r.Errors.Total(), 84, "errors")
+		testkit.Equal(t, r.PerSecond(), 1.5, "rate")
 	}
 	testkit.Equal(t, new(Result).PerSecond(), 0, "the rate of nothing")
 }
@@ -187,9 +186,8 @@ func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	}
 	w.now = 2 * int64(w.plan.Timeout) // and no event was looked at
 	w.sweep()
-	if w.backlog != 0 || r.pendingConns.Load() != 0 {
-		t.Errorf("%d are connecting after a timeout, %d pending", w.backlog, r.pendingConns.Load())
-	}
+	testkit.Equal(t, w.backlog, 0, "connecting after a timeout")
+	testkit.Equal(t, r.pendingConns.Load(), 0, "pending after a timeout")
 	for range 2 {
 		w.sweep()
 		testkit.Equal(t, w.backlog, maxBacklog, "connecting after a sweep")

@@ -194,9 +194,8 @@ func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 			w.completeExchange(0, &c.reusable.exchanges[0])
 		}
 		w.retryOnNewConn(0)
-		if int(c.reusable.singleUses) != test.want || c.responses != 0 {
-			t.Errorf("after %d responses: %d in a row", test.responses, c.reusable.singleUses)
-		}
+		testkit.Equal(t, int(c.reusable.singleUses), test.want, "in a row after", test.responses, "responses")
+		testkit.Equal(t, c.responses, 0, "responses")
 	}
 }
 
@@ -268,10 +267,8 @@ func TestDueIsTheNumberDrawnWithinTheDuration(t *testing.T) {
 		w.queueIdle(0)
 		w.clock = w.clock.Add(-time.Minute)
 		w.endCounting()
-		if w.tally.due != float64(want-1) || w.tally.waiting.Count() != int64(want-1-10) {
-			t.Errorf("%+v: %v due, %d waiting; want %d, of which one was sent late", pace, w.tally.due,
-				w.tally.waiting.Count(), want)
-		}
+		testkit.Equal(t, w.tally.due, float64(want-1), "due", pace)
+		testkit.Equal(t, w.tally.waiting.Count(), int64(want-1-10), "waiting: one was sent late", pace)
 	}
 }
 

@@ -366,10 +366,9 @@ func TestInvalidGoalsAreRejected(t *testing.T) {
 		"cpu>+3%>":           "want a signed change",
 		"p99<1ms,errors<1ms": `goal "errors<1ms": limit "1ms"`,
 	} {
-		if g, err := load.ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.HasPrefix(err.Error(), "load: goal ") {
-			t.Errorf("%q: %+v, %v; want an error with %q", text, g, err, want)
-		}
+		_, err := load.ParseGoal(text)
+		testkit.Error(t, err, "load: goal ", text)
+		testkit.Error(t, err, want, text)
 	}
 }
 

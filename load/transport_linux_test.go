@@ -51,8 +51,7 @@ func TestEveryTransportWorks(t *testing.T) {
 func shortQueue(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	testkit.Must(t, err)
+	fd := testkit.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	testkit.Must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))

@@ -106,9 +106,7 @@ func TestCauseIsNeverEOF(t *testing.T) {
 		io.ErrShortWrite: io.ErrShortWrite} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if err := contextCause(ctx); !errors.Is(err, want) {
-			t.Errorf("%v becomes %v", cause, err)
-		}
+		testkit.Is(t, contextCause(ctx), want, cause)
 	}
 }
 
@@ -123,9 +121,7 @@ func TestWholeBodyIsWrittenOnce(t *testing.T) {
 	}
 	testkit.Equal(t, fmt.Sprint(w), "[ello]")
 	_ = b.Close()
-	if _, err := b.WriteTo(&w); !errors.Is(err, ErrClosedBody) {
-		t.Error(err)
-	}
+	testkit.FailsWith(b.WriteTo(&w))(t, ErrClosedBody)
 }
 
 type writes []string
@@ -274,15 +270,13 @@ func TestWholeAndFailingFirstPiece(t *testing.T) {
 		resp := testkit.Value(c.RoundTrip(r))(t)
 		resp.Body.Close()
 	}
-	if dials != 1 || len(nc.writes) != 2 {
-		t.Errorf("%d connections, %q", dials, nc.writes)
-	}
+	testkit.Equal(t, dials, 1, "dials")
+	testkit.Equal(t, len(nc.writes), 2, "writes")
 	failure := errors.New("failure")
 	r := request(t, http.MethodPost, "http://host/", &arriving{arrived: 1, err: failure})
 	r.ContentLength = 2
-	if _, err := c.RoundTrip(r); !errors.Is(err, failure) || len(nc.writes) != 2 {
-		t.Errorf("%v after %q", err, nc.writes)
-	}
+	testkit.FailsWith(c.RoundTrip(r))(t, failure)
+	testkit.Equal(t, len(nc.writes), 2, "writes")
 }
 
 // lastPiece is a body that returns io.EOF together with its last bytes.

@@ -128,9 +128,8 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 			resp.Body.Close()
 		}
 		synctest.Wait()
-		if n := strings.Count(strings.Join(peer.seen, ","), "RST_STREAM CANCEL"); n != 10 || dials() != 1 {
-			t.Errorf("%d streams canceled, %d dials", n, dials())
-		}
+		testkit.Equal(t, strings.Count(strings.Join(peer.seen, ","), "RST_STREAM CANCEL"), 10, "streams canceled")
+		testkit.Equal(t, dials(), 1, "dials")
 		if windows < 80_000 {
 			t.Errorf("%d bytes of the window returned", windows)
 		}

@@ -233,9 +233,8 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 			for range 2 {
 				wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 			}
-			if time.Since(began) != time.Second || dials() != 2 {
-				t.Errorf("the next request took %v, %d dials", time.Since(began)-time.Second, dials())
-			}
+			testkit.Equal(t, time.Since(began), time.Second, "time of all requests")
+			testkit.Equal(t, dials(), 2, "dials")
 			c.CloseIdleConnections()
 			time.Sleep(2 * time.Minute)
 			if n := c.Count(); n.Active > 0 {
@@ -335,9 +334,8 @@ func TestHTTP2StreamLimit(t *testing.T) {
 					})
 				}
 				all.Wait()
-				if n := dials() - before; n != test.dials || time.Since(began) != test.took {
-					t.Errorf("%d dials and %v, want %d and %v", n, time.Since(began), test.dials, test.took)
-				}
+				testkit.Equal(t, dials()-before, test.dials, "dials")
+				testkit.Equal(t, time.Since(began), test.took)
 			})
 		})
 	}
@@ -417,9 +415,7 @@ func TestHTTP2DialsAreShared(t *testing.T) {
 				all.Wait()
 				cancel()
 				want := map[string][2]int{"": {1, 0}, "refused": {1, requests}, "canceled": {2, 1}}[failure]
-				if dials != want[0] || failed != want[1] {
-					t.Errorf("%d dials and %d failures, want %v", dials, failed, want)
-				}
+				testkit.Equal(t, [2]int{dials, failed}, want, "dials and failures")
 			})
 		})
 	}
@@ -437,13 +433,11 @@ func TestHTTP2IdleConnectionsEnd(t *testing.T) {
 			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil))
 			time.Sleep(59 * time.Second)
 		}
-		if n := c.Count(); n.Idle != 1 || dials() != 1 {
-			t.Errorf("%+v, %d dials", n, dials())
-		}
+		testkit.Equal(t, c.Count().Idle, 1, "idle connections")
+		testkit.Equal(t, dials(), 1, "dials")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := c.Count(); n != (Count{}) || strings.Join(peer.seen, ",") != "GOAWAY NO_ERROR" {
-			t.Errorf("%+v, %q", n, peer.seen)
-		}
+		testkit.Equal(t, c.Count(), Count{})
+		testkit.Equal(t, peer.seen, []string{"GOAWAY NO_ERROR"})
 	})
 }

@@ -80,9 +80,8 @@ func TestMemoryInUseIsNotReused(t *testing.T) {
 		if c.reads {
 			_, _ = io.Copy(io.Discard, resp.Body)
 		}
-		if m.Reset() != c.isReused || m.isFree() != c.isReused {
-			t.Errorf("%s: reset %v, want %v", name, m.isFree(), c.isReused)
-		}
+		testkit.Equal(t, m.Reset(), c.isReused, name, "reset")
+		testkit.Equal(t, m.isFree(), c.isReused, name, "free")
 		if x := client.newSlab(request(t, http.MethodGet, "http://host/", nil), call); x == &m.slab != c.isReused {
 			t.Errorf("%s: another exchange has the memory: %v", name, x == &m.slab)
 		}

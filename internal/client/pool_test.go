@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -95,9 +94,7 @@ func TestCanceledGetLeavesQueue(t *testing.T) {
 	first := testkit.Value(p.get(t.Context(), keyOf("x"), false))(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(net.ErrClosed)
-	if _, err := p.get(ctx, keyOf("x"), false); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	testkit.FailsWith(p.get(ctx, keyOf("x"), false))(t, net.ErrClosed)
 	want(t, p, Count{Hosts: 1, Active: 1})
 	first.drop()
 	want(t, p, Count{})
@@ -192,9 +189,7 @@ func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
 		second.keep()
 		time.Sleep(31 * time.Second)
 		want(t, p, Count{Hosts: 1, Idle: 1, Watched: 1})
-		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the first connection is not closed: %v", err)
-		}
+		testkit.FailsWith(other.Read(make([]byte, 1)))(t, io.EOF, "the first connection")
 		time.Sleep(30 * time.Second)
 		want(t, p, Count{})
 	})

@@ -139,8 +139,7 @@ func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 	noDescriptors(t)
 	for i := range 3 {
 		r := request(t, http.MethodPost, "http://host/", nil)
-		resp, err := c.RoundTrip(r)
-		testkit.Must(t, err)
+		resp := testkit.Value(c.RoundTrip(r))(t)
 		testkit.Reads(t, resp.Body, "hello", "request", i)
 		testkit.WaitFor(t, "the connection to rest", func() bool { return c.Count().Watched == 1 })
 	}
@@ -187,21 +186,13 @@ func TestDirectConn(t *testing.T) {
 		for err == nil { // until the buffers are full
 			_, err = ours.Write(message)
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: write: %v", network, err)
-		}
-		if _, err = ours.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: read: %v", network, err)
-		}
+		testkit.Is(t, err, os.ErrDeadlineExceeded, network, "write")
+		testkit.FailsWith(ours.Read(got))(t, os.ErrDeadlineExceeded, network, "read")
 		_ = ours.SetDeadline(time.Time{})
 		go ours.Close() // ends the wait
 		ours.(connection.InputAwaiter).AwaitInput()
-		if _, err = ours.Read(got); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: read after Close: %v", network, err)
-		}
-		if _, err = ours.Write(message); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: wrote after Close: %v", network, err)
-		}
+		testkit.FailsWith(ours.Read(got))(t, net.ErrClosed, network, "read after Close")
+		testkit.FailsWith(ours.Write(message))(t, net.ErrClosed, network, "write after Close")
 	}
 }
 

@@ -307,8 +307,7 @@ func compareResponses(t *testing.T, parts [2]string, request func(url string) *h
 	var got [2]string
 	for i, rt := range []http.RoundTripper{p.tr, theirs} {
 		r := request(p.url)
-		resp, err := rt.RoundTrip(r)
-		testkit.Must(t, err)
+		resp := testkit.Value(rt.RoundTrip(r))(t)
 		got[i] = describeResponse(resp, r)
 	}
 	testkit.Equal(t, got[0], got[1], request(p.url).Method, parts, "beside net/http")

@@ -106,11 +106,9 @@ func TestTransportWithPHP(t *testing.T) {
 	defer tr.CloseIdleConnections()
 	requestFiles(t, tr, "http://"+address, long)
 	for range 5 {
-		resp, err := tr.RoundTrip(mustRequest("POST", "http://"+address+"/echo.php", strings.NewReader("body")))
-		testkit.Must(t, err)
-		if b, err := io.ReadAll(resp.Body); string(b) != "body." || resp.Header.Get("X-Method") != "POST" {
-			t.Errorf("%q, %v", b, err)
-		}
+		resp := testkit.Value(tr.RoundTrip(mustRequest("POST", "http://"+address+"/echo.php", strings.NewReader("body"))))(t)
+		testkit.Reads(t, resp.Body, "body.")
+		testkit.Equal(t, resp.Header.Get("X-Method"), "POST")
 	}
 }
 

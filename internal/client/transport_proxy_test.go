@@ -57,9 +57,8 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		for _, address := range []string{plain.URL, secure.URL} {
 			resp, text, err := exchange(tr, mustRequest("GET", address+"/a?b", nil))
 			testkit.Must(t, err)
-			if text != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
-				t.Errorf("%s: %s over %s", address, text, resp.Proto)
-			}
+			testkit.Equal(t, text, "/a?b []", address)
+			testkit.Equal(t, resp.ProtoMajor == 2, address == secure.URL, address, "over HTTP/2")
 		}
 		tr.CloseIdleConnections()
 		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
@@ -92,9 +91,8 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
 			}
 			for _, tr := range []http.RoundTripper{theirs, ours} {
-				if _, err := tr.RoundTrip(mustRequest("GET", "http://"+host+"/", nil)); !errors.Is(err, net.ErrClosed) {
-					t.Errorf("%s through %q: %v", host, proxy, err)
-				}
+				r := mustRequest("GET", "http://"+host+"/", nil)
+				testkit.FailsWith(tr.RoundTrip(r))(t, net.ErrClosed, host, "through", proxy)
 			}
 			if len(dialed) != 2 || dialed[0] != dialed[1] {
 				t.Errorf("%s through %q: dialed %q", host, proxy, dialed)
@@ -144,15 +142,11 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 		big := strings.Repeat("0123456789", 100_000)
 		resp := testkit.Value(http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big))))(p)
 		testkit.Reads(p, resp.Body, big)
-		c, err := net.Dial("tcp", front.Listener.Addr().String())
-		testkit.Must(p, err)
+		c := testkit.Value(net.Dial("tcp", front.Listener.Addr().String()))(p)
 		defer c.Close()
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		br := bufio.NewReader(c)
-		resp, err = http.ReadResponse(br, nil)
-		if err != nil || resp.StatusCode != 101 {
-			p.Fatal(resp, err)
-		}
+		testkit.Equal(p, testkit.Value(http.ReadResponse(br, nil))(p).StatusCode, 101)
 		io.WriteString(c, "ping")
 		testkit.Receives(p, br, "ping")
 	})

@@ -256,9 +256,7 @@ func TestUnixConnWritesWithoutDescriptors(t *testing.T) {
 		done <- err
 	}()
 	c.Close()
-	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	testkit.Is(t, <-done, net.ErrClosed, "after Close")
 }
 
 func openDescriptors(t *testing.T) int {

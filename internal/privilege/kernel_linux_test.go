@@ -25,9 +25,8 @@ func TestUnchangedProcessFailsVerification(t *testing.T) {
 		t.Fatalf("%v, %v", threads, err)
 	}
 	for _, th := range threads {
-		if th.uids[1] != os.Geteuid() || th.gids[1] != os.Getegid() {
-			t.Errorf("%+v", th)
-		}
+		testkit.Equal(t, th.uids[1], os.Geteuid(), "user of thread", th.id)
+		testkit.Equal(t, th.gids[1], os.Getegid(), "group of thread", th.id)
 	}
 	testkit.Error(t, k.confined(folders(t)), "", "a process that is not confined")
 	dir := testkit.Value(os.Open(t.TempDir()))(t)

@@ -14,8 +14,7 @@ import (
 // accepted returns a connection that begins with a header, and its client.
 func accepted(t *testing.T, broken func(net.Addr, error)) (c *Conn, client net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	client = testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	nc := testkit.Value(Listener{Listener: l, Broken: broken}.Accept())(t)
@@ -59,9 +58,7 @@ func TestSocketReportsInvalidHeaders(t *testing.T) {
 		}
 		testkit.Equal(t, reported == nil, text == "", text)
 		c.Close()
-		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("%q: the client gets %v, want the end without a reset", text, err)
-		}
+		testkit.FailsWith(client.Read(make([]byte, 1)))(t, io.EOF, "not a reset, after", text)
 	}
 }
 

@@ -69,9 +69,8 @@ func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 	entries := testkit.Value(os.ReadDir(roots))(t)
 	testkit.Equal(t, len(entries), 1, "files of root")
 	info := testkit.Value(os.Stat(roots + "/file"))(t)
-	if info.Sys().(*syscall.Stat_t).Uid != 0 || info.Size() != 6 {
-		t.Errorf("%v", info)
-	}
+	testkit.Equal(t, info.Sys().(*syscall.Stat_t).Uid, 0, "owner of root's file")
+	testkit.Equal(t, info.Size(), 6, "size of root's file")
 }
 
 func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {

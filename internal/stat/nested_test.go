@@ -25,9 +25,8 @@ func TestDisturbancesOfBothCancelOut(t *testing.T) {
 	if !near(e.Lo, 1.5) || !near(e.Mid, 1.5) || !near(e.Hi, 1.5) || !near(e.Slices, 0) || !near(e.Starts, 0) {
 		t.Errorf("got %+v", e)
 	}
-	if e.StartCount != 5 || e.SliceCount != 17 {
-		t.Errorf("got %+v", e)
-	}
+	testkit.Equal(t, e.StartCount, 5, "starts")
+	testkit.Equal(t, e.SliceCount, 17, "slices")
 }
 
 // With one value per start the interval is Student's: the quantile for four degrees of freedom is

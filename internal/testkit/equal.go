@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -52,6 +53,22 @@ func Error(t testing.TB, err error, text string, what ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// Is reports an error in which errors.Is does not find another one. The words of what name the call.
+func Is(t testing.TB, err, target error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s%v, want %v", named(what), err, target)
+	}
+}
+
+// FailsWith is Is for a call that also returns a value, as Fails is Error.
+func FailsWith[T any](_ T, err error) func(t testing.TB, target error, what ...any) {
+	return func(t testing.TB, target error, what ...any) {
+		t.Helper()
+		Is(t, err, target, what...)
 	}
 }
 

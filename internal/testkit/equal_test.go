@@ -3,6 +3,7 @@ package testkit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -32,6 +33,8 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Reads(r, strings.NewReader("hello"), "hell", "body", 7)
 	Receives(r, strings.NewReader("hello"), "hell", "the same")
 	Receives(r, strings.NewReader("hello"), "hello!")
+	Is(r, fmt.Errorf("two: %w", io.EOF), io.EOF, "the same")
+	FailsWith(3, io.EOF)(r, io.ErrNoProgress, "a call")
 	Fails(3, errors.New("one"))(r, "two")
 	const want = `letter 7: "a", want "b"
 1, want 2
@@ -40,6 +43,7 @@ the head D: "e", want "f"
 a call: <nil>, want an error with "one"
 body 7: "hello", <nil>, want "hell"
 "hello", unexpected EOF, want "hello!"
+a call: EOF, want multiple Read calls return no data or error
 one, want an error with "two"
 `
 	if r.text != want {

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -231,9 +230,7 @@ func TestUnwritableOutputEndsTheAgent(t *testing.T) {
 	fmt.Fprintln(out, `{"ping":1}`)
 	select {
 	case err := <-done:
-		if !errors.Is(err, io.ErrClosedPipe) {
-			t.Error(err)
-		}
+		testkit.Is(t, err, io.ErrClosedPipe)
 	case <-time.After(patience):
 		t.Fatal("the agent has not ended")
 	}

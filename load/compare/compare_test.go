@@ -224,9 +224,8 @@ func TestSeveralRunsWidenIntervals(t *testing.T) {
 	}
 	within := compareRuns(t, "a", a[1], "b", b[1])
 	c := testkit.Value(Compare(Side{"a", a}, Side{"b", b}))(t)
-	if row(t, within, "requests/s").result() != "faster" || row(t, c, "requests/s").result() != "no difference shown" {
-		t.Errorf("of one run each:\n%s\nof three:\n%s", text(t, within), text(t, c))
-	}
+	testkit.Equal(t, row(t, within, "requests/s").result(), "faster", text(t, within))
+	testkit.Equal(t, row(t, c, "requests/s").result(), "no difference shown", text(t, c))
 }
 
 func TestDifferentSettingsAreListed(t *testing.T) {

@@ -55,8 +55,7 @@ type local struct {
 
 func open(t *testing.T, n int, o fleet.Options) *local {
 	t.Helper()
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	l := new(local)
 	o.Note = func(text string) { l.notes = append(l.notes, text) }
 	var hosts []fleet.Host
@@ -152,10 +151,8 @@ func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 		t.Error(err)
 	}
 	url, _ := server(t)
-	r, err = f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20})
-	if err != nil || r.Requests != 20 {
-		t.Error(r, err)
-	}
+	r = testkit.Value(f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20}))(t)
+	testkit.Equal(t, r.Requests, 20)
 }
 
 // MaxErrors limits the errors of all agents together, and an interrupt keeps the figures.
@@ -362,8 +359,7 @@ func TestLoginShellsMayPrint(t *testing.T) {
 	text := testkit.Value(os.ReadFile(filepath.Join(bin, "ssh")))(t)
 	noisy := strings.Replace(string(text), "exec sh", "seq 10000; printf Welcome; exec sh", 1)
 	testkit.Must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755))
-	f, err := fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{})
-	testkit.Must(t, err)
+	f := testkit.Value(fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{}))(t)
 	f.Close()
 }
 
@@ -390,9 +386,7 @@ func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 				t.Errorf("%q, %v", text, err)
 			}
 		}()
-		if _, err := fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a host that never responds: %v", err)
-		}
+		testkit.FailsWith(fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}))(t, context.Canceled)
 	}
 	testkit.Value(os.Stat(restored))(t)
 }
@@ -423,18 +417,15 @@ func TestSessionOfAnAgent(t *testing.T) {
 	// Interrupted in a slice, it has no result. The other one works on.
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	third, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil)
-	testkit.Must(t, err)
-	if _, err := third.Slice(short, time.Second, true); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	third := testkit.Value(f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil))(t)
+	testkit.FailsWith(third.Slice(short, time.Second, true))(t, context.DeadlineExceeded)
 	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
 		t.Errorf("%+v", r)
 	}
 	testkit.WaitFor(t, "a request", func() bool {
 		return testkit.Value(sessions[1].Slice(ctx, 30*time.Millisecond, true))(t).Requests > 0
 	})
-	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
+	_, err := f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
 	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
 		t.Error(err)
 	}
@@ -442,10 +433,7 @@ func TestSessionOfAnAgent(t *testing.T) {
 	if _, ok := errors.AsType[*load.PlanError](err); !ok {
 		t.Error(err)
 	}
-	r, err := f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20})
-	if err != nil || r.Requests != 20 {
-		t.Error(r, err)
-	}
+	testkit.Equal(t, testkit.Value(f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20}))(t).Requests, 20)
 }
 
 // slice loads the server of a session until it has served a request, and returns the number of
@@ -482,10 +470,9 @@ func TestSessionOfALostAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, _ := server(t)
 			f := open(t, 1, fleet.Options{Silence: test.silence})
-			s, err := f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil)
-			testkit.Must(t, err)
+			s := testkit.Value(f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil))(t)
 			time.AfterFunc(100*time.Millisecond, func() { _ = f.cmds[0].Process.Signal(test.signal) })
-			_, err = s.Slice(context.Background(), time.Minute, true)
+			_, err := s.Slice(context.Background(), time.Minute, true)
 			if lost, ok := errors.AsType[*fleet.Error](err); !ok || !strings.Contains(lost.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
 			}

@@ -123,9 +123,7 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		"HDR log":   func() error { return r.WriteHDRLog(full{}) },
 		"benchmark": func() error { return r.WriteBench(full{}) }, "page": func() error { return r.WritePage(full{}) },
 	} {
-		if err := write(); !errors.Is(err, errFull) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Is(t, write(), errFull, name)
 	}
 }
 
@@ -229,9 +227,8 @@ func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 			t.Error(rec)
 		case *benchfmt.Result:
 			results++
-			if rec.Name.String() != "Load/path=_api_users/connections=64" || rec.Iters != 35000 {
-				t.Errorf("%s, %d", rec.Name, rec.Iters)
-			}
+			testkit.Equal(t, rec.Name.String(), "Load/path=_api_users/connections=64")
+			testkit.Equal(t, rec.Iters, 35000, "iterations")
 			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000,
 				"mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
 				if got, ok := rec.Value(unit); !ok || got < want*0.999999 || got > want*1.000001 {

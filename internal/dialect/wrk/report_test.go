@@ -191,23 +191,9 @@ func TestFlagsAreParsed(t *testing.T) {
 	} {
 		want := plain
 		change(&want)
-		got, err := Parse(strings.Fields(line))
-		if err != nil {
-			t.Errorf("%q: %v", line, err)
-			continue
-		}
-		want.hasDuration = got.hasDuration
-		want.isV1 = want.requests > 0
-		if !slices.Equal(got.header, want.header) {
-			t.Errorf("%q: header %q, want %q", line, got.header, want.header)
-		}
-		got.header, want.header = nil, nil
-		if g, w := *got, want; g.url != w.url || g.connections != w.connections || g.threads != w.threads ||
-			g.duration != w.duration ||
-			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version ||
-			g.isV1 != w.isV1 {
-			t.Errorf("%q: got %+v, want %+v", line, g, w)
-		}
+		got := testkit.Value(Parse(strings.Fields(line)))(t)
+		want.hasDuration, want.isV1 = got.hasDuration, want.requests > 0
+		testkit.Equal(t, *got, want, line)
 	}
 }
 
