@@ -42,6 +42,22 @@ func folders(t *testing.T) (roots, users, shared string) {
 
 const appending = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 
+func wantOpened(t *testing.T, path string, want safefile.File) {
+	t.Helper()
+	f, how, err := safefile.OpenFile(path, appending, 0o640)
+	testkit.Must(t, err)
+	f.Close()
+	testkit.Equal(t, how, want, path)
+}
+
+func wantRejected(t *testing.T, path string) {
+	t.Helper()
+	if f, _, err := safefile.OpenFile(path, appending, 0o640); err == nil {
+		f.Close()
+		t.Errorf("%s is opened", path)
+	}
+}
+
 // No link that other users may have created is followed, whether it is the last name or a
 // directory, and whichever user owns it.
 func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
@@ -57,10 +73,7 @@ func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 		for _, name := range []string{"file", "dangling", "dir/file", "dir/new", "relative", "twice", "self",
 			"made-by-root", "dir/../new", "dir/sub/new"} {
 			path := dir + "/" + name
-			if f, _, err := safefile.OpenFile(path, appending, 0o640); err == nil {
-				f.Close()
-				t.Errorf("%s is opened", path)
-			}
+			wantRejected(t, path)
 			testkit.Error(t, safefile.GiveDir(path+"/new", 0o700, someUser), "", path)
 		}
 		testkit.Error(t, safefile.Remove(dir+"/dir/file"), "", "a file behind a link")
@@ -77,17 +90,9 @@ func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
 	needRoot(t)
 	roots, users, _ := folders(t)
 	testkit.Must(t, os.Link(roots+"/file", users+"/file"))
-	if f, _, err := safefile.OpenFile(users+"/file", appending, 0o640); err == nil {
-		f.Close()
-		t.Error("it is opened")
-	}
+	wantRejected(t, users+"/file")
 	testkit.Must(t, os.Link(roots+"/file", roots+"/second"))
-	f, how, err := safefile.OpenFile(roots+"/second", appending, 0o640)
-	testkit.Must(t, err)
-	f.Close()
-	if !how.Trusted || how.Created || how.Linked {
-		t.Errorf("%+v", how)
-	}
+	wantOpened(t, roots+"/second", safefile.File{Trusted: true})
 }
 
 func TestLinksOfRootAreFollowed(t *testing.T) {
@@ -103,18 +108,11 @@ func TestLinksOfRootAreFollowed(t *testing.T) {
 		"null": {Linked: true, Trusted: true}, "./../root//file": {Trusted: true},
 		"fresh": {Created: true, Trusted: true},
 	} {
-		f, how, err := safefile.OpenFile(roots+"/"+name, appending, 0o640)
-		if err != nil || how != want {
-			t.Errorf("%s: %+v, %v, want %+v", name, how, err, want)
-			continue
-		}
-		f.Close()
+		wantOpened(t, roots+"/"+name, want)
 	}
 	testkit.Must(t, os.Symlink("second", roots+"/first"))
 	testkit.Must(t, os.Symlink("first", roots+"/second"))
-	if _, _, err := safefile.OpenFile(roots+"/first", appending, 0o640); err == nil {
-		t.Error("a circle of links is opened")
-	}
+	wantRejected(t, roots+"/first") // a circle of links
 	if _, _, err := safefile.OpenFile(roots+"/none/x", appending, 0o640); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%v", err)
 	}
@@ -171,19 +169,11 @@ func TestRootDirectoriesInForeignOnesAreNotTrusted(t *testing.T) {
 	testkit.Must(t, os.Chmod(roots+"/group", 0o775))
 	for _, path := range []string{users + "/dir/link", users + "/dir/deep/link", roots + "/way/dir/link", users +
 		"/../root/group/link", roots + "/group/link"} {
-		if f, _, err := safefile.OpenFile(path, appending, 0o640); err == nil {
-			f.Close()
-			t.Errorf("%s is opened", path)
-		}
+		wantRejected(t, path)
 	}
 	testkit.Must(t, os.Mkdir(shared+"/dir", 0o755)) // no other user can rename that
 	testkit.Must(t, os.Symlink(roots+"/file", shared+"/dir/link"))
-	f, how, err := safefile.OpenFile(shared+"/dir/link", appending, 0o640)
-	testkit.Must(t, err)
-	f.Close()
-	if !how.Linked || !how.Trusted {
-		t.Errorf("%+v", how)
-	}
+	wantOpened(t, shared+"/dir/link", safefile.File{Linked: true, Trusted: true})
 }
 
 // In an open directory links are followed and hard links opened, as by path.
