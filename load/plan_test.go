@@ -72,34 +72,33 @@ func (o *observer) total() (n int) {
 	return n
 }
 
-// modes are the kinds of HTTP plans.
-func modes() map[string]struct {
+// mode is a kind of HTTP plan, with the start of its server.
+type mode struct {
 	start func(*httptest.Server)
 	plan  func(*load.Plan)
-} {
+}
+
+func modes() map[string]mode {
 	insecure := &tls.Config{InsecureSkipVerify: true}
-	return map[string]struct {
-		start func(*httptest.Server)
-		plan  func(*load.Plan)
-	}{
-		"plain": {plainly, func(*load.Plan) {}},
-		"TLS":   {func(s *httptest.Server) { s.StartTLS() }, func(p *load.Plan) { p.TLS = insecure }},
-		"HTTP/2 over TLS": {func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		}, func(p *load.Plan) { p.TLS, p.Version = insecure, load.HTTP2 }},
+	http2 := func(s *httptest.Server) {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	}
+	return map[string]mode{
+		"plain":           {plainly, func(*load.Plan) {}},
+		"TLS":             {(*httptest.Server).StartTLS, func(p *load.Plan) { p.TLS = insecure }},
+		"HTTP/2 over TLS": {http2, func(p *load.Plan) { p.TLS, p.Version = insecure, load.HTTP2 }},
 		"HTTP/2": {func(s *httptest.Server) {
 			s.Config.Protocols = new(http.Protocols)
 			s.Config.Protocols.SetUnencryptedHTTP2(true)
 			s.Start()
 		}, func(p *load.Plan) { p.Version = load.HTTP2 }},
 		"pipelined": {plainly, func(p *load.Plan) { p.Pipeline = 4 }},
-		"HTTP/2, four streams": {func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		}, func(p *load.Plan) { p.TLS, p.Version, p.Pipeline = insecure, load.HTTP2, 4 }},
+		"HTTP/2, four streams": {http2, func(p *load.Plan) {
+			p.TLS, p.Version, p.Pipeline = insecure, load.HTTP2, 4
+		}},
 		"one request on a connection": {plainly, func(p *load.Plan) { p.PerConnection = 1 }},
-		"three requests on a TLS connection": {func(s *httptest.Server) { s.StartTLS() }, func(p *load.Plan) {
+		"three requests on a TLS connection": {(*httptest.Server).StartTLS, func(p *load.Plan) {
 			p.TLS, p.PerConnection = insecure, 3
 		}},
 		"HTTP/1.0": {plainly, func(p *load.Plan) { p.Version = load.HTTP10 }},
@@ -107,10 +106,7 @@ func modes() map[string]struct {
 			p.Version, p.Header = load.HTTP10, []string{"Connection: Keep-Alive"}
 		}},
 		"open loop": {plainly, func(p *load.Plan) { p.Pace = load.Constant(2000) }},
-		"HTTP/2 in an open loop": {func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		}, func(p *load.Plan) {
+		"HTTP/2 in an open loop": {http2, func(p *load.Plan) {
 			p.TLS, p.Version, p.Pipeline, p.Pace = insecure, load.HTTP2, 3, load.Constant(2000)
 		}},
 		"thinking": {plainly, func(p *load.Plan) { p.Think = time.Millisecond }},

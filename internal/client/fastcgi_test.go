@@ -97,23 +97,21 @@ func TestAddFieldDropsUnsafeFields(t *testing.T) {
 // A short response that arrives with its end is a WholeBody, and its connection is free. A response
 // without its end is not, but one Read returns all that has arrived.
 func TestShortResponseIsWholeBody(t *testing.T) {
-	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
+	stdout := func(b []byte, text string) []byte { return wire.AppendStream(b, wire.Stdout, 1, []byte(text)) }
+	ended := func(b []byte) []byte { return wire.AppendEnd(b, 1, wire.End{}) }
+	out := stdout(nil, "Status: 200\n\nwhole")
 	for name, test := range map[string]struct {
 		response []byte
 		whole    bool
 	}{
-		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
-		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
-		"no end": {wire.AppendStream(wire.AppendStream(out, wire.Stdout, 1, []byte(" ")), wire.Stdout, 1,
-			[]byte("b")), false},
-		"more records": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
-			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole")), 1, wire.End{}), true},
-		"more than Content-Length": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
-			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole body")), 1, wire.End{}), false},
-		"STDERR":    {wire.AppendEnd(wire.AppendStream(out, wire.Stderr, 1, []byte("oops")), 1, wire.End{}), false},
-		"a refusal": {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
-		"less than Content-Length": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
-			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
+		"its end":                  {ended(out), true},
+		"STDOUT's end, too":        {ended(wire.AppendStreamEnd(out, wire.Stdout, 1)), true},
+		"no end":                   {stdout(stdout(out, " "), "b"), false},
+		"more records":             {ended(stdout(stdout(nil, "Content-Length: 5\n\n"), "whole")), true},
+		"more than Content-Length": {ended(stdout(stdout(nil, "Content-Length: 5\n\n"), "whole body")), false},
+		"STDERR":                   {ended(wire.AppendStream(out, wire.Stderr, 1, []byte("oops"))), false},
+		"a refusal":                {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
+		"less than Content-Length": {ended(stdout(nil, "Content-Length: 6\n\nwhole")), false},
 	} {
 		address := testkit.ServeTCP(t, func(nc net.Conn) {
 			for b := make([]byte, 1<<16); ; nc.Write(test.response) {

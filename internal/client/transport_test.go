@@ -17,26 +17,25 @@ const okHello = "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
 
 // A server receives the same request as from net/http's Transport.
 func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
+	get := func(change func(r *http.Request)) func() *http.Request {
+		return func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			change(r)
+			return r
+		}
+	}
 	requests := map[string]func() *http.Request{
 		"GET":  func() *http.Request { return newRequest("GET", "/a%20b/c?x=%2F&y", nil) },
 		"HEAD": func() *http.Request { return newRequest("HEAD", "/", nil) },
-		"fields": func() *http.Request {
-			r := newRequest("GET", "/", nil)
+		"fields": get(func(r *http.Request) {
 			r.Header = http.Header{"X-B": {"1", "2"}, "A": {" spaced "}, "User-Agent": {"me"},
 				"Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
 			r.Host = "other.example:81"
-			return r
-		},
-		"zone": func() *http.Request {
-			r := newRequest("GET", "/", nil)
-			r.Host = "[fe80::1%eth0]:8080"
-			return r
-		},
-		"no agent": func() *http.Request {
-			r := newRequest("GET", "/", nil)
-			r.Header["User-Agent"] = nil
-			return r
-		},
+		}),
+		"zone":        get(func(r *http.Request) { r.Host = "[fe80::1%eth0]:8080" }),
+		"no agent":    get(func(r *http.Request) { r.Header["User-Agent"] = nil }),
+		"close":       get(func(r *http.Request) { r.Close = true }),
+		"range":       get(func(r *http.Request) { r.Header.Set("Range", "bytes=1-2") }),
 		"POST":        func() *http.Request { return newRequest("POST", "/", strings.NewReader("body")) },
 		"POST, empty": func() *http.Request { return newRequest("POST", "/", nil) },
 		"PUT, chunked": func() *http.Request {
@@ -52,12 +51,6 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			r := newRequest("POST", "/", nil)
 			r.Trailer = http.Header{"X-Sum": nil}
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), onRead(func() { r.Trailer.Set("X-Sum", "42") })))
-			return r
-		},
-		"close": func() *http.Request { r := newRequest("GET", "/", nil); r.Close = true; return r },
-		"range": func() *http.Request {
-			r := newRequest("GET", "/", nil)
-			r.Header.Set("Range", "bytes=1-2")
 			return r
 		},
 		"chunked on request": func() *http.Request {
