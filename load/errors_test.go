@@ -7,10 +7,11 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
@@ -47,12 +48,13 @@ func TestUnreachableServerEndsTheRun(t *testing.T) {
 	}
 }
 
-// What the parsers reject is also an error of reading; TestHTTPReaderParsesEverySplit and
-// TestFastCGIReaderParsesEverySplit list it.
+// What the parsers reject is also an error of reading; TestHTTPReaderParsesEverySplit,
+// TestFastCGIReaderParsesEverySplit and TestHTTP2ReaderParsesEverySplit list it.
 func TestErrorsAreCountedByKind(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	read := func(e load.Errors) uint64 { return e.Read }
 	timeout := func(e load.Errors) uint64 { return e.Timeout }
+	refused := func(e load.Errors) uint64 { return e.Refused }
 	status := func(e load.Errors) uint64 { return e.Status }
 	const empty = "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
 	// closing sends text in response to a request, and closes the connection.
@@ -64,6 +66,13 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 	}
 	application := func(limit int, text string) string { return fcgiScript(t, responding(limit, text)) }
 	ok := load.Stdout(plain) + load.End(0, 0)
+	streams := func(respond func(p *peer, id uint32)) string {
+		return http2Script(t, nil, func(p *peer) {
+			for id := p.request(); id != 0; id = p.request() {
+				respond(p, id)
+			}
+		})
+	}
 	for name, test := range map[string]struct {
 		url  string
 		kind func(load.Errors) uint64
@@ -108,11 +117,37 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 		"FastCGI: only STDERR": {application(0, load.Stderr("oh")), timeout, "timeout: waiting for a response"},
 		"FastCGI: never ends":  {application(0, load.Stdout(plain)), timeout, "timeout: receiving the response's body"},
 		"FastCGI: unavailable": {application(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0)), status, ""},
+
+		"HTTP/2: resets": {streams(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }), read,
+			"read: the server reset the stream: INTERNAL_ERROR"},
+		"HTTP/2: closes": {http2Script(t, nil, func(p *peer) {
+			p.request()
+			p.Conn.(*net.TCPConn).CloseWrite() // what still comes is read: else the connection would be reset
+			io.Copy(io.Discard, p.Conn)
+		}), read, "closed before a response"},
+		"HTTP/2: refuses": {streams(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeRefusedStream) }), refused,
+			"the server reset the stream: REFUSED_STREAM"},
+		"HTTP/2: goes away": {streams(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeNo, nil) }), refused,
+			"the server closes each connection without a response (GOAWAY)"},
+		"HTTP/2: bad frame": {streams(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }), read,
+			"FRAME_SIZE_ERROR"},
+		"HTTP/2: not supported": {http2Script(t, nil, func(p *peer) {
+			io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3))
+		}), read, "FRAME_SIZE_ERROR: frame larger"},
+		"HTTP/2: never ends": {streams(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }), timeout,
+			"timeout: receiving the response's body"},
+		"HTTP/2: silent": {http2Script(t, nil, func(p *peer) { io.Copy(io.Discard, p.Conn) }), timeout,
+			"timeout: waiting for a response"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := run(t, load.Plan{URL: test.url, Connections: 2, Requests: 4, Timeout: timeoutFor(test.text)})
-			if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+			p := load.Plan{URL: test.url, Connections: 2, Requests: 4, Timeout: timeoutFor(test.text)}
+			if strings.HasPrefix(name, "HTTP/2") {
+				p.Version = load.HTTP2
+			}
+			r := run(t, p)
+			isEarly := name == "HTTP/2: not supported" // before a request: it costs a connection
+			if n := test.kind(r.Errors); n == 0 || n > p.Requests+2 && !isEarly || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
 				t.Errorf("errors %+v", r.Errors)
 			}
 			responds := test.text == "" || strings.HasSuffix(test.text, "after a response")
@@ -236,17 +271,13 @@ func TestDoubtsOfSeveralPartsAreOneText(t *testing.T) {
 		"the generators on a and c were busy up to 95% of the time: they, not the server, may have limited the rate",
 		"the generators on a and c were late: the latest sent 1 % of requests 2ms or more after they were due, although a connection was free",
 	}
-	if got := r.Doubts(); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, r.Doubts(), want)
 	r.Parts = r.Parts[:1]
 	want = []string{
 		"the generator on a was busy 92% of the time: it, not the server, may have limited the rate",
 		"the generator on a was late: it sent 1 % of requests 1ms or more after they were due, although a connection was free",
 	}
-	if got := r.Doubts(); !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, r.Doubts(), want)
 }
 
 // The server was too slow only if more requests lack a response than are in flight in any case.
@@ -269,8 +300,6 @@ func TestRequestsInFlightAtTheEndAreNoDoubt(t *testing.T) {
 		for i := range 80 {
 			r.Latency.Record(time.Duration((test.min + (test.max-test.min)*float64(i)/79) * 1e9))
 		}
-		if got := r.Doubts(); !slices.Equal(got, test.want) {
-			t.Errorf("%s: got %q, want %q", name, got, test.want)
-		}
+		testkit.Equal(t, r.Doubts(), test.want, name)
 	}
 }

@@ -3,8 +3,6 @@ package load_test
 import (
 	"bufio"
 	"bytes"
-	"encoding/binary"
-	"fmt"
 	"io"
 	"net"
 	"path/filepath"
@@ -46,22 +44,8 @@ func fcgiScript(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Read
 
 // readRequest reads a request up to the end of its body.
 func readRequest(r *bufio.Reader) error {
-	for {
-		header := make([]byte, 8)
-		if _, err := io.ReadFull(r, header); err != nil {
-			return err
-		}
-		n := int(binary.BigEndian.Uint16(header[4:]))
-		if header[0] != 1 || header[3] != 1 {
-			return fmt.Errorf("header % x", header)
-		}
-		if _, err := r.Discard(n + int(header[6])); err != nil {
-			return err
-		}
-		if header[1] == 5 && n == 0 {
-			return nil
-		}
-	}
+	_, _, _, err := testkit.ReadFastCGI(r)
+	return err
 }
 
 // responding responds to each request with the same pieces, pauses between them, and closes the
@@ -113,11 +97,8 @@ func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
 func TestUnannouncedCloseIsRetried(t *testing.T) {
 	response := load.Stdout(plain+"hello") + load.End(0, 0)
 	for limit := range 6 { // 0 is no limit
-		r := run(t, load.Plan{URL: fcgiScript(t, responding(limit, response)), Connections: 3, Requests: 60})
-		if r.Requests != 60 || r.Errors.Total() != 0 || (limit == 0) != (r.Connects == 3) {
-			t.Errorf("%d responses each: %d requests, %d connects, errors %+v, %+v", limit, r.Requests, r.Connects,
-				r.Errors, r.FastCGI)
-		}
+		r := runCleanly(t, load.Plan{URL: fcgiScript(t, responding(limit, response)), Connections: 3, Requests: 60})
+		testkit.Equal(t, r.Connects == 3, limit == 0, "connections are kept for", limit, "responses")
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -195,63 +196,8 @@ func TestHTTP2ServersMayReorderAndClose(t *testing.T) {
 			t.Parallel()
 			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2,
 				Pipeline: 3, Requests: 40, Body: test.body}
-			r := run(t, p)
-			if r.Requests != 40 || r.Errors.Total() != 0 || r.Statuses[200] != 40 {
-				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
-			}
-		})
-	}
-}
-
-// A server's protocol violation is an error that names it. TestHTTP2ReaderParsesEverySplit lists what
-// the reader rejects.
-func TestHTTP2ViolationsAreErrors(t *testing.T) {
-	each := func(response func(p *peer, id uint32)) func(p *peer) {
-		return func(p *peer) {
-			for id := p.request(); id != 0; id = p.request() {
-				response(p, id)
-			}
-		}
-	}
-	for name, test := range map[string]struct {
-		serve func(p *peer)
-		want  string
-	}{
-		"reset": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }),
-			"read: the server reset the stream: INTERNAL_ERROR"},
-		"closes": {func(p *peer) {
-			p.request()
-			p.Conn.(*net.TCPConn).CloseWrite() // what still comes is read: else the connection would be reset
-			io.Copy(io.Discard, p.Conn)
-		}, "closed before a response"},
-		"refuses": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeRefusedStream) }),
-			"the server reset the stream: REFUSED_STREAM"},
-		"goes away": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeNo, nil) }),
-			"the server closes each connection without a response (GOAWAY)"},
-		"large frame": {each(func(p *peer, id uint32) {
-			p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000))
-		}), "FRAME_SIZE_ERROR: frame larger"},
-		"bad frame": {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }),
-			"FRAME_SIZE_ERROR"},
-		"not HTTP/2": {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) },
-			"FRAME_SIZE_ERROR: frame larger"},
-		"never ends": {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }),
-			"timeout: receiving the response's body"},
-		"says nothing": {func(p *peer) { io.Copy(io.Discard, p.Conn) }, "timeout: waiting for a response"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			most, isRefused := uint64(4), name == "refuses" || name == "goes away"
-			if name == "not HTTP/2" {
-				most = 30 // what is heard before a request is sent costs a connection, and no request
-			}
-			url := http2Script(t, nil, test.serve)
-			r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
-				Timeout: timeoutFor(test.want)})
-			if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) ||
-				isRefused != (r.Errors.Refused == n) {
-				t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
-			}
+			r := runCleanly(t, p)
+			testkit.Equal(t, r.Statuses[200], 40, "responses with status 200")
 		})
 	}
 }
@@ -262,7 +208,6 @@ func TestHTTP2RequestsThatAreNotAllowedTimeOut(t *testing.T) {
 	url := http2Script(t, none, func(p *peer) { io.Copy(io.Discard, p.Conn) })
 	r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 2, Pace: load.Constant(1),
 		Timeout: 60 * time.Millisecond})
-	if r.Errors.Timeout != 2 || r.Errors.First != "timeout: the server allows no stream" {
-		t.Errorf("errors %+v", r.Errors)
-	}
+	testkit.Equal(t, r.Errors.Timeout, 2, "timeouts")
+	testkit.Equal(t, r.Errors.First, "timeout: the server allows no stream")
 }

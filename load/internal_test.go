@@ -61,14 +61,10 @@ func TestPlanHasDefaults(t *testing.T) {
 		p.Threads != min(runtime.NumCPU(), 10) || p.Trace == nil {
 		t.Errorf("%+v", p)
 	}
-	if one := (Plan{Connections: 1}).withDefaults(); one.Threads != 1 {
-		t.Errorf("%d threads for one connection", one.Threads)
-	}
+	testkit.Equal(t, (Plan{Connections: 1}).withDefaults().Threads, 1, "threads for one connection")
 	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Pipeline: 1,
 		Trace: p.Trace}
-	if got := set.withDefaults(); !reflect.DeepEqual(got, set) {
-		t.Errorf("%+v became %+v", set, got)
-	}
+	testkit.Equal(t, set.withDefaults(), set)
 }
 
 // What was measured after a run's last second is added to that second.
@@ -100,12 +96,8 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 			}
 			got := s.finish(test.took)
 			for i := range got {
-				if got[i].Latency.Count != int64(got[i].Requests) {
-					t.Errorf("second %d: %d requests, %d latencies", i, got[i].Requests, got[i].Latency.Count)
-				}
-				if got[i].Index != i {
-					t.Errorf("second %d has index %d", i, got[i].Index)
-				}
+				testkit.Equal(t, got[i].Latency.Count, int64(got[i].Requests), "latencies of second", i)
+				testkit.Equal(t, got[i].Index, i, "index")
 				got[i].Latency, got[i].Index = hist.Packed{}, 0
 			}
 			if !reflect.DeepEqual(got, test.want) || (len(reported) > 0) != (workers == 1) {
@@ -147,13 +139,10 @@ func TestResultSumsWorkers(t *testing.T) {
 		if !reflect.DeepEqual(r, want) || latency.Count() != 2 || latency.Max() != 2*time.Second {
 			t.Errorf("\n got %+v\nwant %+v", r, want)
 		}
-		if r.Errors.Total() != 84 || r.PerSecond() != 1.5 {
-			t.Errorf("%d errors, %v/s", r.Errors.Total(), r.PerSecond())
-		}
+		testkit.Equal(t, r.Errors.Total(), 84, "errors")
+		testkit.Equal(t, r.PerSecond(), 1.5, "rate")
 	}
-	if none := (&Result{}); none.PerSecond() != 0 {
-		t.Error("rates of nothing")
-	}
+	testkit.Equal(t, new(Result).PerSecond(), 0, "the rate of nothing")
 }
 
 // A name may have an address on which nothing listens.
@@ -172,9 +161,7 @@ func TestFirstReachableAddressIsUsed(t *testing.T) {
 		{[]netip.AddrPort{nobody, nobodyElse}, nobody},
 		{[]netip.AddrPort{nobody}, nobody},
 	} {
-		if got := firstReachable(context.Background(), test.all, time.Second); got != test.want {
-			t.Errorf("%v of %v, want %v", got, test.all, test.want)
-		}
+		testkit.Equal(t, firstReachable(context.Background(), test.all, time.Second), test.want, test.all)
 	}
 }
 
@@ -196,19 +183,15 @@ func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	}
 	w.now = 2 * int64(w.plan.Timeout) // and no event was looked at
 	w.sweep()
-	if w.backlog != 0 || r.pendingConns.Load() != 0 {
-		t.Errorf("%d are connecting after a timeout, %d pending", w.backlog, r.pendingConns.Load())
-	}
+	testkit.Equal(t, w.backlog, 0, "connecting after a timeout")
+	testkit.Equal(t, r.pendingConns.Load(), 0, "pending after a timeout")
 	for range 2 {
 		w.sweep()
-		if w.backlog != maxBacklog {
-			t.Errorf("%d are connecting after a sweep", w.backlog)
-		}
+		testkit.Equal(t, w.backlog, maxBacklog, "connecting after a sweep")
 	}
 	w.now *= 3
-	if w.sweep(); r.pendingConns.Load() != 0 {
-		t.Errorf("later attempts count as first ones: %d pending", r.pendingConns.Load())
-	}
+	w.sweep()
+	testkit.Equal(t, r.pendingConns.Load(), 0, "pending: later attempts do not count")
 }
 
 // Lines of events may end with CR, LF or both. A block without an end, or with comments only, is no
@@ -228,9 +211,7 @@ func TestEventStreamCountsBlocks(t *testing.T) {
 			}
 			return fmt.Sprint(counts.Events)
 		})
-		if got != want {
-			t.Errorf("%q: %s events, want %s", in, got, want)
-		}
+		testkit.Equal(t, got, want, in)
 	}
 }
 

@@ -94,9 +94,7 @@ func TestJoinedFiguresAreThoseOfAllSamples(t *testing.T) {
 				t.Fatalf("%d requests, %d samples, %d connections", r.Requests, len(r.Samples), r.Connections)
 			}
 			for _, q := range []float64{0, 0.1, 0.5, 0.9, 0.99, 0.999, 1} {
-				if got, want := r.Latency.Quantile(q), since.Quantile(q); got != want {
-					t.Errorf("quantile %v: %v, want %v", q, got, want)
-				}
+				testkit.Equal(t, r.Latency.Quantile(q), since.Quantile(q), "quantile", q)
 			}
 			if r.Latency.Mean() != since.Mean() || r.Latency.Max() != since.Max() || r.Latency.Count() != n {
 				t.Errorf("mean %v, max %v, count %d", r.Latency.Mean(), r.Latency.Max(), r.Latency.Count())
@@ -155,24 +153,14 @@ func TestJoinerReportsCompleteSeconds(t *testing.T) {
 	add(0, 0, time.Millisecond)
 	add(0, 1, time.Millisecond)
 	add(1, 0, time.Millisecond)
-	if len(seen) != 0 {
-		t.Fatal(seen)
-	}
+	testkit.Equal(t, len(seen), 0, "seconds before the third part's")
 	add(2, 0, time.Millisecond)
 	add(1, 1, time.Second)
-	if fmt.Sprint(seen) != "[3]" {
-		t.Fatal(seen)
-	}
+	testkit.Equal(t, seen, []uint64{3}, "requests of seconds")
 	j.Lose(2, "it died")
-	if fmt.Sprint(seen) != "[3 2]" {
-		t.Fatal(seen)
-	}
-	if err := j.Second(2, load.Second{Index: 1}); err == nil {
-		t.Error("a lost part adds a second")
-	}
-	if err := j.Second(0, load.Second{Index: 2, Latency: hist.Packed{Encoded: "x"}}); err == nil {
-		t.Error("a damaged histogram is accepted")
-	}
+	testkit.Equal(t, seen, []uint64{3, 2}, "requests of seconds")
+	testkit.Error(t, j.Second(2, load.Second{Index: 1}), "", "a second of a lost part")
+	testkit.Error(t, j.Second(0, load.Second{Index: 2, Latency: hist.Packed{Encoded: "x"}}), "", "a damaged histogram")
 	j.Lose(0, "it died, too")
 	j.Lose(1, "it died, too")
 	r := j.Result()

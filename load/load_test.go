@@ -44,6 +44,16 @@ func run(t *testing.T, p load.Plan) *load.Result {
 	return testkit.Value(load.Run(context.Background(), p))(t)
 }
 
+// runCleanly is run for a plan whose requests must succeed.
+func runCleanly(t *testing.T, p load.Plan) *load.Result {
+	t.Helper()
+	r := run(t, p)
+	if r.Requests != p.Requests || r.Errors.Total() != 0 {
+		t.Errorf("%s: %d of %d requests, errors %+v", p.URL, r.Requests, p.Requests, r.Errors)
+	}
+	return r
+}
+
 // runUntil runs a plan until its progress is enough, and cancels it then.
 func runUntil(t *testing.T, p load.Plan, enough func(load.Progress) bool) *load.Result {
 	t.Helper()
@@ -146,9 +156,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 				r.Latency.Max() <= 0 || r.URL != p.URL {
 				t.Errorf("%s: %s, %d latencies, longest %v", p.URL, r.URL, r.Latency.Count(), r.Latency.Max())
 			}
-			if (test.path == "/close") != (r.Connects > connections) {
-				t.Errorf("%s: %d connections made while measuring", p.URL, r.Connects)
-			}
+			testkit.Equal(t, r.Connects > connections, test.path == "/close", p.URL, "more connections are made")
 		}
 	}
 }
@@ -359,9 +367,8 @@ func TestEventsAreCounted(t *testing.T) {
 			t.Errorf("%s: %d times between events, median %v", test.query, h.Count(), h.Quantile(0.5))
 		}
 	}
-	if r := run(t, load.Plan{URL: server.URL + "/?type=text/plain", Connections: 1, Requests: 1}); r.Events != 0 {
-		t.Errorf("%d events in plain text", r.Events)
-	}
+	testkit.Equal(t, run(t, load.Plan{URL: server.URL + "/?type=text/plain", Connections: 1, Requests: 1}).Events, 0,
+		"events in plain text")
 }
 
 // isSlow reports whether tests may take minutes.

@@ -133,10 +133,8 @@ func TestMissingResponsesCount(t *testing.T) {
 			r.Latency.Max() < 100*time.Millisecond { // on a busy machine they are sent late
 			t.Errorf("%s: %d responses, and %d missing after %v", name, r.Requests, r.NoResponse, r.Latency.Max())
 		}
-		if text := strings.Join(r.Doubts(), " "); strings.Contains(text,
-			"due requests, 0 had a response") != (name == "open") {
-			t.Errorf("%s: doubts: %q", name, text)
-		}
+		testkit.Equal(t, strings.Contains(strings.Join(r.Doubts(), " "), "due requests, 0 had a response"), name == "open",
+			name, r.Doubts())
 	}
 	r := run(t, load.Plan{URL: "http://" + l.Addr().String(), Connections: 2, Timeout: 100 * time.Millisecond,
 		Requests: 4})

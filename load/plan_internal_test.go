@@ -2,9 +2,9 @@ package load
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -15,113 +15,70 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// spell formats the records of a FastCGI request, in order.
-func spell(t *testing.T, b []byte) string {
+// spell formats a FastCGI request: its parameters by name, one per line, and its body.
+func spell(t *testing.T, request string) string {
 	t.Helper()
+	params, body, _, err := testkit.ReadFastCGI(strings.NewReader(request))
+	testkit.Must(t, err)
 	var s strings.Builder
-	var params []byte
-	for len(b) > 0 {
-		n := 8 + int(binary.BigEndian.Uint16(b[4:]))
-		if b[0] != 1 || b[6] != 0 || b[7] != 0 || b[2] != 0 || b[3] != 1 {
-			t.Fatalf("header % x", b[:8])
-		}
-		typ, content := b[1], b[8:n]
-		b = b[n:]
-		switch {
-		case typ == 4 && len(content) > 0:
-			params = append(params, content...)
-			continue
-		case typ == 4:
-			fmt.Fprintf(&s, "%s[4]", pairs(params))
-		default:
-			fmt.Fprintf(&s, "[%d %.20q %d]", typ, content, len(content))
-		}
+	for _, name := range slices.Sorted(maps.Keys(params)) {
+		fmt.Fprintf(&s, "%s=%s\n", name, params[name])
 	}
-	return s.String()
-}
-
-// pairs formats a list of parameters, one per line.
-func pairs(b []byte) string {
-	length := func() int {
-		n := int(b[0])
-		if n < 128 {
-			b = b[1:]
-			return n
-		}
-		n = int(binary.BigEndian.Uint32(b) & 0x7fffffff)
-		b = b[4:]
-		return n
-	}
-	var s strings.Builder
-	for len(b) > 0 {
-		name, value := length(), 0
-		value = length()
-		fmt.Fprintf(&s, "%s=%s\n", b[:name], b[name:name+value])
-		b = b[name+value:]
-	}
-	return s.String()
+	return s.String() + string(body)
 }
 
 func TestFastCGIRequestsHaveExpectedRecords(t *testing.T) {
-	const begin = `[1 "\x00\x01\x01\x00\x00\x00\x00\x00" 8]`
 	for _, test := range []struct {
 		plan Plan
 		want []string
 	}{
-		{Plan{URL: "fcgi://127.0.0.1:9001/a%20b/?x=1&y"}, []string{begin + `QUERY_STRING=x=1&y
-REQUEST_METHOD=GET
+		{Plan{URL: "fcgi://127.0.0.1:9001/a%20b/?x=1&y"}, []string{`CONTENT_LENGTH=
 CONTENT_TYPE=
-CONTENT_LENGTH=
-SCRIPT_NAME=/a b/
-REQUEST_URI=/a%20b/?x=1&y
-DOCUMENT_URI=/a b/
 DOCUMENT_ROOT=/var/www/html
-SCRIPT_FILENAME=/var/www/html/a b/
-SERVER_PROTOCOL=HTTP/1.1
-REQUEST_SCHEME=http
+DOCUMENT_URI=/a b/
 GATEWAY_INTERFACE=CGI/1.1
-SERVER_SOFTWARE=tare
-REMOTE_ADDR=127.0.0.1
-REMOTE_PORT=49152
-SERVER_ADDR=127.0.0.1
-SERVER_PORT=9001
-SERVER_NAME=127.0.0.1
-REDIRECT_STATUS=200
 HTTP_HOST=127.0.0.1:9001
 HTTP_USER_AGENT=tare
-[4][5 "" 0]`}},
+QUERY_STRING=x=1&y
+REDIRECT_STATUS=200
+REMOTE_ADDR=127.0.0.1
+REMOTE_PORT=49152
+REQUEST_METHOD=GET
+REQUEST_SCHEME=http
+REQUEST_URI=/a%20b/?x=1&y
+SCRIPT_FILENAME=/var/www/html/a b/
+SCRIPT_NAME=/a b/
+SERVER_ADDR=127.0.0.1
+SERVER_NAME=127.0.0.1
+SERVER_PORT=9001
+SERVER_PROTOCOL=HTTP/1.1
+SERVER_SOFTWARE=tare
+`}},
 		{Plan{URL: "fcgi+unix:///run/a.sock", Method: "POST"}, []string{
-			"CONTENT_LENGTH=0\n", "SCRIPT_NAME=/\n", "REQUEST_URI=/\n", "DOCUMENT_URI=/\n",
-			"SERVER_ADDR=127.0.0.1\nSERVER_PORT=80\nSERVER_NAME=localhost\n",
-			"REMOTE_ADDR=127.0.0.1\n", "HTTP_HOST=localhost\n", `[4][5 "" 0]`,
+			"CONTENT_LENGTH=0\n", "SCRIPT_NAME=/\n", "REQUEST_URI=/\n", "DOCUMENT_URI=/\n", "REMOTE_ADDR=127.0.0.1\n",
+			"SERVER_ADDR=127.0.0.1\nSERVER_NAME=localhost\nSERVER_PORT=80\n", "HTTP_HOST=localhost\n",
 		}},
 		{Plan{URL: "fcgi://[::1]/", Header: []string{"host: h", "User-Agent: u", "Content-Type: t", "content-length: 9",
 			"X-A: 1", "x-a:2", "Cookie: a=1", "Cookie: b=2"}}, []string{
-			"CONTENT_TYPE=t\nCONTENT_LENGTH=9\n", "SERVER_ADDR=::1\nSERVER_PORT=9000\nSERVER_NAME=::1\n",
-			"HTTP_HOST=h\nHTTP_USER_AGENT=u\nHTTP_X_A=1, 2\nHTTP_COOKIE=a=1; b=2\n[4]",
+			"CONTENT_LENGTH=9\nCONTENT_TYPE=t\n", "SERVER_ADDR=::1\nSERVER_NAME=::1\nSERVER_PORT=9000\n",
+			"HTTP_COOKIE=a=1; b=2\nHTTP_HOST=h\nHTTP_USER_AGENT=u\nHTTP_X_A=1, 2\n",
 		}},
 		{Plan{URL: "fcgi://127.0.0.1/i.php",
 			Params: []string{"DOCUMENT_ROOT=/srv", "PATH_INFO=/a=b", "HTTPS=on", "HTTPS=off", "REMOTE_PORT="}},
-			[]string{
-				"DOCUMENT_ROOT=/srv\nSCRIPT_FILENAME=/srv/i.php\n", "REMOTE_PORT=\n",
-				"\nPATH_INFO=/a=b\nHTTPS=off\n[4]",
-			}},
+			[]string{"DOCUMENT_ROOT=/srv\n", "SCRIPT_FILENAME=/srv/i.php\n", "REMOTE_PORT=\n", "\nPATH_INFO=/a=b\n",
+				"\nHTTPS=off\n"}},
 		{Plan{URL: "fcgi://127.0.0.1/", Params: []string{"SCRIPT_FILENAME=/a.php"}},
-			[]string{"DOCUMENT_ROOT=/var/www/html\nSCRIPT_FILENAME=/a.php\n"}},
-		{Plan{URL: "fcgi://127.0.0.1/", Method: "PUT", Body: "hello"},
-			[]string{"CONTENT_LENGTH=5\n", `[4][5 "hello" 5][5 "" 0]`}},
-		{Plan{URL: "fcgi://127.0.0.1/", Body: strings.Repeat("b", 65_535+2)}, []string{
-			"CONTENT_LENGTH=65537\n", `[4][5 "bbbbbbbbbbbbbbbbbbbb" 65535][5 "bb" 2][5 "" 0]`,
-		}},
+			[]string{"DOCUMENT_ROOT=/var/www/html\n", "SCRIPT_FILENAME=/a.php\n"}},
+		{Plan{URL: "fcgi://127.0.0.1/", Method: "PUT", Body: "hello"}, []string{"CONTENT_LENGTH=5\n", "tare\nhello"}},
+		{Plan{URL: "fcgi://127.0.0.1/", Body: strings.Repeat("b", 65_535+2)},
+			[]string{"CONTENT_LENGTH=65537\n", "tare\n" + strings.Repeat("b", 65_535+2)}},
 		{Plan{URL: "fcgi://127.0.0.1/", Header: []string{"X: " + strings.Repeat("x", 70_000)}},
-			[]string{"HTTP_X=" + strings.Repeat("x", 70_000) + "\n[4]"}},
+			[]string{"HTTP_X=" + strings.Repeat("x", 70_000) + "\n"}},
 	} {
-		j, err := test.plan.prepare(context.Background())
-		if err != nil {
-			t.Errorf("%+v: %v", test.plan, err)
-			continue
+		got := spell(t, payload(testkit.Value(test.plan.prepare(context.Background()))(t)))
+		if strings.Contains(got, "(twice)") {
+			t.Errorf("%+v: a parameter is sent twice: %s", test.plan, got)
 		}
-		got := spell(t, []byte(payload(j)))
 		for _, want := range test.want {
 			testkit.Contains(t, got, want)
 		}
@@ -150,15 +107,11 @@ func TestURLsAreParsed(t *testing.T) {
 		if p.protocol == (fcgiProtocol{}) {
 			scheme = "fcgi"
 		}
-		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target,
-			p.path, p.query); got != want {
-			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
-		}
+		testkit.Equal(t, fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target,
+			p.path, p.query), want, text)
 	}
 	long := "/" + strings.Repeat("s", maxSocketPath-1)
-	if p, err := parseURL("http+unix://"+long, HTTP11); err != nil || p.socket != long {
-		t.Errorf("%q: %v", p.socket, err)
-	}
+	testkit.Equal(t, testkit.Value(parseURL("http+unix://"+long, HTTP11))(t).socket, long)
 }
 
 // plannedThread is what one thread sends: its connections, the due times of its first requests, its
@@ -234,15 +187,8 @@ func TestPartsEqualTheWhole(t *testing.T) {
 			got = append(got, threadsOf(t, part)...)
 		}
 		want := threadsOf(t, whole)
-		if !slices.EqualFunc(got, want, func(a, b plannedThread) bool {
-			return a.firstConn == b.firstConn && a.conns == b.conns && slices.Equal(a.due, b.due) &&
-				a.values == b.values && a.nextIndex == b.nextIndex
-		}) {
-			t.Fatalf("%d connections on threads %v:\n%+v\nwant\n%+v", p.Connections, threads, got, want)
-		}
-		if requests != p.Requests {
-			t.Fatalf("%d of %d requests", requests, p.Requests)
-		}
+		testkit.Equal(t, got, want, p.Connections, "connections on threads", threads)
+		testkit.Equal(t, requests, p.Requests, "requests")
 	}
 }
 
@@ -265,9 +211,7 @@ func TestSplitRejectsWhatCannotBeDivided(t *testing.T) {
 	}
 	p := Plan{URL: "http://127.0.0.1:1/", Connections: 4, Threads: 2,
 		Part: Part{Threads: 3, FirstThread: 2, Connections: 9}}
-	if _, err := p.prepare(t.Context()); err == nil {
-		t.Error("a part beyond its whole is accepted")
-	}
+	testkit.Fails(p.prepare(t.Context()))(t, "", "a part beyond its whole")
 }
 
 func TestPortionsAddUp(t *testing.T) {
@@ -322,13 +266,10 @@ func TestRequestsAreDueWhenTheRateIsIntegrated(t *testing.T) {
 			}
 		}
 	}
-	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11); at != math.MaxInt64 {
-		t.Errorf("an eleventh of ten requests is due at %d", at)
-	}
-	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second},
-		{From: 10, To: 10}}).timeOf(11); at != int64(2100*time.Millisecond) {
-		t.Errorf("the request after a pause is due at %v", time.Duration(at))
-	}
+	testkit.Equal(t, newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11), math.MaxInt64,
+		"an eleventh of ten requests")
+	testkit.Equal(t, newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second},
+		{From: 10, To: 10}}).timeOf(11), int64(2100*time.Millisecond), "the request after a pause")
 }
 
 // The workers' schedules together have the Pace's rate, evenly spaced, whatever their shares.
@@ -390,9 +331,7 @@ func TestPoissonPaceHasRateGapsAndSeed(t *testing.T) {
 		t.Errorf("gaps are %v ns in the mean and vary by %v; want a million both", mean, deviation)
 	}
 	again := dues(pace)
-	if all[n-1] != again[n-1] {
-		t.Error("another schedule came of the same seed")
-	}
+	testkit.Equal(t, again[n-1], all[n-1], "the schedule of the same seed")
 	if pace.Seed = 8; dues(pace)[n-1] == all[n-1] {
 		t.Error("the same schedule came of another seed")
 	}

@@ -72,34 +72,33 @@ func (o *observer) total() (n int) {
 	return n
 }
 
-// modes are the kinds of HTTP plans.
-func modes() map[string]struct {
+// mode is a kind of HTTP plan, with the start of its server.
+type mode struct {
 	start func(*httptest.Server)
 	plan  func(*load.Plan)
-} {
+}
+
+func modes() map[string]mode {
 	insecure := &tls.Config{InsecureSkipVerify: true}
-	return map[string]struct {
-		start func(*httptest.Server)
-		plan  func(*load.Plan)
-	}{
-		"plain": {plainly, func(*load.Plan) {}},
-		"TLS":   {func(s *httptest.Server) { s.StartTLS() }, func(p *load.Plan) { p.TLS = insecure }},
-		"HTTP/2 over TLS": {func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		}, func(p *load.Plan) { p.TLS, p.Version = insecure, load.HTTP2 }},
+	http2 := func(s *httptest.Server) {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	}
+	return map[string]mode{
+		"plain":           {plainly, func(*load.Plan) {}},
+		"TLS":             {(*httptest.Server).StartTLS, func(p *load.Plan) { p.TLS = insecure }},
+		"HTTP/2 over TLS": {http2, func(p *load.Plan) { p.TLS, p.Version = insecure, load.HTTP2 }},
 		"HTTP/2": {func(s *httptest.Server) {
 			s.Config.Protocols = new(http.Protocols)
 			s.Config.Protocols.SetUnencryptedHTTP2(true)
 			s.Start()
 		}, func(p *load.Plan) { p.Version = load.HTTP2 }},
 		"pipelined": {plainly, func(p *load.Plan) { p.Pipeline = 4 }},
-		"HTTP/2, four streams": {func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		}, func(p *load.Plan) { p.TLS, p.Version, p.Pipeline = insecure, load.HTTP2, 4 }},
+		"HTTP/2, four streams": {http2, func(p *load.Plan) {
+			p.TLS, p.Version, p.Pipeline = insecure, load.HTTP2, 4
+		}},
 		"one request on a connection": {plainly, func(p *load.Plan) { p.PerConnection = 1 }},
-		"three requests on a TLS connection": {func(s *httptest.Server) { s.StartTLS() }, func(p *load.Plan) {
+		"three requests on a TLS connection": {(*httptest.Server).StartTLS, func(p *load.Plan) {
 			p.TLS, p.PerConnection = insecure, 3
 		}},
 		"HTTP/1.0": {plainly, func(p *load.Plan) { p.Version = load.HTTP10 }},
@@ -107,10 +106,7 @@ func modes() map[string]struct {
 			p.Version, p.Header = load.HTTP10, []string{"Connection: Keep-Alive"}
 		}},
 		"open loop": {plainly, func(p *load.Plan) { p.Pace = load.Constant(2000) }},
-		"HTTP/2 in an open loop": {func(s *httptest.Server) {
-			s.EnableHTTP2 = true
-			s.StartTLS()
-		}, func(p *load.Plan) {
+		"HTTP/2 in an open loop": {http2, func(p *load.Plan) {
 			p.TLS, p.Version, p.Pipeline, p.Pace = insecure, load.HTTP2, 3, load.Constant(2000)
 		}},
 		"thinking": {plainly, func(p *load.Plan) { p.Think = time.Millisecond }},
@@ -150,9 +146,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 			var sum, windows uint64
 			for _, s := range r.Timeline {
 				sum += s.Requests
-				if s.Latency.Count != int64(s.Requests) {
-					t.Errorf("a second of %d requests and %d latencies", s.Requests, s.Latency.Count)
-				}
+				testkit.Equal(t, s.Latency.Count, int64(s.Requests), "latencies of a second")
 			}
 			for _, thread := range r.Windows {
 				for _, count := range thread {
@@ -168,9 +162,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 
 func checkSamples(t *testing.T, r *load.Result, n int) {
 	t.Helper()
-	if len(r.Samples) != n {
-		t.Fatalf("%d samples, want %d", len(r.Samples), n)
-	}
+	testkit.Equal(t, len(r.Samples), n, "samples")
 	connected, last := 0, time.Duration(0)
 	for _, s := range r.Samples {
 		if s.Connect > 0 {
@@ -197,9 +189,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			o := observe(t, mode.start, func(w http.ResponseWriter, r *http.Request) {
-				if r.ContentLength != int64(len(body)) {
-					t.Errorf("a body of %d bytes was announced", r.ContentLength)
-				}
+				testkit.Equal(t, r.ContentLength, int64(len(body)), "announced")
 				w.Header().Set("X-Kind", "large")
 				io.WriteString(w, body)
 				w.Header().Set(http.TrailerPrefix+"Grpc-Status", "7")
@@ -222,9 +212,7 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 				t.Errorf("another body: errors %+v", r.Errors)
 			}
 			p.Expect = load.Expect{Body: []byte(body)}
-			if r = run(t, p); r.Requests != bodies || r.Errors.Total() != 0 {
-				t.Errorf("the body, byte by byte: %d requests, errors %+v", r.Requests, r.Errors)
-			}
+			runCleanly(t, p)
 			p.Requests = 1
 			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
 				p.Expect = load.Expect{Body: []byte(other)}
@@ -275,9 +263,7 @@ func TestListIsSentInOrderOrShuffled(t *testing.T) {
 				t.Errorf("shuffled: %q came %d times", line, n)
 			}
 		}
-		if o.headers.Get("X-Plan") != "1" {
-			t.Errorf("header %v", o.headers)
-		}
+		testkit.Equal(t, o.headers.Get("X-Plan"), "1", "X-Plan")
 	}
 }
 
@@ -319,14 +305,11 @@ func TestTemplateValuesDiffer(t *testing.T) {
 func TestResolveAndSourcesSetAddresses(t *testing.T) {
 	o := observe(t, plainly, nil)
 	_, port, _ := strings.Cut(strings.TrimPrefix(o.URL, "http://"), ":")
-	r := run(t, load.Plan{
+	runCleanly(t, load.Plan{
 		URL: "http://no.such.name.invalid:" + port + "/", Connections: 3, PerConnection: 1, Requests: 30,
 		Resolve: []string{"other:1:127.0.0.9", "NO.such.name.invalid:" + port + ":127.0.0.1"},
 		Sources: []netip.Addr{netip.MustParseAddr("127.0.0.77")},
 	})
-	if r.Requests != 30 || r.Errors.Total() != 0 {
-		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
-	}
 	for peer := range o.peers {
 		if !strings.HasPrefix(peer, "127.0.0.77:") {
 			t.Errorf("a connection came from %s", peer)
@@ -338,15 +321,13 @@ func TestResolveAndSourcesSetAddresses(t *testing.T) {
 func TestExhaustedLoopbackPortsAreReplaced(t *testing.T) {
 	testkit.Long(t, "it makes 9000 connections")
 	o := observe(t, plainly, nil)
-	r := run(t, load.Plan{URL: o.URL, Connections: 8, Threads: 1, PerConnection: 1, Requests: 9000})
+	runCleanly(t, load.Plan{URL: o.URL, Connections: 8, Threads: 1, PerConnection: 1, Requests: 9000})
 	hosts := make(map[string]bool)
 	for peer := range o.peers {
 		host, _, _ := net.SplitHostPort(peer)
 		hosts[host] = true
 	}
-	if r.Requests != 9000 || r.Errors.Total() != 0 || len(hosts) != 3 {
-		t.Errorf("%d requests from %d addresses, errors %+v", r.Requests, len(hosts), r.Errors)
-	}
+	testkit.Equal(t, len(hosts), 3, "addresses")
 }
 
 func TestMaxErrorsEndsTheRun(t *testing.T) {

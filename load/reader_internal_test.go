@@ -194,9 +194,8 @@ func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 			w.completeExchange(0, &c.reusable.exchanges[0])
 		}
 		w.retryOnNewConn(0)
-		if int(c.reusable.singleUses) != test.want || c.responses != 0 {
-			t.Errorf("after %d responses: %d in a row", test.responses, c.reusable.singleUses)
-		}
+		testkit.Equal(t, int(c.reusable.singleUses), test.want, "in a row after", test.responses, "responses")
+		testkit.Equal(t, c.responses, 0, "responses")
 	}
 }
 
@@ -226,9 +225,8 @@ func TestFailedConnectionsAreReopenedAtOnce(t *testing.T) {
 			w.now = c.connectStart + int64(test.lived)
 			c.responses = test.responses
 			close()
-			if w.openConns(); c.state != test.want {
-				t.Errorf("%s, %d: %+v: the connection is %s", name, i, test, c.activity())
-			}
+			w.openConns()
+			testkit.Equal(t, c.state, test.want, name, i)
 		}
 	}
 }
@@ -246,9 +244,8 @@ func TestEarlyResponseEndsSending(t *testing.T) {
 	c := &w.conns[0]
 	for got, want := range map[stage]int{beforeHead: 0, inHead: 0, inBody: 1} {
 		c.state, c.out, c.response.stage = open, []byte("x"), got
-		if w.handleEvent(&poll.Event{Writable: true}); c.unsent() != want {
-			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent(), want)
-		}
+		w.handleEvent(&poll.Event{Writable: true})
+		testkit.Equal(t, c.unsent(), want, "unsent at stage", got)
 	}
 }
 
@@ -270,10 +267,8 @@ func TestDueIsTheNumberDrawnWithinTheDuration(t *testing.T) {
 		w.queueIdle(0)
 		w.clock = w.clock.Add(-time.Minute)
 		w.endCounting()
-		if w.tally.Due != float64(want-1) || w.tally.Waiting.Count() != int64(want-1-10) {
-			t.Errorf("%+v: %v due, %d waiting; want %d, of which one was sent late", pace, w.tally.Due,
-				w.tally.Waiting.Count(), want)
-		}
+		testkit.Equal(t, w.tally.Due, float64(want-1), "due", pace)
+		testkit.Equal(t, w.tally.Waiting.Count(), int64(want-1-10), "waiting: one was sent late", pace)
 	}
 }
 

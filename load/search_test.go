@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
-	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -68,9 +67,7 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult 
 		s.Goal = mustGoal(t, "p99<10ms")
 	}
 	found := testkit.Value(s.Find(t.Context(), p))(t)
-	if len(found.Tries) != len(f.plans) {
-		t.Errorf("%d tries, %d runs", len(found.Tries), len(f.plans))
-	}
+	testkit.Equal(t, len(found.Tries), len(f.plans), "tries")
 	return found
 }
 
@@ -125,9 +122,7 @@ func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 		!strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
 		t.Errorf("%+v", try)
 	}
-	if len(plan.Pace.Steps) != 0 {
-		t.Error("the plan was changed")
-	}
+	testkit.Equal(t, len(plan.Pace.Steps), 0, "steps of the caller's plan")
 }
 
 // A single disturbed run does not count, neither below nor, if it succeeds by luck, above the
@@ -207,9 +202,8 @@ func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 				r.Generator.Lag.Record(lag)
 			}
 		}}
-		if f := find(t, late, load.Search{From: 900}, load.Plan{}); (f.Verdict == load.GeneratorBound) != want {
-			t.Errorf("late by %v: %s:%s", lag, f.Verdict, rates(f))
-		}
+		f := find(t, late, load.Search{From: 900}, load.Plan{})
+		testkit.Equal(t, f.Verdict == load.GeneratorBound, want, "late by", lag, rates(f))
 	}
 }
 
@@ -239,10 +233,8 @@ func TestSearchCountsErrorsAndMissingResponses(t *testing.T) {
 	}
 	// Requests in flight at the end for no longer than usual are no errors.
 	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.NoResponse = 50 }}
-	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000},
-		load.Plan{}); found.Verdict != load.AllSustained {
-		t.Errorf("under way: %s:%s %v", found.Verdict, rates(found), found.Tries[0].Why)
-	}
+	found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000}, load.Plan{})
+	testkit.Equal(t, found.Verdict, load.AllSustained, "under way:", rates(found), found.Tries[0].Why)
 }
 
 func TestSearchEndsWithItsContext(t *testing.T) {
@@ -343,9 +335,7 @@ func TestParseGoalReadsItsOwnText(t *testing.T) {
 			}
 			testkit.Equal(t, b, want[i], text)
 		}
-		if again, err := load.ParseGoal(got.String()); err != nil || !reflect.DeepEqual(again, got) {
-			t.Errorf("%q is written as %q, which is %+v, %v", text, got, again, err)
-		}
+		testkit.Equal(t, testkit.Value(load.ParseGoal(got.String()))(t), got, text)
 	}
 }
 
@@ -376,10 +366,9 @@ func TestInvalidGoalsAreRejected(t *testing.T) {
 		"cpu>+3%>":           "want a signed change",
 		"p99<1ms,errors<1ms": `goal "errors<1ms": limit "1ms"`,
 	} {
-		if g, err := load.ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) ||
-			!strings.HasPrefix(err.Error(), "load: goal ") {
-			t.Errorf("%q: %+v, %v; want an error with %q", text, g, err, want)
-		}
+		_, err := load.ParseGoal(text)
+		testkit.Error(t, err, "load: goal ", text)
+		testkit.Error(t, err, want, text)
 	}
 }
 

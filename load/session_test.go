@@ -35,8 +35,7 @@ func TestPausedSessionIsSilent(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 5, Threads: 2, Timeout: patience})
-	testkit.Must(t, err)
+	session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 5, Threads: 2, Timeout: patience}))(t)
 	defer session.Close()
 	for range 3 {
 		requested, made := requests.Load(), opened.Load() // the server has accepted all connections
@@ -133,9 +132,7 @@ func TestMissedSliceHasNoRequests(t *testing.T) {
 		slices = 2000
 	}
 	for range slices {
-		if _, err := session.Slice(t.Context(), 0, true); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(session.Slice(t.Context(), 0, true))(t)
 	}
 	slicesUntilResponse(t, session)
 }
@@ -149,12 +146,8 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 		session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 10, Threads: 2}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(20*time.Millisecond, cancel)
-		if _, err := session.Slice(ctx, time.Minute, true); !errors.Is(err, context.Canceled) {
-			t.Errorf("got %v", err)
-		}
-		if _, err := session.Slice(t.Context(), time.Millisecond, true); err == nil {
-			t.Error("another slice")
-		}
+		testkit.FailsWith(session.Slice(ctx, time.Minute, true))(t, context.Canceled)
+		testkit.Fails(session.Slice(t.Context(), time.Millisecond, true))(t, "", "another slice")
 		session.Close()
 	}
 	server.CloseClientConnections()

@@ -39,12 +39,10 @@ func TestEveryTransportWorks(t *testing.T) {
 			} else {
 				go http.Serve(served, handler)
 			}
-			r := run(t, load.Plan{URL: url + "/a?b", TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 3,
+			r := runCleanly(t, load.Plan{URL: url + "/a?b", TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 3,
 				Requests: 50})
-			if r.Requests != 50 || r.Errors.Total() != 0 || r.BodyBytes != 50*uint64(len("/a?b")) ||
-				(r.Handshake != nil) != strings.HasSuffix(scheme, "s") {
-				t.Errorf("%s: %d requests, %d bytes of bodies, errors %+v", url, r.Requests, r.BodyBytes, r.Errors)
-			}
+			testkit.Equal(t, r.BodyBytes, 50*uint64(len("/a?b")), url)
+			testkit.Equal(t, r.Handshake != nil, strings.HasSuffix(scheme, "s"), url, "has handshakes")
 		}
 	}
 }
@@ -53,15 +51,12 @@ func TestEveryTransportWorks(t *testing.T) {
 func shortQueue(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
-	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
-	testkit.Must(t, err)
+	fd := testkit.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	f := os.NewFile(uintptr(fd), path)
 	defer f.Close()
 	testkit.Must(t, syscall.Bind(fd, &syscall.SockaddrUnix{Name: path}))
 	testkit.Must(t, syscall.Listen(fd, 1))
-	if l, err = net.FileListener(f); err != nil {
-		t.Fatal(err)
-	}
+	l = testkit.Value(net.FileListener(f))(t)
 	t.Cleanup(func() { l.Close() })
 	return path, l
 }
@@ -82,10 +77,7 @@ func TestFullBacklogIsRetried(t *testing.T) {
 	server := &http.Server{Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
 	go server.Serve(l)
 	defer server.Close()
-	r = run(t, load.Plan{Requests: 40, URL: "http+unix://" + path, Connections: 20})
-	if r.Requests != 40 || r.Errors.Total() != 0 {
-		t.Errorf("%d opened, %d requests, errors %+v", r.Opened, r.Requests, r.Errors)
-	}
+	runCleanly(t, load.Plan{Requests: 40, URL: "http+unix://" + path, Connections: 20})
 }
 
 // affinities returns the CPUs that each thread of this process may run on.
@@ -138,9 +130,7 @@ func TestThreadsAreBoundOnlyDuringTheRun(t *testing.T) {
 				r.Errors.First)
 		}
 		for tid, set := range affinities(t) {
-			if set != all {
-				t.Errorf("thread %d may run on %d processors, want %d", tid, set.Count(), all.Count())
-			}
+			testkit.Equal(t, set, all, "processors of thread", tid)
 		}
 	}
 }

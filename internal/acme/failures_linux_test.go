@@ -7,14 +7,12 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -50,9 +48,7 @@ func TestRejectedNonces(t *testing.T) {
 	s := newSite(t, programs.PebbleConfig{BadNonces: 25})
 	s.run(configOf("a.test b.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
 	s.awaitIssued(1)
-	if n := s.lines.count("next attempt"); n != 0 {
-		t.Errorf("%d failures", n)
-	}
+	testkit.Equal(t, s.lines.count("next attempt"), 0, "failures")
 }
 
 // A challenge that fails leaves the old certificate in use. It succeeds once the cause has gone.
@@ -86,56 +82,6 @@ func TestRejectedName(t *testing.T) {
 	s.lines.await(t, "acme: a.test: pebble has issued", 1)
 }
 
-// limiter is an issuer that limits the rate of all requests.
-type limiter struct {
-	requests atomic.Int64
-	after    string // Retry-After
-}
-
-func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	base := "http://" + r.Host
-	w.Header().Set("Replay-Nonce", fmt.Sprint(l.requests.Load()))
-	switch r.URL.Path {
-	case "/dir":
-		w.Header().Set("Content-Type", "application/json")
-		fmt.Fprintf(w, `{"newNonce":"%s/nonce","newAccount":"%s/account","newOrder":"%s/order"}`, base, base, base)
-	case "/nonce":
-	default:
-		l.requests.Add(1)
-		w.Header().Set("Content-Type", "application/problem+json")
-		w.Header().Set("Retry-After", l.after)
-		w.WriteHeader(http.StatusTooManyRequests)
-		fmt.Fprint(w, `{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many","status":429}`)
-	}
-}
-
-// A rate limit of the issuer delays the next attempt, also after a restart. A limit that is not
-// plausible does not count.
-func TestRateLimitDelaysNextAttempt(t *testing.T) {
-	t.Parallel()
-	testkit.Long(t, "it waits for attempts")
-	l := &limiter{after: "7200"}
-	server := httptest.NewServer(l)
-	defer server.Close()
-	s := newServers(t)
-	dir := filepath.Join(t.TempDir(), "state")
-	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: server.URL + "/dir", StateDir: dir})
-	s.run(config, Config{})
-	s.lines.await(t, "acme: a.test: limited: .*rateLimited - too many", 1)
-	s.lines.await(t, "next attempt in 2h0m0s", 1)
-	m := s.run(config, Config{})
-	c := m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	s.close() // c is no longer used
-	if l.requests.Load() != 1 {
-		t.Errorf("%d requests: the restart ignored the limit", l.requests.Load())
-	}
-	if left := time.Until(c.retryAt); left < time.Hour || c.failures != 1 {
-		t.Errorf("after a restart the next attempt is in %v, after %d failures", left, c.failures)
-	}
-	s.run(config, Config{Now: func() time.Time { return time.Now().Add(-365 * 24 * time.Hour) }})
-	s.lines.await(t, "rateLimited - too many", 2)
-}
-
 // If a machine's clock is wrong, the log says so, and one certificate is ordered, not many.
 func TestWrongClockIsLogged(t *testing.T) {
 	t.Parallel()
@@ -153,13 +99,9 @@ func TestWrongClockIsLogged(t *testing.T) {
 		s.run(configOf(name+".test", issuer), wrong)
 		s.awaitIssued(before + 1)
 		s.lines.await(t, "acme: "+name+".test: the new certificate is valid from .*: check the clock", 1)
-		if _, err := s.handshake(name+".test", s.pebble.Root(t, 0)); err != nil { // clients' clocks are right
-			t.Error(err)
-		}
-		time.Sleep(300 * time.Millisecond) // an order takes less
-		if n := s.lines.count("has issued a") - before; n != 1 {
-			t.Errorf("%s: %d certificates", name, n)
-		}
+		testkit.Value(s.handshake(name+".test", s.pebble.Root(t, 0)))(t) // clients' clocks are right
+		time.Sleep(300 * time.Millisecond)                               // an order takes less
+		testkit.Equal(t, s.lines.count("has issued a")-before, 1, name, "certificates")
 	}
 }
 
@@ -181,9 +123,7 @@ func TestInvalidFilesAreReplaced(t *testing.T) {
 	s.awaitIssued(2)
 	s.close()
 	for _, path := range []string{name + ".pem.invalid", name + ".key.invalid"} {
-		if got := readFile(t, path); string(got) != string(half) {
-			t.Errorf("%s is not what was found", path)
-		}
+		testkit.Equal(t, string(readFile(t, path)), string(half), path)
 	}
 	key := filepath.Join(dir, accountKeyName)
 	testkit.Must(t, os.WriteFile(key, half[:20], 0o600))
@@ -191,9 +131,7 @@ func TestInvalidFilesAreReplaced(t *testing.T) {
 	s.run(config, Config{})
 	s.lines.await(t, "account key: .*account.key: .*restore it, or remove it", 1)
 	s.close()
-	if got := readFile(t, key); string(got) != string(half[:20]) {
-		t.Error("the account's key was replaced")
-	}
+	testkit.Equal(t, string(readFile(t, key)), string(half[:20]), "the account's key")
 }
 
 // An issuer that has lost an account gets it again, with the same key.
@@ -210,9 +148,7 @@ func TestLostAccountIsRegisteredAgain(t *testing.T) {
 	s.run(configOf("b.test", s.issuer(dir)), Config{})
 	s.lines.await(t, "acme: b.test: pebble has issued", 1)
 	s.close()
-	if string(before) != string(readFile(t, filepath.Join(dir, accountKeyName))) {
-		t.Error("the account has another key")
-	}
+	testkit.Equal(t, string(readFile(t, filepath.Join(dir, accountKeyName))), string(before), "the account's key")
 }
 
 // While another process holds the lock, nothing is ordered. Its certificate is then used.
@@ -225,24 +161,20 @@ func TestLockedCertificateIsOrderedOnce(t *testing.T) {
 	testkit.Must(t, other.prepare(-1))
 	name := fileName(config.Hosts[0].Listen[0].Issued)
 	unlock := testkit.Value(other.lock(name))(t)
-	if _, err := newStore(dir).lock(name); !errors.Is(err, errLocked) {
-		t.Fatalf("a second lock returns %v", err)
-	}
+	testkit.FailsWith(newStore(dir).lock(name))(t, errLocked, "a second lock")
 	m := s.run(config, Config{})
 	second := New(Config{Log: s.lines.add, Timing: quick})
 	defer second.Close()
 	testkit.Must(t, second.Load(config, -1))
 	second.Start()
 	time.Sleep(5 * quick.LockRetry)
-	if text := s.lines.text(); strings.Contains(text, "issued a") {
+	if text := s.lines.String(); strings.Contains(text, "issued a") {
 		t.Errorf("ordered in spite of the lock:\n%s", text)
 	}
 	unlock()
 	// only the first one solves challenges here; the second one fails at most until then
 	s.lines.await(t, "has issued a certificate|another process has obtained", 2)
-	if n := s.lines.count("has issued a certificate"); n != 1 {
-		t.Errorf("%d certificates were ordered", n)
-	}
+	testkit.Equal(t, s.lines.count("has issued a certificate"), 1, "certificates")
 	a, _ := m.Lookup(config, config.Hosts[0].Listen[0].Issued).GetCertificate(nil)
 	b, _ := second.Lookup(config, config.Hosts[0].Listen[0].Issued).GetCertificate(nil)
 	if a == nil || b == nil || !a.Leaf.Equal(b.Leaf) {
@@ -273,9 +205,7 @@ func TestExpiredCertificateIsServed(t *testing.T) {
 	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
 	s.run(config, Config{})
 	s.lines.await(t, `acme: a.test: still serving the one valid until .* \(expired\); next attempt in`, 2)
-	if _, err := s.handshake("a.test", nil); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(s.handshake("a.test", nil))(t)
 }
 
 // The environment of a child process that is killed.
@@ -295,7 +225,7 @@ func TestCrashChild(t *testing.T) {
 	config.Issuers[0].Insecure = true
 	at := testkit.Value(strconv.Atoi(os.Getenv(crashAt)))(t)
 	l := testkit.Value(net.FileListener(os.NewFile(3, "challenges")))(t)
-	changes, log := 0, newLines()
+	changes, log := 0, new(lines)
 	m := New(Config{Timing: quick, Log: log.add, fault: func(string, string) error {
 		if changes++; changes == at {
 			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
@@ -464,9 +394,7 @@ func TestErrorAtEachStep(t *testing.T) {
 			t.Errorf("step %d: %v", n, err)
 		}
 		s.close()
-		if issued := s.lines.count("acme: " + name + ": pebble has issued"); issued != 1 {
-			t.Errorf("step %d: %d certificates were ordered", n, issued)
-		}
+		testkit.Equal(t, s.lines.count("acme: "+name+": pebble has issued"), 1, "certificates at step", n)
 		if changes < n {
 			if n < 10 {
 				t.Errorf("only %d steps", n)
@@ -511,19 +439,11 @@ func TestFullDiskOrdersNothing(t *testing.T) {
 	s.run(config, Config{})
 	s.lines.await(t, "acme: a.test: pebble: .*no space left on device", 2)
 	s.lines.await(t, "acme: a.test: still serving the one valid until", 2)
-	if after := readFile(t, name+".pem"); string(after) != string(before) {
-		t.Error("the certificate's file has changed")
-	}
-	if _, err := s.handshake("a.test", nil); err != nil {
-		t.Error(err)
-	}
-	if n := s.lines.count("has issued a"); n != 1 {
-		t.Errorf("%d certificates were ordered", n)
-	}
+	testkit.Equal(t, string(readFile(t, name+".pem")), string(before), "the certificate's file")
+	testkit.Value(s.handshake("a.test", nil))(t)
+	testkit.Equal(t, s.lines.count("has issued a"), 1, "certificates")
 	testkit.Must(t, os.Remove(filler))
 	s.awaitIssued(2)
 	s.close()
-	if temporary, _ := filepath.Glob(filepath.Join(dir, "state", ".*.new")); temporary != nil {
-		t.Errorf("remain: %v", strings.Join(temporary, " "))
-	}
+	testkit.Equal(t, testkit.Value(filepath.Glob(filepath.Join(dir, "state", ".*.new")))(t), nil, "temporary files")
 }

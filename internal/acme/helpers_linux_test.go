@@ -24,9 +24,6 @@ import (
 // TestMain sees to it that no program outlives the tests.
 func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
 
-// patience limits how long a test waits for an expected event.
-const patience = time.Minute
-
 // quick are intervals for tests.
 var quick = Timing{RetryMin: 50 * time.Millisecond, RetryMax: time.Second, MinAge: time.Millisecond,
 	LockRetry: 20 * time.Millisecond, InfoMin: time.Millisecond}
@@ -70,7 +67,7 @@ func newIssuedSite(t testing.TB, c programs.PebbleConfig) (*site, *conf.Config, 
 func newServers(t testing.TB) *site {
 	t.Helper()
 	t.TempDir() // the first call makes the folders outlive the servers
-	s := &site{TB: t, lines: newLines()}
+	s := &site{TB: t, lines: new(lines)}
 	s.http, s.tls = listenLocal(t), listenLocal(t)
 	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, _ := s.current()
@@ -83,10 +80,10 @@ func newServers(t testing.TB) *site {
 	config := &tls.Config{GetConfigForClient: s.configForClient}
 	var served sync.WaitGroup
 	served.Go(func() { _ = web.Serve(s.http) })
-	served.Go(func() { s.acceptTLS(tls.NewListener(s.tls, config)) })
+	served.Go(testkit.Accept(tls.NewListener(s.tls, config), handshakeAndWait))
 	if s.http6, s.tls6 = listenIPv6(s.http), listenIPv6(s.tls); s.http6 != nil && s.tls6 != nil {
 		served.Go(func() { _ = web.Serve(s.http6) })
-		served.Go(func() { s.acceptTLS(tls.NewListener(s.tls6, config)) })
+		served.Go(testkit.Accept(tls.NewListener(s.tls6, config), handshakeAndWait))
 	}
 	t.Cleanup(func() {
 		s.close()
@@ -98,7 +95,7 @@ func newServers(t testing.TB) *site {
 		}
 		served.Wait()
 		if t.Failed() {
-			t.Log(s.lines.text())
+			t.Log(s.lines.String())
 		}
 	})
 	return s
@@ -143,18 +140,9 @@ func (s *site) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) 
 	return &tls.Config{}, nil
 }
 
-func (s *site) acceptTLS(l net.Listener) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
-			return
-		}
-		go func() {
-			defer c.Close()
-			_ = c.(*tls.Conn).Handshake()
-			_, _ = c.Read(make([]byte, 1)) // until the client leaves
-		}()
-	}
+func handshakeAndWait(_ int, c net.Conn) {
+	_ = c.(*tls.Conn).Handshake()
+	_, _ = c.Read(make([]byte, 1)) // until the client leaves
 }
 
 // run replaces the Manager by a new one, as a restart does, and starts it.
@@ -232,63 +220,21 @@ func (s *site) awaitIssued(n int) {
 	s.lines.await(s, "has issued a certificate", n)
 }
 
-// lines records log lines.
-type lines struct {
-	mu      sync.Mutex
-	all     []string
-	changed chan struct{} // closed and replaced with each line
-}
+// lines is a log of lines with their times.
+type lines struct{ testkit.Log }
 
-func newLines() *lines { return &lines{changed: make(chan struct{})} }
+func (l *lines) add(text string) { fmt.Fprintln(l, time.Now().Format("05.000"), text) }
 
-func (l *lines) add(text string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.all = append(l.all, time.Now().Format("05.000 ")+text)
-	close(l.changed)
-	l.changed = make(chan struct{})
-}
-
-func (l *lines) text() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return strings.Join(l.all, "\n")
-}
-
-// await waits until n lines match a pattern, and returns the last of them.
-func (l *lines) await(t testing.TB, pattern string, n int) string {
+// await waits until the log has n matches of a pattern.
+func (l *lines) await(t testing.TB, pattern string, n int) {
 	t.Helper()
-	re, late := regexp.MustCompile(pattern), time.After(patience)
-	for {
-		l.mu.Lock()
-		var found []string
-		for _, line := range l.all {
-			if re.MatchString(line) {
-				found = append(found, line)
-			}
-		}
-		changed := l.changed
-		l.mu.Unlock()
-		if len(found) >= n {
-			return found[n-1]
-		}
-		select {
-		case <-changed:
-		case <-late:
-			t.Fatalf("%d lines match %q, want %d:\n%s", len(found), pattern, n, l.text())
-		}
-	}
+	re := regexp.MustCompile(pattern)
+	testkit.WaitFor(t, fmt.Sprintf("%d matches of %q", n, pattern),
+		func() bool { return len(re.FindAllString(l.String(), n)) == n })
 }
 
-// count returns the number of lines that contain a text.
-func (l *lines) count(text string) (n int) {
-	for line := range strings.Lines(l.text()) {
-		if strings.Contains(line, text) {
-			n++
-		}
-	}
-	return n
-}
+// count returns how often the log has a text.
+func (l *lines) count(text string) int { return strings.Count(l.String(), text) }
 
 // readFile returns the content of a file; nil if there is none.
 func readFile(t testing.TB, path string) []byte {

@@ -152,9 +152,56 @@ func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 	s.lines.await(t, "acme: a.test: forger: the issuer returned an unusable certificate: valid from .* only", 1)
 	s.lines.await(t, "acme: a.test: still serving the one valid until", 1)
 	leaf, err := s.handshake("a.test", nil)
-	if err != nil || leaf.SerialNumber.Int64() != 1 {
-		t.Errorf("%v, %v", leaf, err)
+	testkit.Must(t, err)
+	testkit.Equal(t, leaf.SerialNumber.Int64(), 1, "serial number")
+}
+
+// limiter is an issuer that limits the rate of all requests.
+type limiter struct {
+	requests atomic.Int64
+	after    string // Retry-After
+}
+
+func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	base := "http://" + r.Host
+	w.Header().Set("Replay-Nonce", fmt.Sprint(l.requests.Load()))
+	switch r.URL.Path {
+	case "/dir":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"newNonce":"%s/nonce","newAccount":"%s/account","newOrder":"%s/order"}`, base, base, base)
+	case "/nonce":
+	default:
+		l.requests.Add(1)
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header().Set("Retry-After", l.after)
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many","status":429}`)
 	}
+}
+
+// A rate limit of the issuer delays the next attempt, also after a restart. A limit that is not
+// plausible does not count.
+func TestRateLimitDelaysNextAttempt(t *testing.T) {
+	t.Parallel()
+	testkit.Long(t, "it waits for attempts")
+	l := &limiter{after: "7200"}
+	server := httptest.NewServer(l)
+	defer server.Close()
+	s := newServers(t)
+	dir := filepath.Join(t.TempDir(), "state")
+	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: server.URL + "/dir", StateDir: dir})
+	s.run(config, Config{})
+	s.lines.await(t, "acme: a.test: limited: .*rateLimited - too many", 1)
+	s.lines.await(t, "next attempt in 2h0m0s", 1)
+	m := s.run(config, Config{})
+	c := m.Lookup(config, config.Hosts[0].Listen[0].Issued)
+	s.close() // c is no longer used
+	testkit.Equal(t, l.requests.Load(), 1, "requests, also after the restart")
+	if left := time.Until(c.retryAt); left < time.Hour || c.failures != 1 {
+		t.Errorf("after a restart the next attempt is in %v, after %d failures", left, c.failures)
+	}
+	s.run(config, Config{Now: func() time.Time { return time.Now().Add(-365 * 24 * time.Hour) }})
+	s.lines.await(t, "rateLimited - too many", 2)
 }
 
 // A rate limit of an issuer does not keep its fallback from renewing a certificate in time. The
@@ -179,9 +226,7 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	s.run(config, Config{})
 	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
 	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)
-	if n := l.requests.Load(); n != 1 {
-		t.Errorf("the issuer received %d requests", n)
-	}
+	testkit.Equal(t, l.requests.Load(), 1, "requests that the issuer received")
 }
 
 // An issuer that does not respond holds up its own orders only.
@@ -223,13 +268,13 @@ func TestErrorTextsOfIssuersArePrintable(t *testing.T) {
 	s.run(configOf("a.test", conf.Issuer{Name: "garbage", Directory: garbage.URL}), Config{})
 	s.lines.await(t, "next attempt", 1)
 	s.close()
-	for line := range strings.Lines(s.lines.text()) {
+	for line := range strings.Lines(s.lines.String()) {
 		line = strings.TrimSuffix(line, "\n")
 		if len(line) > maxLine+100 || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
 			t.Errorf("a line of %d bytes: %.200q", len(line), line)
 		}
 	}
-	if n := len(strings.Split(s.lines.text(), "\n")); n > 50 {
+	if n := len(strings.Split(s.lines.String(), "\n")); n > 50 {
 		t.Errorf("%d lines", n)
 	}
 }

@@ -1,22 +1,17 @@
 package acme
 
 import (
-	"cmp"
 	"context"
 	"crypto/x509"
-	"encoding/json"
-	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
-	"path"
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -61,9 +56,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 				}
 				return nil
 			}})
-			if _, err := s.handshake("a.test", nil); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
-				t.Errorf("before the certificate a handshake returns %v", err)
-			}
+			testkit.Fails(s.handshake("a.test", nil))(t, "unrecognized name", "before the certificate")
 			close(block)
 			s.awaitIssued(1)
 			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
@@ -72,9 +65,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			}
 			m.Close()
 			checkFiles(t, dir)
-			if n := m.challenges.pending.Load(); n != 0 {
-				t.Errorf("%d challenges remain", n)
-			}
+			testkit.Equal(t, m.challenges.pending.Load(), 0, "challenges that remain")
 		})
 	}
 }
@@ -86,17 +77,12 @@ func checkFiles(t *testing.T, dir string) {
 	var ends []string
 	for _, e := range entries {
 		info := testkit.Value(e.Info())(t)
-		if info.Mode().Perm() != fileMode {
-			t.Errorf("%s has mode %v", e.Name(), info.Mode())
-		}
+		testkit.Equal(t, info.Mode().Perm(), fileMode, e.Name())
 		ends = append(ends, strings.TrimPrefix(filepath.Ext(e.Name()), "."))
 	}
-	if slices.Sort(ends); !slices.Equal(ends, []string{"json", "key", "lock", "lock", "pem"}) {
-		t.Errorf("the state has %v", entries)
-	}
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != dirMode {
-		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
-	}
+	slices.Sort(ends)
+	testkit.Equal(t, ends, []string{"json", "key", "lock", "lock", "pem"}, "files")
+	testkit.Equal(t, testkit.Value(os.Stat(dir))(t).Mode().Perm(), dirMode, "mode of the directory")
 }
 
 // A restart orders nothing: neither a certificate nor an account.
@@ -107,9 +93,7 @@ func TestRestartOrdersNothing(t *testing.T) {
 	s.pebble.Stop(t)
 	s.run(config, Config{})
 	s.lines.await(t, "certificate valid until .*, renewal about", 1)
-	if after, err := s.handshake("a.test", nil); err != nil || !after.Equal(before) {
-		t.Errorf("after a restart another certificate, %v", err)
-	}
+	testkit.Equal(t, testkit.Value(s.handshake("a.test", nil))(t).Equal(before), true, "the same certificate")
 }
 
 // An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
@@ -120,9 +104,7 @@ func TestAdviceToRenewNowIsObeyed(t *testing.T) {
 	s.pebble.SetRenewalInfo(t, before, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))
 	s.run(config, Config{})
 	s.awaitIssued(2)
-	if after, err := s.handshake("a.test", nil); err != nil || after.Equal(before) {
-		t.Errorf("the certificate was not renewed, %v", err)
-	}
+	testkit.Equal(t, testkit.Value(s.handshake("a.test", nil))(t).Equal(before), false, "the same certificate")
 }
 
 // An account is bound to an external one by a key in the configuration or a file, which need not be
@@ -153,33 +135,23 @@ func TestFallbackIssues(t *testing.T) {
 	s.run(configOf("a.test", broken, s.issuer(filepath.Join(dir, "pebble"))), Config{})
 	s.lines.await(t, "acme: a.test: broken: .*connection refused", 1)
 	s.lines.await(t, "acme: a.test: pebble has issued a certificate", 1)
-	if _, err := s.handshake("a.test", s.pebble.Root(t, 0)); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 }
 
 // A fallback is not used while there is time to try the first issuer again.
 func TestFallbackWaitsWhileThereIsTime(t *testing.T) {
 	now := time.Now()
 	c := &Certificate{manager: New(Config{}), issuers: []*issuer{{}, {}}}
-	if n := len(c.candidates()); n != 2 {
-		t.Errorf("without a certificate %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 2, "without a certificate")
 	leaf := &x509.Certificate{NotBefore: now.Add(-60 * time.Hour), NotAfter: now.Add(30 * time.Hour)}
 	held := &certificate{}
 	held.Leaf = leaf
 	c.current.Store(held)
-	if n := len(c.candidates()); n != 1 {
-		t.Errorf("with a third of the lifetime %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 1, "with a third of the lifetime")
 	c.failures = 2
-	if n := len(c.candidates()); n != 2 {
-		t.Errorf("after two failures %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 2, "after two failures")
 	c.failures, leaf.NotAfter = 0, now.Add(5*time.Hour)
-	if n := len(c.candidates()); n != 2 {
-		t.Errorf("shortly before the end %d issuers", n)
-	}
+	testkit.Equal(t, len(c.candidates()), 2, "shortly before the end")
 }
 
 // Types of keys, profiles and chains are those of the configuration.
@@ -230,28 +202,17 @@ func TestStateInMemorySurvivesReload(t *testing.T) {
 // An order that is in progress when the Manager closes ends at once, and is no failure.
 func TestCloseEndsAnOrder(t *testing.T) {
 	t.Parallel()
-	hangs := listenLocal(t)
-	defer hangs.Close()
-	accepted := make(chan net.Conn, 10)
-	go func() {
-		for {
-			c, err := hangs.Accept()
-			if err != nil {
-				close(accepted)
-				return
-			}
-			accepted <- c
-		}
-	}()
+	accepted := make(chan bool, 10)
+	hangs := testkit.ServeTCP(t, func(c net.Conn) {
+		accepted <- true
+		_, _ = io.Copy(io.Discard, c)
+	})
 	s := newServers(t)
-	issuer := conf.Issuer{Name: "hangs", Directory: "http://" + hangs.Addr().String() + "/", StateDir: t.TempDir()}
+	issuer := conf.Issuer{Name: "hangs", Directory: "http://" + hangs + "/", StateDir: t.TempDir()}
 	s.run(configOf("a.test", issuer), Config{})
-	c := <-accepted
+	<-accepted
 	s.close()
-	c.Close()
-	if n := s.lines.count("next attempt"); n != 0 {
-		t.Error("the end counts as a failure")
-	}
+	testkit.Equal(t, s.lines.count("next attempt"), 0, "failures")
 }
 
 // Requests for other paths and tokens, and other methods, reach the next handler.
@@ -333,9 +294,7 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 	testkit.Must(t, os.WriteFile(temporary, nil, 0o600))
 	testkit.Must(t, os.Chmod(temporary, 0o666))
 	testkit.Must(t, newStore(dir).write("key", []byte("secret")))
-	if info, err := os.Stat(filepath.Join(dir, "key")); err != nil || info.Mode() != fileMode {
-		t.Errorf("%v, %v", info, err)
-	}
+	testkit.Equal(t, testkit.Value(os.Stat(filepath.Join(dir, "key")))(t).Mode(), fileMode)
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
 	check := func(want string) {
 		t.Helper()
@@ -369,14 +328,13 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 	}
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600))
 	err := New(Config{}).Load(config, uid)
-	if want := "nginx.conf:3: acme_issuer i: state_path: " + dir + ` has other files, such as "passwd"`; err == nil ||
-		!strings.HasPrefix(err.Error(), want) || owner() == uid {
-		t.Errorf("%v, owner %d", err, owner())
+	testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: "+dir+` has other files, such as "passwd"`)
+	if owner() == uid {
+		t.Error("the directory is given away")
 	}
 	testkit.Must(t, os.Remove(filepath.Join(dir, "passwd")))
-	if err := New(Config{}).Load(config, uid); err != nil || owner() != uid {
-		t.Errorf("%v, owner %d", err, owner())
-	}
+	testkit.Must(t, New(Config{}).Load(config, uid))
+	testkit.Equal(t, owner(), uid, "owner")
 }
 
 // A key that is written where the name of a file belongs does not appear in the error.
@@ -406,153 +364,6 @@ func TestCertificatesShareNamesOfTLSALPN(t *testing.T) {
 	s.run(config, Config{})
 	s.awaitIssued(4)
 	if n := s.lines.count("next attempt"); n > 0 {
-		t.Errorf("%d orders failed:\n%s", n, s.lines.text())
+		t.Errorf("%d orders failed:\n%s", n, s.lines.String())
 	}
-}
-
-// shortLived is an issuer of short-lived certificates and a machine that renews them, in a bubble of
-// package synctest.
-type shortLived struct {
-	forger
-	life time.Duration
-	// fails handles requests when a certificate is older than half of its life, until some part of it.
-	fails http.HandlerFunc
-	until float64
-	slept atomic.Int64 // nanoseconds: the clock went on, timers did not
-	begun time.Time    // of the last certificate's life
-	cert  *Certificate
-}
-
-// now returns the time of the machine's clock, which is also the issuer's.
-func (s *shortLived) now() time.Time { return time.Now().Add(time.Duration(s.slept.Load())) }
-
-// age returns which part of the current certificate's life has passed; 0 if there is none.
-func (s *shortLived) age() float64 {
-	current := s.cert.current.Load()
-	if current == nil {
-		return 0
-	}
-	return float64(s.now().Sub(current.Leaf.NotBefore)) / float64(s.life)
-}
-
-// ServeHTTP implements http.Handler.
-func (s *shortLived) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if age := s.age(); s.fails != nil && 0.5 < age && age < s.until {
-		s.fails(w, r)
-		return
-	}
-	s.forger.ServeHTTP(w, r)
-}
-
-// start starts the issuer and the machine. The result ends them.
-func (s *shortLived) start(t *testing.T) (end func()) {
-	t.Helper()
-	s.URL = "http://" + path.Base(t.Name()) + ".test"
-	s.period = func(int) (notBefore, notAfter time.Time) {
-		s.begun = s.now()
-		return s.begun, s.begun.Add(s.life)
-	}
-	network := new(testkit.Network)
-	server := &http.Server{Handler: s}
-	l := network.Listen()
-	go func() { _ = server.Serve(l) }()
-	m := New(Config{Now: s.now, Log: func(text string) { t.Log(s.now().Format("02 15:04:05"), text) }})
-	config := configOf("a.test", conf.Issuer{Name: "i", Directory: s.URL + "/dir", Profile: "shortlived"})
-	testkit.Must(t, m.Load(config, -1))
-	s.cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	transport := s.cert.issuers[0].http.Transport.(issuerTransport).next
-	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return network.Dial() }
-	m.Start()
-	return func() {
-		m.Close()
-		server.Close()
-		time.Sleep(2 * requestTimeout) // until no handler hangs
-	}
-}
-
-// advice returns a handler that advises to renew a certificate of some life between two parts of it.
-func (s *shortLived) advice(from, to float64) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Retry-After", "21600")
-		_ = json.NewEncoder(w).Encode(map[string]any{"suggestedWindow": map[string]time.Time{
-			"start": s.begun.Add(scale(s.life, from)), "end": s.begun.Add(scale(s.life, to))}})
-	}
-}
-
-// Certificates that live for days or an hour are renewed before they expire: if the issuer gives no
-// advice, good or wrong advice; while it is away; and after the machine has slept. If it is away for
-// longer, they are renewed soon afterwards. Each has a new key.
-func TestShortLivedCertificatesAreRenewedInTime(t *testing.T) {
-	unavailable := func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) }
-	for name, c := range map[string]struct {
-		advise, fails func(*shortLived) http.HandlerFunc
-		sleep         float64 // the machine sleeps at half of the life for this part of it
-		away          float64 // the end of the outage; 0 is 0.9
-		most          int     // certificates in a life; 0 is 3
-	}{
-		"no-advice": {},
-		"half-life": {advise: func(s *shortLived) http.HandlerFunc { return s.advice(0.5, 0.52) }},
-		// the time is drawn by lot: 9 to 21 certificates in 5 lives were seen
-		"any-time":    {advise: func(s *shortLived) http.HandlerFunc { return s.advice(0, 1) }, most: 6},
-		"too-late":    {advise: func(s *shortLived) http.HandlerFunc { return s.advice(1.1, 30) }},
-		"fails":       {advise: func(*shortLived) http.HandlerFunc { return unavailable }},
-		"unavailable": {fails: func(*shortLived) http.HandlerFunc { return unavailable }},
-		"limits": {fails: func(*shortLived) http.HandlerFunc {
-			return (&limiter{after: "604800"}).ServeHTTP
-		}},
-		"hangs": {fails: func(*shortLived) http.HandlerFunc {
-			return func(http.ResponseWriter, *http.Request) { time.Sleep(2 * requestTimeout) }
-		}},
-		"sleeps": {sleep: 0.45},
-		"away":   {fails: func(*shortLived) http.HandlerFunc { return unavailable }, away: 4},
-	} {
-		for _, life := range []time.Duration{160 * time.Hour, time.Hour} {
-			t.Run(fmt.Sprintf("%s-%s", name, life), func(t *testing.T) {
-				t.Parallel()
-				synctest.Test(t, func(t *testing.T) {
-					s := &shortLived{life: life, until: max(c.away, 0.9)}
-					if c.advise != nil {
-						s.forger.advise = c.advise(s)
-					}
-					if c.fails != nil {
-						s.fails = c.fails(s)
-					}
-					end := s.start(t)
-					defer end()
-					const lives, steps = 5, 500
-					latest := max(0.99, c.away+1./20)
-					for range lives * steps {
-						time.Sleep(life / steps)
-						synctest.Wait()
-						if c.sleep > 0 && s.age() > 0.5 && s.age() < 0.6 {
-							s.slept.Add(int64(scale(life, c.sleep)))
-						} else if s.age() > latest || s.cert.current.Load() == nil {
-							t.Fatal("the certificate is renewed late")
-						}
-					}
-					if n := s.issued.Load(); int(n) > cmp.Or(c.most, 3)*lives {
-						t.Errorf("%d certificates in %d lifetimes", n, lives)
-					}
-				})
-			})
-		}
-	}
-}
-
-// The profile of an order is one that the issuer's directory has at that time.
-func TestProfileIsOneOfTheDirectory(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := &shortLived{life: 160 * time.Hour}
-		end := s.start(t)
-		defer end()
-		time.Sleep(s.life / 2)
-		if p := s.profile.Load(); p != "" {
-			t.Errorf("profile %s although the issuer has none", p)
-		}
-		s.profiles = `{"shortlived":""}`
-		time.Sleep(s.life / 2)
-		if p := s.profile.Load(); p != "shortlived" {
-			t.Errorf("profile %s, although the issuer has another one", p)
-		}
-	})
 }

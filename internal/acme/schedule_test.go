@@ -4,6 +4,8 @@ import (
 	"testing"
 	"time"
 	"unsafe"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The schedule, for a certificate of 90 days.
@@ -64,9 +66,7 @@ func TestAttemptsAreDueByEitherClock(t *testing.T) {
 		"waits": {now, time.Hour}, "slept": {wall(now, 3600), 0}, "set back": {wall(now.Add(time.Hour), -7200), 0},
 		"of another process": {now.Round(0).Add(time.Hour), 0},
 	} {
-		if got := timeLeft(at, c.now); got != c.want {
-			t.Errorf("%s: %v, want %v", name, got, c.want)
-		}
+		testkit.Equal(t, timeLeft(at, c.now), c.want, name)
 	}
 }
 
@@ -101,9 +101,7 @@ func TestFractionsAreSpread(t *testing.T) {
 		}
 		seen[f] = true
 	}
-	if len(seen) != 100 {
-		t.Errorf("%d different fractions of 100", len(seen))
-	}
+	testkit.Equal(t, len(seen), 100, "different fractions")
 }
 
 func TestRetryAfterIsParsed(t *testing.T) {
@@ -112,8 +110,6 @@ func TestRetryAfterIsParsed(t *testing.T) {
 		"": 0, "120": 2 * time.Minute, "-1": 0, "x": 0, "Thu, 01 Jan 2026 01:00:00 GMT": time.Hour,
 		"Wed, 31 Dec 2025 01:00:00 GMT": 0, "99999999": maxRetryAfter,
 	} {
-		if got := retryAfter(field, now); got != want {
-			t.Errorf("%q: %v, want %v", field, got, want)
-		}
+		testkit.Equal(t, retryAfter(field, now), want, field)
 	}
 }

@@ -69,9 +69,7 @@ func number(t *testing.T, s *certs.Store) int64 {
 
 func TestReloadKeepsOldCertificateOnError(t *testing.T) {
 	s, cert, key := open(t, nil)
-	if changed, err := s.Reload(); changed || err != nil {
-		t.Errorf("%v, %v", changed, err)
-	}
+	testkit.Equal(t, testkit.Value(s.Reload())(t), false, "changed")
 	cert2, key2 := year(t, 2)
 	for _, bad := range []struct {
 		cert, key string
@@ -165,12 +163,8 @@ func TestOpenFailsOnInvalidFiles(t *testing.T) {
 			&file{text: key}},
 		{&file{text: cert}, &file{err: errors.New("no")}},
 	} {
-		if _, err := certs.Open(certs.Config{Cert: c.cert, Key: c.key}); err == nil {
-			t.Error("no error")
-		}
+		testkit.Fails(certs.Open(certs.Config{Cert: c.cert, Key: c.key}))(t, "")
 	}
 	both := &file{text: cert + key}
-	if _, err := certs.Open(certs.Config{Cert: both, Key: both}); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(certs.Open(certs.Config{Cert: both, Key: both}))(t)
 }

@@ -56,15 +56,9 @@ func TestBodiesReportInput(t *testing.T) {
 
 // TLS may hold records that the client has not read: they are input, too.
 func TestBodiesReportInputThatTLSHolds(t *testing.T) {
-	serverTLS, clientTLS := certificates(t)
-	l := listen(t, "tcp", "127.0.0.1:0")
+	serverTLS, clientTLS := testkit.TLSConfigs()
 	end := make(chan bool)
-	go func() {
-		nc, err := l.Accept()
-		if err != nil {
-			return
-		}
-		defer nc.Close()
+	address := testkit.ServeTCP(t, func(nc net.Conn) {
 		once := &joinedWrites{Conn: nc}
 		tc := tls.Server(once, serverTLS)
 		if _, err := http.ReadRequest(bufio.NewReader(tc)); err != nil {
@@ -76,9 +70,9 @@ func TestBodiesReportInputThatTLSHolds(t *testing.T) {
 		}
 		_, _ = nc.Write(once.held)
 		<-end
-	}()
+	})
 	c := New(&Config{Settings: &http.Transport{TLSClientConfig: clientTLS}})
-	resp := testkit.Value(c.RoundTrip(request(t, "GET", "https://"+l.Addr().String(), nil)))(t)
+	resp := testkit.Value(c.RoundTrip(request(t, "GET", "https://"+address, nil)))(t)
 	defer close(end)
 	for _, want := range []string{"a", "b", "c"} {
 		var b [8]byte
@@ -106,45 +100,13 @@ func (c *joinedWrites) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-type counted struct {
-	io.Reader
-	closed int
-}
-
-func (c *counted) Close() error { c.closed++; return nil }
-
-func TestBodyIsClosedOnce(t *testing.T) {
-	c := &counted{Reader: strings.NewReader("hi")}
-	b := newRequestBody(c)
-	p := make([]byte, 5)
-	if n, end, err := b.piece(p); n != 2 || end || err != nil {
-		t.Error(n, end, err)
-	}
-	if n, end, err := b.piece(p); n != 0 || !end || err != nil {
-		t.Error(n, end, err)
-	}
-	b.Close()
-	b.Close()
-	if c.closed != 1 {
-		t.Errorf("closed %d times", c.closed)
-	}
-	for _, none := range []io.ReadCloser{nil, http.NoBody} {
-		b := requestBodyOf(&http.Request{Body: none})
-		if b.Close(); b != nil {
-			t.Error("no body is one")
-		}
-	}
-}
-
 // A cause of io.EOF, which readers take for the end of a body, is not returned.
 func TestCauseIsNeverEOF(t *testing.T) {
 	for cause, want := range map[error]error{nil: context.Canceled, io.EOF: context.Canceled,
 		io.ErrShortWrite: io.ErrShortWrite} {
 		ctx, cancel := context.WithCancelCause(t.Context())
 		cancel(cause)
-		if err := contextCause(ctx); !errors.Is(err, want) {
-			t.Errorf("%v becomes %v", cause, err)
-		}
+		testkit.Is(t, contextCause(ctx), want, cause)
 	}
 }
 
@@ -152,22 +114,14 @@ func TestCauseIsNeverEOF(t *testing.T) {
 func TestWholeBodyIsWrittenOnce(t *testing.T) {
 	b := &WholeBody{Text: "hello"}
 	var once [1]byte
-	if n, err := b.Read(once[:]); n != 1 || err != nil {
-		t.Error(n, err)
-	}
+	testkit.Equal(t, testkit.Value(b.Read(once[:]))(t), 1)
 	var w writes
 	for _, want := range []int64{4, 0} {
-		if n, err := b.WriteTo(&w); n != want || err != nil {
-			t.Error(n, err)
-		}
+		testkit.Equal(t, testkit.Value(b.WriteTo(&w))(t), want)
 	}
-	if fmt.Sprint(w) != "[ello]" {
-		t.Error(w)
-	}
+	testkit.Equal(t, fmt.Sprint(w), "[ello]")
 	_ = b.Close()
-	if _, err := b.WriteTo(&w); !errors.Is(err, ErrClosedBody) {
-		t.Error(err)
-	}
+	testkit.FailsWith(b.WriteTo(&w))(t, ErrClosedBody)
 }
 
 type writes []string
@@ -316,15 +270,13 @@ func TestWholeAndFailingFirstPiece(t *testing.T) {
 		resp := testkit.Value(c.RoundTrip(r))(t)
 		resp.Body.Close()
 	}
-	if dials != 1 || len(nc.writes) != 2 {
-		t.Errorf("%d connections, %q", dials, nc.writes)
-	}
+	testkit.Equal(t, dials, 1, "dials")
+	testkit.Equal(t, len(nc.writes), 2, "writes")
 	failure := errors.New("failure")
 	r := request(t, http.MethodPost, "http://host/", &arriving{arrived: 1, err: failure})
 	r.ContentLength = 2
-	if _, err := c.RoundTrip(r); !errors.Is(err, failure) || len(nc.writes) != 2 {
-		t.Errorf("%v after %q", err, nc.writes)
-	}
+	testkit.FailsWith(c.RoundTrip(r))(t, failure)
+	testkit.Equal(t, len(nc.writes), 2, "writes")
 }
 
 // lastPiece is a body that returns io.EOF together with its last bytes.

@@ -136,12 +136,9 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 			r := s.request("POST", body)
 			r.ContentLength = length
 			resp := testkit.Value(s.the().RoundTrip(r))(s)
-			b := make([]byte, 4)
 			for range 5 {
 				_, _ = io.WriteString(feed, "echo")
-				if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "echo" {
-					s.Fatalf("%q, %v", b, err)
-				}
+				testkit.Receives(s, resp.Body, "echo")
 			}
 			go func() {
 				_, _ = feed.Write(make([]byte, 100_000))
@@ -301,9 +298,7 @@ func TestTimeouts(t *testing.T) {
 						e.Timeout() != (e.Kind == TimedOut) || !strings.Contains(err.Error(), test.text) {
 						t.Errorf("%v", err)
 					}
-					if elapsed := time.Since(began); elapsed != test.elapsed {
-						t.Errorf("after %v, want %v", elapsed, test.elapsed)
-					}
+					testkit.Equal(t, time.Since(began), test.elapsed)
 				})
 			})
 		}

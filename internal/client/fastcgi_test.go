@@ -91,63 +91,45 @@ func TestAddFieldDropsUnsafeFields(t *testing.T) {
 	}
 	got := maps.Collect(p.All())
 	want := map[string]string{"HTTP_X_A": "1, 2", "HTTP_COOKIE": "a=1; b=2", "HTTP_CONTENT_TYPE": "t", "HTTP_HOST": "h"}
-	if !maps.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
-	}
+	testkit.Equal(t, got, want)
 }
 
 // A short response that arrives with its end is a WholeBody, and its connection is free. A response
 // without its end is not, but one Read returns all that has arrived.
 func TestShortResponseIsWholeBody(t *testing.T) {
-	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
+	stdout := func(b []byte, text string) []byte { return wire.AppendStream(b, wire.Stdout, 1, []byte(text)) }
+	ended := func(b []byte) []byte { return wire.AppendEnd(b, 1, wire.End{}) }
+	out := stdout(nil, "Status: 200\n\nwhole")
 	for name, test := range map[string]struct {
 		response []byte
 		whole    bool
 	}{
-		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
-		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
-		"no end": {wire.AppendStream(wire.AppendStream(out, wire.Stdout, 1, []byte(" ")), wire.Stdout, 1,
-			[]byte("b")), false},
-		"more records": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
-			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole")), 1, wire.End{}), true},
-		"more than Content-Length": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
-			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole body")), 1, wire.End{}), false},
-		"STDERR":    {wire.AppendEnd(wire.AppendStream(out, wire.Stderr, 1, []byte("oops")), 1, wire.End{}), false},
-		"a refusal": {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
-		"less than Content-Length": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
-			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
+		"its end":                  {ended(out), true},
+		"STDOUT's end, too":        {ended(wire.AppendStreamEnd(out, wire.Stdout, 1)), true},
+		"no end":                   {stdout(stdout(out, " "), "b"), false},
+		"more records":             {ended(stdout(stdout(nil, "Content-Length: 5\n\n"), "whole")), true},
+		"more than Content-Length": {ended(stdout(stdout(nil, "Content-Length: 5\n\n"), "whole body")), false},
+		"STDERR":                   {ended(wire.AppendStream(out, wire.Stderr, 1, []byte("oops"))), false},
+		"a refusal":                {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
+		"less than Content-Length": {ended(stdout(nil, "Content-Length: 6\n\nwhole")), false},
 	} {
-		l := listen(t, "tcp", "127.0.0.1:0")
-		go func() {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			defer nc.Close()
-			for b := make([]byte, 1<<16); ; {
+		address := testkit.ServeTCP(t, func(nc net.Conn) {
+			for b := make([]byte, 1<<16); ; nc.Write(test.response) {
 				if _, err := nc.Read(b); err != nil {
 					return
 				}
-				nc.Write(test.response)
 			}
-		}()
+		})
 		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
-		o := &Call{Addr: l.Addr().String(), Params: new(Params)}
-		resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		if _, whole := resp.Body.(*WholeBody); whole != test.whole {
-			t.Errorf("%s: whole is %v, want %v", name, whole, test.whole)
-		}
+		o := &Call{Addr: address, Params: new(Params)}
+		resp := testkit.Value(c.Do(httptest.NewRequest("GET", "http://x/", nil), o))(t)
+		_, whole := resp.Body.(*WholeBody)
+		testkit.Equal(t, whole, test.whole, name, "is whole")
 		if n := c.Count(); test.whole && (n.Idle != 1 || n.Active != 0) {
 			t.Errorf("%s: %+v", name, n)
 		}
 		if test.whole {
-			body, err := io.ReadAll(resp.Body)
-			if string(body) != "whole" || err != nil {
-				t.Errorf("%s: %q, %v", name, body, err)
-			}
+			testkit.Reads(t, resp.Body, "whole", name)
 		}
 		if name == "no end" {
 			b := make([]byte, 100)
@@ -181,12 +163,8 @@ func TestCanceledFastCGIRequestIsAborted(t *testing.T) {
 			if isKept {
 				s.must(s.request("GET", nil), "first")
 			}
-			if _, err := s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)); err == nil {
-				t.Error("the canceled request succeeded")
-			}
-			if piece := <-next; piece.Type != wire.AbortRequest {
-				t.Errorf("%s, kept connection %v: got %+v, want ABORT_REQUEST", network, isKept, piece)
-			}
+			testkit.Fails(s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)))(t, "canceled")
+			testkit.Equal(t, (<-next).Type, wire.AbortRequest, network, "kept", isKept)
 		}
 	}
 }

@@ -128,9 +128,8 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 			resp.Body.Close()
 		}
 		synctest.Wait()
-		if n := strings.Count(strings.Join(peer.seen, ","), "RST_STREAM CANCEL"); n != 10 || dials() != 1 {
-			t.Errorf("%d streams canceled, %d dials", n, dials())
-		}
+		testkit.Equal(t, strings.Count(strings.Join(peer.seen, ","), "RST_STREAM CANCEL"), 10, "streams canceled")
+		testkit.Equal(t, dials(), 1, "dials")
 		if windows < 80_000 {
 			t.Errorf("%d bytes of the window returned", windows)
 		}
@@ -155,9 +154,7 @@ func TestHTTP2BodiesEndInNegativeWindows(t *testing.T) {
 			}
 		})
 		go func() { _, _ = io.WriteString(writer, "hello") }()
-		if _, text, err := send(c, request(t, http.MethodPost, "http://host/", reader)); text != "hello" {
-			t.Error(err)
-		}
+		wantText(t, c, request(t, http.MethodPost, "http://host/", reader), "hello")
 	})
 }
 
@@ -189,9 +186,7 @@ func TestHTTP2BodiesShareOutput(t *testing.T) {
 		for range 2 {
 			all.Go(func() {
 				r := request(t, http.MethodPost, "http://host/", io.LimitReader(zeros{}, size))
-				if _, text, err := send(c, r); text != "hello" {
-					t.Error(err)
-				}
+				wantText(t, c, r, "hello")
 			})
 		}
 		all.Wait()
@@ -239,9 +234,7 @@ func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
 					return ours, nil
 				}}})
 			r := request(t, http.MethodPost, scheme+"://host/", io.LimitReader(zeros{}, 200_000))
-			if _, text, err := send(c, r); text != "hello" {
-				t.Error(scheme, err)
-			}
+			wantText(t, c, r, "hello")
 			c.CloseIdleConnections()
 			time.Sleep(time.Minute)
 		})
@@ -281,9 +274,7 @@ func TestHTTP2ConnectionsWithoutDeadlinesEnd(t *testing.T) {
 			nc.Conn, err = dial(ctx, network, addr)
 			return nc, err
 		}
-		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-			t.Error(err)
-		}
+		wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 		synctest.Wait()
 		nc.isDeaf.Store(true)
 		c.CloseIdleConnections()
@@ -327,22 +318,13 @@ func TestHTTP2TunnelPassesBothDirections(t *testing.T) {
 			t.Fatalf("%T", resp.Body)
 		}
 		for _, text := range []string{"hello", "again"} {
-			b := make([]byte, len(text))
-			if _, err := io.WriteString(tunnel, text); err != nil {
-				t.Error(err)
-			}
-			if _, err := io.ReadFull(tunnel, b); string(b) != strings.ToUpper(text) || err != nil {
-				t.Errorf("%q, %v", b, err)
-			}
+			testkit.Send(t, tunnel, text)
+			testkit.Receives(t, tunnel, strings.ToUpper(text))
 		}
 		testkit.Check(t, tunnel.CloseWrite())
-		if b, err := io.ReadAll(tunnel); len(b) > 0 || err != nil {
-			t.Errorf("%q, %v", b, err)
-		}
+		testkit.Reads(t, tunnel, "")
 		tunnel.Close()
-		if _, text, err := send(c, connect); text != "no" || err != nil {
-			t.Errorf("%q, %v", text, err)
-		}
+		wantText(t, c, connect, "no")
 	})
 }
 
@@ -371,63 +353,63 @@ func TestHTTP2UsesAreCounted(t *testing.T) {
 			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil))
 			time.Sleep(31 * time.Second)
 		}
-		if n := dials(); n != 4 {
-			t.Errorf("%d dials", n)
-		}
+		testkit.Equal(t, dials(), 4, "dials")
 	})
+}
+
+// serveALPN serves over TLS, where it offers HTTP/1.1 while isOld is set, and HTTP/2 otherwise. It
+// returns the server's URL, and settings of its clients.
+func serveALPN(t *testing.T, isOld *atomic.Bool, h http.HandlerFunc) (address string, settings *http.Transport) {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.EnableHTTP2, s.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	s.StartTLS()
+	t.Cleanup(s.Close)
+	offered := s.TLS.Clone()
+	s.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
+		c := offered.Clone()
+		if c.NextProtos = []string{protoHTTP2}; isOld.Load() {
+			c.NextProtos = []string{protoHTTP1}
+		}
+		return c, nil
+	}
+	_, config := testkit.TLSConfigs()
+	return s.URL, &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 }
 
 // The dial that negotiates HTTP/1.1 after all serves the request, and those that wait for it.
 func TestServerMayStopSpeakingHTTP2(t *testing.T) {
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	var isOld atomic.Bool
+	address, settings := serveALPN(t, &isOld, func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprint(w, r.Proto, len(body))
-	}))
-	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	offered := server.TLS.Clone()
-	var mu sync.Mutex
-	protos := []string{protoHTTP2}
-	server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		c := offered.Clone()
-		c.NextProtos = protos
-		return c, nil
-	}
-	roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-	c := New(&Config{Settings: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}})
+	})
+	c := New(&Config{Settings: settings})
 	t.Cleanup(c.CloseIdleConnections)
 	expect := func(want string) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 10 {
 			all.Go(func() {
-				r := request(t, http.MethodPost, server.URL, strings.NewReader("body"))
-				if _, text, err := send(c, r); text != want || err != nil {
-					t.Errorf("%q, %v, want %q", text, err, want)
-				}
+				wantText(t, c, request(t, http.MethodPost, address, strings.NewReader("body")), want)
 			})
 		}
 		all.Wait()
 	}
 	expect("HTTP/2.04")
-	mu.Lock()
-	protos = []string{protoHTTP1}
-	mu.Unlock()
+	isOld.Store(true)
 	expect("HTTP/2.04") // on the connection that is open
-	h := c.pool.hosts[key{host: "127.0.0.1", port: strings.TrimPrefix(server.URL, "https://127.0.0.1:"), tls: true}]
+	h := c.pool.hosts[key{host: "127.0.0.1", port: strings.TrimPrefix(address, "https://127.0.0.1:"), tls: true}]
 	c.pool.mu.Lock()
 	h.active++ // keeps the host
 	c.pool.mu.Unlock()
 	c.CloseIdleConnections()
 	expect("HTTP/1.14")
-	var protocols http.Protocols
-	protocols.SetHTTP2(true)
-	only := New(&Config{Settings: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots}, Protocols: &protocols}})
+	settings.Protocols = new(http.Protocols)
+	settings.Protocols.SetHTTP2(true)
+	only := New(&Config{Settings: settings})
 	var known *Error
-	if _, _, err := send(only, request(t, http.MethodGet, server.URL, nil)); !errors.As(err, &known) ||
+	if _, _, err := send(only, request(t, http.MethodGet, address, nil)); !errors.As(err, &known) ||
 		known.Kind != CannotConnect {
 		t.Error(err)
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -187,9 +188,7 @@ func testHostile(t *testing.T, row hostileRow) {
 	}
 	synctest.Wait() // a flood ends the connection
 	for range 3 {
-		if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" || err != nil {
-			t.Errorf("another request: %q, %v", text, err)
-		}
+		wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 	}
 	time.Sleep(10 * time.Second)
 	first.mu.Lock()
@@ -299,23 +298,10 @@ func (p *http2Peer) respond(id uint32) {
 func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c *Client, dials func() int) {
 	nw := new(testkit.Network)
 	l := nw.Listen()
-	var running sync.WaitGroup
-	var mu sync.Mutex
-	count := 0
-	running.Go(func() {
-		for n := 0; ; n++ {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			count++
-			mu.Unlock()
-			running.Go(func() {
-				defer nc.Close()
-				script(&http2Peer{Conn: nc, n: n, decoder: wire.NewDecoder(wire.DefaultTableSize)})
-			})
-		}
+	var count atomic.Int64
+	wait := testkit.Accept(l, func(n int, nc net.Conn) {
+		count.Add(1)
+		script(&http2Peer{Conn: nc, n: n, decoder: wire.NewDecoder(wire.DefaultTableSize)})
 	})
 	var plain http.Protocols
 	plain.SetUnencryptedHTTP2(true)
@@ -325,17 +311,21 @@ func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c
 	t.Cleanup(func() {
 		c.CloseIdleConnections()
 		l.Close()
-		running.Wait()
+		wait()
 	})
-	return c, func() int {
-		mu.Lock()
-		defer mu.Unlock()
-		return count
-	}
+	return c, func() int { return int(count.Load()) }
 }
 
 // send sends a request and reads the response.
 func send(c *Client, r *http.Request) (*http.Response, string, error) { return sendCall(c, r, nil) }
+
+// wantText sends a request whose response must have a body.
+func wantText(t *testing.T, c *Client, r *http.Request, want string) {
+	t.Helper()
+	if _, text, err := send(c, r); text != want || err != nil {
+		t.Errorf("%q, %v, want %q", text, err, want)
+	}
+}
 
 // sendCall is send for a Call.
 func sendCall(c *Client, r *http.Request, call *Call) (*http.Response, string, error) {

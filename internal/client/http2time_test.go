@@ -7,8 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
-	"net/textproto"
 	"os"
 	"strings"
 	"sync"
@@ -200,9 +198,7 @@ func TestHTTP2Timeouts(t *testing.T) {
 					known.During != test.during || time.Since(began) != test.want {
 					t.Errorf("%v (%q) after %v, want %v", err, known.During, time.Since(began), test.want)
 				}
-				if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-					t.Errorf("the next request: %v", err)
-				}
+				wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 			})
 		})
 	}
@@ -235,13 +231,10 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 				t.Errorf("%v after %v", err, time.Since(began))
 			}
 			for range 2 {
-				if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-					t.Error(err)
-				}
+				wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 			}
-			if time.Since(began) != time.Second || dials() != 2 {
-				t.Errorf("the next request took %v, %d dials", time.Since(began)-time.Second, dials())
-			}
+			testkit.Equal(t, time.Since(began), time.Second, "time of all requests")
+			testkit.Equal(t, dials(), 2, "dials")
 			c.CloseIdleConnections()
 			time.Sleep(2 * time.Minute)
 			if n := c.Count(); n.Active > 0 {
@@ -337,21 +330,19 @@ func TestHTTP2StreamLimit(t *testing.T) {
 				var all sync.WaitGroup
 				for range requests {
 					all.Go(func() {
-						if _, text, err := send(c, request(t, http.MethodGet, "http://host/", nil)); text != "hello" {
-							t.Error(err)
-						}
+						wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 					})
 				}
 				all.Wait()
-				if n := dials() - before; n != test.dials || time.Since(began) != test.took {
-					t.Errorf("%d dials and %v, want %d and %v", n, time.Since(began), test.dials, test.took)
-				}
+				testkit.Equal(t, dials()-before, test.dials, "dials")
+				testkit.Equal(t, time.Since(began), test.took)
 			})
 		})
 	}
 }
 
-// Interim responses reach the hooks, and a body waits for 100 Continue.
+// Interim responses reach the hooks of a call, and a body waits for 100 Continue.
+// TestTransportCallsTraceHooksAsNetHTTP shows the hooks of a trace.
 func TestHTTP2InterimResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c, _ := serveHTTP2(t, &http.Transport{ExpectContinueTimeout: time.Hour}, func(p *http2Peer) {
@@ -366,26 +357,11 @@ func TestHTTP2InterimResponses(t *testing.T) {
 				p.respond(id)
 			}
 		})
-		var got []string
-		trace := &httptrace.ClientTrace{
-			Got1xxResponse: func(status int, h textproto.MIMEHeader) error {
-				got = append(got, http.StatusText(status)+h.Get("Link"))
-				return nil
-			},
-			Got100Continue: func() { got = append(got, "continue") },
-		}
-		expecting := func() *http.Request {
-			r := request(t, http.MethodPost, "http://host/", strings.NewReader("body"))
-			r.Header.Set("Expect", "100-continue")
-			return r
-		}
-		_, text, err := send(c, expecting().WithContext(httptrace.WithClientTrace(t.Context(), trace)))
-		if text != "hello" || strings.Join(got, ",") != "Early Hintsx,Continue,continue" {
-			t.Errorf("%q, %v, %q", text, err, got)
-		}
 		c.config.Verbatim = true
 		hooks := &recorder{dial: c.settings.DialContext}
-		if _, text, err = sendCall(c, expecting(), &Call{Hooks: hooks}); text != "hello" ||
+		r := request(t, http.MethodPost, "http://host/", strings.NewReader("body"))
+		r.Header.Set("Expect", "100-continue")
+		if _, text, err := sendCall(c, r, &Call{Hooks: hooks}); text != "hello" ||
 			strings.Join(hooks.interim, ",") != "Early Hintsx" {
 			t.Errorf("%q, %v, %q", text, err, hooks.interim)
 		}
@@ -439,9 +415,7 @@ func TestHTTP2DialsAreShared(t *testing.T) {
 				all.Wait()
 				cancel()
 				want := map[string][2]int{"": {1, 0}, "refused": {1, requests}, "canceled": {2, 1}}[failure]
-				if dials != want[0] || failed != want[1] {
-					t.Errorf("%d dials and %d failures, want %v", dials, failed, want)
-				}
+				testkit.Equal(t, [2]int{dials, failed}, want, "dials and failures")
 			})
 		})
 	}
@@ -459,13 +433,11 @@ func TestHTTP2IdleConnectionsEnd(t *testing.T) {
 			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil))
 			time.Sleep(59 * time.Second)
 		}
-		if n := c.Count(); n.Idle != 1 || dials() != 1 {
-			t.Errorf("%+v, %d dials", n, dials())
-		}
+		testkit.Equal(t, c.Count().Idle, 1, "idle connections")
+		testkit.Equal(t, dials(), 1, "dials")
 		time.Sleep(time.Second)
 		synctest.Wait()
-		if n := c.Count(); n != (Count{}) || strings.Join(peer.seen, ",") != "GOAWAY NO_ERROR" {
-			t.Errorf("%+v, %q", n, peer.seen)
-		}
+		testkit.Equal(t, c.Count(), Count{})
+		testkit.Equal(t, peer.seen, []string{"GOAWAY NO_ERROR"})
 	})
 }

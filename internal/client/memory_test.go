@@ -16,6 +16,13 @@ import (
 	"github.com/tarehq/tare/internal/wire/fcgi"
 )
 
+// proxyTo returns a proxy's Client for a server that sends text.
+func proxyTo(text string) *Client {
+	config := dialing(&scriptedConn{text: text})
+	config.Verbatim = true
+	return New(config)
+}
+
 // A Memory serves one exchange after another. Parts of an earlier response, except for the Header
 // itself, do not change.
 func TestMemoryKeepsEarlierValues(t *testing.T) {
@@ -28,24 +35,17 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	var m Memory
 	kept := make(map[string][]string)
 	for i, head := range heads {
-		config := dialing(&scriptedConn{text: fmt.Sprintf(
-			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20})
-		config.Verbatim = true
-		c := New(config)
+		c := proxyTo(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i))
 		resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
-		if body, err := io.ReadAll(resp.Body); string(body) != fmt.Sprint(i) || err != nil {
-			t.Errorf("%d: %q, %v", i, body, err)
-		}
+		testkit.Reads(t, resp.Body, fmt.Sprint(i), "body", i)
 		if resp.Header != nil || m.Head() == nil {
 			t.Errorf("%d: the response has a Header: %v", i, resp.Header)
 		}
 		if m.Header(); m.Head() != nil {
 			t.Errorf("%d: the response has a Header, and a head", i)
 		}
-		if got, want := len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+
-			1; got != want {
-			t.Errorf("%d: %d fields, want %d: %v", i, got, want, resp.Header)
-		}
+		testkit.Equal(t, len(slices.Concat(slices.Collect(maps.Values(resp.Header))...)), strings.Count(head, "\r\n")+1,
+			"fields of response", i)
 		for name, values := range resp.Header {
 			kept[fmt.Sprint(i, name)] = values
 		}
@@ -58,25 +58,6 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	if x := &m.slab; len(m.header) != 0 || x.response.Header != nil || x.request != nil || x.conn != nil ||
 		x.response.Body != nil {
 		t.Error("something is left")
-	}
-}
-
-// A server may send the values of a Header after Reset, also those of a response that announces a
-// trailer section.
-func TestMemoryKeepsValuesBesideTrailer(t *testing.T) {
-	config := dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\n" +
-		"X-A: 1\r\n\r\n1\r\na\r\n0\r\nX-T: 2\r\n\r\n", piece: 1 << 20})
-	config.Verbatim = true
-	c := New(config)
-	defer c.CloseIdleConnections()
-	var m Memory
-	resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
-	values := resp.Header["X-A"]
-	if body, err := io.ReadAll(resp.Body); string(body) != "a" || err != nil || !m.Reset() {
-		t.Fatalf("%q, %v, or the memory is not reused", body, err)
-	}
-	if !slices.Equal(values, []string{"1"}) {
-		t.Errorf("X-A became %q", values)
 	}
 }
 
@@ -93,21 +74,15 @@ func TestMemoryInUseIsNotReused(t *testing.T) {
 		"read": {text: closed, reads: true, isReused: true},
 		"sent": {text: closed, reads: true, body: io.MultiReader(strings.NewReader("x"))},
 	} {
-		config := dialing(&scriptedConn{text: c.text, piece: 1 << 20})
-		config.Verbatim = true
 		var m Memory
-		call := &Call{Memory: &m}
-		resp, err := New(config).Do(request(t, http.MethodPost, "http://host/", c.body), call)
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
+		client, call := proxyTo(c.text), &Call{Memory: &m}
+		resp := testkit.Value(client.Do(request(t, http.MethodPost, "http://host/", c.body), call))(t)
 		if c.reads {
 			_, _ = io.Copy(io.Discard, resp.Body)
 		}
-		if m.Reset() != c.isReused || m.isFree() != c.isReused {
-			t.Errorf("%s: reset %v, want %v", name, m.isFree(), c.isReused)
-		}
-		if x := New(config).newSlab(request(t, http.MethodGet, "http://host/", nil), call); x == &m.slab != c.isReused {
+		testkit.Equal(t, m.Reset(), c.isReused, name, "reset")
+		testkit.Equal(t, m.isFree(), c.isReused, name, "free")
+		if x := client.newSlab(request(t, http.MethodGet, "http://host/", nil), call); x == &m.slab != c.isReused {
 			t.Errorf("%s: another exchange has the memory: %v", name, x == &m.slab)
 		}
 	}
@@ -139,9 +114,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		}
 		testkit.Equal(t, strings.Join(got, " "), want, "fields")
 		b := resp.Body
-		if all, err := io.ReadAll(b); string(all) != "body" || err != nil {
-			t.Errorf("body: %q, %v", all, err)
-		}
+		testkit.Reads(t, b, "body")
 		text := head.Text
 		m.Reset()
 		if text := string(text); poison.Enabled == strings.Contains(text, "etag") {
@@ -150,9 +123,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 	}
 	var m Memory
 	for range 2 {
-		config := dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + fields + "\r\nbody", piece: 1 << 20})
-		config.Verbatim = true
-		resp, err := New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
+		resp, err := proxyTo("HTTP/1.1 200 OK\r\n"+fields+"\r\nbody").Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
 		if resp != nil && resp.Body == http.NoBody {
 			t.Fatal("no body")
 		}
@@ -160,7 +131,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		text := "Status: 201 Made\r\n" + fields + "Connection: close\r\nproxy-connection: x\r\n\r\nbody"
 		out := fcgi.AppendStream(nil, fcgi.Stdout, requestID, []byte(text))
 		out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, requestID), requestID, fcgi.End{})
-		config = dialing(&scriptedConn{text: string(out), piece: 1 << 20})
+		config := dialing(&scriptedConn{text: string(out)})
 		config.Verbatim, config.Addr = true, "host:1"
 		c := NewFastCGI(config, &FastCGI{})
 		resp, err = c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m, Params: new(Params)})
@@ -169,22 +140,24 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 }
 
 // A response in a Memory has a Header if its reader needs one: for the announced trailer section,
-// after a retry, and unless the Client is a proxy's.
+// after a retry, and unless the Client is a proxy's. A server may send its values after Reset.
 func TestMemoryMakesANeededHeader(t *testing.T) {
 	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\nX-A: 1\r\n\r\n" +
-		"0\r\nX-T: 2\r\n\r\n"
+		"1\r\na\r\n0\r\nX-T: 2\r\n\r\n"
 	for _, c := range []struct {
 		text     string
 		verbatim bool
 	}{{chunked, true}, {"HTTP/1.1 200 OK\r\nX-A: 1\r\nContent-Length: 0\r\n\r\n", false}} {
-		config := dialing(&scriptedConn{text: c.text, piece: 1 << 20})
+		config := dialing(&scriptedConn{text: c.text})
 		config.Verbatim = c.verbatim
 		var m Memory
 		resp := testkit.Value(New(config).Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
-		if m.Head() != nil || resp.Header.Get("X-A") != "1" || c.verbatim && resp.Trailer.Get("X-T") != "2" {
-			t.Errorf("%q: header %v, trailer %v", c.text, resp.Header, resp.Trailer)
+		values := resp.Header["X-A"]
+		if m.Head() != nil || c.verbatim && (resp.Trailer.Get("X-T") != "2" || !m.Reset()) {
+			t.Errorf("%q: header %v, trailer %v, or the memory is not reused", c.text, resp.Header, resp.Trailer)
 		}
+		testkit.Equal(t, values, []string{"1"}, "X-A")
 	}
 }
 
@@ -195,13 +168,11 @@ func TestMisplacedRecordCutsOffBody(t *testing.T) {
 	out = fcgi.AppendStream(out, fcgi.Stdout, requestID, []byte("cd"))
 	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, requestID), requestID, fcgi.End{})
 	for _, m := range []*Memory{nil, new(Memory)} {
-		config := dialing(&scriptedConn{text: string(out), piece: 1 << 20})
+		config := dialing(&scriptedConn{text: string(out)})
 		config.Verbatim, config.Addr = true, "host:1"
 		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
 		resp := testkit.Value(c.Do(r, &Call{Memory: m, Params: new(Params)}))(t)
-		if body, err := io.ReadAll(resp.Body); err == nil {
-			t.Errorf("a complete body %q", body)
-		}
+		testkit.Fails(io.ReadAll(resp.Body))(t, "unexpected record of type 5")
 	}
 }
 

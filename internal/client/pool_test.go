@@ -2,7 +2,6 @@ package client
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net"
 	"runtime"
@@ -30,16 +29,8 @@ func open(t *testing.T, p *pool, name string, nc net.Conn) *conn {
 }
 
 func pipe(t *testing.T) (net.Conn, net.Conn) {
-	nw := new(testkit.Network)
-	l := nw.Listen()
-	theirs := make(chan net.Conn, 1)
-	go func() {
-		c, _ := l.Accept()
-		theirs <- c
-	}()
-	ours := testkit.Value(nw.Dial())(t)
-	other := <-theirs
-	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
+	ours, other := testkit.Pair()
+	t.Cleanup(func() { ours.Close(); other.Close() })
 	return ours, other
 }
 
@@ -74,31 +65,6 @@ func TestUnwantedConnectionGoesToNext(t *testing.T) {
 	want(t, p, Count{})
 }
 
-// A host without connections is removed, even if it was used last. The next get for its key makes a
-// new one.
-func TestEmptyHostIsRemoved(t *testing.T) {
-	p := &pool{limits: limits{maxIdlePerHost: 1}}
-	for range 2 {
-		for _, key := range []string{"a", "b", "b", "a"} {
-			ours, _ := pipe(t)
-			c := open(t, p, key, ours)
-			want(t, p, Count{Hosts: 1, Active: 1})
-			c.drop()
-			want(t, p, Count{})
-		}
-	}
-	ours, _ := pipe(t)
-	open(t, p, "a", ours).keep()
-	other, _ := pipe(t)
-	if c := open(t, p, "b", other); c.Conn != other {
-		t.Error("one host's connection was given for another")
-	}
-	if c := open(t, p, "a", nil); c.Conn != ours {
-		t.Error("the idle connection was not given")
-	}
-	want(t, p, Count{Hosts: 2, Active: 2})
-}
-
 // An idle connection is returned unchecked. If its check fails, another one or a slot replaces it.
 func TestUnusableConnectionIsReplaced(t *testing.T) {
 	p := &pool{limits: limits{maxIdlePerHost: 2}}
@@ -128,9 +94,7 @@ func TestCanceledGetLeavesQueue(t *testing.T) {
 	first := testkit.Value(p.get(t.Context(), keyOf("x"), false))(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(net.ErrClosed)
-	if _, err := p.get(ctx, keyOf("x"), false); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	testkit.FailsWith(p.get(ctx, keyOf("x"), false))(t, net.ErrClosed)
 	want(t, p, Count{Hosts: 1, Active: 1})
 	first.drop()
 	want(t, p, Count{})
@@ -189,9 +153,7 @@ func TestIdleLimitsHold(t *testing.T) {
 	for i, c := range conns {
 		kept[i] = c.keep()
 	}
-	if !slices.Equal(kept, []bool{true, true, false, true, true}) {
-		t.Error(kept)
-	}
+	testkit.Equal(t, kept, []bool{true, true, false, true, true}, "kept")
 	want(t, p, Count{Hosts: 2, Idle: 3})
 	if c := open(t, p, "a", nil); c != conns[1] {
 		t.Error("the first is not the one that made room")
@@ -227,9 +189,7 @@ func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
 		second.keep()
 		time.Sleep(31 * time.Second)
 		want(t, p, Count{Hosts: 1, Idle: 1, Watched: 1})
-		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("the first connection is not closed: %v", err)
-		}
+		testkit.FailsWith(other.Read(make([]byte, 1)))(t, io.EOF, "the first connection")
 		time.Sleep(30 * time.Second)
 		want(t, p, Count{})
 	})
@@ -274,10 +234,7 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 					t.Fatal("another connection")
 				}
 				other.Write([]byte("hello"))
-				b := make([]byte, 5)
-				if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {
-					t.Fatalf("%q, %v", b, err)
-				}
+				testkit.Receives(t, c, "hello")
 				c.keep()
 			}
 		}
@@ -320,9 +277,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 		c.keep()
 	}
 	testkit.WaitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
-	if found := watchers(); len(found) != 1 {
-		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
-	}
+	testkit.Equal(t, len(watchers()), 1, "goroutines for", many, "idle connections")
 	c := open(t, p, "x", nil)
 	p.closeIdle()
 	c.drop()
@@ -338,9 +293,7 @@ func TestEmptyWatcherEnds(t *testing.T) {
 	ours, _ := sockets(t)
 	open(t, p, "x", ours).keep()
 	testkit.WaitFor(t, "it to be watched", func() bool { return p.count().Watched == 1 })
-	if found := watchers(); len(found) != 1 {
-		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
-	}
+	testkit.Equal(t, len(watchers()), 1, "goroutines for an idle connection")
 	open(t, p, "x", nil).drop()
 	testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 }

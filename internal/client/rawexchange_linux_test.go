@@ -80,9 +80,7 @@ func TestRawExchangeSendsNothingOnClosedConnection(t *testing.T) {
 			if _, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), false); got != 5 || err != nil {
 				t.Fatal(network, got, err)
 			}
-			if err := happen(theirs); err != nil {
-				t.Fatal(network, err)
-			}
+			testkit.Must(t, happen(theirs))
 			if n, got, err := raw.sendReceive([]byte("question"), make([]byte, 10), true); n != 0 || got != 0 ||
 				!errors.Is(err, errIdleConnClosed) {
 				t.Errorf("%s, %s: sent %d, got %d, %v", name, network, n, got, err)
@@ -141,13 +139,8 @@ func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 	noDescriptors(t)
 	for i := range 3 {
 		r := request(t, http.MethodPost, "http://host/", nil)
-		resp, err := c.RoundTrip(r)
-		if err != nil {
-			t.Fatalf("request %d: %v", i, err)
-		}
-		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
-			t.Errorf("request %d: %q, %v", i, b, err)
-		}
+		resp := testkit.Value(c.RoundTrip(r))(t)
+		testkit.Reads(t, resp.Body, "hello", "request", i)
 		testkit.WaitFor(t, "the connection to rest", func() bool { return c.Count().Watched == 1 })
 	}
 }
@@ -181,9 +174,8 @@ func TestDirectConn(t *testing.T) {
 		for n := 0; n < len(got); {
 			ours.(connection.InputAwaiter).AwaitInput()
 			more, err := ours.Read(got[n:])
-			if n += more; err != nil {
-				t.Fatal(network, err)
-			}
+			n += more
+			testkit.Must(t, err)
 		}
 		if !bytes.Equal(got, message) {
 			t.Errorf("%s: another message", network)
@@ -194,21 +186,13 @@ func TestDirectConn(t *testing.T) {
 		for err == nil { // until the buffers are full
 			_, err = ours.Write(message)
 		}
-		if !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: write: %v", network, err)
-		}
-		if _, err = ours.Read(got); !errors.Is(err, os.ErrDeadlineExceeded) {
-			t.Errorf("%s: read: %v", network, err)
-		}
+		testkit.Is(t, err, os.ErrDeadlineExceeded, network, "write")
+		testkit.FailsWith(ours.Read(got))(t, os.ErrDeadlineExceeded, network, "read")
 		_ = ours.SetDeadline(time.Time{})
 		go ours.Close() // ends the wait
 		ours.(connection.InputAwaiter).AwaitInput()
-		if _, err = ours.Read(got); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: read after Close: %v", network, err)
-		}
-		if _, err = ours.Write(message); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("%s: wrote after Close: %v", network, err)
-		}
+		testkit.FailsWith(ours.Read(got))(t, net.ErrClosed, network, "read after Close")
+		testkit.FailsWith(ours.Write(message))(t, net.ErrClosed, network, "write after Close")
 	}
 }
 
@@ -232,9 +216,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 		if c = open(t, p, "x", nil); c.Conn != ours || !c.hasReader() {
 			t.Fatalf("it has no goroutine: %v", c.hasReader())
 		}
-		if _, err := other.Write([]byte("hello")); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, other, "hello")
 		b := make([]byte, 5)
 		if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" || c.hasReader() {
 			t.Errorf("%q, %v", b, err)

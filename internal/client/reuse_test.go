@@ -2,13 +2,11 @@ package client
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -165,51 +163,31 @@ func (u unsendable) Write(b []byte) (int, error) {
 func TestRetryOverHTTP2SendsWholeBody(t *testing.T) {
 	for _, size := range []int{100, 100_000} {
 		want := strings.Repeat("x", size)
-		var upgraded atomic.Bool
-		server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		var isOld atomic.Bool
+		isOld.Store(true)
+		address, settings := serveALPN(t, &isOld, func(w http.ResponseWriter, r *http.Request) {
 			body, _ := io.ReadAll(r.Body)
 			if r.Method == http.MethodGet {
 				return
 			}
 			if r.ProtoMajor == 1 {
-				upgraded.Store(true)
+				isOld.Store(false)
 				nc, _, _ := http.NewResponseController(w).Hijack()
 				nc.Close()
 				return
 			}
 			_, _ = w.Write(body)
-		}))
-		server.EnableHTTP2 = true
-		server.StartTLS()
-		t.Cleanup(server.Close)
-		offered := server.TLS.Clone()
-		server.TLS.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			c := offered.Clone()
-			if !upgraded.Load() {
-				c.NextProtos = []string{protoHTTP1}
-			}
-			return c, nil
-		}
-		roots := server.Client().Transport.(*http.Transport).TLSClientConfig.RootCAs
-		c := New(&Config{Settings: &http.Transport{
-			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true}})
+		})
+		c := New(&Config{Settings: settings})
 		t.Cleanup(c.CloseIdleConnections)
-		resp, err := c.RoundTrip(request(t, "GET", server.URL, nil))
-		testkit.Must(t, err)
-		resp.Body.Close()
+		testkit.Value(c.RoundTrip(request(t, "GET", address, nil)))(t).Body.Close()
 		var isOpen atomic.Int32
-		r := request(t, "POST", server.URL, strings.NewReader(want))
+		r := request(t, "POST", address, strings.NewReader(want))
 		countBodies(r, &isOpen)
 		r.Header.Set("Idempotency-Key", "1")
-		resp, err = c.RoundTrip(r)
-		if err != nil {
-			t.Errorf("%d bytes: %v", size, err)
-			continue
-		}
-		got, err := io.ReadAll(resp.Body)
-		if string(got) != want || err != nil || resp.ProtoMajor != 2 {
-			t.Errorf("%d bytes: got %d over %s, %v", size, len(got), resp.Proto, err)
-		}
+		resp := testkit.Value(c.RoundTrip(r))(t)
+		testkit.Equal(t, resp.ProtoMajor, 2, "version")
+		testkit.Reads(t, resp.Body, want)
 		resp.Body.Close()
 		testkit.WaitFor(t, "all bodies to be closed", func() bool { return isOpen.Load() == 0 })
 	}

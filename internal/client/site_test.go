@@ -4,12 +4,10 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -142,7 +140,7 @@ func newSite(t *testing.T, protocol speaks, network string) *site {
 		s.config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }
 		return s
 	case "tls":
-		server, client := certificates(t)
+		server, client := testkit.TLSConfigs()
 		s.listen = func() net.Listener {
 			l := listen(t, "tcp", "127.0.0.1:0")
 			dialed = l.Addr()
@@ -179,41 +177,18 @@ func newSite(t *testing.T, protocol speaks, network string) *site {
 	return s
 }
 
-// certificates returns the TLS configurations of a server and of its clients.
-func certificates(t *testing.T) (server, client *tls.Config) {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	roots := x509.NewCertPool()
-	roots.AddCert(borrowed.Certificate())
-	return &tls.Config{Certificates: borrowed.TLS.Certificates}, &tls.Config{RootCAs: roots,
-		ServerName: "example.com"}
-}
-
 // serve runs a script on each connection, which are numbered from 0, and closes it afterwards. At
 // the end of the test the Client must have no connection left.
 func (s *site) serve(script func(n int, c speaker)) {
 	l := s.listen()
-	var running sync.WaitGroup
-	running.Go(func() {
-		for n := 0; ; n++ {
-			nc, err := l.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer nc.Close()
-				script(n, s.speaks.serve(nc))
-			})
-		}
-	})
+	wait := testkit.Accept(l, func(n int, nc net.Conn) { script(n, s.speaks.serve(nc)) })
 	s.Cleanup(func() {
 		testkit.WaitFor(s.T, "all connections to end", func() bool {
 			s.the().CloseIdleConnections() // the sender of a body may return a connection late
 			return s.the().Count() == Count{}
 		})
 		l.Close()
-		running.Wait()
+		wait()
 	})
 }
 

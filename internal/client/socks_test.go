@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"io"
+	"net/http"
 	"net/url"
 	"strings"
 	"testing"
@@ -51,14 +52,20 @@ func TestSOCKSHandshake(t *testing.T) {
 			"longer than 255 bytes"},
 		{"invalid port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
 	} {
-		proxy, err := url.Parse(test.proxy)
-		testkit.Must(t, err)
+		proxy := testkit.Value(url.Parse(test.proxy))(t)
 		nc := &recordingConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
-		err = socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
-		if test.want == "" && (err != nil || nc.text != "") || test.want != "" &&
-			(err == nil || !strings.Contains(err.Error(), test.want)) {
+		err := socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
+		if test.want != "" {
+			testkit.Error(t, err, test.want, test.name)
+		} else if err != nil || nc.text != "" {
 			t.Errorf("%s: %v, %d bytes are left", test.name, err, len(nc.text))
 		}
 		testkit.Equal(t, nc.written.String(), test.sent, test.name, "sent")
 	}
+	nc := &recordingConn{scriptedConn: scriptedConn{piece: 1,
+		text: "\x05\x00" + ok + "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"}}
+	config := dialing(nc)
+	config.Settings.Proxy = http.ProxyURL(&url.URL{Scheme: "socks5", Host: "p"})
+	testkit.Value(New(config).RoundTrip(request(t, "GET", "http://h/", nil)))(t).Body.Close()
+	testkit.Contains(t, nc.written.String(), "\x05\x01\x00\x05\x01\x00\x03\x01h\x00\x50GET / HTTP/1.1\r\n", "tunnel")
 }

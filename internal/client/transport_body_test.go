@@ -64,9 +64,7 @@ func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
 			} else {
 				feed.Close()
 			}
-			if b, err := io.ReadAll(resp.Body); err != nil || string(b) != "hello" {
-				p.Errorf("%q, %v", b, err)
-			}
+			testkit.Reads(p, resp.Body, "hello")
 			testkit.Equal(p, <-got, want, "the server")
 			idle := 1
 			if late {
@@ -309,15 +307,10 @@ func compareResponses(t *testing.T, parts [2]string, request func(url string) *h
 	var got [2]string
 	for i, rt := range []http.RoundTripper{p.tr, theirs} {
 		r := request(p.url)
-		resp, err := rt.RoundTrip(r)
-		if err != nil {
-			t.Fatalf("%s %q: %T: %v", r.Method, parts, rt, err)
-		}
+		resp := testkit.Value(rt.RoundTrip(r))(t)
 		got[i] = describeResponse(resp, r)
 	}
-	if got[0] != got[1] {
-		t.Errorf("%s %q:\n%s\nnet/http:\n%s", request(p.url).Method, parts, got[0], got[1])
-	}
+	testkit.Equal(t, got[0], got[1], request(p.url).Method, parts, "beside net/http")
 }
 
 // describeResponse describes all fields of a response, and how its body behaves.

@@ -196,7 +196,7 @@ func (s side) closeFirst() string {
 // connection, and are not read as its response. That holds for TLS with the server, with a proxy,
 // and with a server over TLS with a proxy.
 func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
-	server, client := certificates()
+	server, client := testkit.TLSConfigs()
 	for _, test := range []struct{ proxied, tunnelled bool }{{false, false}, {true, false}, {true, true}} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
 		p := &peer{T: t, tr: &tare.Transport{TLSClientConfig: client}, l: tls.NewListener(holdingListener{l}, server),
@@ -228,9 +228,8 @@ func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
 			}
 		})
 		for i := range 3 {
-			if _, text := p.do("POST", "/", nil); text != fmt.Sprint(i) {
-				t.Errorf("%+v: request %d got %q", test, i, text)
-			}
+			_, text := p.do("POST", "/", nil)
+			testkit.Equal(t, text, fmt.Sprint(i), test, "request", i)
 		}
 	}
 }

@@ -67,9 +67,7 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 		for range 5 {
 			send(nil, 0)
 		}
-		if len(seen) != 1 {
-			t.Errorf("%d connections for requests one after another", len(seen))
-		}
+		testkit.Equal(t, len(seen), 1, "connections for requests one after another")
 		testkit.WaitFor(t, "all connections to be idle", func() bool { return countOf(tr).Active == 0 })
 		tr.CloseIdleConnections()
 		if n := countOf(tr); n.Active+n.Idle+n.Hosts > 0 {
@@ -322,13 +320,8 @@ func TestTransportSendsExtendedConnect(t *testing.T) {
 			t.Error(err)
 		case supported:
 			testkit.Equal(t, resp.Header.Get("X-Seen"), "websocket/chat")
-			b := make([]byte, 5)
-			if _, err := io.WriteString(resp.Body.(io.Writer), "hello"); err != nil {
-				t.Error(err)
-			}
-			if _, err := io.ReadFull(resp.Body, b); string(b) != "hello" {
-				t.Errorf("%q, %v", b, err)
-			}
+			testkit.Send(t, resp.Body.(io.Writer), "hello")
+			testkit.Receives(t, resp.Body, "hello")
 			resp.Body.Close()
 		}
 		tr.CloseIdleConnections()
@@ -392,9 +385,7 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 			0, 0, 0, 2), "error", ""},
 	} {
 		for ours, want := range map[bool]string{true: test.ours, false: cmp.Or(test.theirs, test.ours)} {
-			if got := readHTTP2(t, ours, test.response); got != want {
-				t.Errorf("%s, ours %v: %q, want %q", test.name, ours, got, want)
-			}
+			testkit.Equal(t, readHTTP2(t, ours, test.response), want, test.name, "ours", ours)
 		}
 	}
 }

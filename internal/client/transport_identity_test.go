@@ -20,6 +20,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // failure is a request that fails. What errors.Is and errors.As find in its error is the same with
@@ -29,7 +32,8 @@ type failure struct {
 	ours, theirs string
 	settings     func(*http.Transport)
 	change       func(*http.Request) *http.Request
-	scheme       string // of the URL; "" is http
+	scheme       string              // of the URL; "" is http
+	reports      tare.TransportError // Side, Kind and CanRetry of ours; if Kind is 0, any
 	serve        func(*scripted)
 }
 
@@ -86,6 +90,11 @@ func dialing(err error) func(*http.Transport) {
 	}
 }
 
+// unwritable is a connection whose writes fail.
+type unwritable struct{ net.Conn }
+
+func (unwritable) Write([]byte) (int, error) { return 0, errTest }
+
 func proxiedBy(scheme, host string) func(*http.Transport) {
 	return func(t *http.Transport) {
 		t.Proxy = func(r *http.Request) (*url.URL, error) {
@@ -101,15 +110,22 @@ func proxiedBy(scheme, host string) func(*http.Transport) {
 const refusing = "127.0.0.1:1"
 
 func failuresOfConnecting() []failure {
-	_, client := certificates()
+	_, client := testkit.TLSConfigs()
 	tlsServer := func(c *scripted) {
-		server, _ := certificates()
+		server, _ := testkit.TLSConfigs()
 		tc := tls.Server(c.Conn, server)
 		_ = tc.Handshake()
 		_ = tc.Close()
 	}
 	return []failure{
-		{name: "dial", settings: dialing(errTest)},
+		{name: "dial", settings: dialing(errTest),
+			reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.CannotConnect, CanRetry: true}},
+		{name: "connection accepts nothing", settings: func(t *http.Transport) {
+			t.DialContext = func(context.Context, string, string) (net.Conn, error) {
+				client, _ := net.Pipe()
+				return unwritable{client}, nil
+			}
+		}, reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.CannotSend, CanRetry: true}},
 		{name: "dial, TLS", scheme: "https", settings: dialing(errTest)},
 		{name: "refused", settings: func(t *http.Transport) {
 			t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
@@ -133,7 +149,8 @@ func failuresOfConnecting() []failure {
 		{name: "proxy function", settings: func(t *http.Transport) {
 			t.Proxy = func(*http.Request) (*url.URL, error) { return nil, errTest }
 		}},
-		{name: "proxy refuses", settings: proxiedBy("http", refusing)},
+		{name: "proxy refuses", settings: proxiedBy("http", refusing),
+			reports: tare.TransportError{Side: tare.ProxySide, Kind: tare.CannotConnect, CanRetry: true}},
 		{name: "TLS proxy refuses", settings: proxiedBy("https", refusing)},
 		{name: "SOCKS proxy refuses", settings: proxiedBy("socks5", refusing)},
 		{name: "TLS proxy without TLS", settings: proxiedBy("https", ""), serve: greeting("HTTP/1.1 400 No\n\n")},
@@ -164,12 +181,14 @@ func failuresOfHeads() []failure {
 		}
 	}
 	return []failure{
-		{name: "no response", serve: responding("")},
+		{name: "no response", serve: responding(""),
+			reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.ConnectionClosed}},
 		{name: "reset", serve: resetting("")},
 		{name: "cut off in the status line", serve: responding("HTTP/1.1 2"), ours: "UnexpectedEOF", theirs: ""},
 		{name: "cut off in a field", serve: responding("HTTP/1.1 200 OK\nContent-Le"), ours: "UnexpectedEOF",
 			theirs: "textproto.ProtocolError"},
-		{name: "no HTTP", serve: responding("SSH-2.0-OpenSSH\n\n")},
+		{name: "no HTTP", serve: responding("SSH-2.0-OpenSSH\n\n"),
+			reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.MalformedResponse}},
 		{name: "bad status", serve: responding("HTTP/1.1 abc OK\n\n")},
 		{name: "bad field", serve: responding("HTTP/1.1 200 OK\nNoColon\n\n"), ours: "",
 			theirs: "textproto.ProtocolError"},
@@ -180,7 +199,8 @@ func failuresOfHeads() []failure {
 		{name: "timeout", serve: waiting(""),
 			settings: func(t *http.Transport) { t.ResponseHeaderTimeout = 10 * time.Millisecond },
 			ours:     "context.DeadlineExceeded, os.DeadlineExceeded, timeout",
-			theirs:   "context.DeadlineExceeded, timeout"},
+			theirs:   "context.DeadlineExceeded, timeout",
+			reports:  tare.TransportError{Side: tare.ServerSide, Kind: tare.TimedOut}},
 		{name: "deadline", serve: waiting(""), change: within(10 * time.Millisecond), settings: func(t *http.Transport) {
 			t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
 				return net.Dial(network, address) // an error of a slow one would be about connecting
@@ -197,7 +217,8 @@ func failuresOfHeads() []failure {
 				return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 					Got1xxResponse: func(int, textproto.MIMEHeader) error { return errTest }}))
 			}},
-		{name: "body fails", serve: waiting(""), change: withBody(&failingReader{errTest}, -1)},
+		{name: "body fails", serve: waiting(""), change: withBody(&failingReader{errTest}, -1),
+			reports: tare.TransportError{Side: tare.LocalSide, Kind: tare.BadRequestBody}},
 		{name: "body fails later", serve: waiting(""),
 			change: withBody(io.MultiReader(strings.NewReader("x"), &failingReader{errTest}), -1)},
 		{name: "short body", serve: waiting(""), change: withBody(strings.NewReader("x"), 2)},
@@ -272,7 +293,12 @@ func TestTransportErrorsAreThoseOfNetHTTP(t *testing.T) {
 					f.settings(theirs)
 				}
 				ours := likeTheirs(theirs)
-				got, want := f.identity(t, ours), f.identity(t, theirs)
+				err := f.send(t, ours)
+				got, want := identity(err), identity(f.send(t, theirs))
+				if e, ok := errors.AsType[*tare.TransportError](err); f.reports.Kind != 0 &&
+					(!ok || e.Side != f.reports.Side || e.Kind != f.reports.Kind || e.CanRetry != f.reports.CanRetry) {
+					t.Errorf("%#v, want %+v", err, f.reports)
+				}
 				if f.ours != f.theirs {
 					if got != f.ours || want != f.theirs {
 						t.Errorf("%q, net/http %q, want %q and %q", got, want, f.ours, f.theirs)
@@ -285,9 +311,8 @@ func TestTransportErrorsAreThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// identity returns what errors.Is and errors.As find in the error of the request or of its
-// response's body.
-func (f *failure) identity(t *testing.T, rt http.RoundTripper) string {
+// send returns the error of the request or of its response's body.
+func (f *failure) send(t *testing.T, rt http.RoundTripper) error {
 	p := newPeer(t, "tcp")
 	if f.serve != nil {
 		p.runScript(func(_ int, c *scripted) { f.serve(c) })
@@ -306,14 +331,15 @@ func (f *failure) identity(t *testing.T, rt http.RoundTripper) string {
 	if err == nil {
 		_, err = io.ReadAll(resp.Body)
 		_ = resp.Body.Close()
-		if err == nil {
-			return "none"
-		}
 	}
-	return identity(err)
+	return err
 }
 
+// identity returns what errors.Is and errors.As find in an error.
 func identity(err error) string {
+	if err == nil {
+		return "none"
+	}
 	var all []string
 	for name, target := range map[string]error{"EOF": io.EOF, "UnexpectedEOF": io.ErrUnexpectedEOF,
 		"Canceled": context.Canceled, "context.DeadlineExceeded": context.DeadlineExceeded,

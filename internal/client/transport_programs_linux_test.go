@@ -106,11 +106,9 @@ func TestTransportWithPHP(t *testing.T) {
 	defer tr.CloseIdleConnections()
 	requestFiles(t, tr, "http://"+address, long)
 	for range 5 {
-		resp, err := tr.RoundTrip(mustRequest("POST", "http://"+address+"/echo.php", strings.NewReader("body")))
-		testkit.Must(t, err)
-		if b, err := io.ReadAll(resp.Body); string(b) != "body." || resp.Header.Get("X-Method") != "POST" {
-			t.Errorf("%q, %v", b, err)
-		}
+		resp := testkit.Value(tr.RoundTrip(mustRequest("POST", "http://"+address+"/echo.php", strings.NewReader("body"))))(t)
+		testkit.Reads(t, resp.Body, "body.")
+		testkit.Equal(t, resp.Header.Get("X-Method"), "POST")
 	}
 }
 
@@ -119,10 +117,8 @@ func TestTransportWithTinyproxy(t *testing.T) {
 	address := programs.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	conf := filepath.Join(t.TempDir(), "conf")
-	if err := os.WriteFile(conf, []byte("Port "+port+
-		"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.WriteFile(conf, []byte("Port "+port+
+		"\nListen 127.0.0.1\nTimeout 60\nMaxClients 20\nLogLevel Error\nBasicAuth u p\n"), 0o644))
 	programs.Start(t, "tcp", address, env, path, "-d", "-c", conf)
 	root, long := webFiles(t)
 	plain, secure := httptest.NewServer(http.FileServer(http.Dir(root))), httptest.NewUnstartedServer(

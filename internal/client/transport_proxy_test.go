@@ -12,7 +12,6 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -58,16 +57,13 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		for _, address := range []string{plain.URL, secure.URL} {
 			resp, text, err := exchange(tr, mustRequest("GET", address+"/a?b", nil))
 			testkit.Must(t, err)
-			if text != "/a?b []" || (resp.ProtoMajor == 2) != (address == secure.URL) {
-				t.Errorf("%s: %s over %s", address, text, resp.Proto)
-			}
+			testkit.Equal(t, text, "/a?b []", address)
+			testkit.Equal(t, resp.ProtoMajor == 2, address == secure.URL, address, "over HTTP/2")
 		}
 		tr.CloseIdleConnections()
 		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
 			"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
-		if !slices.Equal(requests, want) {
-			t.Errorf("the proxy received %q", requests)
-		}
+		testkit.Equal(t, requests, want, "the proxy received")
 	}
 	rejecting := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
@@ -95,9 +91,8 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
 			}
 			for _, tr := range []http.RoundTripper{theirs, ours} {
-				if _, err := tr.RoundTrip(mustRequest("GET", "http://"+host+"/", nil)); !errors.Is(err, net.ErrClosed) {
-					t.Errorf("%s through %q: %v", host, proxy, err)
-				}
+				r := mustRequest("GET", "http://"+host+"/", nil)
+				testkit.FailsWith(tr.RoundTrip(r))(t, net.ErrClosed, host, "through", proxy)
 			}
 			if len(dialed) != 2 || dialed[0] != dialed[1] {
 				t.Errorf("%s through %q: dialed %q", host, proxy, dialed)
@@ -125,50 +120,6 @@ func tunnelTo(w http.ResponseWriter, host string) {
 	nc.Close()
 }
 
-// A SOCKS5 proxy receives the server's name, and user name and password.
-func TestTransportUsesSOCKSProxy(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Host) }))
-	defer s.Close()
-	proxy := testkit.ServeTCP(t, func(c net.Conn) { socksProxy(c, s.Listener.Addr().String()) })
-	for user, want := range map[string]string{"u:p@": "named.example", "u:wrong@": "rejects user name and password"} {
-		where, _ := url.Parse("socks5://" + user + proxy)
-		tr := &tare.Transport{Proxy: http.ProxyURL(where)}
-		_, text, err := exchange(tr, mustRequest("GET", "http://named.example/", nil))
-		if text != want && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%q, %v, want %q", text, err, want)
-		}
-		tr.CloseIdleConnections()
-	}
-}
-
-// socksProxy serves one client by RFC 1928, and connects it with to.
-func socksProxy(c net.Conn, to string) {
-	defer c.Close()
-	b := make([]byte, 300)
-	io.ReadFull(c, b[:4]) // two methods
-	c.Write([]byte{5, 2})
-	io.ReadFull(c, b[:3])
-	io.ReadFull(c, b[3:4+1])
-	rest := make([]byte, 20)
-	n, _ := io.ReadAtLeast(c, rest, 0)
-	if string(b[2:3]) != "u" || b[3] != byte(n+1) || string(b[4])+string(rest[:n]) != "p" {
-		c.Write([]byte{1, 1})
-		return
-	}
-	c.Write([]byte{1, 0})
-	io.ReadFull(c, b[:5])
-	io.ReadFull(c, b[5:5+int(b[4])+2])
-	server, err := net.Dial("tcp", to)
-	if err != nil {
-		return
-	}
-	defer server.Close()
-	c.Write([]byte{5, 0, 0, 1, 0, 0, 0, 0, 0, 0})
-	go io.Copy(server, c)
-	io.Copy(c, server)
-}
-
 // An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.
 func TestTransportUnderReverseProxy(t *testing.T) {
 	overAll(t, func(p *peer) {
@@ -190,23 +141,14 @@ func TestTransportUnderReverseProxy(t *testing.T) {
 		defer front.Close()
 		big := strings.Repeat("0123456789", 100_000)
 		resp := testkit.Value(http.Post(front.URL, "text/plain", io.MultiReader(strings.NewReader(big))))(p)
-		if b, _ := io.ReadAll(resp.Body); string(b) != big {
-			p.Errorf("%d bytes came back", len(b))
-		}
-		c, err := net.Dial("tcp", front.Listener.Addr().String())
-		testkit.Must(p, err)
+		testkit.Reads(p, resp.Body, big)
+		c := testkit.Value(net.Dial("tcp", front.Listener.Addr().String()))(p)
 		defer c.Close()
 		io.WriteString(c, "GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 		br := bufio.NewReader(c)
-		resp, err = http.ReadResponse(br, nil)
-		if err != nil || resp.StatusCode != 101 {
-			p.Fatal(resp, err)
-		}
+		testkit.Equal(p, testkit.Value(http.ReadResponse(br, nil))(p).StatusCode, 101)
 		io.WriteString(c, "ping")
-		b := make([]byte, 4)
-		if _, err := io.ReadFull(br, b); string(b) != "ping" {
-			p.Errorf("%q, %v", b, err)
-		}
+		testkit.Receives(p, br, "ping")
 	})
 }
 
@@ -250,12 +192,8 @@ func TestTransportMapsHostsToUnixSockets(t *testing.T) {
 			}
 		}
 	}
-	if conns.Load() != 2 {
-		t.Errorf("%d connections of two Transports", conns.Load())
-	}
-	if resp, err := tr.RoundTrip(mustRequest("GET", "http://elsewhere/", nil)); err == nil {
-		t.Errorf("another host: %s", resp.Status)
-	}
+	testkit.Equal(t, conns.Load(), 2, "connections of two Transports")
+	testkit.Fails(tr.RoundTrip(mustRequest("GET", "http://elsewhere/", nil)))(t, "", "another host")
 	other := &tare.Transport{UnixSockets: tr.UnixSockets, Protocols: onlyHTTP2()}
 	testkit.Fails(other.RoundTrip(mustRequest("GET", "http://docker/", nil)))(t, "HTTP/1.1", "without HTTP/1.1")
 }
@@ -290,16 +228,12 @@ func TestTransportRemoteRedirectsReachNoUnixSocket(t *testing.T) {
 						continue
 					}
 				}
-				if resp, err := client.Do(r); err == nil {
-					t.Errorf("%s: %s %s: %s", name, method, location, resp.Status)
-				}
+				testkit.Fails(client.Do(r))(t, "", name, method, location)
 			}
 			client.CloseIdleConnections()
 		}
 	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections to the socket", n)
-	}
+	testkit.Equal(t, conns.Load(), 0, "connections to the socket")
 }
 
 // A server on a unix socket may redirect to itself, by a relative URL or by its name, but not to
@@ -319,12 +253,8 @@ func TestTransportUnixSocketRedirectsToItselfOnly(t *testing.T) {
 			}
 			continue
 		}
-		if b, _ := io.ReadAll(resp.Body); string(b) != want {
-			t.Errorf("%s: %s, want %q", to, b, want)
-		}
+		testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), want, to)
 		resp.Body.Close()
 	}
-	if n := conns.Load(); n != 0 {
-		t.Errorf("%d connections to the other socket", n)
-	}
+	testkit.Equal(t, conns.Load(), 0, "connections to the other socket")
 }

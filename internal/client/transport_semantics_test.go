@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -124,15 +123,10 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 				isHTTP2 && hook == "WroteHeaders" // the response may arrive before net/http's call
 		}
 		ordered := func(hooks []string) []string { return slices.DeleteFunc(slices.Clone(hooks), unordered) }
-		if !slices.Equal(ordered(got), ordered(want)) {
-			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(ordered(got), "\n"),
-				strings.Join(ordered(want), "\n"))
-		}
+		testkit.Equal(p, ordered(got), ordered(want), kind, i, "beside net/http")
 		slices.Sort(got)
 		slices.Sort(want)
-		if !slices.Equal(got, want) {
-			p.Errorf("%s %d:\n%s\nnet/http:\n%s", kind, i, strings.Join(got, "\n"), strings.Join(want, "\n"))
-		}
+		testkit.Equal(p, got, want, kind, i, "beside net/http")
 	}
 }
 
@@ -172,12 +166,9 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 			if !ok {
 				p.Fatalf("the body is a %T", resp.Body)
 			}
-			b := make([]byte, len("early"))
-			io.ReadFull(rwc, b)
+			testkit.Receives(p, rwc, "early")
 			io.WriteString(rwc, "hello")
-			if _, err := io.ReadFull(rwc, b); err != nil || string(b) != "hello" {
-				p.Errorf("%q, %v", b, err)
-			}
+			testkit.Receives(p, rwc, "hello")
 			if n := countOf(p.tr); n.Active+n.Idle > 0 {
 				p.Errorf("the pool still has it: %+v", n)
 			}
@@ -188,7 +179,7 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 
 // A body that ends with the connection is incomplete if TLS is cut off without close_notify.
 func TestTransportDetectsTruncatedTLS(t *testing.T) {
-	server, client := certificates()
+	server, client := testkit.TLSConfigs()
 	for _, cut := range []int{0, 1} {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
 		p := &peer{T: t, l: tls.NewListener(holdingListener{l}, server)}
@@ -242,9 +233,7 @@ func TestTransportRejectsInvalidRequests(t *testing.T) {
 		change(r)
 		before := closed
 		testkit.Fails(tr.RoundTrip(r))(t, want)
-		if closed != before+1 {
-			t.Errorf("%q: the body was closed %d times", want, closed-before)
-		}
+		testkit.Equal(t, closed, before+1, want, "closed")
 	}
 }
 
@@ -269,7 +258,7 @@ var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener,
 	},
 	"tls": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
 		l := listenAt(t, "tcp", "127.0.0.1:0")
-		server, client := certificates()
+		server, client := testkit.TLSConfigs()
 		tr.TLSClientConfig = client
 		return tls.NewListener(l, server), "https://" + l.Addr().String()
 	},
@@ -288,16 +277,6 @@ func listenAt(t testing.TB, network, address string) net.Listener {
 	t.Cleanup(func() { l.Close() })
 	return l
 }
-
-// certificates returns the TLS configurations of a server and of its clients.
-var certificates = sync.OnceValues(func() (server, client *tls.Config) {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	pool := x509.NewCertPool()
-	pool.AddCert(borrowed.Certificate())
-	return &tls.Config{Certificates: borrowed.TLS.Certificates}, &tls.Config{RootCAs: pool}
-})
 
 // peer is a server, with the Transport that sends requests to it.
 type peer struct {
@@ -385,26 +364,11 @@ func (c *scripted) respond(text string) bool {
 
 // runScript makes the peer run a script on each connection, and close the connection afterwards.
 func (p *peer) runScript(s script) {
-	done := make(chan struct{})
-	var running sync.WaitGroup
-	go func() {
-		defer close(done)
-		for n := 0; ; n++ {
-			c, err := p.l.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() {
-				defer c.Close()
-				s(n, &scripted{c, bufio.NewReader(c), p.T})
-			})
-		}
-	}()
+	wait := testkit.Accept(p.l, func(n int, c net.Conn) { s(n, &scripted{c, bufio.NewReader(c), p.T}) })
 	p.Cleanup(func() {
 		p.tr.CloseIdleConnections()
 		p.l.Close()
-		<-done
-		running.Wait()
+		wait()
 	})
 }
 

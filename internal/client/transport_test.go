@@ -1,18 +1,13 @@
 package client_test
 
 import (
-	"bufio"
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
-	"net/url"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
@@ -22,21 +17,25 @@ const okHello = "HTTP/1.1 200 OK\nContent-Length: 5\n\nhello"
 
 // A server receives the same request as from net/http's Transport.
 func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
+	get := func(change func(r *http.Request)) func() *http.Request {
+		return func() *http.Request {
+			r := newRequest("GET", "/", nil)
+			change(r)
+			return r
+		}
+	}
 	requests := map[string]func() *http.Request{
 		"GET":  func() *http.Request { return newRequest("GET", "/a%20b/c?x=%2F&y", nil) },
 		"HEAD": func() *http.Request { return newRequest("HEAD", "/", nil) },
-		"fields": func() *http.Request {
-			r := newRequest("GET", "/", nil)
+		"fields": get(func(r *http.Request) {
 			r.Header = http.Header{"X-B": {"1", "2"}, "A": {" spaced "}, "User-Agent": {"me"},
 				"Accept-Encoding": {"br"}, "Cookie": {"a=b"}}
 			r.Host = "other.example:81"
-			return r
-		},
-		"no agent": func() *http.Request {
-			r := newRequest("GET", "/", nil)
-			r.Header["User-Agent"] = nil
-			return r
-		},
+		}),
+		"zone":        get(func(r *http.Request) { r.Host = "[fe80::1%eth0]:8080" }),
+		"no agent":    get(func(r *http.Request) { r.Header["User-Agent"] = nil }),
+		"close":       get(func(r *http.Request) { r.Close = true }),
+		"range":       get(func(r *http.Request) { r.Header.Set("Range", "bytes=1-2") }),
 		"POST":        func() *http.Request { return newRequest("POST", "/", strings.NewReader("body")) },
 		"POST, empty": func() *http.Request { return newRequest("POST", "/", nil) },
 		"PUT, chunked": func() *http.Request {
@@ -52,12 +51,6 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			r := newRequest("POST", "/", nil)
 			r.Trailer = http.Header{"X-Sum": nil}
 			r.Body = io.NopCloser(io.MultiReader(strings.NewReader("body"), onRead(func() { r.Trailer.Set("X-Sum", "42") })))
-			return r
-		},
-		"close": func() *http.Request { r := newRequest("GET", "/", nil); r.Close = true; return r },
-		"range": func() *http.Request {
-			r := newRequest("GET", "/", nil)
-			r.Header.Set("Range", "bytes=1-2")
 			return r
 		},
 		"chunked on request": func() *http.Request {
@@ -84,15 +77,11 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 					r.Host = "example.org"
 				}
 				resp, text, err := exchange(rt, r)
-				if err != nil {
-					p.Fatalf("%s: %v", name, err)
-				}
+				testkit.Must(p, err)
 				texts[i] = fmt.Sprintf("%d %s %s %v", resp.StatusCode, resp.Header.Get("Content-Type"), text,
 					resp.ContentLength)
 			}
-			if texts[0] != texts[1] {
-				p.Errorf("%s:\n%s\nnet/http:\n%s", name, texts[0], texts[1])
-			}
+			testkit.Equal(p, texts[0], texts[1], name, "beside net/http")
 		}
 	})
 }
@@ -151,11 +140,6 @@ func TestTransportReturnsResponses(t *testing.T) {
 		{name: "no response", wantErr: "closed the connection without a response"},
 		{name: "cut off in the head", response: "HTTP/1.1 200 OK\nContent-Le", wantErr: "unexpected EOF"},
 		{name: "not HTTP", response: "hello hello\n\n", wantErr: "status line too short at byte 11"},
-		{name: "two lengths", response: "HTTP/1.1 200 OK\nContent-Length: 5\nContent-Length: 5\n\nhello",
-			wantErr: "second Content-Length"},
-		{name: "length and chunks", response: "HTTP/1.1 200 OK\nContent-Length: 5\nTransfer-Encoding: chunked\n\n0\n\n",
-			wantErr: "both Transfer-Encoding and Content-Length"},
-		{name: "HTTP/2", response: "HTTP/2.0 200 OK\n\n", wantErr: "not HTTP/1"},
 		{name: "unrequested switch", response: "HTTP/1.1 101 Switching Protocols\nUpgrade: x\nConnection: upgrade\n\n",
 			wantErr: "101 response without an Upgrade request"},
 		{name: "interims without end", response: strings.Repeat("HTTP/1.1 102 Processing\n\n", 200),
@@ -189,12 +173,9 @@ func TestTransportReturnsResponses(t *testing.T) {
 				} else if text != "" && text != test.want {
 					p.Errorf("got %q before the error", text)
 				}
-				if _, text := p.do("GET", "/", nil); text != "hello" {
-					p.Errorf("then %q", text)
-				}
-				if n := <-second; (n == 0) != test.reused {
-					p.Errorf("the second request came on connection %d", n)
-				}
+				_, text = p.do("GET", "/", nil)
+				testkit.Equal(p, text, "hello", "then")
+				testkit.Equal(p, <-second == 0, test.reused, "the connection is reused")
 			})
 		})
 	}
@@ -210,89 +191,6 @@ func checkError(t *testing.T, err error, want string) {
 	case want != "" && !errors.As(err, new(*tare.TransportError)):
 		t.Errorf("%T is not a TransportError: %v", err, err)
 	}
-}
-
-// TestTransportErrorKindsAreExported provokes each kind of error, by what a server sends before it
-// closes the connection.
-func TestTransportErrorKindsAreExported(t *testing.T) {
-	failed := errors.New("the body failed")
-	for _, test := range []struct {
-		name     string
-		response string // "" closes the connection after the request; "wait" sends nothing
-		refuses  bool   // the connection accepts nothing of the request
-		body     io.Reader
-		dial     error
-		proxy    string
-		side     tare.TransportErrorSide
-		kind     tare.TransportErrorKind
-		text     string // of kind
-	}{
-		{name: "dial fails", dial: errors.New("no route"), side: tare.ServerSide, kind: tare.CannotConnect,
-			text: "cannot connect"},
-		{
-			name: "dial to the proxy fails", dial: errors.New("no route"), proxy: "http://proxy.example:3128",
-			side: tare.ProxySide, kind: tare.CannotConnect, text: "cannot connect",
-		},
-		{name: "connection accepts nothing", refuses: true, side: tare.ServerSide, kind: tare.CannotSend,
-			text: "cannot send"},
-		{name: "connection closes", side: tare.ServerSide, kind: tare.ConnectionClosed, text: "connection closed"},
-		{name: "response is not HTTP", response: "SSH-2.0-OpenSSH", side: tare.ServerSide, kind: tare.MalformedResponse,
-			text: "malformed response"},
-		{name: "no response in time", response: "wait", side: tare.ServerSide, kind: tare.TimedOut, text: "timed out"},
-		{
-			name: "body fails", response: "wait", body: io.MultiReader(strings.NewReader("x"), &failingReader{failed}),
-			side: tare.LocalSide, kind: tare.BadRequestBody, text: "bad request body",
-		},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			transport := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-				if test.dial != nil {
-					return nil, test.dial
-				}
-				client, server := net.Pipe()
-				if test.refuses {
-					return client, server.Close()
-				}
-				go serveBytes(server, test.response)
-				return client, nil
-			}}
-			if test.kind == tare.TimedOut {
-				transport.ResponseHeaderTimeout = 20 * time.Millisecond
-			}
-			if test.proxy != "" {
-				proxy := testkit.Value(url.Parse(test.proxy))(t)
-				transport.Proxy = http.ProxyURL(proxy)
-			}
-			defer transport.CloseIdleConnections()
-			_, err := transport.RoundTrip(mustRequest("POST", "http://server.example/", test.body))
-			failure, ok := errors.AsType[*tare.TransportError](err)
-			if !ok {
-				t.Fatalf("%T is not a TransportError: %v", err, err)
-			}
-			if failure.Side != test.side || failure.Kind != test.kind || failure.Kind.String() != test.text {
-				t.Errorf("side %v, kind %v, want side %v, kind %v (%s)", failure.Side, failure.Kind, test.side,
-					test.kind, test.text)
-			}
-			testkit.Equal(t, failure.CanRetry, test.dial != nil || test.refuses, "can be sent again")
-			if test.kind == tare.BadRequestBody && !errors.Is(err, failed) {
-				t.Errorf("%v does not wrap the error of the body", err)
-			}
-		})
-	}
-}
-
-// serveBytes reads the head of a request, sends response and closes the connection. The response
-// "wait" leaves the connection open until the client closes it.
-func serveBytes(c net.Conn, response string) {
-	defer c.Close()
-	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
-		return
-	}
-	if response == "wait" {
-		_, _ = io.Copy(io.Discard, c)
-		return
-	}
-	_, _ = io.WriteString(c, response)
 }
 
 // failingReader is a body whose Read fails.

@@ -17,18 +17,10 @@ import (
 // unixPair returns both ends of a connection over a unix socket.
 func unixPair(t *testing.T) (ours, theirs *net.UnixConn) {
 	t.Helper()
-	at := net.UnixAddr{Name: t.TempDir() + "/s", Net: "unix"}
-	l, err := net.ListenUnix("unix", &at)
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("unix", t.TempDir()+"/s"))(t)
 	defer l.Close()
-	if ours, err = net.DialUnix("unix", nil, &at); err != nil {
-		t.Fatal(err)
-	}
-	if theirs, err = l.AcceptUnix(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { ours.Close(); theirs.Close() })
-	return ours, theirs
+	a, b := testkit.Connect(t, l, new(net.Dialer))
+	return a.(*net.UnixConn), b.(*net.UnixConn)
 }
 
 // A unixConn does what the connection does that it replaces.
@@ -161,9 +153,7 @@ func TestUnixConnIsLikeNetUnixConn(t *testing.T) {
 				}
 				nc.Close()
 			}
-			if results[0] != results[1] {
-				t.Errorf("package net: %s\nunixConn:    %s", results[0], results[1])
-			}
+			testkit.Equal(t, results[1], results[0], "unixConn beside package net")
 		})
 	}
 }
@@ -206,12 +196,8 @@ func TestUnixConnWaitsForInputOnly(t *testing.T) {
 			{func() (int, error) { return theirs.Write([]byte("response")) }, true},
 			{func() (int, error) { return c.Read(make([]byte, 10)) }, false},
 		} {
-			if _, err := step.do(); err != nil {
-				t.Fatal(err)
-			}
-			if got := isReadable(); got != step.want {
-				t.Errorf("step %d: readable: %v", i, got)
-			}
+			testkit.Value(step.do())(t)
+			testkit.Equal(t, isReadable(), step.want, "readable after step", i)
 		}
 	}
 }
@@ -227,9 +213,7 @@ func TestUnixConnLeavesNoDescriptor(t *testing.T) {
 		ours, theirs := unixPair(t)
 		c := inputOnly(ours)
 		go func() { _, _ = io.Copy(io.Discard, theirs) }()
-		if _, err := c.Write(make([]byte, 1<<20)); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Send(t, c, make([]byte, 1<<20))
 		c.Close()
 		theirs.Close()
 	}
@@ -272,9 +256,7 @@ func TestUnixConnWritesWithoutDescriptors(t *testing.T) {
 		done <- err
 	}()
 	c.Close()
-	if err := <-done; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("after Close: %v", err)
-	}
+	testkit.Is(t, <-done, net.ErrClosed, "after Close")
 }
 
 func openDescriptors(t *testing.T) int {

@@ -52,12 +52,9 @@ func (q *query) respond(t *testing.T, id uint16, address string) {
 		}},
 	}
 	b, err := m.Pack()
-	if err != nil {
-		t.Error(err)
-	}
-	if _, err := q.server.WriteTo(b, q.from); err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
+	_, err = q.server.WriteTo(b, q.from)
+	testkit.Check(t, err)
 }
 
 // A response is valid after its query was repeated, to the same server or another. One server
@@ -75,8 +72,6 @@ func TestLateResponseIsAccepted(t *testing.T) {
 			first.respond(t, first.text.ID, "10.0.0.1")
 		}()
 		r := resolver(t, dns.Config{Servers: servers, NoIPv6: true})
-		if got := found(t, r, "late.example"); got != "[10.0.0.1] 7s" {
-			t.Errorf("%d servers: %s", n, got)
-		}
+		testkit.Equal(t, found(t, r, "late.example"), "[10.0.0.1] 7s", n, "servers")
 	}
 }

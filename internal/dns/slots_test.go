@@ -12,8 +12,7 @@ import (
 
 // A lookup that waits for others ends with its time, too.
 func TestTimeOfALookupIncludesWaiting(t *testing.T) {
-	r, err := New(Config{Servers: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}, Timeout: time.Millisecond})
-	testkit.Must(t, err)
+	r := testkit.Value(New(Config{Servers: []netip.AddrPort{netip.MustParseAddrPort("127.0.0.1:1")}, Timeout: time.Millisecond}))(t)
 	defer r.Close()
 	for range maxLookups {
 		r.slots <- struct{}{}

@@ -33,9 +33,7 @@ func TestParseAcceptsValidAddresses(t *testing.T) {
 		"", "80", "127.0.0.1", "::1:80", ":", ":http", ":65536", ":-1", "http://127.0.0.1:80", "unix:", "systemd:",
 		"unix:/" + strings.Repeat("x", maxUnixPath),
 	} {
-		if got, err := Parse(text); err == nil {
-			t.Errorf("%q: no error, %+v", text, got)
-		}
+		testkit.Fails(Parse(text))(t, "", text)
 	}
 	testkit.Equal(t, Port(0).String(), ":0")
 }
@@ -58,9 +56,7 @@ func TestAllListensOnAllOrNone(t *testing.T) {
 	inUse := all(t, Spec{"tcp", "127.0.0.1:0"})[0].Addr().String()
 	free.Close()
 	_, err := All([]Spec{{"tcp", addr}, {"tcp", inUse}}, Options{SocketMode: 0o600}, new(Passed))
-	if err == nil || !strings.HasPrefix(err.Error(), inUse+": in use by another process") {
-		t.Fatalf("got %v", err)
-	}
+	testkit.Error(t, err, inUse+": in use by another process")
 	all(t, Spec{"tcp", addr}) // is free again
 }
 
@@ -76,19 +72,13 @@ func TestStaleSocketIsReplaced(t *testing.T) {
 	testkit.Fails(All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)))(t, "in use")
 	first.Close()
 	l := all(t, unix)[0]
-	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("%v, %v", info.Mode(), err)
-	}
+	testkit.Equal(t, testkit.Value(os.Stat(path))(t).Mode().Perm(), 0o600, "mode")
 	c := testkit.Value(net.Dial("unix", path))(t)
 	c.Close()
 	l.Close()
 	testkit.Must(t, os.WriteFile(path, []byte("text"), 0o600))
-	if _, err := All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)); err == nil {
-		t.Error("listens where a file is")
-	}
-	if b, err := os.ReadFile(path); string(b) != "text" {
-		t.Errorf("the file was removed: %v", err)
-	}
+	testkit.Fails(All([]Spec{unix}, Options{SocketMode: 0o600}, new(Passed)))(t, "", "where a file is")
+	testkit.Equal(t, string(testkit.Value(os.ReadFile(path))(t)), "text", "the file")
 }
 
 // An abstract socket has no permissions and is never stale.
@@ -108,26 +98,21 @@ func TestInheritIgnoresSocketsOfOtherProcesses(t *testing.T) {
 	if p, err := Inherit(); err != nil || p.Any() {
 		t.Errorf("%+v, %v", p, err)
 	}
-	if os.Getenv("LISTEN_FDS") != "" {
-		t.Error("the variables are still set")
-	}
+	testkit.Equal(t, os.Getenv("LISTEN_FDS"), "", "LISTEN_FDS")
 	testkit.Fails(All([]Spec{{Systemd, ""}}, Options{}, new(Passed)))(t, "no socket was passed")
 }
 
 // One applies its options: a port is reused if ReusePort is set, and a network is limited to one
 // version of IP.
 func TestOneAppliesOptions(t *testing.T) {
-	l, err := One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed))
-	testkit.Must(t, err)
+	l := testkit.Value(One(Spec{"tcp4", "127.0.0.1:0"}, Options{Backlog: 7, ReusePort: runtime.GOOS != "windows"}, new(Passed)))(t)
 	defer l.Close()
 	if runtime.GOOS == "windows" {
 		return
 	}
 	again := testkit.Value(One(Spec{"tcp4", l.Addr().String()}, Options{ReusePort: true}, new(Passed)))(t)
 	again.Close()
-	if _, err := One(Spec{"tcp6", l.Addr().String()}, Options{}, new(Passed)); err == nil {
-		t.Error("an address of another version")
-	}
+	testkit.Fails(One(Spec{"tcp6", l.Addr().String()}, Options{}, new(Passed)))(t, "", "an address of another version")
 }
 
 func TestPassedSocketIsFoundByAddress(t *testing.T) {

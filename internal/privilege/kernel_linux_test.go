@@ -25,13 +25,10 @@ func TestUnchangedProcessFailsVerification(t *testing.T) {
 		t.Fatalf("%v, %v", threads, err)
 	}
 	for _, th := range threads {
-		if th.uids[1] != os.Geteuid() || th.gids[1] != os.Getegid() {
-			t.Errorf("%+v", th)
-		}
+		testkit.Equal(t, th.uids[1], os.Geteuid(), "user of thread", th.id)
+		testkit.Equal(t, th.gids[1], os.Getegid(), "group of thread", th.id)
 	}
-	if err := k.confined(folders(t)); err == nil {
-		t.Error("it is not confined, and that was not noticed")
-	}
+	testkit.Error(t, k.confined(folders(t)), "", "a process that is not confined")
 	dir := testkit.Value(os.Open(t.TempDir()))(t)
 	defer dir.Close()
 	dirs, err := k.openDirs()
@@ -53,16 +50,13 @@ func TestParseStatusReadsEveryLine(t *testing.T) {
 	got, err := parseStatus(status)
 	want := thread{id: 7, uids: [4]int{1, 2, 3, 4}, gids: [4]int{5, 6, 7, 8}, groups: []int{9, 10}, capabilities: 15,
 		noNewPrivs: true}
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("got %+v, want %+v: %v", got, want, err)
-	}
+	testkit.Must(t, err)
+	testkit.Equal(t, got, want)
 	for line := range strings.Lines(status) {
 		if strings.HasPrefix(line, "Name") || strings.HasPrefix(line, "CapBnd") {
 			continue
 		}
-		if _, err := parseStatus(strings.Replace(status, line, "", 1)); err == nil {
-			t.Errorf("no error without %q", line)
-		}
+		testkit.Fails(parseStatus(strings.Replace(status, line, "", 1)))(t, "", "without", line)
 		if _, err := parseStatus(strings.Replace(status, line, strings.Replace(line, "\t", "\tx", 1),
 			1)); err == nil && !strings.HasPrefix(line, "NoNew") {
 			t.Errorf("no error with rubbish in %q", line)

@@ -89,9 +89,7 @@ func TestAnyFailedStepFailsApply(t *testing.T) {
 	for _, step := range []string{"proc", "chroot", "setgroups", "setgid", "setuid", "threads", "dirs",
 		"no_new_privs", "landlock"} {
 		k := &fake{version: 7, liars: []thread{dropped()}, fail: step}
-		if _, err := plan(true, Require).apply(k, folders(t)); !errors.Is(err, errFake) {
-			t.Errorf("%s: got %v", step, err)
-		}
+		testkit.FailsWith(plan(true, Require).apply(k, folders(t)))(t, errFake, step)
 	}
 }
 
@@ -121,10 +119,8 @@ func TestVerificationDetectsFalseSuccess(t *testing.T) {
 		k := &fake{version: 7, liars: []thread{dropped()}}
 		lie(k)
 		_, err := plan(true, Auto).apply(k, folders(t))
-		if err == nil || !strings.Contains(err.Error(), why) ||
-			!strings.HasPrefix(err.Error(), "privileges were not dropped: ") {
-			t.Errorf("got %v, want %s", err, why)
-		}
+		testkit.Error(t, err, "privileges were not dropped: ")
+		testkit.Error(t, err, why)
 	}
 }
 
@@ -136,10 +132,7 @@ func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	if err != nil || out.Landlock != 0 || !out.NoNewPrivs || !strings.Contains(out.Unconfined, "without Landlock") {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, err := plan(false, Require).apply(k, folders(t)); err == nil ||
-		!strings.HasPrefix(err.Error(), "sandbox is required: ") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Fails(plan(false, Require).apply(k, folders(t)))(t, "sandbox is required: ")
 	liar := dropped()
 	liar.noNewPrivs = false
 	k = &fake{version: 7, liars: []thread{liar}}
@@ -152,9 +145,7 @@ func TestMissingLandlockIsReportedOrAnError(t *testing.T) {
 	for _, s := range []Sandbox{Off, Auto} {
 		testkit.Fails(plan(true, s).apply(&fake{liars: []thread{liar}}, f))(t, "because it leads out of the root", s)
 	}
-	if _, err := plan(false, Off).apply(&fake{liars: []thread{liar}}, f); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(plan(false, Off).apply(&fake{liars: []thread{liar}}, f))(t)
 }
 
 func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
@@ -162,10 +153,8 @@ func TestReachingOnlyRefusesNewPrivileges(t *testing.T) {
 	p.config.Reaching = true
 	k := &fake{version: 7, liars: []thread{dropped()}}
 	out, err := p.apply(k, Folders{})
-	if want := "proc no_new_privs setgroups setgid setuid threads regain end"; err != nil ||
-		strings.Join(k.did, " ") != want {
-		t.Errorf("%v, %v", k.did, err)
-	}
+	testkit.Must(t, err)
+	testkit.Equal(t, strings.Join(k.did, " "), "proc no_new_privs setgroups setgid setuid threads regain end")
 	if out.Landlock != 0 || !out.NoNewPrivs || out.Unconfined != "" {
 		t.Errorf("%+v", out)
 	}
@@ -198,9 +187,7 @@ func TestLookUpFindsUsersAndGroups(t *testing.T) {
 		{"-1", "0", `unknown user "-1"`},
 	} {
 		p := &Plan{config: Config{User: c.user, Group: c.group}, changesUser: true}
-		if err := p.lookUp(); err == nil || !strings.HasPrefix(err.Error(), c.why) {
-			t.Errorf("%s, %s: got %v, want %s", c.user, c.group, err, c.why)
-		}
+		testkit.Error(t, p.lookUp(), c.why, c.user, c.group)
 	}
 	p := &Plan{config: Config{User: "64123", Group: "64124"}, changesUser: true}
 	if err := p.lookUp(); err != nil || p.uid != 64123 || p.gid != 64124 || p.user != "64123" || p.group != "64124" {
@@ -214,11 +201,7 @@ func TestNewPlanRejectsImpossibleConfigs(t *testing.T) {
 		"chroot requires a user other than root, b": {Chroot: true},
 		"chroot requires a user other than root":    {Chroot: true, User: "0", Group: "0"},
 	} {
-		if _, err := NewPlan(c); err == nil || !strings.HasPrefix(err.Error(), why) {
-			t.Errorf("%+v: got %v", c, err)
-		}
+		testkit.Fails(NewPlan(c))(t, why, c)
 	}
-	if p, err := NewPlan(Config{}); err != nil || p.uid != os.Geteuid() {
-		t.Errorf("%+v, %v", p, err)
-	}
+	testkit.Equal(t, testkit.Value(NewPlan(Config{}))(t).uid, os.Geteuid(), "user")
 }

@@ -14,12 +14,9 @@ import (
 // accepted returns a connection that begins with a header, and its client.
 func accepted(t *testing.T, broken func(net.Addr, error)) (c *Conn, client net.Conn) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
-	if client, err = net.Dial("tcp", l.Addr().String()); err != nil {
-		t.Fatal(err)
-	}
+	client = testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 	nc := testkit.Value(Listener{Listener: l, Broken: broken}.Accept())(t)
 	t.Cleanup(func() { nc.Close(); client.Close() })
 	return nc.(*Conn), client
@@ -40,9 +37,7 @@ func TestSocketTakesTheHeaderOnly(t *testing.T) {
 			if err != nil || beneath != c.Conn {
 				t.Fatalf("split at %d: %T, %v", at, beneath, err)
 			}
-			if b, err := io.ReadAll(beneath); string(b) != "hello" || err != nil {
-				t.Errorf("split at %d: %q is left, %v", at, b, err)
-			}
+			testkit.Reads(t, beneath, "hello", "split at", at)
 			if !c.Header.Source.IsValid() {
 				t.Errorf("split at %d: no address", at)
 			}
@@ -61,13 +56,9 @@ func TestSocketReportsInvalidHeaders(t *testing.T) {
 		if _, _, err := c.Socket(t.Context(), time.Now().Add(time.Minute)); !errors.Is(err, want) {
 			t.Errorf("%q: %v, want %v", text, err, want)
 		}
-		if (reported == nil) != (text == "") {
-			t.Errorf("%q: reported %v", text, reported)
-		}
+		testkit.Equal(t, reported == nil, text == "", text)
 		c.Close()
-		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-			t.Errorf("%q: the client gets %v, want the end without a reset", text, err)
-		}
+		testkit.FailsWith(client.Read(make([]byte, 1)))(t, io.EOF, "not a reset, after", text)
 	}
 }
 
@@ -96,7 +87,5 @@ func TestSocketLeavesOtherConnectionsToRead(t *testing.T) {
 	if same, _, err := c.Socket(t.Context(), time.Now()); same != c || err != nil {
 		t.Errorf("%T, %v", same, err)
 	}
-	if b, err := io.ReadAll(c); string(b) != "hello" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
+	testkit.Reads(t, c, "hello")
 }

@@ -6,6 +6,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // v2 returns a version 2 header.
@@ -128,9 +130,7 @@ func TestBrokenIsCalledForInvalidHeader(t *testing.T) {
 				t.Errorf("%q: read %d, %v; want %v", text, n, err, want)
 			}
 		}
-		if (reported == nil) != (text == "") {
-			t.Errorf("%q: reported %v", text, reported)
-		}
+		testkit.Equal(t, reported == nil, text == "", text)
 		ours.Close()
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func near(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-6 }
@@ -23,9 +25,8 @@ func TestDisturbancesOfBothCancelOut(t *testing.T) {
 	if !near(e.Lo, 1.5) || !near(e.Mid, 1.5) || !near(e.Hi, 1.5) || !near(e.Slices, 0) || !near(e.Starts, 0) {
 		t.Errorf("got %+v", e)
 	}
-	if e.StartCount != 5 || e.SliceCount != 17 {
-		t.Errorf("got %+v", e)
-	}
+	testkit.Equal(t, e.StartCount, 5, "starts")
+	testkit.Equal(t, e.SliceCount, 17, "slices")
 }
 
 // With one value per start the interval is Student's: the quantile for four degrees of freedom is
@@ -161,7 +162,5 @@ func TestSlopeIsLimited(t *testing.T) {
 			t.Errorf("slope %v with a scatter of %v: got %v", test.by, test.scatter, by)
 		}
 	}
-	if by := slope([]float64{1, -1}, []float64{3, -3}, 1); by != usualSlope {
-		t.Errorf("two pairs: %v", by)
-	}
+	testkit.Equal(t, slope([]float64{1, -1}, []float64{3, -3}, 1), usualSlope, "two pairs")
 }

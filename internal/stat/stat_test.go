@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestMedianHasBoundsOfOrderStatistics(t *testing.T) {
@@ -17,9 +19,7 @@ func TestMedianHasBoundsOfOrderStatistics(t *testing.T) {
 		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Interval{2, 5.5, 9}},
 		{[]float64{1, 2, 3}, Interval{math.Inf(-1), 2, math.Inf(1)}},
 	} {
-		if got := Median(test.values); got != test.want {
-			t.Errorf("%v: got %v, want %v", test.values, got, test.want)
-		}
+		testkit.Equal(t, Median(test.values), test.want, test.values)
 	}
 	if i := Median(nil); i.Known() || !math.IsNaN(i.Mid) {
 		t.Errorf("no values: %v", i)
@@ -63,8 +63,6 @@ func TestFindingDependsOnBothMargins(t *testing.T) {
 		{Interval{0.5, 0.6, 0.97}, Less},
 		{Interval{math.Inf(-1), 3, math.Inf(1)}, Unclear},
 	} {
-		if got := test.i.Finding(); got != test.want {
-			t.Errorf("%v: got %v, want %v", test.i, got, test.want)
-		}
+		testkit.Equal(t, test.i.Finding(), test.want, test.i)
 	}
 }

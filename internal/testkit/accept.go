@@ -44,22 +44,30 @@ func listenAndServe(t testing.TB, network, address string, serve func(net.Conn))
 	t.Helper()
 	l, err := net.Listen(network, address)
 	Must(t, err)
+	wait := Accept(l, func(_ int, c net.Conn) { serve(c) })
+	t.Cleanup(func() {
+		l.Close()
+		wait()
+	})
+	return l.Addr().String()
+}
+
+// Accept serves each connection of a listener in a goroutine of its own, and closes the connection
+// when serve returns. n is its number, from 0. The result waits until the listener is closed and
+// all connections have been served.
+func Accept(l net.Listener, serve func(n int, c net.Conn)) (wait func()) {
 	var all sync.WaitGroup
 	all.Go(func() {
-		for {
+		for n := 0; ; n++ {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
 			all.Go(func() {
 				defer c.Close()
-				serve(c)
+				serve(n, c)
 			})
 		}
 	})
-	t.Cleanup(func() {
-		l.Close()
-		all.Wait()
-	})
-	return l.Addr().String()
+	return all.Wait
 }

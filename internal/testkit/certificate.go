@@ -24,6 +24,13 @@ func ServerCertificate() tls.Certificate {
 	return c
 }
 
+// TLSConfigs returns the settings of a server with ServerCertificate, and of its clients.
+func TLSConfigs() (server, client *tls.Config) {
+	cert, roots := ServerCertificate(), x509.NewCertPool()
+	roots.AddCert(cert.Leaf)
+	return &tls.Config{Certificates: []tls.Certificate{cert}}, &tls.Config{RootCAs: roots, ServerName: "example.com"}
+}
+
 // SelfSign returns a new self-signed certificate and its key in PEM. By default the certificate has
 // serial number 1 and is valid for one year.
 func SelfSign(t testing.TB, template x509.Certificate) (cert, key []byte) {

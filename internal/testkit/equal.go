@@ -1,7 +1,9 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"reflect"
 	"strings"
@@ -51,6 +53,45 @@ func Error(t testing.TB, err error, text string, what ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// Is reports an error in which errors.Is does not find another one. The words of what name the call.
+func Is(t testing.TB, err, target error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s%v, want %v", named(what), err, target)
+	}
+}
+
+// FailsWith is Is for a call that also returns a value, as Fails is Error.
+func FailsWith[T any](_ T, err error) func(t testing.TB, target error, what ...any) {
+	return func(t testing.TB, target error, what ...any) {
+		t.Helper()
+		Is(t, err, target, what...)
+	}
+}
+
+// Reads reads from r to its end, and reports an error, or content that differs from the wanted one.
+// The words of what name it.
+func Reads(t testing.TB, r io.Reader, want string, what ...any) {
+	t.Helper()
+	b, err := io.ReadAll(r)
+	wasRead(t, string(b), err, want, what)
+}
+
+// Receives is Reads for the next bytes, as many as are wanted.
+func Receives(t testing.TB, r io.Reader, want string, what ...any) {
+	t.Helper()
+	b := make([]byte, len(want))
+	n, err := io.ReadFull(r, b)
+	wasRead(t, string(b[:n]), err, want, what)
+}
+
+func wasRead(t testing.TB, got string, err error, want string, what []any) {
+	t.Helper()
+	if err != nil || got != want {
+		t.Errorf("%s%s, %v, want %s", named(what), shown(got), err, shown(want))
 	}
 }
 

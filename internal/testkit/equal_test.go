@@ -3,7 +3,9 @@ package testkit
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"strings"
 	"testing"
 )
 
@@ -27,12 +29,21 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Contains(r, "text", "xt.")
 	Fields(r, http.Header{"A": {"b", "c"}, "D": {"e"}}, "the head", "A", "b, c", "D", "f", "G", "")
 	Error(r, nil, "one", "a call")
+	Reads(r, strings.NewReader("hello"), "hello", "the same")
+	Reads(r, strings.NewReader("hello"), "hell", "body", 7)
+	Receives(r, strings.NewReader("hello"), "hell", "the same")
+	Receives(r, strings.NewReader("hello"), "hello!")
+	Is(r, fmt.Errorf("two: %w", io.EOF), io.EOF, "the same")
+	FailsWith(3, io.EOF)(r, io.ErrNoProgress, "a call")
 	Fails(3, errors.New("one"))(r, "two")
 	const want = `letter 7: "a", want "b"
 1, want 2
 "text", want "xt." in it
 the head D: "e", want "f"
 a call: <nil>, want an error with "one"
+body 7: "hello", <nil>, want "hell"
+"hello", unexpected EOF, want "hello!"
+a call: EOF, want multiple Read calls return no data or error
 one, want an error with "two"
 `
 	if r.text != want {

@@ -34,14 +34,19 @@ func (n *Network) listen() *memListener {
 // Dial connects to the listener and waits until the connection is accepted.
 func (n *Network) Dial() (*MemConn, error) {
 	l := n.listen()
-	there, back := newPipe(), newPipe()
-	client, server := &MemConn{in: back, out: there}, &MemConn{in: there, out: back}
+	client, server := Pair()
 	select {
 	case l.accepts <- server:
 		return client, nil
 	case <-l.closed:
 		return nil, net.ErrClosed
 	}
+}
+
+// Pair returns both ends of a connection in memory.
+func Pair() (client, server *MemConn) {
+	there, back := newPipe(), newPipe()
+	return &MemConn{in: back, out: there}, &MemConn{in: there, out: back}
 }
 
 type memListener struct {

@@ -10,26 +10,9 @@ import (
 	"time"
 )
 
-// dial returns both ends of a connection. Call it in a synctest bubble.
-func dial(t *testing.T) (client, server *MemConn) {
-	t.Helper()
-	var nw Network
-	l := nw.Listen()
-	accepted := make(chan net.Conn)
-	go func() {
-		c, _ := l.Accept()
-		accepted <- c
-	}()
-	client, err := nw.Dial()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return client, (<-accepted).(*MemConn)
-}
-
 func TestMemConnReadsEOFAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, server := dial(t)
+		client, server := Pair()
 		io.WriteString(client, "hello")
 		if err := client.CloseWrite(); err != nil {
 			t.Error(err)
@@ -56,7 +39,7 @@ func TestMemConnReadsEOFAfterClose(t *testing.T) {
 
 func TestMemConnHasDeadlinesAndBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		client, server := dial(t)
+		client, server := Pair()
 		start := time.Now()
 		client.SetReadDeadline(start.Add(time.Hour))
 		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) ||

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -45,9 +44,7 @@ func serve(t *testing.T, o agent.Options) *served {
 		lines.Buffer(nil, 64<<20)
 		for lines.Scan() {
 			var r agent.Record
-			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-				t.Errorf("%s: %v", lines.Bytes(), err)
-			}
+			testkit.Check(t, json.Unmarshal(lines.Bytes(), &r))
 			s.records <- r
 		}
 	}()
@@ -57,9 +54,7 @@ func serve(t *testing.T, o agent.Options) *served {
 
 func (s *served) send(t *testing.T, format string, args ...any) {
 	t.Helper()
-	if _, err := fmt.Fprintf(s.in, format+"\n", args...); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Send(t, s.in, fmt.Sprintf(format+"\n", args...))
 }
 
 // next returns the next record that is wanted.
@@ -127,9 +122,7 @@ func TestRunWaitsForItsStart(t *testing.T) {
 			if pong.Ping != 7 || pong.Clock < ready.Clock {
 				t.Errorf("%+v", pong)
 			}
-			if n := count.Load(); n != prelude {
-				t.Errorf("%d requests before the start, want %d", n, prelude)
-			}
+			testkit.Equal(t, count.Load(), prelude, "requests before the start")
 			at := pong.Clock + 300*time.Millisecond
 			s.send(t, `{"start":{"atNs":%d}}`, at)
 			if began := s.next(t, isBegan).Began; began.Clock < at {
@@ -176,9 +169,7 @@ func TestAgentRunsSeveralPlans(t *testing.T) {
 			kinds += fmt.Sprintf("%d ", r.Result.Requests)
 		}
 	}
-	if want := "plan 10 connect plan plan 20 "; kinds != want {
-		t.Errorf("got %q, want %q", kinds, want)
-	}
+	testkit.Equal(t, kinds, "plan 10 connect plan plan 20 ")
 }
 
 // The end of the input, a stop, and the end of the context end a run early, with its result.
@@ -239,9 +230,7 @@ func TestUnwritableOutputEndsTheAgent(t *testing.T) {
 	fmt.Fprintln(out, `{"ping":1}`)
 	select {
 	case err := <-done:
-		if !errors.Is(err, io.ErrClosedPipe) {
-			t.Error(err)
-		}
+		testkit.Is(t, err, io.ErrClosedPipe)
 	case <-time.After(patience):
 		t.Fatal("the agent has not ended")
 	}
@@ -274,16 +263,10 @@ func TestPlanRoundTrips(t *testing.T) {
 		t.Fatal(got.TLS)
 	}
 	got.TLS = nil
-	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", p); a != b {
-		t.Errorf("got\n%s\nwant\n%s", a, b)
-	}
+	testkit.Equal(t, fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", p))
 	p.Expect.Body = []byte{} // an empty body is expected; nil would allow any
-	if got := roundTrip(p).Expect.Body; got == nil {
-		t.Error("an expected body that is empty was lost")
-	}
-	if _, err := agent.NewPlan(load.Plan{Header: []string{"A: \xff"}}, nil); err == nil {
-		t.Error("a field that JSON would change is accepted")
-	}
+	testkit.Equal(t, roundTrip(p).Expect.Body != nil, true, "an expected body that is empty arrives")
+	testkit.Fails(agent.NewPlan(load.Plan{Header: []string{"A: \xff"}}, nil))(t, "", "a field that JSON would change")
 }
 
 // about returns a condition for records of a session.
@@ -291,10 +274,10 @@ func about(id int) func(agent.Record) bool {
 	return func(r agent.Record) bool { return r.Session != nil && r.Session.ID == id }
 }
 
-// Sessions of one agent load servers in turn, and report each slice and the sum of those that
-// count.
-func TestSessionsTakeTurns(t *testing.T) {
-	url, served := counting(t)
+// The number of a closed session is free, and the end of the input ends a session in its slice. What
+// slices count is shown by TestSessionOfAnAgent in load/fleet.
+func TestSessionsEnd(t *testing.T) {
+	url, _ := counting(t)
 	s := serve(t, agent.Options{})
 	for id := 1; id <= 2; id++ {
 		s.send(t, `{"session":{"id":%d,"plan":{"url":%q,"connections":2}}}`, id, url)
@@ -302,20 +285,14 @@ func TestSessionsTakeTurns(t *testing.T) {
 			t.Fatalf("%+v", r)
 		}
 	}
-	counted := uint64(0)
-	for _, counts := range []bool{false, true, true} {
-		for id := 1; id <= 2; id++ {
-			requests := s.slice(t, id, counts, served)
-			if counts && id == 2 {
-				counted += requests
-			}
-		}
+	s.send(t, `{"session":{"id":2,"slice":{"forNs":1,"counts":true}}}`)
+	if r := s.next(t, about(2)); r.Session.Slice == nil {
+		t.Errorf("%+v", r)
 	}
 	s.send(t, `{"session":{"id":2,"close":true}}`)
-	if r := s.next(t, about(2)); r.Result == nil || r.Result.Requests != counted {
-		t.Errorf("%+v, want %d requests", r.Result, counted)
+	if r := s.next(t, about(2)); r.Result == nil {
+		t.Errorf("%+v", r)
 	}
-	// The number is free again, and the end of the input ends the other session in its slice.
 	s.send(t, `{"session":{"id":2,"plan":{"url":"http://127.0.0.1:1/","connections":1,"timeoutNs":1000000000}}}`)
 	if r := s.next(t, about(2)); r.Error == nil || r.Error.Kind != agent.NoConnection {
 		t.Errorf("%+v", r)
@@ -326,27 +303,6 @@ func TestSessionsTakeTurns(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	testkit.Check(t, s.end(t))
-}
-
-// slice loads the server of a session until it has served a request, and returns the number of
-// requests. On a busy machine it may serve none in a short time, so each slice is longer than the
-// one before.
-func (s *served) slice(t *testing.T, id int, counts bool, served *atomic.Int64) uint64 {
-	t.Helper()
-	for d := 50 * time.Millisecond; d < patience; d *= 2 {
-		before := served.Load()
-		s.send(t, `{"session":{"id":%d,"slice":{"forNs":%d,"counts":%v}}}`, id, d, counts)
-		r := s.next(t, about(id))
-		slice, n := r.Session.Slice, uint64(served.Load()-before)
-		if slice == nil || counts && slice.Requests != n || slice.Elapsed < d {
-			t.Fatalf("%+v: %d requests served", r, n)
-		}
-		if n > 0 {
-			return n
-		}
-	}
-	t.Fatalf("no request of session %d was served", id)
-	return 0
 }
 
 // Invalid plans and closed sessions are reported, and the agent goes on. Commands in the wrong

@@ -131,9 +131,7 @@ func TestFivePercentDifferenceIsFound(t *testing.T) {
 	a, b := m.run(t, 16, 1), m.run(t, 16, 1.05)
 	c := compareRuns(t, "a", a, "b", b)
 	for _, name := range []string{"requests/s", "mean", "p50", "p90"} {
-		if r := row(t, c, name); r.result() != "faster" {
-			t.Errorf("%s: %v, %+v", name, r.result(), r)
-		}
+		testkit.Equal(t, row(t, c, name).result(), "faster", name)
 	}
 	rate := row(t, c, "requests/s").Ratio
 	if rate.Mid < 1.03 || rate.Mid > 1.07 || !rate.Contains(1.05) {
@@ -226,9 +224,8 @@ func TestSeveralRunsWidenIntervals(t *testing.T) {
 	}
 	within := compareRuns(t, "a", a[1], "b", b[1])
 	c := testkit.Value(Compare(Side{"a", a}, Side{"b", b}))(t)
-	if row(t, within, "requests/s").result() != "faster" || row(t, c, "requests/s").result() != "no difference shown" {
-		t.Errorf("of one run each:\n%s\nof three:\n%s", text(t, within), text(t, c))
-	}
+	testkit.Equal(t, row(t, within, "requests/s").result(), "faster", text(t, within))
+	testkit.Equal(t, row(t, c, "requests/s").result(), "no difference shown", text(t, c))
 }
 
 func TestDifferentSettingsAreListed(t *testing.T) {
@@ -244,16 +241,12 @@ func TestDifferentSettingsAreListed(t *testing.T) {
 		"different --pipeline: 4 and not set\n", "different --rate: not set and 500\n",
 		"different CPU cores: 2 and 4\n", "requests/s", "One loop is open and the other closed")
 	once, again := compareRuns(t, "a", a, "b", b), compareRuns(t, "a", a, "b", b)
-	if text(t, once) != text(t, again) {
-		t.Error("the same comparison comes to something else")
-	}
+	testkit.Equal(t, text(t, once), text(t, again), "the same comparison")
 	a.Due = 5000 // of two open loops the latency is judged
 	if c := compareRuns(t, "a", a, "b", b); !row(t, c, "p99").IsMain {
 		t.Errorf("judged by another: %s", c.Verdict())
 	}
-	if _, err := Compare(Side{"a", nil}, Side{"b", nil}); err == nil {
-		t.Error("nothing can be compared")
-	}
+	testkit.Fails(Compare(Side{"a", nil}, Side{"b", nil}))(t, "", "nothing compared")
 }
 
 // Quantiles are interpolated linearly between known latencies.

@@ -55,8 +55,7 @@ type local struct {
 
 func open(t *testing.T, n int, o fleet.Options) *local {
 	t.Helper()
-	own, err := os.Executable()
-	testkit.Must(t, err)
+	own := testkit.Value(os.Executable())(t)
 	l := new(local)
 	o.Note = func(text string) { l.notes = append(l.notes, text) }
 	var hosts []fleet.Host
@@ -72,9 +71,7 @@ func open(t *testing.T, n int, o fleet.Options) *local {
 		}
 		hosts = append(hosts, h)
 	}
-	if l.Fleet, err = fleet.Open(context.Background(), hosts, o); err != nil {
-		t.Fatal(err)
-	}
+	l.Fleet = testkit.Value(fleet.Open(context.Background(), hosts, o))(t)
 	t.Cleanup(func() {
 		for _, c := range l.cmds {
 			if err := syscall.Kill(c.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
@@ -154,10 +151,8 @@ func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 		t.Error(err)
 	}
 	url, _ := server(t)
-	r, err = f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20})
-	if err != nil || r.Requests != 20 {
-		t.Error(r, err)
-	}
+	r = testkit.Value(f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20}))(t)
+	testkit.Equal(t, r.Requests, 20)
 }
 
 // MaxErrors limits the errors of all agents together, and an interrupt keeps the figures.
@@ -226,9 +221,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 			if seen != 1 || len(f.notes) != 1 || requests != r.Requests {
 				t.Errorf("%d lost, notes %q, %d of %d requests", seen, f.notes, requests, r.Requests)
 			}
-			if ended := r.Seconds < 4.9; ended != (test.policy == fleet.End) {
-				t.Errorf("the run took %v s", r.Seconds)
-			}
+			testkit.Equal(t, r.Seconds < 4.9, test.policy == fleet.End, "ended early")
 			if !isLoss { // later runs use the others
 				r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20})
 				if err != nil || len(r.Parts) != 2 || r.Requests != 20 {
@@ -289,9 +282,7 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
-	if _, err := fleet.Open(ctx, []fleet.Host{command("sleep", "60")}, fleet.Options{}); err == nil {
-		t.Error("a host that never responds is accepted")
-	}
+	testkit.Fails(fleet.Open(ctx, []fleet.Host{command("sleep", "60")}, fleet.Options{}))(t, "", "a host that never responds")
 }
 
 // bendEnv is how an agent's records are falsified.
@@ -368,8 +359,7 @@ func TestLoginShellsMayPrint(t *testing.T) {
 	text := testkit.Value(os.ReadFile(filepath.Join(bin, "ssh")))(t)
 	noisy := strings.Replace(string(text), "exec sh", "seq 10000; printf Welcome; exec sh", 1)
 	testkit.Must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755))
-	f, err := fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{})
-	testkit.Must(t, err)
+	f := testkit.Value(fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{}))(t)
 	f.Close()
 }
 
@@ -396,13 +386,9 @@ func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 				t.Errorf("%q, %v", text, err)
 			}
 		}()
-		if _, err := fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}); !errors.Is(err, context.Canceled) {
-			t.Errorf("a host that never responds: %v", err)
-		}
+		testkit.FailsWith(fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}))(t, context.Canceled)
 	}
-	if _, err := os.Stat(restored); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(os.Stat(restored))(t)
 }
 
 // A session of an agent is one of this process, over the channel.
@@ -427,24 +413,19 @@ func TestSessionOfAnAgent(t *testing.T) {
 		sessions[0].Close() != r {
 		t.Errorf("%+v, want %d requests", r, counted)
 	}
-	if _, err := sessions[0].Slice(ctx, 1, true); err == nil {
-		t.Error("a closed session has a slice")
-	}
+	testkit.Fails(sessions[0].Slice(ctx, 1, true))(t, "", "a closed session")
 	// Interrupted in a slice, it has no result. The other one works on.
 	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
 	defer cancel()
-	third, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil)
-	testkit.Must(t, err)
-	if _, err := third.Slice(short, time.Second, true); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	third := testkit.Value(f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil))(t)
+	testkit.FailsWith(third.Slice(short, time.Second, true))(t, context.DeadlineExceeded)
 	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
 		t.Errorf("%+v", r)
 	}
 	testkit.WaitFor(t, "a request", func() bool {
 		return testkit.Value(sessions[1].Slice(ctx, 30*time.Millisecond, true))(t).Requests > 0
 	})
-	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
+	_, err := f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
 	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
 		t.Error(err)
 	}
@@ -452,10 +433,7 @@ func TestSessionOfAnAgent(t *testing.T) {
 	if _, ok := errors.AsType[*load.PlanError](err); !ok {
 		t.Error(err)
 	}
-	r, err := f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20})
-	if err != nil || r.Requests != 20 {
-		t.Error(r, err)
-	}
+	testkit.Equal(t, testkit.Value(f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20}))(t).Requests, 20)
 }
 
 // slice loads the server of a session until it has served a request, and returns the number of
@@ -492,10 +470,9 @@ func TestSessionOfALostAgent(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			url, _ := server(t)
 			f := open(t, 1, fleet.Options{Silence: test.silence})
-			s, err := f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil)
-			testkit.Must(t, err)
+			s := testkit.Value(f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil))(t)
 			time.AfterFunc(100*time.Millisecond, func() { _ = f.cmds[0].Process.Signal(test.signal) })
-			_, err = s.Slice(context.Background(), time.Minute, true)
+			_, err := s.Slice(context.Background(), time.Minute, true)
 			if lost, ok := errors.AsType[*fleet.Error](err); !ok || !strings.Contains(lost.Error(), test.want) {
 				t.Errorf("%v, want %s", err, test.want)
 			}

@@ -276,13 +276,9 @@ func TestManifestHasTheOptions(t *testing.T) {
 		"automountServiceAccountToken: false", "pool: load", "image: registry/tare:1", "stdin: true", "stdinOnce: true",
 		`cpu: "2"`, "memory: 1Gi", "topologyKey: kubernetes.io/hostname",
 	} {
-		if !strings.Contains(string(b), want) {
-			t.Errorf("no %q in\n%s", want, b)
-		}
+		testkit.Contains(t, string(b), want)
 	}
 	for _, bad := range []fleet.Kubernetes{{Image: "i"}, {Agents: 1}} {
-		if _, err := bad.Manifest("name"); err == nil {
-			t.Errorf("%+v is accepted", bad)
-		}
+		testkit.Fails(bad.Manifest("name"))(t, "", bad)
 	}
 }

@@ -65,9 +65,7 @@ func TestHistogramRoundTripsThroughJSON(t *testing.T) {
 		t.Errorf("got %+v", back)
 	}
 	for _, bad := range []string{`{}`, `{"hdrV2":"AAAA"}`, `7`} {
-		if err := json.Unmarshal([]byte(bad), new(Histogram)); err == nil {
-			t.Errorf("%s accepted", bad)
-		}
+		testkit.Error(t, json.Unmarshal([]byte(bad), new(Histogram)), "", bad)
 	}
 }
 

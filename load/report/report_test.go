@@ -107,9 +107,7 @@ func TestTextReportShowsAllFigures(t *testing.T) {
 		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
 		`^The generator was busy 97% of the time: it, not the server, may have limited the\nrate\.$`)
 	lines := strings.Split(text(t, r), "\n")
-	if tail := strings.Join(lines[len(lines)-20:], "\n"); !strings.Contains(tail, "p99.9") {
-		t.Errorf("the last 20 lines lack the table of latencies:\n%s", tail)
-	}
+	testkit.Contains(t, strings.Join(lines[len(lines)-20:], "\n"), "p99.9", "the last 20 lines")
 	for _, line := range lines {
 		if n := utf8.RuneCountInString(line); n > 80 {
 			t.Errorf("a line has %d columns: %s", n, line)
@@ -125,9 +123,7 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 		"HDR log":   func() error { return r.WriteHDRLog(full{}) },
 		"benchmark": func() error { return r.WriteBench(full{}) }, "page": func() error { return r.WritePage(full{}) },
 	} {
-		if err := write(); !errors.Is(err, errFull) {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Is(t, write(), errFull, name)
 	}
 }
 
@@ -231,9 +227,8 @@ func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 			t.Error(rec)
 		case *benchfmt.Result:
 			results++
-			if rec.Name.String() != "Load/path=_api_users/connections=64" || rec.Iters != 35000 {
-				t.Errorf("%s, %d", rec.Name, rec.Iters)
-			}
+			testkit.Equal(t, rec.Name.String(), "Load/path=_api_users/connections=64")
+			testkit.Equal(t, rec.Iters, 35000, "iterations")
 			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000,
 				"mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
 				if got, ok := rec.Value(unit); !ok || got < want*0.999999 || got > want*1.000001 {
@@ -276,9 +271,7 @@ func TestRunRoundTripsThroughJSON(t *testing.T) {
 	}
 	for _, bad := range []string{"", "{}", "[]", `{"latency":null,"requests":1}`, `{"latency":{"hdrV2":"x"}}`,
 		`{"requests":5,"seconds":1}`} {
-		if _, err := Read(strings.NewReader(bad)); err == nil {
-			t.Errorf("%s is read", bad)
-		}
+		testkit.Fails(Read(strings.NewReader(bad)))(t, "", bad)
 	}
 }
 
@@ -301,9 +294,7 @@ func TestPageIsSelfContained(t *testing.T) {
 	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "Each point combines 9 seconds") {
 		t.Errorf("the page of an hour has %d bytes", n)
 	}
-	if want := "2 KB on STDERR, 3 nonzero exit codes, 4 requests retried"; !strings.Contains(pages[3], want) {
-		t.Errorf("the page of a FastCGI run lacks %q", want)
-	}
+	testkit.Contains(t, pages[3], "2 KB on STDERR, 3 nonzero exit codes, 4 requests retried")
 }
 
 // long returns a run of more than an hour, whose last seconds have no histograms.
@@ -359,9 +350,7 @@ func TestReportsNameTheAgents(t *testing.T) {
 		"<h2>Agents</h2>": 1, "<h3>&lt;host1&gt;</h3>": 1, "<h3>host2</h3>": 1, "lost: its process ended": 1,
 		"<figure>": 3 + 4, // each agent has a plot of its rate and one of its latency
 	} {
-		if got := strings.Count(page.String(), want); got != n {
-			t.Errorf("the page has %d times %s, want %d", got, want, n)
-		}
+		testkit.Equal(t, strings.Count(page.String(), want), n, want)
 	}
 	if err := joined(t).WriteCSV(&row); err != nil || !strings.Contains(row.String(), "agents,doubts\n") ||
 		!strings.Contains(row.String(), `,2,"the generator on host2 was lost`) {
@@ -379,7 +368,5 @@ func TestAgentsShortLastSecondIsNotDrawn(t *testing.T) {
 	longer := load.PartResult{Name: "b", Seconds: 2.03, Timeline: append(timeline, load.Second{Index: 2, Requests: 1})}
 	r.Parts = []load.PartResult{whole, longer}
 	plots := r.AgentPlots()
-	if a, b := plots[0].Rate.HTML(), plots[1].Rate.HTML(); a != b {
-		t.Errorf("30 ms more are drawn: %s, want %s", b, a)
-	}
+	testkit.Equal(t, plots[1].Rate.HTML(), plots[0].Rate.HTML(), "30 ms more")
 }

@@ -186,8 +186,6 @@ func FuzzReader(f *testing.F) {
 // Input in any pieces has the same results.
 func TestInputInAnyPieces(t *testing.T) {
 	for _, s := range serverInputs() {
-		if got := testkit.EverySplit(t, s.in, receive); got != s.want {
-			t.Errorf("%q:\n%s\nwant\n%s", s.in, got, s.want)
-		}
+		testkit.Equal(t, testkit.EverySplit(t, s.in, receive), s.want, string(s.in))
 	}
 }

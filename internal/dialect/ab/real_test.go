@@ -1,72 +1,32 @@
 package ab_test
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/ab"
 	"github.com/tarehq/tare/internal/dialect/dialecttest"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/load"
 )
 
-// run is the outcome of a command line.
-type run struct {
-	stdout, stderr string
-	code           int
-	sent           string // the first request
-	requests       int    // that the server saw
-	connections    int
-}
-
 // theirs runs the real ab.
-func theirs(t *testing.T, s *dialecttest.Server, args []string) run {
+func theirs(t *testing.T, s *dialecttest.Server, args []string) dialecttest.Outcome {
 	t.Helper()
 	path, env := programs.AB(t)
-	s.Reset()
-	c := testkit.Command(t, path, args...)
-	c.Env = append(os.Environ(), env...)
-	var stdout, stderr bytes.Buffer
-	c.Stdout, c.Stderr = &stdout, &stderr
-	err := c.Run()
-	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
-		t.Fatal(err)
-	}
-	return run{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), s.First(), s.Requests(), s.Connections()}
+	return s.RunReal(t, testkit.Command(t, path, args...), env)
 }
 
 // ours runs the same command line as "tare ab".
-func ours(t *testing.T, s *dialecttest.Server, args []string) run {
+func ours(t *testing.T, s *dialecttest.Server, args []string) dialecttest.Outcome {
 	t.Helper()
-	s.Reset()
-	c := testkit.Value(ab.Parse(args))(t)
-	var stdout, stderr bytes.Buffer
-	c.Begin(&stdout, &stderr)
-	r, err := load.Run(t.Context(), c.Plan())
-	if r == nil {
-		t.Fatal(err)
-	}
-	code := 0
-	if err := c.Report(&stdout, &stderr, r); err != nil {
-		exit, ok := errors.AsType[*dialect.ExitError](err)
-		if !ok {
-			t.Fatal(err)
-		}
-		code = exit.Code
-	}
-	return run{stdout.String(), stderr.String(), code, s.First(), s.Requests(), s.Connections()}
+	return s.RunOurs(t, testkit.Value(ab.Parse(args))(t))
 }
 
 // withoutDoubts removes ab's warnings about times, which depend on chance.
@@ -80,39 +40,11 @@ func shape(text string) string {
 		regexp.MustCompile(`^(Connect|Processing|Waiting|Total): |^ +[0-9]+%|^<tr.*(Connect|Processing|Total):`))
 }
 
-// counts returns the lines of a report that are the same in each run.
-func counts(text string) string {
-	var same []string
-	for line := range strings.Lines(text) {
-		if regexp.MustCompile(`^(Server|Document|SSL|TLS|Concurrency|Complete|Failed|   \(|Write|Non-2xx|Keep-Alive|Total trans|Total body|HTML)|Completed|Finished|<tr.*(Server|Document|requests|transferred|body)`).MatchString(line) {
-			same = append(same, line)
-		}
-	}
-	return strings.Join(same, "")
-}
-
-func compare(t *testing.T, theirs, ours run) {
-	t.Helper()
-	for _, c := range []struct{ what, theirs, ours string }{
-		{"request", theirs.sent, ours.sent},
-		{"shape", shape(theirs.stdout), shape(ours.stdout)},
-		{"counts", counts(theirs.stdout), counts(ours.stdout)},
-		{"standard error", theirs.stderr, ours.stderr},
-		{"exit code", strconv.Itoa(theirs.code), strconv.Itoa(ours.code)},
-		{"requests that came", strconv.Itoa(theirs.requests), strconv.Itoa(ours.requests)},
-	} {
-		if c.theirs != c.ours {
-			t.Errorf("%s: ab has\n%s\nours has\n%s", c.what, c.theirs, c.ours)
-		}
-	}
-	// Without -k, both open a few connections for which no request is left.
-	if kept := strings.Contains(theirs.sent, "Keep-Alive") && theirs.connections < theirs.requests; kept &&
-		ours.connections != theirs.connections {
-		t.Errorf("ab made %d connections, ours %d", theirs.connections, ours.connections)
-	}
-	if t.Failed() {
-		t.Logf("ab printed\n%s\n%s\nours printed\n%s\n%s", theirs.stdout, theirs.stderr, ours.stdout, ours.stderr)
-	}
+// same returns the parts of the output that are the same in each run.
+func same(o dialecttest.Outcome) []string {
+	counts := regexp.MustCompile(`^(Server|Document|SSL|TLS|Concurrency|Complete|Failed|   \(|Write|Non-2xx|` +
+		`Keep-Alive|Total trans|Total body|HTML)|Completed|Finished|<tr.*(Server|Document|requests|transferred|body)`)
+	return []string{shape(o.Stdout), dialecttest.Matching(o.Stdout, counts), o.Stderr}
 }
 
 // respond responds according to the path; on some paths, every tenth response differs.
@@ -205,7 +137,7 @@ func TestReportsMatchRealAB(t *testing.T) {
 			for i := range args {
 				args[i] = strings.ReplaceAll(args[i], "~", " ")
 			}
-			compare(t, theirs(t, s, args), ours(t, s, args))
+			dialecttest.Compare(t, theirs(t, s, args), ours(t, s, args), same)
 		})
 	}
 }
@@ -215,11 +147,11 @@ func TestTimeLimitMatchesRealAB(t *testing.T) {
 	s := dialecttest.NewServer(t, respond())
 	args := []string{"-k", "-q", "-t", "1", "-n", "10000000", "-c", "2", s.URL}
 	th, our := theirs(t, s, args), ours(t, s, args)
-	if th.code != 0 || our.code != 0 || shape(th.stdout) != shape(our.stdout) {
-		t.Errorf("ab printed\n%s\nours printed\n%s\n%s", th.stdout, our.stdout, our.stderr)
+	if th.Code != 0 || our.Code != 0 || shape(th.Stdout) != shape(our.Stdout) {
+		t.Errorf("ab printed\n%s\nours printed\n%s\n%s", th.Stdout, our.Stdout, our.Stderr)
 	}
-	if !regexp.MustCompile(`Time taken for tests:   [1-9]`).MatchString(our.stdout) {
-		t.Errorf("got\n%s", our.stdout)
+	if !regexp.MustCompile(`Time taken for tests:   [1-9]`).MatchString(our.Stdout) {
+		t.Errorf("got\n%s", our.Stdout)
 	}
 }
 
@@ -230,9 +162,9 @@ func TestEarlyExitMatchesRealAB(t *testing.T) {
 		t.Run(line, func(t *testing.T) {
 			args := append([]string{"-q"}, strings.Fields(strings.ReplaceAll(line, "URL", s.URL))...)
 			th, our := theirs(t, s, args), ours(t, s, args)
-			if th.stdout != our.stdout || th.stderr != our.stderr || th.code != our.code {
-				t.Errorf("ab ended with %d and printed\n%s\n%s\nours with %d, and\n%s\n%s", th.code, th.stdout,
-					th.stderr, our.code, our.stdout, our.stderr)
+			if th.Stdout != our.Stdout || th.Stderr != our.Stderr || th.Code != our.Code {
+				t.Errorf("ab ended with %d and printed\n%s\n%s\nours with %d, and\n%s\n%s", th.Code, th.Stdout,
+					th.Stderr, our.Code, our.Stdout, our.Stderr)
 			}
 		})
 	}
@@ -246,7 +178,7 @@ func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 	for _, line := range []string{"-n 20 -c 2", "-k -n 200 -c 5"} {
 		t.Run(line, func(t *testing.T) {
 			args := append(strings.Fields(line), url)
-			compare(t, theirs(t, s, args), ours(t, s, args))
+			dialecttest.Compare(t, theirs(t, s, args), ours(t, s, args), same)
 		})
 	}
 }
@@ -258,11 +190,11 @@ func TestTLSMatchesRealAB(t *testing.T) {
 		"-k -n 20 -H Host:other.example " + s.URL} {
 		t.Run(line, func(t *testing.T) {
 			th, our := theirs(t, s, strings.Fields(line)), ours(t, s, strings.Fields(line))
-			th.sent, our.sent = "", ""            // it is encrypted
+			th.Sent, our.Sent = "", ""            // it is encrypted
 			if strings.Contains(line, "TLS1.2") { // Go does not tell which key there was
-				th.stdout = regexp.MustCompile("Server Temp Key: .*\n").ReplaceAllString(th.stdout, "")
+				th.Stdout = regexp.MustCompile("Server Temp Key: .*\n").ReplaceAllString(th.Stdout, "")
 			}
-			compare(t, th, our)
+			dialecttest.Compare(t, th, our, same)
 		})
 	}
 }

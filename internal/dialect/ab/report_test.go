@@ -130,9 +130,8 @@ ERROR: The median and mean for the total time are more than twice the standard
 	testkit.Contains(t, stdout, want)
 	r.Samples[9] = sample(0, 0, 2700, 2700) // mean 702 us, deviation 0.70 ms
 	stdout, _, _ = report(t, r, "-c 1 -n 10 http://h/")
-	if !strings.Contains(stdout, "WARNING: The median and mean for the total time are not within a normal deviation\n        These results are probably not that reliable.\n") {
-		t.Errorf("got\n%s", stdout)
-	}
+	testkit.Contains(t, stdout, "WARNING: The median and mean for the total time are not within a normal deviation\n"+
+		"        These results are probably not that reliable.\n")
 }
 
 func TestFailuresAreCountedAsByAB(t *testing.T) {
@@ -201,9 +200,7 @@ func TestProgressIsPrintedInTenths(t *testing.T) {
 	p.Trace.Progress(load.Progress{Measuring: true, Requests: 99})
 	p.Trace.Progress(load.Progress{Measuring: true, Requests: 320})
 	p.Trace.Progress(load.Progress{Measuring: true, Requests: 330})
-	if want := "Completed 100 requests\nCompleted 200 requests\nCompleted 300 requests\n"; stderr.String() != want {
-		t.Errorf("got %q, want %q", &stderr, want)
-	}
+	testkit.Equal(t, stderr.String(), "Completed 100 requests\nCompleted 200 requests\nCompleted 300 requests\n")
 	if err := c.Report(&stdout, &stderr, five()); err != nil ||
 		!strings.HasSuffix(stderr.String(), "300 requests\nFinished 5 requests\n") {
 		t.Errorf("got %v, %q", err, &stderr)

@@ -1,20 +1,26 @@
 // Package dialecttest helps tests to compare a tool with its emulation. It provides a server that
-// records requests, and the shape of a report.
+// records requests, runs of both, and the shape of a report.
 package dialecttest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"os/exec"
 	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+
+	"github.com/tarehq/tare/internal/dialect"
+	"github.com/tarehq/tare/load"
 )
 
 // Server is a net/http server that records its first request.
@@ -126,6 +132,91 @@ func (c *tapConn) Write(p []byte) (int, error) {
 	c.done = true
 	c.server.mu.Unlock()
 	return c.Conn.Write(p)
+}
+
+// Outcome is what a run of a tool, or of its emulation, did.
+type Outcome struct {
+	Stdout, Stderr string
+	Code           int
+	Sent           string // the first request
+	Requests       int    // that the server received
+	Connections    int
+}
+
+// RunReal runs a tool that loads the server, with additional environment variables.
+func (s *Server) RunReal(t testing.TB, c *exec.Cmd, env []string) Outcome {
+	t.Helper()
+	s.Reset()
+	c.Env = append(os.Environ(), env...)
+	var stdout, stderr strings.Builder
+	c.Stdout, c.Stderr = &stdout, &stderr
+	err := c.Run()
+	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
+		t.Fatal(err)
+	}
+	return Outcome{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), s.First(), s.Requests(), s.Connections()}
+}
+
+// Emulation is a command line that tare has parsed.
+type Emulation interface {
+	Begin(stdout, stderr io.Writer)
+	Plan() load.Plan
+	Report(stdout, stderr io.Writer, r *load.Result) error
+}
+
+// RunOurs is RunReal for an emulation.
+func (s *Server) RunOurs(t testing.TB, c Emulation) Outcome {
+	t.Helper()
+	s.Reset()
+	var stdout, stderr strings.Builder
+	c.Begin(&stdout, &stderr)
+	r, err := load.Run(t.Context(), c.Plan())
+	if r == nil {
+		t.Fatal(err)
+	}
+	code := 0
+	if err := c.Report(&stdout, &stderr, r); err != nil {
+		exit, ok := errors.AsType[*dialect.ExitError](err)
+		if !ok {
+			t.Fatal(err)
+		}
+		code = exit.Code
+	}
+	return Outcome{stdout.String(), stderr.String(), code, s.First(), s.Requests(), s.Connections()}
+}
+
+// Compare reports differences between a tool and its emulation: of the requests, the exit codes, and
+// the parts of the output that are the same in each run.
+func Compare(t testing.TB, theirs, ours Outcome, parts func(Outcome) []string) {
+	t.Helper()
+	of := func(o Outcome) []string {
+		return append(parts(o), o.Sent, fmt.Sprint("exit code ", o.Code), fmt.Sprint(o.Requests, " requests came"))
+	}
+	our := of(ours)
+	for i, part := range of(theirs) {
+		if part != our[i] {
+			t.Errorf("the tool has\n%s\nours has\n%s", part, our[i])
+		}
+	}
+	// Without keep-alive, both may open a few connections for which no request is left.
+	kept := strings.Contains(strings.ToLower(theirs.Sent), "keep-alive") && theirs.Connections < theirs.Requests
+	if kept && ours.Connections != theirs.Connections {
+		t.Errorf("the tool made %d connections, ours %d", theirs.Connections, ours.Connections)
+	}
+	if t.Failed() {
+		t.Logf("the tool printed\n%s\n%s\nours printed\n%s\n%s", theirs.Stdout, theirs.Stderr, ours.Stdout, ours.Stderr)
+	}
+}
+
+// Matching returns the lines of a text that match.
+func Matching(text string, lines *regexp.Regexp) string {
+	var all strings.Builder
+	for line := range strings.Lines(text) {
+		if lines.MatchString(line) {
+			all.WriteString(line)
+		}
+	}
+	return all.String()
 }
 
 // Shape replaces each number by its count of decimals and, in lines that match aligned, its width

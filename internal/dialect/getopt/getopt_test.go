@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/dialect/getopt"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 var flags = []getopt.Flag{
@@ -39,9 +40,8 @@ func TestParseMatchesGlibc(t *testing.T) {
 		{"--duration=", "--duration=|"},
 	} {
 		given, rest, err := getopt.Parse(strings.Fields(c.line), flags, getopt.Anywhere)
-		if got := show(given, rest); err != nil || got != c.want {
-			t.Errorf("%q: got %q, %v, want %q", c.line, got, err, c.want)
-		}
+		testkit.Must(t, err)
+		testkit.Equal(t, show(given, rest), c.want, c.line)
 	}
 }
 
@@ -55,9 +55,8 @@ func show(given []getopt.Occurrence, rest []string) string {
 
 func TestFlagsMayBeRequiredFirst(t *testing.T) {
 	given, rest, err := getopt.Parse([]string{"-k", "url", "-c", "10"}, flags, getopt.First)
-	if got := show(given, rest); err != nil || got != "-k=|url -c 10" {
-		t.Errorf("got %q, %v", got, err)
-	}
+	testkit.Must(t, err)
+	testkit.Equal(t, show(given, rest), "-k=|url -c 10")
 }
 
 func TestErrorsNameTheFlag(t *testing.T) {
@@ -74,8 +73,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %q", c.line, err, c.want)
 		}
-		if _, unknown := errors.AsType[*getopt.UnknownError](err); unknown != strings.HasPrefix(c.want, "unknown") {
-			t.Errorf("%q: unknown: %v", c.line, unknown)
-		}
+		_, unknown := errors.AsType[*getopt.UnknownError](err)
+		testkit.Equal(t, unknown, strings.HasPrefix(c.want, "unknown"), c.line)
 	}
 }

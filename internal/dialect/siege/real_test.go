@@ -1,7 +1,6 @@
 package siege_test
 
 import (
-	"bytes"
 	"fmt"
 	"net/http"
 	"os"
@@ -14,7 +13,6 @@ import (
 	"github.com/tarehq/tare/internal/dialect/siege"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/load"
 )
 
 // installed is siege's default configuration without JSON and without a line for each transaction.
@@ -32,46 +30,23 @@ url-escaping = true
 unique = true
 `
 
-// run is the outcome of a command line.
-type run struct {
-	stdout, stderr string
-	sent           string // the first request
-	requests       int    // that the server saw
-	connections    int
-}
-
 // theirs runs the real siege, by default with the configuration that siege installs.
-func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
+func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) dialecttest.Outcome {
 	t.Helper()
 	path, env := programs.Siege(t)
-	s.Reset()
 	if rc == "" {
 		rc = file(t, installed)
 	}
-	c := testkit.Command(t, path, append([]string{"-R", rc}, args...)...)
-	c.Env = append(os.Environ(), env...)
-	var stdout, stderr bytes.Buffer
-	c.Stdout, c.Stderr = &stdout, &stderr
-	testkit.Must(t, c.Run())
-	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
+	return s.RunReal(t, testkit.Command(t, path, append([]string{"-R", rc}, args...)...), env)
 }
 
 // ours runs the same command line as "tare siege".
-func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
+func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) dialecttest.Outcome {
 	t.Helper()
 	if rc != "" {
 		args = append([]string{"-R", rc}, args...)
 	}
-	s.Reset()
-	c := testkit.Value(siege.Parse(args))(t)
-	var stdout, stderr bytes.Buffer
-	c.Begin(&stdout, &stderr)
-	r, err := load.Run(t.Context(), c.Plan())
-	if r == nil {
-		t.Fatal(err)
-	}
-	testkit.Must(t, c.Report(&stdout, &stderr, r))
-	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
+	return s.RunOurs(t, testkit.Value(siege.Parse(args))(t))
 }
 
 // shape returns what a report must have in common with siege's, whatever the times. Only siege
@@ -82,37 +57,11 @@ func shape(text string) string {
 	return dialecttest.Shape(text, regexp.MustCompile(`:[ \t]*[0-9.]+( |,|$)|^HTTP`))
 }
 
-// counts returns the lines of a report that are the same in each run.
-func counts(text string) string {
-	var same []string
-	for line := range strings.Lines(text) {
-		if regexp.MustCompile(`(?i)(transactions"?:|availability|data.transferred|preparing)`).MatchString(line) {
-			same = append(same, line)
-		}
-	}
-	return strings.Join(same, "")
-}
-
-func compare(t *testing.T, theirs, ours run) {
-	t.Helper()
-	for _, c := range []struct{ what, theirs, ours string }{
-		{"request", theirs.sent, ours.sent},
-		{"shape on stdout", shape(theirs.stdout), shape(ours.stdout)},
-		{"shape on stderr", shape(theirs.stderr), shape(ours.stderr)},
-		{"counts on stdout", counts(theirs.stdout), counts(ours.stdout)},
-		{"counts on stderr", counts(theirs.stderr), counts(ours.stderr)},
-		{"requests that came", strconv.Itoa(theirs.requests), strconv.Itoa(ours.requests)},
-	} {
-		if c.theirs != c.ours {
-			t.Errorf("%s: siege has\n%s\nours has\n%s", c.what, c.theirs, c.ours)
-		}
-	}
-	if strings.Contains(theirs.sent, "keep-alive") && theirs.connections != ours.connections {
-		t.Errorf("siege made %d connections, ours %d", theirs.connections, ours.connections)
-	}
-	if t.Failed() {
-		t.Logf("siege printed\n%s\n%s\nours printed\n%s\n%s", theirs.stdout, theirs.stderr, ours.stdout, ours.stderr)
-	}
+// same returns the parts of the output that are the same in each run.
+func same(o dialecttest.Outcome) []string {
+	counts := regexp.MustCompile(`(?i)(transactions"?:|availability|data.transferred|preparing)`)
+	return []string{shape(o.Stdout), shape(o.Stderr), dialecttest.Matching(o.Stdout, counts),
+		dialecttest.Matching(o.Stderr, counts)}
 }
 
 // respond responds according to the path; on some paths, every tenth response differs.
@@ -166,9 +115,9 @@ func TestReportsMatchRealSiege(t *testing.T) {
 			}
 			th, our := theirs(t, s, c.rc, args), ours(t, s, c.rc, args)
 			if strings.Contains(c.line, "-f") && !strings.Contains(c.line, "-c 1 ") { // which comes first is chance
-				th.sent, our.sent = "", ""
+				th.Sent, our.Sent = "", ""
 			}
-			compare(t, th, our)
+			dialecttest.Compare(t, th, our, same)
 		})
 	}
 }
@@ -178,7 +127,7 @@ func TestPostMatchesRealSiege(t *testing.T) {
 	for _, what := range []string{"POST a=b&c=d", "PUT <" + file(t, " 1,2\n"), "DELETE", "PATCH x", "OPTIONS"} {
 		t.Run(what, func(t *testing.T) {
 			args := []string{"-c", "1", "-r", "2", "-T", "text/csv", s.URL + "path " + what}
-			compare(t, theirs(t, s, "", args), ours(t, s, "", args))
+			dialecttest.Compare(t, theirs(t, s, "", args), ours(t, s, "", args), same)
 		})
 	}
 }
@@ -189,16 +138,16 @@ func TestTimeLimitMatchesRealSiege(t *testing.T) {
 	th, our := theirs(t, s, "", args), ours(t, s, "", args)
 	// siege prints its message about the conflict in color.
 	sentence := regexp.MustCompile(`(?s)^.*defaulting`)
-	th.stderr, our.stderr = sentence.ReplaceAllString(th.stderr, ""), sentence.ReplaceAllString(our.stderr, "")
+	th.Stderr, our.Stderr = sentence.ReplaceAllString(th.Stderr, ""), sentence.ReplaceAllString(our.Stderr, "")
 	wide := regexp.MustCompile(`<[0-9]+\.`)
-	if wide.ReplaceAllString(shape(th.stderr), "<.") != wide.ReplaceAllString(shape(our.stderr), "<.") {
-		t.Errorf("siege printed\n%s\nours printed\n%s", th.stderr, our.stderr)
+	if wide.ReplaceAllString(shape(th.Stderr), "<.") != wide.ReplaceAllString(shape(our.Stderr), "<.") {
+		t.Errorf("siege printed\n%s\nours printed\n%s", th.Stderr, our.Stderr)
 	}
 }
 
 func TestLogMatchesRealSiege(t *testing.T) {
 	s := dialecttest.NewServer(t, respond())
-	logged := func(run func(*testing.T, *dialecttest.Server, string, []string) run) string {
+	logged := func(run func(*testing.T, *dialecttest.Server, string, []string) dialecttest.Outcome) string {
 		name := file(t, "") + ".log"
 		run(t, s, "", []string{"-c", "2", "-r", "5", "-q", "-m", "a mark", "-l" + name, s.URL})
 		b := testkit.Value(os.ReadFile(name))(t)
@@ -206,7 +155,5 @@ func TestLogMatchesRealSiege(t *testing.T) {
 		text := regexp.MustCompile(`,( +)(inf|-?nan)`).ReplaceAllString(string(b), ",$1 0.00")
 		return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(text, " "), "N")
 	}
-	if th, our := logged(theirs), logged(ours); th != our {
-		t.Errorf("siege wrote\n%s\nours\n%s", th, our)
-	}
+	testkit.Equal(t, logged(ours), logged(theirs), "the log, and siege's")
 }

@@ -261,9 +261,7 @@ http://h:8080/three PUT <`+data+`
 		"DELETE /two  Content-Type: application/x-www-form-urlencoded, Content-Length: 0",
 		"PUT /three x=1 Content-Type: application/x-www-form-urlencoded, Content-Length: 3",
 	}
-	if strings.Join(got, "\n") != strings.Join(want, "\n") {
-		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
-	}
+	testkit.Equal(t, got, want)
 }
 
 func TestRCFileSetsDefaults(t *testing.T) {

@@ -112,9 +112,7 @@ func compare(t *testing.T, line string) {
 	if shape(got) != shape(want.String()) {
 		t.Errorf("got\n%s\nwrk has\n%s", got, want)
 	}
-	if got, want := lines(our), lines(their); !slices.Equal(got, want) {
-		t.Errorf("%q was sent, by wrk %q", got, want)
-	}
+	testkit.Equal(t, lines(our), lines(their), "the request, and wrk's")
 	if path != "close" && path != "abort" && our.Connections() != their.Connections() {
 		t.Errorf("%d connections came, from wrk %d", our.Connections(), their.Connections())
 	}

@@ -42,9 +42,8 @@ func reportOf(t *testing.T, line string, r *load.Result) string {
 	c := testkit.Value(Parse(strings.Fields(line)))(t)
 	var out, stderr strings.Builder
 	c.Begin(&out, &stderr)
-	if err := c.Report(&out, &stderr, r); err != nil || stderr.Len() > 0 {
-		t.Errorf("%v, on stderr %q", err, stderr.String())
-	}
+	testkit.Must(t, c.Report(&out, &stderr, r))
+	testkit.Equal(t, stderr.String(), "", "stderr")
 	return out.String()
 }
 
@@ -165,9 +164,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 			"latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0",
 		}},
 	} {
-		if got := footnotesOf(t, c.line, c.r); !slices.Equal(got, c.want) {
-			t.Errorf("%s: got\n%s\nwant\n%s", c.line, strings.Join(got, "\n"), strings.Join(c.want, "\n"))
-		}
+		testkit.Equal(t, footnotesOf(t, c.line, c.r), c.want, c.line)
 	}
 }
 
@@ -194,23 +191,9 @@ func TestFlagsAreParsed(t *testing.T) {
 	} {
 		want := plain
 		change(&want)
-		got, err := Parse(strings.Fields(line))
-		if err != nil {
-			t.Errorf("%q: %v", line, err)
-			continue
-		}
-		want.hasDuration = got.hasDuration
-		want.isV1 = want.requests > 0
-		if !slices.Equal(got.header, want.header) {
-			t.Errorf("%q: header %q, want %q", line, got.header, want.header)
-		}
-		got.header, want.header = nil, nil
-		if g, w := *got, want; g.url != w.url || g.connections != w.connections || g.threads != w.threads ||
-			g.duration != w.duration ||
-			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version ||
-			g.isV1 != w.isV1 {
-			t.Errorf("%q: got %+v, want %+v", line, g, w)
-		}
+		got := testkit.Value(Parse(strings.Fields(line)))(t)
+		want.hasDuration, want.isV1 = got.hasDuration, want.requests > 0
+		testkit.Equal(t, *got, want, line)
 	}
 }
 
@@ -311,13 +294,9 @@ func TestStatisticsMatchWrk(t *testing.T) {
 			t.Errorf("%v: got %d samples, %v ± %v, want %d, %v ± %v", c.d, c.d.count(), mean, stdev, c.count, c.mean,
 				c.stdev)
 		}
-		if got := percent(c.d.within(mean, stdev)); got != c.within {
-			t.Errorf("%v: got %s%% within a standard deviation, want %s", c.d, got, c.within)
-		}
+		testkit.Equal(t, percent(c.d.within(mean, stdev)), c.within, c.d)
 		for i, p := range []float64{50, 75, 90, 99} {
-			if got := c.d.percentile(p); got != c.percentiles[i] {
-				t.Errorf("%v: got %d at %v%%, want %d", c.d, got, p, c.percentiles[i])
-			}
+			testkit.Equal(t, c.d.percentile(p), c.percentiles[i], c.d, p)
 		}
 	}
 }
@@ -362,15 +341,11 @@ func TestRatesAreThoseOfThreads(t *testing.T) {
 	// The second thread had 5 responses in three tenths of a second. The last windows are
 	// incomplete.
 	r := &load.Result{Seconds: 0.45, Windows: [][]uint32{{10, 20, 10, 33, 7}, {0, 0, 5, 10, 99}}}
-	if got, want := fmt.Sprint((&Command{}).rates(r).bars), "[{16 1} {100 3} {200 1} {330 1}]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, fmt.Sprint((&Command{}).rates(r).bars), "[{16 1} {100 3} {200 1} {330 1}]")
 	// 3150 in 200 ms are 15.75 per millisecond, in 300 ms 10.5, in 400 ms 7.9.
 	r = &load.Result{Seconds: 0.4, Windows: [][]uint32{{3000, 150, 0, 0}, {0, 0, 5, 10}}}
-	if got, want := fmt.Sprint((&Command{isV1: true}).rates(r).bars),
-		"[{0 4} {7000 1} {10000 1} {15000 1} {30000 1}]"; got != want {
-		t.Errorf("wrk 1.0: got %s, want %s", got, want)
-	}
+	testkit.Equal(t, fmt.Sprint((&Command{isV1: true}).rates(r).bars),
+		"[{0 4} {7000 1} {10000 1} {15000 1} {30000 1}]", "wrk 1.0")
 }
 
 // The expectations are computed by wrk 4.2.0's units.c, compiled.
@@ -380,16 +355,12 @@ func TestUnitsMatchWrk(t *testing.T) {
 		999999: "1000.00ms",
 		1e6:    "1.00s", 50999999: "51.00s", 51e6: "0.85m", 3600e6: "60.00m", 7200e6: "120.00m",
 	} {
-		if got := microseconds(n); got != want {
-			t.Errorf("%v us: got %q, want %q", n, got, want)
-		}
+		testkit.Equal(t, microseconds(n), want, n)
 	}
 	for n, want := range map[time.Duration]string{
 		1: "1s", 30: "30s", 50: "50s", 51: "1m", 55: "1m", 60: "1m", 90: "2m", 100: "2m", 3060: "51m", 7200: "120m",
 	} {
-		if got := seconds(n * time.Second); got != want {
-			t.Errorf("%d s: got %q, want %q", n, got, want)
-		}
+		testkit.Equal(t, seconds(n*time.Second), want, n)
 	}
 	for n, want := range map[float64][2]string{
 		0: {"0.00", "0.00"}, 870: {"870.00", "0.87k"}, 871: {"0.85K", "0.87k"}, 1023: {"1.00K", "1.02k"},
@@ -412,30 +383,20 @@ func TestColumnsAlignNumbers(t *testing.T) {
 		{"0.00", 10, "    0.00  "},
 		{"1234567.00", 8, "123456  "}, // cut, as by the precision of wrk's %*.*s
 	} {
-		if got := column(c.text, c.width); got != c.want {
-			t.Errorf("%q in %d: got %q, want %q", c.text, c.width, got, c.want)
-		}
+		testkit.Equal(t, column(c.text, c.width), c.want, c.text)
 	}
 }
 
 func TestUnitsAreParsed(t *testing.T) {
 	for text, want := range map[string]uint64{"10": 10, "10k": 10_000, "2M": 2_000_000, "1G": 1_000_000_000,
 		"3 k": 3000, "0": 0} {
-		if got, err := numberUnits().parse(text); err != nil || got != want {
-			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Value(numberUnits().parse(text))(t), want, text)
 	}
 	for text, want := range map[string]uint64{"2": 2, "2s": 2, "2S": 2, "2m": 120, "2h": 7200} {
-		if got, err := secondUnits().parse(text); err != nil || got != want {
-			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
-		}
+		testkit.Equal(t, testkit.Value(secondUnits().parse(text))(t), want, text)
 	}
 	for _, text := range []string{"", "k", "-1", "1.5k", "1kk", "1x", "2ms", "99999999999999999999", "99999999999P"} {
-		if got, err := numberUnits().parse(text); err == nil {
-			t.Errorf("%q: got %d, want an error", text, got)
-		}
+		testkit.Fails(numberUnits().parse(text))(t, "", text)
 	}
-	if got, err := secondUnits().parse("1d"); err == nil {
-		t.Errorf("1d: got %d, want an error", got)
-	}
+	testkit.Fails(secondUnits().parse("1d"))(t, "", "1d")
 }
