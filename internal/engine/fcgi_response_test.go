@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -31,54 +30,6 @@ func TestFCGIExcessOfBodyIsLimited(t *testing.T) {
 		go io.WriteString(p, strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 1<<15)), 40))
 		if kind, _, _, err := p.record(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
 			s.Errorf("a record of type %d, %v; want the end", kind, err)
-		}
-	})
-}
-
-// hiddenInRecords are bodies that look like other requests.
-var hiddenInRecords = map[string]string{
-	"small":           aGET("/smuggled"),
-	"several records": strings.Repeat("x", 2*largestContent) + aGET("/smuggled"),
-	"large":           strings.Repeat("x", 300<<10) + aGET("/smuggled"),
-}
-
-// The remainder of a body is not parsed as a request, and the next request is served.
-func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
-	var smuggled atomic.Int32
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/":
-			leaveBody[r.Header.Get("X-Leave")](w, r)
-		case "/smuggled":
-			smuggled.Add(1)
-		default:
-			io.WriteString(w, r.URL.Path)
-		}
-	}), func(s *fcgiSite) {
-		for kind, hidden := range hiddenInRecords {
-			for name := range leaveBody {
-				s.Run(kind+"/"+name, func(t *testing.T) {
-					p := s.in(t).peer()
-					defer p.Close()
-					sent := p.send(fcgiRequest{method: "POST", body: hidden, length: true,
-						params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
-					a, err := p.tryReadResponse()
-					if (err != nil) != (name == "panic") {
-						t.Errorf("%+v, %v", a, err)
-					}
-					a, err = p.tryReadResponse()
-					switch {
-					case name == "panic" && err != nil:
-					case err != nil || a.body != "/next":
-						t.Errorf("then %+v, %v", a, err)
-					}
-					p.Close()
-					<-sent
-					if n := smuggled.Swap(0); n > 0 {
-						t.Errorf("%d requests out of a body", n)
-					}
-				})
-			}
 		}
 	})
 }
