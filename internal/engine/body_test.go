@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -21,64 +20,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// A handler that responds before it has read the body, which is then drained, and reads on,
-// receives an error and not the end of the body, as with net/http.
-func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
-	const size = 20_000
-	content := strings.Repeat("x", size)
-	handlers := map[string]http.HandlerFunc{
-		"flush": func(w http.ResponseWriter, r *http.Request) {
-			w.(http.Flusher).Flush()
-			n, err := io.Copy(io.Discard, r.Body)
-			fmt.Fprint(w, n, err)
-		},
-		"read some, flush": func(w http.ResponseWriter, r *http.Request) {
-			io.ReadFull(r.Body, make([]byte, 100))
-			w.(http.Flusher).Flush()
-			n, err := r.Body.Read(make([]byte, 1))
-			fmt.Fprint(w, n, err)
-		},
-		"large write": func(w http.ResponseWriter, r *http.Request) {
-			w.Write(make([]byte, size))
-			_, err := io.Copy(io.Discard, r.Body)
-			fmt.Fprint(w, err)
-		},
-		"echo": func(w http.ResponseWriter, r *http.Request) {
-			_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, make([]byte, 1000))
-			fmt.Fprint(w, err)
-		},
-		"full duplex": func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).EnableFullDuplex()
-			w.(http.Flusher).Flush()
-			n, err := io.Copy(io.Discard, r.Body)
-			fmt.Fprint(w, n, err)
-		},
-	}
-	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
-		for _, name := range slices.Sorted(maps.Keys(handlers)) {
-			t.Run(mode+"/"+name, func(t *testing.T) {
-				for _, coding := range []string{"length", "chunked"} {
-					var got [2]string
-					for i, maker := range []string{"net/http", "tare"} {
-						s := siteOf(t, maker, mode, handle(handlers[name])())
-						body := io.Reader(strings.NewReader(content))
-						if coding == "chunked" {
-							body = struct{ io.Reader }{body}
-						}
-						resp := testkit.Value(s.client.Post("http://host/", "", body))(t)
-						b, err := io.ReadAll(resp.Body)
-						resp.Body.Close()
-						got[i] = fmt.Sprintf("%v …%q", err, b[max(0, len(b)-40):])
-					}
-					if got[0] != got[1] {
-						t.Errorf("%s: %s, with net/http %s", coding, got[1], got[0])
-					}
-				}
-			})
-		}
-	}
-}
-
 // Clients that are still sending a large body when the response comes receive the response, and no
 // reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
@@ -89,7 +30,7 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow
 		http.Error(w, why, http.StatusRequestEntityTooLarge)
 	}), func(s *site) {
-		upload := func(body io.Reader, closes bool) error {
+		send := func(body io.Reader, closes bool) error {
 			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
 			if err != nil {
 				return err
@@ -113,7 +54,7 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 					if i%2 > 0 {
 						body = io.MultiReader(body) // of unknown length
 					}
-					if err := upload(body, i > 1); err != nil {
+					if err := send(body, i > 1); err != nil {
 						s.Errorf("round %d: %v", i, err)
 					}
 				}

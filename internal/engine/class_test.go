@@ -253,7 +253,7 @@ var leaveBody = map[string]http.HandlerFunc{
 	"error":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
 	"304":       withStatus(304, ""),
 	"204":       withStatus(204, ""),
-	"flushed":   func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	"flushed":   flush,
 	"large":     func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
 	"one byte":  func(_ http.ResponseWriter, r *http.Request) { io.ReadFull(r.Body, make([]byte, 1)) },
 	"closed":    func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },

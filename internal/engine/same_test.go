@@ -143,7 +143,10 @@ const (
 	chunked = "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\n"
 )
 
-// handlers are each sent get, getOld, getKeep, head, post, expect and chunked.
+// upload has a body that does not arrive together with its head.
+var upload = "POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" + strings.Repeat("x", 20000)
+
+// handlers are each sent get, getOld, getKeep, head, post, upload, expect and chunked.
 var handlers = map[string]http.HandlerFunc{
 	"nothing":     func(http.ResponseWriter, *http.Request) {},
 	"small":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
@@ -222,7 +225,7 @@ var handlers = map[string]http.HandlerFunc{
 		w.WriteHeader(200)
 		v[0] = "2"
 	},
-	"flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	"flush": flush,
 	"write, flush": func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "he")
 		w.(http.Flusher).Flush()
@@ -280,6 +283,20 @@ var handlers = map[string]http.HandlerFunc{
 		w.WriteHeader(http.StatusForbidden)
 		r.Body.Close()
 	},
+	"flush, read": thenRead(flush),
+	"read some, flush, read": thenRead(func(w http.ResponseWriter, r *http.Request) {
+		io.ReadFull(r.Body, make([]byte, 2))
+		flush(w, r)
+	}),
+	"large, read": thenRead(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20_000)) }),
+	"duplex, flush, read": thenRead(func(w http.ResponseWriter, r *http.Request) {
+		http.NewResponseController(w).EnableFullDuplex()
+		flush(w, r)
+	}),
+	"echo": func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, make([]byte, 1000))
+		fmt.Fprint(w, err)
+	},
 	"copy": func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) },
 	"copy large": func(w http.ResponseWriter, _ *http.Request) {
 		io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 30000))})
@@ -318,6 +335,19 @@ var handlers = map[string]http.HandlerFunc{
 		}
 		hijack(w, r)
 	},
+}
+
+func flush(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }
+
+// thenRead returns a handler that reads on after it has begun to respond. If its body was drained,
+// it receives an error and not the end of the body.
+func thenRead(begin http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "a/b")
+		begin(w, r)
+		n, err := io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, n, err)
+	}
 }
 
 // tooSlow runs until well after its timeout. If it returned exactly at its timeout, either result
@@ -390,6 +420,7 @@ func TestResponsesEqualThoseOfNetHTTP(t *testing.T) {
 			"1.0keep": {getKeep, getKeep},
 			"head":    {head, head},
 			"post":    {post, get},
+			"upload":  {upload, get},
 			"expect":  {expect, "hello" + get},
 			"chunked": {chunked + get},
 		} {
@@ -408,14 +439,15 @@ var deliberate = map[string]string{
 	"early hints/1.0":     "HTTP/1.0 clients get no interim responses",
 	"early hints/1.0keep": "HTTP/1.0 clients get no interim responses",
 	"max bytes/post":      maxBytesRule,
+	"max bytes/upload":    maxBytesRule,
 	"max bytes/chunked":   maxBytesRule,
 	"write, hijack":       "Hijack sends what the handler has written.",
 	"close in list/get":   closeRule, "close in list/1.0keep": closeRule, "close in list/head": closeRule,
-	"close in list/post": closeRule, "close in list/chunked": closeRule,
+	"close in list/post": closeRule, "close in list/upload": closeRule, "close in list/chunked": closeRule,
 	"small, prefix trailer/get": trailerRule, "small, prefix trailer/head": trailerRule,
 	"small, prefix trailer/post": trailerRule, "small, prefix trailer/expect": trailerRule,
-	"small, prefix trailer/chunked": trailerRule,
-	"length, bad":                   "A Content-Length that a handler sets is dropped if it is not a number",
+	"small, prefix trailer/upload": trailerRule, "small, prefix trailer/chunked": trailerRule,
+	"length, bad": "A Content-Length that a handler sets is dropped if it is not a number",
 }
 
 const (
@@ -434,6 +466,9 @@ var changed = map[string][]string{
 	"close body/expect":  {"go1.27"},
 
 	"length, write, read/expect": {"go1.27"},
+	"flush, read/expect":         {"go1.27"},
+	"large, read/expect":         {"go1.27"},
+	"duplex, flush, read/expect": {"go1.27"},
 	"error, close body/expect":   {"go1.27"},
 }
 
