@@ -90,16 +90,12 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 		for _, p := range pieces {
 			io.WriteString(c, p)
 		}
-		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), `GET "/`) {
-			t.Errorf("%q: response %q, %v", pieces, b, err)
-		}
+		testkit.Contains(t, readAllOf(t, c), `GET "/`, "response to", pieces)
 		waiting.Close()
 	}
 	c := dial()
 	io.WriteString(c, "?"+getOld)
-	if b, _ := io.ReadAll(c); len(b) > 0 {
-		t.Errorf("after a bad header: %q", b)
-	}
+	testkit.Equal(t, readAllOf(t, c), "", "after a bad header")
 	awaitOpen(t, s, 0)
 }
 
@@ -110,9 +106,7 @@ func TestTLSBeginsAfterTheHeader(t *testing.T) {
 		io.WriteString(c, "!")
 		tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 		io.WriteString(tc, getOld)
-		if b, err := io.ReadAll(tc); err != nil || !strings.Contains(string(b), `GET "/`) {
-			t.Errorf("response %q, %v", b, err)
-		}
+		testkit.Contains(t, readAllOf(t, tc), `GET "/`)
 	}
 }
 
@@ -120,18 +114,14 @@ func TestTLSBeginsAfterTheHeader(t *testing.T) {
 // waits for the request.
 func TestWaitForHeaderIsLimited(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{ReadHeaderTimeout: 20 * time.Millisecond}, false)
-	if b, err := io.ReadAll(dial()); err != nil || len(b) > 0 {
-		t.Errorf("after the timeout: %q, %v", b, err)
-	}
+	testkit.Equal(t, readAllOf(t, dial()), "", "after the timeout")
 	awaitOpen(t, s, 0)
 
 	s, dial = startHeaded(t, &http.Server{}, false)
 	c := dial()
 	awaitOpen(t, s, 1)
 	s.Close()
-	if b, err := io.ReadAll(c); err != nil || len(b) > 0 {
-		t.Errorf("after Close: %q, %v", b, err)
-	}
+	testkit.Equal(t, readAllOf(t, c), "", "after Close")
 	awaitOpen(t, s, 0)
 
 	s, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, false)
@@ -139,15 +129,11 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	awaitOpen(t, s, 1)
 	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown returns %v while a header is awaited", err)
-	}
+	testkit.Error(t, s.Shutdown(short), context.DeadlineExceeded.Error(), "Shutdown while a header is awaited")
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
 	io.WriteString(c, "!"+get)
-	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "Connection: close") {
-		t.Errorf("during Shutdown: %q, %v", b, err)
-	}
+	testkit.Contains(t, readAllOf(t, c), "Connection: close", "during Shutdown")
 	testkit.Check(t, <-ended)
 }
 

@@ -63,12 +63,8 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 		all.Wait()
 		c := s.connect() // a client that sends everything before it reads
 		fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
-		if _, err := c.Write(content); err != nil {
-			s.Error(err)
-		}
-		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), why) {
-			s.Errorf("%q %v", b, err)
-		}
+		testkit.Send(s, c, content)
+		testkit.Contains(s, readAllOf(s.T, c), why)
 	}, "tcp", "net.Conn", "tls", "ServeTLS")
 }
 
@@ -290,9 +286,7 @@ func (s *site) compareRaw(index, status, length int) {
 			got := sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n"))
 			return serverDate.ReplaceAllString(got, "Date: now\r\n")
 		}
-		if got, want := get("raw"), get("map"); got != want {
-			s.Errorf("%s %q %d %d\n%.300q\n want %.300q", line, rawHeads[index], status, length, got, want)
-		}
+		testkit.Equal(s, get("raw"), get("map"), line, rawHeads[index], status, length)
 	}
 }
 

@@ -48,11 +48,17 @@ func (s *site) exchangeText(text string) string {
 			half.CloseWrite()
 		}
 	}()
+	defer func() { <-sent }()
+	return readAllOf(s.T, c)
+}
+
+// readAllOf returns what a connection receives until its end, which must come.
+func readAllOf(t *testing.T, c io.Reader) string {
+	t.Helper()
 	b, err := io.ReadAll(c)
 	if os.IsTimeout(err) {
-		s.Errorf("no end after %q", b)
+		t.Errorf("no end after %q", b)
 	}
-	<-sent
 	return string(b)
 }
 
@@ -335,9 +341,7 @@ func TestUnusedTunnelIsNoRequest(t *testing.T) {
 					w.WriteHeader(http.StatusSwitchingProtocols)
 				}
 			}), func(s *site) {
-				if got := s.exchangeText(text + smuggled); strings.Count(got, "HTTP/1.1 ") != 1 {
-					s.Errorf("%q", got)
-				}
+				testkit.Equal(s, strings.Count(s.exchangeText(text+smuggled), "HTTP/1.1 "), 1, "responses")
 			})
 		})
 	}
@@ -417,9 +421,7 @@ func TestLogsAreEscaped(t *testing.T) {
 		w.Header()["Content-Length"] = []string{"5\nforged"}
 	}), func(s *site) {
 		s.exchangeText(get)
-		if got := s.logged.String(); strings.Count(got, "\n") != 1 {
-			s.Errorf("%q", got)
-		}
+		testkit.Equal(s, strings.Count(s.logged.String(), "\n"), 1, "lines in", s.logged.String())
 	})
 }
 
@@ -440,8 +442,6 @@ func TestShrinkingFileEndsConnection(t *testing.T) {
 	}), func(s *site) {
 		testkit.Must(s, os.WriteFile(name, make([]byte, 1<<20), 0o600))
 		_, body, _ := strings.Cut(s.exchangeText(get+smuggled), "\r\n\r\n")
-		if len(body) != 100<<10 {
-			s.Errorf("%d bytes", len(body))
-		}
+		testkit.Equal(s, len(body), 100<<10)
 	})
 }

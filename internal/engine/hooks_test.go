@@ -199,9 +199,7 @@ func (c *hookClient) waitForShutdown(at http.ConnState, requests, meanwhile stri
 	c.log.mu.Unlock()
 	io.WriteString(c, requests)
 	testkit.Check(c, <-ended)
-	if b, _ := io.ReadAll(c); strings.Count(string(b), "200 OK") != 1 {
-		c.Errorf("the client has received %q", b)
-	}
+	testkit.Equal(c, strings.Count(readAllOf(c.T, c), "200 OK"), 1, "responses")
 }
 
 func (c *hookClient) closeWrite() {
@@ -237,10 +235,7 @@ func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 		for name, how := range hookCases {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				t.Parallel()
-				theirs, ours := playHooks(t, mode, "net/http", how), playHooks(t, mode, "tare", how)
-				if theirs != ours {
-					t.Errorf("net/http %s, tare %s", theirs, ours)
-				}
+				testkit.Equal(t, playHooks(t, mode, "tare", how), playHooks(t, mode, "net/http", how))
 			})
 		}
 	}

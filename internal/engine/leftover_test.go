@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"runtime"
 	"slices"
 	"strconv"
@@ -287,16 +286,10 @@ func TestKeptRequestsDoNotChange(t *testing.T) {
 		}
 		wg.Wait()
 		for _, k := range kept {
-			if now := describe(k.request); now != k.text {
-				s.Errorf("was %s\nis %s", k.text, now)
-			}
-			if _, err := k.request.Body.Read(make([]byte, 1)); err == nil {
-				s.Error("body can still be read")
-			}
+			testkit.Equal(s, describe(k.request), k.text)
+			testkit.Fails(k.request.Body.Read(make([]byte, 1)))(s, "", "a later Read of the body")
 		}
-		if len(kept) != 80 {
-			s.Errorf("%d requests seen", len(kept))
-		}
+		testkit.Equal(s, len(kept), 80, "requests")
 	})
 }
 
@@ -362,11 +355,7 @@ func (s *site) exchangeAborted(text string) string {
 	s.Helper()
 	c := s.connect()
 	io.WriteString(c, text)
-	b, err := io.ReadAll(c)
-	if os.IsTimeout(err) {
-		s.Errorf("no end after %q", b)
-	}
-	return string(b)
+	return readAllOf(s.T, c)
 }
 
 // The client receives what an aborted handler has written if it does with net/http, and at least as

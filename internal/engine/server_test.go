@@ -118,9 +118,7 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 		request(false)
 		s.server.Retire()
 		request(true)
-		if _, err := in.ReadByte(); err != io.EOF {
-			s.Errorf("got %v, want EOF", err)
-		}
+		testkit.Fails(in.ReadByte())(s, "EOF", "after the response")
 	})
 }
 
@@ -297,12 +295,8 @@ func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 		}, func(s *site) {
 			c := s.connect()
 			io.WriteString(c, send)
-			if got, err := io.ReadAll(c); strings.Count(string(got), "HTTP/1.1 ") != want || err != nil {
-				s.Errorf("%q: got %q, %v", send, got, err)
-			}
-			if logged := s.logged.String(); !strings.Contains(logged, "hook's") {
-				s.Errorf("%q: logged %q", send, logged)
-			}
+			testkit.Equal(s, strings.Count(readAllOf(s.T, c), "HTTP/1.1 "), want, "responses to", send)
+			testkit.Contains(s, s.logged.String(), "hook's", "the log after", send)
 		}, "tcp", "net.Conn", "tls", "ServeTLS")
 	}
 }

@@ -47,14 +47,10 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 		others := []net.Conn{s.connect(), s.connect(), s.connect(), s.connect()} // some of them on the same loop
 		for range 30 {
 			c := s.connect()
-			if got := request(c, "/"); got != none {
-				s.Fatalf("a handler of a new connection sees %q", got)
-			}
+			testkit.Equal(s, request(c, "/"), none, "a handler of a new connection sees")
 			testkit.Equal(s, request(c, "/label"), `{"left":"behind"} false.`, "a handler sees of its own labels")
 			for _, other := range others {
-				if got := request(other, "/"); got != none {
-					s.Fatalf("another handler sees %q", got)
-				}
+				testkit.Equal(s, request(other, "/"), none, "another handler sees")
 			}
 			c.Close()
 		}
@@ -62,9 +58,7 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 			for range runs {
 				request(others[0], "/")
 			}
-			if got := request(s.connect(), "/lock"); got != "none true." {
-				s.Fatalf("the handler has locked itself: %q", got)
-			}
+			testkit.Equal(s, request(s.connect(), "/lock"), "none true.", "a handler that locks its thread sees")
 			for _, other := range others {
 				testkit.WaitFor(s.T, "the locked thread to end", func() bool { return request(other, "/") == none })
 			}
@@ -228,24 +222,16 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 			return resp
 		}
 		inIdle := bufio.NewReader(idle)
-		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", in, begun)
-		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", inIdle, idle)
+		request(get, in, begun)
+		request(get, inIdle, idle)
 		io.WriteString(begun, "GET / HTT")
 		awaitOpen(s.T, s.server, 3)
 		done := make(chan error, 1)
 		go func() { done <- s.server.Shutdown(s.Context()) }()
-		if _, err := inIdle.ReadByte(); err != io.EOF {
-			s.Errorf("idle connection: got %v, want EOF", err)
-		}
-		if resp := request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", bufio.NewReader(fresh), fresh); !resp.Close {
-			s.Error("the response on the new connection does not announce the end")
-		}
-		if resp := request("P/1.1\r\nHost: host\r\n\r\n", in, begun); !resp.Close {
-			s.Error("the response does not announce the end")
-		}
-		if _, err := in.ReadByte(); err != io.EOF {
-			s.Errorf("got %v, want EOF", err)
-		}
+		testkit.Fails(inIdle.ReadByte())(s, "EOF", "on an idle connection")
+		testkit.Equal(s, request(get, bufio.NewReader(fresh), fresh).Close, true, "the new connection closes")
+		testkit.Equal(s, request("P/1.1\r\nHost: host\r\n\r\n", in, begun).Close, true, "the connection closes")
+		testkit.Fails(in.ReadByte())(s, "EOF", "after the response")
 		testkit.Check(s, <-done)
 	}, "tcp", "unix", "ServeTLS")
 }
@@ -318,21 +304,14 @@ func TestHandshakesAreAcknowledgedAtOnce(t *testing.T) {
 			return
 		}
 		defer nc.Close()
-		raw, err := nc.(*tls.Conn).NetConn().(syscall.Conn).SyscallConn()
-		if err != nil {
-			t.Error(err)
-			return
-		}
 		var quick int
-		_ = raw.Control(func(fd uintptr) {
-			quick, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
+		testkit.Control(t, nc.(*tls.Conn).NetConn(), func(fd int) {
+			quick, err = syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
 		})
 		fmt.Fprint(nc, quick, err)
 	}), func(s *site) {
 		c := s.connect()
 		io.WriteString(c, get)
-		if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "1 <nil>") {
-			s.Errorf("%q, %v", b, err)
-		}
+		testkit.Equal(s, readAllOf(s.T, c), "1 <nil>")
 	}, "tls", "ServeTLS")
 }
