@@ -69,15 +69,6 @@ func dialTCP(t *testing.T, address string) net.Conn {
 	return (&site{T: t, dial: dialer(address)}).connect()
 }
 
-// awaitOpen waits until a server has n connections.
-func awaitOpen(t *testing.T, s *engine.Server, n int64) {
-	t.Helper()
-	testkit.WaitFor(t, "connections to open or close", func() bool {
-		_, open := s.Connections()
-		return open == n
-	})
-}
-
 // A connection is served once its header has arrived, together with a request or alone.
 func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -90,16 +81,12 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 		for _, p := range pieces {
 			io.WriteString(c, p)
 		}
-		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), `GET "/`) {
-			t.Errorf("%q: response %q, %v", pieces, b, err)
-		}
+		testkit.Contains(t, readAllOf(t, c), `GET "/`, "response to", pieces)
 		waiting.Close()
 	}
 	c := dial()
 	io.WriteString(c, "?"+getOld)
-	if b, _ := io.ReadAll(c); len(b) > 0 {
-		t.Errorf("after a bad header: %q", b)
-	}
+	testkit.Equal(t, readAllOf(t, c), "", "after a bad header")
 	awaitOpen(t, s, 0)
 }
 
@@ -110,9 +97,7 @@ func TestTLSBeginsAfterTheHeader(t *testing.T) {
 		io.WriteString(c, "!")
 		tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 		io.WriteString(tc, getOld)
-		if b, err := io.ReadAll(tc); err != nil || !strings.Contains(string(b), `GET "/`) {
-			t.Errorf("response %q, %v", b, err)
-		}
+		testkit.Contains(t, readAllOf(t, tc), `GET "/`)
 	}
 }
 
@@ -120,18 +105,14 @@ func TestTLSBeginsAfterTheHeader(t *testing.T) {
 // waits for the request.
 func TestWaitForHeaderIsLimited(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{ReadHeaderTimeout: 20 * time.Millisecond}, false)
-	if b, err := io.ReadAll(dial()); err != nil || len(b) > 0 {
-		t.Errorf("after the timeout: %q, %v", b, err)
-	}
+	testkit.Equal(t, readAllOf(t, dial()), "", "after the timeout")
 	awaitOpen(t, s, 0)
 
 	s, dial = startHeaded(t, &http.Server{}, false)
 	c := dial()
 	awaitOpen(t, s, 1)
 	s.Close()
-	if b, err := io.ReadAll(c); err != nil || len(b) > 0 {
-		t.Errorf("after Close: %q, %v", b, err)
-	}
+	testkit.Equal(t, readAllOf(t, c), "", "after Close")
 	awaitOpen(t, s, 0)
 
 	s, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, false)
@@ -139,15 +120,11 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	awaitOpen(t, s, 1)
 	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)
 	defer cancel()
-	if err := s.Shutdown(short); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("Shutdown returns %v while a header is awaited", err)
-	}
+	testkit.Error(t, s.Shutdown(short), context.DeadlineExceeded.Error(), "Shutdown while a header is awaited")
 	ended := make(chan error, 1)
 	go func() { ended <- s.Shutdown(context.Background()) }()
 	io.WriteString(c, "!"+get)
-	if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), "Connection: close") {
-		t.Errorf("during Shutdown: %q, %v", b, err)
-	}
+	testkit.Contains(t, readAllOf(t, c), "Connection: close", "during Shutdown")
 	testkit.Check(t, <-ended)
 }
 
@@ -218,26 +195,22 @@ func TestServerWithFewDescriptors(t *testing.T) {
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
-	t.Run("tcp", func(t *testing.T) { testIdleConnectionsMakeRoom(t, "tcp", get) })
-	t.Run("wrapped", func(t *testing.T) { testIdleConnectionsMakeRoom(t, "wrapped", "!"+get) }) // see headedConn
-}
-
-func testIdleConnectionsMakeRoom(t *testing.T, listener, first string) {
-	address := playServer(t, listener)
-	var all []net.Conn
-	for i := range 3 * fewDescriptors {
-		c := dialTCP(t, address)
-		io.WriteString(c, first)
-		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
-			t.Fatalf("connection %d: %q", i, got)
-		}
-		all = append(all, c)
-		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
-	}
-	io.WriteString(all[len(all)-1], get)
-	readResponses(t, all[len(all)-1], 1) // the last is still served
-	if _, err := all[0].Read(make([]byte, 1)); err == nil {
-		t.Error("the first connection was kept")
+	for listener, first := range map[string]string{"tcp": get, "wrapped": "!" + get} { // see headedConn
+		t.Run(listener, func(t *testing.T) {
+			address := playServer(t, listener)
+			var all []net.Conn
+			for range 3 * fewDescriptors {
+				c := dialTCP(t, address)
+				io.WriteString(c, first)
+				readResponses(t, c, 1)
+				all = append(all, c)
+				time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
+			}
+			last := all[len(all)-1]
+			io.WriteString(last, get)
+			readResponses(t, last, 1)
+			testkit.Fails(all[0].Read(make([]byte, 1)))(t, "", "reading from the first connection")
+		})
 	}
 }
 
@@ -252,9 +225,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 		if _, err := io.WriteString(c, get); err != nil {
 			t.Fatalf("%s, connection %d: %v", what, i, err)
 		}
-		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
-			t.Fatalf("%s, connection %d: %q", what, i, got)
-		}
+		readResponses(t, c, 1)
 		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 	}
 	for i := range 3 * fewDescriptors {

@@ -6,7 +6,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"net/http"
 	"os"
 	"regexp"
@@ -21,64 +20,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// A handler that responds before it has read the body, which is then drained, and reads on,
-// receives an error and not the end of the body, as with net/http.
-func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
-	const size = 20_000
-	content := strings.Repeat("x", size)
-	handlers := map[string]http.HandlerFunc{
-		"flush": func(w http.ResponseWriter, r *http.Request) {
-			w.(http.Flusher).Flush()
-			n, err := io.Copy(io.Discard, r.Body)
-			fmt.Fprint(w, n, err)
-		},
-		"read some, flush": func(w http.ResponseWriter, r *http.Request) {
-			io.ReadFull(r.Body, make([]byte, 100))
-			w.(http.Flusher).Flush()
-			n, err := r.Body.Read(make([]byte, 1))
-			fmt.Fprint(w, n, err)
-		},
-		"large write": func(w http.ResponseWriter, r *http.Request) {
-			w.Write(make([]byte, size))
-			_, err := io.Copy(io.Discard, r.Body)
-			fmt.Fprint(w, err)
-		},
-		"echo": func(w http.ResponseWriter, r *http.Request) {
-			_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, make([]byte, 1000))
-			fmt.Fprint(w, err)
-		},
-		"full duplex": func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).EnableFullDuplex()
-			w.(http.Flusher).Flush()
-			n, err := io.Copy(io.Discard, r.Body)
-			fmt.Fprint(w, n, err)
-		},
-	}
-	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
-		for _, name := range slices.Sorted(maps.Keys(handlers)) {
-			t.Run(mode+"/"+name, func(t *testing.T) {
-				for _, coding := range []string{"length", "chunked"} {
-					var got [2]string
-					for i, maker := range []string{"net/http", "tare"} {
-						s := siteOf(t, maker, mode, handle(handlers[name])())
-						body := io.Reader(strings.NewReader(content))
-						if coding == "chunked" {
-							body = struct{ io.Reader }{body}
-						}
-						resp := testkit.Value(s.client.Post("http://host/", "", body))(t)
-						b, err := io.ReadAll(resp.Body)
-						resp.Body.Close()
-						got[i] = fmt.Sprintf("%v …%q", err, b[max(0, len(b)-40):])
-					}
-					if got[0] != got[1] {
-						t.Errorf("%s: %s, with net/http %s", coding, got[1], got[0])
-					}
-				}
-			})
-		}
-	}
-}
-
 // Clients that are still sending a large body when the response comes receive the response, and no
 // reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
@@ -89,7 +30,7 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow
 		http.Error(w, why, http.StatusRequestEntityTooLarge)
 	}), func(s *site) {
-		upload := func(body io.Reader, closes bool) error {
+		send := func(body io.Reader, closes bool) error {
 			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
 			if err != nil {
 				return err
@@ -113,7 +54,7 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 					if i%2 > 0 {
 						body = io.MultiReader(body) // of unknown length
 					}
-					if err := upload(body, i > 1); err != nil {
+					if err := send(body, i > 1); err != nil {
 						s.Errorf("round %d: %v", i, err)
 					}
 				}
@@ -122,12 +63,8 @@ func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 		all.Wait()
 		c := s.connect() // a client that sends everything before it reads
 		fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
-		if _, err := c.Write(content); err != nil {
-			s.Error(err)
-		}
-		if b, err := io.ReadAll(c); err != nil || !strings.Contains(string(b), why) {
-			s.Errorf("%q %v", b, err)
-		}
+		testkit.Send(s, c, content)
+		testkit.Contains(s, readAllOf(s.T, c), why)
 	}, "tcp", "net.Conn", "tls", "ServeTLS")
 }
 
@@ -181,7 +118,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 		time.Sleep(time.Millisecond) // so that it most likely waits
 		step := r.Header.Get("Step")
 		steps[step](w, r)
-		io.WriteString(w, "greeting\n")
+		io.WriteString(w, "greeting!")
 		w.(http.Flusher).Flush()
 		if step == "close" {
 			return
@@ -195,15 +132,9 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 				}
 				c := s.connect()
 				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
-				lines := bufio.NewReader(c)
-				for {
-					line, err := lines.ReadString('\n')
-					if err != nil {
-						s.Fatalf("%s %s: no greeting: %v", step, name, err)
-					}
-					if line == "greeting\n" {
-						break
-					}
+				in := bufio.NewReader(c)
+				if got, err := in.ReadString('!'); err != nil {
+					s.Fatalf("%s %s: %q: %v", step, name, got, err)
 				}
 				if step == "close" {
 					c.Close()
@@ -211,7 +142,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 				}
 				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
 					host+"Step: write\r\nConnection: close\r\n"))
-				b, err := io.ReadAll(lines)
+				b, err := io.ReadAll(in)
 				switch got := string(b); {
 				case err == nil && strings.Contains(got, "hello") && strings.Count(got, "<nil>") == 2:
 				case err == nil && name == "expects" && (strings.Contains(got, "hello <nil>") ||
@@ -349,9 +280,7 @@ func (s *site) compareRaw(index, status, length int) {
 			got := sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n"))
 			return serverDate.ReplaceAllString(got, "Date: now\r\n")
 		}
-		if got, want := get("raw"), get("map"); got != want {
-			s.Errorf("%s %q %d %d\n%.300q\n want %.300q", line, rawHeads[index], status, length, got, want)
-		}
+		testkit.Equal(s, get("raw"), get("map"), line, rawHeads[index], status, length)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -43,133 +44,107 @@ func (s *site) exchangeText(text string) string {
 	go func() {
 		defer close(sent)
 		io.WriteString(c, text)
-		if half, ok := c.(interface{ CloseWrite() error }); ok {
-			half.CloseWrite()
-		}
+		closeWriteOf(c)
 	}()
+	defer func() { <-sent }()
+	return readAllOf(s.T, c)
+}
+
+func closeWriteOf(c net.Conn) { c.(interface{ CloseWrite() error }).CloseWrite() }
+
+// readAllOf returns what a connection receives until its end, which must come.
+func readAllOf(t *testing.T, c io.Reader) string {
+	t.Helper()
 	b, err := io.ReadAll(c)
 	if os.IsTimeout(err) {
-		s.Errorf("no end after %q", b)
+		t.Errorf("no end after %q", b)
 	}
-	<-sent
 	return string(b)
 }
 
 // attack is input that a server must reject, and part of the expected response.
 type attack struct{ name, text, want string }
 
+// rejected returns attacks of a class that get the same response: what text makes of each part.
+func rejected(class, want string, text func(string) string, parts ...string) (all []attack) {
+	for _, part := range parts {
+		all = append(all, attack{fmt.Sprintf("%s %.50q", class, part), text(part), want})
+	}
+	return all
+}
+
 const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
 
+func whole(text string) string      { return text }
 func withField(field string) string { return "GET / HTTP/1.1\r\n" + host + field + "\r\n\r\n" }
+func withHost(name string) string   { return "GET / HTTP/1.1\r\nHost: " + name + "\r\n\r\n" }
 func target(text string) string     { return "GET " + text + " HTTP/1.1\r\n" + host + "\r\n" }
 
+const (
+	malformed = "400 Bad Request: malformed "
+	tooLarge  = "431 Request Header Fields Too Large: "
+)
+
 // heads are rejected before any handler runs.
-var heads = []attack{
-	{"MN-01 both lengths", "POST / HTTP/1.1\r\n" + host +
-		"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"400 Bad Request: both Transfer-Encoding and Content-Length"},
-	{"MN-01 both lengths, other order", "POST / HTTP/1.1\r\n" + host +
-		"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n", "400 Bad Request: both"},
-	{"MN-02 coding with a prefix", withField("Transfer-Encoding: xchunked"), "Unsupported"},
-	{"MN-02 list of codings", withField("Transfer-Encoding: gzip, chunked"), "Unsupported"},
-	{"MN-02 chunked twice", withField("Transfer-Encoding: chunked, chunked"), "Unsupported"},
-	{"MN-02 empty element", withField("Transfer-Encoding: ,chunked"), "Unsupported"},
-	{"MN-02 identity", withField("Transfer-Encoding: identity"), "Unsupported"},
-	{"MN-02 empty coding", withField("Transfer-Encoding:"), "Unsupported"},
-	{"MN-02 quoted coding", withField(`Transfer-Encoding: "chunked"`), "Unsupported"},
-	{"MN-02 parameter", withField("Transfer-Encoding: chunked;a=b"), "Unsupported"},
-	{"MN-02 vertical tab", withField("Transfer-Encoding: \vchunked"), "400 Bad Request: control byte"},
-	{"MN-02 no-break space", withField("Transfer-Encoding: \xa0chunked"), "Unsupported"},
-	{"MN-02 bare CR", withField("Transfer-Encoding: chunked\r x"), "400 Bad Request: control byte"},
-	{"MN-02 repeated line", withField("Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked"), "Unsupported"},
-	{"MN-02 folded line", withField("Transfer-Encoding:\r\n chunked"), "Unsupported"},
-	{"MN-02 folded behind", withField("Transfer-Encoding: chunked\r\n , identity"),
-		"400 Bad Request: folded field line"},
-	{"MN-03 transfer encoding on HTTP/1.0", "POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
-		"400 Bad Request: Transfer-Encoding on HTTP/1.0"},
-	{"MN-03 and keep-alive", "POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n" +
-		"0\r\n\r\n", "400 Bad Request: Transfer-Encoding on HTTP/1.0"},
-	{"MN-04 plus sign", withField("Content-Length: +5"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 minus sign", withField("Content-Length: -5"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 hexadecimal", withField("Content-Length: 0x5"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 underscore", withField("Content-Length: 1_0"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 empty", withField("Content-Length:"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 list", withField("Content-Length: 5, 5"), "400 Bad Request: malformed Content-Length"},
-	{"MN-04 twice, alike", withField("Content-Length: 3\r\nContent-Length: 3"),
-		"400 Bad Request: second Content-Length"},
-	{"MN-04 twice, unlike", withField("Content-Length: 3\r\ncontent-length: 4"),
-		"400 Bad Request: second Content-Length"},
-	{"MN-04 out of range", withField("Content-Length: 9223372036854775808"),
-		"400 Bad Request: Content-Length out of range"},
-	{"MN-04 wraps", withField("Content-Length: 18446744073709551617"), "400 Bad Request: Content-Length out of range"},
-	{"MN-04 other digits", withField("Content-Length: \xd9\xa5"), "400 Bad Request: malformed Content-Length"},
-	{"MN-07 bare LF in the request line", "GET / HTTP/1.1\n" + host + "\r\n",
-		"400 Bad Request: CRLF after a line that ends in LF"},
-	{"MN-07 bare LF behind a field", "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n", "400 Bad Request: LF without CR"},
-	{"MN-07 bare LF as the end", "GET / HTTP/1.1\r\n" + host + "\n", "400 Bad Request: LF without CR"},
-	{"MN-07 bare CR in the request line", "GET / HTTP/1.1\r" + host + "\r\n", "400 Bad Request"},
-	{"MN-07 bare CR in a value", withField("X: a\rContent-Length: 5"), "400 Bad Request: control byte"},
-	{"MN-07 NUL in a value", withField("X: a\x00b"), "400 Bad Request: control byte"},
-	{"MN-07 folded line", withField("X: a\r\n folded"), "400 Bad Request: folded field line"},
-	{"MN-07 folded first line", "GET / HTTP/1.1\r\n " + host + "\r\n", "400 Bad Request: folded field line"},
-	{"MN-08 space before the colon", "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
-		"400 Bad Request: space in field name or before its colon"},
-	{"MN-08 tab before the colon", withField("Content-Length\t: 5"), "400 Bad Request: space in field name"},
-	{"MN-08 empty name", withField(": x"), "400 Bad Request: empty field name"},
-	{"MN-08 no colon", withField("Content-Length"), "400 Bad Request: field line without a colon"},
-	{"MN-08 NUL in a name", withField("Content\x00-Length: 5"), "400 Bad Request: byte not allowed in field name"},
-	{"MN-08 bytes beyond ASCII", withField("Content-Length\xc2: 5"), "400 Bad Request: byte not allowed in field name"},
-	{"MN-08 bracket", withField("X[0]: 5"), "400 Bad Request: byte not allowed in field name"},
-	{"MN-17 no Host", "GET / HTTP/1.1\r\n\r\n", "400 Bad Request: missing Host"},
-	{"MN-17 two Hosts", withField("Host: b"), "400 Bad Request: second Host"},
-	{"MN-17 two Hosts alike", withField("host: a"), "400 Bad Request: second Host"},
-	{"MN-17 user information", "GET / HTTP/1.1\r\nHost: u@a\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 comma", "GET / HTTP/1.1\r\nHost: a,b\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 path", "GET / HTTP/1.1\r\nHost: a/b\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 fragment", "GET / HTTP/1.1\r\nHost: a#b\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 space", "GET / HTTP/1.1\r\nHost: a b\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 port in words", "GET / HTTP/1.1\r\nHost: a:b\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 open bracket", "GET / HTTP/1.1\r\nHost: [::1\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 junk in brackets", "GET / HTTP/1.1\r\nHost: [a.example]\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 hexadecimal in brackets", "GET / HTTP/1.1\r\nHost: [abc]\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 colons in brackets", "GET / HTTP/1.1\r\nHost: [:::]\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 junk behind brackets", "GET / HTTP/1.1\r\nHost: [::1]b\r\n\r\n", "400 Bad Request: malformed Host"},
-	{"MN-17 user information in the target", target("http://u@b/"), "400 Bad Request: malformed request target"},
-	{"MN-17 junk in the target's brackets", target("http://[::1].b/"), "400 Bad Request: malformed request target"},
-	{"MN-17 target without a host", target("http:///"), "400 Bad Request: malformed request target"},
-	{"MN-17 comma in the target's host", target("http://a,b/"), "400 Bad Request: malformed request target"},
-	{"MN-17 CONNECT with user information", "CONNECT u@b:1 HTTP/1.1\r\n" + host + "\r\n",
-		"400 Bad Request: malformed request target"},
-	{"MN-17 target of no kind", target("%zz"), "400 Bad Request: malformed request target"},
-	{"MN-17 bad escape", target("/%zz"), "400 Bad Request: malformed request target"},
-	{"MN-17 tab in the target", target("/a\tb"), "400 Bad Request: malformed request target"},
-	{"MN-17 two spaces", target(" /"), "400 Bad Request: malformed request target"},
-	{"MN-17 NUL in the target", target("/\x00"), "400 Bad Request: malformed request target"},
-	{"MN-16 a field in the preface of HTTP/2", "PRI * HTTP/2.0\r\nX: y\r\n\r\n",
-		"505 HTTP Version Not Supported: protocol is not HTTP/1"},
-	{"MN-45 version without digits", "GET / HTTP/x.y\r\n" + host + "\r\n",
-		"400 Bad Request: malformed protocol version"},
-	{"MN-45 no version", "GET /\r\n" + host + "\r\n", "400 Bad Request"},
-	{"MN-45 TLS on a plain port", "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n",
-		"400 Bad Request: malformed method"},
-	{"MN-13 unknown expectation", withField("Expect: wonders"), "417 Expectation Failed: unknown expectation"},
-	{"MN-13 empty list of expectations", withField("Expect: ,"), "417 Expectation Failed: unknown expectation"},
-	{"MN-13 unknown before known", withField("Expect: wonders\r\nExpect: 100-continue"),
-		"417 Expectation Failed: unknown expectation"},
-	{"MN-38 many fields", withField(strings.Repeat("X:\r\n", 500) + "Y:"),
-		"431 Request Header Fields Too Large: too many field lines"},
-	{"MN-38 many trailer names", withField("Transfer-Encoding: chunked\r\nTrailer: " + numbered(501)),
-		"431 Request Header Fields Too Large: too many names in the Trailer field"},
-	{"MN-10 framing field announced", withField("Transfer-Encoding: chunked\r\nTrailer: Content-Length"),
-		"400 Bad Request: trailer field not allowed"},
-	{"MN-09 long name", withField(strings.Repeat("x", 70000) + ": y"),
-		"431 Request Header Fields Too Large: section too large"},
-	{"MN-09 long value", withField("X: " + strings.Repeat("x", 70000)),
-		"431 Request Header Fields Too Large: section too large"},
-	{"MN-09 long target", target("/" + strings.Repeat("x", 70000)), "414 Request URI Too Long: section too large"},
-	{"MN-09 long method", strings.Repeat("X", 70000) + " / HTTP/1.1\r\n\r\n",
-		"414 Request URI Too Long: section too large"},
-}
+var heads = slices.Concat(
+	rejected("MN-01 both lengths", "400 Bad Request: both Transfer-Encoding and Content-Length", whole,
+		"POST / HTTP/1.1\r\n"+host+"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST / HTTP/1.1\r\n"+host+"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n"),
+	rejected("MN-02 coding", "Unsupported", withField, "Transfer-Encoding: xchunked", "Transfer-Encoding: gzip, chunked",
+		"Transfer-Encoding: chunked, chunked", "Transfer-Encoding: ,chunked", "Transfer-Encoding: identity",
+		"Transfer-Encoding:", `Transfer-Encoding: "chunked"`, "Transfer-Encoding: chunked;a=b",
+		"Transfer-Encoding: \xa0chunked", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
+		"Transfer-Encoding:\r\n chunked"),
+	rejected("MN-02 coding", "400 Bad Request: control byte", withField, "Transfer-Encoding: \vchunked",
+		"Transfer-Encoding: chunked\r x"),
+	rejected("MN-03 coding on HTTP/1.0", "400 Bad Request: Transfer-Encoding on HTTP/1.0", whole,
+		"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+		"POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
+	rejected("MN-04 length", malformed+"Content-Length", withField, "Content-Length: +5", "Content-Length: -5",
+		"Content-Length: 0x5", "Content-Length: 1_0", "Content-Length:", "Content-Length: 5, 5",
+		"Content-Length: \xd9\xa5"),
+	rejected("MN-04 two lengths", "400 Bad Request: second Content-Length", withField,
+		"Content-Length: 3\r\nContent-Length: 3", "Content-Length: 3\r\ncontent-length: 4"),
+	rejected("MN-04 length", "400 Bad Request: Content-Length out of range", withField,
+		"Content-Length: 9223372036854775808", "Content-Length: 18446744073709551617"),
+	rejected("MN-07 bare LF", "400 Bad Request: CRLF after a line that ends in LF", whole,
+		"GET / HTTP/1.1\n"+host+"\r\n"),
+	rejected("MN-07 bare LF", "400 Bad Request: LF without CR", whole, "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n",
+		"GET / HTTP/1.1\r\n"+host+"\n"),
+	rejected("MN-07 bare CR", "400 Bad Request", whole, "GET / HTTP/1.1\r"+host+"\r\n"),
+	rejected("MN-07", "400 Bad Request: control byte", withField, "X: a\rContent-Length: 5", "X: a\x00b"),
+	rejected("MN-07", "400 Bad Request: folded field line", whole, withField("X: a\r\n folded"),
+		withField("Transfer-Encoding: chunked\r\n , identity"), "GET / HTTP/1.1\r\n "+host+"\r\n"),
+	rejected("MN-08", "400 Bad Request: space in field name or before its colon", withField, "Y : a",
+		"Content-Length\t: 5"),
+	rejected("MN-08", "400 Bad Request: empty field name", withField, ": x"),
+	rejected("MN-08", "400 Bad Request: field line without a colon", withField, "Content-Length"),
+	rejected("MN-08", "400 Bad Request: byte not allowed in field name", withField, "Content\x00-Length: 5",
+		"Content-Length\xc2: 5", "X[0]: 5"),
+	rejected("MN-17 no host", "400 Bad Request: missing Host", whole, "GET / HTTP/1.1\r\n\r\n"),
+	rejected("MN-17 two hosts", "400 Bad Request: second Host", withField, "Host: b", "host: a"),
+	rejected("MN-17 host", malformed+"Host", withHost, "u@a", "a,b", "a/b", "a#b", "a b", "a:b", "[::1", "[a.example]",
+		"[abc]", "[:::]", "[::1]b"),
+	rejected("MN-17 target", malformed+"request target", target, "http://u@b/", "http://[::1].b/", "http:///",
+		"http://a,b/", "%zz", "/%zz", "/a\tb", " /", "/\x00"),
+	rejected("MN-17 target", malformed+"request target", whole, "CONNECT u@b:1 HTTP/1.1\r\n"+host+"\r\n"),
+	rejected("MN-16 preface", "505 HTTP Version Not Supported: protocol is not HTTP/1", whole,
+		"PRI * HTTP/2.0\r\nX: y\r\n\r\n"),
+	rejected("MN-45 version", malformed+"protocol version", whole, "GET / HTTP/x.y\r\n"+host+"\r\n"),
+	rejected("MN-45 no version", "400 Bad Request", whole, "GET /\r\n"+host+"\r\n"),
+	rejected("MN-45 TLS on a plain port", malformed+"method", whole, "\x16\x03\x01\x00\xa5\x01\x00\x00\xa1\x03\x03\n"),
+	rejected("MN-13 expectation", "417 Expectation Failed: unknown expectation", withField, "Expect: wonders",
+		"Expect: ,", "Expect: wonders\r\nExpect: 100-continue"),
+	rejected("MN-38 many fields", tooLarge+"too many field lines", withField, strings.Repeat("X:\r\n", 500)+"Y:"),
+	rejected("MN-38 many trailer names", tooLarge+"too many names in the Trailer field", withField,
+		"Transfer-Encoding: chunked\r\nTrailer: "+numbered(501)),
+	rejected("MN-10 framing field announced", "400 Bad Request: trailer field not allowed", withField,
+		"Transfer-Encoding: chunked\r\nTrailer: Content-Length"),
+	rejected("MN-09 long", tooLarge+"section too large", withField, strings.Repeat("x", 70000)+": y",
+		"X: "+strings.Repeat("x", 70000)),
+	rejected("MN-09 long", "414 Request URI Too Long: section too large", whole, target("/"+strings.Repeat("x", 70000)),
+		strings.Repeat("X", 70000)+" / HTTP/1.1\r\n\r\n"),
+)
 
 // numbered returns a list of n names.
 func numbered(n int) string {
@@ -205,46 +180,35 @@ func TestHostileHeadsAreRejected(t *testing.T) {
 const chunkedPost = "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\n\r\n"
 
 // chunks are bodies that make the handler's Read fail.
-var chunks = []attack{
-	{"MN-05 size out of range", "ffffffffffffffff\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
-	{"MN-05 size of 17 digits", "00000000000000003\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
-	{"MN-05 size wraps", "10000000000000003\r\nabc\r\n0\r\n\r\n", "chunk size out of range"},
-	{"MN-05 minus sign", "-3\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-05 plus sign", "+3\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-05 prefix", "0x3\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-05 underscore", "0_3\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-05 no size", "\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-06 bare LF", "3\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-06 bare CR", "3\rabc\r\n0\r\n\r\n", "CR without LF in chunk line"},
-	{"MN-06 space before the size", " 3\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-06 space behind the size", "3 \r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-06 tab behind the size", "3\t\r\nabc\r\n0\r\n\r\n", "malformed chunk size"},
-	{"MN-06 semicolon alone", "3;\r\nabc\r\n0\r\n\r\n", "malformed chunk extension"},
-	{"MN-06 LF in an extension", "3;a\nb\r\nabc\r\n0\r\n\r\n", "malformed chunk extension"},
-	{"MN-06 CR in an extension", "3;a\rb\r\nabc\r\n0\r\n\r\n", "CR without LF"},
-	{"MN-06 LF in a quoted extension", "3;a=\"\n\"\r\nabc\r\n0\r\n\r\n", "malformed chunk extension"},
-	{"MN-06 NUL in an extension", "3;a\x00\r\nabc\r\n0\r\n\r\n", "malformed chunk extension"},
-	{"MN-06 no terminator", "3\r\nabc0\r\n\r\n", "chunk data not followed by CRLF"},
-	{"MN-06 terminator is LF", "3\r\nabc\n0\r\n\r\n", "chunk data not followed by CRLF"},
-	{"MN-06 terminator of other bytes", "3\r\nabcXX0\r\n\r\n", "chunk data not followed by CRLF"},
-	{"MN-06 more data than said", "3\r\nabcd\r\n0\r\n\r\n", "chunk data not followed by CRLF"},
-	{"MN-07 last chunk ends in LF", "0\n\r\n", "malformed chunk size"},
-	{"MN-07 trailer section ends in LF", "0\r\n\n", "LF without CR"},
-	{"MN-10 length in the trailer section", "0\r\nContent-Length: 5\r\n\r\n", "field not allowed in a trailer section"},
-	{"MN-10 coding in the trailer section", "0\r\nTransfer-Encoding: chunked\r\n\r\n",
-		"field not allowed in a trailer section"},
-	{"MN-10 Host in the trailer section", "0\r\nHost: b\r\n\r\n", "field not allowed in a trailer section"},
-	{"MN-10 Connection in the trailer section", "0\r\nConnection: close\r\n\r\n",
-		"field not allowed in a trailer section"},
-	{"MN-10 folded line in the trailer section", "0\r\nX: a\r\n b\r\n\r\n", "folded field line"},
-	{"MN-10 space before a colon in the trailer section", "0\r\nX : a\r\n\r\n", "space in field name"},
-	{"MN-37 long extension", "3;" + strings.Repeat("x", 20000) + "\r\nabc\r\n0\r\n\r\n", "too much overhead"},
-	{"MN-37 an extension for each chunk", strings.Repeat("1;"+strings.Repeat("x", 200)+"\r\na\r\n", 200) +
-		"0\r\n\r\n", "too much overhead"},
-	{"MN-37 extension of the last chunk", "0;" + strings.Repeat("x", 20000) + "\r\n\r\n", "too much overhead"},
-	{"MN-37 large trailer section", "0\r\nX: " + strings.Repeat("x", 9000) + "\r\n\r\n", "section too large"},
-	{"MN-37 many trailer fields", "0\r\n" + strings.Repeat("X: y\r\n", 501) + "\r\n", "too many field lines"},
-}
+var chunks = slices.Concat(
+	rejected("MN-05", "chunk size out of range", threeBytes, "ffffffffffffffff", "00000000000000003",
+		"10000000000000003"),
+	rejected("MN-05", "malformed chunk size", threeBytes, "-3", "+3", "0x3", "0_3", ""),
+	rejected("MN-06", "malformed chunk size", threeBytes, " 3", "3 ", "3\t"),
+	rejected("MN-06", "malformed chunk size", whole, "3\nabc\r\n0\r\n\r\n"),
+	rejected("MN-06", "CR without LF in chunk line", whole, "3\rabc\r\n0\r\n\r\n"),
+	rejected("MN-06", "CR without LF", threeBytes, "3;a\rb"),
+	rejected("MN-06", "malformed chunk extension", threeBytes, "3;", "3;a\nb", "3;a=\"\n\"", "3;a\x00"),
+	rejected("MN-06", "chunk data not followed by CRLF", whole, "3\r\nabc0\r\n\r\n", "3\r\nabc\n0\r\n\r\n",
+		"3\r\nabcXX0\r\n\r\n", "3\r\nabcd\r\n0\r\n\r\n"),
+	rejected("MN-07", "malformed chunk size", whole, "0\n\r\n"),
+	rejected("MN-07", "LF without CR", whole, "0\r\n\n"),
+	rejected("MN-10", "field not allowed in a trailer section", trailing, "Content-Length: 5",
+		"Transfer-Encoding: chunked", "Host: b", "Connection: close"),
+	rejected("MN-10", "folded field line", trailing, "X: a\r\n b"),
+	rejected("MN-10", "space in field name", trailing, "X : a"),
+	rejected("MN-37", "too much overhead", whole, "3;"+strings.Repeat("x", 20000)+"\r\nabc\r\n0\r\n\r\n",
+		strings.Repeat("1;"+strings.Repeat("x", 200)+"\r\na\r\n", 200)+"0\r\n\r\n",
+		"0;"+strings.Repeat("x", 20000)+"\r\n\r\n"),
+	rejected("MN-37", "section too large", trailing, "X: "+strings.Repeat("x", 9000)),
+	rejected("MN-37", "too many field lines", trailing, strings.Repeat("X: y\r\n", 500)+"X: y"),
+)
+
+// threeBytes returns a body with a chunk that has a size, or what stands for it.
+func threeBytes(size string) string { return size + "\r\nabc\r\n0\r\n\r\n" }
+
+// trailing returns an empty body with lines in its trailer section.
+func trailing(lines string) string { return "0\r\n" + lines + "\r\n\r\n" }
 
 // A malformed body is an error for its handler and ends the connection. Nothing of it is parsed as
 // a request, also if the handler does not read it.
@@ -295,7 +259,7 @@ var leaveBody = map[string]http.HandlerFunc{
 	"error":     func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusForbidden) },
 	"304":       withStatus(304, ""),
 	"204":       withStatus(204, ""),
-	"flushed":   func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
+	"flushed":   flush,
 	"large":     func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
 	"one byte":  func(_ http.ResponseWriter, r *http.Request) { io.ReadFull(r.Body, make([]byte, 1)) },
 	"closed":    func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
@@ -319,33 +283,44 @@ var leaveBody = map[string]http.HandlerFunc{
 	"panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 }
 
+// hiddenInRecords are the same over FastCGI.
+var hiddenInRecords = map[string]string{
+	"small":           aPOST(aGET("/smuggled")),
+	"several records": aPOST(strings.Repeat("x", 2*largestContent) + aGET("/smuggled")),
+	"large":           aPOST(strings.Repeat("x", 300<<10) + aGET("/smuggled")),
+}
+
 // MN-11, MN-13: no byte of a remainder is parsed as a request. It is drained before the next one,
-// or there is no next one.
+// or there is no next one. Over FastCGI there is one, unless the handler panics.
 func TestUnreadBodyIsNoRequest(t *testing.T) {
-	var mu sync.Mutex
-	seen := map[string]int{}
-	count := func(h http.HandlerFunc) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			mu.Lock()
-			seen[r.URL.Path]++
-			mu.Unlock()
-			if r.URL.Path == "/" {
-				h(w, r)
-			}
-		}
-	}
 	for handler, h := range leaveBody {
 		t.Run(handler, func(t *testing.T) {
-			bothPaths(t, handle(count(h)), func(s *site) {
-				for name, text := range hiddenIn {
-					got := s.exchangeText(text + "GET /next HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n")
+			var mu sync.Mutex
+			seen := map[string]int{}
+			settings := handle(func(w http.ResponseWriter, r *http.Request) {
+				mu.Lock()
+				seen[r.URL.Path]++
+				mu.Unlock()
+				if r.URL.Path == "/" {
+					h(w, r)
+				}
+			})
+			check := func(s *site, hidden map[string]string, next string, mustServeNext bool) {
+				for name, text := range hidden {
+					got := s.exchangeText(text + next)
 					mu.Lock()
-					if seen["/"] != 1 || seen["/smuggled"] != 0 || seen["/next"] > 1 {
+					if n := seen["/next"]; seen["/"] != 1 || seen["/smuggled"] != 0 || n > 1 || n == 0 && mustServeNext {
 						s.Errorf("%s: handlers called %v\n%q", name, seen, shorten([]byte(got)))
 					}
 					clear(seen)
 					mu.Unlock()
 				}
+			}
+			bothPaths(t, settings, func(s *site) {
+				check(s, hiddenIn, "GET /next HTTP/1.1\r\n"+host+"Connection: close\r\n\r\n", false)
+			})
+			everyFCGIMode(t, settings, func(s *fcgiSite) {
+				check(s.site, hiddenInRecords, aGET("/next"), handler != "panic")
 			})
 		})
 	}
@@ -366,9 +341,7 @@ func TestUnusedTunnelIsNoRequest(t *testing.T) {
 					w.WriteHeader(http.StatusSwitchingProtocols)
 				}
 			}), func(s *site) {
-				if got := s.exchangeText(text + smuggled); strings.Count(got, "HTTP/1.1 ") != 1 {
-					s.Errorf("%q", got)
-				}
+				testkit.Equal(s, strings.Count(s.exchangeText(text+smuggled), "HTTP/1.1 "), 1, "responses")
 			})
 		})
 	}
@@ -448,9 +421,7 @@ func TestLogsAreEscaped(t *testing.T) {
 		w.Header()["Content-Length"] = []string{"5\nforged"}
 	}), func(s *site) {
 		s.exchangeText(get)
-		if got := s.logged.String(); strings.Count(got, "\n") != 1 {
-			s.Errorf("%q", got)
-		}
+		testkit.Equal(s, strings.Count(s.logged.String(), "\n"), 1, "lines in", s.logged.String())
 	})
 }
 
@@ -458,11 +429,7 @@ func TestLogsAreEscaped(t *testing.T) {
 func TestShrinkingFileEndsConnection(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		f := testkit.Value(os.Open(name))(t)
 		defer f.Close()
 		w.Header().Set("Content-Length", fmt.Sprint(1<<20))
 		w.(http.Flusher).Flush()
@@ -471,8 +438,6 @@ func TestShrinkingFileEndsConnection(t *testing.T) {
 	}), func(s *site) {
 		testkit.Must(s, os.WriteFile(name, make([]byte, 1<<20), 0o600))
 		_, body, _ := strings.Cut(s.exchangeText(get+smuggled), "\r\n\r\n")
-		if len(body) != 100<<10 {
-			s.Errorf("%d bytes", len(body))
-		}
+		testkit.Equal(s, len(body), 100<<10)
 	})
 }

@@ -2,14 +2,11 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"sync"
-	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -19,68 +16,6 @@ import (
 // sized returns a POST with CONTENT_LENGTH n, whatever follows.
 func sized(n int) string {
 	return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
-}
-
-// What follows a whole body is dropped, but not for ever.
-func TestFCGIExcessOfBodyIsLimited(t *testing.T) {
-	everyFCGIMode(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *fcgiSite) {
-		p := s.peer()
-		head := fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", "1"}}.head()
-		io.WriteString(p, head+rec(stdinStream, 1, "x"))
-		p.readResponse()
-		go io.WriteString(p, strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 1<<15)), 40))
-		if kind, _, _, err := p.record(); !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET) {
-			s.Errorf("a record of type %d, %v; want the end", kind, err)
-		}
-	})
-}
-
-// hiddenInRecords are bodies that look like other requests.
-var hiddenInRecords = map[string]string{
-	"small":           aGET("/smuggled"),
-	"several records": strings.Repeat("x", 2*largestContent) + aGET("/smuggled"),
-	"large":           strings.Repeat("x", 300<<10) + aGET("/smuggled"),
-}
-
-// The remainder of a body is not parsed as a request, and the next request is served.
-func TestFCGIUnreadBodyIsNoRequest(t *testing.T) {
-	var smuggled atomic.Int32
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/":
-			leaveBody[r.Header.Get("X-Leave")](w, r)
-		case "/smuggled":
-			smuggled.Add(1)
-		default:
-			io.WriteString(w, r.URL.Path)
-		}
-	}), func(s *fcgiSite) {
-		for kind, hidden := range hiddenInRecords {
-			for name := range leaveBody {
-				s.Run(kind+"/"+name, func(t *testing.T) {
-					p := s.in(t).peer()
-					defer p.Close()
-					sent := p.send(fcgiRequest{method: "POST", body: hidden, length: true,
-						params: []string{"HTTP_X_LEAVE", name}}.String() + aGET("/next"))
-					a, err := p.tryReadResponse()
-					if (err != nil) != (name == "panic") {
-						t.Errorf("%+v, %v", a, err)
-					}
-					a, err = p.tryReadResponse()
-					switch {
-					case name == "panic" && err != nil:
-					case err != nil || a.body != "/next":
-						t.Errorf("then %+v, %v", a, err)
-					}
-					p.Close()
-					<-sent
-					if n := smuggled.Swap(0); n > 0 {
-						t.Errorf("%d requests out of a body", n)
-					}
-				})
-			}
-		}
-	})
 }
 
 // stderrOf returns a request's error stream.
@@ -135,17 +70,13 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 		} {
 			p := s.peer()
 			a := p.roundTrip(fcgiRequest{method: want.method, uri: want.path}.String())
-			if a.body != want.body || string(a.stderr) != want.stderr {
-				s.Errorf("%s %s: got %q and %q", want.method, want.path, shorten([]byte(a.body)), shorten(a.stderr))
-			}
+			testkit.Equal(s, a.body, want.body, want.method, want.path)
+			testkit.Equal(s, string(a.stderr), want.stderr, want.method, want.path)
 			mu.Lock()
-			if n, err := io.WriteString(stderrOf(kept), "late"); n != 0 || err == nil {
-				s.Errorf("wrote %d after the handler returned, %v", n, err)
-			}
+			testkit.Fails(io.WriteString(stderrOf(kept), "late"))(s, "", "writing after the handler has returned")
 			mu.Unlock()
-			if a := p.roundTrip(aGET("/none")); len(a.stderr) != 0 || a.body != "" {
-				s.Errorf("then %v", a)
-			}
+			a = p.roundTrip(aGET("/none"))
+			testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
 			p.Close()
 		}
 	})
@@ -193,14 +124,13 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 				}
 				p.Close()
 			}
-			if a := other.roundTrip(aGET("/after")); a.body != "/after" || len(other.management) > 0 {
-				s.Errorf("after %s: %v, and %q", name, a, other.management)
-			}
+			testkit.Equal(s, other.roundTrip(aGET("/after")).body, "/after", name)
+			testkit.Equal(s, len(other.management), 0, name)
 		}
-		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") ||
-			strings.Contains(text, http.ErrAbortHandler.Error()) {
-			s.Errorf("logged %.300s", text)
-		}
+		text := s.logged.String()
+		testkit.Contains(s, text, "panic serving")
+		testkit.Contains(s, text, "ouch")
+		testkit.Equal(s, strings.Count(text, http.ErrAbortHandler.Error()), 0, "log lines of ErrAbortHandler")
 	})
 }
 
@@ -279,21 +209,13 @@ func TestFCGIAbortCancelsContext(t *testing.T) {
 					for _, piece := range variant.after {
 						io.WriteString(p, piece)
 					}
-					if a := p.readResponse(); a.body != context.Canceled.Error() {
-						t.Error(a)
+					testkit.Equal(t, p.readResponse().body, context.Canceled.Error())
+					all := variant.with + variant.before + strings.Join(variant.after, "")
+					if strings.Contains(all, "/next") {
+						testkit.Equal(t, p.readResponse().body, "/next <nil>")
 					}
-					if all := variant.with + strings.Join(variant.after, ""); strings.Contains(all, "/next") {
-						if a := p.readResponse(); a.body != "/next <nil>" {
-							t.Errorf("next: %v", a)
-						}
-					}
-					if a := p.roundTrip(aPOST("x")); a.body != "/ x<nil>" {
-						t.Errorf("then: %v", a)
-					}
-					if all := variant.with + variant.before +
-						strings.Join(variant.after, ""); strings.Contains(all, "MPXS") != (len(p.management) == 1) {
-						t.Errorf("got %q", p.management)
-					}
+					testkit.Equal(t, p.roundTrip(aPOST("x")).body, "/ x<nil>")
+					testkit.Equal(t, len(p.management), strings.Count(all, "MPXS"), "replies")
 				})
 			}
 		}

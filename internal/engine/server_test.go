@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -19,33 +18,32 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// awaitOpen waits until a server has n connections.
+func awaitOpen(t *testing.T, s *engine.Server, n int64) {
+	t.Helper()
+	testkit.WaitFor(t, "connections to open or close", func() bool {
+		_, open := s.Connections()
+		return open == n
+	})
+}
+
 // Connections are counted while they wait and while they are served, but not after they have closed
 // or were hijacked.
 func TestConnectionsAreCounted(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/taken" {
+			io.WriteString(w, "done.")
 			return
 		}
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+		c := hijacked(t, w)
+		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ndone.")
 		c.Close()
 	}), func(s *site) {
-		accepted, open := s.server.Connections()
-		if accepted != 0 || open != 0 {
-			s.Errorf("%d and %d before any", accepted, open)
-		}
 		var conns []net.Conn
 		request := func(path string) {
 			c := s.connect()
 			conns = append(conns, c)
-			io.WriteString(c, "GET "+path+" HTTP/1.1\r\nHost: host\r\n\r\n")
-			if n, err := c.Read(make([]byte, 1000)); n == 0 {
-				s.Fatal(err)
-			}
+			s.request(c, path)
 		}
 		await := func(accepted, open int64) {
 			s.Helper()
@@ -54,9 +52,10 @@ func TestConnectionsAreCounted(t *testing.T) {
 				return a == accepted && o == open
 			})
 		}
-		request("/")
-		request("/")
-		request("/")
+		await(0, 0)
+		for range 3 {
+			request("/")
+		}
 		await(3, 3)
 		request("/taken")
 		await(4, 3)
@@ -104,23 +103,15 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 // connection is closed before.
 func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
-		c := s.connect()
-		in := bufio.NewReader(c)
-		request := func(wantClose bool) {
-			s.Helper()
-			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
-			resp := testkit.Value(http.ReadResponse(in, nil))(s)
-			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
-				resp.Close != wantClose {
-				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
-			}
+		for _, isLast := range []bool{false, true} {
+			resp := testkit.Value(s.client.Get(s.url))(s)
+			testkit.Equal(s, string(testkit.Value(io.ReadAll(resp.Body))(s)), "x")
+			testkit.Equal(s, resp.Close, isLast)
+			accepted, _ := s.server.Connections()
+			testkit.Equal(s, accepted, 1, "connections")
+			s.server.Retire()
 		}
-		request(false)
-		s.server.Retire()
-		request(true)
-		if _, err := in.ReadByte(); err != io.EOF {
-			s.Errorf("got %v, want EOF", err)
-		}
+		awaitOpen(s.T, s.server, 0)
 	})
 }
 
@@ -134,15 +125,10 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 		fmt.Fprint(w, info.CountRequest())
 	}), func(s *site) {
 		for range 2 {
-			c := s.connect()
-			in := bufio.NewReader(c)
 			for n := range 300 {
-				io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
-				resp := testkit.Value(http.ReadResponse(in, nil))(s)
-				if b, _ := io.ReadAll(resp.Body); string(b) != fmt.Sprint(n+1) {
-					s.Fatalf("request %d is counted as %s", n+1, b)
-				}
+				testkit.Equal(s, s.get("/"), fmt.Sprint(n+1))
 			}
+			s.client.CloseIdleConnections()
 		}
 	})
 }
@@ -297,12 +283,8 @@ func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 		}, func(s *site) {
 			c := s.connect()
 			io.WriteString(c, send)
-			if got, err := io.ReadAll(c); strings.Count(string(got), "HTTP/1.1 ") != want || err != nil {
-				s.Errorf("%q: got %q, %v", send, got, err)
-			}
-			if logged := s.logged.String(); !strings.Contains(logged, "hook's") {
-				s.Errorf("%q: logged %q", send, logged)
-			}
+			testkit.Equal(s, strings.Count(readAllOf(s.T, c), "HTTP/1.1 "), want, "responses to", send)
+			testkit.Contains(s, s.logged.String(), "hook's", "the log after", send)
 		}, "tcp", "net.Conn", "tls", "ServeTLS")
 	}
 }

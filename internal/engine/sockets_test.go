@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -47,7 +48,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 				time.Sleep(time.Millisecond)
 			}
 		}
-		c.(interface{ CloseWrite() error }).CloseWrite()
+		closeWriteOf(c)
 	}()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	response, err := io.ReadAll(c)
@@ -83,12 +84,12 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
 			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head},
-			"post": {post, get},
+			"post": {post, get}, "upload": {upload, get},
 		} {
 			if name == "timeout" || strings.Contains(name, "hijack") && len(pieces) > 1 {
 				continue // their responses depend on the client's timing
 			}
-			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces, kind == "post") })
+			t.Run(name+"/"+kind, func(t *testing.T) { check(t, h, pieces, kind == "upload") })
 		}
 	}
 }
@@ -153,15 +154,25 @@ func (s *site) request(c net.Conn, target string) string {
 	return readResponses(s.T, c, 1)
 }
 
-// Connections that wait too long are closed: silent ones, slow heads, and idle ones.
+// Connections that wait too long are closed: silent ones, slow heads, and idle ones. All wait at the
+// same time.
 func TestWaitingConnectionsTimeOut(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	const bound = time.Second
-	onShards(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
-	}, func(s *site) {
+	trickle := func(c net.Conn) {
+		for i := range get {
+			if _, err := io.WriteString(c, get[i:i+1]); err != nil {
+				return
+			}
+			time.Sleep(bound / 15)
+		}
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, mode := range []string{"tcp", "ServeTLS"} {
+		s := siteOf(t, "tare", mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
 		for name, test := range map[string]struct {
 			want      time.Duration
 			responded bool // the server has responded once before
@@ -171,19 +182,9 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 			"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
 			"idle":        {2 * bound, true, func(net.Conn) {}},
 			"second head": {bound, true, func(c net.Conn) { io.WriteString(c, "GET / H") }},
-			"trickle": {bound, false, func(c net.Conn) {
-				go func() {
-					for _, b := range get {
-						if _, err := c.Write([]byte{byte(b)}); err != nil {
-							return
-						}
-						time.Sleep(bound / 15)
-					}
-				}()
-			}},
+			"trickle":     {bound, false, func(c net.Conn) { go trickle(c) }},
 		} {
-			s.Run(name, func(t *testing.T) {
-				t.Parallel()
+			all.Go(func() {
 				start := time.Now() // the server starts to wait later
 				c := s.connect()
 				if test.responded {
@@ -193,11 +194,11 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 				n, err := c.Read(make([]byte, 1))
 				if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
 					elapsed < test.want*9/10 {
-					t.Errorf("read %d, %v after %v, want the end after %v", n, err, elapsed, test.want)
+					t.Errorf("%s, %s: read %d, %v after %v, want the end after %v", mode, name, n, err, elapsed, test.want)
 				}
 			})
 		}
-	})
+	}
 }
 
 // Panics and Goexit of a handler end its connection. Other connections of its loop continue.
@@ -216,9 +217,7 @@ func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 			for range 5 {
 				c := s.connect()
 				io.WriteString(c, getOf("/?"+how))
-				if b, err := io.ReadAll(c); len(b) != 0 {
-					s.Errorf("%s: read %q, %v", how, b, err)
-				}
+				testkit.Equal(s, readAllOf(s.T, c), "", how)
 			}
 			s.request(quick, "/")
 		}
@@ -242,13 +241,11 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 				s.request(c, "/?x")
 			}
 			io.WriteString(c, getOf("/?first")+getOf("/?second")+getOf("/?third"))
-			if got := readResponses(s.T, c, 1); !strings.Contains(got, "first.") {
-				s.Fatalf("%q", got)
-			}
+			testkit.Contains(s, readResponses(s.T, c, 1), "first.")
 			release <- true
-			if got := readResponses(s.T, c, 2); !strings.Contains(got, "second.") || !strings.Contains(got, "third.") {
-				s.Fatalf("%q", got)
-			}
+			got := readResponses(s.T, c, 2)
+			testkit.Contains(s, got, "second.")
+			testkit.Contains(s, got, "third.")
 			c.Close()
 		}
 	})
@@ -286,39 +283,6 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 	}
 }
 
-// BenchmarkPipelined sends sixteen requests at a time. On shards their responses are written
-// together. On the goroutine path each is written separately.
-func BenchmarkPipelined(b *testing.B) {
-	const depth = 16
-	for name, newServer := range map[string]func() server{
-		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
-		"portable": func() server {
-			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA),
-				ConnState: func(net.Conn, http.ConnState) {}})
-		},
-		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
-	} {
-		b.Run(name, func(b *testing.B) {
-			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
-			serve(b, newServer(), l)
-			c := testkit.Value(net.Dial("tcp", l.Addr().String()))(b)
-			defer c.Close()
-			io.WriteString(c, get)
-			response := make([]byte, 64<<10)
-			size, err := c.Read(response) // the response is small and arrives whole
-			testkit.Must(b, err)
-			batch := strings.Repeat(get, depth)
-			for b.Loop() {
-				io.WriteString(c, batch)
-				if _, err := io.ReadFull(c, response[:depth*size]); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*depth), "ns/request")
-		})
-	}
-}
-
 // FuzzSameAsNetHTTP sends any bytes to net/http and to this engine, with one handler. Up to the
 // point where this engine rejects the input, and net/http may be more lenient, both must send the
 // same.
@@ -339,9 +303,14 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 	})
 }
 
+// joined returns pieces as one text.
+func joined(pieces []string) string {
+	return strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+}
+
 func addRequests(f *testing.F) {
 	for _, pieces := range requests {
-		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
+		f.Add(joined(pieces))
 	}
 	f.Add(browserGET)
 	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
@@ -394,7 +363,7 @@ func excused(in, ours, theirs string) bool {
 func corpus(t *testing.T) map[string]string {
 	all := map[string]string{"browser": browserGET}
 	for name, pieces := range requests {
-		all[name] = strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+		all[name] = joined(pieces)
 	}
 	for _, a := range heads {
 		all[a.name] = a.text + smuggled

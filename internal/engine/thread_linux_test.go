@@ -47,14 +47,10 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 		others := []net.Conn{s.connect(), s.connect(), s.connect(), s.connect()} // some of them on the same loop
 		for range 30 {
 			c := s.connect()
-			if got := request(c, "/"); got != none {
-				s.Fatalf("a handler of a new connection sees %q", got)
-			}
+			testkit.Equal(s, request(c, "/"), none, "a handler of a new connection sees")
 			testkit.Equal(s, request(c, "/label"), `{"left":"behind"} false.`, "a handler sees of its own labels")
 			for _, other := range others {
-				if got := request(other, "/"); got != none {
-					s.Fatalf("another handler sees %q", got)
-				}
+				testkit.Equal(s, request(other, "/"), none, "another handler sees")
 			}
 			c.Close()
 		}
@@ -62,9 +58,7 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 			for range runs {
 				request(others[0], "/")
 			}
-			if got := request(s.connect(), "/lock"); got != "none true." {
-				s.Fatalf("the handler has locked itself: %q", got)
-			}
+			testkit.Equal(s, request(s.connect(), "/lock"), "none true.", "a handler that locks its thread sees")
 			for _, other := range others {
 				testkit.WaitFor(s.T, "the locked thread to end", func() bool { return request(other, "/") == none })
 			}
@@ -149,11 +143,7 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 	testkit.Must(t, os.WriteFile(name, nil, 0o600))
 	testkit.Must(t, os.Truncate(name, size))
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		f := testkit.Value(os.Open(name))(t)
 		defer f.Close()
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 		fileSenders[r.URL.Path[1:]](w, r, f, size)
@@ -170,12 +160,8 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 			if n < size || !strings.Contains(head, fmt.Sprintf("Content-Length: %d\r\n", size)) {
 				s.Errorf("%s: got %d bytes of %d: %q", way, n, size, head)
 			}
-			if reads > mostReads {
-				s.Errorf("%s: %d calls of read(2)", way, reads)
-			}
-			if got := after.TotalAlloc - before.TotalAlloc; got > mostAllocated {
-				s.Errorf("%s: allocated %d bytes", way, got)
-			}
+			atMost(s, reads, mostReads, "calls of read(2) by", way)
+			atMost(s, after.TotalAlloc-before.TotalAlloc, mostAllocated, "bytes allocated by", way)
 			s.Logf("%s: %d calls of read(2), %d bytes allocated", way, reads, after.TotalAlloc-before.TotalAlloc)
 		}
 	})
@@ -228,24 +214,16 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 			return resp
 		}
 		inIdle := bufio.NewReader(idle)
-		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", in, begun)
-		request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", inIdle, idle)
+		request(get, in, begun)
+		request(get, inIdle, idle)
 		io.WriteString(begun, "GET / HTT")
 		awaitOpen(s.T, s.server, 3)
 		done := make(chan error, 1)
 		go func() { done <- s.server.Shutdown(s.Context()) }()
-		if _, err := inIdle.ReadByte(); err != io.EOF {
-			s.Errorf("idle connection: got %v, want EOF", err)
-		}
-		if resp := request("GET / HTTP/1.1\r\nHost: host\r\n\r\n", bufio.NewReader(fresh), fresh); !resp.Close {
-			s.Error("the response on the new connection does not announce the end")
-		}
-		if resp := request("P/1.1\r\nHost: host\r\n\r\n", in, begun); !resp.Close {
-			s.Error("the response does not announce the end")
-		}
-		if _, err := in.ReadByte(); err != io.EOF {
-			s.Errorf("got %v, want EOF", err)
-		}
+		testkit.Fails(inIdle.ReadByte())(s, "EOF", "on an idle connection")
+		testkit.Equal(s, request(get, bufio.NewReader(fresh), fresh).Close, true, "the new connection closes")
+		testkit.Equal(s, request("P/1.1\r\nHost: host\r\n\r\n", in, begun).Close, true, "the connection closes")
+		testkit.Fails(in.ReadByte())(s, "EOF", "after the response")
 		testkit.Check(s, <-done)
 	}, "tcp", "unix", "ServeTLS")
 }
@@ -263,12 +241,9 @@ func mustBeSmall(t *testing.T, limit int64, open func()) {
 	}
 	before, goroutines := many(50), runtime.NumGoroutine()
 	each := int64(many(n)-before) / n
-	if t.Logf("%d bytes each", each); each > limit {
-		t.Errorf("%d bytes each, want at most %d", each, limit)
-	}
-	if more := runtime.NumGoroutine() - goroutines; more > n/10 {
-		t.Errorf("%d more goroutines", more)
-	}
+	t.Logf("%d bytes each", each)
+	atMost(t, each, limit, "bytes each")
+	atMost(t, runtime.NumGoroutine()-goroutines, n/10, "more goroutines")
 }
 
 // An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls.
@@ -312,27 +287,17 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 // kernel reports whether it would have delayed this acknowledgment.
 func TestHandshakesAreAcknowledgedAtOnce(t *testing.T) {
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		nc, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		nc := hijacked(t, w)
 		defer nc.Close()
-		raw, err := nc.(*tls.Conn).NetConn().(syscall.Conn).SyscallConn()
-		if err != nil {
-			t.Error(err)
-			return
-		}
 		var quick int
-		_ = raw.Control(func(fd uintptr) {
-			quick, err = syscall.GetsockoptInt(int(fd), syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
+		var err error
+		testkit.Control(t, nc.(*tls.Conn).NetConn(), func(fd int) {
+			quick, err = syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
 		})
 		fmt.Fprint(nc, quick, err)
 	}), func(s *site) {
 		c := s.connect()
 		io.WriteString(c, get)
-		if b, err := io.ReadAll(c); !strings.HasPrefix(string(b), "1 <nil>") {
-			s.Errorf("%q, %v", b, err)
-		}
+		testkit.Equal(s, readAllOf(s.T, c), "1 <nil>")
 	}, "tls", "ServeTLS")
 }

@@ -107,9 +107,8 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 					}
 					if test.want < 0 {
 						pass(1000 * time.Hour)
-						if _, closed := c.Received(); closed {
-							t.Error("closed")
-						}
+						_, closed := c.Received()
+						testkit.Equal(t, closed, false, "closed")
 						return
 					}
 					start := time.Now()
@@ -139,13 +138,9 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 						_, failed = w.Write(make([]byte, 10000))
 					}
 					after = time.Since(start)
-					if r.Context().Err() == nil {
-						t.Error("context not cancelled by the failed write")
-					}
+					testkit.Equal(t, r.Context().Err(), context.Canceled, "after the failed write")
 					if protocol == "FastCGI" {
-						if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil {
-							t.Error("the error stream works after a write has failed")
-						}
+						testkit.Fails(stderrOf(w).Write(make([]byte, 10000)))(t, "", "writing errors after a failed write")
 					}
 				})}
 			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
@@ -173,13 +168,9 @@ func keepsNextRequest(t *testing.T, first string) {
 	var kept []context.Context
 	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		kept = append(kept, r.Context())
-		if r.Context().Err() != nil {
-			t.Error("begins cancelled")
-		}
+		testkit.Equal(t, r.Context().Err(), nil, "at the beginning")
 		time.Sleep(time.Second)
-		if r.Context().Err() != nil {
-			t.Error("cancelled while the client waits")
-		}
+		testkit.Equal(t, r.Context().Err(), nil, "while the client waits")
 		io.WriteString(w, r.URL.Path)
 	})}
 	inBubble(t, engine.New, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
@@ -196,9 +187,7 @@ func keepsNextRequest(t *testing.T, first string) {
 			}
 		}
 		for _, ctx := range kept {
-			if ctx.Err() == nil {
-				t.Error("context alive after its handler returned")
-			}
+			testkit.Equal(t, ctx.Err(), context.Canceled, "after the handler has returned")
 			<-ctx.Done()
 		}
 	})
@@ -224,9 +213,7 @@ func TestEndOfBaseContextCancelsRequests(t *testing.T) {
 			synctest.Wait()
 			cancel()
 			synctest.Wait()
-			if !errors.Is(got, context.Canceled) {
-				t.Errorf("ended early %v: %v", early, got)
-			}
+			testkit.Equal(t, got, context.Canceled, "ended early", early)
 		})
 	}
 }
@@ -336,9 +323,7 @@ func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 			}
 			proceed <- true
 			c.Close()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("%.40q, early %v: %v", request, early, err)
-			}
+			testkit.Equal(t, <-ended, context.Canceled, fmt.Sprintf("%.40q, early %v", request, early))
 		}
 	}
 	for path := range contextUses {

@@ -57,15 +57,6 @@ func (c *splitConn) send() error {
 	return err
 }
 
-// splitClient returns a TLS connection whose ciphertext is sent in pieces.
-func (s *site) splitClient(size int, config *tls.Config) (*tls.Conn, *splitConn) {
-	s.Helper()
-	raw := &splitConn{TCPConn: s.below().(*net.TCPConn), size: size}
-	raw.SetDeadline(time.Now().Add(time.Minute))
-	config.InsecureSkipVerify = true
-	return tls.Client(raw, config), raw
-}
-
 // Neither the borders of TCP segments nor those of TLS records matter: not in the handshake, not in
 // a head, and not in a body. Several requests may arrive at once, in one record or in many.
 func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
@@ -78,7 +69,8 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			for _, segment := range []int{1, 7, 100, 1 << 20} {
 				for _, record := range []int{1, 50, 1 << 20} {
-					c, raw := s.splitClient(segment, &tls.Config{MaxVersion: version})
+					raw := &splitConn{TCPConn: s.below().(*net.TCPConn), size: segment}
+					c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: version})
 					testkit.Must(s, c.Handshake())
 					raw.holding = segment > 100
 					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
@@ -87,10 +79,8 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 						testkit.Send(s, c, part)
 					}
 					testkit.Must(s, raw.send())
-					got := readResponses(s.T, c, n)
-					if m := strings.Count(got, "hello true."); m != n {
-						s.Errorf("version %x, segments of %d, records of %d: %d responses", version, segment, record, m)
-					}
+					testkit.Equal(s, strings.Count(readResponses(s.T, c, n), "hello true."), n,
+						"version", version, "segments of", segment, "records of", record)
 				}
 			}
 		}
@@ -129,7 +119,6 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 		for _, closing := range []bool{true, false} {
 			raw := &recordingConn{Conn: s.below()}
 			c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-			c.SetDeadline(time.Now().Add(time.Minute))
 			request := get
 			if closing {
 				request = strings.Replace(get, host, host+"Connection: close\r\n", 1)
@@ -151,36 +140,29 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 }
 
 func TestFailedHandshakesAreLogged(t *testing.T) {
-	for name, test := range map[string]struct{ sent, want string }{
-		"plaintext": {get, "client sent an HTTP request to an HTTPS server"},
-		"preface":   {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
-		"garbage":   {"garbage garbage", "tls: first record does not look like a TLS handshake"},
-		"nothing":   {"", "EOF"},
-		"part":      {"\x16\x03\x01\x02\x00\x01", "EOF"},
-		"bad hello": {"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
-		"timeout":   {"\x16", "i/o timeout"},
+	for name, test := range map[string]struct {
+		timeout    time.Duration
+		sent, want string
+	}{
+		"plaintext": {0, get, "client sent an HTTP request to an HTTPS server"},
+		"preface":   {0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
+		"garbage":   {0, "garbage garbage", "tls: first record does not look like a TLS handshake"},
+		"nothing":   {0, "", "EOF"},
+		"part":      {0, "\x16\x03\x01\x02\x00\x01", "EOF"},
+		"bad hello": {0, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
+		"timeout":   {time.Millisecond, "\x16", "i/o timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			isTimeout := name == "timeout"
-			settings := func() *http.Server {
-				set := new(http.Server)
-				if isTimeout {
-					set.ReadHeaderTimeout = time.Millisecond
-				}
-				return set
-			}
-			overTLS(t, settings, func(s *site) {
-				_, raw := s.splitClient(1<<20, new(tls.Config))
+			overTLS(t, func() *http.Server { return &http.Server{ReadHeaderTimeout: test.timeout} }, func(s *site) {
+				raw := s.below()
 				io.WriteString(raw, test.sent)
-				if !isTimeout {
-					raw.CloseWrite()
+				if test.timeout == 0 {
+					closeWriteOf(raw)
 				}
-				io.ReadAll(raw)
+				readAllOf(s.T, raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
-				if got := s.logged.String(); !strings.Contains(got, test.want) {
-					s.Errorf("logged %q, want %s%s", got, want, test.want)
-				}
+				testkit.Contains(s, s.logged.String(), test.want, "the log")
 			})
 		})
 	}
@@ -230,9 +212,7 @@ func TestTicketsResumeSessions(t *testing.T) {
 			for i, want := range []string{"false.", "true.", "true."} {
 				c := tls.Client(s.below(), config)
 				io.WriteString(c, get)
-				if got := readResponses(s.T, c, 1); !strings.HasSuffix(got, "\n"+want) {
-					s.Errorf("connection %d: got %q, want resumed %s", i, got, want)
-				}
+				testkit.Contains(s, readResponses(s.T, c, 1), "\n"+want, "connection", i)
 				c.Close()
 			}
 		})
@@ -256,7 +236,6 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 	var keys bytes.Buffer
 	c := &updatingClient{T: t, below: below}
 	c.Conn = tls.Client(below, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &keys})
-	_ = below.SetDeadline(time.Now().Add(time.Minute))
 	testkit.Must(t, c.Conn.Handshake())
 	switch suite := c.Conn.ConnectionState().CipherSuite; suite {
 	case tls.TLS_AES_128_GCM_SHA256:
@@ -332,9 +311,7 @@ func (c *updatingClient) send(records []byte) {
 // below returns a connection to the site without TLS.
 func (s *site) below() net.Conn {
 	s.Helper()
-	c := testkit.Value(s.dialBelow())(s)
-	s.Cleanup(func() { c.Close() })
-	return c
+	return s.connect().(*tls.Conn).NetConn()
 }
 
 func (s *site) dialBelow() (net.Conn, error) {
@@ -367,9 +344,7 @@ func TestClientsUpdateTheirKeys(t *testing.T) {
 				}
 			}
 			c.send(out)
-			if got := readResponses(s.T, c.Conn, 1); !strings.HasSuffix(got, "helloworld <nil>.") {
-				s.Fatalf("request %d: %q", i, got)
-			}
+			testkit.Contains(s, readResponses(s.T, c.Conn, 1), "helloworld <nil>.", "request", i)
 		}
 	})
 }
@@ -398,9 +373,7 @@ func TestKeyUpdateFloodIsBounded(t *testing.T) {
 			}()
 		}
 		for range 50 {
-			if got := s.get("/"); got != "done." {
-				s.Fatalf("got %q", got)
-			}
+			testkit.Equal(s, s.get("/"), "done.")
 		}
 		for range flooders {
 			if err := <-ended; err == nil {
