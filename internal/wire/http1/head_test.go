@@ -193,37 +193,15 @@ var trailerVectors = []vector{
 	{"not yet", "X: 1\r\n", "incomplete"},
 }
 
-func TestHeadsParseAtEverySplit(t *testing.T) {
-	for _, group := range []struct {
-		name    string
-		parse   func([][]byte) string
-		vectors []vector
-	}{
-		{"request", parseRequest, requestVectors},
-		{"response", parseResponse, responseVectors},
-		{"trailer", parseTrailer, trailerVectors},
-	} {
-		for _, v := range group.vectors {
-			t.Run(group.name+"/"+v.why, func(t *testing.T) {
-				testkit.Contains(t, testkit.EverySplit(t, []byte(v.in), group.parse), v.want, "input", v.in)
-			})
-		}
-	}
-}
-
 // Reset keeps nothing of the last message.
 func TestResetForgets(t *testing.T) {
 	var r Request
 	first := []byte("\r\nPOST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: " +
 		"keep-alive\r\n\r\n")
-	if ok, err := r.Parse(first, testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	testkit.Value(r.Parse(first, testLimits))(t)
 	r.Reset()
 	second := []byte("\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n")
-	if ok, err := r.Parse(second, testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	testkit.Equal(t, testkit.Value(r.Parse(second, testLimits))(t), true, "complete")
 	if yes, unmet := r.ExpectsContinue(); yes || unmet || r.Body() != (Framing{}) || r.hasLength || len(r.Fields) != 1 {
 		t.Errorf("remembered: %+v", r)
 	}
@@ -242,24 +220,15 @@ func TestFieldsSetFacts(t *testing.T) {
 	} {
 		var r Request
 		in := []byte("GET / HTTP/1.1\r\n" + fields + "\r\n")
-		if ok, err := r.Parse(in, testLimits); !ok || err != nil {
-			t.Errorf("%q: %v %v", fields, ok, err)
-			continue
-		}
+		testkit.Value(r.Parse(in, testLimits))(t)
 		host, ok := r.Host()
 		continues, unmet := r.ExpectsContinue()
-		if got := fmt.Sprintf("host %q %v, continue %v, unmet %v", host.Of(string(in)), ok, continues,
-			unmet); got != want {
-			t.Errorf("%q: %s, want %s", fields, got, want)
-		}
+		got := fmt.Sprintf("host %q %v, continue %v, unmet %v", host.In(in), ok, continues, unmet)
+		testkit.Equal(t, got, want, fields)
 	}
 	var r Request
-	if ok, err := r.Parse([]byte("GET / HTTP/1.0\r\n\r\n"), testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	if host, ok := r.Host(); ok || host != (Span{}) {
-		t.Errorf("a host from nowhere: %v", host)
-	}
+	testkit.Value(r.Parse([]byte("GET / HTTP/1.0\r\n\r\n"), testLimits))(t)
+	testkit.Equal(t, fmt.Sprint(r.Host()), "{0 0} false", "the host of a request without one")
 }
 
 func TestTrailerAllowedAgreesWithParse(t *testing.T) {
@@ -267,9 +236,7 @@ func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,
 		"Transfer-Encoding": false, "Upgrade": false, "X-Sum": true, "Etag": true, "Server-Timing": true, "": false,
 	} {
-		if got := TrailerAllowed(name); got != want {
-			t.Errorf("TrailerAllowed(%q) = %v", name, got)
-		}
+		testkit.Equal(t, TrailerAllowed(name), want, name)
 		if name == "" {
 			continue
 		}
@@ -353,8 +320,7 @@ func TestErrorsHaveKinds(t *testing.T) {
 	} {
 		var r Request
 		_, err := r.Parse([]byte(in), testLimits)
-		var e *Error
-		if !errors.As(err, &e) || e.Kind != want {
+		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != want {
 			t.Errorf("%.30q: got %v, want kind %d", in, err, want)
 		}
 	}
