@@ -150,10 +150,10 @@ func TestRequestReadsVectorsAtEverySplit(t *testing.T) {
 	for _, v := range requestVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, drops := range []bool{false, true} {
-				if got := testkit.EverySplit(t, []byte(v.in), readRequests(t, roomy, drops)); got != v.want {
-					t.Errorf("input %.200q, dropped: %v\n got %s\nwant %s", v.in, drops, got, v.want)
-				}
+				got := testkit.EverySplit(t, []byte(v.in), readRequests(t, roomy, drops))
+				testkit.Equal(t, got, v.want, "dropped:", drops)
 			}
+			compareNetHTTP(t, []byte(v.in))
 		})
 	}
 }
@@ -212,10 +212,7 @@ func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 		b = extend(b, in[:min(len(in), 700)])
 		in = in[min(len(in), 700):]
 		for event := Ready; event != More && events[Ready] == 0; {
-			var err error
-			if event, err = r.Next(b, 64); err != nil {
-				t.Fatal(err)
-			}
+			event = testkit.Value(r.Next(b, 64))(t)
 			events[event]++
 			b = b[r.Drop():]
 		}
@@ -227,14 +224,12 @@ func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 		string(r.Params[0].In(b)) != ab {
 		t.Errorf("events %v, parameters at %v", events, r.Params)
 	}
-	if n := r.Drop(); n != 0 {
-		t.Errorf("%d bytes of a request dropped", n)
-	}
+	testkit.Equal(t, r.Drop(), 0, "bytes of a request")
 }
 
 // If nothing is pending, a connection waits for a request, otherwise for the rest of one.
 func TestPendingReportsIncompleteInput(t *testing.T) {
-	a := application{limit: roomy, drops: true}
+	a := application{TB: t, limit: roomy, drops: true}
 	for _, step := range []struct {
 		more string
 		want bool
@@ -272,13 +267,9 @@ func TestRequestResetForgets(t *testing.T) {
 		t.Fatal(event, err)
 	}
 	r.Reset()
-	if len(r.Params) != 0 || cap(r.Params) == 0 {
-		t.Errorf("%d pieces in memory for %d", len(r.Params), cap(r.Params))
-	}
+	testkit.Equal(t, len(r.Params) == 0 && cap(r.Params) > 0, true, "memory is kept")
 	in = []byte(plain(BeginRequest, 2, responder) + plain(Params, 2, ab) + plain(Params, 2, "") + plain(Stdin, 2, "x"))
-	if event, err := r.Next(in, roomy); event != Ready || err != nil {
-		t.Fatal(event, err)
-	}
+	testkit.Equal(t, testkit.Value(r.Next(in, roomy))(t), Ready)
 	if r.ID != 2 || r.Keep || r.Empty || r.Size != 16+12+8 || len(r.Params) != 1 || string(r.Params[0].In(in)) != ab ||
 		r.Records.Left() != 0 || r.Records.padding != 0 {
 		t.Errorf("remembered: %+v", r)
@@ -305,9 +296,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		got := testkit.EverySplit(t, in, readRecords(t, false))
-		if past := testkit.EverySplit(t, in, readRecords(t, true)); past != got {
-			t.Errorf("%q\nread %s\npast %s", in, got, past)
-		}
+		testkit.Equal(t, testkit.EverySplit(t, in, readRecords(t, true)), got, "read past")
 	})
 }
 
@@ -328,12 +317,8 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		got := testkit.EverySplit(t, in, readRequests(t, int(limit), false))
-		if dropped := testkit.EverySplit(t, in, readRequests(t, int(limit), true)); dropped != got {
-			t.Errorf("%q, limit %d\n   kept: %s\ndropped: %s", in, limit, got, dropped)
-		}
-		if _, err := compareNetHTTP(t, in); err != nil {
-			t.Errorf("%q: %v", in, err)
-		}
+		testkit.Equal(t, testkit.EverySplit(t, in, readRequests(t, int(limit), true)), got, "dropped, limit", limit)
+		compareNetHTTP(t, in)
 	})
 }
 
@@ -382,12 +367,8 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	for name, file := range capturedFiles {
 		in := testkit.Value(os.ReadFile(file))(t)
 		var r Request
-		if n := readRequest(t, &r, in); n < 20 {
-			t.Errorf("%s: %d parameters", name, n)
-		}
-		if n := testing.AllocsPerRun(100, func() { readRequest(t, &r, in) }); n != 0 {
-			t.Errorf("%s: %v allocations, want none", name, n)
-		}
+		testkit.Equal(t, readRequest(t, &r, in) >= 20, true, name, "has 20 parameters")
+		testkit.Equal(t, testing.AllocsPerRun(100, func() { readRequest(t, &r, in) }), 0, name)
 	}
 	// The same byte by byte, in several records, with others between.
 	in := []byte(between(record(Stdin, 7, "stranger", 5) + plain(Data, 1, "data")))
@@ -404,7 +385,5 @@ func TestReadingAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	if n := testing.AllocsPerRun(10, trickle); n != 0 {
-		t.Errorf("byte by byte: %v allocations, want none", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(10, trickle), 0, "byte by byte")
 }
