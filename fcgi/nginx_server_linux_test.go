@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -90,9 +89,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			go func() { served <- s.Serve(l) }()
 			t.Cleanup(func() {
 				testkit.Check(t, s.Shutdown(context.Background()))
-				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("Serve returned %v", err)
-				}
+				testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 			})
 			f.start(t, tool.Bin, tool.Env)
 			test(t, f, accepted)
@@ -189,18 +186,18 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 			for range 3 {
 				for path, want := range map[string]string{"204": "", "304": "",
 					"302": "<a href=\"/elsewhere\">Found</a>.\n\n", "404": "404 page not found\n"} {
-					if resp, body := f.get(t, way+path); fmt.Sprint(resp.StatusCode) != path || body != want {
-						t.Errorf("%s%s: got %d %q, want %q", way, path, resp.StatusCode, body, want)
-					}
+					resp, body := f.get(t, way+path)
+					testkit.Equal(t, fmt.Sprint(resp.StatusCode), path, way)
+					testkit.Equal(t, body, want, way, path)
 				}
 				for path, length := range map[string]int64{"big": -1, "sized": int64(len(big))} {
-					if resp, body := f.get(t, way+path); body != big || resp.ContentLength != length {
-						t.Errorf("%s%s: %d bytes, length %d", way, path, len(body), resp.ContentLength)
-					}
-					resp := testkit.Value(f.client.Head("http://example.org" + way + path))(t)
-					if resp.Body.Close(); resp.StatusCode != 200 || resp.ContentLength != length {
-						t.Errorf("HEAD %s%s: %v", way, path, resp)
-					}
+					resp, body := f.get(t, way+path)
+					testkit.Equal(t, body == big, true, way, path, "the body arrives")
+					testkit.Equal(t, resp.ContentLength, length, way, path)
+					resp = testkit.Value(f.client.Head("http://example.org" + way + path))(t)
+					resp.Body.Close()
+					testkit.Equal(t, resp.StatusCode, 200, "HEAD", way, path)
+					testkit.Equal(t, resp.ContentLength, length, "HEAD", way, path)
 				}
 			}
 			req, _ := http.NewRequest("PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
@@ -208,10 +205,7 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 			resp := testkit.Value(f.client.Do(req))(t)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way,
-				way); string(b) != want {
-				t.Errorf("got %s, want %s", b, want)
-			}
+			testkit.Equal(t, string(b), fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way, way))
 			f.upload(t, way+"sum", 1<<20)
 		}
 	})
@@ -224,10 +218,9 @@ func (f *front) upload(t *testing.T, path string, size int) {
 	want := fmt.Sprintf("%d %x <nil>", size, sha256.Sum256(body))
 	for _, r := range []io.Reader{bytes.NewReader(body), io.MultiReader(bytes.NewReader(body))} {
 		resp := testkit.Value(f.client.Post("http://example.org"+path, "a/b", r))(t)
-		b, err := io.ReadAll(resp.Body)
-		if resp.Body.Close(); err != nil || string(b) != want {
-			t.Errorf("%s: %d %q, %v; want %q", path, resp.StatusCode, b, err, want)
-		}
+		b := testkit.Value(io.ReadAll(resp.Body))(t)
+		resp.Body.Close()
+		testkit.Equal(t, string(b), want, path, resp.Status)
 	}
 }
 
@@ -245,9 +238,8 @@ func TestNginxKeepsConnections(t *testing.T) {
 				want := strings.Repeat("x", i*i*i)
 				resp := testkit.Value(f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want)))(t)
 				b, _ := io.ReadAll(resp.Body)
-				if resp.Body.Close(); string(b) != want {
-					t.Errorf("%d bytes of %d", len(b), len(want))
-				}
+				resp.Body.Close()
+				testkit.Equal(t, len(b), len(want))
 			}
 			made := accepted.Load() - before
 			// Where nginx streams bodies, it receives the response before it knows that it has sent
@@ -268,9 +260,8 @@ func TestNginxKeepsConnections(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if b, _ := io.ReadAll(resp.Body); string(b) != want {
-						t.Errorf("got %q, want %s", b, want)
-					}
+					b, _ := io.ReadAll(resp.Body)
+					testkit.Equal(t, string(b), want)
 					resp.Body.Close()
 				}
 			})
@@ -311,9 +302,7 @@ func TestContextIsCanceledWhenNginxClientDisconnects(t *testing.T) {
 				}()
 				<-begun
 				leave()
-				if err := <-ended; !errors.Is(err, context.Canceled) {
-					t.Errorf("%s %s: context %v", method, way, err)
-				}
+				testkit.Is(t, <-ended, context.Canceled, method, way)
 				if err := <-failed; err == nil {
 					t.Errorf("%s %s got a response", method, way)
 				}
@@ -336,16 +325,14 @@ func TestNginxLogsStderrAndFailures(t *testing.T) {
 		"Connection reset by peer"}
 	behindNginx(t, app, expected, func(t *testing.T, f *front, _ *atomic.Int32) {
 		for _, way := range ways {
-			if _, body := f.get(t, way+"x"); body != "body" {
-				t.Errorf("%s: %q", way, body)
-			}
+			_, body := f.get(t, way+"x")
+			testkit.Equal(t, body, "body", way)
 			for _, when := range []string{"before", "then"} {
 				want := fmt.Sprintf("note about %sx, %s", way, when)
 				testkit.WaitFor(t, want+" is logged", func() bool { return strings.Contains(f.log(t), want) })
 			}
-			if resp, _ := f.get(t, way+"panic"); resp.StatusCode != http.StatusBadGateway {
-				t.Errorf("%s: a panic is a %s", way, resp.Status)
-			}
+			resp, _ := f.get(t, way+"panic")
+			testkit.Equal(t, resp.StatusCode, http.StatusBadGateway, way, "panic")
 		}
 	})
 }

@@ -38,9 +38,7 @@ func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 		"PATH_INFO", "/", "QUERY_STRING", "",
 		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
 		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
-	if want := "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
+	testkit.Equal(t, got, "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]")
 	if env := fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)); env != nil {
 		t.Errorf("ProcessEnv of an HTTP request: %v", env)
 	}
@@ -59,9 +57,9 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 		io.WriteString(fcgi.Stderr(w), "two ")
 		io.Copy(fcgi.Stderr(w), strings.NewReader("three"))
 	})}, "tcp", "127.0.0.1:0")
-	if got := dialServer(t, at).request("/", ""); got.err != "one two three" || got.body() != "body" {
-		t.Errorf("got %+v", got)
-	}
+	got := dialServer(t, at).request("/", "")
+	testkit.Equal(t, got.err, "one two three")
+	testkit.Equal(t, got.body(), "body")
 	if w := fcgi.Stderr(wrapper{httptest.NewRecorder()}); w != nil {
 		t.Errorf("a recorder has %v", w)
 	}
@@ -74,9 +72,8 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	defer func() { web.Close(); <-served }()
 	resp := testkit.Value(http.Get("http://" + l.Addr().String()))(t)
 	defer resp.Body.Close()
-	if b, _ := io.ReadAll(resp.Body); string(b) != "<nil> map[]" {
-		t.Errorf("over HTTP there is %s", b)
-	}
+	b, _ := io.ReadAll(resp.Body)
+	testkit.Equal(t, string(b), "<nil> map[]", "over HTTP")
 }
 
 func TestServerFieldsHaveTheirEffects(t *testing.T) {
@@ -121,9 +118,8 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 				io.WriteString(w, test.send)
 				got, err = w.reply()
 			}
-			if !strings.Contains(got.body(), test.want) || (err == nil) != (test.want != "") {
-				t.Errorf("got %+v, %v", got, err)
-			}
+			testkit.Contains(t, got.body(), test.want)
+			testkit.Equal(t, err == nil, test.want != "", "a response, not", err)
 			if !test.closed {
 				w.request("/", "again")
 			} else if got, err := w.reply(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
@@ -150,28 +146,20 @@ func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	part = strings.Replace(part, "CONTENT_LENGTH4", "CONTENT_LENGTH5", 1)
 	w := dialServer(t, at)
 	io.WriteString(w, part+"\x01\x02\x00\x01\x00\x00\x00\x00")
-	if err := <-ended; !errors.Is(err, fcgi.ErrRequestAborted) {
-		t.Errorf("aborted: %v", err)
-	}
+	testkit.Is(t, <-ended, fcgi.ErrRequestAborted)
 	w = dialServer(t, at)
 	io.WriteString(w, part)
 	w.Close()
-	if err := <-ended; !errors.Is(err, fcgi.ErrConnClosed) {
-		t.Errorf("closed: %v", err)
-	}
+	testkit.Is(t, <-ended, fcgi.ErrConnClosed)
 }
 
 func TestServeReturnsAcceptError(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error)
 	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
-	if got := dialServer(t, l.Addr()).request("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
-		t.Errorf("got %q", got)
-	}
+	testkit.Contains(t, dialServer(t, l.Addr()).request("/", "").out, "Status: 404 Not Found\r\n")
 	l.Close()
-	if err := <-served; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Serve returned %v", err)
-	}
+	testkit.Is(t, <-served, net.ErrClosed, "Serve")
 }
 
 // TestServedByStandardInput is the process that TestServeUsesStandardInput starts.
@@ -186,9 +174,7 @@ func TestServedByStandardInput(t *testing.T) {
 			go s.Shutdown(context.Background())
 		}
 	})
-	if err := s.Serve(nil); !errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve returned %v", err)
-	}
+	testkit.Is(t, s.Serve(nil), http.ErrServerClosed, "Serve")
 	testkit.Check(t, s.Shutdown(context.Background()))
 }
 
@@ -208,14 +194,10 @@ func TestServeUsesStandardInput(t *testing.T) {
 			testkit.Must(t, child.Start())
 			w := dialServer(t, l.Addr())
 			for _, path := range []string{"/1", "/2", "/stop"} {
-				if got, want := w.request(path, "", "REMOTE_USER", "ann").body(),
-					path+"map[REMOTE_USER:ann]"; got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				testkit.Equal(t, w.request(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]")
 			}
-			if _, err := w.reply(); !errors.Is(err, io.EOF) {
-				t.Errorf("not closed: %v", err)
-			}
+			_, err := w.reply()
+			testkit.Is(t, err, io.EOF, "the connection")
 			if err := child.Wait(); err != nil {
 				t.Errorf("the server ended with %v\n%s", err, output.Bytes())
 			}
@@ -226,7 +208,7 @@ func TestServeUsesStandardInput(t *testing.T) {
 func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // without standard input
-	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
+	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve: file") {
 		t.Errorf("it printed %s, %v", out, err)
 	}
 }
@@ -314,9 +296,7 @@ func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		testkit.Check(t, s.Close())
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
+		testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 	})
 	return l.Addr()
 }

@@ -98,18 +98,12 @@ func TestPHPResponds(t *testing.T) {
 			"REQUEST_METHOD": "POST", "CONTENT_LENGTH": "5",
 			"HTTP_HOST": "app.example", "REMOTE_ADDR": "192.0.2.7", "HTTP_COOKIE": "c=1; d=2",
 		} {
-			if d.Server[name] != want {
-				t.Errorf("%s is %q, want %q", name, d.Server[name], want)
-			}
+			testkit.Equal(t, d.Server[name], any(want), name)
 		}
 		for name, value := range d.Server {
-			if value == "evil" {
-				t.Errorf("%s is evil", name)
-			}
+			testkit.Equal(t, value == "evil", false, name, "is evil")
 		}
-		if fmt.Sprint(d.Post, d.Cookie, d.Body) != "map[a:b c] map[c:1 d:2]a=b+c" {
-			t.Errorf("%+v", d)
-		}
+		testkit.Equal(t, fmt.Sprint(d.Post, d.Cookie, d.Body), "map[a:b c] map[c:1 d:2]a=b+c")
 	})
 	t.Run("responses", func(t *testing.T) {
 		for _, test := range []struct{ method, path, want string }{
@@ -137,9 +131,8 @@ func TestPHPResponds(t *testing.T) {
 				continue
 			}
 			want := strings.Replace(test.want, "SOCKET", tr.Addr, 1)
-			if got := fmt.Sprintf("%s %d %q %v", resp.Status, resp.ContentLength, body, err); got != want {
-				t.Errorf("%s %s\n got %s\nwant %s", test.method, test.path, got, want)
-			}
+			got := fmt.Sprintf("%s %d %q %v", resp.Status, resp.ContentLength, body, err)
+			testkit.Equal(t, got, want, test.method, test.path)
 			if test.path == "headers.php" && (fmt.Sprint(resp.Header["X-Many"]) != "[one two]" ||
 				len(resp.Cookies()) != 1) {
 				t.Errorf("%v", resp.Header)
@@ -149,9 +142,8 @@ func TestPHPResponds(t *testing.T) {
 	t.Run("log", func(t *testing.T) {
 		log.Reset()
 		must(t, tr, get(t, address+"log.php"), "body")
-		if got := log.String(); !strings.Contains(got, "one") || !strings.Contains(got, "two") {
-			t.Errorf("%q", got)
-		}
+		testkit.Contains(t, log.String(), "one")
+		testkit.Contains(t, log.String(), "two")
 	})
 	t.Run("body of unknown length", func(t *testing.T) {
 		unknown := func() *http.Request {
@@ -224,9 +216,7 @@ func TestFlupResponds(t *testing.T) {
 				"SERVER_PORT": "443", "HTTP_X_USER": "good", "HTTP_HOST": "app.example", "CONTENT_LENGTH": fmt.Sprint(
 					len(body)),
 			} {
-				if d.Server[name] != want {
-					t.Errorf("%s is %q, want %q", name, d.Server[name], want)
-				}
+				testkit.Equal(t, d.Server[name], any(want), name)
 			}
 			if d.Body != body || d.Server["HTTP_PROXY"] != nil || log.String() != "a line\n" {
 				t.Errorf("%.100q, %q", d.Body, log.String())
@@ -238,15 +228,11 @@ func TestFlupResponds(t *testing.T) {
 			t.Error(describe(resp, body, err))
 		}
 		must(t, tr, get(t, address+"large"), strings.Repeat("x", 4<<20))
-		if resp := must(t, tr, get(t, address+"none"), ""); resp.StatusCode != http.StatusNoContent {
-			t.Errorf("%s", resp.Status)
-		}
+		testkit.Equal(t, must(t, tr, get(t, address+"none"), "").StatusCode, http.StatusNoContent)
 		if resp, _, err := responseTo(tr, get(t, address+"raise")); err != nil ||
 			resp.StatusCode != http.StatusInternalServerError {
 			t.Error(describe(resp, "", err))
 		}
-		if tr.Idle() != kept {
-			t.Errorf("%d connections are kept, want %d", tr.Idle(), kept)
-		}
+		testkit.Equal(t, tr.Idle(), kept, "connections are kept")
 	}
 }

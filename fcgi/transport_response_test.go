@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -144,9 +145,7 @@ func TestResponsesAreChecked(t *testing.T) {
 			"no response: the application ended the request with unknown protocol status 9 | 0 kept"},
 	} {
 		got := strings.Replace(outcome(t, test.method, true, []byte(test.response)), ` | stderr ""`, "", 1)
-		if want := context.Replace(test.want); got != want {
-			t.Errorf("%s\n got %s\nwant %s", test.name, got, want)
-		}
+		testkit.Equal(t, got, context.Replace(test.want), test.name)
 	}
 }
 
@@ -186,9 +185,7 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 			!strings.HasPrefix("body", body) {
 			t.Errorf("%s %q: %q, %v", test.method, test.head, body, err)
 		}
-		if n := <-wrote; n >= most {
-			t.Errorf("%s %q: %d bytes were read", test.method, test.head, n)
-		}
+		testkit.Equal(t, <-wrote < most, true, test.method, test.head, "is not read whole")
 	}
 }
 

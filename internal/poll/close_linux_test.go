@@ -1,7 +1,6 @@
 package poll_test
 
 import (
-	"errors"
 	"io"
 	"syscall"
 	"testing"
@@ -13,12 +12,9 @@ import (
 func TestCloseAtOnceCloses(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	testkit.Must(t, poll.CloseAtOnce(fd))
-	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the peer reads %v", err)
-	}
-	if err := poll.CloseAtOnce(-1); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("a bad descriptor: %v", err)
-	}
+	_, err := server.Read(make([]byte, 1))
+	testkit.Is(t, err, io.EOF, "the peer")
+	testkit.Is(t, poll.CloseAtOnce(-1), syscall.EBADF)
 }
 
 // The connections of a listening socket inherit that it lingers.
@@ -41,22 +37,15 @@ func TestLingeringSocketsAreRecognized(t *testing.T) {
 		}
 		poll.CloseAtOnce(fd)
 	}
-	if !poll.Lingers(-1) {
-		t.Error("a socket that cannot be asked does not linger")
-	}
+	testkit.Equal(t, poll.Lingers(-1), true, "a socket that cannot be asked")
 }
 
 func TestShutdownEndsBothDirections(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	defer poll.Close(fd)
 	testkit.Must(t, poll.Shutdown(fd))
-	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the peer reads %v", err)
-	}
-	if n, err := poll.Recv(fd, make([]byte, 1)); n != 0 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if err := poll.CloseWrite(-1); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("a bad descriptor: %v", err)
-	}
+	_, err := server.Read(make([]byte, 1))
+	testkit.Is(t, err, io.EOF, "the peer")
+	testkit.Equal(t, testkit.Value(poll.Recv(fd, make([]byte, 1)))(t), 0)
+	testkit.Is(t, poll.CloseWrite(-1), syscall.EBADF)
 }

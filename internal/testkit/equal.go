@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
@@ -51,6 +52,14 @@ func Error(t testing.TB, err error, text string, what ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// Is reports an error that is not target, as errors.Is determines. The words of what name the call.
+func Is(t testing.TB, err, target error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s%v, want %v", named(what), err, target)
 	}
 }
 

@@ -3,6 +3,7 @@ package testkit
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"testing"
 )
@@ -22,18 +23,21 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Equal(r, []int{1}, []int{1}, "the same")
 	Contains(r, "text", "ex", "the same")
 	Error(r, errors.New("one"), "one", "the same")
+	Is(r, fmt.Errorf("two: %w", fs.ErrExist), fs.ErrExist, "the same")
 	Equal(r, "a", "b", "letter", 7)
 	Equal(r, 1, 2)
 	Contains(r, "text", "xt.")
 	Fields(r, http.Header{"A": {"b", "c"}, "D": {"e"}}, "the head", "A", "b, c", "D", "f", "G", "")
 	Error(r, nil, "one", "a call")
 	Fails(3, errors.New("one"))(r, "two")
+	Is(r, errors.New("one"), fs.ErrExist, "a call")
 	const want = `letter 7: "a", want "b"
 1, want 2
 "text", want "xt." in it
 the head D: "e", want "f"
 a call: <nil>, want an error with "one"
 one, want an error with "two"
+a call: one, want file already exists
 `
 	if r.text != want {
 		t.Errorf("%s\nwant\n%s", r.text, want)
