@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client may reset a stream whose response waits for windows, and open the window at the same
@@ -31,14 +33,10 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				}
 				p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
 				p.framer.WriteWindowUpdate(0, 60<<10)
-				if !p.receive() {
-					t.Fatalf("stream %d: the session has ended", id)
-				}
+				testkit.Equal(t, p.receive(), true, "the session goes on after stream", id)
 				wait()
 				p.session.Flush()
-				if n := p.pending(); n != 0 {
-					t.Fatalf("after stream %d, %d bytes count as output", id, n)
-				}
+				testkit.Equal(t, p.pending(), 0, "bytes count as output after stream", id)
 				p.get(id + 2) // credits for the ledger
 				p.receive()
 				id += 2
@@ -115,9 +113,7 @@ func TestDrainEndsWithResetStream(t *testing.T) {
 	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
 	p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
 	p.pump()
-	if p.session.phase != phaseEnded {
-		t.Error("the session has not ended")
-	}
+	testkit.Equal(t, p.session.phase, phaseEnded)
 }
 
 // After the last GOAWAY, frames of streams that the server does not process are no errors: the
@@ -152,9 +148,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 			p.get(id)
 			all := p.input.Bytes()
 			rest = len(all) - 5 // the last five bytes arrive with the next frame
-			if !p.session.Receive(all[:rest]) {
-				t.Fatal("the session has ended")
-			}
+			testkit.Equal(t, p.session.Receive(all[:rest]), true, "the session goes on")
 			left := string(all[rest:])
 			p.input.Reset()
 			p.input.WriteString(left)
@@ -189,9 +183,7 @@ func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 			break
 		}
 	}
-	if grown := heapInUse() - before; grown > 64<<20 {
-		t.Errorf("%d bytes of frames use %d MB of memory", sent, grown>>20)
-	}
+	testkit.Equal(t, (heapInUse()-before)>>20 <= 64, true, sent, "bytes of frames use at most 64 MB of memory")
 	runtime.KeepAlive(p)
 }
 
@@ -243,16 +235,13 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 			st = p.received()
 		}
 		p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
-		if p.received() != nil {
-			t.Error("the handler of a stream begins that was reset before")
-		}
+		testkit.Equal(t, p.received() == nil, true, "the handler of a stream that was reset before does not begin")
 		return st
 	}
 	run := func(st *Stream, want string) {
 		t.Helper()
-		if st.Run(nil, 0); got != want {
-			t.Errorf("the handler has read %s, want %s", got, want)
-		}
+		st.Run(nil, 0)
+		testkit.Equal(t, got, want, "the handler has read")
 	}
 	run(reset(true, true), whole)
 	run(reset(false, true), closed)

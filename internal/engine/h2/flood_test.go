@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -85,13 +87,9 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 			for range 200 {
 				p.framer.WriteContinuation(1, false, make([]byte, size))
 			}
-			if p.pump() {
-				t.Fatal("the session continues")
-			}
+			testkit.Equal(t, p.pump(), false, "the session goes on")
 			p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
-			if n := p.buffered(); n > 3<<20 {
-				t.Errorf("%d bytes are buffered", n)
-			}
+			testkit.Equal(t, p.buffered() <= 3<<20, true, "at most 3 MB are buffered")
 		})
 	}
 }
@@ -108,12 +106,8 @@ func TestHPACKBombIsRefused(t *testing.T) {
 		fields = append(fields, "x-bomb", value)
 	}
 	p.request(3, true, fields...)
-	if !p.pump() {
-		t.Fatal("the session has ended")
-	}
-	if p.started.Load() != 1 {
-		t.Error("a handler has received the bomb")
-	}
+	testkit.Equal(t, p.pump(), true, "the session goes on")
+	testkit.Equal(t, p.started.Load(), 1, "handlers have begun, but none has the bomb")
 	p.wantRest("HEADERS 431, DATA 431 Request Header F end")
 	p.get(5) // the decoder's table is right
 	p.pump()
@@ -136,9 +130,7 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
 				p.framer.WriteData(1, false, make([]byte, 16384-10))
-				if p.received() == nil {
-					t.Fatal("no stream is ready")
-				}
+				testkit.Equal(t, p.received() != nil, true, "a stream is ready")
 				p.post(3)
 				p.pump()
 			}, func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) }},
@@ -162,14 +154,10 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 					break
 				}
 			}
-			if p.session.WaitDeadline().IsZero() {
-				t.Error("the connection stays open")
-			}
+			testkit.Equal(t, p.session.WaitDeadline().IsZero(), false, "the connection stays open")
 			p.accepts = -1
 			p.session.Flush()
-			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
-				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])
-			}
+			p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
 		})
 	}
 }
@@ -188,17 +176,13 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.get(7)
 	p.get(9)
 	p.receive()
-	if n := p.session.running; n > 2 {
-		t.Errorf("%d handlers run or wait", n)
-	}
+	testkit.Equal(t, p.session.running, 2, "handlers run or wait")
 	running.Run(nil, 0)
 	running.Settle()
 	p.pump()
 	p.get(11)
 	p.pump()
-	if got := p.rest(); !strings.HasSuffix(got, "HEADERS 200, DATA hello end") {
-		t.Errorf("the server has sent %s", got)
-	}
+	p.wantLast("HEADERS 200, DATA hello end")
 }
 
 // DATA beyond a window, or beyond Content-Length, ends the stream or the connection. What was
@@ -221,9 +205,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			}
 			p.pump()
 			p.wantRest(test.want)
-			if p.started.Load() != 0 {
-				t.Error("the handler of a reset stream has run")
-			}
+			testkit.Equal(t, p.started.Load(), 0, "handlers of a reset stream")
 		})
 	}
 }
@@ -245,9 +227,7 @@ func FuzzSession(f *testing.F) {
 		p.input.Write(frames)
 		p.pump()
 		p.rest()
-		if n := p.pending() + p.buffered(); n > 1<<20 {
-			t.Errorf("%d bytes are buffered", n)
-		}
+		testkit.Equal(t, p.pending()+p.buffered() <= 1<<20, true, "at most 1 MB is buffered")
 	})
 }
 
@@ -344,17 +324,13 @@ func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
 	p.framer.WriteWindowUpdate(0, size)
 	p.get(1)
 	p.pump()
-	if n := p.output.Len(); n < size {
-		t.Fatalf("the server has sent %d bytes", n)
-	}
+	testkit.Equal(t, p.output.Len() >= size, true, "the whole response is sent")
 	p.discard()
 	for range size / piece {
 		p.framer.WriteWindowUpdate(1, piece)
 		p.framer.WriteWindowUpdate(0, piece)
 	}
-	if !p.pump() {
-		t.Errorf("the server has sent %s", p.rest())
-	}
+	testkit.Equal(t, p.pump(), true, "the session goes on")
 }
 
 // respond makes n streams, from an identifier on, send responses that are larger than the client's
@@ -414,9 +390,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 			}
 			await() // handlers may send, too
 			p.session.Flush()
-			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
-				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])
-			}
+			p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
 		})
 	}
 }
@@ -439,9 +413,7 @@ func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 		default:
 			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
 		}
-		isRead := !reflect.DeepEqual(NewConfig(nil, set, 0), without)
-		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
-			t.Errorf("%s is read: %v", f.Name, isRead)
-		}
+		want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"
+		testkit.Equal(t, !reflect.DeepEqual(NewConfig(nil, set, 0), without), want, f.Name, "is read")
 	}
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -245,6 +246,13 @@ func (p *peer) wantRest(want string) {
 	if got := p.rest(); got != want {
 		p.Errorf("the server has sent\n%s\nwant\n%s", got, want)
 	}
+}
+
+// wantLast fails the test unless the server's frames end with these.
+func (p *peer) wantLast(want string) {
+	p.Helper()
+	got := p.rest()
+	testkit.Contains(p, got[max(0, len(got)-len(want)):], want, "the server ends with")
 }
 
 // discard drops what the server has sent.

@@ -36,9 +36,7 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 	p.framer.WritePing(false, [8]byte{})
 	all := p.input.Bytes()
 	for i := range all {
-		if !p.session.Receive(all[i : i+1]) {
-			t.Fatal("the session has ended")
-		}
+		testkit.Equal(t, p.session.Receive(all[i:i+1]), true, "the session goes on")
 	}
 	p.input.Reset()
 	p.pump()
@@ -72,9 +70,7 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 		got += fmt.Sprint(s.output.waiting[next].id, " ")
 		s.output.waiting = slices.Delete(s.output.waiting, next, next+1)
 	}
-	if want := "3 7 5 9 11 1 "; got != want {
-		t.Errorf("the streams were served in the order %s, want %s", got, want)
-	}
+	testkit.Equal(t, got, "3 7 5 9 11 1 ", "the order of the streams")
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
@@ -88,9 +84,8 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 	p.get(3)
 	p.pump()
 	p.wantRest("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
-	if len(p.logged) != 1 || !strings.Contains(p.logged[0], "panic") {
-		t.Errorf("logged %q", p.logged)
-	}
+	testkit.Equal(t, len(p.logged), 1)
+	testkit.Contains(t, strings.Join(p.logged, "\n"), "panic")
 }
 
 func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
@@ -103,9 +98,7 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.get(3) // is not served
 	p.pump()
 	p.wantRest("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
-	if !p.ended || p.session.phase != phaseEnded {
-		t.Error("the session has not ended")
-	}
+	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
 }
 
 // After Retire the next response announces the end, so that the client uses another connection.
@@ -138,10 +131,8 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	})
 	p.get(1)
 	p.pump()
-	f, err := p.reader.ReadFrame()
-	if err != nil || f.Header().Type != http2.FrameGoAway {
-		t.Fatal(f, err)
-	}
+	f := testkit.Value(p.reader.ReadFrame())(t)
+	testkit.Equal(t, f.Header().Type, http2.FrameGoAway)
 	p.next() // PING
 	f = testkit.Value(p.reader.ReadFrame())(t)
 	var got []string
@@ -150,9 +141,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 			got = append(got, field.Name+"="+field.Value)
 		}
 	}
-	if want := "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8"; strings.Join(got, " ") != want {
-		t.Errorf("sent %q, want %q", got, want)
-	}
+	testkit.Equal(t, strings.Join(got, " "), "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8")
 }
 
 // A client that reduces its table requires the next block, of whatever kind, to say that the server
@@ -178,15 +167,12 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 			break
 		}
 		if h, ok := f.(*http2.HeadersFrame); ok {
-			if blocks++; h.HeaderBlockFragment()[0] != 0x20 {
-				t.Errorf("block %d of stream %d begins with %#x", blocks, h.StreamID, h.HeaderBlockFragment()[0])
-			}
+			blocks++
+			testkit.Equal(t, h.HeaderBlockFragment()[0], 0x20, "stream", h.StreamID, "block", blocks, "begins with")
 		}
 	}
-	const want = 4 // early hints, final head, trailers, 400
-	if blocks < want {
-		t.Errorf("%d blocks", blocks)
-	}
+	// early hints, final head, trailers, 400
+	testkit.Equal(t, blocks >= 4, true, blocks, "blocks")
 }
 
 // A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
@@ -196,15 +182,11 @@ func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
 	p.receive()
 	p.wantRest("GOAWAY NO_ERROR")
-	if p.ended {
-		t.Fatal("the connection has ended before the response")
-	}
+	testkit.Equal(t, p.ended, false, "the connection has ended before the response")
 	p.framer.WriteData(1, true, []byte("x"))
 	p.pump()
 	p.wantRest("HEADERS 200, DATA hello end")
-	if !p.ended {
-		t.Error("the connection is open")
-	}
+	testkit.Equal(t, p.ended, true, "the connection has ended")
 }
 
 // An idle connection keeps its session. Each request has a stream. Their sizes are those of classes
@@ -234,15 +216,10 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 	for id := uint32(101); id < 301; id += 2 {
 		p.get(id)
 	}
-	if p.pump(); p.session.mostStreams > keptStreams {
-		t.Error("it holds a table for many streams")
-	}
-	if p.holdsStream() {
-		t.Error("it holds a stream")
-	}
-	if n := p.buffered(); n > 0 {
-		t.Errorf("it holds %d bytes of input", n)
-	}
+	p.pump()
+	testkit.Equal(t, p.session.mostStreams <= keptStreams, true, "it holds no table for many streams")
+	testkit.Equal(t, p.holdsStream(), false, "it holds a stream")
+	testkit.Equal(t, p.buffered(), 0, "bytes of input that it holds")
 }
 
 // A small GET costs the exchange, the text of its head, the map of its fields, and the stream. The
