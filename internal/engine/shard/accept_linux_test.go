@@ -67,9 +67,7 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 			testkit.Value(request(c))(t)
 		}
 	}
-	if n := s.byShards() - before; n > 0 {
-		t.Errorf("shards have accepted %d connections from a blocking socket", n)
-	}
+	testkit.Equal(t, s.byShards()-before, 0, "connections that shards have accepted from a blocking socket")
 }
 
 // If the holder of a listener is held up, another shard accepts.
@@ -90,9 +88,7 @@ func TestStuckShardPassesListenerOn(t *testing.T) {
 		before := holder()
 		all := make(sched.Observations, 2)
 		a.passFromStalled(all)
-		if holder() != before {
-			t.Fatal("a shard that is not stuck passes the listener on")
-		}
+		testkit.Equal(t, holder(), before, "a shard that is not stuck keeps the listener")
 		all[before] = sched.Observation{Work: sched.IsHeldUp}
 		a.passFromStalled(all)
 		return holder() != before
@@ -204,9 +200,7 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 		}
 		placeConn(g, place, fd)
 		closing.Wait()
-		if n := g.Open(); n != 0 {
-			t.Fatalf("%d connections are open after Close", n)
-		}
+		testkit.Equal(t, g.Open(), 0, "connections after Close")
 	}
 }
 
@@ -223,18 +217,14 @@ func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 	defer syscall.Close(fd)
 	k.addOrClose()
-	if err := place.shard.loop.Add(fd, fd, 0); err != nil {
-		t.Errorf("the loop reports events of another file: %v", err)
-	}
+	testkit.Check(t, place.shard.loop.Add(fd, fd, 0)) // else the loop reports events of another file
 }
 
 func TestTableRefusesHighDescriptors(t *testing.T) {
 	const fd = tablePages * pageConns
 	var table connTable
 	k := new(shardConn)
-	if table.put(fd, k) {
-		t.Error("put accepts it")
-	}
+	testkit.Equal(t, table.put(fd, k), false, "put accepts it")
 	table.remove(fd, k) // by Close
 }
 
@@ -302,8 +292,6 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		testkit.Send(t, c, lastRequest)
-		if _, err := io.ReadAll(c); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(io.ReadAll(c))(t)
 	}
 }

@@ -89,9 +89,7 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 			}
 		}
 		b.check(g, epoch.Add(began+c.elapsed))
-		if got := shards[0].load.relief.Load(); (got == shards[1]) != c.relieved {
-			t.Errorf("%s: relieved %v, want %v", c.name, got != nil, c.relieved)
-		}
+		testkit.Equal(t, shards[0].load.relief.Load() == shards[1], c.relieved, c.name)
 	}
 }
 
@@ -126,9 +124,7 @@ func TestEveryOtherConnectionMoves(t *testing.T) {
 		if !k.state.move(stateWaiting, stateServed) || !r.leave(k, test.isDelayed) {
 			t.Fatal("the connection does not wait")
 		}
-		if moves := k.shard() == to; moves != test.moves {
-			t.Errorf("%+v: moved %v", test, moves)
-		}
+		testkit.Equal(t, k.shard() == to, test.moves, test)
 		k.moveTo(from)
 	}
 }
@@ -149,7 +145,5 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	if !k.park() {
 		t.Fatal("an event was recorded")
 	}
-	if _, err := request(c); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(request(c))(t)
 }

@@ -129,9 +129,8 @@ func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
 		}
 	}
 	if atEnd {
-		if n, err := c.in.Read(make([]byte, 1)); n != 0 || err != io.EOF {
-			t.Fatalf("%d, %v after the end", n, err)
-		}
+		_, err := c.in.ReadByte()
+		testkit.Equal(t, err, io.EOF)
 	}
 }
 

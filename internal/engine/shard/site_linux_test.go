@@ -48,10 +48,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 		TLS: config, HandshakeTimeout: time.Minute / 2,
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
-	var err error
-	if s.group, err = NewGroup(&s.state, func() {}); err != nil {
-		t.Fatal(err)
-	}
+	s.group = testkit.Value(NewGroup(&s.state, func() {}))(t)
 	return s
 }
 
@@ -188,18 +185,16 @@ func (c *client) response() (string, error) {
 	return string(b), err
 }
 
-// wantDone fails the test unless a response is "done".
-func (c *client) wantDone(t *testing.T) {
+// want fails the test unless a response has this body.
+func (c *client) want(t testing.TB, body string) {
 	t.Helper()
-	if b, err := c.response(); b != "done" || err != nil {
-		t.Errorf("response %q, %v", b, err)
-	}
+	testkit.Equal(t, testkit.Value(c.response())(t), body)
 }
 
 func (c *client) get(t *testing.T) {
 	t.Helper()
 	c.request("/", "")
-	c.wantDone(t)
+	c.want(t, "done")
 }
 
 // keepBusy makes clients do something again and again. stop returns when they have ended.

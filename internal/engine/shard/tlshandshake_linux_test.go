@@ -97,15 +97,11 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 		})
 		return waiting == n
 	})
-	if r := s.running(); r != 0 {
-		t.Errorf("%d handshakes run", r)
-	}
+	testkit.Equal(t, s.running(), 0, "handshakes run")
 	s.mustGet(s.dial())
 	c := conns[n-1]
 	testkit.Send(t, c, hello[1+(n-1)*(len(hello)-2)/n:])
-	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
-		t.Errorf("no response to a complete first message: %v", err)
-	}
+	testkit.Value(io.ReadFull(c, make([]byte, 100)))(t) // of the response to a complete first message
 }
 
 // Clients that do not continue their handshakes lose their connections in favor of newer ones.
@@ -262,9 +258,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	s.server.Close()
 	release()
 	testkit.WaitFor(t, "all connections to end", func() bool { return s.server.group.Open() == 0 })
-	if begun := begun.Load(); begun > 0 {
-		t.Errorf("%d handshakes have begun", begun)
-	}
+	testkit.Equal(t, begun.Load(), 0, "handshakes have begun")
 }
 
 // deadline waits until the connection has read everything and waits, and returns its deadline.
@@ -364,9 +358,8 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	s := newTLSSite(t, nil)
 	s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.server.group.conns.each(func(k *shardConn) {
-			if _, err := k.tls.conn.Write([]byte("earlier,")); err != nil { // TrySend without room
-				t.Error(err)
-			}
+			_, err := k.tls.conn.Write([]byte("earlier,")) // TrySend without room
+			testkit.Check(t, err)
 		})
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -378,9 +371,7 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	}))
 	c := tls.Client(s.dial(), &tls.Config{InsecureSkipVerify: true})
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if b, err := io.ReadAll(c); err != nil || string(b) != "earlier,later" {
-		t.Errorf("received %q, %v", b, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(c))(t)), "earlier,later")
 }
 
 // What arrives while a handler uses its context is the next request, also if it arrives in pieces.
@@ -418,9 +409,7 @@ func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
 			<-goOn
 		}
 		<-goOn
-		if b, err := in.response(); b != http.MethodGet || err != nil {
-			t.Errorf("response %d: %q, %v", i, b, err)
-		}
+		in.want(t, http.MethodGet)
 	}
 }
 
@@ -443,7 +432,6 @@ func TestHijackedConnectionIsNotReported(t *testing.T) {
 		io.WriteString(c, "x")
 		testkit.Value(io.ReadFull(c, echo))(t)
 	}
-	if n := s.server.turns() - before; n > 10 {
-		t.Errorf("the loops have reported events %d times", n)
-	}
+	n := s.server.turns() - before
+	testkit.Equal(t, n <= 10, true, "the loops have reported events", n, "times")
 }
