@@ -23,9 +23,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-const (
-	getClose = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
-)
+const getClose = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 // field shows what a field of http.Server does.
 type field struct {
@@ -253,9 +251,8 @@ func TestMaxHeaderValueCountIsThatOfServer(t *testing.T) {
 			return ours
 		}
 		for _, kind := range []string{plain, h2} {
-			if got := start(t, kind, maker, &http.Server{Handler: textHandler("x")}).statusWith(500); got != want {
-				t.Errorf("%s, at most %d: %s", kind, most, got)
-			}
+			got := start(t, kind, maker, &http.Server{Handler: textHandler("x")}).statusWith(500)
+			testkit.Equal(t, got, want, kind, "at most", most)
 		}
 	}
 }

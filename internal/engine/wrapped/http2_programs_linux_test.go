@@ -155,21 +155,15 @@ func TestHTTP2WithCurl(t *testing.T) {
 			version := map[string]string{h2: "--http2", h2c: "--http2-prior-knowledge"}[s.kind]
 			return s.run(env, curl, slices.Concat([]string{"-sSk", version}, args)...)
 		}
-		want := func(what, got, want string) {
-			t.Helper()
-			if !strings.Contains(got, want) {
-				s.Errorf("%s: %q is not in\n%s", what, want, got)
-			}
-		}
-		want("GET", run("-w", " %{http_version} %{http_code}", s.url+"/a?b"), "GET /a?b 2 200")
-		want("HEAD", run("-I", s.url+"/a"), "content-length: 7")
-		want("Expect", run("-v", "-H", "Expect: 100-continue", "-d", "hello", s.url+"/sum"), "< HTTP/2 100")
-		want("upload", run("-T", file, s.url+"/sum"), sum)
-		want("upload of unknown length", run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ")
-		want("trailers", run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n")
+		testkit.Contains(s, run("-w", " %{http_version} %{http_code}", s.url+"/a?b"), "GET /a?b 2 200")
+		testkit.Contains(s, run("-I", s.url+"/a"), "content-length: 7", "HEAD")
+		testkit.Contains(s, run("-v", "-H", "Expect: 100-continue", "-d", "hello", s.url+"/sum"), "< HTTP/2 100")
+		testkit.Contains(s, run("-T", file, s.url+"/sum"), sum, "upload")
+		testkit.Contains(s, run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ", "upload of unknown length")
+		testkit.Contains(s, run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n", "trailers")
 		for range 5 {
 			got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
-			want("refused upload", got, "refused 403")
+			testkit.Contains(s, got, "refused 403", "refused upload")
 		}
 		if s.kind == h2c {
 			return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
@@ -178,16 +172,10 @@ func TestHTTP2WithCurl(t *testing.T) {
 		parallel := reduced(200)
 		got := run("-Z", "--parallel-max", reduced(100), "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
 			fmt.Sprintf("%s/large?[1-%s]", s.url, parallel))
-		if n := strings.Count(got, "2 200\n"); strconv.Itoa(n) != parallel {
-			s.Errorf("%d of %s responses\n%.2000s", n, parallel, got)
-		}
-		if n := s.connections() - before; n != 1 {
-			s.Errorf("parallel requests have used %d connections", n)
-		}
+		testkit.Equal(s, strconv.Itoa(strings.Count(got, "2 200\n")), parallel, "parallel responses")
+		testkit.Equal(s, s.connections()-before, 1, "connections of parallel requests")
 		got = run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
-		if n := strings.Count(got, "403\n"); n != 30 {
-			s.Errorf("%d of 30 refused uploads\n%.2000s", n, got)
-		}
+		testkit.Equal(s, strings.Count(got, "403\n"), 30, "refused uploads")
 	})
 }
 
@@ -270,7 +258,5 @@ func TestHTTP2WithChromium(t *testing.T) {
 	}
 	s.wantServed()
 	// The browser may open a second connection before it knows that the first one uses HTTP/2.
-	if n := s.connections(); n > 2 {
-		t.Errorf("%d connections", n)
-	}
+	testkit.Equal(t, s.connections() <= 2, true, s.connections(), "connections")
 }
