@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -91,7 +91,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 				testkit.Check(t, s.Shutdown(context.Background()))
 				testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 			})
-			f.start(t, tool.Bin, tool.Env)
+			f.start(t, tool)
 			test(t, f, accepted)
 			for line := range strings.Lines(f.log(t)) {
 				if faulty(line) && !slices.ContainsFunc(expected,
@@ -109,31 +109,18 @@ func faulty(line string) bool {
 		strings.Contains(line, "[error]") || strings.Contains(line, "[crit]") || strings.Contains(line, "[alert]")
 }
 
-// start starts nginx, and stops it at the end of the test.
-func (f *front) start(t *testing.T, bin string, env []string) {
-	var output bytes.Buffer
-	c := exec.Command(bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"), "-e", filepath.Join(f.dir, "error.log"))
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), &output, &output
-	nginx := testkit.Start(t, c)
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(f.dir, "front"))
-	}
-	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 100}
+// start starts nginx until the end of the test.
+func (f *front) start(t *testing.T, tool *contender.Program) {
+	socket := filepath.Join(f.dir, "front")
+	programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"),
+		"-e", filepath.Join(f.dir, "error.log"))
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}
 	f.client = &http.Client{Transport: transport, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(transport.CloseIdleConnections)
-	testkit.WaitFor(t, "nginx listens", func() bool {
-		select {
-		case <-nginx.Done():
-			t.Fatalf("nginx ended: %v\n%s", nginx.Wait(), output.Bytes())
-		default:
-		}
-		nc, err := dial(t.Context(), "", "")
-		if err == nil {
-			nc.Close()
-		}
-		return err == nil
-	})
 }
 
 // countedListener counts accepted connections, which use the goroutine path.

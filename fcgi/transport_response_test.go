@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"strings"
@@ -22,7 +23,7 @@ import (
 // response. Then the application closes the connection, unless kept is set.
 func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
 	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1}
-	tr.DialContext = piped(t, func(p *peer, _ int) {
+	tr.DialContext = piped(t, func(p *peer) {
 		if p.request() == nil {
 			return
 		}
@@ -32,7 +33,7 @@ func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
 			}
 		}
 		if kept {
-			p.next()
+			io.Copy(io.Discard, p)
 		}
 	})
 	return checked(t, tr)
@@ -172,7 +173,7 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 		{"GET", "Status: 204\n\n"}} {
 		const most = 1 << 20
 		wrote := make(chan int, 1)
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer) {
 			p.request()
 			p.out(test.head)
 			n := 0
@@ -207,7 +208,7 @@ func TestTimeoutsHaveDefaults(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer, _ int) {
+		tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer) {
 			for p.request() != nil {
 				p.respond("\nbody")
 			}
