@@ -222,40 +222,28 @@ func TestUnknownParamsAreOmitted(t *testing.T) {
 	}
 }
 
-// No field of a client becomes a parameter with another meaning.
+// No field of a client becomes a parameter with another meaning. The worst names are those that
+// servers or PHP change into others.
 func TestFieldsCannotSpoofParams(t *testing.T) {
-	for name, header := range map[string]http.Header{
-		"httpoxy":                   {"Proxy": {"evil"}},
-		"httpoxy in lower case":     {"proxy": {"evil"}},
-		"underscore":                {"X_User": {"evil"}},
-		"underscore beside":         {"X_User": {"evil"}, "X-User": {"good"}},
-		"dot, which PHP changes":    {"X.User": {"evil"}},
-		"other signs":               {"X!User": {"evil"}, "X~User": {"evil"}, "X'User": {"evil"}, "X^User": {"evil"}},
-		"length":                    {"Content-Length": {"evil"}, "Content_Length": {"evil"}},
-		"type":                      {"Content_Type": {"evil"}},
-		"host":                      {"Host": {"evil"}, "host": {"evil"}},
-		"a setting of PHP":          {"PHP_VALUE": {"evil"}, "PHP-VALUE": {"good"}, "Php-Admin-Value": {"good"}},
-		"the script":                {"SCRIPT_FILENAME": {"evil"}, "Script-Filename": {"good"}},
-		"the client":                {"REMOTE_ADDR": {"evil"}, "Remote-Addr": {"good"}, "Remote_User": {"evil"}},
-		"a value with another name": {"A": {"good\x00HTTP_B=evil"}},
+	evil, good := []string{"evil"}, []string{"good"}
+	for what, header := range map[string]http.Header{
+		"httpoxy":                 {"Proxy": evil, "proxy": evil},
+		"underscore":              {"X_User": evil},
+		"beside the field itself": {"X_User": evil, "X.User": evil, "X!User": evil, "X~User": evil, "X-User": good},
+		"of the request": {"Content-Length": evil, "Content_Length": evil, "Content_Type": evil, "Host": evil,
+			"host": evil, "SCRIPT_FILENAME": evil, "REMOTE_ADDR": evil, "Remote_User": evil, "PHP_VALUE": evil},
+		"harmless": {"PHP-VALUE": good, "Php-Admin-Value": good, "Script-Filename": good, "Remote-Addr": good},
 	} {
 		r := get(t, address)
 		r.Header = header
-		got, err := paramsOf(t, checked(t, &fcgi.Transport{}), r)
-		if name == "a value with another name" {
-			if err == nil {
-				t.Errorf("%s: %q", name, got)
-			}
-			continue
-		}
-		testkit.Check(t, err)
+		got := testkit.Value(paramsOf(t, checked(t, &fcgi.Transport{}), r))(t)
 		for param, value := range got {
 			if value == "evil" || value == "good" && !strings.HasPrefix(param, "HTTP_") {
-				t.Errorf("%s: %s is %q", name, param, value)
+				t.Errorf("%s: %s is %q", what, param, value)
 			}
 		}
 		if header["X-User"] != nil {
-			testkit.Equal(t, got["HTTP_X_USER"], "good", name)
+			testkit.Equal(t, got["HTTP_X_USER"], "good")
 		}
 	}
 }

@@ -3,10 +3,8 @@ package upgrade_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -99,15 +97,4 @@ func TestRunReturnsErrorOfServer(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{})
 	u.Serve(&failing{}, nil)
 	testkit.Is(t, u.Run(t.Context()), errBroken)
-}
-
-// Handler passes requests on.
-func TestHandlerCallsNext(t *testing.T) {
-	u := newUpgrader(t, upgrade.Options{})
-	w := httptest.NewRecorder()
-	u.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "x")
-	})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	testkit.Equal(t, w.Body.String(), "x")
-	testkit.Equal(t, w.Header().Get("Connection"), "")
 }

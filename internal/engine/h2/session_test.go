@@ -101,23 +101,22 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
 }
 
-// After Retire the next response announces the end, so that the client uses another connection.
-func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
-	p := openPeer(t, nil, hello)
-	p.session.config.Exchanges.Server.Retired.Store(true)
-	p.get(1)
-	p.pump()
-	p.wantRest("GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end")
-}
-
-// So does one whose keep-alives were disabled, after a response.
-func TestDisabledKeepAlivesAnnounceTheEnd(t *testing.T) {
-	p := openPeer(t, nil, hello)
-	p.session.config.Exchanges.Server.KeepAlivesDisabled = new(atomic.Bool)
-	p.session.config.Exchanges.Server.KeepAlivesDisabled.Store(true)
-	p.get(1)
-	p.pump()
-	p.wantRest("HEADERS 200, DATA hello end, GOAWAY NO_ERROR, PING")
+// After Retire the next response announces the end, so that the client uses another connection. So
+// does a server whose keep-alives were disabled, after a response.
+func TestEndIsAnnouncedWithResponse(t *testing.T) {
+	for want, set := range map[string]func(*exchange.ServerState){
+		"GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end": func(s *exchange.ServerState) { s.Retired.Store(true) },
+		"HEADERS 200, DATA hello end, GOAWAY NO_ERROR, PING": func(s *exchange.ServerState) {
+			s.KeepAlivesDisabled = new(atomic.Bool)
+			s.KeepAlivesDisabled.Store(true)
+		},
+	} {
+		p := openPeer(t, nil, hello)
+		set(p.session.config.Exchanges.Server)
+		p.get(1)
+		p.pump()
+		p.wantRest(want)
+	}
 }
 
 // Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
@@ -328,24 +327,12 @@ func (p *peer) wantRejected(name string, isReset bool) {
 	}
 }
 
-// Requests with :protocol that RFC 8441 does not allow are malformed.
+// Requests with :protocol that RFC 8441 does not allow are malformed. wire/http2 tests the grammar.
 func TestMalformedExtendedConnectIsRejected(t *testing.T) {
-	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
-	for name, fields := range map[string][]string{
-		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
-		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
-		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
-		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
-		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
-		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
-		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
-		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
-		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
-	} {
+	for name, path := range map[string]string{"wrong target": "a:80", "not offered": "/"} {
 		p := openPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
-		p.request(1, false, fields...)
+		p.request(1, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", path,
+			":protocol", "websocket")
 		p.wantRejected(name, false)
 	}
 }

@@ -67,6 +67,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		{":method: CONNECT\n:protocol: a\n:path: /\n:authority: a", ":scheme"},
 		{":method: CONNECT\n:protocol: a\n:scheme: https\n:authority: a", ":path"},
 		{":method: CONNECT\n:protocol: a\n:scheme: https\n:path: *\n:authority: a", ":path"},
+		{":method: CONNECT\n:scheme: https\n:path: /\n:authority: a\nx-a: b\n:protocol: a", "after a field"},
 		{get + ":method: GET", "duplicate"},
 		{get + ":status: 200", "response"},
 		{get + ":unknown: x", "unknown pseudo"},
