@@ -244,8 +244,9 @@ func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
 	}
 }
 
-// Integers that would not fit into 32 bits, and a large name that each literal repeats.
-func TestDecoderRejectsWhatWouldCostTooMuch(t *testing.T) {
+// Integers that would not fit into 32 bits, entries behind the last one, and a large name that each
+// literal repeats.
+func TestDecoderRejectsInvalidOrExpensiveBlocks(t *testing.T) {
 	large := append([]byte{0x40, 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte("n"), 4000)...)
 	large = append(large, 1, 'v')
 	repeated := append(bytes.Clone(large), bytes.Repeat([]byte{0x0f, 47, 0}, 1000)...)
@@ -256,6 +257,8 @@ func TestDecoderRejectsWhatWouldCostTooMuch(t *testing.T) {
 		{[]byte("\x00\x7f\x80\x80\x80\x80\x08a"), http2.CompressionError},
 		{[]byte("\x3f\x80\x80\x80\x80\x08"), http2.CompressionError},
 		{[]byte("\x3f\xff\xff\xff\xff\x7f\x82"), http2.CompressionError},
+		{[]byte("\xbe"), http2.CompressionError},
+		{[]byte("\x7e\x01c"), http2.CompressionError},
 		{repeated, http2.EnhanceYourCalm},
 	} {
 		d := http2.NewDecoder(4096)
