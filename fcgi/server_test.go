@@ -39,9 +39,7 @@ func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
 		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
 	testkit.Equal(t, got, "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]")
-	if env := fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)); env != nil {
-		t.Errorf("ProcessEnv of an HTTP request: %v", env)
-	}
+	testkit.Equal(t, fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)), nil, "an HTTP request")
 }
 
 // wrapper is a middleware's ResponseWriter.
@@ -60,9 +58,7 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	got := dialServer(t, at).request("/", "")
 	testkit.Equal(t, got.err, "one two three")
 	testkit.Equal(t, got.body(), "body")
-	if w := fcgi.Stderr(wrapper{httptest.NewRecorder()}); w != nil {
-		t.Errorf("a recorder has %v", w)
-	}
+	testkit.Equal(t, fcgi.Stderr(wrapper{httptest.NewRecorder()}), nil, "a recorder")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, fcgi.Stderr(w), fcgi.ProcessEnv(r))

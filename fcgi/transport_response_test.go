@@ -216,9 +216,8 @@ func TestTimeoutsHaveDefaults(t *testing.T) {
 		must(t, tr, get(t, address), "body")
 		for _, want := range []int{1, 0} {
 			time.Sleep(29 * time.Second)
-			if synctest.Wait(); tr.Idle() != want || tr.Pools() != want {
-				t.Errorf("%d connections in %d pools, want %d", tr.Idle(), tr.Pools(), want)
-			}
+			synctest.Wait()
+			testkit.Equal(t, fmt.Sprint(tr.Idle(), tr.Pools()), fmt.Sprint(want, want), "connections and pools")
 		}
 	})
 }

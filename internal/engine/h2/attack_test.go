@@ -77,9 +77,7 @@ func TestAcknowledgedSettingsLimitData(t *testing.T) {
 		p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100})
 		p.receive()
 		wait()
-		if got := p.rest(); !strings.HasSuffix(got, " end, SETTINGS ack") {
-			t.Fatal("the server has sent", got)
-		}
+		p.wantLast(" end, SETTINGS ack")
 	}
 }
 
@@ -198,9 +196,7 @@ func (p *peer) upload(id uint32, size int, ends bool) {
 // received passes the frames to the session, and returns the stream that is ready, if any.
 func (p *peer) received() *Stream {
 	p.Helper()
-	if !p.receive() {
-		p.Fatal("the session has ended")
-	}
+	testkit.Equal(p, p.receive(), true, "the session goes on")
 	return p.session.Next()
 }
 

@@ -346,9 +346,8 @@ func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
 		p.framer.WriteSettings()
 		p.receive()
 		f := testkit.Value(p.reader.ReadFrame())(t)
-		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
-			t.Errorf("the setting is %d, want %v", v, offers)
-		}
+		v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol)
+		testkit.Equal(t, v == 1, offers, "the setting")
 		p.rest()
 		for _, id := range []uint32{1, 3, 5} {
 			p.request(id, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", "/",

@@ -53,9 +53,8 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 	}{{1, 7, Serves}, {1, 7, IsHeldUp}, {0, 7, Waits}, {1, 8, Serves}} {
 		l.word.Store(word(20+uint64(i), NoSlot, step.serving))
 		l.turns.Store(step.turn)
-		if all.check(*w.leads.Load(), false); all[0].Work != step.want {
-			t.Errorf("step %d: work %d, want %d", i, all[0].Work, step.want)
-		}
+		all.check(*w.leads.Load(), false)
+		testkit.Equal(t, all[0].Work, step.want, "work in step", i)
 	}
 	testkit.Equal(t, wordAfter(word(9, id, 1)), word(10, NoSlot, 0), "the word of the next leader")
 }
@@ -107,9 +106,7 @@ func TestHungRoutesAreAnOutage(t *testing.T) {
 		stopped := make(chan struct{})
 		go w.Guard(stopped, func(time.Time, Observations) {})
 		time.Sleep(2*slowInterval + 1)
-		if w.IsQuick(other) {
-			t.Error("a handler runs on a loop")
-		}
+		testkit.Equal(t, w.IsQuick(other), false, "a handler runs on a loop")
 		close(stopped)
 	})
 }
@@ -216,9 +213,8 @@ func TestGuardChecksAsOftenAsNecessary(t *testing.T) {
 				time.Sleep(fastInterval / 2)
 				synctest.Wait()
 			}
-			if n := checks.Load(); n != test.checks || time.Since(start) > test.within {
-				t.Errorf("%+v: the lead was taken after %d checks and %v", test, n, time.Since(start))
-			}
+			testkit.Equal(t, checks.Load(), test.checks, "checks until the lead was taken", test)
+			testkit.Equal(t, time.Since(start) <= test.within, true, test)
 			r.End()
 			delay.Store(0)
 		}

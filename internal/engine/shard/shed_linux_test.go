@@ -96,9 +96,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 		return events[0]
 	}
 	old := wait()
-	if got := unled.connOf(old); got != first || !old.Ended {
-		t.Errorf("%+v is of %p, want %p", old, got, first)
-	}
+	testkit.Equal(t, unled.connOf(old) == first && old.Ended, true, "the event is of the first connection")
 	_ = first.Close()
 	other, peer := testkit.SocketPair(t)
 	if other != fd {
@@ -110,9 +108,8 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	testkit.Equal(t, unled.connOf(old) == nil, true, "an event of the first connection is not one of the second")
 	testkit.Must(t, second.addToLoop())
 	io.WriteString(peer, "x")
-	if e := wait(); unled.connOf(e) != second || e.Ended {
-		t.Errorf("%+v", e)
-	}
+	e := wait()
+	testkit.Equal(t, unled.connOf(e) == second && !e.Ended, true, "the event is of the second connection")
 }
 
 // Sweeps are frequent enough for the shortest timeout.

@@ -55,9 +55,8 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				head := make([]byte, 9)
-				if _, err := io.ReadFull(c, head); err != nil || head[3] != 4 {
-					t.Errorf("in pieces of %d: %x, %v, want SETTINGS", size, head, err)
-				}
+				testkit.Value(io.ReadFull(c, head))(t)
+				testkit.Equal(t, head[3], 4, "SETTINGS, in pieces of", size)
 			}
 		})
 	}

@@ -20,9 +20,7 @@ import (
 // compare fails the test unless both servers have the same result.
 func compare(t *testing.T, result func(by string, maker func(*http.Server) server) string) {
 	t.Helper()
-	if ours, theirs := result("tare", makers["tare"]), result("net/http", makers["net/http"]); ours != theirs {
-		t.Errorf("tare\n%s\nnet/http\n%s", ours, theirs)
-	}
+	testkit.Equal(t, result("tare", makers["tare"]), result("net/http", makers["net/http"]), "as net/http")
 }
 
 // Certificates and keys come from the same sources as in net/http, with the same errors if they are

@@ -307,9 +307,8 @@ func TestAppendStreamUsesFewestRecords(t *testing.T) {
 			records++
 			got += string(p.Content)
 		}
-		if want := (size+MaxContent-1)/MaxContent + 1; got != content || records != want {
-			t.Errorf("%d bytes: %d read from %d records, want %d", size, len(got), records, want)
-		}
+		testkit.Equal(t, got == content, true, size, "bytes are read again")
+		testkit.Equal(t, records, (size+MaxContent-1)/MaxContent+1, size, "bytes: records")
 	}
 }
 

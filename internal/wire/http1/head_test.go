@@ -267,9 +267,8 @@ func TestTakeTrailerReturnsAnnouncedNames(t *testing.T) {
 	} {
 		header := map[string][]string{"Trailer": c.lists, "X": nil}
 		trailer, err := TakeTrailer(header, 3, c.isLenient, textproto.CanonicalMIMEHeaderKey)
-		if got := fmt.Sprint(trailer, " ", err); got != c.want || len(header) != 1 {
-			t.Errorf("%q: %s, and the header is %v", c.lists, got, header)
-		}
+		testkit.Equal(t, fmt.Sprint(trailer, " ", err), c.want, c.lists)
+		testkit.Equal(t, len(header), 1, c.lists)
 	}
 }
 
