@@ -134,10 +134,9 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 				t.Errorf("%+v: connected", test.r.URL)
 				return nil, errWanted
 			}})
-		if _, err := tr.RoundTrip(test.r); err == nil || !strings.Contains(err.Error(), test.want) ||
-			!strings.HasPrefix(err.Error(), "fcgi: ") {
-			t.Errorf("%+v: %v, want %s", test.r.URL, err, test.want)
-		}
+		_, err := tr.RoundTrip(test.r)
+		testkit.Error(t, err, test.want, test.r.URL)
+		testkit.Error(t, err, "fcgi: ", test.r.URL)
 		<-body.closed
 	}
 }

@@ -9,12 +9,14 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-func TestCloseAtOnceCloses(t *testing.T) {
-	fd, server := connected(t, "127.0.0.1:0")
-	testkit.Must(t, poll.CloseAtOnce(fd))
-	_, err := server.Read(make([]byte, 1))
-	testkit.Is(t, err, io.EOF, "the peer")
-	testkit.Is(t, poll.CloseAtOnce(-1), syscall.EBADF)
+func TestPeerReadsHowConnectionEnds(t *testing.T) {
+	for want, end := range map[error]func(fd int) error{io.EOF: poll.CloseAtOnce, syscall.ECONNRESET: poll.Reset} {
+		fd, server := connected(t, "127.0.0.1:0")
+		testkit.Must(t, end(fd))
+		_, err := server.Read(make([]byte, 1))
+		testkit.Is(t, err, want)
+		testkit.Is(t, end(-1), syscall.EBADF)
+	}
 }
 
 // The connections of a listening socket inherit that it lingers.

@@ -129,13 +129,6 @@ func TestWaitReturnsAfterTimeout(t *testing.T) {
 	}
 }
 
-func TestResetResetsConnection(t *testing.T) {
-	fd, server := connected(t, "127.0.0.1:0")
-	testkit.Check(t, poll.Reset(fd))
-	_, err := server.Read(make([]byte, 1))
-	testkit.Is(t, err, syscall.ECONNRESET, "the peer")
-}
-
 // Events that do not fit into one Wait come with the next, each once.
 func TestSurplusEventsComeWithNextWait(t *testing.T) {
 	const sockets = 300

@@ -356,7 +356,8 @@ var pairVectors = []vector{
 	{"3.4: both", "\x80\x00\x01\x40\x80\x00\x01\x40" + long + long + ab, `["` + long + "=" + long + `" "A=b"]`},
 	{"128 bytes have a length of four", "\x80\x00\x00\x80\x80\x00\x00\x80" + long[:128] + long[:128], `["` +
 		long[:128] + "=" + long[:128] + `"]`},
-	{"empty names and values", "\x00\x00\x00\x01b\x01\x00A\x80\x00\x00\x00\x00", `["=" "=b" "A=" "="]`},
+	{"empty names and values", "\x00\x00\x00\x01b\x01\x00A\x80\x00\x00\x00\x00\x00\x80\x00\x00\x00",
+		`["=" "=b" "A=" "=" "="]`},
 	{"every byte of a length counts", "\x80\x01\x02\x03\x01" + strings.Repeat("n", 0x10203) + "v", `["` +
 		strings.Repeat("n", 0x10203) + `=v"]`},
 	{"any bytes", "\x02\x03\x00\xff\r\n\x80", `["\x00\xff=\r\n\x80"]`},

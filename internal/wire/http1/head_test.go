@@ -279,34 +279,22 @@ func TestLinesAreLimited(t *testing.T) {
 	long := strings.Repeat("x", 40-len(field+"\r\n"))
 	target := strings.Repeat("x", 40-len("GET / HTTP/1.1\r\n"))
 	for in, want := range map[string]string{
-		line + field + long + "\r\n" + field + "x\r\n\r\n":    "complete",
-		line + field + long + "x\r\n\r\n":                     "begun, error 65",
-		line + field + " " + long + "\r\n\r\n":                "begun, error 65",
-		line + field + strings.Repeat("x", 50):                "begun, error 65",
-		"GET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n":     "complete",
-		"GET /" + target + "x HTTP/1.1\r\nHost: a\r\n\r\n":    "error 40",
-		"GET /" + target + strings.Repeat("x", 40):            "error 40",
-		"\r\nGET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n": "complete",
+		line + field + long + "\r\n" + field + "x\r\n\r\n":    "true: complete",
+		line + field + long + "x\r\n\r\n":                     "true: error: http1: line too long at byte 65",
+		line + field + " " + long + "\r\n\r\n":                "true: error: http1: line too long at byte 65",
+		line + field + strings.Repeat("x", 50):                "true: error: http1: line too long at byte 65",
+		"GET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n":     "true: complete",
+		"GET /" + target + "x HTTP/1.1\r\nHost: a\r\n\r\n":    "false: error: http1: line too long at byte 40",
+		"GET /" + target + strings.Repeat("x", 40):            "false: error: http1: line too long at byte 40",
+		"\r\nGET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n": "true: complete",
 	} {
-		for cut := range len(in) {
+		got := testkit.EverySplit(t, []byte(in), func(pieces [][]byte) string {
 			var r Request
-			ok, err := r.Parse([]byte(in[:cut]), limits)
-			if err == nil && !ok {
-				ok, err = r.Parse([]byte(in), limits)
-			}
-			got := "incomplete"
-			if e := new(Error); errors.As(err, &e) && e.Kind == TooLarge {
-				got = fmt.Sprint("error ", e.Offset)
-				if r.Begun() {
-					got = "begun, " + got
-				}
-			} else if ok {
-				got = "complete"
-			}
-			if got != want {
-				t.Fatalf("%q after %d bytes: %s %v, want %s", in, cut, got, err, want)
-			}
-		}
+			end := grow(pieces, func(b []byte) (bool, error) { return r.Parse(b, limits) },
+				func([]byte) string { return "complete" })
+			return fmt.Sprintf("%v: %s", r.Begun(), end)
+		})
+		testkit.Equal(t, got, want, in)
 	}
 }
 
@@ -317,10 +305,12 @@ func TestErrorsHaveKinds(t *testing.T) {
 		"GET / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n": UnknownCoding,
 		strings.Repeat("a", 5000):                                TooLarge,
 	} {
-		var r Request
-		_, err := r.Parse([]byte(in), testLimits)
-		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != want {
-			t.Errorf("%.30q: got %v, want kind %d", in, err, want)
+		for _, limits := range []Limits{testLimits, {Bytes: 1 << 20, Fields: 32, Line: 2000}} {
+			var r Request
+			_, err := r.Parse([]byte(in), limits)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Kind != want {
+				t.Errorf("%.30q: got %v, want kind %d", in, err, want)
+			}
 		}
 	}
 }
