@@ -123,16 +123,13 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"malformed status", "GET", out("Status: OK\n\n") + end,
 			"no response: http1: malformed Status at byte 8 | 0 kept"},
 		{"malformed field", "GET", out("no colon\n\n") + end,
-			"no response: " +
-				"http1: space in field name or before its colon at byte 2 | 0 kept"},
+			"no response: http1: space in field name or before its colon at byte 2 | 0 kept"},
 		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end,
 			"no response: http1: second Content-Length at byte 34 | 0 kept"},
 		{"no response", "GET", end,
-			"no response: the application ended the request " +
-				"without a complete response head: unexpected EOF | 0 kept"},
+			"no response: the application ended the request without a complete response head: unexpected EOF | 0 kept"},
 		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete),
-			"no response: the application ended the request " +
-				"without a complete response head: unexpected EOF | 0 kept"},
+			"no response: the application ended the request without a complete response head: unexpected EOF | 0 kept"},
 		{"an exit status alone", "GET", status(3, wire.Complete),
 			"no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
 		{"overloaded", "GET", status(0, wire.Overloaded), "no response: fcgi: the application is overloaded | 0 kept"},
