@@ -3,7 +3,6 @@ package fcgi_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -15,8 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
@@ -74,12 +73,7 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 
 func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	type key struct{}
-	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %v %v", b, err != nil, r.Context().Value(key{}))
-	})
-	var mu sync.Mutex
-	var logged bytes.Buffer
+	var logged testkit.Log
 	whole := oneRequest("/", "body")
 	for name, test := range map[string]struct {
 		server *fcgi.Server
@@ -88,49 +82,49 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 		closed bool   // the connection is closed, after or instead of the response
 	}{
 		"nothing":           {&fcgi.Server{}, whole, "body false <nil>", false},
-		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: 20 * time.Millisecond}, whole[:30], "", true},
-		"ReadTimeout": {&fcgi.Server{ReadTimeout: 20 * time.Millisecond}, whole[:len(whole)-10], "bo true <nil>",
-			true},
-		"IdleTimeout": {&fcgi.Server{IdleTimeout: 20 * time.Millisecond}, whole, "body false <nil>", true},
+		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: time.Second}, whole[:30], "", true},
+		"ReadTimeout":       {&fcgi.Server{ReadTimeout: time.Second}, whole[:len(whole)-10], "bo true <nil>", true},
+		"IdleTimeout":       {&fcgi.Server{IdleTimeout: time.Second}, whole, "body false <nil>", true},
+		"WriteTimeout":      {&fcgi.Server{WriteTimeout: time.Second}, oneRequest("/slow", ""), "", true},
 		"MaxParamBytes": {&fcgi.Server{MaxParamBytes: 100}, oneRequest("/"+strings.Repeat("x", 6000), ""),
 			"431 Request Header Fields Too Large", true},
 		"BaseContext": {&fcgi.Server{BaseContext: func(net.Listener) context.Context {
-			return context.WithValue(t.Context(), key{}, "base")
+			return context.WithValue(context.Background(), key{}, "base")
 		}}, whole, "body false base", false},
 		"Dispatch": {&fcgi.Server{Dispatch: tare.OwnGoroutine}, whole, "body false <nil>", false},
-		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(
-			writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return logged.Write(p) }), "", 0)},
-			"GET / HTTP/1.1\r\n\r\n", "", true},
+		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(&logged, "", 0)}, "GET / HTTP/1.1\r\n\r\n", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.server.Handler = echo
-			at := runServer(t, test.server, "tcp", "127.0.0.1:0")
-			w := dialServer(t, at)
-			io.WriteString(w, test.send)
-			got, err := w.reply()
-			// on a busy machine a timeout may pass first
-			for i := 0; err != nil && test.want != "" && i < 20; i++ {
-				w = dialServer(t, at)
-				io.WriteString(w, test.send)
-				got, err = w.reply()
-			}
-			testkit.Contains(t, got.body(), test.want)
-			testkit.Equal(t, err == nil, test.want != "", "a response, not", err)
-			if !test.closed {
-				w.request("/", "again")
-			} else if got, err := w.reply(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("not closed: %+v, %v", got, err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				test.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					b, err := io.ReadAll(r.Body)
+					if r.URL.Path == "/slow" {
+						time.Sleep(2 * time.Second)
+					}
+					fmt.Fprintf(w, "%s %v %v", b, err != nil, r.Context().Value(key{}))
+				})
+				began := time.Now()
+				var network testkit.Network
+				served, l := make(chan error), network.Listen()
+				go func() { served <- test.server.Serve(l) }()
+				w := &webServer{TB: t, Conn: testkit.Value(network.Dial())(t)}
+				testkit.Send(t, w, test.send)
+				got, err := w.reply()
+				testkit.Contains(t, got.body(), test.want)
+				testkit.Equal(t, err == nil, test.want != "", "a response, not", err)
+				if test.closed {
+					testkit.Fails(w.reply())(t, "EOF", "a closed connection")
+					testkit.Equal(t, time.Since(began) <= 2*time.Second, true, "in time")
+				} else {
+					w.request("/", "again")
+				}
+				testkit.Check(t, test.server.Close())
+				testkit.Is(t, <-served, http.ErrServerClosed)
+			})
 		})
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	testkit.Contains(t, logged.String(), "unsupported FastCGI version", "logged")
 }
-
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	ended := make(chan error, 1)
