@@ -8,7 +8,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -216,5 +218,45 @@ func TestTimeoutsHaveDefaults(t *testing.T) {
 			synctest.Wait()
 			testkit.Equal(t, fmt.Sprint(tr.Idle(), tr.Pools()), fmt.Sprint(want, want), "connections and pools")
 		}
+	})
+}
+
+func TestTransportFieldsLimitConnectionsTimesAndSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &fcgi.Transport{Addr: "pipe:1", MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1,
+			IdleConnTimeout: time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 100}
+		tr.DialContext = piped(t, func(p *peer) {
+			for params := p.request(); params != nil; params = p.request() {
+				switch params["REQUEST_URI"] {
+				case "/silent":
+					io.Copy(io.Discard, p)
+				case "/large":
+					p.respond("A: " + strings.Repeat("a", 200) + "\n\n")
+				default:
+					time.Sleep(time.Second)
+					p.respond("\nbody")
+				}
+			}
+		})
+		began := time.Now()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				_, body, err := responseTo(tr, get(t, address))
+				testkit.Check(t, err)
+				testkit.Equal(t, body, "body")
+			})
+		}
+		both.Wait()
+		testkit.Equal(t, time.Since(began), 2*time.Second, "one after the other")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		testkit.Equal(t, tr.Idle(), 0, "idle connections")
+		_, err := tr.RoundTrip(get(t, address+"large"))
+		testkit.Error(t, err, "section too large")
+		began = time.Now()
+		_, err = tr.RoundTrip(get(t, address+"silent"))
+		testkit.Is(t, err, os.ErrDeadlineExceeded)
+		testkit.Equal(t, time.Since(began), time.Minute, "without a response")
 	})
 }
