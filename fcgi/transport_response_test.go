@@ -1,7 +1,6 @@
 package fcgi_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -21,35 +20,15 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// canned returns a Transport to an application that receives a request, and sends pieces as its
-// response. Then the application closes the connection, unless kept is set.
-func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
-	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1}
-	tr.DialContext = piped(t, func(p *peer) {
-		if p.request() == nil {
-			return
-		}
-		for _, piece := range pieces {
-			if _, err := p.Write(piece); err != nil {
-				return
-			}
-		}
-		if kept {
+// canned returns a Transport to an application that receives a request, and sends bytes as its
+// response.
+func canned(t testing.TB, response []byte) *fcgi.Transport {
+	return checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer) {
+		if p.request() != nil {
+			p.Write(response)
 			io.Copy(io.Discard, p)
 		}
-	})
-	return checked(t, tr)
-}
-
-// outcome describes everything that a caller observes of a response.
-func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
-	tr := canned(t, kept, pieces...)
-	var log bytes.Buffer
-	tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
-	resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
-	idle := tr.Idle()
-	tr.CloseIdleConnections()
-	return fmt.Sprintf("%s | stderr %q | %d kept", describe(resp, body, err), log.String(), idle)
+	})})
 }
 
 // Responses of all kinds, valid and not, and what the Transport returns for them.
@@ -65,6 +44,8 @@ func TestResponsesAreChecked(t *testing.T) {
 		"in the body: ", "tare: reading the response's body from pipe:1: ")
 	for _, test := range []struct{ name, method, response, want string }{
 		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"STDERR", "GET", record(wire.Stderr, 1, "a note") + out("\nbody") + end,
+			`HTTP/1.1 200 OK -1 "" "body" <nil> | stderr a note | 1 kept`},
 		{"redirect", "GET", out("Location: /x\n\n") + end,
 			`HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
 		{"status without words", "GET", out("Status: 299\n\n") + end, `HTTP/1.1 299 -1 "" "" <nil> | 1 kept`},
@@ -144,8 +125,13 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"unknown status", "GET", status(0, 9),
 			"no response: the application ended the request with unknown protocol status 9 | 0 kept"},
 	} {
-		got := strings.Replace(outcome(t, test.method, true, []byte(test.response)), ` | stderr ""`, "", 1)
+		tr := canned(t, []byte(test.response))
+		log := ""
+		tr.Stderr = func(_ *http.Request, text []byte) { log += "stderr " + string(text) + " | " }
+		resp, body, err := responseTo(tr, newRequest(t, test.method, address, nil))
+		got := fmt.Sprintf("%s | %s%d kept", describe(resp, body, err), log, tr.Idle())
 		testkit.Equal(t, got, context.Replace(test.want), test.name)
+		tr.CloseIdleConnections()
 	}
 }
 
@@ -155,13 +141,13 @@ func TestApplicationErrorsHaveTypes(t *testing.T) {
 		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex,
 		wire.UnknownRole: fcgi.ErrUnknownRole,
 	} {
-		_, err := canned(t, false, ended(0, status)).RoundTrip(get(t, address))
+		_, err := canned(t, ended(0, status)).RoundTrip(get(t, address))
 		failure, ok := errors.AsType[*tare.TransportError](err)
 		if !errors.Is(err, want) || !ok || failure.Kind != tare.RequestRejected {
 			t.Errorf("%v: %v", status, err)
 		}
 	}
-	_, err := canned(t, false, ended(1<<31, wire.Complete)).RoundTrip(get(t, address))
+	_, err := canned(t, ended(1<<31, wire.Complete)).RoundTrip(get(t, address))
 	if exit, ok := errors.AsType[*fcgi.ExitError](err); !ok || exit.Status != 1<<31 {
 		t.Errorf("%v", err)
 	}
