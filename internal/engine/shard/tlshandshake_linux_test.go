@@ -20,9 +20,7 @@ import (
 
 // tlsSite is a server whose TLS connections are served on shards.
 type tlsSite struct {
-	*testing.T
-	server  *testServer
-	addr    string
+	*site
 	handler *atomic.Value // an http.HandlerFunc; a test may store another
 }
 
@@ -35,17 +33,16 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	s := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
 		handler.Load().(http.HandlerFunc)(w, r)
 	}, config)
-	startSite(t, l, s)
-	return tlsSite{t, s, l.Addr().String(), handler}
+	return tlsSite{startSite(t, l, s), handler}
 }
 
 // dial returns a connection without TLS.
 func (s tlsSite) dial() *net.TCPConn {
 	s.Helper()
-	c := testkit.Value(net.Dial("tcp", s.addr))(s)
+	c := newClient(s.T, s.listener)
 	s.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(time.Minute))
-	return c.(*net.TCPConn)
+	return c.TCPConn
 }
 
 // get sends a request over TLS, and returns its error.
