@@ -3,7 +3,6 @@ package tare_test
 import (
 	"bytes"
 	"crypto/tls"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 
@@ -102,7 +100,7 @@ var fields = map[string]field{
 		if set {
 			s.HTTP2 = &http.HTTP2Config{MaxConcurrentStreams: 7}
 		}
-		return streamLimit(start(t, kind, maker, s).dial())
+		return streamLimit(t, start(t, kind, maker, s).dial())
 	}},
 	"Protocols": {[]string{h2c}, "200 OK HTTP/2.0; HTTP/1 false",
 		func(t *testing.T, kind string, maker func(*http.Server) server, set bool) string {
@@ -125,18 +123,12 @@ var fields = map[string]field{
 }
 
 // streamLimit returns the SETTINGS_MAX_CONCURRENT_STREAMS that a server sends.
-func streamLimit(c io.ReadWriter) string {
-	io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00")
-	head := make([]byte, 9)
-	io.ReadFull(c, head)
-	settings := make([]byte, binary.BigEndian.Uint32(append([]byte{0}, head[:3]...)))
-	io.ReadFull(c, settings)
-	for part := range slices.Chunk(settings, 6) {
-		if binary.BigEndian.Uint16(part) == 3 {
-			return fmt.Sprint(binary.BigEndian.Uint32(part[2:]))
-		}
-	}
-	return "none"
+func streamLimit(t *testing.T, c io.ReadWriter) string {
+	testkit.Send(t, c, http2.ClientPreface)
+	framer := http2.NewFramer(c, c)
+	testkit.Must(t, framer.WriteSettings())
+	limit, _ := testkit.Value(framer.ReadFrame())(t).(*http2.SettingsFrame).Value(http2.SettingMaxConcurrentStreams)
+	return fmt.Sprint(limit)
 }
 
 // The limits of an http2.Server apply that golang.org/x/net has configured the http.Server with.
@@ -145,7 +137,7 @@ func TestSettingsOfConfigureServerApply(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := &http.Server{Handler: textHandler("x"), ErrorLog: log.New(io.Discard, "", 0)}
 			testkit.Must(t, http2.ConfigureServer(s, &http2.Server{MaxConcurrentStreams: 7}))
-			testkit.Equal(t, streamLimit(start(t, h2, maker, s).dial()), "7", "the limit of streams")
+			testkit.Equal(t, streamLimit(t, start(t, h2, maker, s).dial()), "7", "the limit of streams")
 		})
 	}
 }

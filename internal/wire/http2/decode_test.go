@@ -239,9 +239,8 @@ func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
 	if !b.IsTooLarge || len(b.Fields) > 100 || cap(b.Text) > 4*limits.Bytes {
 		t.Errorf("too large: %v, %d fields, %d bytes", b.IsTooLarge, len(b.Fields), cap(b.Text))
 	}
-	if err := d.Decode([]byte{0xbe}, limits, &b); err != nil || len(b.Fields) != 1 {
-		t.Errorf("next block: %v, %d fields", err, len(b.Fields))
-	}
+	mustDecode(t, &d, []byte{0xbe}, limits, &b)
+	testkit.Equal(t, len(b.Fields), 1, "fields of the next block")
 }
 
 // Integers that would not fit into 32 bits, entries behind the last one, and a large name that each

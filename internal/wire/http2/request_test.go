@@ -149,13 +149,11 @@ func TestListLimits(t *testing.T) {
 	for i, limits := range []http1.Limits{
 		{Bytes: size, Fields: 5}, {Bytes: size - 1, Fields: 5}, {Bytes: size, Fields: 4},
 	} {
-		if err := d.Decode(blockOf(lines), limits, &b); err != nil || b.IsTooLarge != (i > 0) {
-			t.Errorf("%+v: %v, too large: %v", limits, err, b.IsTooLarge)
-		}
+		mustDecode(t, &d, blockOf(lines), limits, &b)
+		testkit.Equal(t, b.IsTooLarge, i > 0, limits)
 	}
-	if err := d.Decode([]byte{0xbe}, wideLimits(), &b); err != nil || list(&b) != "x-b: 2\n" {
-		t.Errorf("table: %v %q", err, list(&b))
-	}
+	mustDecode(t, &d, []byte{0xbe}, wideLimits(), &b)
+	testkit.Equal(t, list(&b), "x-b: 2\n")
 }
 
 // A name or value is limited as it is encoded, and one of the table is not. The table stays right.
@@ -175,12 +173,10 @@ func TestEncodedFieldsAreLimited(t *testing.T) {
 	} {
 		d := http2.NewDecoder(4096)
 		var b http2.HeaderBlock
-		if err := d.Decode(blockOf(lines), limits, &b); err != nil || b.IsTooLarge != isTooLarge {
-			t.Errorf("%q: %v, too large: %v", lines, err, b.IsTooLarge)
-		}
-		if err := d.Decode([]byte{0xbe}, limits, &b); err != nil || b.IsTooLarge || len(b.Text) == 0 {
-			t.Errorf("%q, then indexed: %v, too large: %v", lines, err, b.IsTooLarge)
-		}
+		mustDecode(t, &d, blockOf(lines), limits, &b)
+		testkit.Equal(t, b.IsTooLarge, isTooLarge, lines)
+		mustDecode(t, &d, []byte{0xbe}, limits, &b)
+		testkit.Equal(t, b.IsTooLarge || len(b.Text) == 0, false, lines, "then indexed")
 	}
 }
 
