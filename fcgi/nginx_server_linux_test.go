@@ -84,13 +84,7 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			if path == "goroutine" {
 				l = countedListener{l, accepted}
 			}
-			s := &fcgi.Server{Handler: app}
-			served := make(chan error, 1)
-			go func() { served <- s.Serve(l) }()
-			t.Cleanup(func() {
-				testkit.Check(t, s.Shutdown(context.Background()))
-				testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
-			})
+			serve(t, &fcgi.Server{Handler: app}, l)
 			f.start(t, tool)
 			test(t, f, accepted)
 			for line := range strings.Lines(f.log(t)) {

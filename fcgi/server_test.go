@@ -26,12 +26,12 @@ import (
 
 // ProcessEnv returns the parameters that the Request does not contain, in a map of the caller's.
 func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	at := runServer(t, func(w http.ResponseWriter, r *http.Request) {
 		// with a derived context
 		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1)))
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
-	})}, "tcp", "127.0.0.1:0")
+	})
 	got := dialServer(t, at).request("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x",
 		"HTTPS", "on",
 		"PATH_INFO", "/", "QUERY_STRING", "",
@@ -48,12 +48,12 @@ func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Stderr finds the stream through a middleware's ResponseWriter, and returns nil if there is none.
 func TestStderrUnwrapsResponseWriter(t *testing.T) {
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	at := runServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(fcgi.Stderr(wrapper{wrapper{w}}), "one ")
 		io.WriteString(w, "body")
 		io.WriteString(fcgi.Stderr(w), "two ")
 		io.Copy(fcgi.Stderr(w), strings.NewReader("three"))
-	})}, "tcp", "127.0.0.1:0")
+	})
 	got := dialServer(t, at).request("/", "")
 	testkit.Equal(t, got.err, "one two three")
 	testkit.Equal(t, got.body(), "body")
@@ -128,10 +128,10 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 
 func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	ended := make(chan error, 1)
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	at := runServer(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		ended <- err
-	})}, "tcp", "127.0.0.1:0")
+	})
 	part := strings.TrimSuffix(oneRequest("/", "body"), "\x01\x05\x00\x01\x00\x00\x00\x00")
 	part = strings.Replace(part, "CONTENT_LENGTH4", "CONTENT_LENGTH5", 1)
 	w := dialServer(t, at)
@@ -278,15 +278,20 @@ func (r reply) body() string {
 	return body
 }
 
-// runServer serves until the test ends, and then checks that nothing is left.
-func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
+// runServer serves an address until the test ends.
+func runServer(t testing.TB, handler http.HandlerFunc) net.Addr {
 	t.Helper()
-	l := testkit.Value(net.Listen(network, address))(t)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	serve(t, &fcgi.Server{Handler: handler}, l)
+	return l.Addr()
+}
+
+// serve serves a listener until the test ends, and then checks that nothing is left.
+func serve(t testing.TB, s *fcgi.Server, l net.Listener) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		testkit.Check(t, s.Close())
 		testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 	})
-	return l.Addr()
 }

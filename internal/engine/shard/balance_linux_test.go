@@ -26,7 +26,6 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 	clients := make(map[string]*client) // by address
 	for range 32 {
 		c := newClient(t, l)
-		defer c.Close()
 		c.get(t)
 		clients[c.LocalAddr().String()] = c
 	}

@@ -104,7 +104,6 @@ func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
 	t.Helper()
 	c := newClient(t, s.listener)
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(time.Minute))
 	atEnd := false
 	for i, piece := range test.pieces {
 		if i > 0 {
@@ -151,7 +150,6 @@ func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	})()
 	for range 12 {
 		c := newClient(t, s.listener)
-		defer c.Close()
 		defer s.keepBusy(1, func() { c.get(t) })()
 	}
 	var tests sync.WaitGroup

@@ -222,11 +222,9 @@ func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
 func TestResponseThatWaitsIsNotLate(t *testing.T) {
 	s := newOutboxSite(t, func(c *Config) { c.Exchanges.WriteTimeout = 1 }) // passes in the handler
 	sender := newClient(t, s.listener)
-	defer sender.Close()
 	var all [2 * outboxConns]*client
 	for i := range all {
 		all[i] = newClient(t, s.listener)
-		defer all[i].Close()
 	}
 	s.send.Store(new(func() {
 		for _, c := range all {
@@ -272,7 +270,6 @@ func TestResponsesOverTLSDoNotWait(t *testing.T) {
 	}
 	for i := range all {
 		c := newClient(t, s.listener)
-		defer c.Close()
 		all[i] = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 		in[i] = &client{c.TCPConn, bufio.NewReader(all[i])}
 		request(i, "/", "")

@@ -154,7 +154,6 @@ func request(c net.Conn) (body string, err error) {
 func (s *site) connect() *client {
 	s.Helper()
 	c := newClient(s.T, s.listener)
-	s.Cleanup(func() { c.Close() })
 	testkit.Value(request(c))(s)
 	return c
 }
@@ -165,9 +164,12 @@ type client struct {
 	in *bufio.Reader
 }
 
+// newClient connects to a listener until the end of the test.
 func newClient(t *testing.T, l net.Listener) *client {
 	t.Helper()
 	nc := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	return &client{nc.(*net.TCPConn), bufio.NewReader(nc)}
 }
 

@@ -39,10 +39,7 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 // dial returns a connection without TLS.
 func (s tlsSite) dial() *net.TCPConn {
 	s.Helper()
-	c := newClient(s.T, s.listener)
-	s.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(time.Minute))
-	return c.TCPConn
+	return newClient(s.T, s.listener).TCPConn
 }
 
 // get sends a request over TLS, and returns its error.
@@ -422,7 +419,6 @@ func TestHijackedConnectionIsNotReported(t *testing.T) {
 		_, _ = io.Copy(c, in)
 	})
 	c := newClient(t, s.listener)
-	defer c.Close()
 	c.request("/", "")
 	before, echo := s.server.turns(), make([]byte, 1)
 	for range 100 {
