@@ -171,7 +171,7 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 			!strings.HasPrefix("body", body) {
 			t.Errorf("%s %q: %q, %v", test.method, test.head, body, err)
 		}
-		testkit.Equal(t, <-wrote < most, true, test.method, test.head, "is not read whole")
+		testkit.Between(t, <-wrote, 0, most-1, test.method, test.head)
 	}
 }
 
@@ -241,8 +241,7 @@ func TestTransportFieldsLimitConnectionsTimesAndSizes(t *testing.T) {
 		_, err := tr.RoundTrip(get(t, address+"large"))
 		testkit.Error(t, err, "section too large")
 		began = time.Now()
-		_, err = tr.RoundTrip(get(t, address+"silent"))
-		testkit.Is(t, err, os.ErrDeadlineExceeded)
+		testkit.FailsWith(tr.RoundTrip(get(t, address+"silent")))(t, os.ErrDeadlineExceeded)
 		testkit.Equal(t, time.Since(began), time.Minute, "without a response")
 	})
 }

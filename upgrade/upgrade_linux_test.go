@@ -51,8 +51,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 				testkit.Equal(t, s.Wait(pid), 0, "a replaced process: exit code")
 			}
 			s.End()
-			_, err := os.Stat(s.Path("socket"))
-			testkit.Is(t, err, os.ErrNotExist, "the unix socket's file after the last process")
+			testkit.FailsWith(os.Stat(s.Path("socket")))(t, os.ErrNotExist, "the unix socket's file after the last process")
 			t.Logf("%d requests, %d upgrades", load.Requests.Load(), n)
 		})
 	}

@@ -80,8 +80,7 @@ func exchangesData(t *testing.T, fd int, server net.Conn) {
 	testkit.Equal(t, first, poll.Event{ID: 7, Writable: true})
 	testkit.Must(t, poll.ConnectError(fd))
 	b := make([]byte, 16)
-	_, err := poll.Recv(fd, b)
-	testkit.Is(t, err, poll.ErrAgain, "nothing has come")
+	testkit.FailsWith(poll.Recv(fd, b))(t, poll.ErrAgain, "nothing has come")
 	testkit.Equal(t, testkit.Value(poll.Send(fd, []byte("ping")))(t), 4)
 	testkit.Value(io.ReadFull(server, b[:4]))(t)
 	testkit.Equal(t, string(b[:4]), "ping")
@@ -155,6 +154,5 @@ func TestSurplusEventsComeWithNextWait(t *testing.T) {
 func TestWaitOnClosedPollerFails(t *testing.T) {
 	p := testkit.Value(poll.New())(t)
 	p.Close()
-	_, err := p.Wait(0)
-	testkit.Is(t, err, syscall.EBADF)
+	testkit.FailsWith(p.Wait(0))(t, syscall.EBADF)
 }

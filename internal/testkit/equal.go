@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/http"
@@ -16,6 +17,14 @@ func Equal[T any](t testing.TB, got, want T, what ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s%s, want %s", named(what), shown(got), shown(want))
+	}
+}
+
+// Between reports a value less than least or greater than most. The words of what name the value.
+func Between[T cmp.Ordered](t testing.TB, got, least, most T, what ...any) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s%v, want %v to %v", named(what), got, least, most)
 	}
 }
 
@@ -55,11 +64,19 @@ func Error(t testing.TB, err error, text string, what ...any) {
 	}
 }
 
-// Is reports an error that is not target, as errors.Is determines. The words of what name the call.
+// Is reports an error in which errors.Is does not find another one. The words of what name the call.
 func Is(t testing.TB, err, target error, what ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Errorf("%s%v, want %v", named(what), err, target)
+	}
+}
+
+// FailsWith is Is for a call that also returns a value, as Fails is Error.
+func FailsWith[T any](_ T, err error) func(t testing.TB, target error, what ...any) {
+	return func(t testing.TB, target error, what ...any) {
+		t.Helper()
+		Is(t, err, target, what...)
 	}
 }
 

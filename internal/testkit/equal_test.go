@@ -30,7 +30,9 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Fields(r, http.Header{"A": {"b", "c"}, "D": {"e"}}, "the head", "A", "b, c", "D", "f", "G", "")
 	Error(r, nil, "one", "a call")
 	Fails(3, errors.New("one"))(r, "two")
-	Is(r, errors.New("one"), fs.ErrExist, "a call")
+	FailsWith(3, errors.New("one"))(r, fs.ErrExist, "a call")
+	Between(r, 2, 1, 2, "the same")
+	Between(r, 3, 1, 2, "a value")
 	const want = `letter 7: "a", want "b"
 1, want 2
 "text", want "xt." in it
@@ -38,6 +40,7 @@ the head D: "e", want "f"
 a call: <nil>, want an error with "one"
 one, want an error with "two"
 a call: one, want file already exists
+a value: 3, want 1 to 2
 `
 	if r.text != want {
 		t.Errorf("%s\nwant\n%s", r.text, want)

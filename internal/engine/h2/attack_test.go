@@ -172,7 +172,7 @@ func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 			break
 		}
 	}
-	testkit.Equal(t, (heapInUse()-before)>>20 <= 64, true, sent, "bytes of frames use at most 64 MB of memory")
+	testkit.Between(t, max(0, heapInUse()-before), 0, 64<<20, sent, "bytes of frames: memory")
 	runtime.KeepAlive(p)
 }
 

@@ -31,16 +31,11 @@ func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 	for range conns {
 		s.connect()
 	}
-	if n := s.byShards() - before; n < conns*8/10 {
-		t.Errorf("shards have accepted %d of %d connections", n, conns)
-	}
+	testkit.Between(t, s.byShards()-before, conns*8/10, conns, "connections that shards have accepted")
 	var each [procs]int
 	g.conns.each(func(k *shardConn) { each[k.shard().index]++ })
 	for _, n := range each {
-		if n < conns/procs*9/10 || n > conns/procs*11/10 {
-			t.Errorf("shards have %v of %d connections", each, conns)
-			break
-		}
+		testkit.Between(t, n, conns/procs*9/10, conns/procs*11/10, "connections of a shard, of", each)
 	}
 }
 
@@ -159,16 +154,10 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 			descriptors, heap := s.rest()
 			before := s.byShards()
 			s.churn(conns)
-			if n := s.byShards() - before; n < conns/2 {
-				t.Errorf("shards have accepted %d of %d connections", n, conns)
-			}
+			testkit.Between(t, s.byShards()-before, conns/2, conns, "connections that shards have accepted")
 			afterDescriptors, afterHeap := s.rest()
-			if afterDescriptors > descriptors {
-				t.Errorf("%d descriptors, %d before", afterDescriptors, descriptors)
-			}
-			if most := heap + 50*uint64(conns); afterHeap > most {
-				t.Errorf("%d bytes after %d connections, %d before", afterHeap, conns, heap)
-			}
+			testkit.Between(t, afterDescriptors, 0, descriptors, "descriptors")
+			testkit.Between(t, afterHeap, 0, heap+50*uint64(conns), "bytes of memory after", conns, "connections")
 		})
 	}
 }
@@ -269,9 +258,7 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 			stop()
 			before := s.server.turns()
 			time.Sleep(200 * time.Millisecond)
-			if n := s.server.turns() - before; n > 100 {
-				t.Errorf("the loops have reported events %d times while nothing happened", n)
-			}
+			testkit.Between(t, s.server.turns()-before, 0, 100, "events while nothing happened")
 		})
 	}
 }

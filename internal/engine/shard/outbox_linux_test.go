@@ -250,7 +250,7 @@ func TestLeaderLeavesLongWorkToOthers(t *testing.T) {
 			n++
 		}
 	}
-	testkit.Equal(t, n <= turnRequests, true, "the leader has run", n, "handlers in a row")
+	testkit.Between(t, n, 0, turnRequests, "handlers that the leader has run in a row")
 	reported := s.server.turns()
 	testkit.Send(t, c, strings.Replace(where, "GET", "POST", 1)[:len(where)-1]+"Content-Length: 1\r\n\r\n")
 	testkit.WaitFor(t, "a loop to report the head", func() bool { return s.server.turns() > reported })
