@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -85,16 +84,8 @@ func behindNginx(t *testing.T, app http.HandlerFunc, expected []string,
 			if path == "goroutine" {
 				l = countedListener{l, accepted}
 			}
-			s := &fcgi.Server{Handler: app}
-			served := make(chan error, 1)
-			go func() { served <- s.Serve(l) }()
-			t.Cleanup(func() {
-				testkit.Check(t, s.Shutdown(context.Background()))
-				if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("Serve returned %v", err)
-				}
-			})
-			f.start(t, tool.Bin, tool.Env)
+			serve(t, &fcgi.Server{Handler: app}, l)
+			f.start(t, tool)
 			test(t, f, accepted)
 			for line := range strings.Lines(f.log(t)) {
 				if faulty(line) && !slices.ContainsFunc(expected,
@@ -112,31 +103,18 @@ func faulty(line string) bool {
 		strings.Contains(line, "[error]") || strings.Contains(line, "[crit]") || strings.Contains(line, "[alert]")
 }
 
-// start starts nginx, and stops it at the end of the test.
-func (f *front) start(t *testing.T, bin string, env []string) {
-	var output bytes.Buffer
-	c := exec.Command(bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"), "-e", filepath.Join(f.dir, "error.log"))
-	c.Env, c.Stdout, c.Stderr = append(os.Environ(), env...), &output, &output
-	nginx := testkit.Start(t, c)
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(f.dir, "front"))
-	}
-	transport := &http.Transport{DialContext: dial, DisableCompression: true, MaxIdleConnsPerHost: 100}
+// start starts nginx until the end of the test.
+func (f *front) start(t *testing.T, tool *contender.Program) {
+	socket := filepath.Join(f.dir, "front")
+	programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", f.dir, "-c", filepath.Join(f.dir, "conf"),
+		"-e", filepath.Join(f.dir, "error.log"))
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: 100,
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "unix", socket)
+		}}
 	f.client = &http.Client{Transport: transport, Timeout: patience,
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 	t.Cleanup(transport.CloseIdleConnections)
-	testkit.WaitFor(t, "nginx listens", func() bool {
-		select {
-		case <-nginx.Done():
-			t.Fatalf("nginx ended: %v\n%s", nginx.Wait(), output.Bytes())
-		default:
-		}
-		nc, err := dial(t.Context(), "", "")
-		if err == nil {
-			nc.Close()
-		}
-		return err == nil
-	})
 }
 
 // countedListener counts accepted connections, which use the goroutine path.
@@ -189,18 +167,18 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 			for range 3 {
 				for path, want := range map[string]string{"204": "", "304": "",
 					"302": "<a href=\"/elsewhere\">Found</a>.\n\n", "404": "404 page not found\n"} {
-					if resp, body := f.get(t, way+path); fmt.Sprint(resp.StatusCode) != path || body != want {
-						t.Errorf("%s%s: got %d %q, want %q", way, path, resp.StatusCode, body, want)
-					}
+					resp, body := f.get(t, way+path)
+					testkit.Equal(t, fmt.Sprint(resp.StatusCode), path, way)
+					testkit.Equal(t, body, want, way, path)
 				}
 				for path, length := range map[string]int64{"big": -1, "sized": int64(len(big))} {
-					if resp, body := f.get(t, way+path); body != big || resp.ContentLength != length {
-						t.Errorf("%s%s: %d bytes, length %d", way, path, len(body), resp.ContentLength)
-					}
-					resp := testkit.Value(f.client.Head("http://example.org" + way + path))(t)
-					if resp.Body.Close(); resp.StatusCode != 200 || resp.ContentLength != length {
-						t.Errorf("HEAD %s%s: %v", way, path, resp)
-					}
+					resp, body := f.get(t, way+path)
+					testkit.Equal(t, body == big, true, way, path, "the body arrives")
+					testkit.Equal(t, resp.ContentLength, length, way, path)
+					resp = testkit.Value(f.client.Head("http://example.org" + way + path))(t)
+					resp.Body.Close()
+					testkit.Equal(t, resp.StatusCode, 200, "HEAD", way, path)
+					testkit.Equal(t, resp.ContentLength, length, "HEAD", way, path)
 				}
 			}
 			req, _ := http.NewRequest("PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
@@ -208,10 +186,7 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 			resp := testkit.Value(f.client.Do(req))(t)
 			b, _ := io.ReadAll(resp.Body)
 			resp.Body.Close()
-			if want := fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way,
-				way); string(b) != want {
-				t.Errorf("got %s, want %s", b, want)
-			}
+			testkit.Equal(t, string(b), fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way, way))
 			f.upload(t, way+"sum", 1<<20)
 		}
 	})
@@ -224,10 +199,9 @@ func (f *front) upload(t *testing.T, path string, size int) {
 	want := fmt.Sprintf("%d %x <nil>", size, sha256.Sum256(body))
 	for _, r := range []io.Reader{bytes.NewReader(body), io.MultiReader(bytes.NewReader(body))} {
 		resp := testkit.Value(f.client.Post("http://example.org"+path, "a/b", r))(t)
-		b, err := io.ReadAll(resp.Body)
-		if resp.Body.Close(); err != nil || string(b) != want {
-			t.Errorf("%s: %d %q, %v; want %q", path, resp.StatusCode, b, err, want)
-		}
+		b := testkit.Value(io.ReadAll(resp.Body))(t)
+		resp.Body.Close()
+		testkit.Equal(t, string(b), want, path, resp.Status)
 	}
 }
 
@@ -245,9 +219,8 @@ func TestNginxKeepsConnections(t *testing.T) {
 				want := strings.Repeat("x", i*i*i)
 				resp := testkit.Value(f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want)))(t)
 				b, _ := io.ReadAll(resp.Body)
-				if resp.Body.Close(); string(b) != want {
-					t.Errorf("%d bytes of %d", len(b), len(want))
-				}
+				resp.Body.Close()
+				testkit.Equal(t, len(b), len(want))
 			}
 			made := accepted.Load() - before
 			// Where nginx streams bodies, it receives the response before it knows that it has sent
@@ -268,9 +241,8 @@ func TestNginxKeepsConnections(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if b, _ := io.ReadAll(resp.Body); string(b) != want {
-						t.Errorf("got %q, want %s", b, want)
-					}
+					b, _ := io.ReadAll(resp.Body)
+					testkit.Equal(t, string(b), want)
 					resp.Body.Close()
 				}
 			})
@@ -311,12 +283,8 @@ func TestContextIsCanceledWhenNginxClientDisconnects(t *testing.T) {
 				}()
 				<-begun
 				leave()
-				if err := <-ended; !errors.Is(err, context.Canceled) {
-					t.Errorf("%s %s: context %v", method, way, err)
-				}
-				if err := <-failed; err == nil {
-					t.Errorf("%s %s got a response", method, way)
-				}
+				testkit.Is(t, <-ended, context.Canceled, method, way)
+				testkit.Error(t, <-failed, "canceled", method, way)
 			}
 		}
 	})
@@ -336,16 +304,14 @@ func TestNginxLogsStderrAndFailures(t *testing.T) {
 		"Connection reset by peer"}
 	behindNginx(t, app, expected, func(t *testing.T, f *front, _ *atomic.Int32) {
 		for _, way := range ways {
-			if _, body := f.get(t, way+"x"); body != "body" {
-				t.Errorf("%s: %q", way, body)
-			}
+			_, body := f.get(t, way+"x")
+			testkit.Equal(t, body, "body", way)
 			for _, when := range []string{"before", "then"} {
 				want := fmt.Sprintf("note about %sx, %s", way, when)
 				testkit.WaitFor(t, want+" is logged", func() bool { return strings.Contains(f.log(t), want) })
 			}
-			if resp, _ := f.get(t, way+"panic"); resp.StatusCode != http.StatusBadGateway {
-				t.Errorf("%s: a panic is a %s", way, resp.Status)
-			}
+			resp, _ := f.get(t, way+"panic")
+			testkit.Equal(t, resp.StatusCode, http.StatusBadGateway, way, "panic")
 		}
 	})
 }

@@ -3,7 +3,6 @@ package fcgi_test
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -15,8 +14,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
@@ -27,23 +26,19 @@ import (
 
 // ProcessEnv returns the parameters that the Request does not contain, in a map of the caller's.
 func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	at := runServer(t, func(w http.ResponseWriter, r *http.Request) {
 		// with a derived context
 		env := fcgi.ProcessEnv(r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, 1)))
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
-	})}, "tcp", "127.0.0.1:0")
+	})
 	got := dialServer(t, at).request("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x",
 		"HTTPS", "on",
 		"PATH_INFO", "/", "QUERY_STRING", "",
 		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
 		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
-	if want := "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]"; got != want {
-		t.Errorf("got %s, want %s", got, want)
-	}
-	if env := fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)); env != nil {
-		t.Errorf("ProcessEnv of an HTTP request: %v", env)
-	}
+	testkit.Equal(t, got, "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]")
+	testkit.Equal(t, fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)), nil, "an HTTP request")
 }
 
 // wrapper is a middleware's ResponseWriter.
@@ -53,18 +48,16 @@ func (w wrapper) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // Stderr finds the stream through a middleware's ResponseWriter, and returns nil if there is none.
 func TestStderrUnwrapsResponseWriter(t *testing.T) {
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	at := runServer(t, func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(fcgi.Stderr(wrapper{wrapper{w}}), "one ")
 		io.WriteString(w, "body")
 		io.WriteString(fcgi.Stderr(w), "two ")
 		io.Copy(fcgi.Stderr(w), strings.NewReader("three"))
-	})}, "tcp", "127.0.0.1:0")
-	if got := dialServer(t, at).request("/", ""); got.err != "one two three" || got.body() != "body" {
-		t.Errorf("got %+v", got)
-	}
-	if w := fcgi.Stderr(wrapper{httptest.NewRecorder()}); w != nil {
-		t.Errorf("a recorder has %v", w)
-	}
+	})
+	got := dialServer(t, at).request("/", "")
+	testkit.Equal(t, got.err, "one two three")
+	testkit.Equal(t, got.body(), "body")
+	testkit.Equal(t, fcgi.Stderr(wrapper{httptest.NewRecorder()}), nil, "a recorder")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, fcgi.Stderr(w), fcgi.ProcessEnv(r))
@@ -74,19 +67,13 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 	defer func() { web.Close(); <-served }()
 	resp := testkit.Value(http.Get("http://" + l.Addr().String()))(t)
 	defer resp.Body.Close()
-	if b, _ := io.ReadAll(resp.Body); string(b) != "<nil> map[]" {
-		t.Errorf("over HTTP there is %s", b)
-	}
+	b, _ := io.ReadAll(resp.Body)
+	testkit.Equal(t, string(b), "<nil> map[]", "over HTTP")
 }
 
 func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	type key struct{}
-	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %v %v", b, err != nil, r.Context().Value(key{}))
-	})
-	var mu sync.Mutex
-	var logged bytes.Buffer
+	var logged testkit.Log
 	whole := oneRequest("/", "body")
 	for name, test := range map[string]struct {
 		server *fcgi.Server
@@ -95,83 +82,74 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 		closed bool   // the connection is closed, after or instead of the response
 	}{
 		"nothing":           {&fcgi.Server{}, whole, "body false <nil>", false},
-		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: 20 * time.Millisecond}, whole[:30], "", true},
-		"ReadTimeout": {&fcgi.Server{ReadTimeout: 20 * time.Millisecond}, whole[:len(whole)-10], "bo true <nil>",
-			true},
-		"IdleTimeout": {&fcgi.Server{IdleTimeout: 20 * time.Millisecond}, whole, "body false <nil>", true},
+		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: time.Second}, whole[:30], "", true},
+		"ReadTimeout":       {&fcgi.Server{ReadTimeout: time.Second}, whole[:len(whole)-10], "bo true <nil>", true},
+		"IdleTimeout":       {&fcgi.Server{IdleTimeout: time.Second}, whole, "body false <nil>", true},
+		"WriteTimeout":      {&fcgi.Server{WriteTimeout: time.Second}, oneRequest("/slow", ""), "", true},
 		"MaxParamBytes": {&fcgi.Server{MaxParamBytes: 100}, oneRequest("/"+strings.Repeat("x", 6000), ""),
 			"431 Request Header Fields Too Large", true},
 		"BaseContext": {&fcgi.Server{BaseContext: func(net.Listener) context.Context {
-			return context.WithValue(t.Context(), key{}, "base")
+			return context.WithValue(context.Background(), key{}, "base")
 		}}, whole, "body false base", false},
 		"Dispatch": {&fcgi.Server{Dispatch: tare.OwnGoroutine}, whole, "body false <nil>", false},
-		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(
-			writerFunc(func(p []byte) (int, error) { mu.Lock(); defer mu.Unlock(); return logged.Write(p) }), "", 0)},
-			"GET / HTTP/1.1\r\n\r\n", "", true},
+		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(&logged, "", 0)}, "GET / HTTP/1.1\r\n\r\n", "", true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			test.server.Handler = echo
-			at := runServer(t, test.server, "tcp", "127.0.0.1:0")
-			w := dialServer(t, at)
-			io.WriteString(w, test.send)
-			got, err := w.reply()
-			// on a busy machine a timeout may pass first
-			for i := 0; err != nil && test.want != "" && i < 20; i++ {
-				w = dialServer(t, at)
-				io.WriteString(w, test.send)
-				got, err = w.reply()
-			}
-			if !strings.Contains(got.body(), test.want) || (err == nil) != (test.want != "") {
-				t.Errorf("got %+v, %v", got, err)
-			}
-			if !test.closed {
-				w.request("/", "again")
-			} else if got, err := w.reply(); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("not closed: %+v, %v", got, err)
-			}
+			synctest.Test(t, func(t *testing.T) {
+				test.server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					b, err := io.ReadAll(r.Body)
+					if r.URL.Path == "/slow" {
+						time.Sleep(2 * time.Second)
+					}
+					fmt.Fprintf(w, "%s %v %v", b, err != nil, r.Context().Value(key{}))
+				})
+				began := time.Now()
+				var network testkit.Network
+				served, l := make(chan error), network.Listen()
+				go func() { served <- test.server.Serve(l) }()
+				w := &webServer{TB: t, Conn: testkit.Value(network.Dial())(t)}
+				testkit.Send(t, w, test.send)
+				got, err := w.reply()
+				testkit.Contains(t, got.body(), test.want)
+				testkit.Equal(t, err == nil, test.want != "", "a response, not", err)
+				if test.closed {
+					testkit.Fails(w.reply())(t, "EOF", "a closed connection")
+					testkit.Between(t, time.Since(began), 0, 2*time.Second)
+				} else {
+					w.request("/", "again")
+				}
+				testkit.Check(t, test.server.Close())
+				testkit.Is(t, <-served, http.ErrServerClosed)
+			})
 		})
 	}
-	mu.Lock()
-	defer mu.Unlock()
 	testkit.Contains(t, logged.String(), "unsupported FastCGI version", "logged")
 }
 
-type writerFunc func([]byte) (int, error)
-
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
-
 func TestBodyReadReturnsExportedErrors(t *testing.T) {
 	ended := make(chan error, 1)
-	at := runServer(t, &fcgi.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+	at := runServer(t, func(_ http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		ended <- err
-	})}, "tcp", "127.0.0.1:0")
+	})
 	part := strings.TrimSuffix(oneRequest("/", "body"), "\x01\x05\x00\x01\x00\x00\x00\x00")
 	part = strings.Replace(part, "CONTENT_LENGTH4", "CONTENT_LENGTH5", 1)
 	w := dialServer(t, at)
 	io.WriteString(w, part+"\x01\x02\x00\x01\x00\x00\x00\x00")
-	if err := <-ended; !errors.Is(err, fcgi.ErrRequestAborted) {
-		t.Errorf("aborted: %v", err)
-	}
+	testkit.Is(t, <-ended, fcgi.ErrRequestAborted)
 	w = dialServer(t, at)
 	io.WriteString(w, part)
 	w.Close()
-	if err := <-ended; !errors.Is(err, fcgi.ErrConnClosed) {
-		t.Errorf("closed: %v", err)
-	}
+	testkit.Is(t, <-ended, fcgi.ErrConnClosed)
 }
 
 func TestServeReturnsAcceptError(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error)
 	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
-	if got := dialServer(t, l.Addr()).request("/", "").out; !strings.HasPrefix(got, "Status: 404 Not Found\r\n") {
-		t.Errorf("got %q", got)
-	}
+	testkit.Contains(t, dialServer(t, l.Addr()).request("/", "").out, "Status: 404 Not Found\r\n")
 	l.Close()
-	if err := <-served; !errors.Is(err, net.ErrClosed) {
-		t.Errorf("Serve returned %v", err)
-	}
+	testkit.Is(t, <-served, net.ErrClosed, "Serve")
 }
 
 // TestServedByStandardInput is the process that TestServeUsesStandardInput starts.
@@ -186,9 +164,7 @@ func TestServedByStandardInput(t *testing.T) {
 			go s.Shutdown(context.Background())
 		}
 	})
-	if err := s.Serve(nil); !errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve returned %v", err)
-	}
+	testkit.Is(t, s.Serve(nil), http.ErrServerClosed, "Serve")
 	testkit.Check(t, s.Shutdown(context.Background()))
 }
 
@@ -208,14 +184,9 @@ func TestServeUsesStandardInput(t *testing.T) {
 			testkit.Must(t, child.Start())
 			w := dialServer(t, l.Addr())
 			for _, path := range []string{"/1", "/2", "/stop"} {
-				if got, want := w.request(path, "", "REMOTE_USER", "ann").body(),
-					path+"map[REMOTE_USER:ann]"; got != want {
-					t.Errorf("got %q, want %q", got, want)
-				}
+				testkit.Equal(t, w.request(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]")
 			}
-			if _, err := w.reply(); !errors.Is(err, io.EOF) {
-				t.Errorf("not closed: %v", err)
-			}
+			testkit.FailsWith(w.reply())(t, io.EOF, "the connection")
 			if err := child.Wait(); err != nil {
 				t.Errorf("the server ended with %v\n%s", err, output.Bytes())
 			}
@@ -226,7 +197,7 @@ func TestServeUsesStandardInput(t *testing.T) {
 func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	child := testkit.Command(t, os.Args[0], "-test.run=^TestServedByStandardInput$")
 	child.Env = append(os.Environ(), "TARE_FCGI_STDIN=1") // without standard input
-	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve returned file") {
+	if out, err := child.CombinedOutput(); err == nil || !strings.Contains(string(out), "Serve: file") {
 		t.Errorf("it printed %s, %v", out, err)
 	}
 }
@@ -306,17 +277,20 @@ func (r reply) body() string {
 	return body
 }
 
-// runServer serves until the test ends, and then checks that nothing is left.
-func runServer(t testing.TB, s *fcgi.Server, network, address string) net.Addr {
+// runServer serves an address until the test ends.
+func runServer(t testing.TB, handler http.HandlerFunc) net.Addr {
 	t.Helper()
-	l := testkit.Value(net.Listen(network, address))(t)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	serve(t, &fcgi.Server{Handler: handler}, l)
+	return l.Addr()
+}
+
+// serve serves a listener until the test ends, and then checks that nothing is left.
+func serve(t testing.TB, s *fcgi.Server, l net.Listener) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
 		testkit.Check(t, s.Close())
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
+		testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 	})
-	return l.Addr()
 }

@@ -51,108 +51,16 @@ func ours() string {
 }
 
 // peer is an application that a test writes record by record.
-type peer struct {
-	t testing.TB
-	net.Conn
-	records  wire.Reader
-	from, to int
-	in       [64 << 10]byte
-}
+type peer struct{ net.Conn }
 
-// received is a request that a peer has received.
-type received struct {
-	keep   bool
-	params map[string]string
-	names  []string
-	body   []byte
-}
-
-// next returns the next piece of a record, or false at the end of the connection.
-func (p *peer) next() (wire.Piece, bool) {
-	for {
-		piece, n, err := p.records.Next(p.in[p.from:p.to])
-		p.from += n
-		switch {
-		case err != nil:
-			p.t.Errorf("the transport sent %v", err)
-			return wire.Piece{}, false
-		case piece.Type != 0:
-			if piece.ID != 1 {
-				p.t.Errorf("the transport sent a record for request %d", piece.ID)
-			}
-			return piece, true
-		}
-		p.to = copy(p.in[:], p.in[p.from:p.to])
-		p.from = 0
-		if n, err = p.Read(p.in[p.to:]); err != nil {
-			return wire.Piece{}, false
-		}
-		p.to += n
-	}
-}
-
-// head receives a request up to its body. It returns nil at the end of the connection.
-func (p *peer) head() *received {
-	r := &received{params: make(map[string]string)}
-	var list []byte
-	for begun := false; ; {
-		piece, ok := p.next()
-		switch {
-		case !ok:
-			return nil
-		case piece.Type == wire.BeginRequest && !begun:
-			begin, err := wire.ParseBegin(piece.Content)
-			if err != nil || begin.Role != wire.Responder {
-				p.t.Errorf("%+v, %v", begin, err)
-			}
-			begun, r.keep = true, begin.Keep
-		case piece.Type == wire.Params && begun && !piece.Ends():
-			list = append(list, piece.Content...)
-		case piece.Type == wire.Params && begun:
-			r.parse(p.t, list)
-			return r
-		case piece.Type == wire.AbortRequest:
-			return nil
-		default:
-			p.t.Errorf("the transport sent a record of type %d too early", piece.Type)
-			return nil
-		}
-	}
-}
-
-func (r *received) parse(t testing.TB, list []byte) {
-	for at := 0; at < len(list); {
-		pair, next, err := wire.NextPair(list, at)
-		if err != nil {
-			t.Errorf("the transport sent malformed parameters: %v", err)
-			return
-		}
-		name := string(pair.Name.In(list))
-		r.names = append(r.names, name)
-		r.params[name] = string(pair.Value.In(list))
-		at = next
-	}
-}
-
-// request receives a request with its body. It returns nil at the end of the connection.
-func (p *peer) request() *received {
-	r := p.head()
-	if r == nil {
+// request receives a request and returns its parameters. It returns nil at the end of the
+// connection, or if the request is aborted.
+func (p *peer) request() (params map[string]string) {
+	params, _, _, err := testkit.ReadFastCGI(p)
+	if err != nil {
 		return nil
 	}
-	for {
-		piece, ok := p.next()
-		switch {
-		case !ok, piece.Type == wire.AbortRequest:
-			return nil
-		case piece.Type != wire.Stdin:
-			p.t.Errorf("the transport sent a record of type %d", piece.Type)
-			return nil
-		case piece.Ends():
-			return r
-		}
-		r.body = append(r.body, piece.Content...)
-	}
+	return params
 }
 
 // out sends a part of a response.
@@ -175,20 +83,14 @@ func whole(s string) []byte {
 
 // piped returns a DialContext to an application at the other end of a pipe, which buffers nothing.
 // Before it writes, the Transport cannot detect that the other end is closed.
-func piped(t testing.TB, serve func(p *peer, n int)) func(context.Context, string, string) (net.Conn, error) {
-	var mu sync.Mutex
+func piped(t testing.TB, serve func(p *peer)) func(context.Context, string, string) (net.Conn, error) {
 	var all sync.WaitGroup
-	count := 0
 	t.Cleanup(all.Wait)
 	return func(context.Context, string, string) (net.Conn, error) {
-		mu.Lock()
-		defer mu.Unlock()
-		n := count
-		count++
 		here, there := net.Pipe()
 		all.Go(func() {
 			defer there.Close()
-			serve(&peer{t: t, Conn: there}, n)
+			serve(&peer{there})
 		})
 		return here, nil
 	}

@@ -98,18 +98,12 @@ func TestPHPResponds(t *testing.T) {
 			"REQUEST_METHOD": "POST", "CONTENT_LENGTH": "5",
 			"HTTP_HOST": "app.example", "REMOTE_ADDR": "192.0.2.7", "HTTP_COOKIE": "c=1; d=2",
 		} {
-			if d.Server[name] != want {
-				t.Errorf("%s is %q, want %q", name, d.Server[name], want)
-			}
+			testkit.Equal(t, d.Server[name], any(want), name)
 		}
 		for name, value := range d.Server {
-			if value == "evil" {
-				t.Errorf("%s is evil", name)
-			}
+			testkit.Equal(t, value == "evil", false, name, "is evil")
 		}
-		if fmt.Sprint(d.Post, d.Cookie, d.Body) != "map[a:b c] map[c:1 d:2]a=b+c" {
-			t.Errorf("%+v", d)
-		}
+		testkit.Equal(t, fmt.Sprint(d.Post, d.Cookie, d.Body), "map[a:b c] map[c:1 d:2]a=b+c")
 	})
 	t.Run("responses", func(t *testing.T) {
 		for _, test := range []struct{ method, path, want string }{
@@ -137,9 +131,8 @@ func TestPHPResponds(t *testing.T) {
 				continue
 			}
 			want := strings.Replace(test.want, "SOCKET", tr.Addr, 1)
-			if got := fmt.Sprintf("%s %d %q %v", resp.Status, resp.ContentLength, body, err); got != want {
-				t.Errorf("%s %s\n got %s\nwant %s", test.method, test.path, got, want)
-			}
+			got := fmt.Sprintf("%s %d %q %v", resp.Status, resp.ContentLength, body, err)
+			testkit.Equal(t, got, want, test.method, test.path)
 			if test.path == "headers.php" && (fmt.Sprint(resp.Header["X-Many"]) != "[one two]" ||
 				len(resp.Cookies()) != 1) {
 				t.Errorf("%v", resp.Header)
@@ -149,21 +142,18 @@ func TestPHPResponds(t *testing.T) {
 	t.Run("log", func(t *testing.T) {
 		log.Reset()
 		must(t, tr, get(t, address+"log.php"), "body")
-		if got := log.String(); !strings.Contains(got, "one") || !strings.Contains(got, "two") {
-			t.Errorf("%q", got)
-		}
+		testkit.Contains(t, log.String(), "one")
+		testkit.Contains(t, log.String(), "two")
 	})
 	t.Run("body of unknown length", func(t *testing.T) {
 		unknown := func() *http.Request {
 			return newRequest(t, "POST", address+"dump.php", io.MultiReader(strings.NewReader("body")))
 		}
-		if d := dumpOf(t, tr, unknown()); d.Body != "" || d.Server["CONTENT_LENGTH"] != nil {
-			t.Errorf("streamed: %+v", d)
-		}
+		streamed := dumpOf(t, tr, unknown())
+		testkit.Equal(t, fmt.Sprint(streamed.Body, streamed.Server["CONTENT_LENGTH"]), "<nil>", "streamed")
 		buffering := checked(t, &fcgi.Transport{Addr: tr.Addr, Root: tr.Root, BufferBody: 100})
-		if d := dumpOf(t, buffering, unknown()); d.Body != "body" || d.Server["CONTENT_LENGTH"] != "4" {
-			t.Errorf("buffered: %+v", d)
-		}
+		buffered := dumpOf(t, buffering, unknown())
+		testkit.Equal(t, fmt.Sprint(buffered.Body, buffered.Server["CONTENT_LENGTH"]), "body4", "buffered")
 	})
 	t.Run("proxy", func(t *testing.T) {
 		site := proxy(t, tr)
@@ -171,10 +161,8 @@ func TestPHPResponds(t *testing.T) {
 		r.ContentLength = 4
 		d := dumpOf(t, http.DefaultTransport, r)
 		_, port, _ := strings.Cut(strings.TrimPrefix(site, "http://"), ":")
-		if d.Body != "body" || d.Server["REMOTE_ADDR"] != "127.0.0.1" || d.Server["SERVER_PORT"] != port ||
-			d.Server["SERVER_ADDR"] != "127.0.0.1" {
-			t.Errorf("%+v", d)
-		}
+		got := fmt.Sprint(d.Body, d.Server["REMOTE_ADDR"], " ", d.Server["SERVER_ADDR"], ":", d.Server["SERVER_PORT"])
+		testkit.Equal(t, got, "body127.0.0.1 127.0.0.1:"+port)
 	})
 }
 
@@ -224,13 +212,11 @@ func TestFlupResponds(t *testing.T) {
 				"SERVER_PORT": "443", "HTTP_X_USER": "good", "HTTP_HOST": "app.example", "CONTENT_LENGTH": fmt.Sprint(
 					len(body)),
 			} {
-				if d.Server[name] != want {
-					t.Errorf("%s is %q, want %q", name, d.Server[name], want)
-				}
+				testkit.Equal(t, d.Server[name], any(want), name)
 			}
-			if d.Body != body || d.Server["HTTP_PROXY"] != nil || log.String() != "a line\n" {
-				t.Errorf("%.100q, %q", d.Body, log.String())
-			}
+			testkit.Equal(t, d.Body, body)
+			testkit.Equal(t, d.Server["HTTP_PROXY"], nil)
+			testkit.Equal(t, log.String(), "a line\n")
 		}
 		resp, body, err := responseTo(tr, newRequest(t, "HEAD", address, nil))
 		if err != nil || resp.Status != "201 Made" || resp.ContentLength <= 0 || body != "" ||
@@ -238,15 +224,10 @@ func TestFlupResponds(t *testing.T) {
 			t.Error(describe(resp, body, err))
 		}
 		must(t, tr, get(t, address+"large"), strings.Repeat("x", 4<<20))
-		if resp := must(t, tr, get(t, address+"none"), ""); resp.StatusCode != http.StatusNoContent {
-			t.Errorf("%s", resp.Status)
-		}
-		if resp, _, err := responseTo(tr, get(t, address+"raise")); err != nil ||
-			resp.StatusCode != http.StatusInternalServerError {
-			t.Error(describe(resp, "", err))
-		}
-		if tr.Idle() != kept {
-			t.Errorf("%d connections are kept, want %d", tr.Idle(), kept)
-		}
+		testkit.Equal(t, must(t, tr, get(t, address+"none"), "").StatusCode, http.StatusNoContent)
+		resp, _, err = responseTo(tr, get(t, address+"raise"))
+		testkit.Must(t, err)
+		testkit.Equal(t, resp.StatusCode, http.StatusInternalServerError)
+		testkit.Equal(t, tr.Idle(), kept, "connections are kept")
 	}
 }

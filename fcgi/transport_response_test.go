@@ -1,51 +1,34 @@
 package fcgi_test
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
+	"os"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// canned returns a Transport to an application that receives a request, and sends pieces as its
-// response. Then the application closes the connection, unless kept is set.
-func canned(t testing.TB, kept bool, pieces ...[]byte) *fcgi.Transport {
-	tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1}
-	tr.DialContext = piped(t, func(p *peer, _ int) {
-		if p.request() == nil {
-			return
+// canned returns a Transport to an application that receives a request, and sends bytes as its
+// response.
+func canned(t testing.TB, response []byte) *fcgi.Transport {
+	return checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer) {
+		if p.request() != nil {
+			p.Write(response)
+			io.Copy(io.Discard, p)
 		}
-		for _, piece := range pieces {
-			if _, err := p.Write(piece); err != nil {
-				return
-			}
-		}
-		if kept {
-			p.next()
-		}
-	})
-	return checked(t, tr)
-}
-
-// outcome describes everything that a caller observes of a response.
-func outcome(t testing.TB, method string, kept bool, pieces ...[]byte) string {
-	tr := canned(t, kept, pieces...)
-	var log bytes.Buffer
-	tr.Stderr = func(_ *http.Request, text []byte) { log.Write(text) }
-	resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
-	idle := tr.Idle()
-	tr.CloseIdleConnections()
-	return fmt.Sprintf("%s | stderr %q | %d kept", describe(resp, body, err), log.String(), idle)
+	})})
 }
 
 // Responses of all kinds, valid and not, and what the Transport returns for them.
@@ -61,6 +44,8 @@ func TestResponsesAreChecked(t *testing.T) {
 		"in the body: ", "tare: reading the response's body from pipe:1: ")
 	for _, test := range []struct{ name, method, response, want string }{
 		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
+		{"STDERR", "GET", record(wire.Stderr, 1, "a note") + out("\nbody") + end,
+			`HTTP/1.1 200 OK -1 "" "body" <nil> | stderr a note | 1 kept`},
 		{"redirect", "GET", out("Location: /x\n\n") + end,
 			`HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
 		{"status without words", "GET", out("Status: 299\n\n") + end, `HTTP/1.1 299 -1 "" "" <nil> | 1 kept`},
@@ -121,16 +106,13 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"malformed status", "GET", out("Status: OK\n\n") + end,
 			"no response: http1: malformed Status at byte 8 | 0 kept"},
 		{"malformed field", "GET", out("no colon\n\n") + end,
-			"no response: " +
-				"http1: space in field name or before its colon at byte 2 | 0 kept"},
+			"no response: http1: space in field name or before its colon at byte 2 | 0 kept"},
 		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end,
 			"no response: http1: second Content-Length at byte 34 | 0 kept"},
 		{"no response", "GET", end,
-			"no response: the application ended the request " +
-				"without a complete response head: unexpected EOF | 0 kept"},
+			"no response: the application ended the request without a complete response head: unexpected EOF | 0 kept"},
 		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete),
-			"no response: the application ended the request " +
-				"without a complete response head: unexpected EOF | 0 kept"},
+			"no response: the application ended the request without a complete response head: unexpected EOF | 0 kept"},
 		{"an exit status alone", "GET", status(3, wire.Complete),
 			"no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
 		{"overloaded", "GET", status(0, wire.Overloaded), "no response: fcgi: the application is overloaded | 0 kept"},
@@ -143,10 +125,13 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"unknown status", "GET", status(0, 9),
 			"no response: the application ended the request with unknown protocol status 9 | 0 kept"},
 	} {
-		got := strings.Replace(outcome(t, test.method, true, []byte(test.response)), ` | stderr ""`, "", 1)
-		if want := context.Replace(test.want); got != want {
-			t.Errorf("%s\n got %s\nwant %s", test.name, got, want)
-		}
+		tr := canned(t, []byte(test.response))
+		log := ""
+		tr.Stderr = func(_ *http.Request, text []byte) { log += "stderr " + string(text) + " | " }
+		resp, body, err := responseTo(tr, newRequest(t, test.method, address, nil))
+		got := fmt.Sprintf("%s | %s%d kept", describe(resp, body, err), log, tr.Idle())
+		testkit.Equal(t, got, context.Replace(test.want), test.name)
+		tr.CloseIdleConnections()
 	}
 }
 
@@ -156,13 +141,13 @@ func TestApplicationErrorsHaveTypes(t *testing.T) {
 		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex,
 		wire.UnknownRole: fcgi.ErrUnknownRole,
 	} {
-		_, err := canned(t, false, ended(0, status)).RoundTrip(get(t, address))
+		_, err := canned(t, ended(0, status)).RoundTrip(get(t, address))
 		failure, ok := errors.AsType[*tare.TransportError](err)
 		if !errors.Is(err, want) || !ok || failure.Kind != tare.RequestRejected {
 			t.Errorf("%v: %v", status, err)
 		}
 	}
-	_, err := canned(t, false, ended(1<<31, wire.Complete)).RoundTrip(get(t, address))
+	_, err := canned(t, ended(1<<31, wire.Complete)).RoundTrip(get(t, address))
 	if exit, ok := errors.AsType[*fcgi.ExitError](err); !ok || exit.Status != 1<<31 {
 		t.Errorf("%v", err)
 	}
@@ -173,7 +158,7 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 		{"GET", "Status: 204\n\n"}} {
 		const most = 1 << 20
 		wrote := make(chan int, 1)
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer, _ int) {
+		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", DialContext: piped(t, func(p *peer) {
 			p.request()
 			p.out(test.head)
 			n := 0
@@ -186,9 +171,7 @@ func TestDisallowedBodyIsReadUpToLimit(t *testing.T) {
 			!strings.HasPrefix("body", body) {
 			t.Errorf("%s %q: %q, %v", test.method, test.head, body, err)
 		}
-		if n := <-wrote; n >= most {
-			t.Errorf("%s %q: %d bytes were read", test.method, test.head, n)
-		}
+		testkit.Between(t, <-wrote, 0, most-1, test.method, test.head)
 	}
 }
 
@@ -210,7 +193,7 @@ func TestTimeoutsHaveDefaults(t *testing.T) {
 		})
 	}
 	synctest.Test(t, func(t *testing.T) {
-		tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer, _ int) {
+		tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1, DialContext: piped(t, func(p *peer) {
 			for p.request() != nil {
 				p.respond("\nbody")
 			}
@@ -218,9 +201,47 @@ func TestTimeoutsHaveDefaults(t *testing.T) {
 		must(t, tr, get(t, address), "body")
 		for _, want := range []int{1, 0} {
 			time.Sleep(29 * time.Second)
-			if synctest.Wait(); tr.Idle() != want || tr.Pools() != want {
-				t.Errorf("%d connections in %d pools, want %d", tr.Idle(), tr.Pools(), want)
-			}
+			synctest.Wait()
+			testkit.Equal(t, fmt.Sprint(tr.Idle(), tr.Pools()), fmt.Sprint(want, want), "connections and pools")
 		}
+	})
+}
+
+func TestTransportFieldsLimitConnectionsTimesAndSizes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tr := &fcgi.Transport{Addr: "pipe:1", MaxConnsPerHost: 1, MaxIdleConnsPerHost: 1,
+			IdleConnTimeout: time.Second, ResponseHeaderTimeout: time.Minute, MaxResponseHeaderBytes: 100}
+		tr.DialContext = piped(t, func(p *peer) {
+			for params := p.request(); params != nil; params = p.request() {
+				switch params["REQUEST_URI"] {
+				case "/silent":
+					io.Copy(io.Discard, p)
+				case "/large":
+					p.respond("A: " + strings.Repeat("a", 200) + "\n\n")
+				default:
+					time.Sleep(time.Second)
+					p.respond("\nbody")
+				}
+			}
+		})
+		began := time.Now()
+		var both sync.WaitGroup
+		for range 2 {
+			both.Go(func() {
+				_, body, err := responseTo(tr, get(t, address))
+				testkit.Check(t, err)
+				testkit.Equal(t, body, "body")
+			})
+		}
+		both.Wait()
+		testkit.Equal(t, time.Since(began), 2*time.Second, "one after the other")
+		time.Sleep(time.Second)
+		synctest.Wait()
+		testkit.Equal(t, tr.Idle(), 0, "idle connections")
+		_, err := tr.RoundTrip(get(t, address+"large"))
+		testkit.Error(t, err, "section too large")
+		began = time.Now()
+		testkit.FailsWith(tr.RoundTrip(get(t, address+"silent")))(t, os.ErrDeadlineExceeded)
+		testkit.Equal(t, time.Since(began), time.Minute, "without a response")
 	})
 }

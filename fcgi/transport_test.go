@@ -94,9 +94,7 @@ func TestMethodsAndStatusesArrive(t *testing.T) {
 				t.Errorf("%s %s: %+v", test.method, test.path, resp)
 			}
 		}
-		if want := min(tr.MaxIdleConnsPerHost, 1); tr.Idle() != want {
-			t.Errorf("%d connections are kept, want %d", tr.Idle(), want)
-		}
+		testkit.Equal(t, tr.Idle(), min(tr.MaxIdleConnsPerHost, 1), "connections are kept")
 	})
 }
 

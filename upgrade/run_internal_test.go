@@ -72,7 +72,5 @@ func testSignals(t *testing.T, ends bool, signals int, cancelled bool) {
 	go func() { done <- u.serveUntil(ctx, stopping) }()
 	synctest.Wait()
 	close(s.finished)
-	if err := <-done; errors.Is(err, context.Canceled) != cancelled {
-		t.Errorf("%v; requests were ended: %v, want %v", err, !cancelled, cancelled)
-	}
+	testkit.Equal(t, errors.Is(<-done, context.Canceled), cancelled, "requests were ended")
 }

@@ -1,7 +1,6 @@
 package upgrade_test
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -28,10 +27,7 @@ type manager struct {
 func newManager(t *testing.T) *manager {
 	t.Helper()
 	m := &manager{T: t, path: filepath.Join(t.TempDir(), "notify"), stored: make(map[string]*os.File)}
-	var err error
-	if m.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
+	m.socket = testkit.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}))(t)
 	t.Cleanup(func() { m.socket.Close() })
 	return m
 }
@@ -92,9 +88,9 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	if !strings.Contains(reloading, "\nMONOTONIC_USEC=") || strings.Contains(reloading, "USEC=0") {
 		t.Errorf("got %q", reloading)
 	}
-	if failed := m.until("READY=1"); !strings.Contains(failed, "exit status 7") || strings.Contains(failed, "MAINPID") {
-		t.Errorf("got %q", failed)
-	}
+	failed := m.until("READY=1")
+	testkit.Contains(t, failed, "exit status 7")
+	testkit.Equal(t, strings.Contains(failed, "MAINPID"), false, failed)
 	testkit.Must(t, os.Remove(s.Path("fault")))
 	_, second := s.Upgrade()
 	m.until("READY=1", fmt.Sprint("MAINPID=", second))
@@ -103,9 +99,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	m.until("WATCHDOG=1") // only the second process is left
 	m.until("WATCHDOG=1")
 	for _, message := range m.messages {
-		if strings.Contains(message, "STOPPING") {
-			t.Errorf("a replaced process reports %q", message)
-		}
+		testkit.Equal(t, strings.Contains(message, "STOPPING"), false, "a replaced process reports", message)
 	}
 	s.Signal(second, syscall.SIGTERM)
 	m.until("STOPPING=1")
@@ -137,9 +131,7 @@ func TestStoredSocketsOutliveRestart(t *testing.T) {
 	}
 	s = activate(t, settings, sockets, "NOTIFY_SOCKET="+m.path, "LISTEN_FDNAMES="+strings.Join(names, ":"))
 	testkit.Check(t, <-waiting)
-	if again := s.Read("plain"); again != address {
-		t.Errorf("listens on %s, and did on %s", again, address)
-	}
+	testkit.Equal(t, s.Read("plain"), address)
 	s.End()
 }
 
@@ -161,7 +153,5 @@ func TestActivatedSocketsAreHandedOver(t *testing.T) {
 	load.More(10)
 	load.Finish()
 	s.End()
-	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
-		t.Error("the unit's socket was removed")
-	}
+	testkit.Value(os.Stat(path))(t) // the unit's
 }

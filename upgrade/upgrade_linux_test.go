@@ -52,9 +52,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 				testkit.Equal(t, s.Wait(pid), 0, "a replaced process: exit code")
 			}
 			s.End()
-			if _, err := os.Stat(s.Path("socket")); err == nil {
-				t.Error("the last process leaves the unix socket's file")
-			}
+			testkit.FailsWith(os.Stat(s.Path("socket")))(t, os.ErrNotExist, "the unix socket's file after the last process")
 			t.Logf("%d requests, %d upgrades", load.Requests.Load(), n)
 		})
 	}
@@ -80,12 +78,8 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 				s.Signal(pid, syscall.SIGUSR2)
 				s.AwaitLog("upgrade failed", n+1)
 			}
-			if log := s.Read("log"); strings.Count(log, want) != 3 {
-				t.Errorf("want %q in\n%s", want, log)
-			}
-			if got := s.PID(); got != pid {
-				t.Errorf("process %d serves, want %d", got, pid)
-			}
+			testkit.Equal(t, strings.Count(s.Read("log"), want), 3, want, "in the log")
+			testkit.Equal(t, s.PID(), pid, "the process that serves")
 			if fault == hangs { // a good process may need more time than that
 				load.Finish()
 				s.End()
@@ -151,9 +145,7 @@ func TestKilledProcessesLoseNoConnection(t *testing.T) {
 	io.WriteString(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 1\r\n\r\nx")
 	s.Write("go", "")
 	resp := testkit.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
-	if pid, err := upgrades.CheckEcho(resp, "x"); pid != fmt.Sprint(next) || err != nil {
-		t.Errorf("process %s responds, %v, want %d", pid, err, next)
-	}
+	testkit.Equal(t, testkit.Value(upgrades.CheckEcho(resp, "x"))(t), fmt.Sprint(next))
 	c.Close()
 	s.Eventually("the new PID file", func() bool { return s.PID() == next })
 	load = s.load(1)
@@ -169,41 +161,26 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 			address := s.Await("plain")
 			idle := &upgrades.RawClient{Network: "tcp", Address: address}
 			defer idle.Close()
-			if _, err := idle.Request("/", "x"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(idle.Request("/", "x"))(t)
 			download := s.get(address, "/download")
 			from := fmt.Sprint(s.PID(), "\n")
-			if got, _ := download.ReadString('\n'); got != from {
-				t.Errorf("got %q, want %q", got, from)
-			}
+			testkit.Equal(t, testkit.Value(download.ReadString('\n'))(t), from)
 			socket, in := s.hijack(address)
-			if got, _ := in.ReadString('\n'); got != from {
-				t.Errorf("got %q, want %q", got, from)
-			}
+			testkit.Equal(t, testkit.Value(in.ReadString('\n'))(t), from)
 			old, _ := s.Upgrade() // which may serve a little longer than the new process needs to begin
 			s.Eventually("the last response on the idle connection", func() bool {
-				if pid, err := idle.Request("/", "y"); pid != fmt.Sprint(old) || err != nil {
-					t.Fatalf("process %s responds, %v; want %d", pid, err, old)
-				}
+				testkit.Equal(t, testkit.Value(idle.Request("/", "y"))(t), fmt.Sprint(old))
 				return !idle.Kept
 			})
-			if pid, err := idle.Request("/", "z"); pid == fmt.Sprint(old) || err != nil {
-				t.Errorf("process %s responds to a new connection, %v", pid, err)
-			}
+			pid := testkit.Value(idle.Request("/", "z"))(t)
+			testkit.Equal(t, pid == fmt.Sprint(old), false, "a new connection reaches the old process")
 			io.WriteString(socket, "hello\n")
-			if got, err := in.ReadString('\n'); got != "hello\n" {
-				t.Errorf("got %q, %v", got, err)
-			}
+			testkit.Equal(t, testkit.Value(in.ReadString('\n'))(t), "hello\n")
 			s.Write("finish", "")
-			if got, err := io.ReadAll(download); string(got) != "end" || err != nil {
-				t.Errorf("got %q, %v", got, err)
-			}
+			testkit.Equal(t, string(testkit.Value(io.ReadAll(download))(t)), "end")
 			s.Signal(old, syscall.SIGTERM) // ends Grace
 			io.WriteString(socket, "still here\n")
-			if got, err := in.ReadString('\n'); got != "still here\n" {
-				t.Errorf("got %q, %v", got, err)
-			}
+			testkit.Equal(t, testkit.Value(in.ReadString('\n'))(t), "still here\n")
 			socket.Close()
 			testkit.Equal(t, s.Wait(old), 0, "exit code")
 			idle.Close()
@@ -228,10 +205,8 @@ func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
 	s.Cleanup(func() { c.Close() })
 	io.WriteString(c, "GET /socket HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
 	in := bufio.NewReader(c)
-	resp, err := http.ReadResponse(in, nil)
-	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
-		s.Fatalf("%v, %v", resp, err)
-	}
+	resp := testkit.Value(http.ReadResponse(in, nil))(s)
+	testkit.Equal(s, resp.StatusCode, http.StatusSwitchingProtocols)
 	return c, in
 }
 
@@ -239,13 +214,9 @@ func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
 func TestDrainTimeoutEndsRequests(t *testing.T) {
 	s := start(t, settings{Grace: time.Millisecond, Drain: 2 * time.Second})
 	download := s.get(s.Await("plain"), "/download")
-	if _, err := download.ReadString('\n'); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(download.ReadString('\n'))(t)
 	old, _ := s.Upgrade()
 	testkit.Equal(t, s.Wait(old), 1, "exit code")
-	if got, err := io.ReadAll(download); err == nil {
-		t.Errorf("the download ended in good order: %q", got)
-	}
+	testkit.Fails(io.ReadAll(download))(t, "", "the download")
 	s.End()
 }

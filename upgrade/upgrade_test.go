@@ -3,10 +3,8 @@ package upgrade_test
 import (
 	"context"
 	"errors"
-	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -25,20 +23,14 @@ func newUpgrader(t *testing.T, o upgrade.Options) *upgrade.Upgrader {
 // Upgrade fails before the process is ready, after Stop, and on systems that cannot pass sockets.
 func TestUpgradeReportsStates(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{})
-	if err := u.Upgrade(t.Context()); !errors.Is(err, upgrade.ErrNotReady) {
-		t.Errorf("before Ready: %v", err)
-	}
+	testkit.Is(t, u.Upgrade(t.Context()), upgrade.ErrNotReady)
 	testkit.Must(t, errors.Join(u.Ready(), u.Ready()))
 	if runtime.GOOS == "windows" {
-		if err := u.Upgrade(t.Context()); !errors.Is(err, errors.ErrUnsupported) {
-			t.Errorf("got %v", err)
-		}
+		testkit.Is(t, u.Upgrade(t.Context()), errors.ErrUnsupported)
 	}
 	u.Stop()
 	u.Stop()
-	if err := u.Upgrade(t.Context()); !errors.Is(err, upgrade.ErrStopped) {
-		t.Errorf("after Stop: %v", err)
-	}
+	testkit.Is(t, u.Upgrade(t.Context()), upgrade.ErrStopped)
 }
 
 // A missing program is an error, and the process serves on.
@@ -49,9 +41,7 @@ func TestMissingProgramIsReported(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{Executable: filepath.Join(t.TempDir(), "missing")})
 	testkit.Must(t, u.Ready())
 	for range 2 { // and the first failure does not prevent a second attempt
-		if err := u.Upgrade(t.Context()); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("got %v", err)
-		}
+		testkit.Is(t, u.Upgrade(t.Context()), os.ErrNotExist)
 	}
 	select {
 	case <-u.Done():
@@ -84,17 +74,14 @@ func TestRunServesUntilContextEnds(t *testing.T) {
 		resp, err := http.Get("http://" + l.Addr().String()) // waits in the queue until Run serves
 		testkit.Must(t, err)
 		resp.Body.Close()
-		if b, err := os.ReadFile(path); string(b) != strconv.Itoa(os.Getpid())+"\n" {
-			t.Errorf("PID file: %q, %v", b, err)
-		}
+		testkit.Equal(t, string(testkit.Value(os.ReadFile(path))(t)), strconv.Itoa(os.Getpid())+"\n", "PID file")
 		if isForeign {
 			testkit.Must(t, os.WriteFile(path, []byte("1\n"), 0o600))
 		}
 		cancel()
 		testkit.Check(t, <-done)
-		if _, err := os.Stat(path); isForeign != (err == nil) {
-			t.Errorf("another process's file: %v; %v", isForeign, err)
-		}
+		_, err = os.Stat(path)
+		testkit.Equal(t, err == nil, isForeign, "another process's file stays")
 		http.DefaultClient.CloseIdleConnections()
 	}
 }
@@ -109,19 +96,5 @@ func (*failing) Serve(net.Listener) error { return errBroken }
 func TestRunReturnsErrorOfServer(t *testing.T) {
 	u := newUpgrader(t, upgrade.Options{})
 	u.Serve(&failing{}, nil)
-	if err := u.Run(t.Context()); !errors.Is(err, errBroken) {
-		t.Errorf("got %v", err)
-	}
-}
-
-// Handler passes requests on.
-func TestHandlerCallsNext(t *testing.T) {
-	u := newUpgrader(t, upgrade.Options{})
-	w := httptest.NewRecorder()
-	u.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "x")
-	})).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
-	if w.Body.String() != "x" || w.Header().Get("Connection") != "" {
-		t.Errorf("%q, %v", w.Body, w.Header())
-	}
+	testkit.Is(t, u.Run(t.Context()), errBroken)
 }

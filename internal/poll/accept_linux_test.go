@@ -1,7 +1,6 @@
 package poll_test
 
 import (
-	"errors"
 	"net"
 	"net/netip"
 	"syscall"
@@ -34,30 +33,21 @@ func dialed(t *testing.T, l net.Listener) netip.AddrPort {
 func TestAcceptReturnsConnectionAndPeer(t *testing.T) {
 	for _, multipath := range []bool{false, true} {
 		l, listener := listening(t, multipath)
-		if fd, _, err := poll.Accept(listener); fd != -1 || !errors.Is(err, poll.ErrAgain) {
-			t.Errorf("nobody has connected: %d, %v", fd, err)
-		}
+		_, _, err := poll.Accept(listener)
+		testkit.Is(t, err, poll.ErrAgain, "nobody has connected")
 		want := dialed(t, l)
 		fd, peer, err := poll.Accept(listener)
 		testkit.Must(t, err)
 		defer poll.Close(fd)
-		if peer != (poll.Peer{Addr: want}) {
-			t.Errorf("peer is %+v, want %v", peer, want)
-		}
-		if !poll.IsNonblocking(fd) {
-			t.Error("the connection blocks")
-		}
-		if err := syscall.SetNonblock(fd, false); err != nil || poll.IsNonblocking(fd) {
-			t.Errorf("the connection does not block, %v", err)
-		}
+		testkit.Equal(t, peer, poll.Peer{Addr: want})
+		testkit.Equal(t, poll.IsNonblocking(fd), true)
+		testkit.Must(t, syscall.SetNonblock(fd, false))
+		testkit.Equal(t, poll.IsNonblocking(fd), false)
 		flags, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_GETFD, 0)
-		if errno != 0 || flags&syscall.FD_CLOEXEC == 0 {
-			t.Error("child processes inherit the connection")
-		}
+		testkit.Equal(t, errno == 0 && flags&syscall.FD_CLOEXEC != 0, true, "child processes do not inherit it")
 	}
-	if _, _, err := poll.Accept(-1); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("a bad descriptor: %v", err)
-	}
+	_, _, err := poll.Accept(-1)
+	testkit.Is(t, err, syscall.EBADF)
 }
 
 func TestQueuedConnectionsAreCounted(t *testing.T) {
@@ -66,15 +56,9 @@ func TestQueuedConnectionsAreCounted(t *testing.T) {
 		for range 3 {
 			dialed(t, l)
 		}
-		for start := time.Now(); ; time.Sleep(time.Millisecond) {
-			n, err := poll.QueuedConnections(listener)
-			if n == 3 && err == nil {
-				break
-			}
-			if err != nil || time.Since(start) > time.Minute {
-				t.Fatalf("%d connections wait, %v; want 3", n, err)
-			}
-		}
+		testkit.WaitFor(t, "3 connections to wait", func() bool {
+			return testkit.Value(poll.QueuedConnections(listener))(t) == 3
+		})
 	}
 }
 
@@ -82,12 +66,8 @@ func TestOptionsAreReadAndSet(t *testing.T) {
 	_, fd := listening(t, false)
 	want := poll.AcceptedOptions{1, 1, 7, 8, 9}
 	testkit.Must(t, want.Set(fd))
-	if got, err := poll.ReadAcceptedOptions(fd); got != want || err != nil {
-		t.Errorf("%v, %v", got, err)
-	}
-	if idle, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE); idle != 7 || err != nil {
-		t.Errorf("%d seconds, %v", idle, err)
-	}
+	testkit.Equal(t, testkit.Value(poll.ReadAcceptedOptions(fd))(t), want)
+	testkit.Equal(t, testkit.Value(syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_KEEPIDLE))(t), 7)
 }
 
 func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
@@ -113,17 +93,11 @@ func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 	ended := make(chan error)
 	go func() {
 		events, _, err := loop.Wait()
-		if len(events) > 0 {
-			t.Errorf("%v after the relay was removed", events)
-		}
+		testkit.Equal(t, len(events), 0, "events after the relay was removed")
 		ended <- err
 	}()
 	time.Sleep(20 * time.Millisecond)
 	testkit.Check(t, loop.Close())
-	if err := <-ended; err == nil {
-		t.Error("Wait returned without an error after Close")
-	}
-	if err := loop.AddRelay(relay, id); err == nil {
-		t.Error("added after Close")
-	}
+	testkit.Equal(t, <-ended == nil, false, "Wait returned without an error after Close")
+	testkit.Equal(t, loop.AddRelay(relay, id) == nil, false, "added after Close")
 }

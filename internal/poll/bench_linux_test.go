@@ -15,33 +15,32 @@ func socketpair(b *testing.B) [2]int {
 	return pair
 }
 
+// loop measures calls of f, which reports whether it has succeeded.
+func loop(b *testing.B, name string, f func() bool) {
+	b.Run(name, func(b *testing.B) {
+		for b.Loop() {
+			if !f() {
+				b.Fatal("it fails")
+			}
+		}
+	})
+}
+
 // BenchmarkTransfer sends and receives a byte, with and without informing the scheduler of the
 // calls.
 func BenchmarkTransfer(b *testing.B) {
-	informed := func(trap uintptr, fd int, p []byte) {
-		if _, _, errno := syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
-			uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0); errno != 0 {
-			b.Fatal(errno)
-		}
+	pair, p := socketpair(b), make([]byte, 1)
+	loop(b, "untold", func() bool {
+		_, sendErr := Send(pair[0], p)
+		_, err := Recv(pair[1], p)
+		return sendErr == nil && err == nil
+	})
+	informed := func(trap uintptr, fd int) bool {
+		_, _, errno := syscall.Syscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(p))),
+			uintptr(len(p)), syscall.MSG_DONTWAIT, 0, 0)
+		return errno == 0
 	}
-	b.Run("untold", func(b *testing.B) {
-		pair, p := socketpair(b), make([]byte, 1)
-		for b.Loop() {
-			if _, err := Send(pair[0], p); err != nil {
-				b.Fatal(err)
-			}
-			if _, err := Recv(pair[1], p); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("informed", func(b *testing.B) {
-		pair, p := socketpair(b), make([]byte, 1)
-		for b.Loop() {
-			informed(sysSendto, pair[0], p)
-			informed(sysRecvfrom, pair[1], p)
-		}
-	})
+	loop(b, "informed", func() bool { return informed(sysSendto, pair[0]) && informed(sysRecvfrom, pair[1]) })
 }
 
 // BenchmarkRecvNothing measures a Recv when nothing has arrived.
@@ -57,80 +56,49 @@ func BenchmarkRecvNothing(b *testing.B) {
 // BenchmarkQuiet compares ways to check a socket on which nothing has arrived.
 func BenchmarkQuiet(b *testing.B) {
 	pair, p := socketpair(b), make([]byte, 1)
-	b.Run("ppoll", func(b *testing.B) {
-		for b.Loop() {
-			if !Quiet(pair[0]) {
-				b.Fatal("not quiet")
-			}
-		}
-	})
-	b.Run("peek", func(b *testing.B) {
-		for b.Loop() {
-			_, err := transfer(sysRecvfrom, pair[0], p, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
-			if err != ErrAgain { //nolint:errorlint // a bare errno
-				b.Fatal(err)
-			}
-		}
+	loop(b, "ppoll", func() bool { return Quiet(pair[0]) })
+	loop(b, "peek", func() bool {
+		_, err := transfer(sysRecvfrom, pair[0], p, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+		return err == ErrAgain //nolint:errorlint // a bare errno
 	})
 }
 
 // BenchmarkWait measures a Poller that has an event, with a first call that does not wait, and with
 // one call that may wait.
 func BenchmarkWait(b *testing.B) {
-	for _, way := range []struct {
-		name string
-		wait func(*Poller) (int, error)
-	}{
-		{"look-first", func(p *Poller) (int, error) {
-			events, err := p.Wait(50 * time.Millisecond)
-			return len(events), err
-		}},
-		{"wait-at-once", func(p *Poller) (int, error) { return p.sleep(50 * time.Millisecond) }},
-	} {
-		b.Run(way.name, func(b *testing.B) {
-			p := testkit.Value(New())(b)
-			defer p.Close()
-			pair := socketpair(b)
-			// Level-triggered, so that the event is there each time.
-			if err := syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, pair[0],
-				&syscall.EpollEvent{Events: syscall.EPOLLOUT}); err != nil {
-				b.Fatal(err)
-			}
-			for b.Loop() {
-				if n, err := way.wait(p); n != 1 || err != nil {
-					b.Fatal(n, err)
-				}
-			}
-		})
-	}
+	p := testkit.Value(New())(b)
+	defer p.Close()
+	// Level-triggered, so that the event is there each time.
+	testkit.Must(b, syscall.EpollCtl(p.fd, syscall.EPOLL_CTL_ADD, socketpair(b)[0],
+		&syscall.EpollEvent{Events: syscall.EPOLLOUT}))
+	loop(b, "look-first", func() bool {
+		events, err := p.Wait(50 * time.Millisecond)
+		return len(events) == 1 && err == nil
+	})
+	loop(b, "wait-at-once", func() bool {
+		n, err := p.sleep(50 * time.Millisecond)
+		return n == 1 && err == nil
+	})
 }
-
-// untagged adds descriptors without a tag.
-type untagged struct{ *Loop }
-
-func (l untagged) Add(fd, id int) error { return l.Loop.Add(fd, id, 0) }
 
 // BenchmarkPingPong has two goroutines exchange bytes. Each waits in Go's poller as a Loop does, or
 // in a system call.
 func BenchmarkPingPong(b *testing.B) {
-	type waiter interface {
-		Add(fd, id int) error
-		Close() error
-	}
-	for _, way := range []struct {
-		name string
-		make func() (w waiter, wait func() error, err error)
-	}{
-		{"go-poller", func() (waiter, func() error, error) {
-			l, err := NewLoop()
-			return untagged{l}, func() error { _, _, err := l.Wait(); return err }, err
-		}},
-		{"system-call", func() (waiter, func() error, error) {
-			p, err := New()
-			return p, func() error { _, err := p.Wait(time.Second); return err }, err
-		}},
+	for name, watch := range map[string]func(b *testing.B, fd int) (wait func() error){
+		"go-poller": func(b *testing.B, fd int) (wait func() error) {
+			l := testkit.Value(NewLoop())(b)
+			b.Cleanup(func() { l.Close() })
+			testkit.Must(b, l.Add(fd, fd, 0))
+			return func() error { _, _, err := l.Wait(); return err }
+		},
+		"system-call": func(b *testing.B, fd int) (wait func() error) {
+			p := testkit.Value(New())(b)
+			b.Cleanup(func() { p.Close() })
+			testkit.Must(b, p.Add(fd, fd))
+			return func() error { _, err := p.Wait(time.Second); return err }
+		},
 	} {
-		b.Run(way.name, func(b *testing.B) {
+		b.Run(name, func(b *testing.B) {
 			pair := socketpair(b)
 			turn := func(fd int, wait func() error) {
 				p := make([]byte, 1)
@@ -144,14 +112,7 @@ func BenchmarkPingPong(b *testing.B) {
 					}
 				}
 			}
-			var waits [2]func() error
-			for i := range waits {
-				w, wait, err := way.make()
-				testkit.Must(b, err)
-				defer w.Close()
-				testkit.Must(b, w.Add(pair[i], pair[i]))
-				waits[i] = wait
-			}
+			waits := [2]func() error{watch(b, pair[0]), watch(b, pair[1])}
 			done := make(chan struct{})
 			go func() {
 				defer close(done)

@@ -1,7 +1,6 @@
 package poll_test
 
 import (
-	"errors"
 	"io"
 	"syscall"
 	"testing"
@@ -10,14 +9,12 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-func TestCloseAtOnceCloses(t *testing.T) {
-	fd, server := connected(t, "127.0.0.1:0")
-	testkit.Must(t, poll.CloseAtOnce(fd))
-	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the peer reads %v", err)
-	}
-	if err := poll.CloseAtOnce(-1); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("a bad descriptor: %v", err)
+func TestPeerReadsHowConnectionEnds(t *testing.T) {
+	for want, end := range map[error]func(fd int) error{io.EOF: poll.CloseAtOnce, syscall.ECONNRESET: poll.Reset} {
+		fd, server := connected(t, "127.0.0.1:0")
+		testkit.Must(t, end(fd))
+		testkit.FailsWith(server.Read(make([]byte, 1)))(t, want)
+		testkit.Is(t, end(-1), syscall.EBADF)
 	}
 }
 
@@ -41,22 +38,14 @@ func TestLingeringSocketsAreRecognized(t *testing.T) {
 		}
 		poll.CloseAtOnce(fd)
 	}
-	if !poll.Lingers(-1) {
-		t.Error("a socket that cannot be asked does not linger")
-	}
+	testkit.Equal(t, poll.Lingers(-1), true, "a socket that cannot be asked")
 }
 
 func TestShutdownEndsBothDirections(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	defer poll.Close(fd)
 	testkit.Must(t, poll.Shutdown(fd))
-	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
-		t.Errorf("the peer reads %v", err)
-	}
-	if n, err := poll.Recv(fd, make([]byte, 1)); n != 0 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
-	if err := poll.CloseWrite(-1); !errors.Is(err, syscall.EBADF) {
-		t.Errorf("a bad descriptor: %v", err)
-	}
+	testkit.FailsWith(server.Read(make([]byte, 1)))(t, io.EOF, "the peer")
+	testkit.Equal(t, testkit.Value(poll.Recv(fd, make([]byte, 1)))(t), 0)
+	testkit.Is(t, poll.CloseWrite(-1), syscall.EBADF)
 }

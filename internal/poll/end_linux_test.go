@@ -2,6 +2,7 @@ package poll_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"net"
 	"syscall"
@@ -14,15 +15,9 @@ import (
 func TestSendEndSendsDataAndTheEnd(t *testing.T) {
 	fd, server := connected(t, "127.0.0.1:0")
 	defer poll.Close(fd)
-	if n, ended := poll.SendEnd(fd, []byte("last")); n != 4 || !ended {
-		t.Errorf("%d, %v", n, ended)
-	}
-	if b, err := io.ReadAll(server); string(b) != "last" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
-	if _, err := poll.Send(fd, []byte("more")); err == nil {
-		t.Error("sent after the end")
-	}
+	testkit.Equal(t, fmt.Sprint(poll.SendEnd(fd, []byte("last"))), "4 true")
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(server))(t)), "last")
+	testkit.Fails(poll.Send(fd, []byte("more")))(t, "broken pipe")
 }
 
 // Input that was not read makes Close reset the connection. The peer has the data nevertheless.
@@ -32,14 +27,11 @@ func TestSendEndBeforeResetLosesNothing(t *testing.T) {
 	p := poller(t)
 	testkit.Must(t, p.Add(fd, 1))
 	next(t, p, func(e poll.Event) bool { return e.Readable })
-	if n, ended := poll.SendEnd(fd, []byte("last")); n != 4 || !ended {
-		t.Errorf("%d, %v", n, ended)
-	}
+	testkit.Equal(t, fmt.Sprint(poll.SendEnd(fd, []byte("last"))), "4 true")
 	poll.Close(fd)
 	b := make([]byte, 4)
-	if _, err := io.ReadFull(server, b); string(b) != "last" || err != nil {
-		t.Errorf("%q, %v", b, err)
-	}
+	testkit.Value(io.ReadFull(server, b))(t)
+	testkit.Equal(t, string(b), "last")
 }
 
 func TestSendEndWithoutRoomDoesNotEndTheOutput(t *testing.T) {
@@ -51,12 +43,8 @@ func TestSendEndWithoutRoomDoesNotEndTheOutput(t *testing.T) {
 		t.Fatalf("%d bytes into a socket without a reader, %v", n, ended)
 	}
 	got := make([]byte, n)
-	if _, err := io.ReadFull(server, got); err != nil { // also the last ones are sent
-		t.Fatal(err)
-	}
-	if m, err := poll.Send(fd, data[:1]); m != 1 || err != nil {
-		t.Errorf("after the peer has read: %d, %v", m, err)
-	}
+	testkit.Value(io.ReadFull(server, got))(t) // also the last ones are sent
+	testkit.Equal(t, testkit.Value(poll.Send(fd, data[:1]))(t), 1, "after the peer has read")
 }
 
 func TestSendEndOnFailedConnectionSendsNothing(t *testing.T) {
@@ -67,10 +55,6 @@ func TestSendEndOnFailedConnectionSendsNothing(t *testing.T) {
 	p := poller(t)
 	testkit.Must(t, p.Add(fd, 1))
 	next(t, p, func(e poll.Event) bool { return e.Ended })
-	if _, err := poll.Recv(fd, make([]byte, 1)); err != syscall.ECONNRESET { //nolint:errorlint // a bare errno
-		t.Fatal(err)
-	}
-	if n, ended := poll.SendEnd(fd, []byte("last")); n != 0 || ended {
-		t.Errorf("%d, %v", n, ended)
-	}
+	testkit.FailsWith(poll.Recv(fd, make([]byte, 1)))(t, syscall.ECONNRESET)
+	testkit.Equal(t, fmt.Sprint(poll.SendEnd(fd, []byte("last"))), "0 false")
 }

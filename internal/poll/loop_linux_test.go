@@ -32,14 +32,11 @@ func TestLoopReportsEvents(t *testing.T) {
 			if err != nil || len(events) != 1 || events[0].ID != 7 || events[0].Tag != tag || !events[0].Readable {
 				t.Fatalf("%v, %v", events, err)
 			}
-			if n, err := poll.Recv(pair[0], received[:]); n != 1 || err != nil {
-				t.Fatalf("%d, %v", n, err)
-			}
+			testkit.Equal(t, testkit.Value(poll.Recv(pair[0], received[:]))(t), 1)
 		}
 		close(send)
-		if events, _, err := loop.Wait(); err == nil {
-			t.Errorf("%v after Close", events)
-		}
+		_, _, err := loop.Wait()
+		testkit.Equal(t, err == nil, false, "Wait returned without an error after Close")
 	}
 }
 
@@ -87,7 +84,5 @@ func TestServeReportsInputAndItsEnd(t *testing.T) {
 		_ = poll.Close(pair[0])
 	}
 	_ = loop.Close()
-	if err := <-ended; err == nil {
-		t.Error("Serve goes on after Close")
-	}
+	testkit.Equal(t, <-ended == nil, false, "Serve goes on after Close")
 }

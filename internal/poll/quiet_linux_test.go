@@ -5,7 +5,6 @@ import (
 	"net"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
@@ -37,19 +36,11 @@ func TestQuietReportsWhatArrives(t *testing.T) {
 				return is
 			}
 			for range 3 {
-				if !quiet() {
-					t.Errorf("%s, %s: not quiet before", network, name)
-				}
+				testkit.Equal(t, quiet(), true, network, name, "before")
 			}
 			arrive(peer)
-			for start := time.Now(); quiet(); time.Sleep(time.Millisecond) {
-				if time.Since(start) > time.Minute {
-					t.Fatalf("%s, %s: still quiet", network, name)
-				}
-			}
-			if quiet() { // checking consumes nothing
-				t.Errorf("%s, %s: quiet again", network, name)
-			}
+			testkit.WaitFor(t, network+": "+name, func() bool { return !quiet() })
+			testkit.Equal(t, quiet(), false, network, name, "again: checking consumes nothing")
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package testkit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -17,6 +18,14 @@ func Equal[T any](t testing.TB, got, want T, what ...any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("%s%s, want %s", named(what), shown(got), shown(want))
+	}
+}
+
+// Between reports a value less than least or greater than most. The words of what name the value.
+func Between[T cmp.Ordered](t testing.TB, got, least, most T, what ...any) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s%v, want %v to %v", named(what), got, least, most)
 	}
 }
 

@@ -3,7 +3,7 @@ package testkit
 import (
 	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"net/http"
 	"strings"
 	"testing"
@@ -24,6 +24,7 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Equal(r, []int{1}, []int{1}, "the same")
 	Contains(r, "text", "ex", "the same")
 	Error(r, errors.New("one"), "one", "the same")
+	Is(r, fmt.Errorf("two: %w", fs.ErrExist), fs.ErrExist, "the same")
 	Equal(r, "a", "b", "letter", 7)
 	Equal(r, 1, 2)
 	Contains(r, "text", "xt.")
@@ -33,9 +34,10 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	Reads(r, strings.NewReader("hello"), "hell", "body", 7)
 	Receives(r, strings.NewReader("hello"), "hell", "the same")
 	Receives(r, strings.NewReader("hello"), "hello!")
-	Is(r, fmt.Errorf("two: %w", io.EOF), io.EOF, "the same")
-	FailsWith(3, io.EOF)(r, io.ErrNoProgress, "a call")
 	Fails(3, errors.New("one"))(r, "two")
+	FailsWith(3, errors.New("one"))(r, fs.ErrExist, "a call")
+	Between(r, 2, 1, 2, "the same")
+	Between(r, 3, 1, 2, "a value")
 	const want = `letter 7: "a", want "b"
 1, want 2
 "text", want "xt." in it
@@ -43,8 +45,9 @@ the head D: "e", want "f"
 a call: <nil>, want an error with "one"
 body 7: "hello", <nil>, want "hell"
 "hello", unexpected EOF, want "hello!"
-a call: EOF, want multiple Read calls return no data or error
 one, want an error with "two"
+a call: one, want file already exists
+a value: 3, want 1 to 2
 `
 	if r.text != want {
 		t.Errorf("%s\nwant\n%s", r.text, want)

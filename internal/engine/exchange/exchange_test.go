@@ -30,9 +30,7 @@ func TestShrunkConnContinuesHead(t *testing.T) {
 		c.next, c.end = 5, 5+copy(c.in[5:], head)
 		for range 3 { // it may wait again
 			c.Shrink()
-			if got := string(c.Input()); got != head {
-				t.Errorf("the head %.10q became %.10q", head, got)
-			}
+			testkit.Equal(t, string(c.Input()), head)
 			if len(c.in) > max(leastPartial, 2*len(head)) || c.inBuffer != nil {
 				t.Errorf("%d bytes are held for %d", len(c.in), len(head))
 			}
@@ -56,13 +54,11 @@ func TestFlushGateSendsPendingBytes(t *testing.T) {
 	}))
 	s.Send()
 	s.Send()
-	if n := s.Open(); n != 6 || string(sent) != "answer" {
-		t.Errorf("sent %d, %q", n, sent)
-	}
+	testkit.Equal(t, s.Open(), 6)
+	testkit.Equal(t, string(sent), "answer")
 	s.Send()
-	if n := s.Open(); n != 0 || string(sent) != "answer" {
-		t.Errorf("sent %d, %q after it was opened", n, sent)
-	}
+	testkit.Equal(t, s.Open(), 0)
+	testkit.Equal(t, string(sent), "answer", "after it was opened")
 }
 
 type sendSome func([]byte) int
@@ -75,9 +71,7 @@ func TestExchangeFillsItsSizeClass(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) < 8 {
 		t.Skip("sizes are those of 64 bits")
 	}
-	if size := int(unsafe.Sizeof(Exchange{})) + header; size > class || size <= class-int(unsafe.Sizeof("")) {
-		t.Errorf("%d bytes, for a class of %d", size, class)
-	}
+	testkit.Between(t, unsafe.Sizeof(Exchange{})+header, class-unsafe.Sizeof("")+1, class)
 }
 
 // baseLink is a transport that has only a context.
@@ -114,9 +108,7 @@ func TestDateFollowsTheClock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var d DateCache
 		for range 100 {
-			if got, want := d.Text(), time.Now().UTC().Format(http.TimeFormat); got != want {
-				t.Errorf("%s, want %s", got, want)
-			}
+			testkit.Equal(t, d.Text(), time.Now().UTC().Format(http.TimeFormat))
 			time.Sleep(70 * time.Millisecond)
 			synctest.Wait() // for a timer that expires at this instant
 		}
@@ -129,9 +121,7 @@ func TestMemoryIsReturnedAfterHandshakes(t *testing.T) {
 	for range leastHandshakes - 1 {
 		s.CountHandshake()
 	}
-	if s.awaitsRest.Load() {
-		t.Error("the server awaits a rest after few handshakes")
-	}
+	testkit.Equal(t, s.awaitsRest.Load(), false, "the server awaits a rest after few handshakes")
 	const garbage = 16 << 20
 	func() {
 		var kept [][]byte
@@ -151,9 +141,8 @@ func TestMemoryIsReturnedAfterHandshakes(t *testing.T) {
 	testkit.WaitFor(t, "memory to be returned", func() bool {
 		return s.trimmedAt.Load() == leastHandshakes && unreturned() <= garbage/4
 	})
-	if s.CountHandshake(); s.awaitsRest.Load() {
-		t.Error("the same handshakes count again")
-	}
+	s.CountHandshake()
+	testkit.Equal(t, s.awaitsRest.Load(), false, "the same handshakes count again")
 }
 
 func BenchmarkDate(b *testing.B) {

@@ -2,7 +2,6 @@ package h2
 
 import (
 	"context"
-	"errors"
 	"io"
 	"net/http"
 	"os"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // endings are requests whose streams the server ends before the client does.
@@ -151,9 +151,8 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 				c.steps(p)
 				p.serveAll()
 				p.wantRest(c.want)
-				if p.sleep(5 * time.Second); p.holdsStream() {
-					t.Error("the session holds the stream")
-				}
+				p.sleep(5 * time.Second)
+				testkit.Equal(t, p.holdsStream(), false, "the session holds the stream")
 			})
 		})
 	}
@@ -200,10 +199,8 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 						p.get(3)
 						p.serveAll()
 						got := p.rest()
-						if strings.Contains(got, "GOAWAY") || !strings.Contains(got, "HEADERS 200, DATA no end") {
-							t.Errorf("the server has sent %.200s", got)
-						}
-						if strings.Count(got, "RST_STREAM") > 1 {
+						testkit.Contains(t, got, "HEADERS 200, DATA no end")
+						if strings.Contains(got, "GOAWAY") || strings.Count(got, "RST_STREAM") > 1 {
 							t.Errorf("the server has sent %.200s", got)
 						}
 					})
@@ -237,9 +234,8 @@ func TestDrainEndsWithEarlyResponse(t *testing.T) {
 		p.framer.WritePing(true, [8]byte([]byte("shutdown")))
 		p.serveAll()
 		p.sleep(earlyGrace)
-		if p.acknowledge(); p.session.phase != phaseEnded {
-			t.Errorf("the session has not ended, but sent %s", p.rest())
-		}
+		p.acknowledge()
+		testkit.Equal(t, p.session.phase, phaseEnded)
 	})
 }
 
@@ -253,21 +249,17 @@ func TestEndedSessionDoesNotWaitForever(t *testing.T) {
 		p.pump()
 		p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
 		p.pump()
-		if !p.expiresAfter(30 * time.Second) {
-			t.Error("the connection stays open")
-		}
+		p.wantExpiry(30*time.Second, true)
 	})
 }
 
-// expiresAfter fails unless WaitDeadline is after a duration, and returns what Expire returns then.
-func (p *peer) expiresAfter(d time.Duration) (closes bool) {
+// wantExpiry fails the test unless WaitDeadline is after a duration, and Expire then closes the
+// connection or does not.
+func (p *peer) wantExpiry(d time.Duration, closes bool) {
 	p.Helper()
-	at := p.session.WaitDeadline()
-	if got := time.Until(at); got != d {
-		p.Fatalf("the deadline is after %v, want %v", got, d)
-	}
+	testkit.Equal(p, time.Until(p.session.WaitDeadline()), d, "the deadline")
 	time.Sleep(d)
-	return p.session.Expire()
+	testkit.Equal(p, p.session.Expire(), closes, "the connection is closed after", d)
 }
 
 func TestIdleConnectionEndsWithGoAway(t *testing.T) {
@@ -277,13 +269,10 @@ func TestIdleConnectionEndsWithGoAway(t *testing.T) {
 		p.get(1)
 		p.pump()
 		p.rest()
-		if p.expiresAfter(time.Minute) {
-			t.Error("the client has no time to read the last frame")
-		}
+		p.wantExpiry(time.Minute, false) // the client has time to read the last frame
 		p.wantRest("GOAWAY NO_ERROR")
-		if !p.ended || !p.expiresAfter(time.Second) {
-			t.Error("the connection stays open")
-		}
+		testkit.Equal(t, p.ended, true)
+		p.wantExpiry(time.Second, true)
 	})
 }
 
@@ -317,14 +306,14 @@ func TestSlowClientReceivesLastResponse(t *testing.T) {
 				p.accepts = -1
 				p.session.Flush()
 				if how == "idle" {
-					p.expiresAfter(time.Until(p.session.WaitDeadline()))
+					time.Sleep(time.Until(p.session.WaitDeadline()))
+					p.session.Expire()
 				}
-				if !p.ended || !p.expiresAfter(time.Second) {
-					t.Error("the connection stays open")
-				}
-				if got := p.rest(); !strings.Contains(got, " end") || !strings.Contains(got, "GOAWAY NO_ERROR") {
-					t.Errorf("the server has sent %s", got)
-				}
+				testkit.Equal(t, p.ended, true)
+				p.wantExpiry(time.Second, true)
+				got := p.rest()
+				testkit.Contains(t, got, " end")
+				testkit.Contains(t, got, "GOAWAY NO_ERROR")
 			})
 		})
 	}
@@ -335,18 +324,14 @@ func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
 		p := newPeer(t, nil, hello)
 		p.input.WriteString(preface)
 		p.pump()
-		if !p.expiresAfter(30 * time.Second) {
-			t.Error("the connection stays open")
-		}
+		p.wantExpiry(30*time.Second, true)
 		p = openPeer(t, nil, hello)
 		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
 		p.pump()
 		time.Sleep(10 * time.Second)
 		p.framer.WriteContinuation(1, false, p.encode("a", "b"))
 		p.pump()
-		if !p.expiresAfter(20 * time.Second) {
-			t.Error("the connection stays open")
-		}
+		p.wantExpiry(20*time.Second, true)
 	})
 }
 
@@ -354,18 +339,12 @@ func TestSilentClientReceivesPing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 3 * time.Second}
 		p := openPeer(t, set, hello)
-		if p.expiresAfter(5 * time.Second) {
-			t.Error("the connection ends without a PING")
-		}
+		p.wantExpiry(5*time.Second, false)
 		p.wantRest("PING")
 		p.framer.WritePing(true, [8]byte([]byte("is alive")))
 		p.pump()
-		if p.expiresAfter(5 * time.Second) {
-			t.Error("the connection ends although the client responded")
-		}
-		if !p.expiresAfter(3 * time.Second) {
-			t.Error("the connection stays open although the client did not respond")
-		}
+		p.wantExpiry(5*time.Second, false) // the client has responded
+		p.wantExpiry(3*time.Second, true)  // and not again
 	})
 }
 
@@ -374,13 +353,10 @@ func TestUnacknowledgedEndGoesOn(t *testing.T) {
 		p := openPeer(t, nil, hello)
 		p.session.Shutdown()
 		p.session.Flush()
-		if p.expiresAfter(time.Second) {
-			t.Error("the client has no time to read the last frames")
-		}
+		p.wantExpiry(time.Second, false) // the client has time to read the last frames
 		p.wantRest("GOAWAY NO_ERROR, PING, GOAWAY NO_ERROR")
-		if !p.ended || !p.expiresAfter(time.Second) {
-			t.Error("the connection stays open")
-		}
+		testkit.Equal(t, p.ended, true)
+		p.wantExpiry(time.Second, true)
 	})
 }
 
@@ -413,18 +389,13 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			st := p.session.Next()
 			st.Run(nil, 0)
 			st.Settle()
-			if n := p.pending(); n != 0 {
-				t.Errorf("%d bytes count as output", n)
-			}
+			testkit.Equal(t, p.pending(), 0, "bytes count as output")
 			if deadline > 0 {
 				want = deadline
 			}
-			if elapsed := time.Since(start); elapsed != want || !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("%v after %v, want %v", err, elapsed, want)
-			}
-			if ended != context.Canceled {
-				t.Errorf("the context has ended with %v", ended)
-			}
+			testkit.Equal(t, time.Since(start), want)
+			testkit.Is(t, err, os.ErrDeadlineExceeded)
+			testkit.Equal(t, ended, context.Canceled, "the context")
 			synctest.Wait() // for the deadline's goroutine, which sends
 			p.wantRest("HEADERS 200, RST_STREAM INTERNAL_ERROR")
 		})
@@ -444,16 +415,12 @@ func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
 		p.accepts = 1000
 		p.get(1)
 		p.pump()
-		if p.expiresAfter(time.Minute) {
-			t.Error("the connection is closed, although the handler has lifted WriteTimeout")
-		}
+		p.wantExpiry(time.Minute, false) // the handler has lifted WriteTimeout
 		p.accepts = -1
 		p.session.Flush()
 		p.accepts = 1000
 		p.post(3)
 		p.pump()
-		if !p.expiresAfter(3 * time.Second) {
-			t.Error("the connection stays open")
-		}
+		p.wantExpiry(3*time.Second, true)
 	})
 }

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -87,13 +88,9 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 			for range 200 {
 				p.framer.WriteContinuation(1, false, make([]byte, size))
 			}
-			if p.pump() {
-				t.Fatal("the session continues")
-			}
+			testkit.Equal(t, p.pump(), false, "the session goes on")
 			p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
-			if n := p.buffered(); n > 3<<20 {
-				t.Errorf("%d bytes are buffered", n)
-			}
+			testkit.Between(t, p.buffered(), 0, 3<<20, "buffered bytes")
 		})
 	}
 }
@@ -110,12 +107,8 @@ func TestHPACKBombIsRefused(t *testing.T) {
 		fields = append(fields, "x-bomb", value)
 	}
 	p.request(3, true, fields...)
-	if !p.pump() {
-		t.Fatal("the session has ended")
-	}
-	if p.started.Load() != 1 {
-		t.Error("a handler has received the bomb")
-	}
+	testkit.Equal(t, p.pump(), true, "the session goes on")
+	testkit.Equal(t, p.started.Load(), 1, "handlers have begun, but none has the bomb")
 	p.wantRest("HEADERS 431, DATA 431 Request Header F end")
 	p.get(5) // the decoder's table is right
 	p.pump()
@@ -138,9 +131,7 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 					p.framer.WriteData(1, false, make([]byte, 16384))
 				}
 				p.framer.WriteData(1, false, make([]byte, 16384-10))
-				if p.received() == nil {
-					t.Fatal("no stream is ready")
-				}
+				testkit.Equal(t, p.received() != nil, true, "a stream is ready")
 				p.post(3)
 				p.pump()
 			}, func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) }},
@@ -164,14 +155,10 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 					break
 				}
 			}
-			if p.session.WaitDeadline().IsZero() {
-				t.Error("the connection stays open")
-			}
+			testkit.Equal(t, p.session.WaitDeadline().IsZero(), false, "the connection stays open")
 			p.accepts = -1
 			p.session.Flush()
-			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
-				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])
-			}
+			p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
 		})
 	}
 }
@@ -190,17 +177,13 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.get(7)
 	p.get(9)
 	p.receive()
-	if n := p.session.running; n > 2 {
-		t.Errorf("%d handlers run or wait", n)
-	}
+	testkit.Equal(t, p.session.running, 2, "handlers run or wait")
 	running.Run(nil, 0)
 	running.Settle()
 	p.pump()
 	p.get(11)
 	p.pump()
-	if got := p.rest(); !strings.HasSuffix(got, "HEADERS 200, DATA hello end") {
-		t.Errorf("the server has sent %s", got)
-	}
+	p.wantLast("HEADERS 200, DATA hello end")
 }
 
 // DATA beyond a window, or beyond Content-Length, ends the stream or the connection. What was
@@ -223,9 +206,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			}
 			p.pump()
 			p.wantRest(test.want)
-			if p.started.Load() != 0 {
-				t.Error("the handler of a reset stream has run")
-			}
+			testkit.Equal(t, p.started.Load(), 0, "handlers of a reset stream")
 		})
 	}
 }
@@ -247,9 +228,7 @@ func FuzzSession(f *testing.F) {
 		p.input.Write(frames)
 		p.pump()
 		p.rest()
-		if n := p.pending() + p.buffered(); n > 1<<20 {
-			t.Errorf("%d bytes are buffered", n)
-		}
+		testkit.Between(t, p.pending()+p.buffered(), 0, 1<<20, "buffered bytes")
 	})
 }
 
@@ -346,17 +325,13 @@ func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
 	p.framer.WriteWindowUpdate(0, size)
 	p.get(1)
 	p.pump()
-	if n := p.output.Len(); n < size {
-		t.Fatalf("the server has sent %d bytes", n)
-	}
+	testkit.Equal(t, p.output.Len() >= size, true, "the whole response is sent")
 	p.discard()
 	for range size / piece {
 		p.framer.WriteWindowUpdate(1, piece)
 		p.framer.WriteWindowUpdate(0, piece)
 	}
-	if !p.pump() {
-		t.Errorf("the server has sent %s", p.rest())
-	}
+	testkit.Equal(t, p.pump(), true, "the session goes on")
 }
 
 // respond makes n streams, from an identifier on, send responses that are larger than the client's
@@ -416,9 +391,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 			}
 			await() // handlers may send, too
 			p.session.Flush()
-			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") {
-				t.Errorf("the server ends with %s", got[max(0, len(got)-100):])
-			}
+			p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
 		})
 	}
 }
@@ -441,9 +414,7 @@ func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 		default:
 			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
 		}
-		isRead := !reflect.DeepEqual(NewConfig(new(exchange.Config), set, 0), without)
-		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
-			t.Errorf("%s is read: %v", f.Name, isRead)
-		}
+		want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"
+		testkit.Equal(t, !reflect.DeepEqual(NewConfig(new(exchange.Config), set, 0), without), want, f.Name, "is read")
 	}
 }

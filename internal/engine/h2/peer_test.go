@@ -20,6 +20,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -87,9 +88,7 @@ func (p *peer) open(settings ...http2.Setting) {
 	p.framer.WriteSettingsAck()
 	p.pump()
 	for _, want := range []string{"SETTINGS", "WINDOW_UPDATE", "SETTINGS ack"} {
-		if got := p.next(); got != want {
-			p.Fatalf("the server begins with %q, want %q", got, want)
-		}
+		testkit.Equal(p, p.next(), want)
 	}
 }
 
@@ -100,9 +99,7 @@ func (p *peer) pump() (alive bool) {
 	for st := p.session.Next(); st != nil; st = p.session.Next() {
 		token := p.session.Turn.Enter()
 		st.Run(nil, token)
-		if !p.session.Turn.Leave(token) {
-			p.Error("the turn was taken over")
-		}
+		testkit.Equal(p, p.session.Turn.Leave(token), true, "the turn is kept")
 	}
 	p.session.Flush()
 	return alive
@@ -241,9 +238,14 @@ func (p *peer) rest() string {
 // wantRest fails unless the server has sent these frames.
 func (p *peer) wantRest(want string) {
 	p.Helper()
-	if got := p.rest(); got != want {
-		p.Errorf("the server has sent\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(p, p.rest(), want, "the server's frames")
+}
+
+// wantLast fails the test unless the server's frames end with these.
+func (p *peer) wantLast(want string) {
+	p.Helper()
+	got := p.rest()
+	testkit.Contains(p, got[max(0, len(got)-len(want)):], want, "the server ends with")
 }
 
 // discard drops what the server has sent.

@@ -19,10 +19,11 @@ import (
 
 // Frames take effect however the input is split.
 func TestInputIsSplitAnywhere(t *testing.T) {
-	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+	handler := func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprint(w, len(body), err, r.Trailer)
-	})
+	}
+	p := newPeer(t, nil, handler)
 	p.input.WriteString(preface)
 	p.framer.WriteSettings()
 	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum", "content-length", "5")
@@ -33,15 +34,15 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 	p.framer.WriteContinuation(1, true, block[2:])
 	p.framer.WriteRawFrame(0xfa, 0, 0, []byte("an extension"))
 	p.framer.WritePing(false, [8]byte{})
-	all := p.input.Bytes()
-	for i := range all {
-		if !p.session.Receive(all[i : i+1]) {
-			t.Fatal("the session has ended")
+	got := testkit.EverySplit(t, p.input.Bytes(), func(pieces [][]byte) string {
+		p := newPeer(t, nil, handler)
+		for _, piece := range pieces {
+			testkit.Equal(t, p.session.Receive(piece), true, "the session goes on")
 		}
-	}
-	p.input.Reset()
-	p.pump()
-	p.wantRest("SETTINGS, WINDOW_UPDATE, SETTINGS ack, PING ack, HEADERS 200, DATA 5 <nil> map[Sum:[1]] end")
+		p.pump()
+		return p.rest()
+	})
+	testkit.Equal(t, got, "SETTINGS, WINDOW_UPDATE, SETTINGS ack, PING ack, HEADERS 200, DATA 5 <nil> map[Sum:[1]] end")
 }
 
 // A trailer section over its limit resets its stream only.
@@ -71,9 +72,7 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 		got += fmt.Sprint(s.output.waiting[next].id, " ")
 		s.output.waiting = slices.Delete(s.output.waiting, next, next+1)
 	}
-	if want := "3 7 5 9 11 1 "; got != want {
-		t.Errorf("the streams were served in the order %s, want %s", got, want)
-	}
+	testkit.Equal(t, got, "3 7 5 9 11 1 ", "the order of the streams")
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
@@ -87,9 +86,8 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 	p.get(3)
 	p.pump()
 	p.wantRest("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
-	if len(p.logged) != 1 || !strings.Contains(p.logged[0], "panic") {
-		t.Errorf("logged %q", p.logged)
-	}
+	testkit.Equal(t, len(p.logged), 1)
+	testkit.Contains(t, strings.Join(p.logged, "\n"), "panic")
 }
 
 func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
@@ -102,27 +100,22 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.get(3) // is not served
 	p.pump()
 	p.wantRest("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
-	if !p.ended || p.session.phase != phaseEnded {
-		t.Error("the session has not ended")
+	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
+}
+
+// After Retire the next response announces the end, so that the client uses another connection. So
+// does a server whose keep-alives were disabled, after a response.
+func TestEndIsAnnouncedWithResponse(t *testing.T) {
+	for want, set := range map[string]func(*exchange.ServerState){
+		"GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end": func(s *exchange.ServerState) { s.Retired.Store(true) },
+		"HEADERS 200, DATA hello end, GOAWAY NO_ERROR, PING": func(s *exchange.ServerState) { s.KeepAlivesDisabled.Store(true) },
+	} {
+		p := openPeer(t, nil, hello)
+		set(p.session.config.Exchanges.Server)
+		p.get(1)
+		p.pump()
+		p.wantRest(want)
 	}
-}
-
-// After Retire the next response announces the end, so that the client uses another connection.
-func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
-	p := openPeer(t, nil, hello)
-	p.session.config.Exchanges.Server.Retired.Store(true)
-	p.get(1)
-	p.pump()
-	p.wantRest("GOAWAY NO_ERROR, PING, HEADERS 200, DATA hello end")
-}
-
-// So does one whose keep-alives were disabled, after a response.
-func TestDisabledKeepAlivesAnnounceTheEnd(t *testing.T) {
-	p := openPeer(t, nil, hello)
-	p.session.config.Exchanges.Server.KeepAlivesDisabled.Store(true)
-	p.get(1)
-	p.pump()
-	p.wantRest("HEADERS 200, DATA hello end, GOAWAY NO_ERROR, PING")
 }
 
 // Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
@@ -136,10 +129,8 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 	})
 	p.get(1)
 	p.pump()
-	f, err := p.reader.ReadFrame()
-	if err != nil || f.Header().Type != http2.FrameGoAway {
-		t.Fatal(f, err)
-	}
+	f := testkit.Value(p.reader.ReadFrame())(t)
+	testkit.Equal(t, f.Header().Type, http2.FrameGoAway)
 	p.next() // PING
 	f = testkit.Value(p.reader.ReadFrame())(t)
 	var got []string
@@ -148,9 +139,7 @@ func TestConnectionFieldsAreNotSent(t *testing.T) {
 			got = append(got, field.Name+"="+field.Value)
 		}
 	}
-	if want := "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8"; strings.Join(got, " ") != want {
-		t.Errorf("sent %q, want %q", got, want)
-	}
+	testkit.Equal(t, strings.Join(got, " "), "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8")
 }
 
 // A client that reduces its table requires the next block, of whatever kind, to say that the server
@@ -176,15 +165,12 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 			break
 		}
 		if h, ok := f.(*http2.HeadersFrame); ok {
-			if blocks++; h.HeaderBlockFragment()[0] != 0x20 {
-				t.Errorf("block %d of stream %d begins with %#x", blocks, h.StreamID, h.HeaderBlockFragment()[0])
-			}
+			blocks++
+			testkit.Equal(t, h.HeaderBlockFragment()[0], 0x20, "stream", h.StreamID, "block", blocks, "begins with")
 		}
 	}
-	const want = 4 // early hints, final head, trailers, 400
-	if blocks < want {
-		t.Errorf("%d blocks", blocks)
-	}
+	// early hints, final head, trailers, 400
+	testkit.Between(t, blocks, 4, 5, "blocks")
 }
 
 // A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
@@ -194,15 +180,11 @@ func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
 	p.receive()
 	p.wantRest("GOAWAY NO_ERROR")
-	if p.ended {
-		t.Fatal("the connection has ended before the response")
-	}
+	testkit.Equal(t, p.ended, false, "the connection has ended before the response")
 	p.framer.WriteData(1, true, []byte("x"))
 	p.pump()
 	p.wantRest("HEADERS 200, DATA hello end")
-	if !p.ended {
-		t.Error("the connection is open")
-	}
+	testkit.Equal(t, p.ended, true, "the connection has ended")
 }
 
 // An idle connection keeps its session. Each request has a stream. Their sizes are those of classes
@@ -211,9 +193,8 @@ func TestTypesFitTheirSizeClasses(t *testing.T) {
 	if unsafe.Sizeof(uintptr(0)) < 8 {
 		t.Skip("sizes are those of 64 bits")
 	}
-	if session, stream := unsafe.Sizeof(Session{}), unsafe.Sizeof(Stream{}); session > 896 || stream > 256 {
-		t.Errorf("a session has %d bytes, a stream %d", session, stream)
-	}
+	testkit.Between(t, unsafe.Sizeof(Session{}), 1, 896, "bytes of a session")
+	testkit.Between(t, unsafe.Sizeof(Stream{}), 1, 256, "bytes of a stream")
 }
 
 // An idle session keeps neither its last stream nor a buffer for input.
@@ -232,15 +213,10 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 	for id := uint32(101); id < 301; id += 2 {
 		p.get(id)
 	}
-	if p.pump(); p.session.mostStreams > keptStreams {
-		t.Error("it holds a table for many streams")
-	}
-	if p.holdsStream() {
-		t.Error("it holds a stream")
-	}
-	if n := p.buffered(); n > 0 {
-		t.Errorf("it holds %d bytes of input", n)
-	}
+	p.pump()
+	testkit.Between(t, p.session.mostStreams, 0, keptStreams, "it holds a table for streams:")
+	testkit.Equal(t, p.holdsStream(), false, "it holds a stream")
+	testkit.Equal(t, p.buffered(), 0, "bytes of input that it holds")
 }
 
 // A small GET costs the exchange, the text of its head, the map of its fields, and the stream. The
@@ -349,24 +325,12 @@ func (p *peer) wantRejected(name string, isReset bool) {
 	}
 }
 
-// Requests with :protocol that RFC 8441 does not allow are malformed.
+// Requests with :protocol that RFC 8441 does not allow are malformed. wire/http2 tests the grammar.
 func TestMalformedExtendedConnectIsRejected(t *testing.T) {
-	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
-	for name, fields := range map[string][]string{
-		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
-		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
-		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
-		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
-		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
-		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
-		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
-		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
-		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
-		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
-	} {
+	for name, path := range map[string]string{"wrong target": "a:80", "not offered": "/"} {
 		p := openPeer(t, nil, hello, func(c *Config) { c.ExtendedConnect = name != "not offered" })
-		p.request(1, false, fields...)
+		p.request(1, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", path,
+			":protocol", "websocket")
 		p.wantRejected(name, false)
 	}
 }
@@ -380,9 +344,8 @@ func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
 		p.framer.WriteSettings()
 		p.receive()
 		f := testkit.Value(p.reader.ReadFrame())(t)
-		if v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol); (v == 1) != offers {
-			t.Errorf("the setting is %d, want %v", v, offers)
-		}
+		v, _ := f.(*http2.SettingsFrame).Value(http2.SettingEnableConnectProtocol)
+		testkit.Equal(t, v == 1, offers, "the setting")
 		p.rest()
 		for _, id := range []uint32{1, 3, 5} {
 			p.request(id, false, ":method", "CONNECT", ":scheme", "http", ":authority", "a", ":path", "/",

@@ -122,9 +122,8 @@ func TestServesAnyProtocol(t *testing.T) {
 			in = in[n:]
 		}
 		_ = client.(*net.TCPConn).CloseWrite()
-		got, err := io.ReadAll(client)
-		if client.Close(); err != nil || strings.ReplaceAll(string(got), "\r\n", "\n") != test.want {
-			t.Errorf("%.20q: got %.200q, %v", test.in, got, err)
-		}
+		got := testkit.Value(io.ReadAll(client))(t)
+		client.Close()
+		testkit.Equal(t, strings.ReplaceAll(string(got), "\r\n", "\n"), test.want)
 	}
 }

@@ -14,28 +14,19 @@ import (
 func TestConnWithUnreadInputIsNotClaimed(t *testing.T) {
 	fd, client := testkit.SocketPair(t)
 	server := testkit.ConnOf(t, fd)
-	claims := func(nc net.Conn) bool {
+	want := func(claims bool, nc net.Conn, what string) {
+		t.Helper()
 		c := New(&Config{}, nc, t.Context())
 		c.setState(http.StateIdle)
-		return c.ClaimForClosing()
+		testkit.Equal(t, c.ClaimForClosing(), claims, what)
 	}
-	all := map[string]net.Conn{"socket": server, "tls": tls.Server(server, &tls.Config{})}
-	for name, nc := range all {
-		if !claims(nc) {
-			t.Errorf("%s: not claimed before the client has sent any", name)
-		}
-	}
+	overTLS := tls.Server(server, &tls.Config{})
+	want(true, server, "before the client has sent any")
+	want(true, overTLS, "over TLS, before the client has sent any")
 	io.WriteString(client, "G")
-	for name, nc := range all {
-		if claims(nc) {
-			t.Errorf("%s: claimed while input is unread", name)
-		}
-	}
-	if !claims(struct{ net.Conn }{server}) {
-		t.Error("a connection that is not a socket is not claimed")
-	}
+	want(false, server, "while input is unread")
+	want(false, overTLS, "over TLS, while input is unread")
+	want(true, struct{ net.Conn }{server}, "a connection that is not a socket")
 	server.Close()
-	if !claims(server) {
-		t.Error("a closed connection is not claimed")
-	}
+	want(true, server, "a closed connection")
 }

@@ -4,6 +4,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A worker that is older than MaxAge ends, and its state with it.
@@ -17,9 +19,7 @@ func TestWorkersEndWithAge(t *testing.T) {
 		})
 		for _, want := range []int{1, 2, 3, 4, 1} {
 			s.Run(struct{}{})
-			if n := <-runs; n != want {
-				t.Errorf("run %d of its goroutine, not %d", n, want)
-			}
+			testkit.Equal(t, <-runs, want, "runs of its goroutine")
 			synctest.Wait()
 			time.Sleep(MaxAge*2/5 + 1)
 		}
@@ -49,15 +49,11 @@ func TestSurplusWorkersEndAfterTimeout(t *testing.T) {
 			for range n {
 				release <- true
 			}
-			if got := free(); got != n {
-				t.Fatalf("round %d: %d of %d wait", round, got, n)
-			}
+			testkit.Equal(t, free(), n, "workers wait in round", round)
 			time.Sleep(surplusTimeout * 9 / 10)
 		}
 		time.Sleep(2 * surplusTimeout)
-		if got := free(); got != maxFree {
-			t.Errorf("%d of %d wait", got, n)
-		}
+		testkit.Equal(t, free(), maxFree, "workers wait")
 		s.Stop() // else the test fails, because goroutines are blocked
 	})
 }

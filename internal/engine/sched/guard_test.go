@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // word returns the word of a lead.
@@ -44,9 +46,7 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
 		}
 	}
-	if next := wordAfter(word(9, id, 1)); next != word(10, NoSlot, 0) {
-		t.Errorf("the word of the next leader is %x", next)
-	}
+	testkit.Equal(t, wordAfter(word(9, id, 1)), word(10, NoSlot, 0), "the word of the next leader")
 }
 
 // A handler that hangs never returns, so that its route is charged when the lead is taken.
@@ -60,39 +60,25 @@ func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 		}
 	}
 	var r, next Leader
-	if r.Leads() || r.Enter(id) {
-		t.Error("a goroutine leads before it follows")
-	}
+	testkit.Equal(t, r.Leads() || r.Enter(id), false, "a goroutine leads before it follows")
 	r.Follow(l)
-	if r.Begin(); !r.Leads() || !r.Enter(id) || !l.take(r.token) || promoted != 1 {
-		t.Fatal("the lead was not taken")
-	}
-	if w.IsQuick(id) {
-		t.Error("the route of the hung handler is still expected to be quick")
-	}
-	if !w.IsQuick(other) {
-		t.Error("another route was charged")
-	}
+	r.Begin()
+	testkit.Equal(t, r.Leads() && r.Enter(id) && l.take(r.token) && promoted == 1, true, "the lead is taken")
+	testkit.Equal(t, w.IsQuick(id), false, "the route of the hung handler is expected to be quick")
+	testkit.Equal(t, w.IsQuick(other), true, "another route is not charged")
 	next.Follow(l)
 	next.Begin()
-	if r.Leads() || r.Enter(id) || l.take(r.token) || r.End() || r.IsServing() {
-		t.Error("the old leader still leads")
-	}
-	if !next.Leads() || !next.Enter(other) || !next.End() || next.IsServing() || promoted != 1 {
-		t.Error("the next leader does not lead")
-	}
-	if next.Resign(); promoted != 2 {
-		t.Error("nobody leads")
-	}
+	testkit.Equal(t, r.Leads() || r.Enter(id) || l.take(r.token) || r.End() || r.IsServing(), false, "the old leader leads")
+	testkit.Equal(t, next.Leads() && next.Enter(other) && next.End() && !next.IsServing(), true, "the next leader leads")
+	next.Resign()
+	testkit.Equal(t, promoted, 2, "leaders")
 	timed := 0
 	for range 10 * sampleEvery {
 		if next.CountRun(other) {
 			timed++
 		}
 	}
-	if timed != 10 {
-		t.Errorf("%d handlers are timed, want 10", timed)
-	}
+	testkit.Equal(t, timed, 10, "handlers are timed")
 }
 
 // Several routes that hang at a time are an outage: no handler runs on a loop.
@@ -100,9 +86,7 @@ func TestHungRoutesAreAnOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := New()
 		other := SlotFor("GET", "/other")
-		for !w.IsQuick(other) {
-			w.Learn(other, time.Microsecond)
-		}
+		testkit.Equal(t, w.IsQuick(other), false, "a handler runs on a loop")
 		for id := range SlotID(outageStalls) {
 			var r Leader
 			r.Follow(w.NewLead(func() {}))
@@ -112,9 +96,7 @@ func TestHungRoutesAreAnOutage(t *testing.T) {
 		stopped := make(chan struct{})
 		go w.Guard(stopped, func(time.Time) {})
 		time.Sleep(2*slowInterval + 1)
-		if w.IsQuick(other) {
-			t.Error("a handler runs on a loop")
-		}
+		testkit.Equal(t, w.IsQuick(other), false, "a handler runs on a loop")
 		close(stopped)
 	})
 }
@@ -140,9 +122,8 @@ func TestGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 			})
 			expect := func(pace uint32) {
 				t.Helper()
-				if synctest.Wait(); w.pace.Load() != pace {
-					t.Errorf("pace %d after %v, want %d", w.pace.Load(), time.Since(start), pace)
-				}
+				synctest.Wait()
+				testkit.Equal(t, w.pace.Load(), pace, "the pace after", time.Since(start))
 			}
 			time.Sleep(asleep - 1)
 			expect(paceSlow)
@@ -152,9 +133,8 @@ func TestGuardNeverSleepsWhileAHandlerRuns(t *testing.T) {
 				r.Begin()
 			}
 			time.Sleep(3 * slowInterval)
-			if synctest.Wait(); r.Leads() {
-				t.Error("the lead was not taken from a handler that hangs")
-			}
+			synctest.Wait()
+			testkit.Equal(t, r.Leads(), false, "the lead was not taken from a handler that hangs")
 			time.Sleep(time.Minute)
 			expect(paceAsleep)
 			close(stopped)
@@ -178,9 +158,7 @@ func TestGuardChecksAsOftenAsNecessary(t *testing.T) {
 			t.Helper()
 			time.Sleep(d)
 			synctest.Wait()
-			if n := checks.Swap(0); n != want {
-				t.Errorf("%d checks, want %d", n, want)
-			}
+			testkit.Equal(t, checks.Swap(0), want, "checks")
 		}
 		var r Leader
 		r.Follow(l)
@@ -225,9 +203,8 @@ func TestGuardChecksAsOftenAsNecessary(t *testing.T) {
 				time.Sleep(fastInterval / 2)
 				synctest.Wait()
 			}
-			if n := checks.Load(); n != test.checks || time.Since(start) > test.within {
-				t.Errorf("%+v: the lead was taken after %d checks and %v", test, n, time.Since(start))
-			}
+			testkit.Equal(t, checks.Load(), test.checks, "checks until the lead was taken", test)
+			testkit.Between(t, time.Since(start), 0, test.within, test)
 			r.End()
 			delay.Store(0)
 		}

@@ -3,6 +3,8 @@ package sched
 import (
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestPredictorLearnsQuickRoutes(t *testing.T) {
@@ -10,20 +12,15 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	var p table
 	at := func(method, target string) *slot { return &p[SlotFor(method, target)] }
 	s := at("GET", "/a/b")
-	if s.isQuick() {
-		t.Error("a request never seen is expected to be quick")
-	}
+	testkit.Equal(t, s.isQuick(), false, "a request never seen is expected to be quick")
 	runs := 0
 	for ; !s.isQuick(); runs++ {
 		s.learn(quick)
 	}
-	if runs != startDebt {
-		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
-	}
+	testkit.Equal(t, runs, startDebt, "quick runs earn the loop")
 	for range 3 { // a single outlier is not charged
-		if s.learn(slow); !s.isQuick() {
-			t.Error("one outlier keeps a route off the loop")
-		}
+		s.learn(slow)
+		testkit.Equal(t, s.isQuick(), true, "after one outlier")
 		for range suspectFor {
 			s.learn(quick)
 		}
@@ -36,9 +33,7 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 		for runs = 0; !s.isQuick(); runs++ {
 			s.learn(quick)
 		}
-		if runs != mostCharged {
-			t.Errorf("%s: paid for by %d quick ones", name, runs)
-		}
+		testkit.Equal(t, runs, mostCharged, name, "is paid for by quick runs")
 	}
 	slowIn := func(n, of int) (onLoop int) { // runs on the loop in the last half
 		for !s.isQuick() {
@@ -54,38 +49,26 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 		}
 		return onLoop
 	}
-	if n := slowIn(10, 10000); n > 0 {
-		t.Errorf("a route that is slow one time in ten was expected to be quick %d times", n)
-	}
-	if n := slowIn(1000, 100000); n < 40000 {
-		t.Errorf("a route that has an outlier one time in a thousand was expected to be quick %d times of 50000", n)
-	}
+	testkit.Equal(t, slowIn(10, 10000), 0, "a route that is slow one time in ten was expected to be quick")
+	testkit.Between(t, slowIn(1000, 100000), 40000, 50000, "a route with rare outliers was expected to be quick")
 	for !s.isQuick() {
 		s.learn(quick)
 	}
 	s.learn(time.Hour)
-	if got := s.debt.Load(); got != mostCharged+1 {
-		t.Errorf("debt %d", got)
-	}
+	testkit.Equal(t, s.debt.Load(), mostCharged+1)
 	for range 2 * maxDebt / mostCharged {
 		s.learn(time.Hour)
 	}
-	if got := s.debt.Load(); got != maxDebt+1 {
-		t.Errorf("debt %d of a route that is always slow", got)
-	}
+	testkit.Equal(t, s.debt.Load(), maxDebt+1, "a route that is always slow")
 	for target, same := range map[string]bool{
 		"/a/b?c": true, "/a/b": true, "/a/c": false, "/a": false, "/": false,
 	} {
-		if got := at("GET", target) == s; got != same {
-			t.Errorf("%s shares the slot of /a/b: %v", target, got)
-		}
+		testkit.Equal(t, at("GET", target) == s, same, target, "shares the slot of /a/b")
 	}
-	if at("POST", "/a/b") == s {
-		t.Error("POST shares the slot of GET")
-	}
-	if at("GET", "/users/list/1/x") != at("GET", "/users/list/2/y") {
-		t.Error("what follows two segments makes a difference")
-	}
+	testkit.Equal(t, at("POST", "/a/b") == s, false, "POST shares the slot of GET")
+	testkit.Equal(t, at("GET", "/users/list") == at("GET", "/users/other"), false, "share a slot")
+	same := at("GET", "/users/list/1/x") == at("GET", "/users/list/2/y")
+	testkit.Equal(t, same, true, "what follows two segments makes no difference")
 }
 
 // Each stall keeps a route off the loop for twice as long, until it has been quick for long.
@@ -100,38 +83,30 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 	}
 	stall()
 	for want := 2 * firstStall; want <= maxDebt; want *= 2 {
-		if got := stall(); got != want {
-			t.Errorf("paid for by %d runs, want %d", got, want)
-		}
+		testkit.Equal(t, stall(), want, "runs pay")
 	}
 	for range 32 {
 		s.chargeStall()
 	}
 	stall()
-	if got := stall(); got != maxDebt {
-		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
+	for range forgiveAfter - 1 {
+		s.addTrust()
 	}
+	testkit.Equal(t, stall(), maxDebt, "runs pay at the most")
 	for range forgiveAfter {
 		s.addTrust()
 	}
-	if got := stall(); got != firstStall {
-		t.Errorf("debt paid by %d runs after quick runs, want %d", got, firstStall)
-	}
+	testkit.Equal(t, stall(), firstStall, "runs pay after quick runs")
 }
 
 func TestTrustNeedsManyRuns(t *testing.T) {
 	var s slot
 	for i := range trustAfter {
-		if s.addTrust() {
-			t.Fatalf("trusted after %d runs", i)
-		}
+		testkit.Equal(t, s.addTrust(), false, "trusted after", i, "runs")
 	}
-	if !s.addTrust() {
-		t.Error("not trusted")
-	}
-	if s.chargeStall(); s.addTrust() {
-		t.Error("trusted after it stalled a loop")
-	}
+	testkit.Equal(t, s.addTrust(), true, "trusted")
+	s.chargeStall()
+	testkit.Equal(t, s.addTrust(), false, "trusted after it stalled a loop")
 }
 
 func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
@@ -145,32 +120,25 @@ func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
 		return o.check(start.Add(d), stalled)
 	}
 	for i := range 10 {
-		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
-			t.Fatal("stalls that are far apart are an outage")
-		}
+		testkit.Equal(t, at(time.Duration(i)*outageWindow*2, outageStalls-1), false, "stalls that are far apart")
 	}
 	for i := range 10 {
-		if o.check(start.Add(20*outageWindow+time.Duration(i)), []SlotID{7, 7, 7, 7}) {
-			t.Fatal("a single route is an outage")
-		}
+		isOutage := o.check(start.Add(20*outageWindow+time.Duration(i)), []SlotID{7, 7, 7, 7})
+		testkit.Equal(t, isOutage, false, "a single route")
 	}
 	begins := 30 * outageWindow
 	for i := range outageStalls - 1 {
-		if o.check(start.Add(begins+time.Duration(i)), []SlotID{SlotID(i + 1)}) {
-			t.Fatalf("%d stalls are an outage", i+1)
-		}
+		isOutage := o.check(start.Add(begins+time.Duration(i)), []SlotID{SlotID(i + 1)})
+		testkit.Equal(t, isOutage, false, i+1, "stalls")
 	}
 	for i := range 8 {
 		lasts := min(outageShortest<<i, outageLongest)
-		if !at(begins+10, outageStalls) {
-			t.Fatal("no outage")
-		}
-		if !at(begins+9+lasts, 0) || at(begins+10+lasts, 0) {
-			t.Fatalf("the outage does not end after %v", lasts)
-		}
+		testkit.Equal(t, at(begins+10, outageStalls), true, "outage")
+		testkit.Equal(t, at(begins+9+lasts, 0), true, "it lasts")
+		testkit.Equal(t, at(begins+10+lasts, 0), false, "it ends after", lasts)
 		begins += 10 + lasts
 	}
-	if begins += 10 * outageLongest; !at(begins, outageStalls) || at(begins+outageShortest, 0) {
-		t.Error("an outage long after the last one is not short again")
-	}
+	begins += 10 * outageLongest
+	testkit.Equal(t, at(begins, outageStalls), true, "a later outage")
+	testkit.Equal(t, at(begins+outageShortest, 0), false, "is not short again")
 }

@@ -30,16 +30,11 @@ func TestShardsAcceptEquallyManyConnections(t *testing.T) {
 	for range conns {
 		s.connect()
 	}
-	if n := s.byShards() - before; n < conns*8/10 {
-		t.Errorf("shards have accepted %d of %d connections", n, conns)
-	}
+	testkit.Between(t, s.byShards()-before, conns*8/10, conns, "connections that shards have accepted")
 	var each [procs]int
 	g.conns.each(func(k *shardConn) { each[k.shard().index]++ })
 	for _, n := range each {
-		if n < conns/procs*9/10 || n > conns/procs*11/10 {
-			t.Errorf("shards have %v of %d connections", each, conns)
-			break
-		}
+		testkit.Between(t, n, conns/procs*9/10, conns/procs*11/10, "connections of a shard, of", each)
 	}
 }
 
@@ -66,9 +61,7 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 			testkit.Value(request(c))(t)
 		}
 	}
-	if n := s.byShards() - before; n > 0 {
-		t.Errorf("shards have accepted %d connections from a blocking socket", n)
-	}
+	testkit.Equal(t, s.byShards()-before, 0, "connections that shards have accepted from a blocking socket")
 }
 
 // churn makes connections that end after a request.
@@ -132,16 +125,10 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 			descriptors, heap := s.rest()
 			before := s.byShards()
 			s.churn(conns)
-			if n := s.byShards() - before; n < conns/2 {
-				t.Errorf("shards have accepted %d of %d connections", n, conns)
-			}
+			testkit.Between(t, s.byShards()-before, conns/2, conns, "connections that shards have accepted")
 			afterDescriptors, afterHeap := s.rest()
-			if afterDescriptors > descriptors {
-				t.Errorf("%d descriptors, %d before", afterDescriptors, descriptors)
-			}
-			if most := heap + 50*uint64(conns); afterHeap > most {
-				t.Errorf("%d bytes after %d connections, %d before", afterHeap, conns, heap)
-			}
+			testkit.Between(t, afterDescriptors, 0, descriptors, "descriptors")
+			testkit.Between(t, afterHeap, 0, heap+50*uint64(conns), "bytes of memory after", conns, "connections")
 		})
 	}
 }
@@ -173,9 +160,7 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 		}
 		placeConn(g, place, fd)
 		closing.Wait()
-		if n := g.Open(); n != 0 {
-			t.Fatalf("%d connections are open after Close", n)
-		}
+		testkit.Equal(t, g.Open(), 0, "connections after Close")
 	}
 }
 
@@ -192,18 +177,14 @@ func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 	defer syscall.Close(fd)
 	k.addOrClose()
-	if err := place.shard.loop.Add(fd, fd, 0); err != nil {
-		t.Errorf("the loop reports events of another file: %v", err)
-	}
+	testkit.Check(t, place.shard.loop.Add(fd, fd, 0)) // else the loop reports events of another file
 }
 
 func TestTableRefusesHighDescriptors(t *testing.T) {
 	const fd = tablePages * pageConns
 	var table connTable
 	k := new(shardConn)
-	if table.put(fd, k) {
-		t.Error("put accepts it")
-	}
+	testkit.Equal(t, table.put(fd, k), false, "put accepts it")
 	table.remove(fd, k) // by Close
 }
 
@@ -248,9 +229,7 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 			stop()
 			before := s.server.turns()
 			time.Sleep(200 * time.Millisecond)
-			if n := s.server.turns() - before; n > 100 {
-				t.Errorf("the loops have reported events %d times while nothing happened", n)
-			}
+			testkit.Between(t, s.server.turns()-before, 0, 100, "events while nothing happened")
 		})
 	}
 }
@@ -271,8 +250,6 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		c := s.connect()
 		c.SetDeadline(time.Now().Add(time.Minute))
 		testkit.Send(t, c, lastRequest)
-		if _, err := io.ReadAll(c); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(io.ReadAll(c))(t)
 	}
 }

@@ -69,9 +69,9 @@ func TestAcceptedConnectionsHaveOptionsOfPackageNet(t *testing.T) {
 						return
 					}
 					defer k.release()
-					if got, err := poll.ReadAcceptedOptions(int(k.fd)); got != want || err != nil {
-						t.Errorf("options are %v, %v; package net sets %v", got, err, want)
-					}
+					got, err := poll.ReadAcceptedOptions(int(k.fd))
+					testkit.Check(t, err)
+					testkit.Equal(t, got, want, "package net's options")
 				})
 			})
 		}
@@ -109,9 +109,7 @@ func (s *site) wantRemoteAddr(dial func() (c net.Conn, want string)) {
 	testkit.WaitFor(s, "shards to accept", func() bool {
 		c, want := dial()
 		defer c.Close()
-		if got, err := request(c); got != want || err != nil {
-			s.Fatalf("%q, %v; want %q", got, err, want)
-		}
+		testkit.Equal(s, testkit.Value(request(c))(s), want)
 		return s.byShards() >= 20
 	})
 }

@@ -26,7 +26,6 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 	clients := make(map[string]*client) // by address
 	for range 32 {
 		c := newClient(t, l)
-		defer c.Close()
 		c.get(t)
 		clients[c.LocalAddr().String()] = c
 	}
@@ -89,9 +88,7 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 			}
 		}
 		b.check(g, epoch.Add(began+c.elapsed))
-		if got := shards[0].load.relief.Load(); (got == shards[1]) != c.relieved {
-			t.Errorf("%s: relieved %v, want %v", c.name, got != nil, c.relieved)
-		}
+		testkit.Equal(t, shards[0].load.relief.Load() == shards[1], c.relieved, c.name)
 	}
 }
 
@@ -126,9 +123,7 @@ func TestEveryOtherConnectionMoves(t *testing.T) {
 		if !k.state.move(stateWaiting, stateServed) || !r.leave(k, test.isDelayed) {
 			t.Fatal("the connection does not wait")
 		}
-		if moves := k.shard() == to; moves != test.moves {
-			t.Errorf("%+v: moved %v", test, moves)
-		}
+		testkit.Equal(t, k.shard() == to, test.moves, test)
 		k.moveTo(from)
 	}
 }
@@ -146,10 +141,6 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	if !k.moveTo(&shard{group: s.server.group, loop: broken}) || k.place.Load() != before {
 		t.Error("the connection was moved to a loop that cannot report it")
 	}
-	if !k.park() {
-		t.Fatal("an event was recorded")
-	}
-	if _, err := request(c); err != nil {
-		t.Error(err)
-	}
+	testkit.Equal(t, k.park(), true, "no event was recorded")
+	testkit.Value(request(c))(t)
 }

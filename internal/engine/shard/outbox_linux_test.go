@@ -78,9 +78,7 @@ func (s *outboxSite) turn(by *client, send func()) {
 	s.Helper()
 	s.send.Store(&send)
 	by.request("/send", "")
-	if b, err := by.response(); b != "/send" || err != nil {
-		s.Fatalf("%q, %v", b, err)
-	}
+	by.want(s, "/send")
 }
 
 // Responses of a turn wait for each other, and then all arrive.
@@ -109,13 +107,10 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 				}
 			})
 			for i, c := range all {
-				if b, err := c.response(); b != "/then" || err != nil {
-					t.Fatalf("connection %d: %q, %v", i, b, err)
-				}
+				c.want(t, "/then")
 				if fields != "" {
-					if _, err := c.in.ReadByte(); err != io.EOF {
-						t.Fatalf("connection %d: %v after the last response", i, err)
-					}
+					_, err := c.in.ReadByte()
+					testkit.Equal(t, err, io.EOF, "after the last response on connection", i)
 				}
 				c.Close()
 			}
@@ -176,10 +171,7 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 				}))
 				sender.request("/send", "")
 				for i := range test.want {
-					want := [...]string{"/first", "/next"}[i]
-					if b, err := p.first.response(); b != want || err != nil {
-						t.Fatalf("response %d: %q, %v", i, b, err)
-					}
+					p.first.want(t, [...]string{"/first", "/next"}[i])
 				}
 				close(p.received)
 				s.endOf(p.first, sender, second)
@@ -221,9 +213,7 @@ func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
 			stuck.request("/limited", "") // fails once the server has closed the connection
 			other.request("/", "")
 		})
-		if b, err := other.response(); b != "/" || err != nil {
-			t.Fatalf("%q, %v", b, err)
-		}
+		other.want(t, "/")
 		return s.server.group.Open() < 3
 	})
 }
@@ -232,11 +222,9 @@ func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
 func TestResponseThatWaitsIsNotLate(t *testing.T) {
 	s := newOutboxSite(t, func(c *Config) { c.Exchanges.WriteTimeout = 1 }) // passes in the handler
 	sender := newClient(t, s.listener)
-	defer sender.Close()
 	var all [2 * outboxConns]*client
 	for i := range all {
 		all[i] = newClient(t, s.listener)
-		defer all[i].Close()
 	}
 	s.send.Store(new(func() {
 		for _, c := range all {
@@ -244,10 +232,8 @@ func TestResponseThatWaitsIsNotLate(t *testing.T) {
 		}
 	}))
 	sender.request("/send", "")
-	for i, c := range all {
-		if b, err := c.response(); err == nil {
-			t.Errorf("connection %d: %q", i, b)
-		}
+	for _, c := range all {
+		testkit.Fails(c.response())(t, "")
 	}
 }
 
@@ -264,16 +250,12 @@ func TestLeaderLeavesLongWorkToOthers(t *testing.T) {
 			n++
 		}
 	}
-	if n > turnRequests {
-		t.Errorf("the leader has run %d handlers in a row", n)
-	}
+	testkit.Between(t, n, 0, turnRequests, "handlers that the leader has run in a row")
 	reported := s.server.turns()
 	testkit.Send(t, c, strings.Replace(where, "GET", "POST", 1)[:len(where)-1]+"Content-Length: 1\r\n\r\n")
 	testkit.WaitFor(t, "a loop to report the head", func() bool { return s.server.turns() > reported })
 	testkit.Send(t, c, "x")
-	if b, err := c.response(); b == onLoop || err != nil {
-		t.Errorf("a request whose body has not arrived: %q, %v", b, err)
-	}
+	testkit.Equal(t, testkit.Value(c.response())(t) == onLoop, false, "a request runs whose body has not arrived")
 }
 
 // Over TLS no response waits: what is sent later would not be encrypted.
@@ -286,18 +268,12 @@ func TestResponsesOverTLSDoNotWait(t *testing.T) {
 	request := func(i int, path, fields string) {
 		fmt.Fprintf(all[i], "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n", path, fields)
 	}
-	want := func(i int, path string) {
-		if b, err := in[i].response(); b != path || err != nil {
-			t.Errorf("connection %d: %q, %v", i, b, err)
-		}
-	}
 	for i := range all {
 		c := newClient(t, s.listener)
-		defer c.Close()
 		all[i] = tls.Client(c, &tls.Config{InsecureSkipVerify: true})
 		in[i] = &client{c.TCPConn, bufio.NewReader(all[i])}
 		request(i, "/", "")
-		want(i, "/")
+		in[i].want(t, "/")
 	}
 	for _, fields := range []string{"", "Connection: close\r\n"} {
 		s.send.Store(new(func() {
@@ -306,9 +282,9 @@ func TestResponsesOverTLSDoNotWait(t *testing.T) {
 			}
 		}))
 		request(0, "/send", "")
-		want(0, "/send")
-		for i := range all[1:] {
-			want(i+1, "/")
+		in[0].want(t, "/send")
+		for _, c := range in[1:] {
+			c.want(t, "/")
 		}
 	}
 }
@@ -326,16 +302,12 @@ func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 			slow.request("/large", "")
 			other.request("/", "")
 		})
-		if b, err := other.response(); b != "/" || err != nil {
-			t.Fatalf("%q, %v", b, err)
-		}
+		other.want(t, "/")
 	}
 	want := strings.Repeat("x", outboxMax/2) + "/large"
-	for i := range turns {
+	for range turns {
 		slow.SetDeadline(time.Now().Add(time.Minute))
-		if b, err := slow.response(); b != want || err != nil {
-			t.Fatalf("response %d: %d bytes, %v", i, len(b), err)
-		}
+		slow.want(t, want)
 	}
 }
 

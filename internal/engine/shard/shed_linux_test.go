@@ -33,9 +33,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 	}
 	for n := range idle {
 		s.group.shed()
-		if got := s.group.Open(); got != int64(busy+idle-n-1) {
-			t.Fatalf("%d connections are open after %d calls", got, n+1)
-		}
+		testkit.Equal(t, s.group.Open(), int64(busy+idle-n-1), "open connections after", n+1, "calls")
 	}
 	for _, k := range all {
 		k.state.move(stateServed, stateWaiting) // for Close
@@ -76,9 +74,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	testkit.WaitFor(t, "the second connection to end", ends(clients[1]))
 	testkit.WaitFor(t, "the last connection to end", ends(clients[2]))
 	testkit.WaitFor(t, "the idle one to stay", func() bool { return g.Open() == 1 })
-	if _, err := request(idle); err != nil {
-		t.Errorf("the idle connection: %v", err)
-	}
+	testkit.Value(request(idle))(t)
 }
 
 // An event of a connection that was closed does not concern another one with its descriptor.
@@ -100,9 +96,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 		return events[0]
 	}
 	old := wait()
-	if got := unled.connOf(old); got != first || !old.Ended {
-		t.Errorf("%+v is of %p, want %p", old, got, first)
-	}
+	testkit.Equal(t, unled.connOf(old) == first && old.Ended, true, "the event is of the first connection")
 	_ = first.Close()
 	other, peer := testkit.SocketPair(t)
 	if other != fd {
@@ -111,14 +105,11 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	}
 	second := placeConn(s.group, place, fd)
 	defer second.Close()
-	if got := unled.connOf(old); got != nil {
-		t.Error("an event of the first connection is taken for one of the second")
-	}
+	testkit.Equal(t, unled.connOf(old) == nil, true, "an event of the first connection is not one of the second")
 	testkit.Must(t, second.addToLoop())
 	io.WriteString(peer, "x")
-	if e := wait(); unled.connOf(e) != second || e.Ended {
-		t.Errorf("%+v", e)
-	}
+	e := wait()
+	testkit.Equal(t, unled.connOf(e) == second && !e.Ended, true, "the event is of the second connection")
 }
 
 // Sweeps are frequent enough for the shortest timeout.
@@ -136,18 +127,15 @@ func TestSweepsFollowShortestTimeout(t *testing.T) {
 		set(x, &http2)
 		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, &http2, 0)}
 		var g Group
-		if g.sweepFor(p); g.sweepEvery.Load() != int64(every) {
-			t.Errorf("%s: a sweep every %v, want %v", name, time.Duration(g.sweepEvery.Load()), every)
-		}
+		g.sweepFor(p)
+		testkit.Equal(t, time.Duration(g.sweepEvery.Load()), every, name)
 	}
 }
 
 func TestEarlyReadsThatFindNothingEnd(t *testing.T) {
 	var e earlyReads
 	for i := range earlyMisses {
-		if !e.isWorthwhile() {
-			t.Fatalf("no early read after %d that have found nothing", i)
-		}
+		testkit.Equal(t, e.isWorthwhile(), true, "after", i, "early reads that have found nothing")
 		e.noteWaiting()
 	}
 	tries := 0
@@ -157,12 +145,9 @@ func TestEarlyReadsThatFindNothingEnd(t *testing.T) {
 			e.noteWaiting()
 		}
 	}
-	if tries != 10 {
-		t.Errorf("%d early reads, want 10", tries)
-	}
-	if e.noteServed(); !e.isWorthwhile() {
-		t.Error("no early read although one has found a request")
-	}
+	testkit.Equal(t, tries, 10, "early reads")
+	e.noteServed()
+	testkit.Equal(t, e.isWorthwhile(), true, "after one has found a request")
 }
 
 // A connection that is placed while the server shuts down is served: it was accepted before. The
@@ -171,9 +156,8 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	s := newTestServer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, nil)
 	s.state.Accepting.Store(1)
 	s.state.Closing.Store(true)
-	if n := s.group.CloseIdle(); n != 0 || s.group.isStopped() {
-		t.Fatalf("%d connections, stopped %v", n, s.group.isStopped())
-	}
+	testkit.Equal(t, s.group.CloseIdle(), 0)
+	testkit.Equal(t, s.group.isStopped(), false)
 	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd)
 	if k == nil {
@@ -184,12 +168,10 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 	in := bufio.NewReader(client)
 	resp := testkit.Value(http.ReadResponse(in, nil))(t)
-	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil || !resp.Close {
-		t.Errorf("got %q, %v, close %v", b, err, resp.Close)
-	}
-	if _, err := in.ReadByte(); err != io.EOF {
-		t.Errorf("got %v, want EOF", err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "x")
+	testkit.Equal(t, resp.Close, true)
+	_, err := in.ReadByte()
+	testkit.Equal(t, err, io.EOF)
 	<-s.group.stopped
 }
 
@@ -206,22 +188,15 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 		return k, fd
 	}
 	k, fd := placeWith("G")
-	if s.group.shedIdle(); !k.state.is(stateWaiting) {
-		t.Fatal("the lack of descriptors closes a connection with an unread request")
-	}
-	if k.closeIfIdle() {
-		t.Error("Shutdown closes a connection with an unread request")
-	}
+	s.group.shedIdle()
+	testkit.Equal(t, k.state.is(stateWaiting), true, "the lack of descriptors does not close it")
+	testkit.Equal(t, k.closeIfIdle(), false, "Shutdown closes a connection with an unread request")
 	testkit.Value(syscall.Read(fd, make([]byte, 1)))(t)
 	k.state.set(flagHead, true)
-	if k.closeIfIdle() {
-		t.Error("Shutdown closes a connection with a part of a head")
-	}
+	testkit.Equal(t, k.closeIfIdle(), false, "Shutdown closes a connection with a part of a head")
 	k.state.set(flagHead, false)
-	if s.group.shedIdle(); !k.state.is(stateClosed) {
-		t.Error("the lack of descriptors does not close an idle connection")
-	}
-	if k, _ = placeWith(""); !k.closeIfIdle() {
-		t.Error("Shutdown does not close an idle connection")
-	}
+	s.group.shedIdle()
+	testkit.Equal(t, k.state.is(stateClosed), true, "the lack of descriptors closes an idle connection")
+	k, _ = placeWith("")
+	testkit.Equal(t, k.closeIfIdle(), true, "Shutdown closes an idle connection")
 }

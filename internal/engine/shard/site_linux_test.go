@@ -50,10 +50,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
 	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true) // for tests that place connections themselves
-	var err error
-	if s.group, err = NewGroup(&s.state, func() {}); err != nil {
-		t.Fatal(err)
-	}
+	s.group = testkit.Value(NewGroup(&s.state, func() {}))(t)
 	return s
 }
 
@@ -159,7 +156,6 @@ func request(c net.Conn) (body string, err error) {
 func (s *site) connect() *client {
 	s.Helper()
 	c := newClient(s.T, s.listener)
-	s.Cleanup(func() { c.Close() })
 	testkit.Value(request(c))(s)
 	return c
 }
@@ -170,9 +166,12 @@ type client struct {
 	in *bufio.Reader
 }
 
+// newClient connects to a listener until the end of the test.
 func newClient(t *testing.T, l net.Listener) *client {
 	t.Helper()
 	nc := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(time.Minute))
 	return &client{nc.(*net.TCPConn), bufio.NewReader(nc)}
 }
 
@@ -190,18 +189,16 @@ func (c *client) response() (string, error) {
 	return string(b), err
 }
 
-// wantDone fails the test unless a response is "done".
-func (c *client) wantDone(t *testing.T) {
+// want fails the test unless a response has this body.
+func (c *client) want(t testing.TB, body string) {
 	t.Helper()
-	if b, err := c.response(); b != "done" || err != nil {
-		t.Errorf("response %q, %v", b, err)
-	}
+	testkit.Equal(t, testkit.Value(c.response())(t), body)
 }
 
 func (c *client) get(t *testing.T) {
 	t.Helper()
 	c.request("/", "")
-	c.wantDone(t)
+	c.want(t, "done")
 }
 
 // keepBusy makes clients do something again and again. stop returns when they have ended.

@@ -20,9 +20,7 @@ import (
 
 // tlsSite is a server whose TLS connections are served on shards.
 type tlsSite struct {
-	*testing.T
-	server  *testServer
-	addr    string
+	*site
 	handler *atomic.Value // an http.HandlerFunc; a test may store another
 }
 
@@ -35,17 +33,13 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	s := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
 		handler.Load().(http.HandlerFunc)(w, r)
 	}, config)
-	startSite(t, l, s)
-	return tlsSite{t, s, l.Addr().String(), handler}
+	return tlsSite{startSite(t, l, s), handler}
 }
 
 // dial returns a connection without TLS.
 func (s tlsSite) dial() *net.TCPConn {
 	s.Helper()
-	c := testkit.Value(net.Dial("tcp", s.addr))(s)
-	s.Cleanup(func() { c.Close() })
-	c.SetDeadline(time.Now().Add(time.Minute))
-	return c.(*net.TCPConn)
+	return newClient(s.T, s.listener).TCPConn
 }
 
 // get sends a request over TLS, and returns its error.
@@ -97,15 +91,11 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 		})
 		return waiting == n
 	})
-	if r := s.running(); r != 0 {
-		t.Errorf("%d handshakes run", r)
-	}
+	testkit.Equal(t, s.running(), 0, "handshakes run")
 	s.mustGet(s.dial())
 	c := conns[n-1]
 	testkit.Send(t, c, hello[1+(n-1)*(len(hello)-2)/n:])
-	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
-		t.Errorf("no response to a complete first message: %v", err)
-	}
+	testkit.Value(io.ReadFull(c, make([]byte, 100)))(t) // of the response to a complete first message
 }
 
 // Clients that do not continue their handshakes lose their connections in favor of newer ones.
@@ -127,9 +117,7 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 		<-ended
 	}
 	s.mustGet(s.dial())
-	if r := s.running(); r > maxHandshakes || r < maxHandshakes/2 {
-		t.Errorf("%d handshakes run, want at most %d and many", r, maxHandshakes)
-	}
+	testkit.Between(t, s.running(), maxHandshakes/2, maxHandshakes, "handshakes run")
 }
 
 // What waits for room is limited: a client may make the server respond to TLS messages without end.
@@ -262,9 +250,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	s.server.Close()
 	release()
 	testkit.WaitFor(t, "all connections to end", func() bool { return s.server.group.Open() == 0 })
-	if begun := begun.Load(); begun > 0 {
-		t.Errorf("%d handshakes have begun", begun)
-	}
+	testkit.Equal(t, begun.Load(), 0, "handshakes have begun")
 }
 
 // deadline waits until the connection has read everything and waits, and returns its deadline.
@@ -302,9 +288,7 @@ func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
 		g := test.server.group
 		from := g.now()
 		testkit.Must(t, test.event())
-		if at := test.server.deadline(t) - instant(test.timeout); at < from || at > g.now() {
-			t.Errorf("%s: %v after its event, a timeout begins", test.name, time.Duration(at-from))
-		}
+		testkit.Between(t, test.server.deadline(t)-instant(test.timeout), from, g.now(), test.name)
 	}
 }
 
@@ -364,9 +348,8 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	s := newTLSSite(t, nil)
 	s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		s.server.group.conns.each(func(k *shardConn) {
-			if _, err := k.tls.conn.Write([]byte("earlier,")); err != nil { // TrySend without room
-				t.Error(err)
-			}
+			_, err := k.tls.conn.Write([]byte("earlier,")) // TrySend without room
+			testkit.Check(t, err)
 		})
 		c, _, err := http.NewResponseController(w).Hijack()
 		if err != nil {
@@ -378,9 +361,7 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	}))
 	c := tls.Client(s.dial(), &tls.Config{InsecureSkipVerify: true})
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	if b, err := io.ReadAll(c); err != nil || string(b) != "earlier,later" {
-		t.Errorf("received %q, %v", b, err)
-	}
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(c))(t)), "earlier,later")
 }
 
 // What arrives while a handler uses its context is the next request, also if it arrives in pieces.
@@ -418,9 +399,7 @@ func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
 			<-goOn
 		}
 		<-goOn
-		if b, err := in.response(); b != http.MethodGet || err != nil {
-			t.Errorf("response %d: %q, %v", i, b, err)
-		}
+		in.want(t, http.MethodGet)
 	}
 }
 
@@ -436,14 +415,11 @@ func TestHijackedConnectionIsNotReported(t *testing.T) {
 		_, _ = io.Copy(c, in)
 	})
 	c := newClient(t, s.listener)
-	defer c.Close()
 	c.request("/", "")
 	before, echo := s.server.turns(), make([]byte, 1)
 	for range 100 {
 		io.WriteString(c, "x")
 		testkit.Value(io.ReadFull(c, echo))(t)
 	}
-	if n := s.server.turns() - before; n > 10 {
-		t.Errorf("the loops have reported events %d times", n)
-	}
+	testkit.Between(t, s.server.turns()-before, 0, 10, "events")
 }

@@ -42,18 +42,6 @@ func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *
 	return s
 }
 
-// everyProgramSite runs a test of a program with and without TLS. All its requests must use HTTP/2
-// and be served on shards.
-func everyProgramSite(t *testing.T, test func(*programSite)) {
-	for _, kind := range []string{h2, h2c} {
-		t.Run(kind, func(t *testing.T) {
-			s := newProgramSite(t, kind, nil)
-			test(s)
-			s.wantServed()
-		})
-	}
-}
-
 // ServeHTTP serves the requests of programs.
 func (s *programSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stack := make([]byte, 64<<10)
@@ -131,14 +119,6 @@ func (s *programSite) run(env []string, path string, args ...string) string {
 	return string(out)
 }
 
-// upload makes a file of 5 MB, and returns what the server must respond to its upload.
-func upload(t *testing.T) (name, want string) {
-	content := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
-	name = filepath.Join(t.TempDir(), "upload")
-	testkit.Must(t, os.WriteFile(name, content, 0o600))
-	return name, fmt.Sprintf("%d %x <nil>", len(content), sha256.Sum256(content))
-}
-
 // reduced returns how many of n requests a test sends: a fifth, unless tests may run long.
 func reduced(n int) string {
 	if !testkit.Slow() {
@@ -147,48 +127,44 @@ func reduced(n int) string {
 	return strconv.Itoa(n)
 }
 
+// All requests of curl, with and without TLS, must use HTTP/2 and be served on shards.
 func TestHTTP2WithCurl(t *testing.T) {
 	curl, env := programs.Curl(t)
-	file, sum := upload(t)
-	everyProgramSite(t, func(s *programSite) {
-		run := func(args ...string) string {
-			version := map[string]string{h2: "--http2", h2c: "--http2-prior-knowledge"}[s.kind]
-			return s.run(env, curl, slices.Concat([]string{"-sSk", version}, args)...)
-		}
-		want := func(what, got, want string) {
-			t.Helper()
-			if !strings.Contains(got, want) {
-				s.Errorf("%s: %q is not in\n%s", what, want, got)
+	content := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
+	file := filepath.Join(t.TempDir(), "upload")
+	testkit.WriteFile(t, file, string(content))
+	sum := fmt.Sprintf("%d %x <nil>", len(content), sha256.Sum256(content))
+	for _, kind := range []string{h2, h2c} {
+		t.Run(kind, func(t *testing.T) {
+			s := newProgramSite(t, kind, nil)
+			defer s.wantServed()
+			run := func(args ...string) string {
+				version := map[string]string{h2: "--http2", h2c: "--http2-prior-knowledge"}[s.kind]
+				return s.run(env, curl, slices.Concat([]string{"-sSk", version}, args)...)
 			}
-		}
-		want("GET", run("-w", " %{http_version} %{http_code}", s.url+"/a?b"), "GET /a?b 2 200")
-		want("HEAD", run("-I", s.url+"/a"), "content-length: 7")
-		want("Expect", run("-v", "-H", "Expect: 100-continue", "-d", "hello", s.url+"/sum"), "< HTTP/2 100")
-		want("upload", run("-T", file, s.url+"/sum"), sum)
-		want("upload of unknown length", run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ")
-		want("trailers", run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n")
-		for range 5 {
-			got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
-			want("refused upload", got, "refused 403")
-		}
-		if s.kind == h2c {
-			return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
-		}
-		before := s.connections()
-		parallel := reduced(200)
-		got := run("-Z", "--parallel-max", reduced(100), "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
-			fmt.Sprintf("%s/large?[1-%s]", s.url, parallel))
-		if n := strings.Count(got, "2 200\n"); strconv.Itoa(n) != parallel {
-			s.Errorf("%d of %s responses\n%.2000s", n, parallel, got)
-		}
-		if n := s.connections() - before; n != 1 {
-			s.Errorf("parallel requests have used %d connections", n)
-		}
-		got = run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
-		if n := strings.Count(got, "403\n"); n != 30 {
-			s.Errorf("%d of 30 refused uploads\n%.2000s", n, got)
-		}
-	})
+			testkit.Contains(s, run("-w", " %{http_version} %{http_code}", s.url+"/a?b"), "GET /a?b 2 200")
+			testkit.Contains(s, run("-I", s.url+"/a"), "content-length: 7", "HEAD")
+			testkit.Contains(s, run("-v", "-H", "Expect: 100-continue", "-d", "hello", s.url+"/sum"), "< HTTP/2 100")
+			testkit.Contains(s, run("-T", file, s.url+"/sum"), sum, "upload")
+			testkit.Contains(s, run("-T", "-", s.url+"/sum", "--no-progress-meter"), "0 ", "upload of unknown length")
+			testkit.Contains(s, run("-D", "-", "-d", "hello", s.url+"/echo"), "hellox-length: 5\r\n", "trailers")
+			for range 5 {
+				got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
+				testkit.Contains(s, got, "refused 403", "refused upload")
+			}
+			if s.kind == h2c {
+				return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
+			}
+			before := s.connections()
+			parallel := reduced(200)
+			got := run("-Z", "--parallel-max", reduced(100), "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
+				fmt.Sprintf("%s/large?[1-%s]", s.url, parallel))
+			testkit.Equal(s, strconv.Itoa(strings.Count(got, "2 200\n")), parallel, "parallel responses")
+			testkit.Equal(s, s.connections()-before, 1, "connections of parallel requests")
+			got = run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
+			testkit.Equal(s, strings.Count(got, "403\n"), 30, "refused uploads")
+		})
+	}
 }
 
 const (
@@ -270,7 +246,5 @@ func TestHTTP2WithChromium(t *testing.T) {
 	}
 	s.wantServed()
 	// The browser may open a second connection before it knows that the first one uses HTTP/2.
-	if n := s.connections(); n > 2 {
-		t.Errorf("%d connections", n)
-	}
+	testkit.Between(t, s.connections(), 1, 2, "connections")
 }

@@ -39,10 +39,8 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 				Protocols: protocols((*http.Protocols).SetHTTP1, (*http.Protocols).SetUnencryptedHTTP2)}
 			site := start(t, plain, maker, s)
 			testkit.Equal(t, site.get("/"), "200 OK x", "HTTP/1")
-			if got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"); !strings.HasPrefix(got,
-				"HTTP/1.1 200") {
-				t.Errorf("a method that begins like the preface: %q", got)
-			}
+			got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
+			testkit.Contains(t, got, "HTTP/1.1 200", "a method that begins like the preface")
 			if got := site.sendText("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); strings.Contains(got, "HTTP/1.1 2") &&
 				by == "tare" {
 				t.Errorf("no preface after all: %q", got)
@@ -57,9 +55,8 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 					time.Sleep(time.Millisecond)
 				}
 				head := make([]byte, 9)
-				if _, err := io.ReadFull(c, head); err != nil || head[3] != 4 {
-					t.Errorf("in pieces of %d: %x, %v, want SETTINGS", size, head, err)
-				}
+				testkit.Value(io.ReadFull(c, head))(t)
+				testkit.Equal(t, head[3], 4, "SETTINGS, in pieces of", size)
 			}
 		})
 	}
@@ -87,24 +84,18 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",
 					strings.NewReader("body"))
 				testkit.Must(t, err)
-				b, err := io.ReadAll(resp.Body)
+				b := testkit.Value(io.ReadAll(resp.Body))(t)
 				resp.Body.Close()
-				if string(b) != "HTTP/2.0 /path body" || err != nil {
-					t.Errorf("%q, %v", b, err)
-				}
+				testkit.Equal(t, string(b), "HTTP/2.0 /path body")
 			}
 			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
 				const settings = "\x04\x00\x00\x00\x00\x00"
-				if got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:],
-					settings); !strings.HasPrefix(got, "\x00\x00") {
-					t.Errorf("%d: %q", at, got)
-				}
+				got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:], settings)
+				testkit.Equal(t, got[:2], "\x00\x00", at)
 			}
 			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
 				"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
-			if got := frames(t, l, upgrade, http2.ClientPreface, " /up "); !strings.HasPrefix(got, "HTTP/1.1 101 ") {
-				t.Errorf("upgraded: %q", got)
-			}
+			testkit.Contains(t, frames(t, l, upgrade, http2.ClientPreface, " /up "), "HTTP/1.1 101 ", "upgraded")
 		})
 	}
 }

@@ -69,20 +69,13 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 				<-entered
 				short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
-				if err := shutdown(site.server, s,
-					short); err != context.DeadlineExceeded { //nolint:errorlint // unwrapped
-					t.Errorf("while a handler runs: %v", err)
-				}
-				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("Serve returned %v", err)
-				}
+				testkit.Equal(t, shutdown(site.server, s, short), context.DeadlineExceeded, "while a handler runs")
+				testkit.Is(t, <-site.served, http.ErrServerClosed, "Serve")
 				site.served <- nil
 				time.AfterFunc(50*time.Millisecond, func() { close(release) })
 				ctx, cancel := context.WithTimeout(context.Background(), patience)
 				defer cancel()
-				if err := shutdown(site.server, s, ctx); err != nil {
-					t.Errorf("after it: %v", err)
-				}
+				testkit.Check(t, shutdown(site.server, s, ctx))
 				select {
 				case <-release:
 				default:
@@ -106,9 +99,7 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 			s, l := tare.Wrap(inner), listen(t)
 			go func() { served <- s.Serve(l) }()
 			testkit.Must(t, end(nil, inner, t.Context()))
-			if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-				t.Fatalf("after %s: %v", name, err)
-			}
+			testkit.Is(t, <-served, http.ErrServerClosed, name)
 		}
 	}
 }
@@ -130,9 +121,7 @@ func TestCloseOfEitherServerEndsRequests(t *testing.T) {
 				go func() { got <- site.get("/") }()
 				<-entered
 				testkit.Must(t, end(site.server, site.inner, t.Context()))
-				if err := <-site.served; !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("Serve returned %v", err)
-				}
+				testkit.Is(t, <-site.served, http.ErrServerClosed, "Serve")
 				site.served <- nil
 				testkit.Equal(t, <-got, "failed")
 			})
@@ -163,12 +152,9 @@ func TestEndingsWaitForAccept(t *testing.T) {
 					go func() { served <- s.Serve(slowListener{make(chan bool)}) }()
 					synctest.Wait()
 					began := time.Now()
-					if err := end(s, inner, t.Context()); err != nil || time.Since(began) < time.Second {
-						t.Errorf("after %v: error %v; want none after a second", time.Since(began), err)
-					}
-					if err := <-served; err != http.ErrServerClosed { //nolint:errorlint // unwrapped
-						t.Errorf("Serve: %v", err)
-					}
+					testkit.Check(t, end(s, inner, t.Context()))
+					testkit.Equal(t, time.Since(began) >= time.Second, true, "it waits")
+					testkit.Equal(t, <-served, http.ErrServerClosed, "Serve")
 				})
 			})
 		}
@@ -198,9 +184,7 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile,
 							keyFile),
 					} {
-						if err != http.ErrServerClosed { //nolint:errorlint // unwrapped
-							t.Errorf("%s: %v", what, err)
-						}
+						testkit.Equal(t, err, http.ErrServerClosed, what)
 					}
 					if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
 						c.Close()
@@ -228,14 +212,10 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 			resp.Body.Close()
 			client.CloseIdleConnections()
 			l.Close()
-			if err := <-served; !errors.Is(err, net.ErrClosed) {
-				t.Error(err)
-			}
+			testkit.Is(t, <-served, net.ErrClosed)
 		})
 	}
-	if err := tare.ListenAndServeTLS("127.0.0.1:0", certFile, "/nowhere", nil); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	testkit.Is(t, tare.ListenAndServeTLS("127.0.0.1:0", certFile, "/nowhere", nil), os.ErrNotExist)
 }
 
 func listen(t *testing.T) net.Listener {
@@ -286,9 +266,7 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 			}
 			mustEnd()
 			s.Close()
-			if err := serve(t, s, listen(t)); !errors.Is(err, http.ErrServerClosed) {
-				t.Errorf("after Close: %v", err)
-			}
+			testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, "after Close")
 		})
 	}
 }
@@ -329,9 +307,7 @@ func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 				go func() { served <- serve(t, s, l) }()
 				var c net.Conn
 				if isUsed {
-					var err error
-					c, err = net.Dial("tcp", l.Addr().String())
-					testkit.Must(t, err)
+					c = testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 					requestOnKeptConn(t, c, bufio.NewReader(c))
 				}
 				endServing(t, l, served)
@@ -342,9 +318,7 @@ func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 						t.Errorf("%s leaves a connection open: %v", name, err)
 					}
 				}
-				if err := serve(t, s, listen(t)); !errors.Is(err, http.ErrServerClosed) {
-					t.Errorf("after %s: %v", name, err)
-				}
+				testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, name)
 			}
 		}
 	}

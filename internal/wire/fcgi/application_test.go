@@ -9,6 +9,7 @@ import (
 // An application reads a connection's requests as a server does. It keeps the input of a request
 // until it is ready, then reads the body, and then the next request.
 type application struct {
+	testing.TB
 	limit int
 	drops bool // drops what need not be kept
 	once  bool // stops after a request that does not keep the connection
@@ -21,8 +22,7 @@ type application struct {
 	all     []*exchange
 	counts  map[Event]int
 	log     strings.Builder
-	err     error  // what ended it
-	strange string // a result that no input may have
+	err     error // what ended it
 }
 
 // An exchange is a request that was ready.
@@ -63,8 +63,6 @@ func (a *application) receive(piece []byte) bool {
 			step = a.readBody
 		}
 		switch again, err := step(); {
-		case a.strange != "":
-			return false
 		case err != nil:
 			a.err = err
 			a.logf("%s", describe(err, a.at))
@@ -124,8 +122,7 @@ func (a *application) begin() {
 	from := uint32(0)
 	for _, s := range r.Params {
 		if s.Start < from+HeaderSize || s.End <= s.Start || int(s.End) > r.Size {
-			a.strange = fmt.Sprintf("parameters at %v of %d bytes", r.Params, r.Size)
-			return
+			a.Fatalf("parameters at %v of %d bytes", r.Params, r.Size)
 		}
 		x.list, from = append(x.list, s.In(a.b)...), s.End
 	}
@@ -134,7 +131,7 @@ func (a *application) begin() {
 		header -= HeaderSize
 	}
 	if h := parseHeader(a.b[header:]); h.Type != Stdin || h.ID != r.ID || r.Empty != (h.Length == 0) {
-		a.strange = fmt.Sprintf("the body does not begin at %d", r.Size)
+		a.Fatalf("the body does not begin at %d", r.Size)
 	}
 	a.consume(r.Size)
 	a.all, a.open = append(a.all, x), x
@@ -193,18 +190,7 @@ func (a *application) String() string {
 // readRequests describes everything that an application can observe of a connection, whether or not
 // it drops what need not be kept.
 func readRequests(t testing.TB, limit int, drops bool) func([][]byte) string {
-	return func(pieces [][]byte) string {
-		a := application{limit: limit, drops: drops}
-		for _, p := range pieces {
-			if !a.receive(p) {
-				break
-			}
-		}
-		if a.strange != "" {
-			t.Fatalf("%q: %s", pieces, a.strange)
-		}
-		return a.String()
-	}
+	return func(pieces [][]byte) string { return observe(&application{TB: t, limit: limit, drops: drops}, pieces) }
 }
 
 // The contents of BEGIN_REQUEST in most vectors. Reserved bytes are ignored.

@@ -1,7 +1,6 @@
 package fcgi
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"math"
@@ -32,13 +31,13 @@ func extend(b, more []byte) []byte {
 // more.
 type recorder struct {
 	Reader
+	testing.TB
 	past bool // reads content past the Reader
 
 	rest     []byte
 	consumed int
 	content  []byte // of the current record
 	log      strings.Builder
-	strange  string // a result that no input may have
 }
 
 // receive processes a piece and reports whether there was no error.
@@ -47,8 +46,7 @@ func (r *recorder) receive(piece []byte) bool {
 	for {
 		h, n, content, err := r.step()
 		if n < 0 || n > len(r.rest) {
-			r.strange = fmt.Sprintf("%d of %d bytes consumed", n, len(r.rest))
-			return false
+			r.Fatalf("%d of %d bytes consumed", n, len(r.rest))
 		}
 		at := r.consumed
 		r.consumed, r.rest = at+n, r.rest[n:]
@@ -59,8 +57,7 @@ func (r *recorder) receive(piece []byte) bool {
 		case h.Type == 0:
 			return true
 		case r.Left() == 0 && len(r.content) != int(h.Length):
-			r.strange = fmt.Sprintf("%d bytes of a record of %d", len(r.content), h.Length)
-			return false
+			r.Fatalf("%d bytes of a record of %d", len(r.content), h.Length)
 		case r.Left() == 0:
 			fmt.Fprintf(&r.log, "[%d/%d %q]", h.Type, h.ID, r.content)
 			r.content = nil
@@ -122,18 +119,22 @@ func describe(err error, base int) string {
 // readRecords describes everything that a user can observe of a connection's records, with each
 // record in one piece.
 func readRecords(t testing.TB, past bool) func([][]byte) string {
-	return func(pieces [][]byte) string {
-		r := recorder{past: past}
-		for _, p := range pieces {
-			if !r.receive(p) {
-				break
-			}
+	return func(pieces [][]byte) string { return observe(&recorder{TB: t, past: past}, pieces) }
+}
+
+// receiver is a user of this package, which describes what it has received.
+type receiver interface {
+	receive(piece []byte) (again bool)
+	String() string
+}
+
+func observe(r receiver, pieces [][]byte) string {
+	for _, p := range pieces {
+		if !r.receive(p) {
+			break
 		}
-		if r.strange != "" {
-			t.Fatalf("%q: %s", pieces, r.strange)
-		}
-		return r.String()
 	}
+	return r.String()
 }
 
 // A vector is one input and the expected description. The names give the section of the
@@ -177,9 +178,8 @@ func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
 	for _, v := range readerVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, past := range []bool{false, true} {
-				if got := testkit.EverySplit(t, []byte(v.in), readRecords(t, past)); got != v.want {
-					t.Errorf("content read past: %v\ninput %.80q\n got %s\nwant %s", past, v.in, got, v.want)
-				}
+				got := testkit.EverySplit(t, []byte(v.in), readRecords(t, past))
+				testkit.Equal(t, got, v.want, "content read past:", past)
 			}
 		})
 	}
@@ -234,14 +234,10 @@ func TestParseBeginReadsRoleAndFlag(t *testing.T) {
 		"\x00\x03\xff\xff\xff\xff\xff\xff": {Role: Filter, Keep: true},
 		"\x12\x34\x00\x00\x00\x00\x00\x00": {Role: 0x1234},
 	} {
-		if got, err := ParseBegin([]byte(in)); got != want || err != nil {
-			t.Errorf("%q: %+v, %v", in, got, err)
-		}
+		testkit.Equal(t, testkit.Value(ParseBegin([]byte(in)))(t), want, in)
 	}
 	for _, in := range []string{"", "\x00\x01\x00\x00\x00\x00\x00", "\x00\x01\x00\x00\x00\x00\x00\x00\x00"} {
-		if got, err := ParseBegin([]byte(in)); err == nil || got != (Begin{}) {
-			t.Errorf("%q: %+v", in, got)
-		}
+		testkit.Fails(ParseBegin([]byte(in)))(t, "not 8 bytes long", in)
 	}
 }
 
@@ -252,14 +248,10 @@ func TestParseEndReadsStatuses(t *testing.T) {
 		"\xff\xfe\xfd\xfc\x03\x00\x00\x00": {App: 0xfffefdfc, Status: UnknownRole},
 		"\x00\x00\x00\x00\xff\x00\x00\x00": {Status: 255},
 	} {
-		if got, err := ParseEnd([]byte(in)); got != want || err != nil {
-			t.Errorf("%q: %+v, %v", in, got, err)
-		}
+		testkit.Equal(t, testkit.Value(ParseEnd([]byte(in)))(t), want, in)
 	}
 	for _, in := range []string{"", "\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00\x00"} {
-		if got, err := ParseEnd([]byte(in)); err == nil || got != (End{}) {
-			t.Errorf("%q: %+v", in, got)
-		}
+		testkit.Fails(ParseEnd([]byte(in)))(t, "not 8 bytes long", in)
 	}
 }
 
@@ -293,9 +285,7 @@ func TestAppendedBytesMatchSpecification(t *testing.T) {
 		{"values", AppendValuesResult(nil, []byte("\x0f\x00FCGI_MPXS_CONNS")),
 			"\x01\x0a\x00\x00\x00\x12\x00\x00\x0f\x01FCGI_MPXS_CONNS0"},
 	} {
-		if string(test.got) != test.want {
-			t.Errorf("%s\n got %q\nwant %q", test.what, test.got, test.want)
-		}
+		testkit.Equal(t, string(test.got), test.want, test.what)
 	}
 }
 
@@ -317,9 +307,8 @@ func TestAppendStreamUsesFewestRecords(t *testing.T) {
 			records++
 			got += string(p.Content)
 		}
-		if want := (size+MaxContent-1)/MaxContent + 1; got != content || records != want {
-			t.Errorf("%d bytes: %d read from %d records, want %d", size, len(got), records, want)
-		}
+		testkit.Equal(t, got == content, true, size, "bytes are read again")
+		testkit.Equal(t, records, (size+MaxContent-1)/MaxContent+1, size, "bytes: records")
 	}
 }
 
@@ -352,9 +341,7 @@ func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
 	}
 	// The longest possible query.
 	b := AppendValuesResult(nil, query(strings.Split(strings.Repeat("FCGI_MPXS_CONNS,", maxMessage/18), ",")...))
-	if h := parseHeader(b); int(h.Length) != len(b)-HeaderSize {
-		t.Errorf("a length of %d for %d bytes", h.Length, len(b)-HeaderSize)
-	}
+	testkit.Equal(t, int(parseHeader(b).Length), len(b)-HeaderSize)
 }
 
 // long is a string whose length takes four bytes.
@@ -369,7 +356,8 @@ var pairVectors = []vector{
 	{"3.4: both", "\x80\x00\x01\x40\x80\x00\x01\x40" + long + long + ab, `["` + long + "=" + long + `" "A=b"]`},
 	{"128 bytes have a length of four", "\x80\x00\x00\x80\x80\x00\x00\x80" + long[:128] + long[:128], `["` +
 		long[:128] + "=" + long[:128] + `"]`},
-	{"empty names and values", "\x00\x00\x00\x01b\x01\x00A\x80\x00\x00\x00\x00", `["=" "=b" "A=" "="]`},
+	{"empty names and values", "\x00\x00\x00\x01b\x01\x00A\x80\x00\x00\x00\x00\x00\x80\x00\x00\x00",
+		`["=" "=b" "A=" "=" "="]`},
 	{"every byte of a length counts", "\x80\x01\x02\x03\x01" + strings.Repeat("n", 0x10203) + "v", `["` +
 		strings.Repeat("n", 0x10203) + `=v"]`},
 	{"any bytes", "\x02\x03\x00\xff\r\n\x80", `["\x00\xff=\r\n\x80"]`},
@@ -387,11 +375,7 @@ var pairVectors = []vector{
 
 func TestNextPairReadsVectors(t *testing.T) {
 	for _, v := range pairVectors {
-		t.Run(v.why, func(t *testing.T) {
-			if got := pairs(extend(nil, []byte(v.in))); got != v.want {
-				t.Errorf("%.80q\n got %.200s\nwant %.200s", v.in, got, v.want)
-			}
-		})
+		testkit.Equal(t, pairs(extend(nil, []byte(v.in))), v.want, v.why)
 	}
 }
 
@@ -437,14 +421,8 @@ func TestAppendedPairsAreRead(t *testing.T) {
 		{long, long, "\x80\x00\x01\x40\x80\x00\x01\x40" + long + long},
 		{"A", strings.Repeat("x", 0x12345), "\x01\x80\x01\x23\x45A" + strings.Repeat("x", 0x12345)},
 	} {
-		if got := string(AppendPair([]byte("before"), test.name, test.value)); got != "before"+test.want {
-			t.Errorf("%.20q=%.20q is written as %.40q", test.name, test.value, got)
-		}
-		if got := AppendPair(nil, []byte(test.name), []byte(test.value)); !bytes.Equal(got, []byte(test.want)) {
-			t.Errorf("%.20q=%.20q is written as %.40q", test.name, test.value, got)
-		}
+		testkit.Equal(t, string(AppendPair([]byte("before"), test.name, test.value)), "before"+test.want)
+		testkit.Equal(t, string(AppendPair(nil, []byte(test.name), []byte(test.value))), test.want)
 	}
-	if got := string(appendLength(nil, math.MaxInt32)); got != "\xff\xff\xff\xff" {
-		t.Errorf("the greatest length is written as %q", got)
-	}
+	testkit.Equal(t, string(appendLength(nil, math.MaxInt32)), "\xff\xff\xff\xff", "the greatest length")
 }

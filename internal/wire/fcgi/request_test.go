@@ -20,12 +20,12 @@ func request(begin, list, body string) string {
 	if body != "" {
 		s += record(Stdin, 1, body, -len(body)&7)
 	}
-	return s + plain(Stdin, 1, "")
+	return s + bodyEnd
 }
 
 // listed returns a request without its body.
 func listed(begin, list string) string {
-	return plain(BeginRequest, 1, begin) + record(Params, 1, list, -len(list)&7) + plain(Params, 1, "")
+	return plain(BeginRequest, 1, begin) + record(Params, 1, list, -len(list)&7) + listEnd
 }
 
 const (
@@ -34,19 +34,23 @@ const (
 	list = abcd + "\x00\x03xyz\x03\x00DDD" // and more
 )
 
+// Records of most requests.
+var (
+	begun   = plain(BeginRequest, 1, responder)
+	listEnd = plain(Params, 1, "")
+	bodyEnd = plain(Stdin, 1, "")
+)
+
 var requestVectors = []vector{
 	{"nothing", "", ""},
 	{"a GET of nginx", request(responder, abcd, ""), `1 keep=false in 1 ["A=b" "CC=d"] body "" empty`},
 	{"a POST of nginx", request(keeping, list, "0123456789"),
 		`1 keep=true in 1 ["A=b" "CC=d" "=xyz" "DDD="] body "0123456789" ended`},
-	{"no parameters at all", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(Stdin, 1, ""),
-		`1 keep=false in 0 [] body "" empty`},
-	{"the list in several records", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) +
-		record(Params, 1, ab, 7) + plain(Params, 1, ab) + plain(Params, 1, "") + plain(Stdin, 1, ""),
-		`1 keep=false in 3 ["A=b" "A=b" "A=b"] body "" empty`},
-	{"a name that straddles records", plain(BeginRequest, 1, responder) + record(Params, 1, list[:9], 3) +
-		plain(Params, 1, list[9:]) + plain(Params, 1, "") + plain(Stdin, 1, ""),
-		`1 keep=false in 2 ["A=b" "CC=d" "=xyz" "DDD="] body "" empty`},
+	{"no parameters at all", begun + listEnd + bodyEnd, `1 keep=false in 0 [] body "" empty`},
+	{"the list in several records", begun + plain(Params, 1, ab) + record(Params, 1, ab, 7) + plain(Params, 1, ab) +
+		listEnd + bodyEnd, `1 keep=false in 3 ["A=b" "A=b" "A=b"] body "" empty`},
+	{"a name that straddles records", begun + record(Params, 1, list[:9], 3) + plain(Params, 1, list[9:]) + listEnd +
+		bodyEnd, `1 keep=false in 2 ["A=b" "CC=d" "=xyz" "DDD="] body "" empty`},
 	{"the greatest id, padding of 255 everywhere", record(BeginRequest, 65535, keeping, 255) +
 		record(Params, 65535, ab, 255) + record(Params, 65535, "", 255) +
 		record(Stdin, 65535, "x", 255) + record(Stdin, 65535, "", 255), `65535 keep=true in 1 ["A=b"] body "x" ended`},
@@ -60,13 +64,11 @@ var requestVectors = []vector{
 	{"a list that lies", request(responder, "\x01\x7fAb", ""),
 		`1 keep=false in 1 ["fcgi: parameter exceeds its list at 0"] body "" empty`},
 
-	{"5.4: aborted before the list", plain(BeginRequest, 1, responder) + plain(AbortRequest, 1, "") +
-		request(keeping, ab, ""),
+	{"5.4: aborted before the list", begun + plain(AbortRequest, 1, "") + request(keeping, ab, ""),
 		`aborted 1; 1 keep=true in 1 ["A=b"] body "" empty`},
-	{"5.4: aborted in the list", plain(BeginRequest, 1, responder) + record(Params, 1, list, 2) +
-		plain(AbortRequest, 1, "") + request(keeping, ab, ""),
-		`aborted 1; 1 keep=true in 1 ["A=b"] body "" empty`},
-	{"5.4: aborted behind the list, and behind its padding", plain(BeginRequest, 1, responder) +
+	{"5.4: aborted in the list", begun + record(Params, 1, list, 2) + plain(AbortRequest, 1, "") +
+		request(keeping, ab, ""), `aborted 1; 1 keep=true in 1 ["A=b"] body "" empty`},
+	{"5.4: aborted behind the list, and behind its padding", begun +
 		plain(Params, 1, ab) + record(Params, 1, "", 9) + record(AbortRequest, 1, "", 3) + request(keeping, abcd, "x"),
 		`aborted 1; 1 keep=true in 1 ["A=b" "CC=d"] body "x" ended`},
 	{"5.4: aborted in the body", listed(keeping, ab) + record(Stdin, 1, "xyz", 1) + plain(AbortRequest, 1, "") +
@@ -80,8 +82,8 @@ var requestVectors = []vector{
 	{"4.1: GET_VALUES between any two records", between(record(GetValues, 0, "\x01\x00Q", 5)),
 		`values ["Q="]; values ["Q="]; values ["Q="]; values ["Q="]; 1 keep=false in 1 ["A=b"] body "" empty; ` +
 			`values ["Q="]`},
-	{"GET_VALUES with an id", plain(BeginRequest, 1, responder) + plain(GetValues, 1, "\x01\x00Q") +
-		plain(Params, 1, "") + plain(Stdin, 1, ""), `1 keep=false in 0 [] body "" empty`},
+	{"GET_VALUES with an id", begun + plain(GetValues, 1, "\x01\x00Q") +
+		listEnd + bodyEnd, `1 keep=false in 0 [] body "" empty`},
 	{"4.2: a type that nobody knows", plain(200, 0, "abc") + request(responder, ab, ""),
 		`unknown 200; 1 keep=false in 1 ["A=b"] body "" empty`},
 	{"4.2: such between any two records", between(record(12, 0, "abc", 5)),
@@ -95,46 +97,39 @@ var requestVectors = []vector{
 
 	{"3.3: records of inactive ids", plain(Params, 7, list) + between(record(Stdin, 7, "abcdef", 2)),
 		`1 keep=false in 1 ["A=b"] body "" empty`},
-	{"3.3: such before a body", listed(responder, ab) + plain(Stdin, 7, plain(Stdin, 1, "")+plain(Stdin, 1, "")) +
-		plain(Stdin, 1, "real") + plain(Stdin, 1, ""),
-		`1 keep=false in 1 ["A=b"] body "real" ended`},
+	{"3.3: such before a body", listed(responder, ab) + plain(Stdin, 7, bodyEnd+bodyEnd) + plain(Stdin, 1, "real") +
+		bodyEnd, `1 keep=false in 1 ["A=b"] body "real" ended`},
 	{"records of ours that a responder has no use for", between(record(Data, 1, "abcdef", 2)),
 		`1 keep=false in 1 ["A=b"] body "" empty`},
 	{"records that only applications send", between(plain(EndRequest, 1, "12345678") + plain(Stdout, 1, "x") +
 		plain(Stderr, 1, "y") + plain(UnknownType, 1, "") + plain(GetValuesResult, 1, "")),
 		`1 keep=false in 1 ["A=b"] body "" empty`},
-	{"3.3: nothing counts before the beginning", plain(Params, 1, list) + plain(Params, 1, "") +
-		plain(Stdin, 1, "x") + plain(Stdin, 1, "") + request(responder, ab, ""),
-		`1 keep=false in 1 ["A=b"] body "" empty`},
+	{"3.3: nothing counts before the beginning", plain(Params, 1, list) + listEnd + plain(Stdin, 1, "x") + bodyEnd +
+		request(responder, ab, ""), `1 keep=false in 1 ["A=b"] body "" empty`},
 
-	{"a second request behind the list, with a list of its own", plain(BeginRequest, 1, responder) +
-		plain(Params, 1, ab) + plain(Params, 1, "") + plain(BeginRequest, 2, keeping) +
-		plain(Params, 2, abcd) + plain(Params, 2, "") + plain(Stdin, 2, "xxx") + plain(Stdin, 2, "") +
-		plain(Stdin, 1, "y") + plain(Stdin, 1, ""),
-		`second 2; 1 keep=false in 1 ["A=b"] body "y" ended`},
-	{"a second request that is aborted", plain(BeginRequest, 1, responder) + plain(BeginRequest, 2, keeping) +
-		plain(AbortRequest, 2, "") + request(responder, ab, "")[16:],
-		`second 2; 1 keep=false in 1 ["A=b"] body "" empty`},
+	{"a second request behind the list, with a list of its own", begun + plain(Params, 1, ab) + listEnd +
+		plain(BeginRequest, 2, keeping) + plain(Params, 2, abcd) + plain(Params, 2, "") + plain(Stdin, 2, "xxx") +
+		plain(Stdin, 2, "") + plain(Stdin, 1, "y") + bodyEnd, `second 2; 1 keep=false in 1 ["A=b"] body "y" ended`},
+	{"a second request that is aborted", begun + plain(BeginRequest, 2, keeping) + plain(AbortRequest, 2, "") +
+		request(responder, ab, "")[16:], `second 2; 1 keep=false in 1 ["A=b"] body "" empty`},
 	{"6.3: an authorizer's request, and ours behind it", plain(BeginRequest, 1, authorizer) +
 		request(responder, list, "x")[16:] + request(responder, ab, ""),
 		`misplaced 1 as 2 <nil>; 1 keep=false in 1 ["A=b"] body "" empty`},
 	{"6.4: a filter's request", plain(BeginRequest, 3, filter), `misplaced 3 as 3 <nil>`},
-	{"the same id begun twice", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) +
-		plain(BeginRequest, 1, responder), "fcgi: repeated BEGIN_REQUEST for an active request at 28"},
-	{"the body before the list", plain(BeginRequest, 1, responder) + plain(Stdin, 1, "xyz"),
-		"fcgi: STDIN before the end of PARAMS at 16"},
-	{"an empty body in the list", plain(BeginRequest, 1, responder) + record(Params, 1, ab, 4) + plain(Stdin, 1, ""),
+	{"the same id begun twice", begun + plain(Params, 1, ab) +
+		begun, "fcgi: repeated BEGIN_REQUEST for an active request at 28"},
+	{"the body before the list", begun + plain(Stdin, 1, "xyz"), "fcgi: STDIN before the end of PARAMS at 16"},
+	{"an empty body in the list", begun + record(Params, 1, ab, 4) + bodyEnd,
 		"fcgi: STDIN before the end of PARAMS at 32"},
-	{"more of the list behind its end", plain(BeginRequest, 1, responder) + plain(Params, 1, ab) +
+	{"more of the list behind its end", begun + plain(Params, 1, ab) +
 		record(Params, 1, "", 3) + plain(Params, 1, ab), "fcgi: PARAMS record after the end of PARAMS at 39"},
 	{"5.1: a beginning that is too short", plain(GetValues, 0, "") + plain(BeginRequest, 1, responder[:7]),
 		`values []; fcgi: BEGIN_REQUEST content is not 8 bytes long at 8`},
 	{"5.1: a beginning that is too long", record(AbortRequest, 1, "", 2) + plain(BeginRequest, 1, responder+"x"),
 		`fcgi: BEGIN_REQUEST content is not 8 bytes long at 10`},
 	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "fcgi: unsupported FastCGI version at 0"},
-	{"type 0 behind the list", plain(BeginRequest, 1, responder) + plain(Params, 1, "") + plain(0, 1, ""),
-		"fcgi: invalid record type 0 at 24"},
-	{"a message over the bound", plain(BeginRequest, 1, responder) +
+	{"type 0 behind the list", begun + listEnd + plain(0, 1, ""), "fcgi: invalid record type 0 at 24"},
+	{"a message over the bound", begun +
 		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)), "fcgi: message too long at 16"},
 	{"an error in the body", listed(responder, ab) + plain(Stdin, 1, "12345678") + plain(0, 0, ""),
 		`fcgi: invalid record type 0 at 56; 1 keep=false in 1 ["A=b"] body "12345678" cut off`},
@@ -142,18 +137,18 @@ var requestVectors = []vector{
 
 // between returns a request with another record before and after each of its own.
 func between(r string) string {
-	return r + plain(BeginRequest, 1, responder) + r + plain(Params, 1, ab) + r + record(Params, 1, "", 3) + r +
-		plain(Stdin, 1, "") + r
+	return r + begun + r + plain(Params, 1, ab) + r + record(Params, 1, "", 3) + r +
+		bodyEnd + r
 }
 
 func TestRequestReadsVectorsAtEverySplit(t *testing.T) {
 	for _, v := range requestVectors {
 		t.Run(v.why, func(t *testing.T) {
 			for _, drops := range []bool{false, true} {
-				if got := testkit.EverySplit(t, []byte(v.in), readRequests(t, roomy, drops)); got != v.want {
-					t.Errorf("input %.200q, dropped: %v\n got %s\nwant %s", v.in, drops, got, v.want)
-				}
+				got := testkit.EverySplit(t, []byte(v.in), readRequests(t, roomy, drops))
+				testkit.Equal(t, got, v.want, "dropped:", drops)
 			}
+			compareNetHTTP(t, []byte(v.in))
 		})
 	}
 }
@@ -212,10 +207,7 @@ func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 		b = extend(b, in[:min(len(in), 700)])
 		in = in[min(len(in), 700):]
 		for event := Ready; event != More && events[Ready] == 0; {
-			var err error
-			if event, err = r.Next(b, 64); err != nil {
-				t.Fatal(err)
-			}
+			event = testkit.Value(r.Next(b, 64))(t)
 			events[event]++
 			b = b[r.Drop():]
 		}
@@ -227,14 +219,12 @@ func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 		string(r.Params[0].In(b)) != ab {
 		t.Errorf("events %v, parameters at %v", events, r.Params)
 	}
-	if n := r.Drop(); n != 0 {
-		t.Errorf("%d bytes of a request dropped", n)
-	}
+	testkit.Equal(t, r.Drop(), 0, "bytes of a request")
 }
 
 // If nothing is pending, a connection waits for a request, otherwise for the rest of one.
 func TestPendingReportsIncompleteInput(t *testing.T) {
-	a := application{limit: roomy, drops: true}
+	a := application{TB: t, limit: roomy, drops: true}
 	for _, step := range []struct {
 		more string
 		want bool
@@ -272,13 +262,9 @@ func TestRequestResetForgets(t *testing.T) {
 		t.Fatal(event, err)
 	}
 	r.Reset()
-	if len(r.Params) != 0 || cap(r.Params) == 0 {
-		t.Errorf("%d pieces in memory for %d", len(r.Params), cap(r.Params))
-	}
+	testkit.Equal(t, len(r.Params) == 0 && cap(r.Params) > 0, true, "memory is kept")
 	in = []byte(plain(BeginRequest, 2, responder) + plain(Params, 2, ab) + plain(Params, 2, "") + plain(Stdin, 2, "x"))
-	if event, err := r.Next(in, roomy); event != Ready || err != nil {
-		t.Fatal(event, err)
-	}
+	testkit.Equal(t, testkit.Value(r.Next(in, roomy))(t), Ready)
 	if r.ID != 2 || r.Keep || r.Empty || r.Size != 16+12+8 || len(r.Params) != 1 || string(r.Params[0].In(in)) != ab ||
 		r.Records.Left() != 0 || r.Records.padding != 0 {
 		t.Errorf("remembered: %+v", r)
@@ -305,9 +291,7 @@ func FuzzReader(f *testing.F) {
 			return
 		}
 		got := testkit.EverySplit(t, in, readRecords(t, false))
-		if past := testkit.EverySplit(t, in, readRecords(t, true)); past != got {
-			t.Errorf("%q\nread %s\npast %s", in, got, past)
-		}
+		testkit.Equal(t, testkit.EverySplit(t, in, readRecords(t, true)), got, "read past")
 	})
 }
 
@@ -328,12 +312,8 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		got := testkit.EverySplit(t, in, readRequests(t, int(limit), false))
-		if dropped := testkit.EverySplit(t, in, readRequests(t, int(limit), true)); dropped != got {
-			t.Errorf("%q, limit %d\n   kept: %s\ndropped: %s", in, limit, got, dropped)
-		}
-		if _, err := compareNetHTTP(t, in); err != nil {
-			t.Errorf("%q: %v", in, err)
-		}
+		testkit.Equal(t, testkit.EverySplit(t, in, readRequests(t, int(limit), true)), got, "dropped, limit", limit)
+		compareNetHTTP(t, in)
 	})
 }
 
@@ -382,12 +362,8 @@ func TestReadingAllocatesNothing(t *testing.T) {
 	for name, file := range capturedFiles {
 		in := testkit.Value(os.ReadFile(file))(t)
 		var r Request
-		if n := readRequest(t, &r, in); n < 20 {
-			t.Errorf("%s: %d parameters", name, n)
-		}
-		if n := testing.AllocsPerRun(100, func() { readRequest(t, &r, in) }); n != 0 {
-			t.Errorf("%s: %v allocations, want none", name, n)
-		}
+		testkit.Equal(t, readRequest(t, &r, in) >= 20, true, name, "has 20 parameters")
+		testkit.Equal(t, testing.AllocsPerRun(100, func() { readRequest(t, &r, in) }), 0, name)
 	}
 	// The same byte by byte, in several records, with others between.
 	in := []byte(between(record(Stdin, 7, "stranger", 5) + plain(Data, 1, "data")))
@@ -404,7 +380,5 @@ func TestReadingAllocatesNothing(t *testing.T) {
 			}
 		}
 	}
-	if n := testing.AllocsPerRun(10, trickle); n != 0 {
-		t.Errorf("byte by byte: %v allocations, want none", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(10, trickle), 0, "byte by byte")
 }

@@ -4,6 +4,8 @@ import (
 	"net/textproto"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // heads are those of a load generator, a browser and a simple server.
@@ -70,9 +72,7 @@ func TestParsingAllocatesNothing(t *testing.T) {
 		}
 	}
 	c.state = chunkSize
-	if n := testing.AllocsPerRun(100, func() { c = Chunked{}; parse() }); n != 0 {
-		t.Errorf("%v allocations, want none", n)
-	}
+	testkit.Equal(t, testing.AllocsPerRun(100, func() { c = Chunked{}; parse() }), 0, "allocations")
 }
 
 // BenchmarkLookupName compares ways to look up the names of a browser's head: the table, a map of

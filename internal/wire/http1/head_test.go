@@ -193,37 +193,15 @@ var trailerVectors = []vector{
 	{"not yet", "X: 1\r\n", "incomplete"},
 }
 
-func TestHeadsParseAtEverySplit(t *testing.T) {
-	for _, group := range []struct {
-		name    string
-		parse   func([][]byte) string
-		vectors []vector
-	}{
-		{"request", parseRequest, requestVectors},
-		{"response", parseResponse, responseVectors},
-		{"trailer", parseTrailer, trailerVectors},
-	} {
-		for _, v := range group.vectors {
-			t.Run(group.name+"/"+v.why, func(t *testing.T) {
-				testkit.Contains(t, testkit.EverySplit(t, []byte(v.in), group.parse), v.want, "input", v.in)
-			})
-		}
-	}
-}
-
 // Reset keeps nothing of the last message.
 func TestResetForgets(t *testing.T) {
 	var r Request
 	first := []byte("\r\nPOST / HTTP/1.0\r\nHost: a\r\nContent-Length: 3\r\nExpect: 100-continue\r\nConnection: " +
 		"keep-alive\r\n\r\n")
-	if ok, err := r.Parse(first, testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	testkit.Value(r.Parse(first, testLimits))(t)
 	r.Reset()
 	second := []byte("\r\nGET / HTTP/1.1\r\nHost: b\r\n\r\n")
-	if ok, err := r.Parse(second, testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
+	testkit.Equal(t, testkit.Value(r.Parse(second, testLimits))(t), true, "complete")
 	if yes, unmet := r.ExpectsContinue(); yes || unmet || r.Body() != (Framing{}) || r.hasLength || len(r.Fields) != 1 {
 		t.Errorf("remembered: %+v", r)
 	}
@@ -242,24 +220,15 @@ func TestFieldsSetFacts(t *testing.T) {
 	} {
 		var r Request
 		in := []byte("GET / HTTP/1.1\r\n" + fields + "\r\n")
-		if ok, err := r.Parse(in, testLimits); !ok || err != nil {
-			t.Errorf("%q: %v %v", fields, ok, err)
-			continue
-		}
+		testkit.Value(r.Parse(in, testLimits))(t)
 		host, ok := r.Host()
 		continues, unmet := r.ExpectsContinue()
-		if got := fmt.Sprintf("host %q %v, continue %v, unmet %v", host.Of(string(in)), ok, continues,
-			unmet); got != want {
-			t.Errorf("%q: %s, want %s", fields, got, want)
-		}
+		got := fmt.Sprintf("host %q %v, continue %v, unmet %v", host.In(in), ok, continues, unmet)
+		testkit.Equal(t, got, want, fields)
 	}
 	var r Request
-	if ok, err := r.Parse([]byte("GET / HTTP/1.0\r\n\r\n"), testLimits); !ok || err != nil {
-		t.Fatal(ok, err)
-	}
-	if host, ok := r.Host(); ok || host != (Span{}) {
-		t.Errorf("a host from nowhere: %v", host)
-	}
+	testkit.Value(r.Parse([]byte("GET / HTTP/1.0\r\n\r\n"), testLimits))(t)
+	testkit.Equal(t, fmt.Sprint(r.Host()), "{0 0} false", "the host of a request without one")
 }
 
 func TestTrailerAllowedAgreesWithParse(t *testing.T) {
@@ -267,9 +236,7 @@ func TestTrailerAllowedAgreesWithParse(t *testing.T) {
 		"Connection": false, "content-length": false, "Expect": false, "HOST": false, "Trailer": false,
 		"Transfer-Encoding": false, "Upgrade": false, "X-Sum": true, "Etag": true, "Server-Timing": true, "": false,
 	} {
-		if got := TrailerAllowed(name); got != want {
-			t.Errorf("TrailerAllowed(%q) = %v", name, got)
-		}
+		testkit.Equal(t, TrailerAllowed(name), want, name)
 		if name == "" {
 			continue
 		}
@@ -300,9 +267,8 @@ func TestTakeTrailerReturnsAnnouncedNames(t *testing.T) {
 	} {
 		header := map[string][]string{"Trailer": c.lists, "X": nil}
 		trailer, err := TakeTrailer(header, 3, c.isLenient, textproto.CanonicalMIMEHeaderKey)
-		if got := fmt.Sprint(trailer, " ", err); got != c.want || len(header) != 1 {
-			t.Errorf("%q: %s, and the header is %v", c.lists, got, header)
-		}
+		testkit.Equal(t, fmt.Sprint(trailer, " ", err), c.want, c.lists)
+		testkit.Equal(t, len(header), 1, c.lists)
 	}
 }
 
@@ -313,34 +279,22 @@ func TestLinesAreLimited(t *testing.T) {
 	long := strings.Repeat("x", 40-len(field+"\r\n"))
 	target := strings.Repeat("x", 40-len("GET / HTTP/1.1\r\n"))
 	for in, want := range map[string]string{
-		line + field + long + "\r\n" + field + "x\r\n\r\n":    "complete",
-		line + field + long + "x\r\n\r\n":                     "begun, error 65",
-		line + field + " " + long + "\r\n\r\n":                "begun, error 65",
-		line + field + strings.Repeat("x", 50):                "begun, error 65",
-		"GET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n":     "complete",
-		"GET /" + target + "x HTTP/1.1\r\nHost: a\r\n\r\n":    "error 40",
-		"GET /" + target + strings.Repeat("x", 40):            "error 40",
-		"\r\nGET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n": "complete",
+		line + field + long + "\r\n" + field + "x\r\n\r\n":    "true: complete",
+		line + field + long + "x\r\n\r\n":                     "true: error: http1: line too long at byte 65",
+		line + field + " " + long + "\r\n\r\n":                "true: error: http1: line too long at byte 65",
+		line + field + strings.Repeat("x", 50):                "true: error: http1: line too long at byte 65",
+		"GET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n":     "true: complete",
+		"GET /" + target + "x HTTP/1.1\r\nHost: a\r\n\r\n":    "false: error: http1: line too long at byte 40",
+		"GET /" + target + strings.Repeat("x", 40):            "false: error: http1: line too long at byte 40",
+		"\r\nGET /" + target + " HTTP/1.1\r\nHost: a\r\n\r\n": "true: complete",
 	} {
-		for cut := range len(in) {
+		got := testkit.EverySplit(t, []byte(in), func(pieces [][]byte) string {
 			var r Request
-			ok, err := r.Parse([]byte(in[:cut]), limits)
-			if err == nil && !ok {
-				ok, err = r.Parse([]byte(in), limits)
-			}
-			got := "incomplete"
-			if e := new(Error); errors.As(err, &e) && e.Kind == TooLarge {
-				got = fmt.Sprint("error ", e.Offset)
-				if r.Begun() {
-					got = "begun, " + got
-				}
-			} else if ok {
-				got = "complete"
-			}
-			if got != want {
-				t.Fatalf("%q after %d bytes: %s %v, want %s", in, cut, got, err, want)
-			}
-		}
+			end := grow(pieces, func(b []byte) (bool, error) { return r.Parse(b, limits) },
+				func([]byte) string { return "complete" })
+			return fmt.Sprintf("%v: %s", r.Begun(), end)
+		})
+		testkit.Equal(t, got, want, in)
 	}
 }
 
@@ -351,11 +305,12 @@ func TestErrorsHaveKinds(t *testing.T) {
 		"GET / HTTP/1.1\r\nTransfer-Encoding: gzip, chunked\r\n": UnknownCoding,
 		strings.Repeat("a", 5000):                                TooLarge,
 	} {
-		var r Request
-		_, err := r.Parse([]byte(in), testLimits)
-		var e *Error
-		if !errors.As(err, &e) || e.Kind != want {
-			t.Errorf("%.30q: got %v, want kind %d", in, err, want)
+		for _, limits := range []Limits{testLimits, {Bytes: 1 << 20, Fields: 32, Line: 2000}} {
+			var r Request
+			_, err := r.Parse([]byte(in), limits)
+			if e, ok := errors.AsType[*Error](err); !ok || e.Kind != want {
+				t.Errorf("%.30q: got %v, want kind %d", in, err, want)
+			}
 		}
 	}
 }

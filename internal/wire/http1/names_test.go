@@ -8,49 +8,41 @@ import (
 	"strings"
 	"testing"
 	"unsafe"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestNamesAreCanonical(t *testing.T) {
 	for n, name := range names {
-		if canonical := textproto.CanonicalMIMEHeaderKey(name); canonical != name {
-			t.Errorf("%q is spelled %q", name, canonical)
-		}
+		testkit.Equal(t, textproto.CanonicalMIMEHeaderKey(name), name)
 		if n == 0 {
 			continue
 		}
 		for _, spelling := range []string{name, strings.ToLower(name), strings.ToUpper(name)} {
-			if got := LookupName([]byte(spelling)); got != Name(n) {
-				t.Errorf("LookupName(%q) = %q", spelling, got)
-			}
+			testkit.Equal(t, LookupName([]byte(spelling)), Name(n), spelling)
 		}
 		variable := strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-		if got := LookupVariable([]byte(variable)); got != Name(n) || len(name) > maxName {
-			t.Errorf("LookupVariable(%q) = %q", variable, got)
-		}
+		testkit.Equal(t, LookupVariable([]byte(variable)), Name(n), variable)
 		if got := LookupName([]byte("x" + name[1:])); got != NameUnknown &&
 			!strings.EqualFold(got.String(), "x"+name[1:]) {
 			t.Errorf("x%s looked up as %q", name[1:], got)
 		}
 	}
 	for _, other := range []string{"", "x", "Hosts", "Hos\x14", "Content_Length", "content-lengthy"} {
-		if got := LookupName([]byte(other)); got != NameUnknown {
-			t.Errorf("LookupName(%q) = %q", other, got)
-		}
+		testkit.Equal(t, LookupName([]byte(other)), NameUnknown, other)
 	}
 	for _, other := range []string{"", "X", "_", "HOSTS", "CONTENT__LENGTH", strings.Repeat("X", maxName),
 		strings.Repeat("X", maxName+1), strings.Repeat("_", 1000)} {
-		if got := LookupVariable([]byte(other)); got != NameUnknown {
-			t.Errorf("LookupVariable(%q) = %q", other, got)
-		}
+		testkit.Equal(t, LookupVariable([]byte(other)), NameUnknown, other)
 	}
 }
 
 func TestNamesDoNotCollide(t *testing.T) {
-	if collision := collides(lengthScale, firstScale, middleScale, secondScale); collision == "" {
+	collision := collides(lengthScale, firstScale, middleScale, secondScale)
+	if collision == "" {
 		return
-	} else {
-		t.Errorf("%s collides with an earlier name", collision)
 	}
+	t.Errorf("%s collides with an earlier name", collision)
 	rnd := rand.New(rand.NewPCG(1, 1))
 	for range 1_000_000 {
 		a, b, c, d := 1+rnd.IntN(255), 1+rnd.IntN(255), 1+rnd.IntN(255), 1+rnd.IntN(255)
@@ -79,15 +71,11 @@ func TestConnectionFieldsAndPlainNames(t *testing.T) {
 		"Connection": true, "Proxy-Authorization": true, "Proxy-Authenticate": true, "Te": true, "Upgrade": true,
 		"Content-Length": false, "Authorization": false, "Host": false, "Expect": false,
 	} {
-		if got := ConcernsConnection(name); got != want {
-			t.Errorf("%s concerns the connection: %v", name, got)
-		}
+		testkit.Equal(t, ConcernsConnection(name), want, name)
 	}
 	for name, want := range map[string]bool{"X-Real-Ip": true, "": true, "x9": true, "X_Real_Ip": false,
 		"X.Real.Ip": false, "Ä": false, "a b": false} {
-		if got := PlainName(name); got != want {
-			t.Errorf("%q is plain: %v", name, got)
-		}
+		testkit.Equal(t, PlainName(name), want, name)
 	}
 }
 
@@ -96,9 +84,7 @@ func TestFieldsOfHeadsConcernTheConnection(t *testing.T) {
 	for _, name := range append([]string{"Proxy-Connection", "X-A"}, names[1:]...) {
 		head := []byte(strings.ToLower(name))
 		f := Field{Name: SpanOf(0, len(head)), Known: LookupName(head)}
-		if got := f.ConcernsConnection(head); got != ConcernsConnection(name) {
-			t.Errorf("%s concerns the connection: %v", name, got)
-		}
+		testkit.Equal(t, f.ConcernsConnection(head), ConcernsConnection(name), name)
 	}
 }
 
@@ -112,13 +98,9 @@ func TestCollectorGroupsValues(t *testing.T) {
 		c.Add(NameUnknown, "X-B", "5")
 		c.Add(NameUnknown, "X-C", "6") // one more than expected
 		c.Fields["X-B"] = append(c.Fields["X-B"], "7")
-		if got := fmt.Sprint(c.Fields); got != "map[Content-Type:[2 4] X-A:[1 3] X-B:[5 7] X-C:[6]]" {
-			t.Errorf("with room for %d: %s", room, got)
-		}
+		testkit.Equal(t, fmt.Sprint(c.Fields), "map[Content-Type:[2 4] X-A:[1 3] X-B:[5 7] X-C:[6]]", "with room for", room)
 	}
-	if c := Collect(nil, -1, nil); len(c.Fields) != 0 || c.Fields == nil {
-		t.Errorf("of nothing: %v", c.Fields)
-	}
+	testkit.Equal(t, Collect(nil, -1, nil).Fields, map[string][]string{}, "of nothing")
 }
 
 // Parts match their spans, in any order, and parts of a large text hold little of it.
@@ -126,9 +108,7 @@ func TestTextPartsMatchSpans(t *testing.T) {
 	for _, size := range []int{0, 1, ownText, wholeText, wholeText + 1, 10 * wholeText, 1 << 20} {
 		b := []byte(strings.Repeat("0123456789abcdef-", size/17+1)[:size])
 		text := TextOf(b)
-		if got, want := text.IsWhole(), size <= wholeText; got != want {
-			t.Errorf("%d bytes: whole %v", size, got)
-		}
+		testkit.Equal(t, text.IsWhole(), size <= wholeText, size, "bytes: whole")
 		for range 1000 {
 			start := rand.IntN(size + 1)
 			s := SpanOf(start, start+rand.IntN(min(size-start, 2*ownText)+1))
@@ -170,13 +150,9 @@ func TestClassesFollowRFCs(t *testing.T) {
 			{"digit", digitByte, '0' <= c && c <= '9'},
 			{"hex", hexByte, '0' <= c && c <= '9' || 'a' <= c && c <= 'f' || 'A' <= c && c <= 'F'},
 		} {
-			if got := classes[c]&want.class != 0; got != want.in {
-				t.Errorf("%q is a %s byte: %v, want %v", c, want.name, got, want.in)
-			}
+			testkit.Equal(t, classes[c]&want.class != 0, want.in, string(c), "as", want.name, "byte")
 		}
-		if got := isDigit(c); got != ('0' <= c && c <= '9') {
-			t.Errorf("isDigit(%q) = %v", c, got)
-		}
+		testkit.Equal(t, isDigit(c), '0' <= c && c <= '9', string(c))
 	}
 }
 
@@ -211,15 +187,11 @@ func TestElementsSplitsLists(t *testing.T) {
 		for e := range Elements([]byte(in)) {
 			got = append(got, string(e))
 		}
-		if strings.Join(got, "|") != want {
-			t.Errorf("Elements(%q) = %q", in, got)
-		}
+		testkit.Equal(t, strings.Join(got, "|"), want, in)
 	}
 	for list, want := range map[string]bool{"close": true, "keep-alive, Close": true, "closed": false, "": false,
 		" ,close ,": true, "a,\r\n close": true, "clo\u017fe": false} {
-		if HasToken([]string{"x", list}, "cLose") != want {
-			t.Errorf("%q", list)
-		}
+		testkit.Equal(t, HasToken([]string{"x", list}, "cLose"), want, list)
 	}
 	for e := range Elements([]byte("a,b")) {
 		if string(e) == "a" {

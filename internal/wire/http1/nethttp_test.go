@@ -16,52 +16,151 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// stricter lists what this package rejects and net/http accepts, at least in some cases. Each is a
-// deliberate difference.
-var stricter = map[string]string{
-	"malformed request target":                  "net/http takes an empty one for CONNECT",
-	"unknown transfer coding":                   "net/http ignores any coding on HTTP/1.0",
-	"malformed chunk size":                      "net/http takes space behind the size",
-	"malformed chunk extension":                 "net/http takes any bytes in an extension",
-	"LF without CR":                             "RFC 9112 2.2 allows a bare LF; proxies differ on it",
-	"CRLF after a line that ends in LF":         "the same",
-	"folded field line":                         "obsolete line folding is joined by net/http",
-	"second Content-Length":                     "net/http accepts equal ones",
-	"both Transfer-Encoding and Content-Length": "net/http drops the length and keeps the connection",
-	"Transfer-Encoding on HTTP/1.0":             "net/http ignores the coding",
-	"malformed Host":                            "net/http's server checks its bytes only",
-	"missing Host":                              "http.ReadRequest leaves it to the server",
-	"protocol is not HTTP/1":                    "http.ReadRequest leaves it to the server",
-	"section too large":                         "http.ReadRequest leaves it to the server",
-	"too many field lines":                      "net/http counts bytes only",
-	"control byte in reason phrase":             "a client of net/http takes any",
-	"malformed status code":                     "net/http takes 000 to 099",
-	"space in field name or before its colon":   "net/http's client trims it",
+// A parser reads one kind of input. Its vectors are tested at every split, beside the standard
+// library, and are the seeds of its fuzz target.
+type parser struct {
+	vectors []vector
+	parse   func(pieces [][]byte) string
+	// compare passes an input to this package and to the standard library. It returns their errors,
+	// whether the input was complete, and how the results differ. It may be nil.
+	compare func(in []byte) (complete bool, ours, theirs error, difference string)
+	library string // a key of stricter
 }
 
-// compareRequest parses a request head with net/http and returns an error if the results differ
-// without a known reason.
-func compareRequest(in []byte) error {
-	var r Request
-	complete, err := r.Parse(in, testLimits)
-	theirs, theirErr := http.ReadRequest(bufio.NewReader(bytes.NewReader(in)))
-	switch {
-	case err != nil && theirErr == nil:
-		return knownDifference(err)
-	case err != nil || !complete:
-		// net/http may be more lenient with incomplete input, for example a missing final
-		// CRLF
-		return nil
-	case theirErr != nil:
-		return weMayAccept(in, theirErr)
+func parsers() map[string]parser {
+	return map[string]parser{
+		"request":  {requestVectors, parseRequest, compareRequest, "net/http"},
+		"response": {responseVectors, parseResponse, compareResponse, "net/http"},
+		"chunked":  {chunkedVectors, decode, compareChunked, "net/http"},
+		"trailer":  {trailerVectors, parseTrailer, nil, ""},
+		"CGI":      {cgiVectors, parseCGI, compareCGI, "net/textproto"},
 	}
-	head := in[:r.Size]
-	var diff []string
-	same := func(what string, ours, theirs any) {
-		if fmt.Sprint(ours) != fmt.Sprint(theirs) {
-			diff = append(diff, fmt.Sprintf("%s: ours %v, net/http %v", what, ours, theirs))
+}
+
+func TestVectorsParseAtEverySplit(t *testing.T) {
+	for name, p := range parsers() {
+		for _, v := range p.vectors {
+			t.Run(name+"/"+v.why, func(t *testing.T) {
+				testkit.Contains(t, testkit.EverySplit(t, []byte(v.in), p.parse), v.want, "input", v.in)
+			})
 		}
 	}
+}
+
+// The results are those of the standard library, except for the listed differences. A listed one
+// that no vector shows would hide another.
+func TestVectorsGiveSameResultAsStandardLibrary(t *testing.T) {
+	seen := make(map[string]bool)
+	for _, p := range parsers() {
+		for _, v := range p.vectors {
+			seen[p.library+p.differs(t, []byte(v.in))] = true
+		}
+	}
+	for library, list := range stricter {
+		for what := range list {
+			testkit.Equal(t, seen[library+what], true, "a vector shows that", library, "accepts", what)
+		}
+	}
+}
+
+// differs returns what this package rejects and the standard library accepts, if that is listed. It
+// fails the test if the results differ in another way.
+func (p *parser) differs(t *testing.T, in []byte) (what string) {
+	t.Helper()
+	if p.compare == nil {
+		return ""
+	}
+	complete, ours, theirs, difference := p.compare(in)
+	switch e, isError := errors.AsType[*Error](ours); {
+	case ours != nil && theirs == nil:
+		if !isError || stricter[p.library][e.What] == "" {
+			t.Fatalf("%.200q: %s accepts what we refuse: %v", in, p.library, ours)
+		}
+		return e.What
+	case ours != nil || !complete:
+		// net/http may be more lenient with incomplete input, for example a missing final CRLF
+	case theirs != nil:
+		t.Errorf("%.200q: we accept what %s refuses: %v", in, p.library, theirs)
+	case difference != "":
+		t.Errorf("%.200q: %s", in, difference)
+	}
+	return ""
+}
+
+// different returns how two results differ, or "".
+func different(what string, ours, theirs any) string {
+	if fmt.Sprint(ours) == fmt.Sprint(theirs) {
+		return ""
+	}
+	return fmt.Sprintf("%s: ours %v, theirs %v; ", what, ours, theirs)
+}
+
+// fuzzMax limits the run of one input at every split to about a millisecond.
+const fuzzMax = 600
+
+func fuzz(f *testing.F, p parser) {
+	for _, v := range p.vectors {
+		f.Add([]byte(v.in))
+	}
+	f.Fuzz(func(t *testing.T, in []byte) {
+		if len(in) <= fuzzMax {
+			testkit.EverySplit(t, in, p.parse)
+			p.differs(t, in)
+		}
+	})
+}
+
+func FuzzRequest(f *testing.F)  { fuzz(f, parsers()["request"]) }
+func FuzzResponse(f *testing.F) { fuzz(f, parsers()["response"]) }
+func FuzzTrailer(f *testing.F)  { fuzz(f, parsers()["trailer"]) }
+func FuzzChunked(f *testing.F)  { fuzz(f, parsers()["chunked"]) }
+func FuzzCGI(f *testing.F)      { fuzz(f, parsers()["CGI"]) }
+
+// stricter lists what this package rejects and the standard library accepts, at least in some cases.
+// Each is a deliberate difference.
+var stricter = map[string]map[string]string{
+	"net/http": {
+		"malformed request target":                  "net/http takes an empty one for CONNECT",
+		"unknown transfer coding":                   "net/http ignores any coding on HTTP/1.0",
+		"malformed chunk size":                      "net/http takes space behind the size",
+		"malformed chunk extension":                 "net/http takes any bytes in an extension",
+		"LF without CR":                             "RFC 9112 2.2 allows a bare LF; proxies differ on it",
+		"CRLF after a line that ends in LF":         "the same",
+		"folded field line":                         "obsolete line folding is joined by net/http",
+		"second Content-Length":                     "net/http accepts equal ones",
+		"both Transfer-Encoding and Content-Length": "net/http drops the length and keeps the connection",
+		"Transfer-Encoding on HTTP/1.0":             "net/http ignores the coding",
+		"malformed Host":                            "net/http's server checks its bytes only",
+		"missing Host":                              "http.ReadRequest leaves it to the server",
+		"protocol is not HTTP/1":                    "http.ReadRequest leaves it to the server",
+		"section too large":                         "http.ReadRequest leaves it to the server",
+		"too many field lines":                      "net/http counts bytes only",
+		"control byte in reason phrase":             "a client of net/http takes any",
+		"malformed status code":                     "net/http takes 000 to 099",
+		"space in field name or before its colon":   "net/http's client trims it",
+	},
+	"net/textproto": { // which reads CGI's lines, that may also end in LF
+		"malformed Status":                        "a field like others",
+		"second Status":                           "the same",
+		"malformed Content-Length":                "the same",
+		"second Content-Length":                   "the same",
+		"Content-Length out of range":             "the same",
+		"section too large":                       "no limit",
+		"too many field lines":                    "the same",
+		"folded field line":                       "obsolete line folding is joined",
+		"space in field name or before its colon": "trimmed",
+	},
+}
+
+func compareRequest(in []byte) (complete bool, err, theirErr error, diff string) {
+	var r Request
+	complete, err = r.Parse(in, testLimits)
+	theirs, theirErr := http.ReadRequest(bufio.NewReader(bytes.NewReader(in)))
+	if err != nil || !complete || theirErr != nil {
+		return complete && !mayAccept(in, theirErr), err, theirErr, ""
+	}
+	head := in[:r.Size]
+	same := func(what string, ours, theirs any) { diff += different(what, ours, theirs) }
 	same("method", string(r.Method.In(head)), theirs.Method)
 	same("target", string(r.Target.In(head)), theirs.RequestURI)
 	same("minor", r.Minor, theirs.ProtoMinor)
@@ -90,75 +189,31 @@ func compareRequest(in []byte) error {
 		fields["Cache-Control"] = []string{"no-cache"}
 	}
 	same("fields", fields, theirs.Header)
-	if diff != nil {
-		return errors.New(strings.Join(diff, "; "))
-	}
-	return nil
+	return true, nil, nil, diff
 }
 
-func knownDifference(err error) error {
-	var e *Error
-	if !errors.As(err, &e) {
-		return fmt.Errorf("%T is not an *Error: %w", err, err)
-	}
-	if stricter[e.What] == "" {
-		return fmt.Errorf("net/http accepts what we refuse: %w", err)
-	}
-	return nil
+// mayAccept reports whether net/http rejects something that this package does not check, or parses
+// differently for a reason.
+func mayAccept(in []byte, theirErr error) bool {
+	text := fmt.Sprint(theirErr)
+	return bytes.HasPrefix(in, []byte("\r\n")) || // an empty line before the request (RFC 9112, 2.2)
+		strings.HasPrefix(text, "parse ") || strings.Contains(text, "invalid URI") || // the engine parses the target
+		strings.HasPrefix(text, "bad trailer key") // an announcement, checked in the trailer section
 }
 
-// weMayAccept returns whether net/http rejects something that this package does not check, or
-// parses differently for a reason.
-func weMayAccept(in []byte, theirErr error) error {
-	text := theirErr.Error()
-	switch {
-	case bytes.HasPrefix(in, []byte("\r\n")): // an empty line before the request (RFC 9112, 2.2)
-	case strings.HasPrefix(text, "parse "): // the engine parses the target as a URL
-	case strings.Contains(text, "invalid URI"):
-	// an announcement, checked in the trailer section
-	case strings.HasPrefix(text, "bad trailer key"):
-	default:
-		return fmt.Errorf("we accept what net/http refuses: %w", theirErr)
-	}
-	return nil
-}
-
-// compareChunked decodes a body with net/http and compares.
-func compareChunked(in []byte) error {
+func compareChunked(in []byte) (complete bool, err, theirErr error, diff string) {
 	var c Chunked
-	var ours []byte
-	var err error
-	for rest := in; len(rest) > 0 && !c.Done() && err == nil; {
-		var data []byte
-		var n int
-		data, n, err = c.Next(rest)
-		ours = append(ours, data...)
-		rest = rest[n:]
-	}
+	ours, _, err := feed(&c, in)
 	theirs, theirErr := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(in)))
-	switch {
-	case err != nil && theirErr == nil:
-		return knownDifference(err)
-	case c.Done() && theirErr != nil:
-		return fmt.Errorf("we accept what net/http refuses: %w", theirErr)
-	case c.Done() && !bytes.Equal(ours, theirs):
-		return fmt.Errorf("ours %q, net/http %q", ours, theirs)
-	}
-	return nil
+	return c.Done(), err, theirErr, different("body", string(ours), string(theirs))
 }
 
-// compareResponse parses a response head with net/http and compares.
-func compareResponse(in []byte) error {
+func compareResponse(in []byte) (complete bool, err, theirErr error, diff string) {
 	var r Response
-	complete, err := r.Parse(in, testLimits)
+	complete, err = r.Parse(in, testLimits)
 	theirs, theirErr := http.ReadResponse(bufio.NewReader(bytes.NewReader(in)), nil)
-	switch {
-	case err != nil && theirErr == nil:
-		return knownDifference(err)
-	case err != nil || !complete:
-		return nil
-	case theirErr != nil:
-		return fmt.Errorf("we accept what net/http refuses: %w", theirErr)
+	if err != nil || !complete || theirErr != nil {
+		return complete, err, theirErr, ""
 	}
 	theirs.Body.Close()
 	body := r.Body(false)
@@ -166,87 +221,5 @@ func compareResponse(in []byte) error {
 	want := fmt.Sprint(theirs.StatusCode, theirs.ProtoMinor,
 		slices.Equal(theirs.TransferEncoding, []string{"chunked"}) && BodyAllowed(r.Status),
 		max(0, theirs.ContentLength), !theirs.Close)
-	if ours != want {
-		return fmt.Errorf("status, minor, chunked, length, persistent: ours %s, net/http %s", ours, want)
-	}
-	return nil
+	return true, nil, nil, different("status, minor, chunked, length, persistent", ours, want)
 }
-
-// A listed difference that no vector needs would hide a real one.
-func TestEveryDifferenceIsShown(t *testing.T) {
-	seen := map[string]bool{}
-	for _, v := range requestVectors {
-		var r Request
-		_, err := r.Parse([]byte(v.in), testLimits)
-		_, theirErr := http.ReadRequest(bufio.NewReader(strings.NewReader(v.in)))
-		markSeen(seen, err, theirErr)
-	}
-	for _, v := range responseVectors {
-		var r Response
-		_, err := r.Parse([]byte(v.in), testLimits)
-		_, theirErr := http.ReadResponse(bufio.NewReader(strings.NewReader(v.in)), nil)
-		markSeen(seen, err, theirErr)
-	}
-	for _, v := range chunkedVectors {
-		var c Chunked
-		var err error
-		for rest := []byte(v.in); len(rest) > 0 && err == nil && !c.Done(); {
-			var n int
-			_, n, err = c.Next(rest)
-			rest = rest[n:]
-		}
-		_, theirErr := io.ReadAll(httputil.NewChunkedReader(strings.NewReader(v.in)))
-		markSeen(seen, err, theirErr)
-	}
-	for what := range stricter {
-		if !seen[what] {
-			t.Errorf("no vector shows that net/http accepts %q", what)
-		}
-	}
-}
-
-func markSeen(seen map[string]bool, err, theirErr error) {
-	var e *Error
-	if errors.As(err, &e) && theirErr == nil {
-		seen[e.What] = true
-	}
-}
-
-func TestVectorsGiveSameResultAsNetHTTP(t *testing.T) {
-	for _, group := range []struct {
-		vectors []vector
-		compare func([]byte) error
-	}{{requestVectors, compareRequest}, {responseVectors, compareResponse}, {chunkedVectors, compareChunked}} {
-		for _, v := range group.vectors {
-			if err := group.compare([]byte(v.in)); err != nil {
-				t.Errorf("%s: %q: %v", v.why, v.in, err)
-			}
-		}
-	}
-}
-
-// fuzzMax limits the run of one input at every split to about a millisecond.
-const fuzzMax = 600
-
-func fuzz(f *testing.F, vectors []vector, parse func([][]byte) string, compare func([]byte) error) {
-	for _, v := range vectors {
-		f.Add([]byte(v.in))
-	}
-	f.Fuzz(func(t *testing.T, in []byte) {
-		if len(in) > fuzzMax {
-			return
-		}
-		testkit.EverySplit(t, in, parse)
-		if compare == nil {
-			return
-		}
-		if err := compare(in); err != nil {
-			t.Errorf("%q: %v", in, err)
-		}
-	})
-}
-
-func FuzzRequest(f *testing.F)  { fuzz(f, requestVectors, parseRequest, compareRequest) }
-func FuzzResponse(f *testing.F) { fuzz(f, responseVectors, parseResponse, compareResponse) }
-func FuzzTrailer(f *testing.F)  { fuzz(f, trailerVectors, parseTrailer, nil) }
-func FuzzChunked(f *testing.F)  { fuzz(f, chunkedVectors, decode, compareChunked) }

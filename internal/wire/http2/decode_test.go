@@ -102,13 +102,8 @@ func TestDecoderReadsExamplesOfRFC7541(t *testing.T) {
 		d := http2.NewDecoder(conn.tableSize)
 		var b http2.HeaderBlock
 		for i, block := range conn.blocks {
-			in := testkit.Value(hex.DecodeString(block[0]))(t)
-			if err := d.Decode(in, wideLimits(), &b); err != nil {
-				t.Fatalf("%s.%d: %v", conn.name, i+1, err)
-			}
-			if got := list(&b); got != block[1] {
-				t.Errorf("%s.%d: got %q, want %q", conn.name, i+1, got, block[1])
-			}
+			mustDecode(t, &d, testkit.Value(hex.DecodeString(block[0]))(t), wideLimits(), &b)
+			testkit.Equal(t, list(&b), block[1], conn.name, i+1)
 		}
 	}
 }
@@ -168,9 +163,7 @@ func TestStaticTableIsThatOfRFC7541(t *testing.T) {
 	reference := hpack.NewDecoder(4096, func(f hpack.HeaderField) { want = append(want, f) })
 	for i := 1; i <= 61; i++ {
 		in := []byte{0x80 | byte(i)}
-		if _, err := reference.Write(in); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(reference.Write(in))(t)
 		var b http2.HeaderBlock
 		d := http2.NewDecoder(4096)
 		mustDecode(t, &d, in, wideLimits(), &b)
@@ -246,13 +239,13 @@ func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
 	if !b.IsTooLarge || len(b.Fields) > 100 || cap(b.Text) > 4*limits.Bytes {
 		t.Errorf("too large: %v, %d fields, %d bytes", b.IsTooLarge, len(b.Fields), cap(b.Text))
 	}
-	if err := d.Decode([]byte{0xbe}, limits, &b); err != nil || len(b.Fields) != 1 {
-		t.Errorf("next block: %v, %d fields", err, len(b.Fields))
-	}
+	mustDecode(t, &d, []byte{0xbe}, limits, &b)
+	testkit.Equal(t, len(b.Fields), 1, "fields of the next block")
 }
 
-// Integers that would not fit into 32 bits, and a large name that each literal repeats.
-func TestDecoderRejectsWhatWouldCostTooMuch(t *testing.T) {
+// Integers that would not fit into 32 bits, entries behind the last one, and a large name that each
+// literal repeats.
+func TestDecoderRejectsInvalidOrExpensiveBlocks(t *testing.T) {
 	large := append([]byte{0x40, 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte("n"), 4000)...)
 	large = append(large, 1, 'v')
 	repeated := append(bytes.Clone(large), bytes.Repeat([]byte{0x0f, 47, 0}, 1000)...)
@@ -263,49 +256,29 @@ func TestDecoderRejectsWhatWouldCostTooMuch(t *testing.T) {
 		{[]byte("\x00\x7f\x80\x80\x80\x80\x08a"), http2.CompressionError},
 		{[]byte("\x3f\x80\x80\x80\x80\x08"), http2.CompressionError},
 		{[]byte("\x3f\xff\xff\xff\xff\x7f\x82"), http2.CompressionError},
+		{[]byte("\xbe"), http2.CompressionError},
+		{[]byte("\x7e\x01c"), http2.CompressionError},
 		{repeated, http2.EnhanceYourCalm},
 	} {
 		d := http2.NewDecoder(4096)
 		var b http2.HeaderBlock
 		err := d.Decode(test.block, http1.Limits{Bytes: 16 << 10, Fields: 100}, &b)
-		if err == nil || err.Code != test.want {
-			t.Errorf("%.20x: %v, want %v", test.block, err, test.want)
-		}
+		testkit.Equal(t, codeOf(err), test.want, test.block[:min(len(test.block), 20)])
 	}
 }
 
+// A browser's first block, and an entry of the dynamic table each time.
 func TestDecoderDoesNotAllocate(t *testing.T) {
 	d := http2.NewDecoder(4096)
 	var b http2.HeaderBlock
-	block := browserBlock()
+	block := append(blockOf(":method: GET\n:scheme: https\n:authority: example.com\n:path: /users/1?full=true\n"+
+		"accept: text/html,application/xhtml+xml\naccept-language: en-US,en;q=0.5\n"+
+		"accept-encoding: gzip, deflate, br, zstd\nuser-agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0)\n"+
+		"cookie: session=0123456789abcdef0123456789abcdef"), "\x40\x03x-a\x05value"...)
 	var n int
-	allocs := testing.AllocsPerRun(1000, func() {
+	testkit.Equal(t, testing.AllocsPerRun(1000, func() {
 		n++
-		block[len(block)-1] = 'a' + byte(n%26) // a new entry each time
+		block[len(block)-1] = 'a' + byte(n%26)
 		mustDecode(t, &d, block, wideLimits(), &b)
-	})
-	if allocs > 0 {
-		t.Errorf("%v allocations", allocs)
-	}
-}
-
-// browserBlock is the first block of a connection. It ends in a literal that is inserted.
-func browserBlock() []byte {
-	var out bytes.Buffer
-	e := hpack.NewEncoder(&out)
-	for _, f := range browserFields() {
-		_ = e.WriteField(f)
-	}
-	out.WriteString("\x40\x03x-a\x05value")
-	return out.Bytes()
-}
-
-func browserFields() []hpack.HeaderField {
-	return []hpack.HeaderField{
-		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "example.com"},
-		{Name: ":path", Value: "/users/1?full=true"}, {Name: "accept", Value: "text/html,application/xhtml+xml"},
-		{Name: "accept-language", Value: "en-US,en;q=0.5"}, {Name: "accept-encoding", Value: "gzip, deflate, br, zstd"},
-		{Name: "user-agent", Value: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
-		{Name: "cookie", Value: "session=0123456789abcdef0123456789abcdef"},
-	}
+	}), 0, "allocations")
 }

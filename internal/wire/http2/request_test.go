@@ -2,6 +2,7 @@ package http2_test
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -66,6 +67,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		{":method: CONNECT\n:protocol: a\n:path: /\n:authority: a", ":scheme"},
 		{":method: CONNECT\n:protocol: a\n:scheme: https\n:authority: a", ":path"},
 		{":method: CONNECT\n:protocol: a\n:scheme: https\n:path: *\n:authority: a", ":path"},
+		{":method: CONNECT\n:scheme: https\n:path: /\n:authority: a\nx-a: b\n:protocol: a", "after a field"},
 		{get + ":method: GET", "duplicate"},
 		{get + ":status: 200", "response"},
 		{get + ":unknown: x", "unknown pseudo"},
@@ -87,6 +89,7 @@ func TestRequestsAreChecked(t *testing.T) {
 		{":method: GET\n:scheme: https\n:path: /\t", ":path"},
 		{":method: GET\n:scheme: https\n:path: /\n:authority:  a", ":authority"},
 		{get + "content-length: 5\ncontent-length: 6", "Content-Length"},
+		{get + "content-length: 0\ncontent-length: 6", "Content-Length"},
 		{get + "content-length: +5", "Content-Length"},
 		{get + "content-length: ", "Content-Length"},
 		{get + "content-length: 9999999999999999999", "Content-Length"},
@@ -103,40 +106,35 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
-func TestCookieFieldsAreJoined(t *testing.T) {
-	b := decode(t, ":method: GET\n:scheme: https\n:path: /\ncookie: a=1\naccept: x\ncookie: b=2\ncookie: c=3")
-	if fault := b.CheckRequest(); fault != "" {
-		t.Fatal(fault)
-	}
-	want := ":method: GET\n:scheme: https\n:path: /\ncookie: a=1; b=2; c=3\naccept: x\n"
-	testkit.Equal(t, list(b), want)
-}
-
-func TestSpaceAroundValuesIsRemoved(t *testing.T) {
+// Cookie fields are joined, and space around values is removed.
+func TestFieldsAreNormalized(t *testing.T) {
 	const head = ":method: GET\n:scheme: https\n:path: /\n"
-	b := decode(t, head+"a:  x\nb: y \t\nx-c: \t\ncookie:  a=1\ncookie: b=2 ")
-	if fault := b.CheckRequest(); fault != "" {
-		t.Fatal(fault)
-	}
-	if got, want := list(b), head+"a: x\nb: y\nx-c: \ncookie: a=1; b=2\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
+	for in, want := range map[string]string{
+		"cookie: a=1\naccept: x\ncookie: b=2\ncookie: c=3":    "cookie: a=1; b=2; c=3\naccept: x\n",
+		"a:  x\nb: y \t\nx-c: \t\ncookie:  a=1\ncookie: b=2 ": "a: x\nb: y\nx-c: \ncookie: a=1; b=2\n",
+	} {
+		b := decode(t, head+in)
+		testkit.Equal(t, b.CheckRequest(), "", in)
+		testkit.Equal(t, list(b), head+want, in)
 	}
 }
 
 func TestTrailersAndResponsesAreChecked(t *testing.T) {
 	testkit.Equal(t, decode(t, "x-sum: 1").CheckTrailers(), "")
-	if decode(t, ":path: /\nx-sum: 1").CheckTrailers() == "" {
-		t.Error("a pseudo-header field in a trailer section is accepted")
-	}
+	testkit.Contains(t, decode(t, ":path: /\nx-sum: 1").CheckTrailers(), "pseudo-header")
 	b := decode(t, ":status: 404\ncontent-length: 3")
-	if fault := b.CheckResponse(); fault != "" || b.StatusCode() != 404 || b.Length != 3 {
-		t.Error(fault, b.StatusCode(), b.Length)
-	}
+	testkit.Equal(t, fmt.Sprint(b.CheckResponse(), b.StatusCode(), b.Length), "404 3")
 	for _, lines := range []string{"a: b", ":status: 20", ":status: 2x0", ":status: 200\n:path: /", ":status: 099"} {
-		if decode(t, lines).CheckResponse() == "" {
-			t.Errorf("%q is accepted", lines)
-		}
+		testkit.Equal(t, decode(t, lines).CheckResponse() == "", false, "accepted:", lines)
 	}
+}
+
+// codeOf returns the code of an error, if there is one.
+func codeOf(err *http2.Error) http2.ErrorCode {
+	if err == nil {
+		return http2.NoError
+	}
+	return err.Code
 }
 
 // Limits count as RFC 9113 does, and a list that exceeds them leaves the table right.
@@ -151,13 +149,11 @@ func TestListLimits(t *testing.T) {
 	for i, limits := range []http1.Limits{
 		{Bytes: size, Fields: 5}, {Bytes: size - 1, Fields: 5}, {Bytes: size, Fields: 4},
 	} {
-		if err := d.Decode(blockOf(lines), limits, &b); err != nil || b.IsTooLarge != (i > 0) {
-			t.Errorf("%+v: %v, too large: %v", limits, err, b.IsTooLarge)
-		}
+		mustDecode(t, &d, blockOf(lines), limits, &b)
+		testkit.Equal(t, b.IsTooLarge, i > 0, limits)
 	}
-	if err := d.Decode([]byte{0xbe}, wideLimits(), &b); err != nil || list(&b) != "x-b: 2\n" {
-		t.Errorf("table: %v %q", err, list(&b))
-	}
+	mustDecode(t, &d, []byte{0xbe}, wideLimits(), &b)
+	testkit.Equal(t, list(&b), "x-b: 2\n")
 }
 
 // A name or value is limited as it is encoded, and one of the table is not. The table stays right.
@@ -177,12 +173,10 @@ func TestEncodedFieldsAreLimited(t *testing.T) {
 	} {
 		d := http2.NewDecoder(4096)
 		var b http2.HeaderBlock
-		if err := d.Decode(blockOf(lines), limits, &b); err != nil || b.IsTooLarge != isTooLarge {
-			t.Errorf("%q: %v, too large: %v", lines, err, b.IsTooLarge)
-		}
-		if err := d.Decode([]byte{0xbe}, limits, &b); err != nil || b.IsTooLarge || len(b.Text) == 0 {
-			t.Errorf("%q, then indexed: %v, too large: %v", lines, err, b.IsTooLarge)
-		}
+		mustDecode(t, &d, blockOf(lines), limits, &b)
+		testkit.Equal(t, b.IsTooLarge, isTooLarge, lines)
+		mustDecode(t, &d, []byte{0xbe}, limits, &b)
+		testkit.Equal(t, b.IsTooLarge || len(b.Text) == 0, false, lines, "then indexed")
 	}
 }
 
@@ -207,10 +201,10 @@ func FuzzRequest(f *testing.F) {
 				t.Fatalf("%d fields, %d bytes", len(reused.Fields), len(reused.Text))
 			}
 			text := fault + list(&reused)
-			if i == 1 && text != first {
-				t.Fatalf("%q, then %q", first, text)
+			if i == 0 {
+				first = text
 			}
-			first = text
+			testkit.Equal(t, text, first, "the second time")
 		}
 	})
 }
@@ -218,18 +212,14 @@ func FuzzRequest(f *testing.F) {
 func TestFrameHeaderIsRead(t *testing.T) {
 	in := []byte{0x12, 0x34, 0x56, 0x1, 0x2c, 0xff, 0xff, 0xff, 0xfe}
 	for n := range in {
-		if _, ok := http2.ParseFrameHeader(in[:n]); ok {
-			t.Errorf("%d bytes are a header", n)
-		}
+		_, ok := http2.ParseFrameHeader(in[:n])
+		testkit.Equal(t, ok, false, n, "bytes are a header")
 	}
 	want := http2.FrameHeader{Length: 0x123456, Type: http2.Headers, Flags: 0x2c, StreamID: 0x7ffffffe}
-	if got, ok := http2.ParseFrameHeader(in); !ok || got != want {
-		t.Errorf("got %+v, want %+v", got, want)
-	}
+	got, _ := http2.ParseFrameHeader(in)
+	testkit.Equal(t, got, want)
 	in[5] = 0x7f // the reserved bit is ignored when received, and not sent
-	if got := http2.AppendFrameHeader(nil, want); !bytes.Equal(got, in) {
-		t.Errorf("got %x, want %x", got, in)
-	}
+	testkit.Equal(t, http2.AppendFrameHeader(nil, want), in)
 }
 
 func TestFrameHeaderIsChecked(t *testing.T) {
@@ -264,12 +254,8 @@ func TestFrameHeaderIsChecked(t *testing.T) {
 		{http2.FrameHeader{Type: 0xbb, StreamID: 9}, http2.NoError, conn},
 	} {
 		err := test.header.Check(http2.MinMaxFrameSize)
-		switch {
-		case err == nil && test.want != http2.NoError:
-			t.Errorf("%+v: no error", test.header)
-		case err != nil && (err.Code != test.want || (err.StreamID == 0) != test.endsAll):
-			t.Errorf("%+v: %+v", test.header, err)
-		}
+		testkit.Equal(t, codeOf(err), test.want, test.header)
+		testkit.Equal(t, err == nil || err.StreamID == 0, test.endsAll, test.header, "ends the connection")
 	}
 }
 
@@ -281,24 +267,16 @@ func TestLargeBlockIsSplit(t *testing.T) {
 			Type: http2.Headers, Flags: http2.EndStream, StreamID: 3,
 		})
 		out = http2.AppendStatus(out, 200)
-		out = http2.AppendField(out, "X-Long", string(bytes.Repeat([]byte("v"), size)))
+		out = http2.AppendField(out, "X-Long_1", strings.Repeat("v", size))
 		out = http2.EndBlock(out, len(prefix), http2.MinMaxFrameSize)
-		if !bytes.HasPrefix(out, prefix) {
-			t.Fatal("earlier output was changed")
-		}
+		testkit.Equal(t, string(out[:len(prefix)]), string(prefix))
 		framer := xhttp2.NewFramer(io.Discard, bytes.NewReader(out[len(prefix):]))
 		var block []byte
 		for ended := false; !ended; {
-			f, err := framer.ReadFrame()
-			if err != nil {
-				t.Fatal(size, err)
-			}
-			switch f := f.(type) {
+			switch f := testkit.Value(framer.ReadFrame())(t).(type) {
 			case *xhttp2.HeadersFrame:
 				block, ended = append(block, f.HeaderBlockFragment()...), f.HeadersEnded()
-				if !f.StreamEnded() {
-					t.Error("END_STREAM was lost")
-				}
+				testkit.Equal(t, f.StreamEnded(), true, "END_STREAM")
 			case *xhttp2.ContinuationFrame:
 				block, ended = append(block, f.HeaderBlockFragment()...), f.HeadersEnded()
 			}
@@ -306,9 +284,7 @@ func TestLargeBlockIsSplit(t *testing.T) {
 		d := http2.NewDecoder(4096)
 		var b http2.HeaderBlock
 		mustDecode(t, &d, block, wideLimits(), &b)
-		if len(b.Fields) != 1 || int(b.Fields[0].Value.End-b.Fields[0].Value.Start) != size || b.StatusCode() != 200 {
-			t.Errorf("%d: %d fields, status %d", size, len(b.Fields), b.StatusCode())
-		}
+		testkit.Equal(t, list(&b), ":status: 200\nx-long_1: "+strings.Repeat("v", size)+"\n", size)
 	}
 }
 
@@ -331,11 +307,9 @@ func TestPaddingAndPriorityAreRemoved(t *testing.T) {
 	} {
 		h := http2.FrameHeader{Type: http2.Headers, Flags: test.flags, StreamID: 5, Length: uint32(len(test.payload))}
 		got, err := http2.BlockOf(h, []byte(test.payload))
-		if (err != nil) != (test.code != 0) || err != nil && err.Code != test.code {
-			t.Errorf("%q: %v", test.payload, err)
-		}
-		if (err == nil || err.StreamID != 0) && string(got) != test.want {
-			t.Errorf("%q: got %q, want %q", test.payload, got, test.want)
+		testkit.Equal(t, codeOf(err), test.code, test.payload)
+		if err == nil || err.StreamID != 0 {
+			testkit.Equal(t, string(got), test.want, test.payload)
 		}
 	}
 }
@@ -353,9 +327,7 @@ func TestSettingsAreChecked(t *testing.T) {
 		{http2.Setting{ID: http2.MaxFrameSizeSetting, Value: 1 << 24}, http2.ProtocolError},
 		{http2.Setting{ID: 0x99, Value: 1 << 31}, 0},
 	} {
-		if err := test.setting.Check(); (err != nil) != (test.want != 0) || err != nil && err.Code != test.want {
-			t.Errorf("%+v: %v", test.setting, err)
-		}
+		testkit.Equal(t, codeOf(test.setting.Check()), test.want, test.setting)
 	}
 }
 
@@ -369,8 +341,8 @@ func TestPriorityIsParsed(t *testing.T) {
 		{"i=?0", 3, false}, {"u=8", 3, false}, {"u=-1", 3, false}, {"u", 3, false}, {"u=1,u=2", 2, false},
 		{"\tu=2 ,", 2, false}, {"i=1", 3, false},
 	} {
-		if u, i := http2.ParsePriority([]byte(test.value)); u != test.urgency || i != test.incremental {
-			t.Errorf("%q: %d %v", test.value, u, i)
-		}
+		urgency, incremental := http2.ParsePriority([]byte(test.value))
+		testkit.Equal(t, urgency, test.urgency, test.value)
+		testkit.Equal(t, incremental, test.incremental, test.value)
 	}
 }
