@@ -140,9 +140,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 		server.Close()
 		testkit.Equal(t, bound.Host, "app", name, "the Host of the handler's request")
 	}
-	if outer.Host != "Front.test:8080" || outer == bound {
-		t.Errorf("the host of another handler's request is %q", outer.Host)
-	}
+	testkit.Equal(t, outer.Host, "Front.test:8080", "the host of another handler's request")
 	h.Close()
 	testkit.Equal(t, string(testkit.Value(os.ReadFile(log))(t)), strings.Repeat("front.test Front.test:8080\n", 2))
 }
@@ -160,9 +158,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	defer server.Close()
 	resp := testkit.Value(http.Get(server.URL))(t)
 	resp.Body.Close()
-	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
-		t.Errorf("%+v, then %+v", first, second)
-	}
+	testkit.Equal(t, []string{first.Host, second.Host}, []string{"app", "other"}, "hosts")
 }
 
 func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
@@ -415,9 +411,7 @@ func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 		})))
 	serveHandler(t, h).get("/").is(t, http.StatusNoContent)
 	must(t, h.Close())
-	if !isOver.Load() {
-		t.Error("the handler runs")
-	}
+	testkit.Equal(t, isOver.Load(), true, "the handler has returned")
 }
 
 // The cache judges the fields of a bound handler as a client would receive them: no client gets
@@ -470,9 +464,8 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 			a.get(path).is(t, 200, "abcd")
 		}
 		go close(goesOn)
-		if testkit.Check(t, h.Close()); !hasReturned {
-			t.Errorf("%s: the handler's context has ended before it, or the Handler", path)
-		}
+		testkit.Check(t, h.Close())
+		testkit.Equal(t, hasReturned, true, path, "the context and the Handler outlive the handler")
 	}
 }
 

@@ -69,10 +69,8 @@ func TestCodingsAreNegotiated(t *testing.T) {
 		for _, path := range []string{"/", "/?1000"} {
 			got := a.get(path, "Accept-Encoding", accept)
 			coding := got.header.Get("Content-Encoding")
-			if coding != want || got.header.Get("Vary") != "Accept-Encoding" ||
-				strings.HasPrefix(got.header.Get("Etag"), "W/") != (want != "") {
-				t.Errorf("%q: %v, want %q", accept, got.header, want)
-			}
+			testkit.Fields(t, got.header, accept, "Content-Encoding", want, "Vary", "Accept-Encoding")
+			testkit.Equal(t, strings.HasPrefix(got.header.Get("Etag"), "W/"), want != "", accept, "weak entity tag")
 			body := testkit.Value(io.ReadAll(decoded(t, coding, strings.NewReader(got.body))))(t)
 			testkit.Equal(t, string(body), map[string]string{"/": page, "/?1000": page[:1000]}[path], accept)
 		}
@@ -353,8 +351,7 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 		}
 		line := "\r\nContent-Type: " + got.header.Get("Content-Type") + "\r\n"
 		got = a.get(test.path, "Accept-Encoding", test.accepted, "Range", "bytes=0-0,2-2")
-		if got.status != 206 || strings.Count(got.body, line) != 2 {
-			t.Errorf("%d: the parts have another type: %v", i, got)
-		}
+		got.is(t, 206)
+		testkit.Equal(t, strings.Count(got.body, line), 2, i, "parts of the file's type")
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -56,9 +55,7 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)
 	}
 	for len(direct) > 0 {
-		if !<-direct {
-			t.Error("the server was not given a file")
-		}
+		testkit.Equal(t, <-direct, true, "the server received a file")
 	}
 }
 
@@ -318,16 +315,11 @@ func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 	overCGI := &fcgi.Transport{Network: "unix", Addr: l.Addr().String()}
 	defer overCGI.CloseIdleConnections()
 	for name, client := range map[string]*http.Client{"HTTP/2": two.Client(), "FastCGI": {Transport: overCGI}} {
-		resp, err := client.Get(two.URL + "/long")
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		body, err := io.ReadAll(resp.Body)
+		resp := testkit.Value(client.Get(two.URL + "/long"))(t)
+		body := testkit.Value(io.ReadAll(resp.Body))(t)
 		resp.Body.Close()
-		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil ||
-			resp.Header["Connection"] != nil {
-			t.Errorf("%s: %d bytes, %v, %q", name, len(body), err, resp.Header)
-		}
+		testkit.Equal(t, string(body), longer, name)
+		testkit.Fields(t, resp.Header, name, "Transfer-Encoding", "", "Connection", "")
 	}
 }
 
@@ -386,8 +378,7 @@ func TestAttributesOfUserID(t *testing.T) {
 	} {
 		us := identified(t, directives+" userid_p3p x;")
 		got := us.get("/").header
-		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
-			t.Errorf("%q, want %s", got, want)
-		}
+		testkit.Matches(t, got.Get("Set-Cookie"), want)
+		testkit.Equal(t, got.Get("P3P") == "x", want != "^$", want, "P3P")
 	}
 }

@@ -120,9 +120,7 @@ func TestApplicationGetsOneHost(t *testing.T) {
 	h.ServeHTTP(w, r)
 	var params map[string]string
 	testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &params))
-	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
-		t.Error(params)
-	}
+	testkit.Equal(t, []string{params["(twice)"], params["HTTP_HOST"], params["HTTP_PROXY"]}, []string{"", "a.example", ""})
 }
 
 // CONNECT needs a host and a port. After CONNECT and TRACE a connection of HTTP/1 closes.

@@ -257,10 +257,7 @@ func TestHostileRequestsDoNoHarm(t *testing.T) {
 		}
 	}
 	exchangeBytes(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
-	if b := awaitFile(t, filepath.Join(dir, "bare"),
-		func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
-		t.Errorf("25: the log has %q", b)
-	}
+	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "bare"), 1), []string{"/logged\\x0Aevil"}, "25: the log")
 }
 
 func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
@@ -268,9 +265,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 		"Connection: close\r\n\r\n").Replace(c.send)
 	output := exchangeBytes(t, addr, send)
 	arrived := up.take()
-	if evil(arrived) {
-		t.Errorf("the upstream was sent %q", arrived)
-	}
+	testkit.Equal(t, evil(arrived), false, "the upstream was sent", arrived)
 	if evil(output) || strings.Contains(output, "evil\r\n") {
 		t.Errorf("the client received %q", output)
 	}

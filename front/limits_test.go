@@ -71,15 +71,13 @@ func TestUnauthorizedRequestIsDelayed(t *testing.T) {
 			conf.Location{Path: "/auth", Steps: []conf.Step{conf.Return{Status: 401}}})
 		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) {})
 		start := time.Now()
-		if w := serveInMemory(t.Context(), f, "/"); w.status != 401 || time.Since(start) != 2*time.Second {
-			t.Errorf("%d after %v", w.status, time.Since(start))
-		}
+		testkit.Equal(t, serveInMemory(t.Context(), f, "/").status, 401)
+		testkit.Equal(t, time.Since(start), 2*time.Second, "the response after")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		if w := serveInMemory(ctx, f, "/"); w.status != 0 || time.Since(start) != time.Second {
-			t.Errorf("the client has left after a second: %d after %v", w.status, time.Since(start))
-		}
+		testkit.Equal(t, serveInMemory(ctx, f, "/").status, 0, "the client has left")
+		testkit.Equal(t, time.Since(start), time.Second, "the end after")
 		_ = f.Close()
 	})
 }
@@ -158,10 +156,8 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 		testkit.Equal(t, w.Code, http.StatusOK)
 	}
 	for _, zone := range []string{"requests", "conns"} {
-		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",
-			zone); strings.Count(output.String(), want) != 2 {
-			t.Errorf("the log has %d bytes, and not twice %q", output.Len(), want)
-		}
+		want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone)
+		testkit.Equal(t, strings.Count(output.String(), want), 2, "lines with", want)
 	}
 }
 
@@ -196,9 +192,8 @@ func TestRegexesShareABudget(t *testing.T) {
 		testkit.Equal(t, strings.Count(lines.String(), "needs too many steps"), 1, name, lines.String())
 		if name == "locations" || name == "if" || name == "rewrite" {
 			got = get(t, h, "/"+strings.Repeat("a", 17)+"!")
-			if n := strings.Count(lines.String(), "need too many steps together"); n != 1 || got.status != 500 {
-				t.Errorf("%s, together: %d, %d lines: %s", name, got.status, n, lines.String())
-			}
+			testkit.Equal(t, got.status, 500, name, "together")
+			testkit.Equal(t, strings.Count(lines.String(), "need too many steps together"), 1, name, lines.String())
 		}
 		testkit.Check(t, h.Close())
 	}

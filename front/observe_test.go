@@ -45,10 +45,8 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 	us.get("/status").is(t, 200, "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n")
 	testkit.Equal(t, us.get("/numbers").body, "3 1 1 1")
 	found := parseMetrics(t, us.get("/metrics").body)
-	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
-		open != 3 {
-		t.Errorf("%d and %d, want 7 and 3", accepted, open)
-	}
+	testkit.Equal(t, found["tare_connections_accepted_total"], 7, "accepted")
+	testkit.Equal(t, found["tare_connections"], 3, "open")
 }
 
 // Connections are counted as nginx counts them: by what they do. The text is nginx's, so that its
@@ -103,9 +101,7 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 		line = strings.TrimSuffix(line, "\n")
 		if name, ok := strings.CutPrefix(line, "# HELP "); ok {
 			family, _, _ = strings.Cut(name, " ")
-			if seen[family] {
-				t.Errorf("%s is there twice", family)
-			}
+			testkit.Equal(t, seen[family], false, family, "is there twice")
 			seen[family] = true
 			continue
 		}
@@ -121,9 +117,8 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 			t.Errorf("%q is no sample of %s", line, family)
 			continue
 		}
-		if _, twice := found[m[1]+m[2]]; twice {
-			t.Errorf("%s is there twice", m[1]+m[2])
-		}
+		_, twice := found[m[1]+m[2]]
+		testkit.Equal(t, twice, false, m[1]+m[2], "is there twice")
 		found[m[1]+m[2]], _ = strconv.Atoi(m[7])
 	}
 	return found
@@ -296,13 +291,9 @@ func TestSpansOfSampledRequests(t *testing.T) {
 	for _, want := range []slog.Attr{slog.String("mine", "value"), slog.String("http.request.method", "GET"),
 		slog.String("url.path", "/a"), slog.String("http.response.status_code", "200"),
 		slog.String("server.address", "front.test"), slog.String("http.route", "/")} {
-		if !slices.ContainsFunc(s.Attributes, want.Equal) {
-			t.Errorf("%v is not among %v", want, s.Attributes)
-		}
+		testkit.Equal(t, slices.ContainsFunc(s.Attributes, want.Equal), true, want, "is among", s.Attributes)
 	}
-	if len(spans) > 0 {
-		t.Errorf("another span: %+v", <-spans)
-	}
+	testkit.Equal(t, len(spans), 0, "other spans")
 }
 
 // A mirrored request may look at the trace while the request continues in a location that injects

@@ -111,9 +111,8 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 				StreamRequest: stream})))
 		began := time.Now()
 		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
-		if got.status != 504 || time.Since(began) >= maxWait {
-			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
-		}
+		testkit.Equal(t, got.status, 504, "streamed", stream)
+		testkit.Between(t, time.Since(began), 0, maxWait, "the time")
 	}
 }
 
@@ -233,10 +232,8 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 			if name == test.want {
 				want = 200
 			}
-			if got := serveHandler(t, newFront(t, c)).get("/"); got.status != want {
-				t.Errorf("%v: %s, next upstream after %s: %d, want %d", test.protocol, test.name, name, got.status,
-					want)
-			}
+			got := serveHandler(t, newFront(t, c)).get("/").status
+			testkit.Equal(t, got, want, test.protocol, test.name, "next upstream after", name)
 		}
 	}
 }
@@ -269,9 +266,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		nc := dial(t, "unix", a.socket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()
-		if got := <-left; got == ignore {
-			t.Errorf("ignore %v: the upstream's request ended early: %v", ignore, got)
-		}
+		testkit.Equal(t, <-left, !ignore, "the upstream's request ends early")
 	}
 }
 
@@ -327,10 +322,9 @@ func TestTargetMayHaveVariables(t *testing.T) {
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
 		a.get("/?to="+arg).is(t, 200, want)
 	}
-	if got := a.get("/?to=" + to + "/z?q"); got.status != 200 ||
-		!strings.Contains(got.body, `"URI":"/z?q","Host":"`+to) {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	got := a.get("/?to=" + to + "/z?q")
+	got.is(t, 200)
+	testkit.Contains(t, got.body, `"URI":"/z?q","Host":"`+to)
 	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "127.0.0.1:99999", "127.0.0.1:", "a..b:x", ":80",
 		"[::1", "/x", "?"} {
 		a.get("/?to="+bad).is(t, 500)
@@ -368,11 +362,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 		plain: 502, "http://" + secure.Listener.Addr().String(): 400} {
 		a.get("/?to="+to).is(t, want)
 	}
-	if _, err := front.New(oneHost(conf.Location{Path: "/",
-		Proxy: &conf.Proxy{To: "http://a", Protocol: "scheme"}})); err == nil ||
-		!strings.Contains(err.Error(), "use https or none") {
-		t.Error(err)
-	}
+	rejects(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "http://a", Protocol: "scheme"}}), "use https or none")
 }
 
 // noLeaks fails if the test leaks goroutines.

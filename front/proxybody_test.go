@@ -36,10 +36,8 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 						length = -1
 					}
 				}
-				if got, want := a.do("POST", "/", r).body,
-					fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
-					t.Errorf("stream %v, known %v: %s, want %s", stream, known, got, want)
-				}
+				want := fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body)))
+				testkit.Equal(t, a.do("POST", "/", r).body, want, "stream", stream, "known", known)
 			}
 		}
 		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)),
@@ -123,10 +121,8 @@ func TestBodyIsInNamedFile(t *testing.T) {
 				}
 				testkit.Equal(t, a.do("POST", "/", strings.NewReader(body)).body, want)
 				a.get("/") // no body: no file. The response shows that the first request has ended.
-				kept, err := filepath.Glob(filepath.Join(dir, "*"))
-				if must(t, err); keep != (len(kept) == 1) {
-					t.Errorf("keep %v: files %v", keep, kept)
-				}
+				kept := testkit.Value(filepath.Glob(filepath.Join(dir, "*")))(t)
+				testkit.Equal(t, len(kept) == 1, keep, "files", kept)
 			}
 		}
 	}

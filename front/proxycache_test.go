@@ -191,18 +191,12 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	}
 	// one, and the directory of temporary files
 	testkit.WaitFor(t, "the files", func() bool { return files() == 2 })
-	if err := h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
-		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
-		t.Fatal("a key of nothing was taken")
-	}
+	testkit.Error(t, h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
+		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})), "$nothing")
 	testkit.Equal(t, files(), 2, "files")
-	if err := h.Reload(cached(to, conf.ProxyCache{},
-		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := h.Purge("one", "*"); n != 0 || err != nil { // which waits for the search
-		t.Errorf("%d responses of other levels were kept, %v", n, err)
-	}
+	must(t, h.Reload(cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})))
+	n := testkit.Value(h.Purge("one", "*"))(t) // which waits for the search
+	testkit.Equal(t, n, 0, "responses of other levels that were kept")
 	testkit.Fails(h.Purge("two", "x"))(t, "two")
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
@@ -385,10 +379,8 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		}
 		a := serveHandler(t, newFront(t, c))
 		for _, want := range []string{"MISS", test.want} {
-			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie",
-				"token=1").header.Get("X-Cache"); got != want {
-				t.Errorf("%q by %q: %s, want %s", test.value, test.key, got, want)
-			}
+			got := a.get("/x", "Authorization", "Basic YTpi", "Cookie", "token=1").header.Get("X-Cache")
+			testkit.Equal(t, got, want, test.value, "by", test.key)
 		}
 	}
 }

@@ -221,9 +221,7 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 					t.Errorf("%s: nothing was kept", name)
 				}
 				for _, s := range first.strings {
-					if strings.Trim(s, "a") != "" {
-						t.Errorf("%s, streamed %v, error %v: what was kept has changed", name, stream, err)
-					}
+					testkit.Equal(t, strings.Trim(s, "a"), "", name, "streamed", stream, "error", err, "what has changed")
 				}
 			}
 		}
@@ -268,9 +266,8 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 		defer func() { _ = recover() }() // of http.ErrAbortHandler
 		newFront(t, c).ServeHTTP(w, r)
 	}()
-	if w.raw != 0 || w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("raw %d, by a Header %d %q", w.raw, w.Code, w.Body)
-	}
+	testkit.Equal(t, w.raw, 0, "the status of a head that has passed")
+	testkit.Equal(t, w.Code, http.StatusRequestEntityTooLarge)
 }
 
 // Trailer fields pass, announced or not, and do not drop the head that passes as it was received.

@@ -187,12 +187,9 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					}
 				}
 				began := time.Now()
-				if got := a.get("/alone"); got.status != want || time.Since(began) > maxWait/2 {
-					t.Errorf("alone: status %d, want %d", got.status, want)
-				}
-				if n := dials.Load(); n > 2*requests+1 {
-					t.Errorf("%d connections for %d requests", n, 2*requests+1)
-				}
+				a.get("/alone").is(t, want)
+				testkit.Between(t, time.Since(began), 0, maxWait/2, "the time alone")
+				testkit.Between(t, dials.Load(), 0, 2*requests+1, "connections")
 			})
 		}
 	}
@@ -316,10 +313,9 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 			want = 2
 		}
 		testkit.Equal(t, len(conns), want, "keep", keep, "connections")
-		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
-			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
-			t.Errorf("%q", lines[0])
-		}
+		line := awaitLines(t, log, 6)[0]
+		testkit.Contains(t, line, `FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`)
+		testkit.Contains(t, line, "fastcgi://"+to)
 	}
 }
 

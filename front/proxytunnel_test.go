@@ -215,9 +215,8 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		a := serveHandler(t, newFront(t, c))
 		got := a.get("/?n=example.com")
 		name := <-names
-		if got.status != test.status || name != test.name {
-			t.Errorf("%+v: %d %q, name %q", test.tls, got.status, got.body, name)
-		}
+		testkit.Equal(t, got.status, test.status, test.tls)
+		testkit.Equal(t, name, test.name, "the server's name, with", test.tls)
 		if test.tls.Config != nil && test.tls.Config.Certificates != nil && got.body != "hi 1" {
 			t.Errorf("no certificate was shown: %q", got.body)
 		}

@@ -226,9 +226,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 		testkit.Equal(t, await(t, results), "200ok")
 	}
 	n, _ := s.Queries("app.example")
-	if n > requests/2 {
-		t.Errorf("%d queries for %d requests", n, requests)
-	}
+	testkit.Between(t, n, 1, requests/2, "queries for", requests, "requests")
 	url = "http://front.test/?host=APP.Example:" + port
 	go get(t.Context())
 	got := await(t, results)

@@ -3,7 +3,6 @@ package front_test
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -28,17 +27,14 @@ func TestStalledBodyTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		conn := inMemory(t, conf.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
-			if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("the handler gets %v", err)
-			}
+			_, err := io.ReadAll(r.Body)
+			testkit.Is(t, err, os.ErrDeadlineExceeded, "the handler's error")
 			fmt.Fprint(w, "too late")
 		})
 		began := time.Now()
 		fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-		received, err := io.ReadAll(conn)
-		if took := time.Since(began); len(received) > 0 || err != nil || took != timeout {
-			t.Errorf("%q, %v after %v", received, err, took)
-		}
+		testkit.Equal(t, string(testkit.Value(io.ReadAll(conn))(t)), "")
+		testkit.Equal(t, time.Since(began), timeout, "the end after")
 	})
 	// Neither later requests nor slow handlers are affected.
 	synctest.Test(t, func(t *testing.T) {
@@ -82,9 +78,8 @@ func TestStalledReaderTimesOut(t *testing.T) {
 			}
 		}
 		stopped := time.Now()
-		if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(stopped) > timeout {
-			t.Errorf("%v after %v", err, time.Since(stopped))
-		}
+		testkit.Is(t, <-failed, os.ErrDeadlineExceeded)
+		testkit.Between(t, time.Since(stopped), 0, timeout, "the end after")
 	})
 }
 
@@ -128,10 +123,9 @@ func TestRateIsNginxs(t *testing.T) {
 						}
 					})
 				start := time.Now()
-				if w := serveInMemory(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes ||
-					time.Since(start) != c.want {
-					t.Errorf("%+v, %v: %d bytes in %v", c, copied, w.body.Len(), time.Since(start))
-				}
+				w := serveInMemory(t.Context(), f, "/?rate=1k")
+				testkit.Equal(t, w.body.Len(), c.bytes, c, copied, "bytes")
+				testkit.Equal(t, time.Since(start), c.want, c, copied, "time")
 				_ = f.Close()
 			})
 		}
@@ -164,9 +158,8 @@ func TestCloseWaitsForEarlierConfigs(t *testing.T) {
 		must(t, f.Reload(c))
 		closed := make(chan error, 1)
 		go func() { closed <- f.Close() }()
-		if synctest.Wait(); len(closed) > 0 {
-			t.Error("Close has returned before a request has ended")
-		}
+		synctest.Wait()
+		testkit.Equal(t, len(closed), 0, "Close has returned before a request has ended")
 		close(finish)
 		must(t, <-closed)
 	})
@@ -200,11 +193,9 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 			nc.Close()
 			must(t, server.Shutdown(t.Context()))
 			must(t, h.Close())
-			if line, err := os.ReadFile(access); string(line) != "408 0\n" || err != nil || len(received) > 0 ||
-				logged.Len() > 0 {
-				t.Errorf("%v, %s bytes: %q, %v, the access log has %q and the error log %q", protocol, length,
-					received, err, line, &logged)
-			}
+			testkit.Equal(t, string(testkit.Value(os.ReadFile(access))(t)), "408 0\n", protocol, length)
+			testkit.Equal(t, string(received), "", protocol, length)
+			testkit.Equal(t, logged.String(), "", protocol, length, "the error log")
 		}
 	}
 }
@@ -248,9 +239,7 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 					time.Sleep(step)
 					synctest.Wait()
 				}
-				if got := time.Since(start); got < test.want || got > test.want+2*step {
-					t.Errorf("the connection was open for %v, want %v", got, test.want)
-				}
+				testkit.Between(t, time.Since(start), test.want, test.want+2*step, "the connection was open for")
 				nc.Close()
 				must(t, server.Close())
 				<-served
@@ -301,9 +290,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 			for err == nil {
 				_, err = io.WriteString(nc, text)
 			}
-			if os.IsTimeout(err) {
-				t.Error("the connection was not closed")
-			}
+			testkit.Equal(t, os.IsTimeout(err), false, "the connection was not closed")
 		})
 	}
 }

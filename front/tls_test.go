@@ -185,12 +185,10 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 		go func() { ended <- s.ServeTLS(l, "", "") }()
 		for _, scheme := range []string{"https", "http"} {
 			status, body := schemeOverTLS(t, l.Addr().String(), scheme, "open.example")
-			if want := "https,on,h2,open.example,NONE"; status != "200" || body != want {
-				t.Errorf("%s, %s: %s %s, want %s", name, scheme, status, body, want)
-			}
-			if status, body = schemeOverTLS(t, l.Addr().String(), scheme, "closed.example"); status != "400" {
-				t.Errorf("%s, %s without a certificate: %s %s, want 400", name, scheme, status, body)
-			}
+			testkit.Equal(t, status, "200", name, scheme)
+			testkit.Equal(t, body, "https,on,h2,open.example,NONE", name, scheme)
+			status, _ = schemeOverTLS(t, l.Addr().String(), scheme, "closed.example")
+			testkit.Equal(t, status, "400", name, scheme, "without a certificate")
 		}
 		must(t, s.Close())
 		<-ended

@@ -207,13 +207,9 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 			if resp.StatusCode != http.StatusSwitchingProtocols {
 				t.Fatalf("%s, %s: %s", name, kind, resp.Status)
 			}
-			if err := end.client(nc, in); err != nil {
-				t.Errorf("%s, %s: client: %v", name, kind, err)
-			}
+			testkit.Equal(t, end.client(nc, in), nil, name, kind, "client")
 			nc.Close()
-			if err := <-results; err != nil {
-				t.Errorf("%s, %s: upstream: %v", name, kind, err)
-			}
+			testkit.Equal(t, <-results, nil, name, kind, "upstream")
 			lines++
 			line := awaitLines(t, logFile, lines)[lines-1]
 			if want := fmt.Sprint("101 x ", end.sent); strings.TrimSpace(line) != want && end.sent >= 0 {
@@ -280,9 +276,8 @@ func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 		front.LogErrors(log.New(program, "", 0)))
 	dial(t, "tcp", serveOnTare(t, h), "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	lines := bufio.NewReader(logged)
-	if line, _ := lines.ReadString('\n'); !strings.Contains(line, "panic at the end of a request: exporter") {
-		t.Errorf("%q", line)
-	}
+	line, _ := lines.ReadString('\n')
+	testkit.Contains(t, line, "panic at the end of a request: exporter")
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
 	must(t, h.Close())
 }

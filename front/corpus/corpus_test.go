@@ -48,9 +48,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 // compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
 	dir := testkit.ShortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o755)) // workers run as another user
 	p := s.assign(t, dir)
 	var responses [][]*response
 	var logs []string
@@ -219,9 +217,7 @@ func (f *front) end(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatalf("%s did not exit", f.name)
 	}
-	if !f.cmd.ProcessState.Success() {
-		t.Errorf("%s: %s", f.name, f.cmd.ProcessState)
-	}
+	testkit.Equal(t, f.cmd.ProcessState.Success(), true, f.name, f.cmd.ProcessState)
 }
 
 // keepCounters moves the front's counters of coverage to those of the test.

@@ -50,22 +50,16 @@ func TestLateHandlersAreNoRejections(t *testing.T) {
 		c.heads.serve(&http.Request{Body: streamBody{http.NoBody, quic.StreamID(4 * n)}})()
 	}
 	c.heads.end()
-	if rejected > 0 {
-		t.Errorf("%d requests with a handler are reported as rejected", rejected)
-	}
+	testkit.Equal(t, rejected, 0, "requests with a handler that are reported as rejected")
 	for n := range 2*streams + 1 {
 		c.heads.arrive(quic.StreamID(4*n), fields)
 	}
-	if rejected != 1 || len(c.heads.waiting) != 2*streams {
-		t.Errorf("%d of %d heads wait, and %d are rejected", len(c.heads.waiting), 2*streams+1, rejected)
-	}
-	if c.heads.end(); rejected != 2*streams+1 {
-		t.Errorf("at the end of the connection, %d of %d are rejected", rejected, 2*streams+1)
-	}
+	testkit.Equal(t, rejected, 1, "rejected heads")
+	testkit.Equal(t, len(c.heads.waiting), 2*streams, "heads that wait")
+	c.heads.end()
+	testkit.Equal(t, rejected, 2*streams+1, "rejected heads at the end of the connection")
 	defer func() {
-		if why := recover(); why != http.ErrAbortHandler { //nolint:errorlint // never wrapped
-			t.Errorf("a request that is reported as rejected is served: %v", why)
-		}
+		testkit.Equal(t, recover(), any(http.ErrAbortHandler), "a request that is reported as rejected")
 	}()
 	c.heads.serve(&http.Request{Body: streamBody{http.NoBody, 0}})
 }

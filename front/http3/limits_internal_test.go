@@ -145,22 +145,16 @@ func TestIdleConnectionIsRetiredFirst(t *testing.T) {
 	c := s.one(t)
 	testkit.WaitFor(t, "the end of the request", func() bool { return c.state(false).requests == 0 })
 	c.endIdle()
-	if state := c.state(true); state.isRetired || state.isClosed {
-		t.Error("a connection is retired although a request has just ended")
-	}
+	testkit.Equal(t, c.state(true), idleState{}, "when a request has just ended")
 	if !c.begin() {
 		t.Fatal("a request is rejected")
 	}
 	c.endIdle()
-	if state := c.state(false); state.isRetired || state.isClosed {
-		t.Error("a connection is retired during a request")
-	}
+	testkit.Equal(t, c.state(false), idleState{requests: 1}, "during a request")
 	c.end()
 	c.state(true)
 	c.endIdle()
-	if state := c.state(false); !state.isRetired || state.isClosed {
-		t.Error("an idle connection is not retired, or closed at once")
-	}
+	testkit.Equal(t, c.state(false), idleState{isRetired: true}, "of an idle connection")
 	select {
 	case <-c.quic.Context().Done():
 	case <-time.After(time.Minute):

@@ -4,7 +4,6 @@ package http3
 
 import (
 	"crypto/tls"
-	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -69,12 +68,8 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 		t.Fatalf("the server has ended before the older process: %v", err)
 	default:
 	}
-	if !next.Resume() {
-		t.Error("the server cannot be resumed")
-	}
-	if err := <-ended; !errors.Is(err, quicserver.ErrResumed) {
-		t.Error(err)
-	}
+	testkit.Equal(t, next.Resume(), true, "the server is resumed")
+	testkit.Is(t, <-ended, quicserver.ErrResumed)
 	wait = next.Shutdown(true)
 	go func() { ended <- wait(t.Context()) }()
 	request.send.Close()
@@ -156,9 +151,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		}
 		requests = append(requests, newEchoing(t, conn.LocalAddr()))
 		for i, e := range requests {
-			if err := e.check(); err != nil {
-				t.Errorf("after %d handovers, a request of process %d: %v", n, i, err)
-			}
+			testkit.Equal(t, e.check(), nil, "after", n, "handovers, a request of process", i)
 		}
 	}
 	for i, s := range servers {
@@ -166,9 +159,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		testkit.Equal(t, accepted, 1, "connections of process", i)
 	}
 	requests[0].send.Close()
-	if err := servers[0].Shutdown(false)(t.Context()); err != nil { // after its request
-		t.Error(err)
-	}
+	testkit.Check(t, servers[0].Shutdown(false)(t.Context())) // after its request
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))
 	for _, e := range requests {
 		testkit.Check(t, e.check())

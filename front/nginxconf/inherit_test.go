@@ -123,9 +123,7 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 			shared++
 		}
 	}
-	if shared < len(all)/2 {
-		t.Errorf("%d of %d kinds of settings are shared", shared, len(all))
-	}
+	testkit.Between(t, shared, len(all)/2, len(all), "kinds of settings that are shared")
 }
 
 // Locations with the same directives about upstreams share a Proxy, which is that of each alone.

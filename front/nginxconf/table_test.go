@@ -116,17 +116,11 @@ func TestTableIsConsistent(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range syntax.ParseTable(tableText).All {
 		for _, c := range s.Contexts {
-			if !slices.Contains(levels, c) {
-				t.Errorf("%s: unknown context %s", s.Name, c)
-			}
-			if seen[s.Name+" "+c] {
-				t.Errorf("%s: duplicate row for %s", s.Name, c)
-			}
+			testkit.Equal(t, slices.Contains(levels, c), true, s.Name, "has a known context", c)
+			testkit.Equal(t, seen[s.Name+" "+c], false, s.Name, "has another row for", c)
 			seen[s.Name+" "+c] = true
 		}
-		if !slices.Contains(kinds, s.Kind) {
-			t.Errorf("%s: unknown kind %s", s.Name, s.Kind)
-		}
+		testkit.Equal(t, slices.Contains(kinds, s.Kind), true, s.Name, "has a known kind", s.Kind)
 		if needs := s.Kind == "one" || s.Kind == "some" || s.Kind == "words" || s.Kind == "forms"; needs !=
 			(len(s.Details) > 0) && s.Kind != "number" {
 			t.Errorf("%s: invalid arguments %s", s.Name, s.Arguments)

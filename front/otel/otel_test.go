@@ -344,9 +344,7 @@ func (s *site) configure(http, block string) {
 // end waits for the end of the server, which has been requested.
 func (s *site) end() {
 	s.Helper()
-	if err := <-s.ended; err != nil {
-		s.Errorf("%v\n%s", err, s.log.String())
-	}
+	testkit.Equal(s, <-s.ended, nil, s.log.String())
 }
 
 // get sends a request, when the one before has ended: there is one connection. fields are names and

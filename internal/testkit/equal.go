@@ -1,9 +1,12 @@
 package testkit
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -18,11 +21,27 @@ func Equal[T any](t testing.TB, got, want T, what ...any) {
 	}
 }
 
+// Between reports a value less than least or greater than most. The words of what name the value.
+func Between[T cmp.Ordered](t testing.TB, got, least, most T, what ...any) {
+	t.Helper()
+	if got < least || got > most {
+		t.Errorf("%s%v, want %v to %v", named(what), got, least, most)
+	}
+}
+
 // Contains reports a text without a part. The words of what name the text.
 func Contains(t testing.TB, text, part string, what ...any) {
 	t.Helper()
 	if !strings.Contains(text, part) {
 		t.Errorf("%s%s, want %s in it", named(what), shown(text), shown(part))
+	}
+}
+
+// Matches reports a text that a regular expression does not match. The words of what name the text.
+func Matches(t testing.TB, text, pattern string, what ...any) {
+	t.Helper()
+	if !regexp.MustCompile(pattern).MatchString(text) {
+		t.Errorf("%s%s, want a match of %s", named(what), shown(text), pattern)
 	}
 }
 
@@ -51,6 +70,14 @@ func Error(t testing.TB, err error, text string, what ...any) {
 	t.Helper()
 	if err == nil || !strings.Contains(err.Error(), text) {
 		t.Errorf("%s%v, want an error with %q", named(what), err, text)
+	}
+}
+
+// Is reports an error that is not a target, by errors.Is. The words of what name the error.
+func Is(t testing.TB, err, target error, what ...any) {
+	t.Helper()
+	if !errors.Is(err, target) {
+		t.Errorf("%s%v, want %v", named(what), err, target)
 	}
 }
 

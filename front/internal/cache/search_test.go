@@ -61,9 +61,8 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 		_, err = os.Stat(filepath.Join(dir, name))
 		want := what == "nothing" || what == "another"
 		kept, found := err == nil, c.index.shard(id).keys[id] != nil
-		if kept != want || found != want {
-			t.Errorf("%s was purged; file exists: %v, in the index: %v", what, kept, found)
-		}
+		testkit.Equal(t, kept, want, what, "was purged, and the file exists")
+		testkit.Equal(t, found, want, what, "was purged, and the key is in the index")
 		c.Close()
 	}
 }

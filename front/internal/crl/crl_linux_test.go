@@ -197,10 +197,9 @@ func TestListsWithExtensions(t *testing.T) {
 		"not critical, entry": {second(extension(false)), true}, "critical, entry": {second(extension(true)), false},
 	} {
 		list, err := crl.Parse(test.der)
-		if (err == nil) != test.valid {
-			t.Errorf("%s: %v", name, err)
-		} else if err == nil && crl.Check([]*x509.RevocationList{list}, chain, time.Now()) != "" {
-			t.Errorf("%s: the list is not valid", name)
+		testkit.Equal(t, err == nil, test.valid, name, err)
+		if err == nil {
+			testkit.Equal(t, crl.Check([]*x509.RevocationList{list}, chain, time.Now()), "", name)
 		}
 	}
 }

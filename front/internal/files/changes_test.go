@@ -124,9 +124,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 				}
 				h := s.handler(files.Config{Index: []string{"index.html", "index.htm"},
 					Compress: files.Compress{Siblings: true}, Limits: limits})
-				if err := h.WatchError(); (err == nil) != (limits.Watches == 0) {
-					t.Fatalf("WatchError: %v", err)
-				}
+				testkit.Equal(t, h.WatchError() == nil, limits.Watches == 0, h.WatchError())
 				ours := hosts(t, h)[1]
 				made := time.Now()
 				testkit.WaitFor(t, "time has passed since the files were made",
@@ -225,10 +223,8 @@ func TestResponseIsNeverAMixture(t *testing.T) {
 				default:
 				}
 				for name, n := range sizes {
-					if err := errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644),
-						os.Rename(s.path("new"), s.path(name))); err != nil {
-						t.Error(err)
-					}
+					testkit.Check(t, errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644),
+						os.Rename(s.path("new"), s.path(name))))
 				}
 				time.Sleep(time.Duration(c%7) * time.Millisecond) // the writer's pace
 			}
@@ -293,9 +289,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 		ours.request(t, "GET", "/f0/")
 	}
 	testkit.WaitFor(t, "descriptors given back", func() bool { return open() <= began+5 })
-	if open() == began {
-		t.Error("no descriptor is idle")
-	}
+	testkit.Equal(t, open() > began, true, "a descriptor is idle")
 	for i := range 30 {
 		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
 	}

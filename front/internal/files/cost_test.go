@@ -57,9 +57,8 @@ func TestSmallFileCostsOneAllocation(t *testing.T) {
 		}), r)
 	})
 	for what, r := range map[string]*http.Request{"bare": r, "browser's": browser} {
-		if n := testkit.Allocs(200, func() { w.serve(h, r) }); n > base+1 {
-			t.Errorf("a %s request: %v allocations in addition to the %v of a header", what, n-base, base)
-		}
+		n := testkit.Allocs(200, func() { w.serve(h, r) })
+		testkit.Between(t, n, 0, base+1, "allocations of a", what, "request; of a header", base)
 	}
 }
 
