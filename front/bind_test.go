@@ -380,25 +380,6 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 	}
 }
 
-// The context of a cached handler lives until it returns, also once its response is complete.
-func TestCachedBoundHandlerKeepsItsContext(t *testing.T) {
-	const work = 50 * time.Millisecond
-	ended := make(chan error, 1)
-	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header()["Content-Length"] = []string{"2"}
-			fmt.Fprint(w, "ok")
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-r.Context().Done():
-			case <-time.After(work):
-			}
-			ended <- r.Context().Err()
-		}))))
-	a.get("/").want(t, "MISS", 200, "ok")
-	testkit.Check(t, <-ended)
-}
-
 // Close waits for a cached handler whose response has no body.
 func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 	var isOver atomic.Bool

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -78,34 +77,6 @@ func TestCodingsAreNegotiated(t *testing.T) {
 	short := a.get("/?19", "Accept-Encoding", "br, zstd, gzip")
 	testkit.Equal(t, short.header.Get("Content-Encoding"), "", "a short body")
 	testkit.Equal(t, a.do("HEAD", "/", nil, "Accept-Encoding", "br").header.Get("Content-Encoding"), "br", "HEAD")
-}
-
-// What a handler flushes arrives at once.
-func TestFlushedBytesAreCompressedAtOnce(t *testing.T) {
-	for _, coding := range []string{"br", "zstd", "gzip"} {
-		next := make(chan bool)
-		a := frontOf(t, compressing(), func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			for range 3 {
-				io.WriteString(w, "a line of text that has some length\n")
-				w.(http.Flusher).Flush()
-				<-next
-			}
-		})
-		r := testkit.Value(http.NewRequest("GET", "http://front.test/", nil))(t)
-		r.Header.Set("Accept-Encoding", coding)
-		resp := testkit.Value(a.client.Do(r))(t)
-		lines := bufio.NewReader(decoded(t, coding, resp.Body))
-		for range 3 {
-			line := testkit.Value(lines.ReadString('\n'))(t)
-			testkit.Equal(t, line, "a line of text that has some length\n", coding)
-			next <- true
-		}
-		if _, err := lines.ReadByte(); err != io.EOF {
-			t.Errorf("%s: %v at the end", coding, err)
-		}
-		resp.Body.Close()
-	}
 }
 
 // plainBody returns a decompressed body.

@@ -126,28 +126,6 @@ func replaceAll(from, to conf.Text) conf.Settings {
 		Every: true}}
 }
 
-// A flush sends everything up to a possible match, and a match across a flush is found.
-func TestFlushKeepsPossibleMatch(t *testing.T) {
-	next := make(chan bool)
-	us := frontOf(t, replaceAll("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		for _, piece := range []string{"<p>one</p", "><p></bo", "dy>"} {
-			_, _ = io.WriteString(w, piece)
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	})
-	resp := testkit.Value(us.client.Get("http://front.test/"))(t)
-	defer resp.Body.Close()
-	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
-		got := make([]byte, len(want))
-		testkit.Value(io.ReadFull(resp.Body, got))(t)
-		testkit.Equal(t, string(got), want)
-		next <- true
-	}
-	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "", "after it")
-}
-
 // waysToWrite are functions that write a text in different ways.
 func waysToWrite(text string) map[string]func(w http.ResponseWriter) {
 	inPieces := func(w http.ResponseWriter, n int, then func()) {

@@ -66,23 +66,6 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	testkit.Equal(t, fmt.Sprint(e.Header), "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]")
 }
 
-// Named groups of Replaces are variables in all locations, whatever is compiled first.
-func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
-	replaces := func(group string) []conf.Replace {
-		return []conf.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`,
-			To: conf.Text("http://$" + group + ".test")}}
-	}
-	inner := conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("inner")}}
-	a := serveHandler(t, newFront(t, oneHost(conf.Location{
-		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
-		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
-		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
-	})))
-	testkit.Equal(t, a.get("/?x=1").header.Get("Location"), "http://shop.test", "in an if")
-	testkit.Fields(t, a.get("/").header, "", "Location", "http://shop.test", "X-Outer", "shop")
-}
-
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	for name, pass := range map[string]string{
 		"target": "proxy_pass http://up$uri;", "host": "proxy_pass http://up; proxy_set_header Host $arg_host;",
@@ -92,27 +75,6 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		a.get(bad).is(t, 502)
 		testkit.Equal(t, a.get("/ok").status, 200, "after an unsendable", name)
-	}
-}
-
-// The timeout for reading the response does not depend on that for sending the request, which is
-// longer here.
-func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		r, err := http.ReadRequest(bufio.NewReader(nc))
-		if err == nil {
-			_, _ = io.Copy(io.Discard, r.Body)
-			<-closedByPeer(nc)
-		}
-	})
-	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t,
-			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
-				StreamRequest: stream})))
-		began := time.Now()
-		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
-		testkit.Equal(t, got.status, 504, "streamed", stream)
-		testkit.Between(t, time.Since(began), 0, maxWait, "the time")
 	}
 }
 

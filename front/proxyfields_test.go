@@ -286,19 +286,3 @@ func TestRawHeadsHaveTrailers(t *testing.T) {
 		}
 	}
 }
-
-// $upstream_http_ has the fields of the last response, also after one with X-Accel-Redirect that
-// did not use the memory of the exchange.
-func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
-	to := keptUpstream(t)
-	second := "/second?" + url.QueryEscape("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-B: 2\r\n\r\n")
-	first := "/?" + url.QueryEscape("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: 1\r\nX-Accel-Redirect: "+second+
-		"\r\n\r\n")
-	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
-		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: t.TempDir()})
-		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
-			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: &conf.Settings{
-				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
-		testkit.Equal(t, serve(t, newFront(t, c)).get(first).header.Get("X-Last"), "<|2>")
-	}
-}

@@ -2,8 +2,6 @@ package core
 
 import (
 	"fmt"
-	"net/http"
-	"net/url"
 	"strings"
 	"testing"
 
@@ -105,21 +103,6 @@ func TestLocationSearchIsFast(t *testing.T) {
 	for i := range p {
 		if p[i].above >= i {
 			t.Fatalf("%d is above %d", p[i].above, i)
-		}
-	}
-}
-
-func TestRequestPathIsDecodedOnce(t *testing.T) {
-	for target, want := range map[string]string{
-		"/a%2fb": "/a/b", "/a%252e": "/a%2e", "/%2e%2e/x": "", "/a%23b": "/a#b", "http://x.example": "/",
-		"http://x.example/a?b": "/a", "/a?b/../c": "/a",
-		"/a#b": "/a", "/a#/../b": "/a", "/a/%2e%2e/c#b": "/c", "/a?b#c": "/a", "/#": "/",
-		"http://x.example/a#b": "/a", "/a/../..#b": "",
-	} {
-		u := testkit.Value(url.ParseRequestURI(target))(t)
-		x := &Exchange{Request: &http.Request{RequestURI: target, URL: u}, Host: &host{}, Args: u.RawQuery}
-		if ok := x.findPath(); x.Path != want || ok != (want != "") || strings.Contains(x.Args, "#") {
-			t.Errorf("%s: %q %q %v, want %q", target, x.Path, x.Args, ok, want)
 		}
 	}
 }
