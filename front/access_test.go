@@ -213,16 +213,10 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 		s := serveHTTP2(t, newFront(t, parseConf(t, "", settings+strings.NewReplacer("JUDGE", judge, "CONTENT", content).
 			Replace("location = /auth { internal; proxy_pass http://JUDGE; } location / { auth_request /auth; proxy_pass http://CONTENT; }"))))
 		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
-			must(t, err)
-			r.Header.Set("X-Want", want)
-			resp := testkit.Value(s.Client().Do(r))(t)
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status ||
-				strings.Contains(string(body), `"a body"`) != (status == 200) {
-				t.Errorf("%s: HTTP/%d %d %q %v", want, resp.ProtoMajor, resp.StatusCode, body, err)
-			}
+			got := clientOf(t, s).do("POST", s.URL, strings.NewReader("a body"), "X-Want", want)
+			got.is(t, status)
+			testkit.Equal(t, got.proto, "HTTP/2.0")
+			testkit.Equal(t, strings.Contains(got.body, `"a body"`), status == 200, want)
 		}
 	}
 }
@@ -315,8 +309,6 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 				return *test.header, netip.AddrPort{}
 			}))
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		testkit.Equal(t, w.Code, test.status, test.path, "from", test.peer, test.header)
+		testkit.Equal(t, responseTo(h, r).status, test.status, test.path, "from", test.peer, test.header)
 	}
 }

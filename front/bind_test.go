@@ -132,12 +132,7 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 			h.ServeHTTP(w, r)
 		}),
 	} {
-		server := httptest.NewServer(handler)
-		r, _ := http.NewRequest("GET", server.URL, nil)
-		r.Host = "Front.test:8080"
-		resp := testkit.Value(http.DefaultClient.Do(r))(t)
-		resp.Body.Close()
-		server.Close()
+		serveHandler(t, handler).get("/", "Host", "Front.test:8080").is(t, 200)
 		testkit.Equal(t, bound.Host, "app", name, "the Host of the handler's request")
 	}
 	testkit.Equal(t, outer.Host, "Front.test:8080", "the host of another handler's request")
@@ -154,10 +149,7 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 			first = r
 			w.WriteHeader(http.StatusNotFound)
 		})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
-	server := httptest.NewServer(h)
-	defer server.Close()
-	resp := testkit.Value(http.Get(server.URL))(t)
-	resp.Body.Close()
+	serveHandler(t, h).get("/").is(t, 404)
 	testkit.Equal(t, []string{first.Host, second.Host}, []string{"app", "other"}, "hosts")
 }
 
@@ -226,10 +218,7 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 			_, _ = w.Write([]byte("own"))
 		})))
 	for i, path := range []string{"/first", "/other"} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		testkit.Equal(t, w.Code, 200, path)
-		testkit.Equal(t, w.Body.String(), []string{"", "own"}[i], path)
+		get(t, h, path).is(t, 200, []string{"", "own"}[i])
 	}
 	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
 		kept[0] == kept[1] {

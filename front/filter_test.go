@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -45,15 +44,11 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 			}
 		})))
 	direct := make(chan bool, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	got := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&copier{w, direct}, r)
-	}))
-	defer server.Close()
-	resp := testkit.Value(http.Get(server.URL))(t)
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(b, content) || resp.Header.Get("X-A") != "b" {
-		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)
-	}
+	})).get("/")
+	got.is(t, 200, string(content))
+	testkit.Fields(t, got.header, "", "X-A", "b")
 	for len(direct) > 0 {
 		testkit.Equal(t, <-direct, true, "the server received a file")
 	}

@@ -62,9 +62,15 @@ func newTestClient(t testing.TB, socket string) *testClient {
 	return &testClient{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
 }
 
+// clientOf returns a client of a server that package httptest runs. Its requests are for URLs.
+func clientOf(t testing.TB, s *httptest.Server) *testClient {
+	return &testClient{t: t, client: s.Client()}
+}
+
 // response is a response with its whole body, and the request in words.
 type response struct {
 	request string
+	proto   string
 	status  int
 	header  http.Header
 	body    string
@@ -98,16 +104,26 @@ func (a *testClient) attempt(method, path string, body io.Reader, fields ...stri
 	if err != nil {
 		return response{}, err
 	}
-	for i := 0; i < len(fields); i += 2 {
-		r.Header.Add(fields[i], fields[i+1])
-	}
+	addFields(r, fields)
 	resp, err := a.client.Do(r)
 	if err != nil {
 		return response{}, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return response{fmt.Sprint(method, " ", path, fields), resp.StatusCode, resp.Header, string(b), resp.Trailer}, err
+	return response{fmt.Sprint(method, " ", path, fields), resp.Proto, resp.StatusCode, resp.Header, string(b),
+		resp.Trailer}, err
+}
+
+// addFields adds fields to a request. They are names and values.
+func addFields(r *http.Request, fields []string) {
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i] == "Host" {
+			r.Host = fields[i+1]
+		} else {
+			r.Header.Add(fields[i], fields[i+1])
+		}
+	}
 }
 
 // serveHandler serves on a unix socket until the end of the test.
@@ -195,18 +211,16 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 		method, uri = http.MethodGet, target
 	}
 	r := httptest.NewRequest(method, uri, nil)
-	for i := 0; i < len(fields); i += 2 {
-		if fields[i] == "Host" {
-			r.Host = fields[i+1]
-		} else {
-			r.Header.Add(fields[i], fields[i+1])
-		}
-	}
+	addFields(r, fields)
+	return responseTo(h, r)
+}
+
+// responseTo returns a handler's response to a request in memory.
+func responseTo(h http.Handler, r *http.Request) response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	resp := w.Result()
-	body := testkit.Value(io.ReadAll(resp.Body))(t)
-	return response{fmt.Sprint(target, fields), resp.StatusCode, resp.Header, string(body), nil}
+	request := fmt.Sprint(r.Method, " ", r.Host, r.RequestURI, " ", r.Header, " from ", r.RemoteAddr)
+	return response{request: request, status: w.Code, header: w.Result().Header, body: w.Body.String()}
 }
 
 // lines returns the status line and the field lines of a response, as they were sent. added are
@@ -292,17 +306,36 @@ func serveHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
-func serveOnTare(t testing.TB, h http.Handler) string {
-	s := tare.Wrap(&http.Server{Handler: h})
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+// runTare serves on tare until the end of the test. Its server reuses the memory of requests, and sends
+// fields as they are.
+func runTare(t testing.TB, l net.Listener, h http.Handler) *tare.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
 		<-ended
 	})
+	return s
+}
+
+// serveOnTare serves on tare, and returns the address.
+func serveOnTare(t testing.TB, h http.Handler) string {
+	t.Helper()
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	runTare(t, l, h)
 	return l.Addr().String()
+}
+
+// serveByTare is serveHandler on tare.
+func serveByTare(t testing.TB, h http.Handler) *testClient {
+	t.Helper()
+	socket := filepath.Join(testkit.ShortDir(t), "s")
+	runTare(t, testkit.Value(net.Listen("unix", socket))(t), h)
+	return newTestClient(t, socket)
 }
 
 // parseConf reads a configuration with a server block. DIR in it is a directory.

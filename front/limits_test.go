@@ -7,7 +7,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -151,9 +150,7 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	h := newFront(t, parseConf(t, zones, "location / { empty_gif; limit_req zone=requests; limit_conn conns 1; }"),
 		front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
-		testkit.Equal(t, w.Code, http.StatusOK)
+		get(t, h, "/?a="+strings.Repeat("x", 7000)).is(t, 200)
 	}
 	for _, zone := range []string{"requests", "conns"} {
 		want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone)

@@ -412,9 +412,7 @@ func TestConnectionHasANumber(t *testing.T) {
 		if info != nil {
 			r = r.WithContext(connection.With(r.Context(), info))
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Body.String()
+		return responseTo(h, r).body
 	}
 	one, two := &openedAt{Time: time.Now()}, &openedAt{Time: time.Now()}
 	for i, c := range []struct {

@@ -10,25 +10,28 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Each of these modules is a file: without it and its row the front compiles.
+// Each of these modules is a file: without it and its row the front compiles. Their packages do not
+// import each other, so a module of each is removed at the same time.
 func TestModulesAreRemovable(t *testing.T) {
 	testkit.NoRace(t, "it only compiles")
-	rows := string(testkit.Value(os.ReadFile("modules.go"))(t))
 	here, without := testkit.Value(os.Getwd())(t), filepath.Join(t.TempDir(), "modules.go")
-	for row, file := range map[string]string{
-		"proxy.MirrorModule": "proxy/mirror.go", "proxy.SliceModule": "proxy/slice.go",
-		"clients.UserIDModule": "clients/userid.go", "clients.GeoModule": "clients/geo.go",
-		"clients.SplitClientsModule": "clients/splitclients.go", "guard.RefererModule": "guard/referers.go",
-		"guard.SecureLinkModule": "guard/securelink.go", "transform.CharsetModule": "transform/charset.go",
-		"transform.SubFilterModule": "transform/subfilter.go", "transform.AdditionModule": "transform/addition.go",
+	for _, removed := range []map[string]string{
+		{"proxy.MirrorModule": "proxy/mirror.go", "clients.UserIDModule": "clients/userid.go",
+			"guard.RefererModule": "guard/referers.go", "transform.CharsetModule": "transform/charset.go"},
+		{"proxy.SliceModule": "proxy/slice.go", "clients.GeoModule": "clients/geo.go",
+			"guard.SecureLinkModule": "guard/securelink.go", "transform.SubFilterModule": "transform/subfilter.go"},
+		{"clients.SplitClientsModule": "clients/splitclients.go", "transform.AdditionModule": "transform/addition.go"},
 	} {
-		testkit.Must(t, os.WriteFile(without, []byte(strings.Replace(rows, "\t\t"+row+"(),\n", "", 1)), 0o600))
+		rows, files := string(testkit.Value(os.ReadFile("modules.go"))(t)), map[string]string{here + "/modules.go": without}
+		for row, file := range removed {
+			rows = strings.Replace(rows, "\t\t"+row+"(),\n", "", 1)
+			files[filepath.Join(here, "internal", file)] = ""
+		}
 		overlay := filepath.Join(t.TempDir(), "overlay.json")
-		testkit.Must(t, os.WriteFile(overlay, testkit.Value(json.Marshal(map[string]map[string]string{"Replace": {
-			filepath.Join(here, "modules.go"): without, filepath.Join(here, "internal", file): "",
-		}}))(t), 0o600))
+		testkit.Must(t, os.WriteFile(without, []byte(rows), 0o600))
+		testkit.Must(t, os.WriteFile(overlay, testkit.Value(json.Marshal(map[string]any{"Replace": files}))(t), 0o600))
 		if out, err := testkit.Command(t, "go", "build", "-overlay", overlay, ".").CombinedOutput(); err != nil {
-			t.Errorf("without %s: %v\n%s", file, err, out)
+			t.Errorf("without %v: %v\n%s", removed, err, out)
 		}
 	}
 }

@@ -28,13 +28,8 @@ func TestConnStateCountsConnections(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	for i := 1; i < 3; i++ {
-		resp := testkit.Value(http.Get(server.URL + "/status"))(t)
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if want := fmt.Sprintf("Active connections: 1 \nserver accepts handled requests\n 1 1 %d \n"+
-			"Reading: 0 Writing: 1 Waiting: 0 \n", i); string(b) != want || err != nil {
-			t.Errorf("%q, %v, want %q", b, err, want)
-		}
+		clientOf(t, server).get(server.URL+"/status").is(t, 200, fmt.Sprintf("Active connections: 1 \n"+
+			"server accepts handled requests\n 1 1 %d \nReading: 0 Writing: 1 Waiting: 0 \n", i))
 	}
 }
 
@@ -64,11 +59,8 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		accepted, open = server.Connections()
 		return accepted, open, server.Reading()
 	}))
-	server = tare.Wrap(&http.Server{Handler: h})
 	socket := filepath.Join(testkit.ShortDir(t), "s")
-	l := testkit.Value(net.Listen("unix", socket))(t)
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
+	server = runTare(t, testkit.Value(net.Listen("unix", socket))(t), h)
 	const want = "Reading: 3 Writing: 2 Waiting: 2 \n"
 	numbers, pages := regexp.MustCompile(`\d+`), []string(nil)
 	for _, c := range []struct {

@@ -86,9 +86,7 @@ func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header[":protocol"] = []string{"websocket"}
-	w := httptest.NewRecorder()
-	front.ServeHTTP(w, r)
-	testkit.Equal(t, w.Code, http.StatusMethodNotAllowed)
+	responseTo(front, r).is(t, http.StatusMethodNotAllowed)
 }
 
 // hinted returns a context whose requests record interim responses.

@@ -67,7 +67,7 @@ func TestCacheKeySeparatesHosts(t *testing.T) {
 	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c))
-	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
+	a.get("/x").want(t, "MISS", 200, "1 front.test /x")
 	a.get("http://other.test/x").want(t, "MISS", 200, "2 other.test /x")
 	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,33 +15,11 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
-
-// serveByTare is serveHandler with tare's server, which sends fields as they are.
-func serveByTare(t testing.TB, h http.Handler) *testClient {
-	t.Helper()
-	socket := filepath.Join(testkit.ShortDir(t), "s")
-	l := testkit.Value(net.Listen("unix", socket))(t)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l)
-	}()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-	})
-	return newTestClient(t, socket)
-}
 
 // A response is the same, and variables show the same of it, whether its head passes as it was
 // received (tare's server) or by a Header (net/http's).

@@ -215,12 +215,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		for got < 10 {
 			frame()
 		}
-		get := func() int {
-			resp := testkit.Value(http.Get(s.URL))(t)
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			return resp.StatusCode
-		}
+		get := func() int { return clientOf(t, s).get(s.URL).status }
 		for range 20 {
 			testkit.Equal(t, get(), http.StatusServiceUnavailable, "while ten bytes of", size, "have been sent")
 		}
@@ -233,7 +228,6 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		testkit.WaitFor(t, "the place", func() bool { return get() == http.StatusOK })
 		nc.Close()
 		s.Close()
-		http.DefaultClient.CloseIdleConnections()
 	}
 }
 
@@ -252,10 +246,8 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 			s.EnableHTTP2 = isHTTP2
 			s.StartTLS()
 			t.Cleanup(s.Close)
-			response := testkit.Value(s.Client().Get(s.URL))(t)
-			body := testkit.Value(io.ReadAll(response.Body))(t)
-			response.Body.Close()
-			testkit.Equal(t, string(body), fmt.Sprint(!isHTTP2)+"<nil> <nil> <nil>", name, response.Proto)
+			got := clientOf(t, s).get(s.URL)
+			testkit.Equal(t, got.body, fmt.Sprint(!isHTTP2)+"<nil> <nil> <nil>", name, got.proto)
 		}
 	}
 }

@@ -85,36 +85,35 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 		}
 		w.Header().Set("X-End", "yes")
 	})
-	http1, fastcgi := startRelay(t, server), startRelay(t, application(t, nil, "warning"))
-	a, line := trafficLog(t, "upstream kept { server "+http1.addr+"; keepalive 1; } upstream app { server "+
-		fastcgi.addr+"; keepalive 1; }", fmt.Sprintf(`proxy_pass_trailers on;
-		client_max_body_size 10m; proxy_http_version 1.1;
-		location / { proxy_pass http://%s; }
-		location /kept { proxy_set_header Connection ""; proxy_pass http://kept; }
-		location /stream { proxy_buffering off; proxy_request_buffering off; proxy_pass http://%s; }
-		location /fastcgi { fastcgi_pass %s; fastcgi_param A b; }
-		location /fastcgi/kept { fastcgi_keep_conn on; fastcgi_pass app; fastcgi_param A b; }`,
-		http1.addr, http1.addr, fastcgi.addr))
-	for _, path := range []string{"/", "/kept", "/kept", "/stream", "/fastcgi", "/fastcgi/kept", "/fastcgi/kept"} {
-		for _, query := range []string{"", "?n=x", "?n=xx&chunks"} {
-			for _, size := range []int{0, 10, 20_000, 200_000} {
-				method := "GET"
-				var body io.Reader
-				if size > 0 {
-					method, body = "POST", strings.NewReader(pattern(size))
+	app := application(t, nil, "warning")
+	for path, to := range map[string]string{"/": server, "/kept": server, "/stream": server, "/fastcgi": app,
+		"/fastcgi/kept": app} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel() // each line of a log comes late
+			up := startRelay(t, to)
+			a, line := trafficLog(t, "upstream kept { server "+up.addr+"; keepalive 1; }", strings.ReplaceAll(`
+				proxy_pass_trailers on; client_max_body_size 10m; proxy_http_version 1.1;
+				location / { proxy_pass http://UP; }
+				location /kept { proxy_set_header Connection ""; proxy_pass http://kept; }
+				location /stream { proxy_buffering off; proxy_request_buffering off; proxy_pass http://UP; }
+				location /fastcgi { fastcgi_pass UP; fastcgi_param A b; }
+				location /fastcgi/kept { fastcgi_keep_conn on; fastcgi_pass kept; fastcgi_param A b; }`, "UP", up.addr))
+			for _, query := range []string{"", "?n=x", "?n=xx&chunks"} {
+				for _, size := range []int{0, 10, 20_000, 200_000} {
+					method := "GET"
+					var body io.Reader
+					if size > 0 {
+						method, body = "POST", strings.NewReader(pattern(size))
+					}
+					if size == 20_000 {
+						body = struct{ io.Reader }{body} // in chunks
+					}
+					a.do(method, path+query, body).is(t, 200)
+					got := line() // the end of FastCGI's request may come after the client's response
+					testkit.Equal(t, got, up.take(), method, path, query, "with", size, "bytes")
 				}
-				if size == 20_000 {
-					body = struct{ io.Reader }{body} // in chunks
-				}
-				a.do(method, path+query, body).is(t, 200)
-				got := line() // the end of FastCGI's request may come after the client's response
-				want := http1.take()
-				if strings.HasPrefix(path, "/fastcgi") {
-					want = fastcgi.take()
-				}
-				testkit.Equal(t, got, want, method, path, query, "with", size, "bytes")
 			}
-		}
+		})
 	}
 }
 

@@ -300,9 +300,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	}
 	h := testkit.Value(front.New(c(1), quiet()))(t)
 	for i := range 5 {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		testkit.Equal(t, w.Code, 200)
+		get(t, h, "/").is(t, 200)
 		must(t, h.Reload(c(i+2)))
 	}
 	testkit.Equal(t, len(conns), 1, "connections for one server")

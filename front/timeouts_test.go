@@ -184,9 +184,8 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 					protocol+"_request_buffering off; }")
 			var logged bytes.Buffer
 			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
-			server := tare.Wrap(&http.Server{Handler: h})
 			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-			go func() { _ = server.Serve(l) }()
+			server := runTare(t, l, h)
 			nc := dial(t, "tcp", l.Addr().String(),
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
 			received := testkit.Value(io.ReadAll(nc))(t)
@@ -308,10 +307,9 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		_, _ = io.WriteString(w, "second")
 	})
 	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
-	resp := testkit.Value(s.Client().Get(s.URL))(t)
-	defer resp.Body.Close()
-	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "first second")
-	testkit.Equal(t, resp.ProtoMajor, 2)
+	got := clientOf(t, s).get(s.URL)
+	got.is(t, 200, "first second")
+	testkit.Equal(t, got.proto, "HTTP/2.0")
 }
 
 // A client of HTTP/1.0 that keeps its connection receives a response with a length, also if the

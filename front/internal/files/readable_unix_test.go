@@ -72,6 +72,7 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 		return
 	}
 	detections(t, func(t *testing.T, limits files.Limits) {
+		t.Parallel()
 		s := newSite(t)
 		s.write("x.txt", "x")
 		s.write("d/x.txt", "x")
