@@ -453,12 +453,7 @@ func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
 		h.Abort()
 		closed := make(chan error, 1)
 		go func() { closed <- h.Close() }()
-		select {
-		case err := <-closed:
-			testkit.Check(t, err)
-		case <-time.After(maxWait):
-			t.Fatalf("%q: Close waits for a handler that waits for the end of its request", body)
-		}
+		testkit.Check(t, testkit.Receive(t, closed, body, "Close, which waits for the handler"))
 	}
 }
 

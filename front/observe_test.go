@@ -300,6 +300,6 @@ func TestTraceOfMirroredRequestIsNotChanged(t *testing.T) {
 		location = /copy { internal; otel_trace_context propagate; proxy_pass http://%s; }`, other, to))
 	for range 20 {
 		a.get("/")
-		await(t, copies)
+		testkit.Receive(t, copies)
 	}
 }

@@ -88,6 +88,7 @@ func TestVaryByHostSeparatesHosts(t *testing.T) {
 
 // Variables show the cache state and the attempts of an upstream that fails.
 func TestCacheStateOfFailuresIsLogged(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for timeouts")
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))

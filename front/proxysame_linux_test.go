@@ -255,6 +255,7 @@ func startCounted(t *testing.T, cases []cacheCase, late *atomic.Bool) (addr stri
 }
 
 func TestCacheBehavesLikeNginx(t *testing.T) {
+	t.Parallel()
 	cases := cacheCases()
 	var late atomic.Bool
 	conf := func() string {

@@ -141,6 +141,7 @@ func TestServersWithResolveAreFollowed(t *testing.T) {
 // While DNS fails, old addresses stay in use, and one line of the log reports it. A reload changes
 // nothing about that.
 func TestOldAddressesStayWhileDNSFails(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for a timeout")
 	s := dnstest.Start(t)
 	app := startContainer(t, "127.0.0.2")
@@ -189,6 +190,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 // Requests for a name that is being resolved share one lookup, and one of them that ends does not
 // end it.
 func TestRequestsShareLookupsOnDemand(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for timeouts")
 	const requests = 20
 	s := dnstest.Start(t)
@@ -220,16 +222,16 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
 	cancel()
-	testkit.Equal(t, await(t, results), "no response", "the canceled request")
+	testkit.Equal(t, testkit.Receive(t, results), "no response", "the canceled request")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
 	for range requests - 1 {
-		testkit.Equal(t, await(t, results), "200ok")
+		testkit.Equal(t, testkit.Receive(t, results), "200ok")
 	}
 	n, _ := s.Queries("app.example")
 	testkit.Between(t, n, 1, requests/2, "queries for", requests, "requests")
 	url = "http://front.test/?host=APP.Example:" + port
 	go get(t.Context())
-	got := await(t, results)
+	got := testkit.Receive(t, results)
 	if again, _ := s.Queries("app.example"); got != "200ok" || again != n {
 		t.Errorf("the name in another case: %s, %d queries", got, again-n)
 	}

@@ -163,7 +163,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 			serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server unix:%s; }", socket), `location / {
 				proxy_pass https://app; proxy_set_header Host app.example; `+test.directives+`
 				health_check interval=1ms uri=/health; }`)
-			testkit.Equal(t, await(t, names), test.want, "server name")
+			testkit.Equal(t, testkit.Receive(t, names), test.want, "server name")
 		})
 	}
 }
@@ -181,14 +181,10 @@ func TestHealthChecksWithOtherFieldsAreOthers(t *testing.T) {
 		location /a { proxy_pass http://app; proxy_set_header Host a.example; health_check interval=1ms; }
 		location /b { proxy_pass http://app; proxy_set_header Host b.example; health_check interval=1ms; }`)
 	seen := make(map[string]bool)
-	for end := time.After(maxWait); len(seen) < 2; {
-		select {
-		case host := <-hosts:
-			seen[host] = true
-		case <-end:
-			t.Fatalf("only checks for %v", seen)
-		}
-	}
+	testkit.WaitFor(t, "checks for both", func() bool {
+		seen[testkit.Receive(t, hosts, "a check")] = true
+		return len(seen) == 2
+	})
 }
 
 // stickyServers are two servers, and an upstream of them with more directives. The response of a

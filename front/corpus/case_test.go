@@ -81,11 +81,7 @@ func readSite(t *testing.T, file string) *site {
 		}
 	}
 	for _, block := range regexp.MustCompile(`(?m)^# `).Split(s.file("requests"), -1)[1:] {
-		r, err := readRequest(block)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		s.requests = append(s.requests, r)
+		s.requests = append(s.requests, testkit.Value(readRequest(block))(t))
 	}
 	if len(s.requests) == 0 || s.file("nginx.conf") == "" {
 		t.Fatalf("%s: missing nginx.conf or requests", file)
@@ -180,18 +176,12 @@ func (r *request) readLine(line string) error {
 		return err
 	case "@then":
 		r.then = rest
-	case "@ours":
+	case "@ours", "@differs":
 		name, value, ok := strings.Cut(rest, ": ")
 		if !ok {
-			return fmt.Errorf("%q is not @ours NAME: VALUE", line)
+			return fmt.Errorf("%q is not %s NAME: TEXT", line, word)
 		}
-		r.ours[name] = value
-	case "@differs":
-		name, why, ok := strings.Cut(rest, ": ")
-		if !ok {
-			return fmt.Errorf("%q is not @differs NAME: WHY", line)
-		}
-		r.differs[name] = why
+		map[string]map[string]string{"@ours": r.ours, "@differs": r.differs}[word][name] = value
 	default:
 		r.fields = append(r.fields, line)
 	}

@@ -212,11 +212,7 @@ func (f *front) start(t *testing.T, p *ports) {
 func (f *front) end(t *testing.T) {
 	t.Helper()
 	_ = f.cmd.Process.Signal(syscall.SIGQUIT)
-	select {
-	case <-f.done:
-	case <-time.After(patience):
-		t.Fatalf("%s did not exit", f.name)
-	}
+	testkit.Receive(t, f.done, "the exit of", f.name)
 	testkit.Equal(t, f.cmd.ProcessState.Success(), true, f.name, f.cmd.ProcessState)
 }
 

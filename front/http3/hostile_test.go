@@ -43,12 +43,7 @@ func TestClientThatNeverReads(t *testing.T) {
 	c, dialed := s.http3Client(&quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10})
 	resp := testkit.Value(c.Get("https://" + s.addr + "/app"))(t)
 	defer resp.Body.Close()
-	select {
-	case err := <-failed:
-		testkit.Is(t, err, os.ErrDeadlineExceeded)
-	case <-time.After(patience):
-		t.Fatal("the handler still waits")
-	}
+	testkit.Is(t, testkit.Receive(t, failed, "the handler's error"), os.ErrDeadlineExceeded)
 	testkit.Fails(io.Copy(io.Discard, resp.Body))(t, "", "the response")
 	s.get(c, "/")
 	testkit.Equal(t, len(dialed.String()), 1, "connections")
@@ -73,11 +68,7 @@ func TestIncompleteRequestsEnd(t *testing.T) {
 			if stream, err := q.OpenStream(); err == nil { // else the connection has ended
 				_, _ = io.WriteString(stream, sent)
 			}
-			select {
-			case <-q.Context().Done():
-			case <-time.After(patience):
-				t.Error("the connection is still open")
-			}
+			testkit.Receive(t, q.Context().Done(), "the end of the connection")
 		})
 	}
 }

@@ -155,10 +155,6 @@ func TestIdleConnectionIsRetiredFirst(t *testing.T) {
 	c.state(true)
 	c.endIdle()
 	testkit.Equal(t, c.state(false), idleState{isRetired: true}, "of an idle connection")
-	select {
-	case <-c.quic.Context().Done():
-	case <-time.After(time.Minute):
-		t.Error("the retired connection stays open")
-	}
+	testkit.Receive(t, c.quic.Context().Done(), "the end of the retired connection")
 	post(t, client, addr)
 }

@@ -43,11 +43,7 @@ func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
 		}
 		result <- string(b)
 	}()
-	select {
-	case <-app.begun:
-	case <-time.After(patience):
-		s.Fatal("the request does not arrive")
-	}
+	testkit.Receive(s, app.begun, "the request")
 	return result
 }
 
@@ -102,11 +98,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 		c, _ := s.http3Client(nil)
 		result := s.begin(c, app)
 		s.reload(next)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			t.Fatal("a request of before goes on")
-		}
+		testkit.Receive(t, ended, "the end of a request of before")
 		testkit.Contains(t, <-result, "Get ", "the error of a request of before")
 	}
 }

@@ -83,12 +83,7 @@ func (c reports) add(text string) { c <- text }
 
 func (c reports) want(t *testing.T, text string) {
 	t.Helper()
-	select {
-	case got := <-c:
-		testkit.Equal(t, got, text, "the reports")
-	case <-time.After(patience):
-		t.Fatalf("never reported %q", text)
-	}
+	testkit.Equal(t, testkit.Receive(t, c, "the report", text), text, "the report")
 }
 
 func lost(n int, why error) []byte { return fmt.Appendf(nil, "lost %d: %v\n", n, why) }
