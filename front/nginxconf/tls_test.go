@@ -1,13 +1,9 @@
 package nginxconf
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -115,21 +111,13 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 // A trusted certificate that is not self-signed is not a trust anchor: the chain continues to one
 // that is.
 func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
-	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	issue := func(name string, by *x509.Certificate) *x509.Certificate {
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-			KeyUsage: x509.KeyUsageCertSign,
-		}
-		if by == nil {
-			by = template
-		}
-		der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by, key.Public(), key))(t)
-		return testkit.Value(x509.ParseCertificate(der))(t)
+	issue := func(name string, by *testkit.Issued) *testkit.Issued {
+		return testkit.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
+			BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, by)
 	}
-	root := issue("root", nil)
-	between := issue("between", root)
-	leaf := issue("leaf", between)
+	first := issue("root", nil)
+	second := issue("between", first)
+	root, between, leaf := first.Certificate, second.Certificate, issue("leaf", second).Certificate
 	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
 		VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
 	for _, test := range []struct {
