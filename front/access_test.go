@@ -73,7 +73,7 @@ sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
 ssha:{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0
 plain:{PLAIN}p:la
 slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
-	must(t, os.WriteFile(file, []byte(lines), 0o644))
+	testkit.Must(t, os.WriteFile(file, []byte(lines), 0o644))
 	password := `auth_basic "a realm"; auth_basic_user_file ` + file + ";"
 	sets := []string{
 		"deny 192.0.2.0/24; allow 10.0.0.0/8; deny all;", "allow 192.0.2.7; deny 192.0.2.0/24; allow 192.0.2.1;",
@@ -234,7 +234,7 @@ func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 // Starting logs which users cannot log in.
 func TestUnsupportedHashesAreLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
-	must(t, os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600))
+	testkit.Must(t, os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600))
 	const want = `line 2: user "a" cannot log in: `
 	var output strings.Builder
 	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",

@@ -322,8 +322,7 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 			fmt.Fprint(w, "two")
 			w.Header()["X-Sum"], w.Header()["Trailer:X-Late"] = []string{"1"}, []string{"2"}
 		}))))
-	resp, err := a.client.Get("http://front.test/")
-	must(t, err)
+	resp := testkit.Value(a.client.Get("http://front.test/"))(t)
 	defer resp.Body.Close()
 	b := make([]byte, 3)
 	testkit.Value(io.ReadFull(resp.Body, b))(t)
@@ -380,7 +379,7 @@ func TestCloseWaitsForCachedBoundHandler(t *testing.T) {
 			isOver.Store(true)
 		})))
 	serveHandler(t, h).get("/").is(t, http.StatusNoContent)
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	testkit.Equal(t, isOver.Load(), true, "the handler has returned")
 }
 

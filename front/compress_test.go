@@ -98,13 +98,13 @@ func TestGzipRatioIsLogged(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, strings.Repeat("compress me ", 250))
 	})))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, coding := range []string{"gzip", ""} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept-Encoding", coding)
 		h.ServeHTTP(newRecorder(), r)
 	}
-	must(t, h.Close()) // which writes the log
+	testkit.Must(t, h.Close()) // which writes the log
 	text := testkit.Value(os.ReadFile(name))(t)
 	lines := strings.Split(string(text), "\n")
 	var sent int
@@ -151,7 +151,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 				<-hold
 				panic(http.ErrAbortHandler)
 			})))
-		must(t, err)
+		testkit.Must(t, err)
 		line := func() *recorder {
 			w := newRecorder()
 			r, _ := http.NewRequest("GET", "http://front.test/", nil)
@@ -189,7 +189,7 @@ func gzipped(t testing.TB, text string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	testkit.Send(t, w, text)
-	must(t, w.Close())
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -282,7 +282,7 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 	dir := site(t, "a.txt", "b.txt.gz.br")
 	packed := gzipped(t, "packed")
 	for _, name := range []string{"a.txt.gz", "b.txt.gz"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), packed, 0o600))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), packed, 0o600))
 	}
 	on := conf.Files{Root: conf.Text(dir), Precompressed: []string{"gzip", "br"}}
 	always := conf.Files{Root: conf.Text(dir), PrecompressedAlways: []string{"gzip"}}

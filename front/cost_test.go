@@ -282,7 +282,7 @@ func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 		if i == 1 {
 			before = heap()
 		}
-		must(t, open())
+		testkit.Must(t, open())
 	}
 	testkit.WaitFor(t, "small streams", func() bool { // the last ones may be about to wait
 		return (heap()-before)/streams < most

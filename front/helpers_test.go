@@ -40,11 +40,6 @@ func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handl
 	return h
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	testkit.Must(t, err)
-}
-
 // testClient sends requests to a server over a unix socket, which needs no port.
 type testClient struct {
 	t      testing.TB
@@ -142,7 +137,7 @@ func dial(t testing.TB, network, addr, text string) net.Conn {
 	t.Helper()
 	nc := testkit.Value(net.Dial(network, addr))(t)
 	t.Cleanup(func() { nc.Close() })
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	testkit.Must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 	testkit.Send(t, nc, text)
 	return nc
 }
@@ -184,17 +179,14 @@ func frontOf(t testing.TB, s conf.Settings, h http.HandlerFunc) *testClient {
 }
 
 // awaitFile returns the content of a file once it is enough.
-func awaitFile(t testing.TB, name string, enough func(b []byte) bool) []byte {
+func awaitFile(t testing.TB, name string, enough func(b []byte) bool) (b []byte) {
 	t.Helper()
-	for late := time.Now().Add(maxWait); ; time.Sleep(2 * time.Millisecond) {
-		b, err := os.ReadFile(name)
-		if err == nil && enough(b) {
-			return b
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%s has %q, %v", name, b, err)
-		}
-	}
+	testkit.WaitFor(t, "the content of "+name, func() bool {
+		var err error
+		b, err = os.ReadFile(name)
+		return err == nil && enough(b)
+	})
+	return b
 }
 
 func awaitLines(t testing.TB, name string, n int) []string {
@@ -253,11 +245,11 @@ type h2Client struct {
 func startH2(t testing.TB, nc net.Conn, window uint32) *h2Client {
 	t.Helper()
 	t.Cleanup(func() { nc.Close() })
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	testkit.Must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 	testkit.Send(t, nc, http2.ClientPreface)
 	c := &h2Client{http2.NewFramer(nc, nc), nc}
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
+	testkit.Must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	return c
 }
 
@@ -268,10 +260,10 @@ func (c *h2Client) request(t testing.TB, fields ...string) {
 	e := hpack.NewEncoder(&head)
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i+1] != "" {
-			must(t, e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+			testkit.Must(t, e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 		}
 	}
-	must(t, c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
+	testkit.Must(t, c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
 		EndStream: fields[1] == http.MethodGet}))
 }
 
@@ -280,7 +272,7 @@ func overTLS(t testing.TB, addr, serverName string) net.Conn {
 	t.Helper()
 	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
 		ServerName: serverName})
-	must(t, err)
+	testkit.Must(t, err)
 	return nc
 }
 
@@ -345,7 +337,7 @@ func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config 
 	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
 		server)
 	name := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
+	testkit.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 	read := testkit.Value(nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound}))(t)
 	return read.Config
 }

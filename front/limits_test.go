@@ -201,7 +201,7 @@ func TestRegexesShareABudget(t *testing.T) {
 func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	testkit.Long(t, "it waits for budgets")
 	dir := site(t, "public/x")
-	must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("a:{PLAIN}b"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("a:{PLAIN}b"), 0o600))
 	const pattern = `^(?=(\w+\s?)*$)`
 	const outer = "map $arg_x $public { default public; ~" + pattern + " secret; } map $arg_x $off { default off; ~" +
 		pattern + " secret; } proxy_cache_path DIR/c keys_zone=c:1m; limit_req_zone $public zone=z:1m rate=1000r/s;"

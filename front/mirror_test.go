@@ -69,7 +69,7 @@ func TestMirrorDelaysNothing(t *testing.T) {
 		a.get(path).is(t, 200, "ok")
 		testkit.Equal(t, testkit.Receive(t, started), "/of"+path)
 	}
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	testkit.Receive(t, ended)
 }
 
@@ -89,7 +89,7 @@ func TestMirrorsAreBounded(t *testing.T) {
 		testkit.Receive(t, started)
 	}
 	close(release)
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	testkit.Equal(t, len(started), 0, "copies beyond the limit")
 }
 

@@ -133,7 +133,7 @@ func TestMetricsCountRequests(t *testing.T) {
 		us.do("GET", path, nil, "X-Evil", "label")
 	}
 	testkit.Fails(us.attempt("GET", "http://a.test/", nil))(t, "", "444")
-	must(t, h.Reload(c))
+	testkit.Must(t, h.Reload(c))
 	page := us.get("/metrics")
 	testkit.Equal(t, page.header.Get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
 	found := parseMetrics(t, page.body)
@@ -148,9 +148,8 @@ func TestMetricsCountRequests(t *testing.T) {
 		`tare_limit_rejected_total{zone="z",kind="requests"}`:               2,
 		`tare_limit_keys{zone="z",kind="requests"}`:                         1,
 	} {
-		if got, ok := found[name]; !ok || got != want {
-			t.Errorf("%s is %d, want %d", name, got, want)
-		}
+		got, ok := found[name]
+		testkit.Equal(t, got, want, name, "is there:", ok)
 	}
 	if n := strings.Count(page.body, "tare_log_lines_lost_total{"); n != 1 || strings.Contains(page.body, "vil") {
 		t.Errorf("%d logs, or something of a client's:\n%s", n, page.body)
@@ -188,9 +187,8 @@ func TestMetricsCountUpstreams(t *testing.T) {
 		`tare_upstream_responses_total{upstream="u",class="none"}`: 1,
 		`tare_upstream_header_seconds_count{upstream="u"}`:         3,
 	} {
-		if got, ok := found[name]; !ok || got != want {
-			t.Errorf("%s is %d, want %d", name, got, want)
-		}
+		got, ok := found[name]
+		testkit.Equal(t, got, want, name, "is there:", ok)
 	}
 }
 

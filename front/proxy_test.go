@@ -59,7 +59,7 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
-	must(t, json.Unmarshal([]byte(got.body), &e))
+	testkit.Must(t, json.Unmarshal([]byte(got.body), &e))
 	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
 		delete(e.Header, name)
 	}

@@ -138,7 +138,7 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 	newFront(t, c(dir), front.CachesInMemory())
 	testkit.Fails(os.Stat(dir))(t, "no such file", "the folder after a check")
 	testkit.Fails(front.New(c(filepath.Join(dir, "x")), front.CachesInMemory()))(t, "no such file")
-	must(t, os.WriteFile(dir, nil, 0o600)) // where also root cannot create files
+	testkit.Must(t, os.WriteFile(dir, nil, 0o600)) // where also root cannot create files
 	testkit.Fails(front.New(c(dir)))(t, "permission denied", "a file in place of the folder")
 }
 
@@ -146,10 +146,10 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 func TestBodyThatCannotBeStored(t *testing.T) {
 	to := serve(t, echo)
 	dir := filepath.Join(t.TempDir(), "gone")
-	must(t, os.Mkdir(dir, 0o700))
+	testkit.Must(t, os.Mkdir(dir, 0o700))
 	s := conf.Settings{BodyFile: "clean", BodyDir: dir}
 	a := serveHandler(t, newFront(t,
 		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &s})))
-	must(t, os.Remove(dir))
+	testkit.Must(t, os.Remove(dir))
 	a.do("POST", "/", strings.NewReader("body")).is(t, 500)
 }

@@ -61,28 +61,18 @@ func (r response) want(t testing.TB, state string, status int, body string) {
 	testkit.Equal(t, r.header.Get("X-Cache"), state, r.request)
 }
 
-// Hosts do not share responses if the upstream receives the host.
-func TestCacheKeySeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, nil)
-	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "host", Value: "$host"}}
-	a := serveHandler(t, newFront(t, c))
-	a.get("/x").want(t, "MISS", 200, "1 front.test /x")
-	a.get("http://other.test/x").want(t, "MISS", 200, "2 other.test /x")
-	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
-}
-
-// A response that varies by Host is not used for another host, although the key has none.
-func TestVaryByHostSeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Vary", "Accept-Encoding, host")
-	})
-	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one", Dir: t.TempDir()})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Host", Value: "$host"}}
-	a := serveHandler(t, newFront(t, c))
-	for _, state := range []string{"MISS", "HIT"} {
-		a.get("/x").want(t, state, 200, "1 front.test /x")
-		a.get("http://other.test/x").want(t, state, 200, "2 other.test /x")
+// Hosts do not share responses if the upstream receives the host, or if they vary by it although the
+// key has none.
+func TestHostsDoNotShareResponses(t *testing.T) {
+	for key, vary := range map[conf.Text]string{"": "", "$request_uri": "Accept-Encoding, host"} {
+		to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", vary) })
+		c := cached(to, conf.ProxyCache{Key: key}, conf.Cache{Name: "one", Dir: t.TempDir()})
+		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "host", Value: "$host"}}
+		a := serveHandler(t, newFront(t, c))
+		for _, state := range []string{"MISS", "HIT"} {
+			a.get("/x").want(t, state, 200, "1 front.test /x")
+			a.get("http://other.test/x").want(t, state, 200, "2 other.test /x")
+		}
 	}
 }
 
@@ -164,13 +154,13 @@ func TestCacheOutlivesReload(t *testing.T) {
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	must(t, h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)))
+	testkit.Must(t, h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)))
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
 	testkit.Error(t, h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"}, small)), "$nothing")
 	a.get("/x").want(t, "HIT", 200, body)
-	must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
+	testkit.Must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
 	var r response
 	testkit.WaitFor(t, "the end of the write to disk", func() bool {
 		r = a.get("/x")
@@ -195,7 +185,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	testkit.Error(t, h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
 		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})), "$nothing")
 	testkit.Equal(t, files(), 2, "files")
-	must(t, h.Reload(cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})))
+	testkit.Must(t, h.Reload(cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})))
 	n := testkit.Value(h.Purge("one", "*"))(t) // which waits for the search
 	testkit.Equal(t, n, 0, "responses of other levels that were kept")
 	testkit.Fails(h.Purge("two", "x"))(t, "two")

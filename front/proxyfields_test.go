@@ -102,7 +102,7 @@ func compared(t *testing.T, directives string, heads []string, serve func(testin
 			all = append(all, fmt.Sprintf("%s %d %q %v", method, got.status, got.body, got.header))
 		}
 	}
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	text := testkit.Value(os.ReadFile(path))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != len(all) {

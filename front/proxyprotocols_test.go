@@ -220,7 +220,7 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 			testkit.Equal(t, get(), http.StatusServiceUnavailable, "while ten bytes of", size, "have been sent")
 		}
 		for stream := range uint32(2) { // the connection, and the stream
-			must(t, st.WriteWindowUpdate(stream, 1<<20))
+			testkit.Must(t, st.WriteWindowUpdate(stream, 1<<20))
 		}
 		for got < size {
 			frame()

@@ -30,7 +30,7 @@ func TestPHPApplicationIsServed(t *testing.T) {
 	}
 	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
 		socket + "\nuser = root\n"
-	must(t, os.WriteFile(filepath.Join(dir, "conf"), []byte(text), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "conf"), []byte(text), 0o644))
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", filepath.Join(dir, "conf"), "-p", dir)
 	params := []conf.Param{
 		{Name: "SCRIPT_FILENAME", Value: "$document_root$fastcgi_script_name"},

@@ -77,11 +77,11 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 				}
 				return
 			}
-			must(t, err)
+			testkit.Must(t, err)
 			defer ws.CloseNow()
 			ws.SetReadLimit(1 << 20)
 			for _, n := range []int{0, 1, 1000, 200_000} {
-				must(t, ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))))
+				testkit.Must(t, ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))))
 				if _, b, err := ws.Read(ctx); err != nil || string(b) != pattern(n) {
 					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
 				}
@@ -114,7 +114,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
 		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
-		must(t, err)
+		testkit.Must(t, err)
 		defer ws.CloseNow()
 		waiting := make(chan error, 1)
 		go func() {
@@ -125,7 +125,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 			waiting <- err
 		}()
 		testkit.WaitFor(t, "the request", func() bool { return name != "up" || requests.Load() > 0 })
-		must(t, h.Reload(c))
+		testkit.Must(t, h.Reload(c))
 		if _, _, err := ws.Read(ctx); err == nil || ctx.Err() != nil {
 			t.Errorf("%s: the websocket goes on: %v", name, err)
 		}
@@ -301,7 +301,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 	h := testkit.Value(front.New(c(1), quiet()))(t)
 	for i := range 5 {
 		get(t, h, "/").is(t, 200)
-		must(t, h.Reload(c(i+2)))
+		testkit.Must(t, h.Reload(c(i+2)))
 	}
 	testkit.Equal(t, len(conns), 1, "connections for one server")
 	testkit.Check(t, h.Close())

@@ -171,7 +171,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 		})
 	}
 	before := count("cannot resolve app.example")
-	must(t, h.Reload(c))
+	testkit.Must(t, h.Reload(c))
 	testkit.WaitFor(t, "a line of the new configuration", func() bool {
 		a.until("/var", "127.0.0.2", noError(t))
 		a.until("/", "127.0.0.2", noError(t))
@@ -196,7 +196,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	s := dnstest.Start(t)
 	s.Set("app.example", dnstest.Response{Silent: true})
 	_, port, err := net.SplitHostPort(serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
-	must(t, err)
+	testkit.Must(t, err)
 	a := serveConf(t, fmt.Sprintf("resolver %s ipv6=off;", s.Addr()), "location / { proxy_pass http://$arg_host; }")
 	url := "http://front.test/?host=app.example:" + port
 	ctx, cancel := context.WithCancel(t.Context())

@@ -220,10 +220,8 @@ func TestLeavingClientEndsSlices(t *testing.T) {
 	t.Cleanup(s.Close)
 	a := serveConf(t, "", fmt.Sprintf(`slice %d; proxy_set_header Range $slice_range; location / { proxy_pass %s; }`,
 		size, s.URL))
-	resp, err := a.client.Get("http://front.test/")
-	must(t, err)
-	_, err = io.CopyN(io.Discard, resp.Body, 3*size)
-	must(t, err)
+	resp := testkit.Value(a.client.Get("http://front.test/"))(t)
+	testkit.Value(io.CopyN(io.Discard, resp.Body, 3*size))(t)
 	resp.Body.Close()
 	count := func() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.ranges) }
 	for n, late := -1, time.Now().Add(maxWait); n != count(); time.Sleep(100 * time.Millisecond) {

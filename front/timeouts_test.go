@@ -96,7 +96,7 @@ func inMemory(t *testing.T, s conf.Settings, h http.HandlerFunc) net.Conn {
 		conn.Close()
 		_ = server.Close()
 		synctest.Wait()
-		must(t, f.Close())
+		testkit.Must(t, f.Close())
 	})
 	return conn
 }
@@ -155,13 +155,13 @@ func TestCloseWaitsForEarlierConfigs(t *testing.T) {
 		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) { <-finish })
 		go serveInMemory(t.Context(), f, "/")
 		synctest.Wait()
-		must(t, f.Reload(c))
+		testkit.Must(t, f.Reload(c))
 		closed := make(chan error, 1)
 		go func() { closed <- f.Close() }()
 		synctest.Wait()
 		testkit.Equal(t, len(closed), 0, "Close has returned before a request has ended")
 		close(finish)
-		must(t, <-closed)
+		testkit.Must(t, <-closed)
 	})
 }
 
@@ -190,8 +190,8 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
 			received := testkit.Value(io.ReadAll(nc))(t)
 			nc.Close()
-			must(t, server.Shutdown(t.Context()))
-			must(t, h.Close())
+			testkit.Must(t, server.Shutdown(t.Context()))
+			testkit.Must(t, h.Close())
 			testkit.Equal(t, string(testkit.Value(os.ReadFile(access))(t)), "408 0\n", protocol, length)
 			testkit.Equal(t, string(received), "", protocol, length)
 			testkit.Equal(t, logged.String(), "", protocol, length, "the error log")
@@ -240,9 +240,9 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 				}
 				testkit.Between(t, time.Since(start), test.want, test.want+2*step, "the connection was open for")
 				nc.Close()
-				must(t, server.Close())
+				testkit.Must(t, server.Close())
 				<-served
-				must(t, h.Close())
+				testkit.Must(t, h.Close())
 			})
 		})
 	}
@@ -270,14 +270,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	dir := site(t, "site/x.txt")
 	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
 		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
-	server := httptest.NewUnstartedServer(newFront(t, c))
-	server.Listener.Close()
-	socket := filepath.Join(testkit.ShortDir(t), "s") // TCP may stall by itself
-	var err error
-	server.Listener, err = net.Listen("unix", socket)
-	must(t, err)
-	server.Start()
-	t.Cleanup(server.Close)
+	socket := serveHandler(t, newFront(t, c)).socket // TCP may stall by itself
 	for _, request := range []string{
 		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt",
 		"HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",

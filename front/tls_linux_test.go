@@ -64,7 +64,7 @@ func putPEM(t *testing.T, name string, certs ...*testkit.Issued) {
 	for _, c := range certs {
 		b = append(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 	}
-	must(t, os.WriteFile(name, b, 0o644))
+	testkit.Must(t, os.WriteFile(name, b, 0o644))
 }
 
 const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
@@ -105,17 +105,17 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 		"any usage":              shown(issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil })),
 	}
 	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
-	must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
 	putPEM(t, filepath.Join(dir, "root"), root)
 	putPEM(t, filepath.Join(dir, "both"), root, between)
 	putPEM(t, filepath.Join(dir, "between"), between)
 	putPEM(t, filepath.Join(dir, "other"), other)
 	hour := time.Now().Add(time.Hour)
-	must(t, os.WriteFile(filepath.Join(dir, "crl"),
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "crl"),
 		append(revoking(t, root, hour, revoked.SerialNumber, late.SerialNumber), revoking(t, between, hour)...), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), revoking(t, root, hour), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), revoking(t, root, time.Now().Add(-time.Hour), revoked.SerialNumber), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), revoking(t, root, hour), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), revoking(t, root, time.Now().Add(-time.Hour), revoked.SerialNumber), 0o644))
 
 	var text strings.Builder
 	names := []string{"open"}
@@ -206,7 +206,7 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	server := httptest.NewUnstartedServer(nil)
 	addr = server.Listener.Addr().String()
 	path := filepath.Join(dir, "tare.conf")
-	must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
+	testkit.Must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
 	read := testkit.Value(nginxconf.Parse(path, nginxconf.Options{Prefix: dir}))(t)
 	h := testkit.Value(front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0))))(t)
 	t.Cleanup(func() { h.Close() })
@@ -235,8 +235,8 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	text := "$" + strings.ReplaceAll(names, " ", "\n$")
 	certFile, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
-	must(t, os.WriteFile(certFile, cert, 0o600))
-	must(t, os.WriteFile(keyFile, key, 0o600))
+	testkit.Must(t, os.WriteFile(certFile, cert, 0o600))
+	testkit.Must(t, os.WriteFile(keyFile, key, 0o600))
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 
 	theirs := programs.FreeAddress(t)

@@ -98,7 +98,7 @@ func TestStalledStreamsEnd(t *testing.T) {
 			st.request(t, ":method", test.method, ":scheme", "https", ":authority", "front.test", ":path", test.path,
 				"content-length", test.length)
 			if test.method == "POST" {
-				must(t, st.WriteData(1, !test.unended, []byte(test.body)))
+				testkit.Must(t, st.WriteData(1, !test.unended, []byte(test.body)))
 			}
 			testkit.Contains(t, st.end(t), "reset", "the end")
 		})
@@ -118,7 +118,7 @@ func (st *h2Client) end(t *testing.T) string {
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			return status + " and goes on for ever"
 		}
-		must(t, err)
+		testkit.Must(t, err)
 		switch f := f.(type) {
 		case *http2.MetaHeadersFrame:
 			status = f.PseudoValue("status")
@@ -184,7 +184,7 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 			status, _ = schemeOverTLS(t, l.Addr().String(), scheme, "closed.example")
 			testkit.Equal(t, status, "400", name, scheme, "without a certificate")
 		}
-		must(t, s.Close())
+		testkit.Must(t, s.Close())
 		<-ended
 	}
 }
@@ -204,14 +204,14 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 	write := func(name, commonName string) {
 		t.Helper()
 		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: commonName}})
-		must(t, os.WriteFile(filepath.Join(dir, name+".pem"), cert, 0o600))
-		must(t, os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name+".pem"), cert, 0o600))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600))
 	}
 	write("a", "first")
 	write("b", "second")
-	must(t, os.WriteFile(filepath.Join(dir, "bad.pem"), []byte("x"), 0o600))
-	must(t, os.WriteFile(filepath.Join(dir, "bad.key"), []byte("x"), 0o600))
-	must(t, os.Mkdir(filepath.Join(dir, "folder.pem"), 0o700))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "bad.pem"), []byte("x"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "bad.key"), []byte("x"), 0o600))
+	testkit.Must(t, os.Mkdir(filepath.Join(dir, "folder.pem"), 0o700))
 	// a file that never ends, and that Linux reports to be a regular one
 	_ = os.Symlink("/proc/kmsg", filepath.Join(dir, "endless.pem"))
 	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
@@ -234,9 +234,9 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 	}
 	write("a", "renewed")
 	later := time.Now().Add(time.Minute) // a different time for sure
-	must(t, os.Chtimes(filepath.Join(dir, "a.pem"), later, later))
+	testkit.Must(t, os.Chtimes(filepath.Join(dir, "a.pem"), later, later))
 	a.get("/?cert=a&pem=.pem").is(t, 200, "renewed")
-	must(t, os.Remove(filepath.Join(dir, "a.pem")))
+	testkit.Must(t, os.Remove(filepath.Join(dir, "a.pem")))
 	a.get("/?cert=a&pem=.pem").is(t, 200, "renewed")
 }
 

@@ -255,12 +255,10 @@ func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 		})))
 	nc := dial(t, "tcp", serveOnTare(t, h), "GET /app HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	in := bufio.NewReader(nc)
-	_, err := http.ReadResponse(in, nil)
-	must(t, err)
+	testkit.Value(http.ReadResponse(in, nil))(t)
 	for range 100 {
 		_, _ = io.WriteString(nc, "x")
-		_, err = in.ReadByte()
-		must(t, err)
+		testkit.Value(in.ReadByte())(t)
 	}
 	select {
 	case <-returned:
@@ -291,5 +289,5 @@ func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 	line, _ := lines.ReadString('\n')
 	testkit.Contains(t, line, "panic at the end of a request: exporter")
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 }

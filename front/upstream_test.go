@@ -114,7 +114,7 @@ func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 	text := fmt.Sprintf("location / { proxy_pass http://%s; ", s.addr)
 	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"))
 	testkit.WaitFor(t, "checks", func() bool { return s.checks.Load() >= 3 })
-	must(t, h.Reload(parseConf(t, "", text+"}")))
+	testkit.Must(t, h.Reload(parseConf(t, "", text+"}")))
 	s.awaitClosed(t) // the server may receive a check that was sent before
 	before := s.checks.Load()
 	time.Sleep(20 * time.Millisecond)
@@ -152,10 +152,8 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 				}
 			}))
 			socket := filepath.Join(testkit.ShortDir(t), "s")
-			var err error
 			s.Listener.Close()
-			s.Listener, err = net.Listen("unix", socket)
-			must(t, err)
+			s.Listener = testkit.Value(net.Listen("unix", socket))(t)
 			s.Config.ErrorLog = log.New(io.Discard, "", 0)
 			s.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
 			s.StartTLS()

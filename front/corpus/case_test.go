@@ -63,8 +63,8 @@ type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
 	from, body, then, before                   string
-	chunked, framing, names, order, pauses     bool
-	waits                                      int // seconds
+	is                                         map[string]bool // lines without a value, such as "@chunked"
+	waits                                      int             // seconds
 	kept                                       int
 	changes                                    []string
 	differs, ours                              map[string]string
@@ -115,7 +115,7 @@ func readRequest(block string) (*request, error) {
 		return nil, fmt.Errorf("%q: missing line of method and URL", block)
 	}
 	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string),
-		ours: make(map[string]string)}
+		ours: make(map[string]string), is: make(map[string]bool)}
 	first := strings.Fields(lines[1])
 	if len(first) == 3 {
 		r.proto = first[2]
@@ -150,16 +150,8 @@ func (r *request) readLine(line string) error {
 		n, err := strconv.Atoi(rest)
 		r.body = strings.Repeat("0123456789abcdef", n/16+1)[:n]
 		return err
-	case "@chunked":
-		r.chunked = true
-	case "@pauses":
-		r.pauses = true
-	case "@names":
-		r.names = true
-	case "@framing":
-		r.framing = true
-	case "@order":
-		r.order = true
+	case "@chunked", "@pauses", "@names", "@framing", "@order":
+		r.is[word] = true
 	case "@wait":
 		r.waits++
 	case "@link", "@write", "@remove":

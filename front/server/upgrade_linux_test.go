@@ -418,17 +418,14 @@ func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
 // A process that is stopped while it starts does not take over: the old one would end, and so would
 // the new one.
 func TestStoppedProcessDoesNotServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	config := &server.Config{Handler: func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }}
 	config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
 	var log bytes.Buffer
-	err = server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, NoSignals: true,
-		Listeners: []net.Listener{l}})
-	if err != nil || strings.Contains(log.String(), "serving") {
-		t.Errorf("%v\n%s", err, &log)
-	}
+	testkit.Check(t, server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, NoSignals: true,
+		Listeners: []net.Listener{l}}))
+	testkit.Equal(t, strings.Contains(log.String(), "serving"), false, log.String())
 }
 
 // If the new process has another PID file, that of the old one is removed.

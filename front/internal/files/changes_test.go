@@ -171,12 +171,10 @@ func TestChangeWhileSentIsDetected(t *testing.T) {
 				s.must(os.Truncate(s.path("large"), size))
 				s.must(os.Chtimes(s.path("large"), past, past))
 				testkit.WaitFor(t, "the file again", func() bool { return ours.request(t, "HEAD", "/large").status == 200 })
-				resp, err := ours.client.Get(ours.url + "/large")
-				s.must(err)
+				resp := testkit.Value(ours.client.Get(ours.url + "/large"))(t)
 				defer resp.Body.Close()
-				if _, err = io.ReadFull(resp.Body, make([]byte, 1000)); err != nil || resp.ContentLength != size {
-					t.Fatalf("%v, Content-Length %d", err, resp.ContentLength)
-				}
+				testkit.Equal(t, resp.ContentLength, size)
+				testkit.Value(io.ReadFull(resp.Body, make([]byte, 1000)))(t)
 				s.must(change(s))
 				n, err := io.Copy(io.Discard, resp.Body)
 				if n += 1000; whole && (err != nil || n != size) {
@@ -266,8 +264,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	}
 	s.must(os.Mkdir(s.path("d"), 0o755))
 	open := func() (n int) {
-		all, err := os.ReadDir("/proc/self/fd")
-		s.must(err)
+		all := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
 		for _, e := range all {
 			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil &&
 				(strings.HasPrefix(to, s.dir) || to == "anon_inode:inotify") {
@@ -312,11 +309,9 @@ func TestEarlyDisconnectLeaksNothing(t *testing.T) {
 	})
 	for _, ours := range hosts(t, counted)[:2] {
 		for range 5 {
-			c, err := net.Dial("tcp", ours.addr)
-			s.must(err)
+			c := testkit.Value(net.Dial("tcp", ours.addr))(t)
 			fmt.Fprint(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-			_, err = bufio.NewReader(c).ReadString('\n')
-			s.must(err)
+			testkit.Value(bufio.NewReader(c).ReadString('\n'))(t)
 			c.Close()
 		}
 		testkit.WaitFor(t, "the handlers return", func() bool { return running.Load() == 0 })

@@ -275,11 +275,9 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 func TestCallerOwnsRoot(t *testing.T) {
 	s := newSite(t)
 	s.write("x.txt", "x")
-	root, err := os.OpenRoot(s.dir)
-	s.must(err)
+	root := testkit.Value(os.OpenRoot(s.dir))(t)
 	defer root.Close()
-	h, err := files.New(files.Config{Root: root})
-	s.must(err)
+	h := testkit.Value(files.New(files.Config{Root: root}))(t)
 	ours := hosts(t, h)[0]
 	testkit.Equal(t, ours.request(t, "GET", "/x.txt").body, "x")
 	s.must(h.Close())
@@ -392,8 +390,7 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 	defer server.Close()
 	for path, want := range map[string]int{"/d/x.txt": 200, "/link/x.txt": 403, "/d/also": 403, "/link/": 403,
 		"/link/none": 403} {
-		resp, err := http.Get(server.URL + path)
-		s.must(err)
+		resp := testkit.Value(http.Get(server.URL + path))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		testkit.Equal(t, resp.StatusCode, want, path)

@@ -23,8 +23,7 @@ func TestOnlyRegularFilesAreServed(t *testing.T) {
 	s.must(unix.Mkfifo(s.path("pipe"), 0o644))
 	s.must(unix.Mkfifo(s.path("x.html.gz"), 0o644))
 	s.write("x.html", "x")
-	l, err := net.Listen("unix", s.path("socket"))
-	s.must(err)
+	l := testkit.Value(net.Listen("unix", s.path("socket")))(t)
 	defer l.Close()
 	// the same as /dev/null
 	device := unix.Mknod(s.path("null"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3)))
@@ -93,8 +92,7 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 		} {
 			before := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 			testkit.Equal(t, before.status, 200, test.path)
-			info, err := os.Stat(s.path(test.chmod))
-			s.must(err)
+			info := testkit.Value(os.Stat(s.path(test.chmod)))(t)
 			s.must(os.Chmod(s.path(test.chmod), 0))
 			testkit.WaitFor(t, test.path+" is seen to be unreadable", func() bool {
 				got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")

@@ -27,8 +27,7 @@ func TestTraced(t *testing.T) {
 	ours := hosts(t, h)[1]
 	ours.request(t, "GET", "/x.txt") // files that Go itself opens for the first request
 	_, _ = os.Stat("/begin-of-the-trace")
-	b, err := os.ReadFile(os.Getenv(inTrace))
-	s.must(err)
+	b := testkit.Value(os.ReadFile(os.Getenv(inTrace)))(t)
 	for _, path := range strings.Split(string(b), "\n") {
 		ours.raw(t, path)
 	}
@@ -48,8 +47,7 @@ func TestOpenedPaths(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTraced") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	f, err := os.Open(trace)
-	s.must(err)
+	f := testkit.Value(os.Open(trace))(t)
 	defer f.Close()
 	opened, within := 0, false
 	result := regexp.MustCompile(`= \d+<([^>]*)>`)

@@ -199,8 +199,7 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		}
 		set("", 0, errors.New("SERVFAIL"))
 		c.Servers = []conf.Server{{Addr: "app.example:2", Resolve: true}}
-		reloaded, err := New(c, s, o) // it has the addresses of the old one
-		testkit.Must(t, err)
+		reloaded := testkit.Value(New(c, s, o))(t) // it has the addresses of the old one
 		g.Close()
 		g = reloaded
 		expect("after a reload with another port", "10.0.0.4:2")
