@@ -293,8 +293,8 @@ func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 	s.write("d/y.txt", "y")
 	s.write("i/index.html", "index")
 	s.write(".hidden", "hidden")
-	h := s.handler(files.Config{})
-	listing := s.handler(files.Config{Listing: true})
+	h := s.handler(files.Config{ByPath: true})
+	listing := s.handler(files.Config{ByPath: true, Listing: true})
 	for range 2 { // the second time from memory
 		for _, test := range []struct {
 			path   string
@@ -350,27 +350,6 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 			testkit.Equal(t, w.Code, test.status, test.path)
 			testkit.Fields(t, w.Header(), test.path, "Content-Length", "0")
 		}
-	}
-}
-
-func TestFilesHaveTypeAndEntityTag(t *testing.T) {
-	s := newSite(t)
-	s.write("x.foo", "x")
-	s.write("y.html", "y")
-	s.write("y.html.gz", "packed")
-	s.write("large.foo", large(1, 400_000))
-	ours := hosts(t, s.handler(files.Config{NoEtag: true, Compress: files.Compress{Siblings: true},
-		TypeOf: func(name string) string {
-			if strings.HasSuffix(name, ".foo") {
-				return "a/foo"
-			}
-			return ""
-		}}))[1]
-	for path, want := range map[string]string{"/x.foo": "a/foo", "/large.foo": "a/foo",
-		"/y.html": "text/html; charset=utf-8"} {
-		got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
-		testkit.Equal(t, got.status, 200, path)
-		testkit.Fields(t, got.header, path, "Content-Type", want, "Etag", "")
 	}
 }
 
