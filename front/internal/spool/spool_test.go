@@ -246,22 +246,6 @@ func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 	testkit.Equal(t, len(seen)+counted+s.Lost(), writers*each, "lines that are written or lost")
 }
 
-// nowhere discards everything.
-type nowhere struct{ io.Writer }
-
-func (nowhere) Close() error { return nil }
-
-func BenchmarkWrite(b *testing.B) {
-	s := spool.New(nowhere{io.Discard}, spool.Config{})
-	defer s.Close(b.Context())
-	line := bytes.Repeat([]byte("x"), 200)
-	line = append(line, '\n')
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = s.Write(line)
-	}
-}
-
 // Lines that fill much of the queue are written before Gather has passed, and none is lost.
 func TestManyLinesAreWrittenEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
