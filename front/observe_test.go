@@ -48,7 +48,7 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 // readers can parse it.
 func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 	echo := testkit.ServeTCP(t, func(nc net.Conn) {
-		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.WriteString(nc, switching)
 		_, _ = io.Copy(nc, nc)
 	})
 	block := fmt.Sprintf(`location /status { stub_status; } location /tunnel { proxy_pass http://%s; proxy_http_version 1.1;

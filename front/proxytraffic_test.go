@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -115,66 +114,6 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Each attempt has its own numbers, also if it has no response.
-func TestBytesOfAttemptsAreSeparate(t *testing.T) {
-	const refused = "127.0.0.1:1"
-	silent := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
-	ok := startRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/page" {
-			w.WriteHeader(404)
-		}
-	}))
-	a, line := trafficLog(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s; }", refused, ok.addr),
-		fmt.Sprintf(`location / { proxy_pass http://two; proxy_next_upstream error timeout http_404; }
-		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
-		location /page { proxy_pass http://%s; proxy_intercept_errors on; error_page 404 /other; }
-		location /other { proxy_pass http://%s; } location /none { return 200; }
-		`, silent, ok.addr, ok.addr)+
-			"location /unix { proxy_pass http://unix:/none:; }")
-	for range 2 { // either server may be the first one
-		a.get("/")
-		want := ok.take()
-		sent, received, _ := strings.Cut(want, " ")
-		if got := line(); got != want && got != fmt.Sprintf("0, %s 0, %s", sent, received) {
-			t.Errorf("two attempts: %q, want %q after zeros", got, want)
-		}
-	}
-	a.get("/silent")
-	if got := line(); !strings.HasSuffix(got, " 0") || got == "0 0" {
-		t.Errorf("no response: %q", got)
-	}
-	a.get("/page")
-	testkit.Equal(t, strings.Count(line(), " : "), 2, "separators of upstream requests")
-	a.get("/unix")
-	testkit.Equal(t, line(), "0 0", "without a connection")
-	a.get("/none")
-	testkit.Equal(t, line(), "- -", "without an upstream")
-}
-
-// A tunnel's bytes count in both directions, and its head once. The log counts those of the client.
-func TestBytesOfTunnelsAreCounted(t *testing.T) {
-	up := startRelay(t, testkit.ServeTCP(t, func(nc net.Conn) {
-		b := bufio.NewReader(nc)
-		if _, err := http.ReadRequest(b); err != nil {
-			return
-		}
-		io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nearly")
-		_, _ = io.CopyN(nc, b, 100_000)
-	}))
-	sent := filepath.Join(t.TempDir(), "sent")
-	a, line := trafficLog(t, `log_format sent "$status $bytes_sent $body_bytes_sent $upstream_response_length";`,
-		"access_log "+sent+` sent; location / { proxy_pass http://`+up.addr+`; proxy_http_version 1.1;
-		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }`)
-	nc := dial(t, "unix", a.socket,
-		"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"+pattern(100_000))
-	got := testkit.Value(io.ReadAll(nc))(t)
-	if !strings.HasSuffix(string(got), "early"+pattern(100_000)) {
-		t.Errorf("the client received %d bytes", len(got))
-	}
-	testkit.Equal(t, line(), up.take())
-	testkit.Equal(t, awaitLines(t, sent, 1)[0], fmt.Sprintf("101 %d 100005 0", len(got)))
 }
 
 // HTTP/2 counts the frames of a request: its connections carry several.

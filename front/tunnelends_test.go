@@ -21,6 +21,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// switching is the head of the response that begins a tunnel.
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
+
 // tunnelEnd is how a tunnel is used and ends. The two sides run at the same time.
 type tunnelEnd struct {
 	client, upstream func(nc net.Conn, in io.Reader) error
@@ -170,7 +173,7 @@ func testTunnels(t *testing.T, server string) {
 			return
 		}
 		_ = nc.SetDeadline(time.Now().Add(maxWait))
-		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.WriteString(nc, switching)
 		err = ends[r.Header.Get("X-End")].upstream(nc, in)
 		nc.Close()
 		results <- err
@@ -179,7 +182,8 @@ func testTunnels(t *testing.T, server string) {
 	unix := filepath.Join(testkit.ShortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
 	logFile, errorLog := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "errors")
-	var h http.Handler = newFront(t, parseConf(t, `log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent";
+	var h http.Handler = newFront(t, parseConf(t, `
+		log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent $upstream_bytes_received";
 		limit_conn_zone $server_name zone=c:1m;`, fmt.Sprintf(`access_log %s tunnels; error_log %s; limit_conn c 1;
 		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
@@ -226,7 +230,7 @@ func testTunnels(t *testing.T, server string) {
 		lines++
 		line := strings.TrimSpace(awaitLines(t, logFile, lines)[lines-1])
 		if end.sent >= 0 {
-			testkit.Equal(t, line, fmt.Sprint("101 x ", end.sent), kind)
+			testkit.Equal(t, line, fmt.Sprint("101 x ", end.sent, len(switching)+end.sent), kind)
 		}
 	}
 	if server != "unix" {
@@ -239,7 +243,7 @@ func testTunnels(t *testing.T, server string) {
 func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.WriteString(nc, switching)
 			_, _ = io.Copy(nc, nc)
 		}
 	})
@@ -274,7 +278,7 @@ func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.WriteString(nc, switching)
 		}
 		nc.Close()
 	})
