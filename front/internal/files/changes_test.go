@@ -20,16 +20,17 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// detections runs a test with each way of detecting changes: by inotify, and by a check every
-// second.
-func detections(t *testing.T, f func(t *testing.T, limits files.Limits)) {
+// detections runs a test with the configurations of each way of detecting changes: by inotify, by a
+// check every second, and by a check of the path.
+func detections(t *testing.T, f func(t *testing.T, c files.Config)) {
 	t.Run("watched", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			t.Skip("watching requires Linux")
 		}
-		f(t, files.Limits{})
+		f(t, files.Config{})
 	})
-	t.Run("looking", func(t *testing.T) { f(t, files.Limits{Watches: -1}) })
+	t.Run("looking", func(t *testing.T) { f(t, files.Config{Limits: files.Limits{Watches: -1}}) })
+	t.Run("by path", func(t *testing.T) { f(t, files.Config{ByPath: true}) })
 }
 
 // After any change of files, the handler soon serves the new state.
@@ -41,6 +42,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 		before, then func(s *site)
 		want         string // or a status
 		status       int
+		notByPath    bool // links lead anywhere there, and the front has its own indexes
 	}{
 		{name: "written to", path: "/x.txt", then: func(s *site) {
 			s.must(os.WriteFile(s.path("x.txt"), []byte("new"), 0o644))
@@ -74,14 +76,14 @@ func TestChangesBecomeVisible(t *testing.T) {
 			s.must(os.WriteFile(s.out+"/x.txt", []byte(secret), 0o644))
 			s.must(os.RemoveAll(s.path("d")))
 			s.must(os.Symlink("../outside", s.path("d")))
-		}, status: 404},
+		}, status: 404, notByPath: true},
 		{name: "file replaced by a directory", path: "/x.txt", then: func(s *site) {
 			s.must(os.Remove(s.path("x.txt")))
 			s.must(os.Mkdir(s.path("x.txt"), 0o755))
 		}, status: 301},
 		{name: "index replaced by one that comes first", path: "/d/",
 			before: func(s *site) { s.write("d/index.htm", "old") },
-			then:   func(s *site) { s.write("d/index.html", "new") }, want: "new"},
+			then:   func(s *site) { s.write("d/index.html", "new") }, want: "new", notByPath: true},
 		{name: "index deleted", path: "/i/", then: func(s *site) { s.must(os.Remove(s.path("i/index.html"))) },
 			status: 403},
 		{name: "sibling created", path: "/x.txt", then: func(s *site) { s.write("x.txt.gz", "packed") },
@@ -107,7 +109,10 @@ func TestChangesBecomeVisible(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			detections(t, func(t *testing.T, limits files.Limits) {
+			detections(t, func(t *testing.T, c files.Config) {
+				if c.ByPath && test.notByPath {
+					return
+				}
 				t.Parallel()
 				s := newSite(t)
 				for _, name := range []string{"x.txt", "d/x.txt", "d/e/f/x.txt", "d/hard.txt", "i/index.html",
@@ -122,9 +127,9 @@ func TestChangesBecomeVisible(t *testing.T) {
 				if test.before != nil {
 					test.before(s)
 				}
-				h := s.handler(files.Config{Index: []string{"index.html", "index.htm"},
-					Compress: files.Compress{Siblings: true}, Limits: limits})
-				testkit.Equal(t, h.WatchError() == nil, limits.Watches == 0, h.WatchError())
+				c.Index, c.Compress.Siblings = []string{"index.html", "index.htm"}, true
+				h := s.handler(c)
+				testkit.Equal(t, h.WatchError() == nil, c.Limits.Watches == 0, h.WatchError())
 				ours := hosts(t, h)[1]
 				made := time.Now()
 				testkit.WaitFor(t, "time has passed since the files were made",
@@ -202,7 +207,7 @@ func overwrite(path string) error {
 // number is the announced one.
 func TestResponseIsNeverAMixture(t *testing.T) {
 	testkit.Long(t, "it changes files for seconds")
-	detections(t, func(t *testing.T, limits files.Limits) {
+	detections(t, func(t *testing.T, c files.Config) {
 		t.Parallel()
 		s := newSite(t)
 		contents := func(n int, c byte) string { return strings.Repeat(string(rune('a'+c%26)), n+int(c)) }
@@ -210,7 +215,8 @@ func TestResponseIsNeverAMixture(t *testing.T) {
 		for name, n := range sizes {
 			s.write(name, contents(n, 0))
 		}
-		h := s.handler(files.Config{Limits: limits, Compress: files.Compress{Gzip: true}})
+		c.Compress.Gzip = true
+		h := s.handler(c)
 		stop := make(chan struct{})
 		var writers, readers sync.WaitGroup
 		writers.Go(func() {

@@ -70,7 +70,7 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 	if !asNobody(t) {
 		return
 	}
-	detections(t, func(t *testing.T, limits files.Limits) {
+	detections(t, func(t *testing.T, c files.Config) {
 		t.Parallel()
 		s := newSite(t)
 		s.write("x.txt", "x")
@@ -79,7 +79,8 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 		s.write("y.txt", "y")
 		s.write("y.txt.gz", "packed")
 		s.write("i/index.html", "index")
-		h := s.handler(files.Config{Limits: limits, Compress: files.Compress{Siblings: true}})
+		c.Compress.Siblings = true
+		h := s.handler(c)
 		ours := hosts(t, h)[1]
 		for _, test := range []struct {
 			path, chmod string

@@ -113,4 +113,7 @@ func TestKnownHashesMatch(t *testing.T) {
 		testkit.Error(t, checkHash(hash), why, hash)
 		testkit.Equal(t, hashMatches(hash, "x"), false, hash)
 	}
+	for _, hash := range []string{"{SSHA}AAAA", "{SSHA}", "{SSHA}!", "{SHA}!", "{SHA}"} { // they match nothing
+		testkit.Equal(t, hashMatches(hash, ""), false, hash)
+	}
 }
