@@ -73,7 +73,7 @@ sha:{SHA}qvTGHdzF6KLavt4PO0gs2a6pQ00=
 ssha:{SSHA}cyy1DSsp8htHWuMRIU8YoBan9yBzYWx0
 plain:{PLAIN}p:la
 slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
-	must(t, os.WriteFile(file, []byte(lines), 0o644))
+	testkit.Must(t, os.WriteFile(file, []byte(lines), 0o644))
 	password := `auth_basic "a realm"; auth_basic_user_file ` + file + ";"
 	sets := []string{
 		"deny 192.0.2.0/24; allow 10.0.0.0/8; deny all;", "allow 192.0.2.7; deny 192.0.2.0/24; allow 192.0.2.1;",
@@ -181,9 +181,7 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 			<-entered
 			leave()
 		}()
-		if resp, err := a.client.Do(r); err == nil {
-			t.Errorf("a response: %v", resp)
-		}
+		testkit.Fails(a.client.Do(r))(t, "context canceled")
 		testkit.Equal(t, awaitLines(t, file, 1), []string{"/gone " + name})
 	}
 }
@@ -215,16 +213,10 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 		s := serveHTTP2(t, newFront(t, parseConf(t, "", settings+strings.NewReplacer("JUDGE", judge, "CONTENT", content).
 			Replace("location = /auth { internal; proxy_pass http://JUDGE; } location / { auth_request /auth; proxy_pass http://CONTENT; }"))))
 		for want, status := range map[string]int{"200": 200, "401": 401, "500": 500} {
-			r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, s.URL, strings.NewReader("a body"))
-			must(t, err)
-			r.Header.Set("X-Want", want)
-			resp := testkit.Value(s.Client().Do(r))(t)
-			body, err := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			if err != nil || resp.ProtoMajor != 2 || resp.StatusCode != status ||
-				strings.Contains(string(body), `"a body"`) != (status == 200) {
-				t.Errorf("%s: HTTP/%d %d %q %v", want, resp.ProtoMajor, resp.StatusCode, body, err)
-			}
+			got := clientOf(t, s).do("POST", s.URL, strings.NewReader("a body"), "X-Want", want)
+			got.is(t, status)
+			testkit.Equal(t, got.proto, "HTTP/2.0")
+			testkit.Equal(t, strings.Contains(got.body, `"a body"`), status == 200, want)
 		}
 	}
 }
@@ -242,16 +234,14 @@ func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 // Starting logs which users cannot log in.
 func TestUnsupportedHashesAreLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "passwords")
-	must(t, os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600))
+	testkit.Must(t, os.WriteFile(name, []byte("b:{PLAIN}x\na:$7$x$y\nc:\n"), 0o600))
 	const want = `line 2: user "a" cannot log in: `
 	var output strings.Builder
 	c := conf.Config{Hosts: []conf.Host{{Defaults: &conf.Settings{Password: &conf.Password{Realm: "r",
 		File: conf.Text(name)}}}}}
 	h := testkit.Value(front.New(c, front.LogErrors(log.New(&output, "", 0))))(t)
 	defer h.Close()
-	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
-		t.Errorf("logged %q", got)
-	}
+	testkit.Contains(t, output.String(), "front: [warn] auth_basic_user_file: "+name+": "+want, "the log")
 }
 
 // Other cases are in the corpus, beside nginx, except times that are near.
@@ -319,8 +309,6 @@ func TestProxyProtocolRequiresTrust(t *testing.T) {
 				return *test.header, netip.AddrPort{}
 			}))
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		testkit.Equal(t, w.Code, test.status, test.path, "from", test.peer, test.header)
+		testkit.Equal(t, responseTo(h, r).status, test.status, test.path, "from", test.peer, test.header)
 	}
 }

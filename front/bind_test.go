@@ -133,17 +133,10 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 			h.ServeHTTP(w, r)
 		}),
 	} {
-		server := httptest.NewServer(handler)
-		r, _ := http.NewRequest("GET", server.URL, nil)
-		r.Host = "Front.test:8080"
-		resp := testkit.Value(http.DefaultClient.Do(r))(t)
-		resp.Body.Close()
-		server.Close()
+		serveHandler(t, handler).get("/", "Host", "Front.test:8080").is(t, 200)
 		testkit.Equal(t, bound.Host, "app", name, "the Host of the handler's request")
 	}
-	if outer.Host != "Front.test:8080" || outer == bound {
-		t.Errorf("the host of another handler's request is %q", outer.Host)
-	}
+	testkit.Equal(t, outer.Host, "Front.test:8080", "the host of another handler's request")
 	h.Close()
 	testkit.Equal(t, string(testkit.Value(os.ReadFile(log))(t)), strings.Repeat("front.test Front.test:8080\n", 2))
 }
@@ -157,13 +150,8 @@ func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 			first = r
 			w.WriteHeader(http.StatusNotFound)
 		})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
-	server := httptest.NewServer(h)
-	defer server.Close()
-	resp := testkit.Value(http.Get(server.URL))(t)
-	resp.Body.Close()
-	if first == nil || second == nil || first.Host != "app" || second.Host != "other" {
-		t.Errorf("%+v, then %+v", first, second)
-	}
+	serveHandler(t, h).get("/").is(t, 404)
+	testkit.Equal(t, []string{first.Host, second.Host}, []string{"app", "other"}, "hosts")
 }
 
 func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
@@ -231,10 +219,7 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 			_, _ = w.Write([]byte("own"))
 		})))
 	for i, path := range []string{"/first", "/other"} {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-		testkit.Equal(t, w.Code, 200, path)
-		testkit.Equal(t, w.Body.String(), []string{"", "own"}[i], path)
+		get(t, h, path).is(t, 200, []string{"", "own"}[i])
 	}
 	if len(received) != 2 || received[0].URL.Path != "/first" || received[1].URL.Path != "/other" ||
 		kept[0] == kept[1] {
@@ -338,8 +323,7 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 			fmt.Fprint(w, "two")
 			w.Header()["X-Sum"], w.Header()["Trailer:X-Late"] = []string{"1"}, []string{"2"}
 		}))))
-	resp, err := a.client.Get("http://front.test/")
-	must(t, err)
+	resp := testkit.Value(a.client.Get("http://front.test/"))(t)
 	defer resp.Body.Close()
 	b := make([]byte, 3)
 	testkit.Value(io.ReadFull(resp.Body, b))(t)
@@ -383,25 +367,6 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 	for _, want := range []string{"panic in a bound handler: early", "panic in a bound handler: late"} {
 		testkit.Contains(t, logged.String(), want, "the log")
 	}
-}
-
-// The context of a cached handler lives until it returns, also once its response is complete.
-func TestCachedBoundHandlerKeepsItsContext(t *testing.T) {
-	const work = 50 * time.Millisecond
-	ended := make(chan error, 1)
-	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header()["Content-Length"] = []string{"2"}
-			fmt.Fprint(w, "ok")
-			_ = http.NewResponseController(w).Flush()
-			select {
-			case <-r.Context().Done():
-			case <-time.After(work):
-			}
-			ended <- r.Context().Err()
-		}))))
-	a.get("/").want(t, "MISS", 200, "ok")
-	testkit.Check(t, <-ended)
 }
 
 // The cache judges the fields of a bound handler as a client would receive them: no client gets
@@ -454,9 +419,8 @@ func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
 			a.get(path).is(t, 200, "abcd")
 		}
 		go close(goesOn)
-		if testkit.Check(t, h.Close()); !hasReturned {
-			t.Errorf("%s: the handler's context has ended before it, or the Handler", path)
-		}
+		testkit.Check(t, h.Close())
+		testkit.Equal(t, hasReturned, true, path, "the context and the Handler outlive the handler")
 	}
 }
 
@@ -500,12 +464,7 @@ func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
 		h.Abort()
 		closed := make(chan error, 1)
 		go func() { closed <- h.Close() }()
-		select {
-		case err := <-closed:
-			testkit.Check(t, err)
-		case <-time.After(maxWait):
-			t.Fatalf("%q: Close waits for a handler that waits for the end of its request", body)
-		}
+		testkit.Check(t, testkit.Receive(t, closed, body, "Close, which waits for the handler"))
 	}
 }
 

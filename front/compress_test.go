@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bufio"
 	"bytes"
 	"compress/gzip"
 	"fmt"
@@ -69,10 +68,8 @@ func TestCodingsAreNegotiated(t *testing.T) {
 		for _, path := range []string{"/", "/?1000"} {
 			got := a.get(path, "Accept-Encoding", accept)
 			coding := got.header.Get("Content-Encoding")
-			if coding != want || got.header.Get("Vary") != "Accept-Encoding" ||
-				strings.HasPrefix(got.header.Get("Etag"), "W/") != (want != "") {
-				t.Errorf("%q: %v, want %q", accept, got.header, want)
-			}
+			testkit.Fields(t, got.header, accept, "Content-Encoding", want, "Vary", "Accept-Encoding")
+			testkit.Equal(t, strings.HasPrefix(got.header.Get("Etag"), "W/"), want != "", accept, "weak entity tag")
 			body := testkit.Value(io.ReadAll(decoded(t, coding, strings.NewReader(got.body))))(t)
 			testkit.Equal(t, string(body), map[string]string{"/": page, "/?1000": page[:1000]}[path], accept)
 		}
@@ -80,34 +77,6 @@ func TestCodingsAreNegotiated(t *testing.T) {
 	short := a.get("/?19", "Accept-Encoding", "br, zstd, gzip")
 	testkit.Equal(t, short.header.Get("Content-Encoding"), "", "a short body")
 	testkit.Equal(t, a.do("HEAD", "/", nil, "Accept-Encoding", "br").header.Get("Content-Encoding"), "br", "HEAD")
-}
-
-// What a handler flushes arrives at once.
-func TestFlushedBytesAreCompressedAtOnce(t *testing.T) {
-	for _, coding := range []string{"br", "zstd", "gzip"} {
-		next := make(chan bool)
-		a := frontOf(t, compressing(), func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Type", "text/html")
-			for range 3 {
-				io.WriteString(w, "a line of text that has some length\n")
-				w.(http.Flusher).Flush()
-				<-next
-			}
-		})
-		r := testkit.Value(http.NewRequest("GET", "http://front.test/", nil))(t)
-		r.Header.Set("Accept-Encoding", coding)
-		resp := testkit.Value(a.client.Do(r))(t)
-		lines := bufio.NewReader(decoded(t, coding, resp.Body))
-		for range 3 {
-			line := testkit.Value(lines.ReadString('\n'))(t)
-			testkit.Equal(t, line, "a line of text that has some length\n", coding)
-			next <- true
-		}
-		if _, err := lines.ReadByte(); err != io.EOF {
-			t.Errorf("%s: %v at the end", coding, err)
-		}
-		resp.Body.Close()
-	}
 }
 
 // plainBody returns a decompressed body.
@@ -129,13 +98,13 @@ func TestGzipRatioIsLogged(t *testing.T) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, strings.Repeat("compress me ", 250))
 	})))
-	must(t, err)
+	testkit.Must(t, err)
 	for _, coding := range []string{"gzip", ""} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Header.Set("Accept-Encoding", coding)
 		h.ServeHTTP(newRecorder(), r)
 	}
-	must(t, h.Close()) // which writes the log
+	testkit.Must(t, h.Close()) // which writes the log
 	text := testkit.Value(os.ReadFile(name))(t)
 	lines := strings.Split(string(text), "\n")
 	var sent int
@@ -182,7 +151,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 				<-hold
 				panic(http.ErrAbortHandler)
 			})))
-		must(t, err)
+		testkit.Must(t, err)
 		line := func() *recorder {
 			w := newRecorder()
 			r, _ := http.NewRequest("GET", "http://front.test/", nil)
@@ -220,7 +189,7 @@ func gzipped(t testing.TB, text string) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
 	testkit.Send(t, w, text)
-	must(t, w.Close())
+	testkit.Must(t, w.Close())
 	return b.Bytes()
 }
 
@@ -313,7 +282,7 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 	dir := site(t, "a.txt", "b.txt.gz.br")
 	packed := gzipped(t, "packed")
 	for _, name := range []string{"a.txt.gz", "b.txt.gz"} {
-		must(t, os.WriteFile(filepath.Join(dir, name), packed, 0o600))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), packed, 0o600))
 	}
 	on := conf.Files{Root: conf.Text(dir), Precompressed: []string{"gzip", "br"}}
 	always := conf.Files{Root: conf.Text(dir), PrecompressedAlways: []string{"gzip"}}
@@ -353,8 +322,7 @@ func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 		}
 		line := "\r\nContent-Type: " + got.header.Get("Content-Type") + "\r\n"
 		got = a.get(test.path, "Accept-Encoding", test.accepted, "Range", "bytes=0-0,2-2")
-		if got.status != 206 || strings.Count(got.body, line) != 2 {
-			t.Errorf("%d: the parts have another type: %v", i, got)
-		}
+		got.is(t, 206)
+		testkit.Equal(t, strings.Count(got.body, line), 2, i, "parts of the file's type")
 	}
 }

@@ -59,7 +59,7 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x",
 		"r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
 	for _, r := range []string{"r1", "r2"} {
-		must(t, os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644))
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644))
 	}
 	deploy = func(release string) {
 		t.Helper()
@@ -67,7 +67,7 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 		if err := os.Symlink(release, link+".new"); err != nil {
 			t.Skip(err)
 		}
-		must(t, os.Rename(link+".new", link))
+		testkit.Must(t, os.Rename(link+".new", link))
 	}
 	deploy("r1")
 	return dir, deploy
@@ -105,9 +105,9 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 		check(release)
 	}
 	get(t, h, "/only1").is(t, 404) // it is of the old release
-	must(t, os.RemoveAll(filepath.Join(dir, "r1")))
+	testkit.Must(t, os.RemoveAll(filepath.Join(dir, "r1")))
 	check("r2")
-	must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
+	testkit.Must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
 	get(t, h, "/x").is(t, 404) // the link leads nowhere
 }
 
@@ -139,11 +139,11 @@ func TestListingCanBeParsed(t *testing.T) {
 	at := time.Date(2024, 5, 1, 12, 30, 5, 0, time.UTC)
 	for _, name := range names {
 		path := filepath.Join(root, name)
-		must(t, os.WriteFile(path, []byte("four"), 0o600))
-		must(t, os.Chtimes(path, at, at))
+		testkit.Must(t, os.WriteFile(path, []byte("four"), 0o600))
+		testkit.Must(t, os.Chtimes(path, at, at))
 	}
-	must(t, os.Mkdir(filepath.Join(root, "sub"), 0o700))
-	must(t, os.Symlink("nowhere", filepath.Join(root, "link")))
+	testkit.Must(t, os.Mkdir(filepath.Join(root, "sub"), 0o700))
+	testkit.Must(t, os.Symlink("nowhere", filepath.Join(root, "link")))
 	a := serveConf(t, "", strings.ReplaceAll(`autoindex on; location /json/ { alias ROOT/; autoindex_format json; }
 		location /html/ { alias ROOT/; }`, "ROOT", root))
 
@@ -151,7 +151,7 @@ func TestListingCanBeParsed(t *testing.T) {
 		Name, Type, Mtime string
 		Size              *int
 	}
-	must(t, json.Unmarshal([]byte(a.get("/json/").body), &list))
+	testkit.Must(t, json.Unmarshal([]byte(a.get("/json/").body), &list))
 	if len(list) != len(names)+2 || list[0].Name != "sub" || list[0].Type != "directory" || list[0].Size != nil {
 		t.Fatalf("%+v", list)
 	}

@@ -7,10 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,7 +24,7 @@ import (
 func TestWriterKeepsServersMethods(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
-	must(t, os.WriteFile(name, content, 0o600))
+	testkit.Must(t, os.WriteFile(name, content, 0o600))
 	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
 		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -46,19 +44,13 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 			}
 		})))
 	direct := make(chan bool, 100)
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	got := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&copier{w, direct}, r)
-	}))
-	defer server.Close()
-	resp := testkit.Value(http.Get(server.URL))(t)
-	defer resp.Body.Close()
-	if b, err := io.ReadAll(resp.Body); err != nil || !bytes.Equal(b, content) || resp.Header.Get("X-A") != "b" {
-		t.Errorf("%d bytes, %v, %q", len(b), err, resp.Header)
-	}
+	})).get("/")
+	got.is(t, 200, string(content))
+	testkit.Fields(t, got.header, "", "X-A", "b")
 	for len(direct) > 0 {
-		if !<-direct {
-			t.Error("the server was not given a file")
-		}
+		testkit.Equal(t, <-direct, true, "the server received a file")
 	}
 }
 
@@ -127,28 +119,6 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 func replaceAll(from, to conf.Text) conf.Settings {
 	return conf.Settings{SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: from, To: to}},
 		Every: true}}
-}
-
-// A flush sends everything up to a possible match, and a match across a flush is found.
-func TestFlushKeepsPossibleMatch(t *testing.T) {
-	next := make(chan bool)
-	us := frontOf(t, replaceAll("</body>", "<hr></body>"), func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		for _, piece := range []string{"<p>one</p", "><p></bo", "dy>"} {
-			_, _ = io.WriteString(w, piece)
-			w.(http.Flusher).Flush()
-			<-next
-		}
-	})
-	resp := testkit.Value(us.client.Get("http://front.test/"))(t)
-	defer resp.Body.Close()
-	for _, want := range []string{"<p>one</p", "><p>", "<hr></body>"} {
-		got := make([]byte, len(want))
-		testkit.Value(io.ReadFull(resp.Body, got))(t)
-		testkit.Equal(t, string(got), want)
-		next <- true
-	}
-	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "", "after it")
 }
 
 // waysToWrite are functions that write a text in different ways.
@@ -318,16 +288,11 @@ func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
 	overCGI := &fcgi.Transport{Network: "unix", Addr: l.Addr().String()}
 	defer overCGI.CloseIdleConnections()
 	for name, client := range map[string]*http.Client{"HTTP/2": two.Client(), "FastCGI": {Transport: overCGI}} {
-		resp, err := client.Get(two.URL + "/long")
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		body, err := io.ReadAll(resp.Body)
+		resp := testkit.Value(client.Get(two.URL + "/long"))(t)
+		body := testkit.Value(io.ReadAll(resp.Body))(t)
 		resp.Body.Close()
-		if err != nil || string(body) != longer || resp.Header["Transfer-Encoding"] != nil ||
-			resp.Header["Connection"] != nil {
-			t.Errorf("%s: %d bytes, %v, %q", name, len(body), err, resp.Header)
-		}
+		testkit.Equal(t, string(body), longer, name)
+		testkit.Fields(t, resp.Header, name, "Transfer-Encoding", "", "Connection", "")
 	}
 }
 
@@ -386,8 +351,7 @@ func TestAttributesOfUserID(t *testing.T) {
 	} {
 		us := identified(t, directives+" userid_p3p x;")
 		got := us.get("/").header
-		if !regexp.MustCompile(want).MatchString(got.Get("Set-Cookie")) || (got.Get("P3P") == "x") != (want != "^$") {
-			t.Errorf("%q, want %s", got, want)
-		}
+		testkit.Matches(t, got.Get("Set-Cookie"), want)
+		testkit.Equal(t, got.Get("P3P") == "x", want != "^$", want, "P3P")
 	}
 }

@@ -40,11 +40,6 @@ func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handl
 	return h
 }
 
-func must(t testing.TB, err error) {
-	t.Helper()
-	testkit.Must(t, err)
-}
-
 // testClient sends requests to a server over a unix socket, which needs no port.
 type testClient struct {
 	t      testing.TB
@@ -62,9 +57,15 @@ func newTestClient(t testing.TB, socket string) *testClient {
 	return &testClient{t, &http.Client{Transport: transport, CheckRedirect: follow}, socket}
 }
 
+// clientOf returns a client of a server that package httptest runs. Its requests are for URLs.
+func clientOf(t testing.TB, s *httptest.Server) *testClient {
+	return &testClient{t: t, client: s.Client()}
+}
+
 // response is a response with its whole body, and the request in words.
 type response struct {
 	request string
+	proto   string
 	status  int
 	header  http.Header
 	body    string
@@ -98,16 +99,26 @@ func (a *testClient) attempt(method, path string, body io.Reader, fields ...stri
 	if err != nil {
 		return response{}, err
 	}
-	for i := 0; i < len(fields); i += 2 {
-		r.Header.Add(fields[i], fields[i+1])
-	}
+	addFields(r, fields)
 	resp, err := a.client.Do(r)
 	if err != nil {
 		return response{}, err
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return response{fmt.Sprint(method, " ", path, fields), resp.StatusCode, resp.Header, string(b), resp.Trailer}, err
+	return response{fmt.Sprint(method, " ", path, fields), resp.Proto, resp.StatusCode, resp.Header, string(b),
+		resp.Trailer}, err
+}
+
+// addFields adds fields to a request. They are names and values.
+func addFields(r *http.Request, fields []string) {
+	for i := 0; i < len(fields); i += 2 {
+		if fields[i] == "Host" {
+			r.Host = fields[i+1]
+		} else {
+			r.Header.Add(fields[i], fields[i+1])
+		}
+	}
 }
 
 // serveHandler serves on a unix socket until the end of the test.
@@ -126,7 +137,7 @@ func dial(t testing.TB, network, addr, text string) net.Conn {
 	t.Helper()
 	nc := testkit.Value(net.Dial(network, addr))(t)
 	t.Cleanup(func() { nc.Close() })
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	testkit.Must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 	testkit.Send(t, nc, text)
 	return nc
 }
@@ -168,17 +179,14 @@ func frontOf(t testing.TB, s conf.Settings, h http.HandlerFunc) *testClient {
 }
 
 // awaitFile returns the content of a file once it is enough.
-func awaitFile(t testing.TB, name string, enough func(b []byte) bool) []byte {
+func awaitFile(t testing.TB, name string, enough func(b []byte) bool) (b []byte) {
 	t.Helper()
-	for late := time.Now().Add(maxWait); ; time.Sleep(2 * time.Millisecond) {
-		b, err := os.ReadFile(name)
-		if err == nil && enough(b) {
-			return b
-		}
-		if time.Now().After(late) {
-			t.Fatalf("%s has %q, %v", name, b, err)
-		}
-	}
+	testkit.WaitFor(t, "the content of "+name, func() bool {
+		var err error
+		b, err = os.ReadFile(name)
+		return err == nil && enough(b)
+	})
+	return b
 }
 
 func awaitLines(t testing.TB, name string, n int) []string {
@@ -195,18 +203,16 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 		method, uri = http.MethodGet, target
 	}
 	r := httptest.NewRequest(method, uri, nil)
-	for i := 0; i < len(fields); i += 2 {
-		if fields[i] == "Host" {
-			r.Host = fields[i+1]
-		} else {
-			r.Header.Add(fields[i], fields[i+1])
-		}
-	}
+	addFields(r, fields)
+	return responseTo(h, r)
+}
+
+// responseTo returns a handler's response to a request in memory.
+func responseTo(h http.Handler, r *http.Request) response {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, r)
-	resp := w.Result()
-	body := testkit.Value(io.ReadAll(resp.Body))(t)
-	return response{fmt.Sprint(target, fields), resp.StatusCode, resp.Header, string(body), nil}
+	request := fmt.Sprint(r.Method, " ", r.Host, r.RequestURI, " ", r.Header, " from ", r.RemoteAddr)
+	return response{request: request, status: w.Code, header: w.Result().Header, body: w.Body.String()}
 }
 
 // lines returns the status line and the field lines of a response, as they were sent. added are
@@ -239,11 +245,11 @@ type h2Client struct {
 func startH2(t testing.TB, nc net.Conn, window uint32) *h2Client {
 	t.Helper()
 	t.Cleanup(func() { nc.Close() })
-	must(t, nc.SetDeadline(time.Now().Add(maxWait)))
+	testkit.Must(t, nc.SetDeadline(time.Now().Add(maxWait)))
 	testkit.Send(t, nc, http2.ClientPreface)
 	c := &h2Client{http2.NewFramer(nc, nc), nc}
 	c.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
+	testkit.Must(t, c.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window}))
 	return c
 }
 
@@ -254,10 +260,10 @@ func (c *h2Client) request(t testing.TB, fields ...string) {
 	e := hpack.NewEncoder(&head)
 	for i := 0; i < len(fields); i += 2 {
 		if fields[i+1] != "" {
-			must(t, e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
+			testkit.Must(t, e.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}))
 		}
 	}
-	must(t, c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
+	testkit.Must(t, c.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: head.Bytes(), EndHeaders: true,
 		EndStream: fields[1] == http.MethodGet}))
 }
 
@@ -266,7 +272,7 @@ func overTLS(t testing.TB, addr, serverName string) net.Conn {
 	t.Helper()
 	nc, err := tls.Dial("tcp", addr, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
 		ServerName: serverName})
-	must(t, err)
+	testkit.Must(t, err)
 	return nc
 }
 
@@ -292,17 +298,36 @@ func serveHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
-func serveOnTare(t testing.TB, h http.Handler) string {
-	s := tare.Wrap(&http.Server{Handler: h})
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+// runTare serves on tare until the end of the test. Its server reuses the memory of requests, and sends
+// fields as they are.
+func runTare(t testing.TB, l net.Listener, h http.Handler) *tare.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetUnencryptedHTTP2(true)
+	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Serve(l) }()
 	t.Cleanup(func() {
 		_ = s.Close()
 		<-ended
 	})
+	return s
+}
+
+// serveOnTare serves on tare, and returns the address.
+func serveOnTare(t testing.TB, h http.Handler) string {
+	t.Helper()
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	runTare(t, l, h)
 	return l.Addr().String()
+}
+
+// serveByTare is serveHandler on tare.
+func serveByTare(t testing.TB, h http.Handler) *testClient {
+	t.Helper()
+	socket := filepath.Join(testkit.ShortDir(t), "s")
+	runTare(t, testkit.Value(net.Listen("unix", socket))(t), h)
+	return newTestClient(t, socket)
 }
 
 // parseConf reads a configuration with a server block. DIR in it is a directory.
@@ -312,7 +337,7 @@ func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config 
 	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
 		server)
 	name := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
+	testkit.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 	read := testkit.Value(nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound}))(t)
 	return read.Config
 }

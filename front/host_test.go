@@ -48,11 +48,10 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 		if test.local != nil {
 			r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey, test.local))
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		if test.want == "" && w.Code != http.StatusMisdirectedRequest || test.want != "" &&
-			w.Body.String() != test.want {
-			t.Errorf("%v %s: %d %q, want %q", test.local, test.host, w.Code, w.Body, test.want)
+		if got := responseTo(h, r); test.want == "" {
+			testkit.Equal(t, got.status, http.StatusMisdirectedRequest, test.local, test.host)
+		} else {
+			testkit.Equal(t, got.body, test.want, test.local, test.host)
 		}
 	}
 }
@@ -101,9 +100,7 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 		for name, values := range c.header {
 			r.Header[name] = values
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		testkit.Equal(t, w.Code, c.want, name)
+		testkit.Equal(t, responseTo(h, r).status, c.want, name)
 	}
 }
 
@@ -116,13 +113,9 @@ func TestApplicationGetsOneHost(t *testing.T) {
 	r := httptest.NewRequest("GET", "https://a.example/", nil)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header["Host"], r.Header["Proxy"] = []string{"a.example"}, []string{"http://evil/"}
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, r)
 	var params map[string]string
-	testkit.Must(t, json.Unmarshal(w.Body.Bytes(), &params))
-	if params["(twice)"] != "" || params["HTTP_HOST"] != "a.example" || params["HTTP_PROXY"] != "" {
-		t.Error(params)
-	}
+	testkit.Must(t, json.Unmarshal([]byte(responseTo(h, r).body), &params))
+	testkit.Equal(t, []string{params["(twice)"], params["HTTP_HOST"], params["HTTP_PROXY"]}, []string{"", "a.example", ""})
 }
 
 // CONNECT needs a host and a port. After CONNECT and TRACE a connection of HTTP/1 closes.
@@ -135,9 +128,8 @@ func TestConnectAndTraceAreRejected(t *testing.T) {
 	} {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.Method, r.RequestURI, _ = strings.Cut(line, " ")
-		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, r); w.Code != want || w.Header().Get("Connection") != "close" {
-			t.Errorf("%s: %d %v, want %d", line, w.Code, w.Header(), want)
-		}
+		got := responseTo(h, r)
+		got.is(t, want)
+		testkit.Fields(t, got.header, line, "Connection", "close")
 	}
 }

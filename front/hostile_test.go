@@ -23,6 +23,7 @@ import (
 //
 //	12 switching protocols                  TestUnwantedUpgradesAreRejected
 //	13 responses before the whole body      unread-bodies.txtar of front/corpus
+//	26, 27 paths out of the root            TestNothingOutsideIsServed
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, and timeouts.txtar of
 //	                                        front/corpus
 //	29, 30 other clients' responses         TestCacheBehavesLikeNginx; TestFreshnessFollowsRFC9111,
@@ -61,7 +62,6 @@ const hostileConf = `
 		location /logged { access_log DIR/bare bare; return 200 logged; }
 		location /files/ { alias DIR/site/; error_page 404 =404 /nothing; }
 		location /pictures { alias DIR/site/; error_page 404 =404 /nothing; }
-		location ~ ^/found/(.*)$ { alias DIR/site/$1; error_page 404 =404 /nothing; }
 		location = /nothing { return 404 nothing; }
 		location /private/ { deny all; }
 		location /inside/ { internal; alias DIR/site/; error_page 404 =404 /nothing; }
@@ -182,11 +182,6 @@ func pathCases() []hostile {
 		"/private%2fa", "/x%2f..%2fprivate/a", "/private/./a", "/private//a", "/private/%2e/a"} {
 		cases = append(cases, hostile{"26", path, "GET " + path + " {R}{E}", "403", "", ""})
 	}
-	for _, path := range []string{"/files/../../secret", "/files/..%2fsecret", "/files/%2e%2e/secret",
-		"/found/..%2fsecret", "/found/../secret", `/files/..\secret`, "/files/..%5csecret",
-		"/files/a.html/../../../secret"} {
-		cases = append(cases, hostile{"26, 27", path, "GET " + path + " {R}{E}", "", "*", ""})
-	}
 	return cases
 }
 
@@ -257,10 +252,7 @@ func TestHostileRequestsDoNoHarm(t *testing.T) {
 		}
 	}
 	exchangeBytes(t, addr, "GET /logged%0aevil HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
-	if b := awaitFile(t, filepath.Join(dir, "bare"),
-		func(b []byte) bool { return bytes.HasSuffix(b, []byte("\n")) }); string(b) != "/logged\\x0Aevil\n" {
-		t.Errorf("25: the log has %q", b)
-	}
+	testkit.Equal(t, awaitLines(t, filepath.Join(dir, "bare"), 1), []string{"/logged\\x0Aevil"}, "25: the log")
 }
 
 func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
@@ -268,9 +260,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 		"Connection: close\r\n\r\n").Replace(c.send)
 	output := exchangeBytes(t, addr, send)
 	arrived := up.take()
-	if evil(arrived) {
-		t.Errorf("the upstream was sent %q", arrived)
-	}
+	testkit.Equal(t, evil(arrived), false, "the upstream was sent", arrived)
 	if evil(output) || strings.Contains(output, "evil\r\n") {
 		t.Errorf("the client received %q", output)
 	}
@@ -279,7 +269,7 @@ func (c *hostile) test(t *testing.T, addr string, up *hostileUpstream) {
 	}
 	lines := strings.ReplaceAll(arrived, "\r\n", "|")
 	for want := range strings.SplitSeq(strings.TrimSuffix(c.arrive, "|"), "|") {
-		if c.arrive != "*" && !strings.Contains(lines, want) && statuses(output) != "400" {
+		if !strings.Contains(lines, want) && statuses(output) != "400" {
 			t.Errorf("the upstream was sent %q, want %q", arrived, want)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,15 +70,13 @@ func TestUnauthorizedRequestIsDelayed(t *testing.T) {
 			conf.Location{Path: "/auth", Steps: []conf.Step{conf.Return{Status: 401}}})
 		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) {})
 		start := time.Now()
-		if w := serveInMemory(t.Context(), f, "/"); w.status != 401 || time.Since(start) != 2*time.Second {
-			t.Errorf("%d after %v", w.status, time.Since(start))
-		}
+		testkit.Equal(t, serveInMemory(t.Context(), f, "/").status, 401)
+		testkit.Equal(t, time.Since(start), 2*time.Second, "the response after")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		if w := serveInMemory(ctx, f, "/"); w.status != 0 || time.Since(start) != time.Second {
-			t.Errorf("the client has left after a second: %d after %v", w.status, time.Since(start))
-		}
+		testkit.Equal(t, serveInMemory(ctx, f, "/").status, 0, "the client has left")
+		testkit.Equal(t, time.Since(start), time.Second, "the end after")
 		_ = f.Close()
 	})
 }
@@ -153,15 +150,11 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	h := newFront(t, parseConf(t, zones, "location / { empty_gif; limit_req zone=requests; limit_conn conns 1; }"),
 		front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/?a="+strings.Repeat("x", 7000), nil))
-		testkit.Equal(t, w.Code, http.StatusOK)
+		get(t, h, "/?a="+strings.Repeat("x", 7000)).is(t, 200)
 	}
 	for _, zone := range []string{"requests", "conns"} {
-		if want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes",
-			zone); strings.Count(output.String(), want) != 2 {
-			t.Errorf("the log has %d bytes, and not twice %q", output.Len(), want)
-		}
+		want := fmt.Sprintf("the key of the zone %q is too long: 70000 bytes", zone)
+		testkit.Equal(t, strings.Count(output.String(), want), 2, "lines with", want)
 	}
 }
 
@@ -196,9 +189,8 @@ func TestRegexesShareABudget(t *testing.T) {
 		testkit.Equal(t, strings.Count(lines.String(), "needs too many steps"), 1, name, lines.String())
 		if name == "locations" || name == "if" || name == "rewrite" {
 			got = get(t, h, "/"+strings.Repeat("a", 17)+"!")
-			if n := strings.Count(lines.String(), "need too many steps together"); n != 1 || got.status != 500 {
-				t.Errorf("%s, together: %d, %d lines: %s", name, got.status, n, lines.String())
-			}
+			testkit.Equal(t, got.status, 500, name, "together")
+			testkit.Equal(t, strings.Count(lines.String(), "need too many steps together"), 1, name, lines.String())
 		}
 		testkit.Check(t, h.Close())
 	}
@@ -209,7 +201,7 @@ func TestRegexesShareABudget(t *testing.T) {
 func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	testkit.Long(t, "it waits for budgets")
 	dir := site(t, "public/x")
-	must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("a:{PLAIN}b"), 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("a:{PLAIN}b"), 0o600))
 	const pattern = `^(?=(\w+\s?)*$)`
 	const outer = "map $arg_x $public { default public; ~" + pattern + " secret; } map $arg_x $off { default off; ~" +
 		pattern + " secret; } proxy_cache_path DIR/c keys_zone=c:1m; limit_req_zone $public zone=z:1m rate=1000r/s;"

@@ -79,14 +79,14 @@ func TestRenamedLogIsReopened(t *testing.T) {
 	us := serveHandler(t, h)
 	us.get("/1")
 	awaitLines(t, name, 1)
-	must(t, os.Rename(name, old))
-	must(t, h.Reload(oneHost(c.Hosts[0].Locations...)))
+	testkit.Must(t, os.Rename(name, old))
+	testkit.Must(t, h.Reload(oneHost(c.Hosts[0].Locations...)))
 	us.get("/2")
 	awaitLines(t, old, 2)
-	must(t, h.ReopenLogs(t.Context()))
+	testkit.Must(t, h.ReopenLogs(t.Context()))
 	us.get("/3")
 	testkit.Contains(t, awaitLines(t, name, 1)[0], "/3")
-	must(t, os.RemoveAll(dir))
+	testkit.Must(t, os.RemoveAll(dir))
 	testkit.Error(t, h.ReopenLogs(t.Context()), name)
 	us.get("/4") // it continues with the open file
 }
@@ -121,7 +121,7 @@ func loggedBy(t *testing.T, l conf.Log, change func(s *conf.Settings), options .
 // Variables in the path choose the file of a line, and no value leads elsewhere.
 func TestLogPathHasVariables(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "logs"), 0o700))
 	errorLog := filepath.Join(dir, "errors")
 	a, _ := loggedBy(t, conf.Log{Path: "logs/${arg_f}.log", Dir: dir}, func(s *conf.Settings) {
 		s.ErrorLog = &conf.ErrorLog{Path: errorLog, Level: "crit"}
@@ -148,10 +148,10 @@ func TestLogsGoToSyslog(t *testing.T) {
 	a.get("/a")
 	var got []string
 	b := make([]byte, 1<<10)
-	must(t, server.SetReadDeadline(time.Now().Add(maxWait)))
+	testkit.Must(t, server.SetReadDeadline(time.Now().Add(maxWait)))
 	for range 3 {
 		n, _, err := server.ReadFrom(b)
-		must(t, err)
+		testkit.Must(t, err)
 		start, text, _ := strings.Cut(string(b[:n]), " web: ")
 		testkit.Value(time.Parse(time.Stamp, start[strings.IndexByte(start, '>')+1:]))(t)
 		got = append(got, start[:strings.IndexByte(start, '>')]+text)
@@ -178,7 +178,7 @@ func TestReopeningHangsForOneLogOnly(t *testing.T) {
 	}
 	h := newFront(t, oneHost(conf.Location{Path: "/", Settings: &s, Empty: true}), front.OpenLogs(open))
 	for _, l := range s.Logs {
-		must(t, os.Rename(l.Path, l.Path+".old"))
+		testkit.Must(t, os.Rename(l.Path, l.Path+".old"))
 	}
 	hangs.Store(true)
 	waits, cancel := context.WithCancel(ctx)
@@ -216,7 +216,7 @@ func TestErrorLogIsPrintable(t *testing.T) {
 // As in nginx a file of a log is only made where there is a root for it.
 func TestLogsAreMadeForRootsOnly(t *testing.T) {
 	dir := t.TempDir()
-	must(t, os.MkdirAll(filepath.Join(dir, "sites/a"), 0o700))
+	testkit.Must(t, os.MkdirAll(filepath.Join(dir, "sites/a"), 0o700))
 	errorLog := filepath.Join(dir, "errors")
 	a, _ := loggedBy(t, conf.Log{Path: dir + "/${arg_f}.log"}, func(s *conf.Settings) {
 		s.Files.Root = conf.Text(dir + "/sites/$arg_f")
@@ -285,8 +285,8 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 	const client = `, client: \S+, server: \S*, `
 	dir := t.TempDir()
 	log, passwords, root := filepath.Join(dir, "error.log"), filepath.Join(dir, "passwords"), filepath.Join(dir, "root")
-	must(t, os.Mkdir(root, 0o700))
-	must(t, os.WriteFile(passwords, []byte("known:{PLAIN}secret\n"), 0o600))
+	testkit.Must(t, os.Mkdir(root, 0o700))
+	testkit.Must(t, os.WriteFile(passwords, []byte("known:{PLAIN}secret\n"), 0o600))
 	outer := "limit_req_zone $host zone=one:1m rate=1r/m; upstream u { server unix:" + dir + "/a; server unix:" + dir +
 		"/b; }"
 	c := parseConf(t, outer, strings.NewReplacer("LOG", log, "ROOT", root,
@@ -325,9 +325,7 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 	a.get("/secret", "Authorization", "Basic b3RoZXI6c2VjcmV0") // other:secret
 	a.get("/secret", "Authorization", "Basic a25vd246eA==")     // known:x
 	for i, line := range awaitLines(t, log, len(patterns)) {
-		if i >= len(patterns) || !regexp.MustCompile(patterns[i]).MatchString(strings.TrimSpace(line)) {
-			t.Errorf("line %d: %q", i, line)
-		}
+		testkit.Matches(t, strings.TrimSpace(line), patterns[i])
 	}
 }
 
@@ -417,9 +415,7 @@ func TestConnectionHasANumber(t *testing.T) {
 		if info != nil {
 			r = r.WithContext(connection.With(r.Context(), info))
 		}
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, r)
-		return w.Body.String()
+		return responseTo(h, r).body
 	}
 	one, two := &openedAt{Time: time.Now()}, &openedAt{Time: time.Now()}
 	for i, c := range []struct {

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
@@ -48,21 +47,9 @@ func TestMirrorReceivesACopy(t *testing.T) {
 			if noBody {
 				n = 0
 			}
-			testkit.Equal(t, await(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n), "copy")
+			testkit.Equal(t, testkit.Receive(t, copies), fmt.Sprintf("POST /of/a?b=c field[] %d %d <nil>", n, n), "copy")
 		}
 	}
-}
-
-// await returns what a channel has before long.
-func await(t testing.TB, from <-chan string) string {
-	t.Helper()
-	select {
-	case s := <-from:
-		return s
-	case <-time.After(maxWait):
-		t.Fatal("nothing arrives")
-	}
-	return ""
 }
 
 // The client waits neither for a mirror that hangs, nor for one that panics, and closing the
@@ -80,10 +67,10 @@ func TestMirrorDelaysNothing(t *testing.T) {
 		})
 	for _, path := range []string{"/panic", "/hang"} {
 		a.get(path).is(t, 200, "ok")
-		testkit.Equal(t, await(t, started), "/of"+path)
+		testkit.Equal(t, testkit.Receive(t, started), "/of"+path)
 	}
-	must(t, h.Close())
-	await(t, ended)
+	testkit.Must(t, h.Close())
+	testkit.Receive(t, ended)
 }
 
 // Copies beyond the limit are lost, and the requests are not.
@@ -99,10 +86,10 @@ func TestMirrorsAreBounded(t *testing.T) {
 		a.get("/").is(t, 200, "ok")
 	}
 	for range most {
-		await(t, started)
+		testkit.Receive(t, started)
 	}
 	close(release)
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	testkit.Equal(t, len(started), 0, "copies beyond the limit")
 }
 
@@ -121,7 +108,7 @@ func TestSeveralMirrors(t *testing.T) {
 			start(fmt.Sprintf(block, to)).get("/")
 			var all []string
 			for range 4 {
-				all = append(all, await(t, copies))
+				all = append(all, testkit.Receive(t, copies))
 			}
 			slices.Sort(all)
 			testkit.Equal(t, strings.Join(all, " "), "/a /b /b /main")

@@ -26,6 +26,6 @@ func startNginx(t testing.TB, network, addr, dir, http string) {
 	const head = `daemon off; master_process off; pid DIR/pid; error_log DIR/error.log; events {}
 http { access_log off; client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
 `
-	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(head+http+"\n}", "DIR", dir)), 0o600))
+	testkit.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(head+http+"\n}", "DIR", dir)), 0o600))
 	programs.Start(t, network, addr, tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
 }

@@ -28,13 +28,8 @@ func TestConnStateCountsConnections(t *testing.T) {
 	server.Start()
 	defer server.Close()
 	for i := 1; i < 3; i++ {
-		resp := testkit.Value(http.Get(server.URL + "/status"))(t)
-		b, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if want := fmt.Sprintf("Active connections: 1 \nserver accepts handled requests\n 1 1 %d \n"+
-			"Reading: 0 Writing: 1 Waiting: 0 \n", i); string(b) != want || err != nil {
-			t.Errorf("%q, %v, want %q", b, err, want)
-		}
+		clientOf(t, server).get(server.URL+"/status").is(t, 200, fmt.Sprintf("Active connections: 1 \n"+
+			"server accepts handled requests\n 1 1 %d \nReading: 0 Writing: 1 Waiting: 0 \n", i))
 	}
 }
 
@@ -45,17 +40,15 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 	us.get("/status").is(t, 200, "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n")
 	testkit.Equal(t, us.get("/numbers").body, "3 1 1 1")
 	found := parseMetrics(t, us.get("/metrics").body)
-	if accepted, open := found["tare_connections_accepted_total"], found["tare_connections"]; accepted != 7 ||
-		open != 3 {
-		t.Errorf("%d and %d, want 7 and 3", accepted, open)
-	}
+	testkit.Equal(t, found["tare_connections_accepted_total"], 7, "accepted")
+	testkit.Equal(t, found["tare_connections"], 3, "open")
 }
 
 // Connections are counted as nginx counts them: by what they do. The text is nginx's, so that its
 // readers can parse it.
 func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 	echo := testkit.ServeTCP(t, func(nc net.Conn) {
-		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.WriteString(nc, switching)
 		_, _ = io.Copy(nc, nc)
 	})
 	block := fmt.Sprintf(`location /status { stub_status; } location /tunnel { proxy_pass http://%s; proxy_http_version 1.1;
@@ -66,11 +59,8 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 		accepted, open = server.Connections()
 		return accepted, open, server.Reading()
 	}))
-	server = tare.Wrap(&http.Server{Handler: h})
 	socket := filepath.Join(testkit.ShortDir(t), "s")
-	l := testkit.Value(net.Listen("unix", socket))(t)
-	go func() { _ = server.Serve(l) }()
-	defer server.Close()
+	server = runTare(t, testkit.Value(net.Listen("unix", socket))(t), h)
 	const want = "Reading: 3 Writing: 2 Waiting: 2 \n"
 	numbers, pages := regexp.MustCompile(`\d+`), []string(nil)
 	for _, c := range []struct {
@@ -103,9 +93,7 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 		line = strings.TrimSuffix(line, "\n")
 		if name, ok := strings.CutPrefix(line, "# HELP "); ok {
 			family, _, _ = strings.Cut(name, " ")
-			if seen[family] {
-				t.Errorf("%s is there twice", family)
-			}
+			testkit.Equal(t, seen[family], false, family, "is there twice")
 			seen[family] = true
 			continue
 		}
@@ -121,9 +109,8 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 			t.Errorf("%q is no sample of %s", line, family)
 			continue
 		}
-		if _, twice := found[m[1]+m[2]]; twice {
-			t.Errorf("%s is there twice", m[1]+m[2])
-		}
+		_, twice := found[m[1]+m[2]]
+		testkit.Equal(t, twice, false, m[1]+m[2], "is there twice")
 		found[m[1]+m[2]], _ = strconv.Atoi(m[7])
 	}
 	return found
@@ -146,7 +133,7 @@ func TestMetricsCountRequests(t *testing.T) {
 		us.do("GET", path, nil, "X-Evil", "label")
 	}
 	testkit.Fails(us.attempt("GET", "http://a.test/", nil))(t, "", "444")
-	must(t, h.Reload(c))
+	testkit.Must(t, h.Reload(c))
 	page := us.get("/metrics")
 	testkit.Equal(t, page.header.Get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
 	found := parseMetrics(t, page.body)
@@ -161,9 +148,8 @@ func TestMetricsCountRequests(t *testing.T) {
 		`tare_limit_rejected_total{zone="z",kind="requests"}`:               2,
 		`tare_limit_keys{zone="z",kind="requests"}`:                         1,
 	} {
-		if got, ok := found[name]; !ok || got != want {
-			t.Errorf("%s is %d, want %d", name, got, want)
-		}
+		got, ok := found[name]
+		testkit.Equal(t, got, want, name, "is there:", ok)
 	}
 	if n := strings.Count(page.body, "tare_log_lines_lost_total{"); n != 1 || strings.Contains(page.body, "vil") {
 		t.Errorf("%d logs, or something of a client's:\n%s", n, page.body)
@@ -201,9 +187,8 @@ func TestMetricsCountUpstreams(t *testing.T) {
 		`tare_upstream_responses_total{upstream="u",class="none"}`: 1,
 		`tare_upstream_header_seconds_count{upstream="u"}`:         3,
 	} {
-		if got, ok := found[name]; !ok || got != want {
-			t.Errorf("%s is %d, want %d", name, got, want)
-		}
+		got, ok := found[name]
+		testkit.Equal(t, got, want, name, "is there:", ok)
 	}
 }
 
@@ -296,13 +281,9 @@ func TestSpansOfSampledRequests(t *testing.T) {
 	for _, want := range []slog.Attr{slog.String("mine", "value"), slog.String("http.request.method", "GET"),
 		slog.String("url.path", "/a"), slog.String("http.response.status_code", "200"),
 		slog.String("server.address", "front.test"), slog.String("http.route", "/")} {
-		if !slices.ContainsFunc(s.Attributes, want.Equal) {
-			t.Errorf("%v is not among %v", want, s.Attributes)
-		}
+		testkit.Equal(t, slices.ContainsFunc(s.Attributes, want.Equal), true, want, "is among", s.Attributes)
 	}
-	if len(spans) > 0 {
-		t.Errorf("another span: %+v", <-spans)
-	}
+	testkit.Equal(t, len(spans), 0, "other spans")
 }
 
 // A mirrored request may look at the trace while the request continues in a location that injects
@@ -317,6 +298,6 @@ func TestTraceOfMirroredRequestIsNotChanged(t *testing.T) {
 		location = /copy { internal; otel_trace_context propagate; proxy_pass http://%s; }`, other, to))
 	for range 20 {
 		a.get("/")
-		await(t, copies)
+		testkit.Receive(t, copies)
 	}
 }

@@ -59,28 +59,11 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
-	must(t, json.Unmarshal([]byte(got.body), &e))
+	testkit.Must(t, json.Unmarshal([]byte(got.body), &e))
 	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
 		delete(e.Header, name)
 	}
 	testkit.Equal(t, fmt.Sprint(e.Header), "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]")
-}
-
-// Named groups of Replaces are variables in all locations, whatever is compiled first.
-func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
-	replaces := func(group string) []conf.Replace {
-		return []conf.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`,
-			To: conf.Text("http://$" + group + ".test")}}
-	}
-	inner := conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("inner")}}
-	a := serveHandler(t, newFront(t, oneHost(conf.Location{
-		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
-		Steps:    []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"}, conf.If{Left: "$arg_x", Location: &inner}},
-		Settings: &conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
-	})))
-	testkit.Equal(t, a.get("/?x=1").header.Get("Location"), "http://shop.test", "in an if")
-	testkit.Fields(t, a.get("/").header, "", "Location", "http://shop.test", "X-Outer", "shop")
 }
 
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
@@ -95,28 +78,6 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	}
 }
 
-// The timeout for reading the response does not depend on that for sending the request, which is
-// longer here.
-func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		r, err := http.ReadRequest(bufio.NewReader(nc))
-		if err == nil {
-			_, _ = io.Copy(io.Discard, r.Body)
-			<-closedByPeer(nc)
-		}
-	})
-	for _, stream := range []bool{false, true} {
-		a := serveHandler(t, newFront(t,
-			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
-				StreamRequest: stream})))
-		began := time.Now()
-		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
-		if got.status != 504 || time.Since(began) >= maxWait {
-			t.Errorf("streamed %v: %d after %v", stream, got.status, time.Since(began))
-		}
-	}
-}
-
 // A websocket over HTTP/2 (RFC 8441) is not passed on, if the server of the handler offers it: its
 // method is not allowed, as any CONNECT.
 func TestExtendedConnectIsNotPassedOn(t *testing.T) {
@@ -125,9 +86,7 @@ func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header[":protocol"] = []string{"websocket"}
-	w := httptest.NewRecorder()
-	front.ServeHTTP(w, r)
-	testkit.Equal(t, w.Code, http.StatusMethodNotAllowed)
+	responseTo(front, r).is(t, http.StatusMethodNotAllowed)
 }
 
 // hinted returns a context whose requests record interim responses.
@@ -233,10 +192,8 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 			if name == test.want {
 				want = 200
 			}
-			if got := serveHandler(t, newFront(t, c)).get("/"); got.status != want {
-				t.Errorf("%v: %s, next upstream after %s: %d, want %d", test.protocol, test.name, name, got.status,
-					want)
-			}
+			got := serveHandler(t, newFront(t, c)).get("/").status
+			testkit.Equal(t, got, want, test.protocol, test.name, "next upstream after", name)
 		}
 	}
 }
@@ -269,9 +226,7 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 		nc := dial(t, "unix", a.socket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
 		<-arrived
 		nc.Close()
-		if got := <-left; got == ignore {
-			t.Errorf("ignore %v: the upstream's request ended early: %v", ignore, got)
-		}
+		testkit.Equal(t, <-left, !ignore, "the upstream's request ends early")
 	}
 }
 
@@ -327,10 +282,9 @@ func TestTargetMayHaveVariables(t *testing.T) {
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
 		a.get("/?to="+arg).is(t, 200, want)
 	}
-	if got := a.get("/?to=" + to + "/z?q"); got.status != 200 ||
-		!strings.Contains(got.body, `"URI":"/z?q","Host":"`+to) {
-		t.Errorf("%d %s", got.status, got.body)
-	}
+	got := a.get("/?to=" + to + "/z?q")
+	got.is(t, 200)
+	testkit.Contains(t, got.body, `"URI":"/z?q","Host":"`+to)
 	for _, bad := range []string{"", "127.0.0.1:0", "unix:relative", "127.0.0.1:99999", "127.0.0.1:", "a..b:x", ":80",
 		"[::1", "/x", "?"} {
 		a.get("/?to="+bad).is(t, 500)
@@ -368,11 +322,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 		plain: 502, "http://" + secure.Listener.Addr().String(): 400} {
 		a.get("/?to="+to).is(t, want)
 	}
-	if _, err := front.New(oneHost(conf.Location{Path: "/",
-		Proxy: &conf.Proxy{To: "http://a", Protocol: "scheme"}})); err == nil ||
-		!strings.Contains(err.Error(), "use https or none") {
-		t.Error(err)
-	}
+	rejects(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "http://a", Protocol: "scheme"}}), "use https or none")
 }
 
 // noLeaks fails if the test leaks goroutines.

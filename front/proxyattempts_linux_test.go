@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -65,10 +66,10 @@ func fullPort(t *testing.T) string {
 	t.Helper()
 	fd := testkit.Value(syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
 	t.Cleanup(func() { syscall.Close(fd) })
-	must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
+	testkit.Must(t, syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}))
 	name := testkit.Value(syscall.Getsockname(fd))(t)
 	addr := fmt.Sprintf("127.0.0.1:%d", name.(*syscall.SockaddrInet4).Port)
-	must(t, syscall.Listen(fd, 0))
+	testkit.Must(t, syscall.Listen(fd, 0))
 	for {
 		nc, err := net.DialTimeout("tcp", addr, 200*time.Millisecond)
 		if err != nil {
@@ -136,9 +137,16 @@ func TestFailedAttemptsAreLoggedAsByNginx(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "log")
 		outer, block := attemptConf(u, cases, name)
 		socket := start(outer, block)
+		var others sync.WaitGroup // those that end by themselves, some after a timeout
 		for i := range cases {
-			u.send(t, socket, fmt.Sprintf("/%d/", i), &cases[i])
+			send := func() { u.send(t, socket, fmt.Sprintf("/%d/", i), &cases[i]) }
+			if cases[i].then != "" {
+				send()
+			} else {
+				others.Go(send)
+			}
 		}
+		others.Wait()
 		return readAttempts(t, name, len(cases))
 	}
 	theirs := logged(func(outer, block string) string {

@@ -36,10 +36,8 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 						length = -1
 					}
 				}
-				if got, want := a.do("POST", "/", r).body,
-					fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body))); got != want {
-					t.Errorf("stream %v, known %v: %s, want %s", stream, known, got, want)
-				}
+				want := fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body)))
+				testkit.Equal(t, a.do("POST", "/", r).body, want, "stream", stream, "known", known)
 			}
 		}
 		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)),
@@ -123,10 +121,8 @@ func TestBodyIsInNamedFile(t *testing.T) {
 				}
 				testkit.Equal(t, a.do("POST", "/", strings.NewReader(body)).body, want)
 				a.get("/") // no body: no file. The response shows that the first request has ended.
-				kept, err := filepath.Glob(filepath.Join(dir, "*"))
-				if must(t, err); keep != (len(kept) == 1) {
-					t.Errorf("keep %v: files %v", keep, kept)
-				}
+				kept := testkit.Value(filepath.Glob(filepath.Join(dir, "*")))(t)
+				testkit.Equal(t, len(kept) == 1, keep, "files", kept)
 			}
 		}
 	}
@@ -142,7 +138,7 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 	newFront(t, c(dir), front.CachesInMemory())
 	testkit.Fails(os.Stat(dir))(t, "no such file", "the folder after a check")
 	testkit.Fails(front.New(c(filepath.Join(dir, "x")), front.CachesInMemory()))(t, "no such file")
-	must(t, os.WriteFile(dir, nil, 0o600)) // where also root cannot create files
+	testkit.Must(t, os.WriteFile(dir, nil, 0o600)) // where also root cannot create files
 	testkit.Fails(front.New(c(dir)))(t, "permission denied", "a file in place of the folder")
 }
 
@@ -150,10 +146,10 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 func TestBodyThatCannotBeStored(t *testing.T) {
 	to := serve(t, echo)
 	dir := filepath.Join(t.TempDir(), "gone")
-	must(t, os.Mkdir(dir, 0o700))
+	testkit.Must(t, os.Mkdir(dir, 0o700))
 	s := conf.Settings{BodyFile: "clean", BodyDir: dir}
 	a := serveHandler(t, newFront(t,
 		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &s})))
-	must(t, os.Remove(dir))
+	testkit.Must(t, os.Remove(dir))
 	a.do("POST", "/", strings.NewReader("body")).is(t, 500)
 }

@@ -61,33 +61,24 @@ func (r response) want(t testing.TB, state string, status int, body string) {
 	testkit.Equal(t, r.header.Get("X-Cache"), state, r.request)
 }
 
-// Hosts do not share responses if the upstream receives the host.
-func TestCacheKeySeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, nil)
-	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "host", Value: "$host"}}
-	a := serveHandler(t, newFront(t, c))
-	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
-	a.get("http://other.test/x").want(t, "MISS", 200, "2 other.test /x")
-	a.get("/x").want(t, "HIT", 200, "1 front.test /x")
-}
-
-// A response that varies by Host is not used for another host, although the key has none.
-func TestVaryByHostSeparatesHosts(t *testing.T) {
-	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Vary", "Accept-Encoding, host")
-	})
-	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one", Dir: t.TempDir()})
-	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Host", Value: "$host"}}
-	a := serveHandler(t, newFront(t, c))
-	for _, state := range []string{"MISS", "HIT"} {
-		a.get("/x").want(t, state, 200, "1 front.test /x")
-		a.get("http://other.test/x").want(t, state, 200, "2 other.test /x")
+// Hosts do not share responses if the upstream receives the host, or if they vary by it although the
+// key has none.
+func TestHostsDoNotShareResponses(t *testing.T) {
+	for key, vary := range map[conf.Text]string{"": "", "$request_uri": "Accept-Encoding, host"} {
+		to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Vary", vary) })
+		c := cached(to, conf.ProxyCache{Key: key}, conf.Cache{Name: "one", Dir: t.TempDir()})
+		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "host", Value: "$host"}}
+		a := serveHandler(t, newFront(t, c))
+		for _, state := range []string{"MISS", "HIT"} {
+			a.get("/x").want(t, state, 200, "1 front.test /x")
+			a.get("http://other.test/x").want(t, state, 200, "2 other.test /x")
+		}
 	}
 }
 
 // Variables show the cache state and the attempts of an upstream that fails.
 func TestCacheStateOfFailuresIsLogged(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for timeouts")
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
@@ -163,13 +154,13 @@ func TestCacheOutlivesReload(t *testing.T) {
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	must(t, h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)))
+	testkit.Must(t, h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)))
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
 	testkit.Error(t, h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"}, small)), "$nothing")
 	a.get("/x").want(t, "HIT", 200, body)
-	must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
+	testkit.Must(t, h.Reload(cached(to, conf.ProxyCache{}, small)))
 	var r response
 	testkit.WaitFor(t, "the end of the write to disk", func() bool {
 		r = a.get("/x")
@@ -191,18 +182,12 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	}
 	// one, and the directory of temporary files
 	testkit.WaitFor(t, "the files", func() bool { return files() == 2 })
-	if err := h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
-		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
-		t.Fatal("a key of nothing was taken")
-	}
+	testkit.Error(t, h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
+		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})), "$nothing")
 	testkit.Equal(t, files(), 2, "files")
-	if err := h.Reload(cached(to, conf.ProxyCache{},
-		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
-		t.Fatal(err)
-	}
-	if n, err := h.Purge("one", "*"); n != 0 || err != nil { // which waits for the search
-		t.Errorf("%d responses of other levels were kept, %v", n, err)
-	}
+	testkit.Must(t, h.Reload(cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})))
+	n := testkit.Value(h.Purge("one", "*"))(t) // which waits for the search
+	testkit.Equal(t, n, 0, "responses of other levels that were kept")
 	testkit.Fails(h.Purge("two", "x"))(t, "two")
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }
@@ -385,10 +370,8 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		}
 		a := serveHandler(t, newFront(t, c))
 		for _, want := range []string{"MISS", test.want} {
-			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie",
-				"token=1").header.Get("X-Cache"); got != want {
-				t.Errorf("%q by %q: %s, want %s", test.value, test.key, got, want)
-			}
+			got := a.get("/x", "Authorization", "Basic YTpi", "Cookie", "token=1").header.Get("X-Cache")
+			testkit.Equal(t, got, want, test.value, "by", test.key)
 		}
 	}
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -16,33 +15,11 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
-
-// serveByTare is serveHandler with tare's server, which sends fields as they are.
-func serveByTare(t testing.TB, h http.Handler) *testClient {
-	t.Helper()
-	socket := filepath.Join(testkit.ShortDir(t), "s")
-	l := testkit.Value(net.Listen("unix", socket))(t)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(true)
-	protocols.SetUnencryptedHTTP2(true)
-	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), Protocols: protocols})
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = s.Serve(l)
-	}()
-	t.Cleanup(func() {
-		_ = s.Close()
-		<-done
-	})
-	return newTestClient(t, socket)
-}
 
 // A response is the same, and variables show the same of it, whether its head passes as it was
 // received (tare's server) or by a Header (net/http's).
@@ -125,7 +102,7 @@ func compared(t *testing.T, directives string, heads []string, serve func(testin
 			all = append(all, fmt.Sprintf("%s %d %q %v", method, got.status, got.body, got.header))
 		}
 	}
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	text := testkit.Value(os.ReadFile(path))(t)
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	if len(lines) != len(all) {
@@ -221,9 +198,7 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 					t.Errorf("%s: nothing was kept", name)
 				}
 				for _, s := range first.strings {
-					if strings.Trim(s, "a") != "" {
-						t.Errorf("%s, streamed %v, error %v: what was kept has changed", name, stream, err)
-					}
+					testkit.Equal(t, strings.Trim(s, "a"), "", name, "streamed", stream, "error", err, "what has changed")
 				}
 			}
 		}
@@ -268,9 +243,8 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 		defer func() { _ = recover() }() // of http.ErrAbortHandler
 		newFront(t, c).ServeHTTP(w, r)
 	}()
-	if w.raw != 0 || w.Code != http.StatusRequestEntityTooLarge {
-		t.Errorf("raw %d, by a Header %d %q", w.raw, w.Code, w.Body)
-	}
+	testkit.Equal(t, w.raw, 0, "the status of a head that has passed")
+	testkit.Equal(t, w.Code, http.StatusRequestEntityTooLarge)
 }
 
 // Trailer fields pass, announced or not, and do not drop the head that passes as it was received.
@@ -287,21 +261,5 @@ func TestRawHeadsHaveTrailers(t *testing.T) {
 			testkit.Fields(t, got.header, got.request, "X-A", "1", "Set-Cookie", "a=b; path=/v/")
 			testkit.Fields(t, got.trailer, got.request, "X-T", "t")
 		}
-	}
-}
-
-// $upstream_http_ has the fields of the last response, also after one with X-Accel-Redirect that
-// did not use the memory of the exchange.
-func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
-	to := keptUpstream(t)
-	second := "/second?" + url.QueryEscape("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-B: 2\r\n\r\n")
-	first := "/?" + url.QueryEscape("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: 1\r\nX-Accel-Redirect: "+second+
-		"\r\n\r\n")
-	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
-		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: t.TempDir()})
-		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
-			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: &conf.Settings{
-				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
-		testkit.Equal(t, serve(t, newFront(t, c)).get(first).header.Get("X-Last"), "<|2>")
 	}
 }

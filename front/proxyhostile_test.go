@@ -254,15 +254,10 @@ func TestPanicReleasesServer(t *testing.T) {
 		h := newFront(t, c)
 		func() {
 			defer func() {
-				if p := recover(); fmt.Sprint(p) != "ouch" {
-					t.Errorf("%s: panicked with %v", path, p)
-				}
+				testkit.Equal(t, recover(), any("ouch"), path)
 			}()
 			h.ServeHTTP(&panicky{httptest.NewRecorder(), at}, httptest.NewRequest("GET", path, nil))
 		}()
-		w := httptest.NewRecorder()
-		if h.ServeHTTP(w, httptest.NewRequest("GET", "/ok", nil)); w.Code != 200 {
-			t.Errorf("after %s: %d", path, w.Code)
-		}
+		get(t, h, "/ok").is(t, 200)
 	}
 }

@@ -187,12 +187,9 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 					}
 				}
 				began := time.Now()
-				if got := a.get("/alone"); got.status != want || time.Since(began) > maxWait/2 {
-					t.Errorf("alone: status %d, want %d", got.status, want)
-				}
-				if n := dials.Load(); n > 2*requests+1 {
-					t.Errorf("%d connections for %d requests", n, 2*requests+1)
-				}
+				a.get("/alone").is(t, want)
+				testkit.Between(t, time.Since(began), 0, maxWait/2, "the time alone")
+				testkit.Between(t, dials.Load(), 0, 2*requests+1, "connections")
 			})
 		}
 	}
@@ -218,17 +215,12 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		for got < 10 {
 			frame()
 		}
-		get := func() int {
-			resp := testkit.Value(http.Get(s.URL))(t)
-			_, _ = io.Copy(io.Discard, resp.Body)
-			resp.Body.Close()
-			return resp.StatusCode
-		}
+		get := func() int { return clientOf(t, s).get(s.URL).status }
 		for range 20 {
 			testkit.Equal(t, get(), http.StatusServiceUnavailable, "while ten bytes of", size, "have been sent")
 		}
 		for stream := range uint32(2) { // the connection, and the stream
-			must(t, st.WriteWindowUpdate(stream, 1<<20))
+			testkit.Must(t, st.WriteWindowUpdate(stream, 1<<20))
 		}
 		for got < size {
 			frame()
@@ -236,7 +228,6 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		testkit.WaitFor(t, "the place", func() bool { return get() == http.StatusOK })
 		nc.Close()
 		s.Close()
-		http.DefaultClient.CloseIdleConnections()
 	}
 }
 
@@ -255,10 +246,8 @@ func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
 			s.EnableHTTP2 = isHTTP2
 			s.StartTLS()
 			t.Cleanup(s.Close)
-			response := testkit.Value(s.Client().Get(s.URL))(t)
-			body := testkit.Value(io.ReadAll(response.Body))(t)
-			response.Body.Close()
-			testkit.Equal(t, string(body), fmt.Sprint(!isHTTP2)+"<nil> <nil> <nil>", name, response.Proto)
+			got := clientOf(t, s).get(s.URL)
+			testkit.Equal(t, got.body, fmt.Sprint(!isHTTP2)+"<nil> <nil> <nil>", name, got.proto)
 		}
 	}
 }
@@ -316,10 +305,9 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 			want = 2
 		}
 		testkit.Equal(t, len(conns), want, "keep", keep, "connections")
-		if lines := awaitLines(t, log, 6); !strings.Contains(lines[0],
-			`FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`) || !strings.Contains(lines[0], "fastcgi://"+to) {
-			t.Errorf("%q", lines[0])
-		}
+		line := awaitLines(t, log, 6)[0]
+		testkit.Contains(t, line, `FastCGI sent in stderr: "PHP Warning: \x1b[31mred\n"`)
+		testkit.Contains(t, line, "fastcgi://"+to)
 	}
 }
 

@@ -50,6 +50,8 @@ func streamFilters() map[string]string {
 	return map[string]string{
 		"none":       "",
 		"gzip":       "gzip on; gzip_min_length 1;",
+		"br":         "brotli on; brotli_min_length 1;",
+		"zstd":       "zstd on; zstd_min_length 1;",
 		"sub":        "sub_filter event Event; sub_filter_once off;",
 		"gunzip":     "gunzip on;",
 		"addition":   "add_before_body /added; add_after_body /added;",
@@ -187,14 +189,14 @@ func (s *streamer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // follow requests a path, and reports to the streamer what has arrived.
-func (s *streamer) follow(ctx context.Context, c streamCase, client *http.Client) error {
+func (s *streamer) follow(t *testing.T, ctx context.Context, c streamCase, client *http.Client) error {
 	r, err := http.NewRequestWithContext(ctx, "GET", "http://front.test"+c.path(), nil)
 	if err != nil {
 		return err
 	}
 	switch c.filter {
-	case "gzip":
-		r.Header.Set("Accept-Encoding", "gzip")
+	case "gzip", "br", "zstd":
+		r.Header.Set("Accept-Encoding", c.filter)
 	case "conditions":
 		r.Header.Set("If-None-Match", `"b"`)
 		r.Header.Set("Range", "bytes=0-1")
@@ -220,20 +222,11 @@ func (s *streamer) follow(ctx context.Context, c streamCase, client *http.Client
 			return err
 		}
 	}
-	return s.followBody(c, resp, report)
-}
-
-func (s *streamer) followBody(c streamCase, resp *http.Response, report func(string) error) error {
-	body := io.Reader(resp.Body)
-	if is := resp.Header.Get("Content-Encoding") == "gzip"; is != (c.filter == "gzip") {
-		return fmt.Errorf("encoded %v", is)
-	} else if is {
-		var err error
-		if body, err = gzip.NewReader(body); err != nil {
-			return err
-		}
+	coding := resp.Header.Get("Content-Encoding")
+	if coding == "" == (c.filter == "gzip" || c.filter == "br" || c.filter == "zstd") {
+		return fmt.Errorf("coding %q", coding)
 	}
-	lines := bufio.NewReader(body)
+	lines := bufio.NewReader(decoded(t, coding, resp.Body))
 	for i := range streamEvents {
 		line := "added\n"
 		for line == "added\n" {
@@ -251,7 +244,7 @@ func (s *streamer) followBody(c streamCase, resp *http.Response, report func(str
 			}
 		}
 	}
-	_, err := io.Copy(io.Discard, lines)
+	_, err = io.Copy(io.Discard, lines)
 	return err
 }
 
@@ -306,7 +299,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 	follow := func(t *testing.T, cases []streamCase, client *http.Client) {
 		for _, c := range cases {
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
-			err := s.follow(ctx, c, client)
+			err := s.follow(t, ctx, c, client)
 			if cancel(); err != nil {
 				t.Fatalf("%s: %v", c.path(), err)
 			}
@@ -314,7 +307,8 @@ func TestStreamsArePassedOn(t *testing.T) {
 	}
 	t.Run("nginx", func(t *testing.T) {
 		cases := slices.DeleteFunc(slices.Clone(cases), func(c streamCase) bool {
-			return c.isHeldByNginx() || c.upstream == "http2" || c.upstream == "bound"
+			return c.isHeldByNginx() || slices.Contains([]string{"http2", "bound"}, c.upstream) ||
+				slices.Contains([]string{"br", "zstd"}, c.filter)
 		})
 		nginx, _ := serveNginx(t, streamOuter, streamBlock(cases, upstreams))
 		follow(t, cases, nginx.client)

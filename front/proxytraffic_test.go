@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bufio"
 	"fmt"
 	"io"
 	"net"
@@ -85,97 +84,36 @@ func TestBytesOfUpstreamConnectionsAreCounted(t *testing.T) {
 		}
 		w.Header().Set("X-End", "yes")
 	})
-	http1, fastcgi := startRelay(t, server), startRelay(t, application(t, nil, "warning"))
-	a, line := trafficLog(t, "upstream kept { server "+http1.addr+"; keepalive 1; } upstream app { server "+
-		fastcgi.addr+"; keepalive 1; }", fmt.Sprintf(`proxy_pass_trailers on;
-		client_max_body_size 10m; proxy_http_version 1.1;
-		location / { proxy_pass http://%s; }
-		location /kept { proxy_set_header Connection ""; proxy_pass http://kept; }
-		location /stream { proxy_buffering off; proxy_request_buffering off; proxy_pass http://%s; }
-		location /fastcgi { fastcgi_pass %s; fastcgi_param A b; }
-		location /fastcgi/kept { fastcgi_keep_conn on; fastcgi_pass app; fastcgi_param A b; }`,
-		http1.addr, http1.addr, fastcgi.addr))
-	for _, path := range []string{"/", "/kept", "/kept", "/stream", "/fastcgi", "/fastcgi/kept", "/fastcgi/kept"} {
-		for _, query := range []string{"", "?n=x", "?n=xx&chunks"} {
-			for _, size := range []int{0, 10, 20_000, 200_000} {
-				method := "GET"
-				var body io.Reader
-				if size > 0 {
-					method, body = "POST", strings.NewReader(pattern(size))
+	app := application(t, nil, "warning")
+	for path, to := range map[string]string{"/": server, "/kept": server, "/stream": server, "/fastcgi": app,
+		"/fastcgi/kept": app} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel() // each line of a log comes late
+			up := startRelay(t, to)
+			a, line := trafficLog(t, "upstream kept { server "+up.addr+"; keepalive 1; }", strings.ReplaceAll(`
+				proxy_pass_trailers on; client_max_body_size 10m; proxy_http_version 1.1;
+				location / { proxy_pass http://UP; }
+				location /kept { proxy_set_header Connection ""; proxy_pass http://kept; }
+				location /stream { proxy_buffering off; proxy_request_buffering off; proxy_pass http://UP; }
+				location /fastcgi { fastcgi_pass UP; fastcgi_param A b; }
+				location /fastcgi/kept { fastcgi_keep_conn on; fastcgi_pass kept; fastcgi_param A b; }`, "UP", up.addr))
+			for _, query := range []string{"", "?n=x", "?n=xx&chunks"} {
+				for _, size := range []int{0, 10, 20_000, 200_000} {
+					method := "GET"
+					var body io.Reader
+					if size > 0 {
+						method, body = "POST", strings.NewReader(pattern(size))
+					}
+					if size == 20_000 {
+						body = struct{ io.Reader }{body} // in chunks
+					}
+					a.do(method, path+query, body).is(t, 200)
+					got := line() // the end of FastCGI's request may come after the client's response
+					testkit.Equal(t, got, up.take(), method, path, query, "with", size, "bytes")
 				}
-				if size == 20_000 {
-					body = struct{ io.Reader }{body} // in chunks
-				}
-				a.do(method, path+query, body).is(t, 200)
-				got := line() // the end of FastCGI's request may come after the client's response
-				want := http1.take()
-				if strings.HasPrefix(path, "/fastcgi") {
-					want = fastcgi.take()
-				}
-				testkit.Equal(t, got, want, method, path, query, "with", size, "bytes")
 			}
-		}
+		})
 	}
-}
-
-// Each attempt has its own numbers, also if it has no response.
-func TestBytesOfAttemptsAreSeparate(t *testing.T) {
-	const refused = "127.0.0.1:1"
-	silent := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
-	ok := startRelay(t, serve(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/page" {
-			w.WriteHeader(404)
-		}
-	}))
-	a, line := trafficLog(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s; }", refused, ok.addr),
-		fmt.Sprintf(`location / { proxy_pass http://two; proxy_next_upstream error timeout http_404; }
-		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
-		location /page { proxy_pass http://%s; proxy_intercept_errors on; error_page 404 /other; }
-		location /other { proxy_pass http://%s; } location /none { return 200; }
-		`, silent, ok.addr, ok.addr)+
-			"location /unix { proxy_pass http://unix:/none:; }")
-	for range 2 { // either server may be the first one
-		a.get("/")
-		want := ok.take()
-		sent, received, _ := strings.Cut(want, " ")
-		if got := line(); got != want && got != fmt.Sprintf("0, %s 0, %s", sent, received) {
-			t.Errorf("two attempts: %q, want %q after zeros", got, want)
-		}
-	}
-	a.get("/silent")
-	if got := line(); !strings.HasSuffix(got, " 0") || got == "0 0" {
-		t.Errorf("no response: %q", got)
-	}
-	a.get("/page")
-	testkit.Equal(t, strings.Count(line(), " : "), 2, "separators of upstream requests")
-	a.get("/unix")
-	testkit.Equal(t, line(), "0 0", "without a connection")
-	a.get("/none")
-	testkit.Equal(t, line(), "- -", "without an upstream")
-}
-
-// A tunnel's bytes count in both directions, and its head once. The log counts those of the client.
-func TestBytesOfTunnelsAreCounted(t *testing.T) {
-	up := startRelay(t, testkit.ServeTCP(t, func(nc net.Conn) {
-		b := bufio.NewReader(nc)
-		if _, err := http.ReadRequest(b); err != nil {
-			return
-		}
-		io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nearly")
-		_, _ = io.CopyN(nc, b, 100_000)
-	}))
-	sent := filepath.Join(t.TempDir(), "sent")
-	a, line := trafficLog(t, `log_format sent "$status $bytes_sent $body_bytes_sent $upstream_response_length";`,
-		"access_log "+sent+` sent; location / { proxy_pass http://`+up.addr+`; proxy_http_version 1.1;
-		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }`)
-	nc := dial(t, "unix", a.socket,
-		"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"+pattern(100_000))
-	got := testkit.Value(io.ReadAll(nc))(t)
-	if !strings.HasSuffix(string(got), "early"+pattern(100_000)) {
-		t.Errorf("the client received %d bytes", len(got))
-	}
-	testkit.Equal(t, line(), up.take())
-	testkit.Equal(t, awaitLines(t, sent, 1)[0], fmt.Sprintf("101 %d 100005 0", len(got)))
 }
 
 // HTTP/2 counts the frames of a request: its connections carry several.
@@ -191,10 +129,8 @@ func TestBytesOfHTTP2AreThoseOfStreams(t *testing.T) {
 			text := line()
 			_, _ = fmt.Sscan(text, &sent, &received)
 			const mostHead, mostOverhead = 500, 9 // of a frame of at least 1 KB
-			if over := sent - size; over < mostOverhead || over > mostHead+size/(1<<10)*mostOverhead ||
-				received <= len(got.body) || received > len(got.body)+mostHead {
-				t.Errorf("%s: %q for %d and %d bytes", path, text, size, len(got.body))
-			}
+			testkit.Between(t, sent-size, mostOverhead, mostHead+size/(1<<10)*mostOverhead, path, "sent beside", size, "bytes")
+			testkit.Between(t, received, len(got.body)+1, len(got.body)+mostHead, path, "received for", len(got.body), "bytes")
 		}
 	}
 }

@@ -77,11 +77,11 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 				}
 				return
 			}
-			must(t, err)
+			testkit.Must(t, err)
 			defer ws.CloseNow()
 			ws.SetReadLimit(1 << 20)
 			for _, n := range []int{0, 1, 1000, 200_000} {
-				must(t, ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))))
+				testkit.Must(t, ws.Write(ctx, websocket.MessageBinary, []byte(pattern(n))))
 				if _, b, err := ws.Read(ctx); err != nil || string(b) != pattern(n) {
 					t.Fatalf("%d: %d bytes, %v", n, len(b), err)
 				}
@@ -114,7 +114,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 		defer cancel()
 		ws, _, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
-		must(t, err)
+		testkit.Must(t, err)
 		defer ws.CloseNow()
 		waiting := make(chan error, 1)
 		go func() {
@@ -125,7 +125,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 			waiting <- err
 		}()
 		testkit.WaitFor(t, "the request", func() bool { return name != "up" || requests.Load() > 0 })
-		must(t, h.Reload(c))
+		testkit.Must(t, h.Reload(c))
 		if _, _, err := ws.Read(ctx); err == nil || ctx.Err() != nil {
 			t.Errorf("%s: the websocket goes on: %v", name, err)
 		}
@@ -215,9 +215,8 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		a := serveHandler(t, newFront(t, c))
 		got := a.get("/?n=example.com")
 		name := <-names
-		if got.status != test.status || name != test.name {
-			t.Errorf("%+v: %d %q, name %q", test.tls, got.status, got.body, name)
-		}
+		testkit.Equal(t, got.status, test.status, test.tls)
+		testkit.Equal(t, name, test.name, "the server's name, with", test.tls)
 		if test.tls.Config != nil && test.tls.Config.Certificates != nil && got.body != "hi 1" {
 			t.Errorf("no certificate was shown: %q", got.body)
 		}
@@ -301,10 +300,8 @@ func TestReloadKeepsConnections(t *testing.T) {
 	}
 	h := testkit.Value(front.New(c(1), quiet()))(t)
 	for i := range 5 {
-		w := httptest.NewRecorder()
-		h.ServeHTTP(w, httptest.NewRequest("GET", "/", nil))
-		testkit.Equal(t, w.Code, 200)
-		must(t, h.Reload(c(i+2)))
+		get(t, h, "/").is(t, 200)
+		testkit.Must(t, h.Reload(c(i+2)))
 	}
 	testkit.Equal(t, len(conns), 1, "connections for one server")
 	testkit.Check(t, h.Close())

@@ -182,7 +182,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 		done.Go(func() { sendTokens(t, address, client, requests) })
 	}
 	done.Wait()
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 	lines := testkit.Value(os.ReadFile(log))(t)
 	all := strings.Split(strings.TrimSpace(string(lines)), "\n")
 	if len(all) < (clients+1)*requests {
@@ -222,8 +222,8 @@ func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
 	for i := range requests {
 		token := fmt.Sprintf("tk%dx", i)
 		_, err := fmt.Fprintf(nc, "GET /again/%s HTTP/1.1\r\nHost: front.test\r\nX-Token: %s\r\n\r\n", token, token)
-		must(t, err)
-		must(t, checkResponse(t, in, token))
+		testkit.Must(t, err)
+		testkit.Must(t, checkResponse(t, in, token))
 	}
 	mu.Lock()
 	defer mu.Unlock()

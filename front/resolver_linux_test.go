@@ -141,6 +141,7 @@ func TestServersWithResolveAreFollowed(t *testing.T) {
 // While DNS fails, old addresses stay in use, and one line of the log reports it. A reload changes
 // nothing about that.
 func TestOldAddressesStayWhileDNSFails(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for a timeout")
 	s := dnstest.Start(t)
 	app := startContainer(t, "127.0.0.2")
@@ -170,7 +171,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 		})
 	}
 	before := count("cannot resolve app.example")
-	must(t, h.Reload(c))
+	testkit.Must(t, h.Reload(c))
 	testkit.WaitFor(t, "a line of the new configuration", func() bool {
 		a.until("/var", "127.0.0.2", noError(t))
 		a.until("/", "127.0.0.2", noError(t))
@@ -189,12 +190,13 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 // Requests for a name that is being resolved share one lookup, and one of them that ends does not
 // end it.
 func TestRequestsShareLookupsOnDemand(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for timeouts")
 	const requests = 20
 	s := dnstest.Start(t)
 	s.Set("app.example", dnstest.Response{Silent: true})
 	_, port, err := net.SplitHostPort(serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
-	must(t, err)
+	testkit.Must(t, err)
 	a := serveConf(t, fmt.Sprintf("resolver %s ipv6=off;", s.Addr()), "location / { proxy_pass http://$arg_host; }")
 	url := "http://front.test/?host=app.example:" + port
 	ctx, cancel := context.WithCancel(t.Context())
@@ -220,18 +222,16 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	}
 	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
 	cancel()
-	testkit.Equal(t, await(t, results), "no response", "the canceled request")
+	testkit.Equal(t, testkit.Receive(t, results), "no response", "the canceled request")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
 	for range requests - 1 {
-		testkit.Equal(t, await(t, results), "200ok")
+		testkit.Equal(t, testkit.Receive(t, results), "200ok")
 	}
 	n, _ := s.Queries("app.example")
-	if n > requests/2 {
-		t.Errorf("%d queries for %d requests", n, requests)
-	}
+	testkit.Between(t, n, 1, requests/2, "queries for", requests, "requests")
 	url = "http://front.test/?host=APP.Example:" + port
 	go get(t.Context())
-	got := await(t, results)
+	got := testkit.Receive(t, results)
 	if again, _ := s.Queries("app.example"); got != "200ok" || again != n {
 		t.Errorf("the name in another case: %s, %d queries", got, again-n)
 	}

@@ -56,15 +56,6 @@ func (f *slicedFile) serveSecond(serve http.HandlerFunc) {
 	}
 }
 
-// take returns the ranges that were requested, and begins anew.
-func (f *slicedFile) take() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	all := strings.Join(f.ranges, " ")
-	f.ranges = nil
-	return all
-}
-
 // sliced serves a file in slices of ten bytes, with a cache at /cached and without at /direct.
 func sliced(t *testing.T, f *slicedFile, more string) *testClient {
 	t.Helper()
@@ -79,32 +70,6 @@ func sliced(t *testing.T, f *slicedFile, more string) *testClient {
 }
 
 const sliceText = "0123456789abcdefghijABCDEFGHIJxyz"
-
-// Only the slices that a client needs are requested, and each once.
-func TestSlicesAreFetchedOnDemand(t *testing.T) {
-	f := &slicedFile{content: sliceText, etag: `"1"`}
-	a := sliced(t, f, "")
-	for _, test := range []struct{ path, fields, body, requested string }{
-		{"/cached", "bytes=12-13", "cd", "bytes=10-19"},
-		{"/cached", "bytes=15-24", "fghijABCDE", "bytes=20-29"},
-		{"/cached", "", sliceText, "bytes=0-9 bytes=30-39"},
-		{"/cached", "bytes=-4", "Jxyz", ""},
-		{"/direct", "bytes=12-13", "cd", "bytes=10-19"},
-		{"/direct", "bytes=-4", "Jxyz", "bytes=0-9 bytes=20-29 bytes=30-39"},
-		{"/direct", "", sliceText, "bytes=0-9 bytes=10-19 bytes=20-29 bytes=30-39"},
-	} {
-		var fields []string
-		want := http.StatusOK
-		if test.fields != "" {
-			fields, want = []string{"Range", test.fields}, http.StatusPartialContent
-		}
-		got := a.get(test.path, fields...)
-		if requested := f.take(); got.status != want || got.body != test.body || requested != test.requested {
-			t.Errorf("%s %s: %d %q, by the requests %q, want %q by %q", test.path, test.fields, got.status, got.body,
-				requested, test.body, test.requested)
-		}
-	}
-}
 
 // A file that changes between two slices cuts the response off, and the next one is whole: what is
 // outdated is not kept.
@@ -255,10 +220,8 @@ func TestLeavingClientEndsSlices(t *testing.T) {
 	t.Cleanup(s.Close)
 	a := serveConf(t, "", fmt.Sprintf(`slice %d; proxy_set_header Range $slice_range; location / { proxy_pass %s; }`,
 		size, s.URL))
-	resp, err := a.client.Get("http://front.test/")
-	must(t, err)
-	_, err = io.CopyN(io.Discard, resp.Body, 3*size)
-	must(t, err)
+	resp := testkit.Value(a.client.Get("http://front.test/"))(t)
+	testkit.Value(io.CopyN(io.Discard, resp.Body, 3*size))(t)
 	resp.Body.Close()
 	count := func() int { f.mu.Lock(); defer f.mu.Unlock(); return len(f.ranges) }
 	for n, late := -1, time.Now().Add(maxWait); n != count(); time.Sleep(100 * time.Millisecond) {

@@ -3,7 +3,6 @@ package front_test
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -28,17 +27,14 @@ func TestStalledBodyTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		conn := inMemory(t, conf.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
-			if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
-				t.Errorf("the handler gets %v", err)
-			}
+			_, err := io.ReadAll(r.Body)
+			testkit.Is(t, err, os.ErrDeadlineExceeded, "the handler's error")
 			fmt.Fprint(w, "too late")
 		})
 		began := time.Now()
 		fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-		received, err := io.ReadAll(conn)
-		if took := time.Since(began); len(received) > 0 || err != nil || took != timeout {
-			t.Errorf("%q, %v after %v", received, err, took)
-		}
+		testkit.Equal(t, string(testkit.Value(io.ReadAll(conn))(t)), "")
+		testkit.Equal(t, time.Since(began), timeout, "the end after")
 	})
 	// Neither later requests nor slow handlers are affected.
 	synctest.Test(t, func(t *testing.T) {
@@ -82,9 +78,8 @@ func TestStalledReaderTimesOut(t *testing.T) {
 			}
 		}
 		stopped := time.Now()
-		if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(stopped) > timeout {
-			t.Errorf("%v after %v", err, time.Since(stopped))
-		}
+		testkit.Is(t, <-failed, os.ErrDeadlineExceeded)
+		testkit.Between(t, time.Since(stopped), 0, timeout, "the end after")
 	})
 }
 
@@ -101,7 +96,7 @@ func inMemory(t *testing.T, s conf.Settings, h http.HandlerFunc) net.Conn {
 		conn.Close()
 		_ = server.Close()
 		synctest.Wait()
-		must(t, f.Close())
+		testkit.Must(t, f.Close())
 	})
 	return conn
 }
@@ -128,10 +123,9 @@ func TestRateIsNginxs(t *testing.T) {
 						}
 					})
 				start := time.Now()
-				if w := serveInMemory(t.Context(), f, "/?rate=1k"); w.body.Len() != c.bytes ||
-					time.Since(start) != c.want {
-					t.Errorf("%+v, %v: %d bytes in %v", c, copied, w.body.Len(), time.Since(start))
-				}
+				w := serveInMemory(t.Context(), f, "/?rate=1k")
+				testkit.Equal(t, w.body.Len(), c.bytes, c, copied, "bytes")
+				testkit.Equal(t, time.Since(start), c.want, c, copied, "time")
 				_ = f.Close()
 			})
 		}
@@ -161,14 +155,13 @@ func TestCloseWaitsForEarlierConfigs(t *testing.T) {
 		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) { <-finish })
 		go serveInMemory(t.Context(), f, "/")
 		synctest.Wait()
-		must(t, f.Reload(c))
+		testkit.Must(t, f.Reload(c))
 		closed := make(chan error, 1)
 		go func() { closed <- f.Close() }()
-		if synctest.Wait(); len(closed) > 0 {
-			t.Error("Close has returned before a request has ended")
-		}
+		synctest.Wait()
+		testkit.Equal(t, len(closed), 0, "Close has returned before a request has ended")
 		close(finish)
-		must(t, <-closed)
+		testkit.Must(t, <-closed)
 	})
 }
 
@@ -191,20 +184,17 @@ func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
 					protocol+"_request_buffering off; }")
 			var logged bytes.Buffer
 			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
-			server := tare.Wrap(&http.Server{Handler: h})
 			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-			go func() { _ = server.Serve(l) }()
+			server := runTare(t, l, h)
 			nc := dial(t, "tcp", l.Addr().String(),
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
 			received := testkit.Value(io.ReadAll(nc))(t)
 			nc.Close()
-			must(t, server.Shutdown(t.Context()))
-			must(t, h.Close())
-			if line, err := os.ReadFile(access); string(line) != "408 0\n" || err != nil || len(received) > 0 ||
-				logged.Len() > 0 {
-				t.Errorf("%v, %s bytes: %q, %v, the access log has %q and the error log %q", protocol, length,
-					received, err, line, &logged)
-			}
+			testkit.Must(t, server.Shutdown(t.Context()))
+			testkit.Must(t, h.Close())
+			testkit.Equal(t, string(testkit.Value(os.ReadFile(access))(t)), "408 0\n", protocol, length)
+			testkit.Equal(t, string(received), "", protocol, length)
+			testkit.Equal(t, logged.String(), "", protocol, length, "the error log")
 		}
 	}
 }
@@ -248,13 +238,11 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 					time.Sleep(step)
 					synctest.Wait()
 				}
-				if got := time.Since(start); got < test.want || got > test.want+2*step {
-					t.Errorf("the connection was open for %v, want %v", got, test.want)
-				}
+				testkit.Between(t, time.Since(start), test.want, test.want+2*step, "the connection was open for")
 				nc.Close()
-				must(t, server.Close())
+				testkit.Must(t, server.Close())
 				<-served
-				must(t, h.Close())
+				testkit.Must(t, h.Close())
 			})
 		})
 	}
@@ -282,14 +270,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	dir := site(t, "site/x.txt")
 	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
 		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
-	server := httptest.NewUnstartedServer(newFront(t, c))
-	server.Listener.Close()
-	socket := filepath.Join(testkit.ShortDir(t), "s") // TCP may stall by itself
-	var err error
-	server.Listener, err = net.Listen("unix", socket)
-	must(t, err)
-	server.Start()
-	t.Cleanup(server.Close)
+	socket := serveHandler(t, newFront(t, c)).socket // TCP may stall by itself
 	for _, request := range []string{
 		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt",
 		"HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
@@ -301,9 +282,7 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 			for err == nil {
 				_, err = io.WriteString(nc, text)
 			}
-			if os.IsTimeout(err) {
-				t.Error("the connection was not closed")
-			}
+			testkit.Equal(t, os.IsTimeout(err), false, "the connection was not closed")
 		})
 	}
 }
@@ -321,10 +300,9 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		_, _ = io.WriteString(w, "second")
 	})
 	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
-	resp := testkit.Value(s.Client().Get(s.URL))(t)
-	defer resp.Body.Close()
-	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "first second")
-	testkit.Equal(t, resp.ProtoMajor, 2)
+	got := clientOf(t, s).get(s.URL)
+	got.is(t, 200, "first second")
+	testkit.Equal(t, got.proto, "HTTP/2.0")
 }
 
 // A client of HTTP/1.0 that keeps its connection receives a response with a length, also if the

@@ -1,9 +1,6 @@
 package front_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
@@ -30,64 +27,44 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// issued is a certificate with its key.
-type issued struct {
-	*x509.Certificate
-	key *ecdsa.PrivateKey
-}
-
-// issue returns a certificate that an authority has signed, or a self-signed one.
-func issue(t *testing.T, name string, by *issued, change func(*x509.Certificate)) *issued {
+// issue returns a certificate of a client or an authority, which an authority has signed, or itself.
+func issue(t *testing.T, name string, by *testkit.Issued, change func(*x509.Certificate)) *testkit.Issued {
 	t.Helper()
-	number := testkit.Value(rand.Int(rand.Reader, big.NewInt(1<<62)))(t)
-	template := &x509.Certificate{
-		SerialNumber: number, Subject: pkix.Name{CommonName: name}, NotBefore: time.Now().Add(-time.Hour),
-		NotAfter:    time.Now().Add(time.Hour),
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	}
+	template := x509.Certificate{Subject: pkix.Name{CommonName: name},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 	if strings.Contains(name, "authority") {
 		template.IsCA, template.BasicConstraintsValid, template.ExtKeyUsage = true, true, nil
 		template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
 	}
 	if change != nil {
-		change(template)
+		change(&template)
 	}
-	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	parent := &issued{template, key}
-	if by != nil {
-		parent = by
-	}
-	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, parent.Certificate, key.Public(), parent.key))(t)
-	cert := testkit.Value(x509.ParseCertificate(der))(t)
-	return &issued{cert, key}
+	return testkit.Issue(t, template, by)
 }
 
-func (i *issued) shown(with ...*issued) []tls.Certificate {
-	c := tls.Certificate{Certificate: [][]byte{i.Raw}, PrivateKey: i.key}
-	for _, other := range with {
+// shown returns what a client sends.
+func shown(own *testkit.Issued, others ...*testkit.Issued) []tls.Certificate {
+	c := tls.Certificate{Certificate: [][]byte{own.Raw}, PrivateKey: own.Key}
+	for _, other := range others {
 		c.Certificate = append(c.Certificate, other.Raw)
 	}
 	return []tls.Certificate{c}
 }
 
-func (i *issued) revokes(t *testing.T, until time.Time, revoked ...*issued) []byte {
+// revoking returns a revocation list in PEM, which is valid until a time.
+func revoking(t *testing.T, by *testkit.Issued, until time.Time, revoked ...*big.Int) []byte {
 	t.Helper()
-	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: time.Now().Add(-2 * time.Hour), NextUpdate: until}
-	for _, r := range revoked {
-		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
-			x509.RevocationListEntry{SerialNumber: r.SerialNumber, RevocationTime: time.Now()})
-	}
-	der := testkit.Value(x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.key))(t)
+	der := by.Revoke(t, time.Now().Add(-2*time.Hour), until, revoked...)
 	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
 }
 
-func putPEM(t *testing.T, name string, certs ...*issued) {
+func putPEM(t *testing.T, name string, certs ...*testkit.Issued) {
 	t.Helper()
 	var b []byte
 	for _, c := range certs {
 		b = append(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
 	}
-	must(t, os.WriteFile(name, b, 0o644))
+	testkit.Must(t, os.WriteFile(name, b, 0o644))
 }
 
 const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
@@ -112,33 +89,33 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	direct, deep, deepest, revoked := issue(t, "direct", root, nil), issue(t, "deep", between, nil),
 		issue(t, "deepest", deeper, nil), issue(t, "revoked", root, nil)
 	clients := map[string][]tls.Certificate{
-		"none": nil, "direct": direct.shown(), "deep": deep.shown(), "deep with those between": deep.shown(between),
-		"deepest":       deepest.shown(deeper, between),
-		"deep with all": deep.shown(between, root), "revoked": revoked.shown(),
-		"by a revoked authority": issue(t, "x", late, nil).shown(late),
-		"expired":                issue(t, "expired", root, past).shown(),
-		"future":                 issue(t, "future", root, future).shown(),
-		"server's":               issue(t, "usage", root, serverOnly).shown(),
-		"expired of another":     issue(t, "expired", other, past).shown(),
-		"server's of another":    issue(t, "usage", other, serverOnly).shown(),
-		"its own":                issue(t, "own", nil, nil).shown(),
-		"another's":              issue(t, "another", other, nil).shown(),
-		"another's with all":     issue(t, "another", other, nil).shown(other),
-		"by no authority":        issue(t, "below", direct, nil).shown(direct),
-		"any usage":              issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil }).shown(),
+		"none": nil, "direct": shown(direct), "deep": shown(deep), "deep with those between": shown(deep, between),
+		"deepest":       shown(deepest, deeper, between),
+		"deep with all": shown(deep, between, root), "revoked": shown(revoked),
+		"by a revoked authority": shown(issue(t, "x", late, nil), late),
+		"expired":                shown(issue(t, "expired", root, past)),
+		"future":                 shown(issue(t, "future", root, future)),
+		"server's":               shown(issue(t, "usage", root, serverOnly)),
+		"expired of another":     shown(issue(t, "expired", other, past)),
+		"server's of another":    shown(issue(t, "usage", other, serverOnly)),
+		"its own":                shown(issue(t, "own", nil, nil)),
+		"another's":              shown(issue(t, "another", other, nil)),
+		"another's with all":     shown(issue(t, "another", other, nil), other),
+		"by no authority":        shown(issue(t, "below", direct, nil), direct),
+		"any usage":              shown(issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil })),
 	}
 	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
-	must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
 	putPEM(t, filepath.Join(dir, "root"), root)
 	putPEM(t, filepath.Join(dir, "both"), root, between)
 	putPEM(t, filepath.Join(dir, "between"), between)
 	putPEM(t, filepath.Join(dir, "other"), other)
 	hour := time.Now().Add(time.Hour)
-	must(t, os.WriteFile(filepath.Join(dir, "crl"),
-		append(root.revokes(t, hour, revoked, late), between.revokes(t, hour)...), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), root.revokes(t, hour), 0o644))
-	must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), root.revokes(t, time.Now().Add(-time.Hour), revoked), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "crl"),
+		append(revoking(t, root, hour, revoked.SerialNumber, late.SerialNumber), revoking(t, between, hour)...), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), revoking(t, root, hour), 0o644))
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), revoking(t, root, time.Now().Add(-time.Hour), revoked.SerialNumber), 0o644))
 
 	var text strings.Builder
 	names := []string{"open"}
@@ -229,7 +206,7 @@ func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (ad
 	server := httptest.NewUnstartedServer(nil)
 	addr = server.Listener.Addr().String()
 	path := filepath.Join(dir, "tare.conf")
-	must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
+	testkit.Must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
 	read := testkit.Value(nginxconf.Parse(path, nginxconf.Options{Prefix: dir}))(t)
 	h := testkit.Value(front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0))))(t)
 	t.Cleanup(func() { h.Close() })
@@ -258,8 +235,8 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	text := "$" + strings.ReplaceAll(names, " ", "\n$")
 	certFile, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
-	must(t, os.WriteFile(certFile, cert, 0o600))
-	must(t, os.WriteFile(keyFile, key, 0o600))
+	testkit.Must(t, os.WriteFile(certFile, cert, 0o600))
+	testkit.Must(t, os.WriteFile(keyFile, key, 0o600))
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 
 	theirs := programs.FreeAddress(t)

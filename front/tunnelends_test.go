@@ -21,6 +21,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// switching is the head of the response that begins a tunnel.
+const switching = "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
+
 // tunnelEnd is how a tunnel is used and ends. The two sides run at the same time.
 type tunnelEnd struct {
 	client, upstream func(nc net.Conn, in io.Reader) error
@@ -149,7 +152,19 @@ func tunnelEnds() map[string]tunnelEnd {
 // with TLS. A failure of the upstream is logged as an error.
 func TestTunnelsEndAsTheirConnections(t *testing.T) {
 	noLeaks(t)
+	for _, server := range []string{"plain", "unix", "wrapped", "net/http", "TLS"} {
+		t.Run(server, func(t *testing.T) {
+			t.Parallel() // each line of a log comes late
+			testTunnels(t, server)
+		})
+	}
+}
+
+func testTunnels(t *testing.T, server string) {
 	ends := tunnelEnds()
+	if server == "unix" {
+		delete(ends, "upstream resets")
+	}
 	results := make(chan error)
 	serveUpstream := func(nc net.Conn) {
 		in := bufio.NewReader(nc)
@@ -158,7 +173,7 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 			return
 		}
 		_ = nc.SetDeadline(time.Now().Add(maxWait))
-		_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+		_, _ = io.WriteString(nc, switching)
 		err = ends[r.Header.Get("X-End")].upstream(nc, in)
 		nc.Close()
 		results <- err
@@ -166,64 +181,61 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 	to := testkit.ServeTCP(t, serveUpstream)
 	unix := filepath.Join(testkit.ShortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
-	logFile := filepath.Join(t.TempDir(), "log")
-	errorLog := filepath.Join(t.TempDir(), "errors")
-	h := newFront(t, parseConf(t, `log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent"; limit_conn_zone $server_name zone=c:1m;`,
-		fmt.Sprintf(`access_log %s tunnels; error_log %s; limit_conn c 1; proxy_http_version 1.1;
-		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+	logFile, errorLog := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "errors")
+	var h http.Handler = newFront(t, parseConf(t, `
+		log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent $upstream_bytes_received";
+		limit_conn_zone $server_name zone=c:1m;`, fmt.Sprintf(`access_log %s tunnels; error_log %s; limit_conn c 1;
+		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
 		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
 		location /stalled { proxy_pass http://%s; send_timeout 100ms; proxy_send_timeout 100ms; }`, logFile, errorLog, to,
-			unix, to, to)))
-	wrapped := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
-	secure := httptest.NewTLSServer(h)
-	t.Cleanup(secure.Close)
-	plain := httptest.NewServer(h)
-	t.Cleanup(plain.Close)
+		unix, to, to)))
+	var address string
+	switch server {
+	case "net/http":
+		address = serve(t, h.ServeHTTP)
+	case "TLS":
+		s := httptest.NewTLSServer(h)
+		t.Cleanup(s.Close)
+		address = s.Listener.Addr().String()
+	case "wrapped":
+		address = serveOnTare(t, http.HandlerFunc(h.ServeHTTP))
+	default:
+		address = serveOnTare(t, h)
+	}
 	lines := 0
-	for name, server := range map[string]struct{ address, path string }{
-		"plain": {serveOnTare(t, h), "/"}, "unix": {serveOnTare(t, h), "/unix"}, "wrapped": {serveOnTare(t, wrapped), "/"},
-		"net/http": {plain.Listener.Addr().String(), "/"}, "TLS": {secure.Listener.Addr().String(), "/"},
-	} {
-		for kind, end := range ends {
-			if name == "unix" && kind == "upstream resets" {
-				continue
-			}
-			path := server.path
-			switch kind {
-			case "silence":
-				path = "/silent"
-			case "client stalls", "upstream stalls":
-				path = "/stalled"
-			}
-			nc := dial(t, "tcp", server.address, "")
-			if name == "TLS" {
-				nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
-			}
-			_ = nc.SetDeadline(time.Now().Add(maxWait))
-			fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\nX-End: %s\r\n\r\n", path, kind)
-			in := bufio.NewReader(nc)
-			resp := testkit.Value(http.ReadResponse(in, nil))(t)
-			if resp.StatusCode != http.StatusSwitchingProtocols {
-				t.Fatalf("%s, %s: %s", name, kind, resp.Status)
-			}
-			if err := end.client(nc, in); err != nil {
-				t.Errorf("%s, %s: client: %v", name, kind, err)
-			}
-			nc.Close()
-			if err := <-results; err != nil {
-				t.Errorf("%s, %s: upstream: %v", name, kind, err)
-			}
-			lines++
-			line := awaitLines(t, logFile, lines)[lines-1]
-			if want := fmt.Sprint("101 x ", end.sent); strings.TrimSpace(line) != want && end.sent >= 0 {
-				t.Errorf("%s, %s: log %q, want %q", name, kind, line, want)
-			}
+	for kind, end := range ends {
+		path := "/"
+		switch {
+		case kind == "silence":
+			path = "/silent"
+		case strings.HasSuffix(kind, "stalls"):
+			path = "/stalled"
+		case server == "unix":
+			path = "/unix"
+		}
+		nc := dial(t, "tcp", address, "")
+		if server == "TLS" {
+			nc = tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
+		}
+		fmt.Fprintf(nc, "GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\nX-End: %s\r\n\r\n", path, kind)
+		in := bufio.NewReader(nc)
+		resp := testkit.Value(http.ReadResponse(in, nil))(t)
+		if resp.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%s: %s", kind, resp.Status)
+		}
+		testkit.Equal(t, end.client(nc, in), nil, kind, "client")
+		nc.Close()
+		testkit.Equal(t, <-results, nil, kind, "upstream")
+		lines++
+		line := strings.TrimSpace(awaitLines(t, logFile, lines)[lines-1])
+		if end.sent >= 0 {
+			testkit.Equal(t, line, fmt.Sprint("101 x ", end.sent, len(switching)+end.sent), kind)
 		}
 	}
-	text, err := os.ReadFile(errorLog)
-	if n := strings.Count(string(text), "while proxying upgraded connection"); err != nil || n < 4 {
-		t.Errorf("%d of 4 resets of the upstream are in the error log (%v)", n, err)
+	if server != "unix" {
+		text := string(testkit.Value(os.ReadFile(errorLog))(t))
+		testkit.Contains(t, text, "while proxying upgraded connection", "the log of the upstream's reset")
 	}
 }
 
@@ -231,7 +243,7 @@ func TestTunnelsEndAsTheirConnections(t *testing.T) {
 func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.WriteString(nc, switching)
 			_, _ = io.Copy(nc, nc)
 		}
 	})
@@ -247,12 +259,10 @@ func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 		})))
 	nc := dial(t, "tcp", serveOnTare(t, h), "GET /app HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	in := bufio.NewReader(nc)
-	_, err := http.ReadResponse(in, nil)
-	must(t, err)
+	testkit.Value(http.ReadResponse(in, nil))(t)
 	for range 100 {
 		_, _ = io.WriteString(nc, "x")
-		_, err = in.ReadByte()
-		must(t, err)
+		testkit.Value(in.ReadByte())(t)
 	}
 	select {
 	case <-returned:
@@ -268,7 +278,7 @@ func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 	to := testkit.ServeTCP(t, func(nc net.Conn) {
 		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, "HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
+			_, _ = io.WriteString(nc, switching)
 		}
 		nc.Close()
 	})
@@ -280,9 +290,8 @@ func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
 		front.LogErrors(log.New(program, "", 0)))
 	dial(t, "tcp", serveOnTare(t, h), "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	lines := bufio.NewReader(logged)
-	if line, _ := lines.ReadString('\n'); !strings.Contains(line, "panic at the end of a request: exporter") {
-		t.Errorf("%q", line)
-	}
+	line, _ := lines.ReadString('\n')
+	testkit.Contains(t, line, "panic at the end of a request: exporter")
 	go func() { _, _ = io.Copy(io.Discard, lines) }()
-	must(t, h.Close())
+	testkit.Must(t, h.Close())
 }

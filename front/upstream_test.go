@@ -114,7 +114,7 @@ func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
 	text := fmt.Sprintf("location / { proxy_pass http://%s; ", s.addr)
 	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"))
 	testkit.WaitFor(t, "checks", func() bool { return s.checks.Load() >= 3 })
-	must(t, h.Reload(parseConf(t, "", text+"}")))
+	testkit.Must(t, h.Reload(parseConf(t, "", text+"}")))
 	s.awaitClosed(t) // the server may receive a check that was sent before
 	before := s.checks.Load()
 	time.Sleep(20 * time.Millisecond)
@@ -152,10 +152,8 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 				}
 			}))
 			socket := filepath.Join(testkit.ShortDir(t), "s")
-			var err error
 			s.Listener.Close()
-			s.Listener, err = net.Listen("unix", socket)
-			must(t, err)
+			s.Listener = testkit.Value(net.Listen("unix", socket))(t)
 			s.Config.ErrorLog = log.New(io.Discard, "", 0)
 			s.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
 			s.StartTLS()
@@ -163,7 +161,7 @@ func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
 			serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server unix:%s; }", socket), `location / {
 				proxy_pass https://app; proxy_set_header Host app.example; `+test.directives+`
 				health_check interval=1ms uri=/health; }`)
-			testkit.Equal(t, await(t, names), test.want, "server name")
+			testkit.Equal(t, testkit.Receive(t, names), test.want, "server name")
 		})
 	}
 }
@@ -181,14 +179,10 @@ func TestHealthChecksWithOtherFieldsAreOthers(t *testing.T) {
 		location /a { proxy_pass http://app; proxy_set_header Host a.example; health_check interval=1ms; }
 		location /b { proxy_pass http://app; proxy_set_header Host b.example; health_check interval=1ms; }`)
 	seen := make(map[string]bool)
-	for end := time.After(maxWait); len(seen) < 2; {
-		select {
-		case host := <-hosts:
-			seen[host] = true
-		case <-end:
-			t.Fatalf("only checks for %v", seen)
-		}
-	}
+	testkit.WaitFor(t, "checks for both", func() bool {
+		seen[testkit.Receive(t, hosts, "a check")] = true
+		return len(seen) == 2
+	})
 }
 
 // stickyServers are two servers, and an upstream of them with more directives. The response of a

@@ -63,8 +63,8 @@ type request struct {
 	title, method, scheme, host, target, proto string
 	fields                                     []string
 	from, body, then, before                   string
-	chunked, framing, names, order, pauses     bool
-	waits                                      int // seconds
+	is                                         map[string]bool // lines without a value, such as "@chunked"
+	waits                                      int             // seconds
 	kept                                       int
 	changes                                    []string
 	differs, ours                              map[string]string
@@ -81,11 +81,7 @@ func readSite(t *testing.T, file string) *site {
 		}
 	}
 	for _, block := range regexp.MustCompile(`(?m)^# `).Split(s.file("requests"), -1)[1:] {
-		r, err := readRequest(block)
-		if err != nil {
-			t.Fatalf("%s: %v", file, err)
-		}
-		s.requests = append(s.requests, r)
+		s.requests = append(s.requests, testkit.Value(readRequest(block))(t))
 	}
 	if len(s.requests) == 0 || s.file("nginx.conf") == "" {
 		t.Fatalf("%s: missing nginx.conf or requests", file)
@@ -119,7 +115,7 @@ func readRequest(block string) (*request, error) {
 		return nil, fmt.Errorf("%q: missing line of method and URL", block)
 	}
 	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string),
-		ours: make(map[string]string)}
+		ours: make(map[string]string), is: make(map[string]bool)}
 	first := strings.Fields(lines[1])
 	if len(first) == 3 {
 		r.proto = first[2]
@@ -154,16 +150,8 @@ func (r *request) readLine(line string) error {
 		n, err := strconv.Atoi(rest)
 		r.body = strings.Repeat("0123456789abcdef", n/16+1)[:n]
 		return err
-	case "@chunked":
-		r.chunked = true
-	case "@pauses":
-		r.pauses = true
-	case "@names":
-		r.names = true
-	case "@framing":
-		r.framing = true
-	case "@order":
-		r.order = true
+	case "@chunked", "@pauses", "@names", "@framing", "@order":
+		r.is[word] = true
 	case "@wait":
 		r.waits++
 	case "@link", "@write", "@remove":
@@ -180,18 +168,12 @@ func (r *request) readLine(line string) error {
 		return err
 	case "@then":
 		r.then = rest
-	case "@ours":
+	case "@ours", "@differs":
 		name, value, ok := strings.Cut(rest, ": ")
 		if !ok {
-			return fmt.Errorf("%q is not @ours NAME: VALUE", line)
+			return fmt.Errorf("%q is not %s NAME: TEXT", line, word)
 		}
-		r.ours[name] = value
-	case "@differs":
-		name, why, ok := strings.Cut(rest, ": ")
-		if !ok {
-			return fmt.Errorf("%q is not @differs NAME: WHY", line)
-		}
-		r.differs[name] = why
+		map[string]map[string]string{"@ours": r.ours, "@differs": r.differs}[word][name] = value
 	default:
 		r.fields = append(r.fields, line)
 	}

@@ -48,9 +48,7 @@ func TestCorpusGivesNginxsResponses(t *testing.T) {
 // compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
 	dir := testkit.ShortDir(t)
-	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(dir, 0o755)) // workers run as another user
 	p := s.assign(t, dir)
 	var responses [][]*response
 	var logs []string
@@ -214,14 +212,8 @@ func (f *front) start(t *testing.T, p *ports) {
 func (f *front) end(t *testing.T) {
 	t.Helper()
 	_ = f.cmd.Process.Signal(syscall.SIGQUIT)
-	select {
-	case <-f.done:
-	case <-time.After(patience):
-		t.Fatalf("%s did not exit", f.name)
-	}
-	if !f.cmd.ProcessState.Success() {
-		t.Errorf("%s: %s", f.name, f.cmd.ProcessState)
-	}
+	testkit.Receive(t, f.done, "the exit of", f.name)
+	testkit.Equal(t, f.cmd.ProcessState.Success(), true, f.name, f.cmd.ProcessState)
 }
 
 // keepCounters moves the front's counters of coverage to those of the test.

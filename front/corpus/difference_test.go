@@ -71,10 +71,10 @@ func lines(s *site, r *request, p *ports, a, other *response) []string {
 	if tag := a.header.Get("Etag"); tag != "" && !differs("Etag") {
 		all = append(all, "etag: there, weak: "+map[bool]string{true: "yes", false: "no"}[strings.HasPrefix(tag, "W/")])
 	}
-	if r.order {
+	if r.is["@order"] {
 		all = append(all, "fields: "+strings.Join(a.ordered, " | "))
 	}
-	if r.framing {
+	if r.is["@framing"] {
 		all = append(all, "framing: "+a.framing)
 	}
 	if !differs("Content-Type") {
@@ -83,12 +83,12 @@ func lines(s *site, r *request, p *ports, a, other *response) []string {
 	body := withoutBoundary(a, string(a.body))
 	own := ownPage.MatchString(body)
 	body = ownPage.ReplaceAllString(body, "<center>server</center>")
-	if r.names {
+	if r.is["@names"] {
 		all = append(all, listedNames(body)...)
 	} else if !differs("body") {
 		all = append(all, "body: "+summary([]byte(body)))
 	}
-	if !a.unsized && !other.unsized && !own && !r.names && !differs("body") && !differs("Content-Length") {
+	if !a.unsized && !other.unsized && !own && !r.is["@names"] && !differs("body") && !differs("Content-Length") {
 		all = append(all, "content-length: "+a.header.Get("Content-Length"))
 	}
 	if !differs("upstream") {

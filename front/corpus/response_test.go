@@ -81,7 +81,7 @@ var ofServer = []string{"Server", "Date", "Content-Type", "Content-Length", "Las
 // write writes the request, in five pieces if it pauses.
 func (r *request) write(c net.Conn) error {
 	text := r.text()
-	if n := len(text) / 5; r.pauses {
+	if n := len(text) / 5; r.is["@pauses"] {
 		for range 4 {
 			if _, err := io.WriteString(c, text[:n]); err != nil {
 				return err
@@ -151,7 +151,7 @@ func (r *request) text() string {
 		b.WriteString(f + "\r\n")
 	}
 	switch {
-	case r.chunked:
+	case r.is["@chunked"]:
 		b.WriteString("Transfer-Encoding: chunked\r\n\r\n")
 		for rest := r.body; rest != ""; {
 			n := min(len(rest), 10_000)

@@ -89,9 +89,8 @@ func TestChromiumFollowsAltSvc(t *testing.T) {
 	dom, messages := programs.Browse(t, chromium, t.TempDir(), programs.WithQUIC, "--dump-dom",
 		"--host-resolver-rules=MAP localhost 127.0.0.1", "--ignore-certificate-errors-spki-list="+s.publicKeyHash(),
 		"https://localhost:"+port+"/page")
-	if !strings.Contains(dom, "uploaded 1048576 protocols ") || !strings.Contains(dom, "h3") {
-		t.Errorf("%s\n%s", dom, messages)
-	}
+	testkit.Contains(t, dom, "uploaded 1048576 protocols ", messages)
+	testkit.Contains(t, dom, "h3", messages)
 }
 
 // publicKeyHash returns the hash of the certificate's key, by which browsers accept it.

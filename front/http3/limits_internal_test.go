@@ -72,9 +72,8 @@ func TestConnectionsAreLimited(t *testing.T) {
 	t.Parallel()
 	s := start(t, nil, listenUDP(t))
 	s.counted.Store(maxConnections - 1)
-	first, err := dial(t, s.conn.LocalAddr())
-	testkit.Must(t, err)
-	_, err = dial(t, s.conn.LocalAddr())
+	first := testkit.Value(dial(t, s.conn.LocalAddr()))(t)
+	_, err := dial(t, s.conn.LocalAddr())
 	if e, ok := errors.AsType[*quic.TransportError](err); !ok || e.ErrorCode != quic.ConnectionRefused {
 		t.Errorf("one connection too many: %v", err)
 	}
@@ -145,26 +144,16 @@ func TestIdleConnectionIsRetiredFirst(t *testing.T) {
 	c := s.one(t)
 	testkit.WaitFor(t, "the end of the request", func() bool { return c.state(false).requests == 0 })
 	c.endIdle()
-	if state := c.state(true); state.isRetired || state.isClosed {
-		t.Error("a connection is retired although a request has just ended")
-	}
+	testkit.Equal(t, c.state(true), idleState{}, "when a request has just ended")
 	if !c.begin() {
 		t.Fatal("a request is rejected")
 	}
 	c.endIdle()
-	if state := c.state(false); state.isRetired || state.isClosed {
-		t.Error("a connection is retired during a request")
-	}
+	testkit.Equal(t, c.state(false), idleState{requests: 1}, "during a request")
 	c.end()
 	c.state(true)
 	c.endIdle()
-	if state := c.state(false); !state.isRetired || state.isClosed {
-		t.Error("an idle connection is not retired, or closed at once")
-	}
-	select {
-	case <-c.quic.Context().Done():
-	case <-time.After(time.Minute):
-		t.Error("the retired connection stays open")
-	}
+	testkit.Equal(t, c.state(false), idleState{isRetired: true}, "of an idle connection")
+	testkit.Receive(t, c.quic.Context().Done(), "the end of the retired connection")
 	post(t, client, addr)
 }

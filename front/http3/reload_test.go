@@ -43,11 +43,7 @@ func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
 		}
 		result <- string(b)
 	}()
-	select {
-	case <-app.begun:
-	case <-time.After(patience):
-		s.Fatal("the request does not arrive")
-	}
+	testkit.Receive(s, app.begun, "the request")
 	return result
 }
 
@@ -102,14 +98,8 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 		c, _ := s.http3Client(nil)
 		result := s.begin(c, app)
 		s.reload(next)
-		select {
-		case <-ended:
-		case <-time.After(patience):
-			t.Fatal("a request of before goes on")
-		}
-		if got := <-result; !strings.HasPrefix(got, "Get ") {
-			t.Errorf("a request of before received %q", got)
-		}
+		testkit.Receive(t, ended, "the end of a request of before")
+		testkit.Contains(t, <-result, "Get ", "the error of a request of before")
 	}
 }
 
@@ -129,9 +119,7 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 		return resp.Status + " " + string(b)
 	}
 	testkit.Equal(t, status(s.addr), "200 OK any", "a head within the limit of all addresses")
-	if got := status(s.otherAddr()); !strings.HasPrefix(got, "431 ") {
-		t.Errorf("a head over the limit of the address: %s", got)
-	}
+	testkit.Contains(t, status(s.otherAddr()), "431 ", "a head over the limit of the address")
 	before := len(dialed.String())
 	s.reload(strings.Replace(both, "1 2k", "1 16k", 1))
 	testkit.WaitFor(s, "another connection", func() bool {

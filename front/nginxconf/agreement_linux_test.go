@@ -40,9 +40,7 @@ func agreementCases(t *testing.T) (all []aCase) {
 			level = strings.Trim(line, "[]")
 		default:
 			text, _, isOnPurpose := strings.Cut(line[2:], " // ")
-			if isOnPurpose != (line[0] == '<' || line[0] == '>') {
-				t.Errorf("%s: missing or superfluous reason", line)
-			}
+			testkit.Equal(t, isOnPurpose, line[0] == '<' || line[0] == '>', line, "has a reason")
 			if quoted, err := strconv.Unquote(text); err == nil {
 				text = quoted
 			}
@@ -115,12 +113,8 @@ func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
 		testkit.Must(t, os.WriteFile(file, []byte(c.wrapped(dir)), 0o600))
 		output, theirs := tried(t, tool, dir, file)
 		ours := check(file, dir)
-		if want := strings.Contains("+<", c.verdict); (theirs == nil) != want {
-			t.Errorf("%s %q: nginx reports %s; accepted: %v, want %v", c.level, c.text, output, theirs == nil, want)
-		}
-		if want := strings.Contains("+>", c.verdict); (ours == nil) != want {
-			t.Errorf("%s %q: %v; want accepted: %v", c.level, c.text, ours, want)
-		}
+		testkit.Equal(t, theirs == nil, strings.Contains("+<", c.verdict), "nginx accepts", c.level, c.text, output)
+		testkit.Equal(t, ours == nil, strings.Contains("+>", c.verdict), "tare accepts", c.level, c.text, ours)
 	}
 }
 
@@ -196,9 +190,8 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 			writeTypical(t, dir, tool.Etc)
 			conf := filepath.Join(dir, "nginx.conf")
 			testkit.Must(t, os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600))
-			if output, err := tried(t, tool, dir, conf); err != nil {
-				t.Errorf("nginx rejects it: %s", output)
-			}
+			output, err := tried(t, tool, dir, conf)
+			testkit.Equal(t, err, nil, "nginx reports", output)
 			r := testkit.Value(Parse(conf, Options{Prefix: dir}))(t)
 			h := testkit.Value(front.New(r.Config))(t)
 			testkit.Check(t, h.Close())

@@ -165,9 +165,7 @@ func TestKnownModuleIsAccepted(t *testing.T) {
 	}
 	text = "load_module ngx_http_auth_pam_module.so;" + text
 	_, err = Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv"})
-	if !errors.Is(err, errors.ErrUnsupported) {
-		t.Errorf("unknown module: %v", err)
-	}
+	testkit.Is(t, err, errors.ErrUnsupported, "unknown module")
 }
 
 // What nginx would reject is an error for a lenient parser, too.
@@ -182,10 +180,8 @@ func TestLenientReportsErrorsOfNginx(t *testing.T) {
 		inHTTP("server { ssl_verify_client foo; }"), inHTTP("server { allow nosuch; }"),
 		inHTTP("server { auth_request foo; }"), inHTTP("server { secure_link_md5 ${; }"),
 	} {
-		if _, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80,
-			Lenient: true}); err == nil {
-			t.Errorf("%s: no error", text)
-		}
+		testkit.Fails(Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80,
+			Lenient: true}))(t, "", text)
 	}
 	for _, text := range []string{
 		"map $geoip_country_code $a { default 1; }", "server { if ($nosuch) { return 403; } }",

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // words returns words as they are written.
@@ -27,14 +28,12 @@ func TestStatementsAreSplit(t *testing.T) {
 	for _, d := range tree {
 		fmt.Fprintf(&b, "%q %q %d:%d %d\n", d.Name, d.Args, d.Pos.Line, d.Pos.Column, len(d.Block))
 	}
-	if want := `"a" ["b"] 1:1 0
+	testkit.Equal(t, b.String(), `"a" ["b"] 1:1 0
 "c" ["d\ne"] 3:2 0
 "f" [] 5:2 0
 "g" [""] 5:5 0
 "if" ["($a" "=" "b" ")"] 5:10 1
-`; b.String() != want {
-		t.Errorf("%s; want %s", b.String(), want)
-	}
+`)
 }
 
 // Any input is parsed in limited time and memory, and all messages refer to places in it.

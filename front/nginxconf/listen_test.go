@@ -64,17 +64,14 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 		}
 		delete(want, l.Addr)
 	}
-	if len(want) > 0 {
-		t.Errorf("missing: %v", want)
-	}
+	testkit.Equal(t, len(want), 0, "missing:", want)
 	if len(r.Warnings) != 1 || !strings.Contains(r.Warnings[0].Text, "are those of quic:*:443") {
 		t.Errorf("warnings: %v", r.Warnings)
 	}
 	for _, h := range r.Config.Hosts {
 		for _, l := range h.Listen {
-			if overUDP := strings.HasPrefix(l.Addr, "quic:"); l.HTTP3 != (overUDP && h.Names[0] != "b") {
-				t.Errorf("%s at %s: HTTP/3 %v", h.Names[0], l.Addr, l.HTTP3)
-			}
+			want := strings.HasPrefix(l.Addr, "quic:") && h.Names[0] != "b"
+			testkit.Equal(t, l.HTTP3, want, h.Names[0], "at", l.Addr, "HTTP/3")
 		}
 	}
 }
@@ -133,10 +130,8 @@ func TestNamesOfListenAreResolved(t *testing.T) {
 		"listen 86; } server { listen one.test:86":        "*:86 10.0.0.1:86",
 		"listen many.test; } server { listen one.test:80": "10.0.0.1:80 10.0.0.2:80 [::1]:80",
 	} {
-		got, err := listening(b, "server { "+text+"; }")
-		if err != nil || strings.Join(got, " ") != want {
-			t.Errorf("%s: %q %v; want %s", text, got, err, want)
-		}
+		got := testkit.Value(listening(b, "server { "+text+"; }"))(t)
+		testkit.Equal(t, strings.Join(got, " "), want, text)
 	}
 	for text, want := range map[string]string{
 		"listen nosuch.test:80":                      `nginx.conf:4: directive "listen": "nosuch.test:80": cannot resolve the name: no such host`,
@@ -151,9 +146,7 @@ func TestNamesOfListenAreResolved(t *testing.T) {
 	} {
 		testkit.Fails(listening(b, "server {\n"+text+"; }"))(t, want, text)
 	}
-	if b.lookups["256.0.0.1"] != 0 || b.lookups["$host"] != 0 {
-		t.Errorf("unexpected lookups: %v", b.lookups)
-	}
+	testkit.Equal(t, b.lookups["256.0.0.1"]+b.lookups["$host"], 0, "unexpected lookups")
 }
 
 // Names are resolved for each Parse, and once in each.
@@ -163,11 +156,8 @@ func TestNamesAreResolvedByEachParse(t *testing.T) {
 	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 		b.names["a.test"] = addr
 		clear(b.lookups)
-		got, err := listening(b, text)
-		if want := []string{addr + ":81", addr + ":82"}; err != nil || !slices.Equal(got, want) ||
-			b.lookups["a.test"] != 1 {
-			t.Errorf("%q %v, lookups %v; want %q, one lookup", got, err, b.lookups, want)
-		}
+		testkit.Equal(t, testkit.Value(listening(b, text))(t), []string{addr + ":81", addr + ":82"})
+		testkit.Equal(t, b.lookups["a.test"], 1, "lookups")
 	}
 }
 
@@ -189,10 +179,8 @@ func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 }
 
 func TestLocalhostNeedsNoResolver(t *testing.T) {
-	got, err := listening(newBook(nil), "server { listen localhost:81; }")
-	if err != nil || !slices.Equal(got, []string{"127.0.0.1:81"}) {
-		t.Errorf("%q %v", got, err)
-	}
+	got := testkit.Value(listening(newBook(nil), "server { listen localhost:81; }"))(t)
+	testkit.Equal(t, got, []string{"127.0.0.1:81"})
 }
 
 // On machines without IPv6, a name's IPv6 addresses are left out.

@@ -41,19 +41,17 @@ http {
 		"etc/sites/b": {Data: []byte("server { listen 82; return 1000; }\n")},
 	}
 	_, err := Parse("/etc/nginx.conf", Options{FS: fsys})
-	if want := `/etc/nginx.conf:3: unknown directive "nosuch"
+	testkit.Equal(t, fmt.Sprint(err), `/etc/nginx.conf:3: unknown directive "nosuch"
 /etc/nginx.conf:5: directive "gzip": invalid value "maybe" (must be on or off)
 /etc/sites/a:3: directive "root": no arguments, but 1 required
 /etc/sites/a:4: unexpected end of file in a block (missing "}")
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
 /etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
-/etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
-		t.Errorf("%v\nwant\n%s", err, want)
-	}
+/etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`)
 	delete(fsys, "etc/sites/a")
 	_, err = Parse("/etc/nginx.conf", Options{FS: fsys})
-	if want := `/etc/nginx.conf:1: directive "worker_processes": invalid number "none" (must be greater than 0, or auto)
+	testkit.Equal(t, fmt.Sprint(err), `/etc/nginx.conf:1: directive "worker_processes": invalid number "none" (must be greater than 0, or auto)
 /etc/nginx.conf:3: unknown directive "nosuch"
 /etc/nginx.conf:5: directive "gzip": invalid value "maybe" (must be on or off)
 /etc/sites/b:1: directive "return": invalid status "1000" (must be a number, or a URL with http://, https:// or $scheme)
@@ -63,9 +61,7 @@ http {
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
 /etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:13: directive "charset": variables are not supported
-/etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
-		t.Errorf("%v\nwant\n%s", err, want)
-	}
+/etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`)
 }
 
 // An unsupported directive is an error, or left out and listed.
@@ -73,18 +69,15 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nupstream u { server 127.0.0.1; sticky learn create=$a; }\n" +
 		"proxy_cache_path /c keys_zone=c:1m; proxy_cache c; proxy_cache_methods POST;\n" +
 		"server { listen 80;\nlocation / { access_log /l; access_log /z combined gzip; error_log memory:1m; content_by_lua_block { if a then b = {} end }\n} }")
-	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 7 {
-		t.Errorf("%v; want 7 errors", err)
-	}
+	_, err := Parse("nginx.conf", Options{FS: oneFile(text)})
+	testkit.Equal(t, len(errorsOf(t, err)), 7, "errors", err)
 	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true}))(t)
 	var ignored []string
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
 	}
-	if want := []string{"3 ssi", "4 lua_shared_dict", "5 sticky", "6 proxy_cache_methods", "8 access_log",
-		"8 error_log", "8 content_by_lua_block"}; !slices.Equal(ignored, want) {
-		t.Errorf("%q were ignored; want %q", ignored, want)
-	}
+	testkit.Equal(t, ignored, []string{"3 ssi", "4 lua_shared_dict", "5 sticky", "6 proxy_cache_methods", "8 access_log",
+		"8 error_log", "8 content_by_lua_block"})
 	if logs := r.Config.Hosts[0].Locations[0].Settings.Logs; len(logs) != 1 || logs[0].Path != "/l" {
 		t.Errorf("got logs %v; want the supported one", logs)
 	}
@@ -106,10 +99,8 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 // Unavailable variables are empty in logs and header fields.
 func TestLenientEmptiesUnavailableVariables(t *testing.T) {
 	text := inHTTP(`log_format a "$tcpinfo_rtt"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
-	if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}); err == nil ||
-		!strings.Contains(err.Error(), `directive "log_format": variable $tcpinfo_rtt is not available`) {
-		t.Error(err)
-	}
+	testkit.Fails(Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}))(t,
+		`directive "log_format": variable $tcpinfo_rtt is not available`)
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
 	if err != nil || len(r.Ignored) != 3 || len(r.Config.Blank) != 3 {
 		t.Fatalf("%v %v", r, err)
@@ -163,10 +154,7 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{"server { listen 443 quic; http3_stream_buffer_size x;" + certs, "http3_stream_buffer_size"},
 	} {
 		text := inHTTP("upstream u { server 127.0.0.1:1; }\n" + c.text)
-		if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80, HTTP3: true}); err == nil ||
-			!strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: %v, want %q", c.text, err, c.want)
-		}
+		testkit.Fails(Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80, HTTP3: true}))(t, c.want, c.text)
 	}
 }
 
@@ -274,10 +262,7 @@ func TestRecipesAreAccepted(t *testing.T) {
 		fsys["etc/nginx/mime.types"] = &fstest.MapFile{Data: []byte("types { text/html html htm; text/css css; }")}
 		fsys["etc/nginx/fastcgi_params"] = &fstest.MapFile{Data: []byte(
 			"fastcgi_param QUERY_STRING $query_string;\nfastcgi_param HTTPS $https if_not_empty;")}
-		r, err := Parse("/etc/nginx/nginx.conf", Options{FS: fsys})
-		if err != nil {
-			t.Fatalf("recipe %s: %v", recipe, err)
-		}
+		r := testkit.Value(Parse("/etc/nginx/nginx.conf", Options{FS: fsys}))(t)
 		if len(r.Warnings)+len(r.Ignored) != 0 || len(r.Config.Hosts) != 3 {
 			t.Errorf("recipe %s: %v, %v, %d hosts", recipe, r.Warnings, r.Ignored, len(r.Config.Hosts))
 		}
@@ -315,10 +300,7 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	defer func() { _ = h.Close() }()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))
-	if a, m := w.Header().Get("A"), w.Header().Get("M"); a != "default-src 'self'; script-src http;" ||
-		m != "a 'self';\t\tb x;" {
-		t.Errorf("%q %q", a, m)
-	}
+	testkit.Fields(t, w.Header(), "", "A", "default-src 'self'; script-src http;", "M", "a 'self';\t\tb x;")
 	notes := 0
 	for _, m := range r.Notes {
 		if m.Directive == "add_header" || m.Directive == "proxy_set_header" {
@@ -338,28 +320,5 @@ func TestZeroKeepaliveDisablesReuse(t *testing.T) {
 	} {
 		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text))
 		testkit.Equal(t, r.Config.Upstreams[0].KeepaliveRequests, want, text)
-	}
-}
-
-// The time per server must not depend on the number of servers, although inheritance searches the
-// outer blocks for hundreds of names.
-func BenchmarkParse(b *testing.B) {
-	for _, servers := range []int{100, 2000} {
-		b.Run(fmt.Sprintf("servers=%d", servers), func(b *testing.B) {
-			var text strings.Builder
-			for i := range servers {
-				fmt.Fprintf(&text, "server { listen 8080; server_name s%d.example.com; root /srv/%[1]d;\n", i)
-				for j := range 10 {
-					fmt.Fprintf(&text,
-						"location /%d/ { proxy_pass http://127.0.0.1:8081; proxy_set_header Host $host; }\n", j)
-				}
-				text.WriteString("}\n")
-			}
-			o := Options{FS: oneFile(inHTTP(text.String()))}
-			for b.Loop() {
-				testkit.Value(Parse("nginx.conf", o))(b)
-			}
-			b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N*servers), "us/server")
-		})
 	}
 }

@@ -16,10 +16,7 @@ import (
 func TestIncludedPipeIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")
-	if err := os.WriteFile(conf, []byte("events {} http { include sites/*; server { listen 80; } }"),
-		0o600); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, conf, "events {} http { include sites/*; server { listen 80; } }")
 	testkit.Must(t, os.Mkdir(filepath.Join(dir, "sites"), 0o700))
 	if err := syscall.Mkfifo(filepath.Join(dir, "sites", "a"), 0o600); err != nil {
 		t.Skip(err)

@@ -1,14 +1,9 @@
 package nginxconf
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"math/big"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -57,13 +52,11 @@ func TestCipherListsAreTranslated(t *testing.T) {
 		"ECDHE-RSA-AES128-GCM-SHA256:!ECDHE":  "",
 		"DHE-RSA-AES128-GCM-SHA256:@STRENGTH": "",
 	} {
-		if ids, _ := selectCiphers(text); cipherNames(ids) != want {
-			t.Errorf("%s is %s; want %s", text, cipherNames(ids), want)
-		}
+		ids, _ := selectCiphers(text)
+		testkit.Equal(t, cipherNames(ids), want, text)
 	}
-	if _, unknown := selectCiphers("ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!DHE-DSS-AES128-SHA:HIGH"); !slices.Equal(unknown, []string{"DHE-RSA-AES128-GCM-SHA256"}) {
-		t.Errorf("unknown suites: %q", unknown)
-	}
+	_, unknown := selectCiphers("ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!DHE-DSS-AES128-SHA:HIGH")
+	testkit.Equal(t, unknown, []string{"DHE-RSA-AES128-GCM-SHA256"})
 }
 
 func TestInvalidTLSSettingsAreErrors(t *testing.T) {
@@ -110,30 +103,21 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP(
 			"server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
 		r := testkit.Value(Parse("nginx.conf", Options{FS: fsys, Lenient: true}))(t)
-		if access := r.Config.Hosts[0].Defaults.Access; (len(access) == 1 && access[0].Deny) != guarded {
-			t.Errorf("%s: %v", text, access)
-		}
+		access := r.Config.Hosts[0].Defaults.Access
+		testkit.Equal(t, len(access) == 1 && access[0].Deny, guarded, text)
 	}
 }
 
 // A trusted certificate that is not self-signed is not a trust anchor: the chain continues to one
 // that is.
 func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
-	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	issue := func(name string, by *x509.Certificate) *x509.Certificate {
-		template := &x509.Certificate{
-			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-			KeyUsage: x509.KeyUsageCertSign,
-		}
-		if by == nil {
-			by = template
-		}
-		der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by, key.Public(), key))(t)
-		return testkit.Value(x509.ParseCertificate(der))(t)
+	issue := func(name string, by *testkit.Issued) *testkit.Issued {
+		return testkit.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
+			BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, by)
 	}
-	root := issue("root", nil)
-	between := issue("between", root)
-	leaf := issue("leaf", between)
+	first := issue("root", nil)
+	second := issue("between", first)
+	root, between, leaf := first.Certificate, second.Certificate, issue("leaf", second).Certificate
 	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
 		VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
 	for _, test := range []struct {
@@ -145,9 +129,8 @@ func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 		{"1", []*x509.Certificate{between}, false},
 	} {
 		s := newScope(nil, levelServer, []*syntax.Directive{{Name: "proxy_ssl_verify_depth", Args: []string{test.most}}})
-		if err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state); (err == nil) != test.ok {
-			t.Errorf("depth %s, %d trusted: %v", test.most, len(test.trusted), err)
-		}
+		err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state)
+		testkit.Equal(t, err == nil, test.ok, "depth", test.most, "with", len(test.trusted), "trusted:", err)
 	}
 }
 
@@ -162,33 +145,24 @@ func TestNamesOfIssuedCertificates(t *testing.T) {
 		{"server_name a.test; acme_certificate i key=rsa:3072 10.0.0.1 ::1 z.test;", "10.0.0.1 ::1 z.test"},
 		{"server_name 0:0::0:1 [2001:DB8::1]; acme_certificate i;", "::1 2001:db8::1"},
 	} {
-		h := mustParseACME(t, "server { listen 443 ssl; "+c.text+
-			" ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }")
-		issued := h[0].Listen[0].Issued
+		r := parsed(t, inHTTP(issuerI+"server { listen 443 ssl; "+c.text+
+			" ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }"))
+		issued := r.Config.Hosts[0].Listen[0].Issued
 		if issued == nil || strings.Join(issued.Names, " ") != c.want || issued.Issuer != "i" {
 			t.Errorf("%s: %+v, want %s", c.text, issued, c.want)
 		}
 	}
 }
 
-func mustParseACME(t *testing.T, text string) []conf.Host {
-	t.Helper()
-	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + text)), DefaultPort: 80})
-	if err != nil {
-		t.Fatalf("%s: %v", text, err)
-	}
-	return r.Config.Hosts
-}
-
 // A server may have files besides, which are served until the certificate exists. A certificate at
 // http does not concern servers without TLS.
 func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
-	h := mustParseACME(t, `ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
+	h := parsed(t, inHTTP(issuerI+`ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
 	server { listen 80; }
 	server { listen 443 ssl; server_name a.test; acme_certificate i; }
 	server { listen 444 ssl; server_name b.test; acme_certificate i;
 		ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
-		ssl_certificate c.pem; ssl_certificate_key c.key; }`)
+		ssl_certificate c.pem; ssl_certificate_key c.key; }`)).Config.Hosts
 	if l := h[0].Listen[0]; l.Issued != nil || l.Certs != nil {
 		t.Errorf("a server without TLS has %+v", l)
 	}
@@ -230,11 +204,6 @@ func TestExampleOfNginxIsAccepted(t *testing.T) {
 	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: "http-01",
 		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
 		Pos: "nginx.conf:3:2"}
-	if got := r.Config.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
-		t.Errorf("issuers %+v\nwant %+v", got, want)
-	}
-	if got := r.Config.Hosts[0].Listen[0].Issued; got == nil || !slices.Equal(got.Names,
-		[]string{"www.example.test", "example.test"}) {
-		t.Errorf("issued %+v", got)
-	}
+	testkit.Equal(t, r.Config.Issuers, []conf.Issuer{want})
+	testkit.Equal(t, r.Config.Hosts[0].Listen[0].Issued.Names, []string{"www.example.test", "example.test"})
 }

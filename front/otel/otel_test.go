@@ -92,7 +92,7 @@ func TestBatchesAreSentWhenFullOrLate(t *testing.T) {
 	for range 10 {
 		s.get("/")
 	}
-	s.eventually("10 spans", func() bool { return len(r.names()) == 10 })
+	testkit.WaitFor(s, "10 spans", func() bool { return len(r.names()) == 10 })
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if slices.Max(r.batches) > 3 || r.resource["service.name"] != "unknown_service:nginx" {
@@ -126,7 +126,7 @@ func TestCollectorMayBeLate(t *testing.T) {
 	s.get("/")
 	s.get("/")
 	close(r.accept)
-	s.eventually("both spans", func() bool { return len(r.names()) == 2 })
+	testkit.WaitFor(s, "both spans", func() bool { return len(r.names()) == 2 })
 }
 
 // A reload changes the collector, and what is queued for the old one is sent there. A failed reload
@@ -144,12 +144,12 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	s.configure("otel_exporter { endpoint "+second.addr+"; interval 1h; }", block)
 	s.get("/ping") // so the request before has ended
 	testkit.Must(t, s.run.Reload())
-	s.eventually("the first spans", func() bool { return len(first.names()) == 2 })
+	testkit.WaitFor(s, "the first spans", func() bool { return len(first.names()) == 2 })
 	s.get("/3")
 	s.configure("", block)
 	s.get("/ping") // so the request before has ended
 	testkit.Must(t, s.run.Reload())
-	s.eventually("the last span", func() bool { return len(second.names()) == 1 })
+	testkit.WaitFor(s, "the last span", func() bool { return len(second.names()) == 1 })
 	s.get("/4")
 	s.run.Drain()
 	s.end()
@@ -174,7 +174,7 @@ func TestCollectorMayUseTLS(t *testing.T) {
 		"otel_trace on; otel_span_name other; return 200;")
 	trusting.get("/")
 	other.get("/")
-	trusting.eventually("a span", func() bool { return len(r.names()) == 1 })
+	testkit.WaitFor(trusting, "a span", func() bool { return len(r.names()) == 1 })
 	other.run.Drain()
 	other.end()
 	testkit.Equal(t, r.names(), []string{"trusted"}, "received")
@@ -344,9 +344,7 @@ func (s *site) configure(http, block string) {
 // end waits for the end of the server, which has been requested.
 func (s *site) end() {
 	s.Helper()
-	if err := <-s.ended; err != nil {
-		s.Errorf("%v\n%s", err, s.log.String())
-	}
+	testkit.Equal(s, <-s.ended, nil, s.log.String())
 }
 
 // get sends a request, when the one before has ended: there is one connection. fields are names and
@@ -362,17 +360,7 @@ func (s *site) get(path string, fields ...string) string {
 	return string(testkit.Value(io.ReadAll(resp.Body))(s.T))
 }
 
-// eventually waits for a condition.
-func (s *site) eventually(what string, is func() bool) {
-	s.Helper()
-	for late := time.Now().Add(patience); !is(); time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(late) {
-			s.Fatalf("not yet: %s\n%s", what, s.log.String())
-		}
-	}
-}
-
 func (s *site) eventuallyLogs(text string) {
 	s.Helper()
-	s.eventually("the log has "+text, func() bool { return strings.Contains(s.log.String(), text) })
+	testkit.WaitFor(s, "a line of the log: "+text, func() bool { return strings.Contains(s.log.String(), text) })
 }

@@ -309,8 +309,7 @@ func (r txtRecords) CleanUp(_ context.Context, name, _ string) error { return r.
 func TestProgramSetsDNSRecords(t *testing.T) {
 	t.Parallel()
 	s := newACME(t, programs.PebbleConfig{})
-	text, err := os.ReadFile(s.pebble.CAFile)
-	testkit.Must(t, err)
+	text := testkit.Value(os.ReadFile(s.pebble.CAFile))(t)
 	block, _ := pem.Decode(text)
 	ca := testkit.Value(x509.ParseCertificate(block.Bytes))(t)
 	config := &Config{Name: "program", Front: conf.Config{
@@ -319,15 +318,13 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 		Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: s.http}}}, {Listen: []conf.Listen{{Addr: s.tls, TLS: true,
 			Issued: &conf.Issued{Issuer: "pebble", Names: []string{"a.test", "*.a.test"}}}}}},
 	}}
-	err = Check(config, Options{Stdout: s, Stderr: s})
+	err := Check(config, Options{Stdout: s, Stderr: s})
 	if _, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(err.Error(), "Options.DNS") {
 		t.Errorf("without a provider: %v", err)
 	}
 	s.start(config, txtRecords{s.pebble})
 	s.await("acme: a.test *.a.test: pebble has issued a certificate", 1)
 	for _, name := range []string{"a.test", "b.a.test"} {
-		if err := s.handshake(name, s.roots()); err != nil {
-			t.Errorf("%s: %v", name, err)
-		}
+		testkit.Equal(t, s.handshake(name, s.roots()), nil, name)
 	}
 }

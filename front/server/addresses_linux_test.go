@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -166,9 +165,7 @@ func TestAddressesHaveTheirOwnProperties(t *testing.T) {
 				if last := len(got) - 1; got[last] == "h2c" { // nginx 1.22 then speaks no other version
 					got, want[host] = got[last:], want[host][last:]
 				}
-				if !slices.Equal(got, want[host]) {
-					t.Errorf("%s:\n%s\nnginx:\n%s", host, strings.Join(got, "\n"), strings.Join(want[host], "\n"))
-				}
+				testkit.Equal(t, got, want[host], host)
 			}
 		})
 	}

@@ -178,9 +178,7 @@ func TestSessionsOfACache(t *testing.T) {
 			}
 			testkit.Equal(t, resumes(t, hosts[step.host], client), step.resumes, tls.VersionName(version), "step", i)
 		}
-		if cache.byID.Len() == 0 {
-			t.Error("no session is stored")
-		}
+		testkit.Equal(t, cache.byID.Len() > 0, true, "a session is stored")
 	}
 }
 
@@ -202,19 +200,14 @@ func TestSessionCacheIsBounded(t *testing.T) {
 		client.ClientSessionCache = tls.NewLRUClientSessionCache(1)
 		resumes(t, hosts[0], client)
 	}
-	if cache.bytes > 4<<10 || cache.byID.Len() == 0 || cache.byID.Len() > 20 {
-		t.Errorf("%d sessions of %d bytes", cache.byID.Len(), cache.bytes)
-	}
-	if !resumes(t, hosts[0], client) {
-		t.Error("the newest session was not resumed")
-	}
+	testkit.Between(t, cache.bytes, 0, 4<<10, "bytes of sessions")
+	testkit.Between(t, cache.byID.Len(), 1, 20, "sessions")
+	testkit.Equal(t, resumes(t, hosts[0], client), true, "the newest session is resumed")
 	_, _ = tlsConfigs(t, tls.VersionTLS13, caches, without("shared:a", 1, time.Hour))
-	if cache.byID.Len() != 0 || cache.bytes != 0 {
-		t.Errorf("%d sessions after a reload with no room", cache.byID.Len())
-	}
-	if caches.retain(&conf.Config{}); len(caches) != 0 {
-		t.Errorf("%d caches that no host names", len(caches))
-	}
+	testkit.Equal(t, cache.byID.Len(), 0, "sessions after a reload with no room")
+	testkit.Equal(t, cache.bytes, 0, "their bytes")
+	caches.retain(&conf.Config{})
+	testkit.Equal(t, len(caches), 0, "caches that no host names")
 }
 
 // Tickets with keys of files are valid for another process with one of them.
@@ -271,7 +264,6 @@ func TestHandshakesDuringReloadsFindTheirHost(t *testing.T) {
 		t.Errorf("host %p with %p, want %p with %p", host, got, current, choice)
 	}
 	unknown := func() (host, defaultHost *conf.Host) { return old, nil }
-	if _, got := findTLS(&tables, unknown); got != nil {
-		t.Errorf("a host without TLS has %p", got)
-	}
+	_, got = findTLS(&tables, unknown)
+	testkit.Equal(t, got, nil, "of a host without TLS")
 }

@@ -25,10 +25,7 @@ type serviceManager struct {
 
 func newServiceManager(t *testing.T) *serviceManager {
 	m := &serviceManager{T: t, path: filepath.Join(t.TempDir(), "notify")}
-	var err error
-	if m.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}); err != nil {
-		t.Fatal(err)
-	}
+	m.socket = testkit.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}))(t)
 	t.Cleanup(func() { m.socket.Close() })
 	return m
 }

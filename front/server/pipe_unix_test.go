@@ -32,7 +32,6 @@ func TestRunEndsWhileConfigurationIsAwaited(t *testing.T) {
 		testkit.Check(t, <-ended)
 		cancel()
 	}
-	writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // ends the waits
-	testkit.Must(t, err)
+	writer := testkit.Value(os.OpenFile(pipe, os.O_RDWR, 0))(t) // ends the waits
 	writer.Close()
 }

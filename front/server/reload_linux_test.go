@@ -3,7 +3,6 @@ package server_test
 import (
 	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -74,10 +73,12 @@ func TestReloadsLeakNothing(t *testing.T) {
 	reload := func(from, to int) {
 		for i := from; i < to; i++ {
 			write(i)
-			if err := s.Reload(); (err != nil) != (i%10 == 9) {
-				t.Fatalf("reload %d: %v", i, err)
+			testkit.Equal(t, s.Reload() != nil, i%10 == 9, "the error of reload", i)
+			paths := []string{"/", "/c", "/v", "/t"}
+			if i%5 == 0 {
+				paths = append(paths, "/n") // which waits for its name
 			}
-			for _, path := range []string{"/", "/c", "/n", "/v", "/t"} {
+			for _, path := range paths {
 				resp := testkit.Value(client.Get("http://" + front.Addr().String() + path))(t)
 				resp.Body.Close()
 			}
@@ -260,21 +261,17 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	configure("after.log")
 	testkit.Must(t, s.Reload())
 	for name, c := range clients {
-		if _, err := io.Copy(io.Discard, c); os.IsTimeout(err) {
-			t.Errorf("%s: the connection is still open", name)
-		}
+		_, err := io.Copy(io.Discard, c)
+		testkit.Equal(t, os.IsTimeout(err), false, name, "is still open")
 	}
 	testkit.WaitFor(t, "the end of the configuration of before",
 		func() bool { return !isOpen(filepath.Join(dir, "before.log")) })
 	begin("last", "GET /"+host+upgrade+"\r\n", "101")
 	begin("last app", "GET /app"+host+upgrade+"\r\n", "101")
 	s.Drain()
-	if err := <-ended; !errors.Is(err, server.ErrAborted) {
-		t.Error(err)
-	}
-	if b, err := os.ReadFile(filepath.Join(dir, "after.log")); strings.Count(string(b), " 101 ") != 2 {
-		t.Errorf("the log has %q, %v, want two websockets", b, err)
-	}
+	testkit.Is(t, <-ended, server.ErrAborted)
+	b := testkit.Value(os.ReadFile(filepath.Join(dir, "after.log")))(t)
+	testkit.Equal(t, strings.Count(string(b), " 101 "), 2, "websockets in the log")
 }
 
 // After SIGTERM requests may take Options.Grace, also if SIGQUIT came before it, unless
@@ -319,9 +316,7 @@ func TestGraceBeginsWithSIGTERM(t *testing.T) {
 				if c.want == nil {
 					time.AfterFunc(50*time.Millisecond, func() { close(release) })
 				}
-				if err := <-ended; !errors.Is(err, c.want) {
-					t.Error(err)
-				}
+				testkit.Is(t, <-ended, c.want)
 			})
 		}
 	}

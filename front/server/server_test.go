@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"testing"
 
@@ -31,17 +30,15 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 	}
 	p.configure("return 200 second;")
 	testkit.Must(t, p.server.Reload())
-	if _, body := p.get("/"); body != "second" {
-		t.Errorf("after the reload %q", body)
-	}
+	_, body := p.get("/")
+	testkit.Equal(t, body, "second", "after the reload")
 	p.configure("unknown_directive on;")
 	err := p.server.Reload()
 	if _, ok := errors.AsType[*server.ConfigError](err); !ok || !strings.Contains(err.Error(), "unknown_directive") {
 		t.Errorf("Reload: %v", err)
 	}
-	if _, body := p.get("/"); body != "second" {
-		t.Errorf("after the failed reload %q", body)
-	}
+	_, body = p.get("/")
+	testkit.Equal(t, body, "second", "after the failed reload")
 
 	result := make(chan string)
 	go func() {
@@ -59,9 +56,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 	close(p.finish)
 	testkit.Equal(t, <-result, "from the program", "the response to a request in progress")
 	testkit.Check(t, <-p.ended)
-	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
-		t.Errorf("a Reload after the end: %v", err)
-	}
+	testkit.Is(t, p.server.Reload(), server.ErrNotServing, "a Reload after the end")
 }
 
 // A Run that fails leaves no socket.
@@ -91,9 +86,8 @@ func TestCheckFindsMissingFolders(t *testing.T) {
 			path, log := filepath.Join(t.TempDir(), "nginx.conf"), new(testkit.Log)
 			testkit.Must(t, os.WriteFile(path, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
 			err := server.Check(server.File{Path: path}, server.Options{Stdout: log, Stderr: log, NoSignals: true})
-			if !errors.Is(err, fs.ErrNotExist) || !strings.Contains(err.Error(), line) {
-				t.Errorf("%s: %v", text, err)
-			}
+			testkit.Is(t, err, fs.ErrNotExist, text)
+			testkit.Error(t, err, line, text)
 			testkit.Equal(t, strings.Contains(log.String(), "without a prefix"), dir == ".", text)
 		}
 	}
@@ -223,13 +217,9 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	testkit.Equal(t, string(b), "/a//b")
 	s.Drain()
 	testkit.Check(t, <-ended)
-	if !handler.closed {
-		t.Error("the handler was not closed")
-	}
-	line, err := os.ReadFile(log)
-	if want := `^unix: - - \[[^]]*\] "GET /a//b HTTP/1.1" 200 5 "-" "Go-http-client/1.1"\n$`; !regexp.MustCompile(want).Match(line) || err != nil {
-		t.Errorf("the log is %q, %v", line, err)
-	}
+	testkit.Equal(t, handler.closed, true, "the handler is closed")
+	line := testkit.Value(os.ReadFile(log))(t)
+	testkit.Matches(t, string(line), `^unix: - - \[[^]]*\] "GET /a//b HTTP/1.1" 200 5 "-" "Go-http-client/1.1"\n$`)
 }
 
 // As in nginx, a reload reopens logs that were renamed, also if the configuration is the same: a
@@ -244,14 +234,11 @@ func TestReloadReopensRenamedLogs(t *testing.T) {
 	testkit.Must(t, p.server.Reload())
 	p.get("/after")
 	awaitText(t, name, "/after")
-	if err := os.RemoveAll(dir); err != nil { // reopening fails, which does not fail the reload
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.RemoveAll(dir)) // reopening fails, which does not fail the reload
 	p.configure("return 200 second;")
 	testkit.Must(t, p.server.Reload())
-	if _, body := p.get("/"); body != "second" {
-		t.Errorf("%q", body)
-	}
+	_, body := p.get("/")
+	testkit.Equal(t, body, "second")
 }
 
 // awaitText waits until a file contains a text.

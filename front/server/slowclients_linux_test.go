@@ -113,9 +113,7 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 	s.Eventually("the server has received all uploads",
 		func() bool { return s.fileBytes() >= int64(s.n/2)*largeBody/4 })
 	s.check("slow uploaders")
-	if n := app.received.Load(); n > 0 {
-		t.Errorf("the application has received %d incomplete uploads", n)
-	}
+	testkit.Equal(t, app.received.Load(), 0, "incomplete uploads that the application has received")
 	s.each(func(i, size int) error {
 		_, err := io.WriteString(clients[i], strings.Repeat("x", size/2))
 		if err == nil {
@@ -143,9 +141,7 @@ func (s *slowSite) check(what string) {
 	if s.n == manySlow && memory > base+int64(s.n)*maxMemory {
 		s.Errorf("%d bytes of memory", memory)
 	}
-	if most := int64(s.n/2) * (largeBody + 4096); files > most {
-		s.Errorf("%d bytes in files, want at most %d", files, most)
-	}
+	testkit.Between(s, files, 0, int64(s.n/2)*(largeBody+4096), "bytes in files")
 }
 
 // memory returns the resident memory of the server.

@@ -75,9 +75,8 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 		}
 		seen[lines.Text()] = true
 	}
-	if want := load.Requests.Load() - websocket.requests.Load(); logged < want || logged > want+canceled {
-		t.Errorf("%d log lines of %d requests", logged, want)
-	}
+	want := load.Requests.Load() - websocket.requests.Load()
+	testkit.Between(t, logged, want, want+canceled, "lines in the log")
 }
 
 // A new process that fails changes nothing. The log names the reason.
@@ -112,9 +111,7 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			load.More(50)
 			testkit.Equal(t, s.PID(), pid, "the process that serves")
 			testkit.Fails(os.Lstat(s.Path("pid.oldbin")))(t, "no such file")
-			if _, err := os.Lstat(s.Path("socket")); err != nil {
-				t.Error(err)
-			}
+			testkit.Value(os.Lstat(s.Path("socket")))(t)
 			c.mend(s)
 			var replaced []int
 			if c.name != "hang" { // a good process may need more time than that
@@ -130,10 +127,8 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 // link replaces the server's program by a link.
 func (s *site) link(target string) {
 	s.Helper()
-	if err := errors.Join(os.Symlink(s.Path(target), s.Path("program.new")),
-		os.Rename(s.Path("program.new"), s.Path("program"))); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, errors.Join(os.Symlink(s.Path(target), s.Path("program.new")),
+		os.Rename(s.Path("program.new"), s.Path("program"))))
 }
 
 // A server that was started as root is replaced by processes of its user. What only root may open
@@ -147,11 +142,9 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 	load.More(50)
 	old := s.upgrade()
 	load.More(50)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
-	if err != nil || !strings.Contains(string(status), "\nUid:\t65534\t65534\t65534\t65534\n") ||
-		!strings.Contains(string(status), "NoNewPrivs:\t1") {
-		t.Errorf("%s, %v", status, err)
-	}
+	status := string(testkit.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID())))(t))
+	testkit.Contains(t, status, "\nUid:\t65534\t65534\t65534\t65534\n")
+	testkit.Contains(t, status, "NoNewPrivs:\t1")
 	for _, c := range []struct {
 		name       string
 		mode, good os.FileMode
@@ -280,10 +273,7 @@ func TestDroppedUnixSocketIsRemoved(t *testing.T) {
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", withoutSocket())
 	s.failAtStart()
-	c, err := net.Dial("unix", s.Path("socket"))
-	if err != nil {
-		t.Fatalf("after a failed upgrade: %v", err)
-	}
+	c := testkit.Value(net.Dial("unix", s.Path("socket")))(t) // after a failed upgrade
 	c.Close()
 	old := s.upgrade()
 	s.Eventually("the socket's file is removed", func() bool {
@@ -428,17 +418,14 @@ func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
 // A process that is stopped while it starts does not take over: the old one would end, and so would
 // the new one.
 func TestStoppedProcessDoesNotServe(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	config := &server.Config{Handler: func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }}
 	config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
 	var log bytes.Buffer
-	err = server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, NoSignals: true,
-		Listeners: []net.Listener{l}})
-	if err != nil || strings.Contains(log.String(), "serving") {
-		t.Errorf("%v\n%s", err, &log)
-	}
+	testkit.Check(t, server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, NoSignals: true,
+		Listeners: []net.Listener{l}}))
+	testkit.Equal(t, strings.Contains(log.String(), "serving"), false, log.String())
 }
 
 // If the new process has another PID file, that of the old one is removed.

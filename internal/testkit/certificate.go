@@ -31,28 +31,47 @@ func TLSConfigs() (server, client *tls.Config) {
 	return &tls.Config{Certificates: []tls.Certificate{cert}}, &tls.Config{RootCAs: roots, ServerName: "example.com"}
 }
 
-// SelfSign returns a new self-signed certificate and its key in PEM. By default the certificate has
-// serial number 1 and is valid for one year.
-func SelfSign(t testing.TB, template x509.Certificate) (cert, key []byte) {
+// Issued is a certificate with its key.
+type Issued struct {
+	*x509.Certificate
+	Key *ecdsa.PrivateKey
+}
+
+// Issue returns a new certificate that another one has signed, or itself if by is nil. By default it
+// has a random serial number and is valid for one year.
+func Issue(t testing.TB, template x509.Certificate, by *Issued) *Issued {
 	t.Helper()
 	if template.SerialNumber == nil {
-		template.SerialNumber = big.NewInt(1)
+		template.SerialNumber = Value(rand.Int(rand.Reader, big.NewInt(1<<62)))(t)
 	}
 	if template.NotAfter.IsZero() {
 		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(365*24*time.Hour)
 	}
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
+	i := &Issued{&template, Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
+	if by == nil {
+		by = i
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &template, &template, private.Public(), private)
-	if err != nil {
-		t.Fatal(err)
+	der := Value(x509.CreateCertificate(rand.Reader, &template, by.Certificate, i.Key.Public(), by.Key))(t)
+	i.Certificate = Value(x509.ParseCertificate(der))(t)
+	return i
+}
+
+// Revoke returns a list of revoked certificates in DER, which is valid for a time.
+func (i *Issued) Revoke(t testing.TB, from, until time.Time, revoked ...*big.Int) []byte {
+	t.Helper()
+	list := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: from, NextUpdate: until}
+	for _, number := range revoked {
+		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
+			x509.RevocationListEntry{SerialNumber: number, RevocationTime: time.Now()})
 	}
-	secret, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+	return Value(x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.Key))(t)
+}
+
+// SelfSign is Issue for a self-signed certificate. It returns the certificate and its key in PEM.
+func SelfSign(t testing.TB, template x509.Certificate) (cert, key []byte) {
+	t.Helper()
+	i := Issue(t, template, nil)
+	secret := Value(x509.MarshalPKCS8PrivateKey(i.Key))(t)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Raw}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -34,6 +35,14 @@ func Contains(t testing.TB, text, part string, what ...any) {
 	t.Helper()
 	if !strings.Contains(text, part) {
 		t.Errorf("%s%s, want %s in it", named(what), shown(text), shown(part))
+	}
+}
+
+// Matches reports a text that a regular expression does not match. The words of what name the text.
+func Matches(t testing.TB, text, pattern string, what ...any) {
+	t.Helper()
+	if !regexp.MustCompile(pattern).MatchString(text) {
+		t.Errorf("%s%s, want a match of %s", named(what), shown(text), pattern)
 	}
 }
 

@@ -51,5 +51,18 @@ func WaitFor(t testing.TB, what string, done func() bool) {
 	}
 }
 
+// Receive returns the next value of a channel, or none if it is closed. The words of what name the
+// value, which must arrive.
+func Receive[T any](t testing.TB, from <-chan T, what ...any) T {
+	t.Helper()
+	select {
+	case v := <-from:
+		return v
+	case <-time.After(time.Minute):
+		t.Fatalf("%snothing arrives", named(what))
+		panic("unreachable")
+	}
+}
+
 // Slow reports whether tests may take long: "make check-slow" allows that.
 func Slow() bool { return os.Getenv("TARE_SLOW") != "" }

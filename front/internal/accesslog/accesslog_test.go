@@ -6,7 +6,6 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -22,9 +21,7 @@ func FuzzEscape(f *testing.F) {
 	f.Add("/\" 200 1\n\x00\x7f\\é")
 	f.Add("\"\r\n\t\\ \xff ü\u2028")
 	f.Fuzz(func(t *testing.T, text string) {
-		if b := accesslog.AppendJSON([]byte{'"'}, text); !json.Valid(append(b, '"')) {
-			t.Errorf("not JSON: %q", b)
-		}
+		testkit.Equal(t, json.Valid(append(accesslog.AppendJSON([]byte{'"'}, text), '"')), true, "JSON of", text)
 		for _, c := range accesslog.AppendEscaped(nil, text) {
 			if c < ' ' || c > '~' || c == '"' {
 				t.Errorf("%q is escaped with %q in it", text, c)
@@ -37,9 +34,7 @@ func FuzzEscape(f *testing.F) {
 func TestLineAboutLostLinesIsParsable(t *testing.T) {
 	why := errors.New(`disk "full"`)
 	want := `^- - - \[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\] "12 lines lost: disk \\x22full\\x22" 0 - "-" "-"\n$`
-	if got := string(accesslog.Lost(12, why)); !regexp.MustCompile(want).MatchString(got) {
-		t.Errorf("%q", got)
-	}
+	testkit.Matches(t, string(accesslog.Lost(12, why)), want)
 	var object struct {
 		Lost int
 		Why  string

@@ -110,10 +110,9 @@ func TestSeveralRangesBecomeMultipart(t *testing.T) {
 		s.get()
 		synctest.Wait()
 		g := s.get("Range: bytes=0-1,5-6")
-		if g.status != 206 || !strings.Contains(g.body, "Content-Range: bytes 0-1/10\r\n") ||
-			!strings.Contains(g.body, "\r\n\r\n56\r\n") {
-			t.Errorf("got %+v", g)
-		}
+		testkit.Equal(t, g.status, 206)
+		testkit.Contains(t, g.body, "Content-Range: bytes 0-1/10\r\n")
+		testkit.Contains(t, g.body, "\r\n\r\n56\r\n")
 		s.get("Range: bytes="+strings.Repeat("0-0,", 20)+"1-1").want(t, cache.StateHit, 200, "0123456789")
 	})
 }
@@ -180,9 +179,7 @@ func TestPurgeRemovesResponses(t *testing.T) {
 		s.request("GET", urls[2]).want(t, cache.StateHit, 200, "x")
 		s.request("GET", urls[1]).want(t, cache.StateMiss, 200, "x")
 		testkit.Equal(t, s.cache.PurgePrefix(""), 3, "responses purged")
-		if n, memory, disk := s.cache.Len(); n != 0 || memory != 0 || disk != 0 {
-			t.Errorf("%d responses are left, with %d and %d bytes", n, memory, disk)
-		}
+		s.wantEmpty()
 	})
 }
 
@@ -198,9 +195,7 @@ func TestInactiveResponseIsRemoved(t *testing.T) {
 			s.get().want(t, cache.StateHit, 200, "x")
 		}
 		time.Sleep(75 * time.Second)
-		if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
-			t.Errorf("%d responses are left, with %d bytes", n, memory)
-		}
+		s.wantEmpty()
 	})
 }
 
@@ -287,9 +282,8 @@ func TestWholeResponseIsStored(t *testing.T) {
 			fetched = true
 			s.get().want(t, cache.StateHit, 200, "body")
 		}}
-		if err := a.Send(w, r); err != nil || !fetched {
-			t.Errorf("%v, fetched again: %v", err, fetched)
-		}
+		testkit.Check(t, a.Send(w, r))
+		testkit.Equal(t, fetched, true, "fetched again")
 	})
 }
 

@@ -149,9 +149,8 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 		place := filepath.Join(dir, filepath.FromSlash(place))
 		testkit.WriteFile(t, place, "x")
 		defer func() {
-			if _, err := os.Stat(place); (err == nil) != stays {
-				t.Errorf("%s: %v", place, err)
-			}
+			_, err := os.Stat(place)
+			testkit.Equal(t, err == nil, stays, place)
 		}()
 	}
 	onDisk(t, conf.Cache{Dir: dir, Levels: []int{2}}, conf.CachePolicy{}, func(*testing.T, *site, string) {})
@@ -173,9 +172,7 @@ func TestResponseReadFromDiskIsActive(t *testing.T) {
 			s.request("GET", "http://a.example/y").want(t, cache.StateHit, 200, big(8<<10))
 		}
 		time.Sleep(75 * time.Second)
-		if n, _, _ := s.cache.Len(); n != 0 {
-			t.Errorf("%d responses are left", n)
-		}
+		s.wantEmpty()
 	})
 }
 
@@ -403,10 +400,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 			return r, nil
 		})
 		for range 2 {
-			if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
-				t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
-			}
-			synctest.Wait()
+			s.get().want(t, cache.StateMiss, 200, body)
 		}
 		testkit.Equal(t, strings.Join(filesIn(t, dir), " "), "", "files")
 		if log := s.log.String(); strings.Count(log, "no space left on device") != 1 || strings.Count(log, "\n") != 1 {
@@ -416,8 +410,6 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 		s.request("GET", "http://a.example/small")
 		synctest.Wait()
 		s.request("GET", "http://a.example/small").want(t, cache.StateHit, 200, "small")
-		if log := s.log.String(); !strings.HasSuffix(log, "writing responses to the disk again\n") {
-			t.Errorf("log %q", log)
-		}
+		testkit.Contains(t, s.log.String(), "writing responses to the disk again\n")
 	})
 }

@@ -171,13 +171,10 @@ func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 		})
 		first, others := s.crowd(1), s.crowd(10)
 		testkit.Error(t, (<-first).err, errOrigin.Error())
-		if failed.Err() == nil {
-			t.Error("the context of the fetch has not ended")
-		}
+		testkit.Error(t, failed.Err(), "", "the context of the fetch")
 		for range 10 {
-			if g := <-others; g.err != nil || g.body != "body" {
-				t.Errorf("got %+v", g)
-			}
+			g := <-others
+			g.want(t, g.state, 200, "body")
 		}
 		s.wantRequests(2)
 	})
@@ -194,9 +191,7 @@ func TestPanicOfLeaderReleasesOthers(t *testing.T) {
 		})
 		go func() {
 			defer func() {
-				if recover() == nil {
-					t.Error("the panic was not propagated")
-				}
+				testkit.Equal(t, recover(), any("origin"), "the panic that is propagated")
 			}()
 			s.get()
 		}()
@@ -244,13 +239,10 @@ func TestBrokenBodyIsNotStored(t *testing.T) {
 					return response(200, "whole", fresh), nil
 				})
 				first, others := s.crowd(1), s.crowd(3)
-				if g := <-first; g.err == nil {
-					t.Errorf("the leader got %+v, want an error", g)
-				}
+				testkit.Error(t, (<-first).err, "", "the leader")
 				for range 3 {
-					if g := <-others; g.err != nil || g.body != "whole" {
-						t.Errorf("got %+v", g)
-					}
+					g := <-others
+					g.want(t, g.state, 200, "whole")
 				}
 			})
 		})
@@ -346,14 +338,9 @@ func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
 					return r, nil
 				})
 				for range 2 {
-					if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
-						t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
-					}
-					synctest.Wait()
+					s.get().want(t, cache.StateMiss, 200, body)
 				}
-				if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
-					t.Errorf("%d responses with %d bytes are stored", n, memory)
-				}
+				s.wantEmpty()
 				if g := s.get("Range: bytes=1000000-1000001"); g.body != body[1000000:1000002] && g.body != body {
 					t.Errorf("a range got %d with %d bytes", g.status, len(g.body))
 				}
@@ -371,10 +358,8 @@ func TestConditionsOfUnstoredResponse(t *testing.T) {
 		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
 		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "invalid range: failed to overlap\n")
 		s.get("If-None-Match: x").want(t, cache.StateMiss, 200, "0123456789")
-		if g := s.get("Range: bytes=5-6,0-1"); g.err != nil || g.status != 200 || g.body != "0123456789" {
-			// the bytes can be read only once
-			t.Errorf("got %+v", g)
-		}
+		// the bytes can be read only once
+		s.get("Range: bytes=5-6,0-1").want(t, cache.StateMiss, 200, "0123456789")
 		if n, _, _ := s.cache.Len(); n > 0 || len(s.lastRequest().Header) > 0 {
 			t.Errorf("%d responses are stored, the origin received %v", n, s.lastRequest().Header)
 		}
@@ -389,9 +374,7 @@ func TestPanicOfBodyEndsResponse(t *testing.T) {
 			r.Body, r.ContentLength = bomb{}, -1
 			return r, nil
 		})
-		if g := s.get(); g.err == nil {
-			t.Errorf("got %+v, want an error", g)
-		}
+		testkit.Error(t, s.get().err, "")
 		testkit.Contains(t, s.log.String(), "bomb.Read", "the log")
 	})
 }
@@ -419,9 +402,7 @@ func TestAbandonedFetchEnds(t *testing.T) {
 			begin := time.Now()
 			s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
 			<-ended
-			if d := time.Since(begin); d < 10*time.Second || d > most {
-				t.Errorf("%s: the fetch lasted %v", control, d)
-			}
+			testkit.Between(t, time.Since(begin), 10*time.Second, most, control, "the time of the fetch")
 		})
 	}
 }

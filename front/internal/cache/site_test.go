@@ -60,6 +60,13 @@ func (s *site) wantRequests(n int) {
 	testkit.Equal(s.t, s.requests(), n, "requests to the origin")
 }
 
+// wantEmpty fails if the cache has anything.
+func (s *site) wantEmpty() {
+	s.t.Helper()
+	n, memory, disk := s.cache.Len()
+	testkit.Equal(s.t, []int64{int64(n), memory, disk}, []int64{0, 0, 0}, "responses, bytes in memory and on disk")
+}
+
 func (s *site) lastRequest() *http.Request {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -75,9 +75,8 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 		if fields != nil && a.Passed == nil { // the origin does not support ranges
 			want--
 		}
-		if err != nil || int64(w.taken) != want {
-			t.Errorf("%s: %d bytes and %v, want %d", key, w.taken, err, want)
-		}
+		testkit.Check(t, err)
+		testkit.Equal(t, int64(w.taken), want, "bytes of", key)
 	})
 }
 

@@ -1,9 +1,7 @@
 package crl_test
 
 import (
-	"crypto"
 	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/sha256"
 	"crypto/x509"
@@ -23,66 +21,40 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// authority is a certificate of an authority, with its key.
-type authority struct {
-	cert *x509.Certificate
-	key  crypto.Signer
-}
-
 // issue makes the certificate of an authority, which by has issued; nil for a root.
-func issue(t *testing.T, name string, number int64, by *authority) *authority {
+func issue(t *testing.T, name string, by *testkit.Issued) *testkit.Issued {
 	t.Helper()
-	key := testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)
-	template := &x509.Certificate{
-		SerialNumber: big.NewInt(number), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		KeyUsage: x509.KeyUsageCRLSign | x509.KeyUsageCertSign,
-	}
-	a := &authority{template, key}
-	if by == nil {
-		by = a
-	}
-	der := testkit.Value(x509.CreateCertificate(rand.Reader, template, by.cert, key.Public(), by.key))(t)
-	a.cert = testkit.Value(x509.ParseCertificate(der))(t)
-	return a
-}
-
-// list makes a list of version 2 with revoked numbers.
-func (a *authority) list(t *testing.T, from, until time.Time, revoked ...int64) *x509.RevocationList {
-	t.Helper()
-	template := &x509.RevocationList{Number: big.NewInt(1), ThisUpdate: from, NextUpdate: until}
-	for _, n := range revoked {
-		template.RevokedCertificateEntries = append(template.RevokedCertificateEntries,
-			x509.RevocationListEntry{SerialNumber: big.NewInt(n), RevocationTime: from})
-	}
-	der := testkit.Value(x509.CreateRevocationList(rand.Reader, template, a.cert, a.key))(t)
-	return testkit.Value(crl.Parse(der))(t)
+	return testkit.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
+		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCRLSign | x509.KeyUsageCertSign}, by)
 }
 
 func TestCheck(t *testing.T) {
 	now := time.Now()
 	before, after := now.Add(-time.Minute), now.Add(time.Minute)
-	root := issue(t, "root", 1, nil)
-	between := issue(t, "between", 2, root)
-	leaf := issue(t, "leaf", 3, between)
-	stranger := issue(t, "root", 1, nil) // with the same name and another key
-	chain := []*x509.Certificate{leaf.cert, between.cert, root.cert}
+	root := issue(t, "root", nil)
+	between := issue(t, "between", root)
+	leaf := issue(t, "leaf", between)
+	stranger := issue(t, "root", nil) // with the same name and another key
+	chain := []*x509.Certificate{leaf.Certificate, between.Certificate, root.Certificate}
+	list := func(by *testkit.Issued, from, until time.Time, revoked ...*big.Int) *x509.RevocationList {
+		return testkit.Value(crl.Parse(by.Revoke(t, from, until, revoked...)))(t)
+	}
 	for name, test := range map[string]struct {
 		lists []*x509.RevocationList
 		want  string
 	}{
-		"complete":                   {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after)}, ""},
+		"complete":                   {[]*x509.RevocationList{list(root, before, after), list(between, before, after)}, ""},
 		"none":                       {nil, crl.Missing},
-		"no list of the one between": {[]*x509.RevocationList{root.list(t, before, after)}, crl.Missing},
-		"revoked":                    {[]*x509.RevocationList{root.list(t, before, after), between.list(t, before, after, 7, 3)}, crl.Revoked},
-		"the one between is revoked": {[]*x509.RevocationList{root.list(t, before, after, 2)}, crl.Revoked},
-		"expired": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
-			between.list(t, before, after)}, crl.Expired},
-		"not yet valid": {[]*x509.RevocationList{root.list(t, after, after.Add(time.Hour)),
-			between.list(t, before, after)}, crl.NotYetValid},
-		"one of two is valid": {[]*x509.RevocationList{root.list(t, before.Add(-time.Hour), before),
-			root.list(t, before, after), between.list(t, before, after)}, ""},
-		"of another key": {[]*x509.RevocationList{stranger.list(t, before, after), between.list(t, before, after)}, crl.Missing},
+		"no list of the one between": {[]*x509.RevocationList{list(root, before, after)}, crl.Missing},
+		"revoked":                    {[]*x509.RevocationList{list(root, before, after), list(between, before, after, big.NewInt(7), leaf.SerialNumber)}, crl.Revoked},
+		"the one between is revoked": {[]*x509.RevocationList{list(root, before, after, between.SerialNumber)}, crl.Revoked},
+		"expired": {[]*x509.RevocationList{list(root, before.Add(-time.Hour), before),
+			list(between, before, after)}, crl.Expired},
+		"not yet valid": {[]*x509.RevocationList{list(root, after, after.Add(time.Hour)),
+			list(between, before, after)}, crl.NotYetValid},
+		"one of two is valid": {[]*x509.RevocationList{list(root, before.Add(-time.Hour), before),
+			list(root, before, after), list(between, before, after)}, ""},
+		"of another key": {[]*x509.RevocationList{list(stranger, before, after), list(between, before, after)}, crl.Missing},
 	} {
 		testkit.Equal(t, crl.Check(test.lists, chain, now), test.want, name)
 	}
@@ -146,7 +118,7 @@ func decoded(t *testing.T, dir, name string) []byte {
 }
 
 // firstList makes a list of version 1, whose extensions are not allowed.
-func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension) []byte {
+func firstList(t *testing.T, by *testkit.Issued, extensions, ofEntry []pkix.Extension) []byte {
 	t.Helper()
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}}
 	now := time.Now().UTC()
@@ -159,10 +131,10 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 		This, Next   time.Time
 		Certificates []pkix.RevokedCertificate
 		Extensions   []pkix.Extension `asn1:"optional,explicit,tag:0"`
-	}{algorithm, asn1.RawValue{FullBytes: a.cert.RawSubject}, now.Add(-time.Hour), now.Add(time.Hour),
+	}{algorithm, asn1.RawValue{FullBytes: by.RawSubject}, now.Add(-time.Hour), now.Add(time.Hour),
 		[]pkix.RevokedCertificate{{SerialNumber: big.NewInt(9), RevocationTime: now, Extensions: ofEntry}}, extensions})
 	sum := sha256.Sum256(list)
-	signature := testkit.Value(ecdsa.SignASN1(rand.Reader, a.key.(*ecdsa.PrivateKey), sum[:]))(t)
+	signature := testkit.Value(ecdsa.SignASN1(rand.Reader, by.Key, sum[:]))(t)
 	return marshal(struct {
 		List      asn1.RawValue
 		Algorithm pkix.AlgorithmIdentifier
@@ -173,7 +145,7 @@ func (a *authority) firstList(t *testing.T, extensions, ofEntry []pkix.Extension
 // A list of version 1 with extensions is not taken for a complete one: it may be a delta list. An
 // entry's critical extension is an error in both versions.
 func TestListsWithExtensions(t *testing.T) {
-	root := issue(t, "root", 1, nil)
+	root := issue(t, "root", nil)
 	extension := func(critical bool) []pkix.Extension {
 		return []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 27}, Critical: critical, Value: []byte{2, 1, 1}}}
 	}
@@ -181,26 +153,25 @@ func TestListsWithExtensions(t *testing.T) {
 		der, err := x509.CreateRevocationList(rand.Reader, &x509.RevocationList{Number: big.NewInt(1),
 			ThisUpdate: time.Now(), NextUpdate: time.Now().Add(time.Hour),
 			RevokedCertificateEntries: []x509.RevocationListEntry{{SerialNumber: big.NewInt(9),
-				RevocationTime: time.Now(), ExtraExtensions: ofEntry}}}, root.cert, root.key.(*ecdsa.PrivateKey))
+				RevocationTime: time.Now(), ExtraExtensions: ofEntry}}}, root.Certificate, root.Key)
 		testkit.Must(t, err)
 		return der
 	}
-	chain := []*x509.Certificate{root.cert}
+	chain := []*x509.Certificate{root.Certificate}
 	for name, test := range map[string]struct {
 		der   []byte
 		valid bool
 	}{
-		"version 1": {root.firstList(t, nil, nil), true}, "version 2": {second(nil), true},
-		"critical":            {root.firstList(t, extension(true), nil), false},
-		"not critical":        {root.firstList(t, extension(false), nil), false},
-		"of an entry":         {root.firstList(t, nil, extension(false)), false},
+		"version 1": {firstList(t, root, nil, nil), true}, "version 2": {second(nil), true},
+		"critical":            {firstList(t, root, extension(true), nil), false},
+		"not critical":        {firstList(t, root, extension(false), nil), false},
+		"of an entry":         {firstList(t, root, nil, extension(false)), false},
 		"not critical, entry": {second(extension(false)), true}, "critical, entry": {second(extension(true)), false},
 	} {
 		list, err := crl.Parse(test.der)
-		if (err == nil) != test.valid {
-			t.Errorf("%s: %v", name, err)
-		} else if err == nil && crl.Check([]*x509.RevocationList{list}, chain, time.Now()) != "" {
-			t.Errorf("%s: the list is not valid", name)
+		testkit.Equal(t, err == nil, test.valid, name, err)
+		if err == nil {
+			testkit.Equal(t, crl.Check([]*x509.RevocationList{list}, chain, time.Now()), "", name)
 		}
 	}
 }

@@ -3,6 +3,8 @@ package exposition
 import (
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A duration is counted in the buckets whose bounds it does not exceed.
@@ -31,7 +33,5 @@ h_bucket{a="b",le="+Inf"} 5
 h_sum{a="b"} 3601.002000001
 h_count{a="b"} 5
 `
-	if got := string(e.Text()); got != want {
-		t.Errorf("%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, string(e.Text()), want)
 }

@@ -51,9 +51,8 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
 			}
 			<-a.Done()
-			if a.stop(); a.wasUnobserved {
-				t.Errorf("%s: it is used again, although others have it", c.name)
-			}
+			a.stop()
+			testkit.Equal(t, a.wasUnobserved, false, c.name, "is used again, although others have it")
 			leave(nil)
 		})
 	}
@@ -120,9 +119,7 @@ func TestPaceLimitsReading(t *testing.T) {
 				t.Fatalf("%d bytes after %s", read, time.Since(began))
 			}
 		}
-		if got := time.Since(began); got != 3*time.Second {
-			t.Errorf("took %s", got)
-		}
+		testkit.Equal(t, time.Since(began), 3*time.Second, "the time")
 	})
 }
 
@@ -183,9 +180,8 @@ func TestReplayIsBounded(t *testing.T) {
 	r := newReplay(io.NopCloser(strings.NewReader(text)))
 	body := testkit.Value(r.open())(t)
 	testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text)
-	if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) || len(r.kept) > 0 {
-		t.Errorf("opened again: %v, %d bytes are kept", err, len(r.kept))
-	}
+	testkit.Fails(r.open())(t, ErrBodyConsumed.Error(), "opened again")
+	testkit.Equal(t, len(r.kept), 0, "bytes that are kept")
 }
 
 // What an old reader receives while a new one waits belongs to the new one.

@@ -2,7 +2,6 @@ package fetch
 
 import (
 	"bytes"
-	"errors"
 	"io"
 	"math/rand/v2"
 	"testing"
@@ -41,16 +40,13 @@ func TestFullDiskSlowsResponses(t *testing.T) {
 	for {
 		b, err := q.Next(func() {})
 		if err != nil {
-			if !errors.Is(err, io.EOF) {
-				t.Error(err)
-			}
+			testkit.Is(t, err, io.EOF)
 			break
 		}
 		got = append(got, b...)
 	}
 	<-received
 	testkit.Error(t, q.SpoolError(), unix.ENOSPC.Error())
-	if q.Close(); !bytes.Equal(got, want) {
-		t.Errorf("%d bytes, or not the same; want %d", len(got), len(want))
-	}
+	q.Close()
+	testkit.Equal(t, bytes.Equal(got, want), true, len(got), "bytes are those that were sent")
 }

@@ -28,10 +28,8 @@ func TestSpoolFilesHaveNoName(t *testing.T) {
 	sent := []byte(strings.Repeat("body", 20_000))
 	b := testkit.Value(fetch.ReadBody(bytes.NewReader(sent), -1, 0))(t)
 	defer b.Close()
-	after, err := os.Stat(dir)
-	if err != nil || !after.ModTime().Equal(before.ModTime()) {
-		t.Errorf("the folder changed: %v", err)
-	}
+	after := testkit.Value(os.Stat(dir))(t)
+	testkit.Equal(t, after.ModTime(), before.ModTime(), "changes of the folder")
 	r := testkit.Value(b.Open())(t)
 	testkit.Equal(t, string(testkit.Value(io.ReadAll(r))(t)), string(sent))
 	testkit.Fails(os.Stat(b.FileName()))(t, "no such file")

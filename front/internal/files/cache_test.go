@@ -36,23 +36,17 @@ func TestCacheStaysWithinItsLimits(t *testing.T) {
 			t.Fatalf("%d resources, %d bytes", len(c.ring), c.bytes)
 		}
 	}
-	if len(c.ring) < 40 {
-		t.Errorf("only %d of about 50 resources are stored", len(c.ring))
-	}
+	testkit.Between(t, len(c.ring), 40, most, "stored resources of about 50")
 	c.put(resourceOf("giant", int(c.maxBytes)), onStored)
-	if c.get("giant") != nil {
-		t.Error("a resource larger than the cache is stored")
-	}
+	testkit.Equal(t, c.get("giant"), nil, "a resource larger than the cache")
 	r := resourceOf("grows", 10)
 	c.put(r, onStored)
 	r.encoded[0].Store(&variant{content: make([]byte, c.maxBytes)})
-	if c.grow(r, c.maxBytes); c.bytes > c.maxBytes {
-		t.Errorf("grown to %d bytes", c.bytes)
-	}
+	c.grow(r, c.maxBytes)
+	testkit.Between(t, c.bytes, 0, c.maxBytes, "bytes after growing")
 	c.removeBelow("")
-	if c.bytes != 0 || len(c.ring) != 0 {
-		t.Errorf("the empty cache has %d bytes and %d resources", c.bytes, len(c.ring))
-	}
+	testkit.Equal(t, c.bytes, 0, "bytes of the empty cache")
+	testkit.Equal(t, len(c.ring), 0, "resources of the empty cache")
 	for i := range c.shards {
 		if m := c.shards[i].Load(); m != nil && len(*m) > 0 {
 			t.Errorf("shard %d holds %d", i, len(*m))
@@ -73,9 +67,8 @@ func TestCacheRemovesKeys(t *testing.T) {
 	old := c.get("/a")
 	fresh := resourceOf("/a", 2)
 	c.put(fresh, func() {})
-	if c.remove("/a", old); c.get("/a") != fresh {
-		t.Error("the successor of a removed resource was removed, too")
-	}
+	c.remove("/a", old)
+	testkit.Equal(t, c.get("/a") == fresh, true, "the successor of a removed resource stays")
 	if !old.identity.files.retired || c.renew(old, func() {}) || !c.renew(fresh, func() {}) {
 		t.Error("the replaced resource is not retired")
 	}
@@ -102,9 +95,7 @@ func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if len(c.ring) > 50 {
-		t.Errorf("%d resources", len(c.ring))
-	}
+	testkit.Between(t, len(c.ring), 0, 50, "resources")
 }
 
 // meddled is a file that changes when it is read for the n-th time.
@@ -165,9 +156,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 				v.stamp = testkit.Value(stampOf(m))(t)
 			}
 			testkit.Must(t, v.read(m, 2*size, &resource{}))
-			if !bytes.Equal(v.content, test.want) {
-				t.Errorf("%.20q of %d bytes, want %.20q of %d", v.content, len(v.content), test.want, len(test.want))
-			}
+			testkit.Equal(t, string(v.content), string(test.want))
 		})
 	}
 }
@@ -216,9 +205,8 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 		}
 		res := &resource{}
 		l.setUntil(res)
-		if ticks := res.until.Load() - h.tick.Load(); (ticks <= unwatchedTicks) != happens {
-			t.Errorf("with an event: %v, the resource is valid for %d ticks", happens, ticks)
-		}
+		ticks := res.until.Load() - h.tick.Load()
+		testkit.Equal(t, ticks <= unwatchedTicks, happens, "the resource is valid for", ticks, "ticks, briefly")
 	}
 }
 

@@ -20,16 +20,17 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// detections runs a test with each way of detecting changes: by inotify, and by a check every
-// second.
-func detections(t *testing.T, f func(t *testing.T, limits files.Limits)) {
+// detections runs a test with the configurations of each way of detecting changes: by inotify, by a
+// check every second, and by a check of the path.
+func detections(t *testing.T, f func(t *testing.T, c files.Config)) {
 	t.Run("watched", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
 			t.Skip("watching requires Linux")
 		}
-		f(t, files.Limits{})
+		f(t, files.Config{})
 	})
-	t.Run("looking", func(t *testing.T) { f(t, files.Limits{Watches: -1}) })
+	t.Run("looking", func(t *testing.T) { f(t, files.Config{Limits: files.Limits{Watches: -1}}) })
+	t.Run("by path", func(t *testing.T) { f(t, files.Config{ByPath: true}) })
 }
 
 // After any change of files, the handler soon serves the new state.
@@ -41,6 +42,7 @@ func TestChangesBecomeVisible(t *testing.T) {
 		before, then func(s *site)
 		want         string // or a status
 		status       int
+		notByPath    bool // links lead anywhere there, and the front has its own indexes
 	}{
 		{name: "written to", path: "/x.txt", then: func(s *site) {
 			s.must(os.WriteFile(s.path("x.txt"), []byte("new"), 0o644))
@@ -74,14 +76,14 @@ func TestChangesBecomeVisible(t *testing.T) {
 			s.must(os.WriteFile(s.out+"/x.txt", []byte(secret), 0o644))
 			s.must(os.RemoveAll(s.path("d")))
 			s.must(os.Symlink("../outside", s.path("d")))
-		}, status: 404},
+		}, status: 404, notByPath: true},
 		{name: "file replaced by a directory", path: "/x.txt", then: func(s *site) {
 			s.must(os.Remove(s.path("x.txt")))
 			s.must(os.Mkdir(s.path("x.txt"), 0o755))
 		}, status: 301},
 		{name: "index replaced by one that comes first", path: "/d/",
 			before: func(s *site) { s.write("d/index.htm", "old") },
-			then:   func(s *site) { s.write("d/index.html", "new") }, want: "new"},
+			then:   func(s *site) { s.write("d/index.html", "new") }, want: "new", notByPath: true},
 		{name: "index deleted", path: "/i/", then: func(s *site) { s.must(os.Remove(s.path("i/index.html"))) },
 			status: 403},
 		{name: "sibling created", path: "/x.txt", then: func(s *site) { s.write("x.txt.gz", "packed") },
@@ -107,7 +109,10 @@ func TestChangesBecomeVisible(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			detections(t, func(t *testing.T, limits files.Limits) {
+			detections(t, func(t *testing.T, c files.Config) {
+				if c.ByPath && test.notByPath {
+					return
+				}
 				t.Parallel()
 				s := newSite(t)
 				for _, name := range []string{"x.txt", "d/x.txt", "d/e/f/x.txt", "d/hard.txt", "i/index.html",
@@ -122,11 +127,9 @@ func TestChangesBecomeVisible(t *testing.T) {
 				if test.before != nil {
 					test.before(s)
 				}
-				h := s.handler(files.Config{Index: []string{"index.html", "index.htm"},
-					Compress: files.Compress{Siblings: true}, Limits: limits})
-				if err := h.WatchError(); (err == nil) != (limits.Watches == 0) {
-					t.Fatalf("WatchError: %v", err)
-				}
+				c.Index, c.Compress.Siblings = []string{"index.html", "index.htm"}, true
+				h := s.handler(c)
+				testkit.Equal(t, h.WatchError() == nil, c.Limits.Watches == 0, h.WatchError())
 				ours := hosts(t, h)[1]
 				made := time.Now()
 				testkit.WaitFor(t, "time has passed since the files were made",
@@ -173,12 +176,10 @@ func TestChangeWhileSentIsDetected(t *testing.T) {
 				s.must(os.Truncate(s.path("large"), size))
 				s.must(os.Chtimes(s.path("large"), past, past))
 				testkit.WaitFor(t, "the file again", func() bool { return ours.request(t, "HEAD", "/large").status == 200 })
-				resp, err := ours.client.Get(ours.url + "/large")
-				s.must(err)
+				resp := testkit.Value(ours.client.Get(ours.url + "/large"))(t)
 				defer resp.Body.Close()
-				if _, err = io.ReadFull(resp.Body, make([]byte, 1000)); err != nil || resp.ContentLength != size {
-					t.Fatalf("%v, Content-Length %d", err, resp.ContentLength)
-				}
+				testkit.Equal(t, resp.ContentLength, size)
+				testkit.Value(io.ReadFull(resp.Body, make([]byte, 1000)))(t)
 				s.must(change(s))
 				n, err := io.Copy(io.Discard, resp.Body)
 				if n += 1000; whole && (err != nil || n != size) {
@@ -206,7 +207,7 @@ func overwrite(path string) error {
 // number is the announced one.
 func TestResponseIsNeverAMixture(t *testing.T) {
 	testkit.Long(t, "it changes files for seconds")
-	detections(t, func(t *testing.T, limits files.Limits) {
+	detections(t, func(t *testing.T, c files.Config) {
 		t.Parallel()
 		s := newSite(t)
 		contents := func(n int, c byte) string { return strings.Repeat(string(rune('a'+c%26)), n+int(c)) }
@@ -214,7 +215,8 @@ func TestResponseIsNeverAMixture(t *testing.T) {
 		for name, n := range sizes {
 			s.write(name, contents(n, 0))
 		}
-		h := s.handler(files.Config{Limits: limits, Compress: files.Compress{Gzip: true}})
+		c.Compress.Gzip = true
+		h := s.handler(c)
 		stop := make(chan struct{})
 		var writers, readers sync.WaitGroup
 		writers.Go(func() {
@@ -225,10 +227,8 @@ func TestResponseIsNeverAMixture(t *testing.T) {
 				default:
 				}
 				for name, n := range sizes {
-					if err := errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644),
-						os.Rename(s.path("new"), s.path(name))); err != nil {
-						t.Error(err)
-					}
+					testkit.Check(t, errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644),
+						os.Rename(s.path("new"), s.path(name))))
 				}
 				time.Sleep(time.Duration(c%7) * time.Millisecond) // the writer's pace
 			}
@@ -270,8 +270,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	}
 	s.must(os.Mkdir(s.path("d"), 0o755))
 	open := func() (n int) {
-		all, err := os.ReadDir("/proc/self/fd")
-		s.must(err)
+		all := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
 		for _, e := range all {
 			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil &&
 				(strings.HasPrefix(to, s.dir) || to == "anon_inode:inotify") {
@@ -293,9 +292,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 		ours.request(t, "GET", "/f0/")
 	}
 	testkit.WaitFor(t, "descriptors given back", func() bool { return open() <= began+5 })
-	if open() == began {
-		t.Error("no descriptor is idle")
-	}
+	testkit.Equal(t, open() > began, true, "a descriptor is idle")
 	for i := range 30 {
 		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
 	}
@@ -318,11 +315,9 @@ func TestEarlyDisconnectLeaksNothing(t *testing.T) {
 	})
 	for _, ours := range hosts(t, counted)[:2] {
 		for range 5 {
-			c, err := net.Dial("tcp", ours.addr)
-			s.must(err)
+			c := testkit.Value(net.Dial("tcp", ours.addr))(t)
 			fmt.Fprint(c, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n")
-			_, err = bufio.NewReader(c).ReadString('\n')
-			s.must(err)
+			testkit.Value(bufio.NewReader(c).ReadString('\n'))(t)
 			c.Close()
 		}
 		testkit.WaitFor(t, "the handlers return", func() bool { return running.Load() == 0 })

@@ -234,9 +234,7 @@ func TestListingShowsDirectory(t *testing.T) {
 			last = at
 		}
 		for _, not := range []string{"hidden", "away", "<&"} {
-			if strings.Contains(got.body, not) {
-				t.Errorf("the page contains %q", not)
-			}
+			testkit.Equal(t, strings.Contains(got.body, not), false, "the page contains", not)
 		}
 		if got := ours.request(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
 			t.Errorf("HEAD: %+v", got)
@@ -277,11 +275,9 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 func TestCallerOwnsRoot(t *testing.T) {
 	s := newSite(t)
 	s.write("x.txt", "x")
-	root, err := os.OpenRoot(s.dir)
-	s.must(err)
+	root := testkit.Value(os.OpenRoot(s.dir))(t)
 	defer root.Close()
-	h, err := files.New(files.Config{Root: root})
-	s.must(err)
+	h := testkit.Value(files.New(files.Config{Root: root}))(t)
 	ours := hosts(t, h)[0]
 	testkit.Equal(t, ours.request(t, "GET", "/x.txt").body, "x")
 	s.must(h.Close())
@@ -297,8 +293,8 @@ func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 	s.write("d/y.txt", "y")
 	s.write("i/index.html", "index")
 	s.write(".hidden", "hidden")
-	h := s.handler(files.Config{})
-	listing := s.handler(files.Config{Listing: true})
+	h := s.handler(files.Config{ByPath: true})
+	listing := s.handler(files.Config{ByPath: true, Listing: true})
 	for range 2 { // the second time from memory
 		for _, test := range []struct {
 			path   string
@@ -357,27 +353,6 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 	}
 }
 
-func TestFilesHaveTypeAndEntityTag(t *testing.T) {
-	s := newSite(t)
-	s.write("x.foo", "x")
-	s.write("y.html", "y")
-	s.write("y.html.gz", "packed")
-	s.write("large.foo", large(1, 400_000))
-	ours := hosts(t, s.handler(files.Config{NoEtag: true, Compress: files.Compress{Siblings: true},
-		TypeOf: func(name string) string {
-			if strings.HasSuffix(name, ".foo") {
-				return "a/foo"
-			}
-			return ""
-		}}))[1]
-	for path, want := range map[string]string{"/x.foo": "a/foo", "/large.foo": "a/foo",
-		"/y.html": "text/html; charset=utf-8"} {
-		got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
-		testkit.Equal(t, got.status, 200, path)
-		testkit.Fields(t, got.header, path, "Content-Type", want, "Etag", "")
-	}
-}
-
 func TestNoSymlinksHidesFiles(t *testing.T) {
 	s := newSite(t)
 	s.write("d/x.txt", "x")
@@ -385,9 +360,7 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 	s.must(os.Symlink("x.txt", s.path("d/also")))
 	h, err := files.New(files.Config{Dir: s.dir, NoSymlinks: true})
 	if runtime.GOOS != "linux" {
-		if err == nil {
-			t.Error("NoSymlinks is accepted without system support")
-		}
+		testkit.Error(t, err, "", "NoSymlinks without system support")
 		return
 	}
 	s.must(err)
@@ -396,8 +369,7 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 	defer server.Close()
 	for path, want := range map[string]int{"/d/x.txt": 200, "/link/x.txt": 403, "/d/also": 403, "/link/": 403,
 		"/link/none": 403} {
-		resp, err := http.Get(server.URL + path)
-		s.must(err)
+		resp := testkit.Value(http.Get(server.URL + path))(t)
 		_, _ = io.Copy(io.Discard, resp.Body)
 		resp.Body.Close()
 		testkit.Equal(t, resp.StatusCode, want, path)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"strings"
 	"testing"
@@ -21,9 +20,8 @@ func planOf(t testing.TB, c Config) *plan {
 func TestPlaceNormalizesPaths(t *testing.T) {
 	p, dotfiles := planOf(t, Config{}), planOf(t, Config{Dotfiles: true})
 	for path, want := range map[string]int{"/.hidden": 0, "/d/.well-known/x": 0, "/../x": 400} {
-		if _, _, status := dotfiles.place(path); status != want {
-			t.Errorf("with dotfiles, %s: %d, want %d", path, status, want)
-		}
+		_, _, status := dotfiles.place(path)
+		testkit.Equal(t, status, want, "with dotfiles", path)
 	}
 	for _, test := range []struct {
 		path, name string
@@ -55,21 +53,16 @@ func TestMisreadNamesAreRejectedOnWindows(t *testing.T) {
 	p := planOf(t, Config{})
 	for _, name := range []string{"a:b", `a\b`, "con", "CoN.txt", "nul .txt", "com1", "com¹.x", "lpt0", "conout$",
 		"a.", "a ", "aux.js", "x.txt::$DATA"} {
-		if !isMisread(name) {
-			t.Errorf("%q is accepted", name)
-		}
+		testkit.Equal(t, isMisread(name), true, name)
 		want := 0
 		if runtime.GOOS == "windows" {
 			want = 404
 		}
-		if _, _, status := p.place("/" + name); status != want {
-			t.Errorf("%q: %d, want %d", name, status, want)
-		}
+		_, _, status := p.place("/" + name)
+		testkit.Equal(t, status, want, name)
 	}
 	for _, name := range []string{"console", "com", "com10", "x.con", "common.css", "a.b", "a b", "a-b"} {
-		if isMisread(name) {
-			t.Errorf("%q is rejected", name)
-		}
+		testkit.Equal(t, isMisread(name), false, name)
 	}
 }
 
@@ -97,9 +90,8 @@ func TestParsedRanges(t *testing.T) {
 		{"nonsense", 10, nil, false}, {"", 10, nil, false},
 	} {
 		got, err := parseRange(test.value, test.size, maxRanges)
-		if !reflect.DeepEqual(got, test.want) || (err != nil) != test.fails {
-			t.Errorf("%q of %d: %v %v, want %v", test.value, test.size, got, err, test.want)
-		}
+		testkit.Equal(t, got, test.want, test.value, "of", test.size)
+		testkit.Equal(t, err != nil, test.fails, test.value, "of", test.size, err)
 	}
 }
 

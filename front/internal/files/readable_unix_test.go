@@ -23,8 +23,7 @@ func TestOnlyRegularFilesAreServed(t *testing.T) {
 	s.must(unix.Mkfifo(s.path("pipe"), 0o644))
 	s.must(unix.Mkfifo(s.path("x.html.gz"), 0o644))
 	s.write("x.html", "x")
-	l, err := net.Listen("unix", s.path("socket"))
-	s.must(err)
+	l := testkit.Value(net.Listen("unix", s.path("socket")))(t)
 	defer l.Close()
 	// the same as /dev/null
 	device := unix.Mknod(s.path("null"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3)))
@@ -71,7 +70,8 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 	if !asNobody(t) {
 		return
 	}
-	detections(t, func(t *testing.T, limits files.Limits) {
+	detections(t, func(t *testing.T, c files.Config) {
+		t.Parallel()
 		s := newSite(t)
 		s.write("x.txt", "x")
 		s.write("d/x.txt", "x")
@@ -79,7 +79,8 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 		s.write("y.txt", "y")
 		s.write("y.txt.gz", "packed")
 		s.write("i/index.html", "index")
-		h := s.handler(files.Config{Limits: limits, Compress: files.Compress{Siblings: true}})
+		c.Compress.Siblings = true
+		h := s.handler(c)
 		ours := hosts(t, h)[1]
 		for _, test := range []struct {
 			path, chmod string
@@ -92,8 +93,7 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 		} {
 			before := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 			testkit.Equal(t, before.status, 200, test.path)
-			info, err := os.Stat(s.path(test.chmod))
-			s.must(err)
+			info := testkit.Value(os.Stat(s.path(test.chmod)))(t)
 			s.must(os.Chmod(s.path(test.chmod), 0))
 			testkit.WaitFor(t, test.path+" is seen to be unreadable", func() bool {
 				got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")

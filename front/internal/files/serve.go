@@ -29,8 +29,7 @@ func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string)
 	return status
 }
 
-// Kind returns what a path leads to, with or without a final slash. The result for a file is
-// cached: another call, or serving the file, costs little.
+// Kind returns what a path leads to, with or without a final slash. It requires Config.ByPath.
 func (h *Handler) Kind(path string) Kind {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {
 		return res.kind()
@@ -39,17 +38,7 @@ func (h *Handler) Kind(path string) Kind {
 	if status != 0 {
 		return Nothing
 	}
-	if h.tree.paths != nil {
-		return h.tree.paths.kind(name)
-	}
-	to := h.lookup(key(name, false), name, false)
-	switch {
-	case to.res != nil && !to.res.absent, to.status == http.StatusForbidden:
-		return File
-	case to.status == http.StatusMovedPermanently:
-		return Directory
-	}
-	return Nothing
+	return h.tree.paths.kind(name)
 }
 
 // kind returns the kind of a cached key: a key with a final slash is a directory with its index.

@@ -63,8 +63,7 @@ func (s *site) handler(c files.Config) *files.Handler {
 	if c.Root == nil {
 		c.Dir = s.dir
 	}
-	h, err := files.New(c)
-	s.must(err)
+	h := testkit.Value(files.New(c))(s.t)
 	s.t.Cleanup(func() { _ = h.Close() })
 	return h
 }

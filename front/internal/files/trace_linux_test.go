@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/front/internal/files"
@@ -26,8 +27,7 @@ func TestTraced(t *testing.T) {
 	ours := hosts(t, h)[1]
 	ours.request(t, "GET", "/x.txt") // files that Go itself opens for the first request
 	_, _ = os.Stat("/begin-of-the-trace")
-	b, err := os.ReadFile(os.Getenv(inTrace))
-	s.must(err)
+	b := testkit.Value(os.ReadFile(os.Getenv(inTrace)))(t)
 	for _, path := range strings.Split(string(b), "\n") {
 		ours.raw(t, path)
 	}
@@ -47,8 +47,7 @@ func TestOpenedPaths(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTraced") {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	f, err := os.Open(trace)
-	s.must(err)
+	f := testkit.Value(os.Open(trace))(t)
 	defer f.Close()
 	opened, within := 0, false
 	result := regexp.MustCompile(`= \d+<([^>]*)>`)
@@ -82,5 +81,37 @@ func TestOpenedPaths(t *testing.T) {
 	}
 	if opened < 10 {
 		t.Errorf("the trace contains %d opened files", opened)
+	}
+}
+
+// The kind of a path is known without the permission to read it, for each policy of links. A link
+// is Denied, or the kind of its target.
+func TestUnreadableFileHasKind(t *testing.T) {
+	if !asNobody(t) {
+		return
+	}
+	s := newSite(t)
+	s.write("dir/file", "x")
+	s.must(os.Symlink("dir", s.path("link")))
+	s.must(os.Symlink("dir/file", s.path("filelink")))
+	s.must(syscall.Mkfifo(s.path("fifo"), 0))
+	s.must(os.Chmod(s.path("dir/file"), 0))
+	s.must(os.Chmod(s.path("dir"), 0o311))
+	defer func() { s.must(os.Chmod(s.path("dir"), 0o755)) }()
+	for _, symlinks := range []string{"", "if_not_owner", "on"} {
+		h, err := files.New(files.Config{Dir: s.path(""), ByPath: true, DisableSymlinks: symlinks,
+			SymlinksFrom: strings.TrimSuffix(s.path(""), "/")})
+		s.must(err)
+		for name, want := range map[string]files.Kind{
+			"/dir": files.Directory, "/dir/": files.Directory, "/dir/file": files.File, "/fifo": files.Nothing,
+			"/dir/none": files.Nothing,
+			"/link":     files.Directory, "/filelink": files.File,
+		} {
+			if symlinks == "on" && strings.HasSuffix(name, "link") {
+				want = files.Denied
+			}
+			testkit.Equal(t, h.Kind(name), want, symlinks, name)
+		}
+		s.must(h.Close())
 	}
 }

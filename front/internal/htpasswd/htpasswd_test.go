@@ -57,9 +57,7 @@ func TestCorrectPasswordIsHashedOnce(t *testing.T) {
 	for range cap(all.hashSlots) {
 		all.hashSlots <- struct{}{} // all slots are in use
 	}
-	if !verify("a", "word") {
-		t.Error("it is computed again")
-	}
+	testkit.Equal(t, verify("a", "word"), true, "without another computation")
 	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
 	defer cancel()
 	testkit.Fails(all.Verify(ctx, f, "a", "other"))(t, "", "the client has left, and the request waits")
@@ -104,12 +102,8 @@ func TestKnownHashesMatch(t *testing.T) {
 		{"$6$rounds=2000$abcdefgh$lqXzcKuTDI0xEwT4ESDiJHzusKFn4q93OWhvIUZ0DJJ0dR0iTbhK30UOQc48zKHEvpFLKtXp9STF7SAmKexma.", "se cret"},
 		{"$5$abcdefgh$R.O4v3YfCsHKLE1odnRJ9V3X46Hup06XNkuWBVbgro3", "se cret"},
 	} {
-		if !hashMatches(c.hash, c.word) {
-			t.Errorf("%s does not match %q", c.hash, c.word)
-		}
-		if hashMatches(c.hash, c.word+"x") {
-			t.Errorf("%s matches %q, too", c.hash, c.word+"x")
-		}
+		testkit.Equal(t, hashMatches(c.hash, c.word), true, c.hash, c.word)
+		testkit.Equal(t, hashMatches(c.hash, c.word+"x"), false, c.hash, c.word+"x")
 	}
 	for hash, why := range map[string]string{
 		"$6$salt": "incomplete", "$5$rounds=9999999$a$b": "rounds", "$6$rounds=x$a$b": "rounds",
@@ -117,8 +111,9 @@ func TestKnownHashesMatch(t *testing.T) {
 			strings.Repeat("a", 53): "bcrypt cost 31", "$2": "bcrypt",
 	} {
 		testkit.Error(t, checkHash(hash), why, hash)
-		if hashMatches(hash, "x") {
-			t.Errorf("%q matches", hash)
-		}
+		testkit.Equal(t, hashMatches(hash, "x"), false, hash)
+	}
+	for _, hash := range []string{"{SSHA}AAAA", "{SSHA}", "{SSHA}!", "{SHA}!", "{SHA}"} { // they match nothing
+		testkit.Equal(t, hashMatches(hash, ""), false, hash)
 	}
 }

@@ -33,9 +33,8 @@ func TestRateIsThatOfNginx(t *testing.T) {
 		{30_000, 2998, false}, // counting continues from there
 	} {
 		excess, ok := z.Acquire("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
-		if excess != c.excess || ok != c.ok {
-			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
-		}
+		testkit.Equal(t, excess, c.excess, i, "at", c.ms, "ms")
+		testkit.Equal(t, ok, c.ok, i, "at", c.ms, "ms")
 	}
 	testkit.Equal(t, z.Delay(1500, 500), 500*time.Millisecond, "delay")
 	testkit.Equal(t, z.Delay(500, 500), 0, "delay")
@@ -43,9 +42,8 @@ func TestRateIsThatOfNginx(t *testing.T) {
 
 func TestCheckChangesNothing(t *testing.T) {
 	z, now := rate(t, conf.Zone{Rate: 1}), time.Now()
-	if z.Check("key", now) != 0 || z.Len() != 0 {
-		t.Error("an unknown key has an excess")
-	}
+	testkit.Equal(t, z.Check("key", now), 0, "the excess of an unknown key")
+	testkit.Equal(t, z.Len(), 0, "keys")
 	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
 		testkit.Equal(t, z.Check("key", now), limit.Unit, "the excess")
@@ -63,21 +61,20 @@ func TestRatesOutOfRangeAreRejected(t *testing.T) {
 	}
 }
 
-// The number of keys is limited, and the ones in use are kept.
+// The number of keys is limited: new ones displace old ones, and the ones in use are kept.
 func TestKeysOfRateAreLimited(t *testing.T) {
 	z, now := rate(t, conf.Zone{Rate: 1, Bytes: 64 << 10}), time.Now()
 	for i := range 100_000 {
-		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
+		if _, ok := z.Acquire(fmt.Sprintf("key %d", i), 0, now); !ok {
+			t.Fatalf("no room for key %d", i)
+		}
 		if _, ok := z.Acquire("often", 0, now); ok && i > 0 {
 			t.Fatalf("after %d keys a used one was removed", i)
 		}
 	}
-	if n := z.Len(); n < 100 || n > 64<<10/160 {
-		t.Errorf("%d keys in 64 KB", n)
-	}
-	if _, ok := z.Acquire(strings.Repeat("x", 64<<10), 0, now); ok {
-		t.Error("a key longer than the table was counted")
-	}
+	testkit.Between(t, z.Len(), 100, 64<<10/160, "keys in 64 KB")
+	_, ok := z.Acquire(strings.Repeat("x", 64<<10), 0, now)
+	testkit.Equal(t, ok, false, "a key longer than the table was counted")
 }
 
 func TestConnsCountsByKey(t *testing.T) {
@@ -85,13 +82,9 @@ func TestConnsCountsByKey(t *testing.T) {
 	for i, want := range []bool{true, true, false} {
 		testkit.Equal(t, z.Enter("a", 2), want, "Enter", i+1)
 	}
-	if !z.Enter("b", 1) {
-		t.Error("another key counts with the first")
-	}
+	testkit.Equal(t, z.Enter("b", 1), true, "another key")
 	z.Leave("a")
-	if !z.Enter("a", 2) {
-		t.Error("Leave does not make room")
-	}
+	testkit.Equal(t, z.Enter("a", 2), true, "after Leave")
 	for _, key := range []string{"a", "a", "b"} {
 		z.Leave(key)
 	}
@@ -106,9 +99,8 @@ func TestKeysOfConnsAreLimited(t *testing.T) {
 			in++
 		}
 	}
-	if in == 0 || in > 32<<10/160 || z.Len() != in {
-		t.Errorf("%d requests in progress, but %d keys", in, z.Len())
-	}
+	testkit.Between(t, in, 1, 32<<10/160, "requests in progress")
+	testkit.Equal(t, z.Len(), in, "keys")
 }
 
 func TestConcurrentUse(t *testing.T) {
@@ -127,12 +119,4 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	all.Wait()
 	testkit.Equal(t, n.Len(), 0, "keys that remain")
-}
-
-func BenchmarkAcquire(b *testing.B) {
-	z := rate(b, conf.Zone{Rate: 1e6})
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = z.Acquire("192.0.2.1", 1<<40, time.Now())
-	}
 }

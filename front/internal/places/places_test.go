@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/places"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // grow fills a value with one element of each kind, a few levels deep, and numbers the Settings in
@@ -83,14 +84,11 @@ func TestErrorsNameTheLine(t *testing.T) {
 		if pos == "" {
 			err = places.At(pos, cause)
 		}
-		if err.Error() != want || !errors.Is(err, cause) {
-			t.Errorf("%q: got %v", pos, err)
-		}
+		testkit.Equal(t, err.Error(), want, pos)
+		testkit.Is(t, err, cause, pos)
 		if e, ok := errors.AsType[*places.Error](err); ok != (pos != "") || ok && e.Position() != pos {
 			t.Errorf("%q: got %v", pos, e)
 		}
 	}
-	if places.At("a:1", nil) != nil {
-		t.Error("no error has become one")
-	}
+	testkit.Equal(t, places.At("a:1", nil), nil)
 }

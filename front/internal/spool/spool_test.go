@@ -83,12 +83,7 @@ func (c reports) add(text string) { c <- text }
 
 func (c reports) want(t *testing.T, text string) {
 	t.Helper()
-	select {
-	case got := <-c:
-		testkit.Equal(t, got, text, "the reports")
-	case <-time.After(patience):
-		t.Fatalf("never reported %q", text)
-	}
+	testkit.Equal(t, testkit.Receive(t, c, "the report", text), text, "the report")
 }
 
 func lost(n int, why error) []byte { return fmt.Appendf(nil, "lost %d: %v\n", n, why) }
@@ -129,9 +124,8 @@ func TestLinesAreGathered(t *testing.T) {
 		fmt.Fprintln(s, "line")
 	}
 	closeSpool(t, s) // does not wait for the hour
-	if n := len(out.inside); n != 1 || strings.Count(out.String(), "line\n") != 11 {
-		t.Errorf("%d further writes of %q", n, out)
-	}
+	testkit.Equal(t, len(out.inside), 1, "further writes")
+	testkit.Equal(t, strings.Count(out.String(), "line\n"), 11, "lines")
 }
 
 // Without Patience a Write never waits: lines without room are dropped, and the next line reports
@@ -176,9 +170,8 @@ func TestCloseReportsLostLines(t *testing.T) {
 	s := spool.New(out, spool.Config{})
 	fmt.Fprint(s, "one\n", "two\n")
 	err := s.Close(t.Context())
-	if !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "2 lines were lost") {
-		t.Errorf("got %v", err)
-	}
+	testkit.Is(t, err, io.ErrClosedPipe)
+	testkit.Error(t, err, "2 lines were lost")
 }
 
 // Close does not wait for a blocked output after ctx ends.
@@ -277,25 +270,7 @@ func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 		}
 		seen[line] = true
 	}
-	if n := len(seen) + counted + s.Lost(); n != writers*each {
-		t.Errorf("%d lines written and %d lost, want a total of %d", len(seen), counted+s.Lost(), writers*each)
-	}
-}
-
-// nowhere discards everything.
-type nowhere struct{ io.Writer }
-
-func (nowhere) Close() error { return nil }
-
-func BenchmarkWrite(b *testing.B) {
-	s := spool.New(nowhere{io.Discard}, spool.Config{})
-	defer s.Close(b.Context())
-	line := bytes.Repeat([]byte("x"), 200)
-	line = append(line, '\n')
-	b.ReportAllocs()
-	for b.Loop() {
-		_, _ = s.Write(line)
-	}
+	testkit.Equal(t, len(seen)+counted+s.Lost(), writers*each, "lines that are written or lost")
 }
 
 // Lines that fill much of the queue are written before Gather has passed, and none is lost.
@@ -309,9 +284,8 @@ func TestManyLinesAreWrittenEarly(t *testing.T) {
 			fmt.Fprint(s, long)
 		}
 		synctest.Wait()
-		if n := len(out.String()); n != 200*len(long) || time.Since(start) != 0 {
-			t.Errorf("%d bytes after %v, want %d", n, time.Since(start), 200*len(long))
-		}
+		testkit.Equal(t, len(out.String()), 200*len(long), "bytes")
+		testkit.Equal(t, time.Since(start), 0, "the wait")
 		closeSpool(t, s)
 	})
 }
@@ -349,9 +323,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 				for i := range each {
 					start := time.Now()
 					fmt.Fprintf(s, "line %d\n", i)
-					if d := time.Since(start); d > time.Second {
-						t.Errorf("a caller waited for %v", d)
-					}
+					testkit.Between(t, time.Since(start), 0, time.Second, "the wait of a caller")
 				}
 			})
 		}

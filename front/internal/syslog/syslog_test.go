@@ -82,9 +82,8 @@ func TestMessagesAreSent(t *testing.T) {
 	for range 2 {
 		server := listen()
 		write("one\n" + strings.Repeat("x", 20<<10) + "\n")
-		if one, two := received(t, server), received(t, server); one != "one" || two != strings.Repeat("x", 16<<10) {
-			t.Errorf("%.20q, then %d bytes", one, len(two))
-		}
+		testkit.Equal(t, received(t, server), "one")
+		testkit.Equal(t, received(t, server), strings.Repeat("x", 16<<10))
 		server.Close()
 	}
 }
@@ -115,11 +114,7 @@ func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
 	}()
 	for _, want := range []int{5 * lines, len("another\n")} {
 		testkit.Equal(t, <-written, want, "written bytes")
-		if err := out.Close(); err != nil { // perhaps while the second Write waits
-			t.Error(err)
-		}
+		testkit.Check(t, out.Close()) // perhaps while the second Write waits
 	}
-	if lost == 0 || lost > lines+1 {
-		t.Errorf("%d lines were lost", lost)
-	}
+	testkit.Between(t, lost, 1, lines+1, "lost lines")
 }

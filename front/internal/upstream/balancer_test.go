@@ -63,9 +63,8 @@ func within(t *testing.T, what string, counts []int, n int, weights []int, perce
 		total += w
 	}
 	for i, got := range counts {
-		if want := n * weights[i] / total; got*100 < want*(100-percents) || got*100 > want*(100+percents) {
-			t.Errorf("of %d %s %d have %d, want about %d", n, what, i, got, want)
-		}
+		want := n * weights[i] / total
+		testkit.Between(t, got*100, want*(100-percents), want*(100+percents), "100 times the", what, "of", i)
 	}
 }
 
@@ -84,9 +83,7 @@ func TestRandomChoicesFollowWeights(t *testing.T) {
 	within(t, "turns", counts, 20_000, []int{1, 3}, 5)
 	peers[1].conns, peers[0].conns = 9, 1
 	for range 100 {
-		if i := new(walk).bestOfTwo(peers, 4, random, fewer(peers)); i != 0 && i != -1 {
-			t.Error("the peer with more connections was chosen")
-		}
+		testkit.Between(t, new(walk).bestOfTwo(peers, 4, random, fewer(peers)), -1, 0, "the peer with fewer connections")
 	}
 	peers[0].out = true
 	testkit.Equal(t, new(walk).bestOfTwo(peers, 4, random, fewer(peers)), -1, "the choice without a second peer")
@@ -146,16 +143,12 @@ func TestPreferredServerIsChosen(t *testing.T) {
 	}
 	var bySecond string
 	for _, tried := range choose("") {
-		if tried[0] == '3' {
-			t.Errorf("a draining server got a new client")
-		}
+		testkit.Equal(t, tried[0] == '3', false, "a draining server has a new client")
 		if tried[0] == '2' {
 			bySecond = tried[1:]
 		}
 	}
-	if len(bySecond) != 32 { // a hash
-		t.Errorf("route %q of a server without a route parameter", bySecond)
-	}
+	testkit.Equal(t, len(bySecond), 32, "length of a hash, the route of a server without a route parameter")
 	for range 3 {
 		testkit.Equal(t, choose(bySecond)[0][0], '2', "the first server")
 	}
@@ -187,9 +180,7 @@ func TestSlowStartRaisesWeight(t *testing.T) {
 				least, most int
 			}{{10 * time.Second, 5, 13}, {40 * time.Second, 28, 38}, {49 * time.Second, 45, 52}, {time.Hour, 50, 50}} {
 				time.Sleep(step.after)
-				if n := share(); n < step.least || n > step.most {
-					t.Errorf("%q: %d of 100 requests, want %d to %d", method, n, step.least, step.most)
-				}
+				testkit.Between(t, share(), step.least, step.most, method, "requests of 100")
 			}
 		})
 	}

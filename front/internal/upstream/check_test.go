@@ -86,9 +86,7 @@ func TestCheckEndsAndResumesRequests(t *testing.T) {
 		pass(6 * time.Second)
 		check(t, "after one success", tryAll(g, "1", "2"), "2")
 		pass(5 * time.Second)
-		if got := several(g); !slices.Contains(got, "1") {
-			t.Errorf("after two successes: tried %v", got)
-		}
+		testkit.Equal(t, slices.Contains(several(g), "1"), true, "tried after two successes")
 		testkit.Equal(t, strings.Join(p.reported, ", "), "1 bad, 1 good", "the reports")
 		status := g.Status()[0]
 		if status.Checks != int64(p.counts["1"]) || status.FailedChecks == 0 || status.Failed {
@@ -157,9 +155,7 @@ func TestMandatoryCheckPrecedesRequests(t *testing.T) {
 				t.Errorf("after checks of both: tried %v", got)
 			}
 			next.Stop()
-			if len(s.bad) > 0 || len(s.checks) > 0 {
-				t.Errorf("what remains: %v %v", s.bad, s.checks)
-			}
+			testkit.Equal(t, len(s.bad)+len(s.checks), 0, "what remains")
 		})
 	}
 }

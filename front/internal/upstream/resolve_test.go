@@ -67,13 +67,10 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		check(t, "one is alone", all(), "10.0.0.2:8080")
 		change(nil, "10.0.0.1", "10.0.0.2")
 		check(t, "a server that returns has no failures", all(), "10.0.0.1:8080 10.0.0.2:8080")
-		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
+		testkit.Fails(New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
 			Options{system: lookup, Report: func(name string, _ bool, err error) {
 				t.Errorf("%s is reported, too: %v", name, err)
-			}}); err == nil ||
-			!strings.Contains(err.Error(), `"other.example"`) {
-			t.Errorf("an unknown name: %v", err)
-		}
+			}}))(t, `"other.example"`)
 	})
 }
 
@@ -89,15 +86,10 @@ func TestAddressesAreParsed(t *testing.T) {
 				return nil, 0, errors.New("no")
 			}})
 		if want == "" {
-			if err == nil {
-				t.Errorf("%q is accepted", addr)
-			}
+			testkit.Error(t, err, "", addr)
 			continue
 		}
-		if err != nil {
-			t.Errorf("%q: %v", addr, err)
-			continue
-		}
+		testkit.Must(t, err)
 		turn := g.Turn("", netip.Addr{})
 		got, _ := turn.Next()
 		testkit.Equal(t, got, want, addr)
@@ -177,13 +169,11 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		pass(2 * time.Second)
 		expect("after it", "10.0.0.2:1")
 		set("10.0.0.2", 0, nil)
-		if pass(10 * time.Second); lookups < 9 || lookups > 11 {
-			t.Errorf("%d lookups in 10 seconds with a TTL of 0", lookups)
-		}
+		pass(10 * time.Second)
+		testkit.Between(t, lookups, 9, 11, "lookups in 10 seconds with a TTL of 0")
 		set("", 0, errors.New("SERVFAIL"))
-		if pass(time.Minute); lookups < 8 || lookups > 12 {
-			t.Errorf("%d lookups in a minute of failures", lookups)
-		}
+		pass(time.Minute)
+		testkit.Between(t, lookups, 8, 12, "lookups in a minute of failures")
 		expect("while DNS fails", "10.0.0.2:1")
 		set("10.0.0.3", time.Hour, nil)
 		pass(10 * time.Second)
@@ -196,9 +186,8 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 			if errors.Is(err, ErrNone) && turn.Refresh(t.Context()) {
 				addr, err = turn.Next()
 			}
-			if addr != want || err != nil {
-				t.Errorf("%s, want %s, %v", addr, want, err)
-			}
+			testkit.Check(t, err)
+			testkit.Equal(t, addr, want)
 			turn.Done(true)
 		}
 		if _, err := turn.Next(); !errors.Is(err, ErrNone) || turn.Refresh(t.Context()) {
@@ -210,14 +199,12 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 		}
 		set("", 0, errors.New("SERVFAIL"))
 		c.Servers = []conf.Server{{Addr: "app.example:2", Resolve: true}}
-		reloaded, err := New(c, s, o) // it has the addresses of the old one
-		testkit.Must(t, err)
+		reloaded := testkit.Value(New(c, s, o))(t) // it has the addresses of the old one
 		g.Close()
 		g = reloaded
 		expect("after a reload with another port", "10.0.0.4:2")
-		if g.Close(); len(s.names) > 0 || len(s.known) > 0 {
-			t.Errorf("what remains: %v %v", s.names, s.known)
-		}
+		g.Close()
+		testkit.Equal(t, len(s.names)+len(s.known), 0, "what remains")
 	})
 }
 
@@ -257,18 +244,14 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}
 		g := testkit.Value(New(c, new(State), o))(t)
 		defer g.Close()
-		if lookups.Load() > 0 {
-			t.Error("New has resolved the name")
-		}
+		testkit.Equal(t, lookups.Load(), 0, "lookups by New")
 		for range 3 {
-			if err := g.Renew(t.Context()); err != nil || lookups.Load() != 1 {
-				t.Fatalf("%d lookups, %v", lookups.Load(), err)
-			}
+			testkit.Must(t, g.Renew(t.Context()))
+			testkit.Equal(t, lookups.Load(), 1, "lookups")
 		}
 		time.Sleep(6 * time.Second)
-		if err := g.Renew(t.Context()); err != nil || lookups.Load() != 2 {
-			t.Errorf("after the TTL: %d lookups, %v", lookups.Load(), err)
-		}
+		testkit.Check(t, g.Renew(t.Context()))
+		testkit.Equal(t, lookups.Load(), 2, "lookups after the TTL")
 		time.Sleep(6 * time.Second)
 		hangs = true
 		began := time.Now()
@@ -276,9 +259,8 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 			testkit.Must(t, g.Renew(t.Context()))
 			time.Sleep(time.Millisecond)
 		}
-		if waited := time.Since(began); lookups.Load() != 3 || waited > refreshTime+200*time.Millisecond {
-			t.Errorf("%d lookups, a wait of %v", lookups.Load(), waited)
-		}
+		testkit.Between(t, time.Since(began), 0, refreshTime+200*time.Millisecond, "the wait")
+		testkit.Equal(t, lookups.Load(), 3, "lookups while one hangs")
 		check(t, "with old addresses", tryAll(g, "1"), "1")
 	})
 }

@@ -1,10 +1,14 @@
 package cache
 
 import (
+	"context"
 	"encoding/binary"
+	"errors"
 	"io/fs"
+	"net/http"
 	"os"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -54,16 +58,14 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 		c.index.discard = func(f *file) { c.disk.remove(f) }
 		c.search.begin()
 		forgets(c)
-		info, err := os.Stat(filepath.Join(dir, name))
-		testkit.Must(t, err)
+		info := testkit.Value(os.Stat(filepath.Join(dir, name)))(t)
 		c.found(name, fs.FileInfoToDirEntry(info), time.Now())
 		c.search.end()
-		_, err = os.Stat(filepath.Join(dir, name))
+		_, err := os.Stat(filepath.Join(dir, name))
 		want := what == "nothing" || what == "another"
 		kept, found := err == nil, c.index.shard(id).keys[id] != nil
-		if kept != want || found != want {
-			t.Errorf("%s was purged; file exists: %v, in the index: %v", what, kept, found)
-		}
+		testkit.Equal(t, kept, want, what, "was purged, and the file exists")
+		testkit.Equal(t, found, want, what, "was purged, and the key is in the index")
 		c.Close()
 	}
 }
@@ -106,4 +108,34 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 		testkit.Check(t, <-results)
 	}
 	testkit.Fails(c.disk.read(&file{name: name}, 0))(t, "", "a changed body was not detected")
+}
+
+// keeper is a client's response. If it fails, it keeps what it should have written, as HTTP/2 of
+// net/http may after the client has reset the stream.
+type keeper struct {
+	http.ResponseWriter
+	err  error
+	kept []byte
+}
+
+func (k *keeper) Write(p []byte) (int, error) {
+	k.kept = p
+	return len(p), k.err
+}
+
+// Memory that a failed Write has received is not used for another client.
+func TestMemoryOfFailedWriteIsNotReused(t *testing.T) {
+	var pieces sync.Pool
+	send := func(text string, to *keeper) {
+		n := int64(len(text))
+		r := &fillReader{ctx: context.Background(), pieces: &pieces,
+			f: &fill{state: filled, buf: []byte(text), size: n, length: n, writerDone: true}}
+		_ = r.sendTo(to, false) // an error is wanted
+	}
+	for range 50 {
+		failed := &keeper{err: errors.New("the stream was reset")}
+		send("one client's", failed)
+		send("another one's", new(keeper))
+		testkit.Equal(t, string(failed.kept), "one client's", "the memory")
+	}
 }

@@ -59,6 +59,12 @@ func hitter(t testing.TB) func() {
 	}
 }
 
+// A hit costs one allocation: its Response.
+func TestHitAllocatesItsResponse(t *testing.T) {
+	testkit.NoRace(t, "the race detector allocates")
+	testkit.Between(t, testkit.Allocs(1000, hitter(t)), 0, 1, "allocations of a hit")
+}
+
 func BenchmarkHit(b *testing.B) {
 	hit := hitter(b)
 	b.ReportAllocs()
