@@ -101,6 +101,7 @@ func TestScripts(t *testing.T) {
 				e.Setenv(name, value)
 			}
 			e.Setenv("ROOT", programs.Root(t))
+			e.Setenv("XDG_CACHE_HOME", filepath.Join(users.dir, "cache")) // nginx is unpacked once
 			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
 			if !slices.Contains(scriptsWithRace(), name) {
 				e.Setenv("PATH", withoutRace+string(os.PathListSeparator)+e.Getenv("PATH"))

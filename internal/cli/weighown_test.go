@@ -8,6 +8,7 @@ import (
 	"net/http/fcgi"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -15,7 +16,8 @@ import (
 )
 
 // ownServer is an example of a user's own application. It serves "hello" correctly or with a given
-// fault.
+// fault. It takes a millisecond for a response, as with a database, so that a load leaves the
+// processors to other tests.
 func ownServer() {
 	addr := flag.String("addr", "", "address to listen on")
 	socket := flag.String("unix", "", "unix socket to listen on")
@@ -28,6 +30,8 @@ func ownServer() {
 	case "exits":
 		fmt.Println("cannot find my configuration")
 		os.Exit(3)
+	case "deaf":
+		signal.Ignore(syscall.SIGTERM)
 	case "late":
 		time.Sleep(1100 * time.Millisecond)
 	case "elsewhere":
@@ -72,16 +76,21 @@ func ownHandler(fault string, burn time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for began := processorTime(); burn > 0 && processorTime()-began < burn; {
 		}
-		body := "hello"
+		time.Sleep(time.Millisecond)
+		n, body := requested.Add(1), "hello"
 		switch {
+		case fault == "dies" && n > 100:
+			syscall.Exit(9)
+		case fault == "garbles" && n > 100:
+			body = "hallo"
 		case fault == "changes":
-			body = fmt.Sprint("hello ", os.Getpid(), " ", requested.Add(1))
-		case fault == "lies" && r.Header.Get("X-Forwarded-For") != "":
+			body = fmt.Sprint("hello ", os.Getpid(), " ", n)
+		case fault == "goodbye" || fault == "lies" && r.Header.Get("X-Forwarded-For") != "":
 			body = "goodbye"
 		case fault == "closes":
 			w.Header().Set("Connection", "close")
 		case fault == "field":
-			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), requested.Add(1)))
+			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), n))
 		case r.URL.Path == "/missing":
 			w.WriteHeader(http.StatusNotFound)
 		case r.URL.Path == "/env":

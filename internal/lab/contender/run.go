@@ -332,15 +332,6 @@ func (r *Running) assertOwner() error {
 		return nil
 	}
 	_, port, _ := strings.Cut(r.Address, ":")
-	holder := func(among []proc.Process) (proc.Process, bool) {
-		places, _ := proc.Listening(among)
-		for at, p := range places {
-			if strings.HasSuffix(at, ":"+port) {
-				return p, true
-			}
-		}
-		return proc.Process{}, false
-	}
 	all, err := proc.All()
 	if err != nil {
 		return err
@@ -354,13 +345,23 @@ func (r *Running) assertOwner() error {
 		return keepsSocket && p.PID == os.Getpid() ||
 			slices.ContainsFunc(family, func(own proc.Process) bool { return own.PID == p.PID })
 	})
-	if p, found := holder(others); found {
-		return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
+	places, err := proc.Listening(slices.Concat(family, others)) // of several processes at one place, the last
+	if err != nil {
+		return err
 	}
-	if _, found := holder(family); found {
-		return nil
+	isOwn := false
+	for at, p := range places {
+		if !strings.HasSuffix(at, ":"+port) {
+			continue
+		}
+		if isOwn = slices.Contains(family, p); !isOwn {
+			return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
+		}
 	}
-	return fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
+	if !isOwn {
+		return fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
+	}
+	return nil
 }
 
 // Dead returns a channel that is closed when a process of the contender ends by itself.

@@ -19,22 +19,26 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// Every kind of stream passes through every contender, beside a client that stops reading. A reload
-// and an upgrade lose none.
+// Every kind of stream passes through contenders, beside a client that stops reading. A reload and an
+// upgrade lose none. The slow version runs all that the tests have.
 func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 	testkit.Long(t, "it starts every contender")
 	const clients = 20
+	only := []string{"nethttp", "nginx", "front"}
+	if testkit.Slow() {
+		only = append(only, "tare", "bound")
+	}
 	root := programs.Root(t)
 	r, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "streams", Out: t.TempDir(), Logf: t.Logf,
 		Tools: &contender.Tools{Cache: filepath.Join(root, ".cache"), Checkout: root},
-		Only:  []string{"nethttp", "tare", "nginx", "front", "bound"},
+		Only:  only,
 		Adjust: func(trials *lab.Trials) {
 			trials.Connections, trials.Measure = []int{clients}, yamlfile.Duration(300*time.Millisecond)
 		},
 	})
 	testkit.Must(t, err)
-	if len(r.Events.Cases) != 5*4 {
+	if len(r.Events.Cases) != len(only)*4 {
 		t.Errorf("%d cases", len(r.Events.Cases))
 	}
 	for i := range r.Events.Cases {

@@ -8,6 +8,8 @@
 package proc
 
 import (
+	"bufio"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -116,19 +118,11 @@ func Children(pid int) ([]Process, error) {
 // "127.0.0.1:80", or "unix:" and the path of a socket.
 func Listening(family []Process) (map[string]Process, error) {
 	places := make(map[uint64]string)
-	four, err := read(procfs.FS.NetTCP) //nolint:staticcheck // netlink would be another dependency for one table
-	if err != nil {
+	if err := addTCPListeners("/proc/net/tcp", places); err != nil {
 		return nil, err
 	}
-	six, err := read(procfs.FS.NetTCP6) //nolint:staticcheck // likewise
-	if err != nil && !errors.Is(err, os.ErrNotExist) {
+	if err := addTCPListeners("/proc/net/tcp6", places); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
-	}
-	const listen = 0x0a // TCP_LISTEN
-	for _, line := range slices.Concat(four, six) {
-		if line.St == listen {
-			places[line.Inode] = net.JoinHostPort(line.LocalAddr.String(), strconv.FormatUint(line.LocalPort, 10))
-		}
 	}
 	unix, err := read(procfs.FS.NetUNIX)
 	if err != nil {
@@ -149,6 +143,37 @@ func Listening(family []Process) (map[string]Process, error) {
 		}
 	}
 	return all, nil
+}
+
+// addTCPListeners adds the addresses of listening sockets by inode. The kernel lists these sockets
+// first (Documentation/networking/proc_net_tcp.rst). The others are not read: closed connections
+// stay in the list for a minute, and 28,000 of them took 0.3 s.
+func addTCPListeners(file string, places map[uint64]string) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return fmt.Errorf("proc: %w", err)
+	}
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	lines.Scan() // the names of the columns
+	for lines.Scan() {
+		fields := strings.Fields(lines.Text())
+		const listen = "0A" // TCP_LISTEN
+		if len(fields) < 10 || fields[3] != listen {
+			break
+		}
+		var ip []byte
+		var port uint16
+		var inode uint64
+		if _, err := fmt.Sscanf(fields[1]+" "+fields[9], "%x:%x %d", &ip, &port, &inode); err != nil {
+			return fmt.Errorf("proc: %s: %q: %w", file, lines.Text(), err)
+		}
+		for word := range slices.Chunk(ip, 4) { // as a number of this machine
+			binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
+		}
+		places[inode] = net.JoinHostPort(net.IP(ip).String(), strconv.Itoa(int(port)))
+	}
+	return lines.Err()
 }
 
 // sockets returns the inodes of a process's open sockets. It returns none if the process has ended

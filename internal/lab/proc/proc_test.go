@@ -243,15 +243,32 @@ func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 }
 
 func TestListenersOfAProcess(t *testing.T) {
-	tcp := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer tcp.Close()
 	us := []proc.Process{{PID: os.Getpid()}}
-	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != os.Getpid() {
-		t.Errorf("%v: %v %v", tcp.Addr(), all, err)
-	}
-	tcp.Close()
-	if all, err := proc.Listening(us); err != nil || all[tcp.Addr().String()].PID != 0 {
-		t.Errorf("closed: %v %v", all, err)
+	for network, address := range map[string]string{
+		"tcp4": "127.0.0.1:0", "tcp6": "[::1]:0", "unix": filepath.Join(testkit.ShortDir(t), "s"),
+	} {
+		l, err := net.Listen(network, address)
+		if err != nil && network == "tcp6" {
+			t.Log("without IPv6:", err)
+			continue
+		}
+		testkit.Must(t, err)
+		defer l.Close()
+		place := l.Addr().String()
+		if network == "unix" {
+			place = "unix:" + place
+		} else {
+			testkit.Connect(t, l, new(net.Dialer)) // connections are not listeners
+		}
+		all, err := proc.Listening(us)
+		if err != nil || all[place] != us[0] {
+			t.Errorf("%s: %v %v", place, all, err)
+		}
+		l.Close()
+		all, err = proc.Listening(us)
+		if err != nil || all[place] == us[0] {
+			t.Errorf("%s, closed: %v %v", place, all, err)
+		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 const sourceRoot = "../../.."
 
 func TestDocumentsQuoteTheirRecords(t *testing.T) {
+	testkit.NoRace(t, "it multiplies the time of merging histograms, in one goroutine")
 	changed, err := FillQuotes(sourceRoot, true)
 	if err != nil || len(changed) > 0 {
 		t.Errorf("figures of %v differ from their records (%v); \"tare report --docs\" in the root of the source writes them",

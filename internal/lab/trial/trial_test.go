@@ -63,6 +63,7 @@ func play(role, place string) {
 		os.Exit(1)
 	}
 	err = serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		time.Sleep(time.Millisecond) // a load leaves the processors to other tests
 		if role == "closes" {
 			w.Header().Set("Connection", "close")
 		}
