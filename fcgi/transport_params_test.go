@@ -13,28 +13,24 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// paramsOf returns the parameters that an application receives for a request.
-func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]string, error) {
+// paramsOf returns the parameters that an application receives for a request. The application is
+// that of a copy of the Transport, whose settings must not change after the first use.
+func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) map[string]string {
 	t.Helper()
 	got := make(chan map[string]string, 1)
-	tr = &fcgi.Transport{ // a copy, because settings must not change after the first use
+	tr = checked(t, &fcgi.Transport{
 		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params,
-		BufferBody: tr.BufferBody,
-	}
-	tr.DialContext = piped(t, func(p *peer) {
-		if r := p.request(); r != nil {
-			got <- r
-			p.respond("\n")
-		}
+		DialContext: piped(t, func(p *peer) {
+			if r := p.request(); r != nil {
+				got <- r
+				p.respond("\n")
+			}
+		}),
 	})
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body.Close()
+	testkit.Value(tr.RoundTrip(r))(t).Body.Close()
 	sent := <-got
 	testkit.Equal(t, sent["(twice)"], "", "parameters that are sent twice")
-	return sent, nil
+	return sent
 }
 
 // The Transport's fields determine what a path means. An empty value means that a parameter is not
@@ -73,11 +69,7 @@ func TestPathBecomesScriptAndPathInfo(t *testing.T) {
 	} {
 		r := get(t, address)
 		r.URL.Path = test.path
-		got, err := paramsOf(t, checked(t, test.tr), r)
-		if err != nil {
-			t.Errorf("%q: %v", test.path, err)
-			continue
-		}
+		got := paramsOf(t, test.tr, r)
 		for name, want := range map[string]string{
 			"SCRIPT_FILENAME": test.filename, "SCRIPT_NAME": test.name, "PATH_INFO": test.info, "DOCUMENT_URI": test.is,
 			"DOCUMENT_ROOT": test.tr.Root, "REQUEST_URI": r.URL.RequestURI(),
@@ -172,7 +164,7 @@ func TestServerRequestBecomesParams(t *testing.T) {
 		"HTTP_COOKIE": "a=1; b=2", "HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff",
 		"HTTP_AUTHORIZATION": "Basic eDp5", "HTTP_LOWER_CASE": "is upper",
 	}
-	got := testkit.Value(paramsOf(t, checked(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}), r))(t)
+	got := paramsOf(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}, r)
 	testkit.Equal(t, got, want)
 }
 
@@ -203,11 +195,7 @@ func TestUnknownParamsAreOmitted(t *testing.T) {
 			r.Host = test.host
 		}
 		r.RemoteAddr = test.remote
-		got, err := paramsOf(t, checked(t, &fcgi.Transport{}), r)
-		if err != nil {
-			t.Errorf("%s: %v", test.url, err)
-			continue
-		}
+		got := paramsOf(t, &fcgi.Transport{}, r)
 		var values []string
 		for _, name := range []string{"HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "REQUEST_SCHEME", "HTTPS",
 			"REMOTE_ADDR", "REMOTE_PORT"} {
@@ -235,7 +223,7 @@ func TestFieldsCannotSpoofParams(t *testing.T) {
 	} {
 		r := get(t, address)
 		r.Header = header
-		got := testkit.Value(paramsOf(t, checked(t, &fcgi.Transport{}), r))(t)
+		got := paramsOf(t, &fcgi.Transport{}, r)
 		for param, value := range got {
 			if value == "evil" || value == "good" && !strings.HasPrefix(param, "HTTP_") {
 				t.Errorf("%s: %s is %q", what, param, value)
@@ -251,7 +239,7 @@ func TestFieldsCannotSpoofParams(t *testing.T) {
 func TestParamsHookMayChangeParams(t *testing.T) {
 	var seen map[string]string
 	long := strings.Repeat("long", 50_000) // more than a record can hold
-	tr := checked(t, &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
+	tr := &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
 		seen = maps.Collect(p.All())
 		if r.Method != "GET" || p.Get("REQUEST_METHOD") != "GET" || p.Get("NONE") != "" {
 			t.Errorf("%s, %q", r.Method, seen)
@@ -265,10 +253,10 @@ func TestParamsHookMayChangeParams(t *testing.T) {
 		p.Set("PHP_VALUE", "memory_limit=1G")
 		p.Del("SERVER_SOFTWARE")
 		p.Del("NONE")
-	}})
+	}}
 	r := get(t, address+"new")
 	r.RequestURI = "/old"
-	got := testkit.Value(paramsOf(t, tr, r))(t)
+	got := paramsOf(t, tr, r)
 	want := maps.Clone(seen)
 	want["REQUEST_URI"], want["LONG"], want["EMPTY"], want["PHP_VALUE"] = "/old", long, "", "memory_limit=1G"
 	delete(want, "SERVER_SOFTWARE")
