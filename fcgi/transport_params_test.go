@@ -144,25 +144,22 @@ func TestServerRequestBecomesParams(t *testing.T) {
 	r.TLS = new(tls.ConnectionState)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header = http.Header{
-		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1",
-			"b=2"}, "X-Many": {"one", "two"},
-		"User-Agent": {""}, "Empty": {""}, "None": {}, "X-9": {"Ä\xff"}, "Authorization": {"Basic eDp5"},
-		"Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"}, "Transfer-Encoding": {"x"}, "Trailer": {"X"},
-		"Upgrade": {"x"}, "Expect": {"x"},
-		"Proxy-Connection": {"x"}, "lower-case": {"is upper"},
+		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1", "b=2"},
+		"X-Many": {"one", "two"}, "User-Agent": {""}, "Empty": {""}, "None": {}, "X-9": {"Ä\xff"},
+		"Authorization": {"Basic eDp5"}, "Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"},
+		"Transfer-Encoding": {"x"}, "Trailer": {"X"}, "Upgrade": {"x"}, "Expect": {"x"}, "Proxy-Connection": {"x"},
+		"lower-case": {"is upper"},
 	}
 	want := map[string]string{
-		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php", "PATH_INFO": "/info",
-		"DOCUMENT_URI":   "/d e/a.php/info",
-		"REQUEST_METHOD": "POST", "REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00",
-		"SERVER_PROTOCOL": "HTTP/2.0",
-		"CONTENT_LENGTH":  "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https",
-		"HTTP_HOST":   "www.example:99",
-		"SERVER_NAME": "www.example", "SERVER_PORT": "8080", "SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7",
-		"REMOTE_PORT":     "1234",
-		"SERVER_SOFTWARE": "tare", "GATEWAY_INTERFACE": "CGI/1.1", "REDIRECT_STATUS": "200",
-		"HTTP_COOKIE": "a=1; b=2", "HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff",
-		"HTTP_AUTHORIZATION": "Basic eDp5", "HTTP_LOWER_CASE": "is upper",
+		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php",
+		"PATH_INFO": "/info", "DOCUMENT_URI": "/d e/a.php/info", "REQUEST_METHOD": "POST",
+		"REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00", "SERVER_PROTOCOL": "HTTP/2.0",
+		"CONTENT_LENGTH": "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https",
+		"HTTP_HOST": "www.example:99", "SERVER_NAME": "www.example", "SERVER_PORT": "8080",
+		"SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7", "REMOTE_PORT": "1234", "SERVER_SOFTWARE": "tare",
+		"GATEWAY_INTERFACE": "CGI/1.1", "REDIRECT_STATUS": "200", "HTTP_COOKIE": "a=1; b=2",
+		"HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff", "HTTP_AUTHORIZATION": "Basic eDp5",
+		"HTTP_LOWER_CASE": "is upper",
 	}
 	got := paramsOf(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}, r)
 	testkit.Equal(t, got, want)

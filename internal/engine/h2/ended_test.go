@@ -216,8 +216,7 @@ func TestResetsExcuseNoFramesAfterTheClientsEnd(t *testing.T) {
 	p.framer.WriteData(1, true, []byte("x"))
 	p.framer.WritePriority(3, http2.PriorityParam{StreamDep: 3})
 	p.get(3)
-	p.pump()
-	p.wantRest("RST_STREAM INTERNAL_ERROR, RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, " +
+	p.exchange("RST_STREAM INTERNAL_ERROR, RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, " +
 		"HEADERS 200, DATA no end")
 }
 
