@@ -22,6 +22,7 @@ func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) map[string]stri
 		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params,
 		DialContext: piped(t, func(p *peer) {
 			if r := p.request(); r != nil {
+				testkit.Equal(t, p.keeps, false, "FCGI_KEEP_CONN without idle connections")
 				got <- r
 				p.respond("\n")
 			}
