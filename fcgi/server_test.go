@@ -290,7 +290,7 @@ func serve(t testing.TB, s *fcgi.Server, l net.Listener) {
 	served := make(chan error, 1)
 	go func() { served <- s.Serve(l) }()
 	t.Cleanup(func() {
-		testkit.Check(t, s.Close())
+		testkit.Check(t, s.Shutdown(context.Background()))
 		testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 	})
 }

@@ -13,28 +13,25 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// paramsOf returns the parameters that an application receives for a request.
-func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) (map[string]string, error) {
+// paramsOf returns the parameters that an application receives for a request. The application is
+// that of a copy of the Transport, whose settings must not change after the first use.
+func paramsOf(t *testing.T, tr *fcgi.Transport, r *http.Request) map[string]string {
 	t.Helper()
 	got := make(chan map[string]string, 1)
-	tr = &fcgi.Transport{ // a copy, because settings must not change after the first use
+	tr = checked(t, &fcgi.Transport{
 		Addr: "pipe:1", Root: tr.Root, Script: tr.Script, SplitPath: tr.SplitPath, Index: tr.Index, Params: tr.Params,
-		BufferBody: tr.BufferBody,
-	}
-	tr.DialContext = piped(t, func(p *peer) {
-		if r := p.request(); r != nil {
-			got <- r
-			p.respond("\n")
-		}
+		DialContext: piped(t, func(p *peer) {
+			if r := p.request(); r != nil {
+				testkit.Equal(t, p.keeps, false, "FCGI_KEEP_CONN without idle connections")
+				got <- r
+				p.respond("\n")
+			}
+		}),
 	})
-	resp, err := tr.RoundTrip(r)
-	if err != nil {
-		return nil, err
-	}
-	resp.Body.Close()
+	testkit.Value(tr.RoundTrip(r))(t).Body.Close()
 	sent := <-got
 	testkit.Equal(t, sent["(twice)"], "", "parameters that are sent twice")
-	return sent, nil
+	return sent
 }
 
 // The Transport's fields determine what a path means. An empty value means that a parameter is not
@@ -73,11 +70,7 @@ func TestPathBecomesScriptAndPathInfo(t *testing.T) {
 	} {
 		r := get(t, address)
 		r.URL.Path = test.path
-		got, err := paramsOf(t, checked(t, test.tr), r)
-		if err != nil {
-			t.Errorf("%q: %v", test.path, err)
-			continue
-		}
+		got := paramsOf(t, test.tr, r)
 		for name, want := range map[string]string{
 			"SCRIPT_FILENAME": test.filename, "SCRIPT_NAME": test.name, "PATH_INFO": test.info, "DOCUMENT_URI": test.is,
 			"DOCUMENT_ROOT": test.tr.Root, "REQUEST_URI": r.URL.RequestURI(),
@@ -152,27 +145,24 @@ func TestServerRequestBecomesParams(t *testing.T) {
 	r.TLS = new(tls.ConnectionState)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header = http.Header{
-		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1",
-			"b=2"}, "X-Many": {"one", "two"},
-		"User-Agent": {""}, "Empty": {""}, "None": {}, "X-9": {"Ä\xff"}, "Authorization": {"Basic eDp5"},
-		"Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"}, "Transfer-Encoding": {"x"}, "Trailer": {"X"},
-		"Upgrade": {"x"}, "Expect": {"x"},
-		"Proxy-Connection": {"x"}, "lower-case": {"is upper"},
+		"Content-Type": {"text/x"}, "Content-Length": {"77"}, "Host": {"spoofed"}, "Cookie": {"a=1", "b=2"},
+		"X-Many": {"one", "two"}, "User-Agent": {""}, "Empty": {""}, "None": {}, "X-9": {"Ä\xff"},
+		"Authorization": {"Basic eDp5"}, "Connection": {"x"}, "Keep-Alive": {"x"}, "Te": {"trailers"},
+		"Transfer-Encoding": {"x"}, "Trailer": {"X"}, "Upgrade": {"x"}, "Expect": {"x"}, "Proxy-Connection": {"x"},
+		"lower-case": {"is upper"},
 	}
 	want := map[string]string{
-		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php", "PATH_INFO": "/info",
-		"DOCUMENT_URI":   "/d e/a.php/info",
-		"REQUEST_METHOD": "POST", "REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00",
-		"SERVER_PROTOCOL": "HTTP/2.0",
-		"CONTENT_LENGTH":  "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https",
-		"HTTP_HOST":   "www.example:99",
-		"SERVER_NAME": "www.example", "SERVER_PORT": "8080", "SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7",
-		"REMOTE_PORT":     "1234",
-		"SERVER_SOFTWARE": "tare", "GATEWAY_INTERFACE": "CGI/1.1", "REDIRECT_STATUS": "200",
-		"HTTP_COOKIE": "a=1; b=2", "HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff",
-		"HTTP_AUTHORIZATION": "Basic eDp5", "HTTP_LOWER_CASE": "is upper",
+		"SCRIPT_FILENAME": "/srv/d e/a.php", "DOCUMENT_ROOT": "/srv", "SCRIPT_NAME": "/d e/a.php",
+		"PATH_INFO": "/info", "DOCUMENT_URI": "/d e/a.php/info", "REQUEST_METHOD": "POST",
+		"REQUEST_URI": "/d%20e/a.php/i%6efo?q=1&r=%00", "QUERY_STRING": "q=1&r=%00", "SERVER_PROTOCOL": "HTTP/2.0",
+		"CONTENT_LENGTH": "4", "CONTENT_TYPE": "text/x", "HTTPS": "on", "REQUEST_SCHEME": "https",
+		"HTTP_HOST": "www.example:99", "SERVER_NAME": "www.example", "SERVER_PORT": "8080",
+		"SERVER_ADDR": "192.0.2.1", "REMOTE_ADDR": "2001:db8::7", "REMOTE_PORT": "1234", "SERVER_SOFTWARE": "tare",
+		"GATEWAY_INTERFACE": "CGI/1.1", "REDIRECT_STATUS": "200", "HTTP_COOKIE": "a=1; b=2",
+		"HTTP_X_MANY": "one, two", "HTTP_EMPTY": "", "HTTP_X_9": "Ä\xff", "HTTP_AUTHORIZATION": "Basic eDp5",
+		"HTTP_LOWER_CASE": "is upper",
 	}
-	got := testkit.Value(paramsOf(t, checked(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}), r))(t)
+	got := paramsOf(t, &fcgi.Transport{Root: "/srv", SplitPath: ".php"}, r)
 	testkit.Equal(t, got, want)
 }
 
@@ -203,11 +193,7 @@ func TestUnknownParamsAreOmitted(t *testing.T) {
 			r.Host = test.host
 		}
 		r.RemoteAddr = test.remote
-		got, err := paramsOf(t, checked(t, &fcgi.Transport{}), r)
-		if err != nil {
-			t.Errorf("%s: %v", test.url, err)
-			continue
-		}
+		got := paramsOf(t, &fcgi.Transport{}, r)
 		var values []string
 		for _, name := range []string{"HTTP_HOST", "SERVER_NAME", "SERVER_PORT", "REQUEST_SCHEME", "HTTPS",
 			"REMOTE_ADDR", "REMOTE_PORT"} {
@@ -235,7 +221,7 @@ func TestFieldsCannotSpoofParams(t *testing.T) {
 	} {
 		r := get(t, address)
 		r.Header = header
-		got := testkit.Value(paramsOf(t, checked(t, &fcgi.Transport{}), r))(t)
+		got := paramsOf(t, &fcgi.Transport{}, r)
 		for param, value := range got {
 			if value == "evil" || value == "good" && !strings.HasPrefix(param, "HTTP_") {
 				t.Errorf("%s: %s is %q", what, param, value)
@@ -251,7 +237,7 @@ func TestFieldsCannotSpoofParams(t *testing.T) {
 func TestParamsHookMayChangeParams(t *testing.T) {
 	var seen map[string]string
 	long := strings.Repeat("long", 50_000) // more than a record can hold
-	tr := checked(t, &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
+	tr := &fcgi.Transport{Params: func(r *http.Request, p *fcgi.Params) {
 		seen = maps.Collect(p.All())
 		if r.Method != "GET" || p.Get("REQUEST_METHOD") != "GET" || p.Get("NONE") != "" {
 			t.Errorf("%s, %q", r.Method, seen)
@@ -265,10 +251,10 @@ func TestParamsHookMayChangeParams(t *testing.T) {
 		p.Set("PHP_VALUE", "memory_limit=1G")
 		p.Del("SERVER_SOFTWARE")
 		p.Del("NONE")
-	}})
+	}}
 	r := get(t, address+"new")
 	r.RequestURI = "/old"
-	got := testkit.Value(paramsOf(t, tr, r))(t)
+	got := paramsOf(t, tr, r)
 	want := maps.Clone(seen)
 	want["REQUEST_URI"], want["LONG"], want["EMPTY"], want["PHP_VALUE"] = "/old", long, "", "memory_limit=1G"
 	delete(want, "SERVER_SOFTWARE")

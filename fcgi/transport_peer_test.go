@@ -51,13 +51,16 @@ func ours() string {
 }
 
 // peer is an application that a test writes record by record.
-type peer struct{ net.Conn }
+type peer struct {
+	net.Conn
+	keeps bool // whether the last request has FCGI_KEEP_CONN
+}
 
 // request receives a request and returns its parameters. It returns nil at the end of the
 // connection, or if the request is aborted.
 func (p *peer) request() (params map[string]string) {
-	params, _, _, err := testkit.ReadFastCGI(p)
-	if err != nil {
+	params, _, keeps, err := testkit.ReadFastCGI(p)
+	if p.keeps = keeps; err != nil {
 		return nil
 	}
 	return params
@@ -90,7 +93,7 @@ func piped(t testing.TB, serve func(p *peer)) func(context.Context, string, stri
 		here, there := net.Pipe()
 		all.Go(func() {
 			defer there.Close()
-			serve(&peer{there})
+			serve(&peer{Conn: there})
 		})
 		return here, nil
 	}

@@ -219,6 +219,7 @@ func TestTransportFieldsLimitConnectionsTimesAndSizes(t *testing.T) {
 				case "/large":
 					p.respond("A: " + strings.Repeat("a", 200) + "\n\n")
 				default:
+					testkit.Equal(t, p.keeps, true, "FCGI_KEEP_CONN")
 					time.Sleep(time.Second)
 					p.respond("\nbody")
 				}

@@ -78,17 +78,10 @@ func TestMethodsAndStatusesArrive(t *testing.T) {
 			r.Method = test.method
 			r.Header["X-Of-Request"] = []string{"a", "b"}
 			resp, body, err := responseTo(tr, r)
-			if err != nil {
-				t.Errorf("%s %s: %v", test.method, test.path, err)
-				continue
-			}
-			if got := resp.Status + " " + body; got != test.want || resp.ContentLength != test.length {
-				t.Errorf("%s %s\n got %s, length %d\nwant %s, length %d", test.method, test.path, got,
-					resp.ContentLength, test.want, test.length)
-			}
-			if many := fmt.Sprint(resp.Header["X-Many"]); many != "[one two]" || resp.Header.Get("Status") != "" {
-				t.Errorf("%s %s: header %v", test.method, test.path, resp.Header)
-			}
+			testkit.Must(t, err)
+			testkit.Equal(t, resp.Status+" "+body, test.want, test.method, test.path)
+			testkit.Equal(t, resp.ContentLength, test.length, test.method, test.path)
+			testkit.Fields(t, resp.Header, "the response", "X-Many", "one, two", "Status", "")
 			if resp.Request != r || resp.Proto != "HTTP/1.1" || resp.ProtoMajor != 1 || resp.ProtoMinor != 1 ||
 				resp.Uncompressed || resp.Close {
 				t.Errorf("%s %s: %+v", test.method, test.path, resp)

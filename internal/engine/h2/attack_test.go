@@ -58,8 +58,7 @@ func TestFramesOfServersStreamsEndTheConnection(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.get(5)
 	p.framer.WriteData(2, true, []byte("body"))
-	p.pump()
-	p.wantRest("GOAWAY PROTOCOL_ERROR")
+	p.exchange("GOAWAY PROTOCOL_ERROR")
 }
 
 // A client may reduce the windows after it has opened one. What the server then sends after the
@@ -89,8 +88,7 @@ func TestLargeHeadsAreLimitedTogether(t *testing.T) {
 		for id := first; id < first+6; id += 2 {
 			p.get(id, "x", strings.Repeat("a", 800))
 		}
-		p.pump()
-		p.wantRest("RST_STREAM REFUSED_STREAM, HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
+		p.exchange("RST_STREAM REFUSED_STREAM, HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
 	}
 }
 
@@ -123,8 +121,7 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 		p.framer.WriteWindowUpdate(3, 100)
 		p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
 		p.framer.WriteData(1, true, []byte("body"))
-		p.pump()
-		p.wantRest("HEADERS 200, DATA hello end")
+		p.exchange("HEADERS 200, DATA hello end")
 	})
 }
 
@@ -259,8 +256,7 @@ func TestShortBodyIsAnErrorOfRead(t *testing.T) {
 			})
 			p.post(1, "content-length", "3", "trailer", "sum")
 			end(p)
-			p.pump()
-			p.wantRest("HEADERS 200, DATA abtrue <nil> map[Sum end")
+			p.exchange("HEADERS 200, DATA abtrue <nil> map[Sum end")
 		})
 	}
 }

@@ -241,6 +241,14 @@ func (p *peer) wantRest(want string) {
 	testkit.Equal(p, p.rest(), want, "the server's frames")
 }
 
+// exchange passes the frames to the session, runs the handlers, and fails unless the server sends the
+// wanted frames.
+func (p *peer) exchange(want string) {
+	p.Helper()
+	p.pump()
+	p.wantRest(want)
+}
+
 // wantLast fails the test unless the server's frames end with these.
 func (p *peer) wantLast(want string) {
 	p.Helper()

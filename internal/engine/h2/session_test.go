@@ -53,8 +53,7 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p.request(3, false, head("POST", "/")...)
 	p.request(3, true, slices.Repeat([]string{"accept", ""}, 1001)...)
 	p.get(5)
-	p.pump()
-	p.wantRest("RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
 
 // The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
@@ -84,8 +83,7 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 	})
 	p.request(1, true, ":method", "GET", ":scheme", "http", ":path", "/panic")
 	p.get(3)
-	p.pump()
-	p.wantRest("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, len(p.logged), 1)
 	testkit.Contains(t, strings.Join(p.logged, "\n"), "panic")
 }
@@ -98,8 +96,7 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.get(1) // sent before the client has received GOAWAY
 	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
 	p.get(3) // is not served
-	p.pump()
-	p.wantRest("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
 }
 
@@ -113,8 +110,7 @@ func TestEndIsAnnouncedWithResponse(t *testing.T) {
 		p := openPeer(t, nil, hello)
 		set(p.session.config.Exchanges.Server)
 		p.get(1)
-		p.pump()
-		p.wantRest(want)
+		p.exchange(want)
 	}
 }
 
@@ -182,8 +178,7 @@ func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p.wantRest("GOAWAY NO_ERROR")
 	testkit.Equal(t, p.ended, false, "the connection has ended before the response")
 	p.framer.WriteData(1, true, []byte("x"))
-	p.pump()
-	p.wantRest("HEADERS 200, DATA hello end")
+	p.exchange("HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended, true, "the connection has ended")
 }
 
@@ -307,8 +302,7 @@ func TestRequestWithoutItsBodyReceives400(t *testing.T) {
 		p := newPeer(t, nil, hello)
 		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 		p.get(1, "content-length", "5")
-		p.pump()
-		p.wantRest(want + ", RST_STREAM PROTOCOL_ERROR")
+		p.exchange(want + ", RST_STREAM PROTOCOL_ERROR")
 	}
 }
 

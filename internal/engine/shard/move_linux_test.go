@@ -129,7 +129,7 @@ func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
 	}
 	if atEnd {
 		_, err := c.in.ReadByte()
-		testkit.Equal(t, err, io.EOF)
+		testkit.Is(t, err, io.EOF)
 	}
 }
 

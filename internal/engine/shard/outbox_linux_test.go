@@ -110,7 +110,7 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 				c.want(t, "/then")
 				if fields != "" {
 					_, err := c.in.ReadByte()
-					testkit.Equal(t, err, io.EOF, "after the last response on connection", i)
+					testkit.Is(t, err, io.EOF, "after the last response on connection", i)
 				}
 				c.Close()
 			}

@@ -171,7 +171,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "x")
 	testkit.Equal(t, resp.Close, true)
 	_, err := in.ReadByte()
-	testkit.Equal(t, err, io.EOF)
+	testkit.Is(t, err, io.EOF)
 	<-s.group.stopped
 }
 

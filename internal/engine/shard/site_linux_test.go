@@ -46,7 +46,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 		Server: &s.state, Protocol: h1.Protocol(), Handler: handler,
 		BaseContext: context.Background(), HeadTimeout: time.Minute, IdleTimeout: time.Minute,
 		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000}, ServesHTTP1: true,
-		TLS: config, HandshakeTimeout: time.Minute / 2,
+		TLS: config, HandshakeTimeout: 10 * time.Minute,
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
 	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true) // for tests that place connections themselves

@@ -73,7 +73,7 @@ var cgiVectors = []vector{
 }
 
 // compareCGI compares the fields with those of net/textproto, which also accepts a bare LF.
-func compareCGI(in []byte) (complete bool, err, theirErr error, diff string) {
+func compareCGI(in []byte) (complete bool, diff string, err, theirErr error) {
 	var r CGI
 	complete, err = r.Parse(in, testLimits)
 	theirs, theirErr := textproto.NewReader(bufio.NewReader(bytes.NewReader(in))).ReadMIMEHeader()
@@ -81,5 +81,5 @@ func compareCGI(in []byte) (complete bool, err, theirErr error, diff string) {
 	for _, f := range r.Fields {
 		ours.Add(string(f.Name.In(in)), string(f.Value.In(in)))
 	}
-	return complete, err, theirErr, different("fields", ours, theirs)
+	return complete, different("fields", ours, theirs), err, theirErr
 }

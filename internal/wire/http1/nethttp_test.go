@@ -21,9 +21,9 @@ import (
 type parser struct {
 	vectors []vector
 	parse   func(pieces [][]byte) string
-	// compare passes an input to this package and to the standard library. It returns their errors,
-	// whether the input was complete, and how the results differ. It may be nil.
-	compare func(in []byte) (complete bool, ours, theirs error, difference string)
+	// compare passes an input to this package and to the standard library. It returns
+	// whether the input was complete, how the results differ, and their errors. It may be nil.
+	compare func(in []byte) (complete bool, difference string, ours, theirs error)
 	library string // a key of stricter
 }
 
@@ -70,7 +70,7 @@ func (p *parser) differs(t *testing.T, in []byte) (what string) {
 	if p.compare == nil {
 		return ""
 	}
-	complete, ours, theirs, difference := p.compare(in)
+	complete, difference, ours, theirs := p.compare(in)
 	switch e, isError := errors.AsType[*Error](ours); {
 	case ours != nil && theirs == nil:
 		if !isError || stricter[p.library][e.What] == "" {
@@ -152,12 +152,12 @@ var stricter = map[string]map[string]string{
 	},
 }
 
-func compareRequest(in []byte) (complete bool, err, theirErr error, diff string) {
+func compareRequest(in []byte) (complete bool, diff string, err, theirErr error) {
 	var r Request
 	complete, err = r.Parse(in, testLimits)
 	theirs, theirErr := http.ReadRequest(bufio.NewReader(bytes.NewReader(in)))
 	if err != nil || !complete || theirErr != nil {
-		return complete && !mayAccept(in, theirErr), err, theirErr, ""
+		return complete && !mayAccept(in, theirErr), "", err, theirErr
 	}
 	head := in[:r.Size]
 	same := func(what string, ours, theirs any) { diff += different(what, ours, theirs) }
@@ -189,7 +189,7 @@ func compareRequest(in []byte) (complete bool, err, theirErr error, diff string)
 		fields["Cache-Control"] = []string{"no-cache"}
 	}
 	same("fields", fields, theirs.Header)
-	return true, nil, nil, diff
+	return true, diff, nil, nil
 }
 
 // mayAccept reports whether net/http rejects something that this package does not check, or parses
@@ -201,19 +201,19 @@ func mayAccept(in []byte, theirErr error) bool {
 		strings.HasPrefix(text, "bad trailer key") // an announcement, checked in the trailer section
 }
 
-func compareChunked(in []byte) (complete bool, err, theirErr error, diff string) {
+func compareChunked(in []byte) (complete bool, diff string, err, theirErr error) {
 	var c Chunked
 	ours, _, err := feed(&c, in)
 	theirs, theirErr := io.ReadAll(httputil.NewChunkedReader(bytes.NewReader(in)))
-	return c.Done(), err, theirErr, different("body", string(ours), string(theirs))
+	return c.Done(), different("body", string(ours), string(theirs)), err, theirErr
 }
 
-func compareResponse(in []byte) (complete bool, err, theirErr error, diff string) {
+func compareResponse(in []byte) (complete bool, diff string, err, theirErr error) {
 	var r Response
 	complete, err = r.Parse(in, testLimits)
 	theirs, theirErr := http.ReadResponse(bufio.NewReader(bytes.NewReader(in)), nil)
 	if err != nil || !complete || theirErr != nil {
-		return complete, err, theirErr, ""
+		return complete, "", err, theirErr
 	}
 	theirs.Body.Close()
 	body := r.Body(false)
@@ -221,5 +221,5 @@ func compareResponse(in []byte) (complete bool, err, theirErr error, diff string
 	want := fmt.Sprint(theirs.StatusCode, theirs.ProtoMinor,
 		slices.Equal(theirs.TransferEncoding, []string{"chunked"}) && BodyAllowed(r.Status),
 		max(0, theirs.ContentLength), !theirs.Close)
-	return true, nil, nil, different("status, minor, chunked, length, persistent", ours, want)
+	return true, different("status, minor, chunked, length, persistent", ours, want), nil, nil
 }
