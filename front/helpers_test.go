@@ -298,8 +298,8 @@ func serveHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	return s
 }
 
-// runTare serves on tare until the end of the test. Its server reuses the memory of requests, and sends
-// fields as they are.
+// runTare serves on tare until the end of the test. Its server reuses the memory of requests, and
+// sends fields as they are.
 func runTare(t testing.TB, l net.Listener, h http.Handler) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)

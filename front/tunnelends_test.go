@@ -183,7 +183,7 @@ func testTunnels(t *testing.T, server string) {
 	testkit.ServeUnix(t, unix, serveUpstream)
 	logFile, errorLog := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "errors")
 	var h http.Handler = newFront(t, parseConf(t, `
-		log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent $upstream_bytes_received";
+		log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent $bytes_sent $upstream_bytes_received";
 		limit_conn_zone $server_name zone=c:1m;`, fmt.Sprintf(`access_log %s tunnels; error_log %s; limit_conn c 1;
 		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
@@ -229,8 +229,8 @@ func testTunnels(t *testing.T, server string) {
 		testkit.Equal(t, <-results, nil, kind, "upstream")
 		lines++
 		line := strings.TrimSpace(awaitLines(t, logFile, lines)[lines-1])
-		if end.sent >= 0 {
-			testkit.Equal(t, line, fmt.Sprint("101 x ", end.sent, len(switching)+end.sent), kind)
+		if all := len(switching) + end.sent; end.sent >= 0 {
+			testkit.Equal(t, line, fmt.Sprint("101 x ", end.sent, all, all), kind)
 		}
 	}
 	if server != "unix" {

@@ -64,7 +64,7 @@ func (s *site) wantRequests(n int) {
 func (s *site) wantEmpty() {
 	s.t.Helper()
 	n, memory, disk := s.cache.Len()
-	testkit.Equal(s.t, []int64{int64(n), memory, disk}, []int64{0, 0, 0}, "responses, bytes in memory and on disk")
+	testkit.Equal(s.t, []int64{n, memory, disk}, []int64{0, 0, 0}, "responses, bytes in memory and on disk")
 }
 
 func (s *site) lastRequest() *http.Request {

@@ -39,22 +39,22 @@ func TestCheck(t *testing.T) {
 	list := func(by *testkit.Issued, from, until time.Time, revoked ...*big.Int) *x509.RevocationList {
 		return testkit.Value(crl.Parse(by.Revoke(t, from, until, revoked...)))(t)
 	}
+	type lists = []*x509.RevocationList
 	for name, test := range map[string]struct {
-		lists []*x509.RevocationList
+		lists lists
 		want  string
 	}{
-		"complete":                   {[]*x509.RevocationList{list(root, before, after), list(between, before, after)}, ""},
+		"complete":                   {lists{list(root, before, after), list(between, before, after)}, ""},
 		"none":                       {nil, crl.Missing},
-		"no list of the one between": {[]*x509.RevocationList{list(root, before, after)}, crl.Missing},
-		"revoked":                    {[]*x509.RevocationList{list(root, before, after), list(between, before, after, big.NewInt(7), leaf.SerialNumber)}, crl.Revoked},
-		"the one between is revoked": {[]*x509.RevocationList{list(root, before, after, between.SerialNumber)}, crl.Revoked},
-		"expired": {[]*x509.RevocationList{list(root, before.Add(-time.Hour), before),
-			list(between, before, after)}, crl.Expired},
-		"not yet valid": {[]*x509.RevocationList{list(root, after, after.Add(time.Hour)),
-			list(between, before, after)}, crl.NotYetValid},
-		"one of two is valid": {[]*x509.RevocationList{list(root, before.Add(-time.Hour), before),
+		"no list of the one between": {lists{list(root, before, after)}, crl.Missing},
+		"revoked": {lists{list(root, before, after),
+			list(between, before, after, big.NewInt(7), leaf.SerialNumber)}, crl.Revoked},
+		"the one between is revoked": {lists{list(root, before, after, between.SerialNumber)}, crl.Revoked},
+		"expired":                    {lists{list(root, before.Add(-time.Hour), before), list(between, before, after)}, crl.Expired},
+		"not yet valid":              {lists{list(root, after, after.Add(time.Hour)), list(between, before, after)}, crl.NotYetValid},
+		"one of two is valid": {lists{list(root, before.Add(-time.Hour), before),
 			list(root, before, after), list(between, before, after)}, ""},
-		"of another key": {[]*x509.RevocationList{list(stranger, before, after), list(between, before, after)}, crl.Missing},
+		"of another key": {lists{list(stranger, before, after), list(between, before, after)}, crl.Missing},
 	} {
 		testkit.Equal(t, crl.Check(test.lists, chain, now), test.want, name)
 	}
