@@ -26,19 +26,19 @@ type serveConfig struct {
 	exchanges exchange.Config
 	shards    shard.Config
 	netConns  netconn.Config
-	workers   *netconn.Workers // of the goroutine path
 }
 
 func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig {
-	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(l, secure)}
+	p := &serveConfig{exchanges: s.newExchangeConfig(l, secure)}
 	http2 := h2.NewConfig(&p.exchanges, http2Config(s.settings), s.settings.MaxHeaderBytes)
 	http2.ExtendedConnect = s.ExtendedConnect ||
 		strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1") // net/http's own rule
 	http2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 	p.netConns = netconn.Config{
 		Exchanges: &p.exchanges, HTTP2: http2, ConnState: s.settings.ConnState,
-		Untrack: s.untrack, ProtocolHandler: s.protocolHandler, Streams: netconn.NewStreamWorkers(),
+		Untrack: s.untrack, ProtocolHandler: s.protocolHandler,
 	}
+	p.netConns.Start()
 	p.shards = shard.Config{
 		Listener: l, Exchanges: &p.exchanges, HTTP2: http2, Dispatch: s.Dispatch,
 		NegotiatesHTTP2: s.nextProto(netconn.ProtoHTTP2) == nil,
@@ -57,12 +57,6 @@ func (s *Server) canUseShards(p *serveConfig) bool {
 		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !s.FastCGI
 	}
 	return p.exchanges.ServesHTTP1 || p.exchanges.ServesH2C
-}
-
-// stopWorkers ends the goroutines of the goroutine path that wait for work.
-func (p *serveConfig) stopWorkers() {
-	p.workers.Stop()
-	p.netConns.Streams.Stop()
 }
 
 func (s *Server) newExchangeConfig(l net.Listener, secure *tls.Config) exchange.Config {

@@ -87,7 +87,7 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	}
 	defer s.untrackListener(once)
 	p := s.newServeConfig(l, secure)
-	defer p.stopWorkers()
+	defer p.netConns.Stop()
 	accept := s.shardAcceptor(p, once)
 	if accept == nil {
 		accept = func() error { return s.acceptConn(p, once) }
@@ -166,7 +166,7 @@ func (s *Server) startConn(p *serveConfig, ctx context.Context, nc net.Conn) {
 		return
 	}
 	c.CallStateHook(http.StateNew)
-	p.workers.Serve(c)
+	c.Serve()
 }
 
 // StopListening closes the listeners. No later Serve accepts connections. Shutdown and Close call

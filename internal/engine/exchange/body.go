@@ -151,7 +151,7 @@ func (b *Body) readLocked(p []byte) (n int, err error) {
 	if b.Mode == ByLength {
 		n, err = b.readLength(p)
 	} else {
-		n, err = b.Exchange.Conn().Source.ReadBody(b, p)
+		n, err = b.Exchange.Conn().source.ReadBody(b, p)
 	}
 	if b.Err = err; b.AtEnd() {
 		b.reachedEnd()
@@ -294,7 +294,7 @@ func (b *Body) sendContinue() {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	if w.CheckUsable() == nil && !w.Conn.partlySent && b.endContinue(bodyContinued) {
-		w.Conn.Sink.BeginHead(w, http.StatusContinue)
+		w.Conn.sink.BeginHead(w, http.StatusContinue)
 		w.endInterim() // the response fails with the same error
 	}
 }
@@ -344,7 +344,7 @@ func (b *Body) hasArrived(whole bool) bool {
 	case b.Mode == NoBody:
 		return true
 	case b.Mode != ByLength:
-		return c.Source.HasArrived(b, whole)
+		return c.source.HasArrived(b, whole)
 	case whole:
 		return !b.expectsContinue && b.Remaining <= int64(len(c.Input()))
 	}
@@ -367,6 +367,9 @@ func (b *Body) HasInput() bool {
 	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(false)
 }
 
+// framingCounter is a Source whose bodies contain framing.
+type framingCounter interface{ FramingLength() int64 }
+
 // FramingLength implements connection.RequestBody.
 func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.Mode != ByChunks {
@@ -379,7 +382,11 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
-	return b.Exchange.Conn().ChunkFraming, true
+	counter, ok := b.Exchange.Conn().source.(framingCounter)
+	if !ok {
+		return 0, true
+	}
+	return counter.FramingLength(), true
 }
 
 // AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds

@@ -11,6 +11,7 @@ import (
 type Protocol struct {
 	NewCodec func() Codec
 	Traits   Traits
+	HoldSize int // how much of a body of unknown length is held back; 0 for 2 KB
 	// Describe sets those fields of r that are known of the request that in begins with, and
 	// returns its request line. It is nil if rejected requests are not reported.
 	Describe func(r *http.Request, in []byte, limits http1.Limits) (line []byte)

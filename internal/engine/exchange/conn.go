@@ -1,10 +1,12 @@
 package exchange
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -17,7 +19,7 @@ import (
 // hands its Conn with it. On the goroutine path that is to the connection's end (package netconn).
 // On shards it is until the connection waits for a request (package shard).
 //
-//	unused ──Attach──▶ attached ──Reset──▶ unused
+//	unused ──Attach──▶ attached ──Put──▶ unused
 //	attached ──Shrink──▶ waits for the rest of a head, with a small buffer
 //
 // The serving goroutine owns every field, except those that a handler's other goroutines may reach.
@@ -25,34 +27,29 @@ import (
 // and Response.Mu the output.
 type Conn struct {
 	Config     *Config // never changes
+	conns      *Conns  // never changes
 	Codec      Codec   // nil for a stream of HTTP/2, as is Connection
-	Source     Source  // of the request's body
-	Sink       Sink    // of the response
-	Traits     Traits  // of the protocol
+	source     Source  // of the request's body
+	sink       Sink    // of the response
+	traits     Traits  // of the protocol
 	Connection Connection
-	Transport  Transport // the Connection, or the stream
+	transport  Transport // the Connection, or the stream
 
 	// Read state; see input.go.
 	inBuffer     []byte
 	in           []byte
 	next, end    int
-	inputs       *connection.Buffers
-	inSize       int
-	ChunkFraming int64     // bytes of a body ByChunks that have been read and are not data
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
 
 	// Write state. Out holds the bytes that have been produced and not yet written.
 	Out           []byte
 	heldBody      []byte // body bytes that wait until the framing is decided
-	HoldSize      int    // how many may wait
+	holdSize      int    // how many may wait
 	pieces        [][]byte
 	WriteErr      error
 	Summary       FieldSummary // of the current response
 	responseStart int          // offset in Out of the current response, once it is committed
 	partlySent    bool         // part of the current response, its head included, was written
-	LendsInput    bool         // a stream does without its input buffer, which no other goroutine uses
-	Batches       bool         // complete responses may wait in Out, and the caller flushes them
-	EndsOutput    bool         // nothing follows what Out holds; set before it is flushed
 	Lingers       bool         // Linger must be called before the connection is closed
 	linger        lingerLimits // of the current request
 	Gate          FlushGate
@@ -61,45 +58,85 @@ type Conn struct {
 
 	Template       *http.Request // what all requests of this connection share
 	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
-	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
+	handlerRequest *http.Request // the request that the handler received; nil while no handler runs
 
 	begin func(end func(why any)) // of a detached response: see Response.TrySender
 	why   any                     // why its end was not regular, or nil
 }
 
-// NewConn returns a Conn for connections of a Config. Its input buffers are of a size and from
-// inputs. Streams of HTTP/2 have none.
-func NewConn(p *Config, inputs *connection.Buffers, inSize int) *Conn {
-	template := &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
-	return &Conn{Config: p, inputs: inputs, inSize: inSize, HoldSize: holdSize, Template: template,
-		linger: defaultLinger()}
+// Conns is a free list of conns for the connections or streams of a Config.
+type Conns struct {
+	config  *Config
+	inSize  int
+	batches bool
+	inputs  connection.Buffers
+	conns   sync.Pool // of *Conn
+}
+
+// NewConns returns an empty list. The conns have input buffers of inSize bytes; those of streams
+// have none. batches reports that complete responses may wait in Out, and that the caller flushes
+// them. Only the goroutine that serves such a conn uses its input.
+func NewConns(p *Config, inSize int, batches bool) *Conns {
+	return &Conns{config: p, inSize: inSize, batches: batches}
+}
+
+// Get returns a conn for Attach or AttachStream.
+func (l *Conns) Get() *Conn {
+	if c, ok := l.conns.Get().(*Conn); ok {
+		return c
+	}
+	p := l.config.Protocol
+	return &Conn{Config: l.config, conns: l, traits: p.Traits, holdSize: cmp.Or(p.HoldSize, holdSize)}
+}
+
+// Put takes back a conn that serves nothing any more.
+func (l *Conns) Put(c *Conn) {
+	c.reset()
+	l.conns.Put(c)
 }
 
 // Attach makes c serve a connection.
 func (c *Conn) Attach(to Connection, remote string) {
 	if c.Codec == nil {
 		codec := c.Config.Protocol.NewCodec()
-		c.Codec, c.Source, c.Sink, c.Traits = codec, codec, codec, c.Config.Protocol.Traits
+		c.Codec, c.source, c.sink = codec, codec, codec
+		c.Template = &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	}
-	c.Connection, c.Transport = to, to
-	c.Template.RemoteAddr = remote
+	c.Connection, c.transport = to, to
+	c.Template.RemoteAddr, c.Template.TLS = remote, nil
 	if c.in == nil {
 		c.borrowInput()
 	}
 	c.SetSendTimeout(c.Config.DefaultSendTimeout)
+	c.linger = defaultLinger()
+	c.StartRequest()
 }
 
-// Reset prepares c for another connection.
-func (c *Conn) Reset() {
+// Stream is what carries one exchange, and knows its protocol.
+type Stream interface {
+	Transport
+	Source
+	Sink
+}
+
+// AttachStream makes c serve the exchange of a stream.
+func (c *Conn) AttachStream(to Stream, template *http.Request) {
+	c.transport, c.source, c.sink, c.Template = to, to, to, template
+	c.StartRequest()
+}
+
+// reset prepares c for another connection.
+func (c *Conn) reset() {
 	c.in, c.next, c.end = c.inBuffer, 0, 0
 	poison.Fill(c.in)
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.EndsOutput, c.Lingers = nil, false, false
-	c.RequestStart, c.linger = time.Time{}, defaultLinger()
-	c.Connection, c.Transport, c.begin = nil, nil, nil
+	c.WriteErr, c.Lingers = nil, false
+	c.Connection, c.transport, c.begin = nil, nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()
+	} else { // of a stream, or of a connection that was hijacked
+		c.source, c.sink, c.Template = nil, nil, nil
 	}
 	c.Trim()
 }
@@ -132,7 +169,7 @@ func (c *Conn) ReleaseBuffers() {
 // may run for long.
 func (c *Conn) ReleaseHijacked() {
 	c.ReleaseBuffers()
-	c.Codec, c.Source, c.Sink = nil, nil, nil
+	c.Codec, c.source, c.sink = nil, nil, nil
 }
 
 // Transport is what carries an exchange: a connection, or a stream of HTTP/2.
@@ -186,10 +223,10 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 		c.SetWriteDeadline(time.Now().Add(timeout))
 	}
 	c.current, c.partlySent = x, false
-	if c.HandlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
-		c.HandlerRequest = x.splitRequest()
+	if c.handlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
+		c.handlerRequest = x.splitRequest()
 	}
-	c.Config.Handler.ServeHTTP(x.Response.writer(), c.HandlerRequest)
+	c.Config.Handler.ServeHTTP(x.Response.writer(), c.handlerRequest)
 	if c.IsDetached() {
 		return false
 	}
@@ -205,8 +242,8 @@ func (c *Conn) endExchange(x *Exchange) bool {
 		x.Body.release()
 		reuse = x.Response.finish()
 	}
-	request := c.HandlerRequest
-	c.HandlerRequest = nil
+	request := c.handlerRequest
+	c.handlerRequest = nil
 	if x.Response.IsHijacked() {
 		c.current = nil
 		x.ctx.cancel(context.Canceled)
@@ -247,8 +284,8 @@ func (c *Conn) AbortExchange(err any) {
 	x.Body.release()
 	sent := x.Response.abandon()
 	x.Body.stopWatch(c)
-	removeForm(c.HandlerRequest)
-	c.HandlerRequest = nil
+	removeForm(c.handlerRequest)
+	c.handlerRequest = nil
 	if sent && (x.Body.mayContinue() || len(c.Input()) > 0) {
 		c.Lingers = c.halfClose() // else a reset may discard what was sent
 	}
@@ -262,7 +299,7 @@ func removeForm(r *http.Request) {
 }
 
 // Flush writes the output.
-func (c *Conn) Flush() error { return c.Sink.Flush(c) }
+func (c *Conn) Flush() error { return c.sink.Flush(c) }
 
 // Send writes Out, which is complete, and then tail to the connection.
 func (c *Conn) Send(tail ...[]byte) error {
@@ -310,16 +347,16 @@ func (c *Conn) DropSent(n int) {
 }
 
 // canBatch reports whether a complete response may wait in Out.
-func (c *Conn) canBatch() bool { return c.Batches && len(c.Out) < OutSize }
+func (c *Conn) canBatch() bool { return c.conns.batches && len(c.Out) < OutSize }
 
 // SetReadDeadline sets the deadline for reading until the next call.
 func (c *Conn) SetReadDeadline(t time.Time) {
-	_ = c.Transport.SetReadDeadline(t) // if this fails, the next read fails, too
+	_ = c.transport.SetReadDeadline(t) // if this fails, the next read fails, too
 }
 
 // SetWriteDeadline sets the deadline of all writes until the next call.
 func (c *Conn) SetWriteDeadline(t time.Time) {
-	_ = c.Transport.SetWriteDeadline(t) // if this fails, the next write fails, too
+	_ = c.transport.SetWriteDeadline(t) // if this fails, the next write fails, too
 }
 
 // SetSendTimeout limits how long the client may accept nothing; 0 is no limit.

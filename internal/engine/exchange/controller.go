@@ -36,7 +36,7 @@ type connResponse struct{ *Response }
 
 // writer returns what the handler receives.
 func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.Traits.CanHijack {
+	if w.Conn.traits.CanHijack {
 		return connResponse{w}
 	}
 	return w
@@ -158,7 +158,7 @@ func (w *Response) abandon() (sent bool) {
 	c := w.Conn
 	c.current = nil
 	switch {
-	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.HoldSize)):
+	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.holdSize)):
 		_ = w.emitHeld()
 	case w.stage >= stageCommitted && !c.partlySent:
 		c.Out = c.Out[:c.responseStart]
@@ -173,7 +173,7 @@ func (w *Response) abandon() (sent bool) {
 		}
 		_ = c.Flush()
 	}
-	sent = c.partlySent || w.written > int64(c.HoldSize)
+	sent = c.partlySent || w.written > int64(c.holdSize)
 	w.close()
 	return sent && c.WriteErr == nil
 }

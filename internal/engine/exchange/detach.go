@@ -29,7 +29,7 @@ func (w *Response) TrySender(begin func(end func(why any))) func(p []byte) conne
 	}
 	c := w.Conn
 	if begin == nil {
-		if to, ok := c.Sink.(trySink); ok {
+		if to, ok := c.sink.(trySink); ok {
 			return to.TrySend
 		}
 		return nil
@@ -60,7 +60,7 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	if c.heldBody != nil { // of a Write that waited
 		c.Out, c.heldBody = nil, nil
 	}
-	_ = c.Sink.Data(w, p)
+	_ = c.sink.Data(w, p)
 	n := c.Connection.(Detachable).TrySend(c.Out)
 	if n == 0 {
 		c.Out = c.Out[:0]

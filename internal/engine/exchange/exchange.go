@@ -63,6 +63,10 @@ func (x *Exchange) Abort() {
 // Conn returns the conn that serves the request. It is valid until the handler returns.
 func (x *Exchange) Conn() *Conn { return x.Response.Conn }
 
+// HandlerRequest returns the request that the handler has received. It is valid until the handler
+// returns.
+func (x *Exchange) HandlerRequest() *http.Request { return x.Conn().handlerRequest }
+
 // ErrTarget is the error of a malformed request target.
 var ErrTarget = errors.New("malformed request target")
 
@@ -73,6 +77,9 @@ func (x *Exchange) Prepare(t Transport, template *http.Request) {
 	// allocation (TestRequestsAllocateLittle).
 	x.Request = *template.WithContext(&x.ctx)
 }
+
+// Prepare prepares x for a request that c has received.
+func (c *Conn) Prepare(x *Exchange) { x.Prepare(c.transport, c.Template) }
 
 // SetURL sets the URL from RequestURI, and Host if RequestURI names a host.
 func (x *Exchange) SetURL() error {

@@ -11,7 +11,6 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -26,7 +25,7 @@ func TestShrunkConnContinuesHead(t *testing.T) {
 	const size = 4 << 10
 	for _, head := range []string{"", "GET / HT", strings.Repeat("x", size/2)} {
 		p := &Config{Protocol: Protocol{NewCodec: func() Codec { return stubCodec{} }}}
-		c := NewConn(p, new(connection.Buffers), size)
+		c := NewConns(p, size, true).Get()
 		c.Attach(nil, "remote")
 		c.next, c.end = 5, 5+copy(c.in[5:], head)
 		for range 3 { // it may wait again
@@ -38,7 +37,7 @@ func TestShrunkConnContinuesHead(t *testing.T) {
 				t.Errorf("%d bytes are held for %d", len(c.in), len(head))
 			}
 		}
-		c.Reset()
+		c.reset()
 		if c.Attach(nil, "another"); len(c.in) != size || c.next != 0 || c.end != 0 {
 			t.Errorf("the next connection has %d bytes of input, %d to %d received", len(c.in), c.next, c.end)
 		}

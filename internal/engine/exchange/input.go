@@ -18,7 +18,7 @@ func (c *Conn) Consume(n int) { c.next += n }
 
 // borrowInput lends c an input buffer.
 func (c *Conn) borrowInput() {
-	c.inBuffer = c.inputs.Get(c.inSize)
+	c.inBuffer = c.conns.inputs.Get(c.conns.inSize)
 	c.in = c.inBuffer
 }
 
@@ -26,7 +26,7 @@ func (c *Conn) borrowInput() {
 func (c *Conn) releaseInput() {
 	poison.Fill(c.in)
 	if c.inBuffer != nil {
-		c.inputs.Put(c.inBuffer)
+		c.conns.inputs.Put(c.inBuffer)
 	}
 	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
 }
@@ -90,7 +90,7 @@ func (c *Conn) StartRequest() {
 // nothing but the request has arrived. What reads from the connection later borrows another. A
 // departure watch that begins holds mu while it looks at the input.
 func (b *Body) releaseUnused(c *Conn) {
-	if !c.LendsInput || c.in == nil || !b.reading.TryLock() {
+	if !c.conns.batches || c.in == nil || !b.reading.TryLock() {
 		return
 	}
 	defer b.reading.Unlock()

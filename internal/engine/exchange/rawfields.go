@@ -24,7 +24,7 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	c := w.Conn
 	for i := range fields {
 		if f := &fields[i]; w.applyRawField(f, head) {
-			c.Out = c.Sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
+			c.Out = c.sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
 		}
 	}
 	if w.Fields != nil {
@@ -39,7 +39,7 @@ func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 	switch f.Known {
 	case http1.NameUnknown:
 		name := f.Name.In(head)
-		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Traits.HasConnFields
+		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.traits.HasConnFields
 	case http1.NameContentLength:
 		w.Length, _ = http1.ParseLength(f.Value.In(head)) // the parser accepts no other
 		w.Conn.Summary.hasLength = true

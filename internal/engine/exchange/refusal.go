@@ -37,9 +37,9 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	if c.Config.OnRefused == nil {
 		return
 	}
-	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
+	c.transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
 	r := &http.Request{RemoteAddr: c.Template.RemoteAddr, TLS: c.Template.TLS}
-	c.Config.ReportRequest(r, c.Transport.LocalAddr(), c.Input(), status, sent)
+	c.Config.ReportRequest(r, c.transport.LocalAddr(), c.Input(), status, sent)
 }
 
 // Refuse responds to a request that no handler sees, and ends the connection. why is never text of

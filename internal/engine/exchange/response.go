@@ -153,10 +153,10 @@ func (w *Response) sendInterim(code int) {
 		w.x.Body.endContinue(bodyContinued)
 	}
 	c := w.Conn
-	if !c.Traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
+	if !c.traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
 		return
 	}
-	c.Sink.BeginHead(w, code)
+	c.sink.BeginHead(w, code)
 	w.appendFields(true)
 	w.endInterim()
 }
@@ -164,7 +164,7 @@ func (w *Response) sendInterim(code int) {
 // endInterim completes an interim response and sends it. If the final head has begun, only HTTP/2
 // can still send one, and has sent it.
 func (w *Response) endInterim() {
-	if w.Conn.Sink.EndHead(w); w.stage == stageOpen {
+	if w.Conn.sink.EndHead(w); w.stage == stageOpen {
 		_ = w.Conn.Flush()
 	}
 }
@@ -188,7 +188,7 @@ func (w *Response) startHead(code int) {
 		w.ClosesConn = true // another protocol follows; without Hijack nothing can
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
-	w.Conn.Sink.BeginHead(w, code)
+	w.Conn.sink.BeginHead(w, code)
 }
 
 // withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
@@ -260,7 +260,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if w.stage == stageFramed && !w.Chunked {
 		return w.emit(p)
 	}
-	if len(c.heldBody)+len(p) <= c.HoldSize {
+	if len(c.heldBody)+len(p) <= c.holdSize {
 		c.heldBody = append(c.heldBody, p...)
 		return c.WriteErr
 	}
@@ -270,7 +270,7 @@ func (w *Response) bufferBody(p []byte) error {
 	if err := w.emitHeld(); err != nil {
 		return err
 	}
-	if len(p) < c.HoldSize && w.Chunked {
+	if len(p) < c.holdSize && w.Chunked {
 		c.heldBody = append(c.heldBody, p...)
 		return nil
 	}
@@ -306,7 +306,7 @@ func (w *Response) emit(p []byte) error {
 	if w.IsHEAD || len(p) == 0 {
 		return c.WriteErr
 	}
-	return c.Sink.Data(w, p)
+	return c.sink.Data(w, p)
 }
 
 // finish completes the response after the handler has returned, and reports whether the connection
@@ -328,7 +328,7 @@ func (w *Response) finish() bool {
 	_ = w.emitHeld()
 	short := !w.IsHEAD && !w.NoBody && w.Length >= 0 && w.written != w.Length && !w.x.Body.flags.Has(bodyAborted)
 	if !short {
-		c.Sink.End(w)
+		c.sink.End(w)
 	}
 	duplex := w.Flags.Has(FullDuplex)
 	if short || duplex || w.Flags.Has(HandlerWriteDeadline) || !c.canBatch() {

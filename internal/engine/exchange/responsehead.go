@@ -46,7 +46,7 @@ func (w *Response) appendValues(name string, values []string) {
 	}
 	c := w.Conn
 	for _, v := range values {
-		c.Out = c.Sink.AppendField(c.Out, name, v)
+		c.Out = c.sink.AppendField(c.Out, name, v)
 	}
 }
 
@@ -62,12 +62,12 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		}
 		return false
 	case "Transfer-Encoding":
-		if w.Conn.Traits.HasTransferCodings {
+		if w.Conn.traits.HasTransferCodings {
 			w.Conn.Summary.TransferEncoding = firstValue(values)
 		}
 		return false
 	case "Connection":
-		if !w.Conn.Traits.HasConnFields {
+		if !w.Conn.traits.HasConnFields {
 			return false
 		}
 		if w.Conn.Summary.Connection = values; http1.HasToken(values, "close") {
@@ -83,9 +83,9 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		w.Conn.Summary.hasDate = true
 	case "Trailer":
 		w.Conn.Summary.hasTrailers = true
-		return w.Conn.Traits.HasConnFields
+		return w.Conn.traits.HasConnFields
 	case "Status", "Keep-Alive", "Upgrade":
-		return w.Conn.Traits.HasConnFields
+		return w.Conn.traits.HasConnFields
 	default:
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			w.Conn.Summary.hasTrailers = true
@@ -122,7 +122,7 @@ func (w *Response) frame(p []byte, done bool) {
 	c, summary := w.Conn, &w.Conn.Summary
 	// set with the head or after it, but HTTP/1.0 has no trailers
 	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount && w.Minor > 0
-	hasUnknownLength := mayHaveTrailers && !c.Traits.HasLengthsWithTrailers && w.HasTrailers()
+	hasUnknownLength := mayHaveTrailers && !c.traits.HasLengthsWithTrailers && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
 		w.Length = int64(len(p))
@@ -141,8 +141,8 @@ func (w *Response) frame(p []byte, done bool) {
 		len(p) > 0 {
 		fields.ContentType = http.DetectContentType(p)
 	}
-	c.Sink.Delimit(w, fields)
-	c.Sink.EndHead(w)
+	c.sink.Delimit(w, fields)
+	c.sink.EndHead(w)
 }
 
 // DrainRequestBody reads the remainder of the request's body before the response is sent, because

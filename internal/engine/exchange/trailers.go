@@ -38,7 +38,7 @@ func (w *Response) appendTrailer(out []byte, name string, values []string) []byt
 		return out
 	}
 	for _, v := range values {
-		out = w.Conn.Sink.AppendField(out, name, v)
+		out = w.Conn.sink.AppendField(out, name, v)
 	}
 	return out
 }

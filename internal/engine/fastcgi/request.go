@@ -46,7 +46,7 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 	text := http1.TextOf(list)
 	both := &fastcgiExchange{}
 	x := &both.exchange
-	x.Prepare(c.Transport, c.Template)
+	c.Prepare(x)
 	x.Extras = &both.extras
 	both.extras.params = text.Of(http1.Span{End: uint32(len(list))})
 	both.extras.clonesParams = !text.IsWhole()

@@ -12,6 +12,7 @@ type codec struct {
 	exchange.TextHead
 	request http1.Request
 	chunks  http1.Chunked // of the current request's body
+	framing int64         // bytes of that body that have been read and are not data
 }
 
 // Protocol returns the protocol.

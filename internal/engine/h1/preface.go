@@ -21,7 +21,7 @@ func beginsPreface(in []byte) (whole, ok bool) {
 // newPrefaceExchange makes the same request of it as net/http.
 func newPrefaceExchange(c *exchange.Conn) *exchange.Exchange {
 	x := &exchange.Exchange{}
-	x.Prepare(c.Transport, c.Template)
+	c.Prepare(x)
 	r := &x.Request
 	r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor = "PRI", "*", "HTTP/2.0", 2, 0
 	x.URL.Path = "*"

@@ -16,7 +16,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	head := &h.request
 	text := http1.TextOf(in) // for a small head: the one string that all others are parts of
 	x := &exchange.Exchange{}
-	x.Prepare(c.Transport, c.Template)
+	c.Prepare(x)
 	r := &x.Request
 
 	r.Method = text.Of(head.Method)
@@ -60,7 +60,7 @@ func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) (err error) {
 		r.Body, r.ContentLength = &x.Body, f.Length
 		return nil
 	}
-	h.chunks, c.ChunkFraming = http1.Chunked{}, 0
+	h.chunks, h.framing = http1.Chunked{}, 0
 	x.Body.Init(x, exchange.ByChunks, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
 	r.Trailer, err = http1.TakeTrailer(r.Header, c.Config.Limits.Fields, false, textproto.CanonicalMIMEHeaderKey)
@@ -96,7 +96,7 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 		}
 		data, n, err := h.chunks.Next(in)
 		c.Consume(n)
-		c.ChunkFraming += int64(n - len(data))
+		h.framing += int64(n - len(data))
 		if err != nil {
 			return total, err
 		}
@@ -104,6 +104,9 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 	}
 	return total, nil
 }
+
+// FramingLength returns how many bytes of a chunked body have been read that are not data.
+func (h *codec) FramingLength() int64 { return h.framing }
 
 // readData reads data of a large chunk directly into p, which is larger than the input buffer: some
 // handlers take as long for a small piece as for a large one.
@@ -134,7 +137,7 @@ func (h *codec) HasArrived(b *exchange.Body, whole bool) bool {
 // readTrailer reads the trailer section into Request.Trailer, and then returns io.EOF.
 func (h *codec) readTrailer(b *exchange.Body) error {
 	c := b.Exchange.Conn()
-	r := c.HandlerRequest
+	r := b.Exchange.HandlerRequest()
 	var t http1.Trailer
 	for {
 		in := c.Input()
@@ -145,7 +148,7 @@ func (h *codec) readTrailer(b *exchange.Body) error {
 		if complete {
 			r.Trailer = t.AddTo(r.Trailer, in, textproto.CanonicalMIMEHeaderKey)
 			c.Consume(t.Size)
-			c.ChunkFraming += int64(t.Size)
+			h.framing += int64(t.Size)
 			return io.EOF
 		}
 		if err := b.Fill(); err != nil {

@@ -162,7 +162,7 @@ func (st *Stream) storeLocked(data []byte) {
 
 // copyTrailer sets those fields of Request.Trailer that the client has announced.
 func copyTrailer(b *exchange.Body, trailer http.Header) {
-	r := b.Exchange.Conn().HandlerRequest
+	r := b.Exchange.HandlerRequest()
 	for name, values := range trailer {
 		if _, announced := r.Trailer[name]; announced {
 			r.Trailer[name] = values

@@ -30,9 +30,9 @@ type Config struct {
 	writeByteTimeout time.Duration
 	countError       func(string)
 
-	buffers    sync.Pool // of *outBuffer; for the output of sessions that are not idle
-	headBlocks sync.Pool // of *wire.HeaderBlock; for heads while they are decoded
-	conns      sync.Pool // of *exchange.Conn; for streams while their handlers run
+	buffers    sync.Pool       // of *outBuffer; for the output of sessions that are not idle
+	headBlocks sync.Pool       // of *wire.HeaderBlock; for heads while they are decoded
+	conns      *exchange.Conns // for streams while their handlers run
 
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
 	ExtendedConnect bool
@@ -60,12 +60,18 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 	if set == nil {
 		set = new(http.HTTP2Config)
 	}
+	own := *x
+	// Connection is one of the fields: Delimit needs it. AppendField drops the others. The size is
+	// net/http's.
+	own.Protocol = exchange.Protocol{HoldSize: 4 << 10,
+		Traits: exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}}
 	if maxHeaderBytes <= 0 {
 		maxHeaderBytes = http.DefaultMaxHeaderBytes
 	}
 	const fieldOverhead, typicalFields = 32, 10 // as net/http converts a limit of HTTP/1
 	return &Config{
-		Exchanges:  x,
+		Exchanges:  &own,
+		conns:      exchange.NewConns(&own, 0, false),
 		maxStreams: uint32(within(set.MaxConcurrentStreams, 1, math.MaxInt32, defaultMaxStreams)),
 		maxFrameSize: uint32(within(set.MaxReadFrameSize, wire.MinMaxFrameSize, wire.MaxFrameSize,
 			defaultMaxFrameSize)),

@@ -10,6 +10,8 @@ import (
 	"testing/synctest"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
@@ -425,7 +427,7 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 // the fields of responses, which the server does not use.
 func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 	const valid = 1 << 17 // for each integer; also a time
-	without := NewConfig(nil, nil, 0)
+	without := NewConfig(new(exchange.Config), nil, 0)
 	for f := range reflect.TypeFor[http.HTTP2Config]().Fields() {
 		set := new(http.HTTP2Config)
 		v := reflect.ValueOf(set).Elem().FieldByIndex(f.Index)
@@ -439,7 +441,7 @@ func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {
 		default:
 			v.Set(reflect.MakeFunc(f.Type, func([]reflect.Value) []reflect.Value { return nil }))
 		}
-		isRead := !reflect.DeepEqual(NewConfig(nil, set, 0), without)
+		isRead := !reflect.DeepEqual(NewConfig(new(exchange.Config), set, 0), without)
 		if want := f.Name != "StrictMaxConcurrentRequests" && f.Name != "MaxEncoderHeaderTableSize"; isRead != want {
 			t.Errorf("%s is read: %v", f.Name, isRead)
 		}

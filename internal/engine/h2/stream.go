@@ -57,9 +57,7 @@ type Stream struct {
 }
 
 var (
-	_ exchange.Transport      = (*Stream)(nil)
-	_ exchange.Source         = (*Stream)(nil)
-	_ exchange.Sink           = (*Stream)(nil)
+	_ exchange.Stream         = (*Stream)(nil)
 	_ connection.HeadMeasurer = (*Stream)(nil)
 )
 
@@ -83,32 +81,14 @@ func (st *Stream) HasArrived(_ *exchange.Body, whole bool) bool {
 	return st.inEnded || !whole && (st.bodyStart < len(st.body) || st.readErrorLocked() != nil)
 }
 
-// borrowConn returns a conn for a stream, until its handler has returned.
-func (p *Config) borrowConn() *exchange.Conn {
-	if c, ok := p.conns.Get().(*exchange.Conn); ok {
-		return c
-	}
-	c := exchange.NewConn(p.Exchanges, nil, 0)
-	c.HoldSize = holdSize
-	// Connection is one of the fields: Delimit needs it. AppendField drops the others.
-	c.Traits = exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}
-	return c
-}
-
-// holdSize is how much of a body of unknown length is held back until the handler returns, as in
-// net/http.
-const holdSize = 4 << 10
-
 // Run runs the stream's handler and ends the stream. host is nil unless others wait for the
 // goroutine. token is that of the turn that the caller has entered, or 0. The caller then calls
 // Settle, unless it still holds the turn: it can thus time the handler without the write.
 func (st *Stream) Run(host Host, token uint64) {
 	s, x := st.session, st.exchange
-	c := s.config.borrowConn()
+	c := s.config.conns.Get()
 	st.host, st.token = host, token
-	c.Template = s.template
-	c.Transport, c.Source, c.Sink = st, st, st
-	c.StartRequest()
+	c.AttachStream(st, s.template)
 	x.Response.Init(c, x, 1, true)
 	returned := false
 	defer func() {
@@ -117,8 +97,6 @@ func (st *Stream) Run(host Host, token uint64) {
 			st.finish(false)
 			st.Settle() // after Goexit the caller does not
 		}
-		c.Reset()
-		c.Template, c.Source, c.Sink = nil, nil, nil
 		s.config.conns.Put(c)
 	}()
 	c.RunExchange(x)

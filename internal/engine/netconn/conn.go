@@ -6,7 +6,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -18,7 +17,8 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Config holds what connections with a goroutine need of one Serve call.
+// Config holds what connections with a goroutine need of one Serve call. Start and Stop enclose its
+// use.
 type Config struct {
 	Exchanges *exchange.Config
 	// Untrack is called when a connection has ended or was hijacked.
@@ -27,10 +27,11 @@ type Config struct {
 	ProtocolHandler func(proto string) func(*tls.Conn, http.Handler)
 	ConnState       func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
 	HTTP2           *h2.Config
-	Streams         *reuse.Workers[struct{}, *h2.Stream]
 
-	conns  sync.Pool // of *exchange.Conn
-	inputs connection.Buffers
+	conns    *exchange.Conns
+	workers  *reuse.Workers[struct{}, *Conn]
+	streams  *reuse.Workers[struct{}, *h2.Stream] // run the handlers of HTTP/2
+	starting chan struct{}                        // Serve sends one for each connection; its worker receives it
 }
 
 // inSize is the input buffer of a connection. It grows only for larger heads.
@@ -61,24 +62,18 @@ func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
 
 // borrow lends c the conn that serves it.
 func (c *Conn) borrow() {
-	to, ok := c.config.conns.Get().(*exchange.Conn)
-	if !ok {
-		to = exchange.NewConn(c.config.Exchanges, &c.config.inputs, inSize)
-	}
 	remote := ""
 	if a := c.NetConn.RemoteAddr(); a != nil {
 		remote = a.String()
 	}
-	to.Attach(c, remote)
-	to.Template.TLS = nil
-	c.conn = to
+	c.conn = c.config.conns.Get()
+	c.conn.Attach(c, remote)
 }
 
 // giveBack ends what borrow began. A Request that a program keeps refers to c.
 func (c *Conn) giveBack() {
 	from := c.conn
 	c.conn = nil
-	from.Reset()
 	c.config.conns.Put(from)
 }
 

@@ -40,7 +40,7 @@ func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	c.Consume(len(line) + 1)
 	e.line = bytes.Clone(line)
 	x = &exchange.Exchange{}
-	x.Prepare(c.Transport, c.Template)
+	c.Prepare(x)
 	r := &x.Request
 	r.Method, r.RequestURI, r.Header, r.Body = "ECHO", "/", http.Header{}, &x.Body
 	x.Body.Init(x, exchange.ByChunks, -1, false)
@@ -88,8 +88,6 @@ func (e *echo) Flush(c *exchange.Conn) error { return c.Send() }
 
 // A protocol needs no more than a Parser and a Sink.
 func TestServesAnyProtocol(t *testing.T) {
-	workers := netconn.NewWorkers()
-	defer workers.Stop()
 	config := &netconn.Config{
 		Exchanges: &exchange.Config{
 			Server:      &exchange.ServerState{Logf: t.Logf},
@@ -103,6 +101,8 @@ func TestServesAnyProtocol(t *testing.T) {
 		},
 		Untrack: func(*netconn.Conn) {},
 	}
+	config.Start()
+	defer config.Stop()
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
 	long := strings.Repeat("x", 9<<10)
@@ -114,7 +114,7 @@ func TestServesAnyProtocol(t *testing.T) {
 	} {
 		client := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
 		nc := testkit.Value(l.Accept())(t)
-		workers.Serve(netconn.New(config, nc, context.Background()))
+		netconn.New(config, nc, context.Background()).Serve()
 		for in := test.in; in != ""; { // in parts
 			n := min(len(in), 7000)
 			_, _ = io.WriteString(client, in[:n])

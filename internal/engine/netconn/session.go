@@ -90,7 +90,7 @@ func (h *http2Carrier) serve() {
 		isOpen := s.Receive(received)
 		if h.Update(); isOpen {
 			for st := s.Next(); st != nil; st = s.Next() {
-				c.config.Streams.Run(st)
+				c.config.streams.Run(st)
 			}
 		}
 		s.Flush()

@@ -5,6 +5,7 @@ import (
 	"net"
 	"syscall"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -25,6 +26,7 @@ func (g *Group) Adopt(p *Config, nc net.Conn, ctx context.Context) bool {
 // prepare completes the settings of a listener before its first connection.
 func (g *Group) prepare(p *Config) {
 	p.preparing.Do(func() {
+		p.conns = exchange.NewConns(p.Exchanges, inSize, true)
 		p.lingers = true // each connection may have an option of its own
 		if secure := p.Exchanges.TLS; secure != nil {
 			p.tls = withoutTurns(secure)

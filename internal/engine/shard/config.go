@@ -7,7 +7,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
 )
@@ -29,8 +28,7 @@ type Config struct {
 
 	preparing  sync.Once
 	tls        *tls.Config                  // that of Exchanges, for handshakes on shards
-	conns      sync.Pool                    // of *exchange.Conn, for connections that are served
-	inputs     connection.Buffers           // of conns
+	conns      *exchange.Conns              // for connections that are served
 	lingers    bool                         // SO_LINGER is set: closing a connection may block
 	placements atomic.Pointer[[]*placement] // indexed by shard
 }

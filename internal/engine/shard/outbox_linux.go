@@ -27,7 +27,7 @@ func (k *shardConn) trySendOut() bool {
 	}
 	sent := c.Gate.Open()
 	n := 0
-	if c.EndsOutput {
+	if k.endsOutput {
 		n, _ = poll.SendEnd(int(k.fd), c.Out[sent:])
 	} else {
 		n, _ = poll.Send(int(k.fd), c.Out[sent:]) // if this fails, the next attempt does, too
@@ -39,7 +39,7 @@ func (k *shardConn) trySendOut() bool {
 // parkSent makes a connection wait for its next request, or closes it. It reports false if a runner
 // must serve it.
 func (r *runner) parkSent(k *shardConn) bool {
-	if k.conn.EndsOutput {
+	if k.endsOutput {
 		k.giveBack()
 		_ = k.Close()
 		return true

@@ -345,7 +345,7 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	defer s.Close()
 	fd, client := testkit.SocketPair(t)
 	k := placeConn(s.group, place, fd)
-	k.conn = exchange.NewConn(&s.exchanges, new(connection.Buffers), inSize)
+	k.conn = exchange.NewConns(&s.exchanges, inSize, true).Get()
 	k.conn.SetSendTimeout(time.Hour)
 	first := k.stallDeadline(0, false)
 	if k.stallDeadline(first, false) != first || k.stallDeadline(first, true) <= first {
@@ -380,7 +380,8 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := &shard{lead: sched.New().NewLead(func() {})}
 		ours, theirs := net.Pipe()
-		r, c := &runner{shard: s}, exchange.NewConn(&exchange.Config{Protocol: h1.Protocol()}, new(connection.Buffers), inSize)
+		config := &exchange.Config{Protocol: h1.Protocol()}
+		r, c := &runner{shard: s}, exchange.NewConns(config, inSize, true).Get()
 		c.Attach(pipeTransport{nc: ours}, "")
 		c.Out = []byte("responses")
 		r.leader.Follow(s.lead)

@@ -163,7 +163,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at sched.Slot
 			}
 			if !reusable {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
-					c.EndsOutput = true
+					k.endsOutput = true
 					if r.mayDelay(k) {
 						return outcomeDelayed
 					}
@@ -209,7 +209,7 @@ func (r *runner) endRequests(k *shardConn) outcome {
 		return outcomeServed
 	case !k.mayHaveInput && !c.HasBegun() && r.mayDelay(k):
 		return outcomeDelayed
-	case c.Flush() != nil || c.EndsOutput:
+	case c.Flush() != nil || k.endsOutput:
 		return outcomeClose
 	}
 	return outcomeServed
@@ -337,10 +337,9 @@ func (r *runner) attach(k *shardConn) *exchange.Conn {
 	c := k.conn
 	switch {
 	case c == nil:
-		c = k.config().borrowConn()
+		c = k.config().conns.Get()
 		c.Attach(k, k.remote)
 		k.conn = c
-		c.StartRequest()
 	case k.state.has(flagHead):
 		k.state.set(flagHead, false)
 		k.group().server.PartialHeads.Add(-1)
@@ -434,20 +433,5 @@ func (k *shardConn) keepHead() (deadline instant) {
 func (k *shardConn) giveBack() {
 	c := k.conn
 	k.conn = nil
-	k.config().takeBack(c)
-}
-
-// borrowConn returns a conn for a connection that is served.
-func (p *Config) borrowConn() *exchange.Conn {
-	if c, ok := p.conns.Get().(*exchange.Conn); ok {
-		return c
-	}
-	c := exchange.NewConn(p.Exchanges, &p.inputs, inSize)
-	c.Batches, c.LendsInput = true, true
-	return c
-}
-
-func (p *Config) takeBack(c *exchange.Conn) {
-	c.Reset()
-	p.conns.Put(c)
+	k.config().conns.Put(c)
 }

@@ -115,8 +115,9 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 // receiveFrames passes what has arrived to the session. It fails if the connection has ended.
 func (r *runner) receiveFrames(h *shardSession) error {
 	k := h.conn
-	c := k.config().borrowConn()
-	defer k.config().takeBack(c)
+	conns := k.config().conns
+	c := conns.Get()
+	defer conns.Put(c)
 	room := c.Room()
 	k.mayHaveInput = false
 	k.attachTLS()

@@ -41,6 +41,7 @@ type shardConn struct {
 
 	requests     uint32 // counted by CountRequest
 	mayHaveInput bool   // there may be more to read; owned by the goroutine that serves it
+	endsOutput   bool   // nothing follows the output of conn; set before that is flushed
 	number       connection.Number
 }
 
@@ -429,7 +430,7 @@ func (k *shardConn) Logf(format string, args ...any) {
 // Send implements exchange.Connection. Write reads the timeout itself. The last response and the
 // end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
-	if k.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
+	if k.endsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
 		sent, ended := poll.SendEnd(int(k.fd), p)
 		if ended {
 			return nil

@@ -124,16 +124,17 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 // Sweeps are frequent enough for the shortest timeout.
 func TestSweepsFollowShortestTimeout(t *testing.T) {
 	const short, every = 160 * time.Millisecond, 20 * time.Millisecond
-	for name, set := range map[string]func(*exchange.Config, *h2.Config){
-		"head":      func(p *exchange.Config, _ *h2.Config) { p.HeadTimeout = short },
-		"handshake": func(p *exchange.Config, _ *h2.Config) { p.HandshakeTimeout = short },
-		"idle":      func(p *exchange.Config, _ *h2.Config) { p.IdleTimeout = short },
-		"send":      func(p *exchange.Config, _ *h2.Config) { p.DefaultSendTimeout = short },
-		"ping":      func(_ *exchange.Config, p *h2.Config) { p.SendPingTimeout = short },
+	for name, set := range map[string]func(*exchange.Config, *http.HTTP2Config){
+		"head":      func(p *exchange.Config, _ *http.HTTP2Config) { p.HeadTimeout = short },
+		"handshake": func(p *exchange.Config, _ *http.HTTP2Config) { p.HandshakeTimeout = short },
+		"idle":      func(p *exchange.Config, _ *http.HTTP2Config) { p.IdleTimeout = short },
+		"send":      func(p *exchange.Config, _ *http.HTTP2Config) { p.DefaultSendTimeout = short },
+		"ping":      func(_ *exchange.Config, p *http.HTTP2Config) { p.SendPingTimeout = short },
 	} {
 		x := &exchange.Config{HeadTimeout: time.Minute, HandshakeTimeout: time.Minute, IdleTimeout: time.Minute}
-		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, nil, 0)}
-		set(x, p.HTTP2)
+		var http2 http.HTTP2Config
+		set(x, &http2)
+		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, &http2, 0)}
 		var g Group
 		if g.sweepFor(p); g.sweepEvery.Load() != int64(every) {
 			t.Errorf("%s: a sweep every %v, want %v", name, time.Duration(g.sweepEvery.Load()), every)

@@ -48,6 +48,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 		TLS: config, HandshakeTimeout: time.Minute / 2,
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
+	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true) // for tests that place connections themselves
 	var err error
 	if s.group, err = NewGroup(&s.state, func() {}); err != nil {
 		t.Fatal(err)
