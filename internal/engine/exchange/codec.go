@@ -45,8 +45,8 @@ type Parser interface {
 	// complete. If the request cannot be served, it responds itself. The connection is then over,
 	// and ok is false.
 	Next(c *Conn) (x *Exchange, ok bool)
-	// HasPartial reports whether a head has begun of which no bytes need lie in the input.
-	HasPartial() bool
+	// HasBegun reports whether a part of a head has arrived. in is the input that Next has left.
+	HasBegun(in []byte) bool
 	// Refuse appends the response to a request that no handler sees, with text as its body.
 	Refuse(c *Conn, status int, text string)
 	// Reset prepares the codec for another connection.

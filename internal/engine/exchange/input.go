@@ -32,7 +32,7 @@ func (c *Conn) releaseInput() {
 }
 
 // HasBegun reports whether a part of a head has arrived.
-func (c *Conn) HasBegun() bool { return c.next < c.end || c.Codec.HasPartial() }
+func (c *Conn) HasBegun() bool { return c.Codec.HasBegun(c.Input()) }
 
 // Room returns the part of the buffer that follows the input, of at least a byte. If there is none,
 // it moves the input to the front of the buffer, or into a buffer twice as large.

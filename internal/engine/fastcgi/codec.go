@@ -153,8 +153,9 @@ func (f *codec) beginExchange(c *exchange.Conn) (x *exchange.Exchange, ok bool) 
 	return x, true
 }
 
-// HasPartial implements exchange.Parser.
-func (f *codec) HasPartial() bool { return f.request.Pending() }
+// HasBegun implements exchange.Parser. Of an incomplete record that belongs to no request, nothing
+// stays in the input.
+func (f *codec) HasBegun(in []byte) bool { return len(in) > 0 || f.request.Pending() }
 
 // refuseParams responds to a malformed request, if a response is possible.
 func (f *codec) refuseParams(c *exchange.Conn, err error) {

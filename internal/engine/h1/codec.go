@@ -67,8 +67,8 @@ func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	return x, true
 }
 
-// HasPartial implements exchange.Parser. All of an incomplete head stays in the input.
-func (h *codec) HasPartial() bool { return false }
+// HasBegun implements exchange.Parser. All of an incomplete head stays in the input.
+func (h *codec) HasBegun(in []byte) bool { return len(in) > 0 }
 
 func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
 	out := http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))

@@ -26,7 +26,7 @@ type echo struct {
 
 func (e *echo) Reset() { e.line = nil }
 
-func (e *echo) HasPartial() bool { return false }
+func (e *echo) HasBegun(in []byte) bool { return len(in) > 0 }
 
 func (e *echo) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	line, _, isComplete := bytes.Cut(c.Input(), []byte("\n"))
