@@ -332,13 +332,9 @@ type remainder struct{ body *Body }
 
 func (r remainder) Read(p []byte) (int, error) { return r.body.readLocked(p) }
 
-// HasArrived reports whether the whole body can be read without waiting. It does not look at
-// chunks: that would take as long as reading them.
-func (b *Body) HasArrived() bool { return b.Mode != ByChunks && b.hasArrived(true) }
-
-// hasArrived reports whether the rest of the body can be read without waiting, or, if whole is not
-// set, any part of it.
-func (b *Body) hasArrived(whole bool) bool {
+// HasArrived reports whether the rest of the body can be read without waiting, or, if whole is not
+// set, any part of it. The caller holds reading, or the handler does not run yet.
+func (b *Body) HasArrived(whole bool) bool {
 	c := b.Exchange.Conn()
 	switch {
 	case b.Mode == NoBody:
@@ -355,7 +351,7 @@ func (b *Body) hasArrived(whole bool) bool {
 func (b *Body) HasWhole() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(true)
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(true)
 }
 
 // HasInput implements connection.RequestBody.
@@ -364,7 +360,7 @@ func (b *Body) HasInput() bool {
 		return false
 	}
 	defer b.reading.Unlock()
-	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.hasArrived(false)
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(false)
 }
 
 // framingCounter is a Source whose bodies contain framing.

@@ -243,7 +243,7 @@ func (r *runner) closeIfEnding(k *shardConn) {
 // over: its handler does not run at all.
 func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) (how outcome, parted bool) {
 	c, leads := k.conn, r.leader.Leads()
-	if r.turnCount++; r.turnCount <= turnRequests && (!leads || x.Body.HasArrived() && r.runsOnLoop(k, at)) {
+	if r.turnCount++; r.turnCount <= turnRequests && (!leads || x.Body.HasArrived(true) && r.runsOnLoop(k, at)) {
 		return 0, false // a handler on the loop would otherwise wait for the request's body
 	}
 	if len(c.Out) > 0 && c.Flush() != nil {
