@@ -196,6 +196,25 @@ func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
 	}
 }
 
+// The connection of a session that has ended is closed soon, whatever the timeouts, also if the client
+// does not close it.
+func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
+	for mode := range http2Modes {
+		t.Run(mode, func(t *testing.T) {
+			t.Parallel()
+			s := newHTTP2Site(t, "tare", mode, &http.Server{ReadHeaderTimeout: time.Hour})
+			r := s.raw()
+			r.WriteData(1, true, nil) // on an idle stream
+			r.send()
+			r.awaitFrame(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
+			testkit.WaitFor(t, "the connection to be closed", func() bool {
+				_, open := s.server.Connections()
+				return open == 0
+			})
+		})
+	}
+}
+
 // net/http's client sends a request again whose stream was reset with PROTOCOL_ERROR, and never
 // stops. It also sends space around values.
 func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {

@@ -269,7 +269,7 @@ func (h *shardSession) Update() {
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
 
-// End implements h2.Carrier. The connection closes when the client closes it, or with a sweep:
+// End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
 // closing at once could reset it before the client has read the last frames.
 func (h *shardSession) End(isClean bool) {
 	if !isClean {
@@ -278,6 +278,7 @@ func (h *shardSession) End(isClean bool) {
 	}
 	h.closeWrite()
 	h.Update()
+	time.AfterFunc(h2.GoAwayTime, h.expire)
 }
 
 // closeWrite ends the output, without waiting.
