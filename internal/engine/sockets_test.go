@@ -184,8 +184,8 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 		} {
 			s.Run(name, func(t *testing.T) {
 				t.Parallel()
-				c := s.connect()
 				start := time.Now() // the server starts to wait later
+				c := s.connect()
 				if test.responded {
 					s.request(c, "/")
 				}
