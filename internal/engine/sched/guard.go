@@ -54,8 +54,8 @@ func (w *Scheduler) signal() {
 }
 
 // Guard checks all leads until stopped is closed. After each check it calls checked.
-func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, all Observations)) {
-	var all Observations
+func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) {
+	var all observations
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
 	last := time.Now()
@@ -79,7 +79,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time, a
 		}
 		busy, stalled := all.check(*w.leads.Load(), late)
 		w.outages.update(now, stalled)
-		checked(now, all)
+		checked(now)
 		if idle++; busy {
 			idle = 0
 		}
@@ -111,50 +111,27 @@ func (w *Scheduler) interval() time.Duration {
 	return fastInterval
 }
 
-// Observations are what the guard has seen of the leads, in the order of NewLead.
-type Observations []Observation
+// observations are what the guard has seen of the leads, in the order of NewLead.
+type observations []observation
 
-// Observation is what the guard has seen of a lead.
-type Observation struct {
-	Work    Work
+type observation struct {
 	word    uint64
-	excused bool   // one check that found the word again came late, and is no proof
-	turns   uint32 // Lead.turns
+	excused bool // one check that found the word again came late, and is no proof
 }
-
-// Work is what a loop does.
-type Work uint8
-
-// The values of Work.
-const (
-	Waits Work = iota
-	Serves
-	IsHeldUp // serves events of the turn that the last check has seen
-)
 
 // check replaces the leaders whose word has not changed since the last check, and returns the slots
 // of their handlers. busy reports whether any loop had work.
 //
 // What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
 // check therefore proves nothing.
-func (all *Observations) check(leads []*Lead, late bool) (busy bool, stalled []SlotID) {
+func (all *observations) check(leads []*Lead, late bool) (busy bool, stalled []SlotID) {
 	for len(*all) < len(leads) {
-		*all = append(*all, Observation{})
+		*all = append(*all, observation{})
 	}
 	for i, l := range leads {
 		seen, word := &(*all)[i], l.word.Load()
 		serving := word&servingBit != 0
 		busy = busy || serving || word != seen.word
-		turns := l.turns.Load()
-		switch {
-		case !serving:
-			seen.Work = Waits
-		case turns == seen.turns:
-			seen.Work = IsHeldUp
-		default:
-			seen.Work = Serves
-		}
-		seen.turns = turns
 		switch {
 		case word != seen.word:
 			seen.word, seen.excused = word, false

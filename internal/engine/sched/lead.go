@@ -13,8 +13,6 @@ type Lead struct {
 	_    [64]byte
 	word atomic.Uint64
 	_    [56]byte
-
-	turns atomic.Uint32
 }
 
 // The states of a word, which is sequence | slot | serving:
@@ -45,12 +43,6 @@ func wordAfter(token uint64) uint64 { return (token>>sequenceShift + 1) << seque
 
 // slotIn returns the slot of the handler that the holder of a token runs, or NoSlot.
 func slotIn(token uint64) SlotID { return SlotID(token >> slotShift & (1<<slotBits - 1)) }
-
-// CountTurn is called when the loop has reported events.
-func (l *Lead) CountTurn() { l.turns.Add(1) }
-
-// Turns returns how often the loop has reported events.
-func (l *Lead) Turns() uint32 { return l.turns.Load() }
 
 // take takes the lead from the holder of a token. It reports whether the holder was still the
 // leader. The handler that it runs is charged now, not when it returns. It may hang, and meanwhile

@@ -10,7 +10,6 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -40,8 +39,8 @@ const (
 //
 // While many arrive, the loop of one shard, the holder, reports the listening socket. Its leader
 // accepts and keeps the connections. After turnAccepts of them the next shard is the holder, so
-// that all receive equally many. If the holder is held up, the stall guard passes the socket on.
-// The descriptor is package net's own: the kernel stops accepting at once when its owner closes it.
+// that all receive equally many. The descriptor is package net's own: the kernel stops accepting at
+// once when its owner closes it.
 type acceptor struct {
 	group  *Group
 	config *Config
@@ -378,22 +377,4 @@ func remoteOf(peer poll.Peer) string {
 		return netip.AddrPortFrom(peer.Addr.Addr().WithZone(zoneName(int(peer.Zone))), peer.Addr.Port()).String()
 	}
 	return peer.Addr.String()
-}
-
-// passFromStalled passes the listening socket on if its holder is held up and another shard is not.
-// It does nothing while a shard accepts.
-func (a *acceptor) passFromStalled(all sched.Observations) {
-	if !a.mu.TryLock() {
-		return
-	}
-	defer a.mu.Unlock()
-	if !a.isShared || a.holder >= len(all) || all[a.holder].Work != sched.IsHeldUp {
-		return
-	}
-	for i, other := range all[:min(len(all), a.group.shards.Load().active)] {
-		if other.Work == sched.Waits {
-			a.passTo(i)
-			return
-		}
-	}
 }

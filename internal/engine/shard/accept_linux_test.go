@@ -13,7 +13,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -69,36 +68,6 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	}
 	if n := s.byShards() - before; n > 0 {
 		t.Errorf("shards have accepted %d connections from a blocking socket", n)
-	}
-}
-
-// If the holder of a listener is held up, another shard accepts.
-func TestStuckShardPassesListenerOn(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	s := serveOn(t, tcpListener(t), nil)
-	testkit.WaitFor(t, "the holder to change", func() bool {
-		s.reachShards()
-		a := s.sharing()
-		if a == nil {
-			return false // package net accepts again
-		}
-		holder := func() int {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			return a.holder
-		}
-		before := holder()
-		all := make(sched.Observations, 2)
-		a.passFromStalled(all)
-		if holder() != before {
-			t.Fatal("a shard that is not stuck passes the listener on")
-		}
-		all[before] = sched.Observation{Work: sched.IsHeldUp}
-		a.passFromStalled(all)
-		return holder() != before
-	})
-	for range 20 {
-		s.connect()
 	}
 }
 

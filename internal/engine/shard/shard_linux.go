@@ -35,6 +35,7 @@ type shard struct {
 	early      earlyReads
 	outbox     outbox
 
+	turns     atomic.Uint32                 // how often events were reported; read by tests
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
 
@@ -119,7 +120,7 @@ func (s *shard) waitEvents() bool {
 		s.lastYield = s.reportedAt
 	}
 	s.events, s.nextEvent, s.slept = events, 0, waited
-	s.lead.CountTurn()
+	s.turns.Add(1)
 	s.load.beginTurn(s.group.instant(s.reportedAt))
 	return true
 }

@@ -102,7 +102,7 @@ func (s *testServer) Shutdown(ctx context.Context) error {
 // turns returns how often the loops have reported events.
 func (s *testServer) turns() (n uint32) {
 	for _, shard := range s.group.allShards() {
-		n += shard.lead.Turns()
+		n += shard.turns.Load()
 	}
 	return n
 }

@@ -22,13 +22,7 @@ func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
 		return nil, err
 	}
 	var balancer balancer
-	go g.scheduler.Guard(g.stopped, func(now time.Time, all sched.Observations) {
-		balancer.check(g, now)
-		g.acceptors.Range(func(_, a any) bool {
-			a.(*acceptor).passFromStalled(all)
-			return true
-		})
-	})
+	go g.scheduler.Guard(g.stopped, func(now time.Time) { balancer.check(g, now) })
 	go g.sweep()
 	return g, nil
 }
