@@ -417,7 +417,7 @@ func (b *Body) stopWatch(c *Conn) {
 
 // resume undoes claimInput and stopWatch after Hijack has failed. A Read that was interrupted has
 // returned its error, but the next one may continue.
-func (b *Body) resume(c *Conn) {
+func (b *Body) resume() {
 	b.flags.clear(bodyInterrupted)
 	b.deadlineSet = false
 	if IsTimeout(b.Err) {

@@ -153,14 +153,14 @@ func (c *Conn) Shrink() {
 	}
 	n := copy(in, head)
 	if c.inBuffer != nil {
-		c.ReleaseBuffers()
+		c.releaseBuffers()
 	}
 	c.in, c.next, c.end = in, 0, n
 }
 
-// ReleaseBuffers releases the buffers of a connection that waits. All output was sent, and no
+// releaseBuffers releases the buffers of a connection that waits. All output was sent, and no
 // handler has seen the buffers.
-func (c *Conn) ReleaseBuffers() {
+func (c *Conn) releaseBuffers() {
 	c.releaseInput()
 	c.Out, c.heldBody = nil, nil
 }
@@ -168,7 +168,7 @@ func (c *Conn) ReleaseBuffers() {
 // ReleaseHijacked releases what a connection needs no more that was hijacked, because its handler
 // may run for long.
 func (c *Conn) ReleaseHijacked() {
-	c.ReleaseBuffers()
+	c.releaseBuffers()
 	c.Codec, c.source, c.sink = nil, nil, nil
 }
 

@@ -237,7 +237,7 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	rest := bytes.Clone(c.Input())
 	nc, err := c.Connection.Hijack()
 	if err != nil {
-		b.resume(c)
+		b.resume()
 		return nil, nil, err
 	}
 	w.hijacked.Store(&nc)

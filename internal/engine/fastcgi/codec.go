@@ -26,19 +26,12 @@ type codec struct {
 	// recordStart is the offset in the output of the content of the record that the output ends
 	// in; 0 if no record is open.
 	recordStart int
-	buffers     *recordBuffers // nil until the first large write
+	headers     []byte // of the records of a large write; nil until the first
 }
 
 // maxDropped limits records between requests: what exceeds CONTENT_LENGTH, GET_VALUES, and records
 // of other requests.
 const maxDropped = 1 << 20
-
-// recordBuffers are the headers of large records, and headers and contents in order, while they
-// are written.
-type recordBuffers struct {
-	headers [recordsAtOnce * fcgi.HeaderSize]byte
-	pieces  [2 * recordsAtOnce][]byte
-}
 
 // Protocol returns the protocol. Fields that describe the connection concern only the web server
 // and its client (RFC 3875, 6.3.4).
@@ -83,7 +76,7 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 		}
 		if event == fcgi.More {
 			if r.Pending() { // the connection may wait for long
-				f.fields, f.buffers = nil, nil
+				f.fields, f.headers = nil, nil
 			}
 			return nil, true
 		}
@@ -283,23 +276,21 @@ const recordsAtOnce = 16
 
 // writeRecords writes the output and then a large part of a body, directly from p.
 func (f *codec) writeRecords(c *exchange.Conn, p []byte) error {
-	if f.buffers == nil {
-		f.buffers = new(recordBuffers)
+	if f.headers == nil {
+		f.headers = make([]byte, 0, recordsAtOnce*fcgi.HeaderSize)
 	}
-	headers, pieces := &f.buffers.headers, &f.buffers.pieces
+	var pieces [2 * recordsAtOnce][]byte
 	for len(p) > 0 {
-		tail, next := pieces[:0], headers[:0]
-		for len(p) > 0 && len(next) < len(headers) {
+		tail, headers := pieces[:0], f.headers
+		for len(p) > 0 && len(tail) < len(pieces) {
 			n := min(len(p), fcgi.MaxContent)
-			at := len(next)
-			next = fcgi.AppendHeader(next, f.stdoutHeader(n))
-			tail = append(tail, next[at:], p[:n])
+			at := len(headers)
+			headers = fcgi.AppendHeader(headers, f.stdoutHeader(n))
+			tail = append(tail, headers[at:], p[:n])
 			p = p[n:]
 		}
 		f.endRecord(c)
-		err := c.Send(tail...)
-		clear(tail)
-		if err != nil {
+		if err := c.Send(tail...); err != nil {
 			return err
 		}
 	}

@@ -66,26 +66,23 @@ func (k *shardConn) retry(op string, what direction, f func() (done, moved bool,
 	}
 }
 
-// Write implements net.Conn. Only the goroutine that serves the connection calls it, and no other
-// closes the connection meanwhile. Unlike Read, which a goroutine that outlives its handler may
-// call, it need not acquire the descriptor.
-func (k *shardConn) Write(p []byte) (written int, err error) {
+// Write implements net.Conn.
+func (k *shardConn) Write(p []byte) (int, error) {
 	pieces := [1][]byte{p}
-	return k.send(pieces[:])
+	if err := k.SendPieces(pieces[:], 0); err != nil {
+		return 0, err
+	}
+	return len(p), nil
 }
 
-// SendPieces implements exchange.Connection.
+// SendPieces implements exchange.Connection. Only the goroutine that serves the connection calls it,
+// and no other closes the connection meanwhile. Unlike Read, which a goroutine that outlives its
+// handler may call, it need not acquire the descriptor. It changes the slices of pieces.
 func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
-	_, err := k.send(pieces)
-	return err
-}
-
-// send sends pieces, of which it changes the slices.
-func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 	if k.tls != nil {
 		return k.writeTLS(pieces)
 	}
-	err = k.retry("write", waitOutput, func() (done, moved bool, err error) {
+	return k.retry("write", waitOutput, func() (done, moved bool, err error) {
 		for len(pieces) > 0 {
 			n, err := poll.SendAll(int(k.fd), pieces)
 			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
@@ -95,7 +92,6 @@ func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 				return false, moved, k.opError("write", os.NewSyscallError("send", err))
 			}
 			moved = true
-			written += n
 			for len(pieces) > 0 && n >= len(pieces[0]) {
 				n -= len(pieces[0])
 				pieces = pieces[1:]
@@ -106,7 +102,6 @@ func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 		}
 		return true, true, nil
 	})
-	return written, err
 }
 
 // deadlinePassed reports whether a direction's deadline has passed.

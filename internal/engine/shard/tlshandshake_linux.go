@@ -79,10 +79,10 @@ type handshakes struct {
 	timer     *time.Timer // runs while handshakes are queued; nil otherwise
 }
 
-// handshake is the state of a goroutine.
+// handshake is a handshake that is not queued any more. It has a goroutine.
 type handshake struct {
 	all  *handshakes
-	conn *shardConn // whose handshake it performs
+	conn *shardConn
 
 	// The client's first record is passed on as several; see mostFragment.
 	helloHeader [recordHeaderLen]byte
@@ -106,7 +106,7 @@ func (a *handshakes) begin(k *shardConn) {
 // startQueued starts handshakes that are queued, as far as the limits permit. Its caller holds mu.
 func (a *handshakes) startQueued() {
 	for a.queue.Len() > 0 && a.computing.Len() < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
-		h := &handshake{all: a, conn: a.dequeue()}
+		h := &handshake{all: a, conn: a.queue.Remove(a.queue.Front()).(*shardConn), helloLeft: -1}
 		h.beginTurn()
 		a.running++
 		go h.run()
@@ -121,8 +121,6 @@ func (a *handshakes) startQueued() {
 		a.timer = time.AfterFunc(turnTime, a.endTurns)
 	}
 }
-
-func (a *handshakes) dequeue() *shardConn { return a.queue.Remove(a.queue.Front()).(*shardConn) }
 
 // evict ends the handshake that has waited longest. Its caller holds mu.
 func (a *handshakes) evict() {
@@ -153,49 +151,21 @@ func (h *handshake) endTurn() {
 	}
 }
 
-// run performs one handshake after another, until none is queued.
+// run performs the handshake. Then a runner serves the connection, or another protocol does.
 func (h *handshake) run() {
-	a, returned := h.all, false
-	defer func() {
-		if !returned { // runtime.Goexit in a function of the tls.Config
-			a.mu.Lock()
-			h.exit()
-			a.mu.Unlock()
-		}
-	}()
-	for {
-		h.serve()
-		a.mu.Lock()
-		h.endTurn()
-		if a.queue.Len() == 0 || a.computing.Len() >= runtime.GOMAXPROCS(0) {
-			break
-		}
-		h.conn = a.dequeue()
-		h.beginTurn()
-		a.mu.Unlock()
-	}
-	h.exit()
-	a.mu.Unlock()
-	returned = true
-}
-
-// exit is called when the goroutine ends. Its caller holds mu.
-func (h *handshake) exit() {
-	h.endTurn()
-	h.all.running--
-	h.all.startQueued()
-}
-
-// serve performs a handshake. Then a runner serves the connection, or another protocol does.
-func (h *handshake) serve() {
 	k, settled := h.conn, false
-	defer func() {
+	defer func() { // also after runtime.Goexit in a function of the tls.Config
 		if !settled {
 			if err := recover(); err != nil {
 				k.group().server.LogPanic("serving", k.remote, err)
 			}
 			_ = k.Close()
 		}
+		h.all.mu.Lock()
+		defer h.all.mu.Unlock()
+		h.endTurn()
+		h.all.running--
+		h.all.startQueued()
 	}()
 	settled = h.perform(k)
 }
@@ -207,7 +177,6 @@ func (h *handshake) perform(k *shardConn) bool {
 	}
 	p, t := k.config(), k.tls
 	_ = k.SetDeadline(k.Opened().Add(p.Exchanges.HandshakeTimeout))
-	h.helloLeft = -1
 	t.conn = tls.Server(t, p.tls)
 	t.handshake = h
 	ctx := context.WithValue(k.Context(), http.LocalAddrContextKey, k.LocalAddr())
@@ -344,7 +313,6 @@ func (h *handshake) awaitInput(again bool) error {
 	}
 	switch {
 	case h.evicted:
-		h.evicted = false
 		return errStalledHandshake
 	case !isReported:
 		return h.conn.opError("read", os.ErrClosed)

@@ -191,25 +191,24 @@ func (t *tlsLayer) end() {
 
 // The methods of a shardConn that do over TLS what its other methods do without.
 
-// writeTLS is send.
-func (k *shardConn) writeTLS(pieces [][]byte) (written int, err error) {
+// writeTLS is SendPieces.
+func (k *shardConn) writeTLS(pieces [][]byte) error {
 	t := k.tls
 	for _, p := range pieces {
 		for len(p) > 0 {
 			n, err := t.conn.Write(p[:min(len(p), maxPlaintext)])
 			if err != nil {
-				return written, err
+				return err
 			}
-			written += n
 			p = p[n:]
 			if len(p) > 0 && t.ciphertext.size() >= sendCiphertext {
 				if err := k.sendCiphertext(); err != nil {
-					return written, err
+					return err
 				}
 			}
 		}
 	}
-	return written, k.sendCiphertext()
+	return k.sendCiphertext()
 }
 
 // sendCiphertext sends all ciphertext, and waits for room if necessary.
