@@ -40,24 +40,23 @@ const inSize = 4 << 10
 // Conn is a connection of the goroutine path: any net.Conn. A goroutine serves it to its end,
 // waits for its input and runs its handlers.
 type Conn struct {
-	conn    *exchange.Conn // borrowed; nil before and after
-	config  *Config
-	NetConn net.Conn
-	ctx     context.Context // parent of every request's context
+	timedConn
+	conn   *exchange.Conn // borrowed; nil before and after
+	config *Config
+	ctx    context.Context // parent of every request's context
 
-	opened    time.Time
-	secured   time.Time // when the TLS handshake ended; zero without one
-	requests  int       // counted by CountRequest
-	number    connection.Number
-	state     connState
-	watch     *departureWatch
-	deadlines deadlines
-	session   atomic.Pointer[h2.Session] // of HTTP/2
+	opened   time.Time
+	secured  time.Time // when the TLS handshake ended; zero without one
+	requests int       // counted by CountRequest
+	number   connection.Number
+	state    connState
+	watch    *departureWatch
+	session  atomic.Pointer[h2.Session] // of HTTP/2
 }
 
 // New returns a connection with the context that is the parent of its requests' contexts.
 func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
-	return &Conn{config: p, NetConn: nc, ctx: ctx, opened: time.Now()}
+	return &Conn{config: p, timedConn: timedConn{NetConn: nc}, ctx: ctx, opened: time.Now()}
 }
 
 // borrow lends c the conn that serves it.
@@ -174,6 +173,77 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	c.setState(http.StateHijacked)
 	c.conn.ReleaseHijacked() // not before the hook: if that panics, the response is still c's
 	return c.NetConn, nil
+}
+
+// MayBlock implements exchange.Transport. The connection has a goroutine of its own.
+func (c *Conn) MayBlock() {}
+
+// ClaimForClosing claims a connection that waits for a request. It reports whether it did.
+func (c *Conn) ClaimForClosing() bool {
+	if s := c.session.Load(); s != nil { // the client must learn of it first
+		s.Shutdown()
+		s.Flush()
+		return false
+	}
+	if c.state.is(http.StateIdle) && !c.isQuiet() && !c.state.isHookOverdue() {
+		return false // the goroutine is about to read a request
+	}
+	if c.state.move(http.StateIdle, http.StateClosed) {
+		return true
+	}
+	return time.Since(c.opened) > exchange.NewGrace && c.state.move(http.StateNew, http.StateClosed)
+}
+
+// isQuiet reports whether nothing has arrived that was not read. It is true if that is not known.
+func (c *Conn) isQuiet() bool {
+	quiet := true
+	control(c.NetConn, func(fd int) { quiet = poll.Quiet(fd) })
+	return quiet
+}
+
+// becomeActive is called when the first bytes of a request have arrived. It reports false if the
+// connection is being closed.
+func (c *Conn) becomeActive() bool {
+	isClaimed := c.state.move(http.StateIdle, http.StateActive) || c.state.move(http.StateNew, http.StateActive)
+	if isClaimed {
+		c.CallStateHook(http.StateActive)
+	}
+	return isClaimed
+}
+
+// becomeIdle is called when a response is complete. It reports false if connections are not kept.
+func (c *Conn) becomeIdle() bool {
+	c.setState(http.StateIdle)
+	return c.config.Exchanges.Server.KeepsConnections()
+}
+
+// setState sets the state and calls the ConnState hook. With StateIdle and StateClosed the hook may
+// wait for Shutdown.
+func (c *Conn) setState(s http.ConnState) {
+	word := uint32(s)
+	if c.config.ConnState == nil {
+		c.state.word.Store(word)
+		return
+	}
+	if s == http.StateIdle || s == http.StateClosed {
+		word |= flagInHook
+	}
+	c.state.word.Store(word)
+	c.CallStateHook(s)
+	c.state.word.And(stateMask)
+}
+
+// HoldsUpShutdown reports whether Shutdown waits for the connection. It does not if the connection
+// is closed and the hook has not returned.
+func (c *Conn) HoldsUpShutdown() bool {
+	return c.state.word.Load()&^flagWasOverdue != uint32(http.StateClosed)|flagInHook
+}
+
+// CallStateHook calls the ConnState hook, if there is one.
+func (c *Conn) CallStateHook(s http.ConnState) {
+	if hook := c.config.ConnState; hook != nil {
+		hook(c.NetConn, s)
+	}
 }
 
 // readRequest waits for a request and reads its head. It responds to a malformed head itself. It

@@ -27,9 +27,11 @@ const (
 	sendSlack = 64
 )
 
-// deadlines are those of a net.Conn, as last set: setting one costs more than reading the clock. Of
-// the two for writes, the earlier one is in effect.
-type deadlines struct {
+// timedConn is a net.Conn with send timeouts. It knows the deadlines that it has set last: setting
+// one costs more than reading the clock. Of the two for writes, the earlier one is in effect.
+type timedConn struct {
+	NetConn net.Conn
+
 	mu     sync.Mutex
 	read   time.Time
 	fixed  time.Time // set by WriteTimeout or a handler; zero for none
@@ -37,72 +39,68 @@ type deadlines struct {
 }
 
 // SetReadDeadline implements exchange.Transport.
-func (c *Conn) SetReadDeadline(t time.Time) error { return c.extendReadDeadline(t, 0) }
+func (c *timedConn) SetReadDeadline(t time.Time) error { return c.extendReadDeadline(t, 0) }
 
 // extendReadDeadline is SetReadDeadline, except that a deadline that is too early by no more than
 // slack is kept.
-func (c *Conn) extendReadDeadline(t time.Time, slack time.Duration) error {
-	d := &c.deadlines
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if early := t.Sub(d.read); early >= 0 && early <= slack {
+func (c *timedConn) extendReadDeadline(t time.Time, slack time.Duration) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if early := t.Sub(c.read); early >= 0 && early <= slack {
 		return nil
 	}
-	d.read = t
+	c.read = t
 	return c.NetConn.SetReadDeadline(t)
 }
 
 // SetWriteDeadline implements exchange.Transport.
-func (c *Conn) SetWriteDeadline(t time.Time) error {
-	s := &c.deadlines
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.fixed, s.moving = t, time.Time{}
+func (c *timedConn) SetWriteDeadline(t time.Time) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.fixed, c.moving = t, time.Time{}
 	_ = c.NetConn.SetWriteDeadline(t)
 	return nil
 }
 
 // extendDeadline moves the write deadline to timeout from now, unless the fixed one is earlier.
-func (c *Conn) extendDeadline(timeout time.Duration) {
-	s := &c.deadlines
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if timeout == 0 && s.moving.IsZero() {
+func (c *timedConn) extendDeadline(timeout time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if timeout == 0 && c.moving.IsZero() {
 		return // before reading the clock, which is a twentieth of a request in memory
 	}
 	by := time.Now().Add(timeout)
 	switch {
-	case timeout > 0 && (s.fixed.IsZero() || !s.fixed.Before(by)):
-		if by.Sub(s.moving) <= timeout/sendSlack {
+	case timeout > 0 && (c.fixed.IsZero() || !c.fixed.Before(by)):
+		if by.Sub(c.moving) <= timeout/sendSlack {
 			return
 		}
-		s.moving = by
-	case s.moving.IsZero():
+		c.moving = by
+	case c.moving.IsZero():
 		return
 	default:
-		by, s.moving = s.fixed, time.Time{}
+		by, c.moving = c.fixed, time.Time{}
 	}
 	_ = c.NetConn.SetWriteDeadline(by)
 }
 
 // canResume reports whether a write that timed out may continue, because the client has accepted n
 // bytes of it.
-func (c *Conn) canResume(n int64, err error) bool {
+func (c *timedConn) canResume(n int64, err error) bool {
 	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
-	s := &c.deadlines
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if exchange.IsPast(s.fixed) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if exchange.IsPast(c.fixed) {
 		return false
 	}
-	s.moving = exchange.PastTime() // so that the next write sets it again
+	c.moving = exchange.PastTime() // so that the next write sets it again
 	return true
 }
 
 // Send implements exchange.Connection.
-func (c *Conn) Send(p []byte, timeout time.Duration) error {
+func (c *timedConn) Send(p []byte, timeout time.Duration) error {
 	if timeout == 0 || !canResumeWrites(c.NetConn) {
 		_, err := c.sendParts(p, timeout)
 		return err
@@ -118,7 +116,7 @@ func (c *Conn) Send(p []byte, timeout time.Duration) error {
 }
 
 // sendParts sends p in parts, of which the client must accept each within the timeout.
-func (c *Conn) sendParts(p []byte, timeout time.Duration) (sent int, err error) {
+func (c *timedConn) sendParts(p []byte, timeout time.Duration) (sent int, err error) {
 	for sent < len(p) {
 		part := p[sent:]
 		if timeout > 0 {
@@ -134,7 +132,7 @@ func (c *Conn) sendParts(p []byte, timeout time.Duration) (sent int, err error) 
 }
 
 // SendPieces implements exchange.Connection.
-func (c *Conn) SendPieces(pieces [][]byte, timeout time.Duration) error {
+func (c *timedConn) SendPieces(pieces [][]byte, timeout time.Duration) error {
 	if c.extendDeadline(timeout); timeout == 0 {
 		buffers := net.Buffers(pieces)
 		_, err := buffers.WriteTo(c.NetConn)
@@ -166,17 +164,14 @@ func canResumeWrites(nc net.Conn) bool {
 	return false
 }
 
-// MayBlock implements exchange.Transport. The connection has a goroutine of its own.
-func (c *Conn) MayBlock() {}
-
 // CanSendFrom implements exchange.Connection.
-func (c *Conn) CanSendFrom() bool {
+func (c *timedConn) CanSendFrom() bool {
 	_, ok := c.NetConn.(io.ReaderFrom)
 	return ok
 }
 
 // SendFrom implements exchange.Connection.
-func (c *Conn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
+func (c *timedConn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
 	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {
 		return direct.ReadFrom(src)
