@@ -3,8 +3,6 @@ package exchange
 import (
 	"cmp"
 	"context"
-	"io"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -112,13 +110,6 @@ func (c *Conn) Attach(to Connection, remote string) {
 	c.StartRequest()
 }
 
-// Stream is what carries one exchange, and knows its protocol.
-type Stream interface {
-	Transport
-	Source
-	Sink
-}
-
 // AttachStream makes c serve the exchange of a stream.
 func (c *Conn) AttachStream(to Stream, template *http.Request) {
 	c.transport, c.source, c.sink, c.Template = to, to, to, template
@@ -170,48 +161,6 @@ func (c *Conn) releaseBuffers() {
 func (c *Conn) ReleaseHijacked() {
 	c.releaseBuffers()
 	c.Codec, c.source, c.sink = nil, nil, nil
-}
-
-// Transport is what carries an exchange: a connection, or a stream of HTTP/2.
-type Transport interface {
-	connection.Info
-	LocalAddr() net.Addr
-	// SetReadDeadline sets the deadline for reading the request.
-	SetReadDeadline(t time.Time) error
-	// SetWriteDeadline sets the deadline of all writes until the next call.
-	SetWriteDeadline(t time.Time) error
-	// MayBlock is called before a call that may block for a reason other than the connection.
-	MayBlock()
-	// Context returns the parent of the contexts of the connection's requests. It stays valid
-	// after the connection has ended.
-	Context() context.Context
-	// Logf writes to the server's error log. It works after the connection has ended.
-	Logf(format string, args ...any)
-}
-
-// Connection is a Transport that carries one exchange after another.
-type Connection interface {
-	Transport
-	io.Reader
-	// Send writes p. timeout limits how long the client may accept nothing; 0 is no limit.
-	Send(p []byte, timeout time.Duration) error
-	// SendPieces is Send for several pieces in order, with one system call where possible.
-	SendPieces(pieces [][]byte, timeout time.Duration) error
-	// CanSendFrom reports whether SendFrom may be called.
-	CanSendFrom() bool
-	// SendFrom is Send for what src returns. The kernel may copy it. If nothing was sent because
-	// it cannot, SendFrom may return errors.ErrUnsupported.
-	SendFrom(src io.Reader, timeout time.Duration) (int64, error)
-	// CloseWrite ends the output.
-	CloseWrite() error
-	// WatchDeparture starts to watch for the client's departure, which cancels x's context. The
-	// body has been read, and the caller holds its mu.
-	WatchDeparture(x *Exchange)
-	// StopWatch stops the watch.
-	StopWatch()
-	// Hijack hands the connection to a handler, as a net.Conn that the transport no longer
-	// uses.
-	Hijack() (net.Conn, error)
 }
 
 // RunExchange runs the handler and finishes its response. It reports whether the connection can be

@@ -7,14 +7,6 @@ type trySink interface {
 	TrySend(p []byte) connection.Delivery
 }
 
-// Detachable is a Connection whose exchange can outlast its handler without a goroutine.
-type Detachable interface {
-	Connection
-	Sender
-	// CanDetach reports whether it can now.
-	CanDetach() bool
-}
-
 var _ connection.TrySender = (*Response)(nil)
 
 // TrySender implements connection.TrySender, for a response whose body has begun and has no length:

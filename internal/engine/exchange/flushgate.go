@@ -15,9 +15,6 @@ type FlushGate struct {
 	sent    int
 }
 
-// Sender sends what can be sent without blocking, and returns how much that was.
-type Sender interface{ TrySend([]byte) int }
-
 // Close closes the gate behind out, which other goroutines may now send.
 func (g *FlushGate) Close(out []byte, to Sender) {
 	g.closed = true
