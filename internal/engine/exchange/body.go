@@ -115,7 +115,7 @@ func (b *Body) closeRead() (err error) {
 		return nil
 	}
 	b.closing = true
-	if b.discard(); !b.AtEnd() {
+	if b.discard(); !b.atEnd() {
 		err = b.Err
 	}
 	b.closing = false
@@ -134,7 +134,7 @@ func (b *Body) discard() {
 	b.deadlineSet = false
 	_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain+1) // the result is in b.Err
 	switch {
-	case b.AtEnd():
+	case b.atEnd():
 		b.flags.Set(bodyClosed) // a handler that reads on must not take this for the body's end
 	case b.Err == nil:
 		b.flags.Set(bodyTooLong)
@@ -153,7 +153,7 @@ func (b *Body) readLocked(p []byte) (n int, err error) {
 	} else {
 		n, err = b.Exchange.Conn().source.ReadBody(b, p)
 	}
-	if b.Err = err; b.AtEnd() {
+	if b.Err = err; b.atEnd() {
 		b.reachedEnd()
 	}
 	return n, err
@@ -324,7 +324,7 @@ func (b *Body) drain() bool {
 		b.Draining = true
 		b.discard()
 	}
-	return b.AtEnd() || b.Mode == ByRecords && b.Err == nil
+	return b.atEnd() || b.Mode == ByRecords && b.Err == nil
 }
 
 // remainder is the reader that drain discards. io.Discard provides the buffers.
@@ -385,9 +385,9 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	return counter.FramingLength(), true
 }
 
-// AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
+// atEnd reports whether the body has been read to its end, which may be an abort. The caller holds
 // reading.
-func (b *Body) AtEnd() bool {
+func (b *Body) atEnd() bool {
 	return b.Err != nil && (errors.Is(b.Err, io.EOF) || b.flags.Has(bodyAborted))
 }
 

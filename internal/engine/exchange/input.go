@@ -96,7 +96,7 @@ func (b *Body) releaseUnused(c *Conn) {
 	defer b.reading.Unlock()
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.AtEnd() && len(c.Input()) == 0 {
+	if b.atEnd() && len(c.Input()) == 0 {
 		c.releaseInput()
 	}
 }

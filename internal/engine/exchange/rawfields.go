@@ -9,8 +9,8 @@ import (
 
 // HasFields implements connection.ResponseWriter.
 func (w *Response) HasFields() bool {
-	_, connection := w.Fields["Connection"]
-	return len(w.Fields) > 1 || len(w.Fields) == 1 && !connection
+	_, connection := w.fields["Connection"]
+	return len(w.fields) > 1 || len(w.fields) == 1 && !connection
 }
 
 // WriteRawHeader implements connection.ResponseWriter.
@@ -27,7 +27,7 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 			c.Out = c.sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
 		}
 	}
-	if w.Fields != nil {
+	if w.fields != nil {
 		w.appendFields(false)
 	}
 	c.Summary.hasContentType = true

@@ -41,7 +41,7 @@ var errFinished = errors.New("http: response written after its handler returned"
 type Response struct {
 	x      *Exchange
 	Conn   *Conn       // nil once finished
-	Fields http.Header // nil until Header is called
+	fields http.Header // nil until Header is called
 
 	Mu          sync.Mutex // goroutines that outlive the handler may still write
 	stage       stage
@@ -116,10 +116,10 @@ func (w *Response) Init(c *Conn, x *Exchange, minor int, persistent bool) {
 
 // Header implements http.ResponseWriter.
 func (w *Response) Header() http.Header {
-	if w.Fields == nil {
-		w.Fields = make(http.Header)
+	if w.fields == nil {
+		w.fields = make(http.Header)
 	}
-	return w.Fields
+	return w.fields
 }
 
 func (w *Response) writeHeader(code int) {
@@ -172,7 +172,7 @@ func (w *Response) endInterim() {
 // commit fixes the status and the handler's fields.
 func (w *Response) commit(code int) {
 	w.startHead(code)
-	if w.Fields != nil {
+	if w.fields != nil {
 		w.appendFields(false)
 	}
 }

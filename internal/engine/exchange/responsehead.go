@@ -13,8 +13,8 @@ import (
 // records them in the summary. An interim response omits fields that concern the final one.
 func (w *Response) appendFields(interim bool) {
 	c := w.Conn
-	c.Summary.fieldCount = len(w.Fields)
-	if values, ok := w.Fields["Content-Type"]; ok && len(w.Fields) == 1 {
+	c.Summary.fieldCount = len(w.fields)
+	if values, ok := w.fields["Content-Type"]; ok && len(w.fields) == 1 {
 		// Most handlers set no other field, and walking a map starts with a random number.
 		if w.applyField("Content-Type", values, interim) {
 			w.appendValues("Content-Type", values)
@@ -23,7 +23,7 @@ func (w *Response) appendFields(interim bool) {
 	}
 	var few [8]headerField
 	fields := few[:0]
-	for name, values := range w.Fields {
+	for name, values := range w.fields {
 		fields = append(fields, headerField{name, values})
 	}
 	slices.SortFunc(fields, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
@@ -121,7 +121,7 @@ func (w *Response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.Conn, &w.Conn.Summary
 	// set with the head or after it, but HTTP/1.0 has no trailers
-	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount && w.Minor > 0
+	mayHaveTrailers := summary.hasTrailers || len(w.fields) != summary.fieldCount && w.Minor > 0
 	hasUnknownLength := mayHaveTrailers && !c.traits.HasLengthsWithTrailers && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {

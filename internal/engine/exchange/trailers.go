@@ -18,13 +18,13 @@ func (p *Config) TrailerLimits() http1.Limits {
 // AppendTrailers appends the response's trailer fields: those announced in Trailer, and those with
 // http.TrailerPrefix.
 func (w *Response) AppendTrailers(out []byte) []byte {
-	for _, list := range w.Fields["Trailer"] {
+	for _, list := range w.fields["Trailer"] {
 		for name := range http1.Elements(list) {
 			name = http.CanonicalHeaderKey(name)
-			out = w.appendTrailer(out, name, w.Fields[name])
+			out = w.appendTrailer(out, name, w.fields[name])
 		}
 	}
-	for name, values := range w.Fields {
+	for name, values := range w.fields {
 		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
 			out = w.appendTrailer(out, name, values)
 		}
@@ -48,7 +48,7 @@ func (w *Response) HasTrailers() bool {
 	if w.Conn.Summary.hasTrailers {
 		return true
 	}
-	for name := range w.Fields {
+	for name := range w.fields {
 		if strings.HasPrefix(name, http.TrailerPrefix) {
 			return true
 		}
