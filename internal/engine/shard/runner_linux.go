@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"errors"
 	"io"
 	"runtime"
 	"time"
@@ -134,70 +133,89 @@ const (
 	outcomeDetached                 // its handler has returned, and will end the response later
 )
 
-func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at sched.SlotID) outcome {
-	c := k.conn
-	for {
-		how, mayBeHTTP2 := outcomeServed, false
-		if x == nil { // else what has arrived follows a request that was handed off
-			how, mayBeHTTP2 = r.checkPreface(k)
+// serveRequests serves x, which another runner has handed off, and then the requests that arrive.
+func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at sched.SlotID) (how outcome) {
+	for ; how == outcomeServed; x = nil {
+		if x == nil {
+			x, at, how = r.nextRequest(k)
 		}
-		if how != outcomeServed {
-			return how
-		}
-		if x == nil && len(c.Input()) > 0 && !mayBeHTTP2 {
-			var ok bool
-			if x, ok = c.Codec.Next(c); !ok {
-				return outcomeClose
-			}
-			if x != nil {
-				at = sched.SlotFor(x.Request.Method, x.Request.RequestURI)
-				if how, parted := r.dispatch(k, x, at); parted {
-					return how
-				}
-			}
-		}
-		if x != nil {
-			reusable := r.serveExchange(k, x, at)
-			if c.IsDetached() {
-				return outcomeDetached
-			}
-			if !reusable {
-				if len(c.Out) > 0 && !x.Response.IsHijacked() {
-					k.endsOutput = true
-					if r.mayDelay(k) {
-						return outcomeDelayed
-					}
-					_ = c.Flush()
-				}
-				return outcomeClose
-			}
-			x = nil
-			c.StartRequest()
-			if k.state.has(flagNew) {
-				k.state.set(flagNew, false)
-				if !k.state.has(flagAdded) {
-					r.shard.early.noteServed()
-				}
-			}
-			continue
-		}
-		if how := r.endRequests(k); how != outcomeServed {
-			return how
-		}
-		switch err := k.receiveMore(); {
-		case err == nil:
-		case !errors.Is(err, poll.ErrAgain):
-			c.HeadFailed(err)
-			return outcomeClose
-		case r.waitOnLoop(k) != nil:
-			return outcomeClose
-		case r.park(k, false):
-			r.closeIfEnding(k)
-			return outcomeWaits
+		switch {
+		case how != outcomeServed:
+		case x != nil:
+			how = r.serveRequest(k, x, at)
 		default:
-			c = r.attach(k)
+			how = r.awaitRequest(k)
 		}
 	}
+	return how
+}
+
+// nextRequest returns a request that has arrived, with its slot, or nil if more must be received.
+func (r *runner) nextRequest(k *shardConn) (x *exchange.Exchange, at sched.SlotID, how outcome) {
+	c := k.conn
+	if len(c.Input()) == 0 {
+		return nil, at, outcomeServed
+	}
+	if how, mayBeHTTP2 := r.checkPreface(k); how != outcomeServed || mayBeHTTP2 {
+		return nil, at, how
+	}
+	x, ok := c.Codec.Next(c)
+	switch {
+	case !ok:
+		return nil, at, outcomeClose
+	case x == nil:
+		return nil, at, outcomeServed
+	}
+	at = sched.SlotFor(x.Request.Method, x.Request.RequestURI)
+	return x, at, r.dispatch(k, x, at)
+}
+
+// serveRequest serves a request. If it is the last one, it sends the output or delays it.
+func (r *runner) serveRequest(k *shardConn, x *exchange.Exchange, at sched.SlotID) outcome {
+	c := k.conn
+	isReusable := r.serveExchange(k, x, at)
+	switch {
+	case c.IsDetached():
+		return outcomeDetached
+	case !isReusable && len(c.Out) > 0 && !x.Response.IsHijacked():
+		k.endsOutput = true
+		if r.mayDelay(k) {
+			return outcomeDelayed
+		}
+		_ = c.Flush()
+		return outcomeClose
+	case !isReusable:
+		return outcomeClose
+	}
+	c.StartRequest()
+	if k.state.has(flagNew) {
+		k.state.set(flagNew, false)
+		if !k.state.has(flagAdded) {
+			r.shard.early.noteServed()
+		}
+	}
+	return outcomeServed
+}
+
+// awaitRequest sends the responses of the requests that have arrived, and receives more.
+func (r *runner) awaitRequest(k *shardConn) outcome {
+	if how := r.endRequests(k); how != outcomeServed {
+		return how
+	}
+	switch err := k.receiveMore(); {
+	case err == nil:
+	case err != poll.ErrAgain: //nolint:errorlint // a bare errno
+		k.conn.HeadFailed(err)
+		return outcomeClose
+	case r.waitOnLoop(k) != nil:
+		return outcomeClose
+	case r.park(k, false):
+		r.closeIfEnding(k)
+		return outcomeWaits
+	default:
+		r.attach(k)
+	}
+	return outcomeServed
 }
 
 // endRequests sends the responses of all requests that have arrived, or delays them. It returns
@@ -238,26 +256,26 @@ func (r *runner) closeIfEnding(k *shardConn) {
 	}
 }
 
-// dispatch decides which goroutine runs a request's handler. parted reports whether the runner has
-// left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
-// over: its handler does not run at all.
-func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) (how outcome, parted bool) {
+// dispatch decides which goroutine runs a request's handler: the runner itself if it still serves k.
+// If the earlier responses of a connection cannot be sent, it is over: its handler does not run at
+// all.
+func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) outcome {
 	c, leads := k.conn, r.leader.Leads()
 	if r.turnCount++; r.turnCount <= turnRequests && (!leads || x.Body.HasArrived(true) && r.runsOnLoop(k, at)) {
-		return 0, false // a handler on the loop would otherwise wait for the request's body
+		return outcomeServed // a handler on the loop would otherwise wait for the request's body
 	}
 	if len(c.Out) > 0 && c.Flush() != nil {
-		return outcomeClose, true
+		return outcomeClose
 	}
 	if r.leader.Leads() { // the flush may have cost the lead
 		r.handOff(job{conn: k, request: x, slot: at})
-		return outcomeHandedOff, true
+		return outcomeHandedOff
 	}
 	if r.turnCount > turnRequests {
 		r.turnCount = 0
 		runtime.Gosched()
 	}
-	return 0, false
+	return outcomeServed
 }
 
 // handOff gives a job to another runner.
@@ -333,20 +351,17 @@ func (r *runner) now() instant {
 func (r *runner) MayBlock() { r.leader.MayBlock() }
 
 // attach makes the runner serve k, and lends k a conn unless it has kept one.
-func (r *runner) attach(k *shardConn) *exchange.Conn {
-	c := k.conn
+func (r *runner) attach(k *shardConn) {
 	switch {
-	case c == nil:
-		c = k.config().conns.Get()
-		c.Attach(k, k.remote)
-		k.conn = c
+	case k.conn == nil:
+		k.conn = k.config().conns.Get()
+		k.conn.Attach(k, k.remote)
 	case k.state.has(flagHead):
 		k.state.set(flagHead, false)
 		k.group().server.PartialHeads.Add(-1)
 	}
-	c.Template.TLS = k.attachTLS()
+	k.conn.Template.TLS = k.attachTLS()
 	k.servedBy, k.mayHaveInput = &r.leader, true
-	return c
 }
 
 // receiveMore reads what has arrived. It returns poll.ErrAgain if nothing more has arrived. A read

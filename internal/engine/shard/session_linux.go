@@ -43,11 +43,11 @@ const (
 	turnStreams = 256
 )
 
-// checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
-// with it, or must be closed because the settings allow nothing else.
+// checkPreface reports whether a new connection, on which input has arrived, begins with the preface
+// (outcomeHTTP2), may begin with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	c := k.conn
-	if !c.Config.ServesH2C || !k.state.has(flagNew) || len(c.Input()) == 0 {
+	if !c.Config.ServesH2C || !k.state.has(flagNew) {
 		return outcomeServed, false
 	}
 	whole, partly := h2.BeginsPreface(c.Input())
