@@ -163,6 +163,9 @@ func (c *Conn) ReleaseHijacked() {
 	c.Codec, c.source, c.sink = nil, nil, nil
 }
 
+// Prepare prepares x for a request that c has received.
+func (c *Conn) Prepare(x *Exchange) { x.Prepare(c.transport, c.Template) }
+
 // RunExchange runs the handler and finishes its response. It reports whether the connection can be
 // reused.
 func (c *Conn) RunExchange(x *Exchange) bool {
@@ -181,6 +184,9 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	}
 	return c.endExchange(x)
 }
+
+// IsDetached reports whether the handler has returned and has left its response unfinished.
+func (c *Conn) IsDetached() bool { return c.begin != nil }
 
 // endExchange ends an exchange whose handler has returned, and reports whether the connection can be
 // reused.

@@ -124,15 +124,14 @@ func (w *Response) SetSendTimeout(d time.Duration) error {
 	return nil
 }
 
-// CheckUsable returns the error for using a response that was hijacked or has ended. The connection
-// may by then serve another request, and on shards w.conn may serve another connection.
-func (w *Response) CheckUsable() error {
-	switch {
-	case w.IsHijacked():
-		return http.ErrHijacked
-	case w.stage == stageFinished:
-		return errFinished
+// SetLinger implements connection.ResponseWriter.
+func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err := w.CheckUsable(); err != nil {
+		return err
 	}
+	w.Conn.linger = lingerLimits{limit, timeout, always}
 	return nil
 }
 

@@ -66,9 +66,6 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	return connection.Delivered
 }
 
-// IsDetached reports whether the handler has returned and has left its response unfinished.
-func (c *Conn) IsDetached() bool { return c.begin != nil }
-
 // BeginDetached tells the handler that it has returned. Later it calls resume, in any goroutine, to
 // end the exchange by EndDetached.
 func (c *Conn) BeginDetached(resume func(x *Exchange)) {

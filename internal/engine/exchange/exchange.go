@@ -78,9 +78,6 @@ func (x *Exchange) Prepare(t Transport, template *http.Request) {
 	x.Request = *template.WithContext(&x.ctx)
 }
 
-// Prepare prepares x for a request that c has received.
-func (c *Conn) Prepare(x *Exchange) { x.Prepare(c.transport, c.Template) }
-
 // SetURL sets the URL from RequestURI, and Host if RequestURI names a host.
 func (x *Exchange) SetURL() error {
 	r := &x.Request

@@ -85,25 +85,3 @@ func (c *Conn) StartRequest() {
 		c.RequestStart = time.Now()
 	}
 }
-
-// releaseUnused releases the input buffer of a connection whose response has become a stream, if
-// nothing but the request has arrived. What reads from the connection later borrows another. A
-// departure watch that begins holds mu while it looks at the input.
-func (b *Body) releaseUnused(c *Conn) {
-	if !c.conns.batches || c.in == nil || !b.reading.TryLock() {
-		return
-	}
-	defer b.reading.Unlock()
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.atEnd() && len(c.Input()) == 0 {
-		c.releaseInput()
-	}
-}
-
-// ReadDirectly reads from the connection. The input buffer is empty, and is not used.
-func (b *Body) ReadDirectly(p []byte) (int, error) {
-	b.BoundRead()
-	n, err := b.Exchange.Conn().Connection.Read(p)
-	return n, b.ReadFailed(err)
-}

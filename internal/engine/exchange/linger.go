@@ -15,30 +15,6 @@ type lingerLimits struct {
 
 func defaultLinger() lingerLimits { return lingerLimits{lingerTime, lingerTimeout, false} }
 
-// SetLinger implements connection.ResponseWriter.
-func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if err := w.CheckUsable(); err != nil {
-		return err
-	}
-	w.Conn.linger = lingerLimits{limit, timeout, always}
-	return nil
-}
-
-// drainLast is called after the last response. As in net/http, it reads a small remainder of the
-// body, so that a client that sends slowly can send all of it.
-func (w *Response) drainLast() {
-	c, b := w.Conn, &w.x.Body
-	isIgnored := b.Mode == ByLength && b.isLast // also by net/http
-	if !b.hasRemainder() || b.flags.Has(bodyWithheld) || isIgnored || w.x.Extras != nil {
-		return
-	}
-	if c.Lingers = c.halfClose(); c.WriteErr == nil {
-		b.drain()
-	}
-}
-
 // prepareLinger sets Lingers, after the last response.
 func (c *Conn) prepareLinger(b *Body) {
 	waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always

@@ -88,6 +88,18 @@ func (w *Response) close() {
 	w.Conn = nil
 }
 
+// CheckUsable returns the error for using a response that was hijacked or has ended. The connection
+// may by then serve another request, and on shards w.conn may serve another connection.
+func (w *Response) CheckUsable() error {
+	switch {
+	case w.IsHijacked():
+		return http.ErrHijacked
+	case w.stage == stageFinished:
+		return errFinished
+	}
+	return nil
+}
+
 // IsHijacked reports whether the handler has hijacked the connection.
 func (w *Response) IsHijacked() bool { return w.hijacked.Load() != nil }
 
@@ -340,6 +352,19 @@ func (w *Response) finish() bool {
 	}
 	w.close()
 	return reuse
+}
+
+// drainLast is called after the last response. As in net/http, it reads a small remainder of the
+// body, so that a client that sends slowly can send all of it.
+func (w *Response) drainLast() {
+	c, b := w.Conn, &w.x.Body
+	isIgnored := b.Mode == ByLength && b.isLast // also by net/http
+	if !b.hasRemainder() || b.flags.Has(bodyWithheld) || isIgnored || w.x.Extras != nil {
+		return
+	}
+	if c.Lingers = c.halfClose(); c.WriteErr == nil {
+		b.drain()
+	}
 }
 
 // logMisuse logs a misuse of the response with the handler's line.
