@@ -197,15 +197,21 @@ func (r *runner) serveRequest(k *shardConn, x *exchange.Exchange, at sched.SlotI
 	return outcomeServed
 }
 
-// awaitRequest sends the responses of the requests that have arrived, and receives more.
+// awaitRequest sends the responses of the requests that have arrived, or delays them, and receives
+// more.
 func (r *runner) awaitRequest(k *shardConn) outcome {
-	if how := r.endRequests(k); how != outcomeServed {
-		return how
+	c := k.conn
+	switch {
+	case len(c.Out) == 0:
+	case !k.mayHaveInput && !c.HasBegun() && r.mayDelay(k):
+		return outcomeDelayed
+	case c.Flush() != nil || k.endsOutput:
+		return outcomeClose
 	}
 	switch err := k.receiveMore(); {
 	case err == nil:
 	case err != poll.ErrAgain: //nolint:errorlint // a bare errno
-		k.conn.HeadFailed(err)
+		c.HeadFailed(err)
 		return outcomeClose
 	case r.waitOnLoop(k) != nil:
 		return outcomeClose
@@ -214,21 +220,6 @@ func (r *runner) awaitRequest(k *shardConn) outcome {
 		return outcomeWaits
 	default:
 		r.attach(k)
-	}
-	return outcomeServed
-}
-
-// endRequests sends the responses of all requests that have arrived, or delays them. It returns
-// outcomeServed if the runner must receive more.
-func (r *runner) endRequests(k *shardConn) outcome {
-	c := k.conn
-	switch {
-	case len(c.Out) == 0:
-		return outcomeServed
-	case !k.mayHaveInput && !c.HasBegun() && r.mayDelay(k):
-		return outcomeDelayed
-	case c.Flush() != nil || k.endsOutput:
-		return outcomeClose
 	}
 	return outcomeServed
 }
