@@ -25,50 +25,56 @@ type pingState struct {
 	sentAt     time.Time // zero if no PING is unacknowledged
 }
 
-// earliest returns the earlier of at, which may be zero, and the end of a limit. A limit of zero
-// never ends.
-func earliest(at, start time.Time, limit time.Duration) time.Time {
-	if end := start.Add(limit); limit > 0 && (at.IsZero() || end.Before(at)) {
-		return end
+// expiry is what a session does if nothing has happened for too long.
+type expiry uint8
+
+const (
+	expiryClose expiry = iota // it closes the connection
+	expiryStall               // so does it, and handlers learn that the client has accepted nothing
+	expiryDrain               // it accepts no more streams, because it has announced that
+	expiryIdle                // nor does it, because there are none
+	expiryPing                // it checks whether the client is there
+)
+
+// nextExpiryLocked returns what happens next if nothing else does, and when; zero for never.
+func (s *Session) nextExpiryLocked() (at time.Time, what expiry) {
+	after := func(start time.Time, limit time.Duration, then expiry) {
+		if limit <= 0 || start.IsZero() {
+			return
+		}
+		if end := start.Add(limit); at.IsZero() || end.Before(at) {
+			at, what = end, then
+		}
 	}
-	return at
+	p := s.config.Exchanges
+	if s.isOpen {
+		after(s.headStarted, p.HeadTimeout, expiryClose)
+	} else {
+		after(s.started, p.HeadTimeout, expiryClose)
+	}
+	after(s.output.stalledAt, s.stallLimitLocked(), expiryStall)
+	switch s.phase {
+	case phaseAnnounced:
+		after(s.endingAt, GoAwayTime, expiryDrain)
+	case phaseEnded:
+		after(s.endingAt, GoAwayTime, expiryClose)
+	}
+	if s.awaitsRequestLocked() {
+		after(s.idleAt, p.IdleTimeout, expiryIdle)
+	}
+	if s.ping.sentAt.IsZero() {
+		after(s.ping.receivedAt, s.config.SendPingTimeout, expiryPing)
+	} else {
+		after(s.ping.sentAt, s.config.pingTimeout, expiryClose)
+	}
+	return at, what
 }
 
 // WaitDeadline returns when Expire must be called if nothing happens before; zero for never.
 func (s *Session) WaitDeadline() time.Time {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	at := s.closeDeadlineLocked()
-	if s.awaitsRequestLocked() {
-		at = earliest(at, s.idleAt, s.config.Exchanges.IdleTimeout)
-	}
-	if s.ping.sentAt.IsZero() {
-		at = earliest(at, s.ping.receivedAt, s.config.SendPingTimeout)
-	}
-	if s.phase == phaseAnnounced {
-		at = earliest(at, s.endingAt, GoAwayTime)
-	}
-	return at
-}
-
-// closeDeadlineLocked returns when the connection must be closed; zero for never.
-func (s *Session) closeDeadlineLocked() (at time.Time) {
-	p := s.config.Exchanges
-	switch {
-	case !s.isOpen:
-		at = earliest(at, s.started, p.HeadTimeout)
-	case !s.headStarted.IsZero():
-		at = earliest(at, s.headStarted, p.HeadTimeout)
-	}
-	if stalledAt := s.output.stalledAt; !stalledAt.IsZero() {
-		at = earliest(at, stalledAt, s.stallLimitLocked())
-	}
-	if !s.ping.sentAt.IsZero() {
-		at = earliest(at, s.ping.sentAt, s.config.pingTimeout)
-	}
-	if s.phase == phaseEnded && !s.endingAt.IsZero() {
-		at = earliest(at, s.endingAt, GoAwayTime)
-	}
+	at, _ := s.nextExpiryLocked()
 	return at
 }
 
@@ -97,31 +103,25 @@ func (s *Session) stallLimitLocked() time.Duration {
 // awaitsRequestLocked reports whether the session is idle and accepts requests.
 func (s *Session) awaitsRequestLocked() bool { return s.phase < phaseDraining && s.isIdleLocked() }
 
-// Expire is called when WaitDeadline has passed. It reports whether the connection must be closed
-// now.
+// Expire does what is due, if anything is. It reports whether the connection must be closed now.
 func (s *Session) Expire() (closes bool) {
 	var ended []*Stream
 	s.mu.Lock()
-	switch {
-	case exchange.IsPast(s.closeDeadlineLocked()):
-		s.drainLocked()
-		closes = true
-		if at := s.output.stalledAt; !at.IsZero() && exchange.IsPast(earliest(time.Time{}, at, s.stallLimitLocked())) {
-			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
-		}
-	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
-		s.drainLocked()
-	case s.awaitsRequestLocked() && exchange.IsPast(earliest(time.Time{}, s.idleAt, s.config.Exchanges.IdleTimeout)):
-		if s.output.pendingLocked() > 0 { // the client still receives the last response
-			s.idleAt = time.Now()
-			break
-		}
-		// A client that is sending a request learns that it was not processed. If the connection
-		// were closed now, GOAWAY could be lost.
-		s.drainLocked()
-	case s.config.SendPingTimeout > 0 && s.ping.sentAt.IsZero():
+	switch at, what := s.nextExpiryLocked(); {
+	case !exchange.IsPast(at):
+	case what == expiryPing:
 		s.ping.sentAt = time.Now()
 		s.output.out = wire.AppendPing(s.output.out, 0, [8]byte([]byte(alivePing)))
+	case what == expiryIdle && s.output.pendingLocked() > 0: // the client still receives the last response
+		s.idleAt = time.Now()
+	default:
+		// Also an idle session drains first: a client that is sending a request learns that it was not
+		// processed. If the connection were closed now, GOAWAY could be lost.
+		s.drainLocked()
+		closes = what == expiryClose || what == expiryStall
+		if what == expiryStall {
+			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
+		}
 	}
 	s.mu.Unlock()
 	cancelAll(ended)
