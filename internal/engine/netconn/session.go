@@ -119,7 +119,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		h.deadline = time.Time{}
 		_ = h.conn.NetConn.SetReadDeadline(h.deadline)
 		h.mu.Unlock()
-		if exchange.IsPast(h.session.WaitDeadline()) && h.session.Expire() {
+		if h.session.Expire() {
 			return 0, false
 		}
 		h.Update()
