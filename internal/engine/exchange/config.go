@@ -85,7 +85,7 @@ type ServerState struct {
 	Closing            atomic.Bool   // after Shutdown or Close
 	Aborted            atomic.Bool   // after Close
 	Accepting          atomic.Int32  // what may accept another connection: calls of Serve, headers that are awaited
-	KeepAlivesDisabled *atomic.Bool  // after SetKeepAlivesEnabled(false); nil for never
+	KeepAlivesDisabled *atomic.Bool  // after SetKeepAlivesEnabled(false)
 	Retired            atomic.Bool   // after Retire
 	AcceptedConns      atomic.Int64  // total of accepted connections
 	PartialHeads       atomic.Int64  // connections on which a head has arrived in part
@@ -98,7 +98,7 @@ type ServerState struct {
 
 // KeepsConnections reports whether a connection may wait for another request.
 func (s *ServerState) KeepsConnections() bool {
-	return !s.Closing.Load() && (s.KeepAlivesDisabled == nil || !s.KeepAlivesDisabled.Load())
+	return !s.Closing.Load() && !s.KeepAlivesDisabled.Load()
 }
 
 // MayStop reports whether the server is ending and accepts no more connections. If it does, the

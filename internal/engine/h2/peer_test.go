@@ -49,7 +49,7 @@ const preface = http2.ClientPreface
 func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*Config)) *peer {
 	p := &peer{TB: t, accepts: -1}
 	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
-		ConnClosed: make(chan struct{}, 1)}
+		ConnClosed: make(chan struct{}, 1), KeepAlivesDisabled: new(atomic.Bool)}
 	config := &exchange.Config{
 		Server: state, BaseContext: context.Background(), HeadTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},

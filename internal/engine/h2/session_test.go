@@ -7,7 +7,6 @@ import (
 	"runtime"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"unsafe"
@@ -120,7 +119,6 @@ func TestRetiredServerAnnouncesTheEnd(t *testing.T) {
 // So does one whose keep-alives were disabled, after a response.
 func TestDisabledKeepAlivesAnnounceTheEnd(t *testing.T) {
 	p := openPeer(t, nil, hello)
-	p.session.config.Exchanges.Server.KeepAlivesDisabled = new(atomic.Bool)
 	p.session.config.Exchanges.Server.KeepAlivesDisabled.Store(true)
 	p.get(1)
 	p.pump()

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -90,7 +91,7 @@ func (e *echo) Flush(c *exchange.Conn) error { return c.Send() }
 func TestServesAnyProtocol(t *testing.T) {
 	config := &netconn.Config{
 		Exchanges: &exchange.Config{
-			Server:      &exchange.ServerState{Logf: t.Logf},
+			Server:      &exchange.ServerState{Logf: t.Logf, KeepAlivesDisabled: new(atomic.Bool)},
 			Protocol:    exchange.Protocol{NewCodec: func() exchange.Codec { return new(echo) }},
 			BaseContext: context.Background(), HeadTimeout: time.Minute, Limits: http1.Limits{Bytes: 10 << 10},
 			ServesHTTP1: true,

@@ -41,6 +41,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	s := &testServer{closed: make(chan struct{})}
 	s.state.Logf = func(string, ...any) {}
 	s.state.ConnClosed = make(chan struct{}, 1)
+	s.state.KeepAlivesDisabled = new(atomic.Bool)
 	s.exchanges = exchange.Config{
 		Server: &s.state, Protocol: h1.Protocol(), Handler: handler,
 		BaseContext: context.Background(), HeadTimeout: time.Minute, IdleTimeout: time.Minute,
