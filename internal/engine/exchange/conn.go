@@ -93,6 +93,12 @@ func (l *Conns) Put(c *Conn) {
 	l.conns.Put(c)
 }
 
+// GetInput returns an input buffer, with any content.
+func (l *Conns) GetInput() []byte { return l.inputs.Get(l.inSize) }
+
+// PutInput takes back an input buffer that nothing refers to any more.
+func (l *Conns) PutInput(b []byte) { l.inputs.Put(b) }
+
 // Attach makes c serve a connection.
 func (c *Conn) Attach(to Connection, remote string) {
 	if c.Codec == nil {

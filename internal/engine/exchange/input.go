@@ -18,7 +18,7 @@ func (c *Conn) Consume(n int) { c.next += n }
 
 // borrowInput lends c an input buffer.
 func (c *Conn) borrowInput() {
-	c.inBuffer = c.conns.inputs.Get(c.conns.inSize)
+	c.inBuffer = c.conns.GetInput()
 	c.in = c.inBuffer
 }
 
@@ -26,7 +26,7 @@ func (c *Conn) borrowInput() {
 func (c *Conn) releaseInput() {
 	poison.Fill(c.in)
 	if c.inBuffer != nil {
-		c.conns.inputs.Put(c.inBuffer)
+		c.conns.PutInput(c.inBuffer)
 	}
 	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
 }

@@ -116,9 +116,8 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 func (r *runner) receiveFrames(h *shardSession) error {
 	k := h.conn
 	conns := k.config().conns
-	c := conns.Get()
-	defer conns.Put(c)
-	room := c.Room()
+	room := conns.GetInput()
+	defer conns.PutInput(room)
 	k.mayHaveInput = false
 	k.attachTLS()
 	for left := turnReads * len(room); left > 0; {
