@@ -17,8 +17,8 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// Config holds what connections with a goroutine need of one Serve call. Start and Stop enclose its
-// use.
+// Config holds what connections with a goroutine need of one Serve call. Start must be called before
+// the first of them, and Stop when no more are accepted.
 type Config struct {
 	Exchanges *exchange.Config
 	// Untrack is called when a connection has ended or was hijacked.
