@@ -1,10 +1,10 @@
 package h2
 
 import (
+	"encoding/binary"
 	"slices"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -25,72 +25,36 @@ import (
 // allows. DATA or HEADERS on a closed stream is an error.
 
 const (
-	// earlyPing is the content of the PING that follows an early response.
-	earlyPing = "response"
+	// earlyPing begins the content of the PING that follows an early response. Its stream follows.
+	earlyPing = "resp"
 	// earlyGrace is how long a client has to end the stream itself, as many do when they have
 	// received the response. curl receives for all transfers of a connection, and serves one after
 	// another.
 	earlyGrace = 100 * time.Millisecond
 )
 
-// endedStreams are the streams of a session that the server has ended before the client. Most
-// sessions have none, and no memory for them.
-type endedStreams struct {
-	halfClosed []halfClosedStream // in the order of their responses
-	timer      *time.Timer        // calls checkHalfClosed at checkAt; nil if there are none
-	checkAt    time.Time
-	pinged     int  // how many of them, the first ones, precede the PING
-	isPinging  bool // the PING is not acknowledged
-
-	// The last streams that the server has reset, the oldest first. What the client has sent before
-	// it received the reset is no error.
-	resets []resetStream
-}
-
-type halfClosedStream struct {
-	stream *Stream
-	since  time.Time
-}
-
-// resetStream is a stream that the server has reset.
-type resetStream struct {
-	id     uint32
-	window int32 // what the client may have sent before it received the reset
-	at     time.Time
-}
-
-func (s *Session) endedLocked() *endedStreams {
-	if s.ended == nil {
-		s.ended = new(endedStreams)
-	}
-	return s.ended
-}
-
 // halfCloseLocked is called when a response is complete and the client has not ended the request.
 // The stream is in Session.streams.
 func (s *Session) halfCloseLocked(st *Stream) {
 	st.closeLocked(errStreamClosed)
-	e := s.endedLocked()
-	e.halfClosed = append(e.halfClosed, halfClosedStream{st, time.Now()})
-	if e.timer == nil {
-		e.checkAt = time.Now().Add(earlyGrace)
-		e.timer = time.AfterFunc(earlyGrace, s.checkHalfClosed)
-	}
+	st.timer = time.AfterFunc(earlyGrace, st.checkHalfClosed)
 }
 
-// checkHalfClosed goes on with the half-closed streams whose time has come.
-func (s *Session) checkHalfClosed() {
+// checkHalfClosed goes on with a half-closed stream whose time has come.
+func (st *Stream) checkHalfClosed() {
+	s := st.session
 	s.mu.Lock()
-	e := s.ended
-	isDue := e.timer != nil && exchange.IsPast(e.checkAt) // else the client was quicker
+	isDue := s.streams[st.id] != nil // else the client was quicker
 	switch {
 	case !isDue:
-	case !e.isPinging:
-		s.pingHalfClosedLocked()
+	case !st.isPinged:
+		st.isPinged = true
+		s.output.out = wire.AppendPing(s.output.out, 0, st.pingContent())
+		st.timer.Reset(GoAwayTime)
 	case s.output.pendingLocked() > 0: // which may be the response
-		e.checkIn(GoAwayTime)
+		st.timer.Reset(GoAwayTime)
 	default:
-		s.resetPingedLocked()
+		s.resetLocked(st, wire.NoError, errStreamClosed)
 	}
 	s.mu.Unlock()
 	if !isDue {
@@ -102,64 +66,26 @@ func (s *Session) checkHalfClosed() {
 	}
 }
 
-// checkIn makes checkHalfClosed run after a duration.
-func (e *endedStreams) checkIn(d time.Duration) {
-	e.checkAt = time.Now().Add(d)
-	e.timer.Reset(d)
+func (st *Stream) pingContent() (content [8]byte) {
+	binary.BigEndian.PutUint32(content[copy(content[:], earlyPing):], st.id)
+	return content
 }
 
-// pingHalfClosedLocked sends a PING for the streams that are half-closed for long enough.
-func (s *Session) pingHalfClosedLocked() {
-	e := s.ended
-	e.pinged = 0
-	for _, h := range e.halfClosed {
-		if time.Since(h.since) < earlyGrace {
-			break
-		}
-		e.pinged++
+// findPingedLocked returns the stream whose PING has this content, or nil.
+func (s *Session) findPingedLocked(content [8]byte) *Stream {
+	st := s.streams[binary.BigEndian.Uint32(content[len(earlyPing):])]
+	if st == nil || !st.isPinged || content != st.pingContent() {
+		return nil
 	}
-	switch {
-	case e.pinged > 0:
-		e.isPinging = true
-		s.output.out = wire.AppendPing(s.output.out, 0, [8]byte([]byte(earlyPing)))
-		e.checkIn(GoAwayTime)
-	case len(e.halfClosed) > 0:
-		e.checkIn(earlyGrace - time.Since(e.halfClosed[0].since))
-	default:
-		s.dropAllHalfClosedLocked()
-	}
+	return st
 }
 
-// resetPingedLocked resets the streams that precede the PING.
-func (s *Session) resetPingedLocked() {
-	e := s.ended
-	for _, h := range e.halfClosed[:e.pinged] {
-		delete(s.streams, h.stream.id)
-		s.output.reply(wire.AppendRSTStream(s.output.out, h.stream.id, wire.NoError))
-		s.addResetLocked(h.stream.id, h.stream.window.Available())
-	}
-	e.halfClosed, e.isPinging = slices.Delete(e.halfClosed, 0, e.pinged), false
-	s.pingHalfClosedLocked()
-	s.checkIdleLocked()
-}
-
-// dropHalfClosedLocked removes a half-closed stream that has ended.
-func (s *Session) dropHalfClosedLocked(st *Stream) {
-	e := s.ended
-	i := slices.IndexFunc(e.halfClosed, func(h halfClosedStream) bool { return h.stream == st })
-	e.halfClosed = slices.Delete(e.halfClosed, i, i+1)
-	if i < e.pinged {
-		e.pinged--
-	}
-	s.checkIdleLocked()
-}
-
-// dropAllHalfClosedLocked ends the checks.
-func (s *Session) dropAllHalfClosedLocked() {
-	if e := s.ended; e != nil && e.timer != nil {
-		e.timer.Stop()
-		e.halfClosed, e.timer, e.isPinging = nil, nil, false
-	}
+// resetStream is a stream that the server has reset. What the client has sent before it received the
+// reset is no error.
+type resetStream struct {
+	id     uint32
+	window int32 // what the client may have sent before it received the reset
+	at     time.Time
 }
 
 // resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
@@ -208,21 +134,17 @@ const (
 )
 
 func (s *Session) addResetLocked(id uint32, window int32) {
-	e := s.endedLocked()
-	e.resets = slices.DeleteFunc(e.resets, func(st resetStream) bool { return st.id == id })
-	if len(e.resets) >= min(max(int(s.config.maxStreams), leastResets), mostResets) {
-		e.resets = slices.Delete(e.resets, 0, 1)
+	s.resets = slices.DeleteFunc(s.resets, func(st resetStream) bool { return st.id == id })
+	if len(s.resets) >= min(max(int(s.config.maxStreams), leastResets), mostResets) {
+		s.resets = slices.Delete(s.resets, 0, 1)
 	}
-	e.resets = append(e.resets, resetStream{id, window, time.Now()})
+	s.resets = append(s.resets, resetStream{id, window, time.Now()})
 }
 
-// findReset returns a stream that the server has reset, or nil if it is not among the last ones.
-func (e *endedStreams) findReset(id uint32) *resetStream {
-	if e == nil {
-		return nil
-	}
-	if i := slices.IndexFunc(e.resets, func(st resetStream) bool { return st.id == id }); i >= 0 {
-		return &e.resets[i]
+// findResetLocked returns a stream that the server has reset, or nil if it is not among the last ones.
+func (s *Session) findResetLocked(id uint32) *resetStream {
+	if i := slices.IndexFunc(s.resets, func(st resetStream) bool { return st.id == id }); i >= 0 {
+		return &s.resets[i]
 	}
 	return nil
 }

@@ -78,7 +78,7 @@ func (s *Session) onPing(fr frame) *wire.Error {
 	data := [8]byte(fr.content)
 	s.mu.Lock()
 	if fr.Flags.Has(wire.Ack) {
-		isAwaited := s.acknowledgeLocked(string(data[:]))
+		isAwaited := s.acknowledgeLocked(data)
 		s.mu.Unlock()
 		if isAwaited {
 			return nil
@@ -91,19 +91,19 @@ func (s *Session) onPing(fr frame) *wire.Error {
 }
 
 // acknowledgeLocked handles the acknowledgment of a PING. It reports whether it was awaited.
-func (s *Session) acknowledgeLocked(data string) bool {
+func (s *Session) acknowledgeLocked(data [8]byte) bool {
+	st := s.findPingedLocked(data)
 	switch {
-	case data == goAwayPing && s.phase == phaseAnnounced:
+	case string(data[:]) == goAwayPing && s.phase == phaseAnnounced:
 		s.drainLocked()
-		return true
-	case data == earlyPing && s.ended != nil && s.ended.isPinging:
-		s.resetPingedLocked()
-		return true
-	case data == alivePing && !s.ping.sentAt.IsZero():
+	case string(data[:]) == alivePing && !s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Time{}
-		return true
+	case st != nil:
+		s.resetLocked(st, wire.NoError, errStreamClosed)
+	default:
+		return false
 	}
-	return false
+	return true
 }
 
 func (s *Session) onRSTStream(fr frame) *wire.Error {

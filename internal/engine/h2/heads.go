@@ -94,7 +94,7 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte, fault *wire.Error) *
 		s.lastID = h.StreamID
 	}
 	isLate, isOverdue := h.StreamID > s.lastID, false
-	if reset := s.ended.findReset(h.StreamID); reset != nil && !isNew {
+	if reset := s.findResetLocked(h.StreamID); reset != nil && !isNew {
 		isLate, isOverdue = true, reset.isOverdue()
 	}
 	s.mu.Unlock()

@@ -157,8 +157,7 @@ func (p *peer) holdsStream() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	isStream := func(st *Stream) bool { return st != nil }
-	return len(s.streams) > 0 || s.ended != nil && len(s.ended.halfClosed) > 0 ||
-		s.input.data.stream != nil || slices.ContainsFunc(s.ready[:cap(s.ready)], isStream) ||
+	return len(s.streams) > 0 || s.input.data.stream != nil || slices.ContainsFunc(s.ready[:cap(s.ready)], isStream) ||
 		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }
 

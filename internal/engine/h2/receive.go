@@ -281,7 +281,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
 	if st == nil {
-		reset := s.ended.findReset(fr.StreamID)
+		reset := s.findResetLocked(fr.StreamID)
 		if reset != nil && !reset.isOverdue() || fr.StreamID > s.lastID {
 			return s.dropDataLocked(fr, reset)
 		}

@@ -44,7 +44,7 @@ type Session struct {
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
 	mostStreams int           // that it has held; a map never shrinks
-	ended       *endedStreams // nil until the server has ended a stream before the client
+	resets      []resetStream // the last streams that the server has reset, the oldest first
 	running     int           // streams whose handlers have not returned, also of those that were reset
 	headBytes   int           // of their decoded heads
 	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
@@ -174,7 +174,6 @@ func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 		delete(s.streams, id)
 		ended = append(ended, st)
 	}
-	s.dropAllHalfClosedLocked()
 	return ended
 }
 

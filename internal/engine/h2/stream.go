@@ -37,6 +37,7 @@ type Stream struct {
 	dropsBody   bool  // the handler reads the body no more
 	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
 	granted     bool  // reserve may return
+	isPinged    bool  // a PING has followed the early response
 	err         error // why it was closed
 
 	sendWindow    int32
@@ -52,7 +53,7 @@ type Stream struct {
 	trailer      http.Header
 	readDeadline time.Time
 
-	writeTimer          *time.Timer   // resets the stream at writeDeadline
+	timer               *time.Timer   // calls expire at writeDeadline, or checkHalfClosed
 	readWake, writeWake chan struct{} // made by the first call that waits
 }
 
@@ -195,7 +196,7 @@ func (st *Stream) isOnTurn() bool { return st.token != 0 && st.session.Turn.IsHe
 // closeLocked closes the stream. Reads and writes fail with err.
 func (st *Stream) closeLocked(err error) {
 	st.isClosed, st.err = true, err
-	st.stopWriteTimerLocked()
+	st.stopTimerLocked()
 	st.session.dropWaitingLocked(st)
 	exchange.Signal(st.readWake)
 	exchange.Signal(st.writeWake)
@@ -213,7 +214,8 @@ func (st *Stream) abort() {
 func (s *Session) dropStreamLocked(st *Stream, err error) {
 	delete(s.streams, st.id)
 	if st.isClosed {
-		s.dropHalfClosedLocked(st)
+		st.stopTimerLocked()
+		s.checkIdleLocked()
 		return
 	}
 	s.closeBodyLocked(st)
@@ -286,18 +288,18 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	defer s.mu.Unlock()
 	st.writeDeadline = t
 	s.ownDeadline = s.ownDeadline || st.exchange.Response.Flags.Has(exchange.HandlerWriteDeadline)
-	st.stopWriteTimerLocked()
+	st.stopTimerLocked()
 	if !t.IsZero() && !st.isClosed {
-		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)
+		st.timer = time.AfterFunc(time.Until(t), st.expire)
 	}
 	exchange.Signal(st.writeWake)
 	return nil
 }
 
-func (st *Stream) stopWriteTimerLocked() {
-	if st.writeTimer != nil {
-		st.writeTimer.Stop()
-		st.writeTimer = nil
+func (st *Stream) stopTimerLocked() {
+	if st.timer != nil {
+		st.timer.Stop()
+		st.timer = nil
 	}
 }
 
