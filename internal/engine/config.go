@@ -64,9 +64,9 @@ func (s *Server) newExchangeConfig(l net.Listener, secure *tls.Config) exchange.
 	p := exchange.Config{
 		Server: &s.state, Protocol: h1.Protocol(), Handler: settingsHandler{set},
 		BaseContext: context.Background(), TLS: secure, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
-		ReadTimeout: max(0, set.ReadTimeout), WriteTimeout: max(0, set.WriteTimeout), IdleTimeout: set.IdleTimeout,
+		ReadTimeout: max(0, set.ReadTimeout), WriteTimeout: max(0, set.WriteTimeout),
 		DefaultSendTimeout: max(0, s.SendTimeout), OnRefused: s.Refused,
-		Limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: defaultMaxFields},
+		Limits: http1.Limits{Line: max(0, s.MaxFieldBytes), Fields: defaultMaxFields},
 	}
 	if n := cmp.Or(s.MaxHeaderValueCount, setting[int](set, "MaxHeaderValueCount")); n > 0 {
 		p.Limits.Fields = n
@@ -84,22 +84,10 @@ func (s *Server) newExchangeConfig(l net.Listener, secure *tls.Config) exchange.
 	} else {
 		p.BaseContext = context.WithValue(p.BaseContext, http.ServerContextKey, set)
 	}
-	p.Limits.Line = max(0, s.MaxFieldBytes)
-	if set.MaxHeaderBytes > 0 {
-		p.Limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
-	}
-	if p.IdleTimeout == 0 {
-		p.IdleTimeout = p.ReadTimeout
-	}
-	p.IdleTimeout = max(0, p.IdleTimeout)
-	switch {
-	case set.ReadHeaderTimeout > 0:
-		p.HeadTimeout = set.ReadHeaderTimeout
-	case p.ReadTimeout > 0:
-		p.HeadTimeout = p.ReadTimeout
-	default:
-		p.HeadTimeout = defaultHeadTimeout
-	}
+	maxBytes := cmp.Or(max(0, set.MaxHeaderBytes), http.DefaultMaxHeaderBytes)
+	p.Limits.Bytes = min(maxBytes, math.MaxInt32-headSlop) + headSlop
+	p.IdleTimeout = max(0, cmp.Or(set.IdleTimeout, p.ReadTimeout))
+	p.HeadTimeout = cmp.Or(max(0, set.ReadHeaderTimeout), p.ReadTimeout, defaultHeadTimeout)
 	p.HandshakeTimeout = p.HeadTimeout
 	for _, d := range []time.Duration{p.ReadTimeout, p.WriteTimeout} {
 		if d > 0 {

@@ -28,10 +28,10 @@ type inputState struct {
 
 // dataState tracks the DATA frame that is being received.
 type dataState struct {
-	stream *Stream // nil if the content is dropped
-	left   int     // bytes of content that are missing
-	pad    int     // bytes of padding that follow
-	ends   bool    // the frame has END_STREAM
+	stream *Stream
+	left   int  // bytes of content that are missing
+	pad    int  // bytes of padding that follow
+	ends   bool // the frame has END_STREAM
 }
 
 // frame is a frame that has arrived.
@@ -334,7 +334,7 @@ func (s *Session) receiveData(in []byte) (rest []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if n := min(len(in), d.left); n > 0 {
-		if st := d.stream; st != nil && !st.isClosed && !st.dropsBody {
+		if st := d.stream; !st.isClosed && !st.dropsBody {
 			st.storeLocked(in[:n])
 		} else {
 			s.returnWindowLocked(n)
@@ -355,7 +355,7 @@ func (s *Session) endDataLocked() {
 	d := &s.input.data
 	st, ends := d.stream, d.ends
 	*d = dataState{}
-	if st != nil && ends {
+	if ends {
 		s.endInputLocked(st)
 	}
 }

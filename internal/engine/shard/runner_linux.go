@@ -31,8 +31,7 @@ type runner struct {
 	// while it leads: events that the loop has reported and that it has not looked at
 	eventsLeft int
 
-	delays  bool       // responses may wait in the outbox
-	delayed *shardConn // whose responses wait for the outbox
+	delays bool // responses may wait in the outbox
 
 	handOffs   int     // hand-offs since startHandOffs
 	endedAt    instant // when the last handler that was timed ended
@@ -53,22 +52,21 @@ type job struct {
 // serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
 // still leads.
 func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
+	isDelayed := false
 	r.leader.Begin()
 	if h := k.session.Load(); h != nil {
 		r.serveSession(h, isResumed)
 	} else {
-		r.serve(k, nil, sched.NoSlot)
+		isDelayed = r.serve(k, nil, sched.NoSlot)
 	}
 	leads := r.leader.End()
 	switch {
-	case r.delayed == nil:
+	case !isDelayed:
 	case leads:
 		s := r.shard
-		s.outbox.conns = append(s.outbox.conns, r.delayed)
-		r.delayed.servedBy, r.delayed = nil, nil
+		s.outbox.conns = append(s.outbox.conns, k)
+		k.servedBy = nil
 	default: // the responses must not wait
-		k := r.delayed
-		r.delayed = nil
 		r.serve(k, nil, sched.NoSlot)
 	}
 	return leads
@@ -76,8 +74,9 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
 // serves x first, which another runner has handed off, or ends it if it was detached. When serve
-// returns, k waits, is closed, is detached, or belongs to another runner.
-func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) {
+// returns, k waits, is closed, is detached, or belongs to another runner, or its responses wait for
+// the outbox (isDelayed).
+func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) (isDelayed bool) {
 	settled := false
 	r.turnCount = 0
 	defer func() {
@@ -98,7 +97,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) {
 		settled = true // a handler that ends this goroutine ends its stream only
 		r.serveSession(r.beginSession(k), false)
 	case outcomeDelayed:
-		r.delayed = k
+		isDelayed = true
 	case outcomeDetached:
 		settled, k.servedBy = true, nil
 		k.conn.BeginDetached(func(x *exchange.Exchange) { k.shard().runners.Run(job{conn: k, request: x}) })
@@ -106,6 +105,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) {
 	}
 	reuse.ResetLabels()
 	settled = true
+	return isDelayed
 }
 
 // closeConn closes a connection that the runner serves.

@@ -35,7 +35,7 @@ type shard struct {
 	early      earlyReads
 	outbox     outbox
 
-	turns     atomic.Uint32                 // how often events were reported
+	turns     atomic.Uint32                 // how often events were reported; read by tests
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
 

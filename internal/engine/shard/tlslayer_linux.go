@@ -83,7 +83,7 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	// As in runner.receive: the loop reports input that arrives later.
+	// As in receiveMore: the loop reports input that arrives later.
 	t.isDrained = n < len(p) && !t.below.state.has(flagEnded)
 	return n, nil
 }
@@ -138,8 +138,6 @@ func (t *tlsLayer) receive(p []byte) (int, error) {
 		return n, nil // the next call returns an error, if any
 	case err == os.ErrDeadlineExceeded: //nolint:errorlint // a tls.Conn returns it unwrapped
 		return 0, poll.ErrAgain
-	case err == nil:
-		return 0, io.ErrNoProgress
 	}
 	return 0, err
 }
