@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -70,6 +71,6 @@ func copyChallenge(x *core.Exchange) {
 		challenges = x.UpstreamField(name) // a Proxy may hide it
 	}
 	if to := x.Parent.Response.Header(); challenges != nil {
-		to[name] = append(to[name][:len(to[name]):len(to[name])], challenges...)
+		to[name] = append(slices.Clip(to[name]), challenges...)
 	}
 }
