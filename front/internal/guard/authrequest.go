@@ -45,7 +45,6 @@ func (q *authRequest) check(x *core.Exchange) int {
 		s := &q.set[i]
 		s.Assign(x, s.Value.Eval(sub))
 	}
-	x.RegexTimedOut = x.RegexTimedOut || sub.RegexTimedOut
 	switch status := sub.ResponseStatus(); {
 	case sub.LoggedStatus != 0:
 		return nginxstatus.ClientGone
