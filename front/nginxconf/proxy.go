@@ -132,10 +132,8 @@ func (t *translator) proxyPass(d *syntax.Directive, s *scope, p *conf.Proxy, her
 // contains a path begins the URI.
 func cutURI(text string) (to, uri string) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
-		if end := strings.IndexByte(path, ':'); end >= 0 {
-			return "unix:" + path[:end], path[end+1:]
-		}
-		return text, ""
+		path, uri, _ = strings.Cut(path, ":")
+		return "unix:" + path, uri
 	}
 	pieces, _ := grammar.Pieces(conf.Text(text)) // the caller reports the error
 	end := 0

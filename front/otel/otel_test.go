@@ -187,7 +187,7 @@ func TestExporterIsChecked(t *testing.T) {
 		"":                                        "missing endpoint",
 		"endpoint localhost;":                     "invalid endpoint",
 		"endpoint https://:1;":                    "invalid endpoint",
-		"endpoint a:1; batch_size 0;":             "out of range",
+		"endpoint a:1; batch_size 0;":             "0 is out of range (at least 1)",
 		"endpoint a:1; batch_count x;":            "batch_count",
 		"endpoint a:1; interval x;":               "interval",
 		"endpoint a:1; trusted_certificate none;": "trusted_certificate",

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -48,7 +49,7 @@ type File struct {
 // Read implements Source.
 func (f File) Read(bound []string) (*Config, error) {
 	o := f.Options
-	o.Bound = append(o.Bound[:len(o.Bound):len(o.Bound)], bound...)
+	o.Bound = append(slices.Clip(o.Bound), bound...)
 	result, err := nginxconf.Parse(f.Path, o)
 	if err != nil {
 		return nil, err

@@ -150,11 +150,7 @@ func (v *Verifier) opensslReason(err error, certs []*x509.Certificate, now time.
 	if reason := v.trustError(certs); reason != "" {
 		return reason
 	}
-	var invalid x509.CertificateInvalidError
-	if !errors.As(err, &invalid) {
-		return invalidCA
-	}
-	switch invalid.Reason {
+	switch invalid, _ := errors.AsType[x509.CertificateInvalidError](err); invalid.Reason {
 	case x509.Expired:
 		if invalid.Cert != nil && now.Before(invalid.Cert.NotBefore) {
 			return notYetValid

@@ -144,8 +144,7 @@ func (u *userID) setCookie(x *core.Exchange, header http.Header) {
 		}
 		cookie += "; expires=" + at.Format(format)
 	}
-	header["Set-Cookie"] = append(header["Set-Cookie"][:len(header["Set-Cookie"]):len(header["Set-Cookie"])],
-		cookie+u.attributes)
+	header["Set-Cookie"] = append(slices.Clip(header["Set-Cookie"]), cookie+u.attributes)
 	if from.P3P != "" {
 		header["P3P"] = []string{from.P3P} // as the standard spells it
 	}

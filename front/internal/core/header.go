@@ -87,7 +87,7 @@ func (a *addHeader) add(x *Exchange, header http.Header) {
 	case a.replace:
 		header[a.name] = []string{value}
 	default:
-		header[a.name] = append(header[a.name][:len(header[a.name]):len(header[a.name])], value)
+		header[a.name] = append(slices.Clip(header[a.name]), value)
 	}
 }
 

@@ -177,9 +177,7 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		Variables: func(Slot) map[string]KnownVariable {
 			return map[string]KnownVariable{"counted": {Get: get, Needs: NeedsCounts}}
 		},
-		Families: []VariableFamily{{"any_", func(string) KnownVariable {
-			return KnownVariable{Get: get, Needs: NeedsAnyResponse}
-		}}},
+		Families: []VariableFamily{{"any_", func(string) Variable { return get }, NeedsAnyResponse}},
 	}}
 	for text, want := range map[conf.Text]needs{
 		"$uri": 0, "$request_time": NeedsStartTime, "$connection_time": needsConnection,

@@ -47,6 +47,7 @@ func (x *Exchange) EndSubrequest() {
 	x.CloseProxyState()
 	x.Response.Release()
 	x.LogSubrequest()
+	x.Parent.RegexTimedOut = x.Parent.RegexTimedOut || x.RegexTimedOut
 	if x.LoggedStatus != 0 {
 		x.Parent.LoggedStatus = x.LoggedStatus // the client has gone, or the connection is closed
 	}

@@ -135,24 +135,22 @@ func NoVariable(*Exchange) string { return "" }
 // VariableFamily are variables whose names end with that of a header field, argument or cookie.
 type VariableFamily struct {
 	Prefix string
-	Of     func(rest string) KnownVariable
+	Of     func(rest string) Variable
+	Needs  needs
 }
 
 func variableFamilies() []VariableFamily {
 	return []VariableFamily{
-		{"arg_", func(name string) KnownVariable {
-			return KnownVariable{Get: func(x *Exchange) string { return message.Argument(x.Args, name) }}
+		{Prefix: "arg_", Of: func(name string) Variable {
+			return func(x *Exchange) string { return message.Argument(x.Args, name) }
 		}},
-		{"cookie_", func(name string) KnownVariable {
-			return KnownVariable{Get: func(x *Exchange) string {
-				return message.Cookie(x.Request.Header["Cookie"],
-					name)
-			}}
+		{Prefix: "cookie_", Of: func(name string) Variable {
+			return func(x *Exchange) string { return message.Cookie(x.Request.Header["Cookie"], name) }
 		}},
-		{"http_", func(name string) KnownVariable { return KnownVariable{Get: requestFieldVariable(name)} }},
-		{"sent_trailer_", func(name string) KnownVariable {
+		{Prefix: "http_", Of: requestFieldVariable},
+		{Prefix: "sent_trailer_", Of: func(name string) Variable {
 			field := FieldName(name)
-			return KnownVariable{Get: func(x *Exchange) string { return strings.Join(x.sentTrailer(field), ", ") }}
+			return func(x *Exchange) string { return strings.Join(x.sentTrailer(field), ", ") }
 		}},
 	}
 }

@@ -102,7 +102,7 @@ func (c *Compiler) known(name string) (KnownVariable, bool) {
 	}
 	for _, f := range families {
 		if rest, ok := strings.CutPrefix(name, f.Prefix); ok {
-			return f.Of(rest), true
+			return KnownVariable{Get: f.Of(rest), Needs: f.Needs}, true
 		}
 	}
 	return KnownVariable{}, false

@@ -3,6 +3,7 @@ package exposition
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -106,7 +107,7 @@ func (h *Histogram) Add(d time.Duration) {
 // AddHistogram adds the samples of a histogram. labels are pairs of name and value.
 func (e *Page) AddHistogram(name, help string, h *Histogram, labels ...string) {
 	f := e.family(name, "histogram", help)
-	bucket := append(labels[:len(labels):len(labels)], "le", "")
+	bucket := append(slices.Clip(labels), "le", "")
 	total := int64(0)
 	for i, bound := range durationBounds() {
 		total += h.buckets[i].Load()

@@ -104,7 +104,7 @@ func (v *variant) set(header http.Header) {
 	if slices.Contains(theirVary, "Accept-Encoding") {
 		header["Vary"] = theirVary
 	} else if theirVary != nil {
-		header["Vary"] = append(theirVary[:len(theirVary):len(theirVary)], header["Vary"]...)
+		header["Vary"] = append(slices.Clip(theirVary), header["Vary"]...)
 	}
 }
 

@@ -3,6 +3,7 @@ package guard
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -44,7 +45,6 @@ func (q *authRequest) check(x *core.Exchange) int {
 		s := &q.set[i]
 		s.Assign(x, s.Value.Eval(sub))
 	}
-	x.RegexTimedOut = x.RegexTimedOut || sub.RegexTimedOut
 	switch status := sub.ResponseStatus(); {
 	case sub.LoggedStatus != 0:
 		return nginxstatus.ClientGone
@@ -70,6 +70,6 @@ func copyChallenge(x *core.Exchange) {
 		challenges = x.UpstreamField(name) // a Proxy may hide it
 	}
 	if to := x.Parent.Response.Header(); challenges != nil {
-		to[name] = append(to[name][:len(to[name]):len(to[name])], challenges...)
+		to[name] = append(slices.Clip(to[name]), challenges...)
 	}
 }

@@ -118,7 +118,7 @@ func positiveWeight(q string) bool {
 // AddVary adds Accept-Encoding to Vary.
 func AddVary(header http.Header) {
 	if vary := header["Vary"]; !http1.HasToken(vary, "Accept-Encoding") && !http1.HasToken(vary, "*") {
-		header["Vary"] = append(vary[:len(vary):len(vary)], "Accept-Encoding")
+		header["Vary"] = append(slices.Clip(vary), "Accept-Encoding")
 	}
 }
 

@@ -95,8 +95,7 @@ type Error struct {
 
 // At adds a position to an error, unless it has one or pos is empty.
 func At(pos string, err error) error {
-	var inner *Error
-	if err == nil || pos == "" || errors.As(err, &inner) {
+	if _, has := errors.AsType[*Error](err); has || err == nil || pos == "" {
 		return err
 	}
 	return &Error{pos, err}

@@ -3,6 +3,7 @@ package proxy
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
@@ -196,7 +197,7 @@ func wantsUpgrade(r *http.Request) bool {
 func (h *headerRules) copyFields(to, from http.Header, names message.FieldNames) {
 	for name, values := range from {
 		if h.passes(name, from, names) {
-			to[name] = values[:len(values):len(values)]
+			to[name] = slices.Clip(values)
 		}
 	}
 }

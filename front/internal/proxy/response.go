@@ -141,7 +141,7 @@ func (r *responseRules) copyFields(to, from http.Header) {
 	for name, values := range from {
 		isNamed := dropped != nil && http1.HasToken(dropped, name) && name != "Content-Length"
 		if !isNamed && r.fate(name)&fieldIsDropped == 0 {
-			to[name] = values[:len(values):len(values)]
+			to[name] = slices.Clip(values)
 		}
 	}
 }

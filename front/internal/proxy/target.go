@@ -158,7 +158,8 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 		return d, nil
 	}
 	var err error
-	if d.servers, err = g.dynamic.Servers(x.Request.Context(), to); err != nil && to[0] != '[' && message.IsAuthority(to) {
+	d.servers, err = g.dynamic.Servers(x.Request.Context(), to)
+	if err != nil && to[0] != '[' && message.IsAuthority(to) {
 		// nginx would look the name up, whatever bytes it has
 		err = &net.DNSError{UnwrapErr: err, Err: err.Error(), Name: to, IsNotFound: true}
 	}

@@ -36,21 +36,14 @@ func proxyVariables() map[string]core.KnownVariable {
 // proxyFamilies are about the fields of upstreams' responses, and of those to the client.
 func proxyFamilies() []core.VariableFamily {
 	return []core.VariableFamily{
-		{Prefix: "sent_http_", Of: func(name string) core.KnownVariable {
+		{Prefix: "sent_http_", Of: func(name string) core.Variable {
 			field := core.FieldName(name)
-			return core.KnownVariable{Get: func(x *core.Exchange) string {
-				return strings.Join(sentField(x, field), ", ")
-			}}
+			return func(x *core.Exchange) string { return strings.Join(sentField(x, field), ", ") }
 		}},
-		{Prefix: "upstream_http_", Of: func(name string) core.KnownVariable {
-			return core.KnownVariable{Get: upstreamFieldVariable(name), Needs: core.NeedsAnyResponse}
-		}},
-		{Prefix: "upstream_cookie_", Of: func(name string) core.KnownVariable {
-			return core.KnownVariable{
-				Get:   func(x *core.Exchange) string { return setCookie(x.UpstreamField("Set-Cookie"), name) },
-				Needs: core.NeedsAnyResponse,
-			}
-		}},
+		{Prefix: "upstream_http_", Of: upstreamFieldVariable, Needs: core.NeedsAnyResponse},
+		{Prefix: "upstream_cookie_", Of: func(name string) core.Variable {
+			return func(x *core.Exchange) string { return setCookie(x.UpstreamField("Set-Cookie"), name) }
+		}, Needs: core.NeedsAnyResponse},
 	}
 }
 

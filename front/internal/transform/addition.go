@@ -114,7 +114,6 @@ func insert(w *core.Writer, path string) {
 	sub.Response.ResponseWriter = &addedWriter{header: make(http.Header), to: w, sub: sub}
 	defer sub.EndSubrequest()
 	sub.RunSubrequest()
-	w.X.RegexTimedOut = w.X.RegexTimedOut || sub.RegexTimedOut
 }
 
 // addedWriter is the http.ResponseWriter of a subrequest whose body is added to a response. As in
