@@ -67,13 +67,10 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 	everyMode(t, handle(handler), func(s *site) {
 		detached.Store(0)
 		for range 2 {
-			if got := s.get("/"); len(got) != pieces*len(piece) {
-				t.Errorf("%d bytes", len(got))
-			}
+			testkit.Equal(t, len(s.get("/")), pieces*len(piece))
 		}
-		if n, _ := s.server.Connections(); n != 1 {
-			t.Errorf("%d connections, though the first one can be kept", n)
-		}
+		n, _ := s.server.Connections()
+		testkit.Equal(t, n, 1, "connections, of which the first one can be kept")
 		resp := testkit.Value(s.client.Get(s.url + "/aborted"))(t)
 		if b, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(b) > pieces*len(piece) {
 			t.Errorf("aborted: %d bytes, %v", len(b), err)
@@ -82,16 +79,12 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 		resp = testkit.Value(s.client.Do(testkit.Value(http.NewRequestWithContext(ctx, "GET", s.url+"/left", nil))(t)))(t)
 		leave()
 		resp.Body.Close()
-		if err := <-left; !errors.Is(err, context.Canceled) {
-			t.Errorf("the client has left: %v", err)
-		}
+		testkit.Equal(t, <-left, context.Canceled, "after the client has left")
 		want := int32(0)
 		if isSocket := s.mode == "tcp" || s.mode == "unix"; isSocket && runtime.GOOS == "linux" {
 			want = 4
 		}
-		if n := detached.Load(); n != want {
-			t.Errorf("%d of 4 responses were detached, want %d", n, want)
-		}
+		testkit.Equal(t, detached.Load(), want, "detached responses")
 	})
 }
 

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/engine/fastcgi"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // fcgiDump responds with everything that a handler can observe of its request.
@@ -224,17 +225,15 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 				p := s.in(t).peer()
 				defer p.Close()
 				a := p.roundTrip(test.request)
-				if !strings.Contains(a.body, test.want) {
-					t.Errorf("got %s\nwant %s", a.body, test.want)
-				}
+				testkit.Contains(t, a.body, test.want)
 				refused := strings.HasPrefix(test.want, "400 ")
 				if refused != (a.code == 400) || refused && a.header.Get("Content-Type") == "" {
 					t.Errorf("status %d, %v", a.code, a.header)
 				}
 				if refused || strings.Contains(test.want, "\nbody ") && !strings.Contains(test.want, "<nil>") {
 					p.mustClose()
-				} else if a := p.roundTrip(aGET("/next")); !strings.Contains(a.body, `GET "/next"`) {
-					t.Errorf("then %s", a.body)
+				} else {
+					testkit.Contains(t, p.roundTrip(aGET("/next")).body, `GET "/next"`)
 				}
 			})
 		}
@@ -326,9 +325,7 @@ func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
 	t.Helper()
 	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
 	split, closedToo := fcgiExchange(t, fcgiServer, h, pieces, 0)
-	if got, want := describeWhole(t, split, closedToo), describeWhole(t, whole, closed); got != want {
-		t.Errorf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
-	}
+	testkit.Equal(t, describeWhole(t, split, closedToo), describeWhole(t, whole, closed), fmt.Sprintf("%q", pieces))
 }
 
 // budgetSmallFCGI covers the exchange, the list's string, RemoteAddr, and the map's two parts. A

@@ -121,9 +121,7 @@ func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
 						splits = append(splits, []string{text[:cut], text[cut:]}, cutAt(text, rnd.Uint64()))
 					}
 					for _, pieces := range splits {
-						if got := exchange(t, pieces); got != want {
-							t.Fatalf("pieces %q\nwhole: %s\nsplit: %s", pieces, want, got)
-						}
+						testkit.Equal(t, exchange(t, pieces), want, fmt.Sprintf("%q", pieces))
 					}
 				})
 			}

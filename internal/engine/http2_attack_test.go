@@ -294,9 +294,7 @@ func TestHTTP2GoexitEndsStream(t *testing.T) {
 		io.WriteString(w, "hello")
 	}, func(s *http2Site) {
 		for range 3 {
-			if _, err := s.client.Get(s.url + "/exit"); err == nil {
-				t.Error("a response")
-			}
+			testkit.Fails(s.client.Get(s.url+"/exit"))(t, "INTERNAL_ERROR")
 			testkit.Equal(t, s.get("/"), "hello")
 		}
 	})
@@ -319,12 +317,9 @@ func TestHTTP2PanicRemovesFilesOfForm(t *testing.T) {
 		part := testkit.Value(form.CreateFormFile("file", "name"))(t)
 		testkit.Send(t, part, "content")
 		form.Close()
-		if _, err := s.client.Post(s.url, form.FormDataContentType(), &body); err == nil {
-			t.Error("a response")
-		}
-		if left := files(); parsed != 1 || left != 0 {
-			t.Errorf("%s: of %d files %d are left", maker, parsed, left)
-		}
+		testkit.Fails(s.client.Post(s.url, form.FormDataContentType(), &body))(t, "INTERNAL_ERROR")
+		testkit.Equal(t, parsed, 1, maker, "has made files")
+		testkit.Equal(t, files(), 0, maker, "has left files")
 	}
 }
 

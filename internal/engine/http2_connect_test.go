@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net/http"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,7 +25,7 @@ func inExtendedConnectProcess(t *testing.T) bool {
 	if strings.Contains(os.Getenv("GODEBUG"), setting) {
 		return true
 	}
-	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	c := testkit.Command(t, os.Args[0], "-test.run=^"+t.Name()+"$")
 	c.Env = append(os.Environ(), "GODEBUG="+setting)
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
@@ -233,7 +232,6 @@ var connectCases = map[string]func(s *http2Site, handlers chan http.HandlerFunc,
 }
 
 func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
-	testkit.Long(t, "it runs this test in another process")
 	if !inExtendedConnectProcess(t) {
 		return
 	}
@@ -246,9 +244,7 @@ func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
 						func(w http.ResponseWriter, r *http.Request) { (<-handlers)(w, r) })})
 					return run(s, handlers, seen)
 				}
-				if got, want := result("tare"), result("net/http"); got != want {
-					t.Errorf("got\n%s\nwant\n%s", got, want)
-				}
+				testkit.Equal(t, result("tare"), result("net/http"))
 			})
 		}
 	}
