@@ -41,12 +41,7 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 				for range 10 {
 					for _, how := range []string{"/", "/wait", "/wait and reset"} {
 						s.leave(how, entered)
-						select {
-						case got := <-read:
-							testkit.Equal(t, got, "100 bytes, <nil>", how, "the handler has read")
-						case <-time.After(time.Minute):
-							t.Fatalf("%s: the handler was not called", how)
-						}
+						testkit.Equal(t, <-read, "100 bytes, <nil>", how, "the handler has read")
 					}
 				}
 			})
@@ -151,10 +146,7 @@ func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
 			s.get("/") // the connection waits by the time of this response
 			release <- true
 			<-done
-			testkit.WaitFor(t, "the connection to end", func() bool {
-				_, open := s.server.Connections()
-				return open == 0
-			})
+			awaitOpen(t, s.server, 0)
 		})
 	}
 }
@@ -173,16 +165,11 @@ func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
 					WroteRequest: func(httptrace.WroteRequestInfo) { sent++ }})
 				r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil))(t)
 				r.Header.Set(c.name, c.value)
-				response, err := s.client.Do(r)
-				if err != nil {
-					t.Fatalf("%s: %v", s.mode, err)
-				}
-				body, err := io.ReadAll(response.Body)
+				response := testkit.Value(s.client.Do(r))(s)
+				body := testkit.Value(io.ReadAll(response.Body))(s)
 				response.Body.Close()
-				got := strings.TrimSpace(response.Status + " " + string(body))
-				if err != nil || got != c.want || sent != 1 {
-					t.Errorf("%s: %q %v, want %q; sent %d times", s.mode, got, err, c.want, sent)
-				}
+				testkit.Equal(s, strings.TrimSpace(response.Status+" "+string(body)), c.want)
+				testkit.Equal(s, sent, 1, "requests")
 			}
 		})
 }
