@@ -135,10 +135,9 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					s, n := newTarget(t, "tare", mode), hostileConns(f.times)
 					begun := time.Now()
 					ours := s.attack(name, content, n, n, time.Hour)
-					if got := s.state(); got.calmed != int64(n) || got.other > 0 {
-						t.Errorf("%d of %d connections have ended with ENHANCE_YOUR_CALM, and %d with other errors",
-							got.calmed, n, got.other)
-					}
+					ended := s.state()
+					testkit.Equal(t, ended.calmed, int64(n), "connections that have ended with ENHANCE_YOUR_CALM")
+					testkit.Equal(t, ended.other, 0, "connections that have ended with other errors")
 					if !testkit.Slow() {
 						return
 					}

@@ -107,9 +107,8 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 					}
 					if test.want < 0 {
 						pass(1000 * time.Hour)
-						if _, closed := c.Received(); closed {
-							t.Error("closed")
-						}
+						_, closed := c.Received()
+						testkit.Equal(t, closed, false, "closed")
 						return
 					}
 					start := time.Now()
@@ -143,9 +142,7 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 						t.Error("context not cancelled by the failed write")
 					}
 					if protocol == "FastCGI" {
-						if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil {
-							t.Error("the error stream works after a write has failed")
-						}
+						testkit.Fails(stderrOf(w).Write(make([]byte, 10000)))(t, "", "writing errors after a failed write")
 					}
 				})}
 			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
@@ -224,9 +221,7 @@ func TestEndOfBaseContextCancelsRequests(t *testing.T) {
 			synctest.Wait()
 			cancel()
 			synctest.Wait()
-			if !errors.Is(got, context.Canceled) {
-				t.Errorf("ended early %v: %v", early, got)
-			}
+			testkit.Equal(t, got, context.Canceled, "ended early", early)
 		})
 	}
 }
@@ -336,9 +331,7 @@ func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 			}
 			proceed <- true
 			c.Close()
-			if err := <-ended; !errors.Is(err, context.Canceled) {
-				t.Errorf("%.40q, early %v: %v", request, early, err)
-			}
+			testkit.Equal(t, <-ended, context.Canceled, fmt.Sprintf("%.40q, early %v", request, early))
 		}
 	}
 	for path := range contextUses {

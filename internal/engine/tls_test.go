@@ -87,10 +87,8 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 						testkit.Send(s, c, part)
 					}
 					testkit.Must(s, raw.send())
-					got := readResponses(s.T, c, n)
-					if m := strings.Count(got, "hello true."); m != n {
-						s.Errorf("version %x, segments of %d, records of %d: %d responses", version, segment, record, m)
-					}
+					testkit.Equal(s, strings.Count(readResponses(s.T, c, n), "hello true."), n,
+						"version", version, "segments of", segment, "records of", record)
 				}
 			}
 		}
@@ -178,9 +176,7 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 				io.ReadAll(raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
-				if got := s.logged.String(); !strings.Contains(got, test.want) {
-					s.Errorf("logged %q, want %s%s", got, want, test.want)
-				}
+				testkit.Contains(s, s.logged.String(), test.want, "the log")
 			})
 		})
 	}
@@ -230,9 +226,7 @@ func TestTicketsResumeSessions(t *testing.T) {
 			for i, want := range []string{"false.", "true.", "true."} {
 				c := tls.Client(s.below(), config)
 				io.WriteString(c, get)
-				if got := readResponses(s.T, c, 1); !strings.HasSuffix(got, "\n"+want) {
-					s.Errorf("connection %d: got %q, want resumed %s", i, got, want)
-				}
+				testkit.Contains(s, readResponses(s.T, c, 1), "\n"+want, "connection", i)
 				c.Close()
 			}
 		})
@@ -367,9 +361,7 @@ func TestClientsUpdateTheirKeys(t *testing.T) {
 				}
 			}
 			c.send(out)
-			if got := readResponses(s.T, c.Conn, 1); !strings.HasSuffix(got, "helloworld <nil>.") {
-				s.Fatalf("request %d: %q", i, got)
-			}
+			testkit.Contains(s, readResponses(s.T, c.Conn, 1), "helloworld <nil>.", "request", i)
 		}
 	})
 }
@@ -398,9 +390,7 @@ func TestKeyUpdateFloodIsBounded(t *testing.T) {
 			}()
 		}
 		for range 50 {
-			if got := s.get("/"); got != "done." {
-				s.Fatalf("got %q", got)
-			}
+			testkit.Equal(s, s.get("/"), "done.")
 		}
 		for range flooders {
 			if err := <-ended; err == nil {
