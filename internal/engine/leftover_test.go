@@ -22,9 +22,14 @@ import (
 var lateCalls = map[string]func(w http.ResponseWriter, r *http.Request){
 	"WriteHeader": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) },
 	"early hints": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusEarlyHints) },
-	"Write":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "late") },
+	"Write":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, evilText) },
 	"ReadFrom": func(w http.ResponseWriter, _ *http.Request) {
-		w.(io.ReaderFrom).ReadFrom(strings.NewReader("late"))
+		io.Copy(w, struct{ io.Reader }{strings.NewReader(evilText)})
+	},
+	"Stderr": func(w http.ResponseWriter, _ *http.Request) {
+		if errs := stderrOf(w); errs != nil {
+			io.WriteString(errs, evilText)
+		}
 	},
 	"Flush": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() },
 	"SetReadDeadline": func(w http.ResponseWriter, _ *http.Request) {
@@ -47,6 +52,8 @@ var lateCalls = map[string]func(w http.ResponseWriter, r *http.Request){
 	},
 	"Deadline": func(_ http.ResponseWriter, r *http.Request) { r.Context().Deadline() },
 }
+
+var evilText = strings.Repeat("EVIL", 300)
 
 // Calls that a goroutine makes after its handler has returned affect neither the next request on
 // the connection nor, once that has ended, another connection.
@@ -112,7 +119,7 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	})
 	check := func(s *site, leave string, sendAndCheck func(id int, deadline time.Time)) {
 		stop.Store(false)
-		s.leaveAndCheck(soak(time.Second, 30*time.Second), leave, func(c net.Conn) {
+		s.leaveAndCheck(soak(time.Second/2, 30*time.Second), leave, func(c net.Conn) {
 			c.SetDeadline(time.Now().Add(5 * time.Millisecond))
 			c.Read(make([]byte, 1000))
 		}, sendAndCheck)
@@ -159,32 +166,16 @@ func (s *site) leaveAndCheck(duration time.Duration, leave string, wait func(net
 
 // useLate uses a request and its response after their handler has returned.
 func useLate(w http.ResponseWriter, r *http.Request, stop *atomic.Bool) {
-	control, errs := http.NewResponseController(w), stderrOf(w)
-	evil := bytes.Repeat([]byte("EVIL"), 300)
-	for i := 0; i < 2000 && !stop.Load(); i++ {
-		switch i % 9 {
-		case 2:
-			if errs != nil {
-				_, _ = errs.Write(evil)
+	for i := 0; i < 100 && !stop.Load(); i++ {
+		for name, call := range lateCalls {
+			if name != "Hijack" && name != "CloseNotify" { // which panic
+				call(w, r)
 			}
-		case 3:
-			_ = control.Flush()
-		case 4:
-			_ = control.SetReadDeadline(time.Unix(1, 0))
-			_ = control.SetWriteDeadline(time.Unix(1, 0))
-		case 5:
-			_, _ = r.Body.Read(make([]byte, 100))
-		case 6:
-			_ = r.Context().Err()
-		default:
-			_, _ = w.Write(evil)
 		}
-		if i%50 == 0 {
-			runtime.Gosched()
-		}
+		runtime.Gosched()
 	}
-	defer func() { _ = recover() }() // Hijack panics
-	_, _, _ = control.Hijack()
+	defer func() { _ = recover() }()
+	lateCalls["Hijack"](w, r)
 }
 
 // sendAndCheck sends requests, with or without a body, and checks the responses until the deadline.
