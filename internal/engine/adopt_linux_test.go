@@ -69,15 +69,6 @@ func dialTCP(t *testing.T, address string) net.Conn {
 	return (&site{T: t, dial: dialer(address)}).connect()
 }
 
-// awaitOpen waits until a server has n connections.
-func awaitOpen(t *testing.T, s *engine.Server, n int64) {
-	t.Helper()
-	testkit.WaitFor(t, "connections to open or close", func() bool {
-		_, open := s.Connections()
-		return open == n
-	})
-}
-
 // A connection is served once its header has arrived, together with a request or alone.
 func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -216,23 +216,32 @@ func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byt
 	s.Helper()
 	s.client.CloseIdleConnections()
 	hello := testkit.ClientHello(s.T)
+	conns := s.openAll(n, s.site.dial, func(i int) []byte { return part(hello, i) })
+	s.mustServeOthers(conns, s.client.CloseIdleConnections)
+}
+
+// openAll opens n connections that send something. The server may have ended one in favor of newer
+// ones by then.
+func (s *targetSite) openAll(n int, dial func() (net.Conn, error), content func(i int) []byte) []net.Conn {
+	s.Helper()
+	const together = 8
 	conns := make([]net.Conn, n)
 	var clients sync.WaitGroup
-	for first := range stallingClients {
+	for first := range together {
 		clients.Go(func() {
-			for i := first; i < n; i += stallingClients {
-				c, err := s.site.dial()
+			for i := first; i < n; i += together {
+				c, err := dial()
 				if err != nil {
 					s.Error(err)
 					return
 				}
 				conns[i] = c
-				_, _ = c.Write(part(hello, i)) // the server may have ended it in favor of newer ones
+				_, _ = c.Write(content(i))
 			}
 		})
 	}
 	clients.Wait()
-	s.mustServeOthers(conns, s.client.CloseIdleConnections)
+	return conns
 }
 
 // mustServeOthers fails unless another client receives responses, and then closes the connections.
@@ -253,9 +262,6 @@ func (s *targetSite) mustServeOthers(conns []net.Conn, before func()) {
 
 // fewHandshakes is how many handshakes stall in the quick form.
 const fewHandshakes = 20
-
-// stallingClients is how many goroutines connect.
-const stallingClients = 8
 
 // A connection whose cipher suite RFC 9113 prohibits for HTTP/2 is rejected, unless the settings
 // permit it, on the goroutine path and on shards.
@@ -351,21 +357,7 @@ func (s *targetSite) stall(n int, how stall) {
 	r := newRawHTTP2(s.T, nil)
 	how.send(r)
 	content := r.output.Bytes()
-	conns := make([]net.Conn, n)
-	var clients sync.WaitGroup
-	for i := range conns {
-		clients.Go(func() {
-			c, err := s.dial()
-			if err == nil {
-				conns[i] = c
-				_, err = c.Write(content)
-			}
-			if err != nil {
-				s.Error(err)
-			}
-		})
-	}
-	clients.Wait()
+	conns := s.openAll(n, s.dial, func(int) []byte { return content })
 	testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
 	testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
 	s.mustServeOthers(conns, func() {})

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -18,6 +17,15 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
+
+// awaitOpen waits until a server has n connections.
+func awaitOpen(t *testing.T, s *engine.Server, n int64) {
+	t.Helper()
+	testkit.WaitFor(t, "connections to open or close", func() bool {
+		_, open := s.Connections()
+		return open == n
+	})
+}
 
 // Connections are counted while they wait and while they are served, but not after they have closed
 // or were hijacked.
@@ -104,21 +112,15 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 // connection is closed before.
 func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
-		c := s.connect()
-		in := bufio.NewReader(c)
-		request := func(wantClose bool) {
-			s.Helper()
-			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
-			resp := testkit.Value(http.ReadResponse(in, nil))(s)
-			if _, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusOK ||
-				resp.Close != wantClose {
-				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
-			}
+		for _, isLast := range []bool{false, true} {
+			resp := testkit.Value(s.client.Get(s.url))(s)
+			testkit.Equal(s, string(testkit.Value(io.ReadAll(resp.Body))(s)), "x")
+			testkit.Equal(s, resp.Close, isLast)
+			accepted, _ := s.server.Connections()
+			testkit.Equal(s, accepted, 1, "connections")
+			s.server.Retire()
 		}
-		request(false)
-		s.server.Retire()
-		request(true)
-		testkit.Fails(in.ReadByte())(s, "EOF", "after the response")
+		awaitOpen(s.T, s.server, 0)
 	})
 }
 
@@ -132,15 +134,10 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 		fmt.Fprint(w, info.CountRequest())
 	}), func(s *site) {
 		for range 2 {
-			c := s.connect()
-			in := bufio.NewReader(c)
 			for n := range 300 {
-				io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
-				resp := testkit.Value(http.ReadResponse(in, nil))(s)
-				if b, _ := io.ReadAll(resp.Body); string(b) != fmt.Sprint(n+1) {
-					s.Fatalf("request %d is counted as %s", n+1, b)
-				}
+				testkit.Equal(s, s.get("/"), fmt.Sprint(n+1))
 			}
+			s.client.CloseIdleConnections()
 		}
 	})
 }

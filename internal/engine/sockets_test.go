@@ -17,6 +17,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -153,15 +154,25 @@ func (s *site) request(c net.Conn, target string) string {
 	return readResponses(s.T, c, 1)
 }
 
-// Connections that wait too long are closed: silent ones, slow heads, and idle ones.
+// Connections that wait too long are closed: silent ones, slow heads, and idle ones. All wait at the
+// same time.
 func TestWaitingConnectionsTimeOut(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	const bound = time.Second
-	onShards(t, func() *http.Server {
-		return &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
-	}, func(s *site) {
+	trickle := func(c net.Conn) {
+		for i := range get {
+			if _, err := io.WriteString(c, get[i:i+1]); err != nil {
+				return
+			}
+			time.Sleep(bound / 15)
+		}
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, mode := range []string{"tcp", "ServeTLS"} {
+		s := siteOf(t, "tare", mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
 		for name, test := range map[string]struct {
 			want      time.Duration
 			responded bool // the server has responded once before
@@ -171,19 +182,9 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 			"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
 			"idle":        {2 * bound, true, func(net.Conn) {}},
 			"second head": {bound, true, func(c net.Conn) { io.WriteString(c, "GET / H") }},
-			"trickle": {bound, false, func(c net.Conn) {
-				go func() {
-					for _, b := range get {
-						if _, err := c.Write([]byte{byte(b)}); err != nil {
-							return
-						}
-						time.Sleep(bound / 15)
-					}
-				}()
-			}},
+			"trickle":     {bound, false, func(c net.Conn) { go trickle(c) }},
 		} {
-			s.Run(name, func(t *testing.T) {
-				t.Parallel()
+			all.Go(func() {
 				c := s.connect()
 				start := time.Now() // the server starts to wait later
 				if test.responded {
@@ -193,11 +194,11 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 				n, err := c.Read(make([]byte, 1))
 				if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
 					elapsed < test.want*9/10 {
-					t.Errorf("read %d, %v after %v, want the end after %v", n, err, elapsed, test.want)
+					t.Errorf("%s, %s: read %d, %v after %v, want the end after %v", mode, name, n, err, elapsed, test.want)
 				}
 			})
 		}
-	})
+	}
 }
 
 // Panics and Goexit of a handler end its connection. Other connections of its loop continue.
@@ -278,39 +279,6 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			} else {
 				testkit.WaitFor(t, "handlers to run elsewhere", func() bool { return requests(100) == 0 })
 			}
-		})
-	}
-}
-
-// BenchmarkPipelined sends sixteen requests at a time. On shards their responses are written
-// together. On the goroutine path each is written separately.
-func BenchmarkPipelined(b *testing.B) {
-	const depth = 16
-	for name, newServer := range map[string]func() server{
-		"shards": func() server { return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA)}) },
-		"portable": func() server {
-			return engine.New(&http.Server{Handler: http.HandlerFunc(recipeA),
-				ConnState: func(net.Conn, http.ConnState) {}})
-		},
-		"net-http": func() server { return &http.Server{Handler: http.HandlerFunc(recipeA)} },
-	} {
-		b.Run(name, func(b *testing.B) {
-			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(b)
-			serve(b, newServer(), l)
-			c := testkit.Value(net.Dial("tcp", l.Addr().String()))(b)
-			defer c.Close()
-			io.WriteString(c, get)
-			response := make([]byte, 64<<10)
-			size, err := c.Read(response) // the response is small and arrives whole
-			testkit.Must(b, err)
-			batch := strings.Repeat(get, depth)
-			for b.Loop() {
-				io.WriteString(c, batch)
-				if _, err := io.ReadFull(c, response[:depth*size]); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*depth), "ns/request")
 		})
 	}
 }
