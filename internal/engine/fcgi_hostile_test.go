@@ -125,7 +125,6 @@ func fcgiInterleaved() []fcgiHostile {
 		mixed += r + others[i]
 	}
 	const refused = "2 ended as 1"
-	const twice = "1: 200 / hefcgi: repeated BEGIN_REQUEST for an active request"
 	return []fcgiHostile{
 		{name: "alternating", text: mixed, want: refused + "; " + fcgiHello},
 		{name: "in STDIN", text: inStdin(two.String()), want: refused + "; " + fcgiHello},
@@ -139,7 +138,6 @@ func fcgiInterleaved() []fcgiHostile {
 		{name: "active id", text: begins(1, true) + begins(1, true) + aGET("/")},
 		{name: "active id, in the list", text: one.head()[:40] + one.String()},
 		{name: "active id, after the list", text: one.head() + one.String()},
-		{name: "active id, in STDIN", text: one.head() + rec(stdinStream, 1, "he") + one.String(), want: twice},
 		{name: "inactive id", text: one.String() + one.String(), want: fcgiHello + "; " + fcgiHello},
 	}
 }
@@ -159,10 +157,6 @@ func fcgiMisframed() (all []fcgiHostile) {
 	large := func(size int) string {
 		return fcgiRequest{params: []string{"HTTP_X", strings.Repeat("x", size)}}.String()
 	}
-	of := func(length string) string {
-		return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head() +
-			inRecords(stdinStream, 1, 9, "hello")
-	}
 	const most = http.DefaultMaxHeaderBytes
 	return append(all, []fcgiHostile{
 		{name: "record before any request", text: "\x01\x04\x00\x01\xff\xff\x00\x00"},
@@ -173,11 +167,7 @@ func fcgiMisframed() (all []fcgiHostile) {
 		{name: "long GET_VALUES", text: rec(getValues, 0, strings.Repeat("x", 5000)) + aGET("/")},
 		{name: "GET_VALUES that lies", text: rec(getValues, 0, "\xff\xff\xff\xff") + aGET("/"),
 			want: `10 ""; ` + fcgiEmpty},
-		{name: "CONTENT_LENGTH too long", text: of("9223372036854775807"), want: "1: 200 / hellounexpected EOF"},
-		{name: "CONTENT_LENGTH too short", text: of("3"), want: "1: 200 / hel<nil>"},
 		{name: "1000 parameters", text: list(pairs(1000)), want: fcgiEmpty},
-		{name: "1001 parameters", text: list(pairs(1001)) + aGET("/next"),
-			want: "1: 400 400 Bad Request: too many parameters"},
 		{name: "pairs that are no fields", text: list(pairs(0) + strings.Repeat("\x00\x00", 400_000)), want: fcgiEmpty},
 		{name: "repeated type", text: list(pairs(0) + strings.Repeat(nameValues("CONTENT_TYPE", "a/b"), 50_000)),
 			want: fcgiEmpty},
@@ -259,12 +249,9 @@ func fcgiStrangers() (all []fcgiHostile) {
 				text: rec(beginRequest, 7, role+"\x00\x00\x00\x00\x00\x00") + other})
 	}
 	return append(all, []fcgiHostile{
-		{name: "question", text: question + aGET("/"), want: fcgiValues + "; " + fcgiEmpty},
-		{name: "question behind", text: aGET("/") + question, want: fcgiEmpty + "; " + fcgiValues},
 		{name: "question with a value", text: rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", "", "X", "y")),
 			want: fcgiValues},
 		{name: "empty question", text: rec(getValues, 0, ""), want: `10 ""`},
-		{name: "unknown type", text: rec(200, 0, "xyz"), want: unknown},
 		{name: "types of requests", text: rec(stdinStream, 0, "xyz") + rec(beginRequest, 0, "xyz"),
 			want: `11 "\x05\x00\x00\x00\x00\x00\x00\x00"; 11 "\x01\x00\x00\x00\x00\x00\x00\x00"`},
 		{name: "in STDIN", text: inStdin(question + rec(200, 0, "xyz") + padded(paramsStream, 0,
@@ -353,7 +340,7 @@ func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
 		t.Run(name, func(t *testing.T) {
 			underAttack(t, 0, func(s *fcgiSite) {
-				for _, n := range []int{20, 20_000} {
+				for _, n := range []int{20, 5000} {
 					got := s.peer().responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
 						inRecords(stdinStream, 1, 9, "llo"))
 					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
