@@ -118,7 +118,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 		time.Sleep(time.Millisecond) // so that it most likely waits
 		step := r.Header.Get("Step")
 		steps[step](w, r)
-		io.WriteString(w, "greeting\n")
+		io.WriteString(w, "greeting!")
 		w.(http.Flusher).Flush()
 		if step == "close" {
 			return
@@ -132,15 +132,9 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 				}
 				c := s.connect()
 				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
-				lines := bufio.NewReader(c)
-				for {
-					line, err := lines.ReadString('\n')
-					if err != nil {
-						s.Fatalf("%s %s: no greeting: %v", step, name, err)
-					}
-					if line == "greeting\n" {
-						break
-					}
+				in := bufio.NewReader(c)
+				if got, err := in.ReadString('!'); err != nil {
+					s.Fatalf("%s %s: %q: %v", step, name, got, err)
 				}
 				if step == "close" {
 					c.Close()
@@ -148,7 +142,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 				}
 				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
 					host+"Step: write\r\nConnection: close\r\n"))
-				b, err := io.ReadAll(lines)
+				b, err := io.ReadAll(in)
 				switch got := string(b); {
 				case err == nil && strings.Contains(got, "hello") && strings.Count(got, "<nil>") == 2:
 				case err == nil && name == "expects" && (strings.Contains(got, "hello <nil>") ||

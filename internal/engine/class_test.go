@@ -44,13 +44,13 @@ func (s *site) exchangeText(text string) string {
 	go func() {
 		defer close(sent)
 		io.WriteString(c, text)
-		if half, ok := c.(interface{ CloseWrite() error }); ok {
-			half.CloseWrite()
-		}
+		closeWriteOf(c)
 	}()
 	defer func() { <-sent }()
 	return readAllOf(s.T, c)
 }
+
+func closeWriteOf(c net.Conn) { c.(interface{ CloseWrite() error }).CloseWrite() }
 
 // readAllOf returns what a connection receives until its end, which must come.
 func readAllOf(t *testing.T, c io.Reader) string {

@@ -59,7 +59,7 @@ func (p *fcgiPeer) responsesTo(text string) string {
 	p.Helper()
 	go func() {
 		io.WriteString(p.Conn, text)
-		p.Conn.(interface{ CloseWrite() error }).CloseWrite()
+		closeWriteOf(p.Conn)
 	}()
 	return p.rest()
 }

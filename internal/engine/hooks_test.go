@@ -144,7 +144,7 @@ var hookCases = map[string]hookCase{
 		c.send(get[len(get)-1:], get)
 	}},
 	"no host": {nil, func(c *hookClient) { c.send("GET / HTTP/1.1\r\n\r\n"); c.awaitEnd() }},
-	"cut off": {nil, func(c *hookClient) { io.WriteString(c, "GET / HT"); c.closeWrite(); c.awaitEnd() }},
+	"cut off": {nil, func(c *hookClient) { io.WriteString(c, "GET / HT"); closeWriteOf(c.Conn); c.awaitEnd() }},
 	"panic":   {nil, func(c *hookClient) { c.send(getOf("/panic")); c.awaitEnd() }},
 	"abort":   {nil, func(c *hookClient) { c.send(get, getOf("/abort")); c.awaitEnd() }},
 	"reset": {nil, func(c *hookClient) {
@@ -200,12 +200,6 @@ func (c *hookClient) waitForShutdown(at http.ConnState, requests, meanwhile stri
 	io.WriteString(c, requests)
 	testkit.Check(c, <-ended)
 	testkit.Equal(c, strings.Count(readAllOf(c.T, c), "200 OK"), 1, "responses")
-}
-
-func (c *hookClient) closeWrite() {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
-		half.CloseWrite()
-	}
 }
 
 // hookHandler fails the test if a request's context is not the one of its connection.

@@ -33,12 +33,10 @@ const (
 // ones whose cost grows with each byte.
 func hostile() map[string]string {
 	all := map[string]string{
-		"fields":           "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 490) + "\r\n",
-		"different fields": "GET / HTTP/1.1\r\n" + host + differentFields(490) + "\r\n",
-		"trailer names": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
-			numbered(499) + "\r\n\r\n0\r\n\r\n",
-		"trailer commas": "POST / HTTP/1.1\r\n" + host + "Transfer-Encoding: chunked\r\nTrailer: " +
-			strings.Repeat(",", 60000) + "\r\n\r\n0\r\n\r\n",
+		"fields":            "GET / HTTP/1.1\r\n" + host + strings.Repeat("a:\r\n", 490) + "\r\n",
+		"different fields":  "GET / HTTP/1.1\r\n" + host + differentFields(490) + "\r\n",
+		"trailer names":     posted("Transfer-Encoding: chunked\r\nTrailer: "+numbered(499), "0\r\n\r\n"),
+		"trailer commas":    posted("Transfer-Encoding: chunked\r\nTrailer: "+strings.Repeat(",", 60000), "0\r\n\r\n"),
 		"connection commas": withField("Connection: " + strings.Repeat(",", 60000)),
 		"expect commas":     withField("Expect: " + strings.Repeat(",", 60000)),
 		"cookies":           withField("Cookie: " + strings.Repeat("a=;", 20000)),
@@ -55,9 +53,8 @@ func hostile() map[string]string {
 		"too large a head": withField("X: " + strings.Repeat("x", 2<<20)),
 		"empty lines":      strings.Repeat("\r\n", 30000),
 		"nothing":          "",
-		"large body": "POST / HTTP/1.1\r\n" + host + "Content-Length: 9223372036854775807\r\n\r\n" +
-			strings.Repeat("x", 1<<20),
-		"large chunk": chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
+		"large body":       posted("Content-Length: 9223372036854775807", strings.Repeat("x", 1<<20)),
+		"large chunk":      chunkedPost + "7fffffffffffffff\r\n" + strings.Repeat("x", 1<<20),
 	}
 	for _, a := range heads {
 		all[a.name] = a.text
@@ -66,7 +63,7 @@ func hostile() map[string]string {
 		all[a.name] = chunkedPost + a.text
 	}
 	for name, pieces := range requests {
-		all[name] = strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+		all[name] = joined(pieces)
 	}
 	return all
 }

@@ -6,7 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
+	"maps"
 	"net/http"
 	"os"
 	"strings"
@@ -154,20 +154,16 @@ var handlers = map[string]http.HandlerFunc{
 	"2049 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
 	"large":      func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
 	"small, large": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w,
-			"<p>")
+		io.WriteString(w, "<p>")
 		w.Write(make([]byte, 30000))
 	},
-	"recipe A":      recipeA,
-	"length":        withHeader("Content-Length", "5", "hello"),
-	"length, short": withHeader("Content-Length", "9", "hello"),
-	"length, long":  withHeader("Content-Length", "3", "hello"),
-	"length, bad":   withHeader("Content-Length", "x", "hello"),
-	"length, none":  withHeader("Content-Length", "7", ""),
-	"large length": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "30000")
-		w.Write(make([]byte, 30000))
-	},
+	"recipe A":       recipeA,
+	"length":         withHeader("Content-Length", "5", "hello"),
+	"length, short":  withHeader("Content-Length", "9", "hello"),
+	"length, long":   withHeader("Content-Length", "3", "hello"),
+	"length, bad":    withHeader("Content-Length", "x", "hello"),
+	"length, none":   withHeader("Content-Length", "7", ""),
+	"large length":   withHeader("Content-Length", "30000", strings.Repeat("x", 30000)),
 	"own type":       withHeader("Content-Type", "a/b", "hello"),
 	"encoded":        withHeader("Content-Encoding", "gzip", "hello"),
 	"own date":       withHeader("Date", "today", "hello"),
@@ -178,32 +174,20 @@ var handlers = map[string]http.HandlerFunc{
 	"chunked":        withHeader("Transfer-Encoding", "chunked", "hello"),
 	"identity":       withHeader("Transfer-Encoding", "identity", "hello"),
 	"line in field":  withHeader("X", " a\r\nY: b\n", "hello"),
-	"no type": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Content-Type"] = nil
-		io.WriteString(w, "hello")
-	},
-	"no length": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Content-Length"] = nil
-		io.WriteString(w, "hello")
-	},
-	"bad name": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["a b"] = []string{"c"}
-		io.WriteString(w, "hello")
-	},
-	"repeated": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["A"] = []string{"1", "2"}
-		w.Header().Add("b", "3")
-	},
-	"204":           withStatus(204, ""),
-	"204 with body": withStatus(204, "hello"),
-	"304":           withStatus(304, ""),
-	"404":           func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
-	"599":           withStatus(599, "hello"),
-	"redirect":      func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
-	"304 with all":  func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(304) },
-	"204 with all":  func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(204) },
-	"status twice":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(202) },
-	"late field":    func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.Header().Set("Late", "x") },
+	"no type":        withFields(http.Header{"Content-Type": nil}, "hello"),
+	"no length":      withFields(http.Header{"Content-Length": nil}, "hello"),
+	"bad name":       withFields(http.Header{"a b": {"c"}}, "hello"),
+	"repeated":       withFields(http.Header{"A": {"1", "2"}, "B": {"3"}}, ""),
+	"204":            withStatus(204, ""),
+	"204 with body":  withStatus(204, "hello"),
+	"304":            withStatus(304, ""),
+	"404":            func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
+	"599":            withStatus(599, "hello"),
+	"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
+	"304 with all":   func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(304) },
+	"204 with all":   func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(204) },
+	"status twice":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(202) },
+	"late field":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.Header().Set("Late", "x") },
 	"late length": func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hello")
 		w.Header().Set("Content-Length", "3")
@@ -358,12 +342,13 @@ func recipeA(w http.ResponseWriter, _ *http.Request) {
 }
 
 func withHeader(name, value, body string) http.HandlerFunc {
+	return withFields(http.Header{name: {value}}, body)
+}
+
+func withFields(fields http.Header, body string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(name, value)
-		n, err := io.WriteString(w, body)
-		if err != nil {
-			log.New(io.Discard, "", 0).Print(n, err)
-		}
+		maps.Copy(w.Header(), fields)
+		io.WriteString(w, body)
 	}
 }
 

@@ -48,7 +48,7 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 				time.Sleep(time.Millisecond)
 			}
 		}
-		c.(interface{ CloseWrite() error }).CloseWrite()
+		closeWriteOf(c)
 	}()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
 	response, err := io.ReadAll(c)
@@ -303,9 +303,14 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 	})
 }
 
+// joined returns pieces as one text.
+func joined(pieces []string) string {
+	return strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+}
+
 func addRequests(f *testing.F) {
 	for _, pieces := range requests {
-		f.Add(strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, ""))
+		f.Add(joined(pieces))
 	}
 	f.Add(browserGET)
 	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
@@ -358,7 +363,7 @@ func excused(in, ours, theirs string) bool {
 func corpus(t *testing.T) map[string]string {
 	all := map[string]string{"browser": browserGET}
 	for name, pieces := range requests {
-		all[name] = strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
+		all[name] = joined(pieces)
 	}
 	for _, a := range heads {
 		all[a.name] = a.text + smuggled

@@ -149,28 +149,23 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 }
 
 func TestFailedHandshakesAreLogged(t *testing.T) {
-	for name, test := range map[string]struct{ sent, want string }{
-		"plaintext": {get, "client sent an HTTP request to an HTTPS server"},
-		"preface":   {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
-		"garbage":   {"garbage garbage", "tls: first record does not look like a TLS handshake"},
-		"nothing":   {"", "EOF"},
-		"part":      {"\x16\x03\x01\x02\x00\x01", "EOF"},
-		"bad hello": {"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
-		"timeout":   {"\x16", "i/o timeout"},
+	for name, test := range map[string]struct {
+		timeout    time.Duration
+		sent, want string
+	}{
+		"plaintext": {0, get, "client sent an HTTP request to an HTTPS server"},
+		"preface":   {0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
+		"garbage":   {0, "garbage garbage", "tls: first record does not look like a TLS handshake"},
+		"nothing":   {0, "", "EOF"},
+		"part":      {0, "\x16\x03\x01\x02\x00\x01", "EOF"},
+		"bad hello": {0, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
+		"timeout":   {time.Millisecond, "\x16", "i/o timeout"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			isTimeout := name == "timeout"
-			settings := func() *http.Server {
-				set := new(http.Server)
-				if isTimeout {
-					set.ReadHeaderTimeout = time.Millisecond
-				}
-				return set
-			}
-			overTLS(t, settings, func(s *site) {
+			overTLS(t, func() *http.Server { return &http.Server{ReadHeaderTimeout: test.timeout} }, func(s *site) {
 				_, raw := s.splitClient(1<<20, new(tls.Config))
 				io.WriteString(raw, test.sent)
-				if !isTimeout {
+				if test.timeout == 0 {
 					raw.CloseWrite()
 				}
 				io.ReadAll(raw)
