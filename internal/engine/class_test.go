@@ -429,11 +429,7 @@ func TestLogsAreEscaped(t *testing.T) {
 func TestShrinkingFileEndsConnection(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f")
 	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		f := testkit.Value(os.Open(name))(t)
 		defer f.Close()
 		w.Header().Set("Content-Length", fmt.Sprint(1<<20))
 		w.(http.Flusher).Flush()

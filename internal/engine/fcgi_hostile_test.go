@@ -368,9 +368,7 @@ func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
 		}
 		s.roundTrip(aGET("/"))
 		each := (int64(inUse()) - int64(before)) / int64(n)
-		if bound := int64(96 << 10); each > bound {
-			s.Errorf("%d bytes for each, want at most %d", each, bound)
-		}
+		atMost(s, each, 96<<10, "bytes for each")
 		for _, p := range slices.Backward(all) {
 			p.Close()
 		}

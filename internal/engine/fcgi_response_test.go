@@ -70,13 +70,10 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 		} {
 			p := s.peer()
 			a := p.roundTrip(fcgiRequest{method: want.method, uri: want.path}.String())
-			if a.body != want.body || string(a.stderr) != want.stderr {
-				s.Errorf("%s %s: got %q and %q", want.method, want.path, shorten([]byte(a.body)), shorten(a.stderr))
-			}
+			testkit.Equal(s, a.body, want.body, want.method, want.path)
+			testkit.Equal(s, string(a.stderr), want.stderr, want.method, want.path)
 			mu.Lock()
-			if n, err := io.WriteString(stderrOf(kept), "late"); n != 0 || err == nil {
-				s.Errorf("wrote %d after the handler returned, %v", n, err)
-			}
+			testkit.Fails(io.WriteString(stderrOf(kept), "late"))(s, "", "writing after the handler has returned")
 			mu.Unlock()
 			a = p.roundTrip(aGET("/none"))
 			testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
@@ -127,14 +124,13 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 				}
 				p.Close()
 			}
-			if a := other.roundTrip(aGET("/after")); a.body != "/after" || len(other.management) > 0 {
-				s.Errorf("after %s: %v, and %q", name, a, other.management)
-			}
+			testkit.Equal(s, other.roundTrip(aGET("/after")).body, "/after", name)
+			testkit.Equal(s, len(other.management), 0, name)
 		}
-		if text := s.logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "ouch") ||
-			strings.Contains(text, http.ErrAbortHandler.Error()) {
-			s.Errorf("logged %.300s", text)
-		}
+		text := s.logged.String()
+		testkit.Contains(s, text, "panic serving")
+		testkit.Contains(s, text, "ouch")
+		testkit.Equal(s, strings.Count(text, http.ErrAbortHandler.Error()), 0, "log lines of ErrAbortHandler")
 	})
 }
 

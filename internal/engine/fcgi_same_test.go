@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	stdfcgi "net/http/fcgi"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -285,16 +284,8 @@ var otherwiseThanStd = map[string]string{
 
 // The package documentation lists the differences.
 func TestFCGIDifferencesAreDocumented(t *testing.T) {
-	b := testkit.Value(os.ReadFile("../../fcgi/doc.go"))(t)
-	doc := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", "\n")), " ")
-	for name, reason := range otherwiseThanStd {
-		if !strings.HasPrefix(reason, "detail: ") && !strings.Contains(doc, reason) {
-			t.Errorf("%s: the documentation does not say %q", name, reason)
-		}
-	}
-	if !strings.Contains(doc, refusals) {
-		t.Errorf("the documentation does not say %q", refusals)
-	}
+	mustBeDocumented(t, "../../fcgi/doc.go", otherwiseThanStd)
+	mustBeDocumented(t, "../../fcgi/doc.go", map[string]string{"rejected requests": refusals})
 }
 
 // correctToTare changes a response of net/http/fcgi to what this engine sends, according to the

@@ -153,9 +153,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					netHTTP := newTarget(t, "net/http", mode)
 					theirs := netHTTP.attack(name, content, math.MaxInt32, n, min(elapsed, longestComparison))
 					t.Logf("%d connections in %v; others' p99 is %v, with net/http %v", n, elapsed, ours, theirs)
-					if ours > harmFactor*theirs+slack {
-						t.Errorf("others' p99 is %v, with net/http %v", ours, theirs)
-					}
+					atMost(t, ours, harmFactor*theirs+slack, "is the p99 of others; with net/http", theirs)
 				})
 			}
 		})
@@ -342,9 +340,7 @@ func (s *targetSite) wantMemory(n, each int) {
 	}
 	grown := s.resident("VmHWM") - s.before
 	s.Logf("%d connections take %d MB, %d KB each", n, grown>>20, grown>>10/n)
-	if grown > limit {
-		s.Errorf("%d connections take %d MB, want at most %d", n, grown>>20, limit>>20)
-	}
+	atMost(s, grown>>20, limit>>20, "MB of", n, "connections")
 }
 
 // attack floods the target with the frames of a class, by so many connections, so many of them at

@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bufio"
+	"cmp"
 	"fmt"
 	"io"
 	"log"
@@ -90,9 +91,7 @@ func TestClientsCannotAmplifyAllocation(t *testing.T) {
 				for i := 0; i < 3 && got > bound; i++ {
 					got = min(got, allocatedFor(newServer, bodyReaders[how], text))
 				}
-				if got > bound {
-					t.Errorf("%s: allocated %d for %d bytes, want at most %d", how, got, len(text), bound)
-				}
+				atMost(t, got, bound, how, "bytes allocated")
 			}
 		})
 	}
@@ -193,9 +192,7 @@ func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 			bound += uint64(allocatedFixed + allocatedPerByte*len(text))
 		}
 		runtime.ReadMemStats(&after)
-		if got := after.TotalAlloc - before.TotalAlloc; got > bound {
-			s.Errorf("allocated %d, want at most %d", got, bound)
-		}
+		atMost(s, after.TotalAlloc-before.TotalAlloc, bound, "bytes allocated")
 	})
 }
 
@@ -214,10 +211,16 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 		calls.Store(0)
 		before := inUse()
 		s.sendUnread(strings.Repeat(get, 1000))
-		if grown := int64(inUse()) - int64(before); grown > 8<<20 {
-			s.Errorf("%d bytes in use after %d requests", grown, calls.Load())
-		}
+		atMost(s, int64(inUse())-int64(before), 8<<20, "more bytes in use after", calls.Load(), "requests")
 	})
+}
+
+// atMost reports a value above a limit. The words of what name the value.
+func atMost[T cmp.Ordered](t testing.TB, got, limit T, what ...any) {
+	t.Helper()
+	if got > limit {
+		t.Errorf("%v, want at most %v %s", got, limit, fmt.Sprintln(what...))
+	}
 }
 
 // inUse returns the memory of the process's stacks and heap.
@@ -248,9 +251,7 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 		}
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
-		if each > int64(perConn) {
-			s.Errorf("%d bytes for each connection, want at most %d", each, perConn)
-		}
+		atMost(s, each, int64(perConn), "bytes for each connection")
 		testkit.Equal(s, s.get("/"), "", "others are not served")
 	})
 }

@@ -35,11 +35,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 			io.WriteString(w, "done.")
 			return
 		}
-		c, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		c := hijacked(t, w)
 		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ndone.")
 		c.Close()
 	}), func(s *site) {

@@ -143,11 +143,7 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 	testkit.Must(t, os.WriteFile(name, nil, 0o600))
 	testkit.Must(t, os.Truncate(name, size))
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		f, err := os.Open(name)
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		f := testkit.Value(os.Open(name))(t)
 		defer f.Close()
 		w.Header().Set("Content-Length", strconv.Itoa(size))
 		fileSenders[r.URL.Path[1:]](w, r, f, size)
@@ -164,12 +160,8 @@ func TestLargeFileIsSentWithoutReading(t *testing.T) {
 			if n < size || !strings.Contains(head, fmt.Sprintf("Content-Length: %d\r\n", size)) {
 				s.Errorf("%s: got %d bytes of %d: %q", way, n, size, head)
 			}
-			if reads > mostReads {
-				s.Errorf("%s: %d calls of read(2)", way, reads)
-			}
-			if got := after.TotalAlloc - before.TotalAlloc; got > mostAllocated {
-				s.Errorf("%s: allocated %d bytes", way, got)
-			}
+			atMost(s, reads, mostReads, "calls of read(2) by", way)
+			atMost(s, after.TotalAlloc-before.TotalAlloc, mostAllocated, "bytes allocated by", way)
 			s.Logf("%s: %d calls of read(2), %d bytes allocated", way, reads, after.TotalAlloc-before.TotalAlloc)
 		}
 	})
@@ -249,12 +241,9 @@ func mustBeSmall(t *testing.T, limit int64, open func()) {
 	}
 	before, goroutines := many(50), runtime.NumGoroutine()
 	each := int64(many(n)-before) / n
-	if t.Logf("%d bytes each", each); each > limit {
-		t.Errorf("%d bytes each, want at most %d", each, limit)
-	}
-	if more := runtime.NumGoroutine() - goroutines; more > n/10 {
-		t.Errorf("%d more goroutines", more)
-	}
+	t.Logf("%d bytes each", each)
+	atMost(t, each, limit, "bytes each")
+	atMost(t, runtime.NumGoroutine()-goroutines, n/10, "more goroutines")
 }
 
 // An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls.
@@ -298,13 +287,10 @@ func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
 // kernel reports whether it would have delayed this acknowledgment.
 func TestHandshakesAreAcknowledgedAtOnce(t *testing.T) {
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-		nc, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		nc := hijacked(t, w)
 		defer nc.Close()
 		var quick int
+		var err error
 		testkit.Control(t, nc.(*tls.Conn).NetConn(), func(fd int) {
 			quick, err = syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_QUICKACK)
 		})

@@ -57,15 +57,6 @@ func (c *splitConn) send() error {
 	return err
 }
 
-// splitClient returns a TLS connection whose ciphertext is sent in pieces.
-func (s *site) splitClient(size int, config *tls.Config) (*tls.Conn, *splitConn) {
-	s.Helper()
-	raw := &splitConn{TCPConn: s.below().(*net.TCPConn), size: size}
-	raw.SetDeadline(time.Now().Add(time.Minute))
-	config.InsecureSkipVerify = true
-	return tls.Client(raw, config), raw
-}
-
 // Neither the borders of TCP segments nor those of TLS records matter: not in the handshake, not in
 // a head, and not in a body. Several requests may arrive at once, in one record or in many.
 func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
@@ -78,7 +69,8 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {
 			for _, segment := range []int{1, 7, 100, 1 << 20} {
 				for _, record := range []int{1, 50, 1 << 20} {
-					c, raw := s.splitClient(segment, &tls.Config{MaxVersion: version})
+					raw := &splitConn{TCPConn: s.below().(*net.TCPConn), size: segment}
+					c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: version})
 					testkit.Must(s, c.Handshake())
 					raw.holding = segment > 100
 					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
@@ -127,7 +119,6 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 		for _, closing := range []bool{true, false} {
 			raw := &recordingConn{Conn: s.below()}
 			c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-			c.SetDeadline(time.Now().Add(time.Minute))
 			request := get
 			if closing {
 				request = strings.Replace(get, host, host+"Connection: close\r\n", 1)
@@ -163,12 +154,12 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			overTLS(t, func() *http.Server { return &http.Server{ReadHeaderTimeout: test.timeout} }, func(s *site) {
-				_, raw := s.splitClient(1<<20, new(tls.Config))
+				raw := s.below()
 				io.WriteString(raw, test.sent)
 				if test.timeout == 0 {
-					raw.CloseWrite()
+					closeWriteOf(raw)
 				}
-				io.ReadAll(raw)
+				readAllOf(s.T, raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
 				testkit.Contains(s, s.logged.String(), test.want, "the log")
@@ -245,7 +236,6 @@ func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 	var keys bytes.Buffer
 	c := &updatingClient{T: t, below: below}
 	c.Conn = tls.Client(below, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &keys})
-	_ = below.SetDeadline(time.Now().Add(time.Minute))
 	testkit.Must(t, c.Conn.Handshake())
 	switch suite := c.Conn.ConnectionState().CipherSuite; suite {
 	case tls.TLS_AES_128_GCM_SHA256:
@@ -321,9 +311,7 @@ func (c *updatingClient) send(records []byte) {
 // below returns a connection to the site without TLS.
 func (s *site) below() net.Conn {
 	s.Helper()
-	c := testkit.Value(s.dialBelow())(s)
-	s.Cleanup(func() { c.Close() })
-	return c
+	return s.connect().(*tls.Conn).NetConn()
 }
 
 func (s *site) dialBelow() (net.Conn, error) {
