@@ -4,6 +4,7 @@ package engine_test
 
 import (
 	"io"
+	"log"
 	"maps"
 	"net/http"
 	"slices"
@@ -45,7 +46,7 @@ func checkWork(t *testing.T, newServer func(*http.Server) server, small string, 
 		io.WriteString(w, "Hello World\n")
 	})
 	serveOnce := func(text string) {
-		serveText(newServer, handler, text, func() {}, func() {})
+		serveRepeatedly(newServer(&http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)}), text, 1)
 	}
 	const n = 1000
 	hello := leastCPU(func() { serveOnce(strings.Repeat(small, n)) }) / n

@@ -106,55 +106,52 @@ func TestClientsCannotAmplifyAllocation(t *testing.T) {
 // allocatedFor returns what a server allocates for a connection that sends text.
 func allocatedFor(newServer func(*http.Server) server, h http.Handler, text string) uint64 {
 	var before, after runtime.MemStats
-	serveText(newServer, h, text, func() {
-		runtime.GC()
-		runtime.ReadMemStats(&before)
-	}, func() { runtime.ReadMemStats(&after) })
+	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	serveRepeatedly(s, text, 1)
+	runtime.ReadMemStats(&after)
 	return after.TotalAlloc - before.TotalAlloc
 }
 
-// serveText serves a connection that sends text, and calls functions before and after.
-func serveText(newServer func(*http.Server) server, h http.Handler, text string, before, after func()) {
-	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	c := &oneShot{quietConn{closed: make(chan bool)}, text}
+// serveRepeatedly serves a connection that sends text n times, each after the last response.
+func serveRepeatedly(s server, text string, n int) {
+	c := &repeater{closed: make(chan bool), text: text, left: n}
 	l := &oneListener{conn: c, closed: make(chan bool)}
-	before()
 	served := goServe(s, l)
 	<-c.closed
-	after()
 	s.Close()
 	<-served
 }
 
-// quietConn is a connection that discards the output.
-type quietConn struct {
+// repeater is a connection that sends the same text several times, and discards the output.
+type repeater struct {
 	net.Conn
-	once   sync.Once
-	closed chan bool
+	once       sync.Once
+	closed     chan bool
+	text, rest string
+	left       int
 }
 
-// oneShot is a quietConn that sends a text.
-type oneShot struct {
-	quietConn
-	text string
-}
-
-func (c *oneShot) Read(p []byte) (int, error) {
-	if c.text == "" {
-		return 0, io.EOF
+func (c *repeater) Read(p []byte) (int, error) {
+	for ; c.rest == ""; c.left-- {
+		if c.left == 0 {
+			return 0, io.EOF
+		}
+		c.rest = c.text
 	}
-	n := copy(p, c.text)
-	c.text = c.text[n:]
+	n := copy(p, c.rest)
+	c.rest = c.rest[n:]
 	return n, nil
 }
 
-func (c *quietConn) Write(p []byte) (int, error)      { return len(p), nil }
-func (c *quietConn) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
-func (c *quietConn) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
-func (c *quietConn) LocalAddr() net.Addr              { return &net.TCPAddr{} }
-func (c *quietConn) SetDeadline(time.Time) error      { return nil }
-func (c *quietConn) SetReadDeadline(time.Time) error  { return nil }
-func (c *quietConn) SetWriteDeadline(time.Time) error { return nil }
+func (c *repeater) Write(p []byte) (int, error)      { return len(p), nil }
+func (c *repeater) Close() error                     { c.once.Do(func() { close(c.closed) }); return nil }
+func (c *repeater) RemoteAddr() net.Addr             { return &net.TCPAddr{} }
+func (c *repeater) LocalAddr() net.Addr              { return &net.TCPAddr{} }
+func (c *repeater) SetDeadline(time.Time) error      { return nil }
+func (c *repeater) SetReadDeadline(time.Time) error  { return nil }
+func (c *repeater) SetWriteDeadline(time.Time) error { return nil }
 
 type oneListener struct {
 	conn   net.Conn
@@ -436,30 +433,6 @@ func checkBudget(t *testing.T, got, budget spending) {
 			budget.objects, budget.bytes)
 	}
 	t.Logf("%.2f allocations of %.0f bytes a request", got.objects, got.bytes)
-}
-
-// repeater is a quietConn that sends the same request repeatedly, each after the last response.
-type repeater struct {
-	quietConn
-	request []byte
-	left    int
-}
-
-func (c *repeater) Read(p []byte) (int, error) {
-	if c.left == 0 {
-		return 0, io.EOF
-	}
-	c.left--
-	return copy(p, c.request), nil
-}
-
-func serveRepeatedly(s server, request string, n int) {
-	c := &repeater{quietConn{closed: make(chan bool)}, []byte(request), n}
-	l := &oneListener{conn: c, closed: make(chan bool)}
-	served := goServe(s, l)
-	<-c.closed
-	s.Close()
-	<-served
 }
 
 func TestRequestsAllocateLittle(t *testing.T) {
