@@ -49,7 +49,7 @@ func (s *http2Site) dial() (net.Conn, error) {
 		return nil, err
 	}
 	c.SetDeadline(time.Now().Add(time.Minute))
-	if http2Modes[s.mode] == "tls" {
+	if isTLS(s.mode) {
 		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
 			ClientSessionCache: s.tickets, ServerName: "a.test"})
 	}

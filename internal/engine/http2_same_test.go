@@ -26,8 +26,10 @@ import (
 
 // http2Modes are the kinds of connection that carry HTTP/2.
 var http2Modes = map[string]string{
-	"h2c-shard": "tcp", "h2c-goroutine": "net.Conn", "h2-tls-goroutine": "tls", "h2-tls-shard": "tls",
+	"h2c-shard": "tcp", "h2c-goroutine": "net.Conn", "h2-tls-goroutine": "tls", "h2-tls-shard": "ServeTLS",
 }
+
+func isTLS(mode string) bool { return strings.HasPrefix(mode, "h2-tls") }
 
 // http2Site is a running server and a client that speaks HTTP/2 to it.
 type http2Site struct {
@@ -44,10 +46,9 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 }
 
 func startHTTP2Site(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *http2Site {
-	kind := http2Modes[mode]
-	l, dial := modes[strings.Replace(kind, "tls", "tcp", 1)](t)
-	if kind == "tls" {
-		l = secureFor(mode, l)
+	l, dial := modes[http2Modes[mode]](t)
+	if isTLS(mode) {
+		dial = (&site{dial: dial}).dialBelow
 	} else {
 		set.Protocols = new(http.Protocols)
 		set.Protocols.SetUnencryptedHTTP2(true)
@@ -64,7 +65,7 @@ func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *h
 	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute,
 		Protocols:   new(http.Protocols),
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-	if http2Modes[mode] == "tls" {
+	if isTLS(mode) {
 		s.url = "https://a.test"
 		transport.Protocols.SetHTTP2(true)
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
@@ -73,16 +74,6 @@ func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *h
 	}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	return s
-}
-
-// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served
-// on shards.
-func secureFor(mode string, inner net.Listener) net.Listener {
-	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, NextProtos: []string{"h2"}}
-	if mode == "h2-tls-shard" {
-		return secureListener{inner, config}
-	}
-	return tls.NewListener(inner, config)
 }
 
 // dumpHTTP2 responds with everything that a handler can observe of its request.

@@ -63,7 +63,7 @@ type secureListener struct {
 // TLS connections to it.
 func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error)) {
 	l, dial := listen(t, "tcp", "127.0.0.1:0")
-	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}}
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, NextProtos: []string{"h2"}}
 	return l, config, func() (net.Conn, error) {
 		c, err := dial()
 		if err != nil {
