@@ -196,7 +196,7 @@ func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
 			}
 		}
 		var clients sync.WaitGroup
-		for i := range 8 {
+		for i := range 4 {
 			clients.Go(func() {
 				for j := range 8 {
 					die((i + j) % 8)
