@@ -24,7 +24,7 @@ import (
 // reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
-	const clients, rounds, why = 8, 4, "too much"
+	const clients, rounds, why = 4, 4, "too much"
 	content := make([]byte, 5<<20)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow

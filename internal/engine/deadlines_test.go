@@ -330,7 +330,7 @@ func TestReadDeadlineDoesNotHideDeparture(t *testing.T) {
 					c := s.connect()
 					io.WriteString(c, request)
 					<-entered
-					time.Sleep(20 * time.Millisecond) // so that the context is in use
+					time.Sleep(5 * time.Millisecond) // so that the context is in use
 					c.Close()
 					<-ended
 				}

@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"runtime"
-	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -92,11 +91,7 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 // also if the response to that request was handed off or has outlasted its handler.
 func TestPrefaceFollowsNoRequest(t *testing.T) {
 	for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
-		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		protocols := new(http.Protocols)
-		protocols.SetHTTP1(true)
-		protocols.SetUnencryptedHTTP2(true)
-		s := engine.New(&http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		someServers(t, handle(func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.WriteString(w, "begun, ")
 			_ = http.NewResponseController(w).Flush()
 			if d, ok := w.(connection.TrySender); r.URL.Path == "/detached" && ok && d.TrySender(func(end func(why any)) {
@@ -105,17 +100,15 @@ func TestPrefaceFollowsNoRequest(t *testing.T) {
 				return
 			}
 			_, _ = io.WriteString(w, "ended")
-		})})
-		s.Dispatch = dispatch
-		serve(t, s, l)
-		for _, path := range []string{"/", "/detached"} {
-			c := testkit.Value(dial())(t)
-			_, _ = io.WriteString(c, "GET "+path+" HTTP/1.1\r\n"+host+"\r\nPRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
-			got, _ := io.ReadAll(c)
-			c.Close()
-			if _, second, ok := strings.Cut(string(got), "\r\n0\r\n\r\n"); !ok || !strings.HasPrefix(second, "HTTP/1.1 505 ") {
-				t.Errorf("%s: %q", path, got)
+		}), func(s *engine.Server, set *http.Server) {
+			s.Dispatch, set.Protocols = dispatch, new(http.Protocols)
+			set.Protocols.SetHTTP1(true)
+			set.Protocols.SetUnencryptedHTTP2(true)
+		}, func(s *site) {
+			for _, path := range []string{"/", "/detached"} {
+				got := s.exchangeAborted(getOf(path) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+				testkit.Contains(s, got, "\r\n0\r\n\r\nHTTP/1.1 505 ", path)
 			}
-		}
+		}, "tcp")
 	}
 }

@@ -356,7 +356,7 @@ func hostileFCGI() map[string]string {
 			rec(stdinStream, 1, ""),
 		"empty parameters": listed(append(fcgiRequest{}.list(), make([]string, 500_000)...)...),
 		"too many fields":  listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
-		"one field":        listed(append(fcgiRequest{}.list(), repeated(990, "HTTP_A", "")...)...),
+		"one field":        listed(append(fcgiRequest{}.list(), slices.Repeat([]string{"HTTP_A", ""}, 990)...)...),
 		"a query":          fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
 		"escapes":          fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
 		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
@@ -392,13 +392,6 @@ func hostileFCGI() map[string]string {
 		all[name] = text
 	}
 	return all
-}
-
-func repeated(n int, pair ...string) (pairs []string) {
-	for range n {
-		pairs = append(pairs, pair...)
-	}
-	return pairs
 }
 
 // bodyReaders are handlers that use a request in potentially expensive variants.

@@ -17,6 +17,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,8 +27,10 @@ import (
 
 // http2Modes are the kinds of connection that carry HTTP/2.
 var http2Modes = map[string]string{
-	"h2c-shard": "tcp", "h2c-goroutine": "net.Conn", "h2-tls-goroutine": "tls", "h2-tls-shard": "tls",
+	"h2c-shard": "tcp", "h2c-goroutine": "net.Conn", "h2-tls-goroutine": "tls", "h2-tls-shard": "ServeTLS",
 }
+
+func isTLS(mode string) bool { return strings.HasPrefix(mode, "h2-tls") }
 
 // http2Site is a running server and a client that speaks HTTP/2 to it.
 type http2Site struct {
@@ -44,10 +47,9 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 }
 
 func startHTTP2Site(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *http2Site {
-	kind := http2Modes[mode]
-	l, dial := modes[strings.Replace(kind, "tls", "tcp", 1)](t)
-	if kind == "tls" {
-		l = secureFor(mode, l)
+	l, dial := modes[http2Modes[mode]](t)
+	if isTLS(mode) {
+		dial = (&site{dial: dial}).dialBelow
 	} else {
 		set.Protocols = new(http.Protocols)
 		set.Protocols.SetUnencryptedHTTP2(true)
@@ -64,7 +66,7 @@ func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *h
 	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute,
 		Protocols:   new(http.Protocols),
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
-	if http2Modes[mode] == "tls" {
+	if isTLS(mode) {
 		s.url = "https://a.test"
 		transport.Protocols.SetHTTP2(true)
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
@@ -73,16 +75,6 @@ func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *h
 	}
 	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	return s
-}
-
-// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served
-// on shards.
-func secureFor(mode string, inner net.Listener) net.Listener {
-	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, NextProtos: []string{"h2"}}
-	if mode == "h2-tls-shard" {
-		return secureListener{inner, config}
-	}
-	return tls.NewListener(inner, config)
 }
 
 // dumpHTTP2 responds with everything that a handler can observe of its request.
@@ -255,25 +247,31 @@ var http2Otherwise = map[string]string{
 
 // Requests and responses over HTTP/2 are those of net/http.
 func TestHTTP2IsThatOfNetHTTP(t *testing.T) {
+	var handler atomic.Pointer[http.HandlerFunc] // of the current case
+	theirs, ours := make(map[string]*http2Site), make(map[string]*http2Site)
+	for mode := range http2Modes {
+		for maker, sites := range map[string]map[string]*http2Site{"net/http": theirs, "tare": ours} {
+			sites[mode] = newHTTP2Site(t, maker, mode, &http.Server{Handler: http.HandlerFunc(
+				func(w http.ResponseWriter, r *http.Request) { (*handler.Load())(w, r) })})
+		}
+	}
 	for name, c := range http2Cases(t) {
 		t.Run(name, func(t *testing.T) {
-			handler, method, isHandler := strings.Cut(name, "/")
-			why := cmp.Or(http2Otherwise[name], http2Otherwise[handler])
+			group, method, isHandler := strings.Cut(name, "/")
+			why := cmp.Or(http2Otherwise[name], http2Otherwise[group])
 			modes := slices.Sorted(maps.Keys(http2Modes))
 			if isHandler { // each path, and each of TLS and none
 				modes = []string{"h2-tls-shard", "h2c-goroutine"}
 			}
+			handler.Store(&c.handler)
 			for _, mode := range modes {
-				t.Run(mode, func(t *testing.T) {
-					want := newHTTP2Site(t, "net/http", mode, &http.Server{Handler: c.handler}).result(c)
-					got := newHTTP2Site(t, "tare", mode, &http.Server{Handler: c.handler}).result(c)
-					switch isEqual := got == want; {
-					case isEqual && why != "" && method != "HEAD":
-						t.Errorf("no longer differs: %s", why)
-					case !isEqual && why == "":
-						t.Errorf("got\n%s\nwant\n%s", got, want)
-					}
-				})
+				got, want := ours[mode].result(c), theirs[mode].result(c)
+				switch isEqual := got == want; {
+				case isEqual && why != "" && method != "HEAD":
+					t.Errorf("%s: no longer differs: %s", mode, why)
+				case !isEqual && why == "":
+					t.Errorf("%s: got\n%s\nwant\n%s", mode, got, want)
+				}
 			}
 		})
 	}

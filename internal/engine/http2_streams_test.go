@@ -7,7 +7,6 @@ import (
 	"maps"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"slices"
 	"strings"
 	"sync"
@@ -205,29 +204,6 @@ func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
 			})
 		})
 	}
-}
-
-// net/http's client sends a request again whose stream was reset with PROTOCOL_ERROR, and never
-// stops. It also sends space around values.
-func TestGoClientSendsEachHTTP2RequestOnce(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Header.Get("X-A")) },
-		func(s *http2Site) {
-			for _, c := range []struct{ name, value, want string }{
-				{"X-A", "\tBearer token ", "200 OK Bearer token"},
-				{"Te", "gzip", "400 Bad Request 400 Bad Request: TE field other than trailers"},
-			} {
-				sent := 0
-				ctx := httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
-					WroteRequest: func(httptrace.WroteRequestInfo) { sent++ }})
-				r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil))(t)
-				r.Header.Set(c.name, c.value)
-				response := testkit.Value(s.client.Do(r))(s)
-				body := testkit.Value(io.ReadAll(response.Body))(s)
-				response.Body.Close()
-				testkit.Equal(s, strings.TrimSpace(response.Status+" "+string(body)), c.want)
-				testkit.Equal(s, sent, 1, "requests")
-			}
-		})
 }
 
 // stalledHandshakes are what clients send that do not finish their handshakes, by the part of their

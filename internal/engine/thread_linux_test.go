@@ -45,7 +45,7 @@ func TestHandlersLeaveNoTraces(t *testing.T) {
 			return body
 		}
 		others := []net.Conn{s.connect(), s.connect(), s.connect(), s.connect()} // some of them on the same loop
-		for range 30 {
+		for range 15 {
 			c := s.connect()
 			testkit.Equal(s, request(c, "/"), none, "a handler of a new connection sees")
 			testkit.Equal(s, request(c, "/label"), `{"left":"behind"} false.`, "a handler sees of its own labels")

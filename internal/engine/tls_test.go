@@ -60,7 +60,7 @@ func (c *splitConn) send() error {
 // Neither the borders of TCP segments nor those of TLS records matter: not in the handshake, not in
 // a head, and not in a body. Several requests may arrive at once, in one record or in many.
 func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
-	const n = 20
+	const n = 8
 	request := "POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\n\r\nhello"
 	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
