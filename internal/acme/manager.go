@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/internal/textbar"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // maxOrders limits orders in progress with an issuer at the same time.
@@ -51,7 +51,7 @@ func New(config Config) *Manager {
 		config.Now = time.Now
 	}
 	if log := config.Log; log != nil {
-		config.Log = func(text string) { log(printable(text)) }
+		config.Log = func(text string) { log(oneLine(text)) }
 	} else {
 		config.Log = func(string) {}
 	}
@@ -106,7 +106,7 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 	c.store = c.issuers[0].store
 	_, err := c.load()
 	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
-		m.config.Log(fmt.Sprintf("acme: %s: %v (a new certificate will be ordered)", c, invalid))
+		c.logf("%v (a new certificate will be ordered)", invalid)
 		err = nil
 	}
 	if err != nil {
@@ -118,9 +118,9 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 // maxLine limits the length of a line in the log.
 const maxLine = 1000
 
-// printable returns a text, which may contain one of an issuer, as a line for a log and a terminal.
-func printable(text string) string {
-	if text = textbar.Printable(text, ""); len(text) > maxLine {
+// oneLine returns a text, which may contain one of an issuer, as a line for a log and a terminal.
+func oneLine(text string) string {
+	if text = printable.Text(text, ""); len(text) > maxLine {
 		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}
 	return text
@@ -213,11 +213,10 @@ func (m *Manager) Start() {
 			continue
 		}
 		if current := c.current.Load(); current != nil {
-			m.config.Log(fmt.Sprintf("acme: %s: certificate %s, renewal about %s", c, c.validity(current),
-				c.renewalTime(current).UTC().Format(time.DateTime)))
+			c.logf("certificate %s, renewal about %s", c.validity(current),
+				c.renewalTime(current).UTC().Format(time.DateTime))
 		} else {
-			m.config.Log(fmt.Sprintf("acme: %s: no certificate yet: TLS handshakes for it fail until %s has issued one", c,
-				c.issuers[0].conf.Name))
+			c.logf("no certificate yet: TLS handshakes for it fail until %s has issued one", c.issuers[0].conf.Name)
 		}
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(context.Background())

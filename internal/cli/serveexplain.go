@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
-	"github.com/tarehq/tare/internal/textbar"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // explainedClient is the address of the client whose request is explained.
@@ -46,7 +46,7 @@ func (p *frontPlan) runExplain(env Env) error {
 		if f.Pos != "" {
 			text += "  (" + f.Pos + ")"
 		}
-		fmt.Fprintf(table, "%s\t%s\n", f.Phase, textbar.Printable(text, ""))
+		fmt.Fprintf(table, "%s\t%s\n", f.Phase, printable.Text(text, ""))
 	}
 	return table.Flush()
 }

@@ -1,12 +1,9 @@
-// Package textbar draws numbers as bars of characters, breaks lines of text, and makes foreign text
-// printable.
+// Package textbar draws numbers as bars of characters, and breaks lines of text.
 package textbar
 
 import (
 	"slices"
-	"strconv"
 	"strings"
-	"unicode"
 	"unicode/utf8"
 )
 
@@ -78,18 +75,4 @@ func Wrap(text string, width int, indent string) string {
 		used += n
 	}
 	return s.String()
-}
-
-// Printable escapes the characters of a foreign text that would act on a terminal or end a line, as
-// Go does in a string. Those of except stay.
-func Printable(text, except string) string {
-	var b strings.Builder
-	for _, c := range text {
-		if unicode.IsPrint(c) || strings.ContainsRune(except, c) {
-			b.WriteRune(c)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
-		}
-	}
-	return b.String()
 }

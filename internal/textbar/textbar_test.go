@@ -25,13 +25,3 @@ func TestTextBreaksAtWords(t *testing.T) {
 		}
 	}
 }
-
-func TestForeignTextIsPrintable(t *testing.T) {
-	const text = "é\t\x1b[2J\r\n\u202e\xff"
-	if got := Printable(text, ""); got != `é\t\x1b[2J\r\n\u202e`+"\ufffd" {
-		t.Errorf("%q", got)
-	}
-	if got := Printable(text, "\n\t"); got != "é\t"+`\x1b[2J\r`+"\n"+`\u202e`+"\ufffd" {
-		t.Errorf("%q", got)
-	}
-}

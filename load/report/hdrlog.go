@@ -6,7 +6,7 @@ import (
 	"io"
 	"time"
 
-	"github.com/tarehq/tare/internal/textbar"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // hdrTag is the tag of the lines of an HDR histogram log.
@@ -20,8 +20,8 @@ func (r *Run) WriteHDRLog(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	start := r.About.Started.UTC()
 	since := float64(start.UnixMilli()) / 1e3
-	fmt.Fprintf(out, "#[Latency of %s in nanoseconds, logged by tare %s]\n", textbar.Printable(r.URL, ""),
-		textbar.Printable(r.About.Tool, ""))
+	fmt.Fprintf(out, "#[Latency of %s in nanoseconds, logged by tare %s]\n", printable.Text(r.URL, ""),
+		printable.Text(r.About.Tool, ""))
 	fmt.Fprintf(out, "#[Histogram log format version 1.3]\n")
 	fmt.Fprintf(out, "#[BaseTime: %.3f (seconds since epoch)]\n", since)
 	fmt.Fprintf(out, "#[StartTime: %.3f (seconds since epoch), %s]\n", since, start.Format(time.RFC3339))

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarehq/tare/internal/textbar"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 const (
@@ -108,7 +108,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 
 // Printable escapes the control characters of a program's output, except for line breaks and tabs:
 // on a terminal they would act.
-func Printable(output []byte) string { return textbar.Printable(string(output), "\n\t") }
+func Printable(output []byte) string { return printable.Text(string(output), "\n\t") }
 
 // Printed returns, to follow an error, the last line that each process printed, and below it the
 // lines before; "" without output.
