@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-
-	"github.com/tarehq/tare/internal/textbar"
+	"unicode"
 )
 
 // Host is where an agent runs.
@@ -56,7 +55,13 @@ func lastLine(text string) string {
 	return printable(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
 }
 
-// printable returns the beginning of another machine's text for a terminal.
+// printable returns the beginning of a text without control characters: the text is another
+// machine's, and is printed on a terminal.
 func printable(text string) string {
-	return textbar.Printable(text[:min(len(text), maxText)], "")
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, text[:min(len(text), maxText)])
 }
