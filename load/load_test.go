@@ -371,14 +371,11 @@ func TestEventsAreCounted(t *testing.T) {
 		"events in plain text")
 }
 
-// isSlow reports whether tests may take minutes.
-func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
-
 // A run keeps data per connection and per second, not per request, so its memory does not grow.
 func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	testkit.Long(t, "it sends many requests")
 	requests := uint64(300_000)
-	if isSlow() {
+	if testkit.Slow() {
 		requests = 10_000_000
 	}
 	response := []byte(httpResponse)
