@@ -192,8 +192,3 @@ func checkError(t *testing.T, err error, want string) {
 		t.Errorf("%T is not a TransportError: %v", err, err)
 	}
 }
-
-// failingReader is a body whose Read fails.
-type failingReader struct{ err error }
-
-func (r *failingReader) Read([]byte) (int, error) { return 0, r.err }
