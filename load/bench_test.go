@@ -2,7 +2,6 @@ package load_test
 
 import (
 	"context"
-	"io"
 	"net"
 	"strconv"
 	"testing"
@@ -27,7 +26,7 @@ func BenchmarkRequest(b *testing.B) {
 			for _, connections := range []int{64, 1000} {
 				b.Run(scheme+"-"+network+"-"+strconv.Itoa(connections), func(b *testing.B) {
 					l, url := listen(b, scheme, network)
-					testkit.Accept(l, func(_ int, c net.Conn) { parrot(c, responses[scheme]) })
+					testkit.Accept(l, func(_ int, c net.Conn) { parrot(c, []byte(responses[scheme])) })
 					var cpu, requests float64
 					for b.Loop() {
 						r, err := load.Run(context.Background(), load.Plan{
@@ -49,12 +48,12 @@ func BenchmarkRequest(b *testing.B) {
 }
 
 // parrot sends the same response for each piece of input.
-func parrot(c net.Conn, response string) {
+func parrot(c net.Conn, response []byte) {
 	for in := make([]byte, 4096); ; {
 		if _, err := c.Read(in); err != nil {
 			return
 		}
-		if _, err := io.WriteString(c, response); err != nil {
+		if _, err := c.Write(response); err != nil {
 			return
 		}
 	}
