@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -25,7 +26,7 @@ func BenchmarkRequest(b *testing.B) {
 			for _, connections := range []int{64, 1000} {
 				b.Run(scheme+"-"+network+"-"+strconv.Itoa(connections), func(b *testing.B) {
 					l, url := listen(b, scheme, network)
-					go parrot(l, responses[scheme])
+					testkit.Accept(l, func(_ int, c net.Conn) { parrot(c, []byte(responses[scheme])) })
 					var cpu, requests float64
 					for b.Loop() {
 						r, err := load.Run(context.Background(), load.Plan{
@@ -47,23 +48,13 @@ func BenchmarkRequest(b *testing.B) {
 }
 
 // parrot sends the same response for each piece of input.
-func parrot(l net.Listener, response string) {
-	for {
-		c, err := l.Accept()
-		if err != nil {
+func parrot(c net.Conn, response []byte) {
+	for in := make([]byte, 4096); ; {
+		if _, err := c.Read(in); err != nil {
 			return
 		}
-		go func() {
-			defer c.Close()
-			in, out := make([]byte, 4096), []byte(response)
-			for {
-				if _, err := c.Read(in); err != nil {
-					return
-				}
-				if _, err := c.Write(out); err != nil {
-					return
-				}
-			}
-		}()
+		if _, err := c.Write(response); err != nil {
+			return
+		}
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
@@ -48,18 +47,12 @@ func readRequest(r *bufio.Reader) error {
 	return err
 }
 
-// responding responds to each request with the same pieces, pauses between them, and closes the
-// connection after a number of requests; never if it is 0.
-func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
+// responding responds to each request, and closes the connection after a number of them; never if it
+// is 0.
+func responding(limit int, response string) func(int, net.Conn, *bufio.Reader) {
 	return func(_ int, c net.Conn, requests *bufio.Reader) {
 		for n := 1; readRequest(requests) == nil; n++ {
-			for i, p := range pieces {
-				if i > 0 {
-					time.Sleep(2 * time.Millisecond)
-				}
-				io.WriteString(c, p)
-			}
-			if n == limit {
+			if io.WriteString(c, response); n == limit {
 				return
 			}
 		}

@@ -165,34 +165,18 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 func script(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	t.Cleanup(func() { l.Close() })
-	go func() {
-		for n := 0; ; n++ {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go func() {
-				defer c.Close()
-				serve(n, c, bufio.NewReader(c))
-			}()
-		}
-	}()
+	testkit.Accept(l, func(n int, c net.Conn) { serve(n, c, bufio.NewReader(c)) })
 	return "http://" + l.Addr().String()
 }
 
-// each responds to each request with the same pieces and pauses between them.
-func each(pieces ...string) func(int, net.Conn, *bufio.Reader) {
+// each responds to each request.
+func each(response string) func(int, net.Conn, *bufio.Reader) {
 	return func(_ int, c net.Conn, requests *bufio.Reader) {
 		for {
 			if _, err := http.ReadRequest(requests); err != nil {
 				return
 			}
-			for i, p := range pieces {
-				if i > 0 {
-					time.Sleep(2 * time.Millisecond)
-				}
-				io.WriteString(c, p)
-			}
+			io.WriteString(c, response)
 		}
 	}
 }
@@ -371,14 +355,11 @@ func TestEventsAreCounted(t *testing.T) {
 		"events in plain text")
 }
 
-// isSlow reports whether tests may take minutes.
-func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
-
 // A run keeps data per connection and per second, not per request, so its memory does not grow.
 func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	testkit.Long(t, "it sends many requests")
 	requests := uint64(300_000)
-	if isSlow() {
+	if testkit.Slow() {
 		requests = 10_000_000
 	}
 	response := []byte(httpResponse)

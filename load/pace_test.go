@@ -3,7 +3,6 @@ package load_test
 import (
 	"bufio"
 	"context"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -21,36 +20,25 @@ import (
 // Spare connections are opened after each of the others and send nothing.
 func TestSpareConnectionsSendNothing(t *testing.T) {
 	for _, pace := range []load.Pace{{}, load.Constant(1000)} {
-		testkit.Check(t, spare(t, load.Plan{Pace: pace, Requests: 100}))
-	}
-}
-
-// spare returns why a run with spare connections is wrong.
-func spare(t *testing.T, p load.Plan) error {
-	var opened []string // in order, by the one goroutine that accepts
-	var clients sync.Map
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		clients.Store(r.RemoteAddr, true)
-	}))
-	server.Config.ConnState = func(c net.Conn, s http.ConnState) {
-		if s == http.StateNew {
-			opened = append(opened, c.RemoteAddr().String())
+		var opened []string // in order, by the one goroutine that accepts
+		var clients sync.Map
+		server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			clients.Store(r.RemoteAddr, true)
+		}))
+		server.Config.ConnState = func(c net.Conn, s http.ConnState) {
+			if s == http.StateNew {
+				opened = append(opened, c.RemoteAddr().String())
+			}
+		}
+		server.Start()
+		runCleanly(t, load.Plan{URL: server.URL, Connections: 4, Threads: 1, Spare: 2, Pace: pace, Requests: 100})
+		server.Close()
+		testkit.Equal(t, len(opened), 12, "connections, pace", pace)
+		for i, c := range opened {
+			_, busy := clients.Load(c)
+			testkit.Equal(t, busy, i%3 == 0, "connection", i, "has sent requests, pace", pace)
 		}
 	}
-	server.Start()
-	p.URL, p.Connections, p.Threads, p.Spare = server.URL, 4, 1, 2
-	r := run(t, p)
-	server.Close()
-	if r.Requests == 0 || r.Errors.Total() != 0 || len(opened) != 12 {
-		return fmt.Errorf("pace %v: %d requests, %d connections, want 12; errors %+v", p.Pace, r.Requests, len(opened),
-			r.Errors)
-	}
-	for i, c := range opened {
-		if _, busy := clients.Load(c); busy != (i%3 == 0) {
-			return fmt.Errorf("pace %v: connection %d sent requests: %t", p.Pace, i, busy)
-		}
-	}
-	return nil
 }
 
 // Bytes received without a request are an error.

@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -128,7 +127,7 @@ func TestMissedSliceHasNoRequests(t *testing.T) {
 	session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 2, Threads: 2}))(t)
 	defer session.Close()
 	slices := 400
-	if isSlow() {
+	if testkit.Slow() {
 		slices = 2000
 	}
 	for range slices {
@@ -141,7 +140,7 @@ func TestMissedSliceHasNoRequests(t *testing.T) {
 func TestInterruptedSliceEndsTheSession(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
-	files, goroutines := openFiles(t), runtime.NumGoroutine()
+	files, goroutines := testkit.OpenFiles(), runtime.NumGoroutine()
 	for range 3 {
 		session := testkit.Value(load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 10, Threads: 2}))(t)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -152,12 +151,6 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 	}
 	server.CloseClientConnections()
 	testkit.WaitFor(t, "files and goroutines to go", func() bool {
-		return openFiles(t) <= files && runtime.NumGoroutine() <= goroutines
+		return testkit.OpenFiles() <= files && runtime.NumGoroutine() <= goroutines
 	})
-}
-
-func openFiles(t *testing.T) int {
-	t.Helper()
-	all := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
-	return len(all)
 }

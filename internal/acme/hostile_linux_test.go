@@ -30,7 +30,7 @@ import (
 type forger struct {
 	URL      string
 	period   func(n int) (notBefore, notAfter time.Time) // of the n-th certificate, from 1
-	profiles string                                      // the directory's, in JSON
+	profiles atomic.Value                                // the directory's, in JSON; none if it is empty
 	advise   http.HandlerFunc                            // responds to requests for advice; nil supports none
 	issued   atomic.Int64
 	keys     sync.Map     // of certificates: each must be new
@@ -59,8 +59,8 @@ func (f *forger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if f.advise != nil {
 			info = f.URL + "/info"
 		}
-		if f.profiles != "" {
-			profiles = f.profiles
+		if has := f.profiles.Load(); has != nil {
+			profiles = has.(string)
 		}
 		fmt.Fprintf(w, `{"newNonce":"%[1]s/nonce","newAccount":"%[1]s/account","newOrder":"%[1]s/order",`+
 			`"renewalInfo":%[2]q,"meta":{"profiles":%[3]s}}`, f.URL, info, profiles)

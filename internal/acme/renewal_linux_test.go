@@ -154,7 +154,7 @@ func TestProfileIsOneOfTheDirectory(t *testing.T) {
 		defer end()
 		time.Sleep(s.life / 2)
 		testkit.Equal(t, s.profile.Load(), "", "the profile of an issuer that has none")
-		s.profiles = `{"shortlived":""}`
+		s.profiles.Store(`{"shortlived":""}`)
 		time.Sleep(s.life / 2)
 		testkit.Equal(t, s.profile.Load(), "shortlived", "profile")
 	})

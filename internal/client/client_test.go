@@ -303,6 +303,18 @@ func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 	}
 }
 
+// Interim responses reach the hooks of a call, except 100 Continue. TestHTTP2InterimResponses shows
+// the same of HTTP/2.
+func TestInterimResponsesReachHooks(t *testing.T) {
+	config := dialing(&scriptedConn{text: "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n" +
+		"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"})
+	config.Verbatim = true
+	hooks := &recorder{dial: config.Settings.DialContext}
+	_, _, err := sendCall(New(config), request(t, http.MethodGet, "http://host/", nil), &Call{Hooks: hooks})
+	testkit.Must(t, err)
+	testkit.Equal(t, hooks.interim, []string{"Early Hintsx"})
+}
+
 type ender chan bool
 
 func (e ender) ContextEnded() { e <- true }

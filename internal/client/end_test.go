@@ -1,7 +1,6 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/iotest"
 	"testing/synctest"
 	"time"
 
@@ -152,11 +152,6 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 	})
 }
 
-// brokenReader fails with an error, or with io.ErrClosedPipe.
-type brokenReader struct{ err error }
-
-func (b brokenReader) Read([]byte) (int, error) { return 0, cmp.Or(b.err, io.ErrClosedPipe) }
-
 // closable is a body that reports when it is closed, which must happen once.
 type closable struct {
 	io.Reader
@@ -183,14 +178,14 @@ func TestFaultyBodiesFail(t *testing.T) {
 		{"short, too short", func() io.Reader { return hidden("body") }, 5, "ContentLength=5 with Body length 4"},
 		{"short, too long", func() io.Reader { return hidden("body") }, 3,
 			"ContentLength=3 with Body length 4 or more"},
-		{"short, broken", func() io.Reader { return brokenReader{} }, 3, io.ErrClosedPipe.Error()},
+		{"short, broken", func() io.Reader { return iotest.ErrReader(io.ErrClosedPipe) }, 3, io.ErrClosedPipe.Error()},
 		{"long, too short", func() io.Reader { return hidden(long) }, 100_001, "with Body length 100000"},
 		{"long, too long", func() io.Reader { return hidden(long) }, 99_999, "with Body length 100000 or more"},
-		{"long, broken", func() io.Reader { return io.MultiReader(hidden(long), brokenReader{}) }, 200_000,
+		{"long, broken", func() io.Reader { return io.MultiReader(hidden(long), iotest.ErrReader(io.ErrClosedPipe)) }, 200_000,
 			io.ErrClosedPipe.Error()},
-		{"wraps io.EOF", func() io.Reader { return io.MultiReader(hidden(long), brokenReader{wrapped}) }, -1,
+		{"wraps io.EOF", func() io.Reader { return io.MultiReader(hidden(long), iotest.ErrReader(wrapped)) }, -1,
 			wrapped.Error()},
-		{"short, wraps io.EOF", func() io.Reader { return io.MultiReader(hidden("bod"), brokenReader{wrapped}) }, 4,
+		{"short, wraps io.EOF", func() io.Reader { return io.MultiReader(hidden("bod"), iotest.ErrReader(wrapped)) }, 4,
 			wrapped.Error()},
 		{"never anything", func() io.Reader { return idleReader{} }, -1, io.ErrNoProgress.Error()},
 		{"never an end", func() io.Reader { return io.MultiReader(hidden(long), idleReader{}) }, 100_000,

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	netfcgi "net/http/fcgi"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
@@ -190,5 +191,23 @@ func TestMalformedEndOfResponseWithoutBody(t *testing.T) {
 		if n := s.the().Count(); n.Idle+n.Active > 0 {
 			t.Errorf("%q: the connection is kept: %+v", head, n)
 		}
+	}
+}
+
+// Bytes that follow the end of a response cost the connection.
+func TestBytesBehindFastCGIResponseCostConnection(t *testing.T) {
+	response := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nhello")), 1, wire.End{})
+	for name, test := range map[string]struct {
+		behind []byte
+		idle   int
+	}{"nothing": {nil, 1}, "another response": {response, 0}} {
+		s := newSite(t, protocols()[1], "memory")
+		s.serve(func(_ int, c speaker) {
+			receive(c)
+			_, _ = c.Write(slices.Concat(response, test.behind))
+			_, _ = io.Copy(io.Discard, c)
+		})
+		s.must(s.request("POST", nil), "hello")
+		testkit.Equal(t, s.the().Count().Idle, test.idle, name)
 	}
 }

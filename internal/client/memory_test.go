@@ -123,7 +123,8 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 	}
 	var m Memory
 	for range 2 {
-		resp, err := proxyTo("HTTP/1.1 200 OK\r\n"+fields+"\r\nbody").Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
+		c := proxyTo("HTTP/1.1 200 OK\r\n" + fields + "\r\nbody")
+		resp, err := c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m})
 		if resp != nil && resp.Body == http.NoBody {
 			t.Fatal("no body")
 		}
@@ -133,7 +134,7 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 		out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, requestID), requestID, fcgi.End{})
 		config := dialing(&scriptedConn{text: string(out)})
 		config.Verbatim, config.Addr = true, "host:1"
-		c := NewFastCGI(config, &FastCGI{})
+		c = NewFastCGI(config, &FastCGI{})
 		resp, err = c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m, Params: new(Params)})
 		check(&m, resp, err)
 	}

@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"runtime"
+	"runtime/pprof"
 	"slices"
 	"strings"
 	"sync"
@@ -244,58 +245,41 @@ func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
 // watchers returns the stacks of the goroutines that watch idle connections of all pools. A count
 // of all goroutines would include the timer's, which may return late.
 func watchers() []string {
-	stacks := make([]byte, 64<<10)
-	for {
-		n := runtime.Stack(stacks, true)
-		if n < len(stacks) {
-			stacks = stacks[:n]
-			break
-		}
-		stacks = make([]byte, 2*len(stacks))
-	}
-	return slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(stack string) bool {
+	var stacks strings.Builder
+	_ = pprof.Lookup("goroutine").WriteTo(&stacks, 2)
+	return slices.DeleteFunc(strings.Split(stacks.String(), "\n\n"), func(stack string) bool {
 		return !strings.Contains(stack, "created by github.com/tarehq/tare/internal/client.(*pool)")
 	})
 }
 
-// One goroutine watches all idle sockets. None is left when they are gone.
+// One goroutine watches all idle sockets. It ends when they are closed, or when the only one is used.
 func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("elsewhere each has one")
 	}
-	const many = 50
 	testkit.WaitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
-	p := &pool{limits: limits{maxIdlePerHost: many}}
-	var all []*conn
-	for range many {
-		ours, _ := sockets(t)
-		c, _ := p.get(t.Context(), keyOf("x"), true)
-		c.open(ours)
-		all = append(all, c)
+	for _, many := range []int{50, 1} {
+		p := &pool{limits: limits{maxIdlePerHost: many}}
+		var all []*conn
+		for range many {
+			ours, _ := sockets(t)
+			c, _ := p.get(t.Context(), keyOf("x"), true)
+			c.open(ours)
+			all = append(all, c)
+		}
+		for _, c := range all {
+			c.keep()
+		}
+		testkit.WaitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
+		testkit.Equal(t, len(watchers()), 1, "goroutines for", many, "idle connections")
+		c := open(t, p, "x", nil)
+		if many > 1 {
+			p.closeIdle()
+		}
+		c.drop()
+		testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
+		want(t, p, Count{})
 	}
-	for _, c := range all {
-		c.keep()
-	}
-	testkit.WaitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
-	testkit.Equal(t, len(watchers()), 1, "goroutines for", many, "idle connections")
-	c := open(t, p, "x", nil)
-	p.closeIdle()
-	c.drop()
-	testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
-	want(t, p, Count{})
-}
-
-// A watcher without sockets ends by itself.
-func TestEmptyWatcherEnds(t *testing.T) {
-	testkit.Long(t, "it waits for goroutines of other tests")
-	testkit.WaitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
-	p := &pool{limits: limits{maxIdlePerHost: 1}}
-	ours, _ := sockets(t)
-	open(t, p, "x", ours).keep()
-	testkit.WaitFor(t, "it to be watched", func() bool { return p.count().Watched == 1 })
-	testkit.Equal(t, len(watchers()), 1, "goroutines for an idle connection")
-	open(t, p, "x", nil).drop()
-	testkit.WaitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
 }
 
 // A connection is used only as often, and for as long, as the limits allow.

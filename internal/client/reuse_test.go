@@ -11,6 +11,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -298,7 +299,7 @@ func (s *site) sendRandom(r *rand.Rand) {
 	case 1:
 		body = hidden(text)
 	case 2:
-		body = io.MultiReader(hidden(text), brokenReader{})
+		body = io.MultiReader(hidden(text), iotest.ErrReader(io.ErrClosedPipe))
 	}
 	q := s.request([]string{http.MethodGet, http.MethodPost}[r.IntN(2)], body).WithContext(ctx)
 	hows := []string{"", "", "", "close", "byte", "noise", "early", "half", "silent", "more"}

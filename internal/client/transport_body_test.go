@@ -39,9 +39,10 @@ func TestTransportReturnsEndWithLastData(t *testing.T) {
 }
 
 // A whole response that arrives early does not cut the body off. If the body is late, that costs
-// only the connection.
+// only the connection. In a bubble, because "late" is 50 ms.
 func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
-	overAll(t, func(p *peer) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, "memory")
 		got := make(chan string, 2)
 		p.runScript(func(n int, c *scripted) {
 			for {

@@ -22,6 +22,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
+// inUse counts goroutines and descriptors.
+func inUse() int { return runtime.NumGoroutine() + testkit.OpenFiles() }
+
 // Whenever a request is canceled, and whichever side closes first, no goroutine and no descriptor
 // is left.
 func TestTransportLeavesNoGoroutinesOrDescriptors(t *testing.T) {

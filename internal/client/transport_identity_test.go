@@ -19,6 +19,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"github.com/tarehq/tare"
@@ -217,10 +218,10 @@ func failuresOfHeads() []failure {
 				return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 					Got1xxResponse: func(int, textproto.MIMEHeader) error { return errTest }}))
 			}},
-		{name: "body fails", serve: waiting(""), change: withBody(&failingReader{errTest}, -1),
+		{name: "body fails", serve: waiting(""), change: withBody(iotest.ErrReader(errTest), -1),
 			reports: tare.TransportError{Side: tare.LocalSide, Kind: tare.BadRequestBody}},
 		{name: "body fails later", serve: waiting(""),
-			change: withBody(io.MultiReader(strings.NewReader("x"), &failingReader{errTest}), -1)},
+			change: withBody(io.MultiReader(strings.NewReader("x"), iotest.ErrReader(errTest)), -1)},
 		{name: "short body", serve: waiting(""), change: withBody(strings.NewReader("x"), 2)},
 		{name: "long body", serve: waiting(""), change: withBody(strings.NewReader("xxx"), 2)},
 		{name: "scheme", change: func(r *http.Request) *http.Request { r.URL.Scheme = "gopher"; return r }},

@@ -183,17 +183,12 @@ func TestTransportReturnsResponses(t *testing.T) {
 
 func checkError(t *testing.T, err error, want string) {
 	t.Helper()
-	switch {
-	case want == "" && err != nil:
-		t.Error(err)
-	case want != "" && (err == nil || !strings.Contains(err.Error(), want)):
-		t.Errorf("got %v, want an error with %q", err, want)
-	case want != "" && !errors.As(err, new(*tare.TransportError)):
+	if want == "" {
+		testkit.Check(t, err)
+		return
+	}
+	testkit.Error(t, err, want)
+	if !errors.As(err, new(*tare.TransportError)) {
 		t.Errorf("%T is not a TransportError: %v", err, err)
 	}
 }
-
-// failingReader is a body whose Read fails.
-type failingReader struct{ err error }
-
-func (r *failingReader) Read([]byte) (int, error) { return 0, r.err }

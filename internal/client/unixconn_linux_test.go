@@ -208,7 +208,7 @@ func TestUnixConnLeavesNoDescriptor(t *testing.T) {
 	before := 0
 	for i := range 100 {
 		if i == 1 { // Go's poller has its descriptors
-			before = openDescriptors(t)
+			before = testkit.OpenFiles()
 		}
 		ours, theirs := unixPair(t)
 		c := inputOnly(ours)
@@ -217,7 +217,7 @@ func TestUnixConnLeavesNoDescriptor(t *testing.T) {
 		c.Close()
 		theirs.Close()
 	}
-	if after := openDescriptors(t); after > before {
+	if after := testkit.OpenFiles(); after > before {
 		t.Errorf("%d descriptors before, %d after", before, after)
 	}
 	ours, _ := unixPair(t)
@@ -257,10 +257,4 @@ func TestUnixConnWritesWithoutDescriptors(t *testing.T) {
 	}()
 	c.Close()
 	testkit.Is(t, <-done, net.ErrClosed, "after Close")
-}
-
-func openDescriptors(t *testing.T) int {
-	t.Helper()
-	list := testkit.Value(os.ReadDir("/proc/self/fd"))(t)
-	return len(list)
 }

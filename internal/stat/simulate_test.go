@@ -174,12 +174,10 @@ func (n noiseModel) coverage(runs, starts, rounds int) (covered, width float64) 
 	return covered, width
 }
 
-func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
-
 // Whatever the noise, intervals contain the truth about as often as claimed.
 func TestRatiosContainTheTruth(t *testing.T) {
 	runs, plans := 200, [][2]int{{5, 8}, {8, 8}, {8, 1}}
-	if isSlow() {
+	if testkit.Slow() {
 		runs, plans = 4000, [][2]int{{5, 5}, {5, 8}, {5, 20}, {6, 8}, {8, 1}, {8, 5}, {8, 8}, {8, 12}, {8, 20},
 			{10, 8}, {10, 12}, {10, 20}}
 	}
@@ -204,7 +202,7 @@ func TestRatiosContainTheTruth(t *testing.T) {
 // Differences of 3 % are found, and hardly any where there are none.
 func TestRatiosFindDifferences(t *testing.T) {
 	runs, plans := 100, [][2]int{{8, 20}}
-	if isSlow() {
+	if testkit.Slow() {
 		runs, plans = 4000, [][2]int{{5, 8}, {8, 8}, {8, 12}, {8, 20}, {10, 12}, {10, 20}}
 	}
 	r := recordedSlices(t)
@@ -238,7 +236,7 @@ func TestRatiosFindDifferences(t *testing.T) {
 func TestStoppingStartsByWidthCausesFewFalseFindings(t *testing.T) {
 	testkit.Long(t, "it simulates many runs")
 	runs, widths := 60, []float64{0.03}
-	if isSlow() {
+	if testkit.Slow() {
 		runs, widths = 600, []float64{0.02, 0.03}
 	}
 	const most, rounds = 40, 8

@@ -78,13 +78,7 @@ func (s *served) next(t *testing.T, wanted func(agent.Record) bool) agent.Record
 
 func (s *served) end(t *testing.T) error {
 	t.Helper()
-	select {
-	case err := <-s.err:
-		return err
-	case <-time.After(patience):
-		t.Fatal("the agent has not ended")
-		return nil
-	}
+	return testkit.Received(t, s.err, "the agent's end")
 }
 
 func isHello(r agent.Record) bool { return r.Hello != nil }
@@ -228,12 +222,7 @@ func TestUnwritableOutputEndsTheAgent(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- agent.Serve(context.Background(), in, failing{}, agent.Options{}) }()
 	fmt.Fprintln(out, `{"ping":1}`)
-	select {
-	case err := <-done:
-		testkit.Is(t, err, io.ErrClosedPipe)
-	case <-time.After(patience):
-		t.Fatal("the agent has not ended")
-	}
+	testkit.Is(t, testkit.Received(t, done, "the agent's end"), io.ErrClosedPipe)
 }
 
 type failing struct{}

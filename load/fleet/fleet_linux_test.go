@@ -359,7 +359,8 @@ func TestLoginShellsMayPrint(t *testing.T) {
 	text := testkit.Value(os.ReadFile(filepath.Join(bin, "ssh")))(t)
 	noisy := strings.Replace(string(text), "exec sh", "seq 10000; printf Welcome; exec sh", 1)
 	testkit.Must(t, os.WriteFile(filepath.Join(bin, "ssh"), []byte(noisy), 0o755))
-	f := testkit.Value(fleet.Open(context.Background(), []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}, fleet.Options{}))(t)
+	hosts := []fleet.Host{fleet.SSH("h", []*fleet.Program{own})}
+	f := testkit.Value(fleet.Open(context.Background(), hosts, fleet.Options{}))(t)
 	f.Close()
 }
 

@@ -186,6 +186,6 @@ func FuzzReader(f *testing.F) {
 // Input in any pieces has the same results.
 func TestInputInAnyPieces(t *testing.T) {
 	for _, s := range serverInputs() {
-		testkit.Equal(t, testkit.EverySplit(t, s.in, receive), s.want, string(s.in))
+		testkit.Equal(t, testkit.EverySplit(t, s.in, receive), s.want, fmt.Sprintf("%q", s.in))
 	}
 }

@@ -154,7 +154,11 @@ func (s *Server) RunReal(t testing.TB, c *exec.Cmd, env []string) Outcome {
 	if exit, ok := errors.AsType[*exec.ExitError](err); err != nil && (!ok || !exit.Exited()) {
 		t.Fatal(err)
 	}
-	return Outcome{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), s.First(), s.Requests(), s.Connections()}
+	return s.outcome(stdout.String(), stderr.String(), c.ProcessState.ExitCode())
+}
+
+func (s *Server) outcome(stdout, stderr string, code int) Outcome {
+	return Outcome{stdout, stderr, code, s.First(), s.Requests(), s.Connections()}
 }
 
 // Emulation is a command line that tare has parsed.
@@ -182,7 +186,7 @@ func (s *Server) RunOurs(t testing.TB, c Emulation) Outcome {
 		}
 		code = exit.Code
 	}
-	return Outcome{stdout.String(), stderr.String(), code, s.First(), s.Requests(), s.Connections()}
+	return s.outcome(stdout.String(), stderr.String(), code)
 }
 
 // Compare reports differences between a tool and its emulation: of the requests, the exit codes, and
