@@ -142,8 +142,6 @@ func TestMostByChance(t *testing.T) {
 		p    float64
 		most int
 	}{{1, 0.5, 1}, {10, 0.5, 9}, {40, 0.05, 7}, {100, 0, 0}} { // ten coins are all heads once in 1024 throws
-		if most := mostByChance(test.n, test.p, 1e-3); most != test.most {
-			t.Errorf("%d of probability %v: at most %d, want %d", test.n, test.p, most, test.most)
-		}
+		testkit.Equal(t, mostByChance(test.n, test.p, 1e-3), test.most, test.n, "of probability", test.p)
 	}
 }

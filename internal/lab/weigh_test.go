@@ -151,9 +151,7 @@ func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 			t.Errorf("%s was not measured", name)
 		}
 	}
-	if row := analyze.Analyze(run).Tables[0].Rows; len(row) != 5 {
-		t.Errorf("%d rows, want those four and dies", len(row))
-	}
+	testkit.Equal(t, len(analyze.Analyze(run).Tables[0].Rows), 5, "rows, for those four and dies")
 	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {
 		t.Errorf("left running: %v, %v", left, err)
 	}

@@ -78,20 +78,14 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	}
 	used := &with.Tables[0]
 	testkit.Equal(t, strings.Join(used.CallNames(), " "), "read recvfrom writev accept4 write", "columns")
-	if len(used.Missing) != 1 {
-		t.Errorf("%+v", used)
-	}
-	if len(with.Tables[1].Missing) != 0 {
-		t.Error("one condition shows what was counted under another")
-	}
+	testkit.Equal(t, len(used.Missing), 1, used)
+	testkit.Equal(t, len(with.Tables[1].Missing), 0, "what was counted under another condition")
 	var text, page bytes.Buffer
 	testkit.Must(t, with.WriteText(&text))
 	testkit.Must(t, with.writePage(&page))
 	for _, want := range []string{"system calls were not counted: no right", "the hop costs 17.5 µs",
 		"Calls: nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0."} {
-		if !strings.Contains(squeeze(text.String()), want) {
-			t.Errorf("the text lacks %q:\n%s", want, text.String())
-		}
+		testkit.Contains(t, squeeze(text.String()), want)
 	}
 	for _, want := range []string{"<li>system calls were not counted: no right</li>",
 		`<td class="heat-3">2.00</td>`} {
