@@ -32,6 +32,15 @@ func countedSample() *sample.Run {
 	return run
 }
 
+// A contender that ended while the kernel counted its calls has no load in which they were made.
+func TestCountOfAFailedTrialIsMissing(t *testing.T) {
+	run := countedSample()
+	last := &run.Records[len(run.Records)-1]
+	last.Failure, last.Load = "it fell over", nil
+	missing := strings.Join(New(run).Tables[0].Missing, "; ")
+	testkit.Contains(t, missing, "nothing was counted of "+run.TitleOf(last.Contender)+": it fell over")
+}
+
 // weightsOf returns the weights of a contender's timed trials, block by block.
 func weightsOf(run *sample.Run, name string, c sample.Condition) []float64 {
 	weights := make([]float64, run.Blocks)
