@@ -80,8 +80,7 @@ func (m *machines) start(address string, env []string, command ...string) *machi
 	c.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID | syscall.CLONE_NEWUTS,
 	}
-	log, err := os.Create(filepath.Join(m.dir, "log-"+address))
-	testkit.Must(m.t, err)
+	log := testkit.Value(os.Create(filepath.Join(m.dir, "log-"+address)))(m.t)
 	m.t.Cleanup(func() {
 		log.Close()
 		if b, err := os.ReadFile(log.Name()); m.t.Failed() && err == nil {

@@ -74,27 +74,22 @@ func (r *manyRun) wait(t *testing.T) int {
 // read reads a JSON result.
 func (m *machines) read(name string) *report.Run {
 	m.t.Helper()
-	f, err := os.Open(filepath.Join(m.dir, name))
-	testkit.Must(m.t, err)
+	f := testkit.Value(os.Open(filepath.Join(m.dir, name)))(m.t)
 	defer f.Close()
-	r, err := report.Read(f)
-	testkit.Must(m.t, err)
+	r := testkit.Value(report.Read(f))(m.t)
 	return r
 }
 
 // samples returns the histograms of the times since due and since sent in a file of samples.
 func (m *machines) samples(name string) (due, sent *hist.Histogram) {
 	m.t.Helper()
-	f, err := os.Open(filepath.Join(m.dir, name))
-	testkit.Must(m.t, err)
+	f := testkit.Value(os.Open(filepath.Join(m.dir, name)))(m.t)
 	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	testkit.Must(m.t, err)
+	rows := testkit.Value(csv.NewReader(f).ReadAll())(m.t)
 	due, sent = hist.New(), hist.New()
 	for _, row := range rows[1:] {
 		at := func(i int) time.Duration {
-			n, err := strconv.ParseInt(row[i], 10, 64)
-			testkit.Must(m.t, err)
+			n := testkit.Value(strconv.ParseInt(row[i], 10, 64))(m.t)
 			return time.Duration(n)
 		}
 		due.Record(at(4) - at(1))

@@ -96,9 +96,7 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 		"p50         1ms        █████████████",
 		"p99         2ms        █████████████", "errors      none",
 	}, "\n")
-	if got := strings.Join(l.lines(), "\n"); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, strings.Join(l.lines(), "\n"), want)
 	testkit.Equal(t, l.plain(), "12s of 10s  1,000 requests/s  p50 1ms  p99 2ms  0 errors")
 	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000,
 		Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
@@ -246,9 +244,7 @@ func TestRedrawAreaReplacesItsLines(t *testing.T) {
 		step.do()
 		fmt.Fprint(terminal, string(mark))
 		s.read(t, mark)
-		if got := s.text(); strings.TrimRight(got, "|") != strings.TrimRight(step.want, "|") {
-			t.Errorf("got %q, want %q", got, step.want)
-		}
+		testkit.Equal(t, strings.TrimRight(s.text(), "|"), strings.TrimRight(step.want, "|"))
 	}
 }
 
@@ -256,9 +252,7 @@ func TestRedrawAreaReplacesItsLines(t *testing.T) {
 func TestRedrawAreaOnANarrowedTerminal(t *testing.T) {
 	b := &redrawArea{lines: []string{"0123456789", "01234567890", ""}}
 	for width, want := range map[int]string{20: "\r\x1b[2A", 10: "\r\x1b[3A", 5: "\r\x1b[5A"} {
-		if got := b.home(width); got != want {
-			t.Errorf("%d columns: %q, want %q", width, got, want)
-		}
+		testkit.Equal(t, b.home(width), want, width, "columns")
 	}
 	b.lines = nil
 	testkit.Equal(t, b.home(5), "\r", "without lines")

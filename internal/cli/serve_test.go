@@ -239,9 +239,7 @@ func TestPassedSocketsAreServed(t *testing.T) {
 	}
 	for _, args := range []string{"", "--listen systemd", "--listen systemd:web"} {
 		s := activated(args)
-		if got := s.address(); got != l.Addr().String() {
-			t.Errorf("%q: on %s, want %s", args, got, l.Addr())
-		}
+		testkit.Equal(t, s.address(), l.Addr().String(), args)
 		get(t, client(t, nil), "http://"+l.Addr().String(), "hello")
 		testkit.Equal(t, s.end(syscall.SIGTERM), 0, args, "exit code")
 	}
@@ -292,9 +290,7 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 			s.await("requests were aborted")
 		}
 		rest.Close()
-		if code := s.wait(); code != c.code {
-			t.Errorf("%v: exit code %d, want %d", c.sig, code, c.code)
-		}
+		testkit.Equal(t, s.wait(), c.code, "exit code after", c.sig)
 	}
 }
 
@@ -374,9 +370,7 @@ http {
 		resp, err := c.Post("http://127.0.0.1/", "text/plain", strings.NewReader(strings.Repeat("x", size)))
 		testkit.Must(t, err)
 		resp.Body.Close()
-		if resp.StatusCode != want {
-			t.Errorf("%d bytes: status %d, want %d", size, resp.StatusCode, want)
-		}
+		testkit.Equal(t, resp.StatusCode, want, "status of", size, "bytes")
 	}
 	const small, large = 1 << 10, 128 << 10 // the disk has 64 KB
 	post(small, http.StatusOK)
@@ -476,9 +470,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 	for i := range rotations {
 		all += read(t, fmt.Sprintf("%s.%d", log, i))
 	}
-	if n := strings.Count(all, "\n"); n != requested {
-		t.Errorf("%d lines of %d requests", n, requested)
-	}
+	testkit.Equal(t, strings.Count(all, "\n"), requested, "lines")
 	for i := range requested {
 		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
 			t.Fatalf("request %d has %d lines", i, n)

@@ -55,9 +55,7 @@ http {
 	theirs.Env = append(os.Environ(), nginx.Env...)
 	want := testkit.Value(theirs.Output())(t)
 	got := testkit.Value(testkit.Command(t, "tare", "serve", "-c", conf, "-T").Output())(t)
-	if string(got) != string(want) {
-		t.Errorf("got %q\nwant %q", got, want)
-	}
+	testkit.Equal(t, string(got), string(want))
 }
 
 // checkReport is what -t --json prints.

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A request arrives at the address of its URL if a socket receives it there, else at the first
@@ -47,8 +48,6 @@ func TestExplainedAddressIsTheReceivingOne(t *testing.T) {
 		if addr, err := addressOf(listeners, target, socket); err == nil {
 			got = fmt.Sprintf("%s %s", addr.Network(), addr)
 		}
-		if got != want {
-			t.Errorf("%s: got %q, want %q", text, got, want)
-		}
+		testkit.Equal(t, got, want, text)
 	}
 }

@@ -86,9 +86,7 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	f.configure(twoSockets)
 	f.start()
 	f.await("on http over the unix socket .*/first\n")
-	if pid := strings.TrimSpace(read(t, f.path("run/pid"))); pid != strconv.Itoa(f.cmd.Process.Pid) {
-		t.Errorf("pid %q, want %d", pid, f.cmd.Process.Pid)
-	}
+	testkit.Equal(t, strings.TrimSpace(read(t, f.path("run/pid"))), strconv.Itoa(f.cmd.Process.Pid), "pid")
 	first, second := f.over("first"), f.over("second")
 	get(t, first, "http://any/", "one")
 	get(t, second, "http://any/", "two")
@@ -307,9 +305,7 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 	}
 	f.exchangeBytes("s", "", true) // a client that sends nothing is not logged
 	f.stop(syscall.SIGTERM)
-	if n := strings.Count(read(t, f.path("log"))+read(t, f.path("second")), "\n"); n != 8 {
-		t.Errorf("%d lines", n)
-	}
+	testkit.Equal(t, strings.Count(read(t, f.path("log"))+read(t, f.path("second")), "\n"), 8, "lines")
 }
 
 const verified = `events {}
@@ -370,9 +366,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	t.Cleanup(transport.CloseIdleConnections)
 	http2 := func() string {
 		resp := testkit.Value((&http.Client{Transport: transport, Timeout: patience}).Get("https://" + addr))(t)
-		if resp.ProtoMajor != 2 {
-			t.Errorf("%s", resp.Proto)
-		}
+		testkit.Equal(t, resp.ProtoMajor, 2, "major version")
 		return statusAndBody(t, resp)
 	}
 	for _, step := range []struct{ verify, want string }{

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"syscall"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // ignoring returns a command that starts the server with SIGHUP and SIGINT ignored, as nohup and
@@ -29,9 +31,7 @@ func TestFileServerIgnoresSIGHUPUnderNohup(t *testing.T) {
 	s.stop(syscall.SIGTERM)
 	s = serveFiles(t, "--listen", "127.0.0.1:0", dir)
 	s.address()
-	if code := s.end(syscall.SIGHUP); code != 0 {
-		t.Errorf("exit code %d without nohup", code)
-	}
+	testkit.Equal(t, s.end(syscall.SIGHUP), 0, "exit code without nohup")
 }
 
 func TestSIGHUPReloadsTheCertificateUnderNohup(t *testing.T) {

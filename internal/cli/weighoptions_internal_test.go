@@ -80,11 +80,7 @@ func TestReportsRepeatFlags(t *testing.T) {
 	}
 	const want = "--quick --only a,b --blocks 3 --until 2.5 --within 1m0s --measure 1s --cores 1,all " +
 		"--connections 8,64 --rate 50% --on h"
-	if got := strings.Join(flags.commandLine(), " "); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	testkit.Equal(t, strings.Join(flags.commandLine(), " "), want)
 	const own = "--env A=b,c --env D=e --fail-if cpu>+3% --fcgi"
-	if got := strings.Join(flags.own.commandLine(), " "); got != own {
-		t.Errorf("got  %s\nwant %s", got, own)
-	}
+	testkit.Equal(t, strings.Join(flags.own.commandLine(), " "), own)
 }

@@ -79,9 +79,9 @@ func ownHandler(fault string, burn time.Duration) http.Handler {
 		time.Sleep(time.Millisecond)
 		n, body := requested.Add(1), "hello"
 		switch {
-		case fault == "dies" && n > 100:
+		case fault == "dies" && n > 20:
 			syscall.Exit(9)
-		case fault == "garbles" && n > 100:
+		case fault == "garbles" && n > 20:
 			body = "hallo"
 		case fault == "changes":
 			body = fmt.Sprint("hello ", os.Getpid(), " ", n)

@@ -87,9 +87,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 		if err != nil || r.version != want {
 			t.Errorf("got %q, %v; want %q", r.version, err, want)
 		}
-		if want := "2026-02-03T04:05:06Z"; r.time.Format(time.RFC3339) != want {
-			t.Errorf("got %v, want %s", r.time, want)
-		}
+		testkit.Equal(t, r.time.Format(time.RFC3339), "2026-02-03T04:05:06Z")
 	}
 	read("v0.0.0-20260203040506-" + must("rev-parse", "--short=12", "HEAD"))
 	must("tag", "v1.0.0")
@@ -310,9 +308,7 @@ func TestImageLayoutIsValid(t *testing.T) {
 	}
 	packed := testkit.Value(gzip.NewReader(bytes.NewReader(blob(manifest.Layers[0], typeLayer))))(t)
 	layer := testkit.Value(io.ReadAll(packed))(t)
-	if got := digest(layer); got != config.RootFS.DiffIDs[0] {
-		t.Errorf("the layer is %s, the configuration says %s", got, config.RootFS.DiffIDs[0])
-	}
+	testkit.Equal(t, digest(layer), config.RootFS.DiffIDs[0], "the layer")
 	for name := range layout {
 		if strings.HasPrefix(name, "blobs/sha256/") && name != "blobs/sha256/" && !used[name] {
 			t.Errorf("nothing refers to %s", name)
@@ -331,9 +327,7 @@ func checkLayer(t *testing.T, layer []byte, process ociProcess) {
 	if folder := process.Cmd[len(process.Cmd)-1]; headers[strings.TrimPrefix(folder, "/")+"/"] == nil {
 		t.Errorf("the folder that is served, %s, is missing", folder)
 	}
-	if got, want := headers["tmp/"].FileInfo().Mode(), fs.ModeDir|fs.ModeSticky|0o777; got != want {
-		t.Errorf("/tmp has mode %v, want %v", got, want)
-	}
+	testkit.Equal(t, headers["tmp/"].FileInfo().Mode(), fs.ModeDir|fs.ModeSticky|0o777, "the mode of /tmp")
 	for name, h := range headers {
 		if !h.ModTime.Equal(testRelease().time) || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
 			t.Errorf("%s: %+v", name, h)

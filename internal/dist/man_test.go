@@ -111,9 +111,7 @@ tare do \-\-it       # now
 https://github.com/tarehq/tare
 `
 	p := page{command: []string{"do"}, short: "Do"}
-	if got := string(p.format(splitHelp(help), testRelease())); got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, string(p.format(splitHelp(help), testRelease())), want)
 }
 
 // man formats all pages without a warning.
@@ -136,7 +134,5 @@ func TestManPagesAreValid(t *testing.T) {
 	if err != nil || messages.Len() != 0 {
 		t.Errorf("%v: %s", err, messages.String())
 	}
-	if n := strings.Count(string(out), "SEE ALSO"); n != len(pages) {
-		t.Errorf("%d of %d pages have their last section", n, len(pages))
-	}
+	testkit.Equal(t, strings.Count(string(out), "SEE ALSO"), len(pages), "pages with their last section")
 }

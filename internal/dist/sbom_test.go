@@ -73,15 +73,11 @@ func TestModuleListNamesEverything(t *testing.T) {
 	}
 	want := "pkg:golang/github.com/tarehq/tare@v1.2.3-rc.1 pkg:golang/stdlib@1.26.1 " +
 		"pkg:golang/example.org/a@v1.0.0 pkg:golang/example.org/fork@v2.0.1%2Bincompatible"
-	if got := strings.Join(locators, " "); got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
+	testkit.Equal(t, strings.Join(locators, " "), want)
 	if got := doc.Packages[0].Checksums; len(got) != 1 || got[0].ChecksumValue != "00ff" {
 		t.Errorf("the program's checksums are %v", got)
 	}
-	if len(doc.Relationships) != len(doc.Packages) {
-		t.Errorf("got %d relationships of %d packages", len(doc.Relationships), len(doc.Packages))
-	}
+	testkit.Equal(t, len(doc.Relationships), len(doc.Packages), "relationships")
 	for _, r := range doc.Relationships {
 		if !ids[r.RelatedSPDXElement] {
 			t.Errorf("%+v refers to nothing", r)

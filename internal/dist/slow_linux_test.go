@@ -80,9 +80,7 @@ func TestBuildsAreIdentical(t *testing.T) {
 	if out, err := c.CombinedOutput(); err != nil {
 		t.Errorf("sha256sum: %v: %s", err, out)
 	}
-	if got, want := strings.Count(string(sums), "\n"), 2*len(platforms())+2*len(packagedPlatforms()); got != want {
-		t.Errorf("got %d files, want %d", got, want)
-	}
+	testkit.Equal(t, strings.Count(string(sums), "\n"), 2*len(platforms())+2*len(packagedPlatforms()), "files")
 }
 
 // maxBinaryBytes is 1.2 times the size that the program had before certificates, upgrades and

@@ -42,9 +42,7 @@ func TestLoadGeneratorsAreCompared(t *testing.T) {
 		}
 	}
 	for _, r := range run.Records {
-		if r.Failure != "" {
-			t.Errorf("%s of %s: %s", r.Scenario.Name, r.Contender, r.Failure)
-		}
+		testkit.Equal(t, r.Failure, "", r.Scenario.Name, "of", r.Contender)
 	}
 	if e := run.Entrant(contender.Wrk); len(e.Versions) != 1 || !strings.Contains(e.Versions[0], "wrk") {
 		t.Errorf("%+v", e)

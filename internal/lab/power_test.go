@@ -12,7 +12,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
 	"github.com/tarehq/tare/internal/testkit"
@@ -46,21 +45,18 @@ func heavier() (names []string, percents map[string]int) {
 func weighHeavier(t *testing.T) *sample.Run {
 	t.Helper()
 	root := t.TempDir()
-	write := func(text string, path ...string) {
-		file := filepath.Join(append([]string{root}, path...)...)
-		testkit.WriteFile(t, file, text)
-	}
 	names, percents := heavier()
-	write(fmt.Sprintf(`title: heavier
+	experiment := fmt.Sprintf(`title: heavier
 request: {method: GET, path: /, host: a.b}
 expect: {status: 200, body: hello}
 control: http
 ways: [http, %s]
 quick: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
-`, strings.Join(names, ", ")), "experiments", "heavier", lab.ExperimentFile)
+`, strings.Join(names, ", "))
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "heavier", lab.ExperimentFile), experiment)
 	for _, name := range append(names, "http") {
-		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play works-%d {port}\nprotocol: http\n", name, os.Args[0], percents[name]*stepsPerPercent), "contenders", name, contender.FileName)
+		writePlayer(t, root, name, fmt.Sprintf("works-%d {port}", percents[name]*stepsPerPercent), "protocol: http")
 	}
 	out := filepath.Join(t.ArtifactDir(), strconv.Itoa(os.Getpid())+"-"+filepath.Base(root))
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
@@ -142,8 +138,6 @@ func TestMostByChance(t *testing.T) {
 		p    float64
 		most int
 	}{{1, 0.5, 1}, {10, 0.5, 9}, {40, 0.05, 7}, {100, 0, 0}} { // ten coins are all heads once in 1024 throws
-		if most := mostByChance(test.n, test.p, 1e-3); most != test.most {
-			t.Errorf("%d of probability %v: at most %d, want %d", test.n, test.p, most, test.most)
-		}
+		testkit.Equal(t, mostByChance(test.n, test.p, 1e-3), test.most, test.n, "of probability", test.p)
 	}
 }

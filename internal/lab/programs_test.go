@@ -52,9 +52,7 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 			}
 			source, err := filepath.Glob(filepath.Join(root, "contenders", "engines", engine.Package, "*_test.go"))
 			testkit.Must(t, err)
-			if n := count(t, source, "func Benchmark"); n != len(benchmarks) {
-				t.Errorf("%s has %d benchmarks, of which %d are in rows", e.Title, n, len(benchmarks))
-			}
+			testkit.Equal(t, count(t, source, "func Benchmark"), len(benchmarks), "benchmarks in rows, of", e.Title)
 		}
 		for _, r := range run.Records {
 			if r.Failure != "" || r.Values["ns/op"] <= 0 || r.Iterations == 0 {
@@ -161,9 +159,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	for name, want := range map[string]int{
 		"oneA": 3, "oneB": 3, "oneC": 3, "oneD": 3, "twoA": 3, "twoB": 2, "twoC": 2, "twoD": 2,
 	} {
-		if ran[name] != want {
-			t.Errorf("%s ran %d times, want %d", name, ran[name], want)
-		}
+		testkit.Equal(t, ran[name], want, "runs of", name)
 	}
 	if three := run.Entrants[2]; !strings.Contains(three.Absent, "undefined: undefinedName") || run.Complete() {
 		t.Errorf("an engine that does not compile is left out with %q", three.Absent)
@@ -289,9 +285,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	if err != nil || !run.Complete() {
 		t.Fatal(run, err)
 	}
-	if n := len(run.Records); n != 2*7+2*6 {
-		t.Errorf("%d records, want two of each block", n)
-	}
+	testkit.Equal(t, len(run.Records), 2*7+2*6, "records, two of each block")
 	a := report.New(run)
 	got := a.Missed()
 	for _, r := range a.Targets {
@@ -299,9 +293,7 @@ func TestTargetsOfBenchmarks(t *testing.T) {
 	}
 	want := []string{"row-1: laps/op of parts: 2 (2 to 2), required <= 1: missed by 100.0 %", "row-1 2 met",
 		"row-1 2 MISSED", "row-2 2 "}
-	if !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, got, want)
 	run, _, err = lab.Weigh(t.Context(), lab.Options{
 		Root: root, Experiment: "x", Scenarios: []string{"row-2"}, Out: filepath.Join(root, "out"),
 	})
@@ -341,18 +333,15 @@ func TestProgramsOfTheProjectExist(t *testing.T) {
 		})
 		testkit.Must(t, err)
 		for i, x := range run.Entrants {
-			if x.Absent != "" {
-				t.Errorf("%s: %s is left out: %q", e.Name, x.Title, x.Absent)
-			}
+			testkit.Equal(t, x.Absent, "", e.Name, x.Title, "is left out")
 			if e.Module == "" {
 				continue
 			}
 			engine := e.Engines[i]
 			source := testkit.Value(filepath.Glob(filepath.Join(root, e.Module, engine.Package, "*_test.go")))(t)
 			for _, row := range e.Quick.Scenarios {
-				if name := engine.Prefix + row.Benchmark; count(t, source, "func Benchmark"+name+"(") != 1 {
-					t.Errorf("%s: %s has no benchmark %s", row.Name, x.Title, name)
-				}
+				name := "Benchmark" + engine.Prefix + row.Benchmark
+				testkit.Equal(t, count(t, source, "func "+name+"("), 1, name, "of", x.Title)
 			}
 		}
 	}

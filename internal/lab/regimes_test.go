@@ -36,9 +36,7 @@ func TestFixedRateFollowsSaturation(t *testing.T) {
 	if c := run.Conditions; len(c) != 3 || c[0].Rate > 0 || c[0].Procs != 1 || c[1].Procs != 3 || c[2].Rate <= 0 {
 		t.Fatalf("conditions %+v", c)
 	}
-	if !strings.Contains(strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ") {
-		t.Errorf("no note about the rate: %q", run.Notes)
-	}
+	testkit.Contains(t, strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ")
 	trials := make(map[sample.Condition]int)
 	for _, r := range run.Records {
 		if !r.Timed() || r.Contender != "http" {
@@ -51,9 +49,7 @@ func TestFixedRateFollowsSaturation(t *testing.T) {
 		}
 	}
 	for _, c := range run.Conditions {
-		if trials[c] != 1 {
-			t.Errorf("%d trials of the control under %+v, want 1", trials[c], c)
-		}
+		testkit.Equal(t, trials[c], 1, "trials of the control under", c)
 	}
 	a := analyze.Analyze(run)
 	if len(a.Tables) != 3 || len(a.Tables[0].Rows) != 3 {

@@ -81,9 +81,7 @@ func TestScenariosAreSelectedByName(t *testing.T) {
 	for _, c := range run.Conditions {
 		got = append(got, c.Scenario.Name)
 	}
-	if !slices.Equal(got, o.Scenarios) {
-		t.Errorf("got %q, want %q", got, o.Scenarios)
-	}
+	testkit.Equal(t, got, o.Scenarios)
 }
 
 // Scenarios of the experiment tls are measured, briefly and with few connections: one of each kind,
@@ -119,15 +117,11 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 		if r.Timed() && r.Load.Requests > 0 {
 			measured[r.Scenario.Name]++
 		}
-		if r.Scenario.Handshakes == "resumed" != (r.Load.Resumed > 0) {
-			t.Errorf("%s, %s: %d sessions were resumed", r.Contender, r.Scenario.Name, r.Load.Resumed)
-		}
+		testkit.Equal(t, r.Load.Resumed > 0, r.Scenario.Handshakes == "resumed", r.Contender, r.Scenario.Name, "resumed")
 	}
 	const contenders = 3 // with the twin
 	for _, c := range run.Conditions {
-		if n := measured[c.Scenario.Name]; n != contenders {
-			t.Errorf("%s: %d contenders were measured, want %d", c.Scenario.Name, n, contenders)
-		}
+		testkit.Equal(t, measured[c.Scenario.Name], contenders, "contenders measured in", c.Scenario.Name)
 	}
 	checkScenarioNotes(t, run)
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // carriedOut carries out a series whose turns have two records. It returns the turns, the number of
@@ -54,9 +55,7 @@ func TestSeriesHasEveryConditionInEveryBlock(t *testing.T) {
 				order = append(order, turn.condition.Scenario.Name)
 			}
 			for block := range slices.Chunk(order, len(conditions)) {
-				if got := slices.Sorted(slices.Values(block)); !slices.Equal(got, conditions) {
-					t.Errorf("a block has %v", got)
-				}
+				testkit.Equal(t, slices.Sorted(slices.Values(block)), conditions, "a block")
 				orders[block[0]] = true
 			}
 			if first == nil {
@@ -66,9 +65,7 @@ func TestSeriesHasEveryConditionInEveryBlock(t *testing.T) {
 			}
 		}
 	}
-	if len(orders) != len(conditions) {
-		t.Errorf("blocks begin with %v only", orders)
-	}
+	testkit.Equal(t, len(orders), len(conditions), "first conditions of blocks:", orders)
 }
 
 // A series ends when there are enough blocks, when it is interrupted, and after an error. Results of

@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,7 +9,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -74,14 +72,9 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 func TestTargetsAreMeasured(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	root := t.TempDir()
-	write := func(text string, path ...string) {
-		file := filepath.Join(append([]string{root}, path...)...)
-		testkit.WriteFile(t, file, text)
-	}
-	write(fineTargets, "experiments", "targets", "small", lab.ExperimentFile)
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "targets", "small", lab.ExperimentFile), fineTargets)
 	for _, name := range []string{"http", "copy"} {
-		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play http {port}\nprotocol: http\n", name, os.Args[0]),
-			"contenders", name, contender.FileName)
+		writePlayer(t, root, name, "http {port}", "protocol: http")
 	}
 	run, dir, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "targets/small"})
 	testkit.Must(t, err)

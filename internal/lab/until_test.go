@@ -67,12 +67,8 @@ func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 		}
 		testkit.Equal(t, got, test.want, test)
 	}
-	if n := (Until{}).Most(6); n != 6 {
-		t.Errorf("%d blocks at most, of 6", n)
-	}
-	if n := (Until{Width: 1}).Most(maxBlocks); n != maxBlocks {
-		t.Errorf("%d blocks at most", n)
-	}
+	testkit.Equal(t, (Until{}).Most(6), 6, "blocks at most")
+	testkit.Equal(t, (Until{Width: 1}).Most(maxBlocks), maxBlocks, "blocks at most")
 }
 
 // A contender that one block measures alone is measured beside the others again. After two such

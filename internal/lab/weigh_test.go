@@ -101,11 +101,7 @@ full: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
 func project(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
-	write := func(text string, path ...string) {
-		file := filepath.Join(append([]string{root}, path...)...)
-		testkit.WriteFile(t, file, text)
-	}
-	write(byFastCGI, "experiments", "small", lab.ExperimentFile)
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile), byFastCGI)
 	for _, c := range []struct{ name, run, more string }{
 		{"http", "http {port}", "protocol: http"},
 		{"allocates", "allocates {port}", "protocol: http\nruntime: Go"},
@@ -115,10 +111,16 @@ func project(t *testing.T) string {
 		{"dies", "dies {socket}", "protocol: fastcgi"},
 		{"hangs-up", "hangs-up {socket}", "protocol: fastcgi\nready: {within: 3s}"},
 	} {
-		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play %s\n%s\n", c.name, os.Args[0], c.run, c.more),
-			"contenders", c.name, contender.FileName)
+		writePlayer(t, root, c.name, c.run, c.more)
 	}
 	return root
+}
+
+// writePlayer writes a contender that this binary plays.
+func writePlayer(t *testing.T, root, name, run, more string) {
+	t.Helper()
+	testkit.WriteFile(t, filepath.Join(root, "contenders", name, contender.FileName),
+		fmt.Sprintf("title: %s\nabout: a\nrun: %s play %s\n%s\n", name, os.Args[0], run, more))
 }
 
 // FastCGI applications are compared with one that speaks HTTP. The failure of one does not affect
@@ -151,9 +153,7 @@ func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 			t.Errorf("%s was not measured", name)
 		}
 	}
-	if row := analyze.Analyze(run).Tables[0].Rows; len(row) != 5 {
-		t.Errorf("%d rows, want those four and dies", len(row))
-	}
+	testkit.Equal(t, len(analyze.Analyze(run).Tables[0].Rows), 5, "rows, for those four and dies")
 	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {
 		t.Errorf("left running: %v, %v", left, err)
 	}

@@ -107,15 +107,11 @@ func TestDocumentsNameSupportedReleases(t *testing.T) {
 	}
 	releases := strings.Fields(string(line[1]))
 	for _, release := range releases {
-		if number := strings.TrimPrefix(release, "go"); !strings.Contains(documents(t)["README.md"], number) {
-			t.Errorf("README.md does not name Go %s", number)
-		}
+		testkit.Contains(t, documents(t)["README.md"], strings.TrimPrefix(release, "go"), "README.md")
 	}
 	module := testkit.Value(os.ReadFile("go.mod"))(t)
 	first := strings.TrimPrefix(version.Lang(releases[0]), "go")
-	if !strings.Contains(string(module), "\ngo "+first+".0\n") {
-		t.Errorf("go.mod does not require Go %s.0", first)
-	}
+	testkit.Contains(t, string(module), "\ngo "+first+".0\n", "go.mod")
 }
 
 // declaredTests returns the names of all tests, fuzz targets and benchmarks.

@@ -3,6 +3,8 @@ package page
 import (
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestAxisHasRoundTicks(t *testing.T) {
@@ -25,9 +27,7 @@ func TestAxisHasRoundTicks(t *testing.T) {
 			}
 			at = tick.At
 		}
-		if got := strings.Join(labels, " "); got != test.want {
-			t.Errorf("%+v: got %s, want %s", test.a, got, test.want)
-		}
+		testkit.Equal(t, strings.Join(labels, " "), test.want, test.a)
 	}
 }
 

@@ -5,15 +5,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestSharesDependOnTheCount(t *testing.T) {
-	if got := Shares(1000); !slices.Equal(got, []float64{0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999}) {
-		t.Errorf("of 1000: %v", got)
-	}
-	if got := Shares(1); !slices.Equal(got, []float64{0.5, 0.75, 0.9}) {
-		t.Errorf("of one: %v", got)
-	}
+	testkit.Equal(t, Shares(1000), []float64{0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999})
+	testkit.Equal(t, Shares(1), []float64{0.5, 0.75, 0.9})
 	for n, last := range map[int64]float64{0: 1, 1: 1, 100: 2, 1 << 60: 7} {
 		shares := CurveShares(n, 40)
 		if !slices.IsSorted(shares) || shares[0] != 0 || math.Abs(Nines(shares[len(shares)-1])-last) > 0.03 {
@@ -24,9 +22,7 @@ func TestSharesDependOnTheCount(t *testing.T) {
 	for _, tick := range NinesTicks(Axis{Max: 3}, Number) {
 		labels = append(labels, tick.Label)
 	}
-	if got := strings.Join(labels, " "); got != "0.5 0.9 0.99 0.999" {
-		t.Errorf("ticks %s", got)
-	}
+	testkit.Equal(t, strings.Join(labels, " "), "0.5 0.9 0.99 0.999")
 }
 
 func TestPlotHasLegend(t *testing.T) {
@@ -37,8 +33,6 @@ func TestPlotHasLegend(t *testing.T) {
 	}
 	got := string(p.HTML())
 	for _, want := range []string{`d="M40 180L56 163`, `</svg>&lt;second&gt;</span>`, `<title>first</title>`} {
-		if !strings.Contains(got, want) {
-			t.Errorf("lacks %s: %s", want, got)
-		}
+		testkit.Contains(t, got, want)
 	}
 }

@@ -22,8 +22,7 @@ import (
 // hostile starts a server that responds to each request with frames, and then closes the connection
 // if closes is set.
 func hostile(t *testing.T, closes bool, frames func(id uint32) []byte) (addr string) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -67,8 +66,7 @@ func get(t *testing.T, addr, path string) int {
 	tr := &http.Transport{Protocols: new(http.Protocols)}
 	tr.Protocols.SetUnencryptedHTTP2(true)
 	defer tr.CloseIdleConnections()
-	resp, err := (&http.Client{Transport: tr, Timeout: callTimeout}).Get("http://" + addr + path)
-	testkit.Must(t, err)
+	resp := testkit.Value((&http.Client{Transport: tr, Timeout: callTimeout}).Get("http://" + addr + path))(t)
 	resp.Body.Close()
 	return resp.StatusCode
 }

@@ -33,8 +33,7 @@ type application struct {
 // startApplication starts an application, with TLS if cert is not nil.
 func startApplication(t *testing.T, services []string, options ...grpc.ServerOption) *application {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	testkit.Must(t, err)
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	a := &application{addr: l.Addr().String(), server: grpc.NewServer(options...), canceled: make(chan string, 100)}
 	for _, name := range services {
 		a.server.RegisterService(&grpc.ServiceDesc{
@@ -60,8 +59,7 @@ func startApplication(t *testing.T, services []string, options ...grpc.ServerOpt
 func withTLS(t *testing.T) grpc.ServerOption {
 	t.Helper()
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"app.example"}})
-	pair, err := tls.X509KeyPair(cert, key)
-	testkit.Must(t, err)
+	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	return grpc.Creds(credentials.NewServerTLSFromCert(&pair))
 }
 

@@ -47,7 +47,8 @@ const shownCalls = 10
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 	return sample.First(run.Records, func(r *sample.Record) bool {
-		return r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls) > 0
+		return r.Contender == name && r.Condition == c && r.Failure == "" &&
+			r.Attribution != nil && len(r.Attribution.Calls) > 0
 	})
 }
 
@@ -111,7 +112,7 @@ func (t *Table) CallNames() []string {
 
 // callsPerRequest returns a role's system calls by name, or nil if they were not counted.
 func callsPerRequest(r *sample.Record, role string) map[string]float64 {
-	if r == nil || r.Attribution.Calls == nil {
+	if r == nil {
 		return nil
 	}
 	calls := make(map[string]float64)

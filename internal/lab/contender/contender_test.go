@@ -146,9 +146,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 				t.Errorf("family %v %v", family, err)
 			}
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", family[0].PID))
-			if !strings.Contains(string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu)) {
-				t.Errorf("not bound to processor %d: %s", cpu, status)
-			}
+			testkit.Contains(t, string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu))
 			testkit.Check(t, r.Stop())
 			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
 				t.Errorf("left running: %v", left)

@@ -35,9 +35,7 @@ func TestCSVHasNamedColumns(t *testing.T) {
 		{"c", stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}},
 	}
 	testkit.Must(t, document.WriteCSV(&b, columns(), lines))
-	if got, want := b.String(), "contender,us,us_lo,us_hi\n\"a, b\",2.5,1,3\nc,,,\n"; got != want {
-		t.Errorf("got %q, want %q", got, want)
-	}
+	testkit.Equal(t, b.String(), "contender,us,us_lo,us_hi\n\"a, b\",2.5,1,3\nc,,,\n")
 }
 
 // Each output for people has its own columns.
@@ -65,8 +63,6 @@ func TestDocumentsAreForTerminalsOrMarkdown(t *testing.T) {
 			document.NewTable(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}}), document.Items{},
 			document.Items{Texts: []string{"one", line(30)}},
 			document.Only{In: document.Page, Blocks: []document.Block{document.Lines{"hidden"}}})
-		if got := d.Text(document.Form{Out: document.Terminal, Markdown: markdown}); got != want {
-			t.Errorf("markdown %v: got\n%q, want\n%q", markdown, got, want)
-		}
+		testkit.Equal(t, d.Text(document.Form{Out: document.Terminal, Markdown: markdown}), want, "markdown", markdown)
 	}
 }

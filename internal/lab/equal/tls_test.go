@@ -55,9 +55,7 @@ func TestResponsesOverTLS(t *testing.T) {
 			if !strings.HasPrefix(got.TLS, "TLS 1.3, TLS_") || !strings.Contains(got.TLS, test.tls) {
 				t.Errorf("TLS %q, want %q in it", got.TLS, test.tls)
 			}
-			if resumed := strings.Contains(got.TLS, ", resumed"); resumed != r.Resume {
-				t.Errorf("TLS %q, resumed %v", got.TLS, resumed)
-			}
+			testkit.Equal(t, strings.Contains(got.TLS, ", resumed"), r.Resume, got.TLS, "is resumed")
 			if hasBytes := got.Bytes > 0; hasBytes == (r.Version == equal.HTTP2) {
 				t.Errorf("%d bytes", got.Bytes)
 			}

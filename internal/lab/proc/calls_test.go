@@ -26,7 +26,5 @@ func TestCallsAreCounted(t *testing.T) {
 		_ = syscall.Getppid()
 	}
 	after := testkit.Value(c.Counts())(t)
-	if n := after[self][syscall.SYS_GETPPID] - before[self][syscall.SYS_GETPPID]; n != made {
-		t.Errorf("%d calls of getppid were counted of %d", n, made)
-	}
+	testkit.Equal(t, after[self][syscall.SYS_GETPPID]-before[self][syscall.SYS_GETPPID], made, "calls of getppid")
 }

@@ -148,9 +148,7 @@ func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
 	if got := s.Costs(); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
-	if got := s.CPU(); got != 35*ms {
-		t.Errorf("got %v of CPU time, want 35ms", got)
-	}
+	testkit.Equal(t, s.CPU(), 35*ms)
 }
 
 // The parent's time of ended children includes what was counted for a child before it ended.
@@ -165,9 +163,7 @@ func TestSumCountsEndedChildrenOnce(t *testing.T) {
 	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})
 	// No look found this short-lived child.
 	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)})
-	if got := s.CPU(); got != 30*ms+340*ms+10*ms {
-		t.Errorf("got %v of CPU time, want 380ms", got)
-	}
+	testkit.Equal(t, s.CPU(), 30*ms+340*ms+10*ms)
 }
 
 func TestUsagesIncludeEndedThreads(t *testing.T) {
@@ -315,9 +311,7 @@ func TestTemporaryFilesHaveNoName(t *testing.T) {
 		t.Errorf("%v, %d bytes, want %d", err, size(), before+length)
 	}
 	f.Close()
-	if n := size(); n != before {
-		t.Errorf("%d bytes of a closed file, want %d", n, before)
-	}
+	testkit.Equal(t, size(), before, "bytes with a closed file")
 	own[0].PID = 1 << 29 // above any process's number
 	testkit.Equal(t, size(), 0)
 }

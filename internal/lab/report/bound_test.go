@@ -46,9 +46,7 @@ func TestBoundsAreDecidedByWholeIntervals(t *testing.T) {
 	} {
 		b := goal(t, test.bound).Bounds[0]
 		c := analyze.Change{Metric: sample.Metric(b.Name()), Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
-		if got := outcome(b, &c); got != test.want {
-			t.Errorf("%s with %v: %v, want %v", test.bound, c.Ratio, got, test.want)
-		}
+		testkit.Equal(t, outcome(b, &c), test.want, test.bound, c.Ratio)
 	}
 	for share, want := range map[float64]stat.Outcome{0: stat.Holds, 0.01: stat.Holds, 0.02: stat.Violated} {
 		c := analyze.Change{Metric: sample.Errors, ErrorShare: share}

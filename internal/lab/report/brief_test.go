@@ -79,9 +79,7 @@ func TestFirstScreenFits(t *testing.T) {
 			t.Errorf("%s: the twin or the ceiling:\n%s", name, text)
 		}
 		for _, want := range test.want {
-			if !strings.Contains(strings.ReplaceAll(text, "\n", " "), want) {
-				t.Errorf("%s lacks %q:\n%s", name, want, text)
-			}
+			testkit.Contains(t, strings.ReplaceAll(text, "\n", " "), want, name)
 		}
 	}
 }

@@ -34,9 +34,7 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	var before, after strings.Builder
 	testkit.Must(t, New(run).WriteText(&before))
 	testkit.Must(t, New(again).WriteText(&after))
-	if before.String() != after.String() {
-		t.Errorf("got\n%s\nwant\n%s", after.String(), before.String())
-	}
+	testkit.Equal(t, after.String(), before.String())
 	// An incomplete last line of the journal is left out with a warning.
 	journal := filepath.Join(dir, sample.JournalFile)
 	b, err := os.ReadFile(journal)
@@ -132,9 +130,7 @@ func TestCompareFindsChanges(t *testing.T) {
 		"net.core.somaxconn: 4096 in A, 128 in B", "net.ipv4.tcp_tw_reuse: none in A, 1 in B",
 		"tare: versions: go1.26.8 in A, go1.99 in B", "ceiling: only in A",
 	}
-	if !slices.Equal(two.Changes, want) {
-		t.Errorf("changes %q, want %q", two.Changes, want)
-	}
+	testkit.Equal(t, two.Changes, want)
 	for _, r := range two.Tables[0].Rows {
 		want := map[bool]string{true: "more in B", false: "agree"}[r[0].Title == "tare"]
 		testkit.Equal(t, agreement(r[0], r[1]), want, r[0].Title)

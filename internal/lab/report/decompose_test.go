@@ -32,6 +32,15 @@ func countedSample() *sample.Run {
 	return run
 }
 
+// A contender that ended while the kernel counted its calls has no load in which they were made.
+func TestCountOfAFailedTrialIsMissing(t *testing.T) {
+	run := countedSample()
+	last := &run.Records[len(run.Records)-1]
+	last.Failure, last.Load = "it fell over", nil
+	missing := strings.Join(New(run).Tables[0].Missing, "; ")
+	testkit.Contains(t, missing, "nothing was counted of "+run.TitleOf(last.Contender)+": it fell over")
+}
+
 // weightsOf returns the weights of a contender's timed trials, block by block.
 func weightsOf(run *sample.Run, name string, c sample.Condition) []float64 {
 	weights := make([]float64, run.Blocks)
@@ -78,20 +87,14 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	}
 	used := &with.Tables[0]
 	testkit.Equal(t, strings.Join(used.CallNames(), " "), "read recvfrom writev accept4 write", "columns")
-	if len(used.Missing) != 1 {
-		t.Errorf("%+v", used)
-	}
-	if len(with.Tables[1].Missing) != 0 {
-		t.Error("one condition shows what was counted under another")
-	}
+	testkit.Equal(t, len(used.Missing), 1, used)
+	testkit.Equal(t, len(with.Tables[1].Missing), 0, "what was counted under another condition")
 	var text, page bytes.Buffer
 	testkit.Must(t, with.WriteText(&text))
 	testkit.Must(t, with.writePage(&page))
 	for _, want := range []string{"system calls were not counted: no right", "the hop costs 17.5 µs",
 		"Calls: nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0."} {
-		if !strings.Contains(squeeze(text.String()), want) {
-			t.Errorf("the text lacks %q:\n%s", want, text.String())
-		}
+		testkit.Contains(t, squeeze(text.String()), want)
 	}
 	for _, want := range []string{"<li>system calls were not counted: no right</li>",
 		`<td class="heat-3">2.00</td>`} {

@@ -43,9 +43,7 @@ func TestFilesHaveAllResults(t *testing.T) {
 	}
 
 	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
-	if len(left) != 0 {
-		t.Errorf("left behind: %v", left)
-	}
+	testkit.Equal(t, len(left), 0, "left behind:", left)
 }
 
 // Before a run, no file may exist that its report would replace.

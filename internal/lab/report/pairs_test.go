@@ -33,17 +33,13 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 		t.Errorf("the proxy is %v times, its application %v; want 2.3 and 1.1", p.Ratio.Mid, p.AppRatio.Mid)
 	}
 	const want = "The proxy costs 17.5 µs; our engine saves 4.73 µs; being the twin makes no difference."
-	if got := a.Verdict(); got != want {
-		t.Errorf("verdict:\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, a.Verdict(), want)
 	var text, page bytes.Buffer
 	testkit.Must(t, a.WriteText(&text))
 	testkit.Must(t, a.writePage(&page))
 	for _, want := range []string{"The proxy costs 17.5 µs;",
 		"the proxy 17.55 15.00–20.10 2.30 2.30–2.30 more 1.10 1.10–1.10 nginx → net/http with net/http"} {
-		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
-			t.Errorf("the text lacks %q:\n%s", want, text.String())
-		}
+		testkit.Contains(t, strings.Join(strings.Fields(text.String()), " "), want)
 	}
 	if !strings.Contains(page.String(), "Cost of the parts") || !strings.Contains(page.String(), "our engine") {
 		t.Error("the page lacks the comparisons")

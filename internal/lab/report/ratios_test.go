@@ -10,6 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -68,12 +69,8 @@ func TestRatiosCompareSlices(t *testing.T) {
 		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Ratio.Finding(), row.Slices, row.SliceSpread,
 			row.StartSpread)
 	}
-	if twin := rowOf(t, run, "twin"); twin.Ratio.Finding() != stat.Same {
-		t.Errorf("twin: %+v", twin.Ratio)
-	}
-	if note := New(run).Tables[0].VariationNote(); !strings.Contains(note, "48 slices") {
-		t.Error(note)
-	}
+	testkit.Equal(t, rowOf(t, run, "twin").Ratio.Finding(), stat.Same, "twin")
+	testkit.Contains(t, New(run).Tables[0].VariationNote(), "48 slices")
 }
 
 // A few disturbed slices are left out. With many, the interval is wider, and the verdict and the
@@ -178,9 +175,7 @@ func TestHigherCostOfFirstSlicesHasAWarning(t *testing.T) {
 			}
 		}
 	}
-	if row := rowOf(t, run, "way"); !strings.Contains(strings.Join(row.Warnings, " "), "longer warm-up than") {
-		t.Errorf("%q", row.Warnings)
-	}
+	testkit.Contains(t, strings.Join(rowOf(t, run, "way").Warnings, " "), "longer warm-up than")
 	if twin := rowOf(t, run, "twin"); strings.Contains(strings.Join(twin.Warnings, " "), "longer warm-up than") {
 		t.Errorf("%q", twin.Warnings)
 	}

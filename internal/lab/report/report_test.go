@@ -175,9 +175,7 @@ func TestVerdictConcludes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			run := fixture()
 			test.change(run)
-			if got := New(run).Verdict(); got != test.want {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
+			testkit.Equal(t, New(run).Verdict(), test.want)
 		})
 	}
 }
@@ -293,9 +291,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	}
 	for _, role := range []string{contender.RoleApplication, contender.RoleNginx, contender.RoleFront} {
 		for _, part := range []string{"-user", "-sys"} {
-			if !strings.Contains(page, "\n."+role+part+" { fill: var(--") {
-				t.Errorf("bars of the role %s%s have no color of their own", role, part)
-			}
+			testkit.Contains(t, page, "\n."+role+part+" { fill: var(--", "the color of bars")
 		}
 	}
 	var lone bytes.Buffer // of a run whose control failed
@@ -303,9 +299,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	drop(run, "nethttp")
 	run.Entrants[0].Absent = "it crashed\n  with a reason"
 	testkit.Must(t, New(run).writePage(&lone))
-	if !strings.Contains(lone.String(), "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>") {
-		t.Error("the page does not name the contender that was left out")
-	}
+	testkit.Contains(t, lone.String(), "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>")
 	page += lone.String()
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!", "<no value>"} {
 		if strings.Contains(page, bad) {

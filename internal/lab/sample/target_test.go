@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -40,9 +41,7 @@ func TestMetricsOfOneRecord(t *testing.T) {
 		},
 	}
 	for m, want := range map[sample.Metric]float64{sample.Memory: 400, sample.Calls: 3, sample.Transfers: 2} {
-		if got := m.Of(r); got != want {
-			t.Errorf("%s: got %v, want %v", m, got, want)
-		}
+		testkit.Equal(t, m.Of(r), want, m)
 	}
 	for _, m := range []sample.Metric{sample.Memory, sample.Calls, sample.Resting, "ns/op"} {
 		if got := m.Of(&sample.Record{Load: r.Load}); !math.IsNaN(got) {
@@ -51,8 +50,6 @@ func TestMetricsOfOneRecord(t *testing.T) {
 	}
 	for m, want := range map[sample.Metric]bool{"p89.1": true, "p100": false, "p0": false, "px": false, "cpu": true,
 		"front cpu": true, "": false, "p": false} {
-		if got := m.IsKnown(); got != want {
-			t.Errorf("%q is known: %v", m, got)
-		}
+		testkit.Equal(t, m.IsKnown(), want, m, "is known")
 	}
 }

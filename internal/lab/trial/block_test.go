@@ -5,7 +5,6 @@ import (
 	"math"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -70,9 +69,7 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 		if r.Failure != "" {
 			t.Fatalf("%s: %s", name, r.Failure)
 		}
-		if n := len(rates[name]) - 1; n != rounds {
-			t.Errorf("%s: %d turns, want %d as the control has", name, n, rounds)
-		}
+		testkit.Equal(t, len(rates[name])-1, rounds, "turns of", name)
 		var got, want []int // rounds before the last
 		for _, s := range r.Slices {
 			if s.Round < rounds {
@@ -84,9 +81,7 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 				want = append(want, i+1)
 			}
 		}
-		if !slices.Equal(got, want) {
-			t.Errorf("%s: slices of the rounds %v, want %v", name, got, want)
-		}
+		testkit.Equal(t, got, want, "rounds of the slices of", name)
 		checkSlices(t, r, len(r.Slices) == rounds)
 	}
 	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
@@ -162,9 +157,7 @@ func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
-	if len(records) != 4 {
-		t.Errorf("%d records", len(records))
-	}
+	testkit.Equal(t, len(records), 4, "records")
 }
 
 // If one process may not have the connections to all contenders, each contender is measured alone.
@@ -201,9 +194,7 @@ func TestInterruptedBlockLeavesNoProcesses(t *testing.T) {
 	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
 		t.Errorf("left: %v, %v", children, err)
 	}
-	if all := allCPUs(t); !slices.Equal(all, b.CPUs) {
-		t.Errorf("this process has processors %v, had %v", all, b.CPUs)
-	}
+	testkit.Equal(t, allCPUs(t), b.CPUs, "processors of this process")
 	_, generator := trial.Layout(b.CPUs, k.Cores)
 	if left := threadsBoundTo(t, generator); generator != nil && len(left) > 0 {
 		t.Errorf("threads %v still have only the generator's processors %v", left, generator)

@@ -42,9 +42,7 @@ func TestProbeMeasuresWork(t *testing.T) {
 		}
 	}
 	p.close()
-	if now := runtime.GOMAXPROCS(0); now != procs {
-		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
-	}
+	testkit.Equal(t, runtime.GOMAXPROCS(0), procs, "GOMAXPROCS")
 }
 
 // works returns how often each thread has worked since begin.
@@ -73,9 +71,7 @@ func TestProbeOfMissingCPUs(t *testing.T) {
 	if _, err := newProbe([]int{1023}); err == nil {
 		t.Error("no error")
 	}
-	if now := runtime.GOMAXPROCS(0); now != procs {
-		t.Errorf("GOMAXPROCS is %d, was %d", now, procs)
-	}
+	testkit.Equal(t, runtime.GOMAXPROCS(0), procs, "GOMAXPROCS")
 	p := testkit.Value(newProbe(nil))(t)
 	p.begin()
 	if took, used := p.end(); took != 0 || used != 0 {

@@ -6,6 +6,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -82,8 +83,7 @@ func TestSessionsThatAreNotResumedAreAFault(t *testing.T) {
 		{"", 0, 0, ""},
 	} {
 		s := sample.Scenario{Handshakes: test.handshakes}
-		if got := handshakeFault(&s, &load.Result{Connects: test.connects, Resumed: test.resumed}); got != test.want {
-			t.Errorf("%+v: got %q", test, got)
-		}
+		result := &load.Result{Connects: test.connects, Resumed: test.resumed}
+		testkit.Equal(t, handshakeFault(&s, result), test.want, test)
 	}
 }

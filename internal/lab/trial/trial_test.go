@@ -173,13 +173,9 @@ func TestTrialMeasuresContender(t *testing.T) {
 		if _, generator := trial.Layout(before, cores); generator != nil {
 			threads = min(len(generator), 8)
 		}
-		if r.Load.Threads != threads {
-			t.Errorf("%d cores: %d threads generate the load, want %d", cores, r.Load.Threads, threads)
-		}
+		testkit.Equal(t, r.Load.Threads, threads, "threads that generate the load, with", cores, "cores")
 	}
-	if after := allCPUs(t); !slices.Equal(before, after) {
-		t.Errorf("this process had processors %v and has %v", before, after)
-	}
+	testkit.Equal(t, allCPUs(t), before, "processors of this process")
 }
 
 // A contender without a response in the measured time is waited for: it is slow and has not failed.
@@ -250,9 +246,7 @@ func TestRecordSumsProcesses(t *testing.T) {
 				Involuntary: 4, RSS: 2000}},
 		},
 	}
-	if w := r.WeightUs(); w != 10 {
-		t.Errorf("%v µs per request", w)
-	}
+	testkit.Equal(t, r.WeightUs(), 10, "µs per request")
 	if user, sys := r.UserUs(contender.RoleNginx), r.SysUs(contender.RoleNginx); user != 2 || sys != 2 {
 		t.Errorf("nginx: %v user, %v system", user, sys)
 	}
@@ -262,9 +256,7 @@ func TestRecordSumsProcesses(t *testing.T) {
 	if v, i := r.PerRequest("", sample.Voluntary), r.PerRequest("", sample.Involuntary); v != 0.35 || i != 0.05 {
 		t.Errorf("%v and %v switches", v, i)
 	}
-	if rss := r.Sum("", sample.RSS); rss != 3500 {
-		t.Errorf("%v bytes resident", rss)
-	}
+	testkit.Equal(t, r.Sum("", sample.RSS), 3500, "bytes resident")
 }
 
 func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {

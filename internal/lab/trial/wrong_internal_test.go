@@ -3,6 +3,7 @@ package trial
 import (
 	"testing"
 
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -19,8 +20,6 @@ func TestOverloadIsNoWrongResponse(t *testing.T) {
 		{load.Errors{Status: 9, Read: 4, Timeout: 2, Connect: 1}, map[int]uint64{502: 3, 503: 2, 504: 1, 404: 3}, 3},
 		{load.Errors{Body: 2}, map[int]uint64{503: 2}, 2}, // an expected status with a wrong body
 	} {
-		if got := wrong(&load.Result{Errors: test.errors, Statuses: test.statuses}); got != test.want {
-			t.Errorf("%+v: %d, want %d", test, got, test.want)
-		}
+		testkit.Equal(t, wrong(&load.Result{Errors: test.errors, Statuses: test.statuses}), test.want, test)
 	}
 }

@@ -35,9 +35,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 			t.Chdir(dir)
 			testkit.WriteFile(t, "f.yaml", test.text)
 			_, err := Read("f.yaml", new(file))
-			if got := errorText(err); got != test.want {
-				t.Errorf("got  %s\nwant %s", got, test.want)
-			}
+			testkit.Equal(t, errorText(err), test.want)
 		})
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "none"), new(file)); !errors.Is(err, os.ErrNotExist) {
