@@ -100,7 +100,6 @@ func (e *expression) append(dst []byte, n int64) []byte {
 
 // templateFill fills the marks of a request.
 type templateFill struct {
-	marked      *request
 	expressions []expression
 
 	parts  []*string // the parts of filled that hold marks
@@ -110,7 +109,7 @@ type templateFill struct {
 
 // newFill returns a templateFill for a request that holds marks.
 func newFill(q *request, expressions []expression) *templateFill {
-	f := &templateFill{marked: q, expressions: expressions, filled: q.clone()}
+	f := &templateFill{expressions: expressions, filled: q.clone()}
 	own := f.filled
 	parts := []*string{&own.url.target, &own.url.path, &own.url.query, &own.body}
 	for i := range own.fields {

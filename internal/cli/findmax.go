@@ -89,7 +89,7 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 		return usageError(err)
 	}
 	defer flags.outputs.close()
-	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
+	watch := newLive(newProgress(env.Stderr), &flags.plan)
 	search := flags.find.search
 	search.Tried = func(t load.Try) { watch.display.print("%s", tryLine(t)) }
 	runner, err := flags.openRunner(ctx, env, func(text string) { watch.display.print("%s", text) })

@@ -87,7 +87,7 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	}
 	defer flags.outputs.close()
 	about := about(flags)
-	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
+	watch := newLive(newProgress(env.Stderr), &flags.plan)
 	flags.plan.Trace.Started = func() { about.Started = time.Now() }
 	runner, err := flags.openRunner(ctx, env, func(text string) { watch.display.print("%s", text) })
 	if err != nil {
@@ -112,7 +112,7 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	case len(flags.failIf.Bounds) > 0:
 		err = boundsError(flags.failIf, r)
 	case n > 0:
-		err = fmt.Errorf("load: %s; the first: %s", countErrors(n), r.Errors.First)
+		err = fmt.Errorf("load: %s; the first: %s", report.CountErrors(n), r.Errors.First)
 	default:
 		err = lossError(r)
 	}
@@ -137,13 +137,6 @@ func joinClosing(err, closeErr error) error {
 		return &exitError{e.code, errors.Join(e.err, closeErr)}
 	}
 	return errors.Join(err, closeErr)
-}
-
-func countErrors(n uint64) string {
-	if n == 1 {
-		return "1 error"
-	}
-	return report.Count(float64(n)) + " errors"
 }
 
 // openFailure returns the error of agents that could not be started.

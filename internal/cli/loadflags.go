@@ -246,7 +246,7 @@ func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error 
 	case !bounded && plan.Duration == 0:
 		return errors.New("load: --duration 0 measures nothing: want a duration such as 10s, or --requests")
 	}
-	if f.outputs.isSet("samples") {
+	if changed("samples") {
 		if f.maxSamples < 1 {
 			return fmt.Errorf("load: --keep %d: want 1 or more", f.maxSamples)
 		}

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -55,24 +56,9 @@ func writeJSON(r *report.Run, w io.Writer) error {
 	return e.Encode(r)
 }
 
-// isSet reports whether an output is requested.
-func (o *outputs) isSet(flag string) bool {
-	for _, out := range o.all {
-		if out.flag == flag {
-			return out.name != ""
-		}
-	}
-	panic("cli: BUG: no output " + flag)
-}
-
 // usesStdout reports whether an output goes to standard output, which replaces the text report.
 func (o *outputs) usesStdout() bool {
-	for _, out := range o.all {
-		if out.name == stdio {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(o.all, func(out *output) bool { return out.name == stdio })
 }
 
 // open opens the files before the run, so that an unwritable one is reported early. Existing

@@ -28,13 +28,12 @@ type progress struct {
 
 	mu      sync.Mutex
 	table   []string // above the bar
-	whole   time.Duration
 	printed time.Time
 }
 
-// newProgress returns a progress display on w for a command that takes total.
-func newProgress(w io.Writer, total time.Duration) *progress {
-	return &progress{out: w, area: newRedrawArea(w), whole: total, printed: time.Now()}
+// newProgress returns a progress display on w.
+func newProgress(w io.Writer) *progress {
+	return &progress{out: w, area: newRedrawArea(w), printed: time.Now()}
 }
 
 // show draws lines on a terminal. Elsewhere it prints plain if plainEvery has passed.
@@ -51,13 +50,13 @@ func (p *progress) show(lines []string, plain string) {
 	}
 }
 
-// set shows the completed share of the total and a text.
-func (p *progress) set(done time.Duration, format string, args ...any) {
+// set shows the completed share and a text.
+func (p *progress) set(share float64, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.mu.Lock()
-	whole, table := p.whole, p.table
+	table := p.table
 	p.mu.Unlock()
-	p.show(append(slices.Clip(table), bar(float64(done)/float64(max(whole, 1)))+" "+text), text)
+	p.show(append(slices.Clip(table), bar(share)+" "+text), text)
 }
 
 // above sets lines that a terminal shows above the bar.
@@ -65,12 +64,6 @@ func (p *progress) above(lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.table = lines
-}
-
-func (p *progress) total(total time.Duration) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.whole = total
 }
 
 // print prints a permanent line.

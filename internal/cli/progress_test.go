@@ -30,8 +30,8 @@ func TestOnlyATerminalShowsABar(t *testing.T) {
 		t.Error("a buffer passes for a terminal")
 	}
 	t.Setenv("TERM", "dumb")
-	p := newProgress(terminal, time.Second)
-	p.set(time.Millisecond, "x")
+	p := newProgress(terminal)
+	p.set(0.001, "x")
 	p.end()
 	if p.area != nil {
 		t.Error("a bar on a dumb terminal")
@@ -40,10 +40,10 @@ func TestOnlyATerminalShowsABar(t *testing.T) {
 
 func TestTableIsAboveTheBar(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	p := newProgress(pseudoTerminal(t), time.Second)
+	p := newProgress(pseudoTerminal(t))
 	p.above([]string{"after 3 blocks", "tare 0.5"})
 	for range 2 {
-		p.set(time.Millisecond, "block 4")
+		p.set(0.001, "block 4")
 	}
 	if got := p.area.lines; len(got) != 3 || got[1] != "tare 0.5" || !strings.HasSuffix(got[2], " block 4") {
 		t.Errorf("%q", got)
@@ -78,7 +78,7 @@ func bothSides(t *testing.T) (terminal, master *os.File) {
 func TestLiveShowsTheLastSeconds(t *testing.T) {
 	plan := &load.Plan{Connections: 8, Warmup: 2 * time.Second, Duration: 10 * time.Second}
 	var out bytes.Buffer
-	l := newLive(newProgress(&out, 0), plan)
+	l := newLive(newProgress(&out), plan)
 	tell := plan.Trace
 	tell.Progress(load.Progress{Elapsed: time.Second})
 	for i := range 3*liveSeconds + 1 {

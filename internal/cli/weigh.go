@@ -224,7 +224,7 @@ func weighNamed(ctx context.Context, env Env, name string, flags *weighFlags) (*
 // weighOne runs or prepares an experiment and shows the outcome. It returns nil if nothing was
 // started.
 func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
-	p := newProgress(env.Stderr, 0)
+	p := newProgress(env.Stderr)
 	o.Logf, o.Progress = p.print, func(g lab.Progress) { showWeighing(p, g) }
 	o.Early = func(r *sample.Run) {
 		var b strings.Builder
@@ -391,10 +391,10 @@ func wordsOf(set *pflag.FlagSet, isSet func(name string) bool, names ...string) 
 }
 
 func showWeighing(p *progress, g lab.Progress) {
-	p.total(g.Total)
+	share := float64(g.Done) / float64(max(g.Total, 1))
 	left := (g.Total - g.Done).Round(time.Second)
 	if g.Blocks == 0 && g.Condition == (sample.Condition{}) { // a case of events
-		p.set(g.Done, "%s  %s left", g.Contender, left)
+		p.set(share, "%s  %s left", g.Contender, left)
 		return
 	}
 	rate := "starting"
@@ -408,7 +408,7 @@ func showWeighing(p *progress, g lab.Progress) {
 	if g.Block == 0 {
 		where = "counting"
 	}
-	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate, left)
+	p.set(share, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate, left)
 }
 
 // describeCondition returns a short description of a trial's condition.

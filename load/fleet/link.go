@@ -23,7 +23,6 @@ import (
 type link struct {
 	host   *Host
 	name   string
-	number int // index in Fleet.links
 	zero   time.Time
 	cmd    *exec.Cmd
 	about  agent.About

@@ -55,13 +55,10 @@ func (r *Run) Verdict() string {
 	}
 	failed := "no errors"
 	if n := r.Errors.Total(); n > 0 {
-		failed = Count(float64(n)) + " errors"
-		if n == 1 {
-			failed = "1 error"
-		}
+		failed = CountErrors(n)
 	}
 	since := ""
-	if r.open() {
+	if r.Open() {
 		since = " after they were due"
 	}
 	return fmt.Sprintf("%s requests/s; half had a response within %s, 99 %% within %s%s; %s.",
@@ -70,9 +67,6 @@ func (r *Run) Verdict() string {
 
 // Circumstances returns the settings needed to interpret the figures.
 func (r *Run) Circumstances() string { return sentence(r.circumstances()) + "." }
-
-// Open reports whether the run was an open loop.
-func (r *Run) Open() bool { return r.open() }
 
 // CPUPerRequest returns the generator's CPU time per request.
 func (r *Run) CPUPerRequest() time.Duration {

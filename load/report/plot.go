@@ -49,7 +49,7 @@ type Curve struct {
 
 // CurvePlot returns the percentile curve.
 func (r *Run) CurvePlot() *page.Drawing {
-	if r.open() {
+	if r.Open() {
 		return Curves(Curve{"line-0", "since due", r.Latency}, Curve{"line-1", "since sent", r.Service})
 	}
 	return Curves(Curve{"line-0", "latency", r.Latency})

@@ -53,8 +53,8 @@ func Read(in io.Reader) (*Run, error) {
 	return r, nil
 }
 
-// open reports whether the run was an open loop.
-func (r *Run) open() bool { return r.Due > 0 || r.Generator.Lag != nil }
+// Open reports whether the run was an open loop.
+func (r *Run) Open() bool { return r.Due > 0 || r.Generator.Lag != nil }
 
 // SecondLength returns the length of entry i of the timeline, in seconds. The last one lasts until
 // the end of the run.
@@ -98,7 +98,7 @@ func (r *Run) Times() (all []Times) {
 	}
 	add("connect", r.Connect)
 	add("TLS handshake", r.Handshake)
-	if r.open() {
+	if r.Open() {
 		add("sent late", r.Generator.Lag)
 		add("first byte", r.FirstByte)
 		add("since sent", r.Service)

@@ -61,7 +61,7 @@ func sentence(s string) string {
 // circumstances returns the settings needed to interpret the figures.
 func (r *Run) circumstances() string {
 	loop := "closed loop"
-	if r.open() {
+	if r.Open() {
 		loop = "open loop"
 	}
 	if n := len(r.Parts); n > 0 {
@@ -120,11 +120,11 @@ func (r *Run) writeCurve(b *strings.Builder) {
 	}
 	at := page.Shares(r.Latency.Count())
 	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
-	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()],
+	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.Open()],
 		scale.note())
 	row := func(name string, due, sent time.Duration) {
 		bar := textbar.Bar(scale.share(due), barWidth)
-		if r.open() {
+		if r.Open() {
 			whole := len([]rune(bar))
 			bar = strings.Repeat("█", min(whole, int(scale.share(sent)*barWidth+0.5)))
 			bar += strings.Repeat("░", whole-len([]rune(bar)))
@@ -172,7 +172,7 @@ func (r *Run) writeFigures(b *strings.Builder) {
 		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(cells, "\t"))
 	}
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
-	if r.open() {
+	if r.Open() {
 		line("due", fmt.Sprintf("%.0f", r.Due),
 			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/max(r.Due, 1)),
 			fmt.Sprintf("%d in flight at the end", r.InFlight))
@@ -211,6 +211,14 @@ func (r *Run) statuses() string {
 		parts = append(parts, fmt.Sprintf("%d: %d", code, r.Statuses[code]))
 	}
 	return strings.Join(parts, "  ")
+}
+
+// CountErrors formats a number of errors, with the noun.
+func CountErrors(n uint64) string {
+	if n == 1 {
+		return "1 error"
+	}
+	return Count(float64(n)) + " errors"
 }
 
 // Errors formats the errors by kind on one line.
