@@ -212,7 +212,7 @@ const maxAttempts = 5
 // notify it.
 func (x *slab) retry() *slab {
 	needsBody := x.body != nil && !x.bodyUntouched && (x.streamsBody() || x.scratch == nil)
-	if !x.mayRetry || x.ctx.Err() != nil || !x.sentNothing && !x.unprocessed && !x.isRepeatable ||
+	if !x.mayRetry || x.ctx.Err() != nil || !x.isUnprocessed && !x.isRepeatable ||
 		needsBody && x.getBody == nil || x.attempts+1 >= maxAttempts || !x.pause() {
 		return nil
 	}
@@ -225,16 +225,13 @@ func (x *slab) retry() *slab {
 		body = newRequestBody(again)
 	}
 	x.isOver = false // a Memory does not know the second exchange
-	second := &slab{}
-	second.client, second.request, second.ctx, second.trace = x.client, x.request, x.ctx, x.trace
-	second.body, second.getBody, second.bodyLength, second.key = body, x.getBody, x.bodyLength, x.key
-	second.keepAlive, second.isRepeatable, second.attempts = x.keepAlive, x.isRepeatable, x.attempts+1
-	second.expectsContinue = x.expectsContinue
+	second := &slab{exchange: exchange{outgoing: x.outgoing}}
+	second.body = body
+	second.attempts++
 	if x.scratch == nil { // HTTP/2 needs it no longer
-		second.scratch = x.client.newScratch()
+		second.scratch, second.isEncoded, second.bodyBuffered = x.client.newScratch(), false, false
 		return second
 	}
-	second.bodyBuffered, second.isEncoded = x.bodyBuffered, x.isEncoded
 	second.scratch, x.scratch = x.scratch, nil
 	second.scratch.parsed, second.scratch.filled, second.scratch.memory = 0, 0, nil
 	return second

@@ -118,11 +118,11 @@ func TestExchangeEndsOnce(t *testing.T) {
 		x := c.newSlab(request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x"))), nil)
 		testkit.Must(t, errors.Join(x.prepare(), x.connect()))
 		x.progress, x.sendErr = test.progress, test.failed
-		if kept := x.end(nil, test.reusable); kept != test.kept {
-			t.Errorf("%s: kept %v", test.name, kept)
+		for _, cause := range []error{nil, nil, io.ErrClosedPipe} { // it ends once
+			x.end(cause, test.reusable)
 		}
-		if x.end(nil, true) || x.end(io.ErrClosedPipe, false) {
-			t.Errorf("%s: it ended twice", test.name)
+		if kept := x.leftToSender || c.Count().Idle > 0; kept != test.kept {
+			t.Errorf("%s: kept %v", test.name, kept)
 		}
 		if test.then != nil {
 			test.then(&x.exchange)
@@ -138,8 +138,8 @@ func TestExchangeEndsOnce(t *testing.T) {
 func TestPieceIsFramedInPlace(t *testing.T) {
 	for _, n := range []int{0, 1, 15, 16, 4096, pieceSize} {
 		for _, end := range []bool{false, true} {
-			x := &exchange{bodyLength: -1, request: &http.Request{Trailer: http.Header{"X-Sum": {"42"},
-				"Content-Length": {"9"}}}}
+			x := &exchange{outgoing: outgoing{bodyLength: -1, request: &http.Request{Trailer: http.Header{
+				"X-Sum": {"42"}, "Content-Length": {"9"}}}}}
 			m := make([]byte, pieceBuffer)
 			for i := range n {
 				m[roomBefore+i] = 'x'
@@ -164,7 +164,7 @@ func TestPieceIsFramedInPlace(t *testing.T) {
 // Large buffers are not kept. Kept buffers hold nothing of the last exchange.
 func TestReleaseKeepsNoLargeBuffers(t *testing.T) {
 	c := New(&Config{})
-	x := &exchange{client: c, scratch: c.newScratch()}
+	x := &exchange{outgoing: outgoing{client: c}, scratch: c.newScratch()}
 	s := x.scratch
 	s.out, s.in = append(s.out, make([]byte, 2*maxKeptBuffer)...), make([]byte, 2*maxKeptBuffer)
 	if x.release(); s.out != nil || s.in != nil || x.scratch != nil {

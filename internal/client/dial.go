@@ -73,7 +73,7 @@ func (x *exchange) connectError(err error) error {
 	if isTimeout(err) || errors.Is(err, context.DeadlineExceeded) {
 		kind = TimedOut
 	}
-	x.sentNothing = true
+	x.isUnprocessed = true
 	return x.newError(side, kind, whileConnecting, err)
 }
 
@@ -107,11 +107,12 @@ func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
 	case k.address != "":
 		return c.dialNetwork(ctx, k.network, k.address)
 	}
-	return c.dialAddr(ctx, "tcp", k.addr())
+	return c.dialAddr(ctx, k.addr())
 }
 
 // dialAddr opens a connection to addr, or to Config.Addr if that is set.
-func (c *Client) dialAddr(ctx context.Context, network, addr string) (net.Conn, error) {
+func (c *Client) dialAddr(ctx context.Context, addr string) (net.Conn, error) {
+	network := "tcp"
 	switch {
 	case c.config.Addr == "":
 	case c.config.Addr[0] == '/' || c.config.Addr[0] == '@':
@@ -194,9 +195,10 @@ func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout
 
 func (handshakeTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
 
-// withDeadline calls f, which uses the connection, with a deadline at the end of ctx or of limit.
-func withDeadline(ctx context.Context, nc net.Conn, limit time.Duration, f func() error) error {
-	_ = nc.SetDeadline(time.Now().Add(limit))
+// withDeadline calls f, which makes a proxy connect, with a deadline at the end of ctx or of
+// proxyConnectTimeout.
+func withDeadline(ctx context.Context, nc net.Conn, f func() error) error {
+	_ = nc.SetDeadline(time.Now().Add(proxyConnectTimeout))
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err := f()
 	if !stop() {

@@ -118,6 +118,7 @@ func (x *exchange) whileReading() string {
 var (
 	errNotHTTP           = errors.New("the response is not HTTP/1")
 	errTooManyInterim    = errors.New("too many interim responses")
+	errTooManyIdle       = errors.New("tare: too many idle connections")
 	errUnrequestedSwitch = errors.New("101 response without an Upgrade request")
 	errEarlySwitch       = errors.New("101 response before the whole request was sent")
 	errIdleConnClosed    = errors.New("the idle connection was closed, or received unexpected bytes")

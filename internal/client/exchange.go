@@ -33,16 +33,9 @@ type slab struct {
 // exchange is a request, its connection, and its response as far as it has been received. The
 // package comment describes its states.
 type exchange struct {
-	client     *Client
-	request    *http.Request
-	ctx        context.Context
-	trace      *httptrace.ClientTrace
-	body       *requestBody                  // sent after the head; nil if nothing is
-	getBody    func() (io.ReadCloser, error) // returns the body again; nil if that is not possible
-	bodyLength int64                         // of the request's body, -1 if unknown
-	key        key
-	conn       *conn
-	scratch    *scratch // nil once it is released
+	outgoing
+	conn    *conn
+	scratch *scratch // nil once it is released
 
 	mu           sync.Mutex
 	cause        error        // why the exchange ended before the response did
@@ -57,23 +50,34 @@ type exchange struct {
 	leftToSender bool     // the sender will keep or close the connection
 
 	// mu does not guard the fields below: the goroutine that receives uses them.
-	attempts  uint8 // earlier attempts of the request
-	isEncoded bool  // the request is in the scratch
-	keepAlive bool  // the connection may be kept
+	receivedAny   bool // a byte of a response was received
+	mayRetry      bool // the error may not recur on another connection
+	isUnprocessed bool // no byte of the request was sent, or so the server reports over HTTP/2
+	bodyUntouched bool // nothing was read of the body, although it is not in the scratch
+	openedConn    bool // for this exchange
+	connLost      bool // the connection was closed or broken
+	connEOF       bool // the server closed the connection without an error
+	isDraining    bool // the body is read only for the sake of the connection
+	isOver        bool // it has ended, and no other goroutine refers to it
+}
+
+// outgoing is the request of an exchange. It passes to another exchange if it is sent again.
+type outgoing struct {
+	client     *Client
+	request    *http.Request
+	ctx        context.Context
+	trace      *httptrace.ClientTrace
+	body       *requestBody                  // sent after the head; nil if nothing is
+	getBody    func() (io.ReadCloser, error) // returns the body again; nil if that is not possible
+	bodyLength int64                         // of the request's body, -1 if unknown
+	key        key
+	attempts   uint8 // earlier attempts of the request
+	isEncoded  bool  // the request is in the scratch
+	keepAlive  bool  // the connection may be kept
 	// the request may be sent twice; computed once, because the caller may change the request
 	isRepeatable    bool
 	expectsContinue bool // the body waits for an interim response
 	bodyBuffered    bool // the body is in the scratch
-	receivedAny     bool // a byte of a response was received
-	mayRetry        bool // the error may not recur on another connection
-	sentNothing     bool // no byte of the request was sent
-	unprocessed     bool // the server has not processed the request, as it reports over HTTP/2
-	bodyUntouched   bool // nothing was read of the body, although it is not in the scratch
-	openedConn      bool // for this exchange
-	connLost        bool // the connection was closed or broken
-	connEOF         bool // the server closed the connection without an error
-	isDraining      bool // the body is read only for the sake of the connection
-	isOver          bool // it has ended, and no other goroutine refers to it
 }
 
 // prepare determines where the request goes, and writes it into the scratch.
@@ -124,17 +128,17 @@ func (x *exchange) ContextEnded() { x.abandon(contextCause(x.ctx)) }
 func (x *exchange) abandon(cause error) { x.end(cause, false) }
 
 // finish ends the exchange at the end of the response. isClean reports whether the response allows
-// another use of the connection. finish reports whether the connection was kept.
-func (x *exchange) finish(isClean bool) bool {
-	return x.end(nil, x.keepAlive && isClean && x.conn.info.isDrained())
+// another use of the connection.
+func (x *exchange) finish(isClean bool) {
+	x.end(nil, x.keepAlive && isClean && x.conn.info.isDrained())
 }
 
-// end ends the exchange, unless it has ended, and reports whether the connection was kept.
-func (x *exchange) end(cause error, isReusable bool) bool {
+// end ends the exchange, unless it has ended.
+func (x *exchange) end(cause error, isReusable bool) {
 	x.mu.Lock()
 	if x.ended {
 		x.mu.Unlock()
-		return false
+		return
 	}
 	x.ended, x.cause = true, cause
 	x.reportEnd(0)
@@ -153,14 +157,14 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 	x.conn.info.raw.unwatch()
 	switch {
 	case leftToSender:
-		return true
 	case isReusable:
-		return x.keepConn()
-	case cause != nil && progress >= bodyEnding:
-		x.abort()
+		x.keepConn()
+	default:
+		if cause != nil && progress >= bodyEnding {
+			x.abort()
+		}
+		x.drop()
 	}
-	x.drop()
-	return false
 }
 
 // abort sends the message that abandons a request, if it can be sent at once. A server that reads
@@ -173,16 +177,14 @@ func (x *exchange) abort() {
 }
 
 // keepConn returns the connection to the pool.
-func (x *exchange) keepConn() bool {
-	kept := x.conn.keep()
-	if trace := x.trace; trace != nil && trace.PutIdleConn != nil {
-		if kept {
-			trace.PutIdleConn(nil)
-		} else {
-			trace.PutIdleConn(errors.New("tare: too many idle connections"))
-		}
+func (x *exchange) keepConn() {
+	var err error
+	if !x.conn.keep() {
+		err = errTooManyIdle
 	}
-	return kept
+	if trace := x.trace; trace != nil && trace.PutIdleConn != nil {
+		trace.PutIdleConn(err)
+	}
 }
 
 // claimConn reports whether the connection was left to the sender. Only the first call returns
@@ -273,6 +275,6 @@ func (x *exchange) newError(side Side, kind Kind, during string, err error) *Err
 	if side == Server && x.usesAbsoluteForm() {
 		side = Proxy
 	}
-	return &Error{Side: side, Kind: kind, CanRetry: x.sentNothing || x.conn == nil || x.isRepeatable, During: during,
+	return &Error{Side: side, Kind: kind, CanRetry: x.isUnprocessed || x.conn == nil || x.isRepeatable, During: during,
 		Addr: x.key.addr(), Err: err}
 }

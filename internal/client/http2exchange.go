@@ -86,7 +86,7 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	if err != nil {
 		e.conn.closeStream()
 		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
-		x.mayRetry, x.sentNothing, x.bodyUntouched = ofConn, true, x.streamsBody()
+		x.mayRetry, x.isUnprocessed, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)
 	}
 	x.mu.Lock()
@@ -102,9 +102,6 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	case !x.streamsBody():
 		e.sendDone(nil)
 	case x.expectsContinue:
-		if x.trace != nil && x.trace.Wait100Continue != nil {
-			x.trace.Wait100Continue()
-		}
 		x.startLater(e.startBody)
 	default:
 		e.startBody()
@@ -263,7 +260,7 @@ func (e *http2Exchange) lost(err error) error {
 	var f *h2.Error
 	if errors.As(err, &f) {
 		reused := !x.openedConn
-		x.unprocessed = f.IsUnprocessed
+		x.isUnprocessed = f.IsUnprocessed
 		isRefused := f.IsUnprocessed && !f.OfNewConn || f.MayExceedLimit && !x.receivedAny
 		x.mayRetry = isRefused && (reused || !x.client.config.Verbatim) ||
 			f.Kind == h2.Closed && reused && !x.receivedAny

@@ -78,8 +78,7 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	case proxy.Scheme == "socks5" || proxy.Scheme == "socks5h":
 		tunnel = socksTunnel
 	}
-	if err := withDeadline(ctx, nc, proxyConnectTimeout,
-		func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
+	if err := withDeadline(ctx, nc, func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
 		nc.Close()
 		return nil, &proxyError{addr, err}
 	}

@@ -38,14 +38,14 @@ func (x *exchange) send() error {
 	first, isLast, err := x.encodeFirstPiece()
 	if err != nil {
 		x.traceSent(err)
-		x.sentNothing = true
+		x.isUnprocessed = true
 		return x.newError(Local, BadBody, whileGettingBody, err)
 	}
 	n, err := x.write(x.scratch.out)
 	switch trace := x.trace; {
 	case err != nil:
 		x.sendFailed(err)
-		if x.sentNothing = n == 0; x.sentNothing {
+		if x.isUnprocessed = n == 0; x.isUnprocessed {
 			return x.readError(err)
 		}
 		return nil
@@ -61,9 +61,6 @@ func (x *exchange) send() error {
 	case first > 0:
 		go x.sendBody(first)
 	case x.expectsContinue:
-		if x.trace != nil && x.trace.Wait100Continue != nil {
-			x.trace.Wait100Continue()
-		}
 		x.startLater(x.startBody)
 	default:
 		x.startBody()
@@ -73,6 +70,9 @@ func (x *exchange) send() error {
 
 // startLater starts the body if no interim response arrives.
 func (x *exchange) startLater(start func()) {
+	if x.trace != nil && x.trace.Wait100Continue != nil {
+		x.trace.Wait100Continue()
+	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	if !x.ended {
@@ -131,7 +131,7 @@ func (x *exchange) sendAndReceive(t *rawExchange) error {
 	switch {
 	case n < len(s.out):
 		x.sendFailed(err)
-		if x.sentNothing = n == 0; x.sentNothing {
+		if x.isUnprocessed = n == 0; x.isUnprocessed {
 			return x.readError(err)
 		}
 		return nil
