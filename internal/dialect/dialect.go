@@ -4,6 +4,7 @@
 package dialect
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -11,48 +12,28 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-// Flag is a flag of a tool's command line and its effect on the command C.
-type Flag[C any] struct {
-	getopt.Flag
-	Set func(c *C, value string) error // nil for an unsupported flag
-}
-
-// Apply parses a tool's command line into c, flag by flag, and returns the other arguments.
-func Apply[C any](tool string, c *C, args []string, flags []Flag[C], order getopt.Order) (rest []string, err error) {
-	plain := make([]getopt.Flag, len(flags))
-	for i := range flags {
-		plain[i] = flags[i].Flag
-	}
-	given, rest, err := getopt.Parse(args, plain, order)
-	if err != nil && getopt.Unknown(err) != "" {
+// Apply parses a tool's command line, sets flag by flag, and returns the other arguments.
+func Apply(tool string, args []string, flags []getopt.Flag, order getopt.Order) (rest []string, err error) {
+	given, rest, err := getopt.Parse(args, flags, order)
+	if _, ok := errors.AsType[*getopt.UnknownError](err); ok {
 		return nil, fmt.Errorf("%s: %w%s", tool, err, unsupported(tool, flags))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, err)
 	}
-	for _, g := range given {
-		f := find(flags, g.Flag)
+	for _, f := range given {
 		if f.Set == nil {
-			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, g.Spelling, unsupported(tool, flags))
+			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, f.Spelling, unsupported(tool, flags))
 		}
-		if err := f.Set(c, g.Value); err != nil {
-			return nil, fmt.Errorf("%s: flag %s: %w", tool, g.Spelling, err)
+		if err := f.Set(f.Value); err != nil {
+			return nil, fmt.Errorf("%s: flag %s: %w", tool, f.Spelling, err)
 		}
 	}
 	return rest, nil
 }
 
-func find[C any](flags []Flag[C], plain getopt.Flag) *Flag[C] {
-	for i := range flags {
-		if flags[i].Flag == plain {
-			return &flags[i]
-		}
-	}
-	panic("dialect: BUG: parsed an unknown flag")
-}
-
 // unsupported returns a clause that names the tool's unsupported flags.
-func unsupported[C any](tool string, flags []Flag[C]) string {
+func unsupported(tool string, flags []getopt.Flag) string {
 	var names []string
 	for _, f := range flags {
 		switch {

@@ -9,24 +9,19 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-type command struct{ n int }
-
-func flags() []dialect.Flag[command] {
-	return []dialect.Flag[command]{
-		{Flag: getopt.Flag{Short: 'n', Arity: getopt.Required}, Set: func(c *command, value string) (err error) {
-			c.n, err = dialect.Number(value, 1, 9)
-			return err
-		}},
-		{Flag: getopt.Flag{Short: 'X', Arity: getopt.Required}},
-		{Flag: getopt.Flag{Long: "exact"}},
-	}
-}
-
 func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
-	var c command
-	rest, err := dialect.Apply("tool", &c, []string{"-n3", "url"}, flags(), getopt.Anywhere)
-	if err != nil || c.n != 3 || strings.Join(rest, " ") != "url" {
-		t.Errorf("got %d, %q, %v", c.n, rest, err)
+	n := 0
+	flags := []getopt.Flag{
+		getopt.Value('n', "", func(value string) (err error) {
+			n, err = dialect.Number(value, 1, 9)
+			return err
+		}),
+		getopt.Value('X', "", nil),
+		{Long: "exact"},
+	}
+	rest, err := dialect.Apply("tool", []string{"-n3", "url"}, flags, getopt.Anywhere)
+	if err != nil || n != 3 || strings.Join(rest, " ") != "url" {
+		t.Errorf("got %d, %q, %v", n, rest, err)
 	}
 	for _, c := range []struct{ line, want string }{
 		{"-n10", `tool: flag -n: "10": want an integer from 1 to 9`},
@@ -34,8 +29,8 @@ func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 		{"-X p", "tool: flag -X is not supported; tool's unsupported flags are -X, --exact"},
 		{"-z", `tool: unknown flag "-z"; tool's unsupported flags are -X, --exact`},
 	} {
-		if _, err := dialect.Apply("tool", new(command), strings.Fields(c.line), flags(),
-			getopt.Anywhere); err == nil || err.Error() != c.want {
+		if _, err := dialect.Apply("tool", strings.Fields(c.line), flags, getopt.Anywhere); err == nil ||
+			err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
 		}
 	}

@@ -73,7 +73,7 @@ func Parse(args []string) (*Command, error) {
 func parse(args []string) (*Command, error) {
 	c := &Command{requests: 1, concurrency: 1, timeout: defaultTimeout, contentType: "text/plain",
 		cells: "bgcolor=white"}
-	rest, err := dialect.Apply("ab", c, args, flags(), getopt.First)
+	rest, err := dialect.Apply("ab", args, c.flags(), getopt.First)
 	if err != nil {
 		return nil, err
 	}

@@ -47,63 +47,51 @@ Unsupported: -v above 1, -b, -X, -I and -Z.
 `
 
 // flags returns ab's flags, in the order of its help.
-func flags() []dialect.Flag[Command] {
-	type set = func(c *Command, value string) error
-	takes := func(letter byte, do set) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: getopt.Required}, Set: do}
+func (c *Command) flags() []getopt.Flag {
+	takes := func(letter byte, set func(value string) error) getopt.Flag { return getopt.Value(letter, "", set) }
+	text := func(letter byte, to *string) getopt.Flag { return getopt.Text(letter, "", to) }
+	on := func(letter byte, to *bool) getopt.Flag { return getopt.Switch(letter, "", to, true) }
+	table := func(letter byte, to *string) getopt.Flag {
+		return takes(letter, func(value string) error { *to, c.html = value, true; return nil })
 	}
-	on := func(letter byte, do func(c *Command)) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter},
-			Set: func(c *Command, _ string) error { do(c); return nil }}
-	}
-	not := func(letter byte, arity getopt.Arity) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: arity}}
-	}
-	text := func(letter byte, field func(c *Command) *string) dialect.Flag[Command] {
-		return takes(letter, func(c *Command, value string) error { *field(c) = value; return nil })
-	}
-	table := func(letter byte, field func(c *Command) *string) dialect.Flag[Command] {
-		return takes(letter, func(c *Command, value string) error { *field(c), c.html = value, true; return nil })
-	}
-	return []dialect.Flag[Command]{
-		takes('n', setNumber(maxRequests, func(c *Command, n int) { c.requests = n })),
-		takes('c', setNumber(maxConcurrency, func(c *Command, n int) { c.concurrency = n })),
-		takes('t', setNumber(maxSeconds, func(c *Command, n int) {
+	return []getopt.Flag{
+		takes('n', setNumber(maxRequests, func(n int) { c.requests = n })),
+		takes('c', setNumber(maxConcurrency, func(n int) { c.concurrency = n })),
+		takes('t', setNumber(maxSeconds, func(n int) {
 			c.limit, c.requests = time.Duration(n)*time.Second, timedRequests
 		})),
-		takes('s', setNumber(maxSeconds, func(c *Command, n int) { c.timeout = time.Duration(n) * time.Second })),
-		not('b', getopt.Required),
-		takes('B', (*Command).setSource),
-		takes('p', func(c *Command, file string) error { return c.setBody("POST", file) }),
-		takes('u', func(c *Command, file string) error { return c.setBody("PUT", file) }),
-		text('T', func(c *Command) *string { return &c.contentType }),
+		takes('s', setNumber(maxSeconds, func(n int) { c.timeout = time.Duration(n) * time.Second })),
+		takes('b', nil),
+		takes('B', c.setSource),
+		takes('p', func(file string) error { return c.setBody("POST", file) }),
+		takes('u', func(file string) error { return c.setBody("PUT", file) }),
+		text('T', &c.contentType),
 		takes('v', setVerbosity),
-		on('w', func(c *Command) { c.html = true }),
-		{Flag: getopt.Flag{Short: 'i'}, Set: func(c *Command, _ string) error { return c.setMethod("HEAD") }},
-		table('x', func(c *Command) *string { return &c.tableAttributes }),
-		table('y', func(c *Command) *string { return &c.rowAttributes }),
-		table('z', func(c *Command) *string { return &c.cells }),
-		text('C', func(c *Command) *string { return &c.cookie }),
-		takes('H', func(c *Command, line string) error { c.header = append(c.header, line); return nil }),
-		takes('A', func(c *Command, who string) error { c.addCredentials("Authorization", who); return nil }),
-		takes('P', func(c *Command, who string) error { c.addCredentials("Proxy-Authorization", who); return nil }),
-		not('X', getopt.Required),
-		{Flag: getopt.Flag{Short: 'V'}, Set: func(*Command, string) error { return printText(versionText, 0) }},
-		on('k', func(c *Command) { c.keepAlive = true }),
-		on('d', func(c *Command) { c.noPercentiles = true }),
-		on('S', func(c *Command) { c.noDeviation = true }),
-		on('q', func(c *Command) { c.quiet = true }),
-		on('l', func(c *Command) { c.anyLength = true }),
-		text('g', func(c *Command) *string { return &c.plotFile }),
-		text('e', func(c *Command) *string { return &c.csvFile }),
-		on('r', func(c *Command) { c.continueOnError = true }),
-		text('m', func(c *Command) *string { return &c.method }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"},
-			Set: func(*Command, string) error { return printText(usageText, exitUsage) }},
-		not('I', getopt.None),
-		not('Z', getopt.Required),
-		takes('f', (*Command).setProtocol),
-		takes('E', (*Command).setCertificate),
+		on('w', &c.html),
+		{Short: 'i', Set: func(string) error { return c.setMethod("HEAD") }},
+		table('x', &c.tableAttributes),
+		table('y', &c.rowAttributes),
+		table('z', &c.cells),
+		text('C', &c.cookie),
+		takes('H', func(line string) error { c.header = append(c.header, line); return nil }),
+		takes('A', func(who string) error { c.addCredentials("Authorization", who); return nil }),
+		takes('P', func(who string) error { c.addCredentials("Proxy-Authorization", who); return nil }),
+		takes('X', nil),
+		{Short: 'V', Set: func(string) error { return printText(versionText, 0) }},
+		on('k', &c.keepAlive),
+		on('d', &c.noPercentiles),
+		on('S', &c.noDeviation),
+		on('q', &c.quiet),
+		on('l', &c.anyLength),
+		text('g', &c.plotFile),
+		text('e', &c.csvFile),
+		on('r', &c.continueOnError),
+		text('m', &c.method),
+		{Short: 'h', Long: "help", Set: func(string) error { return printText(usageText, exitUsage) }},
+		{Short: 'I'},
+		takes('Z', nil),
+		takes('f', c.setProtocol),
+		takes('E', c.setCertificate),
 	}
 }
 
@@ -112,11 +100,11 @@ func printText(text string, code int) error {
 	return &dialect.UsageError{Tool: "ab", Text: text, Code: code}
 }
 
-func setNumber(most int, do func(c *Command, n int)) func(c *Command, value string) error {
-	return func(c *Command, value string) error {
+func setNumber(most int, do func(n int)) func(value string) error {
+	return func(value string) error {
 		n, err := dialect.Number(value, 1, most)
 		if err == nil {
-			do(c, n)
+			do(n)
 		}
 		return err
 	}
@@ -124,7 +112,7 @@ func setNumber(most int, do func(c *Command, n int)) func(c *Command, value stri
 
 // setVerbosity accepts levels that print nothing. From level 2 on, ab prints requests and
 // responses.
-func setVerbosity(_ *Command, value string) error {
+func setVerbosity(value string) error {
 	_, err := dialect.Number(value, 0, 1)
 	return err
 }

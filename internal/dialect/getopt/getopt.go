@@ -3,7 +3,6 @@
 package getopt
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 )
@@ -22,6 +21,22 @@ type Flag struct {
 	Short byte   // 0 if there is none
 	Long  string // empty if there is none; unambiguous prefixes are accepted
 	Arity Arity
+	Set   func(value string) error // its effect, which Parse leaves to the caller; nil if it is unsupported
+}
+
+// Value returns a flag with a value.
+func Value(short byte, long string, set func(value string) error) Flag {
+	return Flag{Short: short, Long: long, Arity: Required, Set: set}
+}
+
+// Text returns a flag whose value is stored as it is.
+func Text(short byte, long string, to *string) Flag {
+	return Value(short, long, func(value string) error { *to = value; return nil })
+}
+
+// Switch returns a flag without a value, which stands for to being v.
+func Switch(short byte, long string, to *bool, v bool) Flag {
+	return Flag{Short: short, Long: long, Set: func(string) error { *to = v; return nil }}
 }
 
 // Occurrence is a flag as it occurs on a command line.
@@ -144,11 +159,3 @@ func byName(name, as string, flags []Flag) (found Flag, err error) {
 type UnknownError struct{ Flag string }
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("unknown flag %q", e.Flag) }
-
-// Unknown returns the unknown flag if err is an UnknownError; otherwise it returns "".
-func Unknown(err error) string {
-	if e, ok := errors.AsType[*UnknownError](err); ok {
-		return e.Flag
-	}
-	return ""
-}

@@ -1,6 +1,7 @@
 package getopt_test
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -73,7 +74,7 @@ func TestErrorsNameTheFlag(t *testing.T) {
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %q", c.line, err, c.want)
 		}
-		if unknown := getopt.Unknown(err) != ""; unknown != strings.HasPrefix(c.want, "unknown") {
+		if _, unknown := errors.AsType[*getopt.UnknownError](err); unknown != strings.HasPrefix(c.want, "unknown") {
 			t.Errorf("%q: unknown: %v", c.line, unknown)
 		}
 	}

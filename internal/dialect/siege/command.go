@@ -48,7 +48,7 @@ type Command struct {
 
 // settings are set by flags and the file of -R.
 type settings struct {
-	url, file         string
+	url, file, rcFile string
 	users, limit      int
 	reps              int // per user; 0 is endless
 	once              bool
@@ -78,21 +78,19 @@ func Parse(args []string) (*Command, error) {
 }
 
 func parse(args []string) (*Command, error) {
-	var fromRC rcFile
-	if _, err := dialect.Apply("siege", &fromRC, args, rcOnly(), getopt.Anywhere); err != nil {
-		return nil, err
-	}
-	c := &Command{settings: settings{
+	defaults := settings{
 		users: defaultUsers, limit: defaultLimit, timeout: defaultTimeout,
 		agent: userAgent, encoding: acceptEncoding, contentType: contentType,
 		parser: true, follow: true, logFile: defaultLog,
-	}}
-	if fromRC.name != "" {
-		if err := c.readRC(fromRC.name); err != nil {
-			return nil, err
+	}
+	c := &Command{settings: defaults}
+	rest, err := dialect.Apply("siege", args, c.flags(), getopt.Anywhere)
+	if file := c.rcFile; err == nil && file != "" { // flags override the file, so they are set again
+		c.settings = defaults
+		if err = c.readRC(file); err == nil {
+			rest, err = dialect.Apply("siege", args, c.flags(), getopt.Anywhere)
 		}
 	}
-	rest, err := dialect.Apply("siege", c, args, flags(), getopt.Anywhere)
 	if err != nil {
 		return nil, err
 	}

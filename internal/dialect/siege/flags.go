@@ -1,6 +1,8 @@
 package siege
 
 import (
+	"cmp"
+
 	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
@@ -35,73 +37,39 @@ Run tare's load generator with siege's flags and print siege's report.
 Unsupported: -C, -D, -g and -p.
 `
 
-// printText ends the command with a text.
-func printText(text string) func(*Command, string) error {
-	return func(*Command, string) error { return &dialect.UsageError{Tool: "siege", Text: text} }
-}
-
 // flags returns siege's flags, in the order of its help.
-func flags() []dialect.Flag[Command] {
-	flag := func(letter byte, name string, takes getopt.Arity,
-		set func(c *Command, value string) error) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Long: name, Arity: takes}, Set: set}
+func (c *Command) flags() []getopt.Flag {
+	print := func(letter byte, name, text string) getopt.Flag {
+		return getopt.Flag{Short: letter, Long: name,
+			Set: func(string) error { return &dialect.UsageError{Tool: "siege", Text: text} }}
 	}
-	on := func(letter byte, name string, do func(c *Command)) dialect.Flag[Command] {
-		return flag(letter, name, getopt.None, func(c *Command, _ string) error { do(c); return nil })
+	return []getopt.Flag{
+		print('V', "version", versionText),
+		print('h', "help", usageText),
+		{Short: 'C', Long: "config"},
+		{Short: 'D', Long: "debug"},
+		getopt.Switch('v', "verbose", &c.verbose, true),
+		getopt.Switch('q', "quiet", &c.quiet, true),
+		{Short: 'g', Long: "get"},
+		{Short: 'p', Long: "print"},
+		getopt.Value('c', "concurrent", c.setUsers),
+		getopt.Value('r', "reps", c.setReps),
+		getopt.Value('t', "time", c.setTime),
+		getopt.Value('d', "delay", c.setDelay),
+		getopt.Switch('b', "benchmark", &c.benchmark, true),
+		getopt.Switch('i', "internet", &c.random, true),
+		getopt.Text('f', "file", &c.file),
+		getopt.Text('R', "rc", &c.rcFile),
+		{Short: 'l', Long: "log", Arity: getopt.Optional, Set: func(file string) error {
+			c.logging, c.logFile = true, cmp.Or(file, c.logFile)
+			return nil
+		}},
+		getopt.Value('m', "mark", func(text string) error { c.mark, c.logging = text, true; return nil }),
+		getopt.Value('H', "header", c.addHeader),
+		getopt.Text('A', "user-agent", &c.agent),
+		getopt.Text('T', "content-type", &c.contentType),
+		getopt.Switch('j', "json-output", &c.json, true),
+		getopt.Switch('N', "no-parser", &c.parser, false),
+		getopt.Switch('F', "no-follow", &c.follow, false),
 	}
-	text := func(letter byte, name string, field func(c *Command) *string) dialect.Flag[Command] {
-		return flag(letter, name, getopt.Required,
-			func(c *Command, value string) error { *field(c) = value; return nil })
-	}
-	return []dialect.Flag[Command]{
-		flag('V', "version", getopt.None, printText(versionText)),
-		flag('h', "help", getopt.None, printText(usageText)),
-		flag('C', "config", getopt.None, nil),
-		flag('D', "debug", getopt.None, nil),
-		on('v', "verbose", func(c *Command) { c.verbose = true }),
-		on('q', "quiet", func(c *Command) { c.quiet = true }),
-		flag('g', "get", getopt.None, nil),
-		flag('p', "print", getopt.None, nil),
-		flag('c', "concurrent", getopt.Required, func(c *Command, value string) error { return c.setUsers(value) }),
-		flag('r', "reps", getopt.Required, func(c *Command, value string) error { return c.setReps(value) }),
-		flag('t', "time", getopt.Required, func(c *Command, value string) error { return c.setTime(value) }),
-		flag('d', "delay", getopt.Required, func(c *Command, value string) error { return c.setDelay(value) }),
-		on('b', "benchmark", func(c *Command) { c.benchmark = true }),
-		on('i', "internet", func(c *Command) { c.random = true }),
-		text('f', "file", func(c *Command) *string { return &c.file }),
-		flag('R', "rc", getopt.Required, func(*Command, string) error { return nil }), // read before the others
-		flag('l', "log", getopt.Optional, func(c *Command, value string) error { c.log(value); return nil }),
-		flag('m', "mark", getopt.Required,
-			func(c *Command, value string) error { c.mark, c.logging = value, true; return nil }),
-		flag('H', "header", getopt.Required, func(c *Command, value string) error { return c.addHeader(value) }),
-		text('A', "user-agent", func(c *Command) *string { return &c.agent }),
-		text('T', "content-type", func(c *Command) *string { return &c.contentType }),
-		on('j', "json-output", func(c *Command) { c.json = true }),
-		on('N', "no-parser", func(c *Command) { c.parser = false }),
-		on('F', "no-follow", func(c *Command) { c.follow = false }),
-	}
-}
-
-func (c *Command) log(file string) {
-	c.logging = true
-	if file != "" {
-		c.logFile = file
-	}
-}
-
-// rcFile is the file of -R. Flags override it wherever it stands among them, so it is parsed first.
-type rcFile struct{ name string }
-
-func rcOnly() (only []dialect.Flag[rcFile]) {
-	for _, f := range flags() {
-		own := dialect.Flag[rcFile]{Flag: f.Flag}
-		if f.Set != nil {
-			own.Set = func(*rcFile, string) error { return nil }
-		}
-		if f.Short == 'R' {
-			own.Set = func(rc *rcFile, value string) error { rc.name = value; return nil }
-		}
-		only = append(only, own)
-	}
-	return only
 }

@@ -49,34 +49,23 @@ N may have a unit (1k, 1M, 1G), and so may T (2s, 2m, 2h).
 Unsupported: wrk's -s (Lua scripts), wrk2's -R, -U, --u_latency and -B.
 `
 
-type flag = dialect.Flag[Command]
-
 // flags returns the flags of both versions, and wrk2's own flags as unsupported.
-func flags() []flag {
-	value := func(short byte, long string, set func(c *Command, value string) error) flag {
-		return flag{Flag: getopt.Flag{Short: short, Long: long, Arity: getopt.Required}, Set: set}
-	}
-	plain := func(short byte, long string, set func(c *Command)) flag {
-		return flag{Flag: getopt.Flag{Short: short, Long: long},
-			Set: func(c *Command, _ string) error { set(c); return nil }}
-	}
-	return []flag{
-		value('c', "connections", func(c *Command, v string) error { return readNumber(&c.connections, v) }),
-		value('d', "duration",
-			func(c *Command, v string) error { c.hasDuration = true; return readTime(&c.duration, v) }),
-		value('t', "threads", func(c *Command, v string) error { return readNumber(&c.threads, v) }),
-		value('s', "script", nil),
-		value('H', "header", (*Command).setHeader),
-		plain('L', "latency", func(c *Command) { c.latency = true }),
-		value('T', "timeout", func(c *Command, v string) error { return readTime(&c.timeout, v) }),
-		value('r', "requests", func(c *Command, v string) error { c.isV1 = true; return readNumber(&c.requests, v) }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"},
-			Set: func(*Command, string) error { return printText(usageText) }},
-		plain('v', "version", func(c *Command) { c.version = true }),
+func (c *Command) flags() []getopt.Flag {
+	return []getopt.Flag{
+		getopt.Value('c', "connections", func(v string) error { return readNumber(&c.connections, v) }),
+		getopt.Value('d', "duration", func(v string) error { c.hasDuration = true; return readTime(&c.duration, v) }),
+		getopt.Value('t', "threads", func(v string) error { return readNumber(&c.threads, v) }),
+		getopt.Value('s', "script", nil),
+		getopt.Value('H', "header", c.setHeader),
+		getopt.Switch('L', "latency", &c.latency, true),
+		getopt.Value('T', "timeout", func(v string) error { return readTime(&c.timeout, v) }),
+		getopt.Value('r', "requests", func(v string) error { c.isV1 = true; return readNumber(&c.requests, v) }),
+		{Short: 'h', Long: "help", Set: func(string) error { return printText(usageText) }},
+		getopt.Switch('v', "version", &c.version, true),
 
-		value('R', "rate", nil),
-		{Flag: getopt.Flag{Short: 'U', Long: "u_latency"}},
-		{Flag: getopt.Flag{Short: 'B', Long: "batch_latency"}},
+		getopt.Value('R', "rate", nil),
+		{Short: 'U', Long: "u_latency"},
+		{Short: 'B', Long: "batch_latency"},
 	}
 }
 
@@ -93,7 +82,7 @@ func Parse(args []string) (*Command, error) {
 	c := &Command{
 		threads: defaultThreads, connections: defaultConnections, duration: defaultDuration, timeout: defaultTimeout,
 	}
-	rest, err := dialect.Apply("wrk", c, args, flags(), getopt.Anywhere)
+	rest, err := dialect.Apply("wrk", args, c.flags(), getopt.Anywhere)
 	if err == nil {
 		err = c.finish(rest)
 	}
