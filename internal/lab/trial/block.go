@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"net/http"
 	"runtime"
 	"slices"
 	"time"
@@ -296,8 +295,7 @@ func (s *blockState) connect(ctx context.Context, m *member) (err error) {
 	} else {
 		err = openErr
 	}
-	var unreached *load.ConnectError
-	if errors.As(err, &unreached) {
+	if _, unreached := errors.AsType[*load.ConnectError](err); unreached {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))
 	}
 	return err
@@ -498,31 +496,4 @@ func (b *Bench) alone(ctx context.Context, k Block, m Member, to *sample.Attribu
 		to.Calls = s.counted
 	}
 	return rec, nil
-}
-
-// fault returns why a result cannot be compared, or "". Without responses and errors it is
-// otherwise.
-func fault(result *load.Result, otherwise string) string {
-	switch {
-	case result.Requests == 0:
-		return "no response under load: " + cmp.Or(result.Errors.First, otherwise)
-	case float64(wrong(result)) >= wrongBound*float64(result.Requests):
-		return fmt.Sprintf("it responds differently under load: %d of %d responses were not the expected one; the first error: %s",
-			wrong(result), result.Requests, result.Errors.First)
-	}
-	return ""
-}
-
-// wrongBound is the share of wrong responses from which on a contender cannot be compared. Fewer
-// are reported as errors.
-const wrongBound = 0.001
-
-// wrong returns how many responses differed from the expected one. The statuses of an overloaded
-// server, or of a front that cannot reach its upstream, are errors of another kind.
-func wrong(r *load.Result) uint64 {
-	status := r.Errors.Status
-	for _, code := range []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
-		status -= min(status, r.Statuses[code])
-	}
-	return status + r.Errors.Body + r.Errors.Header
 }

@@ -3,6 +3,8 @@ package trial
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/load"
 )
 
 // round gives each member a slice, in random order. The CPU time of other programs is measured over
@@ -211,6 +214,33 @@ func (s *blockState) finish(m *member) error {
 	m.rec.Others = max(0, m.rec.Others)
 	s.records = append(s.records, m.rec)
 	return s.remove(m)
+}
+
+// fault returns why a result cannot be compared, or "". Without responses and errors it is
+// otherwise.
+func fault(result *load.Result, otherwise string) string {
+	switch {
+	case result.Requests == 0:
+		return "no response under load: " + cmp.Or(result.Errors.First, otherwise)
+	case float64(wrong(result)) >= wrongBound*float64(result.Requests):
+		return fmt.Sprintf("it responds differently under load: %d of %d responses were not the expected one; the first error: %s",
+			wrong(result), result.Requests, result.Errors.First)
+	}
+	return ""
+}
+
+// wrongBound is the share of wrong responses from which on a contender cannot be compared. Fewer
+// are reported as errors.
+const wrongBound = 0.001
+
+// wrong returns how many responses differed from the expected one. The statuses of an overloaded
+// server, or of a front that cannot reach its upstream, are errors of another kind.
+func wrong(r *load.Result) uint64 {
+	status := r.Errors.Status
+	for _, code := range []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+		status -= min(status, r.Statuses[code])
+	}
+	return status + r.Errors.Body + r.Errors.Header
 }
 
 // countMeasure limits the time in which the kernel counts. Counts per request hardly differ from
