@@ -194,7 +194,7 @@ func (c *Certificate) obtain(ctx context.Context, held *slot) {
 			return // the process stops: that is no failure
 		}
 		i.limitedUntil = now.Add(wait)
-		failed = append(failed, fmt.Errorf("%s: %s", i.conf.Name, printable(err.Error())))
+		failed = append(failed, fmt.Errorf("%s: %s", i.conf.Name, oneLine(err.Error())))
 		delay = max(delay, wait)
 	}
 	if len(c.issuers) > 1 {

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"sync"
 	"time"
-	"unicode"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // maxOrders limits orders in progress with an issuer at the same time.
@@ -51,7 +51,7 @@ func New(config Config) *Manager {
 		config.Now = time.Now
 	}
 	if log := config.Log; log != nil {
-		config.Log = func(text string) { log(printable(text)) }
+		config.Log = func(text string) { log(oneLine(text)) }
 	} else {
 		config.Log = func(string) {}
 	}
@@ -118,18 +118,12 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 // maxLine limits the length of a line in the log.
 const maxLine = 1000
 
-// printable returns a text, which may contain one of an issuer, as a line for a log and a terminal.
-func printable(text string) string {
-	end := ""
-	if len(text) > maxLine {
-		text, end = text[:maxLine], "..."
+// oneLine returns a text, which may contain one of an issuer, as a line for a log and a terminal.
+func oneLine(text string) string {
+	if text = printable.Text(text, ""); len(text) > maxLine {
+		text = strings.ToValidUTF8(text[:maxLine], "") + "..."
 	}
-	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
-			return ' '
-		}
-		return r
-	}, strings.ToValidUTF8(text, "")) + end
+	return text
 }
 
 // storeOf returns the store of an issuer. Those in memory outlive changes of the configuration.

@@ -12,11 +12,11 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"unicode"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // explainedClient is the address of the client whose request is explained.
@@ -46,23 +46,9 @@ func (p *frontPlan) runExplain(env Env) error {
 		if f.Pos != "" {
 			text += "  (" + f.Pos + ")"
 		}
-		fmt.Fprintf(table, "%s\t%s\n", f.Phase, printable(text))
+		fmt.Fprintf(table, "%s\t%s\n", f.Phase, printable.Text(text, ""))
 	}
 	return table.Flush()
-}
-
-// printable returns a text with escapes for control characters: a URL, which may be an attacker's,
-// must not change the table or the terminal.
-func printable(text string) string {
-	var b strings.Builder
-	for _, r := range text {
-		if unicode.IsPrint(r) {
-			b.WriteRune(r)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
-		}
-	}
-	return b.String()
 }
 
 // explainedRequest returns the request of the flags, as a server receives it.

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/tarehq/tare/internal/printable"
 )
 
 // hdrTag is the tag of the lines of an HDR histogram log.
@@ -18,7 +20,8 @@ func (r *Run) WriteHDRLog(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	start := r.About.Started.UTC()
 	since := float64(start.UnixMilli()) / 1e3
-	fmt.Fprintf(out, "#[Latency of %s in nanoseconds, logged by tare %s]\n", printable(r.URL), printable(r.About.Tool))
+	fmt.Fprintf(out, "#[Latency of %s in nanoseconds, logged by tare %s]\n", printable.Text(r.URL, ""),
+		printable.Text(r.About.Tool, ""))
 	fmt.Fprintf(out, "#[Histogram log format version 1.3]\n")
 	fmt.Fprintf(out, "#[BaseTime: %.3f (seconds since epoch)]\n", since)
 	fmt.Fprintf(out, "#[StartTime: %.3f (seconds since epoch), %s]\n", since, start.Format(time.RFC3339))
@@ -31,15 +34,4 @@ func (r *Run) WriteHDRLog(w io.Writer) error {
 			float64(s.Latency.Max)/float64(time.Millisecond), s.Latency.Encoded)
 	}
 	return out.Flush()
-}
-
-// printable replaces control characters, which could end a line or a comment.
-func printable(s string) string {
-	b := []rune(s)
-	for i, c := range b {
-		if c < ' ' || c == 0x7f {
-			b[i] = '?'
-		}
-	}
-	return string(b)
 }

@@ -10,13 +10,13 @@ import (
 	"os/exec"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 	"time"
-	"unicode"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/printable"
 )
 
 const (
@@ -108,17 +108,7 @@ func (b *limitedBuffer) Write(p []byte) (int, error) {
 
 // Printable escapes the control characters of a program's output, except for line breaks and tabs:
 // on a terminal they would act.
-func Printable(output []byte) string {
-	var b strings.Builder
-	for _, c := range string(output) {
-		if c == '\n' || c == '\t' || !unicode.IsControl(c) {
-			b.WriteRune(c)
-		} else {
-			b.WriteString(strings.Trim(strconv.QuoteRune(c), "'"))
-		}
-	}
-	return b.String()
-}
+func Printable(output []byte) string { return printable.Text(string(output), "\n\t") }
 
 // Printed returns, to follow an error, the last line that each process printed, and below it the
 // lines before; "" without output.
