@@ -2,15 +2,12 @@ package load
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/tarehq/tare/internal/poll"
 )
 
 type address struct {
@@ -77,6 +74,3 @@ func firstReachable(ctx context.Context, all []netip.AddrPort, timeout time.Dura
 	}
 	return all[0]
 }
-
-// isPortExhausted reports whether connecting failed because no local port was free.
-func isPortExhausted(err error) bool { return errors.Is(err, poll.ErrNoPort) }

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"errors"
 	"net/netip"
 
 	"github.com/tarehq/tare/internal/poll"
@@ -50,7 +51,7 @@ func (r *route) connect(to *address) (fd int, err error) {
 	}
 	for range r.sources {
 		fd, err = poll.Connect(r.sources[r.current], to.tcp)
-		if !isPortExhausted(err) {
+		if !errors.Is(err, poll.ErrNoPort) {
 			return fd, err
 		}
 		r.next()

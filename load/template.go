@@ -85,17 +85,19 @@ func parseExpression(words []string) (e expression, ok bool) {
 // sequenceValues generates a worker's sequence numbers. No two workers generate the same one.
 type sequenceValues struct{ count, step int64 }
 
-func (e *expression) append(dst []byte, n int64) []byte {
+// value returns the n-th value of a sequence, or a random one.
+func (e *expression) value(n int64) string {
 	switch e.kind {
 	case sequence:
-		return strconv.AppendInt(dst, e.from+n%(e.to-e.from+1), 10)
+		return strconv.FormatInt(e.from+n%(e.to-e.from+1), 10)
 	case random:
-		return strconv.AppendInt(dst, e.from+rand.Int64N(e.to-e.from+1), 10)
+		return strconv.FormatInt(e.from+rand.Int64N(e.to-e.from+1), 10)
 	}
-	for range e.to {
-		dst = append(dst, "0123456789abcdef"[rand.IntN(16)])
+	digits := make([]byte, e.to)
+	for i := range digits {
+		digits[i] = "0123456789abcdef"[rand.IntN(16)]
 	}
-	return dst
+	return string(digits)
 }
 
 // templateFill fills the marks of a request.
@@ -130,7 +132,7 @@ func newFill(q *request, expressions []expression) *templateFill {
 func (f *templateFill) next(v *sequenceValues) *request {
 	chosen := make([]string, len(f.expressions))
 	for i := range f.expressions {
-		chosen[i] = string(f.expressions[i].append(nil, v.count))
+		chosen[i] = f.expressions[i].value(v.count)
 	}
 	v.count += v.step
 	for i, p := range f.parts {

@@ -85,9 +85,6 @@ func (i *issuer) newClient() {
 	i.client.Client = &acme.Client{Directory: i.conf.Directory, UserAgent: userAgent, HTTPClient: i.http}
 }
 
-// close closes the issuer's idle connections.
-func (i *issuer) close() { i.http.CloseIdleConnections() }
-
 // register returns the issuer's account. The first call reads it from the store, or registers it.
 func (i *issuer) register(ctx context.Context) (acme.Account, error) {
 	i.mu.Lock()

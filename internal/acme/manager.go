@@ -262,7 +262,7 @@ func (c *Certificate) close() {
 		c.stop()
 	}
 	for _, i := range c.issuers {
-		i.close()
+		i.http.CloseIdleConnections()
 	}
 }
 

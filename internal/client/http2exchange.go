@@ -227,7 +227,7 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 	r := &x.response
 	x.setResponse()
 	r.Proto, r.ProtoMajor, r.StatusCode = "HTTP/2.0", 2, head.Status
-	r.Status = statusText(head.Status)
+	r.Status = strconv.Itoa(head.Status) + " " + http.StatusText(head.Status) // HTTP/2 has no reason phrase
 	r.Header, r.Trailer, r.ContentLength = head.Header, head.Trailer, head.Length
 	isHead := x.request.Method == http.MethodHead
 	if head.IsLast && !isHead && head.Length < 0 {
@@ -249,9 +249,6 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 	}
 	return nil
 }
-
-// statusText returns the Status of a response, which has no reason phrase over HTTP/2.
-func statusText(status int) string { return strconv.Itoa(status) + " " + http.StatusText(status) }
 
 // lost returns the error of a response whose head did not arrive, and whether a retry may help.
 func (e *http2Exchange) lost(err error) error {

@@ -1,6 +1,7 @@
 package fleet
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"debug/elf"
 	"encoding/hex"
@@ -39,43 +40,21 @@ func OpenProgram(path string) (*Program, error) {
 
 // archOf returns the architecture of a file, as GOARCH.
 func archOf(f *elf.File) string {
-	switch f.Machine {
-	case elf.EM_X86_64:
-		return "amd64"
-	case elf.EM_AARCH64:
-		return "arm64"
-	case elf.EM_386:
-		return "386"
-	case elf.EM_ARM:
-		return "arm"
-	case elf.EM_RISCV:
-		return "riscv64"
-	case elf.EM_S390:
-		return "s390x"
-	case elf.EM_LOONGARCH:
-		return "loong64"
-	case elf.EM_PPC64:
-		if f.ByteOrder.String() == "LittleEndian" {
-			return "ppc64le"
-		}
-		return "ppc64"
+	arch := map[elf.Machine]string{
+		elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_386: "386", elf.EM_ARM: "arm", elf.EM_RISCV: "riscv64",
+		elf.EM_S390: "s390x", elf.EM_LOONGARCH: "loong64", elf.EM_PPC64: "ppc64",
+	}[f.Machine]
+	if f.Machine == elf.EM_PPC64 && f.Data == elf.ELFDATA2LSB {
+		arch = "ppc64le"
 	}
-	return f.Machine.String()
+	return cmp.Or(arch, f.Machine.String())
 }
 
 // goArch returns the architecture that "uname -m" reports, as GOARCH.
 func goArch(machine string) string {
-	switch machine {
-	case "x86_64":
-		return "amd64"
-	case "aarch64":
-		return "arm64"
-	case "i386", "i486", "i586", "i686":
-		return "386"
-	case "armv6l", "armv7l", "armv8l":
-		return "arm"
-	case "loongarch64":
-		return "loong64"
-	}
-	return machine // riscv64, s390x, ppc64le
+	arch := map[string]string{
+		"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i486": "386", "i586": "386", "i686": "386",
+		"armv6l": "arm", "armv7l": "arm", "armv8l": "arm", "loongarch64": "loong64",
+	}[machine]
+	return cmp.Or(arch, machine) // riscv64, s390x, ppc64le
 }

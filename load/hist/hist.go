@@ -30,12 +30,7 @@ func New() *Histogram { return &Histogram{counts: hdr.New(1, int64(Longest), dig
 
 // Record adds one duration. Negative ones count as 0.
 func (h *Histogram) Record(d time.Duration) {
-	d = min(max(d, 0), Longest)
-	h.sum += d
-	h.max = max(h.max, d)
-	if err := h.counts.RecordValue(int64(d)); err != nil {
-		panic("hist: BUG: duration out of range: " + err.Error())
-	}
+	h.RecordN(d, 1)
 }
 
 // RecordN adds a duration n times.

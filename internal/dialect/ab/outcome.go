@@ -45,7 +45,7 @@ func (c *Command) count(r *load.Result) *outcome {
 		o.html += s.Body
 		why := causeOf(s.Failure, r.Errors.First)
 		if why == timeout {
-			if o.isSilent(s) {
+			if o.lastDone <= s.Sent { // no request completed while this one waited
 				o.stop = pollTimeout()
 				return o
 			}
@@ -76,9 +76,6 @@ func (c *Command) count(r *load.Result) *outcome {
 	o.exceptions += (refused + 1) / 2
 	return o
 }
-
-// isSilent reports whether no request completed while this one waited. ab exits in this case.
-func (o *outcome) isSilent(unanswered *load.Sample) bool { return o.lastDone <= unanswered.Sent }
 
 func (o *outcome) countFailure(why cause, refused *int) {
 	switch why {

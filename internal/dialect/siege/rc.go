@@ -51,7 +51,7 @@ func cutSetting(line string) (name, value string) {
 // a cache, have no effect.
 func (s *settings) set(name, value string) (known bool, err error) {
 	if flag, ok := s.switches()[name]; ok {
-		*flag = isTrue(value)
+		*flag = strings.HasPrefix(strings.ToLower(value), "true")
 		return true, nil
 	}
 	if field, ok := s.texts()[name]; ok {
@@ -86,8 +86,6 @@ func (s *settings) set(name, value string) (known bool, err error) {
 	}
 	return true, err
 }
-
-func isTrue(value string) bool { return strings.HasPrefix(strings.ToLower(value), "true") }
 
 func (s *settings) switches() map[string]*bool {
 	return map[string]*bool{

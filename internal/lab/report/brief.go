@@ -66,7 +66,7 @@ func (a *Report) WriteEarly(w io.Writer) error {
 // results returns the most important columns of a table, in as many lines.
 func (a *Report) results(t *Table, room int) string {
 	rows := slices.DeleteFunc(t.lines(), func(l rowLine) bool { return isAside(l.Kind) })
-	return firstLines(document.Rows(1, a.resultColumns(), rows, nil), room, "contenders")
+	return firstLines(document.Rows(1, a.resultColumns(), rows, nil), room)
 }
 
 func (a *Report) briefCases() (blocks []document.Block) {
@@ -96,12 +96,12 @@ func (a *Report) briefTables(room int) string {
 }
 
 // firstLines returns the lines of a table that fit, and how many more there are.
-func firstLines(t *document.Table, room int, what string) string {
+func firstLines(t *document.Table, room int) string {
 	const around = 2 // the table's head and the empty line below
 	more := ""
 	if room -= around; len(t.Lines) > room {
 		shown := max(1, room-around)
-		more = screen(document.Paragraph{Text: fmt.Sprintf("%d more %s are in the report.", len(t.Lines)-shown, what)})
+		more = screen(document.Paragraph{Text: fmt.Sprintf("%d more contenders are in the report.", len(t.Lines)-shown)})
 		t.Lines = t.Lines[:shown]
 	}
 	for i := range t.Heads { // the screen has room for one line of a head
