@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -315,11 +316,11 @@ func (r *run) end(p *part, rec *agent.Record) {
 	switch {
 	case e == nil:
 	case e.Kind == agent.BadPlan:
-		r.failed = &load.PlanError{Reason: trimPrefix(e.Text)}
+		r.failed = &load.PlanError{Reason: strings.TrimPrefix(e.Text, "load: ")}
 		r.stop()
 		return
 	case e.Kind == agent.NoConnection:
-		why = "it could open no connection: " + trimPrefix(e.Text)
+		why = "it could open no connection: " + strings.TrimPrefix(e.Text, "load: ")
 		p.noConnection = why
 		if rec.Result != nil {
 			r.noConnection = rec.Result.Errors.First
@@ -342,15 +343,6 @@ func (r *run) end(p *part, rec *agent.Record) {
 
 // isComplete reports whether a result has what a Joiner needs.
 func isComplete(r *load.Result) bool { return r != nil && r.Latency != nil && r.Service != nil }
-
-// trimPrefix removes the name of the package from its error's text.
-func trimPrefix(text string) string {
-	const prefix = "load: "
-	if len(text) > len(prefix) && text[:len(prefix)] == prefix {
-		return text[len(prefix):]
-	}
-	return text
-}
 
 // lose ends a part whose agent is lost.
 func (r *run) lose(p *part, why string) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/load"
@@ -42,7 +43,7 @@ func (f *Fleet) OpenSession(ctx context.Context, p load.Plan, t *agent.TLS) (*Se
 	case r.Error == nil:
 		return s, nil
 	case r.Error.Kind == agent.BadPlan:
-		return nil, &load.PlanError{Reason: trimPrefix(r.Error.Text)}
+		return nil, &load.PlanError{Reason: strings.TrimPrefix(r.Error.Text, "load: ")}
 	case r.Error.Kind == agent.NoConnection:
 		return nil, &load.ConnectError{URL: p.URL, First: r.Error.Text}
 	}
