@@ -3,7 +3,6 @@ package load
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 )
 
@@ -164,9 +163,7 @@ func (r *run) wakeAll() {
 
 func (r *run) closeWakers() {
 	for _, w := range r.workers {
-		if w.waker != nil {
-			w.waker.close()
-		}
+		w.waker.close()
 	}
 }
 
@@ -220,11 +217,3 @@ func (w *worker) idle() bool {
 
 // wakerID is the poller's ID for a worker's waker.
 const wakerID = -2
-
-// addWaker creates the worker's waker.
-func (w *worker) addWaker() (err error) {
-	if w.waker, err = newWaker(w.poller); err != nil {
-		return fmt.Errorf("load: %w", err)
-	}
-	return nil
-}

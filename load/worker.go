@@ -92,13 +92,12 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		w.tally.Handshake = hist.New()
 	}
 	w.prepareConns()
-	if w.timer, err = newTimer(p); err != nil {
+	if w.timer, err = newTimer(p); err == nil {
+		w.waker, err = newWaker(p)
+	}
+	if err != nil {
 		w.close()
 		return nil, fmt.Errorf("load: %w", err)
-	}
-	if err := w.addWaker(); err != nil {
-		w.close()
-		return nil, err
 	}
 	if r.plan.Pace.open() {
 		share := float64(conns) / float64(r.plan.wholeConnections())
