@@ -267,7 +267,7 @@ func (f *loadFlags) setURL(args []string) error {
 		return nil
 	}
 	for _, q := range f.plan.List {
-		if len(args) == 0 && !strings.HasPrefix(q.URL, "/") {
+		if !strings.HasPrefix(q.URL, "/") {
 			f.plan.URL = q.URL
 			return nil
 		}

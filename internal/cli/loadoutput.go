@@ -20,10 +20,10 @@ type outputs struct{ all []*output }
 
 // output is an output file.
 type output struct {
-	flag    string
-	usage   string
-	write   func(*report.Run, io.Writer) error
-	appends bool // append to an existing file
+	flag  string
+	usage string
+	write func(*report.Run, io.Writer) error
+	mode  int // os.O_APPEND, or 0 to replace the contents of an existing file
 
 	name    string // file name; "-" is standard output, empty none
 	file    *os.File
@@ -38,7 +38,7 @@ func (o *outputs) define(c *cobra.Command) {
 		{flag: "hdr", usage: "write the latency of each second as an HDR histogram log to `FILE` (default none)",
 			write: (*report.Run).WriteHDRLog},
 		{flag: "bench", usage: "append the figures to `FILE` in Go's benchmark format, for benchstat (default none)",
-			write: (*report.Run).WriteBench, appends: true},
+			write: (*report.Run).WriteBench, mode: os.O_APPEND},
 		{flag: "html", usage: "write the report as an HTML page to `FILE` (default none)",
 			write: (*report.Run).WritePage},
 		{flag: "samples", usage: "write the times of each request as CSV to `FILE` (default none)",
@@ -76,20 +76,13 @@ func (o *outputs) open(env Env) error {
 			name := env.path(out.name)
 			_, err := os.Stat(name)
 			out.created = os.IsNotExist(err)
-			out.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|out.mode(), 0o644)
+			out.file, err = os.OpenFile(name, os.O_WRONLY|os.O_CREATE|out.mode, 0o644)
 			if err != nil {
 				return fmt.Errorf("load: --%s: %w", out.flag, err)
 			}
 		}
 	}
 	return nil
-}
-
-func (out *output) mode() int {
-	if out.appends {
-		return os.O_APPEND
-	}
-	return 0
 }
 
 // write writes all outputs. It continues after an error and returns the first one.
@@ -110,7 +103,7 @@ func (out *output) writeTo(env Env, r *report.Run) error {
 		return out.write(r, env.Stdout)
 	}
 	out.created = false // keep it from now on
-	if info, err := out.file.Stat(); err == nil && info.Mode().IsRegular() && !out.appends {
+	if info, err := out.file.Stat(); err == nil && info.Mode().IsRegular() && out.mode == 0 {
 		if err := out.file.Truncate(0); err != nil {
 			return err
 		}

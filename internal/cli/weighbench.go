@@ -35,6 +35,6 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 		}
 	}
 	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(others, name) }
-	f.generator = generatorFlags{isSet: f.isSet}
+	f.generator = generatorFlags{}
 	return dropped
 }

@@ -16,12 +16,9 @@ import (
 type generatorFlags struct {
 	on, address string
 	programs    []string // file names
-
-	isSet func(name string) bool // reports whether a flag is on the command line
 }
 
 func (f *generatorFlags) define(set *pflag.FlagSet) {
-	f.isSet = set.Changed
 	set.StringVar(&f.on, "on", "",
 		"generate the load on this `HOST`, a destination of ssh, or local for another process here (default this process)")
 	set.StringVar(&f.address, "address", "",
@@ -33,12 +30,13 @@ func (f *generatorFlags) define(set *pflag.FlagSet) {
 // open starts the generator of --on, if there is one, and lets the options use it. The caller calls
 // the function that it returns.
 func (f *generatorFlags) open(ctx context.Context, env Env, o *lab.Options) (closeGenerator func(), err error) {
-	for _, name := range []string{"address", "agent-program"} {
-		if f.isSet(name) && f.on == "" {
-			return nil, usageError(errors.New("--" + name + " requires --on"))
-		}
-	}
-	if f.on == "" {
+	switch {
+	case f.on != "":
+	case f.address != "":
+		return nil, usageError(errors.New("--address requires --on"))
+	case len(f.programs) > 0:
+		return nil, usageError(errors.New("--agent-program requires --on"))
+	default:
 		return func() {}, nil
 	}
 	machines := fleetFlags{on: []string{f.on}, programs: f.programs}

@@ -29,12 +29,11 @@ type ownFlags struct {
 	buildA, buildB     string
 	failIf             string
 
-	set   *pflag.FlagSet
-	isSet func(name string) bool // reports whether a flag is on the command line
+	set *pflag.FlagSet
 }
 
 func (f *ownFlags) define(set *pflag.FlagSet) {
-	f.set, f.isSet = set, set.Changed
+	f.set = set
 	set.StringArrayVar(&f.env, "env", nil, "own application: set `NAME=value` in its environment, with the same placeholders; may be repeated")
 	set.StringVar(&f.path, "path", "/", "own application: request this `PATH`, with an optional query")
 	set.StringVar(&f.host, "host", "localhost", "own application: send this `HOST`")
@@ -48,17 +47,17 @@ func (f *ownFlags) define(set *pflag.FlagSet) {
 }
 
 // builds reports whether two builds are compared.
-func (f *ownFlags) builds() bool { return f.isSet("a") || f.isSet("b") }
+func (f *ownFlags) builds() bool { return f.set.Changed("a") || f.set.Changed("b") }
 
 // rejectFor returns an error if a flag for the user's own application is set.
 func (f *ownFlags) rejectFor(what string) error {
 	for _, name := range []string{"env", "path", "host", "expect", "fcgi", "ready", "save"} {
-		if f.isSet(name) {
+		if f.set.Changed(name) {
 			return fmt.Errorf("--%s requires an application of your own (after --, or with --a and --b); %s defines its own", name, what)
 		}
 	}
 	for _, name := range []string{"a", "b"} {
-		if f.isSet(name) {
+		if f.set.Changed(name) {
 			return fmt.Errorf("%s and an application of your own (--%s) are mutually exclusive", what, name)
 		}
 	}
@@ -68,7 +67,7 @@ func (f *ownFlags) rejectFor(what string) error {
 // experiment returns the experiment for one command, or for two builds.
 func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err error) {
 	request := lab.OwnRequest{Path: f.path, Host: f.host}
-	if f.isSet("expect") {
+	if f.set.Changed("expect") {
 		if request.Expect, err = parseExpect(f.expect); err != nil {
 			return nil, fmt.Errorf("--expect: %w", err)
 		}
