@@ -3,7 +3,7 @@ package acme
 import (
 	"context"
 	"encoding/json"
-	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,18 +22,13 @@ type advice struct {
 
 // requestAdvice requests the renewal information of the current certificate from its issuer.
 func (c *Certificate) requestAdvice(ctx context.Context) {
-	now, current, timing := c.manager.config.Now(), c.current.Load(), c.manager.config.Timing
+	now, current, timing := c.now(), c.current.Load(), c.manager.config.Timing
 	c.advice.next = now.Add(pace(current.period().lifetime(), timing.InfoMin, adviceDefault))
-	var from *issuer
-	for _, i := range c.issuers {
-		if i.conf.Directory == current.directory {
-			from = i
-			break
-		}
-	}
-	if from == nil {
+	own := slices.IndexFunc(c.issuers, func(i *issuer) bool { return i.conf.Directory == current.directory })
+	if own < 0 {
 		return // it was issued by one that is no longer configured
 	}
+	from := c.issuers[own]
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	info, err := from.client.GetRenewalInfo(ctx, current.Leaf)
@@ -47,9 +42,9 @@ func (c *Certificate) requestAdvice(ctx context.Context) {
 	before := c.advice.window
 	c.advice.window = &window{info.SuggestedWindow.Start, info.SuggestedWindow.End}
 	if info.ExplanationURL != "" && (before == nil || *before != *c.advice.window) {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: %s advises to renew it between %s and %s: %s", c, from.conf.Name,
+		c.logf("%s advises to renew it between %s and %s: %s", from.conf.Name,
 			info.SuggestedWindow.Start.Format(time.DateTime), info.SuggestedWindow.End.Format(time.DateTime),
-			info.ExplanationURL))
+			info.ExplanationURL)
 	}
 }
 
@@ -79,7 +74,7 @@ func (c *Certificate) restoreFailures() {
 	if err != nil || json.Unmarshal(text, &f) != nil {
 		return
 	}
-	now, retryMin := c.manager.config.Now(), c.manager.config.Timing.RetryMin
+	now, retryMin := c.now(), c.manager.config.Timing.RetryMin
 	c.failures = max(0, f.InARow)
 	if at := f.Last.Add(retryMin); at.Before(now.Add(retryMin)) {
 		c.retryAt = at

@@ -47,6 +47,13 @@ func (c *Certificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 // String returns the names, for messages.
 func (c *Certificate) String() string { return strings.Join(c.spec.Names, " ") }
 
+func (c *Certificate) now() time.Time { return c.manager.config.Now() }
+
+// logf logs a line about the certificate.
+func (c *Certificate) logf(format string, args ...any) {
+	c.manager.config.Log(fmt.Sprintf("acme: %s: ", c) + fmt.Sprintf(format, args...))
+}
+
 // load reads the certificate from its file. It keeps the current one unless the file's was issued
 // later. It reports whether it has changed. An invalid file is an error.
 func (c *Certificate) load() (changed bool, err error) {
@@ -81,7 +88,7 @@ func (e *invalidFileError) Error() string { return fmt.Sprintf("%s: %v", e.path,
 func (c *Certificate) run(ctx context.Context) {
 	c.restoreFailures()
 	for ctx.Err() == nil {
-		now := c.manager.config.Now()
+		now := c.now()
 		left, leftOfAdvice := timeLeft(c.due(), now), timeLeft(c.advice.next, now)
 		switch {
 		case left <= 0:
@@ -135,7 +142,7 @@ func (c *Certificate) attempt(ctx context.Context) {
 	}
 	unlock, err := c.store.lock(c.name)
 	if errors.Is(err, errLocked) {
-		c.retryAt = c.manager.config.Now().Add(c.manager.config.Timing.LockRetry)
+		c.retryAt = c.now().Add(c.manager.config.Timing.LockRetry)
 		return
 	}
 	if err != nil {
@@ -162,13 +169,13 @@ func (c *Certificate) adopt() bool {
 		}
 	}
 	if err != nil {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: %v", c, err))
+		c.logf("%v", err)
 	}
 	if !changed {
 		return false
 	}
 	c.succeed("serving the certificate that another process has obtained")
-	return c.manager.config.Now().Before(c.due())
+	return c.now().Before(c.due())
 }
 
 // obtain orders the certificate from its issuers, in turn.
@@ -179,7 +186,7 @@ func (c *Certificate) obtain(ctx context.Context, held *slot) {
 		if !held.moveTo(ctx, i) {
 			return
 		}
-		now := c.manager.config.Now()
+		now := c.now()
 		if left := timeLeft(i.limitedUntil, now); left > 0 {
 			failed = append(failed, fmt.Errorf("%s: its rate limit ends in %s", i.conf.Name, left.Round(time.Second)))
 			delay = max(delay, left)
@@ -208,7 +215,7 @@ func (c *Certificate) obtain(ctx context.Context, held *slot) {
 func (c *Certificate) candidates() []*issuer {
 	current := c.current.Load()
 	if current == nil || c.failures > 1 ||
-		current.remaining(c.manager.config.Now()) < current.period().lifetime()/latestPart {
+		current.remaining(c.now()) < current.period().lifetime()/latestPart {
 		return c.issuers
 	}
 	return c.issuers[:1]
@@ -234,7 +241,7 @@ func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate,
 	}
 	delay := limit.delay()
 	if current := c.current.Load(); current != nil {
-		delay = min(delay, max(current.remaining(c.manager.config.Now())/4, current.period().lifetime()/pacePart))
+		delay = min(delay, max(current.remaining(c.now())/4, current.period().lifetime()/pacePart))
 	}
 	return cert, delay, err
 }
@@ -245,13 +252,13 @@ func (c *Certificate) install(cert *certificate, i *issuer, failed []error) {
 	c.advice = advice{}
 	err := c.write(cert.text)
 	for _, err := range failed {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: %v", c, err))
+		c.logf("%v", err)
 	}
-	c.manager.config.Log(fmt.Sprintf("acme: %s: %s has issued a certificate, %s", c, i.conf.Name, c.validity(cert)))
-	if now := c.manager.config.Now(); !cert.isValid(now) {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: the new certificate is valid from %s to %s, and this machine's clock "+
-			"is at %s: check the clock", c, cert.Leaf.NotBefore.Format(time.DateTime),
-			cert.Leaf.NotAfter.Format(time.DateTime), now.UTC().Format(time.DateTime)))
+	c.logf("%s has issued a certificate, %s", i.conf.Name, c.validity(cert))
+	if now := c.now(); !cert.isValid(now) {
+		c.logf("the new certificate is valid from %s to %s, and this machine's clock is at %s: check the clock",
+			cert.Leaf.NotBefore.Format(time.DateTime), cert.Leaf.NotAfter.Format(time.DateTime),
+			now.UTC().Format(time.DateTime))
 	}
 	c.noteWritten(cert.text, err)
 }
@@ -274,7 +281,7 @@ func (c *Certificate) noteWritten(text []byte, err error) {
 // succeed ends a series of failures.
 func (c *Certificate) succeed(text string) {
 	if text != "" {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: %s, %s", c, text, c.validity(c.current.Load())))
+		c.logf("%s, %s", text, c.validity(c.current.Load()))
 	}
 	if c.failures > 0 {
 		_ = c.store.remove(c.name + ".json") // it only delays the first attempt after a restart
@@ -285,7 +292,7 @@ func (c *Certificate) succeed(text string) {
 // fail schedules the next attempt. delay is how long the issuer wants none.
 func (c *Certificate) fail(err error, delay time.Duration) {
 	c.failures++
-	now, current := c.manager.config.Now(), c.current.Load()
+	now, current := c.now(), c.current.Load()
 	backoff := c.manager.config.Timing.backoff(c.failures, current.period().lifetime(), current.remaining(now))
 	wait := max(delay, backoff)
 	c.retryAt = now.Add(wait)
@@ -294,16 +301,16 @@ func (c *Certificate) fail(err error, delay time.Duration) {
 		state = "still serving the one " + c.validity(current)
 	}
 	for line := range strings.Lines(err.Error()) {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: %s", c, strings.TrimRight(line, "\n")))
+		c.logf("%s", strings.TrimRight(line, "\n"))
 	}
-	c.manager.config.Log(fmt.Sprintf("acme: %s: %s; next attempt in %s", c, state, wait.Round(time.Second)))
+	c.logf("%s; next attempt in %s", state, wait.Round(time.Second))
 	c.storeFailures(now, delay)
 }
 
 // validity describes how long a certificate is valid.
 func (c *Certificate) validity(cert *certificate) string {
 	text := "valid until " + cert.Leaf.NotAfter.UTC().Format(time.DateTime)
-	if c.manager.config.Now().After(cert.Leaf.NotAfter) {
+	if c.now().After(cert.Leaf.NotAfter) {
 		text += " (expired)"
 	}
 	return text

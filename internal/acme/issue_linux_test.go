@@ -257,8 +257,7 @@ func TestCloseEndsAnOrder(t *testing.T) {
 // Requests for other paths and tokens, and other methods, reach the next handler.
 func TestOnlyChallengesAreTaken(t *testing.T) {
 	m := New(Config{})
-	m.challenges.tokens["abc"] = "abc.thumb"
-	m.challenges.count()
+	m.challenges.change(func() { m.challenges.tokens["abc"] = "abc.thumb" })
 	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
 	for _, c := range []struct {
 		method, path string

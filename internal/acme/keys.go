@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -16,8 +17,8 @@ var errNoKey = errors.New("no private key in PEM (PKCS #8, PKCS #1 or EC)")
 
 // newKey returns a new key.
 func newKey(t string) (crypto.Signer, error) {
-	switch t {
-	case "ecdsa:256", "":
+	switch keyTypeOf(t) {
+	case "ecdsa:256":
 		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	case "ecdsa:384":
 		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
@@ -38,8 +39,8 @@ func keyTypeError(t string) error {
 }
 
 func isKeyType(t string) bool {
-	switch t {
-	case "", "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
+	switch keyTypeOf(t) {
+	case "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
 		return true
 	}
 	return false
@@ -101,9 +102,4 @@ func typeOf(public crypto.PublicKey) string {
 }
 
 // keyTypeOf returns a type, or the default for "".
-func keyTypeOf(t string) string {
-	if t == "" {
-		return "ecdsa:256"
-	}
-	return t
-}
+func keyTypeOf(t string) string { return cmp.Or(t, "ecdsa:256") }

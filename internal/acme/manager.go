@@ -106,7 +106,7 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 	c.store = c.issuers[0].store
 	_, err := c.load()
 	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
-		m.config.Log(fmt.Sprintf("acme: %s: %v (a new certificate will be ordered)", c, invalid))
+		c.logf("%v (a new certificate will be ordered)", invalid)
 		err = nil
 	}
 	if err != nil {
@@ -213,11 +213,10 @@ func (m *Manager) Start() {
 			continue
 		}
 		if current := c.current.Load(); current != nil {
-			m.config.Log(fmt.Sprintf("acme: %s: certificate %s, renewal about %s", c, c.validity(current),
-				c.renewalTime(current).UTC().Format(time.DateTime)))
+			c.logf("certificate %s, renewal about %s", c.validity(current),
+				c.renewalTime(current).UTC().Format(time.DateTime))
 		} else {
-			m.config.Log(fmt.Sprintf("acme: %s: no certificate yet: TLS handshakes for it fail until %s has issued one", c,
-				c.issuers[0].conf.Name))
+			c.logf("no certificate yet: TLS handshakes for it fail until %s has issued one", c.issuers[0].conf.Name)
 		}
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(context.Background())

@@ -111,14 +111,14 @@ func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error
 	if err != nil {
 		return nil, fmt.Errorf("the issuer returned an unusable certificate: %w", err)
 	}
-	cert.obtained = c.manager.config.Now()
+	cert.obtained = c.now()
 	return cert, nil
 }
 
 // checkNew returns an error if a new certificate must not replace the current one. If none is valid
 // the machine's clock may be wrong.
 func (c *Certificate) checkNew(cert *certificate) error {
-	now, current := c.manager.config.Now(), c.current.Load()
+	now, current := c.now(), c.current.Load()
 	switch {
 	case len(cert.text) > maxCertificate:
 		return fmt.Errorf("larger than %d bytes", maxCertificate)
@@ -148,7 +148,7 @@ func (c *Certificate) orderParameters(ctx context.Context, i *issuer, key crypto
 		return params, err
 	}
 	if err != nil {
-		c.manager.config.Log(fmt.Sprintf("acme: %s: %s: %v: its default is used", c, i.conf.Name, err))
+		c.logf("%s: %v: its default is used", i.conf.Name, err)
 	}
 	// An issuer that no longer knows the old certificate, or its account, rejects the order. So the
 	// next attempt does not name it.

@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
 	"math"
@@ -38,19 +39,11 @@ type Timing struct {
 }
 
 func (t Timing) withDefaults() Timing {
-	for _, field := range []struct {
-		value *time.Duration
-		by    time.Duration
-	}{
-		{&t.RetryMin, time.Minute}, {&t.RetryMax, 6 * time.Hour}, {&t.MinAge, time.Hour},
-		{&t.LockRetry, 5 * time.Second},
-		{&t.InfoMin, time.Minute},
-	} {
-		if *field.value <= 0 {
-			*field.value = field.by
-		}
+	return Timing{
+		RetryMin: cmp.Or(t.RetryMin, time.Minute), RetryMax: cmp.Or(t.RetryMax, 6*time.Hour),
+		MinAge: cmp.Or(t.MinAge, time.Hour), LockRetry: cmp.Or(t.LockRetry, 5*time.Second),
+		InfoMin: cmp.Or(t.InfoMin, time.Minute),
 	}
-	return t
 }
 
 // window is the time in which an issuer advises to renew a certificate (RFC 9773, 4.2).
@@ -101,11 +94,8 @@ func pace(life, least, most time.Duration) time.Duration {
 // current certificate's lifetime and remaining how long it is valid; both are 0 without one.
 func (t Timing) backoff(failures int, life, remaining time.Duration) time.Duration {
 	wait, longest := t.RetryMin, pace(life, t.RetryMin, t.RetryMax)
-	for range failures - 1 {
-		if wait *= 2; wait >= longest {
-			wait = longest
-			break
-		}
+	for n := 1; n < failures && wait < longest; n++ {
+		wait = min(2*wait, longest)
 	}
 	if remaining > 0 { // a quarter leaves room for several attempts
 		wait = max(min(wait, remaining/4), min(t.RetryMin, time.Minute))

@@ -138,29 +138,28 @@ func (m *Manager) ChallengeConfig(hello *tls.ClientHelloInfo) *tls.Config {
 		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
 }
 
+// change changes the responses.
+func (c *challenges) change(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+	c.pending.Store(int64(len(c.tokens) + len(c.certs)))
+}
+
 // httpSolver solves HTTP-01.
 type httpSolver struct{ challenges *challenges }
 
 // Present implements acmez.Solver.
 func (s httpSolver) Present(_ context.Context, c acme.Challenge) error {
-	s.challenges.mu.Lock()
-	defer s.challenges.mu.Unlock()
-	s.challenges.tokens[c.Token] = c.KeyAuthorization
-	s.challenges.count()
+	s.challenges.change(func() { s.challenges.tokens[c.Token] = c.KeyAuthorization })
 	return nil
 }
 
 // CleanUp implements acmez.Solver.
 func (s httpSolver) CleanUp(_ context.Context, c acme.Challenge) error {
-	s.challenges.mu.Lock()
-	defer s.challenges.mu.Unlock()
-	delete(s.challenges.tokens, c.Token)
-	s.challenges.count()
+	s.challenges.change(func() { delete(s.challenges.tokens, c.Token) })
 	return nil
 }
-
-// count updates the number of pending challenges. The caller holds the lock.
-func (c *challenges) count() { c.pending.Store(int64(len(c.tokens) + len(c.certs))) }
 
 // alpnSolver solves TLS-ALPN-01.
 type alpnSolver struct{ challenges *challenges }
@@ -171,19 +170,13 @@ func (s alpnSolver) Present(_ context.Context, c acme.Challenge) error {
 	if err != nil {
 		return err
 	}
-	s.challenges.mu.Lock()
-	defer s.challenges.mu.Unlock()
-	s.challenges.certs[handshakeName(c.Identifier.Value)] = cert
-	s.challenges.count()
+	s.challenges.change(func() { s.challenges.certs[handshakeName(c.Identifier.Value)] = cert })
 	return nil
 }
 
 // CleanUp implements acmez.Solver.
 func (s alpnSolver) CleanUp(_ context.Context, c acme.Challenge) error {
-	s.challenges.mu.Lock()
-	defer s.challenges.mu.Unlock()
-	delete(s.challenges.certs, handshakeName(c.Identifier.Value))
-	s.challenges.count()
+	s.challenges.change(func() { delete(s.challenges.certs, handshakeName(c.Identifier.Value)) })
 	return nil
 }
 
