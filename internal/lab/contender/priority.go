@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/proc"
 )
 
 // Priority is the nice value of contenders and of the load generator: beside programs of nice 0
@@ -57,8 +59,7 @@ func (s *Stage) Prioritize() (restore func() error, err error) {
 // autogroup returns the file with the nice value of this session's programs, for other processes;
 // "" if the kernel does not group them, the session's leader has ended, or the value is not 0.
 func autogroup() (file string) {
-	enabled, err := os.ReadFile("/proc/sys/kernel/sched_autogroup_enabled")
-	if err != nil || strings.TrimSpace(string(enabled)) != "1" {
+	if proc.Setting("kernel.sched_autogroup_enabled") != "1" {
 		return ""
 	}
 	leader, err := unix.Getsid(0)

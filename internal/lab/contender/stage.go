@@ -135,25 +135,19 @@ func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 	}
 	failed := make(chan error, 1)
 	s.do <- func() {
-		if err := Bind(cpus); err != nil {
+		if err := Bind(0, cpus); err != nil {
 			failed <- err
 			return
 		}
-		if c.SysProcAttr == nil {
-			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-		}
-		c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 		c.Env = append(c.Env, s.mark)
 		failed <- c.Start()
 	}
 	return <-failed
 }
 
-// Bind sets the processors of the calling thread.
-func Bind(cpus []int) error { return BindTask(0, cpus) }
-
-// BindTask is Bind for a thread of this process, given by its ID.
-func BindTask(tid int, cpus []int) error {
+// Bind sets the processors of a thread of this process. The ID 0 is the calling one's.
+func Bind(tid int, cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
 		set.Set(cpu)
@@ -174,7 +168,7 @@ func bindThread(cpus []int) (restore func() error, err error) {
 	restore = func() error {
 		return os.NewSyscallError("sched_setaffinity", unix.SchedSetaffinity(0, &before))
 	}
-	return restore, Bind(cpus)
+	return restore, Bind(0, cpus)
 }
 
 // AllCPUs returns the processors that this process may use.

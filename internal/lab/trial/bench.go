@@ -120,7 +120,7 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 
 // bindProcess sets the processors of all threads of this process.
 func bindProcess(cpus []int) error {
-	return contender.EachThread(func(tid int) error { return contender.BindTask(tid, cpus) })
+	return contender.EachThread(func(tid int) error { return contender.Bind(tid, cpus) })
 }
 
 // Layout divides processors between the servers and the generator. If cores is 0, or there are too

@@ -111,7 +111,7 @@ func (p *probe) close() {
 // run is the body of the thread. The goroutine does not unlock its thread, which ends with it.
 func (t *probeThread) run(cpu int, bound chan<- error) {
 	runtime.LockOSThread()
-	err := contender.Bind([]int{cpu})
+	err := contender.Bind(0, []int{cpu})
 	bound <- err
 	if err != nil {
 		return
