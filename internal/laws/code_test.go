@@ -83,6 +83,7 @@ var mayBeVar = map[string]string{
 	"internal/lab.ownSource":            "an embedded file",
 	"internal/lab/report.styles":        "an embedded file",
 	"load/report.pageSource":            "an embedded file",
+	"load/fleet.manifest":               "an embedded file",
 }
 
 // Package variables are errors, embedded files and tables. Others would be state that all users of
