@@ -71,8 +71,8 @@ type prefix struct {
 }
 
 // longest returns the location whose path is the longest prefix of path. It starts at the last one
-// that does not sort after path, and follows above. The search is written out, because calling a
-// function for each comparison takes 3 % of the front's time.
+// that does not sort after path, and follows above. The search is written out: a function for each
+// comparison takes 3 % of BenchmarkHandler/bound.
 func (l *locations) longest(path string) *Location {
 	low, high := -1, len(l.prefixes)
 	for low+1 < high {
