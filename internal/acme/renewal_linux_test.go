@@ -33,7 +33,7 @@ type shortLived struct {
 // now returns the time of the machine's clock, which is also the issuer's.
 func (s *shortLived) now() time.Time { return time.Now().Add(time.Duration(s.slept.Load())) }
 
-// age returns which part of the current certificate's life has passed; 0 if there is none.
+// age returns the share of the current certificate's life that has passed; 0 without a certificate.
 func (s *shortLived) age() float64 {
 	current := s.cert.current.Load()
 	if current == nil {

@@ -99,7 +99,7 @@ func TestWatchReportsChangesAndErrors(t *testing.T) {
 	watch.Go(func() { s.Watch(ctx) })
 	wait := func(want string) {
 		t.Helper()
-		testkit.Contains(t, testkit.Received(t, logged, "a log line"), want)
+		testkit.Contains(t, testkit.Receive(t, logged, "a log line"), want)
 	}
 	old := cert.text
 	cert.set("rubbish", nil)

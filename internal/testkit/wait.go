@@ -41,17 +41,6 @@ func Value[T any](v T, err error) func(testing.TB) T {
 	}
 }
 
-// Received returns the next value of a channel, which must arrive.
-func Received[T any](t testing.TB, from <-chan T, what string) (v T) {
-	t.Helper()
-	select {
-	case v = <-from:
-	case <-time.After(time.Minute):
-		t.Fatalf("waited too long for %s", what)
-	}
-	return v
-}
-
 // WaitFor waits for an event that must happen.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()

@@ -78,7 +78,7 @@ func (s *served) next(t *testing.T, wanted func(agent.Record) bool) agent.Record
 
 func (s *served) end(t *testing.T) error {
 	t.Helper()
-	return testkit.Received(t, s.err, "the agent's end")
+	return testkit.Receive(t, s.err, "the agent's end")
 }
 
 func isHello(r agent.Record) bool { return r.Hello != nil }
@@ -222,7 +222,7 @@ func TestUnwritableOutputEndsTheAgent(t *testing.T) {
 	done := make(chan error, 1)
 	go func() { done <- agent.Serve(context.Background(), in, failing{}, agent.Options{}) }()
 	fmt.Fprintln(out, `{"ping":1}`)
-	testkit.Is(t, testkit.Received(t, done, "the agent's end"), io.ErrClosedPipe)
+	testkit.Is(t, testkit.Receive(t, done, "the agent's end"), io.ErrClosedPipe)
 }
 
 type failing struct{}

@@ -21,7 +21,7 @@ type Location struct {
 	final    bool   // FinalPrefix
 	internal bool
 	Pattern  *Pattern   // the regular expression, or nil
-	inner    *locations // searched when this one matches; nil if there are none
+	inner    *locations // locations in this one, or nil
 	parent   *Location  // the enclosing location, or nil
 
 	steps    []action

@@ -29,11 +29,11 @@ type pingState struct {
 type expiry uint8
 
 const (
-	expiryClose expiry = iota // it closes the connection
-	expiryStall               // so does it, and handlers learn that the client has accepted nothing
-	expiryDrain               // it accepts no more streams, because it has announced that
-	expiryIdle                // nor does it, because there are none
-	expiryPing                // it checks whether the client is there
+	expiryClose expiry = iota // closes the connection
+	expiryStall               // closes it, and tells handlers that the client has accepted nothing
+	expiryDrain               // accepts no more streams, as announced
+	expiryIdle                // accepts no more streams, because the client has requested nothing
+	expiryPing                // checks whether the client is still there
 )
 
 // nextExpiryLocked returns what happens next if nothing else does, and when; zero for never.
