@@ -5,10 +5,12 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-# Steps of "make test", in this order. A step that fails does not hide the others.
-STEPS := vet laws contenders grpc raceless compared race
+# Steps of "make test". Most tests wait, for processes, timeouts and each other: those with the race detector leave a
+# fifth of two cores to the other steps, which run beside them. A step that fails does not hide the others.
+BESIDE := vet laws contenders grpc raceless compared
+STEPS := $(BESIDE) race
 
-.PHONY: weigh contenders test $(STEPS:%=test-%) fuzz check-slow check-others bench pgo dist lint lint-prose help programs
+.PHONY: weigh contenders test $(STEPS:%=test-%) steps-beside steps-race fuzz check-slow check-others bench pgo dist lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -46,12 +48,21 @@ test test-race: export GORACE := atexit_sleep_ms=50
 test $(STEPS:%=test-%): export TMPDIR := $(shell case "$$TMPDIR" in (*[!a-zA-Z0-9/._-]*|?????????????????????*|'') echo /tmp ;; (*) echo "$$TMPDIR" ;; esac)
 
 test: programs ## run all tests: this is what CI runs
-	@mkdir -p $(dir $(GOTEST_SKIPS)); failed=; rm -f $(GOTEST_SKIPS); for step in $(STEPS); do \
-		$(MAKE) --no-print-directory test-$$step || failed="$$failed $$step"; \
-	done; \
+	@mkdir -p $(dir $(GOTEST_SKIPS)); rm -f $(GOTEST_SKIPS) $(FAILED); \
+	$(MAKE) --no-print-directory -j 2 steps-beside steps-race || echo make >>$(FAILED); \
 	if grep -v 'with the race detector' $(GOTEST_SKIPS) 2>/dev/null >$(GOTEST_SKIPS).list; then \
 		echo "skipped:"; sort -u $(GOTEST_SKIPS).list; fi; \
-	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
+	test ! -e $(FAILED) || { echo "failed:" $$(cat $(FAILED)); exit 1; }
+
+FAILED := $(CURDIR)/.cache/failed
+
+run = for step in $(1); do $(MAKE) --no-print-directory test-$$step || echo $$step >>$(FAILED); done
+
+steps-beside:
+	+@$(call run,$(BESIDE))
+
+steps-race:
+	+@$(call run,race)
 
 # Runs "go test", and notes skipped tests for the end.
 GOTEST := $(GO) run ./internal/gotest
@@ -84,7 +95,6 @@ test-compared:
 		GOTOOLCHAIN=$$release $(GO) test -vet off -run '$(COMPARED)' $(COMPARED_PACKAGES) || exit 1; \
 	done
 
-# Most tests wait for processes, timeouts and each other.
 test-race:
 	$(GOTEST) $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
 
@@ -104,6 +114,7 @@ fuzz: ## run every fuzz target for FUZZTIME
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 check-slow: programs fuzz ## longer fuzzing, every test many times, a whole run of each experiment
+	$(GO) test -short ./...
 	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/...
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
