@@ -43,7 +43,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	listening sync.WaitGroup // counts listeners; grows while mu is locked
 	conns     map[*netconn.Conn]struct{}
-	awaited   map[connection.AboveSocket]time.Time // since when; zero once the socket is there
+	awaited   map[connection.AboveSocket]time.Time // since when; zero once Socket has returned
 	shards    *shard.Group                         // nil until a listener needs them
 }
 
