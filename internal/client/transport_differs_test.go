@@ -262,7 +262,8 @@ func (c *holding) release() {
 	_, _ = c.Conn.Write(c.held)
 }
 
-// changed is what releases of http.Transport do since these, and the Transport with every release.
+// changed lists what http.Transport does since these releases. The Transport does it with every
+// release.
 type changed struct {
 	what, want string
 	since      []string
