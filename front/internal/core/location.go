@@ -26,7 +26,7 @@ type Location struct {
 
 	steps    []action
 	Phases   []Step // between rewrite and content
-	Files    any    // how the location finds files: of FilesModule
+	Files    any    // rules of FilesModule for finding files
 	Content  Content
 	observes bool // responses are changed or observed
 	// deadline bounds the time between two writes of a response if the server does not. A bound

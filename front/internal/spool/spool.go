@@ -86,7 +86,7 @@ type Spool struct {
 	queue      []*waiter // of writes that wait for room, the oldest first
 	written    int64     // number of successful writes
 	stalled    bool      // no write waits for room until a write succeeds
-	trouble    bool      // was reported, and its end was not
+	trouble    bool      // it was reported, but its end was not
 	lastReport time.Time // the time of the last report of trouble
 	unreported int       // lost lines that are in the output, but not in a report
 
