@@ -311,8 +311,8 @@ type Files struct {
 	// that accept it: "gzip", "br", "zstd". PrecompressedAlways are those for all clients. In both
 	// cases x need not exist.
 	Precompressed, PrecompressedAlways []string
-	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those that have the
-	// owner of what they lead to, and "on" none. Those in SymlinksFrom, a prefix of the path, are
+	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those whose owner
+	// also owns their target, and "on" none. Those in SymlinksFrom, a prefix of the path, are
 	// always followed.
 	DisableSymlinks string
 	SymlinksFrom    Text

@@ -52,7 +52,7 @@ func (c *Client) protocols() http.Protocols {
 		return *s.Protocols
 	}
 	var p http.Protocols
-	p.SetHTTP1(true) // also for an empty set, on which programs rely
+	p.SetHTTP1(true) // also if the set is empty: programs rely on that
 	custom := s.TLSClientConfig != nil || s.DialContext != nil || s.DialTLSContext != nil
 	p.SetHTTP2(s.Protocols == nil && (s.ForceAttemptHTTP2 || !custom))
 	return p

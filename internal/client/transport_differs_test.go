@@ -364,8 +364,8 @@ func closeInTime(s side) string {
 	}
 }
 
-// The Transport does what the newest releases of http.Transport do. What it does within limits of
-// time happens in no time here.
+// The Transport does what the newest releases of http.Transport do. Here, what must happen within a
+// time takes no time.
 func TestTransportFollowsNewReleases(t *testing.T) {
 	for _, c := range changesOfTransport() {
 		t.Run(c.what, func(t *testing.T) {

@@ -45,8 +45,8 @@ var (
 // Config defines how lines are written. The zero value is valid.
 type Config struct {
 	// Gather is the time between two writes: lines of that time are written together. Two kinds of
-	// lines are written at once: those that arrive later than that after the last write, and those
-	// that fill much of Limit.
+	// lines are written at once: those that arrive when the last write is longer ago than Gather,
+	// and those that fill much of Limit.
 	Gather time.Duration
 
 	// Limit is the maximum number of bytes in the queue; 0 is DefaultLimit. A longer line is
