@@ -100,8 +100,9 @@ func tableIsTested(t *testing.T, rows []difference) {
 		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true,
 		"HTTP/2.0 or /3.0 in a status line":          true,
 		"Errors about malformed or cut-off messages": true, "Errors of timeouts": true,
-		"A server without TLS at an `https` URL": true,
-		"101 that was not asked for":             true, "Bytes that come with a response, unasked, below TLS": true,
+		"A server without TLS at an `https` URL":             true,
+		"101 that was not requested":                         true,
+		"Unrequested bytes in a TLS record after a response": true,
 	}
 	for _, d := range rows {
 		tested[d.row] = true
