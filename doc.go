@@ -46,8 +46,6 @@
 //
 // Valid requests get the same responses, except that:
 //
-//   - A head must arrive within 30 seconds if neither ReadHeaderTimeout nor ReadTimeout is set.
-//     net/http has no timeout then.
 //   - One empty line before a request is skipped (RFC 9112, 2.2). net/http skips two, and only
 //     after a POST.
 //   - Fields that the server adds, such as Date, may be in a different order.
@@ -55,10 +53,6 @@
 //     uses the context: if it has called Done or Err, or derived a context.
 //   - If MaxBytesReader has stopped the handler's Read, the remainder is read, if it is small, and
 //     the connection is kept. net/http closes it.
-//   - The server waits at most 30 seconds for the remainder of a body, also in Close of the body.
-//   - If a client may still be sending when the last response was sent, the server ends its output
-//     and reads until nothing has arrived for half a second, for 5 seconds at most. net/http reads
-//     nothing and closes the connection after half a second, or at once in some cases.
 //   - A connection is closed if any element of a handler's Connection field is close (RFC 9112,
 //     9.6). net/http closes it only if the whole field is "close".
 //   - Trailer fields that a handler sets with TrailerPrefix after the head are also sent if the
@@ -71,53 +65,62 @@
 //     net/http delays the response until the client sends more.
 //   - A connection is closed if a handler responded with 101 without hijacking the connection.
 //   - A response to a request with an incomplete body has Connection: close.
-//   - A server that rests after hundreds of TLS handshakes runs the collector once, and returns free
-//     memory to the system.
+//   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
+//   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not set.
+//
+// Timeouts, connections and resources differ:
+//
+//   - A head must arrive within 30 seconds if neither ReadHeaderTimeout nor ReadTimeout is set.
+//     net/http has no timeout then.
+//   - The server waits at most 30 seconds for the remainder of a body, also in Close of the body.
+//   - If a client may still be sending when the last response was sent, the server ends its output
+//     and reads until nothing has arrived for half a second, for 5 seconds at most. net/http reads
+//     nothing and closes the connection after half a second, or at once in some cases.
+//   - A response that the server generates must be received within WriteTimeout, SendTimeout or,
+//     without both, the timeout for a head. Otherwise the connection is closed.
 //   - On Linux, while connections arrive fast, Serve notices up to 100 ms late that its listener
 //     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
 //     take effect at once. The options that package net sets on accepted TCP connections are also
 //     set on the listening socket.
-//   - Until Serve returns, a Server keeps goroutines: those of its event loops, and up to 64 that
-//     wait for further connections.
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
 //   - ConnState reports an idle connection as active when the first byte of a request arrives.
 //     net/http does not if the head then turns out to be malformed or incomplete.
 //   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
 //     handshakes ends.
-//   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
-//   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
-//     set.
+//   - Until Serve returns, a Server keeps goroutines: those of its event loops, and up to 64 that
+//     wait for further connections.
+//   - A server that rests after hundreds of TLS handshakes runs the garbage collector once, and
+//     returns free memory to the system.
+//
+// Over HTTP/2 there are more differences:
+//
 //   - Over HTTP/2, a ResponseWriter is no http.Pusher: browsers do not support server push any
 //     more.
 //   - Server.ExtendedConnect offers extended CONNECT (RFC 8441), as GODEBUG=http2xconnect=1 does
 //     for both. A request with :protocol is malformed unless it is a CONNECT with :scheme and
 //     :path. net/http accepts others.
-//   - Over HTTP/2, a request with a malformed head gets 400. If it is complete, its stream is then
-//     reset (RFC 9113, 8.1.1). net/http resets most such streams without a response, and its client
-//     then sends the request again.
-//   - Over HTTP/2, a head is malformed, unlike with net/http, if :method is no token, if :path is
-//     neither "*" nor begins with a slash, or if :authority or Host is no host. It also is if Host
-//     differs from :authority, or if Content-Length is not a number. Request.Header contains no
-//     Host.
-//   - Over HTTP/2, space around field values is removed, as over HTTP/1. RFC 9113, 8.2.1, forbids
-//     it, but net/http's client sends it.
-//   - Over HTTP/2, a request without a body gets no 100 Continue (RFC 9110, 10.1.1).
-//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error,
-//     and a Write of more bytes fails, as over HTTP/1. net/http ends such a response as if it were
-//     complete, and may send more bytes.
-//   - Over HTTP/2, a 304 has neither Content-Type nor Content-Length, and a 204 has no
-//     Content-Length, as over HTTP/1. Keep-Alive, Proxy-Connection and Upgrade are not sent (RFC
-//     9113, 8.2.2).
-//   - Over HTTP/2, RST_STREAM follows the response to an incomplete request 0.1 seconds later, once
-//     the client has acknowledged a PING. Clients such as curl 7.88 lose the response otherwise.
-//   - Over HTTP/2, trailer fields that concern the framing are ignored, and a trailer section may
-//     have 8 KB. net/http resets the stream in the first case, and limits it like a head.
+//   - A request with a malformed head gets 400. If it is complete, its stream is then reset (RFC
+//     9113, 8.1.1). net/http resets most such streams without a response, and its client then sends
+//     the request again.
+//   - A head is malformed, unlike with net/http, if :method is no token, if :path is neither "*"
+//     nor begins with a slash, or if :authority or Host is no host. It also is if Host differs from
+//     :authority, or if Content-Length is not a number. Request.Header contains no Host.
+//   - Space around field values is removed, as over HTTP/1. RFC 9113, 8.2.1, forbids it, but
+//     net/http's client sends it.
+//   - A request without a body gets no 100 Continue (RFC 9110, 10.1.1).
+//   - A response with fewer bytes than its Content-Length states ends with an error, and a Write of
+//     more bytes fails, as over HTTP/1. net/http ends such a response as if it were complete, and
+//     may send more bytes.
+//   - As over HTTP/1, a 304 has neither Content-Type nor Content-Length, and a 204 has no
+//     Content-Length. Keep-Alive, Proxy-Connection and Upgrade are not sent (RFC 9113, 8.2.2).
+//   - RST_STREAM follows the response to an incomplete request 0.1 seconds later, once the client
+//     has acknowledged a PING. Clients such as curl 7.88 lose the response otherwise.
+//   - Trailer fields that concern the framing are ignored, and a trailer section may have 8 KB.
+//     net/http resets the stream in the first case, and limits it like a head.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or
 //     requests that it resets. Handlers that still run after a reset count as open streams. The
 //     handler of a request that is reset before it begins is not called.
 //   - MaxReadFrameSize is 16 KB if HTTP2Config does not set it. The texts that CountError receives
 //     are other ones.
-//   - A response that the server generates must be received within WriteTimeout, SendTimeout or,
-//     without both, the timeout for a head. Otherwise the connection is closed.
 package tare

@@ -26,7 +26,7 @@
 //     whatever its size. It ends with the stream, with ABORT_REQUEST, or when another request
 //     begins. If none of them comes within 30 seconds, or within the rest of ReadTimeout if that
 //     is shorter, the connection is closed. From 256 KB on, a record that has begun must end
-//     within ReadHeaderTimeout. A connection without FCGI_KEEP_CONN is closed at once. More than
+//     within ReadParamsTimeout. A connection without FCGI_KEEP_CONN is closed at once. More than
 //     1 MB of records that belong to no request end the connection.
 //   - GET_VALUES and unknown record types get their replies when they are read, between the
 //     records of a response. Within STDIN, that is when the handler reads so far, or has returned.

@@ -333,9 +333,9 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 	testkit.Fields(t, resp.Trailer, "trailer", "X-Sum", "1", "X-Late", "2")
 }
 
-// A panic of a cached handler is an error of the upstream, or ends the connection of a response that
-// has begun. It is logged, and the response is not stored. So it is if the response is shorter than
-// it declares.
+// A panic of a cached handler is an error of the upstream, or ends the connection of a response
+// that has begun. It is logged, and the response is not stored. The same holds for a response
+// shorter than it declares.
 func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 	var logged bytes.Buffer
 	var fails atomic.Bool

@@ -23,16 +23,6 @@
 //
 // An internal redirect, such as that to an error page, returns to the rewrite phase.
 //
-// A request for a proxy with a cache passes these files below internal, in this order:
-//
-//	core/exchange.go           the phases
-//	proxy/proxy.go             serve, and serveCached, which sends what the others return
-//	proxy/cache.go             fetchCached: the key
-//	cache/session.go           Find: a stored response, or what becomes of the upstream's
-//	proxy/request.go           newRequest: what the upstream receives, by cachedorigin.go
-//	fetch/request.go           Do: servers, one after another, by package internal/client
-//	cache/response.go          Send
-//
 // A bound handler is an http.Handler of the same program that is an upstream: see Bind.
 //
 // # Rooms

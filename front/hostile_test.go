@@ -81,7 +81,7 @@ type hostile struct {
 	// connection closes.
 	send   string
 	status string // of the responses, in order
-	arrive string // a part of what the upstream must receive; "" is that it receives nothing
+	arrive string // a part of what the upstream must receive; "" if it must receive nothing
 	reply  string // a part of what the client must receive
 }
 

@@ -18,8 +18,8 @@ import (
 // attemptUpstreams are the addresses of upstreams that fail, by the way in which they do.
 type attemptUpstreams struct {
 	addrs   map[string]string
-	arrived chan struct{} // receives when a silent one has received something
-	resume  chan struct{} // lets the one that resets continue
+	arrived chan struct{} // receives when a silent upstream has received something
+	resume  chan struct{} // lets the upstream that resets its connections continue
 }
 
 func startAttemptUpstreams(t *testing.T) *attemptUpstreams {

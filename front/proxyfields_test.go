@@ -114,7 +114,8 @@ func compared(t *testing.T, directives string, heads []string, serve func(testin
 	return all
 }
 
-// keptUpstream is an upstream whose connections stay open. It sends what a request's query is.
+// keptUpstream is an upstream whose connections stay open. It sends a request's query as its
+// response.
 func keptUpstream(t testing.TB) (to string) {
 	return testkit.ServeTCP(t, func(nc net.Conn) {
 		for in := bufio.NewReader(nc); ; {

@@ -36,13 +36,12 @@
 //
 // # HTTP/2
 //
-// Package golang.org/x/net/http2/hpack encodes the header blocks of requests, as compactly as other
-// clients do. Package internal/wire/http2 does the rest. Over TLS, HTTP/2 is negotiated by ALPN;
-// without TLS the generator assumes it (prior knowledge). A connection carries as many
-// concurrent streams as Plan.Pipeline and the server's settings allow; one until these arrive. A
-// stream that was reset or refused counts as an error, while its connection stays open. The
-// generator retries a stream above the last stream ID of a GOAWAY frame. If several connections in
-// a row end so without a response, these streams count as refused.
+// The header blocks of requests are as compact as those of other clients. Over TLS, HTTP/2 is
+// negotiated by ALPN; without TLS the generator assumes it (prior knowledge). A connection carries
+// as many concurrent streams as Plan.Pipeline and the server's settings allow; one until these
+// arrive. A stream that was reset or refused counts as an error, while its connection stays open.
+// The generator retries a stream above the last stream ID of a GOAWAY frame. If several connections
+// in a row end so without a response, these streams count as refused.
 //
 // # FastCGI
 //

@@ -8,7 +8,7 @@ import (
 
 // Thresholds of Result.Doubts.
 const (
-	// busyBound is the value of Generator.Busy of Generator.MayLimit.
+	// busyBound is the least Generator.Busy at which Generator.MayLimit reports true.
 	busyBound = 0.9
 	// maxLagShare limits the 99th percentile of Lag as a share of the median latency; a lag below
 	// minLag is always accepted.
@@ -33,7 +33,7 @@ func (r *Result) Doubts() (doubts []string) {
 	}
 	doubts = append(doubts, r.partDoubts()...)
 	if r.Due > 0 {
-		e := &r.Errors // those that the server's speed does not explain are no reason to doubt
+		e := &r.Errors // errors that a slow server does not explain are left out
 		missing := r.Due - float64(r.Requests) - float64(e.Read+e.Write+e.Refused)
 		if missing > (1-minResponseShare)*r.Due+r.inFlightAllowance(nil) {
 			doubts = append(doubts,

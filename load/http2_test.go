@@ -149,7 +149,7 @@ func TestHTTP2ServersMayReorderAndClose(t *testing.T) {
 		}, strings.Repeat("b", 3000)},
 		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}},
 			func(p *peer) {
-				if p.number < 2 { // usually of each of the plan's connections the first; no more requests may come
+				if p.number < 2 { // usually the first request of each connection; no more may come
 					for kind := http2.FrameSettings; kind != http2.FrameHeaders; {
 						f, err := p.ReadFrame()
 						if err != nil {

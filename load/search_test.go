@@ -272,7 +272,7 @@ func second(_ *load.SearchResult, err error) error { return err }
 // any machine.
 func queue(capacity float64) http.HandlerFunc {
 	var mu sync.Mutex
-	var free time.Time // when it will have served all that has come
+	var free time.Time // when all requests so far will have been served
 	each := time.Duration(float64(time.Second) / capacity)
 	return func(http.ResponseWriter, *http.Request) {
 		mu.Lock()

@@ -24,9 +24,9 @@ type Password struct {
 // AuthRequest makes a subrequest to decide on access. A status from 200 to 299 grants it. 401 and
 // 403 are sent to the client, 401 with its WWW-Authenticate. Anything else is an error, 500.
 //
-// The subrequest is a GET without the client's body and without fields about that or about
-// conditions and ranges. It runs in the path's location, also if that is Internal, but without
-// access rules and filters. It shares the variables of the request, and may set them.
+// The subrequest is a GET without the client's body and without fields about the body, conditions
+// or ranges. It runs in the path's location, even an Internal one, but without access rules and
+// filters. It shares the variables of the request, and may set them.
 type AuthRequest struct {
 	// URI is a path without variables and query. "" makes no subrequest, but declares the variables
 	// of Set.

@@ -110,8 +110,8 @@ type Listen struct {
 	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
 	// has no Certificates.
 	TLSConfig *tls.Config
-	// TicketKeys encrypt session tickets: the first one new tickets, the others older ones. Nil are
-	// keys of the server's own, which change daily.
+	// TicketKeys encrypt session tickets: the first one new tickets, the others older ones. Nil
+	// selects keys of the server, which change daily.
 	TicketKeys [][32]byte
 	// SessionCache, if TLSConfig disables tickets, names a cache of TLS sessions in the server's
 	// memory. "" resumes none, and neither do hosts with client certificates. SessionCacheBytes
@@ -244,7 +244,7 @@ type Settings struct {
 
 	// Referers are the valid pages with links to here, for $invalid_referer; nil is all.
 	Referers *Referers
-	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
+	// SecureLink configures how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
 
 	// UserID identifies clients by a cookie; nil does not.
@@ -281,8 +281,8 @@ type Settings struct {
 	// RelativeRedirects leaves scheme and host out of redirects, and HidePort the port. PrimaryName
 	// uses the host's first name instead of the request's.
 	RelativeRedirects, HidePort, PrimaryName bool
-	// ModifiedSince is how If-Modified-Since is compared with Last-Modified: "" requires the same
-	// time, and "before" one that is not earlier. With "off" the field is ignored, and so is
+	// ModifiedSince defines how If-Modified-Since is compared with Last-Modified: "" requires the
+	// same time, and "before" one that is not earlier. With "off" the field is ignored, and so is
 	// If-None-Match.
 	ModifiedSince string
 	// MaxRanges bounds the ranges of a request: with more it gets the whole response. 0 is 16, which
@@ -311,8 +311,8 @@ type Files struct {
 	// that accept it: "gzip", "br", "zstd". PrecompressedAlways are those for all clients. In both
 	// cases x need not exist.
 	Precompressed, PrecompressedAlways []string
-	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those that have the
-	// owner of what they lead to, and "on" none. Those in SymlinksFrom, a prefix of the path, are
+	// DisableSymlinks restricts symbolic links: "" follows all, "if_not_owner" those whose owner
+	// also owns their target, and "on" none. Those in SymlinksFrom, a prefix of the path, are
 	// always followed.
 	DisableSymlinks string
 	SymlinksFrom    Text
@@ -381,7 +381,7 @@ type Map struct {
 	Hostnames bool
 	// Volatile evaluates the variable for each use. Otherwise its value is kept for the request.
 	Volatile bool
-	// Kind is what the Cases are. With "geo" they are networks, of which the longest with the
+	// Kind is the kind of the Cases. With "geo" they are networks, of which the longest with the
 	// source's address applies, with "split_clients" percentages, "20.5%", or "*".
 	Kind string
 	// Proxies are networks of proxies: an address in them is replaced by the last one of
@@ -418,9 +418,9 @@ type If struct {
 	Right Text
 	Then  []Step
 	// Location, if not nil, replaces the location of the step from Then on. It has the same Match
-	// and Path. nginx treats directives in an if that are not steps so: with those of the location
-	// they form another one, without its try_files. It is not searched for, and its Locations,
-	// Steps and TryFiles must be empty.
+	// and Path. This is how nginx treats directives in an if that are not steps: with those of the
+	// location they form another location, without try_files. It is not found by a path, and its
+	// Locations, Steps and TryFiles must be empty.
 	Location *Location
 	Pos      string
 }

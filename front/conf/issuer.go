@@ -34,8 +34,8 @@ type Issuer struct {
 	Profile        string
 	RequireProfile bool
 
-	// Trusted are the authorities that verify the certificate of the directory's server. Nil are
-	// the system's. Insecure skips the verification.
+	// Trusted are the authorities that verify the certificate of the directory's server. Nil
+	// selects the system's. Insecure skips the verification.
 	Trusted  []*x509.Certificate
 	Insecure bool
 

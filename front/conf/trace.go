@@ -26,7 +26,7 @@ type SpanExporter struct {
 	// Endpoint is HOST:PORT.
 	Endpoint string
 	// TLS encrypts the connection. Trusted are the authorities of the collector's certificate; nil
-	// are the system's.
+	// selects the system's.
 	TLS     bool
 	Trusted []*x509.Certificate
 	// Header are the fields of the requests. Their values are sent as they are.

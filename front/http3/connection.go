@@ -17,8 +17,8 @@ import (
 	connectioninfo "github.com/tarehq/tare/internal/connection"
 )
 
-// connection is a connection of a client. It has an http3.Server of its own, because that sends
-// GOAWAY on all of its connections.
+// connection is a connection of a client. It has an http3.Server of its own, because a server sends
+// GOAWAY on all its connections.
 type connection struct {
 	config *quicserver.Config
 	limits *nginxconf.Listener
@@ -154,7 +154,7 @@ func (c *connection) waitIdle(d time.Duration) {
 func (c *connection) endIdle() {
 	c.mu.Lock()
 	switch {
-	case c.requests > 0 || time.Now().Before(c.idleEnd): // a request began meanwhile, or also ended
+	case c.requests > 0 || time.Now().Before(c.idleEnd): // a request has begun, and may have ended
 	case !c.isRetired:
 		c.retireLocked()
 	default:

@@ -8,10 +8,10 @@
 //
 // # A connection
 //
-//	handshake   at most maxConnections together with open ones; Retry if there are many
+//	handshake   at most 16,384 of a socket, open ones included; Retry if there are many
 //	open        requests are served; idle for keepalive_timeout, it is retired
 //	retired     GOAWAY was sent: later requests are rejected, which clients repeat elsewhere
-//	closed      lingerTime after the last request
+//	closed      2 seconds after the last request
 //
 // A connection is never closed at once when it is idle: a request that is on its way would be lost.
 // Settings that change retire the connections that are open. 0-RTT is off: a request in it could be

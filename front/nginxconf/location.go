@@ -69,7 +69,7 @@ func (t *translator) locationPath(d *syntax.Directive) (match, path string, ok b
 
 func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
-	l.Internal = s.holder("internal") != nil // as in nginx, also in a location around
+	l.Internal = s.holder("internal") != nil // as in nginx, internal of an outer location counts, too
 	l.Steps = append(t.limitExcept(s, here), t.steps(s, here)...)
 	l.TryFiles = t.tryFiles(s)
 	t.status(s, l)

@@ -5,5 +5,5 @@
 //
 // The configuration has the collector's address, in otel_exporter, and selects by otel_trace which
 // requests are exported. Requests never wait: spans are queued, and dropped if the queue is full. A
-// batch that the collector does not accept within exportTimeout is dropped, too.
+// batch that the collector does not accept within 10 seconds is dropped, too.
 package otel

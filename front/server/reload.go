@@ -199,7 +199,7 @@ type socketChange struct {
 // returns those that it has opened.
 func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
-	isLimited := s.config.Front.ShutdownTimeout > 0 // so the connections of before must be apart
+	isLimited := s.config.Front.ShutdownTimeout > 0 // then earlier connections need servers of their own
 	for _, now := range socketsOf(c.Process.Listeners, false) {
 		at := slices.IndexFunc(s.sockets, func(o *socket) bool { return o.listeners[0].Addr == now[0].Addr })
 		n := socketChange{now: now, opened: at < 0}

@@ -15,7 +15,7 @@ import (
 // signals are the signals of a Server besides those that end its context.
 type signals struct {
 	c    chan os.Signal
-	quit context.Context // ends at those that end Run, while c keeps the order of them all
+	quit context.Context // ends at signals that end Run; c keeps the order of all signals
 	stop func()
 }
 

@@ -60,14 +60,14 @@ func split(l net.Listener, addresses []nginxconf.Listener) []net.Listener {
 	return all
 }
 
-// unmapped returns an address as it is compared.
+// unmapped returns an address in the form in which addresses are compared.
 func unmapped(at netip.AddrPort) netip.AddrPort {
 	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
-// accept accepts connections until the socket is closed. An error is one of each address, whose
-// servers close idle connections if descriptors have run out. They wait before they accept again,
-// and so does accept.
+// accept accepts connections until the socket is closed. Every address receives an error: its
+// servers close idle connections if descriptors have run out, and wait before they accept again.
+// accept waits, too.
 func (s *sharedSocket) accept() {
 	defer close(s.ended)
 	for {
@@ -85,7 +85,7 @@ func (s *sharedSocket) accept() {
 	}
 }
 
-// receive makes a result that of Accept. It returns false if the listener was closed.
+// receive turns a result into that of Accept. It returns false if the listener was closed.
 func (a *addressListener) receive(c acceptedConn) bool {
 	select {
 	case a.accepted <- c:

@@ -46,7 +46,7 @@ type activeServer struct {
 // socketsOf returns the listeners of TCP and unix sockets, or those of UDP, by socket.
 func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 	var sockets [][]nginxconf.Listener
-	var single []nginxconf.Listener // of a port with a socket for all addresses
+	var single []nginxconf.Listener // single addresses of a port with a socket for all addresses
 	at := make(map[string]int)
 	for i := range all {
 		if grammar.IsQUIC(all[i].Addr) != ofQUIC {

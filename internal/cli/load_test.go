@@ -122,7 +122,7 @@ const queueCapacity = 500
 // arguments are those of helloUnix.
 func helloQueue() {
 	var mu sync.Mutex
-	var free time.Time // when it will have served all that has come
+	var free time.Time // when all requests so far will have been served
 	serve(func(l net.Listener) error {
 		return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			mu.Lock()

@@ -26,7 +26,7 @@ const (
 
 // Read implements io.Reader.
 func (b *responseBody) Read(p []byte) (n int, err error) {
-	if b.closed.Load() { // the body may be being drained
+	if b.closed.Load() { // the body may just be draining
 		return 0, ErrClosedBody
 	}
 	b.reading.Lock()

@@ -6,10 +6,10 @@ import (
 	"net/http"
 )
 
-// Call holds what a request of a proxy has of its own, beside the Config of its Client. It must not
-// change before the exchange has ended.
+// Call holds what a proxy sets for one request, beside the Config of its Client. It must not change
+// before the exchange has ended.
 type Call struct {
-	Context context.Context // of the exchange, in place of the request's
+	Context context.Context // used in place of the request's
 	// Addr is the address of the server: a host and port, or a unix socket if it begins with a
 	// slash. "" takes it from the Config or the URL.
 	Addr string
@@ -17,7 +17,7 @@ type Call struct {
 	// closed before any byte of a response. A proxy must not rely on what its client claims.
 	IsRepeatable bool
 	Hooks        Hooks   // nil without any
-	Memory       *Memory // of the response; nil allocates it
+	Memory       *Memory // holds the response; nil allocates it
 
 	// The fields below are for FastCGI.
 	//

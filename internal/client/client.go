@@ -203,8 +203,8 @@ func (x *slab) connect() (err error) {
 	return nil
 }
 
-// maxAttempts limits the attempts of a request. A server may close connections after so few
-// requests that several attempts in a row are among those that it leaves.
+// maxAttempts limits the attempts of a request. A server that closes connections after a few
+// requests may leave several attempts in a row without a response.
 const maxAttempts = 5
 
 // retry returns a new exchange for the same request, if the request may be sent again. The new one

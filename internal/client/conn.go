@@ -19,7 +19,7 @@ type conn struct {
 	net.Conn          // nil in a slot
 	info     connInfo // of TLS and the socket
 	traffic  traffic  // of its current use
-	h2       *h2.Conn // nil unless it speaks HTTP/2; then the two above are unused
+	h2       *h2.Conn // nil unless it speaks HTTP/2; then Conn and info are unused
 
 	host    *host
 	opened  time.Time

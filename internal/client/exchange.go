@@ -213,7 +213,8 @@ func (x *exchange) drop() {
 }
 
 // headReceived ends the timeout for the head. If the exchange was abandoned in the meantime, the
-// head is too late, and headReceived returns the cause. Over TLS, closing takes some time.
+// head is too late, and headReceived returns the cause. Over TLS, a head may arrive while the
+// connection is being closed.
 func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()

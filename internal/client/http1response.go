@@ -175,7 +175,7 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
 	r.Header = makeHeader(nil, head.Fields, text, x.headerValues())
 	if head.Minor > 0 && !head.IsPersistent() && !x.client.config.Verbatim {
-		delete(r.Header, "Connection") // as in net/http: Close has its meaning
+		delete(r.Header, "Connection") // as in net/http: Response.Close stands for it
 	}
 	for _, f := range head.Fields {
 		switch f.Known {

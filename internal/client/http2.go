@@ -52,7 +52,7 @@ func (c *Client) protocols() http.Protocols {
 		return *s.Protocols
 	}
 	var p http.Protocols
-	p.SetHTTP1(true) // also for an empty set, on which programs rely
+	p.SetHTTP1(true) // also if the set is empty: programs rely on that
 	custom := s.TLSClientConfig != nil || s.DialContext != nil || s.DialTLSContext != nil
 	p.SetHTTP2(s.Protocols == nil && (s.ForceAttemptHTTP2 || !custom))
 	return p
@@ -66,7 +66,7 @@ const (
 	defaultWriteByteTimeout = time.Minute
 	maxTableSize            = 64 << 10
 
-	fieldOverhead = 32 // of a field in the size of a list (RFC 9113, 10.5.1)
+	fieldOverhead = 32 // what a field adds to the size of a list (RFC 9113, 10.5.1)
 )
 
 // http2Config returns the settings of HTTP/2 connections.
@@ -75,7 +75,7 @@ func http2Config(s *http.Transport, maxHeadBytes int) *h2.Config {
 	if set == nil {
 		set = new(http.HTTP2Config)
 	}
-	const typicalFields = 10 // as net/http converts a limit of HTTP/1
+	const typicalFields = 10 // net/http adds the overhead of ten fields to a limit of HTTP/1
 	return &h2.Config{
 		MaxHeadBytes: min(maxHeadBytes, maxOffset-fieldOverhead*typicalFields) + fieldOverhead*typicalFields,
 		MaxFields:    maxFields,

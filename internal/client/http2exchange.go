@@ -265,7 +265,7 @@ func (e *http2Exchange) lost(err error) error {
 	return e.errorOf(err)
 }
 
-// errorOf returns the Client's error for one of a stream.
+// errorOf returns the Client's error for an error of a stream.
 func (e *http2Exchange) errorOf(err error) error {
 	var f *h2.Error
 	if !errors.As(err, &f) {

@@ -93,8 +93,8 @@ func (e *http2Exchange) encodeHead(r *h2.Request) error {
 	return nil
 }
 
-// mayIgnoreConnection reports whether Connection and Upgrade may be omitted, which HTTP/2 does not
-// have. The rule is net/http's.
+// mayIgnoreConnection reports whether Connection and Upgrade, which HTTP/2 lacks, may be omitted.
+// The rule is net/http's.
 func mayIgnoreConnection(h http.Header) bool {
 	c := h["Connection"]
 	return firstValue(h["Upgrade"]) == "" && (len(c) == 0 || len(c) == 1 &&

@@ -9,8 +9,8 @@ import (
 
 var _ connection.LoopDeliverer = (*responseBody)(nil)
 
-// loopDelivery is the reception of a body by an event loop. Meanwhile the exchange has no input
-// buffer, and the loop owns what the body's reading guards.
+// loopDelivery receives a body on an event loop. Meanwhile the exchange has no input buffer, and
+// the loop owns what the body's reading guards.
 type loopDelivery struct {
 	x       *slab
 	codec   *http1Codec
@@ -92,8 +92,8 @@ func (d *loopDelivery) receiveFrom(fd uintptr) {
 	}
 }
 
-// deliver sends the data of in, of which data has room for a copy. It returns how much of in was
-// used: nothing if it was refused.
+// deliver sends the data of in. data has room for a copy. It returns how much of in was used:
+// nothing if it was refused.
 func (d *loopDelivery) deliver(in, data []byte) (used int, goesOn bool) {
 	ahead, used := d.codec.chunks, len(in)
 	if d.codec.mode != http1.ByChunks {
@@ -102,7 +102,7 @@ func (d *loopDelivery) deliver(in, data []byte) (used int, goesOn bool) {
 		for used = 0; used < len(in) && !ahead.Done(); {
 			piece, n, err := ahead.Next(in[used:])
 			if err != nil {
-				return 0, false // Read returns what precedes it, and the error
+				return 0, false // Read returns the data before the error, and the error
 			}
 			data = append(data, piece...)
 			used += n

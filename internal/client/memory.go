@@ -20,12 +20,11 @@ const (
 // longer in use. The zero value is ready.
 //
 // The response has no Header until the caller calls Header: its head lies in the Memory as it was
-// received. An exchange without a Header makes no strings, and allocates nothing for its response. A
-// body that has arrived with the head lies in the Memory, too. All of this is valid until Reset.
+// received. An exchange without a Header makes no strings, and allocates nothing for its response.
+// A body that has arrived with the head lies in the Memory, too. All of this is valid until Reset.
 //
 // The response has a Header, and Head returns nil, if the Client is not Verbatim, if its trailer
-// section is announced, and after a retry. So it is if the memory has not been Reset since another
-// exchange.
+// section is announced, after a retry, and if the memory was not Reset after another exchange.
 type Memory struct {
 	slab   slab
 	head   Head
@@ -111,8 +110,7 @@ func (m *Memory) Reset() bool {
 }
 
 // keep stores a copy of a head and its fields, with room for a body behind the head in text. It
-// returns memory for the next head's fields: that of the last ones. At first it returns the memory
-// of fields, and stores a copy of them.
+// returns memory for the next head's fields: that of the last copy, or at first that of fields.
 func (m *Memory) keep(head []byte, fields []http1.Field, room int) (spare []http1.Field) {
 	if n := len(head) + room; cap(m.text) < n {
 		m.text = make([]byte, 0, max(n, 2*cap(m.text), minMemoryText))

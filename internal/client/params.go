@@ -107,7 +107,7 @@ func (p *Params) SetField(name string, values []string) error {
 		return nil
 	case "Proxy", // HTTP_PROXY is a setting to some programs (https://httpoxy.org)
 		"Content-Length", "Host", // Describe sets these
-		"Expect": // the Transport itself meets the expectation
+		"Expect": // the Client itself meets the expectation
 		return nil
 	case "User-Agent":
 		if len(values) == 1 && values[0] == "" { // as net/http interprets it

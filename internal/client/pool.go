@@ -17,13 +17,13 @@ type limits struct {
 	maxConns       int           // to a host, in use; further requests wait. 0 is no limit
 	maxIdle        int           // to all hosts; 0 is no limit
 	maxIdlePerHost int           // 0 keeps none; a negative number is no limit
-	idleTimeout    time.Duration // until an idle connection is closed; 0 is no limit
+	idleTimeout    time.Duration // after which an idle connection is closed; 0 is no limit
 	maxUses        int           // of a connection; 0 is no limit
-	maxAge         time.Duration // of a connection when it is kept; 0 is no limit
+	maxAge         time.Duration // limits the age of a connection that is kept; 0 is no limit
 
 	onlyHTTP2       bool // all connections speak HTTP/2
 	sharesNothing   bool // each request has a connection of its own
-	waitsForStreams bool // if no stream is free, rather than open a further connection
+	waitsForStreams bool // if no stream is free, instead of opening a connection
 }
 
 // pool keeps idle connections to many hosts. It limits connections, queues requests at the limits,
@@ -48,7 +48,7 @@ type pool struct {
 	mu        sync.Mutex
 	hosts     map[key]*host // with connections or waiting requests
 	unwatched list          // idle connections that are not watched, the oldest first
-	watched   list          // those that are watched; all are older
+	watched   list          // watched idle connections; all are older
 	closing   bool          // closeIdle was called, and get was not called since
 	timer     *time.Timer   // calls sweep
 	sweepAt   time.Time     // when timer expires; zero if it does not run
@@ -69,9 +69,9 @@ type host struct {
 
 // get returns an idle connection to a host, a shared one, or a slot, whose Conn is nil. The caller
 // must open a slot. get does not check the connection: see conn.hasInput. At the limit it waits. If
-// ctx ends first, it returns the cause. With fresh it closes an idle connection and returns its
-// slot, but shares connections nevertheless. The caller must call keep, drop, detach or closeStream
-// on the result.
+// ctx ends first, it returns the cause. If fresh is set, it closes an idle connection and returns
+// its slot, but still shares connections. The caller must call keep, drop, detach or closeStream on
+// the result.
 func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	c, queue := p.takeOrWait(k)
 	if queue != nil {
@@ -118,7 +118,7 @@ func (h *host) next() *conn {
 	if c := h.takeStream(isFull && h.opening == 0); c != nil {
 		return c
 	}
-	if isFull || h.isHTTP2 && !h.pool.limits.sharesNothing && h.opening > 0 { // a stream of that may be free
+	if isFull || h.isHTTP2 && !h.pool.limits.sharesNothing && h.opening > 0 { // that may have a stream
 		return nil
 	}
 	h.active++

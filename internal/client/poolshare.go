@@ -17,8 +17,8 @@ import (
 // Requests for a host that speaks HTTP/2 wait while a connection is being opened. They receive a
 // stream of it, the error, or the slot to open the next one.
 
-// takeStream reserves a stream of a shared connection, which it returns, or nil. With isOnly no
-// other connection can be opened. The caller holds mu.
+// takeStream reserves a stream of a shared connection, which it returns, or nil. isOnly means that
+// no other connection can be opened. The caller holds mu.
 func (h *host) takeStream(isOnly bool) *conn {
 	for _, c := range h.shared {
 		if c.h2.Reserve(isOnly) {
@@ -77,7 +77,7 @@ func (h *host) slot() *conn {
 	return c
 }
 
-// endOpening records that a slot has a connection, or was returned. The caller holds mu.
+// endOpening records that a slot was returned, or has a connection. The caller holds mu.
 func (c *conn) endOpening() {
 	if c.isOpening {
 		c.isOpening = false
@@ -100,7 +100,7 @@ func (h *host) serve() {
 func (h *host) serveFirst(c *conn) {
 	h.waiting[0] <- c
 	h.waiting[0] = nil
-	h.waiting = h.waiting[1:] // not copied: a thousand may wait
+	h.waiting = h.waiting[1:] // moving the rest would cost much if a thousand wait
 }
 
 // openHTTP2 turns a slot into a connection that speaks HTTP/2, with a stream.

@@ -71,8 +71,8 @@ func (p *pool) startWatching(c *conn) {
 	go p.watchByRead(c, pending)
 }
 
-// watchByRead waits for the end of a connection by reading from it. If the connection is in use by
-// then, the result is the beginning of what its user reads.
+// watchByRead waits for the end of a connection by reading from it. If the connection is in use
+// again, its user receives the result first.
 func (p *pool) watchByRead(c *conn, pending chan<- earlyRead) {
 	var e earlyRead
 	e.n, e.err = c.Conn.Read(e.b[:])

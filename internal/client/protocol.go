@@ -1,8 +1,8 @@
 package client
 
-// protocol is what differs between HTTP/1.1 and FastCGI for all exchanges of a Client. Everything
-// else is common to both: connections, goroutines, timeouts, retries, and what becomes of a
-// connection. Its methods may be called concurrently.
+// protocol holds what differs between HTTP/1.1 and FastCGI for all exchanges of a Client.
+// Everything else is common to both: connections, goroutines, timeouts and retries. Its methods may
+// be called concurrently.
 type protocol interface {
 	// newCodec returns a codec, which serves one exchange after another.
 	newCodec() codec
@@ -16,8 +16,8 @@ type protocol interface {
 	abortMessage() []byte
 }
 
-// codec is what differs between HTTP/1.1 and FastCGI in an exchange: how the request lies in the
-// output, and how the response lies in the input. It belongs to the scratch of the exchange.
+// codec holds what differs between HTTP/1.1 and FastCGI in an exchange: the forms of the request in
+// the output and of the response in the input. It belongs to the scratch of the exchange.
 type codec interface {
 	// route determines where the request goes: x.key.
 	route(x *exchange) error

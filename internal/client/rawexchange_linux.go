@@ -16,7 +16,7 @@ import (
 // the scheduler. Both together save a tenth of the time of a request over loopback.
 //
 // RawConn.Read first arms Go's poller, which then reports only what arrives later. So rawExchange
-// checks for earlier bytes after that, and not before: the poller would not report them.
+// checks for earlier bytes after that, and not before.
 type rawExchange struct {
 	conn   net.Conn
 	raw    syscall.RawConn // waits for input
@@ -65,8 +65,8 @@ func newRawExchange(nc net.Conn) *rawExchange {
 }
 
 // sendReceive sends out. If all of it was sent, it waits and receives bytes into in. It returns the
-// number of bytes sent and received. Without an error, received is positive. If wasIdle and the
-// connection was closed or bytes have arrived, it sends nothing and returns an error.
+// number of bytes sent and received. received is positive unless it returns an error. If wasIdle
+// and the connection was closed or bytes have arrived, it sends nothing and returns an error.
 func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received int, err error) {
 	t.out, t.wasIdle, t.hasSent, t.sent = out, wasIdle, false, 0
 	received, err = t.await(in)
@@ -74,7 +74,7 @@ func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received 
 	return t.sent, received, err
 }
 
-// receive receives bytes into in. Without an error, received is positive.
+// receive receives bytes into in. received is positive unless it returns an error.
 func (t *rawExchange) receive(in []byte) (received int, err error) {
 	if t.hasSent = true; t.failure != nil {
 		return 0, t.failure
@@ -86,7 +86,7 @@ func (t *rawExchange) receive(in []byte) (received int, err error) {
 // exchange has ended. It reports false if the loop cannot.
 func (t *rawExchange) watch(loop connection.InputLoop, onInput func(memory []byte) (goesOn, hasMore bool),
 	over func(), hasEnded func() bool) (ok bool) {
-	t.watching.Lock() // over may lead to the next watch
+	t.watching.Lock() // first, because over may start the next watch
 	defer t.watching.Unlock()
 	_ = t.control(func(fd uintptr) {
 		var stop func()

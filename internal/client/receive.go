@@ -46,8 +46,8 @@ func (x *exchange) hasInput() bool {
 	return n == 0 && !isDrained || s.codec.hasInput(s)
 }
 
-// awaitInput waits until bytes arrive on the socket, or its end. Meanwhile the exchange has no input
-// buffer, which takes half of the memory of a stream that a proxy forwards.
+// awaitInput waits until bytes arrive on the socket, or its end. Meanwhile the exchange has no
+// input buffer, which would be half of the memory of a stream through a proxy.
 func (x *exchange) awaitInput() {
 	s, c := x.scratch, x.conn
 	if c.info.raw == nil || c.hasReader() || len(s.received()) > 0 || s.codec.hasInput(s) {

@@ -55,8 +55,8 @@ func (b *requestBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// piece reads from the body, and reports whether the body has ended. Reads that need not wait
-// follow, so that the last bytes of a body are sent as such.
+// piece reads from the body, and reports whether the body has ended. Further Reads
+// follow if they need not wait, so that the last piece of a body is sent as such.
 func (b *requestBody) piece(p []byte) (n int, end bool, err error) {
 	n, err = b.Read(p)
 	for more := n; err == nil && more > 0 && n < len(p) && b.hasInput(); n += more {

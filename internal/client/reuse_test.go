@@ -244,7 +244,7 @@ func TestFailuresLoseNoSlots(t *testing.T) {
 			})
 		}
 		all.Wait()
-		s.the().CloseIdleConnections() // what a server has sent without being asked may arrive late
+		s.the().CloseIdleConnections() // unrequested bytes of a server may arrive late
 		for range 3 {
 			s.must(s.request("GET", nil), "hello")
 		}

@@ -54,7 +54,7 @@ func (c *Client) borrowInput(s *scratch) {
 	s.in, s.parsed, s.filled = c.inputs.Get(c.readBufferSize), 0, 0
 }
 
-// releaseInput ends what borrowInput began, unless the buffer has grown. All input was consumed.
+// releaseInput takes back the buffer of borrowInput, unless it has grown. All input was consumed.
 func (c *Client) releaseInput(s *scratch) {
 	if len(s.in) == c.readBufferSize {
 		c.inputs.Put(s.in)

@@ -29,8 +29,8 @@ const (
 )
 
 // send sends the request. A second goroutine sends a body that is not in the scratch, so that the
-// response may arrive before the body ends. send returns an error only if it has sent nothing.
-// Otherwise the server may have responded.
+// response may arrive before the body ends. send returns an error only if it has sent nothing:
+// otherwise there may be a response.
 func (x *exchange) send() error {
 	if x.usesRawExchange() {
 		return x.sendAndReceive(x.conn.info.raw)

@@ -100,8 +100,9 @@ func tableIsTested(t *testing.T, rows []difference) {
 		"`Content-Length` with `Transfer-Encoding`": true, "`Transfer-Encoding` on HTTP/1.0": true,
 		"HTTP/2.0 or /3.0 in a status line":          true,
 		"Errors about malformed or cut-off messages": true, "Errors of timeouts": true,
-		"A server without TLS at an `https` URL": true,
-		"101 that was not asked for":             true, "Bytes that come with a response, unasked, below TLS": true,
+		"A server without TLS at an `https` URL":             true,
+		"101 that was not requested":                         true,
+		"Unrequested bytes in a TLS record after a response": true,
 	}
 	for _, d := range rows {
 		tested[d.row] = true
@@ -262,7 +263,8 @@ func (c *holding) release() {
 	_, _ = c.Conn.Write(c.held)
 }
 
-// changed is what releases of http.Transport do since these, and the Transport with every release.
+// changed lists what http.Transport does since these releases. The Transport does it with every
+// release.
 type changed struct {
 	what, want string
 	since      []string
@@ -363,8 +365,8 @@ func closeInTime(s side) string {
 	}
 }
 
-// The Transport does what the newest releases of http.Transport do. What it does within limits of
-// time happens in no time here.
+// The Transport does what the newest releases of http.Transport do. Here, what must happen within a
+// time takes no time.
 func TestTransportFollowsNewReleases(t *testing.T) {
 	for _, c := range changesOfTransport() {
 		t.Run(c.what, func(t *testing.T) {

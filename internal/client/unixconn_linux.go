@@ -16,9 +16,9 @@ import (
 //
 // Go's poller watches the sockets of package net for room for output, too. A unix socket gets room
 // whenever its peer reads. So the peer wakes the program once when it reads a request, and once
-// more when it responds. The first is useless. The connection therefore is not in Go's poller. An
-// epoll instance is, which reports the socket's input. A second instance is made while a Write
-// waits. This takes 0.84 of the CPU time of a proxy before a FastCGI application.
+// more when it responds. The first is useless. Therefore an epoll instance that reports the
+// connection's input is in Go's poller, and not the connection. A second instance is made while a
+// Write waits. This takes 0.84 of the CPU time of a proxy before a FastCGI application.
 //
 // The instances are never asked for their events: the poller reports them as readable while their
 // socket is ready.
@@ -58,7 +58,7 @@ func inputOnly(nc *net.UnixConn) net.Conn {
 		_ = syscall.Close(fd)
 		return nc
 	}
-	_ = nc.Close() // which removes it from Go's poller; fd keeps the socket
+	_ = nc.Close() // removes it from Go's poller; fd keeps the socket
 	_ = syscall.SetNonblock(fd, false)
 	c.socket, c.input = os.NewFile(uintptr(fd), "unix"), input
 	if c.raw, err = c.socket.SyscallConn(); err != nil {
@@ -104,7 +104,7 @@ func (c *unixConn) transfer(e *epollFile, step func(fd int) error) (err error) {
 	return err
 }
 
-// waitError returns the error of a wait as package net has it.
+// waitError converts the error of a wait to the one that package net returns.
 func waitError(err error) error {
 	if errors.Is(err, os.ErrDeadlineExceeded) {
 		return os.ErrDeadlineExceeded
@@ -153,7 +153,7 @@ func (c *unixConn) Write(p []byte) (n int, err error) {
 		if e, err = c.watchOutput(); err == nil {
 			err = c.transfer(e, send)
 			c.endOutput()
-		} else if !errors.Is(err, net.ErrClosed) { // no descriptor is left, and the connection is fine
+		} else if !errors.Is(err, net.ErrClosed) { // descriptors have run out, and the connection is fine
 			err = c.sendInIntervals(send)
 		}
 	}
@@ -208,7 +208,7 @@ func (c *unixConn) endOutput() {
 	}
 }
 
-// opError returns the error of a net.Conn's method, as package net has it.
+// opError returns the error of a net.Conn's method in the form of package net.
 func opError(nc net.Conn, op string, err error) error {
 	if err == nil {
 		return nil

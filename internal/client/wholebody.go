@@ -13,7 +13,7 @@ var ErrClosedBody = errors.New("http: read on closed response body")
 // WholeBody is a response's body that was received together with its head. Its exchange has ended.
 type WholeBody struct {
 	Text   string // the rest, not read yet
-	isView bool   // Text is a view of a Memory, which is reused
+	isView bool   // Text lies in a Memory, which is reused
 	closed atomic.Bool
 }
 

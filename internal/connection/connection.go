@@ -26,13 +26,14 @@ type InputAwaiter interface {
 
 // Deliverer is a body that another goroutine receives.
 type Deliverer interface {
-	// Deliver is AwaitInput, but meanwhile that goroutine passes what arrives to send, which then is
-	// not read, until send does not return Delivered. That saves waking the caller. send must not
-	// wait, and must not keep its argument. If it is nil, nothing is passed.
+	// Deliver is AwaitInput, except that the other goroutine first passes what arrives to send,
+	// until send does not return Delivered. Read does not return it again. That saves waking the
+	// caller. send must not wait, and must not keep its argument. If send is nil, nothing is
+	// passed.
 	Deliver(send func(p []byte) Delivery)
 }
 
-// Delivery is what has become of a piece of a body.
+// Delivery is the result of sending a piece of a body.
 type Delivery uint8
 
 const (
@@ -46,9 +47,9 @@ const (
 
 // TrySender is a ResponseWriter that can send without waiting.
 type TrySender interface {
-	// TrySender returns a function that is Write and Flush of a piece of the body, but does not
-	// wait for the client. Any goroutine may call it, but none while another calls it or a method.
-	// It is nil if the response cannot do so, or changes what is written.
+	// TrySender returns a function that writes and flushes a piece of the body without waiting for
+	// the client. Any goroutine may call it, but none while another calls it or a method. The
+	// function is nil if the response cannot do so, or changes what is written.
 	//
 	// If begin is not nil, the response is detached: it outlasts its handler, and then holds no
 	// goroutine. The server calls begin once the handler has returned, and ends the response once
@@ -60,11 +61,11 @@ type TrySender interface {
 
 // InputLoop is an event loop that watches sockets.
 type InputLoop interface {
-	// WatchInput calls receive whenever a socket has input, with memory for it that is the loop's.
-	// hasMore tells that the socket may still have some. Once goesOn is false, or stop is called, the
-	// watch is over: then it calls over in a goroutine of its own. It reports false, and does nothing,
-	// if it cannot watch the socket. After stop, which may be called more than once, receive is not
-	// running.
+	// WatchInput calls receive whenever a socket has input, with memory of the loop for it. hasMore
+	// reports that more input may be left. The watch is over when goesOn is false, or when stop is
+	// called: then the loop calls over in a goroutine of its own. WatchInput reports false, and
+	// does nothing, if it cannot watch the socket. After stop, which may be called more than once,
+	// receive is not running.
 	WatchInput(fd int, receive func(memory []byte) (goesOn, hasMore bool), over func()) (stop func(), ok bool)
 }
 
@@ -72,10 +73,11 @@ type InputLoop interface {
 type LoopDeliverer interface {
 	// CanDeliverOn reports whether a loop can receive it.
 	CanDeliverOn() bool
-	// DeliverOn passes what arrives to send, in the goroutine of a loop. It ends, and calls over,
-	// when send does not return Delivered, at the end of the body, or at an error, which the next
-	// Read returns. It reports false, and does nothing, if there is input already, or if the loop cannot
-	// receive it. send must not keep its argument. Until over is called, no method but Close may be.
+	// DeliverOn passes what arrives to send, in the goroutine of a loop. Delivery ends, and over is
+	// called, when send does not return Delivered, at the end of the body, or at an error, which
+	// the next Read returns. DeliverOn reports false, and does nothing, if there is input already,
+	// or if the loop cannot receive the body. send must not keep its argument. Until over is
+	// called, no method but Close may be.
 	DeliverOn(loop InputLoop, send func(p []byte) Delivery, over func()) bool
 }
 
@@ -100,13 +102,13 @@ type SendTimer interface {
 type RawSender interface {
 	// HasFields reports whether the handler has set fields in the Header, besides Connection.
 	HasFields() bool
-	// WriteRawHeader is WriteHeader with fields that are sent before those of the Header: offsets
+	// WriteRawHeader is WriteHeader with further fields, sent before those of the Header: offsets
 	// into a head that http1 has parsed. What describes the framing or the connection is decided as
 	// for other responses. It detects no content type, and keeps neither argument.
 	WriteRawHeader(code int, head []byte, fields []http1.Field)
 }
 
-// ResponseWriter is what the ResponseWriters of tare's servers have beyond net/http's.
+// ResponseWriter has what the ResponseWriters of tare's servers add to net/http's.
 type ResponseWriter interface {
 	SendTimer
 	RawSender
@@ -125,13 +127,13 @@ type HeadMeasurer interface {
 // AboveSocket is a connection of a listener whose server serves the connection beneath instead.
 type AboveSocket interface {
 	net.Conn
-	// Socket returns the connection beneath, or itself if that cannot be served alone. It first reads
-	// what precedes the requests, and waits for it until a deadline, or until Close is called. It
-	// also returns the connection's context, which is ctx or is derived from it.
+	// Socket returns the connection beneath, or the receiver if that cannot be served alone. It
+	// first reads what precedes the requests, and waits for it until a deadline, or until Close is
+	// called. It also returns the connection's context, which is ctx or is derived from it.
 	Socket(ctx context.Context, deadline time.Time) (net.Conn, context.Context, error)
 }
 
-// Info is the information of a server about a client's connection.
+// Info holds what a server knows of a client's connection.
 type Info interface {
 	// Opened returns when the connection was accepted.
 	Opened() time.Time
@@ -143,7 +145,7 @@ type Info interface {
 	Number(counter *atomic.Int64) int64
 }
 
-// Number is what a server keeps for Info.Number. The zero value has no number yet.
+// Number stores the number of Info.Number. The zero value has no number yet.
 type Number struct{ n atomic.Int64 }
 
 // Of returns the number. The first call takes the next one of a counter.

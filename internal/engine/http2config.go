@@ -6,8 +6,8 @@ import (
 	"unsafe"
 )
 
-// http2Config returns the settings of HTTP/2. Those of an http2.Server that ConfigureServer of
-// golang.org/x/net was called with apply where http.Server.HTTP2 sets nothing, as in net/http.
+// http2Config returns the settings of HTTP/2. Where http.Server.HTTP2 sets nothing, the
+// http2.Server passed to ConfigureServer (golang.org/x/net) applies, as in net/http.
 func http2Config(set *http.Server) *http.HTTP2Config {
 	var c http.HTTP2Config
 	if set.HTTP2 != nil {

@@ -43,7 +43,7 @@ type Server struct {
 	listeners map[net.Listener]struct{}
 	listening sync.WaitGroup // counts listeners; grows while mu is locked
 	conns     map[*netconn.Conn]struct{}
-	awaited   map[connection.AboveSocket]time.Time // since when; zero once the socket is there
+	awaited   map[connection.AboveSocket]time.Time // since when; zero once Socket has returned
 	shards    *shard.Group                         // nil until a listener needs them
 }
 
@@ -226,7 +226,7 @@ func (s *Server) Connections() (accepted, open int64) {
 	s.mu.Lock()
 	awaited := len(s.awaited)
 	s.mu.Unlock()
-	onShards := s.group().Open() // awaited connections move to shards, and from them to goroutines
+	onShards := s.group().Open() // in this order: awaited connections move to shards, and from them to goroutines
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.AcceptedConns.Load(), onShards + int64(len(s.conns)+awaited)

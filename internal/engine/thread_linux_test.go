@@ -117,7 +117,7 @@ func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	}
 }
 
-// fileSenders send a file of a size, in the ways of handlers.
+// fileSenders are the ways in which handlers send a file of a size.
 var fileSenders = map[string]func(w http.ResponseWriter, r *http.Request, f *os.File, size int64){
 	"ServeFile": func(w http.ResponseWriter, r *http.Request, f *os.File, _ int64) {
 		http.ServeFile(w, r, f.Name())

@@ -259,7 +259,7 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn)
 		defer func() { err = errors.Join(err, r.Stop()) }()
 	}
 	_, cpus := trial.Layout(w.cpus, 1) // those of load generators
-	// Package testing runs a benchmark several times until it takes its time.
+	// Package testing repeats a benchmark with more iterations until it takes long enough.
 	report := w.progress(t, t.block, 2*w.run.Measure*time.Duration(len(w.run.Entrants)))
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]

@@ -108,7 +108,7 @@ func (s *typeSet) check(p *listed) (errs []error) {
 			}
 		},
 	}
-	path, _, _ := strings.Cut(p.ImportPath, " ") // without the test that it is for
+	path, _, _ := strings.Cut(p.ImportPath, " ") // a test's name may follow the path
 	s.known[p.ImportPath], _ = config.Check(path, s.set, files, nil)
 	return errs
 }

@@ -30,7 +30,7 @@ type Budget struct {
 	// expressions fail after a few nanoseconds, because their texts do not occur in the subject.
 	subject string
 	index   []uint64 // a power of 2 long; empty before the second match of the subject
-	shift   int      // of a hash, to a bit of the index
+	shift   int      // shifts a hash to the index of a bit
 
 	machine *machine // of the last match, for the memory
 }

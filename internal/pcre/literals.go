@@ -91,8 +91,8 @@ func shortest(texts []string) int {
 	return len(slices.MinFunc(texts, func(a, b string) int { return len(a) - len(b) }))
 }
 
-// prefixes returns texts of which each match begins with one, in lower case. They are whole if the
-// node matches nothing else.
+// prefixes returns texts, in lower case, such that each match begins with one of them. They are
+// whole if the node matches nothing else.
 func (n *node) prefixes() (texts []string, whole bool) {
 	switch n.op {
 	case opSet:

@@ -164,7 +164,7 @@ func (m *machine) hasFailed(i *inst, at int) bool {
 		m.memo = make([]uint64, bits/64+1)
 	}
 	state := i.n
-	for _, mark := range m.marks { // whether it is this position decides how a repetition ends
+	for _, mark := range m.marks { // a repetition ends differently at the position of its mark
 		if state *= 2; mark == at {
 			state++
 		}

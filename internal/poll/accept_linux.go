@@ -49,7 +49,7 @@ func peerAt(from *syscall.RawSockaddrAny) Peer {
 		name := make([]byte, 0, len(a.Path))
 		for i, c := range a.Path {
 			if c == 0 && i == 0 {
-				c = '@' // an abstract name, or none: as package syscall
+				c = '@' // as in package syscall, for an abstract name, or none
 			}
 			if c == 0 {
 				break

@@ -121,7 +121,7 @@ func (l *Loop) Wait() (events []Event, waited bool, err error) {
 // check, so that a single event of which nothing is left needs no check before the next wait. Such
 // events are the usual ones of a process with little to do. One system call is saved for each.
 func (l *Loop) Serve(handle func(events []Event, waited bool) (hasMore bool)) error {
-	inARow := 0 // waits without a check, of which it is not known whether they have waited
+	inARow := 0 // waits without a check, which may have returned at once
 	err := l.raw.Read(func(uintptr) bool {
 		for waited := inARow < mostUnchecked; ; waited = false {
 			n, err := l.poller.check()
@@ -142,7 +142,8 @@ func (l *Loop) Serve(handle func(events []Event, waited bool) (hasMore bool)) er
 	return cmp.Or(err, l.err)
 }
 
-// mostUnchecked is how many events in a row need no check. A loop that is always busy must notice.
+// mostUnchecked is how many events in a row need no check: without checks, a busy loop would not
+// notice that it never waits.
 const mostUnchecked = 32
 
 // Yield lets all other goroutines of the processor run, including those whose sockets have become

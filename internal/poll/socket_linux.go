@@ -165,10 +165,10 @@ const maxPieces = 40
 // keeps the call from blocking. A send and a receive together take 595 ns this way, and 717 with
 // the scheduler informed (BenchmarkTransfer).
 //
-// A call of which the scheduler is informed also wakes its monitor thread, if that sleeps because
-// all loops have waited. The thread then looks at the processors every 20 µs for a millisecond or
-// more. While connections of one request arrive that took a seventh of the CPU time. Therefore all
-// calls that loops make for a connection bypass the scheduler.
+// If the scheduler is informed, the call also wakes its monitor thread, which sleeps once all loops
+// have waited. The thread then checks the processors every 20 µs for a millisecond or more. With
+// connections of one request, that took a seventh of the CPU time. Therefore all calls that loops
+// make for a connection bypass the scheduler.
 func transfer(trap uintptr, fd int, b []byte, flags uintptr) (int, error) {
 	for {
 		n, _, errno := syscall.RawSyscall6(trap, uintptr(fd), uintptr(unsafe.Pointer(unsafe.SliceData(b))),
@@ -239,8 +239,8 @@ func Ended(fd int) bool {
 // Quiet reports whether there is neither unread input, nor the end of the input, nor a failure. It
 // consumes nothing.
 //
-// It uses ppoll(2), which does not lock the socket. A recvfrom(2) with MSG_PEEK takes 856 ns
-// where this takes 652, of which 382 are those of any system call (BenchmarkQuiet).
+// It uses ppoll(2), which does not lock the socket. It takes 652 ns, of which any system call takes
+// 382; a recvfrom(2) with MSG_PEEK takes 856 (BenchmarkQuiet).
 func Quiet(fd int) bool {
 	request := pollRequest{fd: int32(fd), events: syscall.EPOLLIN | syscall.EPOLLRDHUP}
 	var wait [2]int64 // a struct timespec that is 0, and as long as the longest

@@ -69,7 +69,7 @@ type Record struct {
 	// Began reports that measuring has begun.
 	Began  *Began       `json:"began,omitempty"`
 	Second *load.Second `json:"second,omitempty"`
-	// CPU is the CPU time of the agent's process in about the same second, or during the slice.
+	// CPU is the CPU time of the agent's process in about the same second, or in the slice.
 	CPU     float64      `json:"cpuSeconds,omitempty"`
 	Samples [][12]int64  `json:"samples,omitempty"` // see AppendSample
 	Result  *load.Result `json:"result,omitempty"`

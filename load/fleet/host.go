@@ -13,8 +13,8 @@ type Host struct {
 	Name string
 	// Command returns a new command whose standard input and output are those of an agent.
 	Command func(context.Context) (*exec.Cmd, error)
-	// Install is called if the first line of the output begins with the text missing, with the rest
-	// of the line. Then Command is called once more. It may be nil.
+	// Install is called if the first line of the output begins with "tare-missing", with the rest
+	// of that line. Then Command is called once more. It may be nil.
 	Install func(ctx context.Context, line string) error
 	// Explain returns why the agent may have ended, or nothing if that is unknown. It may be nil.
 	Explain func(context.Context) string

@@ -261,7 +261,7 @@ func (r *run) start(prepared []*part) {
 	lead := leadTime
 	for _, p := range prepared {
 		_, most := p.link.clock.estimate()
-		lead = max(lead, leadTime+4*most) // the way there, and as much for its jitter
+		lead = max(lead, leadTime+4*most) // the way to the agent, and as much for its jitter
 	}
 	r.startAt = r.now() + lead
 	for _, p := range prepared {
@@ -420,7 +420,7 @@ func (r *run) loseSilent(silent map[*part]string) {
 	}
 }
 
-// silentText is why an agent is lost from which nothing arrives.
+// silentText is the reason for the loss of an agent from which nothing arrives.
 func silentText(quiet time.Duration) string {
 	return fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds())
 }

@@ -287,7 +287,7 @@ func TestWholeResponseIsStored(t *testing.T) {
 	})
 }
 
-// So does one whose response has no body.
+// A client whose response has no body finds it stored, too.
 func TestResponseWithoutBodyIsStored(t *testing.T) {
 	for method, status := range map[string]int{"GET": 204, "HEAD": 200} {
 		inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {

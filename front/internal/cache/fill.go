@@ -34,7 +34,7 @@ type fill struct {
 	buf          []byte        // bytes received, unless they are in the file
 	draft        *draft
 	size         int64 // bytes received
-	shown        int64 // of size, what a reader may read before the end
+	shown        int64 // the part of size that a reader may read before the end
 	sum          uint32
 	state        fillState
 	err          error

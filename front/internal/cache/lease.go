@@ -19,7 +19,7 @@ type lease struct {
 // leases counts the bodies in memory that are being sent.
 type leases struct {
 	read    atomic.Int64 // bytes that are being sent
-	loose   atomic.Int64 // of read, what is not in the index
+	loose   atomic.Int64 // the part of read that is not in the index
 	maxRead atomic.Int64
 }
 

@@ -39,9 +39,9 @@ const (
 	largeBody = 4 << 20   // bytes of a body in memory without a disk
 	perBody   = 16        // bodies of the largest size that memory holds at least
 	perDisk   = 2         // bodies of the largest size that the disk holds at least
-	// this part of memory, in addition to it, limits responses on their way in
+	// memory/pendingPart, in addition to memory, is for responses on their way in
 	pendingPart = 4
-	// this part of memory limits what is sent from memory; above that, files or the origin serve
+	// memory/readPart limits what is sent from memory; above that, files or the origin serve
 	readPart   = 2
 	makeRoom   = 16      // files to remove if the disk is too full
 	weight     = 512     // bytes of memory that a response needs beside header and body, about

@@ -234,7 +234,7 @@ func serviceOf(x *core.Exchange) uint32 {
 
 func hexID(id *[4]uint32) string { return fmt.Sprintf("%08X%08X%08X%08X", id[0], id[1], id[2], id[3]) }
 
-// userIDVariables are those of the ID. Subrequests have that of the client's request.
+// userIDVariables are the variables of the ID. A subrequest has the ID of the client's request.
 func userIDVariables(at core.Slot) map[string]core.KnownVariable {
 	of := func(find func(x *core.Exchange, u *userID) *[4]uint32) core.Variable {
 		return func(x *core.Exchange) string {

@@ -21,8 +21,8 @@ type Compiler struct {
 	modules []Module
 
 	Slots         map[string]int           // of variables in Exchange.Vars
-	Assigned      map[string]bool          // those that a Set or a Map sets; the others are named groups
-	replaced      map[string]bool          // those of named groups and auth_request_set
+	Assigned      map[string]bool          // variables that a Set or a Map sets; the others in Slots are named groups
+	replaced      map[string]bool          // variables of named groups and auth_request_set
 	Known         map[string]KnownVariable // of nginx
 	maps          map[string]*mapping
 	setsLimitRate bool          // a Set sets $limit_rate

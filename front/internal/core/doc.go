@@ -2,6 +2,16 @@
 // a Module, whose row in the table of package front is all that the core knows of it. A Module has an
 // Effect for Settings, steps or content for a Location, and variables.
 //
+// A request for a proxy with a cache passes these files below front/internal, in this order:
+//
+//	core/exchange.go           the phases
+//	proxy/proxy.go             serve, and serveCached, which sends what the others return
+//	proxy/cache.go             fetchCached: the key
+//	cache/session.go           Find: a stored response, or what becomes of the upstream's
+//	proxy/request.go           newRequest: what the upstream receives, by cachedorigin.go
+//	fetch/request.go           Do: servers, one after another, by package internal/client
+//	cache/response.go          Send
+//
 // # Glossary
 //
 // Words beyond those of nginx's documentation and the RFCs:

@@ -161,7 +161,7 @@ func (x *Exchange) ResponseStatus() int {
 	case x.LoggedStatus != 0:
 		return x.LoggedStatus
 	case x.ErrorStatus != 0 && x.Response.Status == 0:
-		return nginxstatus.ClientStatus(x.ErrorStatus) // whose page has not begun yet
+		return nginxstatus.ClientStatus(x.ErrorStatus) // its error page has not begun yet
 	}
 	return x.Response.Status
 }

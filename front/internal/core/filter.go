@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// filters are what a location does to responses, and whether it observes them.
+// filters describe how a location changes responses, and whether it observes them.
 type filters struct {
 	fields          []addHeader
 	expires         *expires
@@ -59,7 +59,7 @@ type Writer struct {
 	WithheldStatus int   // the status of a response that an error page replaces, else 0
 	IsBypassed     bool  // a bound handler writes to the ResponseWriter itself
 	hijacked       bool
-	unwatch        func() bool // of the plan that ends the hijacked connection
+	unwatch        func() bool // cancels what EndWithPlan has set
 	SwitchBytes    int64       // length of a tunnel's 101 head
 
 	Stages   [stageCount]stage // that the body passes; nil where it is not changed

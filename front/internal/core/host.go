@@ -159,7 +159,7 @@ func (c *Compiler) listen(all []*host) error {
 		return g.hosts != len(c.Config.Hosts) || g.defaultHost != groups[0].defaultHost
 	}) {
 		hosts.Any = groups[0]
-		for _, g := range groups { // what one address permits is reachable
+		for _, g := range groups { // a connection that one address permits is permitted
 			hosts.Any.connections = hosts.Any.connections.weaker(g.connections)
 		}
 		return nil

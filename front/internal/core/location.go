@@ -26,7 +26,7 @@ type Location struct {
 
 	steps    []action
 	Phases   []Step // between rewrite and content
-	Files    any    // how the location finds files: of FilesModule
+	Files    any    // rules of FilesModule for finding files
 	Content  Content
 	observes bool // responses are changed or observed
 	// deadline bounds the time between two writes of a response if the server does not. A bound
@@ -177,7 +177,7 @@ func (c *Compiler) locations(h *host, to *locations, from []conf.Location, paren
 	return nil
 }
 
-// addLocation adds a location to those that are searched. prefixes are the paths of those before.
+// addLocation adds a location to those that are searched. prefixes has the paths of earlier ones.
 func (c *Compiler) addLocation(h *host, to *locations, loc *Location, from *conf.Location,
 	prefixes map[string]*Location) error {
 	loc.Path, loc.final, loc.internal = from.Path, from.Match == "^~", from.Internal

@@ -19,7 +19,7 @@ type mapping struct {
 	needs  needs // of its texts
 }
 
-// MapLookup returns the value for the source's.
+// MapLookup returns the map's value for a value of its source.
 type MapLookup func(x *Exchange, s string) *Text
 
 // MapKind compiles the cases of maps of a kind.

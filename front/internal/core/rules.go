@@ -39,7 +39,7 @@ type Rules struct {
 	effects effects // of modules
 	Filters *filters
 
-	sendTimeout time.Duration // between two writes that the client receives some of
+	sendTimeout time.Duration // limits the time in which the client receives nothing
 	linger      lingerLimits
 }
 

@@ -62,7 +62,7 @@ func TestSlowBodiesHaveSmallBuffers(t *testing.T) {
 
 // A client that requests one name after another displaces none that is in use.
 func TestNamesInUseAreKept(t *testing.T) {
-	const enough = 1000 // more than are kept of any kind
+	const enough = 1000 // more than the limit of each kind
 	lookup := func(context.Context, string) ([]netip.Addr, time.Duration, error) {
 		return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, time.Hour, nil
 	}

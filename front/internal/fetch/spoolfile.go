@@ -15,7 +15,7 @@ type spoolFile struct {
 	users atomic.Int32 // each calls discard
 }
 
-// spoolPrefix is how the names of spool files begin.
+// spoolPrefix begins the names of spool files.
 const spoolPrefix = "tare-front-"
 
 func newSpoolFile() (*spoolFile, error) {

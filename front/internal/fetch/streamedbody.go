@@ -28,8 +28,8 @@ type streamedBody struct {
 const maxFirstPiece = 16 << 10
 
 // StreamBody returns a body that is forwarded while it arrives, from a request with a controller.
-// hasInput reports whether a Read returns at once. What has arrived is received here: an error is
-// one of it, and no upstream needs to learn of it.
+// hasInput reports whether a Read returns at once. StreamBody receives what has arrived, and
+// returns an error of that, so that no upstream is involved.
 func StreamBody(from io.Reader, hasInput func() bool, length int64, c *http.ResponseController) (*Body, error) {
 	s := &streamedBody{from: from, hasInput: hasInput, controller: c}
 	s.readDone.L = &s.mu

@@ -44,7 +44,7 @@ type Transport struct {
 	http2 func() *client.Client // made at its first use
 }
 
-// KeepAlive is all that the connections to groups differ in.
+// KeepAlive has the settings in which connections to groups differ.
 type KeepAlive struct {
 	Conns         int // idle connections that are kept to a server
 	Timeout, Time time.Duration

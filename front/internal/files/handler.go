@@ -36,7 +36,7 @@ const (
 	tick = time.Second / 2
 	// unwatchedTicks is how long a resource without watches is served before the next check.
 	unwatchedTicks = 2
-	// watchedTicks is how long a watched one is, and the interval of sweeping descriptors.
+	// watchedTicks is the same for a watched resource, and the interval of sweeping descriptors.
 	watchedTicks = 120
 )
 

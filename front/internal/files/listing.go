@@ -16,7 +16,7 @@ import (
 // Entry is a file or directory in a listing.
 type Entry struct {
 	Name         string
-	Dir, Regular bool // neither for a device, and for a link that leads nowhere
+	Dir, Regular bool // both false for a device, and for a link that leads nowhere
 	Size         int64
 	Modified     time.Time
 }

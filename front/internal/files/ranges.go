@@ -22,10 +22,10 @@ func (s span) contentRange(size int64) string {
 // errRange reports that a range is invalid, or that all ranges are outside of the file.
 var errRange = errors.New("range not satisfiable")
 
-// parseRange parses a Range field. Nil means the whole file: the unit is unknown, there are more
-// than most ranges within the file, or maxRanges at all, they are longer than the file, or that is
-// empty. As RFC 9110, 14.2 suggests, ranges that overlap or touch are joined. Thus no response is
-// much longer than the file.
+// parseRange parses a Range field. Nil means the whole file: the unit is unknown, the file is
+// empty, there are more ranges than most within the file or than maxRanges in all, or they are
+// longer than the file. As RFC 9110, 14.2 suggests, ranges that overlap or touch are joined. Thus
+// no response is much longer than the file.
 func parseRange(value string, size int64, most int) ([]span, error) {
 	unit, list, ok := strings.Cut(value, "=")
 	if !ok || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || strings.Count(list, ",") >= 2*maxRanges {

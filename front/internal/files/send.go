@@ -88,7 +88,7 @@ func (o outcome) unmet() bool {
 	return o.status == http.StatusPreconditionFailed || o.status == http.StatusRequestedRangeNotSatisfiable
 }
 
-// setUnmet sets the fields of such a response.
+// setUnmet sets the fields of a 412 or 416.
 func (o outcome) setUnmet(header http.Header, v *variant) {
 	if o.status == http.StatusRequestedRangeNotSatisfiable {
 		header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(v.size, 10)}

@@ -11,7 +11,7 @@ import (
 // tree opens files below the root. No name leads out of it, and no link does unless files are found
 // by path.
 type tree struct {
-	// finds files by path; nil if the root is opened once, which the following fields are for
+	// finds files by path; nil if the root is opened once: then the following fields are used
 	paths *pathTree
 
 	root *os.Root

@@ -41,9 +41,9 @@ const QUICPrefix = "quic:"
 // IsQUIC reports whether a listening address is that of a UDP socket.
 func IsQUIC(addr string) bool { return strings.HasPrefix(addr, QUICPrefix) }
 
-// Wildcard returns the address of all addresses with the port and the IP version of a listening
-// address. If a configuration has both, the socket of all of them also accepts connections to this
-// one. It is empty for such an address itself, and for unix sockets.
+// Wildcard returns the wildcard address with the port and the IP version of a listening address. If
+// a configuration has both, the wildcard's socket also accepts connections to that address.
+// Wildcard returns "" for a wildcard address, and for unix sockets.
 func Wildcard(addr string) string {
 	prefix, rest := "", addr
 	if after, ok := strings.CutPrefix(addr, QUICPrefix); ok {

@@ -78,7 +78,7 @@ func (a *access) evaluate(x *core.Exchange) core.Outcome {
 	for _, check := range [...]func(*core.Exchange) int{a.checkRules, a.password.check, a.request.check} {
 		switch status := check(x); {
 		case status == granted && a.satisfyAny:
-			delete(x.Response.Header(), "Www-Authenticate") // of a check that rejected the request
+			delete(x.Response.Header(), "Www-Authenticate") // set by a check that rejected the request
 			return core.Proceed
 		case status <= 0:
 		case !a.satisfyAny || status != http.StatusForbidden && status != http.StatusUnauthorized:

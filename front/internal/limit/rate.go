@@ -91,8 +91,7 @@ func (z *Rate) with(b bucket, now int64) bucket {
 	return next
 }
 
-// Delay returns how long a request with an excess waits, such that at most free is in excess of the
-// rate.
+// Delay returns how long a request with an excess waits until at most free of the excess is left.
 func (z *Rate) Delay(excess, free int64) time.Duration {
 	if excess <= free {
 		return 0

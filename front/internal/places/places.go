@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Place is where Settings are in a Config: a host, for requests in none of its locations, or a
-// location. A location is one of the host's, a nested one, or that of an If.
+// Place is a part of a Config that has Settings: a host, whose Settings are for requests in no
+// location, or a location. A location is the host's, a nested one, or that of an If.
 type Place struct {
 	Host     *conf.Host
 	Location *conf.Location // nil for the host

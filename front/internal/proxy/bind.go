@@ -274,7 +274,7 @@ func (r *responseRules) affects(header http.Header) bool {
 	return false
 }
 
-// canonicalize spells the names of fields that the rules concern as they do.
+// canonicalize spells the names of fields as the rules about them do.
 func (r *responseRules) canonicalize(header http.Header) {
 	for name, values := range header {
 		if key := http.CanonicalHeaderKey(name); key != name && r.fateOfOwn(name) != 0 {

@@ -83,7 +83,8 @@ func (r *responseRules) flagCookie(x *core.Exchange, cookie string) string {
 	return cookie
 }
 
-// apply returns a Set-Cookie field with the flags. As in nginx those that it has stay in place.
+// apply returns a Set-Cookie field with the flags. As in nginx, flags that it already has stay in
+// place.
 func (f *cookieFlags) apply(cookie string) string {
 	if *f == (cookieFlags{}) {
 		return cookie

@@ -202,8 +202,8 @@ func (h *headerRules) copyFields(to, from http.Header, names message.FieldNames)
 	}
 }
 
-// passes reports whether a field of the client's passes: not those that are set, that concern only
-// its connection, or that others could be mistaken for.
+// passes reports whether a field of the client's passes: not if it is set, if it concerns only its
+// connection, or if others could be mistaken for it.
 func (h *headerRules) passes(name string, from http.Header, names message.FieldNames) bool {
 	switch {
 	case h.dropsHeader, h.sets[name], !names.Allows(name), http1.ConcernsConnection(name),

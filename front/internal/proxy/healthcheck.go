@@ -261,8 +261,8 @@ func (m *healthMatch) matchesField(i int, values []string) bool {
 	return meets(m.header[i], value, false)
 }
 
-// meets reports whether s matches, or does not, as wanted, outside of an exchange. A match that
-// takes too long is neither.
+// meets reports whether matching s, outside of an exchange, has the wanted result. A match that
+// takes too long has neither.
 func meets(p *core.Pattern, s string, wanted bool) bool {
 	ok, err := p.Re.Match(s, new(pcre.Budget))
 	return ok == wanted && err == nil

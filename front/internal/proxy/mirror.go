@@ -86,7 +86,7 @@ func (m *mirror) explain(x *core.Exchange) bool {
 }
 
 // start starts a copy of a request, which goes on after the request has ended. It shares nothing
-// with the request that the latter's handler or its end may change.
+// that the request's handler or its end may change.
 func (m *mirror) start(x *core.Exchange, uri string) {
 	s := x.Plan.State
 	running := s.Modules[m.at].(*atomic.Int64)

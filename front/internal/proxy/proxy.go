@@ -134,7 +134,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	return p, nil
 }
 
-// checkProtocol rejects settings that another protocol has.
+// checkProtocol rejects settings of another protocol.
 func checkProtocol(p *conf.Proxy) error {
 	switch {
 	case !slices.Contains([]string{"https", "scheme", "grpc"}, p.Protocol) &&
@@ -164,7 +164,7 @@ func compileRequest(c *core.Compiler, p *proxy) (err error) {
 	return compileHeaderRules(c, &p.header, from)
 }
 
-// compileNext compiles when another server is tried.
+// compileNext compiles the conditions for trying another server.
 func (p *proxy) compileNext() error {
 	n := p.from.Next
 	if !n.Off && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil {

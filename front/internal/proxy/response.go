@@ -248,11 +248,11 @@ func (r *responseRules) accelRedirect(x *core.Exchange, to string, header http.H
 	return x.Redirect(path, args)
 }
 
-// earlierFields are fields of a response with X-Accel-Redirect that has led to another one. They
-// precede the same fields of that one, whose location does not rewrite them.
+// earlierFields are fields of a response whose X-Accel-Redirect has led to another response. They
+// precede the other's fields of the same names, and its location does not rewrite them.
 type earlierFields struct{ cookies, caching []string }
 
-// takeEarlier removes them from the header, which the next response will add to.
+// takeEarlier removes the earlierFields from the header, which the next response will add to.
 func takeEarlier(header http.Header) earlierFields {
 	f := earlierFields{header["Set-Cookie"], header["Cache-Control"]}
 	if f.cookies != nil {
@@ -264,7 +264,7 @@ func takeEarlier(header http.Header) earlierFields {
 	return f
 }
 
-// precede puts them before the same fields of the next response.
+// precede puts f before the same fields of the next response.
 func (f earlierFields) precede(header http.Header) {
 	if f.cookies != nil {
 		header["Set-Cookie"] = slices.Concat(f.cookies, header["Set-Cookie"])

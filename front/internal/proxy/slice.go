@@ -121,7 +121,7 @@ func (p *proxy) fetchSlice(x *core.Exchange, target destination) (*cache.Respons
 	return cache.Pass(resp), nil
 }
 
-// respond responds with all of a file that the client wants, of which first is a slice.
+// respond sends the part of a file that the client requests. first is a slice of the file.
 func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first *cache.Response) core.Outcome {
 	b := &slicedBody{x: x, state: s, proxy: p, target: target, at: s.start,
 		etag: first.Header.Get("Etag"), modified: first.Header.Get("Last-Modified")}
@@ -202,7 +202,7 @@ func (b *slicedBody) Read(buf []byte) (n int, err error) {
 	return n, err
 }
 
-// position makes current the slice of offset, and discards its bytes before that.
+// position opens the slice that contains offset, and discards its bytes before offset.
 func (b *slicedBody) position() error {
 	state := b.state
 	if start := state.of(b.offset); b.current == nil || start != state.start || b.offset < b.at {

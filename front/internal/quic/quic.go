@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
-// Config is what a server for HTTP/3 needs.
+// Config holds what a server for HTTP/3 needs.
 type Config struct {
 	Conn     *net.UDPConn // the server closes it at its end
 	Handler  http.Handler

@@ -45,8 +45,8 @@ var (
 // Config defines how lines are written. The zero value is valid.
 type Config struct {
 	// Gather is the time between two writes: lines of that time are written together. Two kinds of
-	// lines are written at once: those that arrive later than that after the last write, and those
-	// that fill much of Limit.
+	// lines are written at once: those that arrive when the last write is longer ago than Gather,
+	// and those that fill much of Limit.
 	Gather time.Duration
 
 	// Limit is the maximum number of bytes in the queue; 0 is DefaultLimit. A longer line is
@@ -86,7 +86,7 @@ type Spool struct {
 	queue      []*waiter // of writes that wait for room, the oldest first
 	written    int64     // number of successful writes
 	stalled    bool      // no write waits for room until a write succeeds
-	trouble    bool      // was reported, and its end was not
+	trouble    bool      // it was reported, but its end was not
 	lastReport time.Time // the time of the last report of trouble
 	unreported int       // lost lines that are in the output, but not in a report
 

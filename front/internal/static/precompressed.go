@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/front/internal/message"
 )
 
-// precompressed is a coding of which files next to others are served: x.gz in place of x. Package
-// files does so if x exists. Here x need not exist, or x.gz is served whatever the client accepts.
+// precompressed is a coding whose files are served in place of others: x.gz for x. Package files
+// does so if x exists. Here x need not exist, or x.gz is served whatever the client accepts.
 type precompressed struct {
 	coding, suffix string
 	isAlways       bool // also to clients that do not accept the coding

@@ -83,7 +83,8 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 }
 
 // Reserve reserves a stream, and reports whether there was one. The caller must call Open or
-// Unreserve. With isOnly there is no other connection: one that nothing checks is not suspect then.
+// Unreserve. isOnly means that there is no other connection: this one is then suspect only while it
+// awaits a PING's response.
 func (c *Conn) Reserve(isOnly bool) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -41,7 +41,7 @@ func (e *Error) Unwrap() error { return e.Err }
 type goAwayError struct {
 	last  uint32
 	code  wire.ErrorCode
-	cause error // of the end of the connection, after the frame
+	cause error // of the connection's end, which followed the frame
 }
 
 func (e *goAwayError) Error() string {
@@ -53,7 +53,7 @@ func (e *goAwayError) Error() string {
 
 func (e *goAwayError) Unwrap() error { return e.cause }
 
-// with returns the error of a connection that has ended after the frame.
+// with returns the error of a connection that ended with cause after the frame.
 func (e *goAwayError) with(cause error) error { return &goAwayError{e.last, e.code, cause} }
 
 // ResetError is an RST_STREAM frame. Its text is that of net/http's error, which programs parse.
@@ -92,8 +92,8 @@ func (e ResetError) As(target any) bool {
 // tooShort is the fault of content that ends too early.
 const tooShort = "content shorter than Content-Length"
 
-// cutOffError is the error of such content. For programs that compare errors it is also that of a
-// connection that ends.
+// cutOffError is the error of content that ends too early. Programs that compare errors take it for
+// that of a connection that ends.
 type cutOffError struct{ error }
 
 func (cutOffError) Unwrap() error { return io.ErrUnexpectedEOF }

@@ -4,7 +4,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// The frames that are not about the content of a response.
+// The frames that do not carry a response's head or body.
 
 // resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
 const resizesPerUnit = 256
@@ -110,7 +110,7 @@ func (c *Conn) onWindowUpdateLocked(h wire.FrameHeader, payload []byte) *wire.Er
 			return wire.ConnError(wire.FlowControlError, "window too large")
 		}
 		c.wakeSendersLocked()
-	case st == nil: // of a stream that has ended
+	case st == nil: // for a stream that has ended
 	case f != nil:
 		return f
 	case !wire.GrowWindow(&st.sendWindow, int64(by)):

@@ -40,7 +40,7 @@ func (c *Conn) onHeaders(h wire.FrameHeader, payload []byte) *wire.Error {
 // onContinuation continues a field block.
 func (c *Conn) onContinuation(h wire.FrameHeader, payload []byte) *wire.Error {
 	i := &c.input
-	// a block takes no more bytes than the list that it encodes, and some for sizes
+	// a block takes no more bytes than the list that it encodes, besides table size updates
 	if len(i.block)+len(payload) > c.config.MaxHeadBytes+wire.MinMaxFrameSize {
 		return wire.ConnError(wire.EnhanceYourCalm, "head block too large")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/poison"
 )
 
-// output is what a connection has yet to send. Requests append frames to buf while one goroutine
+// output holds what a connection has yet to send. Requests append frames to buf while one goroutine
 // writes the earlier ones. So requests that begin during a write share the next one, and no lock is
 // held while a goroutine waits for the network.
 type output struct {
@@ -17,7 +17,7 @@ type output struct {
 	spare      []byte    // empty
 	sending    int       // bytes that are being written
 	began      time.Time // the current write
-	replies    int       // bytes of buf that the peer's frames have caused
+	replies    int       // bytes of buf that reply to the peer's frames
 	isFlushing bool
 	closeAfter bool  // the connection is closed once everything is sent
 	failed     error // why nothing more can be sent
@@ -54,8 +54,8 @@ func (c *Conn) replyLocked(out []byte) {
 	c.flushLocked()
 }
 
-// flushLocked starts a goroutine that sends the output, unless one runs. The caller may have to
-// return at once, and a write may wait.
+// flushLocked starts a goroutine that sends the output, unless one runs. A write may wait, and the
+// caller may have to return at once.
 func (c *Conn) flushLocked() {
 	o := &c.output
 	if o.isFlushing || o.failed != nil && !o.closeAfter || len(o.buf) == 0 && !o.closeAfter {
@@ -82,7 +82,7 @@ func (c *Conn) flushHereLocked() {
 }
 
 // sendLocked sends all output. The caller has set isFlushing. It releases the mutex while it
-// writes. With once, another goroutine sends what is appended meanwhile, which may not end.
+// writes. If once is set, it leaves later output to another goroutine: there may always be more.
 func (c *Conn) sendLocked(once bool) {
 	o := &c.output
 	for len(o.buf) > 0 && o.failed == nil {

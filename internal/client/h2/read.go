@@ -14,8 +14,8 @@ type input struct {
 	reader    *bufio.Reader
 	decoder   wire.Decoder
 	fields    wire.HeaderBlock
-	block     []byte           // of a HEADERS frame without END_HEADERS
-	blockHead wire.FrameHeader // of that frame; zero if no CONTINUATION frames follow
+	block     []byte           // of a HEADERS frame without END_HEADERS, with its CONTINUATIONs
+	blockHead wire.FrameHeader // the header of that frame; zero if no CONTINUATION follows
 }
 
 // readBuffer holds a frame of the initial maximum size.
@@ -277,7 +277,7 @@ func (c *Conn) storeData(h wire.FrameHeader, st *Stream, b []byte) {
 	if st == nil || st.isClosed {
 		c.returnLocked(len(b))
 		if st != nil {
-			signal(st.received) // it may have failed while it was delivered
+			signal(st.received) // the stream may have failed during deliverLocked
 		}
 		return
 	}

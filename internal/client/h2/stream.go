@@ -28,11 +28,11 @@ type Stream struct {
 	id        uint32
 	hasNoBody bool // the response to HEAD
 
-	// The connection's mu guards the fields below. The first are those that each piece of a body
-	// needs: they share a cache line or two, which the events of many silent streams always miss.
+	// The connection's mu guards the fields below. Each piece of a body needs the first ones: they
+	// share a cache line or two, which is a miss for each event of many silent streams.
 	hasHead      bool
 	inEnded      bool     // the response is complete
-	isClosed     bool     // it does not count any more
+	isClosed     bool     // does not count toward the peer's limit any more
 	isDelivering bool     // deliver runs, without mu
 	deliver      sendFunc // of Deliver, while that waits
 	window       wire.ReceiveWindow

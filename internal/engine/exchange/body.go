@@ -42,21 +42,21 @@ const (
 	bodyClosed      = 1 << iota // the handler has closed it or has returned
 	bodyInterrupted             // a Read that waits must return
 	bodyContinued               // the client has received "100 Continue" or a final response
-	bodyWithheld                // it was a final response: the client may not send the body
+	bodyWithheld                // the final response came instead: the client may not send the body
 	bodyAborted                 // the client has aborted the request and expects no response
 	bodyTooLong                 // the remainder was longer than what is drained
 	bodyEndsConn                // the response announced that the connection closes because of it
 )
 
-// BodyMode is how a body lies in the input.
+// BodyMode is the form of a body in the input.
 type BodyMode uint8
 
 const (
 	NoBody    BodyMode = iota // there is no body
 	ByLength                  // its bytes follow one another
 	ByChunks                  // the codec decodes it
-	ByRecords                 // as ByChunks, but the codec can skip what remains of it
-	ByStream                  // as ByChunks, but what remains of it holds up no other request
+	ByRecords                 // like ByChunks, but the codec can skip the remainder
+	ByStream                  // like ByChunks, but the remainder holds up no other request
 )
 
 // Init prepares b. length is -1 if it is unknown. expects reports whether the client waits for "100
@@ -204,8 +204,8 @@ func (b *Body) readLength(p []byte) (int, error) {
 }
 
 // releaseUnused releases the input buffer of a connection whose response has become a stream, if
-// nothing but the request has arrived. What reads from the connection later borrows another. A
-// departure watch that begins holds mu while it looks at the input.
+// nothing but the request has arrived. A later read of the connection borrows another. A departure
+// watch that begins holds mu while it looks at the input.
 func (b *Body) releaseUnused(c *Conn) {
 	if !c.conns.batches || c.in == nil || !b.reading.TryLock() {
 		return

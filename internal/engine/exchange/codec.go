@@ -12,23 +12,23 @@ type Protocol struct {
 	NewCodec func() Codec
 	Traits   Traits
 	HoldSize int // how much of a body of unknown length is held back; 0 for 2 KB
-	// Describe sets those fields of r that are known of the request that in begins with, and
-	// returns its request line. It is nil if rejected requests are not reported.
+	// Describe sets the known fields of r for the request at the start of in, and returns its
+	// request line. Describe is nil if rejected requests are not reported.
 	Describe func(r *http.Request, in []byte, limits http1.Limits) (line []byte)
 }
 
-// Traits are what the responses of a protocol may contain.
+// Traits are the features that responses of a protocol may have.
 type Traits struct {
 	HasInterim             bool // interim responses
-	HasConnFields          bool // fields that describe the connection, for the client
+	HasConnFields          bool // fields about the connection, for the client
 	HasTransferCodings     bool // Transfer-Encoding
 	HasLengthsWithTrailers bool // Content-Length in a response with trailers
 	CanHijack              bool // a handler can use the connection for another protocol
 }
 
-// Codec is what differs between protocols of connections: how requests lie in the input, and how
-// responses lie in the output. Everything else is common to all: goroutines, timeouts, what
-// handlers see, and the meaning of a response.
+// Codec holds what differs between protocols of connections: the forms of requests in the input and
+// of responses in the output. Everything else is common to all: goroutines, timeouts, what handlers
+// see, and the meaning of a response.
 //
 // A codec belongs to one conn and holds the protocol's state: of the head that is being parsed, of
 // the body that is being read, and of the output. The goroutine that owns this part of the conn
@@ -56,15 +56,15 @@ type Parser interface {
 // Source decodes bodies, except those whose mode is ByLength. Its callers hold the body's reading
 // mutex.
 type Source interface {
-	// ReadBody is Read of such a body.
+	// ReadBody implements Read for such a body.
 	ReadBody(b *Body, p []byte) (int, error)
 	// HasArrived reports whether the rest of the body has arrived, or a fault of it. If whole is
 	// not set, any part of it suffices.
 	HasArrived(b *Body, whole bool) bool
 }
 
-// Sink frames a response. Except for Flush, its methods append to the conn's output. What the
-// response contains was decided before, but for what only the protocol knows: see Delimit.
+// Sink frames a response. Except for Flush, its methods append to the conn's output. Its content
+// was decided before, except for what only the protocol knows: see Delimit.
 type Sink interface {
 	// BeginHead begins a head, which may be that of an interim response. Fields follow.
 	BeginHead(w *Response, code int)

@@ -51,8 +51,8 @@ type Refusal struct {
 // MaxRefusedLine limits Refusal.Line.
 const MaxRefusedLine = 8 << 10
 
-// ReportRequest calls the hook with a request of which in was read. r has what is known of its
-// connection.
+// ReportRequest calls the hook with a request, of which in was read. The caller has set in r what
+// is known of the connection.
 func (p *Config) ReportRequest(r *http.Request, local net.Addr, in []byte, status int, sent int64) {
 	if p.OnRefused == nil || p.Protocol.Describe == nil {
 		return
@@ -84,7 +84,7 @@ type ServerState struct {
 
 	Closing            atomic.Bool   // after Shutdown or Close
 	Aborted            atomic.Bool   // after Close
-	Accepting          atomic.Int32  // what may accept another connection: calls of Serve, headers that are awaited
+	Accepting          atomic.Int32  // calls of Serve and awaited headers, which may add connections
 	KeepAlivesDisabled *atomic.Bool  // after SetKeepAlivesEnabled(false)
 	Retired            atomic.Bool   // after Retire
 	AcceptedConns      atomic.Int64  // total of accepted connections

@@ -14,8 +14,8 @@ import (
 
 // Conn serves a connection: it holds the buffers, the codec and the state of the response. A
 // connection borrows one while it is served, and a goroutine that hands the connection to another
-// hands its Conn with it. On the goroutine path that is to the connection's end (package netconn).
-// On shards it is until the connection waits for a request (package shard).
+// hands its Conn with it. It is lent until the connection ends (package netconn), or waits for a
+// request (package shard).
 //
 //	unused ──Attach──▶ attached ──Put──▶ unused
 //	attached ──Shrink──▶ waits for the rest of a head, with a small buffer
@@ -55,11 +55,11 @@ type Conn struct {
 	sendTimeout atomic.Int64
 
 	Template       *http.Request // what all requests of this connection share
-	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
+	current        *Exchange     // the exchange whose handler runs; guarded by its response's mutex meanwhile
 	handlerRequest *http.Request // the request that the handler received; nil while no handler runs
 
-	begin func(end func(why any)) // of a detached response: see Response.TrySender
-	why   any                     // why its end was not regular, or nil
+	begin func(end func(why any)) // begin of Response.TrySender, while the response is detached
+	why   any                     // the panic that ended it, or nil
 }
 
 // Conns is a free list of conns for the connections or streams of a Config.
@@ -132,7 +132,7 @@ func (c *Conn) reset() {
 	c.Connection, c.transport, c.begin = nil, nil, nil
 	if c.Codec != nil {
 		c.Codec.Reset()
-	} else { // of a stream, or of a connection that was hijacked
+	} else { // c served a stream, or a connection that was hijacked
 		c.source, c.sink, c.Template = nil, nil, nil
 	}
 	c.Trim()
@@ -162,8 +162,8 @@ func (c *Conn) releaseBuffers() {
 	c.Out, c.heldBody = nil, nil
 }
 
-// ReleaseHijacked releases what a connection needs no more that was hijacked, because its handler
-// may run for long.
+// ReleaseHijacked releases what a hijacked connection no longer needs, because its handler may run
+// for long.
 func (c *Conn) ReleaseHijacked() {
 	c.releaseBuffers()
 	c.Codec, c.source, c.sink = nil, nil, nil
@@ -279,7 +279,7 @@ func (c *Conn) Send(tail ...[]byte) error {
 	return c.EndFlush(err)
 }
 
-// EndFlush empties the output, which was written with a result.
+// EndFlush empties the output after a write that returned err.
 func (c *Conn) EndFlush(err error) error {
 	poison.Fill(c.Out)
 	c.Out, c.responseStart = c.Out[:0], 0

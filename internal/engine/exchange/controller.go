@@ -277,9 +277,9 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	return n, err
 }
 
-// kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes what wraps
-// an *os.File or a *net.TCPConn to hide its WriteTo. As in net/http, the kernel also reads other
-// types that embed an *os.File. Any other reader might call back into the response.
+// kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes wrappers
+// that hide the WriteTo of an *os.File or a *net.TCPConn. As in net/http, the kernel also reads
+// other types that embed an *os.File. Any other reader might call back into the response.
 func kernelCanRead(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R

@@ -11,8 +11,8 @@ var _ connection.TrySender = (*Response)(nil)
 
 // TrySender implements connection.TrySender, for a response whose body has begun and has no length:
 // over HTTP/2, and over HTTP/1 if it is detached. The request's body was then read, because reading
-// it takes the goroutine of the handler. What a response is does not change between its method's
-// calls, so that it is looked at once, and not for each piece.
+// it takes the goroutine of the handler. These conditions do not change between calls of the
+// response's methods, so they are checked once, and not for each piece.
 func (w *Response) TrySender(begin func(end func(why any))) func(p []byte) connection.Delivery {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -46,7 +46,7 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	c := w.Conn
-	if w.stage != stageFramed || !w.hasSentAll() || len(p) > OutSize/2 { // which Data would not only append
+	if w.stage != stageFramed || !w.hasSentAll() || len(p) > OutSize/2 { // else Data might do more than append
 		return connection.Refused
 	}
 	if c.heldBody != nil { // of a Write that waited
@@ -76,7 +76,8 @@ func (c *Conn) BeginDetached(resume func(x *Exchange)) {
 	})
 }
 
-// EndDetached is the end of RunExchange for a detached exchange. It panics if that has failed.
+// EndDetached is the end of RunExchange for a detached exchange. If the exchange has failed, it
+// panics.
 func (c *Conn) EndDetached(x *Exchange) bool {
 	why := c.why
 	if c.begin, c.why = nil, nil; why != nil {

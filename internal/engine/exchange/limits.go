@@ -7,7 +7,8 @@ const (
 	// maxDrain is how much of the remainder is read to keep the connection, as in net/http.
 	maxDrain = 256 << 10
 
-	// drainTime limits how long that may take. net/http limits it only by ReadTimeout.
+	// drainTime limits how long reading the remainder may take. net/http limits it only by
+	// ReadTimeout.
 	drainTime = 30 * time.Second
 
 	// NewGrace is how long Shutdown waits for a connection that has sent nothing yet, as in

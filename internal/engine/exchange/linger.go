@@ -10,7 +10,7 @@ import "time"
 type lingerLimits struct {
 	time    time.Duration // in all
 	timeout time.Duration // while the client sends nothing
-	always  bool          // read also after a request that was read to its end
+	always  bool          // also after a request that was read to its end
 }
 
 func defaultLinger() lingerLimits { return lingerLimits{lingerTime, lingerTimeout, false} }
@@ -37,7 +37,7 @@ func (c *Conn) Linger() {
 	}
 	c.Lingers = false
 	c.Consume(len(c.Input()))
-	c.Trim() // a buffer for a part of a head is small
+	c.Trim() // a buffer for a part of a head would be small
 	buffer, began := c.Room(), time.Now()
 	for received := began; ; {
 		end := began.Add(c.linger.time)
@@ -52,7 +52,7 @@ func (c *Conn) Linger() {
 			return
 		}
 		if soon := now.Add(lingerTimeout); soon.Before(end) {
-			end = soon // to look whether the server is closing
+			end = soon // to check whether the server is closing
 		}
 		c.SetReadDeadline(end)
 		n, err := c.Connection.Read(buffer)

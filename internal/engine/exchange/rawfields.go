@@ -34,7 +34,7 @@ func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 }
 
 // applyRawField is applyField for a field as it was received. Fields that concern the connection
-// are dropped: those that the response needs are its own.
+// are dropped: the response sets its own.
 func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 	switch f.Known {
 	case http1.NameUnknown:

@@ -20,8 +20,8 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	c.Config.ReportRequest(r, c.transport.LocalAddr(), c.Input(), status, sent)
 }
 
-// Refuse responds to a request that no handler sees, and ends the connection. why is never text of
-// the client's: nothing that it sent is echoed.
+// Refuse responds to a request that no handler sees, and ends the connection. why never contains
+// text that the client sent.
 func (c *Conn) Refuse(status int, why string) {
 	text := RefusalText(status, why)
 	c.Codec.Refuse(c, status, text)
@@ -42,13 +42,13 @@ func (c *Conn) EndOutput() {
 	switch {
 	case c.Config.WriteTimeout > 0:
 		c.SetWriteDeadline(time.Now().Add(c.Config.WriteTimeout))
-	case c.Config.DefaultSendTimeout == 0: // nothing limits how long the client may accept nothing
+	case c.Config.DefaultSendTimeout == 0: // no limit would end a send to a client that reads nothing
 		c.SetWriteDeadline(time.Now().Add(c.Config.HeadTimeout))
 	}
 	c.Lingers = c.halfClose()
 }
 
-// RefusalText returns the body of such a response.
+// RefusalText returns the body of the response to a refused request.
 func RefusalText(status int, why string) string {
 	if status == http.StatusNotImplemented {
 		return "Unsupported transfer encoding" // tests of net/http expect this text

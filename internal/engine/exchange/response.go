@@ -165,7 +165,7 @@ func (w *Response) sendInterim(code int) {
 		w.x.Body.endContinue(bodyContinued)
 	}
 	c := w.Conn
-	if !c.traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has none either (RFC 9110, 15.2)
+	if !c.traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has no interim responses (RFC 9110, 15.2)
 		return
 	}
 	c.sink.BeginHead(w, code)
@@ -173,8 +173,8 @@ func (w *Response) sendInterim(code int) {
 	w.endInterim()
 }
 
-// endInterim completes an interim response and sends it. If the final head has begun, only HTTP/2
-// can still send one, and has sent it.
+// endInterim completes an interim response and sends it. Once the final head has begun, only HTTP/2
+// can send one, and EndHead has done so.
 func (w *Response) endInterim() {
 	if w.Conn.sink.EndHead(w); w.stage == stageOpen {
 		_ = w.Conn.Flush()
@@ -197,7 +197,7 @@ func (w *Response) startHead(code int) {
 	w.stage, w.Status = stageCommitted, uint16(code)
 	w.NoBody = !http1.BodyAllowed(code)
 	if code == http.StatusSwitchingProtocols {
-		w.ClosesConn = true // another protocol follows; without Hijack nothing can
+		w.ClosesConn = true // the other protocol needs Hijack; no request can follow
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
 	w.Conn.sink.BeginHead(w, code)

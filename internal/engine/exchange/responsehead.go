@@ -120,7 +120,7 @@ func (w *Response) applyLength(value string) {
 func (w *Response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.Conn, &w.Conn.Summary
-	// set with the head or after it, but HTTP/1.0 has no trailers
+	// trailers are set with the head or after it; HTTP/1.0 has none
 	mayHaveTrailers := summary.hasTrailers || len(w.fields) != summary.fieldCount && w.Minor > 0
 	hasUnknownLength := mayHaveTrailers && !c.traits.HasLengthsWithTrailers && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&

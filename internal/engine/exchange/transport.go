@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// Transport is what carries an exchange: a connection, or a stream of HTTP/2.
+// Transport carries an exchange: a connection, or a stream of HTTP/2.
 type Transport interface {
 	connection.Info
 	LocalAddr() net.Addr
@@ -36,8 +36,8 @@ type Connection interface {
 	SendPieces(pieces [][]byte, timeout time.Duration) error
 	// CanSendFrom reports whether SendFrom may be called.
 	CanSendFrom() bool
-	// SendFrom is Send for what src returns. The kernel may copy it. If nothing was sent because
-	// it cannot, SendFrom may return errors.ErrUnsupported.
+	// SendFrom sends what src returns, like Send. The kernel may copy it. If nothing was sent
+	// because it cannot, SendFrom may return errors.ErrUnsupported.
 	SendFrom(src io.Reader, timeout time.Duration) (int64, error)
 	// CloseWrite ends the output.
 	CloseWrite() error
@@ -51,7 +51,7 @@ type Connection interface {
 	Hijack() (net.Conn, error)
 }
 
-// Stream is what carries one exchange, and knows its protocol.
+// Stream carries one exchange, and knows its protocol.
 type Stream interface {
 	Transport
 	Source
@@ -62,7 +62,7 @@ type Stream interface {
 type Detachable interface {
 	Connection
 	Sender
-	// CanDetach reports whether it can now.
+	// CanDetach reports whether an exchange can now be detached.
 	CanDetach() bool
 }
 

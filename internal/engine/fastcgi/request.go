@@ -158,7 +158,7 @@ func (v *variables) apply(x *exchange.Exchange) error {
 	if v.protocol != r.Proto { // r.Proto is HTTP/1.1
 		var ok bool
 		r.ProtoMajor, r.ProtoMinor, ok = http.ParseHTTPVersion(v.protocol)
-		if v.protocol == "INCLUDED" { // in another document (RFC 3875, 4.1.16); as in net/http/cgi
+		if v.protocol == "INCLUDED" { // set for a part of another document (RFC 3875, 4.1.16); as in net/http/cgi
 			r.ProtoMajor, ok = 1, true
 		}
 		if !ok {

@@ -7,12 +7,11 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// codec is the codec of HTTP/1.
 type codec struct {
 	exchange.TextHead
 	request http1.Request
 	chunks  http1.Chunked // of the current request's body
-	framing int64         // bytes of that body that have been read and are not data
+	framing int64         // bytes of that body's framing that have been read
 }
 
 // Protocol returns the protocol.
@@ -98,7 +97,7 @@ func (h *codec) Flush(c *exchange.Conn) error { return c.Send() }
 
 // appendCoding appends the field that marks the body as chunked.
 func appendCoding(out []byte, w *exchange.Response) []byte {
-	// a coding that the handler has applied itself (RFC 9112, 6.1)
+	// a coding that the handler has applied to the body (RFC 9112, 6.1)
 	if own := w.Conn.Summary.TransferEncoding; own != "" && own != "chunked" {
 		out = http1.AppendField(out, "Transfer-Encoding", own)
 	}
@@ -189,7 +188,7 @@ var keepAlive = []string{"keep-alive"}
 func appendConnection(out []byte, w *exchange.Response) []byte {
 	values := w.Conn.Summary.Connection
 	if w.ClosesConn && w.Status != http.StatusSwitchingProtocols && !http1.HasToken(values, "close") {
-		if w.Minor > 0 && !w.OpensTunnel() { // whose end is not that of the response
+		if w.Minor > 0 && !w.OpensTunnel() { // else the connection does not end with the response
 			out = http1.AppendField(out, "Connection", "close")
 		}
 		return out

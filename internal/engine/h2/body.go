@@ -38,7 +38,7 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 			return 0, io.EOF
 		case err == errShortBody: //nolint:errorlint // made here; the client has not left
 			return 0, err
-		case err != nil: // which all later calls return, too
+		case err != nil: // later calls return the same error
 			st.CloseBody()
 			return 0, b.ReadFailed(err)
 		}
@@ -134,9 +134,9 @@ func (st *Stream) CloseBody() {
 }
 
 // closeBodyLocked is called when a stream ends before its handler has. As with net/http, the
-// handler can still read a body that has arrived whole. Its bytes are returned to the client at
-// once: it does not know that the handler has yet to read them. Together such bodies may thus take
-// as much memory as the connection's window.
+// handler can still read a body that has arrived whole. Its bytes are returned to the client's
+// window at once, although the handler has yet to read them. Such bodies together may take as much
+// memory as the connection's window.
 func (s *Session) closeBodyLocked(st *Stream) {
 	unread := len(st.body) - st.bodyStart
 	if !st.inEnded || s.keptBodies+unread > int(s.config.connWindow) {

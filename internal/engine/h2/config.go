@@ -61,14 +61,14 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 		set = new(http.HTTP2Config)
 	}
 	own := *x
-	// Connection is one of the fields: Delimit needs it. AppendField drops the others. The size is
-	// net/http's.
+	// HasConnFields is for Connection, which Delimit needs. AppendField drops all such fields. The
+	// size is net/http's.
 	own.Protocol = exchange.Protocol{HoldSize: 4 << 10,
 		Traits: exchange.Traits{HasInterim: true, HasConnFields: true, HasLengthsWithTrailers: true}}
 	if maxHeaderBytes <= 0 {
 		maxHeaderBytes = http.DefaultMaxHeaderBytes
 	}
-	const fieldOverhead, typicalFields = 32, 10 // as net/http converts a limit of HTTP/1
+	const fieldOverhead, typicalFields = 32, 10 // net/http adds these to a limit of HTTP/1
 	return &Config{
 		Exchanges:  &own,
 		conns:      exchange.NewConns(&own, 0, false),

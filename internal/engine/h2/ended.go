@@ -40,7 +40,7 @@ func (s *Session) halfCloseLocked(st *Stream) {
 	st.timer = time.AfterFunc(earlyGrace, st.checkHalfClosed)
 }
 
-// checkHalfClosed goes on with a half-closed stream whose time has come.
+// checkHalfClosed sends a half-closed stream's PING or reset when it is due.
 func (st *Stream) checkHalfClosed() {
 	s := st.session
 	s.mu.Lock()

@@ -61,7 +61,7 @@ func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err err
 	st.wants, st.granted = want, false
 	s.output.waiting = append(s.output.waiting, st)
 	s.grantLocked()
-	if !st.granted && s.waiter != nil { // sending what there is may suffice
+	if !st.granted && s.waiter != nil { // sending the output may make room
 		s.mu.Unlock()
 		s.Flush()
 		s.mu.Lock()
@@ -107,8 +107,8 @@ func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 	}
 }
 
-// blockLocked prepares for a wait of the handler's goroutine: others take over what they would wait
-// for, and the client receives what there is.
+// blockLocked prepares for a wait of the handler's goroutine: another goroutine takes over its turn
+// or loop, and the output is sent.
 func (st *Stream) blockLocked() {
 	s := st.session
 	s.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// The frames that are not about a request's content.
+// The frames that do not carry a request's head or body.
 
 func (s *Session) onSettings(fr frame) *wire.Error {
 	s.mu.Lock()
@@ -137,7 +137,7 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 		return err
 	case fr.StreamID == 0 && !wire.GrowWindow(&s.windows.send, int64(by)):
 		return wire.ConnError(wire.FlowControlError, "window too large")
-	case st == nil: // of the connection, or of a stream that has ended
+	case st == nil: // for the connection, or for a stream that has ended
 	case err != nil:
 		return err
 	case !wire.GrowWindow(&st.sendWindow, int64(by)):

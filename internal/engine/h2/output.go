@@ -6,10 +6,10 @@ import (
 	"github.com/tarehq/tare/internal/poison"
 )
 
-// outputState is what a session has yet to send. Session.mu guards it.
+// outputState holds what a session has yet to send. Session.mu guards it.
 type outputState struct {
 	out       []byte     // complete frames
-	replies   int        // how many bytes of out are not of responses, but caused by the client's frames
+	replies   int        // how many bytes of out reply to the client's frames
 	sending   []byte     // the frames before those of out
 	sent      int        // how many bytes of sending the connection has accepted
 	lent      *outBuffer // from Config.buffers, while the session is not idle
@@ -19,7 +19,7 @@ type outputState struct {
 	failed    error      // why nothing more can be sent
 	reserved  int        // bytes of DATA that streams may append; see Stream.reserve
 	unacked   int        // SETTINGS of the client that wait for what was reserved before them
-	waiting   []*Stream  // that wait for windows or for room
+	waiting   []*Stream  // streams that wait for windows or for room
 }
 
 const (
@@ -64,8 +64,8 @@ func (s *Session) Flush() {
 	}
 }
 
-// send sends all output. Its caller has set isSending. With once, another goroutine sends what is
-// appended meanwhile, which may not end.
+// send sends all output. Its caller has set isSending. If once is set, it leaves later output to
+// another goroutine: there may always be more.
 func (s *Session) send(once bool) {
 	o := &s.output
 	s.mu.Lock()

@@ -19,11 +19,11 @@ type inputState struct {
 	data dataState
 
 	block        []byte           // the head block of a HEADERS frame, while CONTINUATION frames follow
-	blockHead    wire.FrameHeader // that of the frame; zero if none follow
-	blockFault   *wire.Error      // that of the frame, which resets the stream once the block is decoded
+	blockHead    wire.FrameHeader // the header of that frame; zero if no CONTINUATION follows
+	blockFault   *wire.Error      // the fault of that frame, which resets the stream once the block is decoded
 	fragments    int              // CONTINUATION frames of the block
 	isWaiting    bool             // for the rest of an incomplete frame or block
-	hasCompleted bool             // what has arrived last has completed a frame
+	hasCompleted bool             // the last input has completed a frame
 }
 
 // dataState tracks the DATA frame that is being received.

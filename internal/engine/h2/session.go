@@ -35,7 +35,7 @@ type Session struct {
 	// State of the input; the holder of the turn uses it.
 	input     inputState
 	ready     []*Stream // whose heads are complete
-	nextReady int       // index of the first whose handler has not begun
+	nextReady int       // index in ready of the first stream whose handler has not begun
 	decoder   wire.Decoder
 	highestID uint32 // of the streams that the client has opened
 	started   time.Time
@@ -43,7 +43,7 @@ type Session struct {
 	mu          sync.Mutex
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
-	mostStreams int           // that it has held; a map never shrinks
+	mostStreams int           // the most that streams has held; a map never shrinks
 	resets      []resetStream // the last streams that the server has reset, the oldest first
 	running     int           // streams whose handlers have not returned, also of those that were reset
 	headBytes   int           // of their decoded heads

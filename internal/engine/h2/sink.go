@@ -11,9 +11,9 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// framing is what a stream knows of its conn's output, which is complete frames, except for a head
-// that is being appended, and for the DATA frame that the output may end in. Flush completes that
-// one, when it is known how much of it the windows allow. Offsets are plus one; 0 is none.
+// framing locates the frames in the conn's output that are incomplete: a head that is being
+// appended, and the DATA frame at the end. Flush completes the DATA frame once it has reserved
+// windows for it. Offsets are one too large; 0 stands for none.
 type framing struct {
 	interim  int32 // of the interim response's HEADERS frame that is being appended
 	head     int32 // of the final one that is being appended

@@ -147,7 +147,7 @@ func (s *Session) checkIdleLocked() {
 	}
 }
 
-// Settle sends what is left of a response whose handler has run outside a turn, soon.
+// Settle sends the rest of a response whose handler has run outside a turn.
 //
 // If other handlers of the session run, it first lets the goroutines run that are ready. Handlers
 // of a proxy that wait for the same server often continue together, and the responses of those that
@@ -158,7 +158,7 @@ func (st *Stream) Settle() {
 	switch {
 	case s.running == 0: // the last response is sent at once
 		s.mu.Unlock()
-	case s.isGathering: // the goroutine that gathers sends this one, too
+	case s.isGathering: // that goroutine sends this one, too
 		s.mu.Unlock()
 		return
 	case s.ungathered > 0:

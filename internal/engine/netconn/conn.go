@@ -194,7 +194,8 @@ func (c *Conn) ClaimForClosing() bool {
 	return time.Since(c.opened) > exchange.NewGrace && c.state.move(http.StateNew, http.StateClosed)
 }
 
-// isQuiet reports whether nothing has arrived that was not read. It is true if that is not known.
+// isQuiet reports whether nothing has arrived that was not read. If it cannot tell, it returns
+// true.
 func (c *Conn) isQuiet() bool {
 	quiet := true
 	control(c.NetConn, func(fd int) { quiet = poll.Quiet(fd) })
@@ -277,7 +278,7 @@ func (c *Conn) receiveHead(first bool) (x *exchange.Exchange, ok bool) {
 	if x, ok := c.parseHead(); x != nil || !ok || !c.conn.HasBegun() {
 		return x, ok
 	}
-	// a head that arrives whole costs neither
+	// a head that arrives whole needs neither deadline nor count
 	_ = c.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
 	partialHeads := &c.config.Exchanges.Server.PartialHeads
 	partialHeads.Add(1)
@@ -326,7 +327,7 @@ func (c *Conn) awaitInput(first bool) bool {
 	if timeout > 0 {
 		deadline = c.timeoutStart(first).Add(timeout)
 	}
-	_ = c.extendReadDeadline(deadline, timeout/8) // may leave an earlier one, which is corrected if it expires
+	_ = c.extendReadDeadline(deadline, timeout/8) // may keep an earlier deadline, which is corrected if it expires
 	for {
 		err := c.conn.Fill()
 		if err == nil {

@@ -19,12 +19,12 @@ type connState struct{ word atomic.Uint32 }
 const (
 	stateMask      = 7
 	flagInHook     = 8  // the ConnState hook runs for StateIdle or StateClosed
-	flagWasOverdue = 16 // it also did when Shutdown last looked
+	flagWasOverdue = 16 // it also ran when Shutdown last checked
 )
 
 func (s *connState) is(state http.ConnState) bool { return s.word.Load()&stateMask == uint32(state) }
 
-// move changes the state, unless it is not from.
+// move changes the state if it is from.
 func (s *connState) move(from, to http.ConnState) bool {
 	for word := s.word.Load(); word&stateMask == uint32(from); word = s.word.Load() {
 		if s.word.CompareAndSwap(word, word&^stateMask|uint32(to)) {
@@ -34,8 +34,8 @@ func (s *connState) move(from, to http.ConnState) bool {
 	return false
 }
 
-// isHookOverdue reports whether the hook has been running for StateIdle since Shutdown last looked.
-// The request that has arrived meanwhile is then lost, as with net/http.
+// isHookOverdue reports whether the hook has been running for StateIdle since Shutdown last
+// checked. The request that has arrived meanwhile is then lost, as with net/http.
 func (s *connState) isHookOverdue() bool {
 	return s.word.Load()&flagInHook != 0 && s.word.Or(flagWasOverdue)&flagWasOverdue != 0
 }

@@ -44,7 +44,7 @@ type worker[State, Work any] struct {
 	next  chan Work
 }
 
-// NewWorkers returns workers without a goroutine. run returns the time at its end, about.
+// NewWorkers returns workers without a goroutine. run returns the approximate time at its end.
 func NewWorkers[State, Work any](run func(*State, Work) (now time.Time)) *Workers[State, Work] {
 	return &Workers[State, Work]{run: run}
 }
@@ -66,7 +66,7 @@ func (s *Workers[State, Work]) Run(v Work) {
 
 // work runs the function until the worker is no longer needed. Goexit in a handler ends it, too.
 func (s *Workers[State, Work]) work(w *worker[State, Work], v Work) {
-	ResetLabels() // of the handler in whose goroutine it was started
+	ResetLabels() // labels of the handler whose goroutine started this one
 	began := time.Now()
 	for ok := true; ok; v, ok = s.await(w) {
 		now := s.run(&w.state, v)

@@ -27,7 +27,7 @@ const (
 //	any ──checks without work──▶ asleep ──wake──▶ quiet
 const (
 	paceFast  uint32 = iota // an untrusted handler ran since the last check
-	paceQuiet               // checks are as frequent, but none did
+	paceQuiet               // none ran; checks are still as frequent
 	paceSlow
 	paceAsleep
 )
@@ -116,7 +116,7 @@ type observations []observation
 
 type observation struct {
 	word    uint64
-	excused bool // one check that found the word again came late, and is no proof
+	excused bool // a late check found the word again, which proves nothing
 }
 
 // check replaces the leaders whose word has not changed since the last check, and returns the slots

@@ -101,7 +101,7 @@ func TestHungRoutesAreAnOutage(t *testing.T) {
 	})
 }
 
-// asleep is when a guard sleeps that has seen no work. Its first check ends the fast pace.
+// asleep is the time after which a guard without work sleeps. Its first check ends the fast pace.
 const (
 	fastChecks = slowAfter + 1
 	asleep     = fastChecks*fastInterval + (sleepAfter-fastChecks)*slowInterval

@@ -2,7 +2,7 @@ package sched
 
 import "sync/atomic"
 
-// Lead is the lead of a loop: which leader has it, and what that does.
+// Lead records which leader leads a loop, and what it does.
 type Lead struct {
 	scheduler *Scheduler
 	promote   func()
@@ -56,8 +56,8 @@ func (l *Lead) take(token uint64) bool {
 	return true
 }
 
-// Leader is what a goroutine knows that leads a loop, or has led one. Only that goroutine uses it, and
-// those of the handler that it runs.
+// Leader is the state of a goroutine that leads a loop, or has led one. Only that goroutine and the
+// handler that it runs use it.
 type Leader struct {
 	lead     *Lead
 	sequence uint64 // number of what it serves

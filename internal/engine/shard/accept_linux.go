@@ -46,12 +46,12 @@ type acceptor struct {
 	config *Config
 	closed <-chan struct{} // closed when the server closes the listener
 	raw    syscall.RawConn // of the listening socket
-	ended  chan error      // a shard has stopped accepting: why, or nil; holds one
+	ended  chan error      // the reason, or nil, when a shard stops accepting; holds one
 	id     int             // loops report the listening socket as ^id; ids are not used twice
 
 	// Owned by Serve's goroutine.
 	lastAccept time.Time // when package net accepted
-	failed     error     // after connections were accepted; the next accept returns it
+	failed     error     // an error after accepted connections; the next accept returns it
 	left       int       // connections that only package net may accept, because they lack options
 
 	mu          sync.Mutex // held while shards accept; guards the rest
@@ -80,7 +80,7 @@ type inheritance uint8
 
 const (
 	unset      inheritance = iota // the listening socket does not have them yet
-	unverified                    // it has, and no connection was checked
+	unverified                    // it has them, but no connection was checked
 	inherited
 	setEach // connections do not inherit them
 )
@@ -178,8 +178,8 @@ func (a *acceptor) accept() error {
 }
 
 // copyOptions sets the options that package net has set on its first connection on the listening
-// socket. Connections inherit them when their handshake ends. Those that wait already have none, so
-// that package net must accept them; in addition, each CPU may be adding one to the queue.
+// socket. Connections inherit them when their handshake ends. Package net must accept those that
+// already wait, which lack them, and one more for each CPU, which may be adding it to the queue.
 func (a *acceptor) copyOptions(first net.Conn) {
 	var failed error
 	conn, err := first.(syscall.Conn).SyscallConn()
@@ -187,7 +187,7 @@ func (a *acceptor) copyOptions(first net.Conn) {
 		err = conn.Control(func(fd uintptr) { a.options, failed = poll.ReadAcceptedOptions(int(fd)) })
 	}
 	if err = errors.Join(err, failed); err != nil {
-		a.left = 1 // the connection has ended; the next one may do
+		a.left = 1 // the connection has ended; the next one may succeed
 		return
 	}
 	queued := 0

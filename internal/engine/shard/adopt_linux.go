@@ -36,7 +36,7 @@ func (g *Group) prepare(p *Config) {
 }
 
 // adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
-// It reports a lack of descriptors even if closing an idle connection has ended it, as if package
+// It reports a lack of descriptors even if closing an idle connection has freed one, as if package
 // net had not been able to accept. ctx may be nil.
 func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bool, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()

@@ -33,8 +33,8 @@ type Config struct {
 	placements atomic.Pointer[[]*placement] // indexed by shard
 }
 
-// placement is a listener and a shard; its connections share it. Those with a context of their own
-// have one each, so that the others hold no pointer for it.
+// placement is a listener and a shard; its connections share it. A connection with a context of its
+// own has its own placement, so that others hold no pointer for one.
 type placement struct {
 	config *Config
 	shard  *shard

@@ -103,8 +103,8 @@ func (r *runner) startHandOffs() bool {
 	return true
 }
 
-// connOf returns the connection that an event is about. It returns nil if that was closed, also if
-// another one has its descriptor by now, or if it has moved to another shard.
+// connOf returns the connection that an event is about. It returns nil if that was closed, even if
+// its descriptor belongs to another one by now, or has moved to another shard.
 func (s *shard) connOf(e poll.Event) *shardConn {
 	k := s.group.conns.at(e.ID)
 	if k == nil || k.tag() != e.Tag || k.shard() != s {

@@ -119,7 +119,7 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 	}
 }
 
-// A response that waits arrives, whatever the handler does for which it waits.
+// A waiting response arrives, whatever the handler does meanwhile.
 func TestResponseThatWaitsIsNotLost(t *testing.T) {
 	type parts struct {
 		*outboxSite

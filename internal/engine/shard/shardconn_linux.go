@@ -88,9 +88,9 @@ func (s *connState) set(flag uint32, on bool) {
 	}
 }
 
-func (s *connState) close() { s.word.Or(stateClosed) } // whose bits are those of the mask
+func (s *connState) close() { s.word.Or(stateClosed) } // sets all bits of the mask
 
-// move changes the state, unless it is not from.
+// move changes the state if it is from.
 func (s *connState) move(from, to uint32) bool {
 	for word := s.word.Load(); word&stateMask == from; word = s.word.Load() {
 		if s.word.CompareAndSwap(word, word&^stateMask|to) {

@@ -70,7 +70,7 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	testkit.WaitFor(t, "the oldest connection to end", ends(clients[0]))
 	testkit.WaitFor(t, "the others to stay", func() bool { return g.Open() == 3 })
 	g.shed()
-	g.shed() // at once, and ends another one
+	g.shed() // the second call follows at once, and ends another one
 	testkit.WaitFor(t, "the second connection to end", ends(clients[1]))
 	testkit.WaitFor(t, "the last connection to end", ends(clients[2]))
 	testkit.WaitFor(t, "the idle one to stay", func() bool { return g.Open() == 1 })

@@ -87,7 +87,7 @@ type handshake struct {
 	// The client's first record is passed on as several; see mostFragment.
 	helloHeader [recordHeaderLen]byte
 	helloLeft   int // bytes of its content that were not received; -1 before its header
-	fragment    int // how many of them are received at a time
+	fragment    int // how many bytes are received at a time
 
 	// Guarded by all.mu.
 	turn    *list.Element // in computing; nil otherwise

@@ -31,7 +31,7 @@ import (
 // belong to the layer, except those in which the tls.Conn keeps received records. After take,
 // the layer passes all calls to a connection of package net, which may block.
 type tlsLayer struct {
-	net.Conn                                      // of below or of another owner: addresses and deadlines
+	net.Conn                                      // below, or after take its successor: addresses and deadlines
 	conn      *tls.Conn                           // nil until the handshake begins
 	state     atomic.Pointer[tls.ConnectionState] // nil until the handshake is complete
 	handshake *handshake                          // while it runs
@@ -111,7 +111,7 @@ func (t *tlsLayer) Close() error {
 	return nil
 }
 
-// timeless is a shardConn whose deadlines package tls does not set: the shardConn has its own.
+// timeless ignores the deadlines that package tls sets: the shardConn has its own.
 type timeless struct{ *shardConn }
 
 func (timeless) SetDeadline(time.Time) error      { return nil }
@@ -187,7 +187,7 @@ func (t *tlsLayer) end() {
 	t.ciphertext.discard(&t.below.group().ciphertexts)
 }
 
-// The methods of a shardConn that do over TLS what its other methods do without.
+// Methods of a shardConn for TLS.
 
 // writeTLS is SendPieces.
 func (k *shardConn) writeTLS(pieces [][]byte) error {

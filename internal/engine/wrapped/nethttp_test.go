@@ -125,8 +125,8 @@ func runPort(t *testing.T, program, dir, kind string) map[string]portResult {
 	return all
 }
 
-// steadyModes returns the modes of tests that hang in another one with every server, also with
-// net/http's, unless the machine is busy.
+// steadyModes returns the modes of tests that hang in their other modes unless the machine is busy,
+// with every server, also net/http's.
 func steadyModes() map[string][]string {
 	return map[string][]string{"TestTransportAndServerSharedBodyRace": {"h1", "https1", "h2"}}
 }

@@ -169,7 +169,7 @@ func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.
 	return blocks
 }
 
-// inBlocks returns those of a contender's records under a condition, by block.
+// inBlocks returns, by block, a contender's records under a condition for which is returns true.
 func inBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, is func(*sample.Record) bool) []*sample.Record {
 	blocks := make([]*sample.Record, run.Blocks)
 	for i := range run.Records {

@@ -22,7 +22,7 @@ type certFiles struct{ certFile, keyFile string }
 // certLifetime is longer than any run.
 const certLifetime = 365 * 24 * time.Hour
 
-// newCertificate writes a certificate that signs itself (ECDSA, P-256) and its key to a folder.
+// newCertificate writes a self-signed certificate (ECDSA, P-256) and its key to a folder.
 func newCertificate(dir string) (certFiles, error) {
 	files := certFiles{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -43,9 +43,9 @@ func newCertificate(dir string) (certFiles, error) {
 }
 
 // ClientTLS returns the configuration of all TLS clients of the lab: the one that compares
-// responses and the generator. It leaves servers one choice of version and key exchange, and they
-// select the first cipher suite that it offers. It does not verify the certificate, which signs
-// itself; package equal compares it between contenders.
+// responses and the generator. It leaves servers one version and key exchange, and they select its
+// first cipher suite. It does not verify the certificate, which is self-signed; package equal
+// compares it between contenders.
 func ClientTLS(host string) *tls.Config {
 	return &tls.Config{
 		ServerName: host, MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.X25519},

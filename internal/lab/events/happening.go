@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	// tick is how exactly steps happen at their times.
+	// tick is the precision of the times at which steps happen.
 	tick = 5 * time.Millisecond
 	// sampleEvery is the time between two samples of the memory.
 	sampleEvery = 500 * time.Millisecond
@@ -37,7 +37,7 @@ type happening struct {
 	processors proc.CPUs
 	crowd      *crowd
 	streams    *streams             // nil without
-	restarting map[string]time.Time // roles whose process is ending, with when it is killed
+	restarting map[string]time.Time // roles whose process is ending, with the time at which it is killed
 }
 
 // run lets all clients send requests while the plan happens.

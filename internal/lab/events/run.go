@@ -120,7 +120,7 @@ func undisturbed(timeout time.Duration, carryOut func() (sample.Case, error),
 	return best, nil
 }
 
-// look is what the processors have done until a moment.
+// look holds what processes and processors have used so far.
 type look struct {
 	at           time.Time
 	server, lab  []proc.Usage
@@ -141,7 +141,7 @@ func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 	return l, errors.Join(errs[:]...)
 }
 
-// until returns what the processors did between two looks.
+// until returns the difference between two looks.
 func (l *look) until(later *look, cores int) sample.Work {
 	var server, lab proc.Sum
 	server.Add(l.server, later.server)

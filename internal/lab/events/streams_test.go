@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// Every kind of stream passes through contenders, beside a client that stops reading. A reload and an
-// upgrade lose none. The slow version runs all that the tests have.
+// Every kind of stream passes through contenders, beside a client that stops reading. A reload and
+// an upgrade lose none. The slow version has more contenders.
 func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 	testkit.Long(t, "it starts every contender")
 	const clients = 20

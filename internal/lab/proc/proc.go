@@ -168,7 +168,7 @@ func addTCPListeners(file string, places map[uint64]string) error {
 		if _, err := fmt.Sscanf(fields[1]+" "+fields[9], "%x:%x %d", &ip, &port, &inode); err != nil {
 			return fmt.Errorf("proc: %s: %q: %w", file, lines.Text(), err)
 		}
-		for word := range slices.Chunk(ip, 4) { // as a number of this machine
+		for word := range slices.Chunk(ip, 4) { // words are in this machine's byte order
 			binary.NativeEndian.PutUint32(word, binary.BigEndian.Uint32(word))
 		}
 		places[inode] = net.JoinHostPort(net.IP(ip).String(), strconv.Itoa(int(port)))

@@ -16,7 +16,7 @@ import (
 const (
 	screenLines  = 24 // of a terminal
 	screenWidth  = 80
-	callerLines  = 1 // that the caller prints below: where the report is
+	callerLines  = 1 // printed below by the caller: where the report is
 	verdictLines = 8
 	minLabel     = 12
 	problemLines = 6 // of problems beside a table
@@ -26,7 +26,7 @@ const (
 // columns of the first condition, and problems.
 func (a *Report) WriteBrief(w io.Writer) error {
 	verdict := screen(document.Paragraph{Text: a.comparison()})
-	if len(a.Targets) > 0 { // each is a line, however many these are
+	if len(a.Targets) > 0 { // each target has a line, however many there are
 		return write(w, verdict+screen(a.targetTable())+briefProblems(a.Problems(), problemLines))
 	}
 	if a.Events != nil {

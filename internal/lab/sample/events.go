@@ -190,7 +190,7 @@ func (t *Traffic) Sum() Second {
 	return all
 }
 
-// Peak returns the highest memory, files and crowd, and the memory at the start.
+// Peak returns the highest memory, size of files and number of slow clients, and the first sample.
 func (c *Case) Peak() (first, most Moment) {
 	if len(c.Samples) == 0 {
 		return first, most
@@ -277,7 +277,8 @@ type Streams struct {
 	// Opened is the number of streams with a first event, and Failure why another one has none.
 	Opened  int    `json:"opened"`
 	Failure string `json:"failure,omitempty"`
-	// Memory is what all processes of the case had resident without streams and with all of them.
+	// Memory is the resident memory of all processes of the case: without streams, and with all of
+	// them.
 	Memory [2]int64 `json:"memoryBytes"`
 	Phases []Phase  `json:"phases"`
 }

@@ -63,8 +63,8 @@ type Block struct {
 	// Together measures all members alone if one of them is.
 	Together bool
 
-	// Alone holds, by name, why members are measured alone although nothing in this block requires
-	// it.
+	// Alone holds reasons, by name, why members are measured alone although nothing in this block
+	// requires it.
 	Alone map[string]string
 
 	// Turn is called before each turn with the member's name and its rate in the turn before.
@@ -127,10 +127,10 @@ type blockState struct {
 	probe     *probe
 	length    time.Duration     // of each slice
 	rounds    int               // of the block
-	ownCPU    time.Duration     // that members used in their own slices
+	ownCPU    time.Duration     // used by members in their own slices
 	up        []*member         // members that run
 	records   []sample.Record   // of members that do not run any more
-	alone     map[string]string // by name, why members are measured alone
+	alone     map[string]string // reasons why members are measured alone, by name
 
 	// A trial is a block of one member, whose only slice takes all of the time. The kernel may count
 	// the calls in it.

@@ -45,7 +45,7 @@ func AppendField(dst []byte, name, value string) []byte {
 }
 
 // AppendRawField appends a field line as it is. name must be a token, and value a field value
-// without space around it: such as those of a Field that a parser has returned.
+// without space around it, such as those of a parsed Field.
 func AppendRawField(dst, name, value []byte) []byte {
 	dst = append(dst, name...)
 	dst = append(dst, ": "...)

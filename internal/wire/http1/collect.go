@@ -1,7 +1,6 @@
 package http1
 
-// Collector makes the form of net/http's Header from field lines: a map from canonical names to
-// values.
+// Collector collects field lines as net/http's Header: a map from canonical names to values.
 type Collector struct {
 	Fields map[string][]string
 

@@ -61,7 +61,7 @@ func (f *facts) record(name Name, value []byte, offset int) error {
 		if f.hasHost {
 			return malformed(offset, "second Host")
 		}
-		if len(value) > 0 && !ValidHost(value) { // it is empty if the target has no authority
+		if len(value) > 0 && !ValidHost(value) { // Host is empty if the target has no authority
 			return malformed(offset, "malformed Host")
 		}
 		f.hasHost, f.host = true, SpanOf(offset, offset+len(value))

@@ -44,7 +44,7 @@ type section uint8
 
 const (
 	ofMessage        section = iota
-	ofCGI                    // they have no meaning, except for Content-Length
+	ofCGI                    // restricted fields have no meaning, except for Content-Length
 	inTrailer                // they are errors
 	inLenientTrailer         // they are dropped
 )

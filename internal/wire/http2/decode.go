@@ -42,8 +42,8 @@ const lastShift = 21
 const leastCopied = 64 << 10
 
 // Decode decodes a whole field block into b, which it resets before. An error ends the connection.
-// limits.Line is that of an encoded name or value, as in nginx: those of the table are not measured
-// again. A block over its limits, and a malformed one, is decoded to its end: see HeaderBlock.
+// limits.Line limits an encoded name or value, as in nginx; references to the table are not
+// limited. A block over its limits, and a malformed one, is decoded to its end: see HeaderBlock.
 func (d *Decoder) Decode(block []byte, limits http1.Limits, b *HeaderBlock) *Error {
 	b.reset(limits)
 	mayUpdate := true

@@ -33,7 +33,7 @@ type huffman struct {
 	fast   [1 << fastBits]uint16 // symbol and length of the code that an octet begins with; 0 if longer
 	sorted [symbols]uint8        // the symbols in the order of their codes
 	limit  [longestCode + 1]uint32
-	// the index in sorted of a code of a length is the code's number plus offset
+	// offset plus the number of a code is its index in sorted, by length
 	offset [longestCode + 1]int32
 }
 

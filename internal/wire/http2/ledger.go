@@ -27,8 +27,8 @@ const (
 	// overheadPerByte is how many bytes of frame header and padding a byte of content pays for, as
 	// in net/http's limit of chunked bodies.
 	overheadPerByte = 2
-	// unitExcess is how much overhead in excess of that costs a unit: 73 frames of one byte take
-	// the receiver about as long as a request.
+	// unitExcess is how many bytes of unpaid overhead cost a unit: 73 frames of one byte take the
+	// receiver about as long as a request.
 	unitExcess = 512
 	// updatePrice is how many bytes of DATA pay for a WINDOW_UPDATE.
 	updatePrice = 256

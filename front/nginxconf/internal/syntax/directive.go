@@ -42,6 +42,6 @@ func (d *Directive) Errorf(format string, args ...any) *Error {
 type Error struct {
 	Pos       Position
 	Directive string // its name; "" if the error is not about one
-	Number    int    // of the directive, or of the next one
+	Number    int    // index of the directive, or of the next one
 	Text      string
 }
