@@ -77,6 +77,7 @@ func monotonicUs(t *testing.T) int64 {
 // MONOTONIC_USEC, then READY=1, for each reload, also if it fails or is not possible. Without them
 // "systemctl reload" would wait until its timeout.
 func TestServiceManagerIsNotified(t *testing.T) {
+	t.Parallel()
 	m := newServiceManager(t)
 	s := newSite(t, time.Hour, "NOTIFY_SOCKET="+m.path)
 	m.expect(fmt.Sprintf("MAINPID=%d", s.PID()), "READY=1")

@@ -44,9 +44,9 @@ http {
 	}
 }`
 
-// 200 reloads, some of which fail, leave no goroutine, descriptor or memory behind.
+// 100 reloads, some of which fail, leave no goroutine, descriptor or memory behind.
 func TestReloadsLeakNothing(t *testing.T) {
-	testkit.Long(t, "it reloads 200 times")
+	testkit.Long(t, "it reloads 100 times")
 	dir := t.TempDir()
 	listen := func() net.Listener {
 		return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -86,7 +86,7 @@ func TestReloadsLeakNothing(t *testing.T) {
 	}
 	reload(0, 30)
 	before := usage(t)
-	reload(30, 230)
+	reload(30, 130)
 	var after [3]int64
 	testkit.WaitFor(t, "goroutines, descriptors and heap to be as before", func() bool {
 		after = usage(t)

@@ -81,47 +81,47 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 
 // A new process that fails changes nothing. The log names the reason.
 func TestFailedUpgradesChangeNothing(t *testing.T) {
-	for _, c := range []struct {
-		name        string
-		spoil, mend func(s *site)
-		ready       time.Duration
+	s := newSite(t, time.Hour)
+	load, _ := s.load()
+	load.More(50)
+	pid := s.PID()
+	for name, c := range map[string]struct {
+		spoil, mend func()
 		want        string
 	}{
-		{"configuration", func(s *site) { s.write("nginx.conf", "events {} http { rubbish; }") },
-			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "unknown directive \"rubbish\""},
-		{"binary", func(s *site) { s.write("broken", "rubbish"); s.link("broken") }, (*site).install, time.Hour,
-			"permission denied"},
-		{"error", func(s *site) { s.write("fault", fails) }, func(s *site) { s.write("fault", "") }, time.Hour,
-			"exit status 1"},
-		{"hang", func(s *site) { s.write("fault", hangs) }, func(s *site) { s.write("fault", "") },
-			time.Second, "it was not ready after 1s"},
-		{"address", func(s *site) { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
-			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "listen 192.0.2.1:1: "},
+		"configuration": {func() { s.write("nginx.conf", "events {} http { rubbish; }") },
+			func() { s.write("nginx.conf", upgradable) }, "unknown directive \"rubbish\""},
+		"binary": {func() { s.write("broken", "rubbish"); s.link("broken") }, s.install, "permission denied"},
+		"error":  {func() { s.write("fault", fails) }, func() { s.write("fault", "") }, "exit status 1"},
+		"address": {func() { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
+			func() { s.write("nginx.conf", upgradable) }, "listen 192.0.2.1:1: "},
 		// which is an error before the new process takes over
-		{"PID file", func(s *site) { testkit.Must(s, os.MkdirAll(s.Path("pid.new/file"), 0o777)) },
-			func(s *site) { testkit.Must(s, os.RemoveAll(s.Path("pid.new"))) }, time.Hour, "pid.new"},
+		"PID file": {func() { testkit.Must(t, os.MkdirAll(s.Path("pid.new/file"), 0o777)) },
+			func() { testkit.Must(t, os.RemoveAll(s.Path("pid.new"))) }, "pid.new"},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			s := newSite(t, c.ready)
-			load, _ := s.load()
-			load.More(50)
-			pid := s.PID()
-			c.spoil(s)
-			s.failUpgrade(c.want)
-			load.More(50)
-			testkit.Equal(t, s.PID(), pid, "the process that serves")
-			testkit.Fails(os.Lstat(s.Path("pid.oldbin")))(t, "no such file")
-			testkit.Value(os.Lstat(s.Path("socket")))(t)
-			c.mend(s)
-			var replaced []int
-			if c.name != "hang" { // a good process may need more time than that
-				replaced = append(replaced, s.upgrade())
-				load.More(50)
-			}
-			load.Finish()
-			s.end(replaced...)
-		})
+		c.spoil()
+		s.failUpgrade(c.want)
+		load.More(50)
+		testkit.Equal(t, s.PID(), pid, name, "the process that serves")
+		testkit.Fails(os.Lstat(s.Path("pid.oldbin")))(t, "no such file", name)
+		testkit.Value(os.Lstat(s.Path("socket")))(t)
+		c.mend()
 	}
+	old := s.upgrade()
+	load.More(50)
+	load.Finish()
+	s.end(old)
+}
+
+// A new process that hangs is ended.
+func TestHangingUpgradeEnds(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, time.Second)
+	pid := s.PID()
+	s.write("fault", hangs)
+	s.failUpgrade("it was not ready after 1s")
+	testkit.Equal(t, s.PID(), pid, "the process that serves")
+	s.end()
 }
 
 // link replaces the server's program by a link.
@@ -198,6 +198,7 @@ func (s *site) killHalfWay() {
 // While the old process finishes a download, a file holds its ID, as with nginx. SIGWINCH and
 // SIGQUIT change nothing then.
 func TestOldProcessFinishesDownload(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, time.Hour)
 	pid := s.PID()
 	c := testkit.Value(net.Dial("tcp", s.host+":8000"))(t)
@@ -225,6 +226,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 
 // worker_shutdown_timeout ends what the old process has not finished.
 func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", strings.Replace(upgradable, "10m", "200ms", 1))
 	pid := s.PID()
@@ -243,6 +245,7 @@ func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 
 // A process that is confined to a folder cannot start another one, and says so.
 func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, time.Hour, "TARE_TEST_CONFINED=1")
 	pid := s.PID()
 	if !strings.Contains(s.Read("log"), "sandboxed by Landlock") {
@@ -270,6 +273,7 @@ func withoutSocket() string { return strings.Replace(upgradable, " listen unix:D
 // A unix socket that the new configuration does not have is removed by the new process, and stays
 // if that process fails.
 func TestDroppedUnixSocketIsRemoved(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", withoutSocket())
 	s.failAtStart()
@@ -316,9 +320,11 @@ func (s *site) neverReading(protocol string) {
 
 // A client that never reads holds up the end of an old process no longer than send_timeout.
 func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for a timeout")
 	for _, protocol := range []string{"HTTP/1.1", "HTTP/3"} {
 		t.Run(strings.ReplaceAll(protocol, "/", ""), func(t *testing.T) {
+			t.Parallel()
 			s := newSiteWith(t, strings.Replace(upgradable, "location / {",
 				"send_timeout 1s; location /large { alias DIR/large; } location / {", 1), time.Hour)
 			s.write("large", "")
@@ -368,6 +374,7 @@ func (s *site) finish(body io.Reader) {
 // A UDP socket that a reload has removed is passed on: its requests finish in the old process,
 // whose packets the new one forwards. If the new configuration has the address again, it is served.
 func TestRemovedAddressIsServedAgainByUpgrade(t *testing.T) {
+	t.Parallel()
 	s := newLargeSite(t)
 	first := s.largeByHTTP3()
 	s.reload(without(withLarge()), "no longer listening on", 1)
@@ -382,6 +389,7 @@ func TestRemovedAddressIsServedAgainByUpgrade(t *testing.T) {
 // The same socket can be served again after the upgrade, by a reload or by a further upgrade, also
 // if it was the first upgrade that has removed it.
 func TestRemovedAddressIsServedAgainAfterUpgrade(t *testing.T) {
+	t.Parallel()
 	s := newLargeSite(t)
 	first := s.largeByHTTP3()
 	s.write("nginx.conf", without(withLarge()))
@@ -400,6 +408,7 @@ func TestRemovedAddressIsServedAgainAfterUpgrade(t *testing.T) {
 
 // A UDP socket that a reload has removed is closed when the requests of the old process have ended.
 func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
+	t.Parallel()
 	s := newLargeSite(t)
 	body := s.largeByHTTP3()
 	s.reload(without(withLarge()), "no longer listening on", 1)
@@ -430,6 +439,7 @@ func TestStoppedProcessDoesNotServe(t *testing.T) {
 
 // If the new process has another PID file, that of the old one is removed.
 func TestUpgradeRemovesOldPIDFile(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, time.Hour)
 	old := s.PID()
 	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))
@@ -444,6 +454,7 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 // A reload while a new process starts is rejected, because that process may have read the old
 // configuration. It succeeds later.
 func TestReloadDuringUpgradeIsRejected(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, time.Hour)
 	s.write("fault", hangs)
 	pid := s.PID()

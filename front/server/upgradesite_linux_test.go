@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"io"
 	"net"
 	"net/http"
@@ -137,7 +138,8 @@ http {
 }
 `
 
-// newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout.
+// newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout. Sites do not
+// disturb each other, unless they are under load: other tests of them run in parallel.
 func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 	t.Helper()
 	return newSiteWith(t, upgradable, ready, environment...)
@@ -148,7 +150,7 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 	t.Helper()
 	dir := testkit.ShortDir(t) // other users can enter it
 	testkit.Must(t, os.Chmod(dir, 0o777))
-	id := os.Getpid()
+	id := crc32.ChecksumIEEE([]byte(dir))
 	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
 		host: fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
@@ -199,17 +201,12 @@ func (s *site) write(name, text string) {
 	s.Write(name, strings.NewReplacer("DIR", s.Folder, "HOST", s.host).Replace(text))
 }
 
-// install copies this program for all users.
+// install links this program, for all users. A copy that is open while a test in parallel starts a
+// program could not be executed.
 func (s *site) install() {
 	s.Helper()
-	in := testkit.Value(os.Open(os.Args[0]))(s)
-	defer in.Close()
-	out, err := os.OpenFile(s.Path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
-	if err == nil {
-		_, err = io.Copy(out, in)
-		err = errors.Join(err, out.Close(), os.Rename(s.Path("program.new"), s.Path("program")))
-	}
-	testkit.Must(s, err)
+	testkit.Must(s, errors.Join(os.Link(os.Args[0], s.Path("program.new")), os.Chmod(s.Path("program.new"), 0o755),
+		os.Rename(s.Path("program.new"), s.Path("program"))))
 }
 
 // upgrade replaces the process that serves, and returns the old one.
