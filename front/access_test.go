@@ -93,13 +93,17 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 			"2001:db9::1", "nobody"} {
 			for _, login := range []string{"", "apr:hello", "apr:Hello", "apr:second", "sha:hello", "sha:x", "ssha:x",
 				"plain:p", "plain:p:la", "slow:slow", "slow:no", "no:one", ":noname", "broken:", "#a:b"} {
-				for _, path := range []string{fmt.Sprintf("/%d", i), fmt.Sprintf("/%d?realm=off", i)} {
+				for _, query := range []string{"", "?realm=off"} {
+					if query != "" && !strings.Contains(directives, "$arg_realm") {
+						continue
+					}
 					r := []string{"X-Forwarded-For", from}
 					if name, word, ok := strings.Cut(login, ":"); ok {
 						req, _ := http.NewRequest("GET", "http://x", nil)
 						req.SetBasicAuth(name, word)
 						r = append(r, "Authorization", req.Header.Get("Authorization"))
 					}
+					path := fmt.Sprintf("/%d%s", i, query)
 					got, want := us.get(path, r...), theirs.get(path, r...)
 					if got.status == 200 && strings.Contains(directives, password) {
 						let++
@@ -111,9 +115,7 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 			}
 		}
 	}
-	if let < 200 { // for either path: by each kind of hash, and by address
-		t.Errorf("only %d were let in", let)
-	}
+	testkit.Between(t, let, 100, 500, "requests that were let in, by each kind of hash, and by address")
 }
 
 // A rule with an IPv4-mapped IPv6 network applies to IPv4 addresses. In nginx it matches nothing.
@@ -223,10 +225,10 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 
 // Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
 func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
-	c := parseConf(t, `map $upstream_http_x_user $kind { ~^(?=(\w+\s?)*$) some; }`, authConf("judge", ""), "app", "judge")
+	c := parseConf(t, "map $upstream_http_x_user $kind { ~^"+costly()+"$ some; }", authConf("judge", ""), "app", "judge")
 	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
-	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
+	for user, status := range map[string]int{"ann": 200, many(): 500} {
 		a.get("/", "X-As", user).is(t, status)
 	}
 }
@@ -266,14 +268,14 @@ func TestReferersOfAProgram(t *testing.T) {
 			Pos:      "nginx.conf:7"}}}}}
 	}
 	h := newFront(t, config(&conf.Referers{Names: []string{"A.test/x", `~^b\.(?=test)`},
-		Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?=(a+)+$)`}}))
+		Patterns: []string{`^c\.test/(?<unknown>.)`, `^d\.test/` + costly() + "$"}}))
 	for referer, want := range map[string]string{
 		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]",
 		"http://c.test/z": "[]", "": "[1]",
 	} {
 		get(t, h, "/", "Referer", referer).is(t, 200, want)
 	}
-	get(t, h, "/", "Referer", "http://"+strings.Repeat("a", 40)+"!").is(t, 500) // it takes too long
+	get(t, h, "/", "Referer", "http://d.test/"+many()).is(t, 500) // it exceeds the limits
 	get(t, newFront(t, config(nil)), "/", "Referer", "http://a.test/").is(t, 200, "[]")
 }
 

@@ -74,6 +74,7 @@ const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/se
 // Client certificates are verified as by nginx, for all modes, authorities, depths and revocation
 // lists.
 func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
+	testkit.NoRace(t, "it makes a thousand handshakes, one after another")
 	dir := testkit.ShortDir(t)
 	past := func(c *x509.Certificate) {
 		c.NotBefore, c.NotAfter = time.Now().Add(-2*time.Hour), time.Now().Add(-time.Hour)
