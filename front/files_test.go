@@ -53,64 +53,6 @@ func TestNothingOutsideIsServed(t *testing.T) {
 	}
 }
 
-// releases returns a directory with two releases of a site, and the link "current" to the first.
-func releases(t *testing.T) (dir string, deploy func(release string)) {
-	t.Helper()
-	dir = site(t, "r1/x", "r1/index.html", "r1/only1", "r1/list/1", "r1/gz", "r1/gz.gz", "r1/err.html", "r2/x",
-		"r2/index.html", "r2/only2", "r2/list/2", "r2/gz", "r2/gz.gz", "r2/err.html")
-	for _, r := range []string{"r1", "r2"} {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, r, "large"), []byte(strings.Repeat(r, 300_000)), 0o644))
-	}
-	deploy = func(release string) {
-		t.Helper()
-		link := filepath.Join(dir, "current")
-		if err := os.Symlink(release, link+".new"); err != nil {
-			t.Skip(err)
-		}
-		testkit.Must(t, os.Rename(link+".new", link))
-	}
-	deploy("r1")
-	return dir, deploy
-}
-
-// A link's current target is served, whatever was served before, and whichever way a file is found.
-func TestCurrentLinkTargetIsServed(t *testing.T) {
-	dir, deploy := releases(t)
-	h := newFront(t, parseConf(t, "", strings.ReplaceAll(`root SITE/current; gzip_static on; brotli_static on; zstd_static on;
-		location /alias/ { alias SITE/current/; }
-		location /file { alias SITE/current/x; }
-		location /below/ { alias SITE/; }
-		location /variable/ { alias SITE/$arg_d/; }
-		location /whole/ { alias $arg_d/; }
-		location /list/ { autoindex on; }
-		location /error/ { error_page 404 =200 /err.html; }
-		location /tried/ { try_files /only1 /only2 =404; }`, "SITE", dir)))
-	check := func(release string) {
-		t.Helper()
-		n := strings.TrimPrefix(release, "r")
-		for target, want := range map[string]string{
-			"/x": release + "/x", "/": release + "/index.html", "/large": strings.Repeat(release, 300_000),
-			"/alias/x": release + "/x", "/file": release + "/x",
-			"/below/current/x": release + "/x", "/variable/x?d=current": release + "/x", "/whole/x?d=" +
-				dir + "/current": release + "/x", "/gz": release + "/gz.gz",
-			"/tried/": release + "/only" + n, "/error/none": release + "/err.html",
-		} {
-			get(t, h, target, "Accept-Encoding", "gzip").is(t, 200, want)
-		}
-		testkit.Contains(t, get(t, h, "/list/").body, `href="`+n+`"`, "list of", release)
-		get(t, h, "/only"+n).is(t, 200)
-	}
-	for _, release := range []string{"r1", "r2", "r1", "r2"} {
-		deploy(release)
-		check(release)
-	}
-	get(t, h, "/only1").is(t, 404) // it is of the old release
-	testkit.Must(t, os.RemoveAll(filepath.Join(dir, "r1")))
-	check("r2")
-	testkit.Must(t, os.Rename(filepath.Join(dir, "r2"), filepath.Join(dir, "gone")))
-	get(t, h, "/x").is(t, 404) // the link leads nowhere
-}
-
 // More trusted prefixes than the front keeps handlers for do not disturb the responses under way.
 func TestManyTrustedPrefixes(t *testing.T) {
 	if runtime.GOOS != "linux" {

@@ -65,7 +65,7 @@ func lines(s *site, r *request, p *ports, a, other *response) []string {
 			values = []string{"the same"} // except for the time of the request
 		}
 		if mayDiffer[name] == "" && !differs(name) {
-			all = append(all, strings.ToLower(name)+": "+strings.Join(values, " | "))
+			all = append(all, strings.ToLower(name)+": "+unique.ReplaceAllString(strings.Join(values, " | "), "$1$2…$3"))
 		}
 	}
 	if tag := a.header.Get("Etag"); tag != "" && !differs("Etag") {
@@ -162,6 +162,10 @@ func ageOf(h http.Header) (age int, end time.Time) {
 var (
 	// href is the target of a link in a page.
 	href = regexp.MustCompile(`<a href="([^"]*)"`)
+	// unique matches an ID of userid after the number of its service, and when it expires, unless
+	// that is in 2037 ("max").
+	unique = regexp.MustCompile(`(=[\w+/]{5})[\w+/]{17}|` +
+		`(; expires=)[A-Z][a-z]{2}, \d\d-[A-Z][a-z]{2}-(?:2\d|3[0-6]|\d\d(\d\d)) \d\d:\d\d:\d\d GMT`)
 	// ownPage matches what identifies the server in an error page.
 	ownPage = regexp.MustCompile(`<center>(nginx|tare)(/[\w.]*)?</center>`)
 	// ofEachServer matches lines that applications receive and that differ between servers: about
