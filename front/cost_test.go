@@ -10,7 +10,6 @@ import (
 	"net/http/httptest"
 	"path/filepath"
 	"runtime"
-	"strings"
 	"testing"
 	"time"
 
@@ -198,43 +197,6 @@ func BenchmarkRawHead(b *testing.B) {
 				c.h.ServeHTTP(w, c.r)
 			}
 		})
-	}
-}
-
-// relaySink counts how often a response is written and flushed.
-type relaySink struct {
-	rawSink
-	writes, flushes int
-}
-
-func (s *relaySink) Write(p []byte) (int, error) {
-	s.writes++
-	return len(p), nil
-}
-
-func (s *relaySink) Flush() { s.flushes++ }
-
-// BenchmarkRelay measures responses with a body that an upstream sends at once.
-func BenchmarkRelay(b *testing.B) {
-	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n"
-	const length = "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s"
-	r := httptest.NewRequest("GET", "/x", nil)
-	for _, size := range []int{1 << 10, 64 << 10, 10 << 20} {
-		for name, head := range map[string]string{"length": length, "chunked": chunked} {
-			to := replies(b, fmt.Appendf(nil, head, size, strings.Repeat("x", size)))
-			h := newFront(b, parseConf(b, "upstream up { server "+to+"; keepalive 1; }",
-				`location / { proxy_pass http://up; proxy_http_version 1.1; proxy_set_header Connection ""; }`))
-			b.Run(fmt.Sprintf("%dKB/%s", size>>10, name), func(b *testing.B) {
-				w := &relaySink{rawSink: rawSink{sink: sink{make(http.Header)}}}
-				b.ReportAllocs()
-				for b.Loop() {
-					w.header = nil
-					h.ServeHTTP(w, r)
-				}
-				b.ReportMetric(float64(w.writes)/float64(b.N), "writes/op")
-				b.ReportMetric(float64(w.flushes)/float64(b.N), "flushes/op")
-			})
-		}
 	}
 }
 
