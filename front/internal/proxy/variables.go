@@ -135,10 +135,8 @@ func proxyTargetName(x *core.Exchange) targetName {
 }
 
 func addForwardedFor(x *core.Exchange) string {
-	if forwarded := strings.Join(x.Request.Header["X-Forwarded-For"], ", "); forwarded != "" {
-		return forwarded + ", " + x.ClientAddr()
-	}
-	return x.ClientAddr()
+	// as in nginx an empty field counts
+	return strings.Join(append(slices.Clip(x.Request.Header["X-Forwarded-For"]), x.ClientAddr()), ", ")
 }
 
 // Field implements upstreamState.
