@@ -201,12 +201,12 @@ func (s *site) write(name, text string) {
 	s.Write(name, strings.NewReplacer("DIR", s.Folder, "HOST", s.host).Replace(text))
 }
 
-// install links this program, for all users. A copy that is open while a test in parallel starts a
-// program could not be executed.
+// install copies this program for all users, by another program: a file that this one has open to
+// write it, while a test in parallel starts a program, could not be executed.
 func (s *site) install() {
 	s.Helper()
-	testkit.Must(s, errors.Join(os.Link(os.Args[0], s.Path("program.new")), os.Chmod(s.Path("program.new"), 0o755),
-		os.Rename(s.Path("program.new"), s.Path("program"))))
+	testkit.Must(s, errors.Join(testkit.Command(s, "cp", os.Args[0], s.Path("program.new")).Run(),
+		os.Chmod(s.Path("program.new"), 0o755), os.Rename(s.Path("program.new"), s.Path("program"))))
 }
 
 // upgrade replaces the process that serves, and returns the old one.
