@@ -26,14 +26,7 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 	p := newPeer(t, nil, handler)
 	p.input.WriteString(preface)
 	p.framer.WriteSettings()
-	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum", "content-length", "5")
-	p.framer.WriteDataPadded(1, false, []byte("he"), make([]byte, 7))
-	p.framer.WriteData(1, false, []byte("llo"))
-	block := p.encode("sum", "1")
-	p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:2], EndStream: true})
-	p.framer.WriteContinuation(1, true, block[2:])
-	p.framer.WriteRawFrame(0xfa, 0, 0, []byte("an extension"))
-	p.framer.WritePing(false, [8]byte{})
+	p.send("POST 1 trailer=sum content-length=5, PADDED-DATA 1 he, DATA 1 llo, TRAILERS-IN-TWO 1, EXTENSION 0 any, PING")
 	got := testkit.EverySplit(t, p.input.Bytes(), func(pieces [][]byte) string {
 		p := newPeer(t, nil, handler)
 		for _, piece := range pieces {
@@ -52,8 +45,7 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
 	p.request(3, false, head("POST", "/")...)
 	p.request(3, true, slices.Repeat([]string{"accept", ""}, 1001)...)
-	p.get(5)
-	p.exchange("RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("GET 5", "RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
 
 // The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
@@ -81,9 +73,7 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 		}
 		io.WriteString(w, "hello")
 	})
-	p.request(1, true, ":method", "GET", ":scheme", "http", ":path", "/panic")
-	p.get(3)
-	p.exchange("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("GET 1 /panic, GET 3", "RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, len(p.logged), 1)
 	testkit.Contains(t, strings.Join(p.logged, "\n"), "panic")
 }
@@ -93,10 +83,8 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.session.Shutdown()
 	p.session.Flush()
 	p.wantRest("GOAWAY NO_ERROR, PING")
-	p.get(1) // sent before the client has received GOAWAY
-	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
-	p.get(3) // is not served
-	p.exchange("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
+	// the client has sent the first one before it received GOAWAY; the second one is not served
+	p.exchange("GET 1, ACK shutdown, GET 3", "GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
 }
 
@@ -109,8 +97,7 @@ func TestEndIsAnnouncedWithResponse(t *testing.T) {
 	} {
 		p := openPeer(t, nil, hello)
 		set(p.session.config.Exchanges.Server)
-		p.get(1)
-		p.exchange(want)
+		p.exchange("GET 1", want)
 	}
 }
 
@@ -149,9 +136,7 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 		w.Header().Set("Sum", "1")
 	})
 	p.open(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
-	p.post(1, "expect", "100-continue")
-	p.framer.WriteData(1, true, []byte("x"))
-	p.request(3, true, head("GET", "/%zz")...) // is refused
+	p.send("POST 1 expect=100-continue, DATA 1 x end, GET 3 /%zz") // the last one is refused
 	p.pump()
 	p.reader.ReadMetaHeaders = nil
 	blocks := 0
@@ -172,13 +157,11 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 // A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
 func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p := openPeer(t, nil, hello)
-	p.post(1)
-	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
+	p.send("POST 1, GOAWAY")
 	p.receive()
 	p.wantRest("GOAWAY NO_ERROR")
 	testkit.Equal(t, p.ended, false, "the connection has ended before the response")
-	p.framer.WriteData(1, true, []byte("x"))
-	p.exchange("HEADERS 200, DATA hello end")
+	p.exchange("DATA 1 x end", "HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended, true, "the connection has ended")
 }
 
@@ -301,8 +284,7 @@ func TestRequestWithoutItsBodyReceives400(t *testing.T) {
 	for window, want := range map[uint32]string{65535: "HEADERS 400, DATA 400 Bad Request: bod end", 0: "HEADERS 400 end"} {
 		p := newPeer(t, nil, hello)
 		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
-		p.get(1, "content-length", "5")
-		p.exchange(want + ", RST_STREAM PROTOCOL_ERROR")
+		p.exchange("GET 1 content-length=5", want+", RST_STREAM PROTOCOL_ERROR")
 	}
 }
 
