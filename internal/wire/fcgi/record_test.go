@@ -174,17 +174,6 @@ var readerVectors = []vector{
 		"fcgi: message too long at 0 consumed=0"},
 }
 
-func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
-	for _, v := range readerVectors {
-		t.Run(v.why, func(t *testing.T) {
-			for _, past := range []bool{false, true} {
-				got := testkit.EverySplit(t, []byte(v.in), readRecords(t, past))
-				testkit.Equal(t, got, v.want, "content read past:", past)
-			}
-		})
-	}
-}
-
 // Five types are streams; each record of the others is independent. Records of unknown types are
 // also read in pieces, because they may have any size.
 func TestOnlyStreamsAreReadInPieces(t *testing.T) {
@@ -371,12 +360,6 @@ var pairVectors = []vector{
 		`["fcgi: parameter exceeds its list at 0"]`},
 	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb",
 		`["A=b" "fcgi: parameter exceeds its list at 4"]`},
-}
-
-func TestNextPairReadsVectors(t *testing.T) {
-	for _, v := range pairVectors {
-		testkit.Equal(t, pairs(extend(nil, []byte(v.in))), v.want, v.why)
-	}
 }
 
 // checkPairs reads a list and returns an error if the result is impossible.

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-var testLimits = Limits{Bytes: 4096, Fields: 32}
+var testLimits = Limits{Bytes: 1024, Fields: 32}
 
 // grow calls parse with more and more of the input, as a connection does, each time in new memory
 // of exactly that size.
@@ -142,19 +142,19 @@ var requestVectors = []vector{
 	{"version behind an empty line", "\r\nGET / http/1.1\r\n\r\n", "malformed protocol version at byte 8"},
 	{"version of letters", "GET / HTTP/x.1\r\n\r\n", "malformed protocol version"},
 	{"another protocol version", "PRI * HTTP/2.0\r\n\r\n", "protocol is not HTTP/1"},
-	{"limit: one long line", "GET /" + strings.Repeat("a", 5000), "section too large at byte 4096"},
-	{"limit: a head that ends behind it", "GET /" + strings.Repeat("a", 4091) + " HTTP/1.1\r\n\r\n",
-		"section too large at byte 4096"},
-	{"limit: a head just within", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 4064) + "\r\n\r\n",
-		"size=4096"},
-	{"limit: a head just over", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 4065) + "\r\n\r\n",
-		"section too large at byte 4096"},
-	{"limit: a piece that fills it", strings.Repeat("a", 4096), "section too large at byte 4096"},
+	{"limit: one long line", "GET /" + strings.Repeat("a", 1100), "section too large at byte 1024"},
+	{"limit: a head that ends behind it", "GET /" + strings.Repeat("a", 1019) + " HTTP/1.1\r\n\r\n",
+		"section too large at byte 1024"},
+	{"limit: a head just within", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 992) + "\r\n\r\n",
+		"size=1024"},
+	{"limit: a head just over", "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("a", 993) + "\r\n\r\n",
+		"section too large at byte 1024"},
+	{"limit: a piece that fills it", strings.Repeat("a", 1024), "section too large at byte 1024"},
 	{"limit: as many fields as allowed", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", 31) + "\r\n",
 		"size=151"},
 	{"limit: fields", "GET / HTTP/1.1\r\nHost: a\r\n" + strings.Repeat("a:\r\n", 40) + "\r\n",
 		"too many field lines at byte 149"},
-	{"limit: fault before limit", "GET / HTTP/1.1\r\nfoo\r\n" + strings.Repeat("a:b\r\n", 4096),
+	{"limit: fault before limit", "GET / HTTP/1.1\r\nfoo\r\n" + strings.Repeat("a:b\r\n", 512),
 		"field line without a colon"},
 }
 
@@ -189,7 +189,7 @@ var trailerVectors = []vector{
 	{"framing field", "Content-Length: 1\r\n\r\n", "field not allowed in a trailer section"},
 	{"routing field", "A: b\r\nHost: a\r\n\r\n", "field not allowed in a trailer section at byte 6"},
 	{"bare LF", "X: 1\n\r\n", "LF without CR"},
-	{"limit", "X: " + strings.Repeat("a", 5000), "section too large"},
+	{"limit", "X: " + strings.Repeat("a", 1100), "section too large"},
 	{"not yet", "X: 1\r\n", "incomplete"},
 }
 
@@ -271,7 +271,7 @@ func TestTakeTrailerReturnsAnnouncedNames(t *testing.T) {
 
 // A line that is too long is rejected as soon as that is known, wherever its pieces begin.
 func TestLinesAreLimited(t *testing.T) {
-	limits := Limits{Bytes: 4096, Fields: 32, Line: 40}
+	limits := Limits{Bytes: 1024, Fields: 32, Line: 40}
 	const line, field = "GET / HTTP/1.1\r\nHost: a\r\n", "X-A: "
 	long := strings.Repeat("x", 40-len(field+"\r\n"))
 	target := strings.Repeat("x", 40-len("GET / HTTP/1.1\r\n"))
