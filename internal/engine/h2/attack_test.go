@@ -197,8 +197,7 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 			got = fmt.Sprint(len(body), " ", err)
 		})
 	p.input.WriteString(preface)
-	p.framer.WriteSettings()
-	p.pump()
+	p.exchange("SETTINGS 65535", "SETTINGS, SETTINGS ack") // the connection's window is as it should be
 	id := ^uint32(0)
 	reset := func(ends, begins bool) (st *Stream) {
 		id += 2

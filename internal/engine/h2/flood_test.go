@@ -27,6 +27,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"PRIORITY":                  "PRIORITY ID",
 		"PING ack":                  "ACK any",
 		"ack of no PING":            "ACK shutdown",
+		"ack of no PING, again":     "ACK is alive",
 		"WINDOW_UPDATE":             "WINDOW_UPDATE 0 1",
 		"WINDOW_UPDATE, large":      "WINDOW_UPDATE 0 1000",
 		"HPACK bomb":                "GET ID" + strings.Repeat(" x="+strings.Repeat("x", 3000), 100),

@@ -49,21 +49,26 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 }
 
 // The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
-// the client cannot use in parts are sent one after another, before the others (RFC 9218, 10).
+// the client cannot use in parts are sent one after another, before the others, which take turns
+// (RFC 9218, 10).
 func TestUrgentResponsesAreFirst(t *testing.T) {
 	p := newPeer(t, nil, hello)
 	s, got := p.session, ""
 	for _, st := range []Stream{{id: 9, urgency: 3}, {id: 1, urgency: 5}, {id: 7, urgency: 1, incremental: true},
-		{id: 3, urgency: 1}, {id: 11, urgency: 3, incremental: true}, {id: 5, urgency: 3}} {
+		{id: 3, urgency: 1}, {id: 13, urgency: 3, incremental: true}, {id: 11, urgency: 3, incremental: true},
+		{id: 5, urgency: 3}} {
 		s.output.waiting = append(s.output.waiting, &Stream{session: s, id: st.id, urgency: st.urgency,
 			incremental: st.incremental, sendWindow: 1, wants: 1})
 	}
+	s.windows.send = 0
+	testkit.Equal(t, s.mostUrgentLocked(), -1, "the stream that the connection's window permits")
+	s.windows.send = 1
 	for len(s.output.waiting) > 0 {
 		next := s.mostUrgentLocked()
 		got += fmt.Sprint(s.output.waiting[next].id, " ")
 		s.output.waiting = slices.Delete(s.output.waiting, next, next+1)
 	}
-	testkit.Equal(t, got, "3 7 5 9 11 1 ", "the order of the streams")
+	testkit.Equal(t, got, "3 7 5 9 13 11 1 ", "the order of the streams")
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
@@ -285,6 +290,7 @@ func TestRequestWithoutItsBodyReceives400(t *testing.T) {
 		p := newPeer(t, nil, hello)
 		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 		p.exchange("GET 1 content-length=5", want+", RST_STREAM PROTOCOL_ERROR")
+		testkit.Equal(t, p.session.windows.send < 65535, window > 0, "it takes a part of the window")
 	}
 }
 

@@ -123,7 +123,7 @@ func subset(a, b []string) bool {
 func readOurs(t *testing.T, in []byte) *outcome {
 	ends := recordEnds(in)
 	in = in[:ends[len(ends)-1]]
-	a := application{TB: t, limit: roomy, drops: true, once: true}
+	a := application{TB: t, limit: roomy, small: true, once: true}
 	o := &outcome{closed: !a.receive(in), replies: a.counts[ValuesRequested], misplaced: a.counts[Misplaced],
 		read: len(in)}
 	for _, x := range a.all {

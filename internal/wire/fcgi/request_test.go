@@ -129,6 +129,10 @@ var requestVectors = []vector{
 		`fcgi: BEGIN_REQUEST content is not 8 bytes long at 10`},
 	{"HTTP", "GET / HTTP/1.1\r\nHost: a\r\n\r\n", "fcgi: unsupported FastCGI version at 0"},
 	{"type 0 behind the list", begun + listEnd + plain(0, 1, ""), "fcgi: invalid record type 0 at 24"},
+	{"the longest message", begun + plain(EndRequest, 1, strings.Repeat("q", maxMessage)) + listEnd + bodyEnd,
+		`1 keep=false in 0 [] body "" empty`},
+	{"version 2 behind padding, seen at once", begun + record(Params, 1, ab, 7) + "\x02",
+		"fcgi: unsupported FastCGI version at 35"},
 	{"a message over the bound", begun +
 		plain(GetValues, 0, strings.Repeat("q", maxMessage+1)), "fcgi: message too long at 16"},
 	{"an error in the body", listed(responder, ab) + plain(Stdin, 1, "12345678") + plain(0, 0, ""),
@@ -212,7 +216,7 @@ func TestDropReturnsBytesBeforeRequest(t *testing.T) {
 
 // If nothing is pending, a connection waits for a request, otherwise for the rest of one.
 func TestPendingReportsIncompleteInput(t *testing.T) {
-	a := application{TB: t, limit: roomy, drops: true}
+	a := application{TB: t, limit: roomy, small: true}
 	for _, step := range []struct {
 		more string
 		want bool
@@ -241,24 +245,6 @@ func TestPendingReportsIncompleteInput(t *testing.T) {
 	}
 }
 
-// Reset keeps nothing of the last request.
-func TestRequestResetForgets(t *testing.T) {
-	var r Request
-	in := []byte(record(BeginRequest, 1, keeping, 3) + record(Params, 1, list, 9) + plain(Params, 1, "") +
-		record(Stdin, 1, "", 7))
-	if event, err := r.Next(in, roomy); event != Ready || err != nil || !r.Empty || !r.Keep {
-		t.Fatal(event, err)
-	}
-	r.Reset()
-	testkit.Equal(t, len(r.Params) == 0 && cap(r.Params) > 0, true, "memory is kept")
-	in = []byte(plain(BeginRequest, 2, responder) + plain(Params, 2, ab) + plain(Params, 2, "") + plain(Stdin, 2, "x"))
-	testkit.Equal(t, testkit.Value(r.Next(in, roomy))(t), Ready)
-	if r.ID != 2 || r.Keep || r.Empty || r.Size != 16+12+8 || len(r.Params) != 1 || string(r.Params[0].In(in)) != ab ||
-		r.Records.Left() != 0 || r.Records.padding != 0 {
-		t.Errorf("remembered: %+v", r)
-	}
-}
-
 // fuzzMax limits the run of one input at every split to a few milliseconds.
 const fuzzMax = 600
 
@@ -270,21 +256,6 @@ func byInput(f *testing.F, vectors []vector, more ...any) map[string]vector {
 		f.Add(append([]any{[]byte(v.in)}, more...)...)
 	}
 	return all
-}
-
-func FuzzReader(f *testing.F) {
-	vectors := byInput(f, readerVectors)
-	f.Fuzz(func(t *testing.T, in []byte) {
-		v, isVector := vectors[string(in)]
-		if len(in) > fuzzMax && !isVector {
-			return
-		}
-		got := testkit.EverySplit(t, in, readRecords(t, false))
-		testkit.Equal(t, testkit.EverySplit(t, in, readRecords(t, true)), got, "read past")
-		if isVector {
-			testkit.Equal(t, got, v.want, v.why)
-		}
-	})
 }
 
 func FuzzRequest(f *testing.F) {
@@ -303,7 +274,7 @@ func FuzzRequest(f *testing.F) {
 			return
 		}
 		got := testkit.EverySplit(t, in, readRequests(t, int(limit), false))
-		testkit.Equal(t, testkit.EverySplit(t, in, readRequests(t, int(limit), true)), got, "dropped, limit", limit)
+		testkit.Equal(t, testkit.EverySplit(t, in, readRequests(t, int(limit), true)), got, "small, limit", limit)
 		if isVector && limit == roomy {
 			testkit.Equal(t, got, v.want, v.why)
 		}
