@@ -218,5 +218,4 @@ const (
 	responder  = "\x00\x01\xfeRESRV"
 	keeping    = "\x00\x01\xffRESRV"
 	authorizer = "\x00\x02\x01RESRV"
-	filter     = "\x00\x03\x01RESRV"
 )
