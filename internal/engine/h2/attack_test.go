@@ -23,6 +23,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 			body := strings.Repeat("x", 100<<10)
 			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			window := 1<<16 - 1 // of the connection
 			for id := uint32(1); id < 200; id += 2 {
 				p.get(id)
 				p.receive()
@@ -45,15 +46,41 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				p.receive()
 				wait()
 				p.session.Flush()
-				p.discard()
+				p.rest()
+				window += 61440 + 1000000
+				testkit.Equal(t, int(p.session.windows.send), window-p.data, "the connection's window after stream", id)
 			}
 		})
 	}
 }
 
-// Even identifiers are those of the server, which opens no stream. h2spec tests those of clients.
-func TestFramesOfServersStreamsEndTheConnection(t *testing.T) {
-	openPeer(t, nil, hello).exchange("GET 5, DATA 2 body end", "GOAWAY PROTOCOL_ERROR")
+// What the server does at limits that h2spec does not test.
+func TestLimitsOfFrames(t *testing.T) {
+	const hello200 = "HEADERS 200, DATA hello end"
+	for _, test := range []struct{ frames, want string }{
+		{"GET 5, DATA 2 body end", "GOAWAY PROTOCOL_ERROR"}, // on a stream of the server, which opens none
+		{"POST 1, SETTINGS 2147483647, DATA 1 x end", "SETTINGS ack, " + hello200},
+		{"PRIORITY_UPDATE 0 x*1017, GET 1", hello200},
+		{"PRIORITY_UPDATE 0 x*1100, GET 1", "GOAWAY ENHANCE_YOUR_CALM"},
+		// padding leaves the stream's window as it is
+		{"POST 1" + strings.Repeat(", PADDED-DATA 1 x", 10) + ", DATA 1 x end",
+			strings.Repeat("WINDOW_UPDATE, ", 10) + hello200},
+	} {
+		openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello).exchange(test.frames, test.want)
+	}
+}
+
+// A body that is larger than its stream's window arrives while the handler reads it.
+func TestReadingOpensTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, testkit.Value(io.Copy(io.Discard, r.Body))(t))
+		})
+		p.serve("POST 1, DATA 1 x*1000")
+		p.wantRest("WINDOW_UPDATE")
+		p.serve("DATA 1 x*1000 end")
+		p.wantRest("HEADERS 200, DATA 2000 end")
+	})
 }
 
 // A client may reduce the windows after it has opened one. What the server then sends after the

@@ -42,6 +42,7 @@ type peer struct {
 	ended   bool
 	logged  []string
 	started atomic.Int32 // handlers
+	data    int          // bytes of DATA that were read
 	reader  *http2.Framer
 }
 
@@ -238,7 +239,7 @@ func (p *peer) send(frames string) {
 		case "PRIORITY":
 			p.framer.WritePriority(id, http2.PriorityParam{StreamDep: uint32(count)})
 		case "PRIORITY_UPDATE":
-			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"))
+			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"+content))
 		case "EXTENSION":
 			p.framer.WriteRawFrame(0xfa, 0, 0, []byte(content))
 		case "":
@@ -280,6 +281,7 @@ func (p *peer) next() string {
 			text += " end"
 		}
 	case *http2.DataFrame:
+		p.data += len(f.Data())
 		text += " " + string(f.Data()[:min(len(f.Data()), 20)])
 		if f.StreamEnded() {
 			text += " end"
