@@ -221,11 +221,7 @@ func TestAllocationsOfSmallGET(t *testing.T) {
 	}
 	run() // fills the tables
 	const budget, ofTest = 4, 1
-	if n := testkit.Allocs(1000, run); n > budget+ofTest {
-		t.Errorf("%v allocations", n)
-	} else {
-		t.Logf("%v allocations", n)
-	}
+	testkit.Between(t, testkit.Allocs(1000, run), 0, budget+ofTest, "allocations")
 }
 
 // Handlers that return together have their responses sent together, and none is lost, with any number
@@ -257,9 +253,7 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 				before := p.sends
 				close(release)
 				wait()
-				if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
-					t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
-				}
+				testkit.Equal(t, strings.Count(p.rest(), "DATA hello end"), streams, threads, "threads: responses")
 				// one or two, but in race builds goroutines run in any order
 				if n := p.sends - before; threads == 1 && round == 0 && n > streams*3/4 {
 					t.Errorf("%d responses took %d writes", streams, n)
