@@ -132,9 +132,9 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 		p.session.Shutdown()
 		p.session.Flush()
 		time.Sleep(2 * time.Second)
-		p.session.Shutdown() // sends the last GOAWAY
+		p.session.Shutdown()
 		p.session.Flush()
-		p.rest()
+		p.wantRest("GOAWAY NO_ERROR, PING, GOAWAY NO_ERROR")
 		p.exchange("POST 3, DATA 3 body, WINDOW_UPDATE 3 100, RST_STREAM 3, DATA 1 body end",
 			"HEADERS 200, DATA hello end")
 	})
