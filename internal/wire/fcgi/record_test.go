@@ -66,6 +66,7 @@ func TestOnlyStreamsAreReadInPieces(t *testing.T) {
 
 // The appended bytes match sections 3.3, 4 and 5 of the specification.
 func TestAppendedBytesMatchSpecification(t *testing.T) {
+	full := strings.Repeat("x", MaxContent)
 	for _, test := range []struct {
 		what string
 		got  []byte
@@ -88,6 +89,9 @@ func TestAppendedBytesMatchSpecification(t *testing.T) {
 		{"stdout", AppendStream(nil, Stdout, 1, []byte("out")), "\x01\x06\x00\x01\x00\x03\x00\x00out"},
 		{"stderr", AppendStream(nil, Stderr, 258, []byte("err")), "\x01\x07\x01\x02\x00\x03\x00\x00err"},
 		{"data", AppendStream(nil, Data, 1, []byte{0}), "\x01\x08\x00\x01\x00\x01\x00\x00\x00"},
+		{"a full record", AppendStream(nil, Stdout, 1, []byte(full)), "\x01\x06\x00\x01\xff\xff\x00\x00" + full},
+		{"a byte more", AppendStream(nil, Stdout, 1, []byte(full+"x")),
+			"\x01\x06\x00\x01\xff\xff\x00\x00" + full + "\x01\x06\x00\x01\x00\x01\x00\x00x"},
 		{"no content", AppendStream([]byte("before"), Stdout, 1, nil), "before"},
 		{"end of a stream", AppendStreamEnd([]byte("before"), Stdout, 258), "before\x01\x06\x01\x02\x00\x00\x00\x00"},
 		{"get values", AppendHeader(nil, Header{Type: GetValues, Length: 2}), "\x01\x09\x00\x00\x00\x02\x00\x00"},
@@ -99,29 +103,6 @@ func TestAppendedBytesMatchSpecification(t *testing.T) {
 	end := testkit.Value(ParseEnd([]byte("\xff\xfe\xfd\xfc\x03RES")))(t)
 	testkit.Equal(t, end, End{App: 0xfffefdfc, Status: UnknownRole}, "read")
 	testkit.Fails(ParseEnd(make([]byte, 9)))(t, "not 8 bytes long")
-}
-
-// A stream of any length is cut into as few records as possible, none of them empty.
-func TestAppendStreamUsesFewestRecords(t *testing.T) {
-	for _, size := range []int{0, 1, MaxContent - 1, MaxContent, MaxContent + 1, 2 * MaxContent, 3*MaxContent + 7} {
-		content := strings.Repeat("0123456789abcdefg", size/17+1)[:size]
-		b := AppendStreamEnd(AppendStream(nil, Stdout, 9, []byte(content)), Stdout, 9)
-		records, got := 0, ""
-		var r Reader
-		for len(b) > 0 {
-			p, n, err := r.Next(b)
-			if err != nil || p.Type != Stdout || p.ID != 9 || p.Padding != 0 || r.Left() != 0 {
-				t.Fatalf("%d bytes: %+v, %v", size, p.Header, err)
-			}
-			if b = b[n:]; p.Ends() != (len(b) == 0) {
-				t.Fatalf("%d bytes: an empty record and %d bytes behind it", size, len(b))
-			}
-			records++
-			got += string(p.Content)
-		}
-		testkit.Equal(t, got == content, true, size, "bytes are read again")
-		testkit.Equal(t, records, (size+MaxContent-1)/MaxContent+1, size, "bytes: records")
-	}
 }
 
 func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
