@@ -38,8 +38,7 @@ func TestResponsesAreChecked(t *testing.T) {
 	}
 	out := func(s string) string { return record(wire.Stdout, 1, s) }
 	status := func(app uint32, s wire.Status) string { return string(ended(app, s)) }
-	// of responses
-	const (
+	const ( // parts of the outcomes below
 		ok, kept, lost = "HTTP/1.1 200 OK ", " | 1 kept", " | 0 kept"
 		whole, ofBody  = ok + `-1 "" "body" <nil>`, ok + `-1 "" "body" tare: reading the response's body from pipe:1: `
 		of             = "no response: tare: reading the response from pipe:1: "
