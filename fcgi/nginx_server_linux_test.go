@@ -1,7 +1,6 @@
 package fcgi_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"fmt"
@@ -56,10 +55,21 @@ type front struct {
 // get requests a path.
 func (f *front) get(t testing.TB, path string) (*http.Response, string) {
 	t.Helper()
-	resp := testkit.Value(f.client.Get("http://example.org" + path))(t)
+	return f.send(t, get(t, "http://example.org"+path))
+}
+
+// post sends a body.
+func (f *front) post(t testing.TB, path string, body io.Reader) string {
+	t.Helper()
+	_, got := f.send(t, newRequest(t, http.MethodPost, "http://example.org"+path, body))
+	return got
+}
+
+func (f *front) send(t testing.TB, r *http.Request) (*http.Response, string) {
+	t.Helper()
+	resp := testkit.Value(f.client.Do(r))(t)
 	defer resp.Body.Close()
-	b := testkit.Value(io.ReadAll(resp.Body))(t)
-	return resp, string(b)
+	return resp, string(testkit.Value(io.ReadAll(resp.Body))(t))
 }
 
 // log returns what nginx has logged so far.
@@ -181,28 +191,15 @@ func TestNginxPassesResponsesOn(t *testing.T) {
 					testkit.Equal(t, resp.ContentLength, length, "HEAD", way, path)
 				}
 			}
-			req, _ := http.NewRequest("PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
+			req := newRequest(t, "PUT", "http://example.org"+way+"a%20b?c=d%20e", strings.NewReader("body"))
 			req.Header.Set("X-Own-Field", "own")
-			resp := testkit.Value(f.client.Do(req))(t)
-			b, _ := io.ReadAll(resp.Body)
-			resp.Body.Close()
-			testkit.Equal(t, string(b), fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way, way))
-			f.upload(t, way+"sum", 1<<20)
+			_, got := f.send(t, req)
+			testkit.Equal(t, got, fmt.Sprintf("PUT %sa%%20b?c=d%%20e %sa b example.org 4 own CGI/1.1", way, way))
+			sum := fmt.Sprintf("%d %x <nil>", len(big), sha256.Sum256([]byte(big)))
+			testkit.Equal(t, f.post(t, way+"sum", strings.NewReader(big)), sum, way, "by length")
+			testkit.Equal(t, f.post(t, way+"sum", io.MultiReader(strings.NewReader(big))), sum, way, "by chunks")
 		}
 	})
-}
-
-// upload sends a body by length and by chunks, and checks the checksum in the response.
-func (f *front) upload(t *testing.T, path string, size int) {
-	t.Helper()
-	body := bytes.Repeat([]byte("0123456789abcdef"), size/16)
-	want := fmt.Sprintf("%d %x <nil>", size, sha256.Sum256(body))
-	for _, r := range []io.Reader{bytes.NewReader(body), io.MultiReader(bytes.NewReader(body))} {
-		resp := testkit.Value(f.client.Post("http://example.org"+path, "a/b", r))(t)
-		b := testkit.Value(io.ReadAll(resp.Body))(t)
-		resp.Body.Close()
-		testkit.Equal(t, string(b), want, path, resp.Status)
-	}
 }
 
 // nginx reuses a kept connection, so the server's response ends where nginx expects that.
@@ -217,10 +214,8 @@ func TestNginxKeepsConnections(t *testing.T) {
 			before := accepted.Load()
 			for i := range n {
 				want := strings.Repeat("x", i*i*i)
-				resp := testkit.Value(f.client.Post("http://example.org"+way, "a/b", strings.NewReader(want)))(t)
-				b, _ := io.ReadAll(resp.Body)
-				resp.Body.Close()
-				testkit.Equal(t, string(b) == want, true, len(b), "bytes of", len(want))
+				got := f.post(t, way, strings.NewReader(want))
+				testkit.Equal(t, got == want, true, len(got), "bytes of", len(want))
 			}
 			made := accepted.Load() - before
 			// Where nginx streams bodies, it receives the response before it knows that it has sent
@@ -236,14 +231,10 @@ func TestNginxKeepsConnections(t *testing.T) {
 			wg.Go(func() {
 				for j := range 30 {
 					want := fmt.Sprintf("%d-%d", i, j)
-					resp, err := f.client.Post("http://example.org"+ways[j%3], "a/b", strings.NewReader(want))
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					b, _ := io.ReadAll(resp.Body)
-					testkit.Equal(t, string(b), want)
-					resp.Body.Close()
+					r := newRequest(t, http.MethodPost, "http://example.org"+ways[j%3], strings.NewReader(want))
+					_, got, err := responseTo(f.client.Transport, r)
+					testkit.Check(t, err)
+					testkit.Equal(t, got, want)
 				}
 			})
 		}

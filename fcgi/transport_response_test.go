@@ -37,100 +37,70 @@ func TestResponsesAreChecked(t *testing.T) {
 		return string(wire.AppendHeader(nil, wire.Header{Type: typ, ID: id, Length: uint16(len(content))})) + content
 	}
 	out := func(s string) string { return record(wire.Stdout, 1, s) }
-	end := string(ended(0, wire.Complete))
-	endOnly := string(wire.AppendEnd(nil, 1, wire.End{}))
 	status := func(app uint32, s wire.Status) string { return string(ended(app, s)) }
-	context := strings.NewReplacer("no response: ", "no response: tare: reading the response from pipe:1: ",
-		"in the body: ", "tare: reading the response's body from pipe:1: ")
-	for _, test := range []struct{ name, method, response, want string }{
-		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
-		{"STDERR", "GET", record(wire.Stderr, 1, "a note") + out("\nbody") + end,
-			`HTTP/1.1 200 OK -1 "" "body" <nil> | stderr a note | 1 kept`},
-		{"redirect", "GET", out("Location: /x\n\n") + end,
-			`HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil> | 1 kept`},
-		{"status without words", "GET", out("Status: 299\n\n") + end, `HTTP/1.1 299 -1 "" "" <nil> | 1 kept`},
-		{"exit status after a response", "GET", out("\nbody") + status(255, wire.Complete),
-			`HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
-		{"fields of the connection", "GET", out("Connection: close\nKeep-Alive: x\n"+
-			"Transfer-Encoding: chunked\nUpgrade: x\nTrailer: x\n"+
-			"X-a: 1\nx-A: 2\n\nx") + end,
-			`HTTP/1.1 200 OK -1 "X-A: 1\r\nX-A: 2\r\n" "x" <nil> | 1 kept`},
-		{"length", "GET", out("Content-Length: 4\n\nbody") + end,
-			`HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
-		{"length 0", "GET", out("Content-Length: 0\n\n") + end,
-			`HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
-		{"longer than its length", "GET", out("Content-Length: 4\n\nbo") + out("dy and") + out("more") + end,
-			`HTTP/1.1 200 OK 4 "Content-Length: 4\r\n" "body" <nil> | 1 kept`},
-		{"longer than length 0", "GET", out("Content-Length: 0\n\nbody") + end,
-			`HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
-		{"shorter than its length", "GET", out("Content-Length: 5\n\nbody") + end,
-			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" in the body: unexpected EOF | 0 kept`},
-		{"HEAD", "HEAD", out("Content-Length: 5\n\n") + end,
-			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
-		{"HEAD, response with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end,
-			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
-		{"204 with a body", "GET", out("Status: 204\n\nbody") + end, `HTTP/1.1 204 No Content 0 "" "" <nil> | 1 kept`},
-		{"304 with a length", "GET", out("Status: 304\nContent-Length: 5\n\n") + end,
-			`HTTP/1.1 304 Not Modified 0 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
-		{"padding behind the end", "GET", out("\nbody") + "\x01\x03\x00\x01\x00\x08\x05\x00" +
-			strings.Repeat("\x00", 8+5), `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
-		{"bytes behind the end", "GET", out("\nbody") + end + "x", `HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
-		{"a record behind the end", "GET", out("\nbody") + end + out("x"),
-			`HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
+	const ( // parts of the outcomes below
+		ok, kept, lost = "HTTP/1.1 200 OK ", " | 1 kept", " | 0 kept"
+		whole, ofBody  = ok + `-1 "" "body" <nil>`, ok + `-1 "" "body" tare: reading the response's body from pipe:1: `
+		of             = "no response: tare: reading the response from pipe:1: "
+		isIt           = " (is it a FastCGI application?)"
+		noHead         = of + "the application ended the request without a complete response head: unexpected EOF" + lost
+	)
+	body, end, odd := out("\nbody"), status(0, wire.Complete), of+"unexpected record of type "
+	for _, test := range []struct{ name, response, want string }{
+		{"PHP's end, without STDOUT's", body + string(wire.AppendEnd(nil, 1, wire.End{})), whole + kept},
+		{"STDERR", record(wire.Stderr, 1, "a note") + body + end, whole + " | stderr a note" + kept},
+		{"redirect", out("Location: /x\n\n") + end, `HTTP/1.1 302 Found -1 "Location: /x\r\n" "" <nil>` + kept},
+		{"status without words", out("Status: 299\n\n") + end, `HTTP/1.1 299 -1 "" "" <nil>` + kept},
+		{"exit status after a response", body + status(255, wire.Complete), whole + kept},
+		{"fields of the connection", out("Connection: close\nKeep-Alive: x\nTransfer-Encoding: chunked\nUpgrade: x\n"+
+			"Trailer: x\nX-a: 1\nx-A: 2\n\nx") + end, ok + `-1 "X-A: 1\r\nX-A: 2\r\n" "x" <nil>` + kept},
+		{"length", out("Content-Length: 4\n\nbody") + end, ok + `4 "Content-Length: 4\r\n" "body" <nil>` + kept},
+		{"length 0", out("Content-Length: 0\n\n") + end, ok + `0 "Content-Length: 0\r\n" "" <nil>` + kept},
+		{"longer than its length", out("Content-Length: 4\n\nbo") + out("dy and") + out("more") + end,
+			ok + `4 "Content-Length: 4\r\n" "body" <nil>` + kept},
+		{"longer than length 0", out("Content-Length: 0\n\nbody") + end,
+			ok + `0 "Content-Length: 0\r\n" "" <nil>` + kept},
+		{"shorter than its length", out("Content-Length: 5\n\nbody") + end, strings.Replace(ofBody, `-1 ""`,
+			`5 "Content-Length: 5\r\n"`, 1) + "unexpected EOF" + lost},
+		{"HEAD", out("Content-Length: 5\n\n") + end, ok + `5 "Content-Length: 5\r\n" "" <nil>` + kept},
+		{"HEAD, response with a body", out("Content-Length: 5\n\nbo") + out("dy") + end,
+			ok + `5 "Content-Length: 5\r\n" "" <nil>` + kept},
+		{"204 with a body", out("Status: 204\n\nbody") + end, `HTTP/1.1 204 No Content 0 "" "" <nil>` + kept},
+		{"304 with a length", out("Status: 304\nContent-Length: 5\n\n") + end,
+			`HTTP/1.1 304 Not Modified 0 "Content-Length: 5\r\n" "" <nil>` + kept},
+		{"padding behind the end", body + "\x01\x03\x00\x01\x00\x08\x05\x00" + strings.Repeat("\x00", 8+5), whole + kept},
+		{"bytes behind the end", body + end + "x", whole + lost},
+		{"a record behind the end", body + end + out("x"), whole + lost},
 
-		{"HTTP", "GET", "HTTP/1.1 400 Bad Request\r\n\r\n",
-			"no response: fcgi: unsupported FastCGI version (is it a FastCGI application?) | 0 kept"},
-		{"type 0", "GET", record(0, 1, ""),
-			"no response: fcgi: invalid record type 0 (is it a FastCGI application?) | 0 kept"},
-		{"another request", "GET", record(wire.Stdout, 2, "\n"),
-			"no response: unexpected record of type 6 for request 2 | 0 kept"},
-		{"another request's end", "GET", out("\nbody") + string(wire.AppendEnd(nil, 2, wire.End{})),
-			`HTTP/1.1 200 OK -1 "" "body" in the body: unexpected record of type 3 for request 2 | 0 kept`},
-		{"a web server's record", "GET", record(wire.Stdin, 1, "x"),
-			"no response: unexpected record of type 5 for request 1 | 0 kept"},
-		{"an unknown record", "GET", record(99, 1, "x"),
-			"no response: unexpected record of type 99 for request 1 | 0 kept"},
-		{"the connection's", "GET", string(wire.AppendUnknownType(nil, 1)),
-			"no response: unexpected record of type 11 for request 0 | 0 kept"},
-		{"STDOUT after its end", "GET", out("\nbody") + out("") + out("x"),
-			`HTTP/1.1 200 OK -1 "" "body" in the body: unexpected record of type 6 for request 1 | 0 kept`},
-		{"malformed end", "GET", out("\nbody") + record(wire.EndRequest, 1, "short"),
-			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: END_REQUEST content is not 8 bytes long | 0 kept`},
-		{"long end", "GET", out("\nbody") + record(wire.EndRequest, 1, strings.Repeat("x", 5000)),
-			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: message too long (is it a FastCGI application?) | 0 kept`},
-		{"version within", "GET", out("\nbody") + "\x02",
-			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: unsupported FastCGI version ` +
-				"(is it a FastCGI application?) | 0 kept"},
-		{"interim", "GET", out("Status: 103\n\n") + end, "no response: unexpected interim response 103 | 0 kept"},
-		{"switch", "GET", out("Status: 101\n\n") + end, "no response: unexpected interim response 101 | 0 kept"},
-		{"malformed status", "GET", out("Status: OK\n\n") + end,
-			"no response: http1: malformed Status at byte 8 | 0 kept"},
-		{"malformed field", "GET", out("no colon\n\n") + end,
-			"no response: http1: space in field name or before its colon at byte 2 | 0 kept"},
-		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end,
-			"no response: http1: second Content-Length at byte 34 | 0 kept"},
-		{"no response", "GET", end,
-			"no response: the application ended the request without a complete response head: unexpected EOF | 0 kept"},
-		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete),
-			"no response: the application ended the request without a complete response head: unexpected EOF | 0 kept"},
-		{"an exit status alone", "GET", status(3, wire.Complete),
-			"no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
-		{"overloaded", "GET", status(0, wire.Overloaded), "no response: fcgi: the application is overloaded | 0 kept"},
-		{"overloaded within", "GET", out("\nbody") + status(0, wire.Overloaded),
-			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: the application is overloaded | 0 kept`},
-		{"cannot multiplex", "GET", status(0, wire.CantMultiplex),
-			"no response: fcgi: the application cannot multiplex requests on a connection | 0 kept"},
-		{"unknown role", "GET", status(0, wire.UnknownRole),
-			"no response: fcgi: the application does not support the Responder role | 0 kept"},
-		{"unknown status", "GET", status(0, 9),
-			"no response: the application ended the request with unknown protocol status 9 | 0 kept"},
+		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", of + "fcgi: unsupported FastCGI version" + isIt + lost},
+		{"another request", record(wire.Stdout, 2, "\n"), odd + "6 for request 2" + lost},
+		{"another request's end", body + string(wire.AppendEnd(nil, 2, wire.End{})),
+			ofBody + "unexpected record of type 3 for request 2" + lost},
+		{"a web server's record", record(wire.Stdin, 1, "x"), odd + "5 for request 1" + lost},
+		{"an unknown record", record(99, 1, "x"), odd + "99 for request 1" + lost},
+		{"the connection's", string(wire.AppendUnknownType(nil, 1)), odd + "11 for request 0" + lost},
+		{"STDOUT after its end", body + out("") + out("x"), ofBody + "unexpected record of type 6 for request 1" + lost},
+		{"malformed end", body + record(wire.EndRequest, 1, "short"),
+			ofBody + "fcgi: END_REQUEST content is not 8 bytes long" + lost},
+		{"interim", out("Status: 103\n\n") + end, of + "unexpected interim response 103" + lost},
+		{"malformed status", out("Status: OK\n\n") + end, of + "http1: malformed Status at byte 8" + lost},
+		{"no response", end, noHead},
+		{"half a head", out("Status: 200\n") + status(1, wire.Complete), noHead},
+		{"an exit status alone", status(3, wire.Complete),
+			of + "fcgi: the application ended the request without a response, with status 3" + lost},
+		{"overloaded within", body + status(0, wire.Overloaded), ofBody + "fcgi: the application is overloaded" + lost},
+		{"unknown status", status(0, 9), of + "the application ended the request with unknown protocol status 9" + lost},
 	} {
+		method := "GET"
+		if strings.HasPrefix(test.name, "HEAD") {
+			method = "HEAD"
+		}
 		tr := canned(t, []byte(test.response))
 		log := ""
-		tr.Stderr = func(_ *http.Request, text []byte) { log += "stderr " + string(text) + " | " }
-		resp, body, err := responseTo(tr, newRequest(t, test.method, address, nil))
-		got := fmt.Sprintf("%s | %s%d kept", describe(resp, body, err), log, tr.Idle())
-		testkit.Equal(t, got, context.Replace(test.want), test.name)
+		tr.Stderr = func(_ *http.Request, text []byte) { log += " | stderr " + string(text) }
+		resp, body, err := responseTo(tr, newRequest(t, method, address, nil))
+		got := fmt.Sprintf("%s%s | %d kept", describe(resp, body, err), log, tr.Idle())
+		testkit.Equal(t, got, test.want, test.name)
 		tr.CloseIdleConnections()
 	}
 }

@@ -23,6 +23,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 			body := strings.Repeat("x", 100<<10)
 			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			window := 1<<16 - 1 // of the connection
 			for id := uint32(1); id < 200; id += 2 {
 				p.get(id)
 				p.receive()
@@ -31,8 +32,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				if order == "update, reset" {
 					p.framer.WriteWindowUpdate(id, 60<<10)
 				}
-				p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
-				p.framer.WriteWindowUpdate(0, 60<<10)
+				p.send(fmt.Sprintf("RST_STREAM %d, WINDOW_UPDATE 0 61440", id))
 				testkit.Equal(t, p.receive(), true, "the session goes on after stream", id)
 				wait()
 				p.session.Flush()
@@ -42,23 +42,45 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				id += 2
 				wait = p.runReady()
 				p.awaitWaiting(1)
-				p.framer.WriteWindowUpdate(id, 1<<20)
-				p.framer.WriteWindowUpdate(0, 1<<20)
+				p.send(fmt.Sprintf("WINDOW_UPDATE %d 1000000, WINDOW_UPDATE 0 1000000", id))
 				p.receive()
 				wait()
 				p.session.Flush()
-				p.discard()
+				p.rest()
+				window += 61440 + 1000000
+				testkit.Equal(t, int(p.session.windows.send), window-p.data, "the connection's window after stream", id)
 			}
 		})
 	}
 }
 
-// Even identifiers are those of the server, which opens no stream. h2spec tests those of clients.
-func TestFramesOfServersStreamsEndTheConnection(t *testing.T) {
-	p := openPeer(t, nil, hello)
-	p.get(5)
-	p.framer.WriteData(2, true, []byte("body"))
-	p.exchange("GOAWAY PROTOCOL_ERROR")
+// What the server does at limits that h2spec does not test.
+func TestLimitsOfFrames(t *testing.T) {
+	const hello200 = "HEADERS 200, DATA hello end"
+	for _, test := range []struct{ frames, want string }{
+		{"GET 5, DATA 2 body end", "GOAWAY PROTOCOL_ERROR"}, // on a stream of the server, which opens none
+		{"POST 1, SETTINGS 2147483647, DATA 1 x end", "SETTINGS ack, " + hello200},
+		{"PRIORITY_UPDATE 0 x*1017, GET 1", hello200},
+		{"PRIORITY_UPDATE 0 x*1100, GET 1", "GOAWAY ENHANCE_YOUR_CALM"},
+		// padding leaves the stream's window as it is
+		{"POST 1" + strings.Repeat(", PADDED-DATA 1 x", 10) + ", DATA 1 x end",
+			strings.Repeat("WINDOW_UPDATE, ", 10) + hello200},
+	} {
+		openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello).exchange(test.frames, test.want)
+	}
+}
+
+// A body that is larger than its stream's window arrives while the handler reads it.
+func TestReadingOpensTheWindow(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, testkit.Value(io.Copy(io.Discard, r.Body))(t))
+		})
+		p.serve("POST 1, DATA 1 x*1000")
+		p.wantRest("WINDOW_UPDATE")
+		p.serve("DATA 1 x*1000 end")
+		p.wantRest("HEADERS 200, DATA 2000 end")
+	})
 }
 
 // A client may reduce the windows after it has opened one. What the server then sends after the
@@ -72,8 +94,7 @@ func TestAcknowledgedSettingsLimitData(t *testing.T) {
 		wait := p.runReady()
 		p.awaitWaiting(1)
 		p.discard()
-		p.framer.WriteWindowUpdate(1, 100)
-		p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100})
+		p.send("WINDOW_UPDATE 1 100, SETTINGS 100")
 		p.receive()
 		wait()
 		p.wantLast(" end, SETTINGS ack")
@@ -88,7 +109,7 @@ func TestLargeHeadsAreLimitedTogether(t *testing.T) {
 		for id := first; id < first+6; id += 2 {
 			p.get(id, "x", strings.Repeat("a", 800))
 		}
-		p.exchange("RST_STREAM REFUSED_STREAM, HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
+		p.exchange("", "RST_STREAM REFUSED_STREAM, HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
 	}
 }
 
@@ -96,9 +117,7 @@ func TestLargeHeadsAreLimitedTogether(t *testing.T) {
 func TestDrainEndsWithResetStream(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.session.Shutdown()
-	p.get(1)
-	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
-	p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
+	p.send("GET 1, ACK shutdown, RST_STREAM 1")
 	p.pump()
 	testkit.Equal(t, p.session.phase, phaseEnded)
 }
@@ -113,15 +132,11 @@ func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
 		p.session.Shutdown()
 		p.session.Flush()
 		time.Sleep(2 * time.Second)
-		p.session.Shutdown() // sends the last GOAWAY
+		p.session.Shutdown()
 		p.session.Flush()
-		p.rest()
-		p.post(3)
-		p.framer.WriteData(3, false, []byte("body"))
-		p.framer.WriteWindowUpdate(3, 100)
-		p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
-		p.framer.WriteData(1, true, []byte("body"))
-		p.exchange("HEADERS 200, DATA hello end")
+		p.wantRest("GOAWAY NO_ERROR, PING, GOAWAY NO_ERROR")
+		p.exchange("POST 3, DATA 3 body, WINDOW_UPDATE 3 100, RST_STREAM 3, DATA 1 body end",
+			"HEADERS 200, DATA hello end")
 	})
 }
 
@@ -209,8 +224,7 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 			got = fmt.Sprint(len(body), " ", err)
 		})
 	p.input.WriteString(preface)
-	p.framer.WriteSettings()
-	p.pump()
+	p.exchange("SETTINGS 65535", "SETTINGS, SETTINGS ack") // the connection's window is as it should be
 	id := ^uint32(0)
 	reset := func(ends, begins bool) (st *Stream) {
 		id += 2
@@ -245,18 +259,11 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 // As with net/http, a body that is shorter than its Content-Length is an error of Read, and the
 // handler responds. The client has not left.
 func TestShortBodyIsAnErrorOfRead(t *testing.T) {
-	for name, end := range map[string]func(*peer){
-		"DATA":     func(p *peer) { p.framer.WriteData(1, true, []byte("ab")) },
-		"trailers": func(p *peer) { p.framer.WriteData(1, false, []byte("ab")); p.request(1, true, "sum", "1") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
-				body, err := io.ReadAll(r.Body)
-				fmt.Fprint(w, string(body), err != nil, r.Context().Err(), r.Trailer)
-			})
-			p.post(1, "content-length", "3", "trailer", "sum")
-			end(p)
-			p.exchange("HEADERS 200, DATA abtrue <nil> map[Sum end")
+	for _, body := range []string{"DATA 1 ab end", "DATA 1 ab, TRAILERS 1"} {
+		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			body, err := io.ReadAll(r.Body)
+			fmt.Fprint(w, string(body), err != nil, r.Context().Err(), r.Trailer)
 		})
+		p.exchange("POST 1 content-length=3 trailer=sum, "+body, "HEADERS 200, DATA abtrue <nil> map[Sum end")
 	}
 }

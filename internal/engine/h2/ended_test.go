@@ -17,21 +17,15 @@ import (
 )
 
 // endings are requests whose streams the server ends before the client does.
-func endings() map[string]func(*peer) {
-	return map[string]func(*peer){
-		"response":        func(p *peer) { p.upload1("/") },
-		"panic":           func(p *peer) { p.upload1("/panic") },
-		"write deadline":  func(p *peer) { p.upload1("/deadline") },
-		"refused":         func(p *peer) { p.upload1("/%zz") },
-		"malformed":       func(p *peer) { p.upload1("/", "connection", "close") },
-		"error of stream": func(p *peer) { p.upload1("/read"); p.framer.WriteWindowUpdate(1, 1<<31-1) },
+func endings() map[string]string {
+	return map[string]string{
+		"response":        "POST 1",
+		"panic":           "POST 1 /panic",
+		"write deadline":  "POST 1 /deadline",
+		"refused":         "POST 1 /%zz",
+		"malformed":       "POST 1 connection=close",
+		"error of stream": "POST 1 /read, WINDOW_UPDATE 1 2147483647",
 	}
-}
-
-// upload1 begins an upload on stream 1.
-func (p *peer) upload1(path string, fields ...string) {
-	head := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", path, "trailer", "sum"}
-	p.request(1, false, append(head, fields...)...)
 }
 
 func endEarly(w http.ResponseWriter, r *http.Request) {
@@ -47,20 +41,14 @@ func endEarly(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "no")
 }
 
-// serveAll passes the frames to the session, and runs the handlers in goroutines.
-func (p *peer) serveAll() {
+// serve sends frames, and runs the handlers in goroutines.
+func (p *peer) serve(frames string) {
+	p.Helper()
+	p.send(frames)
 	p.receive()
 	p.runReady()
 	p.session.Flush()
 	synctest.Wait()
-}
-
-// acknowledge acknowledges the PINGs of early responses.
-func (p *peer) acknowledge() {
-	for _, id := range []byte{1, 3} {
-		p.framer.WritePing(true, [8]byte{'r', 'e', 's', 'p', 7: id})
-	}
-	p.serveAll()
 }
 
 // sleep runs what is due within a duration.
@@ -72,84 +60,42 @@ func (p *peer) sleep(d time.Duration) {
 // RST_STREAM follows an early response only when the client has received it, or does not
 // acknowledge that. A client that ends the stream itself receives none.
 func TestResetFollowsEarlyResponse(t *testing.T) {
-	const ping, reset = "PING", "RST_STREAM NO_ERROR"
-	const grace = 100 * time.Millisecond
-	for name, c := range map[string]struct {
-		steps func(*peer)
-		want  string
-	}{
-		"early":          {func(p *peer) { p.sleep(grace - 1) }, ""},
-		"acknowledged":   {func(p *peer) { p.sleep(grace); p.acknowledge() }, ping + ", " + reset},
-		"unacknowledged": {func(p *peer) { p.sleep(grace + time.Second) }, ping + ", " + reset},
-		"slow client": {func(p *peer) { // which has not received the response
-			p.accepts = 0
-			p.get(3)
-			p.serveAll()
-			p.sleep(time.Minute)
-			p.accepts = -1
-		}, "HEADERS 200, DATA no end, PING"},
-		"ended by DATA": {func(p *peer) {
-			p.framer.WriteData(1, true, []byte("x"))
-			p.serveAll()
-			p.sleep(grace)
-		}, ""},
-		"ended by trailers": {func(p *peer) {
-			p.request(1, true, "sum", "1")
-			p.serveAll()
-			p.sleep(grace)
-		}, ""},
-		"canceled": {func(p *peer) {
-			p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
-			p.serveAll()
-			p.sleep(grace)
-		}, ""},
-		"canceled after PING": {func(p *peer) {
-			p.sleep(grace)
-			p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
-			p.acknowledge()
-		}, ping},
-		"other upload meanwhile": {func(p *peer) {
-			p.sleep(grace / 2)
-			p.upload(3, 100, false)
-			p.serveAll()
-			for range 3 {
-				p.sleep(grace / 2)
-				p.acknowledge()
-			}
-		}, "HEADERS 200, DATA no end, PING, RST_STREAM NO_ERROR, PING, RST_STREAM NO_ERROR"},
-		"DATA after its end": {func(p *peer) {
-			p.framer.WriteData(1, true, []byte("x"))
-			p.framer.WriteData(1, true, []byte("x"))
-		}, "RST_STREAM STREAM_CLOSED"},
-		"DATA after RST_STREAM": {func(p *peer) {
-			p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
-			p.framer.WriteData(1, true, []byte("x"))
-		}, "RST_STREAM STREAM_CLOSED"},
-		"trailers after RST_STREAM": {func(p *peer) {
-			p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
-			p.request(1, true, "sum", "1")
-		}, "GOAWAY STREAM_CLOSED"},
-		"DATA above the window": {func(p *peer) {
-			for range 2 {
-				p.framer.WriteData(1, false, make([]byte, 600))
-			}
-		}, "RST_STREAM FLOW_CONTROL_ERROR"},
-		"DATA without end": {func(p *peer) {
-			for range 6 {
-				p.framer.WriteData(1, false, make([]byte, 100))
-				p.serveAll()
-				p.sleep(600 * time.Millisecond)
-			}
-		}, ping + ", " + reset + ", RST_STREAM STREAM_CLOSED"},
+	const ping, reset, grace = "PING", "RST_STREAM NO_ERROR", "100ms"
+	for name, c := range map[string]struct{ steps, want string }{ // a step is frames, or a duration
+		"early":                {"99.999ms", ""},
+		"acknowledged":         {grace + "; ACK 1", ping + ", " + reset},
+		"unacknowledged":       {grace + "; 1s", ping + ", " + reset},
+		"ended by DATA":        {"DATA 1 x end; " + grace, ""},
+		"ended by trailers":    {"TRAILERS 1; " + grace, ""},
+		"canceled":             {"RST_STREAM 1; " + grace, ""},
+		"canceled after PING":  {grace + "; RST_STREAM 1, ACK 1", ping},
+		"unread by the client": {"GET 3; 1m", "HEADERS 200, DATA no end, PING"},
+		"other upload meanwhile": {"50ms; POST 3, DATA 3 x*100" + strings.Repeat("; 50ms; ACK 1, ACK 3", 3),
+			"HEADERS 200, DATA no end, PING, RST_STREAM NO_ERROR, PING, RST_STREAM NO_ERROR"},
+		"DATA after its end":        {"DATA 1 x end, DATA 1 x", "RST_STREAM STREAM_CLOSED"},
+		"DATA after RST_STREAM":     {"RST_STREAM 1, DATA 1 x", "RST_STREAM STREAM_CLOSED"},
+		"trailers after RST_STREAM": {"RST_STREAM 1, TRAILERS 1", "GOAWAY STREAM_CLOSED"},
+		"DATA above the window":     {"DATA 1 x*600, DATA 1 x*600", "RST_STREAM FLOW_CONTROL_ERROR"},
+		"DATA without end": {strings.Repeat("DATA 1 x*100; 600ms; ", 6), ping + ", " + reset +
+			", RST_STREAM STREAM_CLOSED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, endEarly)
-				p.upload1("/")
-				p.serveAll()
+				p.serve("POST 1")
 				p.wantRest("HEADERS 200, DATA no end")
-				c.steps(p)
-				p.serveAll()
+				if name == "unread by the client" {
+					p.accepts = 0
+				}
+				for step := range strings.SplitSeq(c.steps, "; ") {
+					if d, err := time.ParseDuration(step); err == nil {
+						p.sleep(d)
+					} else {
+						p.serve(step)
+					}
+				}
+				p.accepts = -1
+				p.serve("")
 				p.wantRest(c.want)
 				p.sleep(5 * time.Second)
 				testkit.Equal(t, p.holdsStream(), false, "the session holds the stream")
@@ -160,44 +106,31 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 
 // What a client sends before it learns that its stream has ended does not end the connection.
 func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
-	sent := map[string]func(*peer){
-		"DATA":       func(p *peer) { p.framer.WriteData(1, false, []byte("body")) },
-		"empty DATA": func(p *peer) { p.framer.WriteData(1, false, nil) },
-		"last DATA":  func(p *peer) { p.framer.WriteData(1, true, []byte("body")) },
-		"small DATA": func(p *peer) {
-			for range 2000 { // of 1 MB that may be under way
-				p.framer.WriteData(1, false, make([]byte, 200))
-			}
-		},
-		"trailers": func(p *peer) { p.request(1, true, "sum", "1") },
-		"trailers in two frames": func(p *peer) {
-			block := p.encode("sum", "1")
-			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:2], EndStream: true})
-			p.framer.WriteContinuation(1, true, block[2:])
-		},
-		"WINDOW_UPDATE": func(p *peer) { p.framer.WriteWindowUpdate(1, 10) },
-		"PRIORITY":      func(p *peer) { p.framer.WritePriority(1, http2.PriorityParam{}) },
-		"RST_STREAM":    func(p *peer) { p.framer.WriteRSTStream(1, http2.ErrCodeCancel) },
-		"PRIORITY_UPDATE": func(p *peer) {
-			p.framer.WriteRawFrame(http2.FrameType(0x10), 0, 0, []byte{0, 0, 0, 1, 'u', '=', '1'})
-		},
+	sent := map[string]string{
+		"DATA":                   "DATA 1 body",
+		"empty DATA":             "DATA 1",
+		"last DATA":              "DATA 1 body end",
+		"small DATA":             strings.Repeat("DATA 1 x*200, ", 2000), // of 1 MB that may be under way
+		"trailers":               "TRAILERS 1",
+		"trailers in two frames": "TRAILERS-IN-TWO 1",
+		"WINDOW_UPDATE":          "WINDOW_UPDATE 1 10",
+		"PRIORITY":               "PRIORITY 1",
+		"RST_STREAM":             "RST_STREAM 1",
+		"PRIORITY_UPDATE":        "PRIORITY_UPDATE",
 	}
 	const acked, late = 500 * time.Millisecond, 2 * time.Second
 	for ending, begin := range endings() {
-		for name, send := range sent {
+		for name, frames := range sent {
 			for _, after := range []time.Duration{0, acked, late} {
 				t.Run(ending+"/"+name+"/"+after.String(), func(t *testing.T) {
 					synctest.Test(t, func(t *testing.T) {
 						p := openPeer(t, nil, endEarly)
-						begin(p)
-						p.serveAll()
+						p.serve(begin)
 						if p.sleep(after); after == acked {
-							p.acknowledge()
+							p.serve("ACK 1")
 						}
 						p.rest()
-						send(p)
-						p.get(3)
-						p.serveAll()
+						p.serve(frames + ", GET 3")
 						got := p.rest()
 						testkit.Contains(t, got, "HEADERS 200, DATA no end")
 						if strings.Contains(got, "GOAWAY") || strings.Count(got, "RST_STREAM") > 1 {
@@ -214,26 +147,20 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 // An error of a stream that is not open affects no later request on it.
 func TestResetsExcuseNoFramesAfterTheClientsEnd(t *testing.T) {
 	p := openPeer(t, nil, endEarly)
-	p.request(1, true, head("GET", "/panic")...)
-	p.pump()
-	p.framer.WriteData(1, true, []byte("x"))
-	p.framer.WritePriority(3, http2.PriorityParam{StreamDep: 3})
-	p.get(3)
-	p.exchange("RST_STREAM INTERNAL_ERROR, RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, " +
-		"HEADERS 200, DATA no end")
+	p.exchange("GET 1 /panic", "RST_STREAM INTERNAL_ERROR")
+	p.exchange("DATA 1 x end, PRIORITY 3 3, GET 3",
+		"RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA no end")
 }
 
 // A draining session ends when the last stream is reset whose response was early.
 func TestDrainEndsWithEarlyResponse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openPeer(t, nil, endEarly)
-		p.upload1("/")
-		p.serveAll()
+		p.serve("POST 1")
 		p.session.Shutdown()
-		p.framer.WritePing(true, [8]byte([]byte("shutdown")))
-		p.serveAll()
+		p.serve("ACK shutdown")
 		p.sleep(earlyGrace)
-		p.acknowledge()
+		p.serve("ACK 1")
 		testkit.Equal(t, p.session.phase, phaseEnded)
 	})
 }
@@ -244,10 +171,8 @@ func TestEndedSessionDoesNotWaitForever(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := openPeer(t, nil, hello)
 		p.accepts = 0
-		p.get(1)
-		p.pump()
-		p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
-		p.pump()
+		p.exchange("GET 1", "")
+		p.exchange("GOAWAY", "")
 		p.wantExpiry(30*time.Second, true)
 	})
 }
@@ -291,7 +216,7 @@ func TestSlowClientReceivesLastResponse(t *testing.T) {
 					time.Sleep(time.Second)
 					p.session.Expire()
 				case "GOAWAY":
-					p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+					p.send("GOAWAY")
 					p.pump()
 				}
 				for range 6 {
@@ -325,11 +250,9 @@ func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
 		p.pump()
 		p.wantExpiry(30*time.Second, true)
 		p = openPeer(t, nil, hello)
-		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
-		p.pump()
+		p.exchange("HEADERS 1", "")
 		time.Sleep(10 * time.Second)
-		p.framer.WriteContinuation(1, false, p.encode("a", "b"))
-		p.pump()
+		p.exchange("CONTINUATION 1", "")
 		p.wantExpiry(20*time.Second, true)
 	})
 }
@@ -340,8 +263,7 @@ func TestSilentClientReceivesPing(t *testing.T) {
 		p := openPeer(t, set, hello)
 		p.wantExpiry(5*time.Second, false)
 		p.wantRest("PING")
-		p.framer.WritePing(true, [8]byte([]byte("is alive")))
-		p.pump()
+		p.exchange("ACK is alive", "")
 		p.wantExpiry(5*time.Second, false) // the client has responded
 		p.wantExpiry(3*time.Second, true)  // and not again
 	})

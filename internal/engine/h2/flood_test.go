@@ -1,10 +1,10 @@
 package h2
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -17,51 +17,40 @@ import (
 
 // A client that causes work without an end, and pays nothing for it, loses its connection.
 func TestFloodsEndTheConnection(t *testing.T) {
-	for name, send := range map[string]func(p *peer, id uint32){
-		"rapid reset": func(p *peer, id uint32) {
-			p.get(id)
-			p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
-		},
-		"made you reset, by window": func(p *peer, id uint32) {
-			p.get(id)
-			p.framer.WriteWindowUpdate(id, 1<<31-1)
-		},
-		"made you reset, by head": func(p *peer, id uint32) { p.get(id, "connection", "close") },
-		"made you reset, by data": func(p *peer, id uint32) { p.get(id); p.framer.WriteData(id, true, nil) },
-		"SETTINGS":                func(p *peer, _ uint32) { p.framer.WriteSettings() },
-		"PING":                    func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) },
-		"PRIORITY":                func(p *peer, id uint32) { p.framer.WritePriority(id, http2.PriorityParam{}) },
-		"PING ack":                func(p *peer, _ uint32) { p.framer.WritePing(true, [8]byte{}) },
-		"ack of no PING":          func(p *peer, _ uint32) { p.framer.WritePing(true, [8]byte([]byte("shutdown"))) },
-		"WINDOW_UPDATE":           func(p *peer, _ uint32) { p.framer.WriteWindowUpdate(0, 1) },
-		"WINDOW_UPDATE, large":    func(p *peer, _ uint32) { p.framer.WriteWindowUpdate(0, 1000) },
-		"HPACK bomb": func(p *peer, id uint32) {
-			p.get(id, slices.Repeat([]string{"x", strings.Repeat("x", 3000)}, 100)...)
-		},
-		"small CONTINUATION": func(p *peer, id uint32) {
-			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: true,
-				BlockFragment: p.encode(head("GET", "/")...)})
-			for range 50 {
-				p.framer.WriteContinuation(id, false, nil)
-			}
-			p.framer.WriteContinuation(id, true, nil)
-		},
-		"unknown frames": func(p *peer, _ uint32) { p.framer.WriteRawFrame(0xfa, 0, 0, nil) },
-		"PRIORITY_UPDATE": func(p *peer, _ uint32) {
-			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"))
-		},
-		"refused heads": func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) },
+	for name, frames := range map[string]string{
+		"rapid reset":               "GET ID, RST_STREAM ID",
+		"made you reset, by window": "GET ID, WINDOW_UPDATE ID 2147483647",
+		"made you reset, by head":   "GET ID connection=close",
+		"made you reset, by data":   "GET ID, DATA ID",
+		"SETTINGS":                  "SETTINGS 65535",
+		"PING":                      "PING",
+		"PRIORITY":                  "PRIORITY ID",
+		"PING ack":                  "ACK any",
+		"ack of no PING":            "ACK shutdown",
+		"ack of no PING, again":     "ACK is alive",
+		"WINDOW_UPDATE":             "WINDOW_UPDATE 0 1",
+		"WINDOW_UPDATE, large":      "WINDOW_UPDATE 0 1000",
+		"HPACK bomb":                "GET ID" + strings.Repeat(" x="+strings.Repeat("x", 3000), 100),
+		"small CONTINUATION":        "HEADERS ID" + strings.Repeat(", CONTINUATION ID", 50) + ", CONTINUATION ID end",
+		"unknown frames":            "EXTENSION",
+		"PRIORITY_UPDATE":           "PRIORITY_UPDATE",
+		"refused heads":             "GET ID /%zz",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
 				p := openPeer(t, nil, hello)
 				p.wantCalm(5000, func(id uint32) bool {
-					send(p, id)
+					p.sendOn(id, frames)
 					return p.pump()
 				})
 			})
 		})
 	}
+}
+
+// sendOn sends frames with a stream in place of ID.
+func (p *peer) sendOn(id uint32, frames string) {
+	p.send(strings.ReplaceAll(frames, "ID", fmt.Sprint(id)))
 }
 
 // wantCalm fails unless a flood, of which send sends a part, ends the connection.
@@ -84,10 +73,7 @@ func TestContinuationFloodEndsTheConnection(t *testing.T) {
 	for name, size := range map[string]int{"empty": 0, "full": 16384} {
 		t.Run(name, func(t *testing.T) {
 			p := openPeer(t, nil, hello)
-			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
-			for range 200 {
-				p.framer.WriteContinuation(1, false, make([]byte, size))
-			}
+			p.send("HEADERS 1" + strings.Repeat(fmt.Sprint(", CONTINUATION 1 x*", size), 200))
 			testkit.Equal(t, p.pump(), false, "the session goes on")
 			p.wantRest("GOAWAY ENHANCE_YOUR_CALM")
 			testkit.Between(t, p.buffered(), 0, 3<<20, "buffered bytes")
@@ -110,42 +96,33 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	testkit.Equal(t, p.pump(), true, "the session goes on")
 	testkit.Equal(t, p.started.Load(), 1, "handlers have begun, but none has the bomb")
 	p.wantRest("HEADERS 431, DATA 431 Request Header F end")
-	p.get(5) // the decoder's table is right
-	p.exchange("HEADERS 200, DATA hello end")
+	p.exchange("GET 5", "HEADERS 200, DATA hello end") // the decoder's table is right
 }
 
 // A client that reads nothing cannot make the server store replies or responses without limit, even
 // if none of its frames costs a unit of the ledger.
 func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 	for name, test := range map[string]struct {
-		handler http.HandlerFunc
-		begin   func(p *peer) // may be nil
-		send    func(p *peer, id uint32)
+		handler     http.HandlerFunc
+		begin, send string
 	}{
-		"PING": {hello, nil, func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) }},
+		"PING": {hello, "", "PING"},
+		// a handler that does not read leaves a window of ten bytes
 		"windows": {func(http.ResponseWriter, *http.Request) {},
-			func(p *peer) { // a handler that does not read leaves a window of ten bytes
-				p.post(1)
-				for range 63 {
-					p.framer.WriteData(1, false, make([]byte, 16384))
-				}
-				p.framer.WriteData(1, false, make([]byte, 16384-10))
-				testkit.Equal(t, p.received() != nil, true, "a stream is ready")
-				p.post(3)
-				p.pump()
-			}, func(p *peer, _ uint32) { p.framer.WriteData(3, false, make([]byte, 5)) }},
-		"aborted responses": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, nil,
-			func(p *peer, id uint32) { p.get(id) }},
-		"refused heads": {hello, nil, func(p *peer, id uint32) { p.request(id, true, head("GET", "/%zz")...) }},
+			"POST 1" + strings.Repeat(", DATA 1 x*16384", 63) + ", DATA 1 x*16374", "DATA 3 xxxxx"},
+		"aborted responses": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "", "GET ID"},
+		"refused heads":     {hello, "", "GET ID /%zz"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openPeer(t, nil, test.handler)
 			p.accepts = 0
-			if test.begin != nil {
-				test.begin(p)
+			if test.begin != "" {
+				p.send(test.begin)
+				testkit.Equal(t, p.received() != nil, true, "a stream is ready")
+				p.exchange("POST 3", "")
 			}
 			for id := uint32(5); ; id += 2 {
-				test.send(p, id)
+				p.sendOn(id, test.send)
 				alive := p.pump()
 				if n := p.pending(); n > 200<<10 {
 					t.Fatalf("%d bytes wait", n)
@@ -166,15 +143,10 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 // count.
 func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 2}, hello)
-	for _, id := range []uint32{1, 3, 5} {
-		p.get(id)
-	}
+	p.send("GET 1, GET 3, GET 5")
 	running := p.received()
 	p.wantRest("RST_STREAM REFUSED_STREAM")
-	p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
-	p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
-	p.get(7)
-	p.get(9)
+	p.send("RST_STREAM 1, RST_STREAM 3, GET 7, GET 9")
 	p.receive()
 	testkit.Equal(t, p.session.running, 2, "handlers run or wait")
 	running.Run(nil, 0)
@@ -188,24 +160,13 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 // DATA beyond a window, or beyond Content-Length, ends the stream or the connection. What was
 // dropped is returned to the connection's window.
 func TestBodiesAreBounded(t *testing.T) {
-	set := &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}
-	for name, test := range map[string]struct {
-		fields []string
-		data   []int
-		want   string
-	}{
-		"stream window":  {nil, []int{600, 600}, "RST_STREAM FLOW_CONTROL_ERROR"},
-		"length exceeds": {[]string{"content-length", "3"}, []int{4}, "RST_STREAM PROTOCOL_ERROR"},
+	for frames, want := range map[string]string{
+		"POST 1, DATA 1 x*600, DATA 1 x*600":   "RST_STREAM FLOW_CONTROL_ERROR",
+		"POST 1 content-length=3, DATA 1 xxxx": "RST_STREAM PROTOCOL_ERROR",
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := openPeer(t, set, hello)
-			p.post(1, test.fields...)
-			for _, n := range test.data {
-				p.framer.WriteData(1, false, make([]byte, n))
-			}
-			p.exchange(test.want)
-			testkit.Equal(t, p.started.Load(), 0, "handlers of a reset stream")
-		})
+		p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello)
+		p.exchange(frames, want)
+		testkit.Equal(t, p.started.Load(), 0, "handlers of a reset stream")
 	}
 }
 
@@ -232,31 +193,26 @@ func FuzzSession(f *testing.F) {
 
 // Frames of an open stream that carry little or nothing are a flood.
 func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
-	padding := make([]byte, 255)
-	for name, send := range map[string]func(*peer){
-		"DATA of one byte":         func(p *peer) { p.framer.WriteData(1, false, []byte("x")) },
-		"DATA of two bytes":        func(p *peer) { p.framer.WriteData(1, false, []byte("xx")) },
-		"padded DATA":              func(p *peer) { p.framer.WriteDataPadded(1, false, []byte("x"), padding) },
-		"empty DATA":               func(p *peer) { p.framer.WriteData(1, false, nil) },
-		"DATA without content":     func(p *peer) { p.framer.WriteDataPadded(1, false, nil, padding) },
-		"WINDOW_UPDATE":            func(p *peer) { p.framer.WriteWindowUpdate(1, 1) },
-		"WINDOW_UPDATE, large":     func(p *peer) { p.framer.WriteWindowUpdate(1, 1<<10) },
-		"DATA of a closed stream":  func(p *peer) { p.framer.WriteData(3, false, make([]byte, 16384)) },
-		"empty DATA of another":    func(p *peer) { p.framer.WriteData(3, false, nil) },
-		"DATA of unserved streams": func(p *peer) { p.framer.WriteData(5, false, []byte("x")) },
+	for name, frame := range map[string]string{
+		"DATA of one byte":         "DATA 1 x",
+		"DATA of two bytes":        "DATA 1 xx",
+		"padded DATA":              "PADDED-DATA 1 x",
+		"empty DATA":               "DATA 1",
+		"DATA without content":     "PADDED-DATA 1",
+		"WINDOW_UPDATE":            "WINDOW_UPDATE 1 1",
+		"WINDOW_UPDATE, large":     "WINDOW_UPDATE 1 1024",
+		"DATA of a closed stream":  "DATA 3 x*16384",
+		"empty DATA of another":    "DATA 3",
+		"DATA of unserved streams": "DATA 5 x",
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
 				p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
-				p.post(1)
-				p.post(3) // is refused, and so is the next one
-				p.post(5)
+				p.send("POST 1, POST 3, POST 5") // the second one is refused, and so is the third
 				p.receive()
 				p.rest()
 				p.wantCalm(5000, func(uint32) bool {
-					for range 100 {
-						send(p)
-					}
+					p.send(strings.Repeat(frame+", ", 100))
 					return p.receive()
 				})
 			})
@@ -266,49 +222,24 @@ func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
 
 // Honest clients may send many frames of the same kinds.
 func TestHonestClientsAreNoFlood(t *testing.T) {
-	for name, send := range map[string]func(p *peer, id uint32) (again bool){
-		"small messages of gRPC": func(p *peer, id uint32) bool {
-			p.post(id)
-			for range 100_000 {
-				p.framer.WriteData(id, false, []byte("\x00\x00\x00\x00\x01x"))
-			}
-			return false
-		},
-		"upload in small pieces": func(p *peer, id uint32) bool {
-			p.post(id)
-			for range 50_000 {
-				p.framer.WriteData(id, false, []byte("x"))
-			}
-			return false
-		},
-		"window of each stream": func(p *peer, id uint32) bool { // as Firefox
-			p.get(id)
-			p.framer.WriteWindowUpdate(id, 12<<20)
-			return id < 2*5000
-		},
-		"padded uploads": func(p *peer, id uint32) bool {
-			p.post(id)
-			p.framer.WriteDataPadded(id, true, make([]byte, 500), make([]byte, 255))
-			return id < 2*5000
-		},
-		"updates of both windows for each response": func(p *peer, id uint32) bool {
-			p.get(id)
-			p.framer.WriteWindowUpdate(id, 5)
-			p.framer.WriteWindowUpdate(0, 5)
-			return id < 2*5000
-		},
+	for name, test := range map[string]struct {
+		frames string
+		times  int
+	}{
+		"small messages of gRPC":                    {"POST ID" + strings.Repeat(", DATA ID messag", 50_000), 1},
+		"upload in small pieces":                    {"POST ID" + strings.Repeat(", DATA ID x", 25_000), 1},
+		"window of each stream":                     {"GET ID, WINDOW_UPDATE ID 12582912", 5000}, // as Firefox
+		"padded uploads":                            {"POST ID, PADDED-DATA ID x*500 end", 5000},
+		"updates of both windows for each response": {"GET ID, WINDOW_UPDATE ID 5, WINDOW_UPDATE 0 5", 5000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
-			for id := uint32(1); ; id += 2 {
-				again := send(p, id)
+			for n := range test.times {
+				p.sendOn(uint32(2*n+1), test.frames)
 				if !p.pump() {
-					t.Fatalf("after %d requests the server has sent %s", id/2, p.rest())
+					t.Fatalf("after %d requests the server has sent %s", n, p.rest())
 				}
 				p.discard()
-				if !again {
-					return
-				}
 			}
 		})
 	}
@@ -317,18 +248,14 @@ func TestHonestClientsAreNoFlood(t *testing.T) {
 // A client may update its windows after each read of a response, also if it reads little at a time,
 // and only after the whole response has arrived.
 func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
-	const size, piece = 4 << 20, 512
+	const size = 4 << 20
 	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
 	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
-	p.framer.WriteWindowUpdate(0, size)
-	p.get(1)
+	p.send("WINDOW_UPDATE 0 4194304, GET 1")
 	p.pump()
 	testkit.Equal(t, p.output.Len() >= size, true, "the whole response is sent")
 	p.discard()
-	for range size / piece {
-		p.framer.WriteWindowUpdate(1, piece)
-		p.framer.WriteWindowUpdate(0, piece)
-	}
+	p.send(strings.Repeat("WINDOW_UPDATE 1 512, WINDOW_UPDATE 0 512, ", size/512))
 	testkit.Equal(t, p.pump(), true, "the session goes on")
 }
 
@@ -346,15 +273,7 @@ func (p *peer) respond(from uint32, n int) (wait func()) {
 // send a small piece. It pays for each.
 func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 	const streams, most = 50, 100 // a frame costs a unit; so many would be no flood
-	for name, open := range map[string]func(p *peer, round uint32){
-		"SETTINGS": func(p *peer, round uint32) {
-			p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: round})
-		},
-		"WINDOW_UPDATE": func(p *peer, round uint32) {
-			p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: round})
-			p.framer.WriteWindowUpdate(0, streams)
-		},
-	} {
+	for name, open := range map[string]string{"SETTINGS": "", "WINDOW_UPDATE": ", WINDOW_UPDATE 0 50"} {
 		t.Run(name, func(t *testing.T) {
 			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 100_000)) })
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
@@ -367,18 +286,18 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 			}
 			defer await()
 			if name == "SETTINGS" {
-				p.framer.WriteWindowUpdate(0, 1<<20)
+				p.send("WINDOW_UPDATE 0 1048576")
 			} else { // a stream takes all of the connection's window
-				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<16 - 1})
+				p.send("SETTINGS 65535")
 				waits = append(waits, p.respond(1, 1))
 				p.awaitWaiting(1)
 				all++
-				p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+				p.send("SETTINGS 0")
 			}
 			waits = append(waits, p.respond(3, streams))
 			for round := uint32(1); ; round++ {
 				p.awaitWaiting(all) // none has yet to send what it was granted
-				open(p, round)
+				p.send(fmt.Sprint("SETTINGS ", round, open))
 				if !p.receive() {
 					break
 				}

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,7 @@ type peer struct {
 	ended   bool
 	logged  []string
 	started atomic.Int32 // handlers
+	data    int          // bytes of DATA that were read
 	reader  *http2.Framer
 }
 
@@ -178,6 +180,82 @@ func (p *peer) request(id uint32, ends bool, fields ...string) {
 		EndHeaders: true})
 }
 
+// send writes frames that a text describes by their kind, their stream and their content: "POST 1 a=b,
+// DATA 1 body end, RST_STREAM 1". "x*600" is a content of 600 bytes, and "/a" the path of a request.
+// SETTINGS have an initial window in place of a stream.
+func (p *peer) send(frames string) {
+	p.Helper()
+	last, size := "", 0
+	for frame := range strings.SplitSeq(frames, ", ") {
+		at := p.input.Len()
+		if frame == last { // quickly, for floods; no head is repeated
+			p.input.Write(p.input.Bytes()[at-size:])
+			continue
+		}
+		text, ends := strings.CutSuffix(frame, " end")
+		words := append(strings.Fields(text), "", "", "")
+		number, _ := strconv.ParseUint(words[1], 10, 32)
+		id, content := uint32(number), words[2]
+		count, _ := strconv.ParseUint(content, 10, 32)
+		if letter, times, ok := strings.Cut(content, "*"); ok {
+			content = strings.Repeat(letter, testkit.Value(strconv.Atoi(times))(p))
+		}
+		switch kind := words[0]; kind {
+		case "GET", "POST":
+			fields := head(kind, "/")
+			for _, word := range words[2:] {
+				if name, value, ok := strings.Cut(word, "="); ok {
+					fields = append(fields, name, value)
+				} else if word != "" {
+					fields[7] = word
+				}
+			}
+			p.request(id, kind == "GET", fields...)
+		case "HEADERS": // which CONTINUATION follows
+			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: true,
+				BlockFragment: p.encode(head("GET", "/")...)})
+		case "CONTINUATION":
+			p.framer.WriteContinuation(id, ends, []byte(content))
+		case "TRAILERS":
+			p.request(id, true, "sum", "1")
+		case "TRAILERS-IN-TWO":
+			block := p.encode("sum", "1")
+			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:2], EndStream: true})
+			p.framer.WriteContinuation(id, true, block[2:])
+		case "DATA":
+			p.framer.WriteData(id, ends, []byte(content))
+		case "PADDED-DATA":
+			p.framer.WriteDataPadded(id, ends, []byte(content), make([]byte, 255))
+		case "RST_STREAM":
+			p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+		case "WINDOW_UPDATE":
+			p.framer.WriteWindowUpdate(id, uint32(count))
+		case "SETTINGS":
+			p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: id})
+		case "PING":
+			p.framer.WritePing(false, [8]byte{})
+		case "ACK": // of the PING behind a response, or of another one
+			data := [8]byte{'r', 'e', 's', 'p', 7: byte(id)}
+			if id == 0 {
+				copy(data[:], strings.TrimPrefix(text, "ACK "))
+			}
+			p.framer.WritePing(true, data)
+		case "GOAWAY":
+			p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
+		case "PRIORITY":
+			p.framer.WritePriority(id, http2.PriorityParam{StreamDep: uint32(count)})
+		case "PRIORITY_UPDATE":
+			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"+content))
+		case "EXTENSION":
+			p.framer.WriteRawFrame(0xfa, 0, 0, []byte(content))
+		case "":
+		default:
+			p.Fatalf("unknown frame %q", frame)
+		}
+		last, size = frame, p.input.Len()-at
+	}
+}
+
 func (p *peer) encode(fields ...string) []byte {
 	p.block.Reset()
 	for i := 0; i < len(fields); i += 2 {
@@ -210,6 +288,7 @@ func (p *peer) next() string {
 			text += " end"
 		}
 	case *http2.DataFrame:
+		p.data += len(f.Data())
 		text += " " + string(f.Data()[:min(len(f.Data()), 20)])
 		if f.StreamEnded() {
 			text += " end"
@@ -241,10 +320,10 @@ func (p *peer) wantRest(want string) {
 	testkit.Equal(p, p.rest(), want, "the server's frames")
 }
 
-// exchange passes the frames to the session, runs the handlers, and fails unless the server sends the
-// wanted frames.
-func (p *peer) exchange(want string) {
+// exchange sends frames, runs the handlers, and fails unless the server sends the wanted frames.
+func (p *peer) exchange(frames, want string) {
 	p.Helper()
+	p.send(frames)
 	p.pump()
 	p.wantRest(want)
 }

@@ -26,14 +26,7 @@ func TestInputIsSplitAnywhere(t *testing.T) {
 	p := newPeer(t, nil, handler)
 	p.input.WriteString(preface)
 	p.framer.WriteSettings()
-	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum", "content-length", "5")
-	p.framer.WriteDataPadded(1, false, []byte("he"), make([]byte, 7))
-	p.framer.WriteData(1, false, []byte("llo"))
-	block := p.encode("sum", "1")
-	p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:2], EndStream: true})
-	p.framer.WriteContinuation(1, true, block[2:])
-	p.framer.WriteRawFrame(0xfa, 0, 0, []byte("an extension"))
-	p.framer.WritePing(false, [8]byte{})
+	p.send("POST 1 trailer=sum content-length=5, PADDED-DATA 1 he, DATA 1 llo, TRAILERS-IN-TWO 1, EXTENSION 0 any, PING")
 	got := testkit.EverySplit(t, p.input.Bytes(), func(pieces [][]byte) string {
 		p := newPeer(t, nil, handler)
 		for _, piece := range pieces {
@@ -52,26 +45,34 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
 	p.request(3, false, head("POST", "/")...)
 	p.request(3, true, slices.Repeat([]string{"accept", ""}, 1001)...)
-	p.get(5)
-	p.exchange("RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("GET 5", "RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
 
 // The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
-// the client cannot use in parts are sent one after another, before the others (RFC 9218, 10).
+// the client cannot use in parts are sent one after another, before the others, which take turns
+// (RFC 9218, 10).
 func TestUrgentResponsesAreFirst(t *testing.T) {
 	p := newPeer(t, nil, hello)
 	s, got := p.session, ""
 	for _, st := range []Stream{{id: 9, urgency: 3}, {id: 1, urgency: 5}, {id: 7, urgency: 1, incremental: true},
-		{id: 3, urgency: 1}, {id: 11, urgency: 3, incremental: true}, {id: 5, urgency: 3}} {
+		{id: 3, urgency: 1}, {id: 13, urgency: 3, incremental: true}, {id: 11, urgency: 3, incremental: true},
+		{id: 5, urgency: 3}} {
 		s.output.waiting = append(s.output.waiting, &Stream{session: s, id: st.id, urgency: st.urgency,
 			incremental: st.incremental, sendWindow: 1, wants: 1})
 	}
+	s.windows.send = 0
+	testkit.Equal(t, s.mostUrgentLocked(), -1, "the stream that the connection's window permits")
+	s.windows.send = 1
 	for len(s.output.waiting) > 0 {
 		next := s.mostUrgentLocked()
 		got += fmt.Sprint(s.output.waiting[next].id, " ")
 		s.output.waiting = slices.Delete(s.output.waiting, next, next+1)
 	}
-	testkit.Equal(t, got, "3 7 5 9 11 1 ", "the order of the streams")
+	testkit.Equal(t, got, "3 7 5 9 13 11 1 ", "the order of the streams")
+}
+
+func TestResponseWithoutBodyIsOneFrame(t *testing.T) {
+	openPeer(t, nil, func(http.ResponseWriter, *http.Request) {}).exchange("GET 1", "HEADERS 200 end")
 }
 
 func TestPanicResetsStreamOnly(t *testing.T) {
@@ -81,9 +82,7 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 		}
 		io.WriteString(w, "hello")
 	})
-	p.request(1, true, ":method", "GET", ":scheme", "http", ":path", "/panic")
-	p.get(3)
-	p.exchange("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
+	p.exchange("GET 1 /panic, GET 3", "RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, len(p.logged), 1)
 	testkit.Contains(t, strings.Join(p.logged, "\n"), "panic")
 }
@@ -93,10 +92,8 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	p.session.Shutdown()
 	p.session.Flush()
 	p.wantRest("GOAWAY NO_ERROR, PING")
-	p.get(1) // sent before the client has received GOAWAY
-	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
-	p.get(3) // is not served
-	p.exchange("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
+	// the client has sent the first one before it received GOAWAY; the second one is not served
+	p.exchange("GET 1, ACK shutdown, GET 3", "GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
 }
 
@@ -109,8 +106,7 @@ func TestEndIsAnnouncedWithResponse(t *testing.T) {
 	} {
 		p := openPeer(t, nil, hello)
 		set(p.session.config.Exchanges.Server)
-		p.get(1)
-		p.exchange(want)
+		p.exchange("GET 1", want)
 	}
 }
 
@@ -149,9 +145,7 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 		w.Header().Set("Sum", "1")
 	})
 	p.open(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
-	p.post(1, "expect", "100-continue")
-	p.framer.WriteData(1, true, []byte("x"))
-	p.request(3, true, head("GET", "/%zz")...) // is refused
+	p.send("POST 1 expect=100-continue, DATA 1 x end, GET 3 /%zz") // the last one is refused
 	p.pump()
 	p.reader.ReadMetaHeaders = nil
 	blocks := 0
@@ -172,13 +166,11 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 // A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
 func TestClientsGoAwayEndsTheConnection(t *testing.T) {
 	p := openPeer(t, nil, hello)
-	p.post(1)
-	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
+	p.send("POST 1, GOAWAY")
 	p.receive()
 	p.wantRest("GOAWAY NO_ERROR")
 	testkit.Equal(t, p.ended, false, "the connection has ended before the response")
-	p.framer.WriteData(1, true, []byte("x"))
-	p.exchange("HEADERS 200, DATA hello end")
+	p.exchange("DATA 1 x end", "HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended, true, "the connection has ended")
 }
 
@@ -229,11 +221,7 @@ func TestAllocationsOfSmallGET(t *testing.T) {
 	}
 	run() // fills the tables
 	const budget, ofTest = 4, 1
-	if n := testkit.Allocs(1000, run); n > budget+ofTest {
-		t.Errorf("%v allocations", n)
-	} else {
-		t.Logf("%v allocations", n)
-	}
+	testkit.Between(t, testkit.Allocs(1000, run), 0, budget+ofTest, "allocations")
 }
 
 // Handlers that return together have their responses sent together, and none is lost, with any number
@@ -265,9 +253,7 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 				before := p.sends
 				close(release)
 				wait()
-				if n := strings.Count(p.rest(), "DATA hello end"); n != streams {
-					t.Fatalf("%d threads: %d responses of %d", threads, n, streams)
-				}
+				testkit.Equal(t, strings.Count(p.rest(), "DATA hello end"), streams, threads, "threads: responses")
 				// one or two, but in race builds goroutines run in any order
 				if n := p.sends - before; threads == 1 && round == 0 && n > streams*3/4 {
 					t.Errorf("%d responses took %d writes", streams, n)
@@ -301,8 +287,8 @@ func TestRequestWithoutItsBodyReceives400(t *testing.T) {
 	for window, want := range map[uint32]string{65535: "HEADERS 400, DATA 400 Bad Request: bod end", 0: "HEADERS 400 end"} {
 		p := newPeer(t, nil, hello)
 		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
-		p.get(1, "content-length", "5")
-		p.exchange(want + ", RST_STREAM PROTOCOL_ERROR")
+		p.exchange("GET 1 content-length=5", want+", RST_STREAM PROTOCOL_ERROR")
+		testkit.Equal(t, p.session.windows.send < 65535, window > 0, "it takes a part of the window")
 	}
 }
 

@@ -112,7 +112,7 @@ func (s *site) rest() (descriptors int, heap uint64) {
 // Connections that come and go leave neither descriptors nor memory behind.
 func TestConnectionsLeaveNothingBehind(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
-	conns := 6000
+	conns := 3000
 	if testkit.Slow() {
 		conns = 100_000
 	}
@@ -145,7 +145,7 @@ func placing(t *testing.T) (s *testServer, h *placement, fd int) {
 }
 
 func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
-	for i := range 2000 {
+	for i := range 600 {
 		s, place, fd := placing(t)
 		g := s.group
 		var closing sync.WaitGroup

@@ -31,9 +31,7 @@ func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 	}
 	first := s.group.allShards()[0]
 	onFirst := connsOn(s.group, first)
-	if n := len(onFirst); n < len(clients)/4 {
-		t.Fatalf("%d of %d connections are on the first shard", n, len(clients))
-	}
+	testkit.Between(t, len(onFirst), len(clients)/4, len(clients), "connections on the first shard")
 	for addr := range onFirst {
 		defer site.keepBusy(1, func() { clients[addr].get(t) })()
 	}
@@ -138,9 +136,8 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	s.server.group.conns.each(func(found *shardConn) { k = found })
 	testkit.WaitFor(t, "the connection to wait", func() bool { return k.state.move(stateWaiting, stateServed) })
 	before := k.place.Load()
-	if !k.moveTo(&shard{group: s.server.group, loop: broken}) || k.place.Load() != before {
-		t.Error("the connection was moved to a loop that cannot report it")
-	}
+	testkit.Equal(t, k.moveTo(&shard{group: s.server.group, loop: broken}), true)
+	testkit.Equal(t, k.place.Load(), before, "the place of a connection that another loop cannot report")
 	testkit.Equal(t, k.park(), true, "no event was recorded")
 	testkit.Value(request(c))(t)
 }

@@ -17,7 +17,7 @@ import (
 
 const (
 	bodySize   = 4 << 20 // more than sockets hold
-	busyRounds = 30
+	busyRounds = 10
 )
 
 // busyHandler serves the paths of TestConnectionsAcceptedByBusyLoopWork. left receives a value for
@@ -136,7 +136,7 @@ func (s *site) exchange(t *testing.T, left <-chan bool, test exchangeCase) {
 // Connections that move between loops all the time work as others do.
 func TestConnectionsWorkWhileTheyMove(t *testing.T) {
 	testkit.Long(t, "it transfers much")
-	const rounds = 8
+	const rounds = 4
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(3))
 	left := make(chan bool, 1)
 	s := serveOn(t, tcpListener(t), busyHandler(left))

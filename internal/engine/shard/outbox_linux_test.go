@@ -320,18 +320,15 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	k.conn = exchange.NewConns(&s.exchanges, inSize, true).Get()
 	k.conn.SetSendTimeout(time.Hour)
 	first := k.stallDeadline(0, false)
-	if k.stallDeadline(first, false) != first || k.stallDeadline(first, true) <= first {
-		t.Error("the timeout does not depend on progress")
-	}
+	testkit.Equal(t, k.stallDeadline(first, false), first, "without progress")
+	testkit.Equal(t, k.stallDeadline(first, true) > first, true, "later with progress")
 	var c ciphertext
 	testkit.Must(t, c.append(make([]byte, 2*maxCiphertext), &s.group.ciphertexts))
 	for i, want := range []bool{true, false, true} {
 		if i == 2 {
 			testkit.Value(io.CopyN(io.Discard, client, 4*maxPlaintext))(t)
 		}
-		if done, moved, err := c.send(k); done || moved != want || err != nil {
-			t.Errorf("call %d: %v, %v, %v", i, done, moved, err)
-		}
+		testkit.Equal(t, fmt.Sprint(c.send(k)), fmt.Sprint(false, want, nil), "call", i)
 	}
 }
 
@@ -369,8 +366,7 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 		}()
 		err := r.gateOutput(&shardConn{conn: c})
 		ours.Close()
-		if sent := <-got; err != nil || (sent == "responses") != late {
-			t.Errorf("late %v: sent %q, %v", late, sent, err)
-		}
+		testkit.Check(t, err)
+		testkit.Equal(t, <-got == "responses", late, "they are sent")
 	}
 }

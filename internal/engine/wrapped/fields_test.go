@@ -9,9 +9,11 @@ import (
 	"log"
 	"net"
 	"net/http"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -210,6 +212,31 @@ func showPriority(t *testing.T, kind string, maker func(*http.Server) server, s 
 		return "in turns"
 	}
 	return "the most urgent first"
+}
+
+// Fields and methods of a Server that http.Server does not have reach the engine.
+func TestServerFieldsHaveTheirEffect(t *testing.T) {
+	var ours *tare.Server
+	refused, failed := make(chan tare.Refusal, 1), make(chan error, 1)
+	site := start(t, plain, func(s *http.Server) server {
+		ours = tare.Wrap(s)
+		ours.Refused = func(r tare.Refusal) { refused <- r }
+		ours.SendTimeout = 50 * time.Millisecond
+		return ours
+	}, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Method == http.MethodPost {
+			if _, err := w.Write(make([]byte, 1<<20)); err != nil {
+				failed <- err
+				return
+			}
+		}
+	})})
+	testkit.Contains(t, site.sendText("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"), " 400 ")
+	testkit.Equal(t, testkit.Receive(t, refused, "a refusal").Status, http.StatusBadRequest)
+	testkit.Send(t, site.dial(), "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+	testkit.Is(t, testkit.Receive(t, failed, "the error of Write"), os.ErrDeadlineExceeded)
+	ours.Retire()
+	testkit.Contains(t, site.sendText("GET / HTTP/1.1\r\nHost: a\r\n\r\n"), "\r\nConnection: close\r\n")
 }
 
 // The field of a Server has the effect of http.Server's, with any version of Go.

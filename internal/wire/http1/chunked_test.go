@@ -45,24 +45,18 @@ var chunkedVectors = []vector{
 		`"x" then error: http1: malformed chunk extension at byte`},
 	{"9112 7.1.1: quoted value", "1;a=\"b;\\\" c\";d\r\nx\r\n0\r\n", `"x" done=true`},
 	{"9112 7.1.1: space around the equals sign", "1;a = b\r\nx\r\n0;z\r\n", `"x" done=true`},
-	{"9112 7.1.1: names and values of several letters", "1;ab=cd;ef\r\nx\r\n0\r\n", `"x" done=true`},
 	{"9112 7.1.1: space in every place but before the first semicolon",
 		"1; \ta \t= \tb \t; \tc \t;d=\"\" \t\r\nx\r\n0\r\n", `"x" done=true`},
 	{"overhead: extension without end", "1;" + strings.Repeat("a", 17000), "too much overhead at byte 16385"},
-	{"overhead: many small extensions", strings.Repeat("1;"+strings.Repeat("a", 90)+"\r\nx\r\n", 400),
-		"too much overhead"},
-	{"overhead: one-byte chunks are honest", strings.Repeat("1\r\nx\r\n", 4000) + "0\r\n", "done=true consumed=24003"},
 
 	{"size: none", "\r\n", "malformed chunk size at byte 0"},
 	{"size: as many digits as may be, each time", strings.Repeat("0000000000000001\r\nx\r\n", 2) +
 		"0000000000000000\r\n", `"xx" done=true`},
-	{"size: prefix", "0x5\r\n", "malformed chunk size at byte 1"},
 	{"size: space behind the last", "0 \r\n\r\n", "malformed chunk size at byte 1"},
 	{"size: space behind", "5 \r\nhello\r\n", "malformed chunk size at byte 1"},
 	{"extension: control byte", "1;\x01\r\nx\r\n0\r\n\r\n", "malformed chunk extension at byte 2"},
 	{"size: greatest", "7fffffffffffffff\r\n", `"" done=false consumed=18`},
 	{"size: over 63 bits", "8000000000000000\r\n", "chunk size out of range at byte 15"},
-	{"size: wraps", "10000000000000005\r\nhello", "chunk size out of range"},
 	{"size: too many zeros", "00000000000000005\r\nhello", "chunk size out of range"},
 	{"line: bare LF", "5\nhello\r\n0\r\n\r\n", "malformed chunk size at byte 1"},
 	{"line: bare CR", "5\rhello\r\n", "CR without LF in chunk line at byte 2"},
@@ -75,7 +69,6 @@ var chunkedVectors = []vector{
 	{"extension: space in a value", "5;a=b c\r\n", "malformed chunk extension at byte 6"},
 	{"extension: two values", "5;a=b=c\r\n", "malformed chunk extension at byte 5"},
 	{"extension: no value", "5;a=\r\n", "malformed chunk extension"},
-	{"extension: NUL", "5;a\x00\r\n", "malformed chunk extension"},
 }
 
 // A chunk of n bytes allows 16+2n bytes of overhead, however many chunks come. One byte more is

@@ -2,7 +2,6 @@ package http2_test
 
 import (
 	"bytes"
-	"encoding/hex"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -45,66 +44,6 @@ func mustDecode(t *testing.T, d *http2.Decoder, block []byte, limits http1.Limit
 	t.Helper()
 	if err := d.Decode(block, limits, b); err != nil { // as an error, a nil *Error is not nil
 		t.Fatal(err)
-	}
-}
-
-// The examples of RFC 7541, appendix C, in order for each connection.
-func TestDecoderReadsExamplesOfRFC7541(t *testing.T) {
-	const (
-		getHead = ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\n"
-		noCache = getHead + "cache-control: no-cache\n"
-		custom  = ":method: GET\n:scheme: https\n:path: /index.html\n:authority: www.example.com\n" +
-			"custom-key: custom-value\n"
-		date     = "date: Mon, 21 Oct 2013 20:13:21 GMT\n"
-		location = "location: https://www.example.com\n"
-		found    = ":status: 302\ncache-control: private\n" + date + location
-		notNow   = ":status: 307\ncache-control: private\n" + date + location
-		last     = ":status: 200\ncache-control: private\ndate: Mon, 21 Oct 2013 20:13:22 GMT\n" + location +
-			"content-encoding: gzip\nset-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\n"
-	)
-	for _, conn := range []struct {
-		name      string
-		tableSize int
-		blocks    [][2]string
-	}{
-		{"C.2.1", 4096, [][2]string{
-			{"400a637573746f6d2d6b65790d637573746f6d2d686561646572", "custom-key: custom-header\n"},
-		}},
-		{"C.2.2", 4096, [][2]string{{"040c2f73616d706c652f70617468", ":path: /sample/path\n"}}},
-		{"C.2.3", 4096, [][2]string{{"100870617373776f726406736563726574", "password: secret\n"}}},
-		{"C.2.4", 4096, [][2]string{{"82", ":method: GET\n"}}},
-		{"C.3", 4096, [][2]string{
-			{"828684410f7777772e6578616d706c652e636f6d", getHead},
-			{"828684be58086e6f2d6361636865", noCache},
-			{"828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565", custom},
-		}},
-		{"C.4", 4096, [][2]string{
-			{"828684418cf1e3c2e5f23a6ba0ab90f4ff", getHead},
-			{"828684be5886a8eb10649cbf", noCache},
-			{"828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf", custom},
-		}},
-		{"C.5", 256, [][2]string{
-			{"4803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a323120474d546e1768" +
-				"747470733a2f2f7777772e6578616d706c652e636f6d", found},
-			{"4803333037c1c0bf", notNow},
-			{"88c1611d4d6f6e2c203231204f637420323031332032303a31333a323220474d54c05a04677a69707738666f6f3d4153" +
-				"444a4b48514b425a584f5157454f50495541585157454f49553b206d61782d6167653d333630303b2076657273696f" +
-				"6e3d31", last},
-		}},
-		{"C.6", 256, [][2]string{
-			{"488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9" +
-				"ae82ae43d3", found},
-			{"4883640effc1c0bf", notNow},
-			{"88c16196d07abe941054d444a8200595040b8166e084a62d1bffc05a839bd9ab77ad94e7821dd7f2e6c7b335dfdfcd5b39" +
-				"60d5af27087f3672c1ab270fb5291f9587316065c003ed4ee5b1063d5007", last},
-		}},
-	} {
-		d := http2.NewDecoder(conn.tableSize)
-		var b http2.HeaderBlock
-		for i, block := range conn.blocks {
-			mustDecode(t, &d, testkit.Value(hex.DecodeString(block[0]))(t), wideLimits(), &b)
-			testkit.Equal(t, list(&b), block[1], conn.name, i+1)
-		}
 	}
 }
 
