@@ -161,7 +161,7 @@ func TestClassesFollowRFCs(t *testing.T) {
 func TestValueSpanFindsFirstInvalidByte(t *testing.T) {
 	const longest = 24
 	for _, around := range []byte{' ', 'a', 0x7e, 0x80, 0xff} {
-		for _, offset := range []int{0, 5} {
+		for _, offset := range []int{0, 1, 4, 7} {
 			memory := slices.Repeat([]byte{around}, offset+longest)
 			for length := range longest + 1 {
 				b := memory[offset : offset+length]
