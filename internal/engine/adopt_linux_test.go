@@ -184,7 +184,7 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	case "net/http":
 		go set.Serve(l)
 	case "tls":
-		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}})
+		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{certificate(t)}})
 	case "wrapped":
 		go s.Serve(headedListener{&hoarder{Listener: l}})
 	default:

@@ -304,7 +304,7 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 			s := newHTTP2Site(t, "tare", mode, set)
 			plain := testkit.Value(s.site.dial())(t)
 			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
-				NextProtos: []string{"h2"}, CipherSuites: []uint16{tls.TLS_ECDHE_RSA_WITH_AES_128_CBC_SHA}})
+				NextProtos: []string{"h2"}, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}})
 			defer tc.Close()
 			if got := firstError(t, tc); (got == http2.ErrCodeInadequateSecurity) == permits {
 				t.Errorf("%s, permits %v: %v", mode, permits, got)
