@@ -129,7 +129,7 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 }
 
 // fewDescriptors is the limit of descriptors of servers that are to lack them.
-const fewDescriptors = 64
+const fewDescriptors = 40
 
 // hoarder is a listener that takes all descriptors that are left after some connections. From then
 // on Accept fails until a connection is closed.
@@ -195,6 +195,7 @@ func TestServerWithFewDescriptors(t *testing.T) {
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
+	t.Parallel()
 	for listener, first := range map[string]string{"tcp": get, "wrapped": "!" + get} { // see headedConn
 		t.Run(listener, func(t *testing.T) {
 			address := playServer(t, listener)
@@ -218,6 +219,7 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 // that wait for their clients keep their descriptors, until their clients close them or their time
 // is over. Then the server accepts again.
 func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
+	t.Parallel()
 	address := playServer(t, "tls")
 	dial := func() net.Conn { return dialTCP(t, address) }
 	request := func(what string, i int) {

@@ -163,7 +163,7 @@ func TestHostileHeadsAreRejected(t *testing.T) {
 	bothPaths(t, func() *http.Server { return &http.Server{MaxHeaderBytes: 8192, Handler: count} }, func(s *site) {
 		for _, a := range heads {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).exchangeText(a.text + smuggled)
+				got := s.in(t).exchangeText(a.text + smuggled)
 				head, body, _ := strings.Cut(got, "\r\n\r\n")
 				if !strings.HasPrefix(body, a.want) || !strings.Contains(head, "Connection: close") {
 					t.Errorf("got %q, want %s", got, a.want)
@@ -225,7 +225,7 @@ func TestHostileBodiesAreRejected(t *testing.T) {
 			s.Run(a.name, func(t *testing.T) {
 				for _, path := range []string{"/", "/unread"} {
 					head := strings.Replace(chunkedPost, "/", path, 1)
-					got := (&site{T: t, dial: s.dial}).exchangeText(head + a.text + smuggled)
+					got := s.in(t).exchangeText(head + a.text + smuggled)
 					if err := <-failed; path == "/" && (err == nil || !strings.Contains(err.Error(), a.want)) {
 						t.Errorf("got %v, want %s", err, a.want)
 					}

@@ -216,7 +216,7 @@ var unread = map[string]struct {
 
 func writeForever(w http.ResponseWriter) {
 	for err := error(nil); err == nil; {
-		_, err = w.Write([]byte("a piece of the body"))
+		_, err = w.Write(make([]byte, 1000))
 	}
 }
 
@@ -246,14 +246,16 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	}
 	for name, u := range unread {
 		for bound, apply := range bounds {
+			kinds := []string{"unix", "memory"}
+			if name == "large" || name == "small" || name == "file" {
+				// TCP may stop by itself if a client has no room for many short responses.
+				kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
+			}
+			if bound != "by server" && name != "large" && name != "interim" {
+				continue // the limits differ in who sets them, and responses in what they send
+			}
 			t.Run(name+" "+bound, func(t *testing.T) {
 				t.Parallel()
-				kinds := []string{"unix", "memory"}
-				if name == "large" || name == "small" || name == "file" {
-					// TCP may stop by itself if a client has no room for many
-					// short responses.
-					kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
-				}
 				someServers(t, handle(u.handler), apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})
 		}

@@ -340,7 +340,7 @@ func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
 		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
 		t.Run(name, func(t *testing.T) {
 			underAttack(t, 0, func(s *fcgiSite) {
-				for _, n := range []int{20, 5000} {
+				for _, n := range []int{20, 3000} {
 					got := s.peer().responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
 						inRecords(stdinStream, 1, 9, "llo"))
 					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
@@ -411,7 +411,7 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 		}
 	}
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
-		for _, size := range []int{1, 13, 1 << 20} { // of the pieces in which records arrive
+		for _, size := range []int{7, 1 << 20} { // of the pieces in which records arrive
 			p := s.peer()
 			test(p, func(text string) {
 				for piece := range slices.Chunk([]byte(text), size) {

@@ -37,7 +37,7 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 						body, err := io.ReadAll(r.Body)
 						read <- fmt.Sprint(len(body), " bytes, ", err)
 					})})
-				for range 10 {
+				for range 3 {
 					for _, how := range []string{"/", "/wait", "/wait and reset"} {
 						s.leave(how, entered)
 						testkit.Equal(t, <-read, "100 bytes, <nil>", how, "the handler has read")

@@ -125,7 +125,7 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 		fmt.Fprint(w, info.CountRequest())
 	}), func(s *site) {
 		for range 2 {
-			for n := range 300 {
+			for n := range 30 {
 				testkit.Equal(s, s.get("/"), fmt.Sprint(n+1))
 			}
 			s.client.CloseIdleConnections()
@@ -164,12 +164,12 @@ func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 			var logged testkit.Log
 			s := engine.New(&http.Server{ErrorLog: log.New(&logged, "", 0)})
 			served := goServe(s, &flaky{nw.Listen(), &nw, inTurns, 0})
-			time.Sleep(time.Minute)
+			time.Sleep(30 * time.Second)
 			s.Close()
 			<-served
 			n := strings.Count(logged.String(), "http: Accept error: accept: ")
-			if n < 6 || n > 9+6 {
-				t.Errorf("in turns %v: %d lines in a minute", inTurns, n)
+			if n < 3 || n > 9+3 {
+				t.Errorf("in turns %v: %d lines in 30 seconds", inTurns, n)
 			}
 		})
 	}
