@@ -259,27 +259,18 @@ var leaveBody = map[string]http.HandlerFunc{
 	"304":       withStatus(304, ""),
 	"204":       withStatus(204, ""),
 	"flushed":   flush,
-	"large":     func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
-	"one byte":  func(_ http.ResponseWriter, r *http.Request) { io.ReadFull(r.Body, make([]byte, 1)) },
-	"closed":    func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
-	"max bytes": http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
-	"interim":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103) },
-	"continue":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(100) },
-	"continue, duplex": func(w http.ResponseWriter, _ *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.WriteHeader(100)
-	},
-	"duplex": func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).EnableFullDuplex() },
-	"duplex, flushed": func(w http.ResponseWriter, _ *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.(http.Flusher).Flush()
-	},
-	"duplex, one byte": func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.(http.Flusher).Flush()
-		io.ReadFull(r.Body, make([]byte, 1))
-	},
-	"panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	"large":     handlers["large"],
+	"one byte":  readBytes(1),
+	"closed":    closeBody,
+	"max bytes": handlers["max bytes"],
+	"interim":   status(103),
+	"continue":  status(100),
+
+	"continue, duplex": inTurn(duplex, status(100)),
+	"duplex":           duplex,
+	"duplex, flushed":  inTurn(duplex, flush),
+	"duplex, one byte": inTurn(duplex, flush, readBytes(1)),
+	"panic":            handlers["abort"],
 }
 
 // hiddenInRecords are the same over FastCGI.
@@ -359,37 +350,19 @@ func TestNothingIsInjected(t *testing.T) {
 				w.Header()[name] = []string{evil}
 			}
 		},
-		"framing": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Content-Length"] = []string{"5" + evil}
-			w.Header()["Transfer-Encoding"] = []string{"chunked" + evil}
-		},
-		"name": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()[evil] = []string{"y"}
-			w.Header()["X: y\r\nSet-Cookie"] = []string{"y"}
-		},
-		"interim": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Link"] = []string{evil}
-			w.WriteHeader(103)
-		},
+		"framing": inTurn(field("Content-Length", "5"+evil), field("Transfer-Encoding", "chunked"+evil)),
+		"name":    inTurn(field(evil, "y"), field("X: y\r\nSet-Cookie", "y")),
+		"interim": inTurn(field("Link", evil), status(103)),
 		"cookie": func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: evil, Path: evil, Domain: evil})
 		},
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/"+evil, http.StatusFound)
 		},
-		"trailers": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Trailer", "Sum")
-			io.WriteString(w, "hello")
-			w.Header().Set("Sum", evil)
-			w.Header()[http.TrailerPrefix+evil] = []string{evil}
-			w.Header()[http.TrailerPrefix+"More"] = []string{evil}
-		},
-		"framing in trailers": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Trailer", "Content-Length, Set-Cookie\r\nX")
-			io.WriteString(w, "hello")
-			w.Header().Set("Content-Length", "1")
-			w.Header().Set(http.TrailerPrefix+"Transfer-Encoding", "chunked")
-		},
+		"trailers": inTurn(field("Trailer", "Sum"), write("hello"), field("Sum", evil),
+			field(http.TrailerPrefix+evil, evil), field(http.TrailerPrefix+"More", evil)),
+		"framing in trailers": inTurn(field("Trailer", "Content-Length, Set-Cookie\r\nX"), write("hello"),
+			field("Content-Length", "1"), field(http.TrailerPrefix+"Transfer-Encoding", "chunked")),
 	}
 	log.SetOutput(io.Discard) // package http logs bad cookies there
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })
