@@ -69,7 +69,8 @@ func dialTCP(t *testing.T, address string) net.Conn {
 	return (&site{T: t, dial: dialer(address)}).connect()
 }
 
-// A connection is served once its header has arrived, together with a request or alone.
+// A connection is served once its header has arrived, together with a request or alone. TLS begins after
+// it.
 func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		testkit.Equal(t, r.Context().Value(headedConn{}), "of the header", "the context")
@@ -88,17 +89,12 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	io.WriteString(c, "?"+getOld)
 	testkit.Equal(t, readAllOf(t, c), "", "after a bad header")
 	awaitOpen(t, s, 0)
-}
-
-func TestTLSBeginsAfterTheHeader(t *testing.T) {
-	_, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, true)
-	for range 3 {
-		c := dial()
-		io.WriteString(c, "!")
-		tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
-		io.WriteString(tc, getOld)
-		testkit.Contains(t, readAllOf(t, tc), `GET "/`)
-	}
+	_, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, true)
+	c = dial()
+	io.WriteString(c, "!")
+	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+	io.WriteString(tc, getOld)
+	testkit.Contains(t, readAllOf(t, tc), `GET "/`, "over TLS")
 }
 
 // A header must arrive within the timeout for a head. Close ends the wait for it, and Shutdown

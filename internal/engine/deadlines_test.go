@@ -314,29 +314,3 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 		})
 	}
 }
-
-// A read deadline that expires while a context is in use does not hide the client's departure.
-func TestReadDeadlineDoesNotHideDeparture(t *testing.T) {
-	entered, ended := make(chan bool, 1), make(chan bool, 1)
-	for name, order := range map[string][]string{"past": {"read past"}, "write": {"write past"}} {
-		t.Run(name, func(t *testing.T) {
-			beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
-				readAll(w, r)
-				done := r.Context().Done()
-				after(readAll, order...)(w, r)
-				entered <- true
-				<-done
-				ended <- true
-			}), func(s *site) {
-				for _, request := range []string{get, post} {
-					c := s.connect()
-					io.WriteString(c, request)
-					<-entered
-					time.Sleep(5 * time.Millisecond) // so that the context is in use
-					c.Close()
-					<-ended
-				}
-			})
-		})
-	}
-}

@@ -84,17 +84,12 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 
 // An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
 func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	variants := map[string]func(http.ResponseWriter, *http.Request){
-		"written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
-		"flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
-		"flushed head": func(w http.ResponseWriter, _ *http.Request) {
-			io.WriteString(stderrOf(w), "x")
-			panic("ouch")
-		},
-		"read": func(_ http.ResponseWriter, r *http.Request) {
-			io.ReadFull(r.Body, make([]byte, 2))
-			panic(http.ErrAbortHandler)
-		},
+	variants := map[string]http.HandlerFunc{
+		"written": inTurn(write("x"), panics),
+		"flushed": inTurn(flush, panics),
+		"flushed head": inTurn(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), "x") },
+			panics),
+		"read": inTurn(readBytes(2), handlers["abort"]),
 	}
 	for name, end := range endings {
 		variants[name] = func(http.ResponseWriter, *http.Request) { end() }

@@ -206,6 +206,16 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 			wantReports(t, c.want, 0, func(s *site) { s.exchangeText(c.send) }, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
 		})
 	}
+	// A head that is late is reported. A client that sends nothing is not.
+	for send, want := range map[string]string{
+		"GET /x HT": "GET /x HT|||408", get + "GET /y": "GET /y|||408", "\r\n": "|||408", "": "",
+		"GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\n": "GET /x HTTP/1.1|/x a|ua|408",
+	} {
+		t.Run(fmt.Sprintf("late %q", send), func(t *testing.T) {
+			t.Parallel()
+			wantReports(t, want, 200*time.Millisecond, func(s *site) { s.exchangeAborted(send) }, "tcp", "net.Conn")
+		})
+	}
 }
 
 // wantReports fails unless a server reports these requests of a client. timeout limits how long it
@@ -241,22 +251,6 @@ func received(reports chan string) string {
 		all = append(all, <-reports)
 	}
 	return strings.Join(all, "; ")
-}
-
-// A head that is late is reported. A client that sends nothing is not.
-func TestLateHeadsAreReported(t *testing.T) {
-	testkit.Long(t, "it waits for timeouts")
-	for _, c := range []struct{ name, send, want string }{
-		{"part of a line", "GET /x HT", "GET /x HT|||408"},
-		{"part of a head", "GET /x HTTP/1.1\r\nHost: a\r\nUser-Agent: ua\r\n", "GET /x HTTP/1.1|/x a|ua|408"},
-		{"behind another", get + "GET /y", "GET /y|||408"},
-		{"an empty line", "\r\n", "|||408"},
-		{"nothing", "", ""},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			wantReports(t, c.want, 200*time.Millisecond, func(s *site) { s.exchangeAborted(c.send) }, "tcp", "net.Conn")
-		})
-	}
 }
 
 // A client that speaks HTTP to an HTTPS server is reported as far as its request is known. A client

@@ -280,22 +280,27 @@ func TestLingerIsLimited(t *testing.T) {
 }
 
 // contextUses are ways for a handler to wait for the end of its context.
-var contextUses = map[string]func(context.Context){
-	"/done": func(ctx context.Context) { <-ctx.Done() },
-	"/err": func(ctx context.Context) {
-		for ctx.Err() == nil {
+var contextUses = map[string]http.HandlerFunc{
+	"/done": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	"/err": func(_ http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	},
-	"/after": func(ctx context.Context) {
+	"/after": func(_ http.ResponseWriter, r *http.Request) {
 		done := make(chan bool)
-		context.AfterFunc(ctx, func() { close(done) })
+		context.AfterFunc(r.Context(), func() { close(done) })
 		<-done
 	},
-	"/derived": func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	"/derived": func(_ http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Hour)
 		defer cancel()
 		<-ctx.Done()
+	},
+	"/deadlines": func(w http.ResponseWriter, r *http.Request) { // which expire while the context is in use
+		done := r.Context().Done()
+		after(readAll, "read past", "write past")(w, r)
+		<-done
 	},
 }
 
@@ -303,14 +308,14 @@ var contextUses = map[string]func(context.Context){
 // has read the body. The client may also leave before the handler uses the context.
 func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	entered, proceed, ended := make(chan bool), make(chan bool), make(chan error, 1)
-	settings := handle(func(_ http.ResponseWriter, r *http.Request) {
+	settings := handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			_ = r.Context().Err()
 		}
 		io.Copy(io.Discard, r.Body)
 		entered <- true
 		<-proceed
-		contextUses[r.URL.Path](r.Context())
+		contextUses[r.URL.Path](w, r)
 		ended <- r.Context().Err()
 	})
 	leave := func(t *testing.T, connect func() net.Conn, request string) {
