@@ -253,19 +253,6 @@ func received(reports chan string) string {
 	return strings.Join(all, "; ")
 }
 
-// A client that speaks HTTP to an HTTPS server is reported as far as its request is known. A client
-// whose TLS handshake fails is not.
-func TestPlaintextOnTLSIsReported(t *testing.T) {
-	for send, want := range map[string]string{
-		"GET /x HTTP/1.1\r\n\r\n": "GET /|||400", "hello\r\n\r\n": "hello|||400", "\x16\x03\x01\x00\x01\x01": "",
-		"": "",
-	} {
-		wantReports(t, want, 0, func(s *site) {
-			(&site{T: s.T, dial: s.dialBelow}).exchangeText(send)
-		}, "tls", "ServeTLS")
-	}
-}
-
 const badHead = "bad\r\n\r\n"
 
 // A hook that panics neither ends the process nor costs a client its due responses.

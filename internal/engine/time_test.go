@@ -49,7 +49,7 @@ func timedProtocols() map[string]timed {
 	return map[string]timed{
 		"HTTP": {httpServer, get, []string{head + "Content-Length: 1000\r\n\r\n",
 			head + "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
-			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", httpSilences()},
+			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", silences(get, []string{"G", "E", "T"}, posted("Content-Length: 9", ""), "ab")},
 		"FastCGI": {fcgiServer, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
 			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
 			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"),
@@ -71,21 +71,23 @@ type silence struct {
 	want     time.Duration // until the server closes the connection; -1 for never
 }
 
-func httpSilences() []silence {
+// silences returns those of both protocols, of the first pieces of a head, and of a request whose body
+// does not arrive.
+func silences(get string, head []string, body string, more string) []silence {
 	const second = time.Second
 	return []silence{
 		{"default: nothing sent", &http.Server{}, nil, 30 * second},
-		{"default: part of a head", &http.Server{}, []string{"G", "E", "T"}, 27 * second},
-		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{"G", "E", "T"}, 2 * second},
-		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, []string{"G"}, 4 * second},
-		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
-			[]string{"G"}, 6 * second},
-		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", "G", "E"}, 3 * second},
+		{"default: part of a head", &http.Server{}, head, 27 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, head, 2 * second},
+		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, head[:1], 4 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, head[:1],
+			6 * second},
+		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", head[0], head[1]}, 3 * second},
 		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{get}, 4 * second},
 		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{get, "", get, "", get}, 4 * second},
 		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{get}, 8 * second},
 		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
-			[]string{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "ab"}, 3 * second},
+			[]string{body, more}, 3 * second},
 		{"no bound on idleness", &http.Server{}, []string{get}, -1},
 	}
 }

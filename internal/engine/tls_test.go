@@ -139,21 +139,24 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 	})
 }
 
+// Handshakes that fail are logged. Those of clients that speak something else are also reported, as
+// far as the request is known.
 func TestFailedHandshakesAreLogged(t *testing.T) {
+	const plain = "client sent an HTTP request to an HTTPS server"
 	for name, test := range map[string]struct {
-		timeout    time.Duration
-		sent, want string
+		timeout              time.Duration
+		sent, logs, reported string
 	}{
-		"plaintext": {0, get, "client sent an HTTP request to an HTTPS server"},
-		"preface":   {0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
-		"garbage":   {0, "garbage garbage", "tls: first record does not look like a TLS handshake"},
-		"nothing":   {0, "", "EOF"},
-		"part":      {0, "\x16\x03\x01\x02\x00\x01", "EOF"},
-		"bad hello": {0, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
-		"timeout":   {time.Millisecond, "\x16", "i/o timeout"},
+		"plaintext": {0, get, plain, "GET /|||400"},
+		"preface":   {0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", plain, "PRI *|||400"},
+		"garbage":   {0, "hello\r\n\r\n", "tls: first record does not look like a TLS handshake", "hello|||400"},
+		"nothing":   {0, "", "EOF", ""},
+		"part":      {0, "\x16\x03\x01\x02\x00\x01", "EOF", ""},
+		"bad hello": {0, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message", ""},
+		"timeout":   {time.Millisecond, "\x16", "i/o timeout", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overTLS(t, func() *http.Server { return &http.Server{ReadHeaderTimeout: test.timeout} }, func(s *site) {
+			wantReports(t, test.reported, test.timeout, func(s *site) {
 				raw := s.below()
 				io.WriteString(raw, test.sent)
 				if test.timeout == 0 {
@@ -162,8 +165,8 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 				readAllOf(s.T, raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
-				testkit.Contains(s, s.logged.String(), test.want, "the log")
-			})
+				testkit.Contains(s, s.logged.String(), test.logs, "the log")
+			}, "tls", "ServeTLS")
 		})
 	}
 }
