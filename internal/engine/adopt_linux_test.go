@@ -218,25 +218,22 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	t.Parallel()
 	address := playServer(t, "tls")
 	dial := func() net.Conn { return dialTCP(t, address) }
-	request := func(what string, i int) {
-		c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
-		if _, err := io.WriteString(c, get); err != nil {
-			t.Fatalf("%s, connection %d: %v", what, i, err)
+	request := func(n int) {
+		t.Helper()
+		for range n {
+			c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
+			testkit.Send(t, c, get)
+			readResponses(t, c, 1)
+			time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 		}
-		readResponses(t, c, 1)
-		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 	}
-	for i := range 3 * fewDescriptors {
-		request("after idle connections", i)
-	}
+	request(3 * fewDescriptors) // after idle connections
 	hello := testkit.ClientHello(t)
 	for range 2 * fewDescriptors {
 		_, _ = dial().Write(hello[:len(hello)/2])
 		time.Sleep(2 * time.Millisecond)
 	}
-	for i := range fewDescriptors {
-		request("after parts of first messages", i)
-	}
+	request(fewDescriptors) // after parts of first messages
 	var stalled []net.Conn
 	for range 2 * fewDescriptors {
 		c := dial()
@@ -246,9 +243,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	for _, c := range stalled {
 		c.Close()
 	}
-	for i := range 2 * fewDescriptors {
-		request("after handshakes", i)
-	}
+	request(2 * fewDescriptors) // after handshakes
 }
 
 // The log lines have package net's form. This server closes idle connections, so that it accepts

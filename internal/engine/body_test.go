@@ -174,9 +174,7 @@ func TestPiecesOfStreamsAreSentAtOnce(t *testing.T) {
 		} else {
 			_, err = io.CopyN(w, src, piece*pieces)
 		}
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 	}), func(s *site) {
 		for _, request := range []string{get, post} {
 			c := s.connect()
@@ -201,9 +199,7 @@ var rawHeads = []string{
 func parseFields(t testing.TB, lines string) ([]byte, []http1.Field) {
 	head := []byte("HTTP/1.1 200 OK\r\n" + lines + "\r\n")
 	var r http1.Response
-	if complete, err := r.Parse(head, http1.Limits{Bytes: 1 << 20, Fields: 100}); !complete || err != nil {
-		t.Fatalf("%q: %v, %v", lines, complete, err)
-	}
+	testkit.Equal(t, testkit.Value(r.Parse(head, http1.Limits{Bytes: 1 << 20, Fields: 100}))(t), true, "all of", lines)
 	return head, r.Fields
 }
 
@@ -217,9 +213,7 @@ func respondRaw(t testing.TB, w http.ResponseWriter, r *http.Request) {
 	head, fields := parseFields(t, rawHeads[index])
 	if kind == "raw" {
 		raw := w.(connection.RawSender)
-		if raw.HasFields() {
-			t.Error("a new response has fields")
-		}
+		testkit.Equal(t, raw.HasFields(), false, "a new response has fields")
 		raw.WriteRawHeader(status, head, fields)
 		for i := range head {
 			head[i] = 0xdb // it belongs to the caller again

@@ -23,6 +23,10 @@ func stderrOf(w http.ResponseWriter) io.Writer {
 	return w.(interface{ Stderr() io.Writer }).Stderr()
 }
 
+func writeError(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), text) }
+}
+
 // What a handler writes to the error stream arrives there at any time, and never in the body.
 func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	large := strings.Repeat("large ", 30_000)
@@ -32,15 +36,10 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 		errs := stderrOf(w)
 		switch r.URL.Path {
 		case "/between":
-			io.WriteString(errs, "before,")
-			io.WriteString(w, "one ")
-			io.WriteString(errs, "between,")
-			w.(http.Flusher).Flush()
-			io.WriteString(errs, "flushed,")
-			io.WriteString(w, "two")
-			io.WriteString(errs, "after")
+			inTurn(writeError("before,"), write("one "), writeError("between,"), flush, writeError("flushed,"),
+				write("two"), writeError("after"))(w, r)
 		case "/alone":
-			io.WriteString(errs, "alone")
+			writeError("alone")(w, r)
 		case "/large":
 			n, err := io.WriteString(errs, large)
 			fmt.Fprint(w, n, err)
@@ -87,9 +86,9 @@ func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	variants := map[string]http.HandlerFunc{
 		"written": inTurn(write("x"), panics),
 		"flushed": inTurn(flush, panics),
-		"flushed head": inTurn(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), "x") },
-			panics),
-		"read": inTurn(readBytes(2), handlers["abort"]),
+		"read":    inTurn(readBytes(2), handlers["abort"]),
+
+		"flushed head": inTurn(writeError("x"), panics),
 	}
 	for name, end := range endings {
 		variants[name] = func(http.ResponseWriter, *http.Request) { end() }
@@ -234,8 +233,6 @@ func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 				break
 			}
 		}
-		if elapsed := time.Since(start); elapsed < 5*time.Second || elapsed > 6*time.Second {
-			t.Errorf("closed after %v", elapsed)
-		}
+		testkit.Between(t, time.Since(start), 5*time.Second, 6*time.Second, "until the connection is closed")
 	})
 }

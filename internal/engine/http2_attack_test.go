@@ -350,9 +350,7 @@ func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					if got, err := io.ReadAll(response.Body); string(got) != "/"+letter || err != nil {
-						t.Errorf("got %q, %v", got, err)
-					}
+					testkit.Reads(t, response.Body, "/"+letter)
 					response.Body.Close()
 				}
 			})

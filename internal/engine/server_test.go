@@ -102,7 +102,7 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 // After Retire each connection serves one more request, whose response announces the end. No
 // connection is closed before.
 func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
-	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
+	everyMode(t, handle(write("x")), func(s *site) {
 		for _, isLast := range []bool{false, true} {
 			resp := testkit.Value(s.client.Get(s.url))(s)
 			testkit.Equal(s, string(testkit.Value(io.ReadAll(resp.Body))(s)), "x")
@@ -167,10 +167,8 @@ func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 			time.Sleep(30 * time.Second)
 			s.Close()
 			<-served
-			n := strings.Count(logged.String(), "http: Accept error: accept: ")
-			if n < 3 || n > 9+3 {
-				t.Errorf("in turns %v: %d lines in 30 seconds", inTurns, n)
-			}
+			testkit.Between(t, strings.Count(logged.String(), "http: Accept error: accept: "), 3, 9+3,
+				"lines in 30 seconds, in turns", inTurns)
 		})
 	}
 }

@@ -312,9 +312,7 @@ func serve(t testing.TB, s server, l net.Listener) {
 	served := goServe(s, l)
 	t.Cleanup(func() {
 		s.Close()
-		if err := <-served; !errors.Is(err, http.ErrServerClosed) {
-			t.Errorf("Serve returned %v", err)
-		}
+		testkit.Is(t, <-served, http.ErrServerClosed, "Serve")
 	})
 }
 

@@ -156,7 +156,6 @@ func (s *site) request(c net.Conn, target string) string {
 func TestWaitingConnectionsTimeOut(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
-	const bound = time.Second
 	trickle := func(c net.Conn) {
 		for i := range get {
 			if _, err := io.WriteString(c, get[i:i+1]); err != nil {

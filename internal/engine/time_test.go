@@ -148,9 +148,7 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 				io.WriteString(c, p.get)
 				pass(time.Minute)
-				if after != 5*time.Second || failed == nil {
-					t.Errorf("failed with %v after %v", failed, after)
-				}
+				testkit.Equal(t, after, 5*time.Second, "until a write fails")
 			})
 		})
 	}
@@ -270,9 +268,7 @@ func TestLingerIsLimited(t *testing.T) {
 						}
 						pass(step)
 					}
-					if elapsed := time.Since(start); elapsed < test.want || elapsed > test.want+2*step {
-						t.Errorf("elapsed %v, want %v", elapsed, test.want)
-					}
+					testkit.Between(t, time.Since(start), test.want, test.want+2*step)
 					if b, closed := c.Received(); !closed || !strings.HasPrefix(string(b), "HTTP/1.1 4") {
 						t.Errorf("closed=%v %q", closed, b)
 					}

@@ -132,9 +132,7 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 				s.Error(err)
 			}
 			types := recordTypes(raw.received.Bytes())
-			if types[len(types)-1] != alert {
-				s.Errorf("closing %v: records of types %v", closing, types)
-			}
+			testkit.Equal(s, types[len(types)-1], alert, "is the last type of", types, "closing", closing)
 		}
 	})
 }
