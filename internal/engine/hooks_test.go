@@ -94,9 +94,6 @@ type hookCase struct {
 	client func(c *hookClient)
 }
 
-// hookLimit ends connections, but no handshake on a busy machine.
-const hookLimit = 2 * time.Second
-
 // hookClient is a client of a server with hooks.
 type hookClient struct {
 	*testing.T
@@ -154,9 +151,9 @@ var hookCases = map[string]hookCase{
 			tcp.SetLinger(0)
 		}
 	}},
-	"idle timeout": {func(s *http.Server) { s.IdleTimeout = hookLimit },
+	"idle timeout": {func(s *http.Server) { s.IdleTimeout = bound },
 		func(c *hookClient) { c.send(get); c.awaitEnd() }},
-	"head timeout": {func(s *http.Server) { s.ReadHeaderTimeout = hookLimit },
+	"head timeout": {func(s *http.Server) { s.ReadHeaderTimeout = bound },
 		func(c *hookClient) { io.WriteString(c, "GET / "); c.awaitEnd() }},
 	"close while idle": {nil, func(c *hookClient) {
 		c.send(get)

@@ -211,7 +211,7 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("late %q", send), func(t *testing.T) {
 			t.Parallel()
-			wantReports(t, want, 200*time.Millisecond, func(s *site) { s.exchangeAborted(send) }, "tcp", "net.Conn")
+			wantReports(t, want, time.Second/2, func(s *site) { s.exchangeAborted(send) }, "tcp", "net.Conn")
 		})
 	}
 }

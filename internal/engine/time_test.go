@@ -49,7 +49,8 @@ func timedProtocols() map[string]timed {
 	return map[string]timed{
 		"HTTP": {httpServer, get, []string{head + "Content-Length: 1000\r\n\r\n",
 			head + "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
-			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", silences(get, []string{"G", "E", "T"}, posted("Content-Length: 9", ""), "ab")},
+			head + "Transfer-Encoding: chunked\r\n\r\n"}, "",
+			silences(get, []string{"G", "E", "T"}, posted("Content-Length: 9", ""), "ab")},
 		"FastCGI": {fcgiServer, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
 			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
 			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"),
