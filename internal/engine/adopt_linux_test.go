@@ -69,7 +69,8 @@ func dialTCP(t *testing.T, address string) net.Conn {
 	return (&site{T: t, dial: dialer(address)}).connect()
 }
 
-// A connection is served once its header has arrived, together with a request or alone.
+// A connection is served once its header has arrived, together with a request or alone. TLS begins after
+// it.
 func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		testkit.Equal(t, r.Context().Value(headedConn{}), "of the header", "the context")
@@ -88,17 +89,12 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	io.WriteString(c, "?"+getOld)
 	testkit.Equal(t, readAllOf(t, c), "", "after a bad header")
 	awaitOpen(t, s, 0)
-}
-
-func TestTLSBeginsAfterTheHeader(t *testing.T) {
-	_, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, true)
-	for range 3 {
-		c := dial()
-		io.WriteString(c, "!")
-		tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
-		io.WriteString(tc, getOld)
-		testkit.Contains(t, readAllOf(t, tc), `GET "/`)
-	}
+	_, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, true)
+	c = dial()
+	io.WriteString(c, "!")
+	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
+	io.WriteString(tc, getOld)
+	testkit.Contains(t, readAllOf(t, tc), `GET "/`, "over TLS")
 }
 
 // A header must arrive within the timeout for a head. Close ends the wait for it, and Shutdown
@@ -129,7 +125,7 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 }
 
 // fewDescriptors is the limit of descriptors of servers that are to lack them.
-const fewDescriptors = 64
+const fewDescriptors = 40
 
 // hoarder is a listener that takes all descriptors that are left after some connections. From then
 // on Accept fails until a connection is closed.
@@ -184,7 +180,7 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	case "net/http":
 		go set.Serve(l)
 	case "tls":
-		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}})
+		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{certificate(t)}})
 	case "wrapped":
 		go s.Serve(headedListener{&hoarder{Listener: l}})
 	default:
@@ -195,6 +191,7 @@ func TestServerWithFewDescriptors(t *testing.T) {
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
+	t.Parallel()
 	for listener, first := range map[string]string{"tcp": get, "wrapped": "!" + get} { // see headedConn
 		t.Run(listener, func(t *testing.T) {
 			address := playServer(t, listener)
@@ -218,27 +215,25 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 // that wait for their clients keep their descriptors, until their clients close them or their time
 // is over. Then the server accepts again.
 func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
+	t.Parallel()
 	address := playServer(t, "tls")
 	dial := func() net.Conn { return dialTCP(t, address) }
-	request := func(what string, i int) {
-		c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
-		if _, err := io.WriteString(c, get); err != nil {
-			t.Fatalf("%s, connection %d: %v", what, i, err)
+	request := func(n int) {
+		t.Helper()
+		for range n {
+			c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
+			testkit.Send(t, c, get)
+			readResponses(t, c, 1)
+			time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 		}
-		readResponses(t, c, 1)
-		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
 	}
-	for i := range 3 * fewDescriptors {
-		request("after idle connections", i)
-	}
+	request(3 * fewDescriptors) // after idle connections
 	hello := testkit.ClientHello(t)
 	for range 2 * fewDescriptors {
 		_, _ = dial().Write(hello[:len(hello)/2])
 		time.Sleep(2 * time.Millisecond)
 	}
-	for i := range fewDescriptors {
-		request("after parts of first messages", i)
-	}
+	request(fewDescriptors) // after parts of first messages
 	var stalled []net.Conn
 	for range 2 * fewDescriptors {
 		c := dial()
@@ -248,9 +243,7 @@ func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	for _, c := range stalled {
 		c.Close()
 	}
-	for i := range 2 * fewDescriptors {
-		request("after handshakes", i)
-	}
+	request(2 * fewDescriptors) // after handshakes
 }
 
 // The log lines have package net's form. This server closes idle connections, so that it accepts

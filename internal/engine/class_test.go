@@ -77,6 +77,8 @@ const smuggled = "GET /smuggled HTTP/1.1\r\n" + host + "\r\n"
 
 func whole(text string) string      { return text }
 func withField(field string) string { return "GET / HTTP/1.1\r\n" + host + field + "\r\n\r\n" }
+func withCoding(text string) string { return withField("Transfer-Encoding: " + text) }
+func withLength(text string) string { return withField("Content-Length: " + text) }
 func withHost(name string) string   { return "GET / HTTP/1.1\r\nHost: " + name + "\r\n\r\n" }
 func target(text string) string     { return "GET " + text + " HTTP/1.1\r\n" + host + "\r\n" }
 
@@ -90,23 +92,17 @@ var heads = slices.Concat(
 	rejected("MN-01 both lengths", "400 Bad Request: both Transfer-Encoding and Content-Length", whole,
 		"POST / HTTP/1.1\r\n"+host+"Content-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"POST / HTTP/1.1\r\n"+host+"Transfer-Encoding: chunked\r\nContent-Length: 0\r\n\r\n0\r\n\r\n"),
-	rejected("MN-02 coding", "Unsupported", withField, "Transfer-Encoding: xchunked", "Transfer-Encoding: gzip, chunked",
-		"Transfer-Encoding: chunked, chunked", "Transfer-Encoding: ,chunked", "Transfer-Encoding: identity",
-		"Transfer-Encoding:", `Transfer-Encoding: "chunked"`, "Transfer-Encoding: chunked;a=b",
-		"Transfer-Encoding: \xa0chunked", "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked",
-		"Transfer-Encoding:\r\n chunked"),
-	rejected("MN-02 coding", "400 Bad Request: control byte", withField, "Transfer-Encoding: \vchunked",
-		"Transfer-Encoding: chunked\r x"),
+	rejected("MN-02 coding", "Unsupported", withCoding, "xchunked", "gzip, chunked", "chunked, chunked", ",chunked",
+		"identity", "", `"chunked"`, "chunked;a=b", "\xa0chunked", "chunked\r\nTransfer-Encoding: chunked", "\r\n chunked"),
+	rejected("MN-02 coding", "400 Bad Request: control byte", withCoding, "\vchunked", "chunked\r x"),
 	rejected("MN-03 coding on HTTP/1.0", "400 Bad Request: Transfer-Encoding on HTTP/1.0", whole,
 		"POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
 		"POST / HTTP/1.0\r\nConnection: keep-alive\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"),
-	rejected("MN-04 length", malformed+"Content-Length", withField, "Content-Length: +5", "Content-Length: -5",
-		"Content-Length: 0x5", "Content-Length: 1_0", "Content-Length:", "Content-Length: 5, 5",
-		"Content-Length: \xd9\xa5"),
-	rejected("MN-04 two lengths", "400 Bad Request: second Content-Length", withField,
-		"Content-Length: 3\r\nContent-Length: 3", "Content-Length: 3\r\ncontent-length: 4"),
-	rejected("MN-04 length", "400 Bad Request: Content-Length out of range", withField,
-		"Content-Length: 9223372036854775808", "Content-Length: 18446744073709551617"),
+	rejected("MN-04 length", malformed+"Content-Length", withLength, "+5", "-5", "0x5", "1_0", "", "5, 5", "\xd9\xa5"),
+	rejected("MN-04 two lengths", "400 Bad Request: second Content-Length", withLength, "3\r\nContent-Length: 3",
+		"3\r\ncontent-length: 4"),
+	rejected("MN-04 length", "400 Bad Request: Content-Length out of range", withLength, "9223372036854775808",
+		"18446744073709551617"),
 	rejected("MN-07 bare LF", "400 Bad Request: CRLF after a line that ends in LF", whole,
 		"GET / HTTP/1.1\n"+host+"\r\n"),
 	rejected("MN-07 bare LF", "400 Bad Request: LF without CR", whole, "GET / HTTP/1.1\r\nHost: a\nX: y\r\n\r\n",
@@ -163,7 +159,7 @@ func TestHostileHeadsAreRejected(t *testing.T) {
 	bothPaths(t, func() *http.Server { return &http.Server{MaxHeaderBytes: 8192, Handler: count} }, func(s *site) {
 		for _, a := range heads {
 			s.Run(a.name, func(t *testing.T) {
-				got := (&site{T: t, dial: s.dial}).exchangeText(a.text + smuggled)
+				got := s.in(t).exchangeText(a.text + smuggled)
 				head, body, _ := strings.Cut(got, "\r\n\r\n")
 				if !strings.HasPrefix(body, a.want) || !strings.Contains(head, "Connection: close") {
 					t.Errorf("got %q, want %s", got, a.want)
@@ -225,7 +221,7 @@ func TestHostileBodiesAreRejected(t *testing.T) {
 			s.Run(a.name, func(t *testing.T) {
 				for _, path := range []string{"/", "/unread"} {
 					head := strings.Replace(chunkedPost, "/", path, 1)
-					got := (&site{T: t, dial: s.dial}).exchangeText(head + a.text + smuggled)
+					got := s.in(t).exchangeText(head + a.text + smuggled)
 					if err := <-failed; path == "/" && (err == nil || !strings.Contains(err.Error(), a.want)) {
 						t.Errorf("got %v, want %s", err, a.want)
 					}
@@ -259,27 +255,18 @@ var leaveBody = map[string]http.HandlerFunc{
 	"304":       withStatus(304, ""),
 	"204":       withStatus(204, ""),
 	"flushed":   flush,
-	"large":     func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
-	"one byte":  func(_ http.ResponseWriter, r *http.Request) { io.ReadFull(r.Body, make([]byte, 1)) },
-	"closed":    func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
-	"max bytes": http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
-	"interim":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(103) },
-	"continue":  func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(100) },
-	"continue, duplex": func(w http.ResponseWriter, _ *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.WriteHeader(100)
-	},
-	"duplex": func(w http.ResponseWriter, _ *http.Request) { http.NewResponseController(w).EnableFullDuplex() },
-	"duplex, flushed": func(w http.ResponseWriter, _ *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.(http.Flusher).Flush()
-	},
-	"duplex, one byte": func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		w.(http.Flusher).Flush()
-		io.ReadFull(r.Body, make([]byte, 1))
-	},
-	"panic": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	"large":     handlers["large"],
+	"one byte":  readBytes(1),
+	"closed":    closeBody,
+	"max bytes": handlers["max bytes"],
+	"interim":   status(103),
+	"continue":  status(100),
+
+	"continue, duplex": inTurn(duplex, status(100)),
+	"duplex":           duplex,
+	"duplex, flushed":  inTurn(duplex, flush),
+	"duplex, one byte": inTurn(duplex, flush, readBytes(1)),
+	"panic":            handlers["abort"],
 }
 
 // hiddenInRecords are the same over FastCGI.
@@ -359,37 +346,19 @@ func TestNothingIsInjected(t *testing.T) {
 				w.Header()[name] = []string{evil}
 			}
 		},
-		"framing": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Content-Length"] = []string{"5" + evil}
-			w.Header()["Transfer-Encoding"] = []string{"chunked" + evil}
-		},
-		"name": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()[evil] = []string{"y"}
-			w.Header()["X: y\r\nSet-Cookie"] = []string{"y"}
-		},
-		"interim": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Link"] = []string{evil}
-			w.WriteHeader(103)
-		},
+		"framing": inTurn(field("Content-Length", "5"+evil), field("Transfer-Encoding", "chunked"+evil)),
+		"name":    inTurn(field(evil, "y"), field("X: y\r\nSet-Cookie", "y")),
+		"interim": inTurn(field("Link", evil), status(103)),
 		"cookie": func(w http.ResponseWriter, _ *http.Request) {
 			http.SetCookie(w, &http.Cookie{Name: "a", Value: evil, Path: evil, Domain: evil})
 		},
 		"redirect": func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/"+evil, http.StatusFound)
 		},
-		"trailers": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Trailer", "Sum")
-			io.WriteString(w, "hello")
-			w.Header().Set("Sum", evil)
-			w.Header()[http.TrailerPrefix+evil] = []string{evil}
-			w.Header()[http.TrailerPrefix+"More"] = []string{evil}
-		},
-		"framing in trailers": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Trailer", "Content-Length, Set-Cookie\r\nX")
-			io.WriteString(w, "hello")
-			w.Header().Set("Content-Length", "1")
-			w.Header().Set(http.TrailerPrefix+"Transfer-Encoding", "chunked")
-		},
+		"trailers": inTurn(field("Trailer", "Sum"), write("hello"), field("Sum", evil),
+			field(http.TrailerPrefix+evil, evil), field(http.TrailerPrefix+"More", evil)),
+		"framing in trailers": inTurn(field("Trailer", "Content-Length, Set-Cookie\r\nX"), write("hello"),
+			field("Content-Length", "1"), field(http.TrailerPrefix+"Transfer-Encoding", "chunked")),
 	}
 	log.SetOutput(io.Discard) // package http logs bad cookies there
 	t.Cleanup(func() { log.SetOutput(os.Stderr) })

@@ -306,9 +306,7 @@ func (s *fcgiSite) roundTrip(request string) *fcgiResponse {
 
 // in returns the same site in another test.
 func (s *fcgiSite) in(t *testing.T) *fcgiSite {
-	other := *s.site
-	other.T = t
-	return &fcgiSite{&other}
+	return &fcgiSite{s.site.in(t)}
 }
 
 // dispatched are the modes on shards in which handlers do not run where they do by default.

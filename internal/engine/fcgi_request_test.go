@@ -122,11 +122,6 @@ trailer before map[] after map[]
 	"HTTP_CONTENT_LENGTH": {with("HTTP_CONTENT_LENGTH", "5"), "header map[Content-Length:[5]]\nlength 0"},
 	"a record for each byte": {begins(1, true) + inRecords(paramsStream, 1, 1, nameValues(likeNginx...)) +
 		rec(stdinStream, 1, ""), "SERVER_SOFTWARE:nginx/1.28.0"},
-	"padding everywhere": {padded(beginRequest, 1, "\x00\x01\x01\x00\x00\x00\x00\x00", 255) +
-		padded(paramsStream, 1, nameValues(likeNginx...), 255) + padded(paramsStream, 1, "", 255) +
-		padded(stdinStream, 1, "", 255), "REMOTE_USER:ann"},
-	"the greatest id":          {fcgiRequest{id: 65535}.String(), `GET "/" HTTP/1.1`},
-	"65535 bytes in a record":  {with("HTTP_X", strings.Repeat("x", 65000)), "X:[xxx"},
 	"more than a record holds": {with("HTTP_X", strings.Repeat("x", 70000)), "X:[xxx"},
 
 	"no method": {listed("SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", "/"),
@@ -149,43 +144,28 @@ trailer before map[] after map[]
 	"line end in the query":       {fcgiRequest{uri: "/?a\r\nb"}.String(), "400 Bad Request: malformed request target"},
 	"a list that lies": {begins(1, true) + rec(paramsStream, 1, "\x01\x7fAb") + rec(paramsStream, 1, "") +
 		rec(stdinStream, 1, ""), "400 Bad Request: malformed parameters"},
-	"a length cut off": {begins(1, true) + rec(paramsStream, 1, nameValues("A", "b")+"\x01\xff\xff") +
-		rec(paramsStream, 1, "") + rec(stdinStream, 1, ""), "400 Bad Request: malformed parameters"},
 	"an empty list": {begins(1, true) + rec(paramsStream, 1, "") + rec(stdinStream, 1, ""),
 		"400 Bad Request: REQUEST_METHOD missing"},
 	"too many fields": {with(fcgiFields(1001)...), "400 Bad Request: too many parameters"},
 
 	"body/one record":   {aPOST("hello"), bodyIs(`5 false "hello" <nil>`)},
-	"body/many records": {sized(9) + inRecords(stdinStream, 1, 2, "123456789"), bodyIs(`9 false "123456789" <nil>`)},
 	"body/byte by byte": {sized(9) + inRecords(stdinStream, 1, 1, "123456789"), bodyIs(`9 false "123456789" <nil>`)},
-	"body/padding": {sized(3) + padded(stdinStream, 1, "12", 255) + padded(stdinStream, 1, "3", 1) +
-		padded(stdinStream, 1, "", 7), bodyIs(`3 false "123" <nil>`)},
-	"body/no length": {fcgiRequest{method: "POST", body: "hello"}.String(), bodyIs(`-1 false "hello" <nil>`)},
+	"body/no length":    {fcgiRequest{method: "POST", body: "hello"}.String(), bodyIs(`-1 false "hello" <nil>`)},
 	"body/empty length": {fcgiRequest{method: "POST", body: "hello", params: []string{"CONTENT_LENGTH", ""}}.String(),
 		bodyIs(`-1 false "hello" <nil>`)},
 	"body/no body":         {fcgiRequest{method: "POST"}.String(), bodyIs(`0 true "" <nil>`)},
 	"body/no body, length": {fcgiRequest{method: "POST", length: true}.String(), bodyIs(`0 true "" <nil>`)},
 	"body/of a GET":        {fcgiRequest{body: "hello", length: true}.String(), bodyIs(`5 false "hello" <nil>`)},
-	"body/a full record": {aPOST(strings.Repeat("x", largestContent)),
-		bodyIs(fmt.Sprintf("%d false %q <nil>", largestContent, shorten(bytes.Repeat([]byte("x"), largestContent))))},
 	"body/more than a record": {aPOST(strings.Repeat("x", largestContent+1)),
 		bodyIs(fmt.Sprintf("%d false %q <nil>", largestContent+1,
 			shorten(bytes.Repeat([]byte("x"), largestContent+1))))},
 	"body/others' records": {sized(4) + rec(stdinStream, 1, "12") + rec(stdinStream, 2, "xx") +
 		rec(stdinStream, 2, "") + rec(abortRequest, 2, "") + inRecords(stdinStream, 1, 9, "34"),
 		bodyIs(`4 false "1234" <nil>`)},
-	"body/data records": {sized(4) + rec(stdinStream, 1, "12") + rec(dataStream, 1, "xx") +
-		rec(dataStream, 1, "") + inRecords(stdinStream, 1, 9, "34"), bodyIs(`4 false "1234" <nil>`)},
-	"body/an application's": {sized(4) + rec(stdinStream, 1, "12") +
-		rec(endRequest, 1, "\x00\x00\x00\x00\x00\x00\x00\x00") + rec(stdoutStream, 1, "xx") +
-		rec(stderrStream, 1, "xx") + inRecords(stdinStream, 1, 9, "34"), bodyIs(`4 false "1234" <nil>`)},
-	"body/records before it": {sized(2) + rec(getValues, 0, "") + rec(stdinStream, 9, "xx") +
-		inRecords(stdinStream, 1, 9, "12"), bodyIs(`2 false "12" <nil>`)},
-	"body/shorter":              {sized(5) + inRecords(stdinStream, 1, 9, "1234"), bodyIs(`5 false "1234" unexpected EOF`)},
-	"body/shorter, none at all": {sized(5) + rec(stdinStream, 1, ""), bodyIs(`5 false "" unexpected EOF`)},
-	"body/longer":               {sized(5) + inRecords(stdinStream, 1, 9, "123456"), bodyIs(`5 false "12345" <nil>`)},
-	"body/longer, by a record":  {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"), bodyIs(`5 false "12345" <nil>`)},
-	"body/longer than nothing":  {sized(0) + inRecords(stdinStream, 1, 5, "1"), bodyIs(`0 true "" <nil>`)},
+	"body/shorter":             {sized(5) + inRecords(stdinStream, 1, 9, "1234"), bodyIs(`5 false "1234" unexpected EOF`)},
+	"body/longer":              {sized(5) + inRecords(stdinStream, 1, 9, "123456"), bodyIs(`5 false "12345" <nil>`)},
+	"body/longer, by a record": {sized(5) + inRecords(stdinStream, 1, 5, "1234567890"), bodyIs(`5 false "12345" <nil>`)},
+	"body/longer than nothing": {sized(0) + inRecords(stdinStream, 1, 5, "1"), bodyIs(`0 true "" <nil>`)},
 	"body/begun again": {sized(4) + rec(stdinStream, 1, "12") + begins(1, true),
 		bodyIs(`4 false "12" fcgi: repeated BEGIN_REQUEST for an active request`)},
 	"body/no record": {sized(4) + rec(stdinStream, 1, "12") + "HTTP/1.1",

@@ -116,7 +116,7 @@ func http2Cases(t *testing.T) map[string]http2Case {
 		"unknown length": {method: "POST",
 			body: func() io.Reader { return io.MultiReader(strings.NewReader("hello")) }},
 		"empty body": {method: "POST", body: textBody("")},
-		"long body":  {method: "POST", body: textBody(strings.Repeat("x", 3<<20))},
+		"long body":  {method: "POST", body: textBody(strings.Repeat("x", 3<<19))},
 		"expect":     {method: "POST", header: http.Header{"Expect": {"100-continue"}}, body: textBody("hello")},
 		"trailers": {method: "POST", body: func() io.Reader { return io.MultiReader(strings.NewReader("hello")) },
 			trailer: http.Header{"Sum": {"1"}, "Other": {"2"}}},
@@ -129,10 +129,7 @@ func http2Cases(t *testing.T) map[string]http2Case {
 	}
 	add := func(name string, h http.HandlerFunc) { cases[name] = http2Case{handler: h} }
 	for _, size := range []int{2048, 2049, 4095, 4096, 4097} {
-		add(fmt.Sprint(size, " bytes"), func(w http.ResponseWriter, _ *http.Request) {
-			w.Write(bytes.Repeat([]byte("x"), size-10))
-			w.Write(bytes.Repeat([]byte("x"), 10))
-		})
+		add(fmt.Sprint(size, " bytes"), inTurn(write(strings.Repeat("x", size-10)), write("0123456789")))
 	}
 	add("invalid values", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header()["X-A"] = []string{"a\r\nb", "c", "d\x00e", "f\x7f", "\xff", ""}
@@ -142,11 +139,7 @@ func http2Cases(t *testing.T) map[string]http2Case {
 		w.Header()["X-C"] = []string{"a\r\nb", "c"}
 	})
 	add("interfaces", func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, interfacesOf(w)) })
-	add("trailers without body", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Trailer", "Sum")
-		w.WriteHeader(200)
-		w.Header().Set("Sum", "1")
-	})
+	add("trailers without body", inTurn(field("Trailer", "Sum"), status(200), field("Sum", "1")))
 	add("file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
 	add("copied file", func(w http.ResponseWriter, _ *http.Request) {
 		f, err := os.Open(file)
@@ -247,6 +240,7 @@ var http2Otherwise = map[string]string{
 
 // Requests and responses over HTTP/2 are those of net/http.
 func TestHTTP2IsThatOfNetHTTP(t *testing.T) {
+	t.Parallel()
 	var handler atomic.Pointer[http.HandlerFunc] // of the current case
 	theirs, ours := make(map[string]*http2Site), make(map[string]*http2Site)
 	for mode := range http2Modes {

@@ -224,7 +224,7 @@ func inUse() uint64 {
 // MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
 // run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
-	n, perConn := 900, 32<<10
+	n, perConn := 400, 32<<10
 	if testkit.Race {
 		perConn *= 3
 	}

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"maps"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -138,25 +138,18 @@ var upload = "POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n" + st
 // handlers are each sent get, getOld, getKeep, head, post, upload, expect and chunked.
 var handlers = map[string]http.HandlerFunc{
 	"nothing":     func(http.ResponseWriter, *http.Request) {},
-	"small":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") },
-	"empty write": func(w http.ResponseWriter, _ *http.Request) { w.Write(nil) },
+	"small":       write("hello"),
+	"empty write": write(""),
 	"exact read": func(w http.ResponseWriter, r *http.Request) {
 		n, err := r.Body.Read(make([]byte, len("hello")))
 		fmt.Fprint(w, n, err)
 	},
-	"html": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html><body>") },
-	"many writes": func(w http.ResponseWriter, _ *http.Request) {
-		for range 1000 {
-			io.WriteString(w, "0123456789")
-		}
-	},
-	"2048 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2048)) },
-	"2049 bytes": func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 2049)) },
-	"large":      func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 30000)) },
-	"small, large": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "<p>")
-		w.Write(make([]byte, 30000))
-	},
+	"html":           write("<html><body>"),
+	"many writes":    inTurn(slices.Repeat([]http.HandlerFunc{write("0123456789")}, 1000)...),
+	"2048 bytes":     write(zeroBytes(2048)),
+	"2049 bytes":     write(zeroBytes(2049)),
+	"large":          write(zeroBytes(30000)),
+	"small, large":   inTurn(write("<p>"), write(zeroBytes(30000))),
 	"recipe A":       recipeA,
 	"length":         withHeader("Content-Length", "5", "hello"),
 	"length, short":  withHeader("Content-Length", "9", "hello"),
@@ -184,44 +177,25 @@ var handlers = map[string]http.HandlerFunc{
 	"404":            func(w http.ResponseWriter, r *http.Request) { http.NotFound(w, r) },
 	"599":            withStatus(599, "hello"),
 	"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
-	"304 with all":   func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(304) },
-	"204 with all":   func(w http.ResponseWriter, _ *http.Request) { setAll(w); w.WriteHeader(204) },
-	"status twice":   func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.WriteHeader(202) },
-	"late field":     func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(201); w.Header().Set("Late", "x") },
-	"late length": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "hello")
-		w.Header().Set("Content-Length", "3")
-	},
+	"304 with all":   inTurn(setAll, status(304)),
+	"204 with all":   inTurn(setAll, status(204)),
+	"status twice":   inTurn(status(201), status(202)),
+	"late field":     inTurn(status(201), field("Late", "x")),
+	"late length":    inTurn(write("hello"), field("Content-Length", "3")),
 	"changed value": func(w http.ResponseWriter, _ *http.Request) {
 		v := []string{"1"}
 		w.Header()["A"] = v
 		w.WriteHeader(200)
 		v[0] = "2"
 	},
-	"flush": flush,
-	"write, flush": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "he")
-		w.(http.Flusher).Flush()
-		io.WriteString(w, "llo")
-	},
-	"early hints": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Link", "</a>")
-		w.WriteHeader(103)
-		w.WriteHeader(103)
-		io.WriteString(w, "hello")
-	},
-	"panic":          func(http.ResponseWriter, *http.Request) { panic("ouch") },
-	"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello"); panic("ouch") },
-	"panic, flushed": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "hello")
-		w.(http.Flusher).Flush()
-		panic("ouch")
-	},
-	"abort": func(w http.ResponseWriter, _ *http.Request) { panic(http.ErrAbortHandler) },
-	"read all": func(w http.ResponseWriter, r *http.Request) {
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%q %v", b, err)
-	},
+	"flush":          flush,
+	"write, flush":   inTurn(write("he"), flush, write("llo")),
+	"early hints":    inTurn(field("Link", "</a>"), status(103), status(103), write("hello")),
+	"panic":          panics,
+	"panic, written": inTurn(write("hello"), panics),
+	"panic, flushed": inTurn(write("hello"), flush, panics),
+	"abort":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	"read all":       readBody,
 	"read some": func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, 2)
 		n, err := io.ReadFull(r.Body, b)
@@ -236,72 +210,35 @@ var handlers = map[string]http.HandlerFunc{
 		n, err := r.Body.Read(nil)
 		fmt.Fprint(w, n, err)
 	},
-	"write, read": func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "hello ")
-		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%q %v", b, err)
-	},
-	"length, write, read": func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Length", "7")
-		io.WriteString(w, "a ")
+	"write, read": inTurn(write("hello "), readBody),
+	"length, write, read": inTurn(field("Content-Length", "7"), write("a "), func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Write(b)
-	},
-	"length, pieces": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "7")
-		io.WriteString(w, "<ht")
-		io.WriteString(w, "ml>a")
-	},
-	"error, close body": func(w http.ResponseWriter, r *http.Request) {
-		w.WriteHeader(http.StatusForbidden)
-		r.Body.Close()
-	},
-	"flush, read": thenRead(flush),
-	"read some, flush, read": thenRead(func(w http.ResponseWriter, r *http.Request) {
-		io.ReadFull(r.Body, make([]byte, 2))
-		flush(w, r)
 	}),
-	"large, read": thenRead(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 20_000)) }),
-	"duplex, flush, read": thenRead(func(w http.ResponseWriter, r *http.Request) {
-		http.NewResponseController(w).EnableFullDuplex()
-		flush(w, r)
-	}),
+	"length, pieces":         inTurn(field("Content-Length", "7"), write("<ht"), write("ml>a")),
+	"error, close body":      inTurn(status(http.StatusForbidden), closeBody),
+	"flush, read":            thenRead(flush),
+	"read some, flush, read": thenRead(readBytes(2), flush),
+	"large, read":            thenRead(write(zeroBytes(20_000))),
+	"duplex, flush, read":    thenRead(duplex, flush),
 	"echo": func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.CopyBuffer(struct{ io.Writer }{w}, struct{ io.Reader }{r.Body}, make([]byte, 1000))
 		fmt.Fprint(w, err)
 	},
-	"copy": func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) },
-	"copy large": func(w http.ResponseWriter, _ *http.Request) {
-		io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 30000))})
-	},
-	"copy, length": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Length", "30000")
-		io.Copy(w, struct{ io.Reader }{bytes.NewReader(make([]byte, 30000))})
-	},
+	"copy":         func(w http.ResponseWriter, _ *http.Request) { io.Copy(w, strings.NewReader("hello")) },
+	"copy large":   copyLarge,
+	"copy, length": inTurn(field("Content-Length", "30000"), copyLarge),
 	"content": func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "a.txt", time.Unix(1e9, 0), strings.NewReader("hello"))
 	},
-	"trailer": trailer,
-	"late trailer": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "hello")
-		w.(http.Flusher).Flush()
-		w.Header().Set(http.TrailerPrefix+"Sum", "1")
-	},
-	"prefix trailer": func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set(http.TrailerPrefix+"Sum", "1")
-		io.WriteString(w, "hello")
-	},
-	"small, prefix trailer": func(w http.ResponseWriter, _ *http.Request) {
-		io.WriteString(w, "hello")
-		w.Header().Set(http.TrailerPrefix+"Sum", "1")
-	},
-	"timeout":   tooSlow,
-	"max bytes": http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
-	"hijack":    hijack,
-	"write, hijack": func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, "hello")
-		hijack(w, r)
-	},
+	"trailer":               inTurn(field("Trailer", "Sum, other"), write("hello"), field("Sum", "1")),
+	"late trailer":          inTurn(write("hello"), flush, field(http.TrailerPrefix+"Sum", "1")),
+	"prefix trailer":        inTurn(field(http.TrailerPrefix+"Sum", "1"), write("hello")),
+	"small, prefix trailer": inTurn(write("hello"), field(http.TrailerPrefix+"Sum", "1")),
+	"timeout":               tooSlow,
+	"max bytes":             http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
+	"hijack":                hijack,
+	"write, hijack":         inTurn(write("hello"), hijack),
 	"close body, hijack": func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Expect") == "" { // else net/http before Go 1.27 waits for the body
 			r.Body.Close()
@@ -310,17 +247,56 @@ var handlers = map[string]http.HandlerFunc{
 	},
 }
 
-func flush(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush() }
+// inTurn returns a handler that consists of steps.
+func inTurn(steps ...http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		for _, step := range steps {
+			step(w, r)
+		}
+	}
+}
+
+func write(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }
+}
+
+func field(name, value string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.Header()[name] = []string{value} }
+}
+
+func status(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+func readBytes(n int) http.HandlerFunc {
+	return func(_ http.ResponseWriter, r *http.Request) { io.ReadFull(r.Body, make([]byte, n)) }
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) {
+	b, err := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%q %v", b, err)
+}
+
+func copyLarge(w http.ResponseWriter, _ *http.Request) {
+	io.Copy(w, struct{ io.Reader }{strings.NewReader(zeroBytes(30000))})
+}
+
+func zeroBytes(n int) string { return strings.Repeat("\x00", n) }
+
+func closeBody(_ http.ResponseWriter, r *http.Request) { r.Body.Close() }
+func flush(w http.ResponseWriter, _ *http.Request)     { w.(http.Flusher).Flush() }
+func panics(http.ResponseWriter, *http.Request)        { panic("ouch") }
+func duplex(w http.ResponseWriter, _ *http.Request) {
+	http.NewResponseController(w).EnableFullDuplex()
+}
 
 // thenRead returns a handler that reads on after it has begun to respond. If its body was drained,
 // it receives an error and not the end of the body.
-func thenRead(begin http.HandlerFunc) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "a/b")
-		begin(w, r)
+func thenRead(begin ...http.HandlerFunc) http.HandlerFunc {
+	return inTurn(field("Content-Type", "a/b"), inTurn(begin...), func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
 		fmt.Fprint(w, n, err)
-	}
+	})
 }
 
 // tooSlow runs until well after its timeout. If it returned exactly at its timeout, either result
@@ -342,7 +318,7 @@ func recipeA(w http.ResponseWriter, _ *http.Request) {
 }
 
 func withHeader(name, value, body string) http.HandlerFunc {
-	return withFields(http.Header{name: {value}}, body)
+	return inTurn(field(name, value), write(body))
 }
 
 func withFields(fields http.Header, body string) http.HandlerFunc {
@@ -352,25 +328,14 @@ func withFields(fields http.Header, body string) http.HandlerFunc {
 	}
 }
 
-func withStatus(code int, body string) http.HandlerFunc {
-	return func(w http.ResponseWriter, _ *http.Request) {
-		w.WriteHeader(code)
-		io.WriteString(w, body)
-	}
-}
+func withStatus(code int, body string) http.HandlerFunc { return inTurn(status(code), write(body)) }
 
-func setAll(w http.ResponseWriter) {
+func setAll(w http.ResponseWriter, _ *http.Request) {
 	for _, name := range []string{"Content-Type", "ETag", "X"} {
 		w.Header().Set(name, "x/y")
 	}
 	w.Header().Set("Content-Length", "5")
 	w.Header().Set("Transfer-Encoding", "chunked")
-}
-
-func trailer(w http.ResponseWriter, _ *http.Request) {
-	w.Header().Set("Trailer", "Sum, other")
-	io.WriteString(w, "hello")
-	w.Header().Set("Sum", "1")
 }
 
 func hijack(w http.ResponseWriter, _ *http.Request) {

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -26,18 +25,19 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// overSockets is transcript over a listener of the given mode, in real time. The pieces arrive in
-// any way, then the client closes its sending side, and everything that comes back is described.
-func overSockets(t *testing.T, mode string, newServer func(*http.Server) server, h http.Handler,
-	pieces []string) string {
-	l, dial := modes[mode](t)
-	var logged testkit.Log
-	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(&logged, "", 0)})
-	serve(t, s, l)
-	c := testkit.Value(dial())(t)
+// varying matches what dump shows of addresses, of lengths that depend on them, and of whether it ran
+// before the client closed its side.
+var varying = regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context canceled)|` +
+	`length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`)
+
+// overSockets is transcript for a site, in real time. The pieces arrive in any way, then the client
+// closes its sending side, and everything that comes back is described.
+func (s *site) overSockets(pieces []string) string {
+	s.Helper()
+	before, c := len(s.logged.String()), s.connect()
 	defer c.Close()
 	if c, ok := c.(*tls.Conn); ok { // CloseWrite fails before the handshake
-		testkit.Must(t, c.Handshake())
+		testkit.Must(s, c.Handshake())
 	}
 	sent := make(chan bool)
 	go func() {
@@ -50,41 +50,38 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 		}
 		closeWriteOf(c)
 	}()
-	c.SetReadDeadline(time.Now().Add(time.Minute))
-	response, err := io.ReadAll(c)
+	response := readAllOf(s.T, c)
 	<-sent
-	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
-		return "the server says nothing and does not close"
-	}
-	text := describe(response, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
-	// dump shows addresses, and whether it ran before the client closed its side
-	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context `+
-		`canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
+	text := describe([]byte(response), true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) +
+		describeLog(s.logged.String()[before:])
+	return varying.ReplaceAllString(text, "...")
 }
 
 // What clients and handlers observe does not depend on the path, so that other tests of the
 // goroutine path also hold for shards.
 func TestBothPathsGiveSameResponses(t *testing.T) {
-	check := func(t *testing.T, h http.Handler, pieces []string, overTLS bool) {
-		t.Parallel()
-		for _, paths := range [][2]string{{"net.Conn", "tcp"}, {"tls", "ServeTLS"}} {
-			if paths[0] == "tls" && !overTLS {
-				continue
-			}
-			portable := overSockets(t, paths[0], makers["tare"], h, pieces)
-			shards := overSockets(t, paths[1], makers["tare"], h, pieces)
-			if portable != shards {
-				t.Errorf("%s: requests %q\n--- portable\n%s--- shards\n%s", paths[0], pieces, portable, shards)
+	t.Parallel()
+	var handler atomic.Pointer[http.HandlerFunc] // of the current case
+	sites := make(map[string]*site)
+	for _, mode := range []string{"net.Conn", "tcp", "tls", "ServeTLS"} {
+		sites[mode] = siteOf(t, "tare", mode, &http.Server{Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) { (*handler.Load())(w, r) })})
+	}
+	check := func(t *testing.T, h http.HandlerFunc, pieces []string, overTLS bool) {
+		handler.Store(&h)
+		for portable, shards := range map[string]string{"net.Conn": "tcp", "tls": "ServeTLS"} {
+			if portable != "tls" || overTLS {
+				testkit.Equal(t, sites[shards].in(t).overSockets(pieces), sites[portable].in(t).overSockets(pieces), pieces,
+					"on shards, compared with", portable)
 			}
 		}
 	}
 	for name, pieces := range requests {
-		t.Run(name, func(t *testing.T) { check(t, http.HandlerFunc(dump), pieces, true) })
+		t.Run(name, func(t *testing.T) { check(t, dump, pieces, true) })
 	}
 	for name, h := range handlers {
 		for kind, pieces := range map[string][]string{
-			"get": {get + get}, "1.0": {getOld}, "1.0keep": {getKeep, getKeep}, "head": {head, head},
-			"post": {post, get}, "upload": {upload, get},
+			"get": {get + get}, "1.0keep": {getKeep, getKeep}, "post": {post, get}, "upload": {upload, get},
 		} {
 			if name == "timeout" || strings.Contains(name, "hijack") && len(pieces) > 1 {
 				continue // their responses depend on the client's timing
@@ -159,7 +156,6 @@ func (s *site) request(c net.Conn, target string) string {
 func TestWaitingConnectionsTimeOut(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
-	const bound = time.Second
 	trickle := func(c net.Conn) {
 		for i := range get {
 			if _, err := io.WriteString(c, get[i:i+1]); err != nil {
@@ -320,11 +316,10 @@ func FuzzBothPaths(f *testing.F) {
 		if len(in) > 1<<10 {
 			return
 		}
-		portable := overSockets(t, "net.Conn", makers["tare"], http.HandlerFunc(dumpCalmly), []string{in})
-		shards := overSockets(t, "tcp", makers["tare"], http.HandlerFunc(dumpCalmly), []string{in})
-		if portable != shards {
-			t.Errorf("request %q\n--- portable\n%s--- shards\n%s", in, portable, shards)
+		over := func(mode string) string {
+			return siteOf(t, "tare", mode, handle(dumpCalmly)()).overSockets([]string{in})
 		}
+		testkit.Equal(t, over("tcp"), over("net.Conn"), "on shards, compared with the goroutine path")
 	})
 }
 
@@ -394,15 +389,16 @@ func dumpCalmly(w http.ResponseWriter, r *http.Request) {
 
 // The corpus gives the same responses by net/http and on both paths. Exceptions are listed by name.
 func TestCorpusGivesSameResponsesAsNetHTTP(t *testing.T) {
+	t.Parallel()
+	netHTTP := siteOf(t, "net/http", "net.Conn", handle(dumpCalmly)())
+	sites := []*site{siteOf(t, "tare", "net.Conn", handle(dumpCalmly)()), siteOf(t, "tare", "tcp", handle(dumpCalmly)())}
 	for name, in := range corpus(t) {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			pieces := []string{in}
-			theirs := overSockets(t, "net.Conn", makers["net/http"], http.HandlerFunc(dumpCalmly), pieces)
-			for _, mode := range []string{"net.Conn", "tcp"} {
-				ours := overSockets(t, mode, makers["tare"], http.HandlerFunc(dumpCalmly), pieces)
+			theirs := netHTTP.in(t).overSockets([]string{in})
+			for _, s := range sites {
+				ours := s.in(t).overSockets([]string{in})
 				if ours != theirs && !excused(in, ours, theirs) {
-					t.Errorf("%s: request %q\n--- net/http\n%s--- tare\n%s", mode, shorten([]byte(in)), theirs, ours)
+					t.Errorf("%s: request %q\n--- net/http\n%s--- tare\n%s", s.mode, shorten([]byte(in)), theirs, ours)
 				}
 			}
 		})

@@ -49,7 +49,8 @@ func timedProtocols() map[string]timed {
 	return map[string]timed{
 		"HTTP": {httpServer, get, []string{head + "Content-Length: 1000\r\n\r\n",
 			head + "Content-Length: 1000\r\nExpect: 100-continue\r\n\r\n",
-			head + "Transfer-Encoding: chunked\r\n\r\n"}, "", httpSilences()},
+			head + "Transfer-Encoding: chunked\r\n\r\n"}, "",
+			silences(get, []string{"G", "E", "T"}, posted("Content-Length: 9", ""), "ab")},
 		"FastCGI": {fcgiServer, aGET("/"), []string{sized(1000) + rec(stdinStream, 1, "x"),
 			sized(1000) + rec(stdinStream, 1, "01234567")[:12],
 			fcgiRequest{method: "POST"}.head() + rec(stdinStream, 1, "x")}, rec(stdinStream, 9, "other"),
@@ -71,21 +72,23 @@ type silence struct {
 	want     time.Duration // until the server closes the connection; -1 for never
 }
 
-func httpSilences() []silence {
+// silences returns those of both protocols, of the first pieces of a head, and of a request whose body
+// does not arrive.
+func silences(get string, head []string, body string, more string) []silence {
 	const second = time.Second
 	return []silence{
 		{"default: nothing sent", &http.Server{}, nil, 30 * second},
-		{"default: part of a head", &http.Server{}, []string{"G", "E", "T"}, 27 * second},
-		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{"G", "E", "T"}, 2 * second},
-		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, []string{"G"}, 4 * second},
-		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second},
-			[]string{"G"}, 6 * second},
-		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", "G", "E"}, 3 * second},
+		{"default: part of a head", &http.Server{}, head, 27 * second},
+		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, head, 2 * second},
+		{"ReadTimeout bounds heads", &http.Server{ReadTimeout: 5 * second}, head[:1], 4 * second},
+		{"ReadHeaderTimeout wins", &http.Server{ReadTimeout: 5 * second, ReadHeaderTimeout: 7 * second}, head[:1],
+			6 * second},
+		{"second head", &http.Server{ReadHeaderTimeout: 5 * second}, []string{get, "", head[0], head[1]}, 3 * second},
 		{"IdleTimeout", &http.Server{IdleTimeout: 5 * second}, []string{get}, 4 * second},
 		{"IdleTimeout starts anew", &http.Server{IdleTimeout: 5 * second}, []string{get, "", get, "", get}, 4 * second},
 		{"ReadTimeout bounds idleness", &http.Server{ReadTimeout: 9 * second}, []string{get}, 8 * second},
 		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
-			[]string{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "ab"}, 3 * second},
+			[]string{body, more}, 3 * second},
 		{"no bound on idleness", &http.Server{}, []string{get}, -1},
 	}
 }
@@ -146,9 +149,7 @@ func TestWriteTimeoutEndsHandler(t *testing.T) {
 			inBubble(t, p.newServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 				io.WriteString(c, p.get)
 				pass(time.Minute)
-				if after != 5*time.Second || failed == nil {
-					t.Errorf("failed with %v after %v", failed, after)
-				}
+				testkit.Equal(t, after, 5*time.Second, "until a write fails")
 			})
 		})
 	}
@@ -268,9 +269,7 @@ func TestLingerIsLimited(t *testing.T) {
 						}
 						pass(step)
 					}
-					if elapsed := time.Since(start); elapsed < test.want || elapsed > test.want+2*step {
-						t.Errorf("elapsed %v, want %v", elapsed, test.want)
-					}
+					testkit.Between(t, time.Since(start), test.want, test.want+2*step)
 					if b, closed := c.Received(); !closed || !strings.HasPrefix(string(b), "HTTP/1.1 4") {
 						t.Errorf("closed=%v %q", closed, b)
 					}
@@ -280,22 +279,27 @@ func TestLingerIsLimited(t *testing.T) {
 }
 
 // contextUses are ways for a handler to wait for the end of its context.
-var contextUses = map[string]func(context.Context){
-	"/done": func(ctx context.Context) { <-ctx.Done() },
-	"/err": func(ctx context.Context) {
-		for ctx.Err() == nil {
+var contextUses = map[string]http.HandlerFunc{
+	"/done": func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+	"/err": func(_ http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
 			time.Sleep(time.Millisecond)
 		}
 	},
-	"/after": func(ctx context.Context) {
+	"/after": func(_ http.ResponseWriter, r *http.Request) {
 		done := make(chan bool)
-		context.AfterFunc(ctx, func() { close(done) })
+		context.AfterFunc(r.Context(), func() { close(done) })
 		<-done
 	},
-	"/derived": func(ctx context.Context) {
-		ctx, cancel := context.WithTimeout(ctx, time.Hour)
+	"/derived": func(_ http.ResponseWriter, r *http.Request) {
+		ctx, cancel := context.WithTimeout(r.Context(), time.Hour)
 		defer cancel()
 		<-ctx.Done()
+	},
+	"/deadlines": func(w http.ResponseWriter, r *http.Request) { // which expire while the context is in use
+		done := r.Context().Done()
+		after(readAll, "read past", "write past")(w, r)
+		<-done
 	},
 }
 
@@ -303,14 +307,14 @@ var contextUses = map[string]func(context.Context){
 // has read the body. The client may also leave before the handler uses the context.
 func TestDepartureCancelsContextOnBothPaths(t *testing.T) {
 	entered, proceed, ended := make(chan bool), make(chan bool), make(chan error, 1)
-	settings := handle(func(_ http.ResponseWriter, r *http.Request) {
+	settings := handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodPut {
 			_ = r.Context().Err()
 		}
 		io.Copy(io.Discard, r.Body)
 		entered <- true
 		<-proceed
-		contextUses[r.URL.Path](r.Context())
+		contextUses[r.URL.Path](w, r)
 		ended <- r.Context().Err()
 	})
 	leave := func(t *testing.T, connect func() net.Conn, request string) {

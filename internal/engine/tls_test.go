@@ -14,7 +14,6 @@ import (
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -87,21 +86,6 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 	})
 }
 
-// recordingConn records what is received.
-type recordingConn struct {
-	net.Conn
-	mu       sync.Mutex
-	received bytes.Buffer
-}
-
-func (c *recordingConn) Read(p []byte) (int, error) {
-	n, err := c.Conn.Read(p)
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.received.Write(p[:n])
-	return n, err
-}
-
 // recordTypes returns the types of the TLS records in b.
 func recordTypes(b []byte) (types []byte) {
 	for len(b) >= 5 {
@@ -117,7 +101,7 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 	const alert = 21
 	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		for _, closing := range []bool{true, false} {
-			raw := &recordingConn{Conn: s.below()}
+			raw := s.below()
 			c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
 			request := get
 			if closing {
@@ -128,32 +112,30 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 				readResponses(s.T, c, 1)
 				s.server.SetKeepAlivesEnabled(false)
 			}
-			if _, err := io.ReadAll(c); err != nil {
-				s.Error(err)
-			}
-			types := recordTypes(raw.received.Bytes())
-			if types[len(types)-1] != alert {
-				s.Errorf("closing %v: records of types %v", closing, types)
-			}
+			types := recordTypes([]byte(readAllOf(s.T, raw)))
+			testkit.Equal(s, bytes.HasSuffix(types, []byte{alert}), true, "an alert ends", types, "closing", closing)
 		}
 	})
 }
 
+// Handshakes that fail are logged. Those of clients that speak something else are also reported, as
+// far as the request is known.
 func TestFailedHandshakesAreLogged(t *testing.T) {
+	const plain = "client sent an HTTP request to an HTTPS server"
 	for name, test := range map[string]struct {
-		timeout    time.Duration
-		sent, want string
+		timeout              time.Duration
+		sent, logs, reported string
 	}{
-		"plaintext": {0, get, "client sent an HTTP request to an HTTPS server"},
-		"preface":   {0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", "client sent an HTTP request to an HTTPS server"},
-		"garbage":   {0, "garbage garbage", "tls: first record does not look like a TLS handshake"},
-		"nothing":   {0, "", "EOF"},
-		"part":      {0, "\x16\x03\x01\x02\x00\x01", "EOF"},
-		"bad hello": {0, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message"},
-		"timeout":   {time.Millisecond, "\x16", "i/o timeout"},
+		"plaintext": {0, get, plain, "GET /|||400"},
+		"preface":   {0, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", plain, "PRI *|||400"},
+		"garbage":   {0, "hello\r\n\r\n", "tls: first record does not look like a TLS handshake", "hello|||400"},
+		"nothing":   {0, "", "EOF", ""},
+		"part":      {0, "\x16\x03\x01\x02\x00\x01", "EOF", ""},
+		"bad hello": {0, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", "tls: error decoding message", ""},
+		"timeout":   {time.Millisecond, "\x16", "i/o timeout", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			overTLS(t, func() *http.Server { return &http.Server{ReadHeaderTimeout: test.timeout} }, func(s *site) {
+			wantReports(t, test.reported, test.timeout, func(s *site) {
 				raw := s.below()
 				io.WriteString(raw, test.sent)
 				if test.timeout == 0 {
@@ -162,8 +144,8 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 				readAllOf(s.T, raw)
 				want := fmt.Sprintf("http: TLS handshake error from %v: ", raw.LocalAddr())
 				testkit.WaitFor(s, want, func() bool { return strings.Contains(s.logged.String(), want) })
-				testkit.Contains(s, s.logged.String(), test.want, "the log")
-			})
+				testkit.Contains(s, s.logged.String(), test.logs, "the log")
+			}, "tls", "ServeTLS")
 		})
 	}
 }
