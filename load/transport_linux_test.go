@@ -23,6 +23,7 @@ import (
 
 // HTTP and FastCGI run over TCP, IPv6 and unix sockets, each with and without TLS.
 func TestEveryTransportWorks(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it sends requests for a second")
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
@@ -64,6 +65,7 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 // A unix socket refuses connections at once when its backlog is full. That is no error unless it
 // lasts.
 func TestFullBacklogIsRetried(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	path, l := shortQueue(t)
 	connected := false
