@@ -51,6 +51,7 @@ func TestLoadGeneratorsAreCompared(t *testing.T) {
 
 // An output that is not as expected is a failure that shows the output.
 func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
+	t.Parallel()
 	programs.Nginx(t)
 	root := programs.Root(t)
 	for _, test := range []struct{ name, requests, errors, want string }{

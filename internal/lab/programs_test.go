@@ -137,6 +137,7 @@ full: {blocks: 6, measure: 1ns, scenarios: *rows}
 
 // A failed benchmark is reported, tried twice, and does not affect the others.
 func TestFailuresAreIsolated(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it runs benchmarks")
 	root := benchmarkProject(t, small)
 	var messages []string
@@ -201,6 +202,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 }
 
 func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it runs benchmarks")
 	root := benchmarkProject(t, small)
 	var orders [3][]string
@@ -271,6 +273,7 @@ full: *trials
 
 // Targets of benchmarks are compared like those of servers.
 func TestTargetsOfBenchmarks(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it runs benchmarks")
 	root := benchmarkProject(t, targeted)
 	for name, text := range map[string]string{
