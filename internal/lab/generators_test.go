@@ -84,9 +84,7 @@ func TestMalformedLoadsAreRejected(t *testing.T) {
 		`(\d+)`:       {`\d+`, "requests: want a pattern with one group"},
 		"'x'":         {"'('", "errors: "},
 	} {
-		text := strings.Replace(valid, old, test.new, 1)
-		_, err := lab.ReadExperiment(benchmarkProject(t, text) + "/experiments/x")
-		testkit.Error(t, err, test.want, old)
+		readExperiment(t, strings.Replace(valid, old, test.new, 1), test.want)
 	}
 }
 

@@ -240,11 +240,7 @@ func TestMalformedProgramsAreRejected(t *testing.T) {
 		if text == small {
 			t.Fatalf("%s changes nothing", name)
 		}
-		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		testkit.Error(t, err, test.want, name)
-		if _, ok := errors.AsType[*yamlfile.Error](err); !ok {
-			t.Errorf("%s: %T", name, err)
-		}
+		readExperiment(t, text, test.want)
 	}
 	root := benchmarkProject(t, small)
 	if _, err := lab.Prepare(context.Background(),
@@ -314,9 +310,7 @@ func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 		"benchmark: A, gomaxprocs: 2": {"run: {one: x}",
 			"scenarios: benchmark requires module, and run requires server"},
 	} {
-		text := strings.Replace(targeted, old, test.new, 1)
-		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		testkit.Error(t, err, test.want, old)
+		readExperiment(t, strings.Replace(targeted, old, test.new, 1), test.want)
 	}
 }
 
