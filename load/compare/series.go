@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -96,11 +97,7 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, is
 
 // sortTimes renumbers the latencies in rising order.
 func (s *series) sortTimes(numbers map[time.Duration]int32) {
-	rising := make([]time.Duration, 0, len(numbers))
-	for d := range numbers {
-		rising = append(rising, d)
-	}
-	slices.Sort(rising)
+	rising := slices.Sorted(maps.Keys(numbers))
 	renumbered := make([]int32, len(rising))
 	for i, d := range rising {
 		renumbered[numbers[d]] = int32(i)
