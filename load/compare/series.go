@@ -115,12 +115,8 @@ func (s *series) sortTimes(numbers map[time.Duration]int32) {
 
 // enough reports whether all runs are long enough for intervals.
 func (s *series) enough() bool {
-	for _, run := range s.runs {
-		if len(run) < minSeconds {
-			return false
-		}
-	}
-	return len(s.runs) > 0
+	isShort := func(run []second) bool { return len(run) < minSeconds }
+	return len(s.runs) > 0 && !slices.ContainsFunc(s.runs, isShort)
 }
 
 // sum is the total of some seconds. It is reused.
