@@ -316,7 +316,6 @@ func TestLoadStartsWhenAllConnectionsAreAccepted(t *testing.T) {
 
 // Events are counted as they arrive, whether or not the response ends, over HTTP/1.1 and HTTP/2.
 func TestEventsAreCounted(t *testing.T) {
-	t.Parallel()
 	testkit.Long(t, "it sends requests for a second")
 	const events, pause = 4, 20 * time.Millisecond
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -23,7 +23,6 @@ import (
 
 // HTTP and FastCGI run over TCP, IPv6 and unix sockets, each with and without TLS.
 func TestEveryTransportWorks(t *testing.T) {
-	t.Parallel()
 	testkit.Long(t, "it sends requests for a second")
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
