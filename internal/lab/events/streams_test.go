@@ -83,7 +83,7 @@ func TestLostStreamsAreCounted(t *testing.T) {
 	const clients = 5
 	r := weigh(t, `kind: events
 title: A test
-length: 1s
+length: 2s
 timeout: 1s
 streams:
   clients: [5]
@@ -92,7 +92,7 @@ streams:
     - {name: good, title: good, protocol: sse, every: 50ms, burst: 1}
     - {name: bad, title: bad, protocol: sse, every: 50ms, burst: 2}
 cases:
-  - {name: kill, title: kill, about: The application is killed, contender: app, plan: [{at: 500ms, do: kill}]}
+  - {name: kill, title: kill, about: The application is killed, contender: app, plan: [{at: 1s, do: kill}]}
 `)
 	for i, wantEvents := range []bool{true, false} {
 		c := &r.Events.Cases[i]
