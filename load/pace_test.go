@@ -45,7 +45,7 @@ func TestSpareConnectionsSendNothing(t *testing.T) {
 func TestUnsolicitedBytesAreErrors(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it takes seconds")
-	const late = 100 * time.Millisecond // long after a response, and before the next request
+	const late = time.Second // long after a response, and long before the next request
 	twice := func(c net.Conn, response string) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
 			io.WriteString(c, response)
