@@ -373,7 +373,6 @@ func TestLoginShellsMayPrint(t *testing.T) {
 // A command that is interrupted receives SIGTERM first: ssh then restores the terminal. One that
 // ignores it is killed.
 func TestCommandsCanRestoreTheTerminal(t *testing.T) {
-	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	restored, ready := filepath.Join(t.TempDir(), "restored"), filepath.Join(t.TempDir(), "ready")
 	testkit.Must(t, syscall.Mkfifo(ready, 0o600))
