@@ -183,6 +183,7 @@ func each(response string) func(int, net.Conn, *bufio.Reader) {
 
 // Memory is allocated per connection and per second, not per request.
 func TestRequestsAllocateNothing(t *testing.T) {
+	testkit.Long(t, "it takes seconds")
 	testkit.NoRace(t, "it multiplies the CPU time of the load")
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
