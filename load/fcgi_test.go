@@ -63,6 +63,7 @@ const plain = "Content-Type: text/plain\r\n\r\n"
 
 // STDERR output and a nonzero exit code are no errors, but the report shows both.
 func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
+	t.Parallel()
 	response := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") +
 		load.Stdout("hello") + load.End(3, 0)
 	r := run(t, load.Plan{URL: fcgiScript(t, responding(0, response)), Requests: 20, Connections: 2})
@@ -97,6 +98,7 @@ func TestUnannouncedCloseIsRetried(t *testing.T) {
 
 // Memory is allocated per connection and per second, not per request.
 func TestFastCGIRequestsAllocateNothing(t *testing.T) {
+	testkit.NoRace(t, "it multiplies the CPU time of the load")
 	response := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
 	url := fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece

@@ -76,9 +76,10 @@ func sometimesSlow(t *testing.T) (url string) {
 // Percentiles of a joined result are those of all samples.
 func TestJoinedFiguresAreThoseOfAllSamples(t *testing.T) {
 	testkit.Long(t, "it sends requests for a second")
-	const n, rate = 3000, 2000
+	const n, rate = 1200, 1000
 	for name, pace := range map[string]load.Pace{"closed": {}, "open": load.Constant(rate)} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := load.Plan{URL: sometimesSlow(t) + "/{{seq 0 9}}", Template: true, Connections: 13, Requests: n,
 				Samples: n, Pace: pace}
 			r := joined(t, p, []int{2, 1, 1}, nil)

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"time"
@@ -131,10 +132,7 @@ func (a adjustedResult) errorShare() float64 {
 	if bad == 0 {
 		return 0
 	}
-	due := a.result.Due
-	if due == 0 {
-		due = float64(a.result.Ended())
-	}
+	due := cmp.Or(a.result.Due, float64(a.result.Ended()))
 	return min(1, bad/max(due, 1))
 }
 

@@ -184,6 +184,7 @@ func each(response string) func(int, net.Conn, *bufio.Reader) {
 // Memory is allocated per connection and per second, not per request.
 func TestRequestsAllocateNothing(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
+	testkit.NoRace(t, "it multiplies the CPU time of the load")
 	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
@@ -247,6 +248,7 @@ func TestLatencyIsTheServersDelay(t *testing.T) {
 }
 
 func TestTraceReportsPhasesAndProgress(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
@@ -358,6 +360,7 @@ func TestEventsAreCounted(t *testing.T) {
 // A run keeps data per connection and per second, not per request, so its memory does not grow.
 func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	testkit.Long(t, "it sends many requests")
+	testkit.NoRace(t, "it takes memory")
 	requests := uint64(300_000)
 	if testkit.Slow() {
 		requests = 10_000_000

@@ -43,8 +43,9 @@ func TestSpareConnectionsSendNothing(t *testing.T) {
 
 // Bytes received without a request are an error.
 func TestUnsolicitedBytesAreErrors(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
-	const late = 100 * time.Millisecond // long after a response, and before the next request
+	const late = time.Second // long after a response, and long before the next request
 	twice := func(c net.Conn, response string) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
 			io.WriteString(c, response)
@@ -67,6 +68,7 @@ func TestUnsolicitedBytesAreErrors(t *testing.T) {
 
 // A server may close idle connections. That is no error, and the connection is reopened.
 func TestClosedIdleConnectionIsNoError(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.IdleTimeout = 20 * time.Millisecond
@@ -82,6 +84,7 @@ func TestClosedIdleConnectionIsNoError(t *testing.T) {
 // Requests that were due while a server stalled have waited, even if their own responses are
 // immediate. The latency of an open loop shows this; the service time and a closed loop do not.
 func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it sends requests for a second")
 	const stall = 400 * time.Millisecond
 	var stalls atomic.Int64
@@ -108,6 +111,7 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 // Requests without any response count with the time that they waited: all due ones in an open loop,
 // those that were sent in a closed one.
 func TestMissingResponsesCount(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	defer l.Close()
@@ -134,6 +138,7 @@ func TestMissingResponsesCount(t *testing.T) {
 }
 
 func TestFirstBytePrecedesTheLast(t *testing.T) {
+	t.Parallel()
 	const pause = 50 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
@@ -149,6 +154,7 @@ func TestFirstBytePrecedesTheLast(t *testing.T) {
 
 // A Pace may change its rate during a run.
 func TestPaceFollowsItsSteps(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { n.Add(1) }))

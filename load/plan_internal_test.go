@@ -175,7 +175,7 @@ func randomPlan(rnd *rand.Rand) (Plan, []int) {
 func TestPartsEqualTheWhole(t *testing.T) {
 	testkit.Long(t, "it computes all schedules")
 	rnd := rand.New(rand.NewPCG(3, 4))
-	for range 200 {
+	for range 60 {
 		p, threads := randomPlan(rnd)
 		parts := testkit.Value(p.Split(threads))(t)
 		var got []plannedThread

@@ -288,6 +288,7 @@ func queue(capacity float64) http.HandlerFunc {
 
 // Without From, a closed loop sets the first rate; without a server, the search returns an error.
 func TestSearchStartsWithAClosedLoop(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	server := httptest.NewServer(queue(400))
 	defer server.Close()

@@ -65,6 +65,7 @@ func TestPausedSessionIsSilent(t *testing.T) {
 
 // A request without a response is an error of the slice, which then ends.
 func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it waits for timeouts")
 	var hangs atomic.Bool
 	release := make(chan bool)

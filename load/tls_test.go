@@ -58,6 +58,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 
 // A server that does not support TLS, or stops in the handshake, blocks nothing.
 func TestTLSFailuresAreErrors(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	plain := httptest.NewServer(nil)
 	defer plain.Close()

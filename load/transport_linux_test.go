@@ -64,6 +64,7 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 // A unix socket refuses connections at once when its backlog is full. That is no error unless it
 // lasts.
 func TestFullBacklogIsRetried(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it takes seconds")
 	path, l := shortQueue(t)
 	connected := false

@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -108,11 +109,7 @@ func (out *output) writeTo(env Env, r *report.Run) error {
 			return err
 		}
 	}
-	err := out.write(r, out.file)
-	if closeErr := out.file.Close(); err == nil {
-		err = closeErr
-	}
-	return err
+	return cmp.Or(out.write(r, out.file), out.file.Close())
 }
 
 // close closes the files and removes those that were created but not written.

@@ -107,7 +107,7 @@ func TestLoadFromManyHosts(t *testing.T) {
 	m := newMachines(t, n)
 	url := m.serveHello()
 	for range 2 { // the second time the program is there
-		const requests = 4000
+		const requests = 2000
 		r := m.load(tare, url, "-c", "20", "--rate", "2000", "-n", fmt.Sprint(requests), "--on", m.on(),
 			"--json=run.json", "--samples", "samples.csv", "--html", "run.html", "--csv", "run.csv")
 		if code := r.wait(t); code != 0 {

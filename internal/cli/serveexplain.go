@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -124,10 +125,7 @@ func addressOf(listeners []nginxconf.Listener, target *url.URL, socket string) (
 	if socket != "" {
 		return socketOf(listeners, target, socket)
 	}
-	port := target.Port()
-	if port == "" {
-		port = map[string]string{"http": "80", "https": "443"}[target.Scheme]
-	}
+	port := cmp.Or(target.Port(), map[string]string{"http": "80", "https": "443"}[target.Scheme])
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil {
 		return nil, fmt.Errorf("invalid port %q", port)

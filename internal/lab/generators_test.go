@@ -51,6 +51,7 @@ func TestLoadGeneratorsAreCompared(t *testing.T) {
 
 // An output that is not as expected is a failure that shows the output.
 func TestFailuresOfLoadGeneratorsAreReported(t *testing.T) {
+	t.Parallel()
 	programs.Nginx(t)
 	root := programs.Root(t)
 	for _, test := range []struct{ name, requests, errors, want string }{
@@ -83,9 +84,7 @@ func TestMalformedLoadsAreRejected(t *testing.T) {
 		`(\d+)`:       {`\d+`, "requests: want a pattern with one group"},
 		"'x'":         {"'('", "errors: "},
 	} {
-		text := strings.Replace(valid, old, test.new, 1)
-		_, err := lab.ReadExperiment(benchmarkProject(t, text) + "/experiments/x")
-		testkit.Error(t, err, test.want, old)
+		readExperiment(t, strings.Replace(valid, old, test.new, 1), test.want)
 	}
 }
 

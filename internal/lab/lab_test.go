@@ -74,23 +74,29 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		{"cores twice", "[1, all]", "[all, all]", "experiment.yaml:21: cores: duplicate all"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
-			testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile),
-				strings.Replace(fine, test.from, test.to, 1))
-			e, err := lab.ReadExperiment(dir)
-			if test.want == "" {
-				if err != nil || strings.Join(e.Contenders(), " ") != "one two three four" ||
-					len(e.Full.Conditions()) != 4 || e.Full.Conditions()[2].Cores != 0 {
-					t.Errorf("%+v, %v", e, err)
-				}
-				return
-			}
-			var fault *yamlfile.Error
-			if !errors.As(err, &fault) || !strings.Contains(err.Error(), test.want) {
-				t.Errorf("got %v, want %s", err, test.want)
+			e := readExperiment(t, strings.Replace(fine, test.from, test.to, 1), test.want)
+			if test.want == "" && (strings.Join(e.Contenders(), " ") != "one two three four" ||
+				len(e.Full.Conditions()) != 4 || e.Full.Conditions()[2].Cores != 0) {
+				t.Errorf("%+v", e)
 			}
 		})
 	}
+}
+
+// readExperiment reads an experiment whose file has an error with a text; "" is none.
+func readExperiment(t *testing.T, file, want string) *lab.Experiment {
+	t.Helper()
+	dir := t.TempDir()
+	testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile), file)
+	e, err := lab.ReadExperiment(dir)
+	if want == "" {
+		testkit.Must(t, err)
+		return e
+	}
+	if _, ok := errors.AsType[*yamlfile.Error](err); !ok || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	return e
 }
 
 func TestProjectExperimentsAndContendersAreValid(t *testing.T) {

@@ -88,6 +88,7 @@ func TestReadOwnReadsWhatWriteWrote(t *testing.T) {
 	second, err := lab.Builds(plain, odd, lab.OwnRequest{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
 	testkit.Must(t, err)
 	third := testkit.Value(plain.Experiment(lab.OwnRequest{}))(t)
+	testkit.Equal(t, second.Quick.Blocks, 8, "blocks of two builds")
 	for i, want := range []*lab.Experiment{first, second, third} {
 		file := filepath.Join(dir, want.Name+".yaml")
 		f := testkit.Value(os.Create(file))(t)

@@ -137,6 +137,7 @@ full: {blocks: 6, measure: 1ns, scenarios: *rows}
 
 // A failed benchmark is reported, tried twice, and does not affect the others.
 func TestFailuresAreIsolated(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it runs benchmarks")
 	root := benchmarkProject(t, small)
 	var messages []string
@@ -201,6 +202,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 }
 
 func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it runs benchmarks")
 	root := benchmarkProject(t, small)
 	var orders [3][]string
@@ -238,11 +240,7 @@ func TestMalformedProgramsAreRejected(t *testing.T) {
 		if text == small {
 			t.Fatalf("%s changes nothing", name)
 		}
-		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		testkit.Error(t, err, test.want, name)
-		if _, ok := errors.AsType[*yamlfile.Error](err); !ok {
-			t.Errorf("%s: %T", name, err)
-		}
+		readExperiment(t, text, test.want)
 	}
 	root := benchmarkProject(t, small)
 	if _, err := lab.Prepare(context.Background(),
@@ -271,6 +269,7 @@ full: *trials
 
 // Targets of benchmarks are compared like those of servers.
 func TestTargetsOfBenchmarks(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it runs benchmarks")
 	root := benchmarkProject(t, targeted)
 	for name, text := range map[string]string{
@@ -311,9 +310,7 @@ func TestMalformedTargetsOfProgramsAreRejected(t *testing.T) {
 		"benchmark: A, gomaxprocs: 2": {"run: {one: x}",
 			"scenarios: benchmark requires module, and run requires server"},
 	} {
-		text := strings.Replace(targeted, old, test.new, 1)
-		_, err := lab.ReadExperiment(filepath.Join(benchmarkProject(t, text), "experiments", "x"))
-		testkit.Error(t, err, test.want, old)
+		readExperiment(t, strings.Replace(targeted, old, test.new, 1), test.want)
 	}
 }
 

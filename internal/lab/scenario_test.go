@@ -33,19 +33,12 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 		{"twice", "{name: a, connections: 8}, {name: a, connections: 9}", `duplicate "a"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dir := t.TempDir()
 			text := strings.Replace(fine, "connections: [8]", "scenarios: ["+test.scenarios+"]", 1)
-			testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile), text)
-			e, err := lab.ReadExperiment(dir)
 			if test.want != "" {
-				var fault *yamlfile.Error
-				want := "experiment.yaml:17: scenarios: " + test.want
-				if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
-					t.Errorf("got %v, want %s", err, want)
-				}
+				readExperiment(t, text, "experiment.yaml:17: scenarios: "+test.want)
 				return
 			}
-			testkit.Must(t, err)
+			e := readExperiment(t, text, "")
 			all := e.Quick.Conditions()
 			if len(all) != 2 || all[0].Scenario.Name != "a" || all[1].Rate != 5 || all[1].Scenario.Streams*all[1].Connections != 32 ||
 				all[1].Cores != 1 {

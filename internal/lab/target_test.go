@@ -1,7 +1,6 @@
 package lab_test
 
 import (
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,7 +8,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -51,20 +49,12 @@ func TestMalformedTargetsAreRejected(t *testing.T) {
 		{"idle and a rate", "idle: true", "idle: true, rate: 5", "idle excludes rate"},
 		{"connections", "cores: [1]", "cores: [1]\n  connections: [8]", "an experiment of targets has scenarios"},
 	} {
-		dir := t.TempDir()
-		testkit.WriteFile(t, filepath.Join(dir, lab.ExperimentFile),
-			strings.Replace(fineTargets, test.from, test.to, 1))
-		e, err := lab.ReadExperiment(dir)
-		if test.want == "" {
-			if err != nil || strings.Join(e.Contenders(), " ") != "http copy" {
-				t.Errorf("%v, %v", e.Contenders(), err)
+		t.Run(test.name, func(t *testing.T) {
+			e := readExperiment(t, strings.Replace(fineTargets, test.from, test.to, 1), test.want)
+			if test.want == "" {
+				testkit.Equal(t, strings.Join(e.Contenders(), " "), "http copy")
 			}
-			continue
-		}
-		var fault *yamlfile.Error
-		if !errors.As(err, &fault) || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
-		}
+		})
 	}
 }
 

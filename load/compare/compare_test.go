@@ -95,6 +95,7 @@ func all(s *series) *sum {
 // correlated.
 func TestEqualRunsRarelyDiffer(t *testing.T) {
 	testkit.Long(t, "it simulates many runs")
+	testkit.NoRace(t, "it multiplies the time of arithmetic, in one goroutine")
 	for _, test := range []struct {
 		seconds     int
 		follow      float64
@@ -198,6 +199,7 @@ func TestErrorShareCountsEachRequestOnce(t *testing.T) {
 // Runs of hours are split into fewer parts without loss.
 func TestLongRunsAreMerged(t *testing.T) {
 	testkit.Long(t, "it simulates runs")
+	testkit.NoRace(t, "it multiplies the time of arithmetic, in one goroutine")
 	m := &machine{rand.New(rand.NewPCG(7, 7)), 0.02, 0}
 	r := m.run(t, 10, 1)
 	r.Timeline = slices.Repeat(r.Timeline, 25)

@@ -2,6 +2,7 @@ package compare
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -96,11 +97,7 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, is
 
 // sortTimes renumbers the latencies in rising order.
 func (s *series) sortTimes(numbers map[time.Duration]int32) {
-	rising := make([]time.Duration, 0, len(numbers))
-	for d := range numbers {
-		rising = append(rising, d)
-	}
-	slices.Sort(rising)
+	rising := slices.Sorted(maps.Keys(numbers))
 	renumbered := make([]int32, len(rising))
 	for i, d := range rising {
 		renumbered[numbers[d]] = int32(i)
@@ -118,12 +115,8 @@ func (s *series) sortTimes(numbers map[time.Duration]int32) {
 
 // enough reports whether all runs are long enough for intervals.
 func (s *series) enough() bool {
-	for _, run := range s.runs {
-		if len(run) < minSeconds {
-			return false
-		}
-	}
-	return len(s.runs) > 0
+	isShort := func(run []second) bool { return len(run) < minSeconds }
+	return len(s.runs) > 0 && !slices.ContainsFunc(s.runs, isShort)
 }
 
 // sum is the total of some seconds. It is reused.

@@ -99,6 +99,7 @@ func server(t testing.TB) (url string, served *atomic.Int64) {
 
 // Several agents send a plan once, and their figures are those of all their requests.
 func TestFleetIsOneGenerator(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	url, served := server(t)
 	f := open(t, 3, fleet.Options{})
@@ -135,6 +136,7 @@ func TestFleetIsOneGenerator(t *testing.T) {
 }
 
 func TestErrorsAreThoseOfOneProcess(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	f := open(t, 2, fleet.Options{})
 	_, err := f.Run(context.Background(), load.Plan{URL: "ftp://x", Connections: 4})
@@ -157,6 +159,7 @@ func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 
 // MaxErrors limits the errors of all agents together, and an interrupt keeps the figures.
 func TestRunsEndEarly(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	url, _ := server(t)
 	f := open(t, 2, fleet.Options{})
@@ -191,6 +194,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 		"frozen, continue": {syscall.SIGSTOP, fleet.Continue, 2 * time.Second, "nothing arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url, _ := server(t)
 			f := open(t, 3, fleet.Options{OnLoss: test.policy, Silence: test.silence})
 			p := load.Plan{URL: url, Connections: 6, Duration: 5 * time.Second}
@@ -234,6 +238,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 
 // A clock that is an hour ahead or behind does not matter.
 func TestSkewedClocksHaveNoEffect(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	own := testkit.Value(os.Executable())(t)
 	skewed := func(skew string) fleet.Host {
@@ -261,6 +266,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 
 // Hosts without a working agent are errors, and nothing stays.
 func TestUnusableHostsAreErrors(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	own := testkit.Value(os.Executable())(t)
 	command := func(name string, args ...string) fleet.Host {
@@ -394,6 +400,7 @@ func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 
 // A session of an agent is one of this process, over the channel.
 func TestSessionOfAnAgent(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	url, served := server(t)
 	f := open(t, 1, fleet.Options{})
@@ -469,6 +476,7 @@ func TestSessionOfALostAgent(t *testing.T) {
 		"frozen": {syscall.SIGSTOP, 2 * time.Second, "nothing arrived"},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			url, _ := server(t)
 			f := open(t, 1, fleet.Options{Silence: test.silence})
 			s := testkit.Value(f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil))(t)

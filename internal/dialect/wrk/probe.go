@@ -1,6 +1,7 @@
 package wrk
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,10 +18,7 @@ func (c *Command) Probe(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	service := u.Port()
-	if service == "" {
-		service = u.Scheme
-	}
+	service := cmp.Or(u.Port(), u.Scheme)
 	conn, err := new(net.Dialer).DialContext(ctx, "tcp", net.JoinHostPort(u.Hostname(), service))
 	if err == nil {
 		return conn.Close()

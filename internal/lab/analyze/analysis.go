@@ -6,6 +6,7 @@ package analyze
 
 import (
 	"math"
+	"sync"
 
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -45,7 +46,7 @@ type Row struct {
 
 	PerSecond stat.Interval
 	RateRatio stat.Interval
-	Latency   *hist.Histogram // of all trials together
+	Latency   func() *hist.Histogram // of all trials together; merged at the first call
 
 	Voluntary, Involuntary float64 // context switches per request; medians
 	RSS                    float64 // bytes; median
@@ -116,7 +117,14 @@ func (a *Analysis) WidestInterval() float64 {
 
 func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bool) {
 	blocks := perBlock(run, e, c)
-	row := Row{Entrant: e, Condition: c, Latency: hist.New(), blocks: blocks}
+	row := Row{Entrant: e, Condition: c, blocks: blocks}
+	row.Latency = sync.OnceValue(func() *hist.Histogram {
+		all := hist.New()
+		for _, r := range row.measured() {
+			all.Merge(r.Load.Latency)
+		}
+		return all
+	})
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" && r.Attribution == nil {
 			row.Failures = append(row.Failures, r.Failure)
@@ -125,7 +133,6 @@ func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bo
 	for _, r := range blocks {
 		if r != nil {
 			row.Trials++
-			row.Latency.Merge(r.Load.Latency)
 			row.Busy = max(row.Busy, r.Load.Generator.Busy)
 		}
 	}

@@ -27,6 +27,7 @@ func TestCommandsLeaveNoChildren(t *testing.T) {
 // A program that hangs or prints without end is ended, and the error has the reason and its output.
 // The thread may then use its processors again.
 func TestCommandsAreLimited(t *testing.T) {
+	t.Parallel()
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	var before, after unix.CPUSet

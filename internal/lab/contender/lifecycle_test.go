@@ -17,6 +17,7 @@ import (
 // A process of a contender can be ended and started again, at the same address. Other replicas
 // serve meanwhile.
 func TestProcessesStartAgain(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts contenders")
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1, Replicas: 2, Files: 300})

@@ -30,14 +30,8 @@ func (s *Spec) words() []string {
 // hasPlaceholder reports whether the application's command or environment has one of the
 // placeholders.
 func (s *Spec) hasPlaceholder(placeholders ...string) bool {
-	for _, word := range slices.Concat(s.words(), s.Env) {
-		for _, p := range placeholders {
-			if strings.Contains(word, p) {
-				return true
-			}
-		}
-	}
-	return false
+	words := strings.Join(slices.Concat(s.words(), s.Env), " ")
+	return slices.ContainsFunc(placeholders, func(p string) bool { return strings.Contains(words, p) })
 }
 
 // HasAddress reports whether the application's command or environment has a placeholder for an

@@ -325,43 +325,34 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 
 var errNotReady = errors.New("not ready in time")
 
-// assertOwner returns an error if a process of another program listens at the contender's port. A
-// unix socket needs no such check: it is in the contender's own folder.
+// assertOwner returns an error unless a process of the contender listens at its port: a process of
+// another program may have responded. A unix socket needs no such check: it is in the contender's own
+// folder.
 func (r *Running) assertOwner() error {
 	if r.Place().Network() == "unix" {
 		return nil
 	}
 	_, port, _ := strings.Cut(r.Address, ":")
-	all, err := proc.All()
-	if err != nil {
-		return err
-	}
-	family, err := r.Processes() // later: a server may be starting processes that share its socket
-	if err != nil {
-		return err
-	}
-	keepsSocket := slices.ContainsFunc(r.parts, func(p *part) bool { return p.socket != nil })
-	others := slices.DeleteFunc(all, func(p proc.Process) bool {
-		return keepsSocket && p.PID == os.Getpid() ||
-			slices.ContainsFunc(family, func(own proc.Process) bool { return own.PID == p.PID })
-	})
-	places, err := proc.Listening(slices.Concat(family, others)) // of several processes at one place, the last
-	if err != nil {
-		return err
-	}
-	isOwn := false
-	for at, p := range places {
-		if !strings.HasSuffix(at, ":"+port) {
-			continue
+	holder := func(among []proc.Process, err error) (*proc.Process, error) {
+		if err != nil {
+			return nil, err
 		}
-		if isOwn = slices.Contains(family, p); !isOwn {
-			return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, p.PID, p.Name)
+		places, err := proc.Listening(among)
+		for at, p := range places {
+			if strings.HasSuffix(at, ":"+port) {
+				return &p, nil
+			}
 		}
+		return nil, err
 	}
-	if !isOwn {
-		return fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port)
+	if own, err := holder(r.Processes()); own != nil || err != nil {
+		return err
 	}
-	return nil
+	other, err := holder(proc.All())
+	if other != nil {
+		return fmt.Errorf("port %s is held by process %d (%s), which was not started here", port, other.PID, other.Name)
+	}
+	return cmp.Or(err, fmt.Errorf("port %s is held by a process that this one cannot see (another user's, or in another PID namespace)", port))
 }
 
 // Dead returns a channel that is closed when a process of the contender ends by itself.

@@ -32,6 +32,7 @@ func prepare(t *testing.T, dir string) (*contender.Contender, error) {
 
 // A C program is built, prints its versions, and its source lines are counted.
 func TestContenderInCIsBuilt(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("cc"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
@@ -61,6 +62,7 @@ while (my $c = $s->accept) {
 // A contender of a language that the lab does not know is a folder with its program. If the
 // language is missing, the error has the command that installs it.
 func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("perl"); err != nil {
 		t.Skip(err)
 	}
@@ -93,6 +95,7 @@ func TestContenderOfAnyLanguageIsAFolder(t *testing.T) {
 }
 
 func TestPlaceholdersAreReplaced(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts contenders")
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site")

@@ -23,6 +23,7 @@ func listens(_ context.Context, address string) error {
 
 // A contender gets its filled configuration, and the certificate of all contenders of the stage.
 func TestConfigAndCertificateAreWritten(t *testing.T) {
+	t.Parallel()
 	testkit.Long(t, "it starts contenders")
 	dir := t.TempDir()
 	testkit.WriteFile(t, filepath.Join(dir, "a.conf"), "{port} {cert} {key}")

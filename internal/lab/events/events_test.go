@@ -95,6 +95,7 @@ func weigh(t *testing.T, experiment string) *sample.Run {
 // socket is kept open, they wait.
 func TestRestartsAreCounted(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
+	t.Parallel()
 	r := weigh(t, head+`cases:
   - name: crash
     title: crash
@@ -130,6 +131,7 @@ func TestCrowdsGather(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	for _, behavior := range []string{events.Headers, events.Uploads, events.Reads} {
 		t.Run(behavior, func(t *testing.T) {
+			t.Parallel()
 			r := weigh(t, head+`crowd: {behavior: `+behavior+`, connections: 60, over: 500ms, every: 100ms, bytes: 1}
 cases:
   - name: one

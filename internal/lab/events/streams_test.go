@@ -23,24 +23,33 @@ import (
 // an upgrade lose none. The slow version has more contenders.
 func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 	testkit.Long(t, "it starts every contender")
-	const clients = 20
-	only := []string{"nethttp", "nginx", "front"}
+	names := []string{"nethttp", "nginx", "front"}
 	if testkit.Slow() {
-		only = append(only, "tare", "bound")
+		names = append(names, "tare", "bound")
 	}
+	for _, name := range names {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			streamThrough(t, name)
+		})
+	}
+}
+
+// streamThrough carries out the project's case of a name with every kind of stream.
+func streamThrough(t *testing.T, name string) {
+	t.Helper()
+	const clients = 20
 	root := programs.Root(t)
 	r, dir, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: "streams", Out: t.TempDir(), Logf: t.Logf,
 		Tools: &contender.Tools{Cache: filepath.Join(root, ".cache"), Checkout: root},
-		Only:  only,
+		Only:  []string{name},
 		Adjust: func(trials *lab.Trials) {
 			trials.Connections, trials.Measure = []int{clients}, yamlfile.Duration(300*time.Millisecond)
 		},
 	})
 	testkit.Must(t, err)
-	if len(r.Events.Cases) != len(only)*4 {
-		t.Errorf("%d cases", len(r.Events.Cases))
-	}
+	testkit.Equal(t, len(r.Events.Cases), 4, "cases")
 	for i := range r.Events.Cases {
 		c := &r.Events.Cases[i]
 		s := c.Streams
@@ -69,6 +78,8 @@ func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 
 // Streams that end before their clients close them are lost, also with an invalid event.
 func TestLostStreamsAreCounted(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
+	t.Parallel()
 	const clients = 5
 	r := weigh(t, `kind: events
 title: A test

@@ -114,7 +114,7 @@ func loadColumns() []document.Column[rowLine] {
 		{"p50_ms", 0.5, "p50", detailed}, {"p90_ms", 0.9, "", 0}, {"p99_ms", 0.99, "p99", always},
 		{"p999_ms", 0.999, "", 0}, {"max_ms", 1, "", 0},
 	} {
-		of := func(l rowLine) time.Duration { return l.Latency.Quantile(q.share) }
+		of := func(l rowLine) time.Duration { return l.Latency().Quantile(q.share) }
 		all = append(all, document.Figure(q.name, func(l rowLine) float64 { return ms(of(l)) }).
 			For(q.in, q.head, unlessFailed(func(l rowLine) string { return fmt.Sprintf("%.2fms", ms(of(l))) })))
 	}

@@ -32,15 +32,6 @@ func countedSample() *sample.Run {
 	return run
 }
 
-// A contender that ended while the kernel counted its calls has no load in which they were made.
-func TestCountOfAFailedTrialIsMissing(t *testing.T) {
-	run := countedSample()
-	last := &run.Records[len(run.Records)-1]
-	last.Failure, last.Load = "it fell over", nil
-	missing := strings.Join(New(run).Tables[0].Missing, "; ")
-	testkit.Contains(t, missing, "nothing was counted of "+run.TitleOf(last.Contender)+": it fell over")
-}
-
 // weightsOf returns the weights of a contender's timed trials, block by block.
 func weightsOf(run *sample.Run, name string, c sample.Condition) []float64 {
 	weights := make([]float64, run.Blocks)
@@ -107,17 +98,17 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 	}
 }
 
-// A failure in a counted trial is reported, and does not change the contender's figures.
+// A failure in a counted trial is reported, and does not change the contender's figures. If the
+// contender ended while the kernel counted its calls, there is no load in which they were made.
 func TestFailureInACountedTrialIsReported(t *testing.T) {
 	run := countedSample()
 	last := &run.Records[len(run.Records)-1]
-	last.Failure, last.Load, last.Attribution = "it fell over", nil, new(sample.Attribution)
-	a := New(run)
-	if row := a.Tables[0].Named("nginx-nethttp"); row.Trials != blocks || len(row.Failures) != 0 {
-		t.Errorf("%d trials, failures %v", row.Trials, row.Failures)
-	}
-	if got := strings.Join(a.Tables[0].Missing, "; "); !strings.Contains(got,
-		"nothing was counted of nginx → net/http: it fell over") {
-		t.Errorf("got %s", got)
+	for _, counted := range []*sample.Attribution{last.Attribution, new(sample.Attribution)} {
+		last.Failure, last.Load, last.Attribution = "it fell over", nil, counted
+		table := New(run).Tables[0]
+		row := table.Named("nginx-nethttp")
+		testkit.Equal(t, row.Trials, blocks, "trials")
+		testkit.Equal(t, len(row.Failures), 0, row.Failures)
+		testkit.Contains(t, strings.Join(table.Missing, "; "), "nothing was counted of nginx → net/http: it fell over")
 	}
 }

@@ -17,7 +17,7 @@ func (a *Report) latencyPlot(t *Table) *page.Drawing {
 	var curves []loadreport.Curve
 	for _, row := range t.Measured() {
 		curves = append(curves, loadreport.Curve{
-			Class: a.curveClass(row.Entrant), Name: row.Title, Durations: row.Latency,
+			Class: a.curveClass(row.Entrant), Name: row.Title, Durations: row.Latency(),
 		})
 	}
 	return loadreport.Curves(curves...)

@@ -106,6 +106,7 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 // On wide and narrow screens no text is cut, no texts overlap, and the page does not scroll
 // sideways.
 func TestPageFitsWideAndNarrowScreens(t *testing.T) {
+	t.Parallel()
 	var b strings.Builder
 	testkit.Must(t, New(crowdedRun()).writePage(&b))
 	const faulty = `<svg viewBox="0 0 100 20" style="width: 1500px"><text class="name" x="-30" y="10">one</text><text class="name" x="-25" y="10">two</text></svg>`
@@ -128,6 +129,7 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 
 // The printed page shows closed details, and has no empty pages.
 func TestPrintedPageShowsAllDetails(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	testkit.Must(t, New(fixture()).writePage(&b))
 	for _, want := range []string{"@media print", "details::details-content", "break-inside: avoid"} {

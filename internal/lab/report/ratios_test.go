@@ -28,8 +28,7 @@ func slicesRun(times, share float64, disturbed func(start, round int) bool) *sam
 	for start := range starts {
 		for i, e := range run.Entrants {
 			r := sample.Record{Block: start + 1, Condition: c, Contender: e.Name, Load: &load.Result{
-				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(), Service: hist.New(),
-				Connect: hist.New(),
+				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(),
 			}}
 			for round := range rounds {
 				cost := 10.0 * (1 + 0.002*float64((start+3*i)%5-2) + 0.01*float64((round+i)%3-1))

@@ -86,9 +86,7 @@ func record(name string, block int, c sample.Condition, nginx, app float64) samp
 	rate := 1e6 / total
 	seconds := perTrial / rate
 	l := hist.New()
-	for range 100 {
-		l.Record(time.Duration(float64(c.Connections) / rate * float64(time.Second)))
-	}
+	l.RecordN(time.Duration(float64(c.Connections)/rate*float64(time.Second)), 100)
 	cost := func(us float64) proc.Cost {
 		cpu := time.Duration(us * drift * perTrial * 1000)
 		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10,
@@ -97,7 +95,7 @@ func record(name string, block int, c sample.Condition, nginx, app float64) samp
 	r := sample.Record{
 		Block: block, Condition: c, Contender: name,
 		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
-			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(),
+			Statuses: map[int]uint64{200: perTrial}, Latency: l,
 			Generator: load.Generator{Busy: 0.5}},
 		Costs: map[string][]proc.Cost{contender.RoleApplication: {cost(app)}},
 	}
@@ -277,6 +275,7 @@ func TestRunWithProblemsIsIncomplete(t *testing.T) {
 
 // The page needs no external resources: it opens offline, in light and dark color schemes.
 func TestPageNeedsNoExternalResources(t *testing.T) {
+	t.Parallel()
 	var b bytes.Buffer
 	testkit.Must(t, New(fixture()).writePage(&b))
 	page := b.String()

@@ -53,7 +53,7 @@ func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*sample.Recor
 func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
 	b := bench(t)
-	roles := []string{"server", "server+", "server++", "server+++", "server++++", "server+++++", "closes"}
+	roles := []string{"server", "server+", "server++", "closes"}
 	b.IgnoreRest()
 	k, rates := company(roles...), make(map[string][]float64) // before the warm-up, after it, and after each round but the last
 	k.Turn = func(name string, perSecond float64) { rates[name] = append(rates[name], perSecond) }
@@ -130,14 +130,33 @@ func checkSlices(t *testing.T, r *sample.Record, complete bool) {
 	}
 }
 
+// Without the control nothing can be compared: the block ends, and the others have not failed.
 func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
 	testkit.Long(t, "it starts contenders")
-	b := bench(t)
-	b.IgnoreRest()
-	records := block(t, b, company("server", "dies", "server+", "never"))
-	for name, want := range map[string]string{"server": "", "server+": "", "dies": "enough", "never": "ended by itself"} {
-		if r := records[name]; r == nil || (want == "") != (r.Failure == "") || !strings.Contains(r.Failure, want) {
-			t.Errorf("%s: %+v", name, r)
+	for _, test := range []struct {
+		roles, measured []string
+		failures        map[string]string
+	}{
+		{[]string{"server", "dies", "server+", "never"}, []string{"server", "server+"},
+			map[string]string{"dies": "enough", "never": "ended by itself"}},
+		{[]string{"server", "dies"}, []string{"server"}, map[string]string{"dies": "enough"}},
+		{[]string{"dies", "server"}, nil, map[string]string{"dies": "enough"}},
+	} {
+		b := bench(t)
+		b.IgnoreRest()
+		records := block(t, b, company(test.roles...))
+		for _, name := range test.measured {
+			if r := records[name]; r == nil || len(r.Slices) == 0 {
+				t.Errorf("%v: %s was not measured: %+v", test.roles, name, r)
+			}
+		}
+		for name, want := range test.failures {
+			if r := records[name]; r == nil || !strings.Contains(r.Failure, want) {
+				t.Errorf("%v: %s: %+v, want %q", test.roles, name, r, want)
+			}
+		}
+		for name, r := range records {
+			testkit.Equal(t, r.Failure != "", test.failures[name] != "", test.roles, name, "failed:", r.Failure)
 		}
 	}
 }
@@ -237,33 +256,6 @@ func TestSlicesAtAFixedRateSendRequestsThatAreDue(t *testing.T) {
 		if r.Load.Due > most || r.Load.Requests == 0 || float64(r.Load.Requests) > r.Load.Due+1 {
 			t.Errorf("%s: %v due in %v s, %d responses", name, r.Load.Due, r.Load.Seconds, r.Load.Requests)
 		}
-	}
-}
-
-// Without the control nothing can be compared: the block ends, and the others have not failed.
-func TestBlockEndsWhenItsControlDies(t *testing.T) {
-	testkit.Long(t, "it starts contenders")
-	b := bench(t)
-	b.IgnoreRest()
-	records := block(t, b, company("dies", "server"))
-	if r := records["dies"]; r == nil || r.Failure == "" {
-		t.Errorf("the control: %+v", r)
-	}
-	if r := records["server"]; r != nil && r.Failure != "" {
-		t.Errorf("the other: %+v", r)
-	}
-}
-
-func TestControlDoesNotFailWithTheOnlyOtherContender(t *testing.T) {
-	testkit.Long(t, "it starts contenders")
-	b := bench(t)
-	b.IgnoreRest()
-	records := block(t, b, company("server", "dies"))
-	if r := records["server"]; r == nil || r.Failure != "" || len(r.Slices) == 0 {
-		t.Errorf("the control: %+v", r)
-	}
-	if r := records["dies"]; r == nil || r.Failure == "" {
-		t.Errorf("the other: %+v", r)
 	}
 }
 
