@@ -223,7 +223,7 @@ func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 	}
 }
 
-// Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
+// Access is denied if a regular expression in a variable of the subrequest exceeds its limits.
 func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
 	c := parseConf(t, "map $upstream_http_x_user $kind { ~^"+costly()+"$ some; }", authConf("judge", ""), "app", "judge")
 	a := serveHandler(t, newFront(t, c, front.Bind("judge", http.HandlerFunc(respondAsWanted)),

@@ -202,7 +202,7 @@ func TestRegexesShareABudget(t *testing.T) {
 	}
 }
 
-// A map whose regular expression exceeds its steps does not grant access, whatever uses its value:
+// A map whose regular expression exceeds its limits does not grant access, whatever uses its value:
 // its default might.
 func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	dir := site(t, "public/x")
