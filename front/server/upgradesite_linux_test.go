@@ -138,8 +138,8 @@ http {
 }
 `
 
-// newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout. Sites do not
-// disturb each other, unless they are under load: other tests of them run in parallel.
+// newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout. Tests of
+// sites without load run in parallel.
 func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 	t.Helper()
 	return newSiteWith(t, upgradable, ready, environment...)
