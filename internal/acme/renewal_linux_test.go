@@ -59,18 +59,29 @@ func (s *shortLived) start(t *testing.T) (end func()) {
 		s.begun = s.now()
 		return s.begun, s.begun.Add(s.life)
 	}
+	c, end := s.manage(t, s, conf.Issuer{Profile: "shortlived"},
+		Config{Now: s.now, Log: func(text string) { t.Log(s.now().Format("02 15:04:05"), text) }})
+	s.cert = c
+	c.manager.Start()
+	return end
+}
+
+// manage starts the issuer as a handler, and makes a Manager of a certificate of it, in a bubble of
+// package synctest. end ends them.
+func (f *forger) manage(t *testing.T, handler http.Handler, issuer conf.Issuer, c Config) (cert *Certificate, end func()) {
+	t.Helper()
 	network := new(testkit.Network)
-	server := &http.Server{Handler: s}
+	server := &http.Server{Handler: handler}
 	l := network.Listen()
 	go func() { _ = server.Serve(l) }()
-	m := New(Config{Now: s.now, Log: func(text string) { t.Log(s.now().Format("02 15:04:05"), text) }})
-	config := configOf("a.test", conf.Issuer{Name: "i", Directory: s.URL + "/dir", Profile: "shortlived"})
+	m := New(c)
+	issuer.Name, issuer.Directory = "i", f.URL+"/dir"
+	config := configOf("a.test", issuer)
 	testkit.Must(t, m.Load(config, -1))
-	s.cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	transport := s.cert.issuers[0].http.Transport.(issuerTransport).next
+	cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
+	transport := cert.issuers[0].http.Transport.(issuerTransport).next
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return network.Dial() }
-	m.Start()
-	return func() {
+	return cert, func() {
 		m.Close()
 		server.Close()
 		time.Sleep(2 * requestTimeout) // until no handler hangs
