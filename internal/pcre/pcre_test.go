@@ -12,8 +12,7 @@ import (
 
 // A match that needs too many steps fails, always after the same number, for each kind of step.
 func TestMatchFailsAtTheLimit(t *testing.T) {
-	testkit.Long(t, "it takes seconds")
-	t.Parallel()
+	testkit.NoRace(t, "it takes millions of steps in one goroutine")
 	path := "/" + strings.Repeat("a", 3000)
 	for _, e := range []string{`^/(?=(a+)+b)`, `^(?:a?)*+b|(?=(?:a|aa)+$)(?:/a)+b|(a|aa)+?\1b`,
 		`^/(a+)+\1b`, `^/(?>(a|aa)*b|)(a|aa)*\1b`, `(.*)(.*)(.*)(.*)\4x`, `((a*)*)*\1b`, `(?!.*.*.*.*b)/`,
@@ -36,7 +35,7 @@ func TestMatchFailsAtTheLimit(t *testing.T) {
 // Nested repetitions end in polynomial time, unlike with PCRE, unless references or sub-programs
 // depend on them.
 func TestNestedRepetitionsEnd(t *testing.T) {
-	t.Parallel()
+	testkit.NoRace(t, "it takes millions of steps in one goroutine")
 	for _, e := range []string{`^(a+)+$`, `^(\w+\s?)*$`, `^(?!x)(a|aa)+$`, `(a*)*b`,
 		`^(?:a|aa|aaa|ab)*$`, `(?:(?:a|b)*)*c`} {
 		re := testkit.Value(Compile(e, false))(t)
@@ -120,8 +119,7 @@ func TestRepetitionOfEmptyProgramIsCheap(t *testing.T) {
 
 // Alternatives within alternatives do not have tries without limit.
 func TestTriesAreLimited(t *testing.T) {
-	t.Parallel()
-	testkit.Long(t, "it compiles a large pattern")
+	testkit.NoRace(t, "it compiles a large pattern in one goroutine")
 	var names []string
 	for i := range 2000 {
 		names = append(names, fmt.Sprintf("%d-name", i))

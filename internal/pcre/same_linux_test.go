@@ -302,8 +302,8 @@ func (g generator) next(to *bytes.Buffer) generated {
 // Generated expressions match as with PCRE: at first, with the index of the subject, and with
 // memory of failures from the beginning.
 func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
+	testkit.NoRace(t, "it compares many matches in one goroutine")
 	testkit.Long(t, "it compares many matches")
-	t.Parallel()
 	bin, env := programs.PCRE2Test(t)
 	count := 3000
 	if os.Getenv("TARE_SLOW") != "" {
