@@ -84,7 +84,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 // stored, evicted, replaced or purged.
 func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 	testkit.Long(t, "it transfers much")
-	const memory, clients, size = 8 << 20, 200, 512 << 10
+	const memory, clients, size = 4 << 20, 150, 256 << 10
 	change := func(h *heldReaders, what string, i int) {
 		switch what {
 		case "purged":
