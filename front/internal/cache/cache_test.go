@@ -117,6 +117,21 @@ func TestSeveralRangesBecomeMultipart(t *testing.T) {
 	})
 }
 
+// Odd ranges of a stored response select what nginx selects. In [http.ServeContent] "-0" is a part
+// without bytes, and a 416 lacks the length.
+func TestOddRangesOfStoredResponses(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "0123456789", "Cache-Control: max-age=60")
+		s.get()
+		synctest.Wait()
+		for value, want := range map[string]string{"-": "*/10", "5": "*/10", "-0": "*/10", "5-3": "*/10", "x-3": "*/10",
+			"+0-1": "*/10", "0-99999999999999999999": "*/10", "0-1,-0": "0-1/10", "5-3,0-1": "0-1/10"} {
+			testkit.Equal(t, s.get("Range: bytes="+value).header.Get("Content-Range"), "bytes "+want, value)
+		}
+		testkit.Equal(t, s.get("Range: BYTES=2-3").body, "23", "a unit in upper case")
+	})
+}
+
 // If the origin does not announce the length, a range is ignored, and no condition waits for the
 // end.
 func TestConditionsOfUnknownLength(t *testing.T) {

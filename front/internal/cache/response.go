@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/byterange"
+	"github.com/tarehq/tare/front/internal/message"
 )
 
 // State is how a response came about, as nginx's $upstream_cache_status. It is empty if the cache
@@ -130,7 +133,7 @@ func (w *statusWriter) Write(p []byte) (int, error) { return len(p), nil }
 
 // sendPart handles conditions and ranges.
 func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
-	most := maxRanges
+	most := byterange.Max
 	if a.arriving != nil { // bytes that bypass the cache can be read only once
 		most = 1
 	}
@@ -141,18 +144,19 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself. A body that arrives is passed on when it pauses.
+// itself, and can seek to its end. A body that arrives is passed on when it pauses.
 func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // prevents guessing
 	}
-	if ranges := r.Header["Range"]; len(ranges) > 0 && (strings.Count(ranges[0], ",") >= most ||
-		!strings.HasPrefix(ranges[0], "bytes=")) { // another unit is ignored (RFC 9110, 14.2)
-		r = r.WithContext(r.Context()) // the copy's header may change
-		r.Header = r.Header.Clone()
-		delete(r.Header, "Range")
+	if ranges := r.Header["Range"]; len(ranges) > 0 {
+		r = message.Without(r, "Range")
+		size, _ := body.Seek(0, io.SeekEnd)
+		if plain := byterange.Plain(ranges[0], size, most); plain != "" {
+			r.Header["Range"] = []string{plain}
+		}
 	}
 	modified, _ := http.ParseTime(lastModified)
 	if _, arrives := body.(inputReporter); arrives {
