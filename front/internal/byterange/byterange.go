@@ -4,6 +4,7 @@ package byterange
 import (
 	"errors"
 	"math"
+	"net/http"
 	"strconv"
 	"strings"
 )
@@ -103,4 +104,15 @@ func Plain(value string, size int64, most int) string {
 		separator = ","
 	}
 	return plain
+}
+
+// MaySelect reports whether a request's preconditions and ranges may select less than the whole
+// representation.
+func MaySelect(header http.Header) bool {
+	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
+		if _, ok := header[name]; ok {
+			return true
+		}
+	}
+	return false
 }

@@ -63,20 +63,10 @@ func (a *Response) Mark(header http.Header) {
 	}
 }
 
-// conditional reports whether a request may receive less than the whole response.
-func conditional(h http.Header) bool {
-	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
-		if _, ok := h[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // Send sends the status and the body, or the part of it that the request selects. An error means
 // that the response is incomplete: the connection must be closed.
 func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
-	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() &&
+	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() &&
 		(a.hasLength() || replaces(w.Header(), r)) {
 		return a.sendPart(w, r)
 	}
@@ -173,8 +163,9 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, b
 // once.
 type inputReporter interface{ HasInput() bool }
 
-// hasInput reports whether a Read returns at once. Bodies in memory and in files never wait.
-func hasInput(from io.Reader) bool {
+// HasInput reports whether a Read of a body returns at once. Bodies in memory and in files never
+// wait. Those of upstreams and of a cache can tell if they may.
+func HasInput(from io.Reader) bool {
 	r, ok := from.(inputReporter)
 	return !ok || r.HasInput()
 }
@@ -186,7 +177,7 @@ type flushedBody struct {
 }
 
 func (b *flushedBody) Read(p []byte) (int, error) {
-	if !hasInput(b.Reader) {
+	if !HasInput(b.Reader) {
 		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
 	}
 	return b.Reader.Read(p)
@@ -246,7 +237,7 @@ func (b *servedBody) Read(p []byte) (int, error) {
 }
 
 // HasInput implements inputReporter.
-func (b *servedBody) HasInput() bool { return hasInput(b.ReadSeeker) }
+func (b *servedBody) HasInput() bool { return HasInput(b.ReadSeeker) }
 
 // sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file
 // itself: io.Copy then has no first bytes to inspect.

@@ -16,16 +16,6 @@ type outcome struct {
 	ranges []byterange.Range // of a 206
 }
 
-// conditional reports whether a request has preconditions or ranges.
-func conditional(header http.Header) bool {
-	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
-		if _, ok := header[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // judge evaluates a request's preconditions in their order, and its ranges: RFC 9110, 13.2.2 and
 // 14.2.
 func (p *plan) judge(r *http.Request, v *variant) outcome {

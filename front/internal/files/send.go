@@ -24,7 +24,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	ok bool) {
 	v := h.choose(res, r.Header)
 	o := outcome{status: http.StatusOK}
-	if len(r.Header) > 0 && conditional(r.Header) {
+	if len(r.Header) > 0 && byterange.MaySelect(r.Header) {
 		o = h.plan.judge(r, v)
 	}
 	body := r.Method != http.MethodHead && (o.status == http.StatusOK || o.status == http.StatusPartialContent)

@@ -100,7 +100,7 @@ type forwardBody struct {
 var errBackward = errors.New("proxy: BUG: a body is read backward")
 
 // HasInput implements connection.InputReporter.
-func (b *forwardBody) HasInput() bool { return b.offset == b.at && hasInput(b.from) }
+func (b *forwardBody) HasInput() bool { return b.offset == b.at && cache.HasInput(b.from) }
 
 // Read implements io.Reader.
 func (b *forwardBody) Read(p []byte) (n int, err error) {
