@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -228,25 +229,16 @@ func TestOnlyChallengesAreTaken(t *testing.T) {
 		{"GET", httpPrefix + "abd", false}, {"GET", httpPrefix, false}, {"GET", "/abc", false},
 		{"GET", httpPrefix + "abc/", false},
 	} {
-		w := &recorder{header: make(http.Header)}
-		r := testkit.Value(http.NewRequest(c.method, "http://a.test"+c.path, nil))(t)
-		m.Handler(next).ServeHTTP(w, r)
-		if taken := w.status != http.StatusTeapot; taken != c.taken || taken && w.body != "abc.thumb" {
-			t.Errorf("%s %s: %d %q", c.method, c.path, w.status, w.body)
+		w := httptest.NewRecorder()
+		m.Handler(next).ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		want := ""
+		if c.taken {
+			want = "abc.thumb"
 		}
+		testkit.Equal(t, w.Code != http.StatusTeapot, c.taken, c.method, c.path)
+		testkit.Equal(t, w.Body.String(), want, c.method, c.path)
 	}
 }
-
-// recorder is a ResponseWriter.
-type recorder struct {
-	header http.Header
-	status int
-	body   string
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { r.body += string(b); return len(b), nil }
 
 // IP addresses have the names of RFC 8738 in handshakes.
 func TestHandshakeNames(t *testing.T) {

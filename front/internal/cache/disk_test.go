@@ -244,12 +244,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		{MinFree: -1}, {Dir: file},
 	} {
 		config.Name = "one"
-		if c, err := cache.New(config, nil); err == nil || !strings.Contains(err.Error(), `cache "one"`) {
-			t.Errorf("%+v: %v", config, err)
-			if c != nil {
-				c.Close()
-			}
-		}
+		testkit.Fails(cache.New(config, nil))(t, `cache "one"`, config)
 	}
 	for _, policy := range []conf.CachePolicy{
 		{Ignore: []string{"Etag"}}, {MinUses: -1}, {LockAge: -1}, {Stale: conf.CacheStale{Statuses: []int{200}}},

@@ -264,11 +264,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"invalid field":       {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
 		"invalid Cache-Con":   {Dir: s.dir, CacheControl: "a\nb"},
 	} {
-		h, err := files.New(c)
-		if err == nil {
-			_ = h.Close()
-		}
-		testkit.Error(t, err, want)
+		testkit.Fails(files.New(c))(t, want)
 	}
 }
 
