@@ -191,9 +191,7 @@ func TestStateInMemorySurvivesReload(t *testing.T) {
 	testkit.Must(t, m.Load(changed, -1))
 	m.Retain(changed)
 	m.Start()
-	if m.Lookup(config, config.Hosts[0].Listen[0].Issued) != nil {
-		t.Error("the old certificate is still managed")
-	}
+	testkit.Equal(t, m.Lookup(config, config.Hosts[0].Listen[0].Issued), nil, "the old certificate")
 	cert, err := m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil)
 	if cert == nil || err != nil {
 		t.Errorf("no certificate after the change, %v", err)
@@ -320,9 +318,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600))
 	err := New(Config{}).Load(config, uid)
 	testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: "+dir+` has other files, such as "passwd"`)
-	if owner() == uid {
-		t.Error("the directory is given away")
-	}
+	testkit.Equal(t, owner() == uid, false, "the directory is given away")
 	testkit.Must(t, os.Remove(filepath.Join(dir, "passwd")))
 	testkit.Must(t, New(Config{}).Load(config, uid))
 	testkit.Equal(t, owner(), uid, "owner")
@@ -354,7 +350,5 @@ func TestCertificatesShareNamesOfTLSALPN(t *testing.T) {
 	}
 	s.run(config, Config{})
 	s.awaitIssued(4)
-	if n := s.lines.count("next attempt"); n > 0 {
-		t.Errorf("%d orders failed:\n%s", n, s.lines.String())
-	}
+	testkit.Equal(t, s.lines.count("next attempt"), 0, "orders that failed")
 }
