@@ -283,7 +283,7 @@ func obtain(t *testing.T, dir string, fault func(n int) error) (changes int, iss
 		var end func()
 		served := false
 		c, end = f.manage(t, f, conf.Issuer{StateDir: dir}, Config{Log: func(text string) { t.Log(text) },
-			fault: func(string, string) error {
+			fault: func() error {
 				if changes++; served && c.current.Load() == nil {
 					t.Errorf("no certificate is served at step %d", changes)
 				}

@@ -50,7 +50,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			config := configOf(names, issuer)
 			block := make(chan struct{})
 			var once bool
-			m := s.run(config, Config{DNS: dnsRecords{s.pebble}, fault: func(string, string) error {
+			m := s.run(config, Config{DNS: dnsRecords{s.pebble}, fault: func() error {
 				if !once {
 					once = true
 					<-block // so that the order waits
