@@ -297,7 +297,7 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		at("warn", `delaying request, dry run, excess: [\d\.]+, by zone "one"`+client),
 		at("error", `access forbidden by rule`+client),
 		at("error", `"/besides" is not found \(2: No such file or directory\)`+client),
-		at("error", `upstream: tare: connecting to .*`+client+`request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `),
+		at("crit", `upstream: tare: connecting to .*`+client+`request: "GET /proxied HTTP/1\.1", upstream: "http://unix:\S+/[ab]:/proxied", host: `),
 		at("warn", `upstream: server temporarily disabled`+client),
 		at("error", `client intended to send too large chunked body: 1\+1 bytes`+client),
 		at("info", `no user/password was provided for basic authentication`+client),

@@ -101,6 +101,7 @@ func check(file, dir string) error {
 }
 
 func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
+	testkit.NoRace(t, "it parses hundreds of configurations in one goroutine")
 	tool := programs.Nginx(t)
 	dir := t.TempDir()
 	writeAll(t, dir)

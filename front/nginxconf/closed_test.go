@@ -30,7 +30,7 @@ func statusOf(t *testing.T, text, path string) int {
 // A rejected directive that may decide which clients get which response closes its location, server
 // or http block.
 func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
-	testkit.Long(t, "it parses thousands of configurations")
+	testkit.NoRace(t, "it parses thousands of configurations in one goroutine")
 	const open = "empty_gif;"
 	for name, where := range map[string]string{
 		"location": "location /a { %s " + open + " } location /b { " + open + " }",

@@ -41,6 +41,7 @@ func at(t *testing.T, r *Result, path string) *conf.Location {
 // Servers whose locations have the same directives share Settings, which are those that each server
 // has alone. If the names of a server or the path of a location matter, they are not shared.
 func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
+	testkit.NoRace(t, "it parses thousands of configurations in one goroutine")
 	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
 	all := []sample{{text: "alias /a/;"}, {text: "valid_referers none server_names;"},
 		{text: "valid_referers a.test; valid_referers b.test;"}, {text: "types { a/b c; }"}, {text: "types { a/b d; }"}}
@@ -70,6 +71,7 @@ func TestSharedSettingsAreThoseOfEachServerAlone(t *testing.T) {
 
 // Locations with the same directives about upstreams share a Proxy, which is that of each alone.
 func TestSharedProxiesAreThoseOfEachServerAlone(t *testing.T) {
+	testkit.NoRace(t, "it parses thousands of configurations in one goroutine")
 	fsys := withCertificate(t, fstest.MapFS{"key": {Data: []byte("x")}})
 	passes := map[string]string{"proxy": "proxy_pass http://u;", "https": "proxy_pass https://u;",
 		"fastcgi": "fastcgi_pass u;"}

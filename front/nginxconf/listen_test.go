@@ -25,9 +25,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 		for _, l := range h.Listen {
 			testkit.Equal(t, l.Addr, "*:81", h.Names)
 		}
-		if len(h.Listen) == 0 {
-			t.Errorf("%v listens at every address", h.Names)
-		}
+		testkit.Between(t, len(h.Listen), 1, 2, "addresses of", h.Names, "which else listens at every one")
 	}
 	o.Lenient = false
 	if _, err := Parse("nginx.conf", o); err == nil ||

@@ -194,7 +194,7 @@ func fill(s sample) string {
 
 // Every supported directive has an effect, and each of its forms a different one.
 func TestSupportedDirectiveHasAnEffect(t *testing.T) {
-	testkit.Long(t, "it parses thousands of configurations")
+	testkit.NoRace(t, "it parses thousands of configurations in one goroutine")
 	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")},
 		"ticket.key": {Data: make([]byte, 48)}})
 	parse := func(text string) string {

@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -163,14 +164,9 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 	server { listen 444 ssl; server_name b.test; acme_certificate i;
 		ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
 		ssl_certificate c.pem; ssl_certificate_key c.key; }`)).Config.Hosts
-	if l := h[0].Listen[0]; l.Issued != nil || l.Certs != nil {
-		t.Errorf("a server without TLS has %+v", l)
-	}
-	if l := h[1].Listen[0]; l.Issued == nil || l.Certs != nil {
-		t.Errorf("a server that inherits has %+v", l)
-	}
-	if l := h[2].Listen[0]; l.Issued == nil || len(l.Certs) != 1 {
-		t.Errorf("a server with files has %+v", l)
+	for i, want := range []string{"false 0", "true 0", "true 1"} {
+		l := h[i].Listen[0]
+		testkit.Equal(t, fmt.Sprint(l.Issued != nil, len(l.Certs)), want, "issued, and from files, by server", i)
 	}
 }
 

@@ -2,19 +2,13 @@ package acme
 
 import (
 	"crypto/x509"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"net"
-	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -168,9 +162,7 @@ func TestLockedCertificateIsOrderedOnce(t *testing.T) {
 	testkit.Must(t, second.Load(config, -1))
 	second.Start()
 	time.Sleep(5 * quick.LockRetry)
-	if text := s.lines.String(); strings.Contains(text, "issued a") {
-		t.Errorf("ordered in spite of the lock:\n%s", text)
-	}
+	testkit.Equal(t, s.lines.count("issued a"), 0, "orders in spite of the lock")
 	unlock()
 	// only the first one solves challenges here; the second one fails at most until then
 	s.lines.await(t, "has issued a certificate|another process has obtained", 2)
@@ -208,130 +200,119 @@ func TestExpiredCertificateIsServed(t *testing.T) {
 	testkit.Value(s.handshake("a.test", nil))(t)
 }
 
-// The environment of a child process that is killed.
-const (
-	crashConfig = "TARE_ACME_CRASH_CONFIG" // a JSON of conf.Config
-	crashAt     = "TARE_ACME_CRASH_AT"     // the number of the change at which it is killed
-)
-
-// TestCrashChild is the process that is killed. It inherits the listener for challenges.
-func TestCrashChild(t *testing.T) {
-	text := os.Getenv(crashConfig)
-	if text == "" {
-		t.Skip("this is a process that other tests start")
-	}
-	config := new(conf.Config)
-	testkit.Must(t, json.Unmarshal([]byte(text), config))
-	config.Issuers[0].Insecure = true
-	at := testkit.Value(strconv.Atoi(os.Getenv(crashAt)))(t)
-	l := testkit.Value(net.FileListener(os.NewFile(3, "challenges")))(t)
-	changes, log := 0, new(lines)
-	m := New(Config{Timing: quick, Log: log.add, fault: func(string, string) error {
-		if changes++; changes == at {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {} // the signal arrives
-		}
-		return nil
-	}})
-	web := &http.Server{Handler: m.Handler(http.NotFoundHandler())}
-	go func() { _ = web.Serve(l) }()
-	testkit.Must(t, m.Load(config, -1))
-	if m.Lookup(config, config.Hosts[0].Listen[0].Issued).due().After(time.Now()) {
-		return // an earlier process has stored it
-	}
-	m.Start()
-	log.await(t, "has issued a certificate", 1)
-	m.Close() // waits until it is stored
-	web.Close()
-}
-
-// A process that is killed at any step loses no key and no certificate: its files stay,
-// and can be parsed. The next process obtains a certificate, with the same account.
+// A process that is killed at any step loses no key and no certificate: its files stay, and can be
+// parsed. The next process obtains a certificate, with the same account.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
-	for _, renewal := range []bool{false, true} {
-		const workers = 4
-		var next, last int
-		var mu sync.Mutex
-		take := func() (n int, ok bool) {
-			mu.Lock()
-			defer mu.Unlock()
-			next++
-			return next, last == 0
-		}
-		var running sync.WaitGroup
-		for range workers {
-			s := newServers(t)
-			l := listenLocal(t)
-			s.pebble = programs.StartPebble(t, programs.PebbleConfig{HTTPPort: port(l), TLSPort: port(s.tls)})
-			c := crash{TB: t, site: s, listener: l, dir: t.TempDir(), renewal: renewal}
-			running.Go(func() {
-				defer l.Close()
-				for n, ok := take(); ok; n, ok = take() {
-					if c.at(n) {
-						mu.Lock()
-						last = n
-						mu.Unlock()
-					}
+	testRenewals(t, func(t *testing.T, dir, name string, renewal bool) {
+		account := readFile(t, filepath.Join(dir, accountKeyName))
+		var left []string // what a process leaves that is killed before the change with this index
+		obtain(t, dir, func(n int) error {
+			left = append(left, filepath.Join(t.TempDir(), strconv.Itoa(n)))
+			return os.CopyFS(left[n-1], os.DirFS(dir))
+		})
+		for n, dir := range left {
+			before := readFile(t, filepath.Join(dir, accountKeyName))
+			if account != nil {
+				testkit.Equal(t, string(before), string(account), "the account's key at step", n)
+			}
+			for path, parse := range map[string]func([]byte) error{
+				accountKeyName: parseKey, name + ".key": parseKey, name + ".pem": parseStored,
+			} {
+				if text := readFile(t, filepath.Join(dir, path)); text != nil || renewal && path == name+".pem" {
+					testkit.Check(t, parse(text))
 				}
+			}
+			obtain(t, dir, nil)
+			if before != nil {
+				after := readFile(t, filepath.Join(dir, accountKeyName))
+				testkit.Equal(t, string(after), string(before), "the account's key after step", n)
+			}
+		}
+		testkit.Between(t, len(left), 10, 100, "steps")
+	})
+}
+
+// An error at any step, such as that of a full disk, loses nothing: the old certificate is served,
+// or the new one from memory, and the next attempt succeeds.
+func TestErrorAtEachStep(t *testing.T) {
+	t.Parallel()
+	testRenewals(t, func(t *testing.T, dir, _ string, _ bool) {
+		for fail, steps := 1, 10; fail <= steps; fail++ {
+			copied := filepath.Join(t.TempDir(), strconv.Itoa(fail))
+			testkit.Must(t, os.CopyFS(copied, os.DirFS(dir)))
+			changes, issued := obtain(t, copied, func(n int) error {
+				if n == fail {
+					return unix.ENOSPC
+				}
+				return nil
 			})
+			testkit.Equal(t, issued, 1, "certificates at step", fail)
+			steps = max(steps, changes)
 		}
-		running.Wait()
-		if next < 10 {
-			t.Errorf("renewal %v: only %d steps", renewal, next)
+	})
+}
+
+// testRenewals calls f with an empty directory, and with one whose certificate must be renewed. name
+// is that of the certificate's files.
+func testRenewals(t *testing.T, f func(t *testing.T, dir, name string, renewal bool)) {
+	t.Helper()
+	testkit.Long(t, "it syncs many files")
+	for _, renewal := range []bool{false, true} {
+		dir, config := filepath.Join(t.TempDir(), "state"), configOf("a.test", conf.Issuer{})
+		testkit.Must(t, os.Mkdir(dir, dirMode))
+		name := fileName(config.Hosts[0].Listen[0].Issued)
+		if renewal {
+			obtain(t, dir, nil)
+			synctest.Test(t, func(t *testing.T) { makeOld(t, filepath.Join(dir, name+".pem")) })
 		}
+		f(t, dir, name, renewal)
 	}
 }
 
-// crash kills processes.
-type crash struct {
-	testing.TB
-	site     *site
-	listener net.Listener
-	dir      string
-	renewal  bool
+// obtain runs a process until it has stored a certificate that need not be renewed. It calls fault
+// before each change of a file, with the change's number. It returns the number of changes, and of
+// certificates that were issued. A certificate that there was is served meanwhile.
+func obtain(t *testing.T, dir string, fault func(n int) error) (changes int, issued int64) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		f := &forger{URL: "http://i.test", period: func(int) (notBefore, notAfter time.Time) {
+			return time.Now(), time.Now().Add(90 * 24 * time.Hour)
+		}}
+		var c *Certificate
+		var end func()
+		served := false
+		c, end = f.manage(t, f, conf.Issuer{StateDir: dir}, Config{Log: func(text string) { t.Log(text) },
+			fault: func() error {
+				if changes++; served && c.current.Load() == nil {
+					t.Errorf("no certificate is served at step %d", changes)
+				}
+				if fault == nil {
+					return nil
+				}
+				return fault(changes)
+			}})
+		served = c.current.Load() != nil
+		c.manager.Start()
+		time.Sleep(time.Hour) // attempts
+		end()
+		issued = f.issued.Load()
+		stored := testkit.Value(parseCertificate(readFile(t, filepath.Join(dir, c.name+".pem")), c.spec.Names))(t)
+		if c.current.Load() == nil || !stored.Leaf.Equal(c.current.Load().Leaf) || !c.due().After(time.Now()) {
+			t.Error("the stored certificate is not the one that is served, or must be renewed")
+		}
+	})
+	return changes, issued
 }
 
-// at kills a process at its n-th change of a file and checks what remains. It returns true if the
-// process has finished before.
-func (c *crash) at(n int) (finished bool) {
-	dir := filepath.Join(c.dir, strconv.Itoa(n))
-	issuer := c.site.issuer(dir)
-	issuer.Trusted, issuer.Insecure = nil, true
-	config := configOf(fmt.Sprintf("n%d.test", n), issuer)
-	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued))
-	if c.renewal {
-		c.child(config, 0)
-		makeOld(c, name+".pem")
-	}
-	account, cert := readFile(c, filepath.Join(dir, accountKeyName)), readFile(c, name+".pem")
-	finished = c.child(config, n)
-	after := readFile(c, filepath.Join(dir, accountKeyName))
-	if account != nil && string(account) != string(after) {
-		c.Errorf("step %d: the account's key has changed", n)
-	}
-	if after != nil {
-		if _, err := decodeKey(after); err != nil {
-			c.Errorf("step %d: the account's key: %v", n, err)
-		}
-	}
-	if text := readFile(c, name+".pem"); text != nil || cert != nil {
-		if _, err := parseCertificate(text, config.Hosts[0].Listen[0].Issued.Names); err != nil {
-			c.Errorf("step %d: the certificate: %v", n, err)
-		}
-	}
-	if text := readFile(c, name+".key"); text != nil {
-		if _, err := decodeKey(text); err != nil {
-			c.Errorf("step %d: the pending key: %v", n, err)
-		}
-	}
-	if !finished && !c.child(config, 0) {
-		c.Errorf("step %d: no certificate afterwards", n)
-	}
-	if again := readFile(c, filepath.Join(dir, accountKeyName)); after != nil && string(after) != string(again) {
-		c.Errorf("step %d: the account's key has changed afterwards", n)
-	}
-	return finished
+func parseKey(text []byte) error {
+	_, err := decodeKey(text)
+	return err
+}
+
+func parseStored(text []byte) error {
+	_, err := parseCertificate(text, []string{"a.test"})
+	return err
 }
 
 // makeOld replaces a certificate by one with the same names that must be renewed.
@@ -341,76 +322,6 @@ func makeOld(t testing.TB, path string) {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: held.Leaf.DNSNames,
 		NotBefore: time.Now().Add(-89 * 24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)})
 	testkit.Must(t, os.WriteFile(path, append(cert, key...), fileMode))
-}
-
-// child runs a process that obtains a certificate and is killed at its n-th change. It returns
-// whether the process has finished.
-func (c *crash) child(config *conf.Config, n int) bool {
-	text, err := json.Marshal(config) //nolint:staticcheck // no TLSConfig, which has functions, is set
-	if err != nil {
-		c.Error(err)
-		return false
-	}
-	file, err := c.listener.(*net.TCPListener).File()
-	if err != nil {
-		c.Error(err)
-		return false
-	}
-	defer file.Close()
-	cmd := testkit.Command(c, os.Args[0], "-test.run=^TestCrashChild$")
-	cmd.Env = append(os.Environ(), crashConfig+"="+string(text), crashAt+"="+strconv.Itoa(n))
-	cmd.ExtraFiles = []*os.File{file}
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return true
-	}
-	exit, ok := errors.AsType[*exec.ExitError](err)
-	if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
-		c.Errorf("step %d: %v\n%s", n, err, out)
-	}
-	return false
-}
-
-// An error at any step, such as that of a full disk, loses nothing: the old certificate is served,
-// or the new one from memory, and the next attempt succeeds.
-func TestErrorAtEachStep(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	dir := t.TempDir()
-	for n := 1; ; n++ {
-		changes := 0
-		issuer := s.issuer(filepath.Join(dir, strconv.Itoa(n)))
-		name := fmt.Sprintf("n%d.test", n)
-		before := s.lines.count("has issued a certificate")
-		s.run(configOf(name, issuer), Config{fault: func(string, string) error {
-			if changes++; changes == n {
-				return unix.ENOSPC
-			}
-			return nil
-		}})
-		s.awaitIssued(before + 1)
-		s.awaitStored(issuer.StateDir)
-		if _, err := s.handshake(name, s.pebble.Root(t, 0)); err != nil {
-			t.Errorf("step %d: %v", n, err)
-		}
-		s.close()
-		testkit.Equal(t, s.lines.count("acme: "+name+": pebble has issued"), 1, "certificates at step", n)
-		if changes < n {
-			if n < 10 {
-				t.Errorf("only %d steps", n)
-			}
-			return
-		}
-	}
-}
-
-// awaitStored waits until a certificate is in a directory, and the worker has finished with it.
-func (s *site) awaitStored(dir string) {
-	s.Helper()
-	testkit.WaitFor(s, "a certificate in "+dir, func() bool {
-		found, _ := filepath.Glob(filepath.Join(dir, "*.pem"))
-		return len(found) == 1
-	})
 }
 
 // On a disk without space nothing is ordered, because no key could be stored. The old certificate

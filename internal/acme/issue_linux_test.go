@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -49,7 +50,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			config := configOf(names, issuer)
 			block := make(chan struct{})
 			var once bool
-			m := s.run(config, Config{DNS: dnsRecords{s.pebble}, fault: func(string, string) error {
+			m := s.run(config, Config{DNS: dnsRecords{s.pebble}, fault: func() error {
 				if !once {
 					once = true
 					<-block // so that the order waits
@@ -190,9 +191,7 @@ func TestStateInMemorySurvivesReload(t *testing.T) {
 	testkit.Must(t, m.Load(changed, -1))
 	m.Retain(changed)
 	m.Start()
-	if m.Lookup(config, config.Hosts[0].Listen[0].Issued) != nil {
-		t.Error("the old certificate is still managed")
-	}
+	testkit.Equal(t, m.Lookup(config, config.Hosts[0].Listen[0].Issued), nil, "the old certificate")
 	cert, err := m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil)
 	if cert == nil || err != nil {
 		t.Errorf("no certificate after the change, %v", err)
@@ -228,25 +227,16 @@ func TestOnlyChallengesAreTaken(t *testing.T) {
 		{"GET", httpPrefix + "abd", false}, {"GET", httpPrefix, false}, {"GET", "/abc", false},
 		{"GET", httpPrefix + "abc/", false},
 	} {
-		w := &recorder{header: make(http.Header)}
-		r := testkit.Value(http.NewRequest(c.method, "http://a.test"+c.path, nil))(t)
-		m.Handler(next).ServeHTTP(w, r)
-		if taken := w.status != http.StatusTeapot; taken != c.taken || taken && w.body != "abc.thumb" {
-			t.Errorf("%s %s: %d %q", c.method, c.path, w.status, w.body)
+		w := httptest.NewRecorder()
+		m.Handler(next).ServeHTTP(w, httptest.NewRequest(c.method, c.path, nil))
+		want := ""
+		if c.taken {
+			want = "abc.thumb"
 		}
+		testkit.Equal(t, w.Code != http.StatusTeapot, c.taken, c.method, c.path)
+		testkit.Equal(t, w.Body.String(), want, c.method, c.path)
 	}
 }
-
-// recorder is a ResponseWriter.
-type recorder struct {
-	header http.Header
-	status int
-	body   string
-}
-
-func (r *recorder) Header() http.Header         { return r.header }
-func (r *recorder) WriteHeader(status int)      { r.status = status }
-func (r *recorder) Write(b []byte) (int, error) { r.body += string(b); return len(b), nil }
 
 // IP addresses have the names of RFC 8738 in handshakes.
 func TestHandshakeNames(t *testing.T) {
@@ -328,9 +318,7 @@ func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600))
 	err := New(Config{}).Load(config, uid)
 	testkit.Error(t, err, "nginx.conf:3: acme_issuer i: state_path: "+dir+` has other files, such as "passwd"`)
-	if owner() == uid {
-		t.Error("the directory is given away")
-	}
+	testkit.Equal(t, owner() == uid, false, "the directory is given away")
 	testkit.Must(t, os.Remove(filepath.Join(dir, "passwd")))
 	testkit.Must(t, New(Config{}).Load(config, uid))
 	testkit.Equal(t, owner(), uid, "owner")
@@ -362,7 +350,5 @@ func TestCertificatesShareNamesOfTLSALPN(t *testing.T) {
 	}
 	s.run(config, Config{})
 	s.awaitIssued(4)
-	if n := s.lines.count("next attempt"); n > 0 {
-		t.Errorf("%d orders failed:\n%s", n, s.lines.String())
-	}
+	testkit.Equal(t, s.lines.count("next attempt"), 0, "orders that failed")
 }

@@ -11,6 +11,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 )
 
 var errNoKey = errors.New("no private key in PEM (PKCS #8, PKCS #1 or EC)")
@@ -39,11 +40,8 @@ func keyTypeError(t string) error {
 }
 
 func isKeyType(t string) bool {
-	switch keyTypeOf(t) {
-	case "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
-		return true
-	}
-	return false
+	all := []string{"ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096"}
+	return slices.Contains(all, keyTypeOf(t))
 }
 
 // encodeKey returns a key in PEM (PKCS #8).

@@ -30,7 +30,7 @@ type Config struct {
 	Timing Timing
 
 	// fault is that of all stores, in tests.
-	fault func(change, name string) error
+	fault func() error
 }
 
 // Manager keeps the certificates of a configuration valid. Load, Retain, Start, Lookup and Close

@@ -33,19 +33,12 @@ func TestRenewalTimes(t *testing.T) {
 		{"a clock that is ahead", nil, at(200 * day), 0, at(200*day + time.Hour)},
 	} {
 		p.obtained = c.obtained
-		if got := timing.renewalTime(p, c.advice, c.fraction); !got.Equal(c.want) {
-			t.Errorf("%s: %v, want %v", c.name, got, c.want)
-		}
+		testkit.Equal(t, timing.renewalTime(p, c.advice, c.fraction), c.want, c.name)
 	}
 	short := period{notBefore: start, notAfter: at(time.Minute)} // MinAge is longer than its life
-	if got := timing.renewalTime(short, nil, 0); !got.Equal(at(40 * time.Second)) {
-		t.Errorf("a short certificate: %v", got)
-	}
+	testkit.Equal(t, timing.renewalTime(short, nil, 0), at(40*time.Second), "a short certificate")
 	for _, life := range []time.Duration{-time.Hour, 0, time.Second} { // of a wrong issuer
-		got := timing.renewalTime(period{start, at(life), start}, nil, 0)
-		if !got.Equal(at(minInterval)) {
-			t.Errorf("a certificate of %v is renewed at %v", life, got)
-		}
+		testkit.Equal(t, timing.renewalTime(period{start, at(life), start}, nil, 0), at(minInterval), life)
 	}
 }
 
@@ -77,9 +70,8 @@ func TestBackoffDoubles(t *testing.T) {
 	within := func(failures int, life, remaining, low, high time.Duration) {
 		t.Helper()
 		for range 100 {
-			if got := timing.backoff(failures, life, remaining); got < low || got > high {
-				t.Fatalf("after %d failures with %v of %v: %v, want %v to %v", failures, remaining, life, got, low, high)
-			}
+			got := timing.backoff(failures, life, remaining)
+			testkit.Between(t, got, low, high, "after", failures, "failures with", remaining, "of", life)
 		}
 	}
 	const long = 90 * 24 * time.Hour

@@ -28,9 +28,9 @@ var errLocked = errors.New("another process is ordering it")
 // store keeps files by name: in a directory, or in memory if dir is "".
 type store struct {
 	dir string
-	// fault is called before each change of a file, with its kind. It makes the change fail if it
-	// returns an error. It is nil except in tests.
-	fault func(change, name string) error
+	// fault is called before each change of a file, and makes it fail if it returns an error. It is
+	// nil except in tests.
+	fault func() error
 
 	mu     sync.Mutex
 	memory map[string][]byte
@@ -84,26 +84,29 @@ func (s *store) write(name string, content []byte) error {
 	// The name is fixed, since writers hold a lock: the file that a killed process left is
 	// replaced.
 	temporary := s.path("." + name + ".new")
-	err := s.writeTemporary(temporary, name, content)
+	err := s.writeTemporary(temporary, content)
 	if err == nil {
-		err = s.rename(temporary, name)
+		err = s.rename(temporary, s.path(name))
 	}
 	if err != nil {
 		os.Remove(temporary)
 		return err
 	}
-	return s.syncDir(name)
-}
-
-func (s *store) rename(from, name string) error {
-	if err := s.change("rename", name); err != nil {
+	if err := s.change(); err != nil {
 		return err
 	}
-	return os.Rename(from, s.path(name))
+	return syncDirectory(s.dir) // so that its names survive a loss of power
 }
 
-func (s *store) writeTemporary(path, name string, content []byte) error {
-	if err := s.change("create", name); err != nil {
+func (s *store) rename(from, to string) error {
+	if err := s.change(); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
+}
+
+func (s *store) writeTemporary(path string, content []byte) error {
+	if err := s.change(); err != nil {
 		return err
 	}
 	f, err := createNew(path)
@@ -111,16 +114,13 @@ func (s *store) writeTemporary(path, name string, content []byte) error {
 		return err
 	}
 	defer f.Close()
-	half := len(content) / 2
-	for _, part := range [][]byte{content[:half], content[half:]} {
-		if err := s.change("write", name); err != nil {
-			return err
-		}
-		if _, err := f.Write(part); err != nil {
-			return err
-		}
+	if err := s.change(); err != nil {
+		return err
 	}
-	if err := s.change("sync", name); err != nil {
+	if _, err := f.Write(content); err != nil {
+		return err
+	}
+	if err := s.change(); err != nil {
 		return err
 	}
 	if err := f.Sync(); err != nil {
@@ -143,14 +143,6 @@ func createNew(path string) (*os.File, error) {
 	return f, err
 }
 
-// syncDir makes the names in the directory survive a loss of power.
-func (s *store) syncDir(name string) error {
-	if err := s.change("sync directory", name); err != nil {
-		return err
-	}
-	return syncDirectory(s.dir)
-}
-
 // remove removes a file. It is not an error if there is none.
 func (s *store) remove(name string) error {
 	if s.dir == "" {
@@ -159,7 +151,7 @@ func (s *store) remove(name string) error {
 		delete(s.memory, name)
 		return nil
 	}
-	if err := s.change("remove", name); err != nil {
+	if err := s.change(); err != nil {
 		return err
 	}
 	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -173,17 +165,14 @@ func (s *store) setAside(name string) error {
 	if s.dir == "" {
 		return s.remove(name)
 	}
-	if err := s.change("rename", name); err != nil {
-		return err
-	}
-	return os.Rename(s.path(name), s.path(name+".invalid"))
+	return s.rename(s.path(name), s.path(name+".invalid"))
 }
 
-func (s *store) change(kind, name string) error {
+func (s *store) change() error {
 	if s.fault == nil {
 		return nil
 	}
-	return s.fault(kind, name)
+	return s.fault()
 }
 
 // lock locks a name until unlock is called. It does not wait: if the name is locked, the error is

@@ -77,17 +77,15 @@ func TestReloadKeepsOldCertificateOnError(t *testing.T) {
 		old, oldKey := cert.text, key.text
 		cert.set(bad.cert, bad.err)
 		key.set(bad.key, nil)
-		if _, err := s.Reload(); err == nil || number(t, s) != 1 {
-			t.Errorf("%q: certificate %d, %v", bad.cert, number(t, s), err)
-		}
+		testkit.Fails(s.Reload())(t, "", bad.cert)
+		testkit.Equal(t, number(t, s), 1, "the certificate after", bad.cert)
 		cert.set(old, nil)
 		key.set(oldKey, nil)
 	}
 	cert.set(cert2, nil)
 	key.set(key2, nil)
-	if changed, err := s.Reload(); !changed || err != nil || number(t, s) != 2 {
-		t.Errorf("%v, %v, certificate %d", changed, err, number(t, s))
-	}
+	testkit.Equal(t, testkit.Value(s.Reload())(t), true, "changed")
+	testkit.Equal(t, number(t, s), 2, "the new certificate")
 }
 
 // A change is noticed. An invalid certificate is logged once, and so is its end.
@@ -115,15 +113,11 @@ func TestWatchReportsChangesAndErrors(t *testing.T) {
 	if strings.Contains(got, "private key does not match") {
 		got = <-logged
 	}
-	if !strings.HasPrefix(got, "certificate: serving a new one: a.example b.example 192.0.2.1, until ") ||
-		number(t, s) != 2 {
-		t.Errorf("logged %q, certificate %d", got, number(t, s))
-	}
+	testkit.Contains(t, got, "certificate: serving a new one: a.example b.example 192.0.2.1, until ")
+	testkit.Equal(t, number(t, s), 2, "the new certificate")
 	cancel()
 	watch.Wait()
-	if len(logged) != 0 {
-		t.Errorf("logged, too: %q", <-logged)
-	}
+	testkit.Equal(t, len(logged), 0, "more lines")
 }
 
 func TestDescribeWarnsOfExpiry(t *testing.T) {

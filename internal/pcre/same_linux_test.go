@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -24,7 +23,7 @@ import (
 func compiles(t *testing.T, bin string, env []string, dir, expression string) bool {
 	t.Helper()
 	conf := filepath.Join(dir, "one.conf")
-	writeFile(t, conf, "pid "+dir+"/p1; error_log stderr; events {} http { map $uri $m { "+quoted("~"+expression)+
+	testkit.WriteFile(t, conf, "pid "+dir+"/p1; error_log stderr; events {} http { map $uri $m { "+quoted("~"+expression)+
 		" 1; } }")
 	c := exec.Command(bin, "-t", "-p", dir, "-c", conf)
 	c.Env = env
@@ -38,11 +37,6 @@ func compiles(t *testing.T, bin string, env []string, dir, expression string) bo
 // quoted returns a word of nginx.conf.
 func quoted(s string) string {
 	return `"` + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `"`, `\"`) + `"`
-}
-
-func writeFile(t *testing.T, name, text string) {
-	t.Helper()
-	testkit.Must(t, os.WriteFile(name, []byte(text), 0o600))
 }
 
 // An expression that nginx accepts matches the same here, or is rejected. One that nginx rejects is
@@ -74,7 +68,7 @@ func TestMatchesAreThoseOfNginx(t *testing.T) {
 	}
 	socket := filepath.Join(dir, "s")
 	conf := filepath.Join(dir, "conf")
-	writeFile(t, conf, "daemon off; master_process off; pid "+dir+"/pid; error_log "+dir+
+	testkit.WriteFile(t, conf, "daemon off; master_process off; pid "+dir+"/pid; error_log "+dir+
 		"/error.log; events {} http { access_log off; map_hash_bucket_size 512; variables_hash_max_size 8192; variables_hash_bucket_size 512; merge_slashes off; "+
 		"client_body_temp_path "+dir+"/b; proxy_temp_path "+dir+"/p; fastcgi_temp_path "+dir+"/f; uwsgi_temp_path "+
 		dir+"/u; scgi_temp_path "+dir+"/c;"+
@@ -302,11 +296,11 @@ func (g generator) next(to *bytes.Buffer) generated {
 // Generated expressions match as with PCRE: at first, with the index of the subject, and with
 // memory of failures from the beginning.
 func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
+	testkit.NoRace(t, "it compares many matches in one goroutine")
 	testkit.Long(t, "it compares many matches")
-	t.Parallel()
 	bin, env := programs.PCRE2Test(t)
 	count := 3000
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		count = 100_000
 	}
 	g := generator{Rand: rand.New(rand.NewPCG(1, 2))}
@@ -328,9 +322,7 @@ func TestGeneratedMatchesAreThoseOfPCRE(t *testing.T) {
 			}
 		}
 	}
-	if compared < 5*count {
-		t.Errorf("%d results compared", compared)
-	}
+	testkit.Between(t, compared, 5*count, 6*count, "results compared")
 }
 
 // results returns the results in a block of pcre2test's output, for each subject.

@@ -101,24 +101,18 @@ const (
 // before.
 func (c *Cache) Resize(config conf.Cache) {
 	memory, all := cmp.Or(config.MemoryBytes, defaultMemory), cmp.Or(config.MaxBytes, defaultBytes)
+	largest := int64(smallBody)
 	if c.disk == nil {
-		memory = min(memory, all)
+		memory, largest = min(memory, all), largeBody
 	} else {
 		c.disk.free.Store(config.MinFree)
 	}
-	c.most.Store(min(memory/perBody, mostInMemory(c.disk != nil)))
+	c.most.Store(min(memory/perBody, largest))
 	c.index.maxMemory.Store(memory)
 	c.index.leases.maxRead.Store(memory / readPart)
 	c.index.maxDisk.Store(all)
 	c.inactive.Store(int64(cmp.Or(config.Inactive, defaultInactive)))
 	c.index.evict()
-}
-
-func mostInMemory(otherwiseOnDisk bool) int64 {
-	if otherwiseOnDisk {
-		return smallBody
-	}
-	return largeBody
 }
 
 // Close cancels what is on its way in and closes the directory. Responses that are being sent may

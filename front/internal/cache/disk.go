@@ -1,12 +1,12 @@
 package cache
 
 import (
-	"crypto/rand"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"math/rand/v2"
 	"os"
 	"path"
 	"path/filepath"
@@ -71,7 +71,8 @@ func openDisk(dir string, levels []int, minFree int64, print func(text string)) 
 	if err != nil {
 		return nil, err
 	}
-	d := &disk{path: dir, levels: levels, run: newRun(), errors: diskErrors{print: print}}
+	d := &disk{path: dir, levels: levels, run: fmt.Sprintf("%0*x", runSize, rand.Uint32()),
+		errors: diskErrors{print: print}}
 	d.folder.Store(f)
 	d.free.Store(minFree)
 	return d, nil
@@ -154,13 +155,6 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	f := &file{name: name, charge: max(bodyAt+s.length, minCharge)}
 	f.checked.Store(true)
 	return f, nil
-}
-
-// newRun returns a random name for this run.
-func newRun() string {
-	var chance [runSize / 2]byte
-	_, _ = rand.Read(chance[:])
-	return hex.EncodeToString(chance[:])
 }
 
 // newName returns a name that no file has had.

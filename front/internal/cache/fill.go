@@ -299,6 +299,6 @@ func (r *remainder) Read(p []byte) (int, error) {
 }
 
 // HasInput implements inputReporter.
-func (r *remainder) HasInput() bool { return len(r.b) > 0 || r.err != nil || hasInput(r.rest) }
+func (r *remainder) HasInput() bool { return len(r.b) > 0 || r.err != nil || HasInput(r.rest) }
 
 func (r *remainder) Close() error { return r.rest.Close() }

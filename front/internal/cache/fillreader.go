@@ -73,7 +73,7 @@ func (g *fillReader) wait() {
 // readRest reads what was handed over.
 func (g *fillReader) readRest(p []byte) (n int, err error) {
 	if err = g.skip(); err == nil {
-		if !hasInput(g.f.body) {
+		if !HasInput(g.f.body) {
 			g.wait()
 		}
 		n, err = g.f.body.Read(p)
@@ -100,7 +100,7 @@ func (g *fillReader) HasInput() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == handedOver && g.at >= f.size {
-		return hasInput(f.body)
+		return HasInput(f.body)
 	}
 	return f.state != filling || g.at < f.shown
 }

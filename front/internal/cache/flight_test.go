@@ -152,9 +152,8 @@ func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
 			g.want(t, g.state, 200, "2")
 			states[g.state]++
 		}
-		if states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 || s.requests() != 2 {
-			t.Errorf("got %v by %d questions", states, s.requests())
-		}
+		testkit.Equal(t, states, map[cache.State]int{cache.StateMiss: 1, cache.StateHit: 2})
+		s.wantRequests(2)
 	})
 }
 
@@ -286,10 +285,8 @@ func TestLockAgeAllowsAnotherFetch(t *testing.T) {
 				g.want(t, g.state, 200, "second")
 				states[g.state]++
 			}
-			if d := time.Since(begin); d != 3*time.Second || states[cache.StateMiss] != 1 ||
-				states[cache.StateHit] != 2 {
-				t.Errorf("got %v after %v", states, d)
-			}
+			testkit.Equal(t, time.Since(begin), 3*time.Second, "the wait")
+			testkit.Equal(t, states, map[cache.State]int{cache.StateMiss: 1, cache.StateHit: 2})
 			<-first
 		})
 }

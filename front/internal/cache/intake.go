@@ -150,7 +150,7 @@ type cancelingBody struct {
 }
 
 // HasInput implements inputReporter.
-func (b *cancelingBody) HasInput() bool { return hasInput(b.ReadCloser) }
+func (b *cancelingBody) HasInput() bool { return HasInput(b.ReadCloser) }
 
 func (b *cancelingBody) Close() error {
 	defer b.end()

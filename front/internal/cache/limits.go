@@ -33,7 +33,6 @@ const (
 	maxLevels     = 3        // of subdirectories, each of 1 or 2 characters, as in nginx
 	// keys purged before all files were found; above that, the other files are removed
 	maxForgotten = 64 << 10
-	maxRanges    = 16 // of a request; with more, the whole response is sent
 
 	smallBody = 256 << 10 // bytes of a body in memory if there is a disk
 	largeBody = 4 << 20   // bytes of a body in memory without a disk

@@ -8,6 +8,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/byterange"
+	"github.com/tarehq/tare/front/internal/message"
 )
 
 // State is how a response came about, as nginx's $upstream_cache_status. It is empty if the cache
@@ -60,20 +63,10 @@ func (a *Response) Mark(header http.Header) {
 	}
 }
 
-// conditional reports whether a request may receive less than the whole response.
-func conditional(h http.Header) bool {
-	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
-		if _, ok := h[name]; ok {
-			return true
-		}
-	}
-	return false
-}
-
 // Send sends the status and the body, or the part of it that the request selects. An error means
 // that the response is incomplete: the connection must be closed.
 func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
-	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() &&
+	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() &&
 		(a.hasLength() || replaces(w.Header(), r)) {
 		return a.sendPart(w, r)
 	}
@@ -130,7 +123,7 @@ func (w *statusWriter) Write(p []byte) (int, error) { return len(p), nil }
 
 // sendPart handles conditions and ranges.
 func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
-	most := maxRanges
+	most := byterange.Max
 	if a.arriving != nil { // bytes that bypass the cache can be read only once
 		most = 1
 	}
@@ -141,18 +134,19 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself. A body that arrives is passed on when it pauses.
+// itself, and can seek to its end. A body that arrives is passed on when it pauses.
 func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // prevents guessing
 	}
-	if ranges := r.Header["Range"]; len(ranges) > 0 && (strings.Count(ranges[0], ",") >= most ||
-		!strings.HasPrefix(ranges[0], "bytes=")) { // another unit is ignored (RFC 9110, 14.2)
-		r = r.WithContext(r.Context()) // the copy's header may change
-		r.Header = r.Header.Clone()
-		delete(r.Header, "Range")
+	if ranges := r.Header["Range"]; len(ranges) > 0 {
+		r = message.Without(r, "Range")
+		size, _ := body.Seek(0, io.SeekEnd)
+		if plain := byterange.Plain(ranges[0], size, most); plain != "" {
+			r.Header["Range"] = []string{plain}
+		}
 	}
 	modified, _ := http.ParseTime(lastModified)
 	if _, arrives := body.(inputReporter); arrives {
@@ -169,8 +163,9 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, b
 // once.
 type inputReporter interface{ HasInput() bool }
 
-// hasInput reports whether a Read returns at once. Bodies in memory and in files never wait.
-func hasInput(from io.Reader) bool {
+// HasInput reports whether a Read of a body returns at once. Bodies in memory and in files never
+// wait. Those of upstreams and of a cache can tell if they may.
+func HasInput(from io.Reader) bool {
 	r, ok := from.(inputReporter)
 	return !ok || r.HasInput()
 }
@@ -182,7 +177,7 @@ type flushedBody struct {
 }
 
 func (b *flushedBody) Read(p []byte) (int, error) {
-	if !hasInput(b.Reader) {
+	if !HasInput(b.Reader) {
 		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
 	}
 	return b.Reader.Read(p)
@@ -242,7 +237,7 @@ func (b *servedBody) Read(p []byte) (int, error) {
 }
 
 // HasInput implements inputReporter.
-func (b *servedBody) HasInput() bool { return hasInput(b.ReadSeeker) }
+func (b *servedBody) HasInput() bool { return HasInput(b.ReadSeeker) }
 
 // sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file
 // itself: io.Copy then has no first bytes to inspect.

@@ -6,6 +6,8 @@ import (
 	"runtime/debug"
 	"strconv"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/byterange"
 )
 
 // A session serves one request.
@@ -259,7 +261,7 @@ func (s *session) updateBehind(now time.Time) (*Response, error) {
 func (s *session) update(request OriginRequest, fetch Fetch) {
 	defer s.c.behind.Add(-1)
 	defer s.land()
-	defer s.c.contain()
+	defer func() { s.c.panicked(recover()) }() // no server logs a panic of a background update
 	a, err := s.send(request, fetch)
 	if err != nil {
 		return
@@ -269,10 +271,6 @@ func (s *session) update(request OriginRequest, fetch Fetch) {
 	}
 	a.Close()
 }
-
-// contain recovers from a panic of an origin and logs it, because no server does so for a
-// background update.
-func (c *Cache) contain() { c.panicked(recover()) }
 
 // panicked logs a panic of an origin with the stack. As in net/http, http.ErrAbortHandler is not
 // logged.
@@ -398,7 +396,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 		stop()
 		end()
 	}
-	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) {
+	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && byterange.MaySelect(s.q.Header) {
 		// the origin did not see the conditions
 		a.Passed, a.arriving = nil, &fillReader{ctx: s.q.Context, f: unstored(resp), pieces: &s.c.pieces}
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"math"
 	"slices"
 	"strings"
 	"testing"
@@ -92,9 +93,7 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 // Servers of gRPC close connections that send PINGs more often than every 5 minutes, and with them
 // streams that are silent.
 func TestPINGsAreRare(t *testing.T) {
-	if d := http2Config(KeepAlive{}, false).Settings.HTTP2.SendPingTimeout; d <= 5*time.Minute {
-		t.Error(d)
-	}
+	testkit.Between(t, http2Config(KeepAlive{}, false).Settings.HTTP2.SendPingTimeout, 5*time.Minute+1, time.Hour)
 }
 
 // paced returns the body of a response, without a server, that is read with a rate.
@@ -138,9 +137,8 @@ func TestPaceEndsWithTheRequest(t *testing.T) {
 				}
 			}()
 			began := time.Now()
-			if _, err := b.waitForRate(); !errors.Is(err, context.Canceled) || time.Since(began) > time.Second {
-				t.Errorf("%v after %s", err, time.Since(began))
-			}
+			testkit.FailsWith(b.waitForRate())(t, context.Canceled)
+			testkit.Between(t, time.Since(began), 0, time.Second, "the wait")
 			cancel()
 			b.attempt.stop()
 		}
@@ -151,9 +149,7 @@ func TestPaceEndsWithTheRequest(t *testing.T) {
 func TestPaceOfExtremeRates(t *testing.T) {
 	b := paced(t.Context(), "", 1<<62)
 	b.read = 1 << 30
-	if n, err := b.waitForRate(); n < 1<<30 || err != nil {
-		t.Errorf("%d, %v", n, err)
-	}
+	testkit.Between(t, testkit.Value(b.waitForRate())(t), 1<<30, math.MaxInt)
 }
 
 func TestReplayRepeatsTheStart(t *testing.T) {

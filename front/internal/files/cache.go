@@ -45,15 +45,18 @@ func (c *cache) shard(key string) *atomic.Pointer[map[string]*resource] {
 }
 
 func (c *cache) get(key string) *resource {
-	shard := c.shard(key).Load()
-	if shard == nil {
-		return nil
-	}
-	r := (*shard)[key]
+	r := c.find(key)
 	if r != nil && !r.used.Load() {
 		r.used.Store(true)
 	}
 	return r
+}
+
+func (c *cache) find(key string) *resource {
+	if shard := c.shard(key).Load(); shard != nil {
+		return (*shard)[key]
+	}
+	return nil
 }
 
 // put stores a resource and replaces any other with its key. It calls onStored under mu, so that no
@@ -62,12 +65,11 @@ func (c *cache) put(r *resource, onStored func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	onStored()
+	c.drop(c.find(r.key))
 	if c.closed || r.weight() > c.maxBytes {
-		c.drop(c.find(r.key))
 		r.retire()
 		return
 	}
-	c.drop(c.find(r.key))
 	for len(c.ring) > 0 && (len(c.ring) >= c.maxResources || c.bytes+r.weight() > c.maxBytes) {
 		c.evict()
 	}
@@ -141,13 +143,6 @@ func (c *cache) each(f func(*resource)) {
 }
 
 // The caller of the following methods holds mu.
-
-func (c *cache) find(key string) *resource {
-	if shard := c.shard(key).Load(); shard != nil {
-		return (*shard)[key]
-	}
-	return nil
-}
 
 // change sets the resource of a key; nil removes it.
 func (c *cache) change(key string, r *resource) {

@@ -29,12 +29,9 @@ func TestCacheStaysWithinItsLimits(t *testing.T) {
 		if i%10 == 0 {
 			c.put(resourceOf("popular", 10), onStored)
 		}
-		if c.get("popular") == nil {
-			t.Fatalf("after %d: the popular resource is gone", i)
-		}
-		if len(c.ring) > most || c.bytes > c.maxBytes {
-			t.Fatalf("%d resources, %d bytes", len(c.ring), c.bytes)
-		}
+		testkit.Equal(t, c.get("popular") != nil, true, "the popular resource is there after", i)
+		testkit.Between(t, len(c.ring), 1, most, "resources")
+		testkit.Between(t, c.bytes, 1, c.maxBytes, "bytes")
 	}
 	testkit.Between(t, len(c.ring), 40, most, "stored resources of about 50")
 	c.put(resourceOf("giant", int(c.maxBytes)), onStored)

@@ -167,9 +167,6 @@ func TestChangeWhileSentIsDetected(t *testing.T) {
 		whole := name == "replaced" || name == "deleted" || name == "nothing"
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t)
-			s.must(os.WriteFile(s.path("large"), nil, 0o644))
-			s.must(os.Truncate(s.path("large"), size))
-			s.must(os.Chtimes(s.path("large"), past, past))
 			onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
 				s.must(os.RemoveAll(s.path("large")))
 				s.must(os.WriteFile(s.path("large"), nil, 0o644))

@@ -1,25 +1,19 @@
 package files
 
 import (
+	"cmp"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/byterange"
 )
 
 // outcome is the result of preconditions and ranges.
 type outcome struct {
 	status int
-	spans  []span // of a 206
-}
-
-// conditional reports whether a request has preconditions or ranges.
-func conditional(header http.Header) bool {
-	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
-		if _, ok := header[name]; ok {
-			return true
-		}
-	}
-	return false
+	ranges []byterange.Range // of a 206
 }
 
 // judge evaluates a request's preconditions in their order, and its ranges: RFC 9110, 13.2.2 and
@@ -35,14 +29,33 @@ func (p *plan) judge(r *http.Request, v *variant) outcome {
 	if wanted == "" || !ifRange(r.Header, v) {
 		return outcome{status: http.StatusOK}
 	}
-	spans, err := parseRange(wanted, v.size, p.config.MaxRanges)
+	ranges, err := byterange.Parse(wanted, v.size, p.config.MaxRanges)
 	switch {
 	case err != nil:
 		return outcome{status: http.StatusRequestedRangeNotSatisfiable}
-	case spans == nil:
+	case ranges == nil:
 		return outcome{status: http.StatusOK}
 	}
-	return outcome{http.StatusPartialContent, spans}
+	return outcome{http.StatusPartialContent, coalesce(ranges)}
+}
+
+// coalesce joins ranges that overlap or touch, as RFC 9110, 14.2 suggests. Without any it keeps the
+// order of the request.
+func coalesce(ranges []byterange.Range) []byterange.Range {
+	sorted := slices.Clone(ranges)
+	slices.SortFunc(sorted, func(a, b byterange.Range) int { return cmp.Compare(a.From, b.From) })
+	merged := sorted[:1]
+	for _, r := range sorted[1:] {
+		if last := &merged[len(merged)-1]; r.From <= last.End() {
+			last.Length = max(last.End(), r.End()) - last.From
+			continue
+		}
+		merged = append(merged, r)
+	}
+	if len(merged) == len(ranges) {
+		return ranges
+	}
+	return merged
 }
 
 func (p *plan) precondition(header http.Header, v *variant) (status int) {

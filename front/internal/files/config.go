@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/internal/byterange"
 )
 
 // Config describes what a Handler serves. Fields without a comment are as in package front/files.
@@ -84,7 +86,6 @@ const (
 	maxAbsent      = 1024    // cached paths that do not exist
 	maxPath        = 4096    // bytes of a path: Linux's PATH_MAX
 	maxName        = 255     // bytes of a name in a path: NAME_MAX
-	maxRanges      = 16      // of a request; with more it gets the whole file
 	minCompress    = 512     // minimum size of a file; compressing smaller ones gains nothing
 	maxCompress    = 2 << 20 // maximum size of a file; the first request would wait too long
 	maxCompressing = 2       // maximum number of files compressed at the same time
@@ -120,7 +121,7 @@ func compile(c Config) (*plan, error) {
 	if len(c.Index) > maxIndex {
 		return nil, fmt.Errorf("files: %d names in Index (maximum: %d)", len(c.Index), maxIndex)
 	}
-	c.Limits, c.MaxRanges = c.Limits.withDefaults(), cmp.Or(c.MaxRanges, maxRanges)
+	c.Limits, c.MaxRanges = c.Limits.withDefaults(), cmp.Or(c.MaxRanges, byterange.Max)
 	p := &plan{config: c}
 	for _, name := range c.Index {
 		if place, dir, status := p.place("/" + name); status != 0 || dir || place != name ||

@@ -228,9 +228,7 @@ func TestListingShowsDirectory(t *testing.T) {
 		last := -1
 		for _, want := range []string{`href="c/"`, `href="a%20%3C%26%22%3E%27.txt"`, `href="b.txt"`, `href="link"`} {
 			at := strings.Index(got.body, want)
-			if at <= last {
-				t.Errorf("%s is out of order in\n%s", want, got.body)
-			}
+			testkit.Between(t, at, last+1, len(got.body), want, "comes after the ones before it")
 			last = at
 		}
 		for _, not := range []string{"hidden", "away", "<&"} {
@@ -264,11 +262,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"invalid field":       {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
 		"invalid Cache-Con":   {Dir: s.dir, CacheControl: "a\nb"},
 	} {
-		h, err := files.New(c)
-		if err == nil {
-			_ = h.Close()
-		}
-		testkit.Error(t, err, want)
+		testkit.Fails(files.New(c))(t, want)
 	}
 }
 

@@ -66,66 +66,6 @@ func TestMisreadNamesAreRejectedOnWindows(t *testing.T) {
 	}
 }
 
-func TestParsedRanges(t *testing.T) {
-	for _, test := range []struct {
-		value string
-		size  int64
-		want  []span
-		fails bool
-	}{
-		{"bytes=0-", 10, []span{{0, 10}}, false}, {"bytes=0-0", 10, []span{{0, 1}}, false},
-		{"bytes=3-99", 10, []span{{3, 7}}, false},
-		{"bytes=-3", 10, []span{{7, 3}}, false}, {"bytes=-30", 10, []span{{0, 10}}, false},
-		{"Bytes = 1-2", 10, []span{{1, 2}}, false},
-		{"bytes=8-9,0-1", 10, []span{{8, 2}, {0, 2}}, false}, {"bytes=5-9,0-5", 10, nil, false},
-		{"bytes=0-1,2-3", 10, []span{{0, 4}}, false},
-		{"bytes=0-6,2-3,9-9", 10, []span{{0, 7}, {9, 1}}, false}, {"bytes=0-1,50-60", 10, []span{{0, 2}}, false},
-		{"bytes=,0-1,,", 10, []span{{0, 2}}, false},
-		{"bytes=10-", 10, nil, true}, {"bytes=-0", 10, nil, true}, {"bytes=5-4", 10, nil, true},
-		{"bytes=", 10, nil, true}, {"bytes=a-b", 10, nil, true}, {"bytes=-", 10, nil, true},
-		{"bytes=+1-2", 10, nil, true}, {"bytes=1--2", 10, nil, true}, {"bytes=0x1-2", 10, nil, true},
-		{"bytes=1", 10, nil, true},
-		{"bytes=99999999999999999999-", 10, nil, true}, {"bytes=0-99999999999999999999", 10, []span{{0, 10}}, false},
-		{"bytes=0-0", 0, nil, false}, {"bytes=-5", 0, nil, false}, {"lines=0-0", 10, nil, false},
-		{"nonsense", 10, nil, false}, {"", 10, nil, false},
-	} {
-		got, err := parseRange(test.value, test.size, maxRanges)
-		testkit.Equal(t, got, test.want, test.value, "of", test.size)
-		testkit.Equal(t, err != nil, test.fails, test.value, "of", test.size, err)
-	}
-}
-
-func FuzzRange(f *testing.F) {
-	for _, s := range []string{"bytes=0-", "bytes=-5", "bytes=0-1,3-4,2-3", "bytes=5-2", "bytes=99999999999999999999-",
-		"lines=1-2", "bytes=,,1-2 , -", "bytes = 1 - 2"} {
-		f.Add(s, int64(10))
-	}
-	f.Fuzz(func(t *testing.T, value string, size int64) {
-		size = max(size, 0)
-		spans, err := parseRange(value, size, maxRanges)
-		if err != nil && spans != nil {
-			t.Fatalf("an error with %v", spans)
-		}
-		if len(spans) > maxRanges {
-			t.Fatalf("%d ranges", len(spans))
-		}
-		total := int64(0)
-		for i, s := range spans {
-			if s.from < 0 || s.length <= 0 || s.end() > size || s.end() < s.from {
-				t.Fatalf("%v of %d", s, size)
-			}
-			for _, o := range spans[:i] {
-				if s.from < o.end() && o.from < s.end() {
-					t.Fatalf("%v overlap", spans)
-				}
-			}
-			if total += s.length; total > size {
-				t.Fatalf("%v: total length is greater than %d", spans, size)
-			}
-		}
-	})
-}
-
 func FuzzPath(f *testing.F) {
 	for _, s := range []string{"/", "/a/../b", "/a//b/./c/", "/\x00", `/a\..\b`, "/con.txt", "/.git/config", "/a:b",
 		"//", "..", "/%2e", "/. ./a", "/\xff"} {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"strconv"
+
+	"github.com/tarehq/tare/front/internal/byterange"
 )
 
 const (
@@ -22,7 +24,7 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	ok bool) {
 	v := h.choose(res, r.Header)
 	o := outcome{status: http.StatusOK}
-	if len(r.Header) > 0 && conditional(r.Header) {
+	if len(r.Header) > 0 && byterange.MaySelect(r.Header) {
 		o = h.plan.judge(r, v)
 	}
 	body := r.Method != http.MethodHead && (o.status == http.StatusOK || o.status == http.StatusPartialContent)
@@ -51,16 +53,16 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 	default:
 		for _, p := range parts {
 			_, _ = io.WriteString(w, p.before)
-			_, _ = w.Write(v.content[p.from:p.end()])
+			_, _ = w.Write(v.content[p.From:p.End()])
 		}
 		_, _ = io.WriteString(w, parts[0].closing)
 	}
 	return 0, true
 }
 
-// part is a span with the delimiters around it, if there are several.
+// part is a range with the delimiters around it, if there are several.
 type part struct {
-	span
+	byterange.Range
 	before, closing string // closing ends the last part; the first one contains it
 }
 
@@ -96,15 +98,15 @@ func (o outcome) setUnmet(header http.Header, v *variant) {
 }
 
 func (o outcome) setParts(header http.Header, v *variant) []part {
-	if len(o.spans) == 1 {
-		s := o.spans[0]
-		header["Content-Range"] = []string{s.contentRange(v.size)}
-		header["Content-Length"] = []string{strconv.FormatInt(s.length, 10)}
-		return []part{{span: s}}
+	if len(o.ranges) == 1 {
+		r := o.ranges[0]
+		header["Content-Range"] = []string{r.ContentRange(v.size)}
+		header["Content-Length"] = []string{strconv.FormatInt(r.Length, 10)}
+		return []part{{Range: r}}
 	}
 	boundary, contentType := rand.Text(), header.Get("Content-Type") // the caller may have set it
-	parts, length := make([]part, len(o.spans)), int64(0)
-	for i, s := range o.spans {
+	parts, length := make([]part, len(o.ranges)), int64(0)
+	for i, r := range o.ranges {
 		before := "--" + boundary + "\r\n"
 		if i > 0 {
 			before = "\r\n" + before
@@ -112,8 +114,8 @@ func (o outcome) setParts(header http.Header, v *variant) []part {
 		if contentType != "" {
 			before += "Content-Type: " + contentType + "\r\n"
 		}
-		parts[i] = part{span: s, before: before + "Content-Range: " + s.contentRange(v.size) + "\r\n\r\n"}
-		length += int64(len(parts[i].before)) + s.length
+		parts[i] = part{Range: r, before: before + "Content-Range: " + r.ContentRange(v.size) + "\r\n\r\n"}
+		length += int64(len(parts[i].before)) + r.Length
 	}
 	parts[0].closing = "\r\n--" + boundary + "--\r\n"
 	header["Content-Type"] = []string{"multipart/byteranges; boundary=" + boundary}
@@ -137,7 +139,7 @@ func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.F
 	v.set(header)
 	parts := o.set(header, v)
 	if parts == nil {
-		parts = []part{{span: span{0, v.size}}}
+		parts = []part{{Range: byterange.Range{Length: v.size}}}
 	}
 	w.WriteHeader(o.status)
 	for i, p := range parts {
@@ -150,7 +152,7 @@ func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.F
 	sent = err == nil
 }
 
-// sendPart sends a span of a file. It sends the last bytes of the last span after a check of the
+// sendPart sends a part of a file. It sends the last bytes of the last part after a check of the
 // file.
 func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part, last bool) error {
 	if _, err := io.WriteString(w, p.before); err != nil {
@@ -158,10 +160,10 @@ func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part
 	}
 	held := int64(0)
 	if last {
-		held = min(heldBack, p.length)
+		held = min(heldBack, p.Length)
 	}
-	if n := p.length - held; n > 0 {
-		if _, err := f.Seek(p.from, io.SeekStart); err != nil {
+	if n := p.Length - held; n > 0 {
+		if _, err := f.Seek(p.From, io.SeekStart); err != nil {
 			return err
 		}
 		if err := h.copyFile(w, f, n); err != nil {
@@ -172,7 +174,7 @@ func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part
 		return nil
 	}
 	end := make([]byte, held)
-	if _, err := f.ReadAt(end, p.end()-held); err != nil {
+	if _, err := f.ReadAt(end, p.End()-held); err != nil {
 		return err
 	}
 	if now, err := stampOf(f); err != nil || !now.sameBytes(v.stamp) {

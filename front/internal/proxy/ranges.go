@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/message"
@@ -28,9 +29,7 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 		return core.Proceed
 	}
 	header := x.Response.Header()
-	start, fromEnd, ok := rangeStart(ranges[0])
-	if isBeyond := !fromEnd && start >= resp.ContentLength || fromEnd && start == 0; ok && isBeyond &&
-		r.Header["If-Range"] == nil && !strings.Contains(ranges[0], ",") {
+	if _, err := byterange.Parse(ranges[0], resp.ContentLength, 1); err != nil && r.Header["If-Range"] == nil {
 		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
 		return x.Fail(http.StatusRequestedRangeNotSatisfiable)
 	}
@@ -100,7 +99,7 @@ type forwardBody struct {
 var errBackward = errors.New("proxy: BUG: a body is read backward")
 
 // HasInput implements connection.InputReporter.
-func (b *forwardBody) HasInput() bool { return b.offset == b.at && hasInput(b.from) }
+func (b *forwardBody) HasInput() bool { return b.offset == b.at && cache.HasInput(b.from) }
 
 // Read implements io.Reader.
 func (b *forwardBody) Read(p []byte) (n int, err error) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
@@ -118,7 +119,7 @@ func keepsConnectionByLength(r *http.Request, resp *http.Response) bool {
 // fill reads until it has the whole body (io.EOF) or b is full. Unless waits is set, it also stops
 // when the upstream pauses.
 func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
-	for empty := 0; err == nil && (n == 0 || n < len(b) && (waits || hasInput(from))); {
+	for empty := 0; err == nil && (n == 0 || n < len(b) && (waits || cache.HasInput(from))); {
 		var m int
 		m, err = from.Read(b[n:])
 		if n += m; m > 0 {
@@ -131,13 +132,6 @@ func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
 }
 
 var _ connection.InputReporter = (*forwardBody)(nil)
-
-// hasInput reports whether a Read of a body returns at once. Those of fetch and of a cache can tell
-// if they may wait.
-func hasInput(from io.Reader) bool {
-	r, ok := from.(connection.InputReporter)
-	return !ok || r.HasInput()
-}
 
 // abortOnError aborts the response after an error of writing to the client, since the rest is of no
 // use. The memory that was written must not be reused: net/http's HTTP/2 may still read it in

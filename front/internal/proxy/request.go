@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"io/fs"
 	"net/http"
 	"net/netip"
 	"strings"
@@ -182,8 +183,11 @@ func (s *upstreamRequest) Responded(status int, began time.Time) {
 // Failed implements fetch.Observer: it logs the error.
 func (s *upstreamRequest) Failed(url string, err error) {
 	level := errorlog.LevelError
-	if errors.Is(err, fetch.ErrDisabled) {
+	switch {
+	case errors.Is(err, fetch.ErrDisabled):
 		level = errorlog.LevelWarn
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // of a socket
+		level = errorlog.LevelCrit
 	}
 	if x := s.exchange; x != nil {
 		x.UpstreamURL = url

@@ -174,7 +174,7 @@ var _ connection.InputReporter = (*slicedBody)(nil)
 // HasInput implements connection.InputReporter.
 func (b *slicedBody) HasInput() bool {
 	return b.offset == b.at && b.at < b.state.start+b.state.size && b.current != nil &&
-		hasInput(b.body)
+		cache.HasInput(b.body)
 }
 
 // Read implements io.Reader.

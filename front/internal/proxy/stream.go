@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"runtime/debug"
 
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/connection"
@@ -51,7 +52,7 @@ const mostLate = 3
 
 // begin forwards until the response has ended or is detached.
 func (s *stream) begin() {
-	if s.resp.ContentLength != 0 && !hasInput(s.resp.Body) {
+	if s.resp.ContentLength != 0 && !cache.HasInput(s.resp.Body) {
 		// both sides may stream, and the client may wait for the head before it sends more
 		s.flush()
 	}
@@ -119,7 +120,7 @@ func (s *stream) detach() bool {
 		s.waits = inGoroutine
 		return false
 	}
-	if hasInput(s.body) {
+	if cache.HasInput(s.body) {
 		return false
 	}
 	s.trySend = x.Response.TrySender(func(resume func(why any)) {

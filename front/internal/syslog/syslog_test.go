@@ -76,9 +76,7 @@ func TestMessagesAreSent(t *testing.T) {
 	}
 	write("before\n")
 	write("before, too\n")
-	if len(reports) != 1 || !strings.HasPrefix(reports[0], "1 messages lost: ") {
-		t.Errorf("%q", reports)
-	}
+	testkit.Matches(t, strings.Join(reports, "|"), "^1 messages lost: [^|]*$")
 	for range 2 {
 		server := listen()
 		write("one\n" + strings.Repeat("x", 20<<10) + "\n")
@@ -99,9 +97,7 @@ func TestStuckServerDoesNotHoldLinesUp(t *testing.T) {
 	lost := 0
 	out := to.Open(func(text string) {
 		n, why, _ := strings.Cut(text, " messages lost: ")
-		if !strings.Contains(why, "timeout") && !strings.Contains(why, net.ErrClosed.Error()) {
-			t.Errorf("%q", text)
-		}
+		testkit.Matches(t, why, "timeout|"+net.ErrClosed.Error())
 		more, _ := strconv.Atoi(n)
 		lost += more
 	})

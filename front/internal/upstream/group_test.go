@@ -182,10 +182,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"random three":   {Balance: balance("random", "three"), Servers: servers("1")},
 		"only backups":   {Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
 	} {
-		if g, err := New(c, new(State), Options{}); err == nil {
-			t.Errorf("%s: no error", name)
-			g.Close()
-		}
+		testkit.Fails(New(c, new(State), Options{}))(t, "", name)
 	}
 }
 
