@@ -51,7 +51,7 @@ func (t *rawExchange) direct() net.Conn {
 // the body of a response that has switched protocols. received is what that has read, which c then
 // still holds.
 func DuplicateSocket(c io.ReadWriteCloser) (fd int, received []byte, err error) {
-	if u, ok := c.(*upgradedConn); ok && !u.conn.hasReader() {
+	if u, ok := c.(*upgradedConn); ok {
 		c, received = u.conn.Conn, u.buffered
 	}
 	switch c.(type) {
