@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
@@ -17,34 +18,39 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
-// So not even a request that must not be sent twice fails.
+// An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives,
+// before it is watched and later. So not even a request that must not be sent twice fails.
 func TestClosedIdleConnectionsAreDropped(t *testing.T) {
 	testkit.Long(t, "it waits until connections are watched")
 	for name, end := range map[string]func(speaker){
 		"closed":     func(c speaker) { c.Close() },
 		"stray byte": func(c speaker) { _, _ = c.Write([]byte("x")) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			overAll(t, func(s *site) {
-				ended := make(chan bool)
-				s.serve(func(n int, c speaker) {
-					if n == 0 {
-						receive(c)
-						c.respond("hello")
-						<-ended
-						end(c)
-						ended <- true
+		for _, isWatched := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "/", isWatched), func(t *testing.T) {
+				overAll(t, func(s *site) {
+					ended := make(chan bool)
+					s.serve(func(n int, c speaker) {
+						if n == 0 {
+							receive(c)
+							c.respond("hello")
+							<-ended
+							end(c)
+							ended <- true
+						}
+						serveAll(c, "hello")
+					})
+					s.must(s.request("GET", nil), "hello")
+					if isWatched {
+						testkit.WaitFor(s.T, "the watch", func() bool { return s.the().Count().Watched == 1 })
 					}
-					serveAll(c, "hello")
+					ended <- true
+					<-ended
+					testkit.WaitFor(s.T, "the connection to be evicted", func() bool { return s.the().Count().Idle == 0 })
+					s.must(s.request("POST", hidden("x")), "hello")
 				})
-				s.must(s.request("GET", nil), "hello")
-				ended <- true
-				<-ended
-				testkit.WaitFor(s.T, "the connection to be evicted", func() bool { return s.the().Count().Idle == 0 })
-				s.must(s.request("POST", hidden("x")), "hello")
 			})
-		})
+		}
 	}
 }
 
