@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -255,6 +256,29 @@ func TestFailuresLoseNoSlots(t *testing.T) {
 			s.must(s.request("GET", nil), "hello")
 		}
 	})
+}
+
+// endless is a connection without read deadlines, such as a tunnel of package ssh.
+type endless struct{ net.Conn }
+
+func (endless) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// A TLS connection is kept although the connection beneath has no deadlines.
+func TestTLSConnectionWithoutDeadlinesIsKept(t *testing.T) {
+	s := newSite(t, protocols()[0], "tls")
+	l := s.listen()
+	wait := testkit.Accept(l, func(_ int, nc net.Conn) { serveAll(newHTTP1Speaker(nc), "hello") })
+	_, config := testkit.TLSConfigs()
+	c := New(&Config{Settings: &http.Transport{TLSClientConfig: config,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, network, l.Addr().String())
+			return endless{nc}, err
+		}}})
+	wantText(t, c, request(t, http.MethodGet, "https://host/", nil), "hello")
+	testkit.Equal(t, c.Count().Idle, 1, "idle connections")
+	c.CloseIdleConnections()
+	l.Close()
+	wait()
 }
 
 // failsAs is the end of a server that fails as a request asks. It reports whether the connection
