@@ -126,7 +126,7 @@ func TestHTTP2BodiesMayEndEarly(t *testing.T) {
 			cancel()
 			synctest.Wait()
 			var b [10]byte
-			if n, err := resp.Body.Read(b[:]); i%2 == 1 && (string(b[:n]) != "hello" || err != io.EOF) { //nolint:errorlint // io.Reader's
+			if n, err := resp.Body.Read(b[:]); i%2 == 1 && (string(b[:n]) != "hello" || err != io.EOF) {
 				t.Errorf("a complete body, whose end comes with the last data: %q, %v", b[:n], err)
 			}
 			if i%2 == 1 {

@@ -10,7 +10,8 @@ import (
 // SocketPair returns both ends of a connection: a descriptor, and the client.
 func SocketPair(t testing.TB) (fd int, client *net.UnixConn) {
 	t.Helper()
-	ends := Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0))(t)
+	const kind = syscall.SOCK_STREAM | syscall.SOCK_CLOEXEC | syscall.SOCK_NONBLOCK
+	ends := Value(syscall.Socketpair(syscall.AF_UNIX, kind, 0))(t)
 	return ends[0], ConnOf(t, ends[1])
 }
 
