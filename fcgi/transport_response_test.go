@@ -79,6 +79,14 @@ func TestResponsesAreChecked(t *testing.T) {
 		{"a web server's record", record(wire.Stdin, 1, "x"), odd + "5 for request 1" + lost},
 		{"an unknown record", record(99, 1, "x"), odd + "99 for request 1" + lost},
 		{"the connection's", string(wire.AppendUnknownType(nil, 1)), odd + "11 for request 0" + lost},
+		{"a web server's record within", out("\nab") + record(wire.Stdin, 1, "") + out("cd") + end,
+			strings.Replace(ofBody, "body", "ab", 1) + "unexpected record of type 5 for request 1" + lost},
+		{"HEAD, an unknown record", out("Content-Length: 5\n\n") + record(99, 1, "x"), ok +
+			`5 "Content-Length: 5\r\n" "" tare: reading the response's body from pipe:1: ` +
+			"unexpected record of type 99 for request 1" + lost},
+		{"204, an unknown record", out("Status: 204\n\n") + record(99, 1, "x"),
+			`HTTP/1.1 204 No Content 0 "" "" tare: reading the response's body from pipe:1: ` +
+				"unexpected record of type 99 for request 1" + lost},
 		{"STDOUT after its end", body + out("") + out("x"), ofBody + "unexpected record of type 6 for request 1" + lost},
 		{"malformed end", body + record(wire.EndRequest, 1, "short"),
 			ofBody + "fcgi: END_REQUEST content is not 8 bytes long" + lost},

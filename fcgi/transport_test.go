@@ -124,6 +124,7 @@ func TestAddressIsThatOfFieldsOrURL(t *testing.T) {
 		{&fcgi.Transport{Addr: tcp, Network: "tcp4"}, "//h/x", "h /x"},
 		{&fcgi.Transport{}, "http://localhost/x", "want host and port, or set Addr"},
 		{&fcgi.Transport{}, "http://:9000/x", "want host and port, or set Addr"},
+		{&fcgi.Transport{}, "http://localhost:/x", "want host and port, or set Addr"},
 		{&fcgi.Transport{Addr: tcp}, "ftp://h/x", "unsupported scheme"},
 		{&fcgi.Transport{Addr: unix, Network: "tcp"}, "http://h/x", "tare: connecting to " + unix},
 		{&fcgi.Transport{Addr: unix + "-not"}, "http://h/x", "tare: connecting to " + unix + "-not: dial unix"},

@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -147,41 +149,49 @@ func (c *pieceConn) Write(p []byte) (int, error) {
 }
 
 func (c *pieceConn) Read(p []byte) (int, error) {
+	c.awaitWrite()
+	return c.scriptedConn.Read(p)
+}
+
+// awaitWrite waits until the request is complete.
+func (c *pieceConn) awaitWrite() {
 	c.mu.Lock()
-	for !strings.HasSuffix(strings.Join(c.writes, ""), c.lastWrite) {
+	defer c.mu.Unlock()
+	for len(c.writes) == 0 || !strings.HasSuffix(strings.Join(c.writes, ""), c.lastWrite) {
 		c.wake.Wait()
 	}
-	c.mu.Unlock()
-	return c.scriptedConn.Read(p)
 }
 
 // arriving is a body whose pieces arrive one after another.
 type arriving struct {
-	pieces  []string
-	arrived int   // number of Reads that return at once
-	err     error // at the end; nil is io.EOF
+	pieces   []string
+	arrived  int    // number of Reads that return at once
+	err      error  // at the end; nil is io.EOF
+	isJoined bool   // the end comes with the last piece
+	awaitEnd func() // waits for the end, unless it is nil
 }
 
 func (b *arriving) HasInput() bool { return b.arrived > 0 }
 func (b *arriving) Close() error   { return nil }
 
-func (b *arriving) Read(p []byte) (int, error) {
+func (b *arriving) Read(p []byte) (n int, err error) {
 	b.arrived--
-	if len(b.pieces) == 0 {
-		if b.err != nil {
-			return 0, b.err
+	if len(b.pieces) > 0 {
+		n = copy(p, b.pieces[0])
+		if b.pieces[0] = b.pieces[0][n:]; b.pieces[0] == "" {
+			b.pieces = b.pieces[1:]
 		}
-		return 0, io.EOF
+	} else if b.awaitEnd != nil {
+		b.awaitEnd()
 	}
-	n := copy(p, b.pieces[0])
-	if b.pieces[0] = b.pieces[0][n:]; b.pieces[0] == "" {
-		b.pieces = b.pieces[1:]
+	if len(b.pieces) == 0 && (n == 0 || b.isJoined) {
+		err = cmp.Or(b.err, io.EOF)
 	}
-	return n, nil
+	return n, err
 }
 
-// The part of a body that has arrived is sent together with the head. A body that must be awaited
-// does not delay the head.
+// The part of a body that has arrived is sent together with the head. Neither a body that must be
+// awaited nor its end delays the head: END_STREAM of HTTP/2 may arrive after the last byte.
 func TestFirstPieceIsSentWithHead(t *testing.T) {
 	fcgi := func(text string) string { return string(wire.AppendStream(nil, wire.Stdin, 1, []byte(text))) }
 	end := string(wire.AppendStreamEnd(nil, wire.Stdin, 1))
@@ -189,103 +199,51 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 		isFastCGI bool
 		arrived   int
 		length    int64
+		isJoined  bool
 		want      []string // ends of writes
 	}{
-		"length":         {false, 1, 5, []string{"\r\n\r\nab", "cde"}},
-		"chunks":         {false, 1, -1, []string{"\r\n\r\n2\r\nab\r\n", "3\r\ncde\r\n", "0\r\n\r\n"}},
-		"whole":          {false, 3, -1, []string{"\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"}},
-		"awaited":        {false, 0, 5, []string{"\r\n\r\n", "ab", "cde"}},
-		"fastcgi":        {true, 1, 5, []string{fcgi("ab"), fcgi("cde") + end}},
-		"fastcgi, later": {true, 0, 5, []string{"", fcgi("ab"), fcgi("cde") + end}},
+		"length":         {false, 1, 5, false, []string{"\r\n\r\nab", "cde"}},
+		"chunks":         {false, 1, -1, false, []string{"\r\n\r\n2\r\nab\r\n", "3\r\ncde\r\n", "0\r\n\r\n"}},
+		"whole":          {false, 3, -1, false, []string{"\r\n\r\n5\r\nabcde\r\n0\r\n\r\n"}},
+		"whole, length":  {false, 2, 5, true, []string{"\r\n\r\nabcde"}},
+		"end is awaited": {false, 2, 5, false, []string{"\r\n\r\nabcde"}},
+		"awaited":        {false, 0, 5, false, []string{"\r\n\r\n", "ab", "cde"}},
+		"fastcgi":        {true, 1, 5, false, []string{fcgi("ab"), fcgi("cde") + end}},
+		"fastcgi, later": {true, 0, 5, false, []string{"", fcgi("ab"), fcgi("cde") + end}},
 	} {
 		nc := &pieceConn{lastWrite: test.want[len(test.want)-1]}
-		nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-		send := New(dialing(nc)).RoundTrip
+		nc.wake.L, nc.piece, nc.text = &nc.mu, 38, strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)
+		c := New(dialing(nc))
 		if test.isFastCGI {
-			send = func(r *http.Request) (*http.Response, error) {
-				return newFastCGIOf(dialing(nc)).Do(r, &Call{StreamBody: true})
-			}
+			c = newFastCGIOf(dialing(nc))
 			head := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\n"))
-			nc.text = string(wire.AppendEnd(head, 1, wire.End{}))
+			nc.text, nc.piece = string(wire.AppendEnd(head, 1, wire.End{})), 0
 		}
-		r := request(t, http.MethodPost, "http://host:9000/", &arriving{pieces: []string{"ab", "cde"}, arrived: test.arrived})
+		body := &arriving{pieces: []string{"ab", "cde"}, arrived: test.arrived, isJoined: test.isJoined}
+		if name == "end is awaited" {
+			body.awaitEnd = nc.awaitWrite
+		}
+		r := request(t, http.MethodPost, "http://host:9000/", body)
 		r.ContentLength = test.length
-		resp, err := send(r)
-		if err != nil {
+		if _, _, err := sendCall(c, r, &Call{StreamBody: true}); err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
-		resp.Body.Close()
-		ok := len(nc.writes) == len(test.want)
-		for i := 0; ok && i < len(test.want); i++ {
-			ok = strings.HasSuffix(nc.writes[i], test.want[i])
+		if nc.mu.Lock(); body.awaitEnd != nil {
+			nc.writes = nc.writes[:1] // the end may follow
 		}
-		if !ok {
+		if !slices.EqualFunc(nc.writes, test.want, strings.HasSuffix) {
 			t.Errorf("%s: %q", name, nc.writes)
 		}
-	}
-}
-
-// The end of a body may arrive after its last byte, such as END_STREAM of HTTP/2. Neither the head
-// nor the bytes wait for it.
-func TestFirstPieceDoesNotAwaitEnd(t *testing.T) {
-	nc := &pieceConn{lastWrite: "abcde"}
-	nc.wake.L, nc.piece, nc.text = &nc.mu, 1000, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
-	r := request(t, http.MethodPost, "http://host/", &endingLate{arriving{pieces: []string{"abcde"}, arrived: 1}, nc})
-	r.ContentLength = 5
-	resp := testkit.Value(New(dialing(nc)).RoundTrip(r))(t)
-	resp.Body.Close()
-}
-
-// endingLate is a body whose end arrives once its bytes were sent.
-type endingLate struct {
-	arriving
-	sent *pieceConn
-}
-
-func (b *endingLate) Read(p []byte) (int, error) {
-	if len(b.pieces) == 0 {
-		b.sent.mu.Lock()
-		defer b.sent.mu.Unlock()
-		for !strings.Contains(strings.Join(b.sent.writes, ""), "abcde") {
-			b.sent.wake.Wait()
+		nc.mu.Unlock()
+		if test.isJoined { // nothing is left to send, so the connection serves the next request
+			testkit.Equal(t, c.Count().Idle, 1, name, "idle connections")
 		}
 	}
-	return b.arriving.Read(p)
-}
-
-// A body whose first piece is its last leaves the connection for the next request, and one that
-// fails is not sent at all.
-func TestWholeAndFailingFirstPiece(t *testing.T) {
-	nc := &pieceConn{lastWrite: "ab"}
-	nc.wake.L, nc.piece = &nc.mu, 38
-	nc.text = strings.Repeat("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", 2)
-	dials := 0
-	config := dialing(nc)
-	config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { dials++; return nc, nil }
-	c := New(config)
-	for range 2 {
-		r := request(t, http.MethodPost, "http://host/", &lastPiece{arriving{pieces: []string{"ab"}, arrived: 1}})
-		r.ContentLength = 2
-		resp := testkit.Value(c.RoundTrip(r))(t)
-		resp.Body.Close()
-	}
-	testkit.Equal(t, dials, 1, "dials")
-	testkit.Equal(t, len(nc.writes), 2, "writes")
-	failure := errors.New("failure")
+	failure := errors.New("failure") // then nothing is sent
+	nc := &pieceConn{}
 	r := request(t, http.MethodPost, "http://host/", &arriving{arrived: 1, err: failure})
 	r.ContentLength = 2
-	testkit.FailsWith(c.RoundTrip(r))(t, failure)
-	testkit.Equal(t, len(nc.writes), 2, "writes")
-}
-
-// lastPiece is a body that returns io.EOF together with its last bytes.
-type lastPiece struct{ arriving }
-
-func (b *lastPiece) Read(p []byte) (int, error) {
-	n, err := b.arriving.Read(p)
-	if len(b.pieces) == 0 {
-		err = io.EOF
-	}
-	return n, err
+	testkit.FailsWith(New(dialing(nc)).RoundTrip(r))(t, failure)
+	testkit.Equal(t, len(nc.writes), 0, "writes")
 }

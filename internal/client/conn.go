@@ -113,7 +113,8 @@ func (c *conn) Read(p []byte) (int, error) {
 }
 
 // hasReader reports whether a goroutine that watched the connection still reads from it. Then the
-// connection must be read by Read only, and not by its socket.
+// connection must be read by Read only, and not by its socket. The first byte of a response ends
+// that.
 func (c *conn) hasReader() bool { return c.pending != nil }
 
 // hasInput reports whether a byte has arrived that no TLS layer has read, or the end, as far as is

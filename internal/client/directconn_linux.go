@@ -50,7 +50,7 @@ func (t *rawExchange) direct() net.Conn {
 // DuplicateSocket returns a duplicate of the descriptor of c, a TCP or unix socket: a net.Conn, or
 // the body of a response that has switched protocols. received is what c has read and still holds.
 func DuplicateSocket(c io.ReadWriteCloser) (fd int, received []byte, err error) {
-	if u, ok := c.(*upgradedConn); ok && !u.conn.hasReader() {
+	if u, ok := c.(*upgradedConn); ok {
 		c, received = u.conn.Conn, u.buffered
 	}
 	switch c.(type) {

@@ -20,17 +20,7 @@ const (
 	Server                 // the server, or the connection to it
 )
 
-func (s Side) String() string {
-	switch s {
-	case Local:
-		return "local"
-	case Proxy:
-		return "proxy"
-	case Server:
-		return "server"
-	}
-	return "unknown"
-}
+func (s Side) String() string { return nameOf(s, "local", "proxy", "server") }
 
 // Kind is what went wrong.
 type Kind uint8
@@ -48,23 +38,16 @@ const (
 )
 
 func (k Kind) String() string {
-	switch k {
-	case CannotConnect:
-		return "cannot connect"
-	case CannotSend:
-		return "cannot send"
-	case Closed:
-		return "connection closed"
-	case Malformed:
-		return "malformed response"
-	case TimedOut:
-		return "timed out"
-	case BadBody:
-		return "bad request body"
-	case Rejected:
-		return "request rejected"
+	return nameOf(k, "cannot connect", "cannot send", "connection closed", "malformed response", "timed out",
+		"bad request body", "request rejected")
+}
+
+// nameOf returns the name of a constant. They begin with 1, in the order of the names.
+func nameOf[T ~uint8](v T, names ...string) string {
+	if v == 0 || int(v) > len(names) {
+		return "unknown"
 	}
-	return "unknown"
+	return names[v-1]
 }
 
 // Error is the error of a request that got no response, or only a part of one. See

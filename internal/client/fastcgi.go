@@ -70,8 +70,6 @@ type fastcgiProtocol struct{ config *FastCGI }
 
 func (f *fastcgiProtocol) newCodec() codec { return &fastcgiCodec{config: f.config, remaining: -1} }
 
-func (*fastcgiProtocol) isUnframed(*exchange) bool { return false }
-
 func (*fastcgiProtocol) abortMessage() []byte { return wire.AppendAbort(nil, requestID) }
 
 // framePiece implements protocol: a piece is a record of STDIN.

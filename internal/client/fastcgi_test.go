@@ -10,7 +10,6 @@ import (
 	"net/http"
 	netfcgi "net/http/fcgi"
 	"net/http/httptest"
-	"slices"
 	"strings"
 	"testing"
 
@@ -57,29 +56,15 @@ func TestOptionsReplaceSettings(t *testing.T) {
 	}
 }
 
-// The content of STDERR is passed to the request's own function. Bytes that are not FastCGI are a
-// malformed response.
-func TestStderrAndMalformedResponse(t *testing.T) {
-	responses := make(chan []byte, 2)
-	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")),
-		wire.Stdout, 1,
-		[]byte("Status: 404\n\nno")), 1, wire.End{})
-	responses <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
-	address := testkit.ServeTCP(t, func(nc net.Conn) {
-		nc.Read(make([]byte, 1<<16))
-		nc.Write(<-responses)
-	})
-	c := NewFastCGI(&Config{}, &FastCGI{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
-	hooks := &recorder{dial: new(net.Dialer).DialContext, addr: address}
-	o := &Call{Addr: hooks.addr, Params: new(Params), Hooks: hooks}
-	resp, err := c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
-	if err != nil || resp.StatusCode != 404 || hooks.stderr != "oops" {
-		t.Errorf("%v %v, and on STDERR %q", resp, err, hooks.stderr)
-	}
-	_, err = c.Do(httptest.NewRequest("GET", "http://x/", nil), o)
-	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed || e.Side != Server {
-		t.Errorf("%v is not a malformed response", err)
-	}
+// The content of STDERR is passed to the request's own function.
+func TestStderrReachesTheCall(t *testing.T) {
+	out := wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")), wire.Stdout, 1, []byte("\nhi"))
+	config := dialing(&scriptedConn{text: string(wire.AppendEnd(out, 1, wire.End{}))})
+	hooks := &recorder{dial: config.Settings.DialContext}
+	c := NewFastCGI(config, &FastCGI{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
+	_, text, err := sendCall(c, request(t, "GET", "http://x/", nil), &Call{Addr: "x:1", Params: new(Params), Hooks: hooks})
+	testkit.Must(t, err)
+	testkit.Equal(t, text+hooks.stderr, "hioops")
 }
 
 func TestAddFieldDropsUnsafeFields(t *testing.T) {
@@ -167,47 +152,5 @@ func TestCanceledFastCGIRequestIsAborted(t *testing.T) {
 			testkit.Fails(s.the().RoundTrip(s.request("GET", nil).WithContext(ctx)))(t, "canceled")
 			testkit.Equal(t, (<-next).Type, wire.AbortRequest, network, "kept", isKept)
 		}
-	}
-}
-
-// A response without a body that ends with a record that may not follow is an error of its body,
-// and its connection is not kept.
-func TestMalformedEndOfResponseWithoutBody(t *testing.T) {
-	odd := string(wire.AppendStream(nil, 99, 1, []byte("odd")))
-	for head, method := range map[string]string{"Content-Length: 5\n\n": "HEAD", "Status: 204\n\n": "GET",
-		"Content-Length: 0\n\n": "POST"} {
-		s := newSite(t, protocols()[1], "memory")
-		s.serve(func(_ int, c speaker) {
-			for _, _, ok := receive(c); ok; _, _, ok = receive(c) {
-				_, _ = c.Write(append(wire.AppendStream(nil, wire.Stdout, 1, []byte(head)), odd...))
-			}
-		})
-		resp := testkit.Value(s.the().RoundTrip(s.request(method, nil)))(t)
-		b, err := io.ReadAll(resp.Body)
-		if e, ok := errors.AsType[*Error](err); len(b) > 0 || !ok || e.Kind != Malformed {
-			t.Errorf("%q: %q, %v", head, b, err)
-		}
-		resp.Body.Close()
-		if n := s.the().Count(); n.Idle+n.Active > 0 {
-			t.Errorf("%q: the connection is kept: %+v", head, n)
-		}
-	}
-}
-
-// Bytes that follow the end of a response cost the connection.
-func TestBytesBehindFastCGIResponseCostConnection(t *testing.T) {
-	response := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nhello")), 1, wire.End{})
-	for name, test := range map[string]struct {
-		behind []byte
-		idle   int
-	}{"nothing": {nil, 1}, "another response": {response, 0}} {
-		s := newSite(t, protocols()[1], "memory")
-		s.serve(func(_ int, c speaker) {
-			receive(c)
-			_, _ = c.Write(slices.Concat(response, test.behind))
-			_, _ = io.Copy(io.Discard, c)
-		})
-		s.must(s.request("POST", nil), "hello")
-		testkit.Equal(t, s.the().Count().Idle, test.idle, name)
 	}
 }

@@ -15,12 +15,10 @@ const minSendfile = 4 * pieceSize
 // sent like other bodies, after a check that nothing follows it. sendFile returns the number of
 // bytes sent. If the file is shorter than its ContentLength, the last piece shows that.
 func (x *exchange) sendFile() (int64, error) {
-	file, ok := x.body.body.(*os.File)
-	if !ok || x.bodyLength < minSendfile || !x.client.protocol.isUnframed(x) {
-		return 0, nil
-	}
-	nc, ok := x.conn.Conn.(*net.TCPConn)
-	if !ok {
+	file, isFile := x.body.body.(*os.File)
+	nc, isTCP := x.conn.Conn.(*net.TCPConn)
+	_, isHTTP := x.client.protocol.(http1Protocol) // which sends a body of known length as it is
+	if !isFile || !isTCP || !isHTTP || x.bodyLength < minSendfile {
 		return 0, nil
 	}
 	return nc.ReadFrom(io.LimitReader(file, x.bodyLength-pieceSize))

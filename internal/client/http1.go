@@ -23,8 +23,6 @@ func New(config *Config) *Client {
 
 func (http1Protocol) newCodec() codec { return new(http1Codec) }
 
-func (http1Protocol) isUnframed(x *exchange) bool { return x.bodyLength >= 0 }
-
 // abortMessage returns nil: only the end of the connection abandons a request.
 func (http1Protocol) abortMessage() []byte { return nil }
 

@@ -7,11 +7,8 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-const (
-	// maxTrailerBytes and maxTrailerFields limit a trailer section.
-	maxTrailerBytes  = 64 << 10
-	maxTrailerFields = 100
-)
+// maxTrailerBytes limits a trailer section, and maxFields the number of its field lines.
+const maxTrailerBytes = 64 << 10
 
 // readBody implements codec.
 func (h *http1Codec) readBody(x *slab, p []byte) (n int, err error) {
@@ -125,7 +122,7 @@ func (h *http1Codec) readTrailer(x *slab, wait bool) error {
 	t := http1.Trailer{IsLenient: true} // the response is complete, as for nginx and net/http
 	for {
 		in := x.scratch.received()
-		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxTrailerFields})
+		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxFields})
 		if err != nil {
 			return x.malformed(err)
 		}

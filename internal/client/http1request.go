@@ -15,8 +15,7 @@ import (
 
 const (
 	// userAgent is the value of net/http, which servers know.
-	userAgent     = "Go-http-client/1.1"
-	userAgentLine = "User-Agent: " + userAgent + "\r\n"
+	userAgent = "Go-http-client/1.1"
 	// inlineNames is the number of field names that are sorted without an allocation.
 	inlineNames = 24
 )
@@ -105,7 +104,10 @@ func (h *http1Codec) writeHead(x *exchange) error {
 	b = append(b, host...)
 	b = append(b, "\r\n"...)
 	x.traceField("Host", host)
-	if b, err = x.appendUserAgent(b); err != nil {
+	if err = x.userAgents(userAgent, func(agent string) {
+		x.traceField("User-Agent", agent)
+		b = http1.AppendField(b, "User-Agent", agent)
+	}); err != nil {
 		return err
 	}
 	if b, err = x.appendFraming(b, method); err != nil {
@@ -192,30 +194,27 @@ func appendPath(b []byte, u *url.URL) []byte {
 	return b
 }
 
-func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
-	values, ok := x.request.Header["User-Agent"]
-	switch {
-	case ok:
-	case x.client.config.Verbatim:
-		return b, nil
-	default:
-		x.traceField("User-Agent", userAgent)
-		return append(b, userAgentLine...), nil
-	}
-	if len(values) > 1 && !x.client.config.Verbatim { // as net/http does
-		values = values[:1]
-	}
-	for _, agent := range values {
+// userAgents calls f with the values of User-Agent to send. As net/http's transport, it sends its
+// own if there is none, and at most one, unless the Client is Verbatim.
+func (x *exchange) userAgents(own string, f func(agent string)) error {
+	agents, ok := x.request.Header["User-Agent"]
+	if !x.client.config.Verbatim {
 		switch {
-		case !http1.ValidValue(agent):
-			return nil, invalidValueError("User-Agent")
-		case agent == "" && !x.client.config.Verbatim: // as net/http does
-			continue
+		case !ok:
+			f(own)
+			return nil
+		case len(agents) == 0, agents[0] == "":
+			return nil
 		}
-		x.traceField("User-Agent", agent)
-		b = http1.AppendField(b, "User-Agent", agent)
+		agents = agents[:1]
 	}
-	return b, nil
+	for _, agent := range agents {
+		if !http1.ValidValue(agent) {
+			return invalidValueError("User-Agent")
+		}
+		f(agent)
+	}
+	return nil
 }
 
 // appendFraming writes Content-Length or Transfer-Encoding, and Trailer.

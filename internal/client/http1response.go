@@ -188,7 +188,7 @@ func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err e
 		}
 	}
 	if r.TransferEncoding != nil {
-		r.Trailer, err = http1.TakeTrailer(r.Header, maxTrailerFields, x.client.config.Verbatim,
+		r.Trailer, err = http1.TakeTrailer(r.Header, maxFields, x.client.config.Verbatim,
 			textproto.CanonicalMIMEHeaderKey)
 		if err != nil {
 			err = x.newError(Server, Malformed, whileReadingHead, errTrailerNames)

@@ -125,6 +125,8 @@ func hostileConnections() []hostileRow {
 		{name: "window flood", send: flood(wire.AppendWindowUpdate(nil, 1, 1)), want: calm},
 		{name: "window flood of connection", send: flood(wire.AppendWindowUpdate(nil, 0, 1)), want: calm},
 		{name: "priority flood", send: flood(rawFrame(wire.Priority, 0, 1, "\x00\x00\x00\x03\x00")), want: calm},
+		{name: "malformed flood", send: flood(rawFrame(wire.Priority, 0, 1, "1234")),
+			want: "RST_STREAM FRAME_SIZE_ERROR, " + calm},
 		{name: "unknown flood", send: flood(rawFrame(0x77, 0, 0, "")), want: calm},
 		{name: "empty data", send: append(ok, flood(dataFrame(1, 0, ""))...), want: calm},
 		{name: "padded data", send: append(ok, flood(rawFrame(wire.Data, wire.Padded, 1, "\x0212"))...), want: calm},

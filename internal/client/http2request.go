@@ -61,6 +61,8 @@ func (e *http2Exchange) encodeHead(r *h2.Request) error {
 	switch {
 	case !http1.ValidToken(f.Method):
 		return fmt.Errorf("net/http: invalid method %q", f.Method)
+	case !http1.ValidValue(f.Protocol):
+		return invalidValueError(protocolField)
 	case f.Protocol != "" && f.Method != http.MethodConnect:
 		return errors.New("tare: :protocol in a request whose method is not CONNECT")
 	case !x.client.config.Verbatim && !mayIgnoreConnection(h):
@@ -115,17 +117,8 @@ func (x *exchange) http2Path(method, host string) (string, error) {
 
 func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
 	x := e.x
-	header := x.request.Header
-	agents, hasAgent := header["User-Agent"]
-	if !x.client.config.Verbatim {
-		if agents = agents[:min(len(agents), 1)]; !hasAgent {
-			agents = []string{userAgent2}
-		}
-	}
-	for _, v := range agents {
-		if v != "" {
-			b = e.appendField(b, "User-Agent", v)
-		}
+	if err := x.userAgents(userAgent2, func(agent string) { b = e.appendField(b, "User-Agent", agent) }); err != nil {
+		return nil, err
 	}
 	if x.bodyLength > 0 || x.bodyLength == 0 &&
 		(method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch) {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -109,6 +110,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 func TestHTTP2RequestsSurviveLeavingServers(t *testing.T) {
 	for name, leave := range map[string]func(p *http2Peer, id uint32){
 		"GOAWAY":  func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, id-2, wire.NoError)) },
+		"failure": func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, id-2, wire.InternalError)) },
 		"closed":  func(p *http2Peer, _ uint32) { p.Close() },
 		"refused": func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) },
 	} {
@@ -141,7 +143,6 @@ func TestHTTP2RequestsSurviveLeavingServers(t *testing.T) {
 
 // Timers end what a server does not.
 func TestHTTP2Timeouts(t *testing.T) {
-	silent := func(p *http2Peer) { p.start(); p.request(); p.request() }
 	half := func(p *http2Peer) {
 		p.start()
 		id := p.request()
@@ -165,11 +166,7 @@ func TestHTTP2Timeouts(t *testing.T) {
 	}{
 		{name: "head", script: silent, set: &http.Transport{ResponseHeaderTimeout: time.Second}, want: time.Second,
 			during: whileWaiting},
-		{name: "ping", script: func(p *http2Peer) {
-			p.start()
-			for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
-			}
-		}, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second, during: whileWaiting},
+		{name: "ping", script: silent, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second, during: whileWaiting},
 		{name: "half a frame", script: half, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second,
 			during: whileWaiting},
 		{name: "no body", script: tail, set: &http.Transport{HTTP2: pings}, want: 35 * time.Second,
@@ -202,6 +199,100 @@ func TestHTTP2Timeouts(t *testing.T) {
 			})
 		})
 	}
+}
+
+// What arrives in time ends no request: content while a PING has no response, or the rest of a response
+// whose head arrived before the request's end.
+func TestHTTP2SlowResponsesArrive(t *testing.T) {
+	for name, set := range map[string]*http.Transport{"ResponseHeaderTimeout": {ResponseHeaderTimeout: time.Second},
+		"ping": {HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 5 * time.Second}}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, _ := serveHTTP2(t, set, func(p *http2Peer) {
+				p.start()
+				id := p.request()
+				p.write(headFrame(id, 0, ":status", "200"))
+				go silentFrames(p)
+				for i := range 3 {
+					time.Sleep(33 * time.Second)
+					p.write(dataFrame(id, map[bool]wire.Flags{true: wire.EndStream}[i == 2], "x"))
+				}
+				time.Sleep(time.Second)
+			})
+			body, feed := io.Pipe()
+			time.AfterFunc(10*time.Second, func() { feed.Close() })
+			_, text, err := send(c, request(t, http.MethodPost, "http://host/", body))
+			testkit.Equal(t, fmt.Sprint(text, err), "xxx<nil>", name)
+		})
+	}
+}
+
+// silentFrames reads frames and responds to none.
+func silentFrames(p *http2Peer) {
+	for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
+	}
+}
+
+// Requests do not wait for a connection that accepts too little: those behind it use another one.
+func TestHTTP2RequestsAvoidFullConnections(t *testing.T) {
+	for _, test := range []struct {
+		requests int
+		pause    time.Duration
+	}{{requests: 1, pause: 2 * time.Second}, {requests: 10}} {
+		synctest.Test(t, func(t *testing.T) {
+			c, dials := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
+				if p.n > 0 {
+					respondAll(p)
+					return
+				}
+				p.start()
+				time.Sleep(time.Hour)
+			})
+			ctx, cancel := context.WithCancel(t.Context())
+			var all sync.WaitGroup
+			for range test.requests {
+				r := request(t, http.MethodGet, "http://host/", nil).WithContext(ctx)
+				r.Header.Set("X-Long", strings.Repeat("x", 100_000))
+				all.Go(func() { _, _, _ = send(c, r) })
+				synctest.Wait()
+			}
+			time.Sleep(test.pause)
+			began := time.Now()
+			wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
+			testkit.Equal(t, time.Since(began), 0, "time after", test)
+			testkit.Equal(t, dials(), 2, "dials after", test)
+			cancel()
+			all.Wait()
+		})
+	}
+}
+
+// A request that waits for a stream gets it when the server raises its limit. An idle connection that
+// the server leaves is closed.
+func TestHTTP2ServersChangeTheirMind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ended := make(chan bool, 1)
+		set := &http.Transport{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}
+		c, dials := serveHTTP2(t, set, func(p *http2Peer) {
+			p.start(wire.Setting{ID: wire.MaxConcurrentStreams, Value: 1})
+			first := p.request()
+			time.Sleep(time.Second)
+			p.write(wire.AppendSettings(nil, wire.Setting{ID: wire.MaxConcurrentStreams, Value: 2}))
+			p.respond(p.request())
+			p.respond(first)
+			time.Sleep(time.Second)
+			p.write(wire.AppendGoAway(nil, 3, wire.NoError))
+			silentFrames(p)
+			ended <- true
+		})
+		var all sync.WaitGroup
+		for range 2 {
+			all.Go(func() { wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello") })
+			synctest.Wait()
+		}
+		all.Wait()
+		<-ended
+		testkit.Equal(t, dials(), 1, "dials")
+	})
 }
 
 // A request that ends by its context returns the cause at once, although nobody reads what the
@@ -247,8 +338,7 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 // silent reads frames and responds to none.
 func silent(p *http2Peer) {
 	p.start()
-	for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
-	}
+	silentFrames(p)
 }
 
 // A server that is slow, but responds to the first PING, receives further requests even if no other
@@ -257,11 +347,13 @@ func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
 	for _, set := range []*http.Transport{{MaxConnsPerHost: 1},
 		{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}} {
 		synctest.Test(t, func(t *testing.T) {
+			var pings atomic.Int32 // only one: some servers end connections for more
 			c, dials := serveHTTP2(t, set, func(p *http2Peer) {
 				p.start()
 				for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
 					switch {
 					case h.Type == wire.Ping:
+						pings.Add(1)
 						p.write(wire.AppendPing(nil, wire.Ack, [8]byte(payload)))
 					case h.Type == wire.Headers && h.StreamID == 1: // remains open
 						p.write(headFrame(1, 0, ":status", "200"))
@@ -280,6 +372,7 @@ func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
 					t.Errorf("request %d: %v, %d dials", i, err, dials())
 				}
 			}
+			testkit.Equal(t, pings.Load(), 1, "PINGs")
 		})
 	}
 }
@@ -345,11 +438,14 @@ func TestHTTP2StreamLimit(t *testing.T) {
 // TestTransportCallsTraceHooksAsNetHTTP shows the hooks of a trace.
 func TestHTTP2InterimResponses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c, _ := serveHTTP2(t, &http.Transport{ExpectContinueTimeout: time.Hour}, func(p *http2Peer) {
+		set := &http.Transport{ExpectContinueTimeout: time.Hour, MaxResponseHeaderBytes: 1}
+		c, _ := serveHTTP2(t, set, func(p *http2Peer) {
 			p.start()
 			for id := p.request(); id != 0; id = p.request() {
-				p.write(headFrame(id, 0, ":status", "103", "link", "x"))
-				time.Sleep(time.Second)
+				for range 3 { // the heads that the client has received do not count toward the limit
+					p.write(headFrame(id, 0, ":status", "103", "link", "x", "x-long", strings.Repeat("x", 120)))
+					time.Sleep(time.Second)
+				}
 				p.write(headFrame(id, 0, ":status", "100"))
 				for h, _, ok := p.frame(); ok && (h.Type != wire.Data || !h.Flags.Has(wire.EndStream)); {
 					h, _, ok = p.frame()
@@ -362,7 +458,7 @@ func TestHTTP2InterimResponses(t *testing.T) {
 		r := request(t, http.MethodPost, "http://host/", strings.NewReader("body"))
 		r.Header.Set("Expect", "100-continue")
 		if _, text, err := sendCall(c, r, &Call{Hooks: hooks}); text != "hello" ||
-			strings.Join(hooks.interim, ",") != "Early Hintsx" {
+			strings.Join(hooks.interim, ",") != "Early Hintsx,Early Hintsx,Early Hintsx" {
 			t.Errorf("%q, %v, %q", text, err, hooks.interim)
 		}
 	})

@@ -30,7 +30,7 @@ func (b *responseBody) CanDeliverOn() bool {
 		return false
 	}
 	h, isHTTP := b.x.scratch.codec.(*http1Codec)
-	return isHTTP && h.mode != http1.ByLength && b.x.conn.info.raw != nil && !b.x.conn.hasReader()
+	return isHTTP && h.mode != http1.ByLength && b.x.conn.info.raw != nil
 }
 
 // DeliverOn implements connection.LoopDeliverer, if CanDeliverOn.

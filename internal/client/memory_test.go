@@ -162,21 +162,6 @@ func TestMemoryMakesANeededHeader(t *testing.T) {
 	}
 }
 
-// A record that applications must not send makes a response incomplete, wherever it is.
-func TestMisplacedRecordCutsOffBody(t *testing.T) {
-	out := fcgi.AppendStream(nil, fcgi.Stdout, requestID, []byte("Status: 200\n\nab"))
-	out = fcgi.AppendStreamEnd(out, fcgi.Stdin, requestID)
-	out = fcgi.AppendStream(out, fcgi.Stdout, requestID, []byte("cd"))
-	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, requestID), requestID, fcgi.End{})
-	for _, m := range []*Memory{nil, new(Memory)} {
-		config := dialing(&scriptedConn{text: string(out)})
-		config.Verbatim, config.Addr = true, "host:1"
-		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
-		resp := testkit.Value(c.Do(r, &Call{Memory: m, Params: new(Params)}))(t)
-		testkit.Fails(io.ReadAll(resp.Body))(t, "unexpected record of type 5")
-	}
-}
-
 // An exchange in a Memory allocates nothing, unless its context has to be watched.
 func TestMemoryAllocations(t *testing.T) {
 	testkit.NoRace(t, "pools lose some of what they are given")

@@ -97,7 +97,6 @@ func (p *Params) SetField(name string, values []string) error {
 			return fmt.Errorf("fcgi: invalid header field value for %q", name)
 		}
 	}
-	between := ", "
 	canonical := http.CanonicalHeaderKey(name)
 	switch canonical {
 	case "Content-Type":
@@ -105,21 +104,17 @@ func (p *Params) SetField(name string, values []string) error {
 			p.Set("CONTENT_TYPE", values[0])
 		}
 		return nil
-	case "Proxy", // HTTP_PROXY is a setting to some programs (https://httpoxy.org)
-		"Content-Length", "Host", // Describe sets these
+	case "Content-Length", "Host", // Describe sets these
 		"Expect": // the Client itself meets the expectation
 		return nil
 	case "User-Agent":
 		if len(values) == 1 && values[0] == "" { // as net/http interprets it
 			return nil
 		}
-	case "Cookie":
-		between = "; "
 	}
-	if len(values) == 0 || http1.ConcernsConnection(canonical) || !http1.PlainName(name) {
-		return nil
+	if variable, ok := p.variableOf(canonical, values); ok {
+		p.put(variable)
 	}
-	p.put(p.storeVariable(name, values, between))
 	return nil
 }
 
@@ -127,14 +122,22 @@ func (p *Params) SetField(name string, values []string) error {
 // nginx. No other field may have become the same parameter before. Fields that concern the
 // connection, fields whose names are not plain (see http1.PlainName), and Proxy are dropped.
 func (p *Params) AddField(name string, values []string) {
+	if variable, ok := p.variableOf(name, values); ok {
+		p.pairs = append(p.pairs, variable)
+	}
+}
+
+// variableOf returns the parameter that a field becomes, if any. To some programs HTTP_PROXY is a
+// setting (https://httpoxy.org).
+func (p *Params) variableOf(name string, values []string) (variable wire.Pair, ok bool) {
 	if name == "Proxy" || len(values) == 0 || http1.ConcernsConnection(name) || !http1.PlainName(name) {
-		return
+		return wire.Pair{}, false
 	}
 	between := ", "
 	if name == "Cookie" {
 		between = "; "
 	}
-	p.pairs = append(p.pairs, p.storeVariable(name, values, between))
+	return p.storeVariable(name, values, between), true
 }
 
 // storeVariable appends the parameter that a field becomes to text (RFC 3875, 4.1.18).

@@ -196,50 +196,26 @@ func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
 	})
 }
 
-// The end of an idle connection, or an unexpected byte, closes it at once. If it is in use by then,
-// its user reads what the watching goroutine has read.
-func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
+// If a watched connection is in use when a byte arrives, its user reads what the watching goroutine has
+// read. TestClosedIdleConnectionsAreDropped shows what happens to one that is idle.
+func TestWatchedConnectionMayBeUsed(t *testing.T) {
 	testkit.Long(t, "it waits until connections are watched")
-	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
-		for what, happen := range map[string]func(net.Conn){
-			"end":  func(c net.Conn) { c.Close() },
-			"byte": func(c net.Conn) { c.Write([]byte("x")) },
-		} {
-			for _, rested := range []bool{false, true} {
-				t.Run(name+"/"+what, func(t *testing.T) {
-					p := &pool{limits: limits{maxIdlePerHost: 9}}
-					defer p.closeIdle()
-					ours, other := connect(t)
-					open(t, p, "x", ours).keep()
-					if rested {
-						testkit.WaitFor(t, "the connection to be watched",
-							func() bool { return p.count().Watched == 1 })
-					}
-					happen(other)
-					testkit.WaitFor(t, "it to be evicted", func() bool { return p.count() == Count{} })
-				})
+	for _, connect := range []func(*testing.T) (net.Conn, net.Conn){pipe, sockets} {
+		p := &pool{limits: limits{maxIdlePerHost: 9}}
+		defer p.closeIdle()
+		ours, other := connect(t)
+		open(t, p, "x", ours).keep()
+		for range 3 {
+			testkit.WaitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+			c := open(t, p, "x", nil)
+			if c.Conn != ours {
+				t.Fatal("another connection")
 			}
+			other.Write([]byte("hello"))
+			testkit.Receives(t, c, "hello")
+			c.keep()
 		}
 	}
-	t.Run("taken", func(t *testing.T) {
-		for _, connect := range []func(*testing.T) (net.Conn, net.Conn){pipe, sockets} {
-			p := &pool{limits: limits{maxIdlePerHost: 9}}
-			defer p.closeIdle()
-			ours, other := connect(t)
-			open(t, p, "x", ours).keep()
-			for range 3 {
-				testkit.WaitFor(t, "the connection to be watched",
-					func() bool { return p.count().Watched == 1 })
-				c := open(t, p, "x", nil)
-				if c.Conn != ours {
-					t.Fatal("another connection")
-				}
-				other.Write([]byte("hello"))
-				testkit.Receives(t, c, "hello")
-				c.keep()
-			}
-		}
-	})
 }
 
 // watchers returns the stacks of the goroutines that watch idle connections of all pools. A count

@@ -9,8 +9,6 @@ type protocol interface {
 	// framePiece adds the framing to a piece of a request's body: n bytes in m, from roomBefore on.
 	// end reports whether the body ends with it.
 	framePiece(x *exchange, m []byte, n int, end bool) []byte
-	// isUnframed reports whether the request's body is sent as it is, without framing.
-	isUnframed(x *exchange) bool
 	// abortMessage returns the message by which the client abandons a request that it has sent, or
 	// nil if there is none.
 	abortMessage() []byte

@@ -50,7 +50,7 @@ func (x *exchange) hasInput() bool {
 // input buffer, which would be half of the memory of a stream through a proxy.
 func (x *exchange) awaitInput() {
 	s, c := x.scratch, x.conn
-	if c.info.raw == nil || c.hasReader() || len(s.received()) > 0 || s.codec.hasInput(s) {
+	if c.info.raw == nil || len(s.received()) > 0 || s.codec.hasInput(s) {
 		return
 	}
 	x.client.releaseInput(s)

@@ -3,10 +3,12 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -17,34 +19,39 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
-// So not even a request that must not be sent twice fails.
+// An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives,
+// before it is watched and later. So not even a request that must not be sent twice fails.
 func TestClosedIdleConnectionsAreDropped(t *testing.T) {
 	testkit.Long(t, "it waits until connections are watched")
 	for name, end := range map[string]func(speaker){
 		"closed":     func(c speaker) { c.Close() },
 		"stray byte": func(c speaker) { _, _ = c.Write([]byte("x")) },
 	} {
-		t.Run(name, func(t *testing.T) {
-			overAll(t, func(s *site) {
-				ended := make(chan bool)
-				s.serve(func(n int, c speaker) {
-					if n == 0 {
-						receive(c)
-						c.respond("hello")
-						<-ended
-						end(c)
-						ended <- true
+		for _, isWatched := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, "/", isWatched), func(t *testing.T) {
+				overAll(t, func(s *site) {
+					ended := make(chan bool)
+					s.serve(func(n int, c speaker) {
+						if n == 0 {
+							receive(c)
+							c.respond("hello")
+							<-ended
+							end(c)
+							ended <- true
+						}
+						serveAll(c, "hello")
+					})
+					s.must(s.request("GET", nil), "hello")
+					if isWatched {
+						testkit.WaitFor(s.T, "the watch", func() bool { return s.the().Count().Watched == 1 })
 					}
-					serveAll(c, "hello")
+					ended <- true
+					<-ended
+					testkit.WaitFor(s.T, "the connection to be evicted", func() bool { return s.the().Count().Idle == 0 })
+					s.must(s.request("POST", hidden("x")), "hello")
 				})
-				s.must(s.request("GET", nil), "hello")
-				ended <- true
-				<-ended
-				testkit.WaitFor(s.T, "the connection to be evicted", func() bool { return s.the().Count().Idle == 0 })
-				s.must(s.request("POST", hidden("x")), "hello")
 			})
-		})
+		}
 	}
 }
 
@@ -249,6 +256,29 @@ func TestFailuresLoseNoSlots(t *testing.T) {
 			s.must(s.request("GET", nil), "hello")
 		}
 	})
+}
+
+// endless is a connection without read deadlines, such as a tunnel of package ssh.
+type endless struct{ net.Conn }
+
+func (endless) SetReadDeadline(time.Time) error { return os.ErrNoDeadline }
+
+// A TLS connection is kept although the connection beneath has no deadlines.
+func TestTLSConnectionWithoutDeadlinesIsKept(t *testing.T) {
+	s := newSite(t, protocols()[0], "tls")
+	l := s.listen()
+	wait := testkit.Accept(l, func(_ int, nc net.Conn) { serveAll(newHTTP1Speaker(nc), "hello") })
+	_, config := testkit.TLSConfigs()
+	c := New(&Config{Settings: &http.Transport{TLSClientConfig: config,
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, network, l.Addr().String())
+			return endless{nc}, err
+		}}})
+	wantText(t, c, request(t, http.MethodGet, "https://host/", nil), "hello")
+	testkit.Equal(t, c.Count().Idle, 1, "idle connections")
+	c.CloseIdleConnections()
+	l.Close()
+	wait()
 }
 
 // failsAs is the end of a server that fails as a request asks. It reports whether the connection

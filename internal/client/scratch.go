@@ -9,7 +9,7 @@ import (
 const (
 	// maxOffset is the largest offset into a head.
 	maxOffset = math.MaxInt32
-	// maxFields limits the field lines of a response's head.
+	// maxFields limits the field lines of a response's head, and of its trailer section.
 	maxFields = 1000
 	// maxKeptBuffer limits the size of a buffer that is kept for another exchange.
 	maxKeptBuffer = 64 << 10

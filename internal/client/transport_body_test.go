@@ -229,7 +229,11 @@ func TestTransportChecksContentLength(t *testing.T) {
 // responses returns responses with many combinations of status, fields and framing, in parts that
 // are sent one after another.
 func responses() (all [][2]string) {
-	zipped := gzipped("unzipped")
+	zipped, long := gzipped("unzipped"), strings.Repeat("0123456789abcdef", 4096)
+	all = append(all, [2]string{"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n", long},
+		[2]string{"HTTP/1.1 200 OK\r\n\r\n", long}, [2]string{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n",
+			"10000\r\n" + long + "\r\n2;x=y\r\nlo\r\n0\r\n\r\n"}, [2]string{"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n" +
+			"HTTP/1.1 102 \r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n", "hello"})
 	for _, status := range []string{"200 OK", "200", "200 ", "200  OK ", "204 No Content", "205 Reset Content",
 		"304 Not Modified", "301 Moved", "500 Internal\x80Error", "599 ", "999 Odd"} {
 		for _, fields := range []string{
@@ -264,21 +268,25 @@ func responses() (all [][2]string) {
 }
 
 // Responses have the fields that net/http's Transport gives them, and bodies that behave in the
-// same way.
+// same way. Connections are kept after the same ones, whatever their kind.
 func TestTransportReturnsResponsesOfNetHTTP(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it compares many responses")
 	for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS", "CONNECT"} {
-		for _, parts := range responses() {
+		for i, parts := range responses() {
 			if method == "CONNECT" && strings.Contains(parts[0], " 20") {
 				continue // a tunnel
 			}
-			compareResponses(t, parts, func(url string) *http.Request { return mustRequest(method, url, nil) })
+			mode := []string{"tcp", "unix", "memory"}[i%3]
+			if i%29 == 0 { // handshakes take long
+				mode = "tls"
+			}
+			compareResponses(t, mode, parts, func(url string) *http.Request { return mustRequest(method, url, nil) })
 		}
 	}
 	for _, fields := range []string{"", "Content-Length: 5\r\n", "Transfer-Encoding: chunked\r\n"} {
 		head := "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: echo\r\n" + fields + "\r\n"
-		compareResponses(t, [2]string{head, "hello"}, upgradeRequest)
+		compareResponses(t, "tcp", [2]string{head, "hello"}, upgradeRequest)
 	}
 }
 
@@ -288,30 +296,43 @@ func upgradeRequest(url string) *http.Request {
 	return r
 }
 
-// compareResponses sends a request with both transports to a server that responds with the parts.
-func compareResponses(t *testing.T, parts [2]string, request func(url string) *http.Request) {
+// compareResponses sends a request with both transports to a server that responds with the parts. Then
+// it sends another one, whose response tells whether its connection was kept.
+func compareResponses(t *testing.T, mode string, parts [2]string, request func(url string) *http.Request) {
 	t.Helper()
-	p := newPeer(t, "tcp")
+	p := newPeer(t, mode)
 	defer p.l.Close()
 	p.runScript(func(_ int, c *scripted) {
-		r := c.request()
-		if r == nil {
-			return
+		r, kept := c.request(), false
+		if r != nil && r.RequestURI != "/second" {
+			_, _ = io.WriteString(c, parts[0])
+			if r.Method != "HEAD" && !strings.Contains(parts[0], " 204") && !strings.Contains(parts[0], " 304") {
+				_, _ = io.WriteString(c, parts[1])
+				if !strings.Contains(parts[0], "Content-Length") && !strings.Contains(parts[0], "chunked") ||
+					r.Header.Get("Upgrade") != "" {
+					return // which ends the body
+				}
+			}
+			r, kept = c.request(), true
 		}
-		_, _ = io.WriteString(c, parts[0])
-		if r.Method != "HEAD" && !strings.Contains(parts[0], " 204") && !strings.Contains(parts[0], " 304") {
-			_, _ = io.WriteString(c, parts[1])
+		if r != nil {
+			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nConnection: close\n\nkept %v", kept))
 		}
 	})
-	theirs := new(http.Transport)
+	theirs := p.theirs()
 	defer theirs.CloseIdleConnections()
 	var got [2]string
 	for i, rt := range []http.RoundTripper{p.tr, theirs} {
 		r := request(p.url)
 		resp := testkit.Value(rt.RoundTrip(r))(t)
-		got[i] = describeResponse(resp, r)
+		if got[i] = describeResponse(resp, r); r.Method == "CONNECT" {
+			continue // TestTransportFollowsNewReleases shows what becomes of its connection
+		}
+		_, kept, err := exchange(rt, mustRequest("GET", p.url+"/second", nil))
+		testkit.Must(t, err)
+		got[i] += ", " + kept
 	}
-	testkit.Equal(t, got[0], got[1], request(p.url).Method, parts, "beside net/http")
+	testkit.Equal(t, got[0], got[1], mode, request(p.url).Method, parts, "beside net/http")
 }
 
 // describeResponse describes all fields of a response, and how its body behaves.

@@ -88,6 +88,7 @@ func TestTransportReadsResponsesAsListed(t *testing.T) {
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: A\r\n\r\n1\r\nx\r\n0\r\nA: b\r\n\r\n", "200 x", ""},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nHost: a\r\n\r\n", "200 x", ""},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: Content-Length\r\n\r\n0\r\n\r\n", "error", ""},
+		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n" + strings.Repeat("A: b\r\n", 200) + "\r\n", "200 ", ""},
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", "error", ""},
 		{"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", "error", ""},
 		{"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nx", "error", ""},

@@ -204,7 +204,7 @@ func TestTransportDetectsTruncatedTLS(t *testing.T) {
 	}
 }
 
-// Invalid requests fail with the errors of net/http.
+// Invalid requests fail with the errors of net/http, over both versions.
 func TestTransportRejectsInvalidRequests(t *testing.T) {
 	closed := 0
 	for want, change := range map[string]func(*http.Request){
@@ -224,16 +224,30 @@ func TestTransportRejectsInvalidRequests(t *testing.T) {
 		},
 		"ContentLength=9":    func(r *http.Request) { r.ContentLength = 9 },
 		`scheme "http+unix"`: func(r *http.Request) { r.URL, _ = url.Parse("http+unix:///run/s:/") },
+		`field value for ":protocol"`: func(r *http.Request) {
+			r.Method, r.Header[":protocol"] = "CONNECT", []string{"a\r\nb"}
+		},
 	} {
-		tr := &tare.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) {
-			panic("tare_test: BUG: dialed")
-		}}
-		r := mustRequest("POST", "http://host/", strings.NewReader("body"))
-		r.Body = closeCounter{r.Body, &closed}
-		change(r)
-		before := closed
-		testkit.Fails(tr.RoundTrip(r))(t, want)
-		testkit.Equal(t, closed, before+1, want, "closed")
+		for _, protocols := range []*http.Protocols{nil, onlyHTTP2()} {
+			if protocols == nil && strings.Contains(want, ":protocol") {
+				continue // it has no such field
+			}
+			tr := &tare.Transport{Protocols: protocols, DialContext: func(context.Context, string, string) (net.Conn, error) {
+				if protocols == nil {
+					t.Errorf("%s: dialed", want)
+				}
+				client, server := testkit.Pair()
+				server.Close()
+				return client, nil
+			}}
+			r := mustRequest("POST", "http://host/", strings.NewReader("body"))
+			r.Body = closeCounter{r.Body, &closed}
+			change(r)
+			before := closed
+			testkit.Fails(tr.RoundTrip(r))(t, want)
+			testkit.Equal(t, closed, before+1, want, "closed")
+			tr.CloseIdleConnections()
+		}
 	}
 }
 

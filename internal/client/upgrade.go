@@ -24,7 +24,7 @@ func (x *exchange) switchesProtocol(status int) bool {
 func (x *slab) detachConn() io.ReadCloser {
 	buffered := append([]byte(nil), x.scratch.received()...)
 	u := &upgradedConn{conn: x.conn, direct: x.conn, buffered: buffered}
-	if raw := x.conn.info.raw; raw != nil && !x.conn.hasReader() {
+	if raw := x.conn.info.raw; raw != nil {
 		u.direct = raw.direct()
 	}
 	x.mu.Lock()

@@ -10,10 +10,7 @@ import (
 // WriteFile writes a file, and makes its folder.
 func WriteFile(t testing.TB, name, text string) {
 	t.Helper()
-	err := errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644))
-	if err != nil {
-		t.Fatal(err)
-	}
+	Must(t, errors.Join(os.MkdirAll(filepath.Dir(name), 0o755), os.WriteFile(name, []byte(text), 0o644)))
 }
 
 // OpenFiles returns the number of files that this process has open; 0 where the system has no list.

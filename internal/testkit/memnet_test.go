@@ -14,23 +14,13 @@ func TestMemConnReadsEOFAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := Pair()
 		io.WriteString(client, "hello")
-		if err := client.CloseWrite(); err != nil {
-			t.Error(err)
-		}
-		if b, err := io.ReadAll(server); string(b) != "hello" || err != nil {
-			t.Errorf("%q %v", b, err)
-		}
-		if _, err := client.Write([]byte("x")); !errors.Is(err, io.ErrClosedPipe) {
-			t.Errorf("write behind CloseWrite: %v", err)
-		}
+		Check(t, client.CloseWrite())
+		Reads(t, server, "hello")
+		FailsWith(client.Write([]byte("x")))(t, io.ErrClosedPipe, "write behind CloseWrite")
 		io.WriteString(server, "last words")
 		server.Close()
-		if _, err := server.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
-			t.Errorf("read behind Close: %v", err)
-		}
-		if b, err := io.ReadAll(client); string(b) != "last words" || err != nil {
-			t.Errorf("%q %v", b, err)
-		}
+		FailsWith(server.Read(make([]byte, 1)))(t, net.ErrClosed, "read behind Close")
+		Reads(t, client, "last words")
 		if data, eof := client.Received(); len(data) != 0 || !eof {
 			t.Errorf("%q %v", data, eof)
 		}
@@ -64,10 +54,6 @@ func TestClosedNetworkRejectsDial(t *testing.T) {
 	var nw Network
 	l := nw.Listen()
 	l.Close()
-	if _, err := nw.Dial(); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
-	if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
-		t.Error(err)
-	}
+	FailsWith(nw.Dial())(t, net.ErrClosed)
+	FailsWith(l.Accept())(t, net.ErrClosed)
 }

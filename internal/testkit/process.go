@@ -33,9 +33,7 @@ func Start(t testing.TB, c *exec.Cmd) *Process {
 	p := &Process{cmd: c, done: make(chan struct{})}
 	started := make(chan error)
 	go p.run(started)
-	if err := <-started; err != nil {
-		t.Fatal(err)
-	}
+	Must(t, <-started)
 	t.Cleanup(func() {
 		_ = c.Process.Kill()
 		select {
@@ -83,9 +81,7 @@ func (p *Process) End(t testing.TB) {
 // Signal sends a signal.
 func (p *Process) Signal(t testing.TB, sig os.Signal) {
 	t.Helper()
-	if err := p.cmd.Process.Signal(sig); err != nil {
-		t.Errorf("%s: %v", filepath.Base(p.cmd.Path), err)
-	}
+	Check(t, p.cmd.Process.Signal(sig))
 }
 
 // Done returns a channel that is closed when the program has exited and its output has been read.

@@ -10,10 +10,8 @@ import (
 // SocketPair returns both ends of a connection: a descriptor, and the client.
 func SocketPair(t testing.TB) (fd int, client *net.UnixConn) {
 	t.Helper()
-	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
+	const kind = syscall.SOCK_STREAM | syscall.SOCK_CLOEXEC | syscall.SOCK_NONBLOCK
+	ends := Value(syscall.Socketpair(syscall.AF_UNIX, kind, 0))(t)
 	return ends[0], ConnOf(t, ends[1])
 }
 
@@ -22,10 +20,7 @@ func ConnOf(t testing.TB, fd int) *net.UnixConn {
 	t.Helper()
 	file := os.NewFile(uintptr(fd), "socket")
 	defer file.Close()
-	nc, err := net.FileConn(file)
-	if err != nil {
-		t.Fatal(err)
-	}
+	nc := Value(net.FileConn(file))(t)
 	t.Cleanup(func() { nc.Close() })
 	return nc.(*net.UnixConn)
 }

@@ -11,7 +11,8 @@ import (
 // Host manages connections. Its methods are called without locks of the connection, and must not
 // wait.
 type Host interface {
-	// Closing reports, once, that the connection accepts no more streams.
+	// Closing reports that the connection accepts no more streams. The host closes it when no stream is
+	// left. It may be called more than once.
 	Closing()
 	// HasRoom reports that Reserve may succeed again after it has failed.
 	HasRoom()
@@ -118,7 +119,7 @@ func (c *Conn) MaxStreams() uint32 {
 
 // checkRoomLocked notifies the host if Reserve has failed before and may succeed now.
 func (c *Conn) checkRoomLocked() {
-	if c.hasRefused && c.err == nil {
+	if c.hasRefused {
 		c.hasRefused = false
 		go c.host.HasRoom()
 	}
@@ -127,34 +128,19 @@ func (c *Conn) checkRoomLocked() {
 // Unreserve returns a stream that was reserved and is not opened.
 func (c *Conn) Unreserve() {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	c.reserved--
-	c.mu.Unlock()
-	c.endIfUnused()
 }
 
 // Close ends the connection, and all of its streams. It does not wait.
 func (c *Conn) Close() { c.end(&Error{Kind: Closed, Err: net.ErrClosed}, wire.NoError, true) }
 
-// drain makes the connection accept no more streams. The connection ends after its last stream.
+// drain makes the connection accept no more streams.
 func (c *Conn) drain() {
 	c.mu.Lock()
-	isFirst := !c.isClosing
 	c.isClosing = true
 	c.mu.Unlock()
-	if isFirst {
-		c.host.Closing()
-	}
-	c.endIfUnused()
-}
-
-// endIfUnused ends a connection that accepts no more streams and has none.
-func (c *Conn) endIfUnused() {
-	c.mu.Lock()
-	isOver := c.isClosing && len(c.streams) == 0 && c.reserved == 0
-	c.mu.Unlock()
-	if isOver {
-		c.Close()
-	}
+	c.host.Closing()
 }
 
 // end ends the connection. It sends GOAWAY if tells is set.
@@ -167,7 +153,6 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	if c.goAway != nil && err.Kind == Closed {
 		err.Err = c.goAway.with(err.Err)
 	}
-	wasClosing := c.isClosing
 	c.err, c.isClosing = err, true
 	ended := make([]*Stream, 0, len(c.streams))
 	for _, st := range c.streams {
@@ -187,14 +172,12 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	} else {
 		c.output.buf = nil
 	}
-	if c.nc.SetWriteDeadline(deadline) != nil || c.output.isFlushing { // a connection may lack deadlines
-		time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
-	}
+	_ = c.nc.SetWriteDeadline(deadline)
+	// the peer may read byte by byte, and the connection may lack deadlines
+	time.AfterFunc(closeTimeout, func() { _ = c.nc.Close() })
 	c.flushLocked()
 	c.mu.Unlock()
-	if !wasClosing {
-		c.host.Closing()
-	}
+	c.host.Closing()
 	for _, st := range ended {
 		st.owner.StreamClosed()
 	}

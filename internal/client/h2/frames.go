@@ -52,8 +52,7 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 		}
 		c.wakeSendersLocked()
 	}
-	c.checkRoomLocked()
-	c.replyLocked(wire.AppendSettingsAck(c.output.buf))
+	c.replyLocked(wire.AppendSettingsAck(c.output.buf)) // then checkRoomLocked is called
 	return c.debitLocked(1 + len(c.streams)/resizesPerUnit)
 }
 
@@ -136,7 +135,6 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 		last = min(last, c.goAway.last)
 	}
 	c.goAway = &goAwayError{last: last, code: code}
-	wasClosing := c.isClosing
 	c.isClosing = true // a request that is sent again at once needs another connection
 	var ended []*Stream
 	for id, st := range c.streams {
@@ -148,12 +146,9 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 		}
 	}
 	c.mu.Unlock()
-	if !wasClosing {
-		c.host.Closing()
-	}
+	c.host.Closing()
 	for _, st := range ended {
 		st.owner.StreamClosed()
 	}
-	c.endIfUnused()
 	return f
 }

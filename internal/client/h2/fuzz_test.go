@@ -42,9 +42,12 @@ func (*piecesConn) Close() error                     { return nil }
 func (*piecesConn) SetWriteDeadline(time.Time) error { return nil }
 
 // host is the h2.Host of a connection, and owner the h2.Owner of its streams.
-type host struct{ closing chan struct{} }
+type host struct {
+	closing chan struct{}
+	once    *sync.Once
+}
 
-func (h host) Closing() { close(h.closing) }
+func (h host) Closing() { h.once.Do(func() { close(h.closing) }) }
 func (host) HasRoom()   {}
 
 type owner struct{ closed chan struct{} }
@@ -68,7 +71,7 @@ func requestHead() []byte {
 func receive(pieces [][]byte) (result string) {
 	input := &piecesConn{pieces: append(slices.Clone(pieces), nil)}
 	input.mu.Lock() // nothing arrives before the requests are sent
-	h := host{make(chan struct{})}
+	h := host{make(chan struct{}), new(sync.Once)}
 	c := h2.New(input, testConfig(), h, 10)
 	streams, owners := make([]h2.Stream, 2), make([]owner, 2)
 	for i := range streams {

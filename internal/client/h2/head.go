@@ -130,15 +130,12 @@ func (c *Conn) onHead(st *Stream, isLast bool) *wire.Error {
 func (c *Conn) storeHead(st *Stream, head *Head, isInterim bool) *wire.Error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	switch {
-	case st.isClosed:
-		return nil
-	case isInterim:
+	if isInterim {
 		st.interims++
 		if st.waitingBytes += head.size; st.interims > maxInterim || st.waitingBytes > c.config.MaxHeadBytes {
 			return wire.StreamError(st.id, wire.EnhanceYourCalm, "too many interim responses")
 		}
-	default:
+	} else {
 		st.hasHead = true
 		st.hasNoBody = st.hasNoBody || !http1.BodyAllowed(head.Status)
 		if st.left = head.Length; head.IsLast && st.left > 0 && !st.hasNoBody {

@@ -128,12 +128,8 @@ func (c *Conn) writeLocked(b []byte) error {
 		most = maxTLSWrite
 	}
 	for len(b) > 0 {
-		timeout := c.config.WriteTimeout
-		if o.closeAfter {
-			timeout = closeTimeout
-		}
 		o.sending, o.began = len(b), time.Now()
-		_ = c.nc.SetWriteDeadline(o.began.Add(timeout)) // end may move it
+		_ = c.nc.SetWriteDeadline(o.began.Add(c.config.WriteTimeout)) // end may move it
 		c.mu.Unlock()
 		n, err := c.nc.Write(b[:min(len(b), most)])
 		c.mu.Lock()

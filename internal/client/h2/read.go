@@ -288,7 +288,7 @@ func (c *Conn) storeData(h wire.FrameHeader, st *Stream, b []byte) {
 // endInput ends the response.
 func (c *Conn) endInput(st *Stream, trailer http.Header) *wire.Error {
 	c.mu.Lock()
-	if st.err != nil || st.isClosed {
+	if st.isClosed {
 		c.mu.Unlock()
 		return nil
 	}

@@ -71,13 +71,6 @@ const requestCredit = 8
 // Open sends a request on the reserved stream, which is new. It returns how many bytes of the body
 // were sent. If it fails, nothing was sent.
 func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
-	if sent, err = c.open(st, owner, r); err != nil {
-		c.endIfUnused()
-	}
-	return sent, err
-}
-
-func (c *Conn) open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	st.conn, st.owner, st.hasNoBody, st.left = c, owner, r.IsHead, -1
 	st.received = make(chan struct{}, 1)
 	st.window = wire.NewReceiveWindow(c.config.StreamWindow)
@@ -161,7 +154,7 @@ func (st *Stream) send(b []byte, isLast bool, trailer []byte) error {
 			return err
 		}
 		b = b[st.appendDataLocked(b, isLast):]
-		if trailer != nil && c.output.pending() < maxOut {
+		if trailer != nil {
 			st.appendTrailerLocked(trailer)
 		}
 		c.flushHereLocked()
@@ -351,7 +344,7 @@ func (st *Stream) returnWindowLocked(n int) {
 	if more := c.window.Return(n); more > 0 {
 		out = wire.AppendWindowUpdate(out, 0, more)
 	}
-	if !st.inEnded && !st.isClosed {
+	if !st.isClosed {
 		if more := st.window.Return(n); more > 0 {
 			out = wire.AppendWindowUpdate(out, st.id, more)
 		}
@@ -360,21 +353,18 @@ func (st *Stream) returnWindowLocked(n int) {
 	c.flushLocked()
 }
 
-// Abort ends a stream whose response is not complete: its methods return cause. If the response is
-// complete, Abort ends the request. With drops it drops content that was not read.
+// Abort ends a stream that is not closed: its methods return cause. With drops it drops content that
+// was not read.
 func (st *Stream) Abort(cause error, drops bool) {
 	c := st.conn
 	c.mu.Lock()
-	code := wire.Cancel
-	if st.inEnded {
-		code = wire.NoError
-	} else if st.err == nil {
-		if !st.isClosed && c.health.frames == st.sawFrames {
+	if !st.isClosed {
+		if c.health.frames == st.sawFrames {
 			c.suspectLocked()
 		}
 		st.failLocked(cause)
 	}
-	closed := st.resetLocked(code)
+	closed := st.resetLocked(wire.Cancel)
 	if drops {
 		st.returnWindowLocked(st.content.clear(c.config))
 	}
@@ -428,6 +418,5 @@ func (st *Stream) closeLocked() bool {
 func (st *Stream) notifyClosed(closed bool) {
 	if closed {
 		st.owner.StreamClosed()
-		st.conn.endIfUnused()
 	}
 }

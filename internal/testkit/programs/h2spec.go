@@ -19,18 +19,25 @@ func H2Spec(t testing.TB) string {
 	if path, err := exec.LookPath("h2spec"); err == nil {
 		return path
 	}
+	return built(t, "h2spec", "h2spec", h2specModule)
+}
+
+// built returns the path of a program of a Go module. It is built in a folder of .cache unless it
+// exists.
+func built(t testing.TB, folder, program, module string) string {
+	t.Helper()
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
-	folder := filepath.Join(Root(t), ".cache", "h2spec")
-	path := filepath.Join(folder, "h2spec")
+	folder = filepath.Join(Root(t), ".cache", folder)
+	path := filepath.Join(folder, program)
 	if _, err := os.Stat(path); err == nil {
 		return path
 	}
-	build := testkit.Command(t, "go", "install", h2specModule)
+	build := testkit.Command(t, "go", "install", module)
 	build.Dir = t.TempDir() // outside the module, whose requirements do not apply
 	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
-		skipMissing(t, "h2spec: "+err.Error()+"\n"+string(out))
+		skipMissing(t, program+": "+err.Error()+"\n"+string(out))
 	}
 	return path
 }

@@ -12,11 +12,7 @@ import (
 // Curl returns a curl that supports HTTP/2, and the environment it needs.
 func Curl(t testing.TB) (path string, env []string) {
 	t.Helper()
-	if path, err := exec.LookPath("curl"); err == nil {
-		return path, nil
-	}
-	bin, env := unpacked(t, "curl", "curl")
-	return filepath.Join(bin, "curl"), env
+	return installed(t, "curl", "curl")
 }
 
 // unpacked returns the folder of the programs of a Debian package, one of which must run, and the

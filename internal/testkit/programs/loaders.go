@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Wrk returns the path of wrk and the environment it needs.
@@ -27,13 +29,7 @@ func Siege(t testing.TB) (path string, env []string) {
 	t.Helper()
 	// If the folder does not exist, siege creates it with a configuration.
 	home := t.TempDir()
-	if err := os.Mkdir(filepath.Join(home, ".siege"), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	rc := filepath.Join(home, ".siege", "siege.conf")
-	if err := os.WriteFile(rc, nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
+	testkit.WriteFile(t, filepath.Join(home, ".siege", "siege.conf"), "")
 	path, env = installed(t, "siege", "siege")
 	env = append(env, "HOME="+home)
 	c := exec.Command(path, "-V")

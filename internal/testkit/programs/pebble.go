@@ -12,9 +12,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"testing"
 	"time"
@@ -74,31 +72,26 @@ func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
 	for name, lifetime := range c.Profiles {
 		profiles[name] = profile(lifetime)
 	}
-	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
+	text := testkit.Value(json.Marshal(map[string]any{"pebble": map[string]any{
 		"listenAddress": p.address, "managementListenAddress": p.management, "certificate": p.CAFile,
 		"privateKey": filepath.Join(dir, "server.key"), "httpPort": c.HTTPPort, "tlsPort": c.TLSPort,
 		"externalAccountBindingRequired": c.ExternalKeys != nil, "externalAccountMACKeys": c.ExternalKeys,
 		"domainBlocklist": c.Blocked, "keyAlgorithm": "ecdsa", "profiles": profiles,
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
+	}}))(t)
 	for name, content := range map[string][]byte{"server.pem": cert, "server.key": key, "config.json": text} {
-		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), content, 0o600))
 	}
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM(cert)
 	p.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
 		TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	dns := free[3]
-	p.start(t, buildPebble(t, "pebble-challtestsrv"), nil, p.dnsManagement, "-http01", "", "-https01", "", "-tlsalpn01",
+	Start(t, "tcp", p.dnsManagement, nil, buildPebble(t, "pebble-challtestsrv"), "-http01", "", "-https01", "", "-tlsalpn01",
 		"", "-doh", "", "-dnsserver", dns, "-management", p.dnsManagement, "-defaultIPv4", "127.0.0.1",
 		"-defaultIPv6", "")
-	p.server = p.start(t, buildPebble(t, "pebble"), []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0",
+	p.server = Start(t, "tcp", p.address, []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0",
 		"PEBBLE_WFE_NONCEREJECT=" + strconv.Itoa(c.BadNonces), "PEBBLE_ALTERNATE_ROOTS=" + strconv.Itoa(c.Roots)},
-		p.address, "-strict=false", "-config", filepath.Join(dir, "config.json"), "-dnsserver", dns)
+		buildPebble(t, "pebble"), "-strict=false", "-config", filepath.Join(dir, "config.json"), "-dnsserver", dns)
 	awaitListener(t, "tcp", p.management, "pebble", p.server.Done()) // it listens there independently
 	return p
 }
@@ -107,28 +100,6 @@ func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
 func profile(lifetime time.Duration) map[string]any {
 	return map[string]any{"description": "a profile of " + lifetime.String(), "validityPeriod": int(lifetime.Seconds())}
 }
-
-// start starts one of the programs and waits until it listens.
-func (p *Pebble) start(t testing.TB, path string, env []string, address string, args ...string) *testkit.Process {
-	t.Helper()
-	c := exec.Command(path, args...)
-	c.Env = slices.Concat(os.Environ(), env)
-	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
-	process := testkit.Start(t, c)
-	t.Cleanup(func() {
-		process.End(t)
-		if t.Failed() {
-			text := out.String()
-			t.Logf("%s: %s", filepath.Base(path), text[max(0, len(text)-maxProgramOutput):])
-		}
-	})
-	awaitListener(t, "tcp", address, filepath.Base(path), process.Done())
-	return process
-}
-
-// maxProgramOutput limits how much of a program's output is logged.
-const maxProgramOutput = 8 << 10
 
 // Stop ends the ACME server: connections to it fail.
 func (p *Pebble) Stop(t testing.TB) { p.server.End(t) }
@@ -140,24 +111,14 @@ func (p *Pebble) Signal(t testing.TB, sig os.Signal) { p.server.Signal(t, sig) }
 // have numbers from 1.
 func (p *Pebble) Root(t testing.TB, number int) *x509.Certificate {
 	t.Helper()
-	resp, err := p.client.Get(fmt.Sprintf("https://%s/roots/%d", p.management, number))
-	if err != nil {
-		t.Fatal(err)
-	}
+	resp := testkit.Value(p.client.Get(fmt.Sprintf("https://%s/roots/%d", p.management, number)))(t)
 	defer resp.Body.Close()
-	text, err := io.ReadAll(resp.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
+	text := testkit.Value(io.ReadAll(resp.Body))(t)
 	block, _ := pem.Decode(text)
 	if block == nil {
 		t.Fatalf("no root: %s", text)
 	}
-	root, err := x509.ParseCertificate(block.Bytes)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return root
+	return testkit.Value(x509.ParseCertificate(block.Bytes))(t)
 }
 
 // SetTXT creates or, with the value "", removes a TXT record.
@@ -199,20 +160,13 @@ func (p *Pebble) manageDNS(path string, text []byte) error {
 // SetRenewalInfo sets the renewal information of a certificate.
 func (p *Pebble) SetRenewalInfo(t testing.TB, cert *x509.Certificate, start, end time.Time) {
 	t.Helper()
-	info, err := json.Marshal(map[string]any{"suggestedWindow": map[string]time.Time{"start": start, "end": end}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := json.Marshal(map[string]any{
+	info := testkit.Value(json.Marshal(map[string]any{
+		"suggestedWindow": map[string]time.Time{"start": start, "end": end}}))(t)
+	text := testkit.Value(json.Marshal(map[string]any{
 		"certificate": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})),
-		"ariResponse": string(info)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := p.client.Post("https://"+p.management+"/set-renewal-info/", "application/json", bytes.NewReader(text))
-	if err != nil {
-		t.Fatal(err)
-	}
+		"ariResponse": string(info)}))(t)
+	resp := testkit.Value(p.client.Post("https://"+p.management+"/set-renewal-info/", "application/json",
+		bytes.NewReader(text)))(t)
 	defer resp.Body.Close()
 	if resp.StatusCode != http.StatusOK {
 		body, _ := io.ReadAll(resp.Body)
@@ -220,22 +174,8 @@ func (p *Pebble) SetRenewalInfo(t testing.TB, cert *x509.Certificate, start, end
 	}
 }
 
-// buildPebble returns the path of one of Pebble's programs. It is built in the project's .cache
-// folder unless it exists.
+// buildPebble returns the path of one of Pebble's programs.
 func buildPebble(t testing.TB, program string) string {
 	t.Helper()
-	unpackMu.Lock()
-	defer unpackMu.Unlock()
-	folder := filepath.Join(Root(t), ".cache", "pebble-"+pebbleVersion)
-	path := filepath.Join(folder, program)
-	if _, err := os.Stat(path); err == nil {
-		return path
-	}
-	build := testkit.Command(t, "go", "install", pebbleModule+"/cmd/"+program+"@"+pebbleVersion)
-	build.Dir = t.TempDir() // outside the module, whose requirements do not apply
-	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=")
-	if out, err := build.CombinedOutput(); err != nil {
-		skipMissing(t, program+": "+err.Error()+"\n"+string(out))
-	}
-	return path
+	return built(t, "pebble-"+pebbleVersion, program, pebbleModule+"/cmd/"+program+"@"+pebbleVersion)
 }

@@ -19,11 +19,7 @@ import (
 // Root returns the project's root folder.
 func Root(t testing.TB) string {
 	t.Helper()
-	dir, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
+	for dir := testkit.Value(os.Getwd())(t); dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
 		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 		if err == nil && strings.HasPrefix(string(text), "module github.com/tarehq/tare\n") { // not a nested one
 			return dir

@@ -39,20 +39,11 @@ func Zsh(t testing.TB) (path, modules string, env []string) {
 // Fish returns a working fish and the environment it needs.
 func Fish(t testing.TB) (path string, env []string) {
 	t.Helper()
-	if path, err := exec.LookPath("fish"); err == nil {
-		return path, nil
-	}
-	bin, env := unpacked(t, "fish", "fish")
-	return filepath.Join(bin, "fish"), env
+	return installed(t, "fish", "fish")
 }
 
 // Logrotate returns a working logrotate and the environment it needs.
 func Logrotate(t testing.TB) (path string, env []string) {
 	t.Helper()
-	if path, err := exec.LookPath("logrotate"); err == nil {
-		return path, nil
-	}
-	const program = "../sbin/logrotate"
-	bin, env := unpacked(t, "logrotate", program)
-	return filepath.Join(bin, program), env
+	return installed(t, "logrotate", "logrotate")
 }

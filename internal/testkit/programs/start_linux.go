@@ -16,9 +16,12 @@ import (
 // listenTimeout limits how long a program may take to listen.
 const listenTimeout = time.Minute
 
+// maxProgramOutput limits how much of a program's output is logged.
+const maxProgramOutput = 8 << 10
+
 // Start runs a program until the test ends, and returns once it listens on an address. If the test
-// fails, the program's output is logged.
-func Start(t testing.TB, network, address string, env []string, path string, args ...string) {
+// fails, the end of the program's output is logged.
+func Start(t testing.TB, network, address string, env []string, path string, args ...string) *testkit.Process {
 	t.Helper()
 	c := exec.Command(path, args...)
 	c.Env = slices.Concat(os.Environ(), env)
@@ -28,10 +31,12 @@ func Start(t testing.TB, network, address string, env []string, path string, arg
 	t.Cleanup(func() {
 		p.End(t)
 		if t.Failed() {
-			t.Logf("%s: %s", filepath.Base(path), &out)
+			text := out.String()
+			t.Logf("%s: %s", filepath.Base(path), text[max(0, len(text)-maxProgramOutput):])
 		}
 	})
 	awaitListener(t, network, address, filepath.Base(path), p.Done())
+	return p
 }
 
 // awaitListener waits until a program listens on an address.

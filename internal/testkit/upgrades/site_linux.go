@@ -34,17 +34,10 @@ func (s *Site) Start(c *exec.Cmd) {
 	s.Helper()
 	testkit.Long(s, "it starts "+c.Path)
 	// orphans become children of the test, which can then wait for them
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
 	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	lifeline, err := c.StdinPipe()
-	if err != nil {
-		s.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		s.Fatal(err)
-	}
+	lifeline := testkit.Value(c.StdinPipe())(s)
+	testkit.Must(s, c.Start())
 	s.Cleanup(func() {
 		lifeline.Close()
 		if s.Failed() {
@@ -83,13 +76,8 @@ func (s *Site) Read(name string) string {
 // Write writes a file, which all users may change.
 func (s *Site) Write(name, text string) {
 	s.Helper()
-	err := os.WriteFile(s.Path(name), []byte(text), 0o666)
-	if err == nil {
-		err = os.Chmod(s.Path(name), 0o666) // whatever the umask is
-	}
-	if err != nil {
-		s.Fatal(err)
-	}
+	testkit.Must(s, os.WriteFile(s.Path(name), []byte(text), 0o666))
+	testkit.Must(s, os.Chmod(s.Path(name), 0o666)) // whatever the umask is
 }
 
 // Eventually waits until a condition holds.
@@ -118,11 +106,7 @@ func (s *Site) Await(name string) (text string) {
 // Number waits until a process ID is in a file and returns it.
 func (s *Site) Number(name string) int {
 	s.Helper()
-	pid, err := strconv.Atoi(s.Await(name))
-	if err != nil {
-		s.Fatal(err)
-	}
-	return pid
+	return testkit.Value(strconv.Atoi(s.Await(name)))(s)
 }
 
 // PID returns the ID of the process that serves.
@@ -163,16 +147,10 @@ func (s *Site) Wait(pid int) int {
 func (s *Site) End(replaced ...int) {
 	s.Helper()
 	for _, pid := range replaced {
-		if code := s.Wait(pid); code != 0 {
-			s.Errorf("a replaced process: exit code %d", code)
-		}
+		testkit.Equal(s, s.Wait(pid), 0, "a replaced process: exit code")
 	}
 	pid := s.PID()
 	s.Signal(pid, syscall.SIGTERM)
-	if code := s.Wait(pid); code != 0 {
-		s.Errorf("exit code %d", code)
-	}
-	if got := s.Read("pid"); got != "" {
-		s.Errorf("the PID file was not removed: %s", got)
-	}
+	testkit.Equal(s, s.Wait(pid), 0, "exit code")
+	testkit.Equal(s, s.Read("pid"), "", "the PID file at the end")
 }
