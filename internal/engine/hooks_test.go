@@ -226,6 +226,9 @@ func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 		for name, how := range hookCases {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				if how.set != nil {
+					testkit.Long(t, "it waits for a timeout")
+				}
 				testkit.Equal(t, playHooks(t, mode, "tare", how), playHooks(t, mode, "net/http", how))
 			})
 		}

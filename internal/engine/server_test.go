@@ -211,6 +211,7 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("late %q", send), func(t *testing.T) {
 			t.Parallel()
+			testkit.Long(t, "it waits for a timeout")
 			wantReports(t, want, time.Second/2, func(s *site) { s.exchangeAborted(send) }, "tcp", "net.Conn")
 		})
 	}
