@@ -35,7 +35,7 @@ func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRange
 		switch holds, known := x.ifRange(r.Header.Get("If-Range")); {
 		case known && holds:
 			drop = append(drop, "If-Range")
-		case known:
+		case known, r.Header.Get("If-Range") == "": // as in nginx an empty one never holds
 			drop = append(drop, "If-Range", "Range")
 		}
 	}
