@@ -337,6 +337,26 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 	testkit.Equal(t, string(testkit.Value(os.ReadFile(filepath.Join(dir, "warn")))(t)), "")
 }
 
+// A connection that cannot be opened is critical, as in nginx, unless the server or the network is
+// down.
+func TestLevelsOfFailedConnections(t *testing.T) {
+	dir := t.TempDir()
+	testkit.Must(t, os.WriteFile(filepath.Join(dir, "file"), nil, 0o600))
+	testkit.Must(t, os.Symlink("loop", filepath.Join(dir, "loop")))
+	for _, c := range []struct{ directives, level string }{
+		{"proxy_pass http://unix:DIR/missing;", "crit"},
+		{"proxy_pass http://unix:DIR/file/below;", "crit"},
+		{"proxy_pass http://unix:DIR/loop;", "crit"},
+		{"proxy_pass http://127.0.0.1:1; proxy_bind 192.0.2.1;", "crit"},
+		{"proxy_pass http://unix:DIR/file;", "error"}, // refused
+		{"proxy_pass http://127.0.0.1:1;", "error"},
+	} {
+		log := filepath.Join(t.TempDir(), "error.log")
+		serveConf(t, "", "error_log "+log+"; location / { "+strings.ReplaceAll(c.directives, "DIR", dir)+" }").get("/")
+		testkit.Contains(t, awaitLines(t, log, 1)[0], "["+c.level+"] ")
+	}
+}
+
 // A reload with another ErrorLog changes where later errors go, also those of loggers that servers
 // have already.
 func TestErrorLogIsReplaced(t *testing.T) {

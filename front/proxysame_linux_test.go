@@ -198,16 +198,18 @@ func cacheCases() []cacheCase {
 		{fields: "X-Accel-Expires: 2;Expires: Thu, 01 Jan 2099 00:00:00 GMT", later: 200}, {fields: "status: 204;" + hour},
 		{fields: hour + ";Vary: Accept-Encoding, X", requests: []string{"X: 1", "X: 2", "X: 1", "X: 2", "", "",
 			"X: 1;Accept-Encoding: gzip, br", "X: 1;Accept-Encoding: gzip,br"}},
-		{fields: hour + ";" + etag, requests: []string{`If-None-Match: "v1"`, `If-None-Match: "v1"`,
-			`If-None-Match: W/"v1"`, `If-None-Match: "v2"`, `If-None-Match: "v2", "v1"`, "If-None-Match: *", `If-Match: "v1"`}},
+		// The lock of these and others: a client has its 304, head or byte before the whole response is in
+		// the cache.
+		{directives: "proxy_cache_lock on;", fields: hour + ";" + etag, requests: []string{
+			`If-None-Match: "v1"`, `If-None-Match: "v1"`, `If-None-Match: W/"v1"`, `If-None-Match: "v2"`, `If-None-Match: "v2", "v1"`, "If-None-Match: *", `If-Match: "v1"`}},
 		{fields: etag, requests: []string{`If-None-Match: "v1"`}},
 		{fields: hour + ";" + etag + ";Last-Modified: " + modified, requests: []string{"",
 			"If-Unmodified-Since: " + before, `If-Match: "v2"`, "If-Modified-Since: " + before, "If-Modified-Since: " + modified,
 			`If-None-Match: "v2";If-Modified-Since: ` + modified, `If-None-Match: "v0", "v1"`}},
-		{fields: hour, requests: []string{"method: HEAD", "", "method: HEAD", "method: OPTIONS", ""}},
+		{directives: "proxy_cache_lock on;", fields: hour, requests: []string{
+			"method: HEAD", "", "method: HEAD", "method: OPTIONS", ""}},
 		{fields: hour + ";X-Private: 1", requests: []string{"", "", ""}}, {fields: hour + ";X-Class: personal"},
 		{fields: hour + ";X-Class: public"},
-		// The lock: a client has its byte before the whole response is in the cache.
 		{directives: "proxy_cache_lock on;", fields: hour + ";" + etag + ";Accept-Ranges: bytes", requests: []string{"Range: bytes=0-0", "", "Range: bytes=0-0",
 			"Range: bytes=-1", "Range: bytes=900000-", `Range: bytes=2-4;If-None-Match: "v1"`, `Range: bytes=0-0;If-Range: "v1"`, `Range: bytes=0-0;If-Range: "v2"`}},
 		{directives: revalidate, fields: seconds + ";" + etag + ";Last-Modified: " + modified, later: 304},

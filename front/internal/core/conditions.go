@@ -15,6 +15,9 @@ func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRange
 	if len(r.Header) == 0 {
 		return r
 	}
+	if x.ErrorStatus != 0 { // a part of an error's page, or no page, would have the error's status
+		return message.Without(r, "If-Match", "If-Modified-Since", "If-None-Match", "If-Unmodified-Since", "Range")
+	}
 	var drop []string
 	since := r.Header["If-Modified-Since"]
 	switch {
@@ -32,7 +35,7 @@ func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRange
 		switch holds, known := x.ifRange(r.Header.Get("If-Range")); {
 		case known && holds:
 			drop = append(drop, "If-Range")
-		case known:
+		case known, r.Header.Get("If-Range") == "": // as in nginx an empty one never holds
 			drop = append(drop, "If-Range", "Range")
 		}
 	}

@@ -25,7 +25,7 @@ func (p *plan) judge(r *http.Request, v *variant) outcome {
 	if r.Method != http.MethodGet || p.config.MaxRanges < 0 { // ranges are defined for GET only
 		return outcome{status: http.StatusOK}
 	}
-	wanted := joined(r.Header, "Range")
+	wanted := r.Header.Get("Range")
 	if wanted == "" || !ifRange(r.Header, v) {
 		return outcome{status: http.StatusOK}
 	}

@@ -23,13 +23,13 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 	modified := message.FirstValue(resp.Header["Last-Modified"])
 	r := x.WithConditions(x.WithoutRange(x.Request, message.FirstValue(resp.Header["Content-Type"])), modified,
 		x.Loc.Settings.MaxRanges)
-	ranges := r.Header["Range"]
-	if x.Method != http.MethodGet || len(ranges) != 1 || !strings.HasPrefix(ranges[0], "bytes=") {
+	ranges, err := byterange.Parse(message.FirstValue(r.Header["Range"]), resp.ContentLength, 1)
+	if x.Method != http.MethodGet || ranges == nil && err == nil {
 		resp.Header["Accept-Ranges"] = []string{"bytes"}
 		return core.Proceed
 	}
 	header := x.Response.Header()
-	if _, err := byterange.Parse(ranges[0], resp.ContentLength, 1); err != nil && r.Header["If-Range"] == nil {
+	if err != nil && r.Header["If-Range"] == nil {
 		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
 		return x.Fail(http.StatusRequestedRangeNotSatisfiable)
 	}

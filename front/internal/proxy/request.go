@@ -4,10 +4,12 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io/fs"
 	"net/http"
 	"net/netip"
+	"os"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/front/internal/cache"
@@ -186,7 +188,7 @@ func (s *upstreamRequest) Failed(url string, err error) {
 	switch {
 	case errors.Is(err, fetch.ErrDisabled):
 		level = errorlog.LevelWarn
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, fs.ErrPermission): // of a socket
+	case isCritical(err):
 		level = errorlog.LevelCrit
 	}
 	if x := s.exchange; x != nil {
@@ -196,6 +198,15 @@ func (s *upstreamRequest) Failed(url string, err error) {
 	}
 	line := errorlog.Truncate(strings.Join(s.requestLine[:], " "))
 	s.errorLog.Logf(level, "upstream %s: %v, request: %q", url, err, line)
+}
+
+// isCritical reports whether nginx logs an error as critical: a connection could not be opened, but
+// neither the server nor the network is down.
+func isCritical(err error) bool {
+	var call *os.SyscallError
+	return errors.As(err, &call) && (call.Syscall == "connect" || call.Syscall == "bind") &&
+		!slices.Contains([]error{syscall.EAGAIN, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EHOSTDOWN,
+			syscall.EHOSTUNREACH, syscall.ENETDOWN, syscall.ENETUNREACH, syscall.ETIMEDOUT}, call.Err)
 }
 
 func (d *destination) turn(x *core.Exchange) upstream.Turn {
