@@ -377,6 +377,36 @@ func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
 	}
 }
 
+// A server that never responds to PING, but sends other frames, receives the requests that waited for
+// the PING's response.
+func TestHTTP2ServersWithoutPingReceiveRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, _ := serveHTTP2(t, &http.Transport{MaxConnsPerHost: 1}, func(p *http2Peer) {
+			p.start()
+			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+				switch {
+				case h.Type == wire.Headers && h.StreamID == 1: // remains open
+					p.write(headFrame(1, 0, ":status", "200"))
+				case h.Type == wire.RSTStream && h.StreamID == 3: // after the PING
+					p.write(dataFrame(1, 0, "x"))
+				case h.Type == wire.Headers && h.StreamID > 5:
+					p.respond(h.StreamID)
+				}
+			}
+		})
+		resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
+		defer resp.Body.Close()
+		for range 2 {
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
+			cancel()
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		wantText(t, c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx), "hello")
+	})
+}
+
 // The server's limit of streams holds: further requests use further connections, or wait.
 func TestHTTP2StreamLimit(t *testing.T) {
 	const requests = 20

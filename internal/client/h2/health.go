@@ -49,6 +49,9 @@ func (c *Conn) checkHealth() {
 			c.pingLocked()
 		}
 	}
+	if !isLost { // other frames have arrived, so requests need not wait for the PING's response
+		c.checkRoomLocked()
+	}
 	c.mu.Unlock()
 	if isLost {
 		c.end(&Error{Kind: TimedOut, Err: pingError{}}, wire.NoError, true)
