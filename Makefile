@@ -10,7 +10,8 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 BESIDE := vet laws contenders grpc raceless compared
 STEPS := $(BESIDE) race
 
-.PHONY: weigh contenders test $(STEPS:%=test-%) steps-beside steps-race fuzz check-slow check-others bench pgo dist lint lint-prose help programs
+.PHONY: weigh contenders test $(STEPS:%=test-%) steps-beside steps-race fuzz check-slow check-others bench pgo dist \
+	lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh

@@ -194,8 +194,8 @@ func appendPath(b []byte, u *url.URL) []byte {
 	return b
 }
 
-// userAgents calls f with the values of User-Agent to send. As net/http's transport, it sends its
-// own if there is none, and at most one, unless the Client is Verbatim.
+// userAgents calls f with each value of User-Agent that is sent. As with net/http's Transport this is
+// the first of the request, or own if it has no such field. A Verbatim Client sends what there is.
 func (x *exchange) userAgents(own string, f func(agent string)) error {
 	agents, ok := x.request.Header["User-Agent"]
 	if !x.client.config.Verbatim {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -201,100 +200,6 @@ func TestHTTP2Timeouts(t *testing.T) {
 	}
 }
 
-// What arrives in time ends no request: content while a PING has no response, or the rest of a response
-// whose head arrived before the request's end.
-func TestHTTP2SlowResponsesArrive(t *testing.T) {
-	for name, set := range map[string]*http.Transport{"ResponseHeaderTimeout": {ResponseHeaderTimeout: time.Second},
-		"ping": {HTTP2: &http.HTTP2Config{SendPingTimeout: 30 * time.Second, PingTimeout: 5 * time.Second}}} {
-		synctest.Test(t, func(t *testing.T) {
-			c, _ := serveHTTP2(t, set, func(p *http2Peer) {
-				p.start()
-				id := p.request()
-				p.write(headFrame(id, 0, ":status", "200"))
-				go silentFrames(p)
-				for i := range 3 {
-					time.Sleep(33 * time.Second)
-					p.write(dataFrame(id, map[bool]wire.Flags{true: wire.EndStream}[i == 2], "x"))
-				}
-				time.Sleep(time.Second)
-			})
-			body, feed := io.Pipe()
-			time.AfterFunc(10*time.Second, func() { feed.Close() })
-			_, text, err := send(c, request(t, http.MethodPost, "http://host/", body))
-			testkit.Equal(t, fmt.Sprint(text, err), "xxx<nil>", name)
-		})
-	}
-}
-
-// silentFrames reads frames and responds to none.
-func silentFrames(p *http2Peer) {
-	for _, _, ok := p.frame(); ok; _, _, ok = p.frame() {
-	}
-}
-
-// Requests do not wait for a connection that accepts too little: those behind it use another one.
-func TestHTTP2RequestsAvoidFullConnections(t *testing.T) {
-	for _, test := range []struct {
-		requests int
-		pause    time.Duration
-	}{{requests: 1, pause: 2 * time.Second}, {requests: 10}} {
-		synctest.Test(t, func(t *testing.T) {
-			c, dials := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
-				if p.n > 0 {
-					respondAll(p)
-					return
-				}
-				p.start()
-				time.Sleep(time.Hour)
-			})
-			ctx, cancel := context.WithCancel(t.Context())
-			var all sync.WaitGroup
-			for range test.requests {
-				r := request(t, http.MethodGet, "http://host/", nil).WithContext(ctx)
-				r.Header.Set("X-Long", strings.Repeat("x", 100_000))
-				all.Go(func() { _, _, _ = send(c, r) })
-				synctest.Wait()
-			}
-			time.Sleep(test.pause)
-			began := time.Now()
-			wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
-			testkit.Equal(t, time.Since(began), 0, "time after", test)
-			testkit.Equal(t, dials(), 2, "dials after", test)
-			cancel()
-			all.Wait()
-		})
-	}
-}
-
-// A request that waits for a stream gets it when the server raises its limit. An idle connection that
-// the server leaves is closed.
-func TestHTTP2ServersChangeTheirMind(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ended := make(chan bool, 1)
-		set := &http.Transport{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}
-		c, dials := serveHTTP2(t, set, func(p *http2Peer) {
-			p.start(wire.Setting{ID: wire.MaxConcurrentStreams, Value: 1})
-			first := p.request()
-			time.Sleep(time.Second)
-			p.write(wire.AppendSettings(nil, wire.Setting{ID: wire.MaxConcurrentStreams, Value: 2}))
-			p.respond(p.request())
-			p.respond(first)
-			time.Sleep(time.Second)
-			p.write(wire.AppendGoAway(nil, 3, wire.NoError))
-			silentFrames(p)
-			ended <- true
-		})
-		var all sync.WaitGroup
-		for range 2 {
-			all.Go(func() { wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello") })
-			synctest.Wait()
-		}
-		all.Wait()
-		<-ended
-		testkit.Equal(t, dials(), 1, "dials")
-	})
-}
-
 // A request that ends by its context returns the cause at once, although nobody reads what the
 // connection sends. The next one does not use a connection that may be dead.
 func TestHTTP2CancellationDoesNotWait(t *testing.T) {
@@ -339,72 +244,6 @@ func TestHTTP2CancellationDoesNotWait(t *testing.T) {
 func silent(p *http2Peer) {
 	p.start()
 	silentFrames(p)
-}
-
-// A server that is slow, but responds to the first PING, receives further requests even if no other
-// connection may be opened.
-func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
-	for _, set := range []*http.Transport{{MaxConnsPerHost: 1},
-		{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}} {
-		synctest.Test(t, func(t *testing.T) {
-			var pings atomic.Int32 // only one: some servers end connections for more
-			c, dials := serveHTTP2(t, set, func(p *http2Peer) {
-				p.start()
-				for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
-					switch {
-					case h.Type == wire.Ping:
-						pings.Add(1)
-						p.write(wire.AppendPing(nil, wire.Ack, [8]byte(payload)))
-					case h.Type == wire.Headers && h.StreamID == 1: // remains open
-						p.write(headFrame(1, 0, ":status", "200"))
-					case h.Type == wire.Headers && h.StreamID > 7:
-						p.respond(h.StreamID)
-					}
-				}
-			})
-			resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
-			defer resp.Body.Close()
-			for i := range 5 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_, text, err := send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
-				cancel()
-				if isSlow := i < 3; text != "hello" != isSlow || dials() != 1 {
-					t.Errorf("request %d: %v, %d dials", i, err, dials())
-				}
-			}
-			testkit.Equal(t, pings.Load(), 1, "PINGs")
-		})
-	}
-}
-
-// A server that never responds to PING, but sends other frames, receives the requests that waited for
-// the PING's response.
-func TestHTTP2ServersWithoutPingReceiveRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := serveHTTP2(t, &http.Transport{MaxConnsPerHost: 1}, func(p *http2Peer) {
-			p.start()
-			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
-				switch {
-				case h.Type == wire.Headers && h.StreamID == 1: // remains open
-					p.write(headFrame(1, 0, ":status", "200"))
-				case h.Type == wire.RSTStream && h.StreamID == 3: // after the PING
-					p.write(dataFrame(1, 0, "x"))
-				case h.Type == wire.Headers && h.StreamID > 5:
-					p.respond(h.StreamID)
-				}
-			}
-		})
-		resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
-		defer resp.Body.Close()
-		for range 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
-			cancel()
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		wantText(t, c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx), "hello")
-	})
 }
 
 // The server's limit of streams holds: further requests use further connections, or wait.

@@ -252,7 +252,7 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 				kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
 			}
 			if bound != "by server" && name != "large" && name != "interim" {
-				continue // the limits differ in who sets them, and responses in what they send
+				continue // each limit is tried with two responses, and each response with one limit
 			}
 			t.Run(name+" "+bound, func(t *testing.T) {
 				t.Parallel()

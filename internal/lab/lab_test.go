@@ -83,7 +83,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 	}
 }
 
-// readExperiment reads an experiment whose file has an error with a text; "" is none.
+// readExperiment reads an experiment, whose error must contain want. If want is "", there must be none.
 func readExperiment(t *testing.T, file, want string) *lab.Experiment {
 	t.Helper()
 	dir := t.TempDir()

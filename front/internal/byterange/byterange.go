@@ -27,9 +27,9 @@ func (r Range) ContentRange(size int64) string {
 // errRange reports that a range is invalid, or that all ranges are outside of the representation.
 var errRange = errors.New("range not satisfiable")
 
-// Parse parses a Range field. Nil means the whole representation: the unit is unknown, there
-// are more than most ranges within it, or Max at all, they are longer than it, there is none,
-// or it is empty: many clients request a range only to limit the length.
+// Parse parses a Range field. It returns nil for the whole representation: if the field has another
+// unit, no range, more than Max, or more than most that are satisfiable, if these are together longer
+// than the representation, or if that is empty (many clients only mean to limit the length).
 func Parse(value string, size int64, most int) ([]Range, error) {
 	unit, list, _ := strings.Cut(value, "=")
 	if size == 0 || !strings.EqualFold(unit, "bytes") || strings.Count(list, ",") >= 2*Max {
