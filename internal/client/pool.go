@@ -235,7 +235,8 @@ func (p *pool) releaseLocked(c *conn, isUsable bool) (isKept bool, evicted *conn
 		p.removeIfEmpty(h)
 		return false, nil
 	}
-	c.state, c.idleSince = idleUnwatched, time.Now()
+	c.state = idleUnwatched
+	c.idleSince = c.opened.Add(time.Since(c.opened)) // reads one clock, and time.Now two
 	h.idle.add(c, hostList)
 	p.unwatched.add(c, ageList)
 	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {

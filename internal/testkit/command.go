@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// runTimeout limits how long a program that a test waits for may run.
-const runTimeout = 5 * time.Minute
+// runTimeout limits how long a program that a test waits for may run, such as a build of the command
+// from empty caches on a busy machine.
+const runTimeout = 15 * time.Minute
 
 var errTimeout = errors.New("the program timed out")
 

@@ -31,7 +31,11 @@ func (x *Exchange) setServerSendTimeout(timeout time.Duration) bool {
 	if x.sendTimeout != 0 && x.sendTimeout == timeout {
 		return true
 	}
-	v, ok := serverAs[connection.SendTimer](x)
+	// A type parameter costs each request a search in the runtime's table of interfaces.
+	v, ok := x.Response.ResponseWriter.(connection.SendTimer)
+	if !ok {
+		v, ok = serverAs[connection.SendTimer](x)
+	}
 	if !ok || v.SetSendTimeout(timeout) != nil {
 		return false
 	}

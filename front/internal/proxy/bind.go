@@ -24,15 +24,7 @@ type boundCall struct {
 // RemoteAddr, TLS, the protocol version and the context are the client's. rest is what followed the
 // handler's name in a variable, and host is $proxy_host.
 func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host string) core.Outcome {
-	q := boundRequest{method: p.methodFor(x), host: p.hostFor(x, host),
-		requestTarget: p.uri.requestTarget(x, rest), header: p.boundHeader(x)}
-	if x.Parent != nil {
-		// Variables show the response as that of an upstream. The handler gets its own header to change.
-		ensureState(x).upstreamHeader = x.Response.Header()
-		if q.header == nil {
-			q.header = x.Request.Header.Clone()
-		}
-	}
+	q := p.boundRequestOf(x, rest, host)
 	r, w := x.Request, (*boundWriter)(nil)
 	if p.differs(x, &q) || q.host != r.Host && (x.HandlerHasRequest || !ownsRequest(x)) {
 		call := new(boundCall)
@@ -60,6 +52,12 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host str
 	if w.redirectTo == "" {
 		return core.Responded
 	}
+	return p.redirectBound(x, w)
+}
+
+// redirectBound drops a bound handler's response, and redirects to where it points. Inside callBound
+// it would double what the stack of each request needs.
+func (p *proxy) redirectBound(x *core.Exchange, w *boundWriter) core.Outcome {
 	x.Response.IsBypassed = false
 	header := x.Response.Header()
 	redirected := header.Clone()
@@ -83,6 +81,19 @@ func ownsRequest(x *core.Exchange) bool {
 type boundRequest struct {
 	method, host, requestTarget string
 	header                      http.Header // nil is the client's
+}
+
+func (p *proxy) boundRequestOf(x *core.Exchange, rest, host string) boundRequest {
+	q := boundRequest{method: p.methodFor(x), host: p.hostFor(x, host),
+		requestTarget: p.uri.requestTarget(x, rest), header: p.boundHeader(x)}
+	if x.Parent != nil {
+		// Variables show the response as that of an upstream. The handler gets its own header to change.
+		ensureState(x).upstreamHeader = x.Response.Header()
+		if q.header == nil {
+			q.header = x.Request.Header.Clone()
+		}
+	}
+	return q
 }
 
 // differs reports whether q differs from the client's request, apart from the host.

@@ -270,6 +270,11 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 	if p.callsBound() {
 		return p.callBound(x, p.target.bound, "", p.target.name.host)
 	}
+	return p.serveTarget(x)
+}
+
+// serveTarget finds the target of the request, and responds from the cache or by the target.
+func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
 	if s := stateOf(x); s != nil {
 		s.slice = nil // of another location
 	}
