@@ -162,6 +162,7 @@ func http2Requests() (all []func(base string) *http.Request) {
 	}
 	add("GET", "", nil, fields("User-Agent", "a", "b"), fields("Cookie", "a=1; b=2", "c=3"))
 	add("GET", "", nil, fields("User-Agent"), fields("X-Empty", ""), fields("X-Two", "1", "2"))
+	add("GET", "", nil, fields("user-agent", "a", "b"))
 	add("GET", "body=x&gzip", nil, fields("Accept-Encoding", "gzip"))
 	add("GET", "body=x&gzip", nil, fields("Range", "bytes=0-1"))
 	add("GET", "", nil, fields("Connection", "keep-alive"), fields("Keep-Alive", "x"), fields("Te", "trailers"))

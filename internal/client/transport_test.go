@@ -32,6 +32,7 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			r.Host = "other.example:81"
 		}),
 		"zone":        get(func(r *http.Request) { r.Host = "[fe80::1%eth0]:8080" }),
+		"lower agent": get(func(r *http.Request) { r.Header["user-agent"] = []string{"a", "b"} }),
 		"no agent":    get(func(r *http.Request) { r.Header["User-Agent"] = nil }),
 		"close":       get(func(r *http.Request) { r.Close = true }),
 		"range":       get(func(r *http.Request) { r.Header.Set("Range", "bytes=1-2") }),
