@@ -6,7 +6,6 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -177,33 +176,6 @@ func TestTransportUpgradedConnectionBelongsToCaller(t *testing.T) {
 	})
 }
 
-// A body that ends with the connection is incomplete if TLS is cut off without close_notify.
-func TestTransportDetectsTruncatedTLS(t *testing.T) {
-	server, client := testkit.TLSConfigs()
-	for _, cut := range []int{0, 1} {
-		l := listenAt(t, "tcp", "127.0.0.1:0")
-		p := &peer{T: t, l: tls.NewListener(holdingListener{l}, server)}
-		p.runScript(func(_ int, c *scripted) {
-			c.respond("HTTP/1.1 200 OK\n\nhello")
-			below := c.Conn.(*tls.Conn).NetConn().(*holding)
-			below.hold = true
-			c.writeText(" there")
-			below.held = below.held[:len(below.held)-cut]
-			if below.release(); cut > 0 {
-				below.Close()
-			}
-		})
-		p.tr = &tare.Transport{TLSClientConfig: client}
-		for _, rt := range []http.RoundTripper{p.tr, &http.Transport{TLSClientConfig: client}} {
-			_, text, err := exchange(rt, mustRequest("GET", "https://"+l.Addr().String(), nil))
-			if whole := text == "hello there" && err == nil; whole != (cut == 0) ||
-				cut > 0 && !errors.Is(err, io.ErrUnexpectedEOF) {
-				t.Errorf("%T, %d bytes cut off: %q, %v", rt, cut, text, err)
-			}
-		}
-	}
-}
-
 // Invalid requests fail over both versions, with the errors of net/http unless it sends them.
 func TestTransportRejectsInvalidRequests(t *testing.T) {
 	closed := 0
@@ -318,7 +290,7 @@ type peer struct {
 	url  string
 }
 
-// overAll runs a test over every kind of connection. set changes the settings of the Transport.
+// overAll runs a test over every kind of connection.
 func overAll(t *testing.T, test func(*peer)) {
 	t.Helper()
 	for _, mode := range slices.Sorted(maps.Keys(transportModes)) {
@@ -401,15 +373,6 @@ func (p *peer) runScript(s script) {
 		p.l.Close()
 		wait()
 	})
-}
-
-// do sends a request and reads the response to its end.
-func (p *peer) do(method, path string, body io.Reader) (*http.Response, string) {
-	p.Helper()
-	r := testkit.Value(http.NewRequest(method, p.url+path, body))(p)
-	resp, text, err := p.send(r)
-	testkit.Must(p, err)
-	return resp, text
 }
 
 func (p *peer) send(r *http.Request) (*http.Response, string, error) {

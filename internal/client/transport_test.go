@@ -1,14 +1,12 @@
 package client_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -90,16 +88,4 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 	r := mustRequest(method, "http://host"+path, body)
 	r.Host = ""
 	return r
-}
-
-func checkError(t *testing.T, err error, want string) {
-	t.Helper()
-	if want == "" {
-		testkit.Check(t, err)
-		return
-	}
-	testkit.Error(t, err, want)
-	if !errors.As(err, new(*tare.TransportError)) {
-		t.Errorf("%T is not a TransportError: %v", err, err)
-	}
 }
