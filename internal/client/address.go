@@ -24,18 +24,12 @@ func (k *key) addr() string {
 	case k.address != "":
 		return k.address
 	case k.host == "" && k.port == "":
-		return proxyAddr(k.proxy)
-	}
-	return net.JoinHostPort(k.host, k.port)
-}
-
-// proxyAddr returns the host of a proxy's URL, without the password.
-func proxyAddr(proxy string) string {
-	u, err := url.Parse(proxy)
-	if err != nil {
+		if u, err := url.Parse(k.proxy); err == nil {
+			return u.Host // without the password
+		}
 		return "proxy"
 	}
-	return u.Host
+	return net.JoinHostPort(k.host, k.port)
 }
 
 // route implements codec.

@@ -1,14 +1,11 @@
 package client
 
 import (
-	"bufio"
 	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -54,52 +51,6 @@ func TestBodiesReportInput(t *testing.T) {
 			t.Fatalf("%d bytes, %v, or no end", n, err)
 		}
 	})
-}
-
-// TLS may hold records that the client has not read: they are input, too.
-func TestBodiesReportInputThatTLSHolds(t *testing.T) {
-	serverTLS, clientTLS := testkit.TLSConfigs()
-	end := make(chan bool)
-	address := testkit.ServeTCP(t, func(nc net.Conn) {
-		once := &joinedWrites{Conn: nc}
-		tc := tls.Server(once, serverTLS)
-		if _, err := http.ReadRequest(bufio.NewReader(tc)); err != nil {
-			return
-		}
-		once.isHeld = true
-		for _, record := range []string{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n", "a", "b", "c"} {
-			_, _ = io.WriteString(tc, record)
-		}
-		_, _ = nc.Write(once.held)
-		<-end
-	})
-	c := New(&Config{Settings: &http.Transport{TLSClientConfig: clientTLS}})
-	resp := testkit.Value(c.RoundTrip(request(t, "GET", "https://"+address, nil)))(t)
-	defer close(end)
-	for _, want := range []string{"a", "b", "c"} {
-		var b [8]byte
-		n, err := resp.Body.Read(b[:])
-		has := resp.Body.(*responseBody).HasInput()
-		if string(b[:n]) != want || err != nil || has != (want != "c") {
-			t.Fatalf("%q, %v, input %v; want %q", b[:n], err, has, want)
-		}
-	}
-	resp.Body.Close()
-}
-
-// joinedWrites is a connection that keeps what is written while isHeld is set.
-type joinedWrites struct {
-	net.Conn
-	isHeld bool
-	held   []byte
-}
-
-func (c *joinedWrites) Write(p []byte) (int, error) {
-	if c.isHeld {
-		c.held = append(c.held, p...)
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
 }
 
 // A cause of io.EOF, which readers take for the end of a body, is not returned.

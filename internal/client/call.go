@@ -42,11 +42,6 @@ type Hooks interface {
 	Stderr(text []byte)
 }
 
-// Do is RoundTrip for a Call, or nil.
-func (c *Client) Do(r *http.Request, call *Call) (*http.Response, error) {
-	return c.roundTrip(c.newSlab(r, call))
-}
-
 // hooks returns the hooks of a Call, or nil.
 func (c *Call) hooks() Hooks {
 	if c == nil {

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"compress/gzip"
 	"crypto/tls"
 	"net/http"
 	"net/http/httptrace"
@@ -106,8 +105,9 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	return c.Do(r, nil)
 }
 
-func (c *Client) roundTrip(x *slab) (*http.Response, error) {
-	call := x.scratch.call
+// Do is RoundTrip for a Call, or nil.
+func (c *Client) Do(r *http.Request, call *Call) (*http.Response, error) {
+	x := c.newSlab(r, call)
 	if err := x.prepare(); err != nil {
 		x.body.Close()
 		x.release()
@@ -269,11 +269,3 @@ func (c *Client) CloseIdleConnections() {
 
 // Count returns the numbers of connections.
 func (c *Client) Count() Count { return c.pool.count() }
-
-// gzipReader returns a gzip.Reader, which may have been used before.
-func (c *Client) gzipReader() *gzip.Reader {
-	if z, ok := c.gzipReaders.Get().(*gzip.Reader); ok {
-		return z
-	}
-	return new(gzip.Reader)
-}

@@ -95,67 +95,40 @@ func TestBodyInAnyPieces(t *testing.T) {
 	}
 }
 
-// An exchange ends once. Its progress determines what becomes of its connection: it is kept,
-// closed, or left to the sender.
-func TestExchangeEndsOnce(t *testing.T) {
-	for _, test := range []struct {
-		name     string
-		progress progress
-		reusable bool
-		failed   error
-		kept     bool // the result of end
-		then     func(*exchange)
-		idle     int
-	}{
-		{"all sent", bodySent, true, nil, true, nil, 1},
-		{"not reusable", bodySent, false, nil, false, nil, 0},
-		{"the body has not begun", bodyWaiting, true, nil, false, nil, 0},
-		{"sending has failed", bodyEnding, true, io.ErrClosedPipe, false, nil, 0},
-		{"the end is being sent", bodyEnding, true, nil, true, (*exchange).sendDone, 1},
-		{"the body is being sent", bodySending, true, nil, true, (*exchange).sendDone, 1},
-		{"sending fails then", bodySending, true, nil, true, func(x *exchange) { x.sendFailed(io.ErrClosedPipe) }, 0},
+// FuzzTransport makes a server send any bytes, in pieces. No response causes a panic, and each is
+// read the same as in one piece.
+func FuzzTransport(f *testing.F) {
+	for _, s := range []string{
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello",
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nhel\r\n2\r\nlo\r\n0\r\nX: y\r\n\r\n",
+		"HTTP/1.1 200 OK\r\n\r\nuntil the end",
+		"HTTP/1.1 103 Early\r\n\r\nHTTP/1.1 204 No\r\n\r\n",
+		"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 3\r\n\r\nabc",
+		"HTTP/1.1 101 Switching\r\nUpgrade: x\r\nConnection: upgrade\r\n\r\nabc",
+		"HTTP/1.0 304 Not\r\nContent-Length: 5\r\n\r\n",
 	} {
-		nc := new(scriptedConn)
-		c := New(dialing(nc))
-		x := c.newSlab(request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x"))), nil)
-		testkit.Must(t, errors.Join(x.prepare(), x.connect()))
-		x.progress, x.sendErr = test.progress, test.failed
-		for _, cause := range []error{nil, nil, io.ErrClosedPipe} { // it ends once
-			x.end(cause, test.reusable)
-		}
-		testkit.Equal(t, x.leftToSender || c.Count().Idle > 0, test.kept, test.name, "kept")
-		if test.then != nil {
-			test.then(&x.exchange)
-		}
-		if n := c.Count(); n.Idle != test.idle || n.Active != 0 || nc.closed != (test.idle == 0) {
-			t.Errorf("%s: %+v, closed %v", test.name, n, nc.closed)
-		}
-		c.CloseIdleConnections()
+		f.Add([]byte(s), 1)
+		f.Add([]byte(s), len(s)/2)
+		f.Add([]byte(s), len(s)-1)
 	}
-}
-
-// A piece of a body is framed in place, whatever its size.
-func TestPieceIsFramedInPlace(t *testing.T) {
-	for _, n := range []int{0, 1, 15, 16, 4096, pieceSize} {
-		for _, end := range []bool{false, true} {
-			x := &exchange{outgoing: outgoing{bodyLength: -1, request: &http.Request{Trailer: http.Header{
-				"X-Sum": {"42"}, "Content-Length": {"9"}}}}}
-			m := make([]byte, pieceBuffer)
-			for i := range n {
-				m[roomBefore+i] = 'x'
-			}
-			want := ""
-			if n > 0 {
-				want = fmt.Sprintf("%x\r\n%s\r\n", n, strings.Repeat("x", n))
-			}
-			if end {
-				want += "0\r\nX-Sum: 42\r\n\r\n"
-			}
-			testkit.Equal(t, string(http1Protocol{}.framePiece(x, m, n, end)), want, n, "bytes, end", end)
-			x.bodyLength = int64(n)
-			testkit.Equal(t, string(http1Protocol{}.framePiece(x, m, n, end)), strings.Repeat("x", n), n, "bytes by length")
+	f.Fuzz(func(t *testing.T, response []byte, piece int) {
+		if len(response) > 1<<16 {
+			t.Skip()
 		}
-	}
+		outcome := func(piece int) string {
+			c := New(dialing(&scriptedConn{text: string(response), piece: piece}))
+			defer c.CloseIdleConnections()
+			resp, text, err := send(c, request(t, http.MethodGet, "http://host/", nil))
+			if resp == nil {
+				return err.Error()
+			}
+			return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer,
+				text, err)
+		}
+		if pieces, whole := outcome(max(piece, 1)), outcome(0); pieces != whole {
+			t.Errorf("%q, %d at a time:\n%s\nat once:\n%s", response, piece, pieces, whole)
+		}
+	})
 }
 
 // Large buffers are not kept. Kept buffers hold nothing of the last exchange.
@@ -245,16 +218,6 @@ func TestFailedBodyFailsRequest(t *testing.T) {
 	}
 }
 
-// failingLate is a body that fails when it is released, and not before.
-type failingLate struct{ release chan struct{} }
-
-func (b failingLate) Read([]byte) (int, error) {
-	<-b.release
-	return 0, errors.New("the body failed")
-}
-
-func (failingLate) Close() error { return nil }
-
 // A request belongs to its caller again once its response is closed, even if its body is still
 // being read. The race detector checks that.
 func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
@@ -265,7 +228,7 @@ func TestRequestBelongsToCallerAfterResponse(t *testing.T) {
 	})
 	c := New(&Config{})
 	for range 20 {
-		body := failingLate{make(chan struct{})}
+		body := newStuck(false)
 		r := request(t, "POST", "http://"+address, body)
 		resp := testkit.Value(c.RoundTrip(r))(t)
 		resp.Body.Close()
@@ -348,17 +311,6 @@ func (c *afterFuncs) AfterFunc(f func()) (stop func() bool) {
 
 func TestContextWatchNotifiesUntilStopped(t *testing.T) {
 	notified := make(ender, 1)
-	never := watchContext(context.Background(), notified)
-	never.stop(context.Background(), notified)
-
-	ctx, cancel := context.WithCancelCause(t.Context())
-	alone := make(ender)
-	stopped, waits := watchContext(ctx, alone), watchContext(ctx, notified)
-	stopped.stop(ctx, alone) // otherwise its goroutine waits forever
-	cancel(io.EOF)
-	<-notified
-	waits.stop(ctx, notified)
-
 	a := &own{Context: t.Context(), t: t}
 	w := watchContext(a, notified)
 	if len(a.waiting) != 1 || a.waiting[0] != Ender(notified) {

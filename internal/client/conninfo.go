@@ -4,6 +4,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"net"
+	"os"
 	"time"
 )
 
@@ -31,19 +32,12 @@ func connInfoOf(tc *tls.Conn, state *tls.ConnectionState) connInfo {
 // underTLS is the connection below a TLS layer.
 type underTLS struct {
 	net.Conn
-	isBlocked bool // Read fails with errWouldBlock
+	isBlocked bool // Read fails
 }
-
-// errWouldBlock is a temporary error for package tls: the TLS connection stays usable.
-type errWouldBlock struct{}
-
-func (errWouldBlock) Error() string   { return "client: BUG: read from a blocked connection" }
-func (errWouldBlock) Timeout() bool   { return true }
-func (errWouldBlock) Temporary() bool { return true }
 
 func (b *underTLS) Read(p []byte) (int, error) {
 	if b.isBlocked {
-		return 0, errWouldBlock{}
+		return 0, os.ErrDeadlineExceeded // which is temporary for package tls: the TLS connection stays usable
 	}
 	return b.Conn.Read(p)
 }

@@ -101,26 +101,17 @@ func (c *Client) dial(x *slab) (nc net.Conn, state *tls.ConnectionState, err err
 
 // dialPlain opens the connection below TLS for a key.
 func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
-	switch {
+	switch addr := c.config.Addr; {
 	case k.proxy != "":
 		return c.dialProxy(ctx, k)
 	case k.address != "":
 		return c.dialNetwork(ctx, k.network, k.address)
+	case addr != "" && addr[0] == '@':
+		return c.dialNetwork(ctx, "unix", addr)
+	case addr != "":
+		return c.dialNetwork(ctx, networkOf(addr), addr)
 	}
-	return c.dialAddr(ctx, k.addr())
-}
-
-// dialAddr opens a connection to addr, or to Config.Addr if that is set.
-func (c *Client) dialAddr(ctx context.Context, addr string) (net.Conn, error) {
-	network := "tcp"
-	switch {
-	case c.config.Addr == "":
-	case c.config.Addr[0] == '/' || c.config.Addr[0] == '@':
-		network, addr = "unix", c.config.Addr
-	default:
-		addr = c.config.Addr
-	}
-	return c.dialNetwork(ctx, network, addr)
+	return c.dialNetwork(ctx, "tcp", k.addr())
 }
 
 func (c *Client) dialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {

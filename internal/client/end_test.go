@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/iotest"
 	"testing/synctest"
@@ -152,14 +153,6 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 	})
 }
 
-// closable is a body that reports when it is closed, which must happen once.
-type closable struct {
-	io.Reader
-	closed chan bool
-}
-
-func (c *closable) Close() error { close(c.closed); return nil }
-
 type idleReader struct{}
 
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
@@ -198,15 +191,16 @@ func TestFaultyBodiesFail(t *testing.T) {
 						s.Errorf("the server received a whole request, with %d bytes", len(body))
 					}
 				})
-				body := &closable{Reader: test.body(), closed: make(chan bool)}
-				r := s.request("POST", body)
+				r := s.request("POST", test.body())
 				r.ContentLength = test.length
+				var isOpen atomic.Int32
+				countBodies(r, &isOpen)
 				_, err := s.do(r)
 				if e, ok := errors.AsType[*Error](err); !ok || e.Side != Local || e.Kind != BadBody ||
 					!strings.HasSuffix(err.Error(), test.want) {
 					s.Errorf("%v, want %s", err, test.want)
 				}
-				<-body.closed
+				testkit.WaitFor(s.T, "the body to be closed", func() bool { return isOpen.Load() == 0 })
 			})
 		})
 	}

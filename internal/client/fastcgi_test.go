@@ -99,15 +99,10 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 		"a refusal":                {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
 		"less than Content-Length": {ended(stdout(nil, "Content-Length: 6\n\nwhole")), false},
 	} {
-		address := testkit.ServeTCP(t, func(nc net.Conn) {
-			for b := make([]byte, 1<<16); ; nc.Write(test.response) {
-				if _, err := nc.Read(b); err != nil {
-					return
-				}
-			}
-		})
-		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
-		o := &Call{Addr: address, Params: new(Params)}
+		config := dialing(&scriptedConn{text: string(test.response)})
+		config.Settings.MaxIdleConnsPerHost = 1
+		c := NewFastCGI(config, &FastCGI{})
+		o := &Call{Addr: "host:1", Params: new(Params)}
 		resp := testkit.Value(c.Do(httptest.NewRequest("GET", "http://x/", nil), o))(t)
 		_, whole := resp.Body.(*WholeBody)
 		testkit.Equal(t, whole, test.whole, name, "is whole")

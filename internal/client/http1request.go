@@ -91,6 +91,11 @@ func (h *http1Codec) writeHead(x *exchange) error {
 	case method == http.MethodConnect && x.body != nil:
 		return errors.New("tare: a CONNECT request has no body (write to the response's Body instead)")
 	}
+	var array [inlineNames]string
+	names, err := x.fieldNames(array[:0], isWrittenSeparately)
+	if err != nil {
+		return err
+	}
 	host, err := x.hostField()
 	if err != nil {
 		return err
@@ -104,17 +109,17 @@ func (h *http1Codec) writeHead(x *exchange) error {
 	b = append(b, host...)
 	b = append(b, "\r\n"...)
 	x.traceField("Host", host)
-	if err = x.userAgents(userAgent, func(agent string) {
-		x.traceField("User-Agent", agent)
-		b = http1.AppendField(b, "User-Agent", agent)
-	}); err != nil {
-		return err
-	}
+	b = x.appendAgent(b)
 	if b, err = x.appendFraming(b, method); err != nil {
 		return err
 	}
-	if b, err = x.appendHeader(b); err != nil {
-		return err
+	for _, name := range names {
+		for _, v := range r.Header[name] {
+			b = http1.AppendField(b, name, v)
+		}
+		if x.trace != nil && x.trace.WroteHeaderField != nil {
+			x.trace.WroteHeaderField(name, r.Header[name])
+		}
 	}
 	b = h.appendAddedFields(x, b, method)
 	x.scratch.out = http1.AppendHeadEnd(b)
@@ -194,27 +199,30 @@ func appendPath(b []byte, u *url.URL) []byte {
 	return b
 }
 
-// userAgents calls f with each value of User-Agent that is sent. As with net/http's Transport this is
-// the first of the request, or own if it has no such field. A Verbatim Client sends what there is.
-func (x *exchange) userAgents(own string, f func(agent string)) error {
+// appendAgent writes User-Agent.
+func (x *exchange) appendAgent(b []byte) []byte {
 	agents, ok := x.request.Header["User-Agent"]
-	if !x.client.config.Verbatim {
-		switch {
-		case !ok:
-			f(own)
-			return nil
-		case len(agents) == 0, agents[0] == "":
-			return nil
-		}
-		agents = agents[:1]
+	if agents = x.agentsToSend(agents); !ok && !x.client.config.Verbatim {
+		x.traceField("User-Agent", userAgent)
+		return http1.AppendField(b, "User-Agent", userAgent)
 	}
 	for _, agent := range agents {
-		if !http1.ValidValue(agent) {
-			return invalidValueError("User-Agent")
-		}
-		f(agent)
+		x.traceField("User-Agent", agent)
+		b = http1.AppendField(b, "User-Agent", agent)
 	}
-	return nil
+	return b
+}
+
+// agentsToSend returns the values of User-Agent that are sent. As with net/http's Transport this is
+// the first, unless it is empty. A Verbatim Client sends all.
+func (x *exchange) agentsToSend(agents []string) []string {
+	switch {
+	case x.client.config.Verbatim:
+		return agents
+	case firstValue(agents) == "":
+		return nil
+	}
+	return agents[:1]
 }
 
 // appendFraming writes Content-Length or Transfer-Encoding, and Trailer.
@@ -248,12 +256,8 @@ func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
 // trailerNames returns the value of the Trailer field.
 func (x *exchange) trailerNames() (string, error) {
 	var names []string
-	for name, values := range x.request.Trailer {
-		if slices.ContainsFunc(values, func(v string) bool { return !http1.ValidValue(v) }) {
-			return "", invalidValueError(name)
-		}
-		name = http.CanonicalHeaderKey(name)
-		if !http1.TrailerAllowed(name) {
+	for name := range x.request.Trailer {
+		if name = http.CanonicalHeaderKey(name); !http1.TrailerAllowed(name) {
 			return "", fmt.Errorf("tare: invalid trailer field name %q", name)
 		}
 		names = append(names, name)
@@ -262,40 +266,36 @@ func (x *exchange) trailerNames() (string, error) {
 	return strings.Join(names, ","), nil
 }
 
-// appendHeader writes the fields of Request.Header.
-func (x *exchange) appendHeader(b []byte) ([]byte, error) {
-	err := x.sortedFields(isWrittenSeparately, func(name string, values []string) {
-		for _, v := range values {
-			b = http1.AppendField(b, name, v)
+// fieldNames appends the names of Request.Header, except those that are excluded, and sorts them. It
+// fails if a field is not valid, even if it is not sent, as net/http's Transport does.
+func (x *exchange) fieldNames(names []string, isExcluded func(string) bool) ([]string, error) {
+	for name, values := range x.request.Header {
+		isSent := !isExcluded(name)
+		if err := validateField("header", name, values); err != nil && (isSent || name != protocolField) {
+			return nil, err
 		}
-		if x.trace != nil && x.trace.WroteHeaderField != nil {
-			x.trace.WroteHeaderField(name, values)
+		if isSent {
+			names = append(names, name)
 		}
-	})
-	return b, err
-}
-
-// sortedFields calls f with the fields of Request.Header, sorted by name, except those that are
-// excluded. It fails if one is not valid.
-func (x *exchange) sortedFields(isExcluded func(string) bool, f func(name string, values []string)) error {
-	var array [inlineNames]string
-	names := array[:0]
-	for name := range x.request.Header {
-		switch {
-		case isExcluded(name):
-			continue
-		case !http1.ValidToken(name):
-			return fmt.Errorf("net/http: invalid header field name %q", name)
+	}
+	for name, values := range x.request.Trailer {
+		if err := validateField("trailer", name, values); err != nil {
+			return nil, err
 		}
-		names = append(names, name)
 	}
 	slices.Sort(names)
-	for _, name := range names {
-		values := x.request.Header[name]
-		if slices.ContainsFunc(values, func(v string) bool { return !http1.ValidValue(v) }) {
-			return invalidValueError(name)
+	return names, nil
+}
+
+// validateField returns an error without the value, which may be secret.
+func validateField(section, name string, values []string) error {
+	if !http1.ValidToken(name) {
+		return fmt.Errorf("net/http: invalid %s field name %q", section, name)
+	}
+	for _, v := range values {
+		if !http1.ValidValue(v) {
+			return fmt.Errorf("net/http: invalid %s field value for %q", section, name)
 		}
-		f(name, values)
 	}
 	return nil
 }
@@ -316,11 +316,6 @@ func isWrittenSeparately(name string) bool {
 		return strings.EqualFold(name, "Transfer-Encoding")
 	}
 	return false
-}
-
-// invalidValueError does not contain the value, which may be secret.
-func invalidValueError(name string) error {
-	return fmt.Errorf("net/http: invalid header field value for %q", name)
 }
 
 // appendAddedFields writes the fields that the Client adds.

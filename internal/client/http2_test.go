@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -209,83 +208,29 @@ func (c slowConn) Read(p []byte) (int, error) {
 
 // A slow server accepts a byte within the timeout, also over TLS.
 func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
-	cert := httptest.NewTLSServer(nil)
-	defer cert.Close()
+	server, client := testkit.TLSConfigs()
+	server.NextProtos = []string{protoHTTP2}
 	for _, scheme := range []string{"http", "https"} {
 		synctest.Test(t, func(t *testing.T) {
-			var protocols http.Protocols
-			protocols.SetHTTP2(true)
-			protocols.SetUnencryptedHTTP2(true)
-			c := New(&Config{Settings: &http.Transport{Protocols: &protocols,
-				TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-				HTTP2:           &http.HTTP2Config{WriteByteTimeout: 5 * time.Second},
-				DialContext: func(context.Context, string, string) (net.Conn, error) {
-					ours, theirs := net.Pipe()
-					var nc net.Conn = slowConn{theirs}
-					if scheme == "https" {
-						config := &tls.Config{Certificates: cert.TLS.Certificates, NextProtos: []string{protoHTTP2}}
-						nc = tls.Server(nc, config)
+			c, _ := serveHTTP2(t, &http.Transport{TLSClientConfig: client,
+				HTTP2: &http.HTTP2Config{WriteByteTimeout: 5 * time.Second}}, func(p *http2Peer) {
+				if p.Conn = (slowConn{p.Conn}); scheme == "https" {
+					p.Conn = tls.Server(p.Conn, server)
+				}
+				p.start(wire.Setting{ID: wire.InitialWindowSize, Value: 1 << 20})
+				p.write(wire.AppendWindowUpdate(nil, 0, 1<<20))
+				for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
+					if h.Type == wire.Data && h.Flags.Has(wire.EndStream) {
+						p.respond(h.StreamID)
 					}
-					go func() {
-						defer theirs.Close()
-						p := &http2Peer{Conn: nc, decoder: wire.NewDecoder(wire.DefaultTableSize)}
-						p.start(wire.Setting{ID: wire.InitialWindowSize, Value: 1 << 20})
-						p.write(wire.AppendWindowUpdate(nil, 0, 1<<20))
-						for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
-							if h.Type == wire.Data && h.Flags.Has(wire.EndStream) {
-								p.respond(h.StreamID)
-							}
-						}
-					}()
-					return ours, nil
-				}}})
+				}
+			})
 			r := request(t, http.MethodPost, scheme+"://host/", io.LimitReader(zeros{}, 200_000))
 			wantText(t, c, r, "hello")
 			c.CloseIdleConnections()
 			time.Sleep(time.Minute)
 		})
 	}
-}
-
-// noDeadlines is a connection without deadlines. Its Writes wait for Close once it is deaf.
-type noDeadlines struct {
-	net.Conn
-	isDeaf atomic.Bool
-	closed chan struct{}
-	once   sync.Once
-}
-
-func (*noDeadlines) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
-
-func (c *noDeadlines) Write(p []byte) (int, error) {
-	if c.isDeaf.Load() {
-		<-c.closed
-		return 0, net.ErrClosed
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *noDeadlines) Close() error {
-	c.once.Do(func() { close(c.closed) })
-	return c.Conn.Close()
-}
-
-// A connection without deadlines is closed although its server accepts nothing.
-func TestHTTP2ConnectionsWithoutDeadlinesEnd(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := serveHTTP2(t, new(http.Transport), respondAll)
-		dial, nc := c.settings.DialContext, &noDeadlines{closed: make(chan struct{})}
-		c.settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			var err error
-			nc.Conn, err = dial(ctx, network, addr)
-			return nc, err
-		}
-		wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
-		synctest.Wait()
-		nc.isDeaf.Store(true)
-		c.CloseIdleConnections()
-		<-nc.closed
-	})
 }
 
 // A CONNECT request without a body opens a tunnel, as over HTTP/1.1.

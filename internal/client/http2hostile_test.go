@@ -2,6 +2,7 @@ package client
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -200,6 +201,54 @@ func testHostile(t *testing.T, row hostileRow) {
 	}
 }
 
+// The responses over HTTP/2 on which the Client and net/http differ are listed here, and in
+// docs/transport.md.
+func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
+	ok := func(fields ...string) []byte {
+		return headFrame(1, 0, append([]string{":status", "200"}, fields...)...)
+	}
+	for _, test := range []struct {
+		name         string
+		head         []byte // what follows is "hi"
+		ours, theirs string // "" for theirs means the same
+	}{
+		{"plain", ok("content-length", "2"), "200 hi", ""},
+		{"two lengths", ok("content-length", "2", "content-length", "2"), "error", "200 hi"},
+		{"signed length", ok("content-length", "+2"), "error", "200 hi"},
+		{"long content", ok("content-length", "1"), "200  error", "200 h error"},
+		{"short content", ok("content-length", "3"), "200 hi error", ""},
+		{"content of 204", headFrame(1, 0, ":status", "204"), "204  error", "204 hi"},
+		{"101", append(headFrame(1, 0, ":status", "101"), ok()...), "error", "200 hi"},
+		{"connection", ok("connection", "close"), "error", "200 hi"},
+		{"transfer-encoding", ok("transfer-encoding", "chunked"), "error", "200 hi"},
+		{"upgrade", ok("upgrade", "x"), "error", "200 hi"},
+		{"status of two digits", headFrame(1, 0, ":status", "20"), "error", "20 hi"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			theirs := new(http.Transport)
+			c, _ := serveHTTP2(t, theirs, func(p *http2Peer) {
+				p.start()
+				for id := p.request(); id != 0; id = p.request() {
+					p.write(slices.Concat(test.head, dataFrame(id, wire.EndStream, "hi")))
+				}
+			})
+			for rt, want := range map[http.RoundTripper]string{c: test.ours, theirs: cmp.Or(test.theirs, test.ours)} {
+				got := "error"
+				if resp, err := rt.RoundTrip(request(t, http.MethodGet, "http://host/", nil)); err == nil {
+					b, err := io.ReadAll(resp.Body)
+					if got = fmt.Sprintf("%d %s", resp.StatusCode, b); err != nil {
+						got += " error"
+					}
+					resp.Body.Close()
+				}
+				testkit.Equal(t, got, want, test.name, rt)
+			}
+			synctest.Wait() // then net/http's connection is idle
+			theirs.CloseIdleConnections()
+		})
+	}
+}
+
 // http2Peer is a scripted server's end of an HTTP/2 connection.
 type http2Peer struct {
 	net.Conn
@@ -305,9 +354,9 @@ func serveHTTP2(t *testing.T, set *http.Transport, script func(p *http2Peer)) (c
 		count.Add(1)
 		script(&http2Peer{Conn: nc, n: n, decoder: wire.NewDecoder(wire.DefaultTableSize)})
 	})
-	var plain http.Protocols
-	plain.SetUnencryptedHTTP2(true)
-	set.Protocols = &plain
+	set.Protocols = new(http.Protocols)
+	set.Protocols.SetHTTP2(true)
+	set.Protocols.SetUnencryptedHTTP2(true)
 	set.DialContext = func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }
 	c = New(&Config{Settings: set})
 	t.Cleanup(func() {

@@ -49,6 +49,11 @@ func (e *http2Exchange) encode(r *h2.Request) error {
 // encodeHead encodes the head. It fails if the request is not valid.
 func (e *http2Exchange) encodeHead(r *h2.Request) error {
 	x, h := e.x, e.x.request.Header
+	var array [inlineNames]string
+	names, err := x.fieldNames(array[:0], isUnsent)
+	if err != nil {
+		return err
+	}
 	f := wire.RequestFields{Method: x.request.Method, Scheme: x.request.URL.Scheme}
 	if f.Method == "" {
 		f.Method = http.MethodGet
@@ -62,14 +67,13 @@ func (e *http2Exchange) encodeHead(r *h2.Request) error {
 	case !http1.ValidToken(f.Method):
 		return fmt.Errorf("net/http: invalid method %q", f.Method)
 	case !http1.ValidValue(f.Protocol):
-		return invalidValueError(protocolField)
+		return fmt.Errorf("net/http: invalid header field value for %q", protocolField)
 	case f.Protocol != "" && f.Method != http.MethodConnect:
 		return errors.New("tare: :protocol in a request whose method is not CONNECT")
 	case !x.client.config.Verbatim && !mayIgnoreConnection(h):
 		return errors.New("tare: HTTP/2 does not support the Upgrade and Connection fields of the request")
 	}
 	e.isTunnel = f.Method == http.MethodConnect && x.body == nil
-	var err error
 	if f.Authority, err = x.hostField(); err != nil {
 		return err
 	}
@@ -88,7 +92,7 @@ func (e *http2Exchange) encodeHead(r *h2.Request) error {
 		}
 	}
 	b := wire.AppendRequest(wire.AppendHeaders(x.scratch.out, 0), &f)
-	if b, err = e.appendFields(b, f.Method); err != nil {
+	if b, err = e.appendFields(b, f.Method, names); err != nil {
 		return err
 	}
 	x.scratch.out = b
@@ -115,11 +119,8 @@ func (x *exchange) http2Path(method, host string) (string, error) {
 	return path, nil
 }
 
-func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
+func (e *http2Exchange) appendFields(b []byte, method string, names []string) ([]byte, error) {
 	x := e.x
-	if err := x.userAgents(userAgent2, func(agent string) { b = e.appendField(b, "User-Agent", agent) }); err != nil {
-		return nil, err
-	}
 	if x.bodyLength > 0 || x.bodyLength == 0 &&
 		(method == http.MethodPost || method == http.MethodPut || method == http.MethodPatch) {
 		b = e.appendField(b, "Content-Length", strconv.FormatInt(x.bodyLength, 10))
@@ -131,28 +132,28 @@ func (e *http2Exchange) appendFields(b []byte, method string) ([]byte, error) {
 		}
 		b = e.appendField(b, "Trailer", list)
 	}
-	b, err := e.appendHeader(b)
-	if err != nil {
-		return nil, err
+	addsAgent := !x.client.config.Verbatim
+	for _, name := range names {
+		values := x.request.Header[name]
+		if len(name) == len("User-Agent") && strings.EqualFold(name, "User-Agent") {
+			addsAgent, values = false, x.agentsToSend(values)
+		}
+		for _, v := range values {
+			b = e.appendField(b, name, v)
+		}
 	}
-	e.requestedGzip = x.requestsGzip(method)
-	if e.requestedGzip {
+	if addsAgent {
+		b = e.appendField(b, "User-Agent", userAgent2)
+	}
+	if e.requestedGzip = x.requestsGzip(method); e.requestedGzip {
 		b = e.appendField(b, "Accept-Encoding", "gzip")
 	}
 	return b, nil
 }
 
-// appendHeader encodes the fields of Request.Header.
-func (e *http2Exchange) appendHeader(b []byte) ([]byte, error) {
-	isExcluded := func(name string) bool {
-		return isWrittenSeparately(name) || name == protocolField || wire.ConcernsConnection(name)
-	}
-	err := e.x.sortedFields(isExcluded, func(name string, values []string) {
-		for _, v := range values {
-			b = e.appendField(b, name, v)
-		}
-	})
-	return b, err
+// isUnsent reports whether a field of Request.Header is not sent as such.
+func isUnsent(name string) bool {
+	return isWrittenSeparately(name) && name != "User-Agent" || name == protocolField || wire.ConcernsConnection(name)
 }
 
 func (e *http2Exchange) appendField(b []byte, name, value string) []byte {

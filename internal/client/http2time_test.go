@@ -27,10 +27,12 @@ func respondAll(p *http2Peer) {
 	}
 }
 
-// A request that no server processes is tried five times, with pauses, and so is dialing.
+// A request that no server processes is tried five times, with pauses, and so is dialing. On a kept
+// connection that turns out to be closed, or that the server leaves, one more attempt succeeds.
 func TestHTTP2RetriesAreLimited(t *testing.T) {
-	goAway := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.NoError)) }
-	fail := func(p *http2Peer, _ uint32) { p.write(wire.AppendGoAway(nil, 0, wire.InternalError)) }
+	long := strings.Repeat("x", 40_000)
+	goAway := func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, max(id, 2)-2, wire.NoError)) }
+	fail := func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, max(id, 2)-2, wire.InternalError)) }
 	refuse := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) }
 	leave := func(p *http2Peer, _ uint32) { p.Close() }
 	exceed := func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.ProtocolError)) }
@@ -38,6 +40,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		name         string
 		respond      func(p *http2Peer, id uint32)
 		isProxy      bool
+		isKept       bool // only the second request on the first connection has no response
 		body         io.Reader
 		tries, dials int
 		canRetry     bool
@@ -50,12 +53,16 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 		{name: "GOAWAY to a proxy", respond: goAway, isProxy: true, tries: 1, dials: 1, canRetry: true},
 		{name: "refused", respond: refuse, tries: 5, dials: 1, canRetry: true},
 		{name: "refused POST", respond: refuse, body: strings.NewReader("body"), tries: 5, dials: 1, canRetry: true},
-		{name: "body that cannot be sent again", respond: refuse, body: io.MultiReader(strings.NewReader("body")),
-			tries: 1, dials: 1, canRetry: true},
+		{name: "body that cannot be sent again", respond: refuse, body: hidden("body"), tries: 1, dials: 1,
+			canRetry: true},
 		{name: "limit exceeded", respond: exceed, tries: 5, dials: 5, canRetry: true},
 		{name: "limit exceeded by POST", respond: exceed, body: strings.NewReader("body"), tries: 1, dials: 1},
 		{name: "closed", respond: leave, tries: 1, dials: 1, canRetry: true},
 		{name: "closed POST", respond: leave, body: strings.NewReader("body"), tries: 1, dials: 1},
+		{name: "kept, GOAWAY", respond: goAway, isKept: true, body: strings.NewReader(long), tries: 3, dials: 2},
+		{name: "kept, GOAWAY with an error", respond: fail, isKept: true, body: strings.NewReader(long), tries: 3, dials: 2},
+		{name: "kept, closed", respond: leave, isKept: true, body: strings.NewReader(long), tries: 3, dials: 2},
+		{name: "kept, refused", respond: refuse, isKept: true, body: strings.NewReader(long), tries: 3, dials: 1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -67,6 +74,10 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 						mu.Lock()
 						tries++
 						mu.Unlock()
+						if test.isKept && (p.n > 0 || id != 3) {
+							p.respond(id)
+							continue
+						}
 						if test.body != nil { // the client has read the body when a part arrives
 							for h, _, ok := p.frame(); ok && h.Type != wire.Data; h, _, ok = p.frame() {
 							}
@@ -77,11 +88,17 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				if test.isProxy {
 					c.config.Verbatim = true
 				}
+				if test.isKept {
+					wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
+				}
 				method, began := http.MethodGet, time.Now()
 				if test.body != nil {
 					method = http.MethodPost
 				}
 				r := request(t, method, "http://host/", test.body)
+				if test.isKept {
+					r.Header.Set("Idempotency-Key", "1")
+				}
 				var isOpen atomic.Int32
 				countBodies(r, &isOpen)
 				_, _, err := send(c, r)
@@ -90,7 +107,9 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 					t.Errorf("%d bodies are open", isOpen.Load())
 				}
 				var known *Error
-				if !errors.As(err, &known) || known.CanRetry != test.canRetry {
+				if test.isKept {
+					testkit.Check(t, err)
+				} else if !errors.As(err, &known) || known.CanRetry != test.canRetry {
 					t.Errorf("error %#v, want CanRetry %v", err, test.canRetry)
 				}
 				mu.Lock()
@@ -98,42 +117,6 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				took := time.Since(began)
 				if tries != test.tries || dials() != test.dials || test.tries == 5 && took != 210*time.Millisecond {
 					t.Errorf("%d tries, %d dials in %v, want %d and %d", tries, dials(), took, test.tries, test.dials)
-				}
-			})
-		})
-	}
-}
-
-// A request on a kept connection that turns out to be closed, or that the server leaves, is sent on
-// another one, with its body.
-func TestHTTP2RequestsSurviveLeavingServers(t *testing.T) {
-	for name, leave := range map[string]func(p *http2Peer, id uint32){
-		"GOAWAY":  func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, id-2, wire.NoError)) },
-		"failure": func(p *http2Peer, id uint32) { p.write(wire.AppendGoAway(nil, id-2, wire.InternalError)) },
-		"closed":  func(p *http2Peer, _ uint32) { p.Close() },
-		"refused": func(p *http2Peer, id uint32) { p.write(wire.AppendRSTStream(nil, id, wire.RefusedStream)) },
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				c, _ := serveHTTP2(t, new(http.Transport), func(p *http2Peer) {
-					p.start()
-					for id := p.request(); id != 0; id = p.request() {
-						if p.n == 0 && id == 3 {
-							leave(p, id)
-							continue
-						}
-						p.respond(id)
-					}
-				})
-				for i := range 4 {
-					r := request(t, http.MethodPost, "http://host/", strings.NewReader(strings.Repeat("x", 40_000)))
-					r.Header.Set("Idempotency-Key", "1")
-					var isOpen atomic.Int32
-					countBodies(r, &isOpen)
-					_, text, err := send(c, r)
-					if synctest.Wait(); err != nil || text != "hello" || isOpen.Load() > 0 {
-						t.Errorf("request %d: %q, %v, %d bodies are open", i, text, err, isOpen.Load())
-					}
 				}
 			})
 		})
@@ -176,10 +159,9 @@ func TestHTTP2Timeouts(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var script = test.script
 				c, _ := serveHTTP2(t, cmp.Or(test.set, new(http.Transport)), func(p *http2Peer) {
 					if p.n == 0 {
-						script(p)
+						test.script(p)
 						return
 					}
 					respondAll(p)

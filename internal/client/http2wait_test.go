@@ -111,67 +111,57 @@ func TestHTTP2ServersChangeTheirMind(t *testing.T) {
 }
 
 // A server that is slow, but responds to the first PING, receives further requests even if no other
-// connection may be opened.
+// connection may be opened. If it never responds to PING, but sends other frames, it receives those that
+// waited for the PING's response.
 func TestHTTP2SlowServersReceiveRequests(t *testing.T) {
-	for _, set := range []*http.Transport{{MaxConnsPerHost: 1},
-		{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}} {
-		synctest.Test(t, func(t *testing.T) {
-			var pings atomic.Int32 // only one: some servers end connections for more
-			c, dials := serveHTTP2(t, set, func(p *http2Peer) {
-				p.start()
-				for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
-					switch {
-					case h.Type == wire.Ping:
-						pings.Add(1)
-						p.write(wire.AppendPing(nil, wire.Ack, [8]byte(payload)))
-					case h.Type == wire.Headers && h.StreamID == 1: // remains open
-						p.write(headFrame(1, 0, ":status", "200"))
-					case h.Type == wire.Headers && h.StreamID > 7:
-						p.respond(h.StreamID)
+	for _, test := range []struct {
+		name    string
+		set     *http.Transport
+		pings   bool // has responses
+		slow    int  // requests that get none
+		waiting time.Duration
+	}{
+		{"one connection", &http.Transport{MaxConnsPerHost: 1}, true, 3, 0},
+		{"strict", &http.Transport{HTTP2: &http.HTTP2Config{StrictMaxConcurrentRequests: true}}, true, 3, 0},
+		{"no PING", &http.Transport{MaxConnsPerHost: 1}, false, 2, 14 * time.Second},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				var pings atomic.Int32 // only one: some servers end connections for more
+				c, dials := serveHTTP2(t, test.set, func(p *http2Peer) {
+					p.start()
+					for h, payload, ok := p.frame(); ok; h, payload, ok = p.frame() {
+						switch {
+						case h.Type == wire.Ping:
+							if pings.Add(1); test.pings {
+								p.write(wire.AppendPing(nil, wire.Ack, [8]byte(payload)))
+							}
+						case h.Type == wire.Headers && h.StreamID == 1: // remains open
+							p.write(headFrame(1, 0, ":status", "200"))
+						case h.Type == wire.RSTStream && h.StreamID == 3 && !test.pings: // after the PING
+							p.write(dataFrame(1, 0, "x"))
+						case h.Type == wire.Headers && int(h.StreamID) > 1+2*test.slow:
+							p.respond(h.StreamID)
+						}
+					}
+				})
+				resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
+				defer resp.Body.Close()
+				for i := range test.slow {
+					ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+					_, text, err := send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
+					if cancel(); err == nil {
+						t.Errorf("request %d: %q", i, text)
 					}
 				}
-			})
-			resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
-			defer resp.Body.Close()
-			for i := range 5 {
-				ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-				_, text, err := send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
-				cancel()
-				if isSlow := i < 3; text != "hello" != isSlow || dials() != 1 {
-					t.Errorf("request %d: %v, %d dials", i, err, dials())
+				began := time.Now()
+				for range 2 {
+					wantText(t, c, request(t, http.MethodGet, "http://host/", nil), "hello")
 				}
-			}
-			testkit.Equal(t, pings.Load(), 1, "PINGs")
+				testkit.Equal(t, time.Since(began), test.waiting)
+				testkit.Equal(t, pings.Load(), 1, "PINGs")
+				testkit.Equal(t, dials(), 1, "dials")
+			})
 		})
 	}
-}
-
-// A server that never responds to PING, but sends other frames, receives the requests that waited for
-// the PING's response.
-func TestHTTP2ServersWithoutPingReceiveRequests(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		c, _ := serveHTTP2(t, &http.Transport{MaxConnsPerHost: 1}, func(p *http2Peer) {
-			p.start()
-			for h, _, ok := p.frame(); ok; h, _, ok = p.frame() {
-				switch {
-				case h.Type == wire.Headers && h.StreamID == 1: // remains open
-					p.write(headFrame(1, 0, ":status", "200"))
-				case h.Type == wire.RSTStream && h.StreamID == 3: // after the PING
-					p.write(dataFrame(1, 0, "x"))
-				case h.Type == wire.Headers && h.StreamID > 5:
-					p.respond(h.StreamID)
-				}
-			}
-		})
-		resp := testkit.Value(c.RoundTrip(request(t, http.MethodGet, "http://host/", nil)))(t)
-		defer resp.Body.Close()
-		for range 2 {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			_, _, _ = send(c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx))
-			cancel()
-		}
-		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-		defer cancel()
-		wantText(t, c, request(t, http.MethodGet, "http://host/", nil).WithContext(ctx), "hello")
-	})
 }

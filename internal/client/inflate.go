@@ -43,7 +43,10 @@ func (b *gzipBody) Read(p []byte) (n int, err error) {
 		return 0, b.err
 	}
 	if b.reader == nil {
-		z := b.client.gzipReader()
+		z, _ := b.client.gzipReaders.Get().(*gzip.Reader)
+		if z == nil {
+			z = new(gzip.Reader)
+		}
 		if b.err = z.Reset(b.body); b.err != nil {
 			return 0, b.err
 		}

@@ -53,7 +53,9 @@ func (c *Client) newSlab(r *http.Request, call *Call) (x *slab) {
 	} else {
 		x.ctx = r.Context()
 	}
-	x.body, x.getBody = requestBodyOf(r), r.GetBody
+	if x.getBody = r.GetBody; r.Body != nil && r.Body != http.NoBody {
+		x.body = newRequestBody(r.Body)
+	}
 	x.scratch = c.newScratch()
 	x.scratch.call, x.scratch.memory = call, m
 	return x

@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net/http"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -162,24 +164,54 @@ func TestMemoryMakesANeededHeader(t *testing.T) {
 	}
 }
 
-// An exchange in a Memory allocates nothing, unless its context has to be watched.
-func TestMemoryAllocations(t *testing.T) {
-	testkit.NoRace(t, "pools lose some of what they are given")
-	config := dialing(&repeats{})
-	config.Verbatim, config.Settings.DisableCompression = true, true
-	c := New(config)
-	r := request(t, http.MethodGet, "http://host/", nil).WithContext(context.Background())
+// The limits of allocations and bytes for a request: the slab, the string of the head, and the map
+// of the header. A context that can end is watched, too. In a Memory, there is nothing else.
+func TestTransportAllocatesLittle(t *testing.T) {
+	testkit.NoRace(t, "it allocates")
+	get := request(t, http.MethodGet, "http://host/path?query", nil)
+	unwatched := get.WithContext(context.Background())
 	var m Memory
-	call := &Call{Memory: &m}
-	if n := testing.AllocsPerRun(100, func() {
-		if _, err := c.Do(r, call); err != nil {
-			t.Fatal(err)
+	b := make([]byte, 100)
+	for _, test := range []struct {
+		name          string
+		request       *http.Request
+		call          *Call
+		budget, bytes float64
+	}{
+		{"GET", unwatched, nil, 4, 512 + 80 + 48 + 352},
+		{"GET that can be canceled", get, nil, 7, 512 + 80 + 48 + 352 + 144},
+		{"GET in a Memory", unwatched, &Call{Memory: &m}, 0, 0},
+	} {
+		config := dialing(&repeats{})
+		config.Verbatim = test.call != nil
+		c := New(config)
+		defer c.CloseIdleConnections()
+		request := func() {
+			resp, err := c.Do(test.request, test.call)
+			testkit.Must(t, err)
+			for err == nil {
+				_, err = resp.Body.Read(b)
+			}
+			if resp.Body.Close(); test.call != nil && !m.Reset() {
+				t.Fatal("the memory is not reused")
+			}
 		}
-		if !m.Reset() {
-			t.Fatal("the memory is not reused")
+		const times = 200
+		n, size := math.Inf(1), math.Inf(1)
+		// the collector or the sweep of idle connections may allocate once, not each time
+		for range 5 {
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			n = min(n, testing.AllocsPerRun(times, request))
+			runtime.ReadMemStats(&after)
+			// AllocsPerRun makes one more call
+			size = min(size, float64(after.TotalAlloc-before.TotalAlloc)/(times+1))
 		}
-	}); n > 0 {
-		t.Errorf("%v allocations", n)
+		t.Logf("%s: %v allocations, %.0f bytes", test.name, n, size)
+		if n > test.budget || size > test.bytes+64 { // for memory that is kept from then on
+			t.Errorf("%s: %v allocations of %.0f bytes, want at most %v of %v", test.name, n, size, test.budget,
+				test.bytes)
+		}
 	}
 }
 
@@ -196,5 +228,5 @@ func (c *repeats) Read(p []byte) (int, error) {
 		return 0, io.EOF
 	}
 	c.due = false
-	return copy(p, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\nX-A: 1\r\n\r\nhi"), nil
+	return copy(p, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 5\r\n\r\nhello"), nil
 }

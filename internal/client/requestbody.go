@@ -3,7 +3,6 @@ package client
 import (
 	"fmt"
 	"io"
-	"net/http"
 	"sync/atomic"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -17,14 +16,6 @@ type requestBody struct {
 	body   io.ReadCloser
 	closed atomic.Bool
 	empty  int // the number of consecutive Reads that have returned nothing
-}
-
-// requestBodyOf returns the body of r, or nil if r has no body.
-func requestBodyOf(r *http.Request) *requestBody {
-	if r.Body == nil || r.Body == http.NoBody {
-		return nil
-	}
-	return newRequestBody(r.Body)
 }
 
 func newRequestBody(b io.ReadCloser) *requestBody { return &requestBody{body: b} }

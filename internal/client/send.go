@@ -187,7 +187,9 @@ func (x *exchange) sendBody(total int64) {
 		total += int64(n)
 		b := x.client.protocol.framePiece(x, m, n, end)
 		if end {
-			x.sendingLast()
+			x.mu.Lock()
+			x.progress = bodyEnding
+			x.mu.Unlock()
 		}
 		if _, err := x.write(b); err != nil {
 			x.sendFailed(err)
@@ -223,13 +225,6 @@ func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) 
 		return 0, false, bodyLengthError(x.bodyLength, got)
 	}
 	return n, end, nil
-}
-
-// sendingLast records that the last write begins.
-func (x *exchange) sendingLast() {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.progress = bodyEnding
 }
 
 // sendDone records that the request has been sent. If the response has already ended, sendDone

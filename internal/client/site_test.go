@@ -127,53 +127,43 @@ func protocols() []speaks {
 
 func newSite(t *testing.T, protocol speaks, network string) *site {
 	s := &site{T: t, speaks: protocol}
-	s.config.Settings = &http.Transport{MaxIdleConnsPerHost: 1}
+	nw := new(testkit.Network)
 	var dialed net.Addr
-	s.config.Settings.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, dialed.Network(), dialed.String())
-	}
-	plain := s.config.Settings.DialContext
-	switch network {
-	case "memory":
-		nw := new(testkit.Network)
-		s.listen = nw.Listen
-		s.config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }
-		return s
-	case "tls":
-		server, client := testkit.TLSConfigs()
-		s.listen = func() net.Listener {
-			l := listen(t, "tcp", "127.0.0.1:0")
-			dialed = l.Addr()
-			return tls.NewListener(l, server)
-		}
-		s.config.Settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := plain(ctx, network, addr)
-			if err != nil {
-				return nil, err
-			}
-			tc := tls.Client(nc, client)
-			return tc, tc.HandshakeContext(ctx)
-		}
-		return s
-	case "unix-input":
-		network = "unix"
-		s.config.Settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			nc, err := plain(ctx, network, addr)
-			if u, ok := nc.(*net.UnixConn); ok {
-				nc = inputOnly(u)
-			}
-			return nc, err
-		}
+	var server, client *tls.Config
+	if network == "tls" {
+		server, client = testkit.TLSConfigs()
 	}
 	s.listen = func() net.Listener {
-		at := "127.0.0.1:0"
-		if network == "unix" {
-			at = t.TempDir() + "/s"
+		kind, at := "tcp", "127.0.0.1:0"
+		switch network {
+		case "memory":
+			return nw.Listen()
+		case "unix", "unix-input":
+			kind, at = "unix", t.TempDir()+"/s"
 		}
-		l := listen(t, network, at)
-		dialed = l.Addr()
+		l := listen(t, kind, at)
+		if dialed = l.Addr(); network == "tls" {
+			return tls.NewListener(l, server)
+		}
 		return l
 	}
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
+		if network == "memory" {
+			return nw.Dial()
+		}
+		nc, err := new(net.Dialer).DialContext(ctx, dialed.Network(), dialed.String())
+		switch {
+		case err != nil:
+			return nil, err
+		case network == "tls":
+			tc := tls.Client(nc, client)
+			return tc, tc.HandshakeContext(ctx)
+		case network == "unix-input":
+			return inputOnly(nc.(*net.UnixConn)), nil
+		}
+		return nc, nil
+	}
+	s.config.Settings = &http.Transport{MaxIdleConnsPerHost: 1, DialContext: dial}
 	return s
 }
 

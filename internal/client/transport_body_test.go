@@ -11,74 +11,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-// The end of a chunked body comes with its last data, if it has arrived.
-func TestTransportReturnsEndWithLastData(t *testing.T) {
-	p := newPeer(t, "tcp")
-	next := make(chan bool)
-	p.runScript(func(_ int, c *scripted) {
-		c.respond("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n")
-		<-next
-		c.writeText("2\nhe\n3\nllo\n0\nA: b\n\n")
-		<-next
-	})
-	resp := testkit.Value(p.tr.RoundTrip(mustRequest("GET", p.url, nil)))(t)
-	defer close(next)
-	next <- true
-	b := make([]byte, len("hello"))
-	n, err := resp.Body.Read(b)
-	if string(b[:n]) != "hello" || !errors.Is(err, io.EOF) || resp.Trailer.Get("A") != "b" {
-		t.Errorf("%q, %v, trailer %v", b[:n], err, resp.Trailer)
-	}
-}
-
-// A whole response that arrives early does not cut the body off. If the body is late, that costs
-// only the connection. In a bubble, because "late" is 50 ms.
-func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, "memory")
-		got := make(chan string, 2)
-		p.runScript(func(n int, c *scripted) {
-			for {
-				r, err := http.ReadRequest(c.r)
-				if err != nil {
-					return
-				}
-				c.writeText(okHello)
-				b, err := io.ReadAll(r.Body)
-				got <- fmt.Sprintf("%s %v", b, err)
-			}
-		})
-		for _, late := range []bool{false, false, true} {
-			body, feed := io.Pipe()
-			resp := testkit.Value(p.tr.RoundTrip(mustRequest("POST", p.url, body)))(p)
-			io.WriteString(feed, "body")
-			want := "body <nil>"
-			if late {
-				want = "body unexpected EOF"
-			} else {
-				feed.Close()
-			}
-			testkit.Reads(p, resp.Body, "hello")
-			testkit.Equal(p, <-got, want, "the server")
-			idle := 1
-			if late {
-				idle = 0
-			}
-			testkit.WaitFor(p.T, "the connection", func() bool {
-				n := countOf(p.tr)
-				return n.Idle == idle && n.Active == 0
-			})
-			feed.Close()
-		}
-	})
-}
 
 // The response of a server that rejects a body and closes the connection is received.
 func TestTransportReceivesResponseToRejectedBody(t *testing.T) {
@@ -135,45 +71,12 @@ func TestTransportSendsFiles(t *testing.T) {
 				p.Errorf("%d bytes announced: the server got %s, %v", length, whole, err)
 			}
 			if want == "" {
-				checkError(p.T, err, fmt.Sprintf("ContentLength=%d with Body length", length))
+				testkit.Error(p, err, fmt.Sprintf("ContentLength=%d with Body length", length))
 			}
 			testkit.WaitFor(p.T, "the file to be closed",
 				func() bool { _, err := f.Stat(); return errors.Is(err, os.ErrClosed) })
 		}
 	})
-}
-
-// A body that waits for 100 Continue is sent after that response, or after the timeout, or never.
-func TestTransportBodyWaitsForContinue(t *testing.T) {
-	for _, test := range []struct {
-		responses [2]string // before the body was read, and after
-		want      string    // what the server received
-	}{
-		{[2]string{"HTTP/1.1 100 Continue\n\n", okHello}, "body"},
-		{[2]string{"", okHello}, "body"},
-		{[2]string{"HTTP/1.1 401 No\nContent-Length: 5\n\nhello"}, ""},
-	} {
-		synctest.Test(t, func(t *testing.T) {
-			p := newPeer(t, "memory")
-			p.tr.ExpectContinueTimeout = time.Second
-			got := make(chan string, 1)
-			p.runScript(func(_ int, c *scripted) {
-				r, _ := http.ReadRequest(c.r)
-				c.writeText(test.responses[0])
-				b, _ := io.ReadAll(r.Body)
-				c.writeText(test.responses[1])
-				got <- string(b)
-			})
-			r := mustRequest("PUT", "http://host/", strings.NewReader("body"))
-			r.Header.Set("Expect", "100-continue")
-			began := time.Now()
-			_, text, err := exchange(p.tr, r)
-			if waited := time.Since(began) > 0; text != "hello" || waited != (test.responses[0] == "") {
-				t.Errorf("%q, %v after %v", text, err, time.Since(began))
-			}
-			testkit.Equal(t, <-got, test.want, "the server")
-		})
-	}
 }
 
 // If a request's ContentLength is not the length of its body, the request fails as in net/http.

@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -185,86 +183,8 @@ func (s side) numberConns(first string) {
 // connNumber sends a request and returns the server's response, which is the connection's number.
 func (s side) connNumber() string { return s.request(mustRequest("GET", s.url, nil)) }
 
-// closeFirst closes the body of a first response, and sends a second request once no transport
-// reads what has arrived.
-func (s side) closeFirst() string {
-	s.response(mustRequest("GET", s.url, nil)).Body.Close()
-	synctest.Wait()
-	return s.connNumber()
-}
-
-// Unrequested bytes in a TLS record behind a response are found before the next request uses the
-// connection, and are not read as its response. That holds for TLS with the server, with a proxy,
-// and with a server over TLS with a proxy.
-func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
-	server, client := testkit.TLSConfigs()
-	for _, test := range []struct{ proxied, tunnelled bool }{{false, false}, {true, false}, {true, true}} {
-		l := listenAt(t, "tcp", "127.0.0.1:0")
-		p := &peer{T: t, tr: &tare.Transport{TLSClientConfig: client}, l: tls.NewListener(holdingListener{l}, server),
-			url: "https://" + l.Addr().String()}
-		if test.proxied {
-			p.tr.Proxy = http.ProxyURL(&url.URL{Scheme: "https", Host: l.Addr().String()})
-		}
-		if test.proxied && !test.tunnelled {
-			p.url = "http://host"
-		}
-		p.runScript(func(n int, c *scripted) {
-			below := c.Conn.(*tls.Conn).NetConn().(*holding)
-			if test.tunnelled {
-				if !c.respond("HTTP/1.1 200 OK\n\n") {
-					return
-				}
-				within := tls.Server(c.Conn, server)
-				c = &scripted{within, bufio.NewReader(within), p.T}
-			}
-			if c.request() == nil {
-				return
-			}
-			below.hold = true
-			c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
-			// in a TLS record of its own
-			c.writeText("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison")
-			below.release()
-			for c.respond("HTTP/1.1 200 OK\nContent-Length: 6\n\npoison") {
-			}
-		})
-		for i := range 3 {
-			_, text := p.do("POST", "/", nil)
-			testkit.Equal(t, text, fmt.Sprint(i), test, "request", i)
-		}
-	}
-}
-
-// holdingListener accepts connections that can hold back what is written.
-type holdingListener struct{ net.Listener }
-
-func (l holdingListener) Accept() (net.Conn, error) {
-	c, err := l.Listener.Accept()
-	return &holding{Conn: c}, err
-}
-
-type holding struct {
-	net.Conn
-	hold bool
-	held []byte
-}
-
-func (c *holding) Write(p []byte) (int, error) {
-	if !c.hold {
-		return c.Conn.Write(p)
-	}
-	c.held = append(c.held, p...)
-	return len(p), nil
-}
-
-// release writes at once what was held back.
-func (c *holding) release() {
-	c.hold = false
-	_, _ = c.Conn.Write(c.held)
-}
-
-// changed lists what http.Transport does since these releases. The Transport does it with every
-// release.
+// changed is what http.Transport does, or has done since some releases. The Transport does it with
+// every release.
 type changed struct {
 	what, want string
 	since      []string
@@ -277,7 +197,9 @@ func changesOfTransport() []changed {
 	closing := func(first string) func(s side) string {
 		return func(s side) string {
 			s.numberConns(first)
-			return s.closeFirst()
+			s.response(mustRequest("GET", s.url, nil)).Body.Close()
+			synctest.Wait() // no transport reads any more
+			return s.connNumber()
 		}
 	}
 	return []changed{
@@ -311,6 +233,55 @@ func changesOfTransport() []changed {
 				state := resp.TLS
 				return fmt.Sprint(resp.StatusCode, " ", state != nil, " ", state != nil && state.HandshakeComplete)
 			}},
+		{what: "100 Continue does not arrive", want: "200 hello after 1s", observe: func(s side) string {
+			s.set("ExpectContinueTimeout", time.Second)
+			s.respondWith(okHello)
+			r, began := mustRequest("PUT", s.url, strings.NewReader("body")), time.Now()
+			r.Header.Set("Expect", "100-continue")
+			return fmt.Sprint(s.request(r), " after ", time.Since(began))
+		}},
+		{what: "the end of a chunked body has arrived", want: "hello EOF b", observe: func(s side) string {
+			next := make(chan bool)
+			s.runScript(func(_ int, c *scripted) {
+				c.respond("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n")
+				<-next
+				c.writeText("2\nhe\n3\nllo\n0\nA: b\n\n")
+			})
+			resp := s.response(mustRequest("GET", s.url, nil))
+			next <- true
+			synctest.Wait()
+			b := make([]byte, len("hello"))
+			n, err := resp.Body.Read(b)
+			return fmt.Sprintf("%s %v %s", b[:n], err, resp.Trailer.Get("A"))
+		}},
+		{what: "a body ends soon after the whole response", want: "0, sent body <nil>, then 200 0",
+			observe: bodyAfterResponse(false)},
+		{what: "a body does not end after the whole response", want: "0, sent body unexpected EOF, then 200 1",
+			observe: bodyAfterResponse(true)},
+	}
+}
+
+// bodyAfterResponse sends a body whose end follows the whole response, or is late, and a second request.
+func bodyAfterResponse(isLate bool) func(s side) string {
+	return func(s side) string {
+		sent := make(chan string, 2)
+		s.runScript(func(n int, c *scripted) {
+			for r, err := http.ReadRequest(c.r); err == nil; r, err = http.ReadRequest(c.r) {
+				c.writeText(fmt.Sprintf("HTTP/1.1 200 OK\nContent-Length: 1\n\n%d", n))
+				b, err := io.ReadAll(r.Body)
+				sent <- fmt.Sprint(string(b), " ", err)
+			}
+		})
+		body, feed := io.Pipe()
+		defer feed.Close()
+		resp := s.response(mustRequest("POST", s.url, body))
+		if _, _ = io.WriteString(feed, "body"); !isLate {
+			feed.Close()
+		}
+		text, _ := io.ReadAll(resp.Body)
+		received := <-sent
+		synctest.Wait()
+		return fmt.Sprintf("%s, sent %s, then %s", text, received, s.connNumber())
 	}
 }
 

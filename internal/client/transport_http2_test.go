@@ -1,7 +1,6 @@
 package client_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -23,7 +22,6 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
-	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // For each set of protocols and each kind of server, the protocol is that of net/http's Transport. The
@@ -162,6 +160,7 @@ func http2Requests() (all []func(base string) *http.Request) {
 	}
 	add("GET", "", nil, fields("User-Agent", "a", "b"), fields("Cookie", "a=1; b=2", "c=3"))
 	add("GET", "", nil, fields("User-Agent"), fields("X-Empty", ""), fields("X-Two", "1", "2"))
+	add("GET", "", nil, fields("user-agent", "a", "b"))
 	add("GET", "body=x&gzip", nil, fields("Accept-Encoding", "gzip"))
 	add("GET", "body=x&gzip", nil, fields("Range", "bytes=0-1"))
 	add("GET", "", nil, fields("Connection", "keep-alive"), fields("Keep-Alive", "x"), fields("Te", "trailers"))
@@ -294,77 +293,4 @@ func (f writeFlusher) Write(p []byte) (int, error) {
 	n, err := f.w.Write(p)
 	f.w.(http.Flusher).Flush()
 	return n, err
-}
-
-// The responses over HTTP/2 on which tare and net/http differ are listed here, and in
-// docs/transport.md.
-func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
-	head := func(fields ...string) []byte {
-		b := wire.AppendHeaders(nil, 1)
-		for i := 0; i < len(fields); i += 2 {
-			b = append(b, 0, byte(len(fields[i])))
-			b = append(append(b, fields[i]...), byte(len(fields[i+1])))
-			b = append(b, fields[i+1]...)
-		}
-		return wire.EndBlock(b, 0, wire.MinMaxFrameSize)
-	}
-	data := func(text string) []byte {
-		h := wire.FrameHeader{Length: uint32(len(text)), Type: wire.Data, Flags: wire.EndStream, StreamID: 1}
-		return append(wire.AppendFrameHeader(nil, h), text...)
-	}
-	ok := func(fields ...string) []byte { return head(append([]string{":status", "200"}, fields...)...) }
-	for _, test := range []struct {
-		name         string
-		response     []byte
-		ours, theirs string // "" for theirs means the same
-	}{
-		{"plain", append(ok("content-length", "2"), data("hi")...), "200 hi", ""},
-		{"interim", slices.Concat(head(":status", "103"), ok(), data("hi")), "200 hi", ""},
-		{"trailers", slices.Concat(ok(), data("hi")), "200 hi", ""},
-		{"two lengths", append(ok("content-length", "2", "content-length", "2"), data("hi")...), "error", "200 hi"},
-		{"signed length", append(ok("content-length", "+2"), data("hi")...), "error", "200 hi"},
-		{"long content", append(ok("content-length", "1"), data("hi")...), "200  error", "200 h error"},
-		{"short content", append(ok("content-length", "3"), data("hi")...), "200 hi error", ""},
-		{"content of 204", append(head(":status", "204"), data("hi")...), "204  error", "204 hi"},
-		{"101", slices.Concat(head(":status", "101"), ok(), data("hi")), "error", "200 hi"},
-		{"connection", append(ok("connection", "close"), data("hi")...), "error", "200 hi"},
-		{"transfer-encoding", append(ok("transfer-encoding", "chunked"), data("hi")...), "error", "200 hi"},
-		{"upgrade", append(ok("upgrade", "x"), data("hi")...), "error", "200 hi"},
-		{"upper case", append(ok("Upper", "x"), data("hi")...), "error", ""},
-		{"status of two digits", append(head(":status", "20"), data("hi")...), "error", "20 hi"},
-		{"no status", append(head("a", "b"), data("hi")...), "error", ""},
-		{"status twice", append(ok(":status", "200"), data("hi")...), "error", ""},
-		{"unknown pseudo-header field", append(ok(":x", "y"), data("hi")...), "error", ""},
-		{"path", append(ok(":path", "/"), data("hi")...), "error", ""},
-		{"content first", append(data("hi"), ok()...), "error", ""},
-		{"window", slices.Concat(wire.AppendWindowUpdate(nil, 0, wire.MaxWindow), ok(), data("hi")), "error", ""},
-		{"push", append(wire.AppendFrameHeader(nil, wire.FrameHeader{Length: 4, Type: wire.PushPromise, StreamID: 1}),
-			0, 0, 0, 2), "error", ""},
-	} {
-		for ours, want := range map[bool]string{true: test.ours, false: cmp.Or(test.theirs, test.ours)} {
-			testkit.Equal(t, readHTTP2(t, ours, test.response), want, test.name, "ours", ours)
-		}
-	}
-}
-
-// readHTTP2 returns what a transport makes of a response to the request with the stream 1.
-func readHTTP2(t *testing.T, ours bool, response []byte) string {
-	s := newSide(t, "tcp", ours, &http.Transport{Protocols: onlyHTTP2()})
-	s.runScript(func(n int, c *scripted) {
-		if n > 0 {
-			return
-		}
-		_, _ = io.CopyN(io.Discard, c, int64(len(wire.Preface)))
-		_, _ = c.Write(wire.AppendSettings(nil))
-		for f := http2x.NewFramer(nil, c); ; {
-			switch frame, err := f.ReadFrame(); {
-			case err != nil:
-				return
-			case frame.Header().Type == http2x.FrameHeaders:
-				_, _ = c.Write(response)
-			}
-		}
-	})
-	defer s.rt.CloseIdleConnections()
-	return s.request(mustRequest("GET", s.url, nil))
 }

@@ -8,7 +8,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -74,26 +73,6 @@ server { listen unix:%[2]s; root %[3]s; } }`, dir, socket, root)
 	resp := testkit.Value(zipped.RoundTrip(mustRequest("GET", "http://host/long.txt", nil)))(t)
 	if b, err := io.ReadAll(resp.Body); err != nil || string(b) != long || !resp.Uncompressed {
 		t.Errorf("%d bytes, %v, decompressed %v", len(b), err, resp.Uncompressed)
-	}
-}
-
-func TestTransportWithPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip(err)
-	}
-	root, long := webFiles(t)
-	for _, protocol := range []string{"HTTP/1.0", "HTTP/1.1"} {
-		address := programs.FreeAddress(t)
-		_, port, _ := net.SplitHostPort(address)
-		code := "import http.server as s\nclass H(s.SimpleHTTPRequestHandler):\n  protocol_version='" + protocol +
-			"'\n" +
-			"s.ThreadingHTTPServer(('127.0.0.1'," + port + "),lambda *a: H(*a,directory='" + root +
-			"')).serve_forever()"
-		programs.Start(t, "tcp", address, nil, python, "-c", code)
-		tr := &tare.Transport{}
-		requestFiles(t, tr, "http://"+address, long)
-		tr.CloseIdleConnections()
 	}
 }
 

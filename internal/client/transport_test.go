@@ -1,14 +1,12 @@
 package client_test
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -32,6 +30,7 @@ func TestTransportSendsWhatNetHTTPSends(t *testing.T) {
 			r.Host = "other.example:81"
 		}),
 		"zone":        get(func(r *http.Request) { r.Host = "[fe80::1%eth0]:8080" }),
+		"lower agent": get(func(r *http.Request) { r.Header["user-agent"] = []string{"a", "b"} }),
 		"no agent":    get(func(r *http.Request) { r.Header["User-Agent"] = nil }),
 		"close":       get(func(r *http.Request) { r.Close = true }),
 		"range":       get(func(r *http.Request) { r.Header.Set("Range", "bytes=1-2") }),
@@ -89,16 +88,4 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 	r := mustRequest(method, "http://host"+path, body)
 	r.Host = ""
 	return r
-}
-
-func checkError(t *testing.T, err error, want string) {
-	t.Helper()
-	if want == "" {
-		testkit.Check(t, err)
-		return
-	}
-	testkit.Error(t, err, want)
-	if !errors.As(err, new(*tare.TransportError)) {
-		t.Errorf("%T is not a TransportError: %v", err, err)
-	}
 }

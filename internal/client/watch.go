@@ -21,8 +21,9 @@ type afterFuncer interface {
 	AfterFunc(f func()) (stop func() bool)
 }
 
-// contextWatch waits for the end of a context, with as little memory as possible.
-type contextWatch struct{ unwatch func() bool }
+// contextWatch waits for the end of a context, with as little memory as possible. It stops that, or is
+// nil.
+type contextWatch func() bool
 
 // watchContext notifies e when ctx ends. It does not call ctx.Done if ctx has a way of its own to
 // notify, because Done may cost more.
@@ -30,20 +31,20 @@ func watchContext(ctx context.Context, e Ender) contextWatch {
 	switch c := ctx.(type) {
 	case Watcher:
 		c.Watch(e)
-		return contextWatch{}
+		return nil
 	case afterFuncer:
-		return contextWatch{c.AfterFunc(e.ContextEnded)}
+		return c.AfterFunc(e.ContextEnded)
 	}
 	if ctx.Done() == nil {
-		return contextWatch{}
+		return nil
 	}
-	return contextWatch{context.AfterFunc(ctx, e.ContextEnded)}
+	return context.AfterFunc(ctx, e.ContextEnded)
 }
 
 // stop stops the wait. It reports false if the Ender has been or is being notified.
 func (w contextWatch) stop(ctx context.Context, e Ender) bool {
-	if w.unwatch != nil {
-		return w.unwatch()
+	if w != nil {
+		return w()
 	}
 	c, ok := ctx.(Watcher)
 	return !ok || c.Unwatch(e)

@@ -151,7 +151,7 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 		return
 	}
 	if c.goAway != nil && err.Kind == Closed {
-		err.Err = c.goAway.with(err.Err)
+		err.Err = &goAwayError{c.goAway.last, c.goAway.code, err.Err}
 	}
 	c.err, c.isClosing = err, true
 	ended := make([]*Stream, 0, len(c.streams))

@@ -4,10 +4,13 @@ import (
 	"errors"
 	"io"
 	"net"
+	"net/http"
+	"os"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
@@ -21,11 +24,15 @@ func (noHost) StreamClosed() {}
 // newConn returns a connection and its peer's end, which is not read.
 func newConn(t *testing.T) (*Conn, net.Conn) {
 	ours, theirs := net.Pipe()
+	return newConnOn(t, ours, theirs), theirs
+}
+
+func newConnOn(t *testing.T, ours, theirs net.Conn) *Conn {
 	t.Cleanup(func() { theirs.Close() })
-	c := New(ours, &Config{ConnWindow: wire.InitialWindow, WriteTimeout: time.Minute, MaxFrameSize: wire.MinMaxFrameSize},
-		noHost{}, 10)
+	c := New(ours, &Config{MaxHeadBytes: 1 << 12, MaxFields: 10, ConnWindow: wire.InitialWindow,
+		StreamWindow: wire.InitialWindow, WriteTimeout: time.Minute, MaxFrameSize: wire.MinMaxFrameSize}, noHost{}, 10)
 	t.Cleanup(c.Close)
-	return c, theirs
+	return c
 }
 
 func open(c *Conn) (*Stream, error) {
@@ -65,13 +72,47 @@ func TestReservedStreamIsNotOpenedAfterGoAway(t *testing.T) {
 	})
 }
 
+// Deliver returns after its function has returned, although the stream ends meanwhile.
+func TestDeliverAwaitsItsFunction(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, theirs := newConn(t)
+		go func() { _, _ = io.Copy(io.Discard, theirs) }()
+		st := testkit.Value(open(c))(t)
+		release, returned := make(chan bool), make(chan bool, 1)
+		go func() {
+			st.Deliver(func([]byte) connection.Delivery { <-release; return connection.Delivered })
+			returned <- true
+		}()
+		synctest.Wait()
+		in := wire.AppendStatus(wire.AppendHeaders(wire.AppendSettings(nil), 1), http.StatusOK)
+		in = wire.EndBlock(in, len(wire.AppendSettings(nil)), wire.MinMaxFrameSize)
+		in = append(wire.AppendFrameHeader(in, wire.FrameHeader{Length: 1, Type: wire.Data, StreamID: 1}), 'x')
+		testkit.Send(t, theirs, in)
+		synctest.Wait()
+		st.Abort(io.ErrClosedPipe, true)
+		synctest.Wait()
+		testkit.Equal(t, len(returned), 0, "Deliver has returned")
+		release <- true
+		<-returned
+	})
+}
+
+// noDeadlines is a connection without deadlines.
+type noDeadlines struct{ net.Conn }
+
+func (noDeadlines) SetWriteDeadline(time.Time) error { return os.ErrNoDeadline }
+
 // The output is bounded whatever the windows allow. A connection that its user closes is closed in
-// time, although the peer reads nothing, or slowly.
+// time, although the peer reads nothing, or slowly, and even if there are no deadlines.
 func TestPeerThatDoesNotRead(t *testing.T) {
-	for _, isSlow := range []bool{false, true} {
+	for _, test := range []struct{ isSlow, hasDeadlines bool }{{false, true}, {true, true}, {false, false}} {
 		synctest.Test(t, func(t *testing.T) {
-			c, theirs := newConn(t)
-			if isSlow {
+			ours, theirs := net.Pipe()
+			if !test.hasDeadlines {
+				ours = noDeadlines{ours}
+			}
+			c := newConnOn(t, ours, theirs)
+			if test.isSlow {
 				go func() {
 					for _, err := theirs.Read(make([]byte, 1)); err == nil; _, err = theirs.Read(make([]byte, 1)) {
 						time.Sleep(closeTimeout / 2)

@@ -53,9 +53,6 @@ func (e *goAwayError) Error() string {
 
 func (e *goAwayError) Unwrap() error { return e.cause }
 
-// with returns the error of a connection that ended with cause after the frame.
-func (e *goAwayError) with(cause error) error { return &goAwayError{e.last, e.code, cause} }
-
 // ResetError is an RST_STREAM frame. Its text is that of net/http's error, which programs parse.
 type ResetError struct {
 	streamID uint32

@@ -158,6 +158,9 @@ func serverInputs() (all []serverInput) {
 	add(`200 map[A:[b b]] map[] -1 "" complete map[]; 200 map[A:[b]] map[] -1 "" complete map[]; `, // HPACK's table
 		settings, frame(http2.Headers, http2.EndHeaders|http2.EndStream, 1, "\x88\x40\x01a\x01b\xbe"),
 		frame(http2.Headers, http2.EndHeaders|http2.EndStream, 3, "\x88\xbe"))
+	padded := bytes.Repeat(frame(http2.Data, http2.Padded, 1, "\xffx"+strings.Repeat("\x00", 255)), 2*streamWindow/256)
+	add(fmt.Sprintf(`200 map[] map[] -1 %q complete map[]; 1 false EOF; `, strings.Repeat("x", 2*streamWindow/256)),
+		settings, frame(http2.Headers, http2.EndHeaders, 1, "\x88"), padded, frame(http2.Data, http2.EndStream, 1, ""))
 	const piece = 1 << 10
 	content := bytes.Repeat(frame(http2.Data, 0, 1, strings.Repeat("x", piece)), streamWindow/piece)
 	add(fmt.Sprintf(`200 map[] map[] -1 %q 2 false http2: FLOW_CONTROL_ERROR: stream window exceeded map[]; 1 false EOF; `,
