@@ -133,26 +133,15 @@ func tableKeys(t *testing.T, document, section string) map[string]bool {
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
 	keys := make(map[string]bool)
-	quoted := regexp.MustCompile("`([^`]+)`")
 	for line := range strings.Lines(text) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 3 || !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") {
-			continue
-		}
-		names := []string{strings.TrimSpace(cells[1])}
-		if all := quoted.FindAllStringSubmatch(cells[1], -1); all != nil {
-			names = names[:0]
-			for _, m := range all {
-				names = append(names, m[1])
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for name := range strings.SplitSeq(cell, ", ") {
+			key := strings.Trim(name, "`")
+			if !strings.HasPrefix(line, "| ") || key == name && !strings.Contains(key, ".") {
+				continue // no row of a table, or its heading
 			}
-		} else if !strings.Contains(names[0], ".") { // the heading of a table
-			continue
-		}
-		for _, name := range names {
-			if keys[name] {
-				t.Errorf("%s: %s: %s stands there twice", document, section, name)
-			}
-			keys[name] = true
+			testkit.Equal(t, keys[key], false, document, section, key, "stands there twice")
+			keys[key] = true
 		}
 	}
 	return keys
