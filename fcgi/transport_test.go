@@ -186,51 +186,43 @@ func echo(w http.ResponseWriter, r *http.Request) {
 		r.ContentLength, err)
 }
 
-// each runs a test over TCP and a unix socket, with and without keeping connections.
-func each(t *testing.T, h http.HandlerFunc, f func(t *testing.T, tr *fcgi.Transport)) {
-	for _, network := range []string{"tcp", "unix"} {
-		for _, kept := range []int{0, 2} {
-			t.Run(fmt.Sprintf("%s-kept-%d", network, kept), func(t *testing.T) {
-				f(t, checked(t, &fcgi.Transport{Network: network, Addr: application(t, network, h),
-					MaxIdleConnsPerHost: kept}))
-			})
-		}
-	}
-}
-
 func TestMethodsAndStatusesArrive(t *testing.T) {
-	each(t, echo, func(t *testing.T, tr *fcgi.Transport) {
-		for _, test := range []struct {
-			method, path, body, want string
-			length                   int64
-		}{
-			{"GET", "", "", `200 OK app.example / [a, b] "" 0 <nil>`, -1},
-			{"", "", "", `200 OK app.example / [a, b] "" 0 <nil>`, -1},
-			{"GET", "a%2Fb%20c?status=404&x", "",
-				`404 Not Found app.example /a%2Fb%20c?status=404&x [a, b] "" 0 <nil>`, -1},
-			{"POST", "p", "small", `200 OK app.example /p [a, b] "small" 5 <nil>`, -1},
-			{"PUT", "p?status=201", "small", `201 Created app.example /p?status=201 [a, b] "small" 5 <nil>`, -1},
-			{"POST", "p", "", `200 OK app.example /p [a, b] "" 0 <nil>`, -1},
-			{"HEAD", "h", "", `200 OK `, -1},
-			{"GET", "?status=204", "", `204 No Content `, 0},
-			{"GET", "?status=304", "", `304 Not Modified `, 0},
-			{"DELETE", "?status=299", "", `299 app.example /?status=299 [a, b] "" 0 <nil>`, -1},
-		} {
-			r := newRequest(t, "GET", address+test.path, strings.NewReader(test.body))
-			r.Method = test.method
-			r.Header["X-Of-Request"] = []string{"a", "b"}
-			resp, body, err := responseTo(tr, r)
-			testkit.Must(t, err)
-			testkit.Equal(t, resp.Status+" "+body, test.want, test.method, test.path)
-			testkit.Equal(t, resp.ContentLength, test.length, test.method, test.path)
-			testkit.Fields(t, resp.Header, "the response", "X-Many", "one, two", "Status", "")
-			if resp.Request != r || resp.Proto != "HTTP/1.1" || resp.ProtoMajor != 1 || resp.ProtoMinor != 1 ||
-				resp.Uncompressed || resp.Close {
-				t.Errorf("%s %s: %+v", test.method, test.path, resp)
+	for i, network := range []string{"tcp", "tcp", "unix", "unix"} { // each with and without keeping connections
+		t.Run(fmt.Sprint(network, i), func(t *testing.T) {
+			tr := checked(t, &fcgi.Transport{Network: network, Addr: application(t, network, echo),
+				MaxIdleConnsPerHost: i % 2})
+			for _, test := range []struct {
+				method, path, body, want string
+				length                   int64
+			}{
+				{"GET", "", "", `200 OK app.example / [a, b] "" 0 <nil>`, -1},
+				{"", "", "", `200 OK app.example / [a, b] "" 0 <nil>`, -1},
+				{"GET", "a%2Fb%20c?status=404&x", "",
+					`404 Not Found app.example /a%2Fb%20c?status=404&x [a, b] "" 0 <nil>`, -1},
+				{"POST", "p", "small", `200 OK app.example /p [a, b] "small" 5 <nil>`, -1},
+				{"PUT", "p?status=201", "small", `201 Created app.example /p?status=201 [a, b] "small" 5 <nil>`, -1},
+				{"POST", "p", "", `200 OK app.example /p [a, b] "" 0 <nil>`, -1},
+				{"HEAD", "h", "", `200 OK `, -1},
+				{"GET", "?status=204", "", `204 No Content `, 0},
+				{"GET", "?status=304", "", `304 Not Modified `, 0},
+				{"DELETE", "?status=299", "", `299 app.example /?status=299 [a, b] "" 0 <nil>`, -1},
+			} {
+				r := newRequest(t, "GET", address+test.path, strings.NewReader(test.body))
+				r.Method = test.method
+				r.Header["X-Of-Request"] = []string{"a", "b"}
+				resp, body, err := responseTo(tr, r)
+				testkit.Must(t, err)
+				testkit.Equal(t, resp.Status+" "+body, test.want, test.method, test.path)
+				testkit.Equal(t, resp.ContentLength, test.length, test.method, test.path)
+				testkit.Fields(t, resp.Header, "the response", "X-Many", "one, two", "Status", "")
+				if resp.Request != r || resp.Proto != "HTTP/1.1" || resp.ProtoMajor != 1 || resp.ProtoMinor != 1 ||
+					resp.Uncompressed || resp.Close {
+					t.Errorf("%s %s: %+v", test.method, test.path, resp)
+				}
 			}
-		}
-		testkit.Equal(t, tr.Idle(), min(tr.MaxIdleConnsPerHost, 1), "connections are kept")
-	})
+			testkit.Equal(t, tr.Idle(), i%2, "connections are kept")
+		})
+	}
 }
 
 // A body of unknown length gets a length if it is buffered, and fails if it is too long.

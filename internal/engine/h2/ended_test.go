@@ -16,18 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// endings are requests whose streams the server ends before the client does.
-func endings() map[string]string {
-	return map[string]string{
-		"response":        "POST 1",
-		"panic":           "POST 1 /panic",
-		"write deadline":  "POST 1 /deadline",
-		"refused":         "POST 1 /%zz",
-		"malformed":       "POST 1 connection=close",
-		"error of stream": "POST 1 /read, WINDOW_UPDATE 1 2147483647",
-	}
-}
-
 func endEarly(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/panic":
@@ -119,7 +107,14 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 		"PRIORITY_UPDATE":        "PRIORITY_UPDATE",
 	}
 	const acked, late = 500 * time.Millisecond, 2 * time.Second
-	for ending, begin := range endings() {
+	for ending, begin := range map[string]string{ // of streams that the server ends before the client does
+		"response":        "POST 1",
+		"panic":           "POST 1 /panic",
+		"write deadline":  "POST 1 /deadline",
+		"refused":         "POST 1 /%zz",
+		"malformed":       "POST 1 connection=close",
+		"error of stream": "POST 1 /read, WINDOW_UPDATE 1 2147483647",
+	} {
 		for name, frames := range sent {
 			for _, after := range []time.Duration{0, acked, late} {
 				t.Run(ending+"/"+name+"/"+after.String(), func(t *testing.T) {

@@ -256,19 +256,6 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 	}
 }
 
-// listenWays are configurations of package net's listeners.
-func listenWays() map[string]*net.ListenConfig {
-	return map[string]*net.ListenConfig{
-		"default":      {},
-		"15 minutes":   {KeepAlive: 15 * time.Minute},
-		"no keepalive": {KeepAlive: -1},
-		"all set": {KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 7 * time.Second,
-			Interval: 3 * time.Second, Count: 4}},
-		"idle only": {KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 9 * time.Second,
-			Interval: -1, Count: -1}},
-	}
-}
-
 // netOptions returns the options of a connection that package net has accepted.
 func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (options poll.AcceptedOptions) {
 	t.Helper()
@@ -282,7 +269,15 @@ func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (opt
 // Connections have the options that package net gives them, whether they waited before Serve or
 // came later, and whether they are of multipath TCP.
 func TestAcceptedConnectionsHaveOptionsOfPackageNet(t *testing.T) {
-	for name, config := range listenWays() {
+	for name, config := range map[string]*net.ListenConfig{
+		"default":      {},
+		"15 minutes":   {KeepAlive: 15 * time.Minute},
+		"no keepalive": {KeepAlive: -1},
+		"all set": {KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 7 * time.Second,
+			Interval: 3 * time.Second, Count: 4}},
+		"idle only": {KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 9 * time.Second,
+			Interval: -1, Count: -1}},
+	} {
 		for i := range 4 {
 			dialer := new(net.Dialer)
 			config.SetMultipathTCP(i&1 != 0)

@@ -3,12 +3,14 @@ package tare_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -166,7 +168,7 @@ func alpnOf(t *testing.T, l net.Listener) (result string) {
 			testkit.Send(t, c, getClose)
 			b, err := io.ReadAll(c)
 			_, body, _ := strings.Cut(string(b), "\r\n\r\n")
-			result += fmt.Sprint(" ", body, " ", isTimeout(err))
+			result += fmt.Sprint(" ", body, " ", errors.Is(err, os.ErrDeadlineExceeded))
 		}
 		result += "\n"
 	}

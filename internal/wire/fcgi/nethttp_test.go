@@ -203,7 +203,9 @@ func serveStd(t *testing.T, in []byte) *outcome {
 			some, o.closed = c.Received()
 			responses = append(responses, some...)
 		}
-		o.served = calls.observed()
+		for _, x := range calls.all {
+			o.served = append(o.served, asServed(x.request, fcgi.ProcessEnv(x.request), x.body, x.end))
+		}
 		o.readResponses(t, responses)
 		c.Close()
 		l.Close()
@@ -243,13 +245,6 @@ func (c *calls) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
-}
-
-func (c *calls) observed() (all []string) {
-	for _, x := range c.all {
-		all = append(all, asServed(x.request, fcgi.ProcessEnv(x.request), x.body, x.end))
-	}
-	return all
 }
 
 // readResponses reads what net/http/fcgi writes: its records have padding.
