@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -32,12 +31,13 @@ func TestProcessEnvHasParamsOutsideRequest(t *testing.T) {
 		env["DOCUMENT_ROOT"] = "overwritten"
 		fmt.Fprint(w, fcgi.ProcessEnv(r))
 	})
-	got := dialServer(t, at).request("/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x",
-		"HTTPS", "on",
-		"PATH_INFO", "/", "QUERY_STRING", "",
-		"SCRIPT_NAME", "/", "REMOTE_ADDR", "::1", "REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b",
-		"HTTPSX", "", "AUTH_TYPE", "Basic", "REMOTE_USER", "bob").body()
-	testkit.Equal(t, got, "map[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]")
+	c := dial(t, at)
+	testkit.Send(t, c, oneRequest(false, "/", "", "DOCUMENT_ROOT", "/srv", "REMOTE_USER", "ann", "HTTP_X", "x",
+		"HTTPS", "on", "PATH_INFO", "/", "QUERY_STRING", "", "SCRIPT_NAME", "/", "REMOTE_ADDR", "::1",
+		"REMOTE_PORT", "1", "REMOTE_HOST", "a", "CONTENT_TYPE", "a/b", "HTTPSX", "", "AUTH_TYPE", "Basic",
+		"REMOTE_USER", "bob"))
+	got := string(testkit.Value(io.ReadAll(c))(t))
+	testkit.Contains(t, got, "\r\n\r\nmap[AUTH_TYPE:Basic DOCUMENT_ROOT:/srv HTTPSX: REMOTE_USER:bob]")
 	testkit.Equal(t, fcgi.ProcessEnv(httptest.NewRequest(http.MethodGet, "/", nil)), nil, "an HTTP request")
 }
 
@@ -54,9 +54,10 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 		io.WriteString(fcgi.Stderr(w), "two ")
 		io.Copy(fcgi.Stderr(w), strings.NewReader("three"))
 	})
-	got := dialServer(t, at).request("/", "")
-	testkit.Equal(t, got.err, "one two three")
-	testkit.Equal(t, got.body(), "body")
+	var got strings.Builder
+	must(t, checked(t, &fcgi.Transport{Addr: at.String(),
+		Stderr: func(_ *http.Request, text []byte) { got.Write(text) }}), get(t, address), "body")
+	testkit.Equal(t, got.String(), "one two three")
 	testkit.Equal(t, fcgi.Stderr(wrapper{httptest.NewRecorder()}), nil, "a recorder")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := tare.Wrap(&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -74,25 +75,25 @@ func TestStderrUnwrapsResponseWriter(t *testing.T) {
 func TestServerFieldsHaveTheirEffects(t *testing.T) {
 	type key struct{}
 	var logged testkit.Log
-	whole := oneRequest("/", "body")
+	whole := oneRequest(true, "/", "body")
+	both := whole + oneRequest(false, "/", "last")
 	for name, test := range map[string]struct {
 		server *fcgi.Server
 		send   string
-		want   string // in the response
-		closed bool   // the connection is closed, after or instead of the response
+		want   string // in what is received before the connection is closed
 	}{
-		"nothing":           {&fcgi.Server{}, whole, "body false <nil>", false},
-		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: time.Second}, whole[:30], "", true},
-		"ReadTimeout":       {&fcgi.Server{ReadTimeout: time.Second}, whole[:len(whole)-10], "bo true <nil>", true},
-		"IdleTimeout":       {&fcgi.Server{IdleTimeout: time.Second}, whole, "body false <nil>", true},
-		"WriteTimeout":      {&fcgi.Server{WriteTimeout: time.Second}, oneRequest("/slow", ""), "", true},
-		"MaxParamBytes": {&fcgi.Server{MaxParamBytes: 100}, oneRequest("/"+strings.Repeat("x", 6000), ""),
-			"431 Request Header Fields Too Large", true},
+		"nothing":           {&fcgi.Server{}, both, "last false <nil>"},
+		"ReadParamsTimeout": {&fcgi.Server{ReadParamsTimeout: time.Second}, whole[:30], ""},
+		"ReadTimeout":       {&fcgi.Server{ReadTimeout: time.Second}, whole[:len(whole)-10], "bo true <nil>"},
+		"IdleTimeout":       {&fcgi.Server{IdleTimeout: time.Second}, whole, "body false <nil>"},
+		"WriteTimeout":      {&fcgi.Server{WriteTimeout: time.Second}, oneRequest(true, "/slow", ""), ""},
+		"MaxParamBytes": {&fcgi.Server{MaxParamBytes: 100}, oneRequest(true, "/"+strings.Repeat("x", 6000), ""),
+			"431 Request Header Fields Too Large"},
 		"BaseContext": {&fcgi.Server{BaseContext: func(net.Listener) context.Context {
 			return context.WithValue(context.Background(), key{}, "base")
-		}}, whole, "body false base", false},
-		"Dispatch": {&fcgi.Server{Dispatch: tare.OwnGoroutine}, whole, "body false <nil>", false},
-		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(&logged, "", 0)}, "GET / HTTP/1.1\r\n\r\n", "", true},
+		}}, both, "last false base"},
+		"Dispatch": {&fcgi.Server{Dispatch: tare.OwnGoroutine}, both, "last false <nil>"},
+		"ErrorLog": {&fcgi.Server{ErrorLog: log.New(&logged, "", 0)}, "GET / HTTP/1.1\r\n\r\n", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -107,17 +108,12 @@ func TestServerFieldsHaveTheirEffects(t *testing.T) {
 				var network testkit.Network
 				served, l := make(chan error), network.Listen()
 				go func() { served <- test.server.Serve(l) }()
-				w := &webServer{TB: t, Conn: testkit.Value(network.Dial())(t)}
-				testkit.Send(t, w, test.send)
-				got, err := w.reply()
-				testkit.Contains(t, got.body(), test.want)
-				testkit.Equal(t, err == nil, test.want != "", "a response, not", err)
-				if test.closed {
-					testkit.Fails(w.reply())(t, "EOF", "a closed connection")
-					testkit.Between(t, time.Since(began), 0, 2*time.Second)
-				} else {
-					w.request("/", "again")
-				}
+				c := testkit.Value(network.Dial())(t)
+				testkit.Send(t, c, test.send)
+				got := string(testkit.Value(io.ReadAll(c))(t))
+				testkit.Contains(t, got, test.want)
+				testkit.Equal(t, got == "", test.want == "", "no response")
+				testkit.Between(t, time.Since(began), 0, 2*time.Second)
 				testkit.Check(t, test.server.Close())
 				testkit.Is(t, <-served, http.ErrServerClosed)
 			})
@@ -132,14 +128,13 @@ func TestBodyReadReturnsExportedErrors(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		ended <- err
 	})
-	part := strings.TrimSuffix(oneRequest("/", "body"), "\x01\x05\x00\x01\x00\x00\x00\x00")
+	part := strings.TrimSuffix(oneRequest(true, "/", "body"), "\x01\x05\x00\x01\x00\x00\x00\x00")
 	part = strings.Replace(part, "CONTENT_LENGTH4", "CONTENT_LENGTH5", 1)
-	w := dialServer(t, at)
-	io.WriteString(w, part+"\x01\x02\x00\x01\x00\x00\x00\x00")
+	io.WriteString(dial(t, at), part+"\x01\x02\x00\x01\x00\x00\x00\x00")
 	testkit.Is(t, <-ended, fcgi.ErrRequestAborted)
-	w = dialServer(t, at)
-	io.WriteString(w, part)
-	w.Close()
+	c := dial(t, at)
+	io.WriteString(c, part)
+	c.Close()
 	testkit.Is(t, <-ended, fcgi.ErrConnClosed)
 }
 
@@ -147,7 +142,7 @@ func TestServeReturnsAcceptError(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	served := make(chan error)
 	go func() { served <- fcgi.Serve(l, http.NotFoundHandler()) }()
-	testkit.Contains(t, dialServer(t, l.Addr()).request("/", "").out, "Status: 404 Not Found\r\n")
+	must(t, checked(t, &fcgi.Transport{Addr: l.Addr().String()}), get(t, address), "404 page not found\n")
 	l.Close()
 	testkit.Is(t, <-served, net.ErrClosed, "Serve")
 }
@@ -159,7 +154,7 @@ func TestServedByStandardInput(t *testing.T) {
 	}
 	s := new(fcgi.Server)
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, r.URL.Path, maps.Collect(maps.All(fcgi.ProcessEnv(r))))
+		fmt.Fprint(w, r.URL.Path, fcgi.ProcessEnv(r)["DOCUMENT_ROOT"])
 		if r.URL.Path == "/stop" {
 			go s.Shutdown(context.Background())
 		}
@@ -171,9 +166,9 @@ func TestServedByStandardInput(t *testing.T) {
 // A web server, or spawn-fcgi, starts an application with the listening socket as its standard
 // input.
 func TestServeUsesStandardInput(t *testing.T) {
-	for network, address := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
+	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")} {
 		t.Run(network, func(t *testing.T) {
-			l := testkit.Value(net.Listen(network, address))(t)
+			l := testkit.Value(net.Listen(network, at))(t)
 			defer l.Close()
 			f := testkit.Value(l.(interface{ File() (*os.File, error) }).File())(t)
 			defer f.Close()
@@ -182,11 +177,11 @@ func TestServeUsesStandardInput(t *testing.T) {
 			var output bytes.Buffer
 			child.Stdout, child.Stderr = &output, &output
 			testkit.Must(t, child.Start())
-			w := dialServer(t, l.Addr())
-			for _, path := range []string{"/1", "/2", "/stop"} {
-				testkit.Equal(t, w.request(path, "", "REMOTE_USER", "ann").body(), path+"map[REMOTE_USER:ann]")
+			tr := checked(t, &fcgi.Transport{Network: network, Addr: l.Addr().String(), Root: "/srv",
+				MaxIdleConnsPerHost: 1})
+			for _, path := range []string{"1", "2", "stop"} {
+				must(t, tr, get(t, address+path), "/"+path+"/srv")
 			}
-			testkit.FailsWith(w.reply())(t, io.EOF, "the connection")
 			if err := child.Wait(); err != nil {
 				t.Errorf("the server ended with %v\n%s", err, output.Bytes())
 			}
@@ -202,29 +197,18 @@ func TestServeFailsWithoutListeningStandardInput(t *testing.T) {
 	}
 }
 
-// webServer is a web server's connection to an application, as far as these tests need one.
-type webServer struct {
-	testing.TB
-	net.Conn
-	reader wire.Reader
-	in     []byte
-}
-
-// reply is an application's response.
-type reply struct{ out, err string }
-
-// dialServer connects to an application, with a deadline in case that hangs.
-func dialServer(t testing.TB, at net.Addr) *webServer {
+// dial connects to an application, with a deadline in case that hangs.
+func dial(t testing.TB, at net.Addr) net.Conn {
 	t.Helper()
 	c := testkit.Value(net.Dial(at.Network(), at.String()))(t)
 	t.Cleanup(func() { c.Close() })
 	c.SetDeadline(time.Now().Add(patience))
-	return &webServer{TB: t, Conn: c}
+	return c
 }
 
 // oneRequest returns a request with the given parameters, besides the common ones.
-func oneRequest(path, body string, pairs ...string) string {
-	b := wire.AppendBegin(nil, 1, wire.Begin{Role: wire.Responder, Keep: true})
+func oneRequest(keep bool, path, body string, pairs ...string) string {
+	b := wire.AppendBegin(nil, 1, wire.Begin{Role: wire.Responder, Keep: keep})
 	var list []byte
 	pairs = slices.Concat([]string{"REQUEST_METHOD", "POST", "SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", path,
 		"CONTENT_LENGTH", fmt.Sprint(len(body))}, pairs)
@@ -233,48 +217,6 @@ func oneRequest(path, body string, pairs ...string) string {
 	}
 	b = wire.AppendStreamEnd(wire.AppendStream(b, wire.Params, 1, list), wire.Params, 1)
 	return string(wire.AppendStreamEnd(wire.AppendStream(b, wire.Stdin, 1, []byte(body)), wire.Stdin, 1))
-}
-
-// reply reads a response to its end.
-func (w *webServer) reply() (r reply, err error) {
-	room := make([]byte, 4<<10)
-	for {
-		p, n, err := w.reader.Next(w.in)
-		if err != nil {
-			return r, err
-		}
-		switch w.in = w.in[n:]; p.Type {
-		case 0:
-			n, err := w.Read(room)
-			if err != nil {
-				return r, err
-			}
-			w.in = append(w.in, room[:n]...)
-		case wire.Stdout:
-			r.out += string(p.Content)
-		case wire.Stderr:
-			r.err += string(p.Content)
-		case wire.EndRequest:
-			return r, nil
-		}
-	}
-}
-
-// request sends a request and returns the response.
-func (w *webServer) request(path, body string, pairs ...string) reply {
-	w.Helper()
-	testkit.Send(w, w, oneRequest(path, body, pairs...))
-	r, err := w.reply()
-	if err != nil {
-		w.Fatalf("%s: %v after %+v", path, err, r)
-	}
-	return r
-}
-
-// body returns the part of a response behind its head.
-func (r reply) body() string {
-	_, body, _ := strings.Cut(r.out, "\r\n\r\n")
-	return body
 }
 
 // runServer serves an address until the test ends.

@@ -176,11 +176,6 @@ def application(environ, start_response):
     if path == '/large':
         start_response('200 OK', [('Content-Type', 'text/plain')])
         return (b'x' * 65536 for _ in range(64))
-    if path == '/none':
-        start_response('204 No Content', [])
-        return []
-    if path == '/raise':
-        raise ValueError('raised')
     response = json.dumps({'Server': {k: v for k, v in environ.items() if isinstance(v, str)},
         'Body': body.decode('latin-1')}).encode()
     start_response('201 Made', [('Content-Type', 'application/json'), ('Content-Length', str(len(response))),
@@ -190,6 +185,7 @@ def application(environ, start_response):
 WSGIServer(application, bindAddress=sys.argv[1], debug=False).run()
 `
 
+// An application in another language, whose responses are not PHP's.
 func TestFlupResponds(t *testing.T) {
 	path, env := programs.Flup(t)
 	dir := t.TempDir()
@@ -205,16 +201,13 @@ func TestFlupResponds(t *testing.T) {
 			r.Header = http.Header{"X-User": {"good"}, "X_User": {"evil"}, "Proxy": {"evil"}}
 			log.Reset()
 			d := dumpOf(t, tr, r)
-			for name, want := range map[string]string{
-				"SCRIPT_NAME": "", "PATH_INFO": "/in/fo", "QUERY_STRING": "q=1", "REQUEST_METHOD": "POST",
-				"SERVER_NAME": "app.example",
-				"SERVER_PORT": "443", "HTTP_X_USER": "good", "HTTP_HOST": "app.example", "CONTENT_LENGTH": fmt.Sprint(
-					len(body)),
+			for name, want := range map[string]any{
+				"SCRIPT_NAME": "", "PATH_INFO": "/in/fo", "SERVER_NAME": "app.example", "SERVER_PORT": "443",
+				"HTTP_X_USER": "good", "HTTP_PROXY": nil, "CONTENT_LENGTH": fmt.Sprint(len(body)),
 			} {
-				testkit.Equal(t, d.Server[name], any(want), name)
+				testkit.Equal(t, d.Server[name], want, name)
 			}
 			testkit.Equal(t, d.Body, body)
-			testkit.Equal(t, d.Server["HTTP_PROXY"], nil)
 			testkit.Equal(t, log.String(), "a line\n")
 		}
 		resp, body, err := responseTo(tr, newRequest(t, "HEAD", address, nil))
@@ -223,10 +216,6 @@ func TestFlupResponds(t *testing.T) {
 			t.Error(describe(resp, body, err))
 		}
 		must(t, tr, get(t, address+"large"), strings.Repeat("x", 4<<20))
-		testkit.Equal(t, must(t, tr, get(t, address+"none"), "").StatusCode, http.StatusNoContent)
-		resp, _, err = responseTo(tr, get(t, address+"raise"))
-		testkit.Must(t, err)
-		testkit.Equal(t, resp.StatusCode, http.StatusInternalServerError)
 		testkit.Equal(t, tr.Idle(), kept, "connections are kept")
 	}
 }

@@ -6,8 +6,10 @@ import (
 	"go/ast"
 	"go/parser"
 	"go/token"
+	"go/types"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -21,31 +23,34 @@ import (
 // TestMain would escape the test cache, which then would not notice that documents changed.
 const root = "../.."
 
-// files parses all Go files of the project, including those of the nested module. The hook of
-// internal/others becomes a part of the standard library, and needs package state and init.
-func files(t *testing.T) (*token.FileSet, map[string]*ast.File) {
+// walk calls read for each file of the project with an extension, including those of the nested
+// module. The hook of internal/others becomes a part of the standard library, and needs package
+// state and init.
+func walk(t *testing.T, extension string, read func(path string)) {
 	t.Helper()
-	set := token.NewFileSet()
-	parsed := make(map[string]*ast.File)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
+	testkit.Must(t, filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
 			return err
-		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "results" ||
-			d.Name() == "hook") {
+		case d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "results" ||
+			d.Name() == "hook"):
 			return filepath.SkipDir
-		}
-		if filepath.Ext(path) == ".go" {
-			f, err := parser.ParseFile(set, path, nil, parser.ParseComments|parser.SkipObjectResolution)
-			if err != nil {
-				return err
-			}
-			parsed[filepath.ToSlash(path)] = f
+		case filepath.Ext(path) == extension:
+			read(filepath.ToSlash(path))
 		}
 		return nil
+	}))
+}
+
+// files parses all Go files of the project.
+func files(t *testing.T) map[string]*ast.File {
+	t.Helper()
+	parsed := make(map[string]*ast.File)
+	walk(t, ".go", func(path string) {
+		const mode = parser.ParseComments | parser.SkipObjectResolution
+		parsed[path] = testkit.Value(parser.ParseFile(token.NewFileSet(), path, nil, mode))(t)
 	})
-	testkit.Must(t, err)
-	return set, parsed
+	return parsed
 }
 
 func isTest(path string) bool { return strings.HasSuffix(path, "_test.go") }
@@ -64,35 +69,16 @@ var mayBeVar = map[string]string{
 	"internal/wire/http2.staticNames":   "a table, filled once and only read",
 	"internal/wire/http2.staticTable":   "a table of constants",
 	"internal/engine/h1.keepAlive":      "a header value, only read",
-	"fcgi.ErrRequestAborted":            "an error of the engine",
-	"fcgi.ErrConnClosed":                "an error of the engine",
-	"fcgi.ErrOverloaded":                "an error of the client",
-	"fcgi.ErrCannotMultiplex":           "an error of the client",
-	"fcgi.ErrUnknownRole":               "an error of the client",
 	"internal/cli.release":              "set by the linker",
-	"internal/dist.packaged":            "embedded files",
-	"internal/page.style":               "an embedded file",
-	"experiments.files":                 "embedded files",
-	"internal/application.source":       "embedded files",
-	"internal/lab/project.contenders":   "an embedded file",
-	"front/nginxconf.tableText":         "an embedded file",
 	"front/internal/files.reserved":     "a table of constants",
-	"internal/lab/proc.callNames":       "an embedded file",
-	"internal/lab/contender.etcFiles":   "embedded files",
-	"internal/lab.ownNginxConf":         "an embedded file",
-	"internal/lab.ownSource":            "an embedded file",
-	"internal/lab/report.styles":        "an embedded file",
-	"load/report.pageSource":            "an embedded file",
-	"load/fleet.manifest":               "an embedded file",
 }
 
 // Package variables are errors, embedded files and tables. Others would be state that all users of
 // a package share.
 func TestNoMutablePackageState(t *testing.T) {
 	t.Chdir(root)
-	_, all := files(t)
 	used := make(map[string]bool)
-	for path, f := range all {
+	for path, f := range files(t) {
 		if isTest(path) || strings.HasPrefix(path, "internal/testkit/") {
 			continue
 		}
@@ -103,7 +89,7 @@ func TestNoMutablePackageState(t *testing.T) {
 					t.Errorf("%s: has an init function", path)
 				}
 			case *ast.GenDecl:
-				if d.Tok != token.VAR {
+				if d.Tok != token.VAR || isEmbedded(d) {
 					continue
 				}
 				for _, spec := range d.Specs {
@@ -125,19 +111,23 @@ func TestNoMutablePackageState(t *testing.T) {
 	}
 }
 
-// isErrorValue reports whether a variable is errors.New("...").
+// isErrorValue reports whether a variable is errors.New("..."), or an error of another package.
 func isErrorValue(s *ast.ValueSpec) bool {
 	if len(s.Values) != 1 {
 		return false
 	}
-	call, ok := s.Values[0].(*ast.CallExpr)
-	if !ok {
-		return false
+	switch v := s.Values[0].(type) {
+	case *ast.CallExpr:
+		return types.ExprString(v.Fun) == "errors.New"
+	case *ast.SelectorExpr:
+		return strings.HasPrefix(v.Sel.Name, "Err")
 	}
-	sel, ok := call.Fun.(*ast.SelectorExpr)
-	if !ok {
-		return false
-	}
-	pkg, ok := sel.X.(*ast.Ident)
-	return ok && pkg.Name == "errors" && sel.Sel.Name == "New"
+	return false
+}
+
+// isEmbedded reports whether a variable is an embedded file.
+func isEmbedded(d *ast.GenDecl) bool {
+	return d.Doc != nil && slices.ContainsFunc(d.Doc.List, func(c *ast.Comment) bool {
+		return strings.HasPrefix(c.Text, "//go:embed ")
+	})
 }

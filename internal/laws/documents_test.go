@@ -5,7 +5,6 @@ package laws
 import (
 	"go/ast"
 	"go/version"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -24,23 +23,7 @@ const (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	found := make(map[string]string)
-	err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (strings.HasPrefix(d.Name(), ".") && path != "." || d.Name() == "results") {
-			return filepath.SkipDir
-		}
-		if filepath.Ext(path) == ".md" {
-			b, err := os.ReadFile(path)
-			if err != nil {
-				return err
-			}
-			found[filepath.ToSlash(path)] = string(b)
-		}
-		return nil
-	})
-	testkit.Must(t, err)
+	walk(t, ".md", func(path string) { found[path] = string(testkit.Value(os.ReadFile(path))(t)) })
 	return found
 }
 
@@ -114,49 +97,27 @@ func TestDocumentsNameSupportedReleases(t *testing.T) {
 	testkit.Contains(t, string(module), "\ngo "+first+".0\n", "go.mod")
 }
 
-// declaredTests returns the names of all tests, fuzz targets and benchmarks.
-func declaredTests(all map[string]*ast.File) map[string]bool {
-	declared := make(map[string]bool)
-	for path, f := range all {
-		if !isTest(path) {
-			continue
-		}
+// Tests that comments and documents name exist: SECURITY.md relies on them for its promises. Those
+// of docs/compatibility.md are other projects', and so are some in contenders.
+func TestNamedTestsExist(t *testing.T) {
+	t.Chdir(root)
+	texts, declared := documents(t), make(map[string]bool)
+	delete(texts, "docs/compatibility.md")
+	for path, f := range files(t) {
 		for _, decl := range f.Decls {
-			if d, ok := decl.(*ast.FuncDecl); ok {
+			if d, ok := decl.(*ast.FuncDecl); ok && isTest(path) {
 				declared[d.Name.Name] = true
 			}
 		}
-	}
-	return declared
-}
-
-// Tests that comments name exist: readers rely on a comment that says where something is tested.
-func TestTestsInCommentsExist(t *testing.T) {
-	t.Chdir(root)
-	_, all := files(t)
-	declared := declaredTests(all)
-	for path, f := range all {
 		for _, group := range f.Comments {
-			for _, test := range testkit.NamesOfTests(group.Text()) {
-				if !declared[test] && !strings.HasPrefix(path, "contenders/") {
-					t.Errorf("%s: a comment names %s, which does not exist", path, test)
-				}
+			if !strings.HasPrefix(path, "contenders/") {
+				texts[path] += group.Text()
 			}
 		}
 	}
-}
-
-// Tests that documents name exist: SECURITY.md relies on them for its promises. Those of
-// docs/compatibility.md are other projects'.
-func TestTestsInDocumentsExist(t *testing.T) {
-	t.Chdir(root)
-	_, all := files(t)
-	declared := declaredTests(all)
-	for name, text := range documents(t) {
+	for path, text := range texts {
 		for _, test := range testkit.NamesOfTests(text) {
-			if !declared[test] && name != "docs/compatibility.md" {
-				t.Errorf("%s names %s, which does not exist", name, test)
-			}
+			testkit.Equal(t, declared[test], true, path, "names", test, "which exists")
 		}
 	}
 }
@@ -172,26 +133,15 @@ func tableKeys(t *testing.T, document, section string) map[string]bool {
 	}
 	text, _, _ = strings.Cut(text, "\n## ")
 	keys := make(map[string]bool)
-	quoted := regexp.MustCompile("`([^`]+)`")
 	for line := range strings.Lines(text) {
-		cells := strings.Split(line, "|")
-		if len(cells) < 3 || !strings.HasPrefix(line, "|") || strings.HasPrefix(line, "|---") {
-			continue
-		}
-		names := []string{strings.TrimSpace(cells[1])}
-		if all := quoted.FindAllStringSubmatch(cells[1], -1); all != nil {
-			names = names[:0]
-			for _, m := range all {
-				names = append(names, m[1])
+		cell, _, _ := strings.Cut(strings.TrimPrefix(line, "| "), " |")
+		for name := range strings.SplitSeq(cell, ", ") {
+			key := strings.Trim(name, "`")
+			if !strings.HasPrefix(line, "| ") || key == name && !strings.Contains(key, ".") {
+				continue // no row of a table, or its heading
 			}
-		} else if !strings.Contains(names[0], ".") { // the heading of a table
-			continue
-		}
-		for _, name := range names {
-			if keys[name] {
-				t.Errorf("%s: %s: %s stands there twice", document, section, name)
-			}
-			keys[name] = true
+			testkit.Equal(t, keys[key], false, document, section, key, "stands there twice")
+			keys[key] = true
 		}
 	}
 	return keys

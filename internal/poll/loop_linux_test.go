@@ -1,8 +1,8 @@
 package poll_test
 
 import (
+	"io"
 	"sync/atomic"
-	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/internal/poll"
@@ -14,14 +14,13 @@ func TestLoopReportsEvents(t *testing.T) {
 	const tag = 1<<32 - 1
 	for range 2 {
 		loop := testkit.Value(poll.NewLoop())(t)
-		pair := testkit.Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0))(t)
-		defer poll.Close(pair[0])
-		defer poll.Close(pair[1])
-		testkit.Must(t, loop.Add(pair[0], 7, tag))
+		fd, peer := testkit.SocketPair(t)
+		defer poll.Close(fd)
+		testkit.Must(t, loop.Add(fd, 7, tag))
 		send := make(chan bool)
 		go func() {
 			for range send {
-				_, _ = poll.Send(pair[1], []byte("x"))
+				_, _ = io.WriteString(peer, "x")
 			}
 			loop.Close()
 		}()
@@ -32,7 +31,7 @@ func TestLoopReportsEvents(t *testing.T) {
 			if err != nil || len(events) != 1 || events[0].ID != 7 || events[0].Tag != tag || !events[0].Readable {
 				t.Fatalf("%v, %v", events, err)
 			}
-			testkit.Equal(t, testkit.Value(poll.Recv(pair[0], received[:]))(t), 1)
+			testkit.Equal(t, testkit.Value(poll.Recv(fd, received[:]))(t), 1)
 		}
 		close(send)
 		_, _, err := loop.Wait()
@@ -66,22 +65,22 @@ func TestServeReportsInputAndItsEnd(t *testing.T) {
 		})
 	}()
 	for i := range 1000 {
-		pair := testkit.Value(syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_NONBLOCK, 0))(t)
-		own.Store(int32(pair[0]))
-		testkit.Must(t, loop.Watch(pair[0], id, true, false, false))
+		fd, peer := testkit.SocketPair(t)
+		own.Store(int32(fd))
+		testkit.Must(t, loop.Watch(fd, id, true, false, false))
 		sent, got := 1+i%5, 0
-		_, _ = poll.Send(pair[1], []byte("abcde")[:sent])
+		testkit.Send(t, peer, "abcde"[:sent])
 		if i%2 == 0 {
 			got += <-received
 		}
-		_ = poll.Close(pair[1])
+		peer.Close()
 		for n := 1; n > 0; got += n {
 			n = <-received
 		}
 		if got != sent {
 			t.Fatalf("%d of %d bytes", got, sent)
 		}
-		_ = poll.Close(pair[0])
+		_ = poll.Close(fd)
 	}
 	_ = loop.Close()
 	testkit.Equal(t, <-ended == nil, false, "Serve goes on after Close")

@@ -3,11 +3,9 @@ package tare_test
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"log"
-	"net"
 	"net/http"
 	"os"
 	"reflect"
@@ -142,11 +140,6 @@ func TestSettingsOfConfigureServerApply(t *testing.T) {
 			testkit.Equal(t, streamLimit(t, start(t, h2, maker, s).dial()), "7", "the limit of streams")
 		})
 	}
-}
-
-func isTimeout(err error) bool {
-	ne, ok := errors.AsType[net.Error](err)
-	return ok && ne.Timeout()
 }
 
 func TestEveryServerFieldHasItsEffect(t *testing.T) {

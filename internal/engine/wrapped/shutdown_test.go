@@ -1,13 +1,11 @@
 package tare_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -23,39 +21,33 @@ import (
 // ending is a way to end a server: through the Server or the wrapped http.Server.
 type ending func(s server, inner *http.Server, ctx context.Context) error
 
-var (
-	shutdowns = map[string]ending{
-		"shutdown":       func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
-		"inner shutdown": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
-	}
-	closings = map[string]ending{
-		"close":       func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
-		"inner close": func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
-	}
-)
-
-// endings returns all of them.
-func endings() map[string]ending {
-	all := maps.Clone(shutdowns)
-	maps.Copy(all, closings)
-	return all
+var endings = map[string]ending{
+	"shutdown":       func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
+	"inner shutdown": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
+	"close":          func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
+	"inner close":    func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
 }
 
 // Shutdown of either server waits for requests in progress, over every protocol, and closes idle
-// connections.
-func TestShutdownWaitsForRequests(t *testing.T) {
-	for way, shutdown := range shutdowns {
+// connections. Close of either ends them.
+func TestEndingsOfEitherServerReachRequests(t *testing.T) {
+	for way, end := range endings {
+		waits := strings.HasSuffix(way, "shutdown")
 		for _, kind := range []string{plain, h1, h2, h2c} {
 			t.Run(way+"/"+kind, func(t *testing.T) {
-				t.Parallel()
+				t.Cleanup(leftovers(t))
 				entered, release := make(chan bool), make(chan bool)
 				s := &http.Server{Protocols: new(http.Protocols),
 					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						if r.URL.Path == "/wait" {
-							close(entered)
-							<-release
-						}
 						io.WriteString(w, "x")
+						if r.URL.Path == "/wait" {
+							http.NewResponseController(w).Flush()
+							close(entered)
+							select {
+							case <-release:
+							case <-r.Context().Done():
+							}
+						}
 					})}
 				s.Protocols.SetHTTP1(kind != h2)
 				s.Protocols.SetHTTP2(true)
@@ -64,32 +56,35 @@ func TestShutdownWaitsForRequests(t *testing.T) {
 				s.RegisterOnShutdown(func() { registered <- true })
 				site := start(t, kind, makers["tare"], s)
 				site.get("/")
-				got := make(chan string)
+				got, want := make(chan string), "failed"
 				go func() { got <- site.get("/wait") }()
 				<-entered
 				short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 				defer cancel()
-				testkit.Equal(t, shutdown(site.server, s, short), context.DeadlineExceeded, "while a handler runs")
+				err := end(site.server, s, short)
 				testkit.Is(t, <-site.served, http.ErrServerClosed, "Serve")
 				site.served <- nil
-				time.AfterFunc(50*time.Millisecond, func() { close(release) })
-				ctx, cancel := context.WithTimeout(context.Background(), patience)
-				defer cancel()
-				testkit.Check(t, shutdown(site.server, s, ctx))
-				select {
-				case <-release:
-				default:
-					t.Error("Shutdown did not wait")
+				if waits {
+					want = "200 OK x"
+					testkit.Equal(t, err, context.DeadlineExceeded, "while a handler runs")
+					time.AfterFunc(50*time.Millisecond, func() { close(release) })
+					err = end(site.server, s, t.Context())
+					select {
+					case <-release:
+					default:
+						t.Error("Shutdown did not wait")
+					}
+					<-registered
 				}
-				testkit.Equal(t, <-got, "200 OK x")
-				<-registered
+				testkit.Check(t, err)
+				testkit.Equal(t, <-got, want)
 			})
 		}
 	}
 }
 
 func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
-	for name, end := range endings() {
+	for name, end := range endings {
 		if !strings.HasPrefix(name, "inner") {
 			continue
 		}
@@ -100,31 +95,6 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 			go func() { served <- s.Serve(l) }()
 			testkit.Must(t, end(nil, inner, t.Context()))
 			testkit.Is(t, <-served, http.ErrServerClosed, name)
-		}
-	}
-}
-
-func TestCloseOfEitherServerEndsRequests(t *testing.T) {
-	for way, end := range closings {
-		for _, kind := range []string{plain, h1, h2} {
-			t.Run(way+"/"+kind, func(t *testing.T) {
-				t.Cleanup(leftovers(t))
-				entered := make(chan bool)
-				site := start(t, kind, makers["tare"],
-					&http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-						io.WriteString(w, "x")
-						http.NewResponseController(w).Flush()
-						close(entered)
-						<-r.Context().Done()
-					})})
-				got := make(chan string)
-				go func() { got <- site.get("/") }()
-				<-entered
-				testkit.Must(t, end(site.server, site.inner, t.Context()))
-				testkit.Is(t, <-site.served, http.ErrServerClosed, "Serve")
-				site.served <- nil
-				testkit.Equal(t, <-got, "failed")
-			})
 		}
 	}
 }
@@ -145,7 +115,7 @@ func (slowListener) Addr() net.Addr { return &net.TCPAddr{} }
 // the error of Close, but the wrapped server does not know it.
 func TestEndingsWaitForAccept(t *testing.T) {
 	for by, maker := range makers {
-		for way, end := range endings() {
+		for way, end := range endings {
 			t.Run(by+"/"+way, func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					inner := new(http.Server)
@@ -172,7 +142,7 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	for by, maker := range makers {
 		for _, served := range []bool{false, true} {
-			for way, end := range endings() {
+			for way, end := range endings {
 				t.Run(fmt.Sprint(by, served, way), func(t *testing.T) {
 					t.Cleanup(leftovers(t))
 					inner := &http.Server{Addr: taken.Addr().String(), Handler: textHandler("x")}
@@ -202,17 +172,15 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	for name, serve := range map[string]func(net.Listener) error{
-		"Serve":    func(l net.Listener) error { return tare.Serve(l, textHandler("x")) },
-		"ServeTLS": func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
+		"http": func(l net.Listener) error { return tare.Serve(l, textHandler("x")) },
+		"tls":  func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			l := listen(t)
 			served := make(chan error, 1)
 			go func() { served <- serve(l) }()
-			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-			url := map[string]string{"Serve": "http://", "ServeTLS": "https://"}[name] + l.Addr().String()
-			resp := testkit.Value(client.Get(url))(t)
-			resp.Body.Close()
+			client := keepingClient(false)
+			testkit.Must(t, getFrom(client, name, l))
 			client.CloseIdleConnections()
 			l.Close()
 			testkit.Is(t, <-served, net.ErrClosed)
@@ -247,25 +215,14 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 				l := listen(t)
 				served := make(chan error, 1)
 				go func() { served <- serve(t, s, l) }()
-				switch {
-				case round == 0: // no client connects
-				case kind == "tls":
-					transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
-						ForceAttemptHTTP2: round%2 == 0}
-					resp := testkit.Value((&http.Client{Transport: transport}).Get("https://" + l.Addr().String()))(t)
-					io.Copy(io.Discard, resp.Body)
-					resp.Body.Close()
+				client := keepingClient(round%2 == 0)
+				if round > 0 { // else no client connects
+					testkit.Must(t, getFrom(client, kind, l))
 					endServing(t, l, served)
-					transport.CloseIdleConnections()
-				default:
-					c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
-					r := bufio.NewReader(c)
-					requestOnKeptConn(t, c, r) // it is still served
-					endServing(t, l, served)
-					requestOnKeptConn(t, c, r) // it is served still
-					c.Close()
+					testkit.Must(t, getFrom(client, kind, l))
 				}
 				endServing(t, l, served)
+				client.CloseIdleConnections()
 			}
 			mustEnd()
 			s.Close()
@@ -285,11 +242,25 @@ func endServing(t *testing.T, l net.Listener, served chan error) {
 	}
 }
 
-func requestOnKeptConn(t *testing.T, c net.Conn, r *bufio.Reader) {
-	t.Helper()
-	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
-	resp := testkit.Value(http.ReadResponse(r, nil))(t)
-	io.Copy(io.Discard, resp.Body)
+// keepingClient returns a client that keeps connections, which may use HTTP/2 over TLS.
+func keepingClient(http2 bool) *http.Client {
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}}
+}
+
+// getFrom requests a page from a listener of unusedKinds.
+func getFrom(c *http.Client, kind string, l net.Listener) error {
+	scheme := "http://"
+	if kind == "tls" {
+		scheme = "https://"
+	}
+	resp, err := c.Get(scheme + l.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }
 
 // Shutdown and Close of the wrapped server reach connections that are open after the listener was
@@ -308,18 +279,14 @@ func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
 				s, l := tare.Wrap(inner), listen(t)
 				served := make(chan error, 1)
 				go func() { served <- serve(t, s, l) }()
-				var c net.Conn
+				client := keepingClient(false)
 				if isUsed {
-					c = testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
-					requestOnKeptConn(t, c, bufio.NewReader(c))
+					testkit.Must(t, getFrom(client, kind, l))
 				}
 				endServing(t, l, served)
 				testkit.Must(t, end(inner))
-				if isUsed {
-					c.SetReadDeadline(time.Now().Add(patience))
-					if _, err := c.Read(make([]byte, 1)); err == nil || os.IsTimeout(err) {
-						t.Errorf("%s leaves a connection open: %v", name, err)
-					}
+				if err := getFrom(client, kind, l); err == nil || os.IsTimeout(err) {
+					t.Errorf("%s leaves a connection open: %v", name, err)
 				}
 				testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, name)
 			}

@@ -3,12 +3,14 @@ package tare_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"log"
 	"maps"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -83,8 +85,9 @@ func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
 	return p
 }
 
-// After a Serve, TLSNextProto has the entries that net/http sets. Programs look there for HTTP/2.
-func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
+// After a Serve, TLSNextProto has the entries that net/http sets. Programs look there for HTTP/2. ALPN
+// offers what Protocols and TLSNextProto configure.
+func TestProtocolsOfTLSAreThoseOfNetHTTP(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
 	type handlers = map[string]func(*http.Server, *tls.Conn, http.Handler)
 	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2
@@ -95,6 +98,9 @@ func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 		"config of h2": func() *http.Server {
 			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"h2"}}}
 		},
+		"config of another": func() *http.Server {
+			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"foo", "http/1.1"}}}
+		},
 		"no handlers":    func() *http.Server { return &http.Server{TLSNextProto: handlers{}} },
 		"own":            func() *http.Server { return &http.Server{TLSNextProto: handlers{"foo": nil}} },
 		"HTTP/1":         func() *http.Server { return &http.Server{Protocols: protocols(http1)} },
@@ -103,82 +109,68 @@ func TestTLSNextProtoIsThatOfNetHTTP(t *testing.T) {
 		"both, no handlers": func() *http.Server {
 			return &http.Server{Protocols: protocols(http1, http2), TLSNextProto: handlers{}}
 		},
+		"http2server=0": func() *http.Server { return new(http.Server) },
 	} {
-		for how, serve := range map[string]func(server) error{
-			"Serve":              func(s server) error { return s.Serve(listen(t)) },
-			"ServeTLS":           func(s server) error { return s.ServeTLS(listen(t), certFile, keyFile) },
-			"ServeTLS, no files": func(s server) error { return s.ServeTLS(listen(t), "", "") },
-			"ListenAndServe":     server.ListenAndServe,
-			"ListenAndServeTLS":  func(s server) error { return s.ListenAndServeTLS(certFile, keyFile) },
+		for how, serve := range map[string]func(server, net.Listener) error{
+			"Serve":              server.Serve,
+			"ServeTLS":           func(s server, l net.Listener) error { return s.ServeTLS(l, certFile, keyFile) },
+			"ServeTLS, no files": func(s server, l net.Listener) error { return s.ServeTLS(l, "", "") },
+			"ListenAndServe":     func(s server, _ net.Listener) error { return s.ListenAndServe() },
+			"ListenAndServeTLS": func(s server, _ net.Listener) error {
+				return s.ListenAndServeTLS(certFile, keyFile)
+			},
 		} {
 			t.Run(name+"/"+how, func(t *testing.T) {
-				compare(t, func(maker func(*http.Server) server) string {
-					inner := settings()
-					inner.Addr = "127.0.0.1:0"
+				if strings.HasPrefix(name, "http2server") {
+					t.Setenv("GODEBUG", name)
+				}
+				compare(t, func(maker func(*http.Server) server) (result string) {
+					inner, l := settings(), listen(t)
+					defer l.Close()
+					inner.Addr, inner.ErrorLog = "127.0.0.1:0", log.New(io.Discard, "", 0)
+					inner.Handler = http.HandlerFunc(
+						func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
 					serving, served := make(chan bool, 2), make(chan error, 1)
 					inner.BaseContext = func(net.Listener) context.Context { serving <- true; return t.Context() }
 					s := maker(inner)
-					go func() { served <- serve(s) }()
+					go func() { served <- serve(s, l) }()
 					select {
 					case <-serving:
+						if how == "ServeTLS" {
+							result = alpnOf(t, l)
+						}
 						s.Close()
 						<-served
 					case <-served:
 						s.Close()
 					}
-					return fmt.Sprint(slices.Sorted(maps.Keys(inner.TLSNextProto)))
+					return result + fmt.Sprint(slices.Sorted(maps.Keys(inner.TLSNextProto)))
 				})
 			})
 		}
 	}
 }
 
-// ALPN offers what Protocols and TLSNextProto configure.
-func TestALPNOffersConfiguredProtocols(t *testing.T) {
-	for name, settings := range map[string]func() *http.Server{
-		"default":     func() *http.Server { return &http.Server{} },
-		"HTTP/1 only": func() *http.Server { return &http.Server{Protocols: protocols((*http.Protocols).SetHTTP1)} },
-		"HTTP/2 only": func() *http.Server { return &http.Server{Protocols: protocols((*http.Protocols).SetHTTP2)} },
-		"no TLSNextProto": func() *http.Server {
-			return &http.Server{TLSNextProto: map[string]func(*http.Server, *tls.Conn, http.Handler){}}
-		},
-		"another, too": func() *http.Server {
-			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"foo", "http/1.1"}}}
-		},
-		"http2server=0": func() *http.Server { return &http.Server{} },
-	} {
-		t.Run(name, func(t *testing.T) {
-			if strings.HasPrefix(name, "http2server") {
-				t.Setenv("GODEBUG", name)
-			}
-			compare(t, func(maker func(*http.Server) server) (result string) {
-				s := settings()
-				s.Handler, s.ErrorLog = http.HandlerFunc(
-					func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) }), log.New(
-					io.Discard, "", 0)
-				site := start(t, h2, maker, s)
-				for _, offered := range [][]string{{"h2"}, {"http/1.1"}, {"http/1.1", "h2"}, {"foo"}, {"bar"}, nil} {
-					config := site.trust.Clone()
-					config.NextProtos = offered
-					c, err := tls.Dial("tcp", site.addr, config)
-					if err != nil {
-						result += fmt.Sprint(offered, " failed\n")
-						continue
-					}
-					proto := c.ConnectionState().NegotiatedProtocol
-					result += fmt.Sprint(offered, " ", proto)
-					if proto != "h2" {
-						c.SetDeadline(time.Now().Add(patience))
-						io.WriteString(c, getClose)
-						b, err := io.ReadAll(c)
-						_, body, _ := strings.Cut(string(b), "\r\n\r\n")
-						result += fmt.Sprint(" ", body, " ", isTimeout(err))
-					}
-					result += "\n"
-					c.Close()
-				}
-				return result
-			})
-		})
+// alpnOf returns what a server selects of several lists of protocols, and by what it responds then to
+// HTTP/1.
+func alpnOf(t *testing.T, l net.Listener) (result string) {
+	for _, offered := range [][]string{{"h2"}, {"http/1.1"}, {"http/1.1", "h2"}, {"foo"}, {"bar"}, nil} {
+		c, err := tls.Dial("tcp", l.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: offered})
+		if err != nil {
+			result += fmt.Sprint(offered, " failed\n")
+			continue
+		}
+		defer c.Close()
+		proto := c.ConnectionState().NegotiatedProtocol
+		result += fmt.Sprint(offered, " ", proto)
+		if proto != "h2" {
+			c.SetDeadline(time.Now().Add(patience))
+			testkit.Send(t, c, getClose)
+			b, err := io.ReadAll(c)
+			_, body, _ := strings.Cut(string(b), "\r\n\r\n")
+			result += fmt.Sprint(" ", body, " ", errors.Is(err, os.ErrDeadlineExceeded))
+		}
+		result += "\n"
 	}
+	return result
 }

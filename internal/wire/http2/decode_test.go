@@ -167,21 +167,6 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// A small block must not become a large list, nor take long.
-func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
-	d := http2.NewDecoder(4096)
-	var b http2.HeaderBlock
-	block := append([]byte{0x40, 1, 'a', 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte("x"), 4000)...)
-	block = append(block, bytes.Repeat([]byte{0xbe}, 1<<20)...) // the large field, a million times
-	limits := http1.Limits{Bytes: 64 << 10, Fields: 100}
-	mustDecode(t, &d, block, limits, &b)
-	if !b.IsTooLarge || len(b.Fields) > 100 || cap(b.Text) > 4*limits.Bytes {
-		t.Errorf("too large: %v, %d fields, %d bytes", b.IsTooLarge, len(b.Fields), cap(b.Text))
-	}
-	mustDecode(t, &d, []byte{0xbe}, limits, &b)
-	testkit.Equal(t, len(b.Fields), 1, "fields of the next block")
-}
-
 // Integers that would not fit into 32 bits, entries behind the last one, and a large name that each
 // literal repeats.
 func TestDecoderRejectsInvalidOrExpensiveBlocks(t *testing.T) {

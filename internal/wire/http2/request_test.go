@@ -186,6 +186,8 @@ func FuzzRequest(f *testing.F) {
 	f.Add(blockOf(":method: GET\n:scheme: https\n:path: /\n:authority: a\ncookie: a\ncookie: b"))
 	f.Add([]byte("\x82\x86\x84\x41\x8c\xf1\xe3\xc2\xe5\xf2\x3a\x6b\xa0\xab\x90\xf4\xff"))
 	f.Add([]byte{0x3f, 0xe1, 0x1f, 0x40, 0x01, 'a', 0x01, 'b', 0xbe})
+	// a large field, and thousands of references to it
+	f.Add(append(blockOf("a: "+strings.Repeat("~", 400)), bytes.Repeat([]byte{0xbe}, 1<<12)...))
 	f.Fuzz(func(t *testing.T, in []byte) {
 		limits := http1.Limits{Bytes: 2000, Fields: 20}
 		var reused http2.HeaderBlock

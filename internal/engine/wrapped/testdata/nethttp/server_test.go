@@ -11,9 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"runtime"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -271,8 +269,6 @@ func setParallel(t *testing.T) {
 	}
 }
 
-func runningBenchmarks() bool { return false }
-
 func afterTest(testing.TB) { http.DefaultTransport.(*http.Transport).CloseIdleConnections() }
 
 // waitCondition calls fn with the time since its first call until it returns true.
@@ -281,10 +277,4 @@ func waitCondition(t testing.TB, delay time.Duration, fn func(time.Duration) boo
 	for begun := time.Now(); !fn(time.Since(begun)); delay += delay / 2 {
 		time.Sleep(delay)
 	}
-}
-
-// interestingGoroutines returns the stacks of all goroutines.
-func interestingGoroutines() []string {
-	b := make([]byte, 2<<20)
-	return strings.Split(string(b[:runtime.Stack(b, true)]), "\n\n")
 }

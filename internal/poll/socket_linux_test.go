@@ -1,0 +1,160 @@
+package poll_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+func TestSendEndSendsDataAndTheEnd(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	defer poll.Close(fd)
+	testkit.Equal(t, fmt.Sprint(poll.SendEnd(fd, []byte("last"))), "4 true")
+	testkit.Equal(t, string(testkit.Value(io.ReadAll(server))(t)), "last")
+	testkit.Fails(poll.Send(fd, []byte("more")))(t, "broken pipe")
+}
+
+// Input that was not read makes Close reset the connection. The peer has the data nevertheless.
+func TestSendEndBeforeResetLosesNothing(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	testkit.Send(t, server, "unread")
+	p := poller(t)
+	testkit.Must(t, p.Add(fd, 1))
+	next(t, p, func(e poll.Event) bool { return e.Readable })
+	testkit.Equal(t, fmt.Sprint(poll.SendEnd(fd, []byte("last"))), "4 true")
+	poll.Close(fd)
+	b := make([]byte, 4)
+	testkit.Value(io.ReadFull(server, b))(t)
+	testkit.Equal(t, string(b), "last")
+}
+
+func TestSendEndWithoutRoomDoesNotEndTheOutput(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	defer poll.Close(fd)
+	data := bytes.Repeat([]byte("x"), 64<<20)
+	n, ended := poll.SendEnd(fd, data)
+	if n >= len(data) || ended {
+		t.Fatalf("%d bytes into a socket without a reader, %v", n, ended)
+	}
+	got := make([]byte, n)
+	testkit.Value(io.ReadFull(server, got))(t) // also the last ones are sent
+	testkit.Equal(t, testkit.Value(poll.Send(fd, data[:1]))(t), 1, "after the peer has read")
+}
+
+func TestSendEndOnFailedConnectionSendsNothing(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	defer poll.Close(fd)
+	testkit.Must(t, server.(*net.TCPConn).SetLinger(0))
+	server.Close() // resets the connection
+	p := poller(t)
+	testkit.Must(t, p.Add(fd, 1))
+	next(t, p, func(e poll.Event) bool { return e.Ended })
+	testkit.FailsWith(poll.Recv(fd, make([]byte, 1)))(t, syscall.ECONNRESET)
+	testkit.Equal(t, fmt.Sprint(poll.SendEnd(fd, []byte("last"))), "0 false")
+}
+
+func TestPeerReadsHowConnectionEnds(t *testing.T) {
+	for want, end := range map[error]func(fd int) error{io.EOF: poll.CloseAtOnce, syscall.ECONNRESET: poll.Reset} {
+		fd, server := connected(t, "127.0.0.1:0")
+		testkit.Must(t, end(fd))
+		testkit.FailsWith(server.Read(make([]byte, 1)))(t, want)
+		testkit.Is(t, end(-1), syscall.EBADF)
+	}
+}
+
+// The connections of a listening socket inherit that it lingers.
+func TestLingeringSocketsAreRecognized(t *testing.T) {
+	l, listener := listening(t, false)
+	for _, test := range []struct {
+		set   syscall.Linger
+		wants bool
+	}{
+		{syscall.Linger{}, false},
+		{syscall.Linger{Onoff: 1, Linger: 0}, false}, // resets at once
+		{syscall.Linger{Onoff: 1, Linger: 3}, true},
+	} {
+		testkit.Must(t, syscall.SetsockoptLinger(listener, syscall.SOL_SOCKET, syscall.SO_LINGER, &test.set))
+		dialed(t, l)
+		fd, _, err := poll.Accept(listener)
+		testkit.Must(t, err)
+		for _, s := range []int{listener, fd} {
+			testkit.Equal(t, poll.Lingers(s), test.wants, test.set)
+		}
+		poll.CloseAtOnce(fd)
+	}
+	testkit.Equal(t, poll.Lingers(-1), true, "a socket that cannot be asked")
+}
+
+func TestShutdownEndsBothDirections(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	defer poll.Close(fd)
+	testkit.Must(t, poll.Shutdown(fd))
+	testkit.FailsWith(server.Read(make([]byte, 1)))(t, io.EOF, "the peer")
+	testkit.Equal(t, testkit.Value(poll.Recv(fd, make([]byte, 1)))(t), 0)
+	testkit.Is(t, poll.CloseWrite(-1), syscall.EBADF)
+}
+
+// A socket is quiet until something arrives: bytes, the end of the input, or a failure.
+func TestQuietReportsWhatArrives(t *testing.T) {
+	for name, arrive := range map[string]func(net.Conn){
+		"a byte":  func(c net.Conn) { _, _ = io.WriteString(c, "x") },
+		"the end": func(c net.Conn) { _ = c.(interface{ CloseWrite() error }).CloseWrite() },
+		"a close": func(c net.Conn) { c.Close() },
+		"a reset": func(c net.Conn) {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0)
+			}
+			c.Close()
+		},
+	} {
+		for _, network := range []string{"tcp", "unix"} {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = filepath.Join(t.TempDir(), "s")
+			}
+			l := testkit.Value(net.Listen(network, address))(t)
+			defer l.Close()
+			own, peer := testkit.Connect(t, l, new(net.Dialer))
+			quiet := func() (is bool) {
+				testkit.Control(t, own, func(fd int) { is = poll.Quiet(fd) })
+				return is
+			}
+			for range 3 {
+				testkit.Equal(t, quiet(), true, network, name, "before")
+			}
+			arrive(peer)
+			testkit.WaitFor(t, network+": "+name, func() bool { return !quiet() })
+			testkit.Equal(t, quiet(), false, network, name, "again: checking consumes nothing")
+		}
+	}
+}
+
+func TestConnectUnixReturnsErrAgainIfBacklogIsFull(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	for name, want := range map[string]error{path: syscall.ENOENT, "/" + strings.Repeat("s", 107): syscall.EINVAL} {
+		testkit.FailsWith(poll.ConnectUnix(name))(t, want, name)
+	}
+	listener := testkit.Value(syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0))(t)
+	defer poll.Close(listener)
+	testkit.Must(t, syscall.Bind(listener, &syscall.SockaddrUnix{Name: path}))
+	testkit.FailsWith(poll.ConnectUnix(path))(t, syscall.ECONNREFUSED, "without a listener")
+	testkit.Must(t, syscall.Listen(listener, 1))
+	for range 10 {
+		fd, err := poll.ConnectUnix(path)
+		if errors.Is(err, poll.ErrAgain) && fd == -1 {
+			return
+		}
+		testkit.Must(t, err)
+		defer poll.Close(fd)
+	}
+	t.Error("a queue for one connection holds ten")
+}
