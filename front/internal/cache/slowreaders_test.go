@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"sync"
 	"testing"
@@ -55,11 +54,8 @@ type heldReaders struct {
 
 // start requests a key, and returns the response without reading its body.
 func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
-	r := httptest.NewRequest("GET", "http://a.example/"+key, nil)
-	r.Header = headerOf(fields...)
 	h.all.Go(func() {
-		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: h.site.rules, Key: key}
-		a, err := respond(h.site.cache, q, &visit{site: h.site, r: r})
+		a, r, err := h.site.find(cache.Query{}, "GET", key, fields...)
 		if err != nil {
 			t.Error(err)
 			return
@@ -144,9 +140,8 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 
 // A body is in memory once, for any number of readers.
 func TestSlowReadersShareABody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, conf.Cache{Name: "test", MemoryBytes: 16 << 20}, conf.CachePolicy{})
-		defer s.cache.Close()
+	config := conf.Cache{Name: "test", MemoryBytes: 16 << 20}
+	inCache(t, config, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{1 << 20},
 				ContentLength: 1 << 20}, nil
