@@ -360,8 +360,7 @@ func TestResponseToRequestWithBodyIsNotStored(t *testing.T) {
 		crowd := s.crowd(1)
 		time.Sleep(time.Second / 2)
 		s.query(body, "GET", "http://a.example/x").want(t, cache.StateHit, 200, "everybody's")
-		got := <-crowd
-		got.want(t, cache.StateMiss, 200, "everybody's")
+		(<-crowd).want(t, cache.StateMiss, 200, "everybody's")
 	})
 }
 

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// silent is a client that discards the response.
+// silent is a client that counts the bytes of the response, and discards them.
 type silent struct {
 	header http.Header
 	bytes  int

@@ -99,34 +99,27 @@ func (s *site) first(first, then origin) {
 	})
 }
 
+// One request fetches for all others, also if there is a stale response.
 func TestOneRequestFetchesForAll(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.respondBy(slowly(time.Second, 200, "body", fresh))
-		first := s.crowd(1)
-		others := s.crowd(100)
-		(<-first).want(t, cache.StateMiss, 200, "body")
-		wantAll(t, others, 100, cache.StateHit, 200, "body")
-		s.wantRequests(1)
-	})
+	for stale, state := range []cache.State{cache.StateMiss, cache.StateExpired} {
+		inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+			if stale > 0 {
+				s.becomesStale("old", "")
+			}
+			s.respondBy(slowly(time.Second, 200, "body", fresh))
+			first := s.crowd(1)
+			others := s.crowd(100)
+			(<-first).want(t, state, 200, "body")
+			wantAll(t, others, 100, cache.StateHit, 200, "body")
+			s.wantRequests(1 + stale)
+		})
+	}
 }
 
 func TestWithoutLockAllRequestsFetch(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
 		wantAll(t, s.crowd(3), 3, cache.StateMiss, 200, "body")
-	})
-}
-
-// A stale response is fetched once, too.
-func TestOneRequestUpdatesStaleResponse(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.becomesStale("old", "")
-		s.respondBy(slowly(time.Second, 200, "new", fresh))
-		first := s.crowd(1)
-		others := s.crowd(10)
-		(<-first).want(t, cache.StateExpired, 200, "new")
-		wantAll(t, others, 10, cache.StateHit, 200, "new")
-		s.wantRequests(2)
 	})
 }
 

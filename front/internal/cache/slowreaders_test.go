@@ -14,20 +14,15 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// slowWriter is a client that reads nothing until it is released. It counts the bytes and discards
-// them.
+// slowWriter is a client that reads nothing until it is released.
 type slowWriter struct {
-	header  http.Header
+	silent
 	release <-chan struct{}
-	taken   int
 }
 
-func (w *slowWriter) Header() http.Header { return w.header }
-func (w *slowWriter) WriteHeader(int)     {}
 func (w *slowWriter) Write(b []byte) (int, error) {
 	<-w.release
-	w.taken += len(b)
-	return len(b), nil
+	return w.silent.Write(b)
 }
 
 // zeros is a body that needs no memory.
@@ -61,7 +56,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 			return
 		}
 		defer a.Close()
-		w := &slowWriter{header: make(http.Header), release: h.release}
+		w := &slowWriter{silent{header: make(http.Header)}, h.release}
 		if a.Passed != nil {
 			_, err = io.Copy(w, a.Passed.Body)
 		} else {
@@ -72,7 +67,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 			want--
 		}
 		testkit.Check(t, err)
-		testkit.Equal(t, int64(w.taken), want, "bytes of", key)
+		testkit.Equal(t, int64(w.bytes), want, "bytes of", key)
 	})
 }
 
