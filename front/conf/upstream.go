@@ -118,8 +118,6 @@ type HealthCheck struct {
 	// KeepaliveTime is how long a connection is kept for further checks; 0 keeps none.
 	KeepaliveTime time.Duration
 	Match         *HealthMatch // what a successful response is; nil is the default
-	// Pos is the position in the configuration, for messages.
-	Pos string
 }
 
 // HealthMatch is what the response to a HealthCheck must be: a match block. All of it must be met.

@@ -66,7 +66,7 @@ func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.configure(blocks)
-	ready := make(chan struct{}, 10)
+	ready := make(chan struct{}, 100) // as many as a test may reload
 	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
 		Stdout: io.Discard, Stderr: &s.log, HTTP3: http3.New(), NoSignals: true,
 		Ready: func() { ready <- struct{}{} },

@@ -30,18 +30,18 @@ func (h *waiting) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
 	result = make(chan string, 1)
 	go func() {
+		body := ""
 		resp, err := c.Get("https://" + s.addr + "/app")
-		if err != nil {
-			result <- err.Error()
-			return
+		if err == nil {
+			defer resp.Body.Close()
+			var b []byte
+			b, err = io.ReadAll(resp.Body)
+			body = string(b)
 		}
-		defer resp.Body.Close()
-		b, err := io.ReadAll(resp.Body)
 		if err != nil {
-			result <- err.Error()
-			return
+			body = err.Error()
 		}
-		result <- string(b)
+		result <- body
 	}()
 	testkit.Receive(s, app.begun, "the request")
 	return result
@@ -127,9 +127,11 @@ func TestAddressesOfAPortHaveTheirOwnLimits(t *testing.T) {
 	})
 }
 
-// An address that a reload has removed is served again while a connection of before is still open.
+// An address that a reload has removed is closed, after its requests. It is served again, also while
+// a connection of before is still open.
 func TestRemovedAddressIsServedAgain(t *testing.T) {
 	t.Parallel()
+	testkit.Long(t, "it waits for a timeout")
 	app := newWaiting()
 	const both = `server { listen ADDR ssl; return 200 tcp; }
 		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`
@@ -146,8 +148,17 @@ func TestRemovedAddressIsServedAgain(t *testing.T) {
 		again, _ := s.http3Client(nil)
 		testkit.Equal(t, s.get(again, "/"), "udp")
 	}
+	s.reload(one)
 	close(app.finish)
 	testkit.Equal(t, <-result, "finished", "a request of before")
+	testkit.WaitFor(s, "the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
+	testkit.Equal(t, s.isServed(), false, "the address is still served")
+	testkit.WaitFor(s, "the address is free", func() bool {
+		s.configure(both)
+		return s.run.Reload() == nil
+	})
+	again, _ := s.http3Client(nil)
+	testkit.Equal(t, s.get(again, "/"), "udp", "at the end")
 }
 
 // A server that is drained finishes its requests, and accepts no connection.
@@ -162,13 +173,7 @@ func TestDrainFinishesRequests(t *testing.T) {
 	s.get(idle, "/")
 	result := s.begin(c, app)
 	s.run.Drain()
-	testkit.WaitFor(s, "no new connections", func() bool {
-		q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second})
-		if err == nil {
-			_ = q.CloseWithError(0, "")
-		}
-		return err != nil
-	})
+	testkit.WaitFor(s, "no new connections", func() bool { return !s.isServed() })
 	close(app.finish)
 	testkit.Equal(t, <-result, "finished", "a request during the drain")
 	testkit.Check(t, <-s.ended)
@@ -183,6 +188,15 @@ func (s *site) dial(o quic.Config) (*quic.Conn, error) {
 	return quic.DialAddr(ctx, s.addr, config, &o)
 }
 
+// isServed reports whether the address accepts a connection within a second.
+func (s *site) isServed() bool {
+	q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second})
+	if err == nil {
+		_ = q.CloseWithError(0, "")
+	}
+	return err == nil
+}
+
 // With http3 off, and for other protocols, handshakes fail. A reload changes that.
 func TestHandshakesFailWithoutHTTP3(t *testing.T) {
 	t.Parallel()
@@ -195,31 +209,4 @@ func TestHandshakesFailWithoutHTTP3(t *testing.T) {
 	s.reload(`server { listen ADDR quic; return 200 second; }`)
 	c, _ := s.http3Client(nil)
 	testkit.Equal(t, s.get(c, "/"), "second")
-}
-
-// An address that a new configuration does not have is closed, after its requests.
-func TestRemovedAddressEnds(t *testing.T) {
-	t.Parallel()
-	testkit.Long(t, "it waits for a timeout")
-	app := newWaiting()
-	both := `server { listen ADDR ssl; location / { return 200 tcp; } }
-		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`
-	s := serve(t, both, server.Bind("app", app))
-	c, _ := s.http3Client(nil)
-	testkit.Equal(t, s.get(c, "/"), "udp")
-	result := s.begin(c, app)
-	s.reload(`server { listen ADDR ssl; location / { return 200 tcp; } }`)
-	close(app.finish)
-	testkit.Equal(t, <-result, "finished", "a request during the reload")
-	testkit.WaitFor(s, "the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
-	if q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second}); err == nil {
-		t.Error("the address is still served")
-		_ = q.CloseWithError(0, "")
-	}
-	testkit.WaitFor(s, "the address is free", func() bool {
-		s.configure(both)
-		return s.run.Reload() == nil
-	})
-	again, _ := s.http3Client(nil)
-	testkit.Equal(t, s.get(again, "/"), "udp")
 }

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -86,14 +85,8 @@ func TestResponsesAreThoseOfHTTP2(t *testing.T) {
 
 func writeFiles(t *testing.T, dir string) {
 	t.Helper()
-	err := os.Mkdir(filepath.Join(dir, "files"), 0o755)
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "files", "page.txt"), []byte(strings.Repeat("a page\n", 50)), 0o644)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "files", "large"), make([]byte, 2<<20), 0o644)
-	}
-	testkit.Must(t, err)
+	testkit.WriteFile(t, filepath.Join(dir, "files", "page.txt"), strings.Repeat("a page\n", 50))
+	testkit.WriteFile(t, filepath.Join(dir, "files", "large"), strings.Repeat("\x00", 2<<20))
 }
 
 // exchange returns a response as text, without what differs each time.

@@ -60,11 +60,10 @@ func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
 	s.transport = &quic.Transport{
 		Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify, ConnContext: s.countConnection,
 	}
-	if err := s.setKeys(c.Listener.HTTP3HostKey); err != nil {
-		_ = s.conn.Close()
-		return nil, err
+	if err = s.setKeys(c.Listener.HTTP3HostKey); err == nil {
+		err = s.listen()
 	}
-	if err := s.listen(); err != nil {
+	if err != nil {
 		_ = s.conn.Close()
 		return nil, err
 	}
@@ -232,14 +231,11 @@ func (s *socketServer) Retire(isReplaced bool) {
 	}
 	s.isRetired = true
 	s.retireAll()
-	l := s.listener
+	var l *quic.Listener
 	if !isReplaced { // otherwise handshakes in progress succeed, and no new ones arrive
-		s.listener = nil
+		l, s.listener = s.listener, nil
 	}
 	s.mu.Unlock()
-	if isReplaced {
-		return
-	}
 	if l != nil { // nil after Resume
 		_ = l.Close()
 	}

@@ -109,8 +109,6 @@ func keyType(text string) (string, bool) {
 		return "ecdsa:256", true
 	case "rsa":
 		return "rsa:2048", true
-	}
-	switch text {
 	case "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
 		return text, true
 	}

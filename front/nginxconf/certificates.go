@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -22,16 +21,11 @@ import (
 // TLS handshake requests them, and names the authorities of ssl_client_certificate.
 func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.ClientCerts {
 	d := s.one("ssl_verify_client")
-	if d == nil || strings.EqualFold(d.Args[0], "off") {
+	if s.setting("ssl_verify_client", "off") == "" {
 		return nil
 	}
-	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s, "ssl_crl")}
-	switch strings.ToLower(d.Args[0]) {
-	case "optional":
-		c.Mode = "optional"
-	case "optional_no_ca":
-		c.Mode = "optional_no_ca"
-	}
+	c := &conf.ClientCerts{Mode: s.setting("ssl_verify_client", "on"), Depth: 1,
+		Revocations: t.revocations(s, "ssl_crl")}
 	// as in nginx a server without a certificate has no certificates of authorities either
 	if s.one("ssl_client_certificate") == nil && c.Mode != "optional_no_ca" && s.one("ssl_certificate") != nil {
 		t.errorf(d, "ssl_client_certificate is required to verify clients")

@@ -2,7 +2,6 @@ package nginxconf
 
 import (
 	"errors"
-	"net/http/httptest"
 	"strings"
 	"testing"
 
@@ -13,18 +12,7 @@ import (
 // statusOf returns the status of a request to a leniently parsed configuration.
 func statusOf(t *testing.T, text, path string) int {
 	t.Helper()
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
-	if err != nil {
-		t.Fatalf("%s\n%v", text, err)
-	}
-	h, err := front.New(r.Config)
-	if err != nil {
-		t.Fatalf("%s\n%v", text, err)
-	}
-	defer func() { _ = h.Close() }()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
-	return w.Code
+	return respond(t, parsed(t, text, Options{Lenient: true}).Config, path).Code
 }
 
 // A rejected directive that may decide which clients get which response closes its location, server
@@ -158,13 +146,11 @@ func TestLenientVariablesOfRejectedDirectives(t *testing.T) {
 func TestKnownModuleIsAccepted(t *testing.T) {
 	text := "load_module modules/ngx_http_brotli_static_module.so; load_module /x/ngx_stream_module.so;" +
 		inHTTP("server { listen 80; }")
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv"})
-	if err != nil || len(r.Notes) < 2 || r.Notes[0].Directive != "load_module" ||
+	if r := parsed(t, text, Options{}); len(r.Notes) < 2 || r.Notes[0].Directive != "load_module" ||
 		r.Notes[1].Directive != "load_module" {
-		t.Errorf("%v %v", r, err)
+		t.Errorf("%v", r.Notes)
 	}
-	text = "load_module ngx_http_auth_pam_module.so;" + text
-	_, err = Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv"})
+	_, err := parse("load_module ngx_http_auth_pam_module.so;"+text, Options{})
 	testkit.Is(t, err, errors.ErrUnsupported, "unknown module")
 }
 
@@ -180,15 +166,13 @@ func TestLenientReportsErrorsOfNginx(t *testing.T) {
 		inHTTP("server { ssl_verify_client foo; }"), inHTTP("server { allow nosuch; }"),
 		inHTTP("server { auth_request foo; }"), inHTTP("server { secure_link_md5 ${; }"),
 	} {
-		testkit.Fails(Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80,
-			Lenient: true}))(t, "", text)
+		testkit.Fails(parse(text, Options{Lenient: true}))(t, "", text)
 	}
 	for _, text := range []string{
 		"map $geoip_country_code $a { default 1; }", "server { if ($nosuch) { return 403; } }",
 		"geoip_country /x; server { if ($nosuch) { return 403; } }", "server { add_header X $vts_x; }",
 	} {
-		r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), Prefix: "/srv", DefaultPort: 80,
-			Lenient: true})
+		r, err := parse(inHTTP(text), Options{Lenient: true})
 		if err == nil {
 			_, err = front.New(r.Config)
 		}

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"io/fs"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/fstest"
 
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -44,14 +47,30 @@ func errorsOf(t *testing.T, err error) []Message {
 	return all
 }
 
+// parse parses a configuration.
+func parse(text string, o Options) (*Result, error) {
+	o.FS, o.Prefix, o.DefaultPort = oneFile(text), "/srv", 80
+	return Parse("nginx.conf", o)
+}
+
 // parsed parses a valid configuration.
-func parsed(t *testing.T, text string) *Result {
+func parsed(t *testing.T, text string, o Options) *Result {
 	t.Helper()
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80})
+	r, err := parse(text, o)
 	if err != nil {
 		t.Fatalf("%s\n%v", text, err)
 	}
 	return r
+}
+
+// respond returns the response to a GET of a configuration.
+func respond(t *testing.T, c conf.Config, url string) *httptest.ResponseRecorder {
+	t.Helper()
+	h := testkit.Value(front.New(c))(t)
+	defer func() { _ = h.Close() }()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
+	return w
 }
 
 // inHTTP returns a configuration with text in its http block.

@@ -16,8 +16,7 @@ import (
 func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	text := inHTTP(`server { listen 81; listen 8443 quic reuseport; listen 81 quic; listen [::]:8443 quic; http3 on; location / { empty_gif; } }
 		server { listen 8444 quic; server_name only; location / { empty_gif; } }`)
-	o := Options{FS: oneFile(text), Prefix: "/srv", Lenient: true}
-	r := testkit.Value(Parse("nginx.conf", o))(t)
+	r := parsed(t, text, Options{Lenient: true})
 	if len(r.Process.Listeners) != 1 || r.Process.Listeners[0].Addr != "*:81" {
 		t.Errorf("%+v", r.Process.Listeners)
 	}
@@ -27,8 +26,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 		}
 		testkit.Between(t, len(h.Listen), 1, 2, "addresses of", h.Names, "which else listens at every one")
 	}
-	o.Lenient = false
-	if _, err := Parse("nginx.conf", o); err == nil ||
+	if _, err := parse(text, Options{}); err == nil ||
 		strings.Count(err.Error(), `parameter "quic" is not supported`) != 4 ||
 		strings.Count(err.Error(), "this program was built without HTTP/3") != 5 {
 		t.Errorf("%v", err)
@@ -102,7 +100,7 @@ func newBook(names map[string]string) *book {
 
 // listening returns the addresses of a configuration's sockets.
 func listening(b *book, text string) (addrs []string, err error) {
-	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), DefaultPort: 80, LookupNetIP: b.lookup})
+	r, err := parse(inHTTP(text), Options{LookupNetIP: b.lookup})
 	if err != nil {
 		return nil, err
 	}
@@ -160,11 +158,8 @@ func TestNamesAreResolvedByEachParse(t *testing.T) {
 }
 
 func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
-	r, err := Parse("nginx.conf", Options{
-		FS:          oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
-		LookupNetIP: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}).lookup,
-	})
-	testkit.Must(t, err)
+	r := parsed(t, inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }"),
+		Options{LookupNetIP: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}).lookup})
 	for _, l := range r.Process.Listeners {
 		if !l.Default || l.Backlog != 7 {
 			t.Errorf("%+v; want the default server's backlog", l.Listen)

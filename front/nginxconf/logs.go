@@ -18,10 +18,8 @@ func (t *translator) logFormat(d *syntax.Directive) {
 		rest = rest[1:]
 		switch how {
 		case "default":
-		case "json":
-			f.Escape = "json"
-		case "none":
-			f.Escape = "none"
+		case "json", "none":
+			f.Escape = how
 		default:
 			t.errorf(d, "invalid parameter %s (must be escape=default, escape=json or escape=none)",
 				grammar.Quote("escape="+how))

@@ -3,7 +3,6 @@ package nginxconf
 import (
 	"fmt"
 	"io"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -69,9 +68,9 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nupstream u { server 127.0.0.1; sticky learn create=$a; }\n" +
 		"proxy_cache_path /c keys_zone=c:1m; proxy_cache c; proxy_cache_methods POST;\n" +
 		"server { listen 80;\nlocation / { access_log /l; access_log /z combined gzip; error_log memory:1m; content_by_lua_block { if a then b = {} end }\n} }")
-	_, err := Parse("nginx.conf", Options{FS: oneFile(text)})
+	_, err := parse(text, Options{})
 	testkit.Equal(t, len(errorsOf(t, err)), 7, "errors", err)
-	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Lenient: true}))(t)
+	r := parsed(t, text, Options{Lenient: true})
 	var ignored []string
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
@@ -81,7 +80,7 @@ func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	if logs := r.Config.Hosts[0].Locations[0].Settings.Logs; len(logs) != 1 || logs[0].Path != "/l" {
 		t.Errorf("got logs %v; want the supported one", logs)
 	}
-	testkit.Fails(Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}))(t, "nosuch")
+	testkit.Fails(parse("events {} nosuch;", Options{Lenient: true}))(t, "nosuch")
 }
 
 // A rejected directive that guards access closes its block, and nothing inside opens it again.
@@ -99,12 +98,9 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 // Unavailable variables are empty in logs and header fields.
 func TestLenientEmptiesUnavailableVariables(t *testing.T) {
 	text := inHTTP(`log_format a "$tcpinfo_rtt"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
-	testkit.Fails(Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}))(t,
-		`directive "log_format": variable $tcpinfo_rtt is not available`)
-	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
-	if err != nil || len(r.Ignored) != 3 || len(r.Config.Blank) != 3 {
-		t.Fatalf("%v %v", r, err)
-	}
+	testkit.Fails(parse(text, Options{}))(t, `directive "log_format": variable $tcpinfo_rtt is not available`)
+	r := parsed(t, text, Options{Lenient: true})
+	testkit.Equal(t, []int{len(r.Ignored), len(r.Config.Blank)}, []int{3, 3}, "directives and variables")
 	_, unread := io.Pipe()
 	h, err := front.New(r.Config, front.OpenLogs(func(string) (io.WriteCloser, error) { return unread, nil }))
 	testkit.Must(t, err)
@@ -154,7 +150,7 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{"server { listen 443 quic; http3_stream_buffer_size x;" + certs, "http3_stream_buffer_size"},
 	} {
 		text := inHTTP("upstream u { server 127.0.0.1:1; }\n" + c.text)
-		testkit.Fails(Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80, HTTP3: true}))(t, c.want, c.text)
+		testkit.Fails(parse(text, Options{HTTP3: true}))(t, c.want, c.text)
 	}
 }
 
@@ -198,7 +194,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 			server { listen 80; listen 127.0.0.1:81; listen [::]:80 backlog=9; server_name a; }
 			server { listen *:80 default_server; keepalive_timeout 30s; large_client_header_buffers 2 1k; client_header_timeout 3s; keepalive_requests 4; }
 			server { listen 127.0.0.1:80; listen unix:s; keepalive_timeout 0; }
-		}`)
+		}`, Options{})
 	p := r.Process
 	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" ||
 		p.Connections != 7 || r.Config.ShutdownTimeout != 5*time.Second ||
@@ -219,7 +215,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 
 // Depending on the directive, a time of 0 means the minimum or no limit.
 func TestTimesOfZero(t *testing.T) {
-	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`)
+	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`, Options{})
 	p := at(t, r, "/").Proxy
 	if r.Config.ShutdownTimeout != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 ||
 		p.ReadTimeout != 1 {
@@ -230,7 +226,7 @@ func TestTimesOfZero(t *testing.T) {
 func TestServersAtAnAddressShareItsSettings(t *testing.T) {
 	r := parsed(t, inHTTP(
 		`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
-		server { listen 1.2.3.4:443 ssl http2 reuseport; server_name b; ssl_certificate b.pem; ssl_certificate_key k/b.key; server_name a; }`))
+		server { listen 1.2.3.4:443 ssl http2 reuseport; server_name b; ssl_certificate b.pem; ssl_certificate_key k/b.key; server_name a; }`), Options{})
 	for i, cert := range []string{"a.pem", "b.pem"} {
 		if l := r.Config.Hosts[i].Listen[0]; !l.TLS || !l.HTTP2 || !l.ReusePort || len(l.Certs) != 1 ||
 			l.Certs[0].Cert != cert {
@@ -243,7 +239,7 @@ func TestServersAtAnAddressShareItsSettings(t *testing.T) {
 }
 
 func TestServersHaveDefaults(t *testing.T) {
-	r := parsed(t, inHTTP(`server { try_files $uri /x; location = /y { } }`))
+	r := parsed(t, inHTTP(`server { try_files $uri /x; location = /y { } }`), Options{})
 	h := r.Config.Hosts[0]
 	if len(h.Listen) != 1 || h.Listen[0].Addr != "*:80" || !slices.Equal(h.Names, []string{""}) ||
 		h.Defaults.Files.Root != "/srv/html" {
@@ -258,7 +254,10 @@ func TestServersHaveDefaults(t *testing.T) {
 func TestRecipesAreAccepted(t *testing.T) {
 	for _, recipe := range []string{"a", "b"} {
 		fsys := fstest.MapFS{}
-		addFiles(t, fsys, filepath.Join("testdata", "recipes", recipe), "etc/nginx")
+		for _, name := range []string{"nginx.conf", "sites-enabled/go.conf"} {
+			b := testkit.Value(os.ReadFile(filepath.Join("testdata", "recipes", recipe, name)))(t)
+			fsys["etc/nginx/"+name] = &fstest.MapFile{Data: b}
+		}
 		fsys["etc/nginx/mime.types"] = &fstest.MapFile{Data: []byte("types { text/html html htm; text/css css; }")}
 		fsys["etc/nginx/fastcgi_params"] = &fstest.MapFile{Data: []byte(
 			"fastcgi_param QUERY_STRING $query_string;\nfastcgi_param HTTPS $https if_not_empty;")}
@@ -269,24 +268,6 @@ func TestRecipesAreAccepted(t *testing.T) {
 	}
 }
 
-// addFiles adds the files of a folder.
-func addFiles(t *testing.T, to fstest.MapFS, dir, prefix string) {
-	t.Helper()
-	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() {
-			return err
-		}
-		b, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name, err := filepath.Rel(dir, path)
-		to[prefix+"/"+filepath.ToSlash(name)] = &fstest.MapFile{Data: b}
-		return err
-	})
-	testkit.Must(t, err)
-}
-
 // The lines of a field value are joined, also in a map.
 func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	text := inHTTP(`map $uri $m { default "a 'self';
@@ -295,12 +276,9 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	server { add_header A "default-src 'self';` + "\r\n" + `    script-src $scheme;
 	"; add_header M $m; location / { proxy_set_header A "a
  b"; return 200 x; } }`)
-	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80}))(t)
-	h := testkit.Value(front.New(r.Config))(t)
-	defer func() { _ = h.Close() }()
-	w := httptest.NewRecorder()
-	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))
-	testkit.Fields(t, w.Header(), "", "A", "default-src 'self'; script-src http;", "M", "a 'self';\t\tb x;")
+	r := parsed(t, text, Options{})
+	header := respond(t, r.Config, "http://x/").Header()
+	testkit.Fields(t, header, "", "A", "default-src 'self'; script-src http;", "M", "a 'self';\t\tb x;")
 	notes := 0
 	for _, m := range r.Notes {
 		if m.Directive == "add_header" || m.Directive == "proxy_set_header" {
@@ -318,7 +296,7 @@ func TestZeroKeepaliveDisablesReuse(t *testing.T) {
 		"keepalive_timeout 1ms;": 0, "keepalive_timeout 0; keepalive_requests 5;": 1,
 		"keepalive_requests 0; keepalive_timeout 1m;": 1,
 	} {
-		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text))
+		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text), Options{})
 		testkit.Equal(t, r.Config.Upstreams[0].KeepaliveRequests, want, text)
 	}
 }

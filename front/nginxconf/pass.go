@@ -16,7 +16,7 @@ import (
 // the settings are those of s. Locations with the same upstream, settings and path share the Proxy,
 // and what is compiled of it, connections by TLS included.
 func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
-	if s != here.scope || len(t.closing) > 0 || from.own("health_check") != nil || // a check has its position
+	if s != here.scope || len(t.closing) > 0 || from.own("health_check") != nil || // each location has checks of its own
 		from.own("proxy_pass") == nil && from.own("grpc_pass") == nil && from.own("fastcgi_pass") == nil {
 		t.translatePasses(from, s, l, here)
 		return

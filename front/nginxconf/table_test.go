@@ -125,7 +125,7 @@ func TestTableIsConsistent(t *testing.T) {
 		testkit.Equal(t, slices.Contains(kinds, s.Kind), true, s.Name, "has a known kind", s.Kind)
 		if needs := s.Kind == "one" || s.Kind == "some" || s.Kind == "words" || s.Kind == "forms"; needs !=
 			(len(s.Details) > 0) && s.Kind != "number" {
-			t.Errorf("%s: invalid arguments %s", s.Name, s.Arguments)
+			t.Errorf("%s: invalid details %q of %s", s.Name, s.Details, s.Kind)
 		}
 		if s.Remark == "" && s.Support != syntax.Supported {
 			t.Errorf("%s: missing remark", s.Name)

@@ -147,7 +147,7 @@ func TestNamesOfIssuedCertificates(t *testing.T) {
 		{"server_name 0:0::0:1 [2001:DB8::1]; acme_certificate i;", "::1 2001:db8::1"},
 	} {
 		r := parsed(t, inHTTP(issuerI+"server { listen 443 ssl; "+c.text+
-			" ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }"))
+			" ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }"), Options{})
 		issued := r.Config.Hosts[0].Listen[0].Issued
 		if issued == nil || strings.Join(issued.Names, " ") != c.want || issued.Issuer != "i" {
 			t.Errorf("%s: %+v, want %s", c.text, issued, c.want)
@@ -163,7 +163,7 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 	server { listen 443 ssl; server_name a.test; acme_certificate i; }
 	server { listen 444 ssl; server_name b.test; acme_certificate i;
 		ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
-		ssl_certificate c.pem; ssl_certificate_key c.key; }`)).Config.Hosts
+		ssl_certificate c.pem; ssl_certificate_key c.key; }`), Options{}).Config.Hosts
 	for i, want := range []string{"false 0", "true 0", "true 1"} {
 		l := h[i].Listen[0]
 		testkit.Equal(t, fmt.Sprint(l.Issued != nil, len(l.Certs)), want, "issued, and from files, by server", i)
@@ -172,8 +172,7 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 
 // A certificate that is ordered but not used would be a mistake.
 func TestUnusedIssuedCertificateIsReported(t *testing.T) {
-	text := inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }")
-	r := testkit.Value(Parse("nginx.conf", Options{FS: oneFile(text)}))(t)
+	r := parsed(t, inHTTP(issuerI+"server { listen 80; acme_certificate i a.test; }"), Options{})
 	if !slices.ContainsFunc(r.Warnings, func(m Message) bool { return strings.Contains(m.Text, "not used") }) ||
 		r.Config.Hosts[0].Listen[0].Issued != nil {
 		t.Errorf("warnings %v", r.Warnings)
@@ -196,7 +195,7 @@ func TestExampleOfNginxIsAccepted(t *testing.T) {
 	}
 	server { listen 80; location / { return 404; } }
 }`
-	r := testkit.Value(Parse("nginx.conf", Options{FS: fstest.MapFS{"nginx.conf": {Data: []byte(text)}}}))(t)
+	r := parsed(t, text, Options{})
 	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: "http-01",
 		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
 		Pos: "nginx.conf:3:2"}

@@ -231,7 +231,7 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			t.errorf(d, "requires proxy_pass")
 			return
 		}
-		h := &conf.HealthCheck{Pos: d.Place()}
+		h := new(conf.HealthCheck)
 		p.Check = h
 		t.params(d, d.Args,
 			value("interval=", &h.Interval, grammar.ParseTime), value("jitter=", &h.Jitter, grammar.ParseTime),

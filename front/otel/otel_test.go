@@ -49,7 +49,6 @@ func TestSpansReachTheCollector(t *testing.T) {
 		location / { proxy_pass http://app; }`, server.Bind("app", app))
 	s.get("/not-sampled")
 	sent := s.get("/a?sampled=on&a=b", "Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01", "Tracestate", "x=y")
-	s.run.Drain()
 	s.end() // which sends what is queued
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -111,7 +110,6 @@ func TestRequestsDoNotWaitForTheCollector(t *testing.T) {
 			for range 50 {
 				testkit.Equal(t, s.get("/"), "ok")
 			}
-			s.run.Drain()
 			s.end() // in spite of the collector
 			s.eventuallyLogs("otel_exporter: spans were lost: 50 spans to " + addr)
 		})
@@ -151,7 +149,6 @@ func TestReloadChangesTheCollector(t *testing.T) {
 	testkit.Must(t, s.run.Reload())
 	testkit.WaitFor(s, "the last span", func() bool { return len(second.names()) == 1 })
 	s.get("/4")
-	s.run.Drain()
 	s.end()
 	a, b := first.names(), second.names()
 	testkit.Equal(t, a, []string{"/1", "/2"}, "the first collector")
@@ -175,7 +172,6 @@ func TestCollectorMayUseTLS(t *testing.T) {
 	trusting.get("/")
 	other.get("/")
 	testkit.WaitFor(trusting, "a span", func() bool { return len(r.names()) == 1 })
-	other.run.Drain()
 	other.end()
 	testkit.Equal(t, r.names(), []string{"trusted"}, "received")
 }
@@ -217,7 +213,6 @@ func TestHostileSpansDoNotLoseOthers(t *testing.T) {
 		s.get("/"+strings.Repeat("a", 6000), "User-Agent", long, "X-Mine", long,
 			"Traceparent", "00-"+clientTrace+"-"+clientSpan+"-01", "Tracestate", state+strings.Repeat(","+state, 10))
 	}
-	s.run.Drain()
 	s.end()
 	names := r.names()
 	if len(names) != n+2 || names[0] != "/good" || names[1] != "/\uFFFD" || len(names[2]) > 1<<10 {
@@ -341,9 +336,10 @@ func (s *site) configure(http, block string) {
 	testkit.Must(s.T, os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600))
 }
 
-// end waits for the end of the server, which has been requested.
+// end ends the server, after its requests.
 func (s *site) end() {
 	s.Helper()
+	s.run.Drain()
 	testkit.Equal(s, <-s.ended, nil, s.log.String())
 }
 

@@ -37,39 +37,17 @@ type acmeSite struct {
 	http   string
 	ended  chan error
 
+	output testkit.Log
+
 	listeners []net.Listener
-
-	mu      sync.Mutex
-	output  strings.Builder
-	changed chan struct{} // closed and replaced with each line
-}
-
-// Write records a line of the Server.
-func (s *acmeSite) Write(b []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.output.Write(b)
-	close(s.changed)
-	s.changed = make(chan struct{})
-	return len(b), nil
 }
 
 // await waits until the output has a text n times.
 func (s *acmeSite) await(text string, n int) {
 	s.Helper()
-	for late := time.After(3 * patience); ; {
-		s.mu.Lock()
-		output, changed := s.output.String(), s.changed
-		s.mu.Unlock()
-		if strings.Count(output, text) >= n {
-			return
-		}
-		select {
-		case <-changed:
-		case err := <-s.ended:
-			s.Fatalf("the server has ended: %v\n%s", err, output)
-		case <-late:
-			s.Fatalf("%q occurs %d times, want %d:\n%s", text, strings.Count(output, text), n, output)
+	for late := time.Now().Add(3 * patience); s.count(text) < n; time.Sleep(time.Millisecond) {
+		if time.Now().After(late) || len(s.ended) > 0 {
+			s.Fatalf("%q occurs %d times, want %d; the server has ended: %v", text, s.count(text), n, len(s.ended) > 0)
 		}
 	}
 }
@@ -77,7 +55,7 @@ func (s *acmeSite) await(text string, n int) {
 // newACME opens the addresses of a Server, and starts a Pebble that reaches them.
 func newACME(t *testing.T, c programs.PebbleConfig) *acmeSite {
 	t.Helper()
-	s := &acmeSite{T: t, dir: t.TempDir(), ended: make(chan error, 1), changed: make(chan struct{})}
+	s := &acmeSite{T: t, dir: t.TempDir(), ended: make(chan error, 1)}
 	for range 2 {
 		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 		s.listeners = append(s.listeners, l)
@@ -100,7 +78,7 @@ func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfi
 
 func (s *acmeSite) start(source Source, dns DNSProvider) {
 	s.Helper()
-	s.server = New(source, Options{Stdout: s, Stderr: s, Listeners: s.listeners, NoSignals: true, DNS: dns})
+	s.server = New(source, Options{Stdout: &s.output, Stderr: &s.output, Listeners: s.listeners, NoSignals: true, DNS: dns})
 	s.server.acmeTiming = acme.Timing{RetryMin: 100 * time.Millisecond, MinAge: time.Millisecond,
 		LockRetry: 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -244,11 +222,7 @@ func (s *acmeSite) resolve(address string) {
 }
 
 // count returns how often the output has a text.
-func (s *acmeSite) count(text string) int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return strings.Count(s.output.String(), text)
-}
+func (s *acmeSite) count(text string) int { return strings.Count(s.output.String(), text) }
 
 // Certificates are renewed under load, with faults of the issuer, and reloads meanwhile: no
 // handshake fails.
@@ -318,7 +292,7 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 		Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: s.http}}}, {Listen: []conf.Listen{{Addr: s.tls, TLS: true,
 			Issued: &conf.Issued{Issuer: "pebble", Names: []string{"a.test", "*.a.test"}}}}}},
 	}}
-	err := Check(config, Options{Stdout: s, Stderr: s})
+	err := Check(config, Options{Stdout: &s.output, Stderr: &s.output})
 	if _, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(err.Error(), "Options.DNS") {
 		t.Errorf("without a provider: %v", err)
 	}

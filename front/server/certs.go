@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"os"
 	"sync"
 	"time"
 
@@ -154,22 +153,12 @@ func (c *certStore) prefix(pair conf.CertFiles, separator string) string {
 	return "certificate: " + pair.Cert + separator
 }
 
-func (c *certStore) dirs() (all []*os.File) {
+// anchors returns the directories by which certificates can be reread.
+func (c *certStore) anchors() (all []*anchor.File) {
 	for _, held := range c.served {
-		for _, a := range held.files {
-			all = append(all, a.Dirs()...)
-		}
+		all = append(all, held.files...)
 	}
 	return all
-}
-
-// releaseAnchors closes the directories: certificates can no longer be reread.
-func (c *certStore) releaseAnchors() {
-	for _, held := range c.served {
-		for _, a := range held.files {
-			a.Close()
-		}
-	}
 }
 
 func (c *certStore) drop(pair conf.CertFiles) {

@@ -149,13 +149,6 @@ func (b *logFiles) anchors() map[string]*anchor.File {
 	return all
 }
 
-func (b *logFiles) dirs() (all []*os.File) {
-	for _, a := range b.anchors() {
-		all = append(all, a.Dirs()...)
-	}
-	return all
-}
-
 // releaseAnchors closes the directories: files can no longer be reopened.
 func (b *logFiles) releaseAnchors() {
 	for _, a := range b.anchors() {

@@ -37,11 +37,8 @@ type quicSocket struct {
 }
 
 func (q *quicSocket) url() string {
-	a, ok := q.conn.LocalAddr().(*net.UDPAddr)
-	if ok && a.IP.IsUnspecified() {
-		return fmt.Sprintf("https://localhost:%d/ and all other addresses, by HTTP/3", a.Port)
-	}
-	return fmt.Sprintf("https://%s/, by HTTP/3", a)
+	at := q.conn.LocalAddr().(*net.UDPAddr)
+	return urlOf((*net.TCPAddr)(at), &q.listeners[0]) + ", by HTTP/3"
 }
 
 // openQUIC opens a UDP socket, or returns one that is open already.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -48,17 +49,13 @@ http {
 func TestReloadsLeakNothing(t *testing.T) {
 	testkit.Long(t, "it reloads 100 times")
 	dir := t.TempDir()
-	listen := func() net.Listener {
-		return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	}
-	upstream := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "hi")
-	})}
-	behind, front := listen(), listen()
-	go upstream.Serve(behind)
+	}))
 	defer upstream.Close()
+	front := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	path := filepath.Join(dir, "nginx.conf")
-	text := strings.NewReplacer("DIR", dir, "HOST", behind.Addr().String(), "ADDR", front.Addr().String(),
+	text := strings.NewReplacer("DIR", dir, "HOST", upstream.Listener.Addr().String(), "ADDR", front.Addr().String(),
 		"%d", "%[1]d").Replace(leakable)
 	write := func(i int) {
 		config := fmt.Sprintf(text, 1+i%3)

@@ -1,8 +1,10 @@
 package server
 
 import (
+	"cmp"
 	"crypto/rand"
 	"crypto/tls"
+	"maps"
 	"math"
 	"sync"
 	"time"
@@ -51,10 +53,7 @@ func (c sessionCaches) use(config *tls.Config, l *conf.Listen) {
 		c[l.SessionCache] = cache
 	}
 	cache.resize(l.SessionCacheBytes)
-	lifetime := l.SessionTimeout
-	if lifetime == 0 {
-		lifetime = defaultSessionTime
-	}
+	lifetime := cmp.Or(l.SessionTimeout, defaultSessionTime)
 	config.SessionTicketsDisabled = false
 	config.WrapSession = func(_ tls.ConnectionState, state *tls.SessionState) ([]byte, error) {
 		b, err := state.Bytes()
@@ -80,11 +79,7 @@ func (c sessionCaches) retain(config *conf.Config) {
 			named[l.SessionCache] = true
 		}
 	}
-	for name := range c {
-		if !named[name] {
-			delete(c, name)
-		}
-	}
+	maps.DeleteFunc(c, func(name string, _ *sessionCache) bool { return !named[name] })
 }
 
 func (c *sessionCache) resize(maxBytes int64) {

@@ -78,27 +78,23 @@ func sameServer(a, b nginxconf.Listener) bool {
 
 // openSockets opens the sockets of the configuration and accepts those that are open already.
 func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed) error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
 	for _, listeners := range socketsOf(all, false) {
 		opened, err := s.openSocket(listeners, inherited)
 		if err != nil {
 			return err
 		}
-		s.changes.Lock()
 		s.sockets = append(s.sockets, opened)
-		s.changes.Unlock()
 	}
 	for _, listeners := range socketsOf(all, true) {
 		opened, err := s.openQUIC(listeners, inherited)
 		if err != nil {
 			return err
 		}
-		s.changes.Lock()
 		s.quicSockets = append(s.quicSockets, opened)
-		s.changes.Unlock()
 	}
-	s.changes.Lock()
 	s.keepPassedQUIC()
-	s.changes.Unlock()
 	return s.checkUnused(inherited)
 }
 
@@ -259,12 +255,6 @@ func duplicate(l net.Listener) (net.Listener, error) {
 	}
 	defer file.Close()
 	return net.FileListener(file)
-}
-
-func closeAll(all []net.Listener) {
-	for _, l := range all {
-		l.Close()
-	}
 }
 
 // connections counts the connections of all servers, and those on which a part of a head has

@@ -231,18 +231,24 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 			}
 		}
 		if o.Sandbox == "" || privilege.LandlockVersion() == 0 {
-			s.certs.releaseAnchors() // an intruder could leave the new root through them
-			s.logs.releaseAnchors()
+			s.logs.releaseAnchors() // an intruder could leave the new root through them
+			for _, a := range s.certs.anchors() {
+				a.Close()
+			}
 			return f, release, nil
 		}
 	}
-	keep := func(dirs []*os.File, access privilege.Access) {
+	keep := func(access privilege.Access, dirs ...*os.File) {
 		for _, dir := range dirs {
 			f.Keep = append(f.Keep, privilege.Folder{File: dir, For: access})
 		}
 	}
-	keep(s.certs.dirs(), privilege.Read)
-	keep(s.logs.dirs(), privilege.Write)
+	for _, a := range s.certs.anchors() {
+		keep(privilege.Read, a.Dirs()...)
+	}
+	for _, a := range s.logs.anchors() {
+		keep(privilege.Write, a.Dirs()...)
+	}
 	if o.Chroot {
 		return f, release, nil
 	}
@@ -253,7 +259,7 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 				return f, release, err
 			}
 			opened = append(opened, dir)
-			keep([]*os.File{dir}, privilege.Remove)
+			keep(privilege.Remove, dir)
 		}
 	}
 	return f, release, nil
@@ -265,29 +271,35 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	if err := s.openFront(c); err != nil {
 		return err
 	}
-	if err := s.issued.CheckWritable(); err != nil {
-		return errors.Join(configError(err), s.closeFront())
-	}
 	s.changes.Lock()
 	defer s.changes.Unlock()
+	var listeners []net.Listener
+	defer func() {
+		if s.serving {
+			return
+		}
+		for _, l := range listeners {
+			l.Close()
+		}
+		err = errors.Join(err, s.closeFront())
+	}()
+	if err := s.issued.CheckWritable(); err != nil {
+		return configError(err)
+	}
 	s.config = c
 	s.tlsTable.Store(newTLSTable(&c.Front, s.certs))
-	var listeners []net.Listener
 	for _, socket := range s.sockets {
 		l, err := duplicate(socket.base)
 		if err != nil {
-			closeAll(listeners)
-			return errors.Join(err, s.closeFront())
+			return err
 		}
 		listeners = append(listeners, l)
 	}
 	if ctx.Err() != nil {
-		closeAll(listeners)
-		return s.closeFront()
+		return nil
 	}
 	if err := s.takeOver(); err != nil {
-		closeAll(listeners)
-		return errors.Join(err, s.closeFront())
+		return err
 	}
 	s.log.print("serving " + c.Name)
 	for i, socket := range s.sockets {

@@ -1,6 +1,7 @@
 package dns
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -62,9 +63,7 @@ func New(config Config) (*Resolver, error) {
 	case config.Timeout < 0 || config.Valid < 0:
 		return nil, errors.New("negative Timeout or Valid")
 	}
-	if config.Timeout == 0 {
-		config.Timeout = defaultTimeout
-	}
+	config.Timeout = cmp.Or(config.Timeout, defaultTimeout)
 	r := &Resolver{config: config, slots: make(chan struct{}, maxLookups)}
 	r.context, r.stop = context.WithCancel(context.Background())
 	return r, nil

@@ -59,10 +59,7 @@ func (p *parser) class() (s set, err error) {
 			return s, errors.New("range in a class does not begin with a character")
 		}
 	}
-	if not {
-		s = s.not()
-	}
-	return s, nil
+	return s.notIf(not), nil
 }
 
 // folded adds the other case of the characters, with (?i). Properties are not folded.
@@ -133,14 +130,8 @@ func (p *parser) posix() (s set, ok bool, err error) {
 		return s, false, fmt.Errorf("unknown class [%c%s%c]", rest[1], name, rest[1])
 	}
 	p.at += len(name) + 4
-	if not {
-		s = s.not()
-	}
 	if p.options.fold && (bare == "lower" || bare == "upper") {
 		s, _ = posixClass("alpha")
-		if not {
-			s = s.not()
-		}
 	}
-	return s, true, nil
+	return s.notIf(not), true, nil
 }

@@ -184,10 +184,8 @@ func (p *parser) common() (s set, err error) {
 		}
 		b = c
 	}
-	if s.add(b); p.options.fold {
-		s = s.folded()
-	}
-	return s, nil
+	s.add(b)
+	return p.folded(s), nil
 }
 
 // number parses the number of a byte, after its first character.
@@ -248,8 +246,5 @@ func (p *parser) property(not bool) (set, error) {
 	if !ok {
 		return s, fmt.Errorf("unknown property %q", name)
 	}
-	if not {
-		s = s.not()
-	}
-	return s, nil
+	return s.notIf(not), nil
 }

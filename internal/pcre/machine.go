@@ -227,28 +227,24 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 // shorten makes a run shorter, until the next instruction can match. It reports whether there is
 // such an end.
 func (m *machine) shorten(f *frame) bool {
-	next, from := &m.prog[f.pc+1], f.at
-	for f.at > f.end {
-		f.at--
-		if next.op != instSet || next.set.has(m.s[f.at]) {
-			// there is at least one byte, which the run has given up
-			m.steps -= int(from-f.at) / 8
-			return true
-		}
+	next, from, ok := &m.prog[f.pc+1], f.at, false
+	for !ok && f.at > f.end {
+		f.at-- // there is at least one byte, which the run has given up
+		ok = next.op != instSet || next.set.has(m.s[f.at])
 	}
 	m.steps -= int(from-f.at) / 8
-	return false
+	return ok
 }
 
 // runOf matches bytes of a set, as many as possible.
 func (m *machine) runOf(i *inst, pc, at int) (int, bool) {
-	end := len(m.s)
-	if i.max >= 0 && at+i.max < end {
-		end = at + i.max
+	most := len(m.s)
+	if i.max >= 0 {
+		most = min(most, at+i.max)
 	}
-	least, to := at+i.min, at
-	if i.lazy && least < end {
-		end, to = least, at
+	least, end, to := at+i.min, most, at
+	if i.lazy {
+		end = min(least, most)
 	}
 	for to < end && i.set.has(m.s[to]) {
 		to++
@@ -258,10 +254,7 @@ func (m *machine) runOf(i *inst, pc, at int) (int, bool) {
 		return at, false
 	}
 	if i.lazy {
-		if end = len(m.s); i.max >= 0 && at+i.max < end {
-			end = at + i.max
-		}
-		m.push(frameLazyRun, pc, to, end)
+		m.push(frameLazyRun, pc, to, most)
 	} else if !i.possessive && to > least {
 		m.push(frameRun, pc, to, least)
 	}

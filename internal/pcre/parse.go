@@ -212,10 +212,7 @@ func (p *parser) item() (*node, error) {
 func (p *parser) literal(c byte) *node {
 	var s set
 	s.add(c)
-	if p.options.fold {
-		s = s.folded()
-	}
-	return &node{op: opSet, set: s}
+	return &node{op: opSet, set: p.folded(s)}
 }
 
 // quantified parses the quantifier after an item, if there is one.

@@ -27,6 +27,14 @@ func (s set) not() set {
 	return s
 }
 
+// notIf is not if a condition is true.
+func (s set) notIf(not bool) set {
+	if not {
+		return s.not()
+	}
+	return s
+}
+
 // folded adds the other case of each ASCII letter.
 func (s set) folded() set {
 	for c := byte('a'); c <= 'z'; c++ {
@@ -75,10 +83,7 @@ func classEscape(c byte) (s set, ok bool) {
 	default:
 		return s, false
 	}
-	if c < 'a' {
-		s = s.not()
-	}
-	return s, true
+	return s.notIf(c < 'a'), true
 }
 
 // posixClass returns the set of a class such as [:alpha:], by its name.

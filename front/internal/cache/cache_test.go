@@ -31,9 +31,7 @@ func TestVariantsAreLimited(t *testing.T) {
 func TestMethodsThatAreStored(t *testing.T) {
 	const url = "http://a.example/x"
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.responds(200, "GET", "Cache-Control: max-age=60")
-		s.get()
-		synctest.Wait()
+		s.stores("GET", fresh)
 		s.query(cache.Query{HasBody: true}, "GET", url).want(t, cache.StateHit, 200, "GET") // as in nginx
 	})
 	inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {
@@ -62,7 +60,7 @@ func TestUnsafeMethodsInvalidateStoredResponse(t *testing.T) {
 		{"POST", 200, false, true}, {"DELETE", 204, false, true}, {"PURGE", 200, false, true},
 	} {
 		inBubble(t, conf.CachePolicy{Invalidate: !test.off}, func(t *testing.T, s *site) {
-			s.responds(200, "old", "Cache-Control: max-age=60", "Vary: X")
+			s.responds(200, "old", fresh, "Vary: X")
 			s.get("X: 1")
 			s.get("X: 2")
 			synctest.Wait()
@@ -103,26 +101,16 @@ func TestResponseInvalidatedOnItsWayIsNotStored(t *testing.T) {
 	}
 }
 
-func TestSeveralRangesBecomeMultipart(t *testing.T) {
+// Several ranges become multipart, and odd ranges of a stored response select what nginx selects.
+// In [http.ServeContent] "-0" is a part without bytes, and a 416 lacks the length.
+func TestRangesOfStoredResponses(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.responds(200, "0123456789", "Cache-Control: max-age=60")
-		s.get()
-		synctest.Wait()
+		s.stores("0123456789", fresh)
 		g := s.get("Range: bytes=0-1,5-6")
 		testkit.Equal(t, g.status, 206)
 		testkit.Contains(t, g.body, "Content-Range: bytes 0-1/10\r\n")
 		testkit.Contains(t, g.body, "\r\n\r\n56\r\n")
 		s.get("Range: bytes="+strings.Repeat("0-0,", 20)+"1-1").want(t, cache.StateHit, 200, "0123456789")
-	})
-}
-
-// Odd ranges of a stored response select what nginx selects. In [http.ServeContent] "-0" is a part
-// without bytes, and a 416 lacks the length.
-func TestOddRangesOfStoredResponses(t *testing.T) {
-	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.responds(200, "0123456789", "Cache-Control: max-age=60")
-		s.get()
-		synctest.Wait()
 		for value, want := range map[string]string{"-": "*/10", "5": "*/10", "-0": "*/10", "5-3": "*/10", "x-3": "*/10",
 			"+0-1": "*/10", "0-99999999999999999999": "*/10", "0-1,-0": "0-1/10", "5-3,0-1": "0-1/10"} {
 			testkit.Equal(t, s.get("Range: bytes="+value).header.Get("Content-Range"), "bytes "+want, value)
@@ -198,12 +186,8 @@ func TestPurgeRemovesResponses(t *testing.T) {
 }
 
 func TestInactiveResponseIsRemoved(t *testing.T) {
-	config := conf.Cache{Inactive: time.Minute}
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, config, conf.CachePolicy{})
-		defer s.cache.Close()
-		s.responds(200, "x", "Cache-Control: max-age=3600")
-		s.get()
+	inCache(t, conf.Cache{Inactive: time.Minute}, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.stores("x", "Cache-Control: max-age=3600")
 		for range 5 {
 			time.Sleep(50 * time.Second)
 			s.get().want(t, cache.StateHit, 200, "x")
@@ -215,10 +199,8 @@ func TestInactiveResponseIsRemoved(t *testing.T) {
 
 // Memory is limited, and popular responses outlast those requested once.
 func TestPopularResponsesOutlastOthers(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		const room = 4 << 20
-		s := newSite(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{})
-		defer s.cache.Close()
+	const room = 4 << 20
+	inCache(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, big(16<<10), "Cache-Control: max-age=3600")
 		for range 3 {
 			s.request("GET", "http://a.example/hot")
@@ -238,10 +220,8 @@ func TestPopularResponsesOutlastOthers(t *testing.T) {
 
 func TestConnectionFieldsAreNotStored(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.responds(200, "x", fresh, "Connection: close, x-one", "X-One: 1", "Keep-Alive: timeout=5",
+		s.stores("x", fresh, "Connection: close, x-one", "X-One: 1", "Keep-Alive: timeout=5",
 			"Transfer-Encoding: chunked", "Trailer: X-Two", "X-Three: 3")
-		s.get()
-		synctest.Wait()
 		g := s.get()
 		g.want(t, cache.StateHit, 200, "x")
 		for _, name := range []string{"Connection", "X-One", "Keep-Alive", "Transfer-Encoding", "Trailer"} {
@@ -284,9 +264,7 @@ func TestWholeResponseIsStored(t *testing.T) {
 			resp.Body = io.NopCloser(&slowEnd{*strings.NewReader("body")})
 			return resp, nil
 		})
-		r := httptest.NewRequest(http.MethodGet, "http://a.example/x", nil)
-		a, err := respond(s.cache, cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header,
-			Rules: s.rules, Key: "http://a.example/x"}, &visit{site: s, r: r})
+		a, r, err := s.find(cache.Query{}, "GET", "http://a.example/x")
 		testkit.Must(t, err)
 		defer a.Close()
 		fetched := false
@@ -322,9 +300,8 @@ func TestResponseWithoutBodyIsStored(t *testing.T) {
 func TestHeadHasItsOwnResponse(t *testing.T) {
 	const url = "http://a.example/x"
 	for _, dir := range []string{"", t.TempDir()} {
-		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, conf.Cache{Name: "test", Dir: dir}, conf.CachePolicy{KeepHead: true, Lock: true})
-			defer s.cache.Close()
+		policy := conf.CachePolicy{KeepHead: true, Lock: true}
+		inCache(t, conf.Cache{Name: "test", Dir: dir}, policy, func(t *testing.T, s *site) {
 			s.respondBy(func(r *http.Request) (*http.Response, error) {
 				resp := response(200, "12345", fresh, "Content-Length: 5", `Etag: "v1"`)
 				if r.Method == http.MethodHead {
@@ -365,9 +342,7 @@ func TestUpgradeIsServedFromCache(t *testing.T) {
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 101, Header: http.Header{}, Body: connection, ContentLength: -1}, nil
 		})
-		r := httptest.NewRequest("GET", "http://a.example/switched", nil)
-		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: s.rules, Key: "switched"}
-		a, err := respond(s.cache, q, &visit{site: s, r: r})
+		a, _, err := s.find(cache.Query{}, "GET", "http://a.example/switched")
 		if err != nil || a.Passed == nil || a.Passed.Body != io.ReadCloser(connection) {
 			t.Errorf("got %+v, %v", a, err)
 		}
@@ -385,8 +360,7 @@ func TestResponseToRequestWithBodyIsNotStored(t *testing.T) {
 		crowd := s.crowd(1)
 		time.Sleep(time.Second / 2)
 		s.query(body, "GET", "http://a.example/x").want(t, cache.StateHit, 200, "everybody's")
-		got := <-crowd
-		got.want(t, cache.StateMiss, 200, "everybody's")
+		(<-crowd).want(t, cache.StateMiss, 200, "everybody's")
 	})
 }
 
@@ -418,16 +392,13 @@ func TestTargetedControl(t *testing.T) {
 		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
 	} {
 		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-			s.responds(200, "x", test.fields...)
-			s.get()
-			synctest.Wait()
+			s.stores("x", test.fields...)
 			testkit.Equal(t, s.get().state == cache.StateHit, test.kept, test.name, test.fields)
 		})
 	}
 	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
 		func(t *testing.T, s *site) {
-			s.responds(200, "x", "CDN-Cache-Control: no-store")
-			s.get().want(t, cache.StateMiss, 200, "x")
+			s.stores("x", "CDN-Cache-Control: no-store")
 			s.get().want(t, cache.StateHit, 200, "x")
 		})
 }

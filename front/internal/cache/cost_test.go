@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// silent is a client that discards the response.
+// silent is a client that counts the bytes of the response, and discards them.
 type silent struct {
 	header http.Header
 	bytes  int
@@ -43,17 +43,19 @@ func hitter(t testing.TB) func() {
 	rules := testkit.Value(cache.Compile(conf.CachePolicy{Lock: true}, true))(t)
 	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
-	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
 	s := &site{cache: c}
+	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules,
+		Origin: &visit{site: s, r: r}}
 	s.responds(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`,
 		"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
 	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
-		a = testkit.Value(respond(c, q, &visit{site: s, r: r}))(t)
+		a = testkit.Value(c.Find(q))(t)
 		a.Close()
 	}
-	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
+	w := &silent{header: make(http.Header)}
+	q.Origin = nobody{t, r.Header}
 	return func() {
-		a := testkit.Value(respond(c, q, origin))(t)
+		a := testkit.Value(c.Find(q))(t)
 		testkit.Must(t, a.Send(w, r))
 		a.Close()
 	}

@@ -25,12 +25,7 @@ func onDisk(t *testing.T, config conf.Cache, policy conf.CachePolicy, f func(t *
 	if config.Dir == "" {
 		config.Dir = t.TempDir()
 	}
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, config, policy)
-		defer s.cache.Close()
-		synctest.Wait()
-		f(t, s, config.Dir)
-	})
+	inCache(t, config, policy, func(t *testing.T, s *site) { f(t, s, config.Dir) })
 }
 
 // filesIn returns the files in a directory and below.
@@ -66,7 +61,7 @@ func TestResponsesSurviveRestart(t *testing.T) {
 	testkit.Equal(t, len(filesIn(t, config.Dir)), 3, "files")
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Second)
-		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		s.fails(errOrigin)
 		for range 2 {
 			g := s.request("GET", "http://a.example/small")
 			g.want(t, cache.StateHit, 200, small)
@@ -201,8 +196,7 @@ func TestMinFreeStaysFree(t *testing.T) {
 		t.Skip("free space is known on Linux only")
 	}
 	onDisk(t, conf.Cache{MinFree: 1 << 62}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
-		s.responds(200, "small", fresh)
-		s.get().want(t, cache.StateMiss, 200, "small")
+		s.stores("small", fresh)
 		s.get().want(t, cache.StateHit, 200, "small")
 		s.responds(200, big(1<<20), fresh)
 		for range 2 {
@@ -274,8 +268,7 @@ func TestPurgeAfterRestartReadsKeys(t *testing.T) {
 func TestResponsesAreServedFromDisk(t *testing.T) {
 	const room = 256 << 10
 	onDisk(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
-		s.respondBy(func(r *http.Request) (*http.Response,
-			error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			return response(200, r.URL.Path+big(8<<10), fresh), nil
 		})
 		for round := range 2 {
@@ -298,9 +291,7 @@ func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
 	config := conf.Cache{Dir: t.TempDir(), Inactive: time.Hour}
 	policy := conf.CachePolicy{Revalidate: true}
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
-		s.responds(200, "x", "Cache-Control: max-age=10", `Etag: "1"`)
-		s.get()
-		time.Sleep(11 * time.Second)
+		s.becomesStale("x", "", `Etag: "1"`)
 		s.responds(304, "", "Cache-Control: max-age=1000", "X: "+big(8<<10))
 		s.get().want(t, cache.StateRevalidated, 200, "x")
 		if g := s.get(); g.state != cache.StateHit || len(g.header.Get("X")) != 8<<10 {
@@ -337,9 +328,7 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 	} {
 		onDisk(t, conf.Cache{Levels: []int{1, 2}}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 			s.cache.NothingInMemory()
-			s.responds(200, "old", fresh)
-			s.get()
-			synctest.Wait()
+			s.stores("old", fresh)
 			testkit.Must(t, remove(t, dir))
 			s.responds(200, "new", fresh)
 			s.get().want(t, cache.StateMiss, 200, "new")
@@ -360,9 +349,7 @@ func TestTruncatedFileIsFetchedAgain(t *testing.T) {
 				if !inMemory {
 					s.cache.NothingInMemory()
 				}
-				s.responds(200, body, fresh)
-				s.get()
-				synctest.Wait()
+				s.stores(body, fresh)
 				name := filesIn(t, dir)[0]
 				info := testkit.Value(os.Stat(name))(t)
 				testkit.Must(t, os.Truncate(name, info.Size()-1))

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"net/http"
@@ -26,17 +27,21 @@ func (s *site) crowd(n int, fields ...string) <-chan got {
 	return all
 }
 
-// wantAll is want for n clients.
-func wantAll(t *testing.T, all <-chan got, n int, state cache.State, status int, body string) {
+// wantAll is want for n clients. Without a state, it may be any. It returns how often there was
+// which.
+func wantAll(t *testing.T, all <-chan got, n int, state cache.State, status int, body string) map[cache.State]int {
 	t.Helper()
+	states := make(map[cache.State]int)
 	for range n {
-		(<-all).want(t, state, status, body)
+		g := <-all
+		g.want(t, cmp.Or(state, g.state), status, body)
+		states[g.state]++
 	}
+	return states
 }
 
 // slowly makes the origin respond after a while.
-func slowly(after time.Duration, status int, body string, fields ...string) func(*http.Request) (*http.Response,
-	error) {
+func slowly(after time.Duration, status int, body string, fields ...string) origin {
 	return func(r *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(after):
@@ -76,7 +81,7 @@ func (p *pieces) Read(b []byte) (int, error) {
 func (p *pieces) Close() error { return nil }
 
 // inPieces makes the origin respond with such a body.
-func inPieces(length int64, err error, body ...string) func(*http.Request) (*http.Response, error) {
+func inPieces(length int64, err error, body ...string) origin {
 	return func(r *http.Request) (*http.Response, error) {
 		resp := response(200, "", fresh)
 		resp.Body, resp.ContentLength = &pieces{r.Context(), body, err}, length
@@ -84,37 +89,37 @@ func inPieces(length int64, err error, body ...string) func(*http.Request) (*htt
 	}
 }
 
-func TestOneRequestFetchesForAll(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.respondBy(slowly(time.Second, 200, "body", fresh))
-		first := s.crowd(1)
-		others := s.crowd(100)
-		(<-first).want(t, cache.StateMiss, 200, "body")
-		wantAll(t, others, 100, cache.StateHit, 200, "body")
-		s.wantRequests(1)
+// first makes the origin respond in one way to its first request, and then in another.
+func (s *site) first(first, then origin) {
+	s.respondBy(func(r *http.Request) (*http.Response, error) {
+		if s.requests() == 1 {
+			return first(r)
+		}
+		return then(r)
 	})
+}
+
+// One request fetches for all others, also if there is a stale response.
+func TestOneRequestFetchesForAll(t *testing.T) {
+	for stale, state := range []cache.State{cache.StateMiss, cache.StateExpired} {
+		inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+			if stale > 0 {
+				s.becomesStale("old", "")
+			}
+			s.respondBy(slowly(time.Second, 200, "body", fresh))
+			first := s.crowd(1)
+			others := s.crowd(100)
+			(<-first).want(t, state, 200, "body")
+			wantAll(t, others, 100, cache.StateHit, 200, "body")
+			s.wantRequests(1 + stale)
+		})
+	}
 }
 
 func TestWithoutLockAllRequestsFetch(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
-		all := s.crowd(3)
-		wantAll(t, all, 3, cache.StateMiss, 200, "body")
-	})
-}
-
-// A stale response is fetched once, too.
-func TestOneRequestUpdatesStaleResponse(t *testing.T) {
-	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.responds(200, "old", "Cache-Control: max-age=1")
-		s.get()
-		time.Sleep(2 * time.Second)
-		s.respondBy(slowly(time.Second, 200, "new", fresh))
-		first := s.crowd(1)
-		others := s.crowd(10)
-		(<-first).want(t, cache.StateExpired, 200, "new")
-		wantAll(t, others, 10, cache.StateHit, 200, "new")
-		s.wantRequests(2)
+		wantAll(t, s.crowd(3), 3, cache.StateMiss, 200, "body")
 	})
 }
 
@@ -146,12 +151,7 @@ func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
 		})
 		one, two := s.crowd(1, "X: 1"), s.crowd(3, "X: 2")
 		(<-one).want(t, cache.StateMiss, 200, "1")
-		states := make(map[cache.State]int)
-		for range 3 {
-			g := <-two
-			g.want(t, g.state, 200, "2")
-			states[g.state]++
-		}
+		states := wantAll(t, two, 3, "", 200, "2")
 		testkit.Equal(t, states, map[cache.State]int{cache.StateMiss: 1, cache.StateHit: 2})
 		s.wantRequests(2)
 	})
@@ -160,34 +160,25 @@ func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
 func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		var failed context.Context
-		s.respondBy(func(r *http.Request) (*http.Response, error) {
+		s.first(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
-			if s.requests() == 1 {
-				failed = r.Context()
-				return nil, errOrigin
-			}
-			return response(200, "body", fresh), nil
-		})
+			failed = r.Context()
+			return nil, errOrigin
+		}, slowly(time.Second, 200, "body", fresh))
 		first, others := s.crowd(1), s.crowd(10)
 		testkit.Error(t, (<-first).err, errOrigin.Error())
 		testkit.Error(t, failed.Err(), "", "the context of the fetch")
-		for range 10 {
-			g := <-others
-			g.want(t, g.state, 200, "body")
-		}
+		wantAll(t, others, 10, "", 200, "body")
 		s.wantRequests(2)
 	})
 }
 
 func TestPanicOfLeaderReleasesOthers(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-		s.respondBy(func(r *http.Request) (*http.Response, error) {
+		s.first(func(*http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
-			if s.requests() == 1 {
-				panic("origin")
-			}
-			return response(200, "body", fresh), nil
-		})
+			panic("origin")
+		}, slowly(time.Second, 200, "body", fresh))
 		go func() {
 			defer func() {
 				testkit.Equal(t, recover(), any("origin"), "the panic that is propagated")
@@ -225,24 +216,16 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 }
 
 func TestBrokenBodyIsNotStored(t *testing.T) {
-	for what, origin := range map[string]func(*http.Request) (*http.Response, error){
+	for what, broken := range map[string]origin{
 		"an error": inPieces(-1, errOrigin, "a", "b"), "too short": inPieces(10, nil, "a", "b"),
 		"too long": inPieces(1, nil, "a", "b"),
 	} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
-				s.respondBy(func(r *http.Request) (*http.Response, error) {
-					if s.requests() == 1 {
-						return origin(r)
-					}
-					return response(200, "whole", fresh), nil
-				})
+				s.first(broken, slowly(0, 200, "whole", fresh))
 				first, others := s.crowd(1), s.crowd(3)
 				testkit.Error(t, (<-first).err, "", "the leader")
-				for range 3 {
-					g := <-others
-					g.want(t, g.state, 200, "whole")
-				}
+				wantAll(t, others, 3, "", 200, "whole")
 			})
 		})
 	}
@@ -252,12 +235,7 @@ func TestBrokenBodyIsNotStored(t *testing.T) {
 func TestLockTimeoutEndsWait(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour},
 		func(t *testing.T, s *site) {
-			s.respondBy(func(r *http.Request) (*http.Response, error) {
-				if s.requests() == 1 {
-					return slowly(time.Minute, 200, "first", fresh)(r)
-				}
-				return response(200, "second", fresh), nil
-			})
+			s.first(slowly(time.Minute, 200, "first", fresh), slowly(0, 200, "second", fresh))
 			first := s.crowd(1)
 			begin := time.Now()
 			s.get().want(t, cache.StateMiss, 200, "second")
@@ -271,20 +249,10 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 func TestLockAgeAllowsAnotherFetch(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second},
 		func(t *testing.T, s *site) {
-			s.respondBy(func(r *http.Request) (*http.Response, error) {
-				if s.requests() == 1 {
-					return slowly(time.Minute, 200, "first", fresh)(r)
-				}
-				return slowly(time.Second, 200, "second", fresh)(r)
-			})
+			s.first(slowly(time.Minute, 200, "first", fresh), slowly(time.Second, 200, "second", fresh))
 			first, others := s.crowd(1), s.crowd(3)
 			begin := time.Now()
-			states := make(map[cache.State]int)
-			for range 3 {
-				g := <-others
-				g.want(t, g.state, 200, "second")
-				states[g.state]++
-			}
+			states := wantAll(t, others, 3, "", 200, "second")
 			testkit.Equal(t, time.Since(begin), 3*time.Second, "the wait")
 			testkit.Equal(t, states, map[cache.State]int{cache.StateMiss: 1, cache.StateHit: 2})
 			<-first
@@ -325,9 +293,7 @@ func TestWaitingClientMayDisconnect(t *testing.T) {
 func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
 	for what, length := range map[string]int64{"known": 1 << 20, "unknown": -1} {
 		t.Run(what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, conf.Cache{MemoryBytes: 1 << 20}, conf.CachePolicy{Lock: true})
-				defer s.cache.Close()
+			inCache(t, conf.Cache{MemoryBytes: 1 << 20}, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 				body := big(1 << 20)
 				s.respondBy(func(*http.Request) (*http.Response, error) {
 					r := response(200, body, fresh)

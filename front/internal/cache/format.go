@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"hash/crc32"
+	"maps"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -88,11 +90,7 @@ func appendStored(b []byte, s *stored) []byte {
 		b = appendText(appendText(b, c.name), c.value)
 	}
 	b = binary.AppendUvarint(b, uint64(s.status))
-	names := make([]string, 0, len(s.header))
-	for name := range s.header {
-		names = append(names, name)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(s.header))
 	b = binary.AppendUvarint(b, uint64(len(names)))
 	for _, name := range names {
 		b = binary.AppendUvarint(appendText(b, name), uint64(len(s.header[name])))
@@ -171,15 +169,10 @@ func (d *decoder) uint(most uint64) uint64 {
 	return n
 }
 
+// int reads what binary.AppendVarint wrote: the lowest bit is the sign.
 func (d *decoder) int() int64 {
-	var buf [binary.MaxVarintLen64]byte
-	n, size := binary.Varint(buf[:copy(buf[:], d.rest)])
-	if size <= 0 {
-		d.fail()
-		return 0
-	}
-	d.rest = d.rest[size:]
-	return n
+	u := d.uint(math.MaxUint64)
+	return int64(u>>1) ^ -int64(u&1)
 }
 
 // count reads a number of items, each of which needs at least the given number of bytes.

@@ -4,7 +4,6 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -85,9 +84,7 @@ func TestFreshnessFollowsRFC9111(t *testing.T) {
 	}
 	for _, test := range tests {
 		t.Run(test.what, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, conf.Cache{Inactive: 1 << 62}, test.policy)
-				defer s.cache.Close()
+			inCache(t, conf.Cache{Inactive: 1 << 62}, test.policy, func(t *testing.T, s *site) {
 				s.responds(200, "body", strings.FieldsFunc(test.header, func(r rune) bool { return r == '|' })...)
 				s.get().want(t, cache.StateMiss, 200, "body")
 				if test.fresh == 0 {

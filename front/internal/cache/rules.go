@@ -211,14 +211,9 @@ func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, giv
 // expiresIn returns the time between a response's Date and its Expires. With an invalid Expires, or
 // different ones, the response is stale: RFC 9111, 5.3.
 func expiresIn(h http.Header, received time.Time) time.Duration {
-	lines := h["Expires"]
-	for _, other := range lines[1:] {
-		if other != lines[0] {
-			return 0
-		}
-	}
+	lines := slices.Compact(slices.Clone(h["Expires"]))
 	expires, ok := parseDate(lines[0])
-	if !ok {
+	if !ok || len(lines) > 1 {
 		return 0
 	}
 	made := received

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
@@ -25,9 +26,12 @@ type site struct {
 	log   *testkit.Log
 
 	mu       sync.Mutex
-	response func(*http.Request) (*http.Response, error)
+	response origin
 	received []*http.Request // requests to the origin
 }
+
+// origin makes the response to a request.
+type origin = func(*http.Request) (*http.Response, error)
 
 func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
 	t.Helper()
@@ -42,7 +46,26 @@ func (s *site) responds(status int, body string, fields ...string) {
 	s.respondBy(func(*http.Request) (*http.Response, error) { return response(status, body, fields...), nil })
 }
 
-func (s *site) respondBy(f func(*http.Request) (*http.Response, error)) {
+// stores is responds, and the response is stored.
+func (s *site) stores(body string, fields ...string) {
+	s.t.Helper()
+	s.responds(200, body, fields...)
+	s.get().want(s.t, cache.StateMiss, 200, body)
+}
+
+// becomesStale is stores for a response that is fresh for 10 seconds, which have passed.
+func (s *site) becomesStale(body, control string, fields ...string) {
+	s.t.Helper()
+	s.stores(body, append(fields, "Cache-Control: max-age=10"+control)...)
+	time.Sleep(11 * time.Second)
+}
+
+// fails makes the origin return an error.
+func (s *site) fails(err error) {
+	s.respondBy(func(*http.Request) (*http.Response, error) { return nil, err })
+}
+
+func (s *site) respondBy(f origin) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.response = f
@@ -89,12 +112,6 @@ func headerOf(fields ...string) http.Header {
 		header.Add(name, value)
 	}
 	return header
-}
-
-// respond serves a request from a cache, or from an origin.
-func respond(c *cache.Cache, q cache.Query, o cache.Origin) (*cache.Response, error) {
-	q.Origin = o
-	return c.Find(q)
 }
 
 // visit is one request, which the origin may receive.
@@ -154,13 +171,7 @@ func (s *site) request(method, url string, fields ...string) got {
 }
 
 func (s *site) query(q cache.Query, method, url string, fields ...string) got {
-	r := httptest.NewRequest(method, url, nil)
-	if q.Context != nil {
-		r = r.WithContext(q.Context)
-	}
-	r.Header = headerOf(fields...)
-	q.Context, q.Method, q.Header, q.Rules, q.Key = r.Context(), method, r.Header, s.rules, url
-	a, err := respond(s.cache, q, &visit{site: s, r: r})
+	a, r, err := s.find(q, method, url, fields...)
 	if err != nil {
 		return got{err: err}
 	}
@@ -182,6 +193,19 @@ func (s *site) query(q cache.Query, method, url string, fields ...string) got {
 	return got{res.StatusCode, res.Header, string(body), a.State, err}
 }
 
+// find begins a request, whose response the caller sends.
+func (s *site) find(q cache.Query, method, url string, fields ...string) (*cache.Response, *http.Request, error) {
+	r := httptest.NewRequest(method, url, nil)
+	if q.Context != nil {
+		r = r.WithContext(q.Context)
+	}
+	r.Header = headerOf(fields...)
+	q.Context, q.Method, q.Header, q.Rules, q.Key = r.Context(), method, r.Header, s.rules, url
+	q.Origin = &visit{site: s, r: r}
+	a, err := s.cache.Find(q)
+	return a, r, err
+}
+
 // want fails unless the client received such a response. It returns when the cache has stored what
 // it stores.
 func (g got) want(t *testing.T, state cache.State, status int, body string) {
@@ -201,18 +225,25 @@ func inBubble(t *testing.T, policy conf.CachePolicy, f func(t *testing.T, s *sit
 		"files":  func() conf.Cache { return conf.Cache{Name: "test", Dir: t.TempDir()} },
 	} {
 		t.Run(name, func(t *testing.T) {
-			config := config()
-			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, config, policy)
-				defer s.cache.Close()
+			inCache(t, config(), policy, func(t *testing.T, s *site) {
 				if name == "files" {
 					s.cache.NothingInMemory()
 				}
-				synctest.Wait() // the directory has been read
 				f(t, s)
 			})
 		})
 	}
+}
+
+// inCache runs a test with a clock of its own and one cache.
+func inCache(t *testing.T, config conf.Cache, policy conf.CachePolicy, f func(t *testing.T, s *site)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, config, policy)
+		defer s.cache.Close()
+		synctest.Wait() // the directory has been read
+		f(t, s)
+	})
 }
 
 // big returns a body that is longer than the first buffer of a fill.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"runtime"
 	"sync"
 	"testing"
@@ -15,20 +14,15 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// slowWriter is a client that reads nothing until it is released. It counts the bytes and discards
-// them.
+// slowWriter is a client that reads nothing until it is released.
 type slowWriter struct {
-	header  http.Header
+	silent
 	release <-chan struct{}
-	taken   int
 }
 
-func (w *slowWriter) Header() http.Header { return w.header }
-func (w *slowWriter) WriteHeader(int)     {}
 func (w *slowWriter) Write(b []byte) (int, error) {
 	<-w.release
-	w.taken += len(b)
-	return len(b), nil
+	return w.silent.Write(b)
 }
 
 // zeros is a body that needs no memory.
@@ -55,17 +49,14 @@ type heldReaders struct {
 
 // start requests a key, and returns the response without reading its body.
 func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
-	r := httptest.NewRequest("GET", "http://a.example/"+key, nil)
-	r.Header = headerOf(fields...)
 	h.all.Go(func() {
-		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: h.site.rules, Key: key}
-		a, err := respond(h.site.cache, q, &visit{site: h.site, r: r})
+		a, r, err := h.site.find(cache.Query{}, "GET", key, fields...)
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		defer a.Close()
-		w := &slowWriter{header: make(http.Header), release: h.release}
+		w := &slowWriter{silent{header: make(http.Header)}, h.release}
 		if a.Passed != nil {
 			_, err = io.Copy(w, a.Passed.Body)
 		} else {
@@ -76,7 +67,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 			want--
 		}
 		testkit.Check(t, err)
-		testkit.Equal(t, int64(w.taken), want, "bytes of", key)
+		testkit.Equal(t, int64(w.bytes), want, "bytes of", key)
 	})
 }
 
@@ -144,9 +135,8 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 
 // A body is in memory once, for any number of readers.
 func TestSlowReadersShareABody(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, conf.Cache{Name: "test", MemoryBytes: 16 << 20}, conf.CachePolicy{})
-		defer s.cache.Close()
+	config := conf.Cache{Name: "test", MemoryBytes: 16 << 20}
+	inCache(t, config, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{1 << 20},
 				ContentLength: 1 << 20}, nil

@@ -4,7 +4,6 @@ import (
 	"context"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,10 +15,8 @@ import (
 
 func TestNotModifiedRefreshesResponse(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
-		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`,
-			"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT", "X: old", "Content-Type: a/b")
-		s.get().want(t, cache.StateMiss, 200, "body")
-		time.Sleep(11 * time.Second)
+		s.becomesStale("body", "", `Etag: "v1"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT", "X: old",
+			"Content-Type: a/b")
 		s.responds(304, "", "Cache-Control: max-age=20", `Etag: W/"v1"`, "X: new", "Content-Type: c/d",
 			"Content-Length: 77")
 		g := s.get(`If-None-Match: "v0"`)
@@ -42,28 +39,29 @@ func TestNotModifiedRefreshesResponse(t *testing.T) {
 // After a 304 about another response, the whole response is fetched.
 func TestNotModifiedOfAnotherResponseFetchesAnew(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
-		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
-		s.get()
-		time.Sleep(11 * time.Second)
-		s.respondBy(func(r *http.Request) (*http.Response, error) {
-			if r.Header.Get("If-None-Match") != "" {
-				return response(304, "", `Etag: "v2"`), nil
-			}
-			return response(200, "other", `Etag: "v2"`, "Cache-Control: max-age=10"), nil
-		})
+		s.becomesStale("body", "", `Etag: "v1"`)
+		s.respondBy(notModified("other", `Etag: "v2"`, fresh))
 		s.get().want(t, cache.StateExpired, 200, "other")
 		s.get().want(t, cache.StateHit, 200, "other")
 	})
 }
 
+// notModified responds with 304 to requests with a condition, and to others with a body.
+func notModified(body string, fields ...string) origin {
+	return func(r *http.Request) (*http.Response, error) {
+		if r.Header.Get("If-None-Match") != "" {
+			return response(304, "", fields...), nil
+		}
+		return response(200, body, fields...), nil
+	}
+}
+
 func TestNotModifiedMayForbidStoring(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true, Stale: conf.CacheStale{Error: true}}, func(t *testing.T, s *site) {
-		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
-		s.get()
-		time.Sleep(11 * time.Second)
+		s.becomesStale("body", "", `Etag: "v1"`)
 		s.responds(304, "", "Cache-Control: no-store")
 		s.get().want(t, cache.StateRevalidated, 200, "body")
-		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		s.fails(errOrigin)
 		testkit.Error(t, s.get().err, errOrigin.Error())
 	})
 }
@@ -77,18 +75,16 @@ func (e kindOfError) Timeout() bool { return e.timeout }
 func (e kindOfError) InvalidHeader() bool { return e.invalid }
 
 func TestStaleResponseReplacesErrors(t *testing.T) {
-	fails := func(err error) func(*http.Request) (*http.Response, error) {
+	fails := func(err error) origin {
 		return func(*http.Request) (*http.Response, error) { return nil, err }
 	}
-	status := func(n int) func(*http.Request) (*http.Response, error) {
-		return func(*http.Request) (*http.Response, error) { return response(n, "error"), nil }
-	}
+	status := func(n int) origin { return slowly(0, n, "error") }
 	for _, test := range []struct {
 		what    string
 		stale   conf.CacheStale
 		control string
 		after   time.Duration
-		origin  func(*http.Request) (*http.Response, error)
+		origin  origin
 		does    bool
 	}{
 		{"an error, no directive", conf.CacheStale{}, "", 11, fails(errOrigin), false},
@@ -109,9 +105,8 @@ func TestStaleResponseReplacesErrors(t *testing.T) {
 	} {
 		t.Run(test.what, func(t *testing.T) {
 			inBubble(t, conf.CachePolicy{Stale: test.stale}, func(t *testing.T, s *site) {
-				s.responds(200, "body", "Cache-Control: max-age=10"+test.control)
-				s.get()
-				time.Sleep(test.after * time.Second)
+				s.becomesStale("body", test.control)
+				time.Sleep((test.after - 11) * time.Second)
 				s.respondBy(test.origin)
 				g := s.get()
 				if test.does {
@@ -126,20 +121,12 @@ func TestStaleResponseReplacesErrors(t *testing.T) {
 
 func TestStaleResponseIsServedWhileUpdated(t *testing.T) {
 	for control, policy := range map[string]conf.CachePolicy{
-		"max-age=10":                            {Stale: conf.CacheStale{Updating: true}},
-		"max-age=10, stale-while-revalidate=30": {},
+		"": {Stale: conf.CacheStale{Updating: true}}, ", stale-while-revalidate=30": {},
 	} {
 		inBubble(t, policy, func(t *testing.T, s *site) {
-			s.responds(200, "old", "Cache-Control: "+control)
-			s.get()
-			time.Sleep(11 * time.Second)
-			s.respondBy(func(*http.Request) (*http.Response, error) {
-				time.Sleep(time.Second)
-				return response(200, "new", "Cache-Control: "+control), nil
-			})
-			first := make(chan got, 1)
-			go func() { first <- s.get() }()
-			synctest.Wait()
+			s.becomesStale("old", control)
+			s.respondBy(slowly(time.Second, 200, "new", "Cache-Control: max-age=10"+control))
+			first := s.crowd(1)
 			s.get().want(t, cache.StateUpdating, 200, "old")
 			(<-first).want(t, cache.StateExpired, 200, "new")
 			s.get().want(t, cache.StateHit, 200, "new")
@@ -160,9 +147,7 @@ func TestStaleResponseIsServedWhileUpdated(t *testing.T) {
 func TestStrictResponseIsNotServedWhileUpdated(t *testing.T) {
 	for _, control := range []string{"must-revalidate", "proxy-revalidate", "must-revalidate, stale-while-revalidate=30"} {
 		inBubble(t, conf.CachePolicy{Stale: conf.CacheStale{Updating: true}}, func(t *testing.T, s *site) {
-			s.responds(200, "old", "Cache-Control: max-age=10, "+control)
-			s.get()
-			time.Sleep(11 * time.Second)
+			s.becomesStale("old", ", "+control)
 			s.respondBy(slowly(time.Second, 200, "new", fresh))
 			updating := s.crowd(1)
 			testkit.Equal(t, s.get().body, "new", control)
@@ -173,14 +158,9 @@ func TestStrictResponseIsNotServedWhileUpdated(t *testing.T) {
 
 func TestBackgroundUpdate(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Background: true}, func(t *testing.T, s *site) {
-		const control = "Cache-Control: max-age=10, stale-while-revalidate=30"
-		s.responds(200, "old", control)
-		s.get()
-		time.Sleep(11 * time.Second)
-		s.respondBy(func(*http.Request) (*http.Response, error) {
-			time.Sleep(time.Second)
-			return response(200, "new", control), nil
-		})
+		const control = ", stale-while-revalidate=30"
+		s.becomesStale("old", control)
+		s.respondBy(slowly(time.Second, 200, "new", "Cache-Control: max-age=10"+control))
 		ctx, cancel := context.WithCancel(t.Context())
 		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x").want(t, cache.StateStale, 200, "old")
 		cancel() // the client's disconnect does not end the update
@@ -199,7 +179,7 @@ func TestBackgroundUpdate(t *testing.T) {
 		s.respondBy(func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) })
 		s.get().want(t, cache.StateStale, 200, "new")
 		testkit.Equal(t, s.log.String(), before, "log")
-		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		s.fails(errOrigin)
 		s.get().want(t, cache.StateStale, 200, "new")
 	})
 }
@@ -260,9 +240,7 @@ func TestSlowUpdateHappensOnce(t *testing.T) {
 // A response that is not stored leaves the stored one unchanged, even after a 304.
 func TestNoStoreLeavesStoredResponse(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
-		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
-		s.get()
-		time.Sleep(11 * time.Second)
+		s.becomesStale("body", "", `Etag: "v1"`)
 		s.responds(304, "", "Cache-Control: max-age=10", "X-User: somebody")
 		s.query(cache.Query{NoStore: true}, "GET", "http://a.example/x").want(t, cache.StateRevalidated, 200, "body")
 		s.responds(304, "", "Cache-Control: max-age=10")
@@ -278,9 +256,7 @@ func TestReplacedResponseIsNotServedStale(t *testing.T) {
 		for _, behind := range []bool{false, true} {
 			inBubble(t, conf.CachePolicy{Background: behind, Stale: conf.CacheStale{Updating: true}},
 				func(t *testing.T, s *site) {
-					s.responds(200, "old", "Cache-Control: max-age=10")
-					s.get()
-					time.Sleep(11 * time.Second)
+					s.becomesStale("old", "")
 					s.responds(status, "new", "Cache-Control: "+control)
 					s.get()
 					synctest.Wait()
@@ -296,14 +272,9 @@ func TestBackgroundUpdateDoesNotReadItsRequest(t *testing.T) {
 	policy := conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}
 	for _, fields := range [][]string{{"Cache-Control: no-store"}, {fresh, "Set-Cookie: a=b"}, {fresh, "Vary: *"}} {
 		inBubble(t, policy, func(t *testing.T, s *site) {
-			s.responds(200, "old", "Cache-Control: max-age=1")
-			s.get().want(t, cache.StateMiss, 200, "old")
-			time.Sleep(2 * time.Second)
+			s.becomesStale("old", "")
 			s.respondBy(slowly(time.Second, 200, "new", fields...))
-			r := httptest.NewRequest("GET", "http://a.example/x", nil)
-			q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: s.rules,
-				Key: "http://a.example/x"}
-			a, err := respond(s.cache, q, &visit{site: s, r: r})
+			a, r, err := s.find(cache.Query{}, "GET", "http://a.example/x")
 			if err != nil || a.State != cache.StateStale {
 				t.Fatalf("got %+v, %v", a, err)
 			}
@@ -338,9 +309,7 @@ func TestDivertedIsNotStored(t *testing.T) {
 				}
 			}
 		}
-		s.responds(200, "stored", "Cache-Control: max-age=1")
-		s.get().want(t, cache.StateMiss, 200, "stored")
-		time.Sleep(2 * time.Second)
+		s.becomesStale("stored", "")
 		s.responds(200, "", redirect)
 		s.get().want(t, cache.StateExpired, 200, "")
 		s.responds(200, "new", fresh)
@@ -354,15 +323,8 @@ func TestDivertedRevalidation(t *testing.T) {
 		policy := conf.CachePolicy{Revalidate: true, Background: background,
 			Stale: conf.CacheStale{Updating: background}}
 		inBubble(t, policy, func(t *testing.T, s *site) {
-			s.responds(200, "stored", "Cache-Control: max-age=1", `Etag: "v1"`)
-			s.get().want(t, cache.StateMiss, 200, "stored")
-			time.Sleep(2 * time.Second)
-			s.respondBy(func(r *http.Request) (*http.Response, error) {
-				if r.Header.Get("If-None-Match") != "" {
-					return response(304, "", "X-Accel-Redirect: /protected", fresh), nil
-				}
-				return response(200, "", "X-Accel-Redirect: /protected", fresh), nil
-			})
+			s.becomesStale("stored", "", `Etag: "v1"`)
+			s.respondBy(notModified("", "X-Accel-Redirect: /protected", fresh))
 			want := cache.StateExpired
 			if background {
 				s.get().want(t, cache.StateStale, 200, "stored")
@@ -383,8 +345,7 @@ func TestDivertedRevalidation(t *testing.T) {
 func TestDivertedIsNotUsed(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.rules = testkit.Value(cache.Compile(conf.CachePolicy{}, false))(t)
-		s.responds(200, "plain", "X-Accel-Redirect: /protected", fresh)
-		s.get().want(t, cache.StateMiss, 200, "plain")
+		s.stores("plain", "X-Accel-Redirect: /protected", fresh)
 		s.get().want(t, cache.StateHit, 200, "plain")
 		s.rules = testkit.Value(cache.Compile(conf.CachePolicy{}, true))(t)
 		s.responds(403, "no")
@@ -397,9 +358,7 @@ func TestDivertedIsNotUsed(t *testing.T) {
 func TestBackgroundUpdateSendsOneRequest(t *testing.T) {
 	policy := conf.CachePolicy{Revalidate: true, Background: true, Stale: conf.CacheStale{Updating: true}}
 	inBubble(t, policy, func(t *testing.T, s *site) {
-		s.responds(200, "old", "Cache-Control: max-age=1", `Etag: "v1"`)
-		s.get().want(t, cache.StateMiss, 200, "old")
-		time.Sleep(2 * time.Second)
+		s.becomesStale("old", "", `Etag: "v1"`)
 		s.responds(304, "", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateStale, 200, "old")
 		testkit.Equal(t, s.requests(), 2, "requests that the origin received")

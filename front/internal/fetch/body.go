@@ -61,12 +61,7 @@ func ReadBody(from io.Reader, length, inMemory int64) (*Body, error) {
 		return b, err
 	}
 	b.memory = nil
-	more, err := copyToFile(b.file, from)
-	b.length = n + more
-	if err == nil && length >= 0 && b.length != length {
-		err = io.ErrUnexpectedEOF
-	}
-	return b, err
+	return b, b.readToFile(from, length)
 }
 
 // ReadBodyFile reads a body into a file with a name, which stays if isKept. The caller must close
@@ -76,29 +71,27 @@ func ReadBodyFile(from io.Reader, length int64, dir string, isKept bool) (b *Bod
 	if b.file, err = newBodyFile(dir, isKept); err != nil {
 		return b, err
 	}
-	b.length, err = copyToFile(b.file, from)
-	if err == nil && length >= 0 && b.length != length {
-		err = io.ErrUnexpectedEOF
-	}
-	return b, err
+	return b, b.readToFile(from, length)
 }
 
-// copyToFile copies until EOF. Its buffer grows while reads fill it. io.Copy would have 32 KB for
-// each of thousands of slow clients.
-func copyToFile(file *spoolFile, from io.Reader) (total int64, err error) {
+// readToFile reads the rest of a body, whose length is known if it is not negative. Its buffer grows
+// while reads fill it. io.Copy would have 32 KB for each of thousands of slow clients.
+func (b *Body) readToFile(from io.Reader, length int64) error {
 	for buffer := make([]byte, minCopySize); ; {
 		n, err := from.Read(buffer)
 		if n > 0 {
-			if _, err := file.Write(buffer[:n]); err != nil {
-				return total, err
+			if _, err := b.file.Write(buffer[:n]); err != nil {
+				return err
 			}
-			total += int64(n)
+			b.length += int64(n)
 		}
 		switch {
+		case errors.Is(err, io.EOF) && length >= 0 && b.length != length:
+			return io.ErrUnexpectedEOF
 		case errors.Is(err, io.EOF):
-			return total, nil
+			return nil
 		case err != nil:
-			return total, err
+			return err
 		case n == len(buffer) && n < maxCopySize:
 			buffer = make([]byte, 2*n)
 		}

@@ -3,6 +3,7 @@ package files
 import (
 	"bytes"
 	"io"
+	"runtime"
 	"strings"
 	"sync"
 
@@ -19,7 +20,7 @@ type compressor struct {
 }
 
 func newCompressor() *compressor {
-	return &compressor{turns: make(chan struct{}, compressors())}
+	return &compressor{turns: make(chan struct{}, min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)))}
 }
 
 func (c *compressor) compress(i int, plain []byte) ([]byte, error) {

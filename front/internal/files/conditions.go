@@ -146,13 +146,4 @@ func date(header http.Header, name string) (t time.Time, ok bool) {
 }
 
 // joined returns the value of a list field, in any number of lines.
-func joined(header http.Header, name string) string {
-	switch values := header[name]; len(values) {
-	case 0:
-		return ""
-	case 1:
-		return values[0]
-	default:
-		return strings.Join(values, ", ")
-	}
-}
+func joined(header http.Header, name string) string { return strings.Join(header[name], ", ") }

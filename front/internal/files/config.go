@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 
@@ -181,8 +180,5 @@ func (l Limits) withDefaults() Limits {
 		Watches:     cmp.Or(l.Watches, DefaultWatches),
 	}
 }
-
-// compressors returns how many files may be compressed at the same time.
-func compressors() int { return min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)) }
 
 func (p *plan) isIndex(name string) bool { return slices.Contains(p.config.Index, name) }

@@ -36,8 +36,7 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 // A small file in memory costs one allocation, for the values, in addition to those of a header
 // with one field, which the server needs anyway. The request's fields make no difference.
 func TestSmallFileCostsOneAllocation(t *testing.T) {
-	s := newSite(t)
-	s.write("x.html", large(1, 3516))
+	s := newSite(t, "x.html", large(1, 3516))
 	h := s.handler(files.Config{CacheControl: "max-age=60", Compress: files.Compress{Gzip: true, Siblings: true}})
 	r := httptest.NewRequest("GET", "/x.html", nil)
 	browser := httptest.NewRequest("GET", "/x.html", nil)

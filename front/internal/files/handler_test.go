@@ -66,8 +66,7 @@ func TestManyRangesGetMultipart(t *testing.T) {
 }
 
 func TestOtherMethodsAreRejected(t *testing.T) {
-	s := newSite(t)
-	s.write("x.txt", "x")
+	s := newSite(t, "x.txt", "x")
 	onEach(t, s.handler(files.Config{Header: http.Header{"x-frame-options": {"DENY"}, "Link": {"<a>", "<b>"}}}),
 		func(t *testing.T, ours host) {
 			for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"} {
@@ -85,8 +84,7 @@ func TestOtherMethodsAreRejected(t *testing.T) {
 
 // Middleware may change the header that it receives, and has fields of its own.
 func TestMiddlewareMayChangeHeader(t *testing.T) {
-	s := newSite(t)
-	s.write("x.html", strings.Repeat("<p>x", 1000))
+	s := newSite(t, "x.html", strings.Repeat("<p>x", 1000))
 	h := s.handler(files.Config{Header: http.Header{"Link": {"<a>"}}, Compress: files.Compress{Gzip: true}})
 	around := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/x-special")
@@ -183,12 +181,8 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 }
 
 func TestEncodedSiblingsAreServed(t *testing.T) {
-	s := newSite(t)
-	s.write("page.html", "plain")
-	s.write("page.html.gz", "as gzip")
-	s.write("page.html.br", "as br")
-	s.write("page.html.zst", large(5, 500_000))
-	s.write("other.html", "other")
+	s := newSite(t, "page.html", "plain", "page.html.gz", "as gzip", "page.html.br", "as br",
+		"page.html.zst", large(5, 500_000), "other.html", "other")
 	s.must(os.Mkdir(s.path("other.html.gz"), 0o755))
 	onEach(t, s.handler(files.Config{Compress: files.Compress{Siblings: true}, Index: []string{"page.html"}}),
 		func(t *testing.T, ours host) {
@@ -213,12 +207,8 @@ func TestEncodedSiblingsAreServed(t *testing.T) {
 }
 
 func TestListingShowsDirectory(t *testing.T) {
-	s := newSite(t)
-	s.write("d/b.txt", "bb")
-	s.write("d/a <&\">'.txt", "aaaa")
-	s.write("d/c/x", "x")
-	s.write("d/.hidden", "x")
-	s.write("e/index.html", "index")
+	s := newSite(t, "d/b.txt", "bb", "d/a <&\">'.txt", "aaaa", "d/c/x", "x", "d/.hidden", "x",
+		"e/index.html", "index")
 	s.must(os.Symlink(s.out, s.path("d/away")))
 	s.must(os.Symlink("b.txt", s.path("d/link")))
 	onEach(t, s.handler(files.Config{Listing: true}), func(t *testing.T, ours host) {
@@ -267,8 +257,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 }
 
 func TestCallerOwnsRoot(t *testing.T) {
-	s := newSite(t)
-	s.write("x.txt", "x")
+	s := newSite(t, "x.txt", "x")
 	root := testkit.Value(os.OpenRoot(s.dir))(t)
 	defer root.Close()
 	h := testkit.Value(files.New(files.Config{Root: root}))(t)
@@ -282,11 +271,7 @@ func TestCallerOwnsRoot(t *testing.T) {
 
 // ServePath serves a path other than the request's, and leaves everything but files to the caller.
 func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
-	s := newSite(t)
-	s.write("x.txt", "x")
-	s.write("d/y.txt", "y")
-	s.write("i/index.html", "index")
-	s.write(".hidden", "hidden")
+	s := newSite(t, "x.txt", "x", "d/y.txt", "y", "i/index.html", "index", ".hidden", "hidden")
 	h := s.handler(files.Config{ByPath: true})
 	listing := s.handler(files.Config{ByPath: true, Listing: true})
 	for range 2 { // the second time from memory
@@ -318,9 +303,7 @@ func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 
 // ServePath leaves 412 and 416 to the caller, for files in memory and others.
 func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
-	s := newSite(t)
-	s.write("x.txt", "0123456789")
-	s.write("large.txt", large(1, 400_000))
+	s := newSite(t, "x.txt", "0123456789", "large.txt", large(1, 400_000))
 	h := s.handler(files.Config{})
 	for range 2 {
 		for _, test := range []struct {
@@ -348,8 +331,7 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 }
 
 func TestNoSymlinksHidesFiles(t *testing.T) {
-	s := newSite(t)
-	s.write("d/x.txt", "x")
+	s := newSite(t, "d/x.txt", "x")
 	s.must(os.Symlink("d", s.path("link")))
 	s.must(os.Symlink("x.txt", s.path("d/also")))
 	h, err := files.New(files.Config{Dir: s.dir, NoSymlinks: true})

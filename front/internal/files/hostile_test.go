@@ -15,10 +15,7 @@ import (
 
 // hostile returns a site with ways out of it, and the paths that an attacker would try.
 func hostile(t testing.TB) (*site, []string) {
-	s := newSite(t)
-	s.write("index.html", "home")
-	s.write("x.txt", "x")
-	s.write("d/e/y.txt", "y")
+	s := newSite(t, "index.html", "home", "x.txt", "x", "d/e/y.txt", "y")
 	misread := "a name as any other"
 	if runtime.GOOS == "windows" {
 		misread = secret // a device, or another file
@@ -121,9 +118,7 @@ func misreadStatus() int {
 func TestSwappedSymlinksLeadNowhere(t *testing.T) {
 	detections(t, func(t *testing.T, c files.Config) {
 		t.Parallel()
-		s := newSite(t)
-		s.write("d/secret.txt", "harmless")
-		s.write("real/secret.txt", "harmless")
+		s := newSite(t, "d/secret.txt", "harmless", "real/secret.txt", "harmless")
 		s.must(os.Symlink("../outside", s.path("link")))
 		if c.Listing = true; c.ByPath {
 			c.DisableSymlinks = "on"

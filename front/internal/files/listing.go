@@ -112,21 +112,12 @@ func (h *Handler) entry(dir, name string) (Entry, bool) {
 			// a dangling link, which nginx lists
 			info, err = os.Lstat(h.tree.paths.path(path.Join(dir, name)))
 		}
-		return newEntry(name, info), err == nil
+	} else if err == nil && (!info.IsDir() && !info.Mode().IsRegular() || info.Mode()&fs.ModePerm == 0) {
+		return Entry{}, false // it is not served, or no user may read it
 	}
-	if err != nil || !info.IsDir() && !info.Mode().IsRegular() {
+	if err != nil {
 		return Entry{}, false
 	}
-	if info.Mode()&fs.ModePerm == 0 {
-		return Entry{}, false // no user may read it
-	}
-	return newEntry(name, info), true
-}
-
-func newEntry(name string, info fs.FileInfo) Entry {
-	if info == nil {
-		return Entry{}
-	}
 	return Entry{Name: name, Dir: info.IsDir(), Regular: info.Mode().IsRegular(), Size: info.Size(),
-		Modified: info.ModTime()}
+		Modified: info.ModTime()}, true
 }

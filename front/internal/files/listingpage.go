@@ -38,7 +38,10 @@ func (p *Page) appendLine(b []byte, e *Entry) []byte {
 		b = append(b, '/')
 	}
 	b = append(b, `">`...)
-	length := p.nameLength(e.Name)
+	length := len(e.Name)
+	if p.IsUTF8 {
+		length = utf8.RuneCountInString(e.Name)
+	}
 	if length > listedName {
 		b = append(append(b, escapeListed(p.nameStart(e.Name, listedName-3))...), "..&gt;</a>"...)
 	} else {
@@ -66,13 +69,6 @@ func (p *Page) appendLine(b []byte, e *Entry) []byte {
 		b = fmt.Appendf(b, "%19d", e.Size)
 	}
 	return append(b, "\r\n"...)
-}
-
-func (p *Page) nameLength(name string) int {
-	if p.IsUTF8 {
-		return utf8.RuneCountInString(name)
-	}
-	return len(name)
 }
 
 // nameStart returns the start of a name that is longer than n.

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"os"
 	"path"
-	"slices"
 	"time"
 )
 
@@ -59,7 +58,8 @@ func (l *loader) file(o openedFile) loadResult {
 		closeAll(siblings)
 		return loadResult{status: statusOf(err)}
 	}
-	res.makes = l.h.plan.makes() && compressible(res.identity.contentType, res.identity.size)
+	coded := &l.h.plan.config.Compress
+	res.makes = (coded.Gzip || coded.Zstd) && compressible(res.identity.contentType, res.identity.size)
 	for i, s := range siblings {
 		l.addChecks(res, i, s)
 		if s.File == nil {
@@ -92,10 +92,6 @@ func (l *loader) addChecks(res *resource, i int, sibling openedFile) {
 	if c := l.h.plan.codings[i]; c.sibling {
 		res.checks.add(t, res.identity.name+c.suffix, sibling.stamp)
 	}
-}
-
-func (p *plan) makes() bool {
-	return slices.ContainsFunc(p.codings[:], func(c coding) bool { return c.made })
 }
 
 // openSiblings opens the encoded variants next to a file.

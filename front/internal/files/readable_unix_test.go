@@ -72,13 +72,8 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 	}
 	detections(t, func(t *testing.T, c files.Config) {
 		t.Parallel()
-		s := newSite(t)
-		s.write("x.txt", "x")
-		s.write("d/x.txt", "x")
-		s.write("large", large(1, 400_000))
-		s.write("y.txt", "y")
-		s.write("y.txt.gz", "packed")
-		s.write("i/index.html", "index")
+		s := newSite(t, "x.txt", "x", "d/x.txt", "x", "large", large(1, 400_000), "y.txt", "y", "y.txt.gz", "packed",
+			"i/index.html", "index")
 		c.Compress.Siblings = true
 		h := s.handler(c)
 		ours := hosts(t, h)[1]

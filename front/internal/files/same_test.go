@@ -14,15 +14,9 @@ import (
 // The handler and http.FileServer behave alike, as far as both support a feature.
 func TestResponsesAreThoseOfFileServer(t *testing.T) {
 	testkit.Long(t, "it compares many responses")
-	s := newSite(t)
-	s.write("index.html", "<h1>home</h1>")
-	s.write("a/index.html", "<h1>a</h1>")
-	s.write("plain.txt", "0123456789abcdefghijklmnopqrstuvwxyz")
-	s.write("empty.css", "")
-	s.write("with space & ünïcode.txt", "odd")
-	s.write("unknown", "\x89PNG\x0d\x0a\x1a\x0a")
-	s.write("script.js", "x()")
-	s.write("large.bin", large(1, 300_000))
+	s := newSite(t, "index.html", "<h1>home</h1>", "a/index.html", "<h1>a</h1>",
+		"plain.txt", "0123456789abcdefghijklmnopqrstuvwxyz", "empty.css", "", "with space & ünïcode.txt", "odd",
+		"unknown", "\x89PNG\x0d\x0a\x1a\x0a", "script.js", "x()", "large.bin", large(1, 300_000))
 	s.must(os.Mkdir(s.path("bare"), 0o755))
 	s.must(os.Mkdir(s.path("a/bare"), 0o755))
 	// With an entity tag in the header, http.FileServer evaluates the conditions about it.

@@ -187,12 +187,12 @@ func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part
 // copyFile copies n bytes from a descriptor's offset. It flushes the head first if w can read from
 // a file itself: then ReadFrom has no first bytes to inspect.
 func (h *Handler) copyFile(w http.ResponseWriter, f *os.File, n int64) error {
-	if to, ok := w.(io.ReaderFrom); ok {
+	if _, ok := w.(io.ReaderFrom); ok {
 		if flusher, ok := w.(http.Flusher); ok {
 			flusher.Flush()
 		}
-		copied, err := to.ReadFrom(&io.LimitedReader{R: f, N: n})
-		return orShort(copied, n, err)
+		_, err := io.CopyN(w, f, n)
+		return err
 	}
 	buffer, ok := h.buffers.Get().(*[]byte)
 	if !ok {
@@ -201,12 +201,8 @@ func (h *Handler) copyFile(w http.ResponseWriter, f *os.File, n int64) error {
 	}
 	defer h.buffers.Put(buffer)
 	copied, err := io.CopyBuffer(w, &io.LimitedReader{R: f, N: n}, *buffer)
-	return orShort(copied, n, err)
-}
-
-func orShort(copied, n int64, err error) error {
 	if err == nil && copied < n {
-		return io.ErrUnexpectedEOF
+		err = io.ErrUnexpectedEOF
 	}
 	return err
 }

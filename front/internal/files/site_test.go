@@ -12,6 +12,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -30,13 +31,17 @@ type site struct {
 
 const secret = "THIS LIES OUTSIDE OF THE ROOT"
 
-func newSite(t testing.TB) *site {
+// newSite returns a site with files, whose names and contents alternate.
+func newSite(t testing.TB, files ...string) *site {
 	t.Helper()
 	top := t.TempDir()
 	s := &site{t, filepath.Join(top, "root"), filepath.Join(top, "outside")}
 	s.must(os.Mkdir(s.dir, 0o755))
 	s.must(os.Mkdir(s.out, 0o755))
 	s.must(os.WriteFile(filepath.Join(s.out, "secret.txt"), []byte(secret), 0o644))
+	for f := range slices.Chunk(files, 2) {
+		s.write(f[0], f[1])
+	}
 	return s
 }
 

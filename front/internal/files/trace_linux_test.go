@@ -88,8 +88,7 @@ func TestUnreadableFileHasKind(t *testing.T) {
 	if !asNobody(t) {
 		return
 	}
-	s := newSite(t)
-	s.write("dir/file", "x")
+	s := newSite(t, "dir/file", "x")
 	s.must(os.Symlink("dir", s.path("link")))
 	s.must(os.Symlink("dir/file", s.path("filelink")))
 	s.must(syscall.Mkfifo(s.path("fifo"), 0))

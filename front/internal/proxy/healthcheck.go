@@ -49,7 +49,7 @@ func compileHealthCheck(c *core.Compiler, p *proxy) error {
 	}
 	g := p.target.group
 	settings := *from
-	settings.Pos, settings.Match = "", nil
+	settings.Match = nil
 	probe, err := compileProbe(c, p)
 	if err != nil {
 		return fmt.Errorf("health check: %w", err)

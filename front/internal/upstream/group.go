@@ -10,6 +10,7 @@
 package upstream
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -87,19 +88,11 @@ func checkServer(s *conf.Server) error {
 		return fmt.Errorf("server %q: invalid max_conns %d (minimum: 1; 0 is no limit)", s.Addr, s.MaxConns)
 	case s.FailTimeout < 0, s.SlowStart < 0:
 		return fmt.Errorf("server %q: negative fail_timeout or slow_start", s.Addr)
-	}
-	if s.Weight == 0 {
-		s.Weight = 1
-	}
-	if s.FailTimeout == 0 {
-		s.FailTimeout = defaultFailTimeout
-	}
-	if s.MaxFails == 0 {
-		s.MaxFails = 1
-	}
-	if s.Addr == "" {
+	case s.Addr == "":
 		return errors.New("server without an address")
 	}
+	s.Weight, s.MaxFails = cmp.Or(s.Weight, 1), cmp.Or(s.MaxFails, 1)
+	s.FailTimeout = cmp.Or(s.FailTimeout, defaultFailTimeout)
 	return nil
 }
 

@@ -268,7 +268,7 @@ func TestStatusListsAllAddresses(t *testing.T) {
 	testkit.Equal(t, port(testkit.Value(second.Next())(t)), "2")
 	want := []Status{
 		{Addr: "127.0.0.1:1", Resting: true}, {Addr: "127.0.0.1:2", Conns: 1}, {Addr: "127.0.0.1:3", Down: true},
-		{Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5", Backup: true},
+		{Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5"},
 	}
 	testkit.Equal(t, fmt.Sprint(g.Status()), fmt.Sprint(want))
 	second.Done(false)

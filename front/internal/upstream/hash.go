@@ -25,22 +25,12 @@ func hashMethod() method {
 	return method{hasKey: true, make: func(args []string, servers []conf.Server) (balancer, error) {
 		switch {
 		case len(args) == 0:
-			return func(t *Turn) int {
-				if t.key == "" {
-					return -1
-				}
-				return t.walk.byKey(t.list.peers, t.list.total, t.key)
-			}, nil
+			return func(t *Turn) int { return t.walk.byKey(t.list.peers, t.list.total, t.key) }, nil
 		case len(args) > 1 || args[0] != "consistent":
 			return nil, fmt.Errorf("invalid argument %q: want consistent", args[0])
 		}
 		points, err := ringOf(servers)
-		return func(t *Turn) int {
-			if t.key == "" {
-				return -1
-			}
-			return t.walk.onRing(t.list, points, t.key)
-		}, err
+		return func(t *Turn) int { return t.walk.onRing(t.list, points, t.key) }, err
 	}}
 }
 
@@ -56,9 +46,10 @@ func ringOf(servers []conf.Server) ([]point, error) {
 	return ring(names, weights), nil
 }
 
-// byKey chooses by a key, as hash does: compatible with Cache::Memcached.
+// byKey chooses by a key, as hash does: compatible with Cache::Memcached. It returns -1 for an empty
+// key, and after too many tries.
 func (w *walk) byKey(peers []peer, total int, key string) int {
-	for ; w.tries <= maxWalk; w.tries++ {
+	for ; key != "" && w.tries <= maxWalk; w.tries++ {
 		sum := uint32(0)
 		if w.hashes > 0 {
 			sum = crc32.ChecksumIEEE([]byte(strconv.Itoa(w.hashes)))
@@ -105,18 +96,15 @@ func nameParts(name string) (host, port string) {
 	return grammar.SplitPort(name, "")
 }
 
-// onRing chooses by a key and the ring.
+// onRing is byKey with the ring.
 func (w *walk) onRing(l *list, points []point, key string) int {
-	if len(points) == 0 {
-		return -1
-	}
 	if !w.begun {
 		w.begun = true
 		sum := crc32.ChecksumIEEE([]byte(key))
 		at, _ := slices.BinarySearchFunc(points, sum, func(p point, h uint32) int { return cmp.Compare(p.hash, h) })
 		w.hash = uint32(at)
 	}
-	for ; w.tries <= maxWalk; w.tries++ {
+	for ; key != "" && w.tries <= maxWalk; w.tries++ {
 		owner := points[int(w.hash)%len(points)].owner
 		if i := smoothAmong(l.peers, func(i int) bool { return l.members[i].owner == owner }); i >= 0 {
 			return i

@@ -4,6 +4,7 @@ import (
 	"crypto/md5" //nolint:gosec // it only names servers, as in nginx
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -124,12 +125,7 @@ func (l *list) release(s *State) {
 
 // byRoute returns the index of the peer with a route, or -1.
 func (l *list) byRoute(route string) int {
-	for i := range l.members {
-		if l.members[i].route == route {
-			return i
-		}
-	}
-	return -1
+	return slices.IndexFunc(l.members, func(m member) bool { return m.route == route })
 }
 
 // startSlowly sets the weight of a server that has become available again, and after that its

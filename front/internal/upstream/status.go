@@ -5,7 +5,6 @@ import "time"
 // Status is the current state of a server.
 type Status struct {
 	Addr    string
-	Backup  bool
 	Down    bool // as configured
 	Resting bool // unavailable after too many failures
 	Conns   int  // requests in progress
@@ -21,14 +20,11 @@ func (g *Group) Status() []Status {
 	now := time.Now()
 	var all []Status
 	for _, l := range []*list{g.primary, g.backup} {
-		if l == nil {
-			continue
-		}
 		for i := range l.members {
 			m := &l.members[i]
 			total, failed := g.state.checked(m.addr)
 			all = append(all, Status{
-				Addr: m.addr, Backup: l == g.backup, Down: m.server.Down, Conns: m.health.conns,
+				Addr: m.addr, Down: m.server.Down, Conns: m.health.conns,
 				Failed: g.state.bad[m.addr] > 0, Checks: total, FailedChecks: failed,
 				Resting: !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now),
 			})

@@ -140,8 +140,7 @@ func (s *Spec) checkValues(args []string) error {
 			}
 		}
 		return nil
-	}
-	if s.Kind == "forms" {
+	case "forms":
 		if !slices.ContainsFunc(s.Details, func(form string) bool { return hasForm(args, form) }) {
 			return fmt.Errorf("invalid arguments (must be %s)", strings.Join(s.Details, ", or "))
 		}

@@ -24,7 +24,7 @@ type lexer struct {
 	at        int
 	line      int
 	lineStart int      // offset of the line's first byte
-	words     []string // of the statement that is being read
+	words     []string // of the statement that is being read; parts of the text
 }
 
 // maxWord is the maximum length of a word: nginx's buffer for reading.
@@ -36,9 +36,6 @@ type statement struct {
 	pos   Position // of its first word, or of its end without words
 	end   byte
 }
-
-// newLexer returns a lexer of a file. Words are parts of its text.
-func newLexer(file, text string) *lexer { return &lexer{file: file, text: text, line: 1} }
 
 // here returns the position of the next character.
 func (l *lexer) here() Position { return Position{l.file, l.line, l.at - l.lineStart + 1} }

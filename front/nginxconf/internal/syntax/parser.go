@@ -21,7 +21,7 @@ const (
 // Parse reads a configuration with its includes into a tree of directives. It returns all errors in
 // the text, or why the file cannot be read. report, if it is not nil, receives each file once.
 func Parse(file string, source *Source, report func(name string, text []byte)) ([]*Directive, []*Error, error) {
-	p := &parser{source: source, dir: filepath.Dir(file), report: report}
+	p := &parser{source: source, dir: filepath.Dir(file), report: report, reported: make(map[string]bool)}
 	tree, err := p.file(file, 0, 0)
 	return tree, p.errs, err
 }
@@ -45,14 +45,10 @@ func (p *parser) file(name string, nesting, depth int) ([]*Directive, error) {
 		return nil, err
 	}
 	if p.report != nil && !p.reported[name] {
-		if p.reported == nil {
-			p.reported = make(map[string]bool)
-		}
 		p.reported[name] = true
 		p.report(name, text)
 	}
-	l := newLexer(name, string(text))
-	tree, _ := p.block(l, false, nesting, depth)
+	tree, _ := p.block(&lexer{file: name, text: string(text), line: 1}, false, nesting, depth)
 	return tree, nil
 }
 

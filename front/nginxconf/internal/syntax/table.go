@@ -22,11 +22,10 @@ type Spec struct {
 	Contexts []string
 	Section  string
 
-	Arguments string   // the third column
-	Kind      string   // "count", or a kind of checker.go
-	Details   []string // of the kind
-	Least     int
-	Most      int // -1 is any number
+	Kind    string   // "count", or a kind of checker.go
+	Details []string // of the kind
+	Least   int
+	Most    int // -1 is any number
 
 	Block, BlockMayBe bool
 	Repeats           bool
@@ -107,8 +106,7 @@ func parseSpec(section, line string) *Spec {
 	for i := range columns {
 		columns[i] = strings.TrimSpace(columns[i])
 	}
-	s := &Spec{Name: columns[0], Contexts: strings.Fields(columns[1]), Section: section, Arguments: columns[2],
-		Remark: columns[4]}
+	s := &Spec{Name: columns[0], Contexts: strings.Fields(columns[1]), Section: section, Remark: columns[4]}
 	s.parseArguments(columns[2])
 	verdict, unless, isConditional := strings.Cut(columns[3], " unless ")
 	if isConditional {
