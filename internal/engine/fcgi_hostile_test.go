@@ -43,14 +43,23 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	})
 }
 
-// readsAtPath reads the body unless the path forbids it.
+// readsAtPath reads the body unless the path forbids it. The query names how it ends.
 func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	var b []byte
 	var err error
-	if r.URL.Path != "/unread" {
+	switch r.URL.Path {
+	case "/unread":
+	case "/flushed":
+		flush(w, r)
+	case "/error":
+		writeError("x")(w, r)
+	default:
 		b, err = io.ReadAll(r.Body)
 	}
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
+	if end := endings[r.URL.RawQuery]; end != nil {
+		end()
+	}
 }
 
 // responsesTo sends text, half-closes, and describes all that comes back until the connection is
@@ -112,12 +121,19 @@ func inStdin(records string) string {
 }
 
 func fcgiInterleaved() []fcgiHostile {
+	const flood = 3000
 	two := fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}.String()
-	return []fcgiHostile{
+	all := []fcgiHostile{
 		{name: "in STDIN", text: inStdin(two), want: "2 ended as 1; " + fcgiHello},
 		{name: "served after an abort", text: begins(1, true) + begins(2, true) + abort + two,
 			want: "2 ended as 1; 1 ended as 0; 2: 200 /two xxxxx<nil>"},
 	}
+	for record, reply := range map[string]string{question: fcgiValues, rec(getValues, 0, ""): `10 ""`,
+		rec(99, 0, ""): `11 "c\x00\x00\x00\x00\x00\x00\x00"`, begins(2, true): "2 ended as 1"} {
+		all = append(all, fcgiHostile{name: "flood of records that get replies",
+			text: inStdin(strings.Repeat(record, flood)), want: strings.Repeat(reply+"; ", flood) + fcgiHello})
+	}
+	return all
 }
 
 func fcgiMisframed() []fcgiHostile {
@@ -234,6 +250,14 @@ func fcgiAborts() (all []fcgiHostile) {
 				want:   fmt.Sprintf("1: 200 /unread <nil>; %d: 200 / hello<nil>", id)})
 		}
 	}
+	for how := range endings { // which end the connection, but not the response before
+		for path, want := range map[string]string{"/unread": "", "/flushed": "; cut off", "/error": "; cut off"} {
+			for _, rest := range []string{"", "1234", "12345"} {
+				text := fcgiRequest{uri: path + "?" + how, params: []string{"CONTENT_LENGTH", "5"}}.head() + rec(stdinStream, 1, rest)
+				all = append(all, fcgiHostile{name: how, text: aGET("/") + text, want: fcgiEmpty + want})
+			}
+		}
+	}
 	// what follows a body is dropped, but not for ever
 	all = append(all, fcgiHostile{name: "excess of a body", want: "1: 200 /unread <nil>; ",
 		begins: fcgiRequest{uri: "/unread", params: []string{"CONTENT_LENGTH", "1"}}.head() + rec(stdinStream, 1, "x"),
@@ -276,47 +300,6 @@ func (s *fcgiSite) wantResponses(h fcgiHostile) {
 	slices.Sort(all)
 	slices.Sort(want)
 	testkit.Equal(s, all, want, fmt.Sprintf("%s %.300q", h.name, h.begins+h.text))
-}
-
-// A flood of records that get replies costs the sender as much as the server, and nothing is kept.
-func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
-	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
-		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
-		t.Run(name, func(t *testing.T) {
-			underAttack(t, 0, func(s *fcgiSite) {
-				for _, n := range []int{20, 3000} {
-					got := s.peer().responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
-						inRecords(stdinStream, 1, 9, "llo"))
-					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
-						replies != n {
-						s.Errorf("%d: %d replies: %.200s", n, replies, got)
-					}
-				}
-			})
-		})
-	}
-}
-
-// Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
-// have sent. Their connections close with the server.
-func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
-	whole := aPOST("hello")
-	n := 300
-	underAttack(t, 0, func(s *fcgiSite) {
-		before := inUse()
-		var all []*fcgiPeer
-		for i := range n {
-			p := s.peer()
-			io.WriteString(p, whole[:i%(len(whole)-8)])
-			all = append(all, p)
-		}
-		s.roundTrip(aGET("/"))
-		each := (int64(inUse()) - int64(before)) / int64(n)
-		atMost(s, each, 96<<10, "bytes for each")
-		for _, p := range slices.Backward(all) {
-			p.Close()
-		}
-	})
 }
 
 // Management records get their replies at once in each state of a connection. No further input and

@@ -81,53 +81,6 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	})
 }
 
-// An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
-func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	variants := map[string]http.HandlerFunc{
-		"written": inTurn(write("x"), panics),
-		"flushed": inTurn(flush, panics),
-		"read":    inTurn(readBytes(2), handlers["abort"]),
-
-		"flushed head": inTurn(writeError("x"), panics),
-	}
-	for name, end := range endings {
-		variants[name] = func(http.ResponseWriter, *http.Request) { end() }
-	}
-	pick := handle(func(w http.ResponseWriter, r *http.Request) {
-		if bad, ok := variants[r.Header.Get("X-Pick")]; ok {
-			bad(w, r)
-		}
-		io.WriteString(w, r.URL.Path)
-	})
-	everyFCGIMode(t, pick, func(s *fcgiSite) {
-		other := s.peer()
-		other.roundTrip(aGET("/other"))
-		for name := range variants {
-			for _, rest := range []string{
-				rec(stdinStream, 1, ""), inRecords(stdinStream, 1, 9, "12345"), rec(stdinStream, 1, "1234"),
-				rec(stdinStream, 1, "1") + question + inRecords(stdinStream, 1, 9, "2345"),
-			} {
-				p := s.peer()
-				p.send(aGET("/before") + fcgiRequest{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() +
-					rest)
-				if a, err := p.tryReadResponse(); err != nil || a.body != "/before" {
-					s.Errorf("before %s: %v, %v", name, a, err)
-				}
-				if a, err := p.tryReadResponse(); err == nil {
-					s.Errorf("%s: %v", name, a)
-				}
-				p.Close()
-			}
-			testkit.Equal(s, other.roundTrip(aGET("/after")).body, "/after", name)
-			testkit.Equal(s, len(other.management), 0, name)
-		}
-		text := s.logged.String()
-		testkit.Contains(s, text, "panic serving")
-		testkit.Contains(s, text, "ouch")
-		testkit.Equal(s, strings.Count(text, http.ErrAbortHandler.Error()), 0, "log lines of ErrAbortHandler")
-	})
-}
-
 const wait = "/wait"
 
 var (
@@ -219,20 +172,4 @@ func fcgiSilences() []silence {
 		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
 		{"no bound on bodies", &http.Server{}, []string{body}, -1},
 	}...)
-}
-
-// WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
-// even if they are sent one by one.
-func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
-	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
-		Handler: http.HandlerFunc(dump)}
-	inBubble(t, fcgiServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
-		start := time.Now()
-		for text := strings.Repeat(question, 1000); ; {
-			if _, err := io.WriteString(c, text); err != nil {
-				break
-			}
-		}
-		testkit.Between(t, time.Since(start), 5*time.Second, 6*time.Second, "until the connection is closed")
-	})
 }

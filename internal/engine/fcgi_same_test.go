@@ -263,6 +263,7 @@ var otherwiseThanStd = map[string]string{
 	"response/close body/POST":         "detail: the error has the words that it has over HTTP",
 	"response/content/HEAD":            "detail: a type that the handler sets is like one that is guessed",
 	"response/early hints":             noInterim,
+	"response/interfaces":              "detail: they are those over HTTP",
 	"response/exact read/POST":         "detail: the end of the body comes with its last bytes, as over HTTP",
 	"response/length, none/GET":        noEnd,
 	"response/length, none/POST":       noEnd,

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"io"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -229,69 +227,6 @@ func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site
 			test(s)
 		})
 	}
-}
-
-// A handler that blocks holds up no other stream of its connection, also if its loop expected it to
-// be quick.
-func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
-	for _, blocks := range []string{"/sleep", "/body", "/output"} {
-		t.Run(blocks, func(t *testing.T) {
-			entered, release := make(chan struct{}, 1), make(chan struct{})
-			everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-				switch r.URL.Path {
-				case "/sleep":
-					entered <- struct{}{}
-					<-release
-				case "/body":
-					entered <- struct{}{}
-					io.Copy(io.Discard, r.Body)
-				case "/output":
-					entered <- struct{}{}
-					w.Write(make([]byte, 6<<20)) // more than the client's window
-				}
-				io.WriteString(w, r.URL.Path)
-			}, func(s *http2Site) {
-				body, end := io.Pipe()
-				done := make(chan struct{})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body))(t)
-				go func() {
-					defer close(done)
-					if response, err := s.client.Do(r); err == nil {
-						if blocks == "/output" {
-							<-release
-						}
-						io.Copy(io.Discard, response.Body)
-						response.Body.Close()
-					}
-				}()
-				<-entered
-				for range 20 {
-					testkit.Equal(t, s.get("/quick"), "/quick")
-				}
-				end.Close()
-				if blocks != "/body" {
-					release <- struct{}{}
-				}
-				<-done
-			})
-		})
-	}
-}
-
-func TestHTTP2GoexitEndsStream(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/exit" {
-			runtime.Goexit()
-		}
-		io.WriteString(w, "hello")
-	}, func(s *http2Site) {
-		for range 3 {
-			testkit.Fails(s.client.Get(s.url+"/exit"))(t, "INTERNAL_ERROR")
-			testkit.Equal(t, s.get("/"), "hello")
-		}
-	})
 }
 
 // As with net/http, the files of a form do not outlast a handler that panics.

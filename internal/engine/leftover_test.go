@@ -1,14 +1,11 @@
 package engine_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -292,36 +289,6 @@ var endings = map[string]func(){
 	"nil":    func() { var m map[string]int; m["a"] = 1 }, //nolint:staticcheck // the panic under test
 }
 
-// aborts writes what the request describes, and then aborts.
-func aborts(w http.ResponseWriter, r *http.Request) {
-	q := r.URL.Query()
-	if q.Has("length") {
-		w.Header().Set("Content-Length", "200000")
-	}
-	if q.Get("flush") == "before" {
-		flush(w, r)
-	}
-	size, _ := strconv.Atoi(q.Get("size"))
-	for piece := range slices.Chunk(bytes.Repeat([]byte("x"), size), 700) {
-		w.Write(piece)
-	}
-	if q.Get("flush") == "after" {
-		flush(w, r)
-	}
-	panic(http.ErrAbortHandler)
-}
-
-// outcomeOf describes what a client received, as far as all servers must agree. They may differ in
-// how much of the last 2 KB was sent.
-func outcomeOf(got string) (what string, body int) {
-	head, rest, found := strings.Cut(got, "\r\n\r\n")
-	if !found {
-		return fmt.Sprintf("nothing %q", got), 0
-	}
-	status, _, _ := strings.Cut(head, "\r\n")
-	return fmt.Sprintf("%s, ended %v", status, strings.HasSuffix(rest, "0\r\n\r\n")), strings.Count(rest, "x")
-}
-
 // exchangeAborted is exchangeText for a request after which the server closes the connection. The
 // client does not close its side: over TLS that sends an alert, and one that arrives after the
 // server has closed resets the connection, with net/http too, so that the end of the response is
@@ -333,30 +300,72 @@ func (s *site) exchangeAborted(text string) string {
 	return readAllOf(s.T, c)
 }
 
-// The client receives what an aborted handler has written if it does with net/http, and at least as
-// much of it.
-func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
-	testkit.Long(t, "it transfers much")
-	t.Parallel()
-	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
-		isTLS := mode == "tls" || mode == "ServeTLS"
-		t.Run(mode, func(t *testing.T) {
-			theirs, ours := siteOf(t, "net/http", mode, handle(aborts)()), siteOf(t, "tare", mode, handle(aborts)())
-			requests := []string{get}
-			if !isTLS {
-				requests = []string{get, head, getOld, post}
+// Panics and Goexit of a handler end its connection, or its stream. Other requests are served.
+func TestAbortedHandlerEndsNoOtherRequest(t *testing.T) {
+	everyClient(t, func(w http.ResponseWriter, r *http.Request) {
+		if end := endings[r.URL.RawQuery]; end != nil {
+			end()
+		}
+		io.WriteString(w, "done.")
+	}, func(s *site) {
+		for how := range endings {
+			for range 5 {
+				testkit.Fails(s.client.Get(s.url+"/?"+how))(s, "", how)
+				testkit.Equal(s, s.get("/"), "done.", "after", how)
 			}
-			for _, size := range []int{0, 1, 2048, 2049, 5000, 100_000} {
-				for _, more := range []string{"", "&flush=before", "&flush=after", "&length", "&length&flush=after"} {
-					for _, request := range requests {
-						request = strings.Replace(request, "/ ", fmt.Sprintf("/?size=%d%s ", size, more), 1)
-						want, least := outcomeOf(theirs.exchangeAborted(request))
-						got, body := outcomeOf(ours.exchangeAborted(request))
-						testkit.Equal(t, got, want, request)
-						testkit.Between(t, body, least, size, "bytes of the body of", request)
+		}
+	})
+}
+
+// Handlers that block hold up no other request, neither of their connection nor of another, also if
+// their loops expected them to be quick.
+func TestBlockedHandlersHoldUpNoOtherRequest(t *testing.T) {
+	const blocked = 4 // on each loop
+	for _, path := range []string{"/sleep", "/body", "/output"} {
+		t.Run(path, func(t *testing.T) {
+			entered, release := make(chan bool, blocked), make(chan bool)
+			everyClient(t, func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == path {
+					entered <- true
+				}
+				switch r.URL.Path {
+				case "/sleep":
+					<-release
+				case "/body":
+					io.Copy(io.Discard, r.Body)
+				case "/output":
+					w.Write(make([]byte, 6<<20)) // more than the client's window
+				}
+				io.WriteString(w, r.URL.Path)
+			}, func(s *site) {
+				isOver := make(chan bool)
+				var clients sync.WaitGroup
+				for range blocked {
+					clients.Go(func() {
+						body, end := io.Pipe()
+						go func() { <-isOver; end.Close() }()
+						response, err := s.client.Post(s.url+path, "a/b", body)
+						if err != nil {
+							s.Error(err)
+							return
+						}
+						<-isOver
+						io.Copy(io.Discard, response.Body)
+						response.Body.Close()
+					})
+					<-entered
+				}
+				for range 20 {
+					testkit.Equal(s, s.get("/quick"), "/quick")
+				}
+				close(isOver)
+				for range blocked {
+					if path == "/sleep" {
+						release <- true
 					}
 				}
-			}
+				clients.Wait()
+			})
 		})
 	}
 }

@@ -221,8 +221,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
-// run in another process, because this one has descriptors for only one side.
+// MN-40: thousands of slow clients and web servers, in any phase, hold memory in proportion to their
+// number. They run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	n, perConn := 400, 32<<10
 	if testkit.Race {
@@ -231,17 +231,25 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	if testkit.Slow() {
 		n = 10_000
 	}
-	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {
+	settings := handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	check := func(s *site, protocol string) {
 		first := s.connect()
 		before := inUse()
 		if line := play(s.T, "TestClientsThatTrickle",
-			fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
+			fmt.Sprintf("TARE_TRICKLE=%s %d %v", protocol, n, first.RemoteAddr())); line != "trickling\n" {
 			s.Fatalf("%q", line)
 		}
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
 		atMost(s, each, int64(perConn), "bytes for each connection")
+	}
+	bothPaths(t, settings, func(s *site) {
+		check(s, "HTTP")
 		testkit.Equal(s, s.get("/"), "", "others are not served")
+	})
+	bothFCGIPaths(t, settings, func(s *fcgiSite) {
+		check(s.site, "FastCGI")
+		testkit.Equal(s, s.roundTrip(aGET("/")).body, "", "others are not served")
 	})
 }
 
@@ -273,15 +281,15 @@ func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
 // TestClientsThatTrickle is the process that TestSlowClientsHoldMemoryInProportion starts.
 func TestClientsThatTrickle(t *testing.T) {
 	var n int
-	var addr string
-	if _, err := fmt.Sscan(os.Getenv("TARE_TRICKLE"), &n, &addr); err != nil {
+	var protocol, addr string
+	if _, err := fmt.Sscan(os.Getenv("TARE_TRICKLE"), &protocol, &n, &addr); err != nil {
 		t.Skip("is run by TestSlowClientsHoldMemoryInProportion")
 	}
-	phases := []string{
-		"GET / HTTP/1.1\r\nHost: a\r\nX: ",
-		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n",
-		chunkedPost + "fffff\r\n",
-	}
+	upload := sized(1000) + padded(stdinStream, 1, strings.Repeat("x", 100), 100)
+	phases := map[string][]string{
+		"HTTP":    {"GET / HTTP/1.1\r\nHost: a\r\nX: ", posted("Content-Length: 1000000", ""), chunkedPost + "fffff\r\n"},
+		"FastCGI": {upload[:4], upload[:12], upload[:20], upload[:len(upload)-198], upload[:len(upload)-100]},
+	}[protocol]
 	var conns []net.Conn
 	for i := range n {
 		c := testkit.Value(net.Dial("tcp", addr))(t)
