@@ -183,9 +183,12 @@ func fcgiGarbage() (all []fcgiHostile) {
 		{name: "STDIN before PARAMS", text: begins(1, true) + rec(stdinStream, 1, "x")},
 		{name: "streams behind the request", text: aGET("/") + rec(stdinStream, 1, "more") +
 			rec(paramsStream, 1, "more") + aGET("/"), want: fcgiEmpty + "; " + fcgiEmpty},
+		{name: "PARAMS behind their end", text: fcgiRequest{}.head() + rec(paramsStream, 1, nameValues("A", "b")) +
+			rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
 		{name: "PARAMS in STDIN", text: inStdin(rec(paramsStream, 1, "more")), want: fcgiHello},
 		// a web server that has closed its sending side still gets its responses
 		{name: "half-closed", text: aGET("/1") + aPOST("2"), want: "1: 200 /1 <nil>; 1: 200 / 2<nil>"},
+		{name: "half-closed before STDIN", text: fcgiRequest{}.head(), want: fcgiCutOff},
 		{name: "half-closed after BEGIN_REQUEST", text: begins(1, true), want: fcgiCutOff},
 		{name: "half-closed in the second list", text: aGET("/") + fcgiRequest{id: 2}.head()[:30],
 			want: fcgiEmpty + "; 2: 400 400 Bad Request: incomplete request head"},

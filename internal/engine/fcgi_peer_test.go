@@ -350,10 +350,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 	t.Helper()
 	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) {
-			mustEnd := engineGoroutines()
-			t.Cleanup(func() {
-				testkit.WaitFor(t, "the server's goroutines to end", func() bool { return engineGoroutines() <= mustEnd })
-			})
+			leaveNothing(t)
 			kind, _, _ := strings.Cut(mode, ", ")
 			set := settings()
 			set.DisableGeneralOptionsHandler = true
@@ -362,6 +359,15 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 			}, func(s *site) { test(&fcgiSite{s}) })
 		})
 	}
+}
+
+// leaveNothing fails the test if goroutines of the servers that it starts later do not end. No other
+// test may run at the same time.
+func leaveNothing(t *testing.T) {
+	before := engineGoroutines()
+	t.Cleanup(func() {
+		testkit.WaitFor(t, "the server's goroutines to end", func() bool { return engineGoroutines() <= before })
+	})
 }
 
 // engineGoroutines counts the goroutines that run the engine's code or were started by it.

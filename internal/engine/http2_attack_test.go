@@ -151,80 +151,13 @@ func extendedHTTP2Site(t *testing.T, mode string, set *http.Server, apply func(*
 	})
 }
 
-// Connections that die in any phase leave nothing behind.
-func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
-	testkit.Long(t, "it opens many connections")
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/wait":
-			<-r.Context().Done()
-		case "/read":
-			io.Copy(io.Discard, r.Body)
-		case "/write":
-			writeForever(w)
-		}
-	}, func(s *http2Site) {
-		s.get("/")
-		die := func(phase int) {
-			c := s.raw()
-			defer c.Close()
-			switch phase {
-			case 0: // in the preface
-				c.output.Truncate(10)
-			case 1: // in the head
-				c.open(1, http.MethodGet, "/wait", true)
-				c.output.Truncate(c.output.Len() - 3)
-			case 2:
-				c.open(1, http.MethodGet, "/wait", true)
-			case 3:
-				c.open(1, http.MethodPost, "/read", false)
-				c.WriteData(1, false, make([]byte, 1000))
-			case 4:
-				c.open(1, http.MethodGet, "/write", true)
-			case 5: // after a connection error
-				c.open(2, http.MethodGet, "/wait", true)
-			case 6: // in DATA
-				c.open(1, http.MethodPost, "/read", false)
-				c.WriteData(1, false, make([]byte, 1000))
-				c.output.Truncate(c.output.Len() - 3)
-			case 7: // many streams, some reset
-				for id := uint32(1); id < 60; id += 2 {
-					c.open(id, http.MethodPost, []string{"/wait", "/read", "/write"}[id%3], false)
-					if id%4 == 1 {
-						c.WriteRSTStream(id, http2.ErrCodeCancel)
-					}
-				}
-			}
-			c.send()
-			if phase >= 2 {
-				c.ReadFrame()
-				c.ReadFrame()
-			}
-		}
-		var clients sync.WaitGroup
-		for i := range 4 {
-			clients.Go(func() {
-				for j := range 8 {
-					die((i + j) % 8)
-				}
-			})
-		}
-		clients.Wait()
-		s.client.CloseIdleConnections()
-		testkit.WaitFor(s.T, "all connections and handlers to end", func() bool {
-			_, open := s.server.Connections()
-			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
-		})
-	})
-}
-
 // everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
 // first: what blocks there must be moved off it.
 func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site)) {
 	for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 		t.Run(mode, func(t *testing.T) {
-			s := newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler})
-			test(s)
+			leaveNothing(t)
+			test(newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler}))
 		})
 	}
 }

@@ -259,7 +259,7 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 		return serveTarget(t, maker, mode)
 	}
 	g := new(targetSite)
-	line := play(t, "TestHTTP2Target", fmt.Sprintf("%s=%s %s", targetEnv, mode, maker))
+	line, _ := play(t, "target", mode+" "+maker)
 	if _, err := fmt.Sscan(line, &g.pid, &g.address); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
@@ -291,34 +291,24 @@ func (s *http2Site) address() net.Addr {
 	return c.RemoteAddr()
 }
 
-const (
-	targetEnv = "TARE_HTTP2_TARGET"
-	attackEnv = "TARE_HTTP2_ATTACK"
-	// attackFormat is the format of attackEnv: mode, address, class, number of connections, how
-	// many of them at the same time, and for how long.
-	attackFormat = "%s %s %q %d %d %d"
-)
+// attackFormat is the format of the arguments of attackers: mode, address, class, number of
+// connections, how many of them at the same time, and for how long.
+const attackFormat = "%s %s %q %d %d %d"
 
-// TestHTTP2Target is the process that newTarget starts.
-func TestHTTP2Target(t *testing.T) {
-	mode, maker, ok := strings.Cut(os.Getenv(targetEnv), " ")
-	if !ok {
-		t.Skip("is run by tests of hostile clients")
-	}
+// playTarget is the role of a server.
+func playTarget(t *testing.T, arguments string) {
+	mode, maker, _ := strings.Cut(arguments, " ")
 	s := serveTarget(t, maker, mode)
 	fmt.Println(s.pid, s.address)
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// TestHTTP2Attackers is the process of the attackers that attack starts.
-func TestHTTP2Attackers(t *testing.T) {
+// playAttackers is the role of clients.
+func playAttackers(t *testing.T, arguments string) {
 	var mode, address, class string
 	var all, together int
 	var limit time.Duration
-	if _, err := fmt.Sscanf(os.Getenv(attackEnv), attackFormat, &mode, &address, &class, &all, &together,
-		&limit); err != nil {
-		t.Skip("is run by TestHTTP2FloodsEndTheirConnections")
-	}
+	testkit.Value(fmt.Sscanf(arguments, attackFormat, &mode, &address, &class, &all, &together, &limit))(t)
 	content := http2Floods()[class].content(t)
 	s := newHTTP2Client(t, mode, dialer(address))
 	fmt.Println("attacking")
@@ -371,8 +361,7 @@ func (s *targetSite) attack(class string, content *floodContent, all, together i
 	s.Helper()
 	over := make(chan error)
 	if testkit.Slow() {
-		_, output := playOn(s.T, "TestHTTP2Attackers", attackEnv+"="+fmt.Sprintf(attackFormat, s.mode, s.address,
-			class, all, together, limit))
+		_, output := play(s.T, "attackers", fmt.Sprintf(attackFormat, s.mode, s.address, class, all, together, limit))
 		go func() {
 			line, err := output.ReadString('\n')
 			if line != "ended: <nil>\n" {

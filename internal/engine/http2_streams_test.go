@@ -259,6 +259,7 @@ func http2Stalls() map[string]stall {
 			r.WriteData(1, false, make([]byte, 100))
 			r.output.Truncate(r.output.Len() - 50)
 		}},
+		"part of the preface": {send: func(r *rawHTTP2) { r.output.Truncate(10) }},
 		"slow head": {send: func(r *rawHTTP2) {
 			r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 10000)})
 			r.WriteContinuation(1, false, make([]byte, 10000))
@@ -282,6 +283,7 @@ const (
 )
 
 // Clients that stall hold bounded memory and delay no other client, over each kind of connection.
+// Nothing is left of them when they leave.
 // Handshakes stall on shards. The memory is measured in the slow form.
 func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 	for name, how := range http2Stalls() {
@@ -290,6 +292,7 @@ func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 				continue
 			}
 			t.Run(name+" "+mode, func(t *testing.T) {
+				leaveNothing(t)
 				s, n, memory := newTarget(t, "tare", mode), hostileConns(0), stallMemory
 				if how.hello != nil {
 					n, memory = n*len(http2Modes), handshakeMemory

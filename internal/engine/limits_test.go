@@ -235,10 +235,8 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	check := func(s *site, protocol string) {
 		first := s.connect()
 		before := inUse()
-		if line := play(s.T, "TestClientsThatTrickle",
-			fmt.Sprintf("TARE_TRICKLE=%s %d %v", protocol, n, first.RemoteAddr())); line != "trickling\n" {
-			s.Fatalf("%q", line)
-		}
+		line, _ := play(s.T, "clients that trickle", fmt.Sprint(protocol, " ", n, " ", first.RemoteAddr()))
+		testkit.Equal(s, line, "trickling\n")
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
 		atMost(s, each, int64(perConn), "bytes for each connection")
@@ -253,19 +251,29 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	})
 }
 
-// play runs a test of this binary as another process until the calling test ends, and returns the
-// first line of its output.
-func play(t *testing.T, test, env string) string {
-	t.Helper()
-	line, _ := playOn(t, test, env)
-	return line
+// roles are what other processes do. Their first line of output is for the test that plays them.
+var roles = map[string]func(t *testing.T, arguments string){
+	"clients that trickle": trickle, "server with few descriptors": serveWithFewDescriptors,
+	"target": playTarget, "attackers": playAttackers,
 }
 
-// playOn is play for a process that writes more lines.
-func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
+const roleEnv = "TARE_ROLE"
+
+// TestRole is the process that play starts.
+func TestRole(t *testing.T) {
+	role, arguments, ok := strings.Cut(os.Getenv(roleEnv), ": ")
+	if !ok {
+		t.Skip("is run by other tests")
+	}
+	roles[role](t, arguments)
+}
+
+// play plays a role in another process until the test ends, and returns the process's output after
+// its first line.
+func play(t *testing.T, role, arguments string) (first string, more *bufio.Reader) {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
-	c.Env = append(os.Environ(), env)
+	c := exec.Command(os.Args[0], "-test.run=^TestRole$")
+	c.Env = append(os.Environ(), roleEnv+"="+role+": "+arguments)
 	in := testkit.Value(c.StdinPipe())(t)
 	out := testkit.Value(c.StdoutPipe())(t)
 	testkit.Start(t, c)
@@ -273,18 +281,16 @@ func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
 	more = bufio.NewReader(out)
 	first, err := more.ReadString('\n')
 	if err != nil {
-		t.Fatalf("%s: %q, %v", test, first, err)
+		t.Fatalf("%s: %q, %v", role, first, err)
 	}
 	return first, more
 }
 
-// TestClientsThatTrickle is the process that TestSlowClientsHoldMemoryInProportion starts.
-func TestClientsThatTrickle(t *testing.T) {
+// trickle is the role of clients that begin a request and then send little.
+func trickle(t *testing.T, arguments string) {
 	var n int
 	var protocol, addr string
-	if _, err := fmt.Sscan(os.Getenv("TARE_TRICKLE"), &protocol, &n, &addr); err != nil {
-		t.Skip("is run by TestSlowClientsHoldMemoryInProportion")
-	}
+	testkit.Value(fmt.Sscan(arguments, &protocol, &n, &addr))(t)
 	upload := sized(1000) + padded(stdinStream, 1, strings.Repeat("x", 100), 100)
 	phases := map[string][]string{
 		"HTTP":    {"GET / HTTP/1.1\r\nHost: a\r\nX: ", posted("Content-Length: 1000000", ""), chunkedPost + "fffff\r\n"},

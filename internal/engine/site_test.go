@@ -210,16 +210,6 @@ func hijacked(t *testing.T, w http.ResponseWriter) net.Conn {
 	return c
 }
 
-// beside runs a test on net/http's server and on this engine, over every kind of connection.
-func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
-	t.Helper()
-	for _, maker := range slices.Sorted(maps.Keys(makers)) {
-		for _, mode := range slices.Sorted(maps.Keys(modes)) {
-			t.Run(maker+"/"+mode, func(t *testing.T) { test(siteOf(t, maker, mode, settings())) })
-		}
-	}
-}
-
 // siteOf returns a site with the server of a maker.
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	t.Helper()
@@ -254,9 +244,6 @@ func (s *site) in(t *testing.T) *site {
 	other.T = t
 	return &other
 }
-
-// ours reports whether the server of a site made by beside is this engine.
-func (s *site) ours() bool { return !strings.Contains(s.Name(), "/net/http/") }
 
 // server is the common interface of net/http's server and this engine's.
 type server interface {

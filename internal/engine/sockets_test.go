@@ -89,12 +89,6 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 	}
 }
 
-// onShards runs a test over the kinds of connection that are served on shards.
-func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
-	t.Helper()
-	someModes(t, settings, test, "tcp", "ServeTLS")
-}
-
 // readResponses reads until n responses have ended.
 func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
@@ -121,7 +115,7 @@ func (s *site) request(c net.Conn, target string) string {
 // request to continue.
 func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	release := make(chan bool)
-	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
+	someModes(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
 			<-release
 		}
@@ -140,7 +134,7 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 			testkit.Contains(s, got, "third.")
 			c.Close()
 		}
-	})
+	}, "tcp", "ServeTLS")
 }
 
 // Dispatch selects where handlers run. Predicted depends on timing, which the predictor's own test
