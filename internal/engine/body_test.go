@@ -11,7 +11,6 @@ import (
 	"os"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -26,44 +25,25 @@ import (
 // reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
-	const clients, rounds, why = 2, 4, "too much"
+	const why = "too much"
 	t.Parallel()
 	content := make([]byte, 5<<20)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow
 		http.Error(w, why, http.StatusRequestEntityTooLarge)
 	}), func(s *site) {
-		send := func(body io.Reader, closes bool) error {
-			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
-			if err != nil {
-				return err
+		for i := range 8 {
+			body := io.Reader(bytes.NewReader(content))
+			if i%2 > 0 {
+				body = io.MultiReader(body) // of unknown length
 			}
-			req.Close = closes
-			resp, err := s.client.Do(req)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-				return fmt.Errorf("%s %q %w", resp.Status, b, err)
-			}
-			return nil
+			req := testkit.Value(http.NewRequest(http.MethodPost, s.url, body))(s)
+			req.Close = i%4 > 1
+			resp := testkit.Value(s.client.Do(req))(s)
+			testkit.Equal(s, resp.StatusCode, http.StatusRequestEntityTooLarge)
+			testkit.Reads(s, resp.Body, why+"\n", "round", i)
+			resp.Body.Close()
 		}
-		var all sync.WaitGroup
-		for range clients {
-			all.Go(func() {
-				for i := range rounds {
-					body := io.Reader(bytes.NewReader(content))
-					if i%2 > 0 {
-						body = io.MultiReader(body) // of unknown length
-					}
-					if err := send(body, i > 1); err != nil {
-						s.Errorf("round %d: %v", i, err)
-					}
-				}
-			})
-		}
-		all.Wait()
 		c := s.connect() // a client that sends everything before it reads
 		fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
 		testkit.Send(s, c, content)

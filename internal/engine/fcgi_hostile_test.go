@@ -310,44 +310,38 @@ func (s *fcgiSite) wantResponses(h fcgiHostile) {
 func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 	// After GET_VALUES comes a large record of an unknown type.
 	records := question + rec(99, 0, strings.Repeat("x", 10_000)) + padded(100, 7, "abc", 5)
-	test := func(p *fcgiPeer, write func(string)) {
-		replies := func(state string) {
-			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`,
-				`11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
-				kind, id, content, err := p.record()
-				if got := fmt.Sprintf("%d %q", kind, content); got != want || id != 0 || err != nil {
-					p.Errorf("%s: %s for %d, %v", state, got, id, err)
-				}
-			}
-		}
-		whole := fcgiRequest{method: "POST", body: "hello", length: true}.String()
-		head, parameters := begins(1, true), len(fcgiRequest{method: "POST", body: "hello", length: true}.head())
-		for range 2 {
-			write(records)
-			replies("idle")
-			write(head + records)
-			replies("begun")
-			write(whole[len(head):parameters] + records)
-			replies("before STDIN")
-			write(rec(stdinStream, 1, "he") + records)
-			replies("in STDIN")
-			write(inRecords(stdinStream, 1, 9, "llo"))
-			testkit.Equal(p, p.readResponse().body, "/ hello<nil>")
-			write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-			p.readResponse()
-			write(records)
-			replies("in unread STDIN")
-			write(rec(stdinStream, 1, ""))
-		}
+	replies := []string{fcgiValues, `11 "c\x00\x00\x00\x00\x00\x00\x00"`, `11 "d\x00\x00\x00\x00\x00\x00\x00"`}
+	begin, whole := begins(1, true), fcgiRequest{method: "POST", body: "hello", length: true}
+	states := []struct{ name, text, response string }{
+		{"idle", "", ""},
+		{"begun", begin, ""},
+		{"before STDIN", whole.head()[len(begin):], ""},
+		{"in STDIN", rec(stdinStream, 1, "he"), ""},
+		{"idle again", inRecords(stdinStream, 1, 9, "llo"), "/ hello<nil>"},
+		{"in unread STDIN", fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"), "/unread <nil>"},
+		{"after that", rec(stdinStream, 1, ""), ""},
 	}
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
 		for _, size := range []int{7, 1 << 20} { // of the pieces in which records arrive
 			p := s.peer()
-			test(p, func(text string) {
+			write := func(text string) {
 				for piece := range slices.Chunk([]byte(text), size) {
 					p.Write(piece)
 				}
-			})
+			}
+			for _, state := range slices.Concat(states, states) {
+				write(state.text)
+				if state.response != "" {
+					testkit.Equal(s, p.readResponse().body, state.response)
+				}
+				write(records)
+				for _, want := range replies {
+					kind, id, content, err := p.record()
+					if got := fmt.Sprintf("%d %q", kind, content); got != want || id != 0 || err != nil {
+						s.Errorf("%s: %s for %d, %v", state.name, got, id, err)
+					}
+				}
+			}
 			p.Close()
 		}
 	})

@@ -314,21 +314,11 @@ var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp,
 
 // sendAndCheck sends requests and checks the responses until the deadline.
 func (s *fcgiSite) sendAndCheck(id int, deadline time.Time) {
-	c, err := s.dial()
-	if err != nil {
-		s.Error(err)
-		return
-	}
-	defer c.Close()
-	c.SetDeadline(deadline.Add(time.Minute))
-	p := newFCGIPeer(s.T, c)
-	for j := 0; time.Now().Before(deadline); j++ {
+	for p, j := s.peer(), 0; time.Now().Before(deadline) && !s.Failed(); j++ {
 		path, body := fmt.Sprintf("/%d-%d", id, j), strings.Repeat("hello", j%200)
-		sent := p.send(fcgiRequest{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
-		a, err := p.tryReadResponse()
-		if <-sent; err != nil || a.id != 1+j%1000 || a.body != path+body+"." || len(a.stderr) > 0 {
-			s.Errorf("%s: %v, %v", path, a, err)
-			return
+		a := p.roundTrip(fcgiRequest{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
+		if a.id != 1+j%1000 || a.body != path+body+"." || len(a.stderr) > 0 {
+			s.Errorf("%s: %v", path, a)
 		}
 	}
 }

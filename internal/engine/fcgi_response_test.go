@@ -30,55 +30,50 @@ func writeError(text string) http.HandlerFunc {
 // What a handler writes to the error stream arrives there at any time, and never in the body.
 func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	large := strings.Repeat("large ", 30_000)
-	var kept http.ResponseWriter
-	var mu sync.Mutex
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		errs := stderrOf(w)
-		switch r.URL.Path {
-		case "/between":
-			inTurn(writeError("before,"), write("one "), writeError("between,"), flush, writeError("flushed,"),
-				write("two"), writeError("after"))(w, r)
-		case "/alone":
-			writeError("alone")(w, r)
-		case "/large":
-			n, err := io.WriteString(errs, large)
-			fmt.Fprint(w, n, err)
-		case "/many":
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for range 500 {
-						io.WriteString(errs, "x")
-						io.WriteString(w, "y")
-					}
-				})
-			}
-			wg.Wait()
+	between := inTurn(writeError("before,"), write("one "), writeError("between,"), flush, writeError("flushed,"),
+		write("two"), writeError("after"))
+	many := func(w http.ResponseWriter, r *http.Request) {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 500 {
+					writeError("x")(w, r)
+					write("y")(w, r)
+				}
+			})
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		kept = w
-	}), func(s *fcgiSite) {
-		for _, want := range []struct{ method, path, body, stderr string }{
-			{"GET", "/between", "one two", "before,between,flushed,after"},
-			{"HEAD", "/between", "", "before,between,flushed,after"},
-			{"GET", "/alone", "", "alone"},
-			{"GET", "/large", fmt.Sprint(len(large), " <nil>"), large},
-			{"GET", "/many", strings.Repeat("y", 2000), strings.Repeat("x", 2000)},
-			{"GET", "/none", "", ""},
-		} {
-			p := s.peer()
-			a := p.roundTrip(fcgiRequest{method: want.method, uri: want.path}.String())
-			testkit.Equal(s, a.body, want.body, want.method, want.path)
-			testkit.Equal(s, string(a.stderr), want.stderr, want.method, want.path)
-			mu.Lock()
-			testkit.Fails(io.WriteString(stderrOf(kept), "late"))(s, "", "writing after the handler has returned")
-			mu.Unlock()
-			a = p.roundTrip(aGET("/none"))
-			testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
-			p.Close()
-		}
-	})
+		wg.Wait()
+	}
+	for _, test := range []struct {
+		method, path string
+		handler      http.HandlerFunc
+		body, stderr string
+	}{
+		{"GET", "/between", between, "one two", "before,between,flushed,after"},
+		{"HEAD", "/between", between, "", "before,between,flushed,after"},
+		{"GET", "/alone", writeError("alone"), "", "alone"},
+		{"GET", "/large", writeError(large), "", large},
+		{"GET", "/many", many, strings.Repeat("y", 2000), strings.Repeat("x", 2000)},
+	} {
+		t.Run(test.method+test.path, func(t *testing.T) {
+			kept := make(chan http.ResponseWriter, 1)
+			everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/next" {
+					return
+				}
+				test.handler(w, r)
+				kept <- w
+			}), func(s *fcgiSite) {
+				p := s.peer()
+				a := p.roundTrip(fcgiRequest{method: test.method, uri: test.path}.String())
+				testkit.Equal(s, a.body, test.body)
+				testkit.Equal(s, string(a.stderr), test.stderr)
+				testkit.Fails(io.WriteString(stderrOf(<-kept), "late"))(s, "", "writing after the handler has returned")
+				a = p.roundTrip(aGET("/next"))
+				testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
+			})
+		})
+	}
 }
 
 const wait = "/wait"

@@ -122,8 +122,8 @@ func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	w.Header().Set("Content-Type", "text/plain")
 	w.(http.Flusher).Flush() // so that there is no Content-Length
-	fmt.Fprintf(w, "%s %s %d.%d path %q query %q\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path,
-		r.URL.RawQuery)
+	fmt.Fprintf(w, "%s %s %d.%d path %q %q query %q %v\n", r.Method, r.Proto, r.ProtoMajor, r.ProtoMinor, r.URL.Path,
+		r.URL.RawPath, r.URL.RawQuery, r.URL.ForceQuery)
 	fmt.Fprintf(w, "host %q remote %q tls %v\n", r.Host, r.RemoteAddr, r.TLS != nil)
 	fmt.Fprintf(w, "header %v\nlength %d\nbody %q %v\n", r.Header, r.ContentLength, shorten(body), err)
 	env := stdfcgi.ProcessEnv(r)

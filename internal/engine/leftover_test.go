@@ -175,23 +175,12 @@ func useLate(w http.ResponseWriter, r *http.Request, stop *atomic.Bool) {
 	lateCalls["Hijack"](w, r)
 }
 
-// sendAndCheck sends requests, with or without a body, and checks the responses until the deadline.
+// sendAndCheck sends POSTs, with or without a body, and checks the responses until the deadline.
 func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
-	c, err := s.dial()
-	if err != nil {
-		s.Error(err)
-		return
-	}
-	defer c.Close()
-	c.SetDeadline(deadline.Add(time.Minute))
-	for j := 0; time.Now().Before(deadline); j++ {
+	for c, j := s.connect(), 0; time.Now().Before(deadline) && !s.Failed(); j++ {
 		path := fmt.Sprintf("/%d-%d", id, j)
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
-		got, want := readResponses(s.T, c, 1), path+body+"."
-		if !strings.HasPrefix(got, "HTTP/1.1 200 OK\r\n") || !strings.HasSuffix(got, "\r\n\r\n"+want) {
-			s.Errorf("got %q, want %s", got, want)
-			return
-		}
+		testkit.Matches(s, readResponses(s.T, c, 1), "^HTTP/1.1 200 OK\r\n(.+\r\n)+\r\n"+path+body+"[.]$")
 	}
 }
 
