@@ -225,46 +225,37 @@ func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
 // What a handler keeps does not change. In builds with the poison tag all reused memory is
 // overwritten, so that this test detects anything that refers to it.
 func TestKeptRequestsDoNotChange(t *testing.T) {
-	type keepsake struct {
-		request *http.Request
-		text    string
-	}
 	var mu sync.Mutex
-	var kept []keepsake
+	kept := make(map[*http.Request]string)
 	describe := func(r *http.Request) string {
 		return fmt.Sprintf("%s %s %v %v %s %v", r.Method, r.RequestURI, r.URL, r.Header, r.Host, r.Trailer)
 	}
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+	everyClient(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		kept = append(kept, keepsake{r, describe(r)})
+		kept[r] = describe(r)
 		w.Write(b)
-	}), func(s *site) {
-		kept = nil
-		var wg sync.WaitGroup
+	}, func(s *site) {
+		clear(kept)
+		var clients sync.WaitGroup
 		for i := range 4 {
-			wg.Go(func() {
+			clients.Go(func() {
 				for j := range 20 {
-					req, _ := http.NewRequest("POST", fmt.Sprintf("http://host/%d/%d?q=%d", i, j, j),
-						io.MultiReader(strings.NewReader("body")))
-					req.Header.Set("X-Own", strings.Repeat(fmt.Sprint(i, j), j))
-					req.Header.Set("Custom-Name", "x")
+					req := testkit.Value(http.NewRequest("POST", fmt.Sprintf("%s/%d/%d?q=%d", s.url, i, j, j),
+						io.MultiReader(strings.NewReader("body"))))(s)
+					req.Header = http.Header{"X-Own": {strings.Repeat(fmt.Sprint(i, j), j)}, "Custom-Name": {"x"}}
 					req.Trailer = http.Header{"Sum": {fmt.Sprint(j)}}
-					resp, err := s.client.Do(req)
-					if err != nil {
-						s.Error(err)
-						return
-					}
-					io.Copy(io.Discard, resp.Body)
+					resp := testkit.Value(s.client.Do(req))(s)
+					testkit.Reads(s, resp.Body, "body")
 					resp.Body.Close()
 				}
 			})
 		}
-		wg.Wait()
-		for _, k := range kept {
-			testkit.Equal(s, describe(k.request), k.text)
-			testkit.Fails(k.request.Body.Read(make([]byte, 1)))(s, "", "a later Read of the body")
+		clients.Wait()
+		for r, text := range kept {
+			testkit.Equal(s, describe(r), text)
+			testkit.Fails(r.Body.Read(make([]byte, 1)))(s, "", "a later Read of the body")
 		}
 		testkit.Equal(s, len(kept), 80, "requests")
 	})
