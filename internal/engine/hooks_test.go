@@ -116,8 +116,8 @@ var hookCases = map[string]hookCase{
 		c.send(get[len(get)-1:], get)
 	}},
 	"cut off": {nil, func(c *hookClient) { io.WriteString(c, "GET / HT"); closeWriteOf(c.Conn); c.awaitEnd() }},
-	"panic":   {nil, func(c *hookClient) { c.send(getOf("/panic")); c.awaitEnd() }},
-	"abort":   {nil, func(c *hookClient) { c.send(get, getOf("/abort")); c.awaitEnd() }},
+	"panic":   {nil, func(c *hookClient) { c.send(getOf("/?panic")); c.awaitEnd() }},
+	"abort":   {nil, func(c *hookClient) { c.send(get, getOf("/?abort")); c.awaitEnd() }},
 	"reset": {nil, func(c *hookClient) {
 		c.send(get)
 		c.log.await("idle")
@@ -179,16 +179,7 @@ func hookHandler(t *testing.T) http.Handler {
 		if c, ok := r.Context().Value(connKey{}).(net.Conn); !ok || c.RemoteAddr().String() != r.RemoteAddr {
 			t.Errorf("the context has %v; the client is %s", c, r.RemoteAddr)
 		}
-		switch r.URL.Path {
-		case "/panic":
-			panic("test")
-		case "/abort":
-			panic(http.ErrAbortHandler)
-		case "/unread":
-		default:
-			io.Copy(io.Discard, r.Body)
-		}
-		io.WriteString(w, "hello")
+		readsAtPath(w, r)
 	})
 }
 

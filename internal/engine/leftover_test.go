@@ -98,41 +98,57 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 }
 
 // MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
-// other connection. Over FastCGI they also use the error stream: a record that one opens in another
-// response would cut that response in two. Their writes race with the end of the handler, which is
-// their own fault. The test therefore does not run with the race detector.
+// other connection, also if a slow reader blocks their writes. Over FastCGI they also use the error
+// stream: a record that one opens in another response would cut that response in two. Their writes
+// race with the end of the handler, which is their own fault. The test therefore does not run with the
+// race detector.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	testkit.NoRace(t, "the handlers here are racy, on purpose")
 	var stop atomic.Bool
-	var lateCalls sync.WaitGroup
+	var left sync.WaitGroup
 	settings := handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/leave" {
-			lateCalls.Go(func() { useLate(w, r, &stop) })
-			return
+		switch r.URL.Path {
+		case "/leave":
+			left.Go(func() { useLate(w, r, &stop) })
+		case "/write":
+			flush(w, r)
+			begun := make(chan bool)
+			left.Go(func() {
+				close(begun)
+				for err := error(nil); err == nil && !stop.Load(); {
+					_, err = w.Write(make([]byte, 1<<20))
+				}
+			})
+			<-begun
+			time.Sleep(10 * time.Millisecond)
+		default:
+			b, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s%s.", r.URL.Path, b)
 		}
-		b, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s%s.", r.URL.Path, b)
 	})
-	check := func(s *site, leave string, sendAndCheck func(id int, deadline time.Time)) {
+	check := func(s *site, leave string, wait func(net.Conn), sendAndCheck func(id int, deadline time.Time)) {
 		stop.Store(false)
-		s.leaveAndCheck(soak(time.Second/2, 30*time.Second), leave, func(c net.Conn) {
-			c.SetDeadline(time.Now().Add(5 * time.Millisecond))
-			c.Read(make([]byte, 1000))
-		}, sendAndCheck)
+		s.leaveAndCheck(soak(time.Second/2, 30*time.Second), leave, wait, sendAndCheck)
 		stop.Store(true)
-		lateCalls.Wait()
+		left.Wait()
+	}
+	reads := func(c net.Conn) {
+		c.SetDeadline(time.Now().Add(5 * time.Millisecond))
+		c.Read(make([]byte, 1000))
 	}
 	t.Run("HTTP", func(t *testing.T) {
 		bothPaths(t, settings, func(s *site) {
-			check(s, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe",
+			check(s, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe", reads,
 				func(id int, deadline time.Time) { s.sendAndCheck(id, "hello", deadline) })
+			check(s, getOf("/write"), func(net.Conn) { time.Sleep(15 * time.Millisecond) },
+				func(id int, deadline time.Time) { s.sendAndCheck(id, "", deadline) })
 		})
 	})
 	t.Run("FastCGI", func(t *testing.T) {
 		bothFCGIPaths(t, settings, func(s *fcgiSite) {
 			leave := fcgiRequest{method: "POST", uri: "/leave", params: []string{"CONTENT_LENGTH", "5"}}
-			check(s.site, leave.head()+rec(stdinStream, 1, "he"), s.sendAndCheck)
+			check(s.site, leave.head()+rec(stdinStream, 1, "he"), reads, s.sendAndCheck)
 		})
 	})
 }
@@ -190,36 +206,6 @@ func soak(short, long time.Duration) time.Duration {
 		return long
 	}
 	return short
-}
-
-// MN-46: a write that a slow reader blocks, in a goroutine that outlives its handler, ends with its
-// own connection.
-func TestLeftoverBlockedWriteEndsWithItsConnection(t *testing.T) {
-	testkit.Long(t, "it waits for rare events")
-	testkit.NoRace(t, "the handlers here are racy, on purpose")
-	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/leave" {
-			control := http.NewResponseController(w)
-			control.Flush()
-			begun := make(chan bool)
-			go func() {
-				close(begun)
-				for range 100 {
-					if _, err := w.Write(make([]byte, 1<<20)); err != nil {
-						return
-					}
-				}
-			}()
-			<-begun
-			time.Sleep(10 * time.Millisecond)
-			return
-		}
-		fmt.Fprintf(w, "%s.", r.URL.Path)
-	}), func(s *site) {
-		s.leaveAndCheck(soak(500*time.Millisecond, 10*time.Second), getOf("/leave"), func(net.Conn) {
-			time.Sleep(15 * time.Millisecond)
-		}, func(id int, deadline time.Time) { s.sendAndCheck(id, "", deadline) })
-	})
 }
 
 // What a handler keeps does not change. In builds with the poison tag all reused memory is

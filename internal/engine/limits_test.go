@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -249,41 +247,6 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 		check(s.site, "FastCGI")
 		testkit.Equal(s, s.roundTrip(aGET("/")).body, "", "others are not served")
 	})
-}
-
-// roles are what other processes do. Their first line of output is for the test that plays them.
-var roles = map[string]func(t *testing.T, arguments string){
-	"clients that trickle": trickle, "server with few descriptors": serveWithFewDescriptors,
-	"target": playTarget, "attackers": playAttackers,
-}
-
-const roleEnv = "TARE_ROLE"
-
-// TestRole is the process that play starts.
-func TestRole(t *testing.T) {
-	role, arguments, ok := strings.Cut(os.Getenv(roleEnv), ": ")
-	if !ok {
-		t.Skip("is run by other tests")
-	}
-	roles[role](t, arguments)
-}
-
-// play plays a role in another process until the test ends, and returns the process's output after
-// its first line.
-func play(t *testing.T, role, arguments string) (first string, more *bufio.Reader) {
-	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestRole$")
-	c.Env = append(os.Environ(), roleEnv+"="+role+": "+arguments)
-	in := testkit.Value(c.StdinPipe())(t)
-	out := testkit.Value(c.StdoutPipe())(t)
-	testkit.Start(t, c)
-	t.Cleanup(func() { in.Close() })
-	more = bufio.NewReader(out)
-	first, err := more.ReadString('\n')
-	if err != nil {
-		t.Fatalf("%s: %q, %v", role, first, err)
-	}
-	return first, more
 }
 
 // trickle is the role of clients that begin a request and then send little.
