@@ -292,10 +292,5 @@ func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct
 			correct(a)
 		}
 	})
-	switch equal := ours == theirs; {
-	case equal && why != "":
-		t.Errorf("no longer differs: %s", why)
-	case !equal && why == "":
-		t.Errorf("request %.300q\n--- net/http/fcgi\n%s--- tare\n%s", pieces, theirs, ours)
-	}
+	mustAgree(t, why, ours, theirs, fmt.Sprintf("%.300q", pieces))
 }

@@ -114,11 +114,17 @@ func same(t *testing.T, why string, h http.Handler, pieces []string) {
 	for name, newServer := range makers {
 		got[name] = transcript(t, newServer, &http.Server{Handler: h}, pieces)
 	}
-	switch equal := got["tare"] == got["net/http"]; {
+	mustAgree(t, why, got["tare"], got["net/http"], fmt.Sprintf("%.300q", pieces))
+}
+
+// mustAgree fails unless both servers have given the same, or differ for a reason.
+func mustAgree(t *testing.T, why, ours, theirs, what string) {
+	t.Helper()
+	switch equal := ours == theirs; {
 	case equal && why != "":
-		t.Errorf("no longer differs: %s", why)
+		t.Errorf("%s: no longer differs: %s", what, why)
 	case !equal && why == "":
-		t.Errorf("requests %q\n--- net/http\n%s--- tare\n%s", pieces, got["net/http"], got["tare"])
+		t.Errorf("%s\n--- net/http\n%s\n--- tare\n%s", what, theirs, ours)
 	}
 }
 
