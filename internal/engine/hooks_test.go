@@ -26,12 +26,6 @@ type hookLog struct {
 	then   func(http.ConnState) // is called with each state; may be nil
 }
 
-func newHookLog(t *testing.T, set *http.Server) *hookLog {
-	h := &hookLog{T: t}
-	set.ConnContext, set.ConnState = h.connContext, h.connState
-	return h
-}
-
 type connKey struct{}
 
 func (h *hookLog) connContext(ctx context.Context, c net.Conn) context.Context {
@@ -207,7 +201,8 @@ func playHooks(t *testing.T, mode, by string, how hookCase) string {
 	if how.set != nil {
 		how.set(set)
 	}
-	h := newHookLog(t, set)
+	h := &hookLog{T: t}
+	set.ConnContext, set.ConnState = h.connContext, h.connState
 	var s server
 	c := startSite(t, mode, set, func(set *http.Server) server {
 		s = makers[by](set)

@@ -198,10 +198,7 @@ func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
 			r.WriteData(1, true, nil) // on an idle stream
 			r.send()
 			r.awaitFrame(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
-			testkit.WaitFor(t, "the connection to be closed", func() bool {
-				_, open := s.server.Connections()
-				return open == 0
-			})
+			awaitOpen(t, s.server, 0)
 		})
 	}
 }
