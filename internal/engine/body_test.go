@@ -338,8 +338,8 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 	})
 }
 
-// HTTP/2's preface counts at the beginning of a connection only. After a request of HTTP/1 it gets a 505,
-// also if the response to that request was handed off or has outlasted its handler.
+// HTTP/2's preface counts at the beginning of a connection only. After a request of HTTP/1 it gets
+// a 505, also if the response to that request was handed off or has outlasted its handler.
 func TestPrefaceFollowsNoRequest(t *testing.T) {
 	for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
 		someServers(t, handle(func(w http.ResponseWriter, r *http.Request) {

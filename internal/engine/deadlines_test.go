@@ -261,6 +261,7 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 				t.Parallel()
 				someServers(t, handle(u.handler), func(s *engine.Server, set *http.Server) {
 					apply(s, set)
+					set.ReadHeaderTimeout = time.Hour // does not end the connection first
 					s.FastCGI = isReply
 				}, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})

@@ -256,8 +256,9 @@ func fcgiAborts() (all []fcgiHostile) {
 	for how := range endings { // which end the connection, but not the response before
 		for path, want := range map[string]string{"/unread": "", "/flushed": "; cut off", "/error": "; cut off"} {
 			for _, rest := range []string{"", "1234", "12345"} {
-				text := fcgiRequest{uri: path + "?" + how, params: []string{"CONTENT_LENGTH", "5"}}.head() + rec(stdinStream, 1, rest)
-				all = append(all, fcgiHostile{name: how, text: aGET("/") + text, want: fcgiEmpty + want})
+				request := fcgiRequest{uri: path + "?" + how, params: []string{"CONTENT_LENGTH", "5"}}
+				all = append(all, fcgiHostile{name: how, text: aGET("/") + request.head() + rec(stdinStream, 1, rest),
+					want: fcgiEmpty + want})
 			}
 		}
 	}
@@ -318,7 +319,8 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 		{"before STDIN", whole.head()[len(begin):], ""},
 		{"in STDIN", rec(stdinStream, 1, "he"), ""},
 		{"idle again", inRecords(stdinStream, 1, 9, "llo"), "/ hello<nil>"},
-		{"in unread STDIN", fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"), "/unread <nil>"},
+		{"in unread STDIN", fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"),
+			"/unread <nil>"},
 		{"after that", rec(stdinStream, 1, ""), ""},
 	}
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {

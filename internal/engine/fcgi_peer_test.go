@@ -351,8 +351,8 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 	}
 }
 
-// leaveNothing fails the test if goroutines of the servers that it starts later do not end. No other
-// test may run at the same time.
+// leaveNothing fails the test if goroutines of the servers that it starts later do not end. No
+// other test may run at the same time.
 func leaveNothing(t *testing.T) {
 	before := engineGoroutines()
 	t.Cleanup(func() {

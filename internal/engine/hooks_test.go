@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// hookLog records what the hooks of a server receive that has one client. It fails the test if a state
-// follows the last one, or comes before ConnContext was called.
+// hookLog records what the hooks of a server receive that has one client. It fails the test if a
+// state follows the last one, or comes before ConnContext was called.
 type hookLog struct {
 	*testing.T
 	mu     sync.Mutex

@@ -290,8 +290,8 @@ func (s *http2Site) address() net.Addr {
 	return c.RemoteAddr()
 }
 
-// attackFormat is the format of the arguments of attackers: mode, address, class, number, and for how
-// long.
+// attackFormat is the format of the arguments of attackers: mode, address, class, number, and for
+// how long.
 const attackFormat = "%s %s %q %d %d"
 
 // playTarget is the role of a server.
@@ -352,9 +352,9 @@ func (s *targetSite) wantMemory(n, each int) {
 	atMost(s, grown>>20, limit>>20, "MB of", n, "connections")
 }
 
-// attack floods the target with the frames of a class by n attackers, as flood does. Meanwhile another
-// client must receive responses. attack returns the 99th percentile of their durations. In the slow
-// form, where the attackers are another process, it does not use content.
+// attack floods the target with the frames of a class by n attackers, as flood does. Meanwhile
+// another client must receive responses. attack returns the 99th percentile of their durations. In
+// the slow form, where the attackers are another process, it does not use content.
 func (s *targetSite) attack(class string, content *floodContent, n int, limit time.Duration) time.Duration {
 	s.Helper()
 	over := make(chan error)
@@ -387,8 +387,8 @@ func (s *targetSite) attack(class string, content *floodContent, n int, limit ti
 	}
 }
 
-// flood sends content over n connections at the same time, until the server has ended them. If there
-// is a limit of time, new connections follow until it is over.
+// flood sends content over n connections at the same time, until the server has ended them. If
+// there is a limit of time, new connections follow until it is over.
 func (s *http2Site) flood(content *floodContent, n int, limit time.Duration) error {
 	ctx := s.Context()
 	if limit > 0 {

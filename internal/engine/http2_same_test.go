@@ -278,8 +278,8 @@ func accept(w http.ResponseWriter) {
 	w.(http.Flusher).Flush()
 }
 
-// connectHandlers respond to extended CONNECT. After the response's head, the stream is as that of any
-// POST.
+// connectHandlers respond to extended CONNECT. After the response's head, the stream is as that of
+// any POST.
 var connectHandlers = map[string]http.HandlerFunc{
 	"echo": func(w http.ResponseWriter, r *http.Request) {
 		accept(w)
@@ -298,8 +298,8 @@ var connectHandlers = map[string]http.HandlerFunc{
 }
 
 // connectAndSend sends an extended CONNECT request and then pieces, each when something has arrived
-// after the piece before. It returns the response. It reads and writes frames: since Go 1.27, no client
-// of net/http sends such a request.
+// after the piece before. It returns the response. It reads and writes frames: since Go 1.27, no
+// client of net/http sends such a request.
 func (s *http2Site) connectAndSend(pieces ...string) string {
 	s.Helper()
 	c := s.raw()

@@ -226,8 +226,8 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 	}
 }
 
-// stall is a client that occupies the server without an end: it stops after its handshake, or it does
-// not finish that.
+// stall is a client that occupies the server without an end: it stops after its handshake, or it
+// does not finish that.
 type stall struct {
 	begun int // handlers that begin
 	send  func(r *rawHTTP2)
@@ -303,8 +303,8 @@ func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 	}
 }
 
-// stall opens n connections that stall. Then another client, whose connections are new, must receive
-// responses.
+// stall opens n connections that stall. Then another client, whose connections are new, must
+// receive responses.
 func (s *targetSite) stall(n int, how stall) {
 	s.Helper()
 	s.client.CloseIdleConnections()

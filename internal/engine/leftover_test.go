@@ -100,8 +100,8 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 // MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
 // other connection, also if a slow reader blocks their writes. Over FastCGI they also use the error
 // stream: a record that one opens in another response would cut that response in two. Their writes
-// race with the end of the handler, which is their own fault. The test therefore does not run with the
-// race detector.
+// race with the end of the handler, which is their own fault. The test therefore does not run with
+// the race detector.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	testkit.NoRace(t, "the handlers here are racy, on purpose")

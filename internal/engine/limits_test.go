@@ -219,8 +219,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// MN-40: thousands of slow clients and web servers, in any phase, hold memory in proportion to their
-// number. They run in another process, because this one has descriptors for only one side.
+// MN-40: thousands of slow clients and web servers, in any phase, hold memory in proportion to
+// their number. They run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	n, perConn := 400, 32<<10
 	if testkit.Race {
@@ -256,7 +256,8 @@ func trickle(t *testing.T, arguments string) {
 	testkit.Value(fmt.Sscan(arguments, &protocol, &n, &addr))(t)
 	upload := sized(1000) + padded(stdinStream, 1, strings.Repeat("x", 100), 100)
 	phases := map[string][]string{
-		"HTTP":    {"GET / HTTP/1.1\r\nHost: a\r\nX: ", posted("Content-Length: 1000000", ""), chunkedPost + "fffff\r\n"},
+		"HTTP": {"GET / HTTP/1.1\r\nHost: a\r\nX: ", posted("Content-Length: 1000000", ""),
+			chunkedPost + "fffff\r\n"},
 		"FastCGI": {upload[:4], upload[:12], upload[:20], upload[:len(upload)-198], upload[:len(upload)-100]},
 	}[protocol]
 	var conns []net.Conn

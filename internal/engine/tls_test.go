@@ -331,8 +331,8 @@ func TestClientsUpdateTheirKeys(t *testing.T) {
 	})
 }
 
-// Package tls ends a connection whose client sends many KeyUpdates in a row, and requests as many of
-// the server. It thus never reads or sends them for long, which would hold up a loop.
+// Package tls ends a connection whose client sends many KeyUpdates in a row, and requests as many
+// of the server. It thus never reads or sends them for long, which would hold up a loop.
 func TestKeyUpdatesWithoutDataEndTheConnection(t *testing.T) {
 	const accepted = 16
 	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
