@@ -151,7 +151,7 @@ func (h *hoarder) Accept() (net.Conn, error) {
 // playServer plays a server with few descriptors, and returns its address.
 func playServer(t *testing.T, protocol string) string {
 	t.Helper()
-	line, _ := play(t, "server with few descriptors", protocol)
+	line, _ := play(t, "TestServerWithFewDescriptors", protocol)
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
 		t.Fatalf("output of the server: %q", line)
@@ -159,9 +159,10 @@ func playServer(t *testing.T, protocol string) string {
 	return address
 }
 
-// serveWithFewDescriptors is the role of a server of a protocol. It logs to a file if one is named.
-func serveWithFewDescriptors(t *testing.T, arguments string) {
-	protocol, logged, _ := strings.Cut(arguments, ":")
+// TestServerWithFewDescriptors is the role of a server of a protocol. It logs to a file if one is
+// named.
+func TestServerWithFewDescriptors(t *testing.T) {
+	protocol, logged, _ := strings.Cut(roleArguments(t), ":")
 	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}))
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -258,7 +258,7 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 		return serveTarget(t, maker, mode)
 	}
 	g := new(targetSite)
-	line, _ := play(t, "target", mode+" "+maker)
+	line, _ := play(t, "TestHTTP2Target", mode+" "+maker)
 	if _, err := fmt.Sscan(line, &g.pid, &g.address); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
@@ -294,20 +294,20 @@ func (s *http2Site) address() net.Addr {
 // how long.
 const attackFormat = "%s %s %q %d %d"
 
-// playTarget is the role of a server.
-func playTarget(t *testing.T, arguments string) {
-	mode, maker, _ := strings.Cut(arguments, " ")
+// TestHTTP2Target is the role of a server.
+func TestHTTP2Target(t *testing.T) {
+	mode, maker, _ := strings.Cut(roleArguments(t), " ")
 	s := serveTarget(t, maker, mode)
 	fmt.Println(s.pid, s.address)
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// playAttackers is the role of clients.
-func playAttackers(t *testing.T, arguments string) {
+// TestHTTP2Attackers is the role of clients.
+func TestHTTP2Attackers(t *testing.T) {
 	var mode, address, class string
 	var n int
 	var limit time.Duration
-	testkit.Value(fmt.Sscanf(arguments, attackFormat, &mode, &address, &class, &n, &limit))(t)
+	testkit.Value(fmt.Sscanf(roleArguments(t), attackFormat, &mode, &address, &class, &n, &limit))(t)
 	content := http2Floods()[class].content(t)
 	s := newHTTP2Client(t, mode, dialer(address))
 	fmt.Println("attacking")
@@ -359,7 +359,7 @@ func (s *targetSite) attack(class string, content *floodContent, n int, limit ti
 	s.Helper()
 	over := make(chan error)
 	if testkit.Slow() {
-		_, output := play(s.T, "attackers", fmt.Sprintf(attackFormat, s.mode, s.address, class, n, limit))
+		_, output := play(s.T, "TestHTTP2Attackers", fmt.Sprintf(attackFormat, s.mode, s.address, class, n, limit))
 		go func() {
 			line, err := output.ReadString('\n')
 			if line != "ended: <nil>\n" {

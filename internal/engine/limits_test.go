@@ -233,7 +233,7 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	check := func(s *site, protocol string) {
 		first := s.connect()
 		before := inUse()
-		line, _ := play(s.T, "clients that trickle", fmt.Sprint(protocol, " ", n, " ", first.RemoteAddr()))
+		line, _ := play(s.T, "TestClientsThatTrickle", fmt.Sprint(protocol, " ", n, " ", first.RemoteAddr()))
 		testkit.Equal(s, line, "trickling\n")
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
@@ -249,11 +249,11 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	})
 }
 
-// trickle is the role of clients that begin a request and then send little.
-func trickle(t *testing.T, arguments string) {
+// TestClientsThatTrickle is the role of clients that begin a request and then send little.
+func TestClientsThatTrickle(t *testing.T) {
 	var n int
 	var protocol, addr string
-	testkit.Value(fmt.Sscan(arguments, &protocol, &n, &addr))(t)
+	testkit.Value(fmt.Sscan(roleArguments(t), &protocol, &n, &addr))(t)
 	upload := sized(1000) + padded(stdinStream, 1, strings.Repeat("x", 100), 100)
 	phases := map[string][]string{
 		"HTTP": {"GET / HTTP/1.1\r\nHost: a\r\nX: ", posted("Content-Length: 1000000", ""),

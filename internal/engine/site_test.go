@@ -371,29 +371,25 @@ func describeLog(logged string) string {
 	return s.String()
 }
 
-// roles are what other processes do. Their first line of output is for the test that plays them.
-var roles = map[string]func(t *testing.T, arguments string){
-	"clients that trickle": trickle, "server with few descriptors": serveWithFewDescriptors,
-	"target": playTarget, "attackers": playAttackers,
-}
-
 const roleEnv = "TARE_ROLE"
 
-// TestRole is the process that play starts.
-func TestRole(t *testing.T) {
-	role, arguments, ok := strings.Cut(os.Getenv(roleEnv), ": ")
-	if !ok {
+// roleArguments returns what play has passed to a test that is the role of another process. Without
+// any it skips the test.
+func roleArguments(t *testing.T) string {
+	t.Helper()
+	arguments := os.Getenv(roleEnv)
+	if arguments == "" {
 		t.Skip("is run by other tests")
 	}
-	roles[role](t, arguments)
+	return arguments
 }
 
-// play plays a role in another process until the test ends, and returns the process's output after
-// its first line.
+// play runs a test as another process until the calling test ends, and returns the process's output
+// after its first line.
 func play(t *testing.T, role, arguments string) (first string, more *bufio.Reader) {
 	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^TestRole$")
-	c.Env = append(os.Environ(), roleEnv+"="+role+": "+arguments)
+	c := exec.Command(os.Args[0], "-test.run=^"+role+"$")
+	c.Env = append(os.Environ(), roleEnv+"="+arguments)
 	in := testkit.Value(c.StdinPipe())(t)
 	out := testkit.Value(c.StdoutPipe())(t)
 	testkit.Start(t, c)
