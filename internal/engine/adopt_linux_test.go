@@ -148,10 +148,10 @@ func (h *hoarder) Accept() (net.Conn, error) {
 	return h.Listener.Accept()
 }
 
-// playServer plays TestServerWithFewDescriptors, and returns the server's address.
+// playServer plays a server with few descriptors, and returns its address.
 func playServer(t *testing.T, protocol string) string {
 	t.Helper()
-	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS="+protocol)
+	line, _ := play(t, "TestServerWithFewDescriptors", protocol)
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
 		t.Fatalf("output of the server: %q", line)
@@ -159,12 +159,10 @@ func playServer(t *testing.T, protocol string) string {
 	return address
 }
 
-// TestServerWithFewDescriptors is the process that tests of the lack of descriptors start.
+// TestServerWithFewDescriptors is the role of a server of a protocol. It logs to a file if one is
+// named.
 func TestServerWithFewDescriptors(t *testing.T) {
-	protocol, logged, _ := strings.Cut(os.Getenv("TARE_FEW_DESCRIPTORS"), ":")
-	if protocol == "" {
-		t.Skip("is run by other tests")
-	}
+	protocol, logged, _ := strings.Cut(roleArguments(t), ":")
 	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}))
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
@@ -189,61 +187,49 @@ func TestServerWithFewDescriptors(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
 
-// When descriptors run out, the connections that have waited longest are closed for new ones.
-func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
+// When descriptors run out, the connections that have waited longest are closed for new ones: idle
+// ones, also of TLS, and those without a complete first message. Handshakes that wait for their
+// clients keep their descriptors, until their clients close them or their time is over. Then the
+// server accepts again.
+func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 	t.Parallel()
-	for listener, first := range map[string]string{"tcp": get, "wrapped": "!" + get} { // see headedConn
-		t.Run(listener, func(t *testing.T) {
-			address := playServer(t, listener)
-			var all []net.Conn
-			for range 3 * fewDescriptors {
-				c := dialTCP(t, address)
-				io.WriteString(c, first)
-				readResponses(t, c, 1)
-				all = append(all, c)
-				time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
+	for protocol, begin := range map[string]func(c net.Conn) net.Conn{
+		"tcp":     func(c net.Conn) net.Conn { return c },
+		"wrapped": func(c net.Conn) net.Conn { io.WriteString(c, "!"); return c }, // see headedConn
+		"tls":     func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{InsecureSkipVerify: true}) },
+	} {
+		t.Run(protocol, func(t *testing.T) {
+			address := playServer(t, protocol)
+			s := &site{T: t, dial: dialer(address)}
+			open := func(n int, text []byte) (all []net.Conn) {
+				t.Helper()
+				for range n {
+					c := s.connect()
+					if text == nil {
+						c = begin(c)
+						s.request(c, "/")
+					}
+					_, _ = c.Write(text)
+					all = append(all, c)
+					time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
+				}
+				return all
 			}
-			last := all[len(all)-1]
-			io.WriteString(last, get)
-			readResponses(t, last, 1)
-			testkit.Fails(all[0].Read(make([]byte, 1)))(t, "", "reading from the first connection")
+			idle := open(3*fewDescriptors, nil)
+			s.request(idle[len(idle)-1], "/")
+			testkit.Fails(idle[0].Read(make([]byte, 1)))(t, "", "reading from the first connection")
+			if protocol != "tls" {
+				return
+			}
+			hello := testkit.ClientHello(t)
+			open(2*fewDescriptors, hello[:len(hello)/2])
+			open(fewDescriptors, nil) // after parts of first messages
+			for _, c := range open(2*fewDescriptors, hello) {
+				c.Close()
+			}
+			open(2*fewDescriptors, nil) // after handshakes
 		})
 	}
-}
-
-// The same holds for TLS connections and for those without a complete first message. Handshakes
-// that wait for their clients keep their descriptors, until their clients close them or their time
-// is over. Then the server accepts again.
-func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
-	t.Parallel()
-	address := playServer(t, "tls")
-	dial := func() net.Conn { return dialTCP(t, address) }
-	request := func(n int) {
-		t.Helper()
-		for range n {
-			c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
-			testkit.Send(t, c, get)
-			readResponses(t, c, 1)
-			time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
-		}
-	}
-	request(3 * fewDescriptors) // after idle connections
-	hello := testkit.ClientHello(t)
-	for range 2 * fewDescriptors {
-		_, _ = dial().Write(hello[:len(hello)/2])
-		time.Sleep(2 * time.Millisecond)
-	}
-	request(fewDescriptors) // after parts of first messages
-	var stalled []net.Conn
-	for range 2 * fewDescriptors {
-		c := dial()
-		_, _ = c.Write(hello)
-		stalled = append(stalled, c)
-	}
-	for _, c := range stalled {
-		c.Close()
-	}
-	request(2 * fewDescriptors) // after handshakes
 }
 
 // The log lines have package net's form. This server closes idle connections, so that it accepts

@@ -4,18 +4,19 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"os"
-	"regexp"
-	"slices"
+	"runtime"
 	"strings"
-	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -24,44 +25,25 @@ import (
 // reset.
 func TestResponseBeforeEndOfBodyArrives(t *testing.T) {
 	testkit.Long(t, "it takes seconds")
-	const clients, rounds, why = 2, 4, "too much"
+	const why = "too much"
 	t.Parallel()
 	content := make([]byte, 5<<20)
 	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		_ = w.(connection.ResponseWriter).SetLinger(time.Minute, time.Minute, false) // a busy machine may be slow
 		http.Error(w, why, http.StatusRequestEntityTooLarge)
 	}), func(s *site) {
-		send := func(body io.Reader, closes bool) error {
-			req, err := http.NewRequest(http.MethodPost, "http://host/", body)
-			if err != nil {
-				return err
+		for i := range 8 {
+			body := io.Reader(bytes.NewReader(content))
+			if i%2 > 0 {
+				body = io.MultiReader(body) // of unknown length
 			}
-			req.Close = closes
-			resp, err := s.client.Do(req)
-			if err != nil {
-				return err
-			}
-			defer resp.Body.Close()
-			if b, err := io.ReadAll(resp.Body); err != nil || resp.StatusCode != http.StatusRequestEntityTooLarge {
-				return fmt.Errorf("%s %q %w", resp.Status, b, err)
-			}
-			return nil
+			req := testkit.Value(http.NewRequest(http.MethodPost, s.url, body))(s)
+			req.Close = i%4 > 1
+			resp := testkit.Value(s.client.Do(req))(s)
+			testkit.Equal(s, resp.StatusCode, http.StatusRequestEntityTooLarge)
+			testkit.Reads(s, resp.Body, why+"\n", "round", i)
+			resp.Body.Close()
 		}
-		var all sync.WaitGroup
-		for range clients {
-			all.Go(func() {
-				for i := range rounds {
-					body := io.Reader(bytes.NewReader(content))
-					if i%2 > 0 {
-						body = io.MultiReader(body) // of unknown length
-					}
-					if err := send(body, i > 1); err != nil {
-						s.Errorf("round %d: %v", i, err)
-					}
-				}
-			})
-		}
-		all.Wait()
 		c := s.connect() // a client that sends everything before it reads
 		fmt.Fprintf(c, "POST / HTTP/1.0\r\nContent-Length: %d\r\n\r\n", len(content))
 		testkit.Send(s, c, content)
@@ -100,7 +82,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 		"hints":  status(http.StatusEarlyHints),
 		"long":   write(strings.Repeat("long\n", 2000)),
 	}
-	beside(t, handle(func(w http.ResponseWriter, r *http.Request) {
+	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		_ = http.NewResponseController(w).EnableFullDuplex()
 		begun, read := make(chan bool), make(chan string, 1)
 		go func() {
@@ -121,9 +103,6 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 	}), func(s *site) {
 		for step := range steps {
 			for name, upload := range uploads {
-				if name == "expects" && !s.ours() {
-					continue // net/http's own expectContinueReader blocks Write, or races with it
-				}
 				c := s.connect()
 				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
 				in := bufio.NewReader(c)
@@ -196,80 +175,67 @@ var rawHeads = []string{
 }
 
 // parseFields returns a head with field lines, and its fields.
-func parseFields(t testing.TB, lines string) ([]byte, []http1.Field) {
+func parseFields(lines string) ([]byte, []http1.Field, error) {
 	head := []byte("HTTP/1.1 200 OK\r\n" + lines + "\r\n")
 	var r http1.Response
-	testkit.Equal(t, testkit.Value(r.Parse(head, http1.Limits{Bytes: 1 << 20, Fields: 100}))(t), true, "all of", lines)
-	return head, r.Fields
+	_, err := r.Parse(head, http1.Limits{Bytes: 1 << 20, Fields: 100})
+	return head, r.Fields, err
 }
 
-// respondRaw responds with the head, the status and the body that the path names.
-func respondRaw(t testing.TB, w http.ResponseWriter, r *http.Request) {
-	var kind string
-	var index, status, length int
-	if _, err := fmt.Sscanf(r.URL.Path, "/%s %d %d %d", &kind, &index, &status, &length); err != nil {
-		t.Error(err)
-	}
-	head, fields := parseFields(t, rawHeads[index])
-	if kind == "raw" {
-		raw := w.(connection.RawSender)
-		testkit.Equal(t, raw.HasFields(), false, "a new response has fields")
-		raw.WriteRawHeader(status, head, fields)
-		for i := range head {
-			head[i] = 0xdb // it belongs to the caller again
-		}
-	} else {
-		header := w.Header()
-		header["Content-Type"] = nil
-		for _, f := range fields {
-			name := string(f.Name.In(head))
-			switch name {
-			case "Connection", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive":
-			default:
-				header[name] = append(header[name], string(f.Value.In(head)))
-			}
-		}
-		w.WriteHeader(status)
-	}
-	_, _ = io.WriteString(w, strings.Repeat("x", length))
+// rawCase is a response to the fields of an upstream.
+type rawCase struct {
+	lines          string
+	status, length int
 }
 
-// sortedFields returns a response with its fields sorted.
-func sortedFields(response string) string {
-	head, body, _ := strings.Cut(response, "\r\n\r\n")
-	lines := strings.Split(head, "\r\n")
-	slices.Sort(lines[1:])
-	return strings.Join(lines, "\r\n") + "\r\n\r\n" + body
+// asReceived sends the fields as they were received.
+func (c rawCase) asReceived(w http.ResponseWriter, _ *http.Request) {
+	head, fields, err := parseFields(c.lines)
+	raw := w.(connection.RawSender)
+	if err != nil || raw.HasFields() {
+		panic(fmt.Sprint("a new response has fields, or ", err))
+	}
+	raw.WriteRawHeader(c.status, head, fields)
+	for i := range head {
+		head[i] = 0xdb // it belongs to the caller again
+	}
+	_, _ = io.WriteString(w, strings.Repeat("x", c.length))
+}
+
+// inHeader sends the same fields by the Header.
+func (c rawCase) inHeader(w http.ResponseWriter, _ *http.Request) {
+	head, fields, err := parseFields(c.lines)
+	if err != nil {
+		panic(err)
+	}
+	header := w.Header()
+	header["Content-Type"] = nil
+	for _, f := range fields {
+		switch name := string(f.Name.In(head)); name {
+		case "Connection", "Transfer-Encoding", "Trailer", "Upgrade", "Keep-Alive":
+		default:
+			header[name] = append(header[name], string(f.Value.In(head)))
+		}
+	}
+	w.WriteHeader(c.status)
+	_, _ = io.WriteString(w, strings.Repeat("x", c.length))
 }
 
 // A response with fields as they were received equals one with the same fields in its Header,
 // except for their order. Framing, persistence and the date are decided in the same way.
 func TestRawFieldsAreFramedAsOthers(t *testing.T) {
-	testkit.Long(t, "it compares many responses")
-	t.Parallel()
-	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) { respondRaw(t, w, r) }), func(s *site) {
-		for index := range rawHeads {
-			for _, status := range []int{200, 204, 304} {
-				for _, length := range []int{0, 5, 3000, 40_000} {
-					s.compareRaw(index, status, length)
+	for _, lines := range rawHeads {
+		for _, status := range []int{200, 204, 304} {
+			for _, length := range []int{0, 5, 3000, 40_000} {
+				c := rawCase{lines, status, length}
+				for _, request := range []string{get, head, getOld, getKeep} {
+					by := func(h http.HandlerFunc) string {
+						return transcript(t, httpServer, &http.Server{Handler: h}, []string{request, closeWrite})
+					}
+					testkit.Equal(t, by(c.asReceived), by(c.inHeader), fmt.Sprintf("%q: %+v", request, c))
 				}
 			}
 		}
-	})
-}
-
-var serverDate = regexp.MustCompile(`Date: .* GMT\r\n`)
-
-// compareRaw compares responses with fields as received with those that set them in the Header.
-func (s *site) compareRaw(index, status, length int) {
-	s.Helper()
-	for _, line := range []string{"GET %s HTTP/1.1", "HEAD %s HTTP/1.1", "GET %s HTTP/1.0"} {
-		get := func(kind string) string {
-			line := fmt.Sprintf(line, fmt.Sprintf("/%s%%20%d%%20%d%%20%d", kind, index, status, length))
-			got := sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n"))
-			return serverDate.ReplaceAllString(got, "Date: now\r\n")
-		}
-		testkit.Equal(s, get("raw"), get("map"), line, rawHeads[index], status, length)
 	}
 }
 
@@ -280,7 +246,8 @@ func TestRawFieldsKeepTheirSpelling(t *testing.T) {
 	const sent = "x-b: 1\r\nETag: 2\r\nX-A: 3\r\nx-b: 4\r\nX-Added: 5\r\nContent-Length: 6\r\n"
 	raw := func(more string) func() *http.Server {
 		return handle(func(w http.ResponseWriter, _ *http.Request) {
-			head, fields := parseFields(t, lines+more+"content-length: 6\r\n")
+			head, fields, err := parseFields(lines + more + "content-length: 6\r\n")
+			testkit.Check(t, err)
 			w.Header().Set("X-Added", "5")
 			w.(connection.RawSender).WriteRawHeader(201, head, fields)
 			_, _ = io.WriteString(w, "<html>")
@@ -296,4 +263,103 @@ func TestRawFieldsKeepTheirSpelling(t *testing.T) {
 		testkit.Equal(s, head, "Status: 201 Created\r\n"+sent)
 		testkit.Equal(s, a.body, "<html>")
 	})
+}
+
+// A response that outlasts its handler is as that of a handler that takes as long: to a client that
+// reads late, at its end, with a panic, and to a client that leaves. Only sockets of a shard
+// without TLS can do without the handler.
+func TestResponsesOutlastHandlers(t *testing.T) {
+	piece := bytes.Repeat([]byte("0123456789abcde\n"), 900)
+	const pieces = 400 // more than sockets hold
+	t.Parallel()
+	var detached atomic.Int32
+	left := make(chan error, 1)
+	handler := func(w http.ResponseWriter, r *http.Request) {
+		flush := func() { _ = http.NewResponseController(w).Flush() }
+		w.Header().Set("Content-Type", "text/plain")
+		_, _ = w.Write(piece)
+		flush()
+		var trySend func([]byte) connection.Delivery
+		stream := func() (why any) {
+			if r.URL.Path == "/left" {
+				<-r.Context().Done()
+				left <- r.Context().Err()
+				return http.ErrAbortHandler
+			}
+			for range pieces - 1 {
+				how := connection.Refused
+				if trySend != nil {
+					how = trySend(piece)
+				}
+				if how == connection.Refused {
+					if _, err := w.Write(piece); err != nil {
+						return http.ErrAbortHandler
+					}
+				}
+				if how != connection.Delivered {
+					flush()
+				}
+			}
+			if r.URL.Path == "/aborted" {
+				return http.ErrAbortHandler
+			}
+			return nil
+		}
+		if d, ok := w.(connection.TrySender); ok {
+			trySend = d.TrySender(func(end func(why any)) { go func() { end(stream()) }() })
+		}
+		if trySend != nil {
+			detached.Add(1)
+		} else if why := stream(); why != nil {
+			panic(why)
+		}
+	}
+	everyMode(t, handle(handler), func(s *site) {
+		detached.Store(0)
+		for range 2 {
+			testkit.Equal(t, len(s.get("/")), pieces*len(piece))
+		}
+		n, _ := s.server.Connections()
+		testkit.Equal(t, n, 1, "connections, of which the first one can be kept")
+		resp := testkit.Value(s.client.Get(s.url + "/aborted"))(t)
+		if b, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(b) > pieces*len(piece) {
+			t.Errorf("aborted: %d bytes, %v", len(b), err)
+		}
+		ctx, leave := context.WithCancel(t.Context())
+		resp = testkit.Value(s.client.Do(testkit.Value(http.NewRequestWithContext(ctx, "GET", s.url+"/left", nil))(t)))(t)
+		leave()
+		resp.Body.Close()
+		testkit.Equal(t, <-left, context.Canceled, "after the client has left")
+		want := int32(0)
+		if isSocket := s.mode == "tcp" || s.mode == "unix"; isSocket && runtime.GOOS == "linux" {
+			want = 4
+		}
+		testkit.Equal(t, detached.Load(), want, "detached responses")
+	})
+}
+
+// HTTP/2's preface counts at the beginning of a connection only. After a request of HTTP/1 it gets
+// a 505, also if the response to that request was handed off or has outlasted its handler.
+func TestPrefaceFollowsNoRequest(t *testing.T) {
+	for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
+		someServers(t, handle(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.WriteString(w, "begun, ")
+			_ = http.NewResponseController(w).Flush()
+			if d, ok := w.(connection.TrySender); r.URL.Path == "/detached" && ok && d.TrySender(func(end func(why any)) {
+				go end(nil)
+			}) != nil {
+				return
+			}
+			_, _ = io.WriteString(w, "ended")
+		}), func(s *engine.Server, set *http.Server) {
+			s.Dispatch, set.Protocols = dispatch, new(http.Protocols)
+			set.Protocols.SetHTTP1(true)
+			set.Protocols.SetUnencryptedHTTP2(true)
+		}, func(s *site) {
+			for _, path := range []string{"/", "/detached"} {
+				got := s.exchangeAborted(getOf(path) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+				testkit.Contains(s, got, "\r\n0\r\n\r\nHTTP/1.1 505 ", path)
+			}
+		}, "tcp")
+	}
 }

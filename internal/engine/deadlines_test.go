@@ -198,11 +198,13 @@ func TestDeadlinesAreIndependentOnShards(t *testing.T) {
 
 const expectsContinue = "POST / HTTP/1.1\r\n" + host + "Expect: 100-continue\r\nContent-Length: 1\r\n\r\n"
 
-// unread are requests whose responses a client does not read, repeated.
+// unread are requests whose responses a client does not read, repeated. A server of FastCGI sends
+// replies without a handler.
 var unread = map[string]struct {
 	text    string
 	handler http.HandlerFunc
 }{
+	"replies":  {strings.Repeat(question, 1000), nil},
 	"small":    {get, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 3<<10)) }},
 	"no body":  {get, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }},
 	"large":    {get, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 32<<20)) }},
@@ -251,12 +253,17 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 				// TCP may stop by itself if a client has no room for many short responses.
 				kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
 			}
-			if bound != "by server" && name != "large" && name != "interim" {
+			isReply := u.handler == nil
+			if bound != "by server" && name != "large" && name != "interim" && (!isReply || bound != "WriteTimeout") {
 				continue // each limit is tried with two responses, and each response with one limit
 			}
 			t.Run(name+" "+bound, func(t *testing.T) {
 				t.Parallel()
-				someServers(t, handle(u.handler), apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
+				someServers(t, handle(u.handler), func(s *engine.Server, set *http.Server) {
+					apply(s, set)
+					set.ReadHeaderTimeout = time.Hour // does not end the connection first
+					s.FastCGI = isReply
+				}, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})
 		}
 	}

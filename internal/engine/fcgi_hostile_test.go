@@ -43,14 +43,23 @@ func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
 	})
 }
 
-// readsAtPath reads the body unless the path forbids it.
+// readsAtPath reads the body unless the path forbids it. The query names how it ends.
 func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	var b []byte
 	var err error
-	if r.URL.Path != "/unread" {
+	switch r.URL.Path {
+	case "/unread":
+	case "/flushed":
+		flush(w, r)
+	case "/error":
+		writeError("x")(w, r)
+	default:
 		b, err = io.ReadAll(r.Body)
 	}
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
+	if end := endings[r.URL.RawQuery]; end != nil {
+		end()
+	}
 }
 
 // responsesTo sends text, half-closes, and describes all that comes back until the connection is
@@ -112,12 +121,19 @@ func inStdin(records string) string {
 }
 
 func fcgiInterleaved() []fcgiHostile {
+	const flood = 3000
 	two := fcgiRequest{id: 2, uri: "/two", body: "xxxxx"}.String()
-	return []fcgiHostile{
+	all := []fcgiHostile{
 		{name: "in STDIN", text: inStdin(two), want: "2 ended as 1; " + fcgiHello},
 		{name: "served after an abort", text: begins(1, true) + begins(2, true) + abort + two,
 			want: "2 ended as 1; 1 ended as 0; 2: 200 /two xxxxx<nil>"},
 	}
+	for record, reply := range map[string]string{question: fcgiValues, rec(getValues, 0, ""): `10 ""`,
+		rec(99, 0, ""): `11 "c\x00\x00\x00\x00\x00\x00\x00"`, begins(2, true): "2 ended as 1"} {
+		all = append(all, fcgiHostile{name: "flood of records that get replies",
+			text: inStdin(strings.Repeat(record, flood)), want: strings.Repeat(reply+"; ", flood) + fcgiHello})
+	}
+	return all
 }
 
 func fcgiMisframed() []fcgiHostile {
@@ -167,9 +183,12 @@ func fcgiGarbage() (all []fcgiHostile) {
 		{name: "STDIN before PARAMS", text: begins(1, true) + rec(stdinStream, 1, "x")},
 		{name: "streams behind the request", text: aGET("/") + rec(stdinStream, 1, "more") +
 			rec(paramsStream, 1, "more") + aGET("/"), want: fcgiEmpty + "; " + fcgiEmpty},
+		{name: "PARAMS behind their end", text: fcgiRequest{}.head() + rec(paramsStream, 1, nameValues("A", "b")) +
+			rec(paramsStream, 1, "") + rec(stdinStream, 1, "")},
 		{name: "PARAMS in STDIN", text: inStdin(rec(paramsStream, 1, "more")), want: fcgiHello},
 		// a web server that has closed its sending side still gets its responses
 		{name: "half-closed", text: aGET("/1") + aPOST("2"), want: "1: 200 /1 <nil>; 1: 200 / 2<nil>"},
+		{name: "half-closed before STDIN", text: fcgiRequest{}.head(), want: fcgiCutOff},
 		{name: "half-closed after BEGIN_REQUEST", text: begins(1, true), want: fcgiCutOff},
 		{name: "half-closed in the second list", text: aGET("/") + fcgiRequest{id: 2}.head()[:30],
 			want: fcgiEmpty + "; 2: 400 400 Bad Request: incomplete request head"},
@@ -234,6 +253,15 @@ func fcgiAborts() (all []fcgiHostile) {
 				want:   fmt.Sprintf("1: 200 /unread <nil>; %d: 200 / hello<nil>", id)})
 		}
 	}
+	for how := range endings { // which end the connection, but not the response before
+		for path, want := range map[string]string{"/unread": "", "/flushed": "; cut off", "/error": "; cut off"} {
+			for _, rest := range []string{"", "1234", "12345"} {
+				request := fcgiRequest{uri: path + "?" + how, params: []string{"CONTENT_LENGTH", "5"}}
+				all = append(all, fcgiHostile{name: how, text: aGET("/") + request.head() + rec(stdinStream, 1, rest),
+					want: fcgiEmpty + want})
+			}
+		}
+	}
 	// what follows a body is dropped, but not for ever
 	all = append(all, fcgiHostile{name: "excess of a body", want: "1: 200 /unread <nil>; ",
 		begins: fcgiRequest{uri: "/unread", params: []string{"CONTENT_LENGTH", "1"}}.head() + rec(stdinStream, 1, "x"),
@@ -278,90 +306,44 @@ func (s *fcgiSite) wantResponses(h fcgiHostile) {
 	testkit.Equal(s, all, want, fmt.Sprintf("%s %.300q", h.name, h.begins+h.text))
 }
 
-// A flood of records that get replies costs the sender as much as the server, and nothing is kept.
-func TestFCGIGetValuesFloodInBodyKeepsNothing(t *testing.T) {
-	for name, record := range map[string]string{"questions": question, "empty questions": rec(getValues, 0, ""),
-		"unknown types": rec(99, 0, ""), "other requests": begins(2, true)} {
-		t.Run(name, func(t *testing.T) {
-			underAttack(t, 0, func(s *fcgiSite) {
-				for _, n := range []int{20, 3000} {
-					got := s.peer().responsesTo(sized(5) + rec(stdinStream, 1, "he") + strings.Repeat(record, n) +
-						inRecords(stdinStream, 1, 9, "llo"))
-					if replies := strings.Count(got, "; "); !strings.Contains(got, "1: 200 / hello<nil>") ||
-						replies != n {
-						s.Errorf("%d: %d replies: %.200s", n, replies, got)
-					}
-				}
-			})
-		})
-	}
-}
-
-// Thousands of web servers that stall anywhere in a request hold memory in proportion to what they
-// have sent. Their connections close with the server.
-func TestFCGIStalledPeersHoldLittleMemory(t *testing.T) {
-	whole := aPOST("hello")
-	n := 300
-	underAttack(t, 0, func(s *fcgiSite) {
-		before := inUse()
-		var all []*fcgiPeer
-		for i := range n {
-			p := s.peer()
-			io.WriteString(p, whole[:i%(len(whole)-8)])
-			all = append(all, p)
-		}
-		s.roundTrip(aGET("/"))
-		each := (int64(inUse()) - int64(before)) / int64(n)
-		atMost(s, each, 96<<10, "bytes for each")
-		for _, p := range slices.Backward(all) {
-			p.Close()
-		}
-	})
-}
-
 // Management records get their replies at once in each state of a connection. No further input and
 // no end of a response is necessary.
 func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 	// After GET_VALUES comes a large record of an unknown type.
 	records := question + rec(99, 0, strings.Repeat("x", 10_000)) + padded(100, 7, "abc", 5)
-	test := func(p *fcgiPeer, write func(string)) {
-		replies := func(state string) {
-			for _, want := range []string{`10 "\x0f\x01FCGI_MPXS_CONNS0"`, `11 "c\x00\x00\x00\x00\x00\x00\x00"`,
-				`11 "d\x00\x00\x00\x00\x00\x00\x00"`} {
-				kind, id, content, err := p.record()
-				if got := fmt.Sprintf("%d %q", kind, content); got != want || id != 0 || err != nil {
-					p.Errorf("%s: %s for %d, %v", state, got, id, err)
-				}
-			}
-		}
-		whole := fcgiRequest{method: "POST", body: "hello", length: true}.String()
-		head, parameters := begins(1, true), len(fcgiRequest{method: "POST", body: "hello", length: true}.head())
-		for range 2 {
-			write(records)
-			replies("idle")
-			write(head + records)
-			replies("begun")
-			write(whole[len(head):parameters] + records)
-			replies("before STDIN")
-			write(rec(stdinStream, 1, "he") + records)
-			replies("in STDIN")
-			write(inRecords(stdinStream, 1, 9, "llo"))
-			testkit.Equal(p, p.readResponse().body, "/ hello<nil>")
-			write(fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"))
-			p.readResponse()
-			write(records)
-			replies("in unread STDIN")
-			write(rec(stdinStream, 1, ""))
-		}
+	replies := []string{fcgiValues, `11 "c\x00\x00\x00\x00\x00\x00\x00"`, `11 "d\x00\x00\x00\x00\x00\x00\x00"`}
+	begin, whole := begins(1, true), fcgiRequest{method: "POST", body: "hello", length: true}
+	states := []struct{ name, text, response string }{
+		{"idle", "", ""},
+		{"begun", begin, ""},
+		{"before STDIN", whole.head()[len(begin):], ""},
+		{"in STDIN", rec(stdinStream, 1, "he"), ""},
+		{"idle again", inRecords(stdinStream, 1, 9, "llo"), "/ hello<nil>"},
+		{"in unread STDIN", fcgiRequest{method: "POST", uri: "/unread"}.head() + rec(stdinStream, 1, "he"),
+			"/unread <nil>"},
+		{"after that", rec(stdinStream, 1, ""), ""},
 	}
 	everyFCGIMode(t, handle(readsAtPath), func(s *fcgiSite) {
 		for _, size := range []int{7, 1 << 20} { // of the pieces in which records arrive
 			p := s.peer()
-			test(p, func(text string) {
+			write := func(text string) {
 				for piece := range slices.Chunk([]byte(text), size) {
 					p.Write(piece)
 				}
-			})
+			}
+			for _, state := range slices.Concat(states, states) {
+				write(state.text)
+				if state.response != "" {
+					testkit.Equal(s, p.readResponse().body, state.response)
+				}
+				write(records)
+				for _, want := range replies {
+					kind, id, content, err := p.record()
+					if got := fmt.Sprintf("%d %q", kind, content); got != want || id != 0 || err != nil {
+						s.Errorf("%s: %s for %d, %v", state.name, got, id, err)
+					}
+				}
+			}
 			p.Close()
 		}
 	})

@@ -314,21 +314,11 @@ var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp,
 
 // sendAndCheck sends requests and checks the responses until the deadline.
 func (s *fcgiSite) sendAndCheck(id int, deadline time.Time) {
-	c, err := s.dial()
-	if err != nil {
-		s.Error(err)
-		return
-	}
-	defer c.Close()
-	c.SetDeadline(deadline.Add(time.Minute))
-	p := newFCGIPeer(s.T, c)
-	for j := 0; time.Now().Before(deadline); j++ {
+	for p, j := s.peer(), 0; time.Now().Before(deadline) && !s.Failed(); j++ {
 		path, body := fmt.Sprintf("/%d-%d", id, j), strings.Repeat("hello", j%200)
-		sent := p.send(fcgiRequest{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
-		a, err := p.tryReadResponse()
-		if <-sent; err != nil || a.id != 1+j%1000 || a.body != path+body+"." || len(a.stderr) > 0 {
-			s.Errorf("%s: %v, %v", path, a, err)
-			return
+		a := p.roundTrip(fcgiRequest{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
+		if a.id != 1+j%1000 || a.body != path+body+"." || len(a.stderr) > 0 {
+			s.Errorf("%s: %v", path, a)
 		}
 	}
 }
@@ -350,10 +340,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 	t.Helper()
 	for _, mode := range names {
 		t.Run(mode, func(t *testing.T) {
-			mustEnd := engineGoroutines()
-			t.Cleanup(func() {
-				testkit.WaitFor(t, "the server's goroutines to end", func() bool { return engineGoroutines() <= mustEnd })
-			})
+			leaveNothing(t)
 			kind, _, _ := strings.Cut(mode, ", ")
 			set := settings()
 			set.DisableGeneralOptionsHandler = true
@@ -362,6 +349,15 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 			}, func(s *site) { test(&fcgiSite{s}) })
 		})
 	}
+}
+
+// leaveNothing fails the test if goroutines of the servers that it starts later do not end. No
+// other test may run at the same time.
+func leaveNothing(t *testing.T) {
+	before := engineGoroutines()
+	t.Cleanup(func() {
+		testkit.WaitFor(t, "the server's goroutines to end", func() bool { return engineGoroutines() <= before })
+	})
 }
 
 // engineGoroutines counts the goroutines that run the engine's code or were started by it.

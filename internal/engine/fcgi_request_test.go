@@ -42,7 +42,7 @@ func listed(pairs ...string) string {
 func with(pairs ...string) string { return fcgiRequest{params: pairs}.String() }
 
 // fcgiRequests are parameters with the expected lines of fcgiDump's response, or the start of the
-// response of a rejected request.
+// response of a rejected request. Nothing is expected of those whose Request is net/http/fcgi's.
 var fcgiRequests = map[string]struct{ request, want string }{
 	"as nginx sends it": {listed(likeNginx...), `params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
 GET "/a/b?c=d" HTTP/1.1 1.1
@@ -54,75 +54,66 @@ body "" <nil>
 trailer before map[] after map[]
 `},
 
-	"other method": {fcgiRequest{method: "PROPFIND"}.String(), `PROPFIND "/" HTTP/1.1`},
-	"HTTP/2.0":     {with("SERVER_PROTOCOL", "HTTP/2.0"), `GET "/" HTTP/2.0 2.0`},
-	"included":     {with("SERVER_PROTOCOL", "INCLUDED"), `GET "/" INCLUDED 1.0`},
-	"HTTP/1.0":     {with("SERVER_PROTOCOL", "HTTP/1.0"), `GET "/" HTTP/1.0 1.0`},
-	"last of two":  {with("REQUEST_METHOD", "PUT"), `PUT "/" HTTP/1.1`},
-	"escaped": {fcgiRequest{uri: "/a%2Fb%20c?d%20e"}.String(),
-		`Path:"/a/b c", Fragment:"", RawQuery:"d%20e", RawPath:"/a%2Fb%20c"`},
-	"empty query": {fcgiRequest{uri: "/a?"}.String(),
-		`Path:"/a", Fragment:"", RawQuery:"", RawPath:"", RawFragment:"", ForceQuery:true`},
+	"other method": {fcgiRequest{method: "PROPFIND"}.String(), ""},
+	"HTTP/2.0":     {with("SERVER_PROTOCOL", "HTTP/2.0"), ""},
+	"included":     {with("SERVER_PROTOCOL", "INCLUDED"), ""},
+	"HTTP/1.0":     {with("SERVER_PROTOCOL", "HTTP/1.0"), ""},
+	"last of two":  {with("REQUEST_METHOD", "PUT"), ""},
+	"escaped":      {fcgiRequest{uri: "/a%2Fb%20c?d%20e"}.String(), ""},
+	"empty query":  {fcgiRequest{uri: "/a?"}.String(), ""},
 	"absolute target": {fcgiRequest{uri: "http://b:80/c", params: []string{"HTTP_HOST", "a"}}.String(),
 		`host "b:80" remote`},
-	"OPTIONS *": {fcgiRequest{method: "OPTIONS", uri: "*"}.String(), `OPTIONS "*" HTTP/1.1`},
+	"OPTIONS *": {fcgiRequest{method: "OPTIONS", uri: "*"}.String(), ""},
 
 	"without REQUEST_URI": {located("SCRIPT_NAME", "/app", "PATH_INFO", "/x/y", "QUERY_STRING", "q=1"),
-		`GET "/app/x/y?q=1" HTTP/1.1 1.1` + "\n" +
-			`url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/app/x/y", ` +
-			`Fragment:"", RawQuery:"q=1"`},
+		`GET "/app/x/y?q=1" HTTP/1.1 1.1`},
 	"without, unescaped": {located("SCRIPT_NAME", "/a b", "PATH_INFO", "/c?d"),
 		`GET "/a%20b/c%3Fd" HTTP/1.1 1.1` + "\n" +
 			`url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a b/c?d"`},
-	"without, no query":        {located("SCRIPT_NAME", "/a", "QUERY_STRING", ""), `GET "/a" HTTP/1.1`},
-	"without, PATH_INFO alone": {located("PATH_INFO", "/a"), `GET "/a" HTTP/1.1`},
+	"without, no query":        {located("SCRIPT_NAME", "/a", "QUERY_STRING", ""), ""},
+	"without, PATH_INFO alone": {located("PATH_INFO", "/a"), ""},
 	"without, nothing":         {located(), `GET "/" HTTP/1.1`},
 	"without, query that breaks out": {located("SCRIPT_NAME", "/", "QUERY_STRING", "a b"),
 		"400 Bad Request: malformed request target"},
 
-	"remote":                {with("REMOTE_ADDR", "192.0.2.1", "REMOTE_PORT", "65535"), `remote "192.0.2.1:65535"`},
-	"remote, IPv6":          {with("REMOTE_ADDR", "2001:db8::1", "REMOTE_PORT", "1"), `remote "[2001:db8::1]:1"`},
-	"remote without a port": {with("REMOTE_ADDR", "192.0.2.1"), `remote "192.0.2.1:0"`},
+	"remote":                {with("REMOTE_ADDR", "192.0.2.1", "REMOTE_PORT", "65535"), ""},
+	"remote, IPv6":          {with("REMOTE_ADDR", "2001:db8::1", "REMOTE_PORT", "1"), ""},
+	"remote without a port": {with("REMOTE_ADDR", "192.0.2.1"), ""},
 	"remote, bad port":      {with("REMOTE_ADDR", "192.0.2.1", "REMOTE_PORT", "65536"), `remote "192.0.2.1:0"`},
-	"no remote":             {aGET("/"), `remote ":0"`},
+	"no remote, no host":    {aGET("/"), ""},
 
-	"HTTPS on":    {with("HTTPS", "on"), "tls true"},
-	"HTTPS 1":     {with("HTTPS", "1"), "tls true"},
-	"HTTPS off":   {with("HTTPS", "off"), "tls false"},
-	"HTTPS empty": {with("HTTPS", ""), "tls false"},
+	"HTTPS on":    {with("HTTPS", "on"), ""},
+	"HTTPS 1":     {with("HTTPS", "1"), ""},
+	"HTTPS off":   {with("HTTPS", "off"), ""},
+	"HTTPS empty": {with("HTTPS", ""), ""},
 
-	"host":            {with("HTTP_HOST", "a:8080"), `host "a:8080"`},
-	"host, no header": {with("HTTP_HOST", "a"), "header map[]\n"},
-	"no host":         {aGET("/"), `host "" remote`},
-	"empty host":      {with("HTTP_HOST", ""), `host "" remote`},
+	"host":       {with("HTTP_HOST", "a:8080"), ""},
+	"empty host": {with("HTTP_HOST", ""), ""},
 
 	"names": {with("HTTP_X_FORWARDED_FOR", "1", "HTTP_SEC_CH_UA", "2", "HTTP_ETAG", "3", "HTTP_TE",
-		"4", "HTTP_WWW_AUTHENTICATE", "5", "HTTP_X_UNHEARD_OF", "6", "HTTP_x_lower", "7"),
-		"header map[Etag:[3] Sec-Ch-Ua:[2] Te:[4] Www-Authenticate:[5] X-Forwarded-For:[1] X-Lower:[7] " +
-			"X-Unheard-Of:[6]]"},
+		"4", "HTTP_WWW_AUTHENTICATE", "5", "HTTP_X_UNHEARD_OF", "6", "HTTP_x_lower", "7"), ""},
 	"repeated names": {with("HTTP_COOKIE", "a=b", "HTTP_X_A", "1", "HTTP_COOKIE", "c=d", "HTTP_x_a",
 		"2", "HTTP_X_A", ""),
 		"header map[Cookie:[a=b c=d] X-A:[1 2 ]]"},
-	"an empty value": {with("HTTP_X_EMPTY", ""), "header map[X-Empty:[]]"},
-	"a value of four bytes": {with("HTTP_X_LONG", strings.Repeat("x", 300)), "X-Long:[" +
-		strings.Repeat("x", 300) + "]"},
-	"a name of four bytes":    {with("HTTP_"+strings.Repeat("A", 200), "x"), "A" + strings.Repeat("a", 199) + ":[x]"},
+	"an empty value":          {with("HTTP_X_EMPTY", ""), ""},
+	"a value of four bytes":   {with("HTTP_X_LONG", strings.Repeat("x", 300)), ""},
+	"a name of four bytes":    {with("HTTP_"+strings.Repeat("A", 200), "x"), ""},
 	"no name behind HTTP_":    {with("HTTP_", "x"), "header map[]\n"},
-	"a proxy of the client's": {with("HTTP_PROXY", "x"), "header map[Proxy:[x]]"},
+	"a proxy of the client's": {with("HTTP_PROXY", "x"), ""},
 	"pragma":                  {with("HTTP_PRAGMA", "no-cache"), "header map[Cache-Control:[no-cache] Pragma:[no-cache]]"},
-	"many values":             {with(fcgiFields(20)...), "X-0:[0] X-1:[1] X-10:[10]"},
-	"expectation":             {with("HTTP_EXPECT", "100-continue"), "header map[Expect:[100-continue]]"},
+	"many values":             {with(fcgiFields(20)...), ""},
+	"expectation":             {with("HTTP_EXPECT", "100-continue"), ""},
 	"coding of the client's":  {with("HTTP_TRANSFER_ENCODING", "chunked"), "header map[]\n"},
-	"CONTENT_TYPE":            {with("CONTENT_TYPE", "a/b"), "header map[Content-Type:[a/b]]"},
-	"CONTENT_TYPE, empty":     {with("CONTENT_TYPE", ""), "header map[]\n"},
+	"CONTENT_TYPE":            {with("CONTENT_TYPE", "a/b"), ""},
+	"CONTENT_TYPE, empty":     {with("CONTENT_TYPE", ""), ""},
 	"both types":              {with("CONTENT_TYPE", "a/b", "HTTP_CONTENT_TYPE", "c/d"), "header map[Content-Type:[a/b]]"},
 	"both types, other order": {with("HTTP_X", "1", "HTTP_CONTENT_TYPE", "c/d", "HTTP_Y", "2",
 		"CONTENT_TYPE", "a/b"), "header map[Content-Type:[a/b] X:[1] Y:[2]]"},
-	"HTTP_CONTENT_TYPE":   {with("CONTENT_TYPE", "", "HTTP_CONTENT_TYPE", "c/d"), "header map[Content-Type:[c/d]]"},
-	"HTTP_CONTENT_LENGTH": {with("HTTP_CONTENT_LENGTH", "5"), "header map[Content-Length:[5]]\nlength 0"},
+	"HTTP_CONTENT_TYPE":   {with("CONTENT_TYPE", "", "HTTP_CONTENT_TYPE", "c/d"), ""},
+	"HTTP_CONTENT_LENGTH": {with("HTTP_CONTENT_LENGTH", "5"), ""},
 	"a record for each byte": {begins(1, true) + inRecords(paramsStream, 1, 1, nameValues(likeNginx...)) +
-		rec(stdinStream, 1, ""), "SERVER_SOFTWARE:nginx/1.28.0"},
-	"more than a record holds": {with("HTTP_X", strings.Repeat("x", 70000)), "X:[xxx"},
+		rec(stdinStream, 1, ""), ""},
+	"more than a record holds": {with("HTTP_X", strings.Repeat("x", 70000)), ""},
 
 	"no method": {listed("SERVER_PROTOCOL", "HTTP/1.1", "REQUEST_URI", "/"),
 		"400 Bad Request: REQUEST_METHOD missing or malformed"},

@@ -30,102 +30,50 @@ func writeError(text string) http.HandlerFunc {
 // What a handler writes to the error stream arrives there at any time, and never in the body.
 func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 	large := strings.Repeat("large ", 30_000)
-	var kept http.ResponseWriter
-	var mu sync.Mutex
-	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		errs := stderrOf(w)
-		switch r.URL.Path {
-		case "/between":
-			inTurn(writeError("before,"), write("one "), writeError("between,"), flush, writeError("flushed,"),
-				write("two"), writeError("after"))(w, r)
-		case "/alone":
-			writeError("alone")(w, r)
-		case "/large":
-			n, err := io.WriteString(errs, large)
-			fmt.Fprint(w, n, err)
-		case "/many":
-			var wg sync.WaitGroup
-			for range 4 {
-				wg.Go(func() {
-					for range 500 {
-						io.WriteString(errs, "x")
-						io.WriteString(w, "y")
-					}
-				})
-			}
-			wg.Wait()
+	between := inTurn(writeError("before,"), write("one "), writeError("between,"), flush, writeError("flushed,"),
+		write("two"), writeError("after"))
+	many := func(w http.ResponseWriter, r *http.Request) {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 500 {
+					writeError("x")(w, r)
+					write("y")(w, r)
+				}
+			})
 		}
-		mu.Lock()
-		defer mu.Unlock()
-		kept = w
-	}), func(s *fcgiSite) {
-		for _, want := range []struct{ method, path, body, stderr string }{
-			{"GET", "/between", "one two", "before,between,flushed,after"},
-			{"HEAD", "/between", "", "before,between,flushed,after"},
-			{"GET", "/alone", "", "alone"},
-			{"GET", "/large", fmt.Sprint(len(large), " <nil>"), large},
-			{"GET", "/many", strings.Repeat("y", 2000), strings.Repeat("x", 2000)},
-			{"GET", "/none", "", ""},
-		} {
-			p := s.peer()
-			a := p.roundTrip(fcgiRequest{method: want.method, uri: want.path}.String())
-			testkit.Equal(s, a.body, want.body, want.method, want.path)
-			testkit.Equal(s, string(a.stderr), want.stderr, want.method, want.path)
-			mu.Lock()
-			testkit.Fails(io.WriteString(stderrOf(kept), "late"))(s, "", "writing after the handler has returned")
-			mu.Unlock()
-			a = p.roundTrip(aGET("/none"))
-			testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
-			p.Close()
-		}
-	})
-}
-
-// An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
-func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	variants := map[string]http.HandlerFunc{
-		"written": inTurn(write("x"), panics),
-		"flushed": inTurn(flush, panics),
-		"read":    inTurn(readBytes(2), handlers["abort"]),
-
-		"flushed head": inTurn(writeError("x"), panics),
+		wg.Wait()
 	}
-	for name, end := range endings {
-		variants[name] = func(http.ResponseWriter, *http.Request) { end() }
-	}
-	pick := handle(func(w http.ResponseWriter, r *http.Request) {
-		if bad, ok := variants[r.Header.Get("X-Pick")]; ok {
-			bad(w, r)
-		}
-		io.WriteString(w, r.URL.Path)
-	})
-	everyFCGIMode(t, pick, func(s *fcgiSite) {
-		other := s.peer()
-		other.roundTrip(aGET("/other"))
-		for name := range variants {
-			for _, rest := range []string{
-				rec(stdinStream, 1, ""), inRecords(stdinStream, 1, 9, "12345"), rec(stdinStream, 1, "1234"),
-				rec(stdinStream, 1, "1") + question + inRecords(stdinStream, 1, 9, "2345"),
-			} {
+	for _, test := range []struct {
+		method, path string
+		handler      http.HandlerFunc
+		body, stderr string
+	}{
+		{"GET", "/between", between, "one two", "before,between,flushed,after"},
+		{"HEAD", "/between", between, "", "before,between,flushed,after"},
+		{"GET", "/alone", writeError("alone"), "", "alone"},
+		{"GET", "/large", writeError(large), "", large},
+		{"GET", "/many", many, strings.Repeat("y", 2000), strings.Repeat("x", 2000)},
+	} {
+		t.Run(test.method+test.path, func(t *testing.T) {
+			kept := make(chan http.ResponseWriter, 1)
+			everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/next" {
+					return
+				}
+				test.handler(w, r)
+				kept <- w
+			}), func(s *fcgiSite) {
 				p := s.peer()
-				p.send(aGET("/before") + fcgiRequest{method: "POST", params: []string{"HTTP_X_PICK", name}}.head() +
-					rest)
-				if a, err := p.tryReadResponse(); err != nil || a.body != "/before" {
-					s.Errorf("before %s: %v, %v", name, a, err)
-				}
-				if a, err := p.tryReadResponse(); err == nil {
-					s.Errorf("%s: %v", name, a)
-				}
-				p.Close()
-			}
-			testkit.Equal(s, other.roundTrip(aGET("/after")).body, "/after", name)
-			testkit.Equal(s, len(other.management), 0, name)
-		}
-		text := s.logged.String()
-		testkit.Contains(s, text, "panic serving")
-		testkit.Contains(s, text, "ouch")
-		testkit.Equal(s, strings.Count(text, http.ErrAbortHandler.Error()), 0, "log lines of ErrAbortHandler")
-	})
+				a := p.roundTrip(fcgiRequest{method: test.method, uri: test.path}.String())
+				testkit.Equal(s, a.body, test.body)
+				testkit.Equal(s, string(a.stderr), test.stderr)
+				testkit.Fails(io.WriteString(stderrOf(<-kept), "late"))(s, "", "writing after the handler has returned")
+				a = p.roundTrip(aGET("/next"))
+				testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
+			})
+		})
+	}
 }
 
 const wait = "/wait"
@@ -219,20 +167,4 @@ func fcgiSilences() []silence {
 		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
 		{"no bound on bodies", &http.Server{}, []string{body}, -1},
 	}...)
-}
-
-// WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
-// even if they are sent one by one.
-func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
-	settings := &http.Server{WriteTimeout: 5 * time.Second, ReadHeaderTimeout: time.Hour,
-		Handler: http.HandlerFunc(dump)}
-	inBubble(t, fcgiServer, settings, func(t *testing.T, _ server, c *testkit.MemConn) {
-		start := time.Now()
-		for text := strings.Repeat(question, 1000); ; {
-			if _, err := io.WriteString(c, text); err != nil {
-				break
-			}
-		}
-		testkit.Between(t, time.Since(start), 5*time.Second, 6*time.Second, "until the connection is closed")
-	})
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -15,20 +16,14 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// hookLog records what hooks receive. It fails the test if a state follows the last one, or comes
-// before ConnContext was called.
+// hookLog records what the hooks of a server receive that has one client. It fails the test if a
+// state follows the last one, or comes before ConnContext was called.
 type hookLog struct {
 	*testing.T
 	mu     sync.Mutex
-	states map[net.Conn][]string
-	kind   string               // the type of a connection
+	conn   net.Conn // that ConnContext received
+	states []string
 	then   func(http.ConnState) // is called with each state; may be nil
-}
-
-func newHookLog(t *testing.T, set *http.Server) *hookLog {
-	h := &hookLog{T: t, states: make(map[net.Conn][]string)}
-	set.ConnContext, set.ConnState = h.connContext, h.connState
-	return h
 }
 
 type connKey struct{}
@@ -36,20 +31,19 @@ type connKey struct{}
 func (h *hookLog) connContext(ctx context.Context, c net.Conn) context.Context {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if _, again := h.states[c]; again {
+	if h.conn != nil {
 		h.Errorf("ConnContext is called twice")
 	}
-	h.states[c], h.kind = nil, fmt.Sprintf("%T", c)
+	h.conn = c
 	return context.WithValue(ctx, connKey{}, c)
 }
 
 func (h *hookLog) connState(c net.Conn, s http.ConnState) {
 	h.mu.Lock()
-	before, known := h.states[c]
-	if !known || len(before) == 0 && s != http.StateNew || h.hasEnded(c) {
-		h.Errorf("state %v after %v; known %v", s, before, known)
+	if c != h.conn || len(h.states) == 0 && s != http.StateNew || slices.Contains(h.states, "closed") {
+		h.Errorf("state %v of %v after %v of %v", s, c, h.states, h.conn)
 	}
-	h.states[c] = append(before, s.String())
+	h.states = append(h.states, s.String())
 	then := h.then
 	h.mu.Unlock()
 	if then != nil {
@@ -57,35 +51,16 @@ func (h *hookLog) connState(c net.Conn, s http.ConnState) {
 	}
 }
 
-// hasEnded reports whether the last state of a connection was reported. Its caller holds mu.
-func (h *hookLog) hasEnded(c net.Conn) bool {
-	all := h.states[c]
-	return len(all) > 0 && (all[len(all)-1] == "closed" || all[len(all)-1] == "hijacked")
-}
-
-// await waits until a connection has ended and returns its states.
-func (h *hookLog) await() (all string) {
+// await waits until the last state is this one, and returns all.
+func (h *hookLog) await(state string) (all string) {
 	h.Helper()
-	h.awaitAny("the end of a connection", func(c net.Conn, states []string) bool {
-		all = strings.Join(states, " ")
-		return h.hasEnded(c)
-	})
-	return all
-}
-
-// awaitAny waits until something is true of a connection.
-func (h *hookLog) awaitAny(what string, isTrue func(c net.Conn, states []string) bool) {
-	h.Helper()
-	testkit.WaitFor(h, what, func() bool {
+	testkit.WaitFor(h, state, func() bool {
 		h.mu.Lock()
 		defer h.mu.Unlock()
-		for c, states := range h.states {
-			if isTrue(c, states) {
-				return true
-			}
-		}
-		return false
+		all = strings.Join(h.states, " ")
+		return strings.HasSuffix(all, state)
 	})
+	return all
 }
 
 // hookCase is what a client does, and the settings for it.
@@ -115,13 +90,6 @@ func (c *hookClient) send(pieces ...string) {
 	}
 }
 
-// serverHas waits until a connection has a state.
-func (c *hookClient) serverHas(state string) {
-	c.log.awaitAny(state, func(_ net.Conn, states []string) bool {
-		return len(states) > 0 && states[len(states)-1] == state
-	})
-}
-
 // awaitEnd waits until the server has closed the connection.
 func (c *hookClient) awaitEnd() { io.Copy(io.Discard, c.reader) }
 
@@ -131,7 +99,7 @@ func getOf(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\
 const postUnread = "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: "
 
 var hookCases = map[string]hookCase{
-	"pipelined":    {nil, func(c *hookClient) { c.send(get+get+get, "", ""); c.serverHas("idle") }},
+	"pipelined":    {nil, func(c *hookClient) { c.send(get+get+get, "", ""); c.log.await("idle") }},
 	"post":         {nil, func(c *hookClient) { c.send(post, get) }},
 	"unread":       {nil, func(c *hookClient) { c.send(postUnread + "9\r\n\r\n123456789") }},
 	"large unread": {nil, func(c *hookClient) { c.send(postUnread + "9999999\r\n\r\n") }},
@@ -142,11 +110,11 @@ var hookCases = map[string]hookCase{
 		c.send(get[len(get)-1:], get)
 	}},
 	"cut off": {nil, func(c *hookClient) { io.WriteString(c, "GET / HT"); closeWriteOf(c.Conn); c.awaitEnd() }},
-	"panic":   {nil, func(c *hookClient) { c.send(getOf("/panic")); c.awaitEnd() }},
-	"abort":   {nil, func(c *hookClient) { c.send(get, getOf("/abort")); c.awaitEnd() }},
+	"panic":   {nil, func(c *hookClient) { c.send(getOf("/?panic")); c.awaitEnd() }},
+	"abort":   {nil, func(c *hookClient) { c.send(get, getOf("/?abort")); c.awaitEnd() }},
 	"reset": {nil, func(c *hookClient) {
 		c.send(get)
-		c.serverHas("idle")
+		c.log.await("idle")
 		if tcp, ok := c.Conn.(*net.TCPConn); ok {
 			tcp.SetLinger(0)
 		}
@@ -157,19 +125,19 @@ var hookCases = map[string]hookCase{
 		func(c *hookClient) { io.WriteString(c, "GET / "); c.awaitEnd() }},
 	"close while idle": {nil, func(c *hookClient) {
 		c.send(get)
-		c.serverHas("idle")
+		c.log.await("idle")
 		c.server.Close()
 		c.awaitEnd()
 	}},
-	"close while new": {nil, func(c *hookClient) { c.serverHas("new"); c.server.Close(); c.awaitEnd() }},
+	"close while new": {nil, func(c *hookClient) { c.log.await("new"); c.server.Close(); c.awaitEnd() }},
 	"shutdown while idle": {nil, func(c *hookClient) {
 		c.send(get)
-		c.serverHas("idle")
+		c.log.await("idle")
 		c.server.(interface{ Shutdown(context.Context) error }).Shutdown(context.Background())
 		c.awaitEnd()
 	}},
 	"no keep-alives": {nil, func(c *hookClient) {
-		c.serverHas("new")
+		c.log.await("new")
 		c.server.(interface{ SetKeepAlivesEnabled(bool) }).SetKeepAlivesEnabled(false)
 		c.send(get)
 		c.awaitEnd()
@@ -205,16 +173,7 @@ func hookHandler(t *testing.T) http.Handler {
 		if c, ok := r.Context().Value(connKey{}).(net.Conn); !ok || c.RemoteAddr().String() != r.RemoteAddr {
 			t.Errorf("the context has %v; the client is %s", c, r.RemoteAddr)
 		}
-		switch r.URL.Path {
-		case "/panic":
-			panic("test")
-		case "/abort":
-			panic(http.ErrAbortHandler)
-		case "/unread":
-		default:
-			io.Copy(io.Discard, r.Body)
-		}
-		io.WriteString(w, "hello")
+		readsAtPath(w, r)
 	})
 }
 
@@ -242,7 +201,8 @@ func playHooks(t *testing.T, mode, by string, how hookCase) string {
 	if how.set != nil {
 		how.set(set)
 	}
-	h := newHookLog(t, set)
+	h := &hookLog{T: t}
+	set.ConnContext, set.ConnState = h.connContext, h.connState
 	var s server
 	c := startSite(t, mode, set, func(set *http.Server) server {
 		s = makers[by](set)
@@ -250,7 +210,7 @@ func playHooks(t *testing.T, mode, by string, how hookCase) string {
 	}).connect()
 	how.client(&hookClient{t, c, bufio.NewReader(c), h, s})
 	c.Close()
-	return h.kind + " " + h.await()
+	return h.await("closed") + fmt.Sprintf(" %T", h.conn)
 }
 
 // A hook that panics while a handler takes the connection ends that connection only, although the

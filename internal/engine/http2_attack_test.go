@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"bytes"
-	"context"
 	"crypto/tls"
 	"io"
 	"maps"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -153,145 +151,15 @@ func extendedHTTP2Site(t *testing.T, mode string, set *http.Server, apply func(*
 	})
 }
 
-// Connections that die in any phase leave nothing behind.
-func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
-	testkit.Long(t, "it opens many connections")
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		switch r.URL.Path {
-		case "/wait":
-			<-r.Context().Done()
-		case "/read":
-			io.Copy(io.Discard, r.Body)
-		case "/write":
-			writeForever(w)
-		}
-	}, func(s *http2Site) {
-		s.get("/")
-		die := func(phase int) {
-			c := s.raw()
-			defer c.Close()
-			switch phase {
-			case 0: // in the preface
-				c.output.Truncate(10)
-			case 1: // in the head
-				c.open(1, http.MethodGet, "/wait", true)
-				c.output.Truncate(c.output.Len() - 3)
-			case 2:
-				c.open(1, http.MethodGet, "/wait", true)
-			case 3:
-				c.open(1, http.MethodPost, "/read", false)
-				c.WriteData(1, false, make([]byte, 1000))
-			case 4:
-				c.open(1, http.MethodGet, "/write", true)
-			case 5: // after a connection error
-				c.open(2, http.MethodGet, "/wait", true)
-			case 6: // in DATA
-				c.open(1, http.MethodPost, "/read", false)
-				c.WriteData(1, false, make([]byte, 1000))
-				c.output.Truncate(c.output.Len() - 3)
-			case 7: // many streams, some reset
-				for id := uint32(1); id < 60; id += 2 {
-					c.open(id, http.MethodPost, []string{"/wait", "/read", "/write"}[id%3], false)
-					if id%4 == 1 {
-						c.WriteRSTStream(id, http2.ErrCodeCancel)
-					}
-				}
-			}
-			c.send()
-			if phase >= 2 {
-				c.ReadFrame()
-				c.ReadFrame()
-			}
-		}
-		var clients sync.WaitGroup
-		for i := range 4 {
-			clients.Go(func() {
-				for j := range 8 {
-					die((i + j) % 8)
-				}
-			})
-		}
-		clients.Wait()
-		s.client.CloseIdleConnections()
-		testkit.WaitFor(s.T, "all connections and handlers to end", func() bool {
-			_, open := s.server.Connections()
-			return open == 0 && !strings.Contains(allStacks(), "h2.(*Stream).Run(")
-		})
-	})
-}
-
 // everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
 // first: what blocks there must be moved off it.
 func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site)) {
 	for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 		t.Run(mode, func(t *testing.T) {
-			s := newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler})
-			test(s)
+			leaveNothing(t)
+			test(newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler}))
 		})
 	}
-}
-
-// A handler that blocks holds up no other stream of its connection, also if its loop expected it to
-// be quick.
-func TestHTTP2BlockedHandlerHoldsUpNoStream(t *testing.T) {
-	for _, blocks := range []string{"/sleep", "/body", "/output"} {
-		t.Run(blocks, func(t *testing.T) {
-			entered, release := make(chan struct{}, 1), make(chan struct{})
-			everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-				switch r.URL.Path {
-				case "/sleep":
-					entered <- struct{}{}
-					<-release
-				case "/body":
-					entered <- struct{}{}
-					io.Copy(io.Discard, r.Body)
-				case "/output":
-					entered <- struct{}{}
-					w.Write(make([]byte, 6<<20)) // more than the client's window
-				}
-				io.WriteString(w, r.URL.Path)
-			}, func(s *http2Site) {
-				body, end := io.Pipe()
-				done := make(chan struct{})
-				ctx, cancel := context.WithCancel(t.Context())
-				defer cancel()
-				r := testkit.Value(http.NewRequestWithContext(ctx, http.MethodPost, s.url+blocks, body))(t)
-				go func() {
-					defer close(done)
-					if response, err := s.client.Do(r); err == nil {
-						if blocks == "/output" {
-							<-release
-						}
-						io.Copy(io.Discard, response.Body)
-						response.Body.Close()
-					}
-				}()
-				<-entered
-				for range 20 {
-					testkit.Equal(t, s.get("/quick"), "/quick")
-				}
-				end.Close()
-				if blocks != "/body" {
-					release <- struct{}{}
-				}
-				<-done
-			})
-		})
-	}
-}
-
-func TestHTTP2GoexitEndsStream(t *testing.T) {
-	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/exit" {
-			runtime.Goexit()
-		}
-		io.WriteString(w, "hello")
-	}, func(s *http2Site) {
-		for range 3 {
-			testkit.Fails(s.client.Get(s.url+"/exit"))(t, "INTERNAL_ERROR")
-			testkit.Equal(t, s.get("/"), "hello")
-		}
-	})
 }
 
 // As with net/http, the files of a form do not outlast a handler that panics.

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -154,7 +153,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 				t.Run(mode, func(t *testing.T) {
 					s, n := newTarget(t, "tare", mode), hostileConns(f.times)
 					begun := time.Now()
-					ours := s.attack(name, content, n, n, time.Hour)
+					ours := s.attack(name, content, n, 0)
 					ended := s.state()
 					testkit.Equal(t, ended.calmed, int64(n), "connections that have ended with ENHANCE_YOUR_CALM")
 					testkit.Equal(t, ended.other, 0, "connections that have ended with other errors")
@@ -171,7 +170,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
 					netHTTP := newTarget(t, "net/http", mode)
-					theirs := netHTTP.attack(name, content, math.MaxInt32, n, min(elapsed, longestComparison))
+					theirs := netHTTP.attack(name, content, n, min(elapsed, longestComparison))
 					t.Logf("%d connections in %v; others' p99 is %v, with net/http %v", n, elapsed, ours, theirs)
 					atMost(t, ours, harmFactor*theirs+slack, "is the p99 of others; with net/http", theirs)
 				})
@@ -259,7 +258,7 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 		return serveTarget(t, maker, mode)
 	}
 	g := new(targetSite)
-	line := play(t, "TestHTTP2Target", fmt.Sprintf("%s=%s %s", targetEnv, mode, maker))
+	line, _ := play(t, "TestHTTP2Target", mode+" "+maker)
 	if _, err := fmt.Sscan(line, &g.pid, &g.address); err != nil {
 		t.Fatalf("%q: %v", line, err)
 	}
@@ -291,38 +290,28 @@ func (s *http2Site) address() net.Addr {
 	return c.RemoteAddr()
 }
 
-const (
-	targetEnv = "TARE_HTTP2_TARGET"
-	attackEnv = "TARE_HTTP2_ATTACK"
-	// attackFormat is the format of attackEnv: mode, address, class, number of connections, how
-	// many of them at the same time, and for how long.
-	attackFormat = "%s %s %q %d %d %d"
-)
+// attackFormat is the format of the arguments of attackers: mode, address, class, number, and for
+// how long.
+const attackFormat = "%s %s %q %d %d"
 
-// TestHTTP2Target is the process that newTarget starts.
+// TestHTTP2Target is the role of a server.
 func TestHTTP2Target(t *testing.T) {
-	mode, maker, ok := strings.Cut(os.Getenv(targetEnv), " ")
-	if !ok {
-		t.Skip("is run by tests of hostile clients")
-	}
+	mode, maker, _ := strings.Cut(roleArguments(t), " ")
 	s := serveTarget(t, maker, mode)
 	fmt.Println(s.pid, s.address)
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// TestHTTP2Attackers is the process of the attackers that attack starts.
+// TestHTTP2Attackers is the role of clients.
 func TestHTTP2Attackers(t *testing.T) {
 	var mode, address, class string
-	var all, together int
+	var n int
 	var limit time.Duration
-	if _, err := fmt.Sscanf(os.Getenv(attackEnv), attackFormat, &mode, &address, &class, &all, &together,
-		&limit); err != nil {
-		t.Skip("is run by TestHTTP2FloodsEndTheirConnections")
-	}
+	testkit.Value(fmt.Sscanf(roleArguments(t), attackFormat, &mode, &address, &class, &n, &limit))(t)
 	content := http2Floods()[class].content(t)
 	s := newHTTP2Client(t, mode, dialer(address))
 	fmt.Println("attacking")
-	err := s.flood(content, all, together, limit)
+	err := s.flood(content, n, limit)
 	fmt.Println("ended:", err)
 }
 
@@ -363,16 +352,14 @@ func (s *targetSite) wantMemory(n, each int) {
 	atMost(s, grown>>20, limit>>20, "MB of", n, "connections")
 }
 
-// attack floods the target with the frames of a class, by so many connections, so many of them at
-// the same time, for at most that long. Meanwhile another client must receive responses. attack
-// returns the 99th percentile of their durations. In the slow form, where the attackers are another
-// process, it does not use content.
-func (s *targetSite) attack(class string, content *floodContent, all, together int, limit time.Duration) time.Duration {
+// attack floods the target with the frames of a class by n attackers, as flood does. Meanwhile
+// another client must receive responses. attack returns the 99th percentile of their durations. In
+// the slow form, where the attackers are another process, it does not use content.
+func (s *targetSite) attack(class string, content *floodContent, n int, limit time.Duration) time.Duration {
 	s.Helper()
 	over := make(chan error)
 	if testkit.Slow() {
-		_, output := playOn(s.T, "TestHTTP2Attackers", attackEnv+"="+fmt.Sprintf(attackFormat, s.mode, s.address,
-			class, all, together, limit))
+		_, output := play(s.T, "TestHTTP2Attackers", fmt.Sprintf(attackFormat, s.mode, s.address, class, n, limit))
 		go func() {
 			line, err := output.ReadString('\n')
 			if line != "ended: <nil>\n" {
@@ -381,7 +368,7 @@ func (s *targetSite) attack(class string, content *floodContent, all, together i
 			over <- err
 		}()
 	} else {
-		go func() { over <- s.flood(content, all, together, limit) }()
+		go func() { over <- s.flood(content, n, limit) }()
 	}
 	var durations []time.Duration
 	for {
@@ -400,17 +387,20 @@ func (s *targetSite) attack(class string, content *floodContent, all, together i
 	}
 }
 
-// flood sends content over connections until the server has ended them, or until the time is over.
-func (s *http2Site) flood(content *floodContent, all, together int, limit time.Duration) error {
-	ctx, cancel := context.WithTimeout(s.Context(), limit)
-	defer cancel()
-	var left atomic.Int64
-	left.Store(int64(all))
-	failed := make(chan error, together)
+// flood sends content over n connections at the same time, until the server has ended them. If
+// there is a limit of time, new connections follow until it is over.
+func (s *http2Site) flood(content *floodContent, n int, limit time.Duration) error {
+	ctx := s.Context()
+	if limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	failed := make(chan error, n)
 	var attackers sync.WaitGroup
-	for range together {
+	for range n {
 		attackers.Go(func() {
-			for ctx.Err() == nil && left.Add(-1) >= 0 {
+			for isFirst := true; isFirst || limit > 0 && ctx.Err() == nil; isFirst = false {
 				if err := s.floodOne(ctx, content); err != nil && ctx.Err() == nil {
 					failed <- err
 					return

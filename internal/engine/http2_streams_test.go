@@ -198,102 +198,10 @@ func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
 			r.WriteData(1, true, nil) // on an idle stream
 			r.send()
 			r.awaitFrame(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
-			testkit.WaitFor(t, "the connection to be closed", func() bool {
-				_, open := s.server.Connections()
-				return open == 0
-			})
+			awaitOpen(t, s.server, 0)
 		})
 	}
 }
-
-// stalledHandshakes are what clients send that do not finish their handshakes, by the part of their
-// first message that it is.
-func stalledHandshakes() map[string]func(hello []byte, i int) []byte {
-	return map[string]func(hello []byte, i int) []byte{
-		"nothing":         func([]byte, int) []byte { return nil },
-		"first byte":      func(hello []byte, _ int) []byte { return hello[:1] },
-		"part of message": func(hello []byte, i int) []byte { return hello[:1+i%(len(hello)-1)] },
-		"whole message":   func(hello []byte, _ int) []byte { return hello },
-		"long record":     func([]byte, int) []byte { return []byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc} },
-	}
-}
-
-// Clients that begin a handshake and stop hold little memory, and new clients are served meanwhile.
-// The memory is measured in the slow form.
-func TestHTTP2StalledHandshakesHoldLittleMemory(t *testing.T) {
-	for name, part := range stalledHandshakes() {
-		t.Run(name, func(t *testing.T) {
-			s, n := newTarget(t, "tare", "h2-tls-shard"), fewHandshakes
-			if testkit.Slow() {
-				n = manyHostileConns
-				if testkit.Race {
-					n /= raceSlowdown
-				}
-			}
-			s.stallHandshakes(n, part)
-			if testkit.Slow() {
-				s.wantMemory(n, handshakeMemory)
-			}
-		})
-	}
-}
-
-// handshakeMemory is how much memory a connection may take whose handshake has not begun. What
-// those hold that have begun is limited by their number.
-const handshakeMemory = 4 << 10
-
-// stallHandshakes opens n connections that send a part of the first message. Then another client,
-// whose connection is new, must receive responses.
-func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byte) {
-	s.Helper()
-	s.client.CloseIdleConnections()
-	hello := testkit.ClientHello(s.T)
-	conns := s.openAll(n, s.site.dial, func(i int) []byte { return part(hello, i) })
-	s.mustServeOthers(conns, s.client.CloseIdleConnections)
-}
-
-// openAll opens n connections that send something. The server may have ended one in favor of newer
-// ones by then.
-func (s *targetSite) openAll(n int, dial func() (net.Conn, error), content func(i int) []byte) []net.Conn {
-	s.Helper()
-	const together = 8
-	conns := make([]net.Conn, n)
-	var clients sync.WaitGroup
-	for first := range together {
-		clients.Go(func() {
-			for i := first; i < n; i += together {
-				c, err := dial()
-				if err != nil {
-					s.Error(err)
-					return
-				}
-				conns[i] = c
-				_, _ = c.Write(content(i))
-			}
-		})
-	}
-	clients.Wait()
-	return conns
-}
-
-// mustServeOthers fails unless another client receives responses, and then closes the connections.
-// before is called before each of its requests.
-func (s *targetSite) mustServeOthers(conns []net.Conn, before func()) {
-	s.Helper()
-	for range 20 {
-		before()
-		testkit.Equal(s, s.get("/"), "hello", "another client has received")
-	}
-	for _, c := range conns {
-		if c != nil {
-			c.Close()
-		}
-	}
-	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
-}
-
-// fewHandshakes is how many handshakes stall in the quick form.
-const fewHandshakes = 20
 
 // A connection whose cipher suite RFC 9113 prohibits for HTTP/2 is rejected, unless the settings
 // permit it, on the goroutine path and on shards.
@@ -318,10 +226,12 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 	}
 }
 
-// stall is a client that occupies the server without an end.
+// stall is a client that occupies the server without an end: it stops after its handshake, or it
+// does not finish that.
 type stall struct {
 	begun int // handlers that begin
 	send  func(r *rawHTTP2)
+	hello func(hello []byte, i int) []byte // the part of the first message that the client sends
 }
 
 func http2Stalls() map[string]stall {
@@ -332,57 +242,109 @@ func http2Stalls() map[string]stall {
 		}
 	}
 	return map[string]stall{
-		"zero window": {streams, func(r *rawHTTP2) {
+		"zero window": {begun: streams, send: func(r *rawHTTP2) {
 			r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			each(r, http.MethodGet, "/write", true)
 		}},
-		"reads nothing": {streams, func(r *rawHTTP2) {
+		"reads nothing": {begun: streams, send: func(r *rawHTTP2) {
 			r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
 			r.WriteWindowUpdate(0, 1<<30)
 			each(r, http.MethodGet, "/write", true)
 		}},
-		"slow bodies": {streams, func(r *rawHTTP2) {
+		"slow bodies": {begun: streams, send: func(r *rawHTTP2) {
 			each(r, http.MethodPost, "/upload", false)
 			r.WriteData(1, false, make([]byte, 100))
 			r.output.Truncate(r.output.Len() - 50)
 		}},
-		"slow head": {0, func(r *rawHTTP2) {
+		"part of the preface": {send: func(r *rawHTTP2) { r.output.Truncate(10) }},
+		"slow head": {send: func(r *rawHTTP2) {
 			r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 10000)})
 			r.WriteContinuation(1, false, make([]byte, 10000))
 			r.output.Truncate(r.output.Len() - 50)
 		}},
+		"no message":      {hello: func([]byte, int) []byte { return nil }},
+		"first byte":      {hello: func(hello []byte, _ int) []byte { return hello[:1] }},
+		"part of message": {hello: func(hello []byte, i int) []byte { return hello[:1+i%(len(hello)-1)] }},
+		"whole message":   {hello: func(hello []byte, _ int) []byte { return hello }},
+		"long record":     {hello: func([]byte, int) []byte { return []byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc} }},
 	}
 }
 
+const (
+	// stallMemory is how much memory a connection that stalls may take: that of its handlers, which
+	// are goroutines with buffers of their own, and what they have written.
+	stallMemory = 512 << 10
+	// handshakeMemory is likewise for handshakes that have not begun. What those hold that have
+	// begun is limited by their number.
+	handshakeMemory = 4 << 10
+)
+
 // Clients that stall hold bounded memory and delay no other client, over each kind of connection.
-// The memory is measured in the slow form.
+// Nothing is left of them when they leave.
+// Handshakes stall on shards. The memory is measured in the slow form.
 func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
-	for name, stalled := range http2Stalls() {
+	for name, how := range http2Stalls() {
 		for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+			if how.hello != nil && mode != "h2-tls-shard" {
+				continue
+			}
 			t.Run(name+" "+mode, func(t *testing.T) {
-				s, n := newTarget(t, "tare", mode), hostileConns(0)
-				s.stall(n, stalled)
+				leaveNothing(t)
+				s, n, memory := newTarget(t, "tare", mode), hostileConns(0), stallMemory
+				if how.hello != nil {
+					n, memory = n*len(http2Modes), handshakeMemory
+				}
+				s.stall(n, how)
 				if testkit.Slow() {
-					s.wantMemory(n, stallMemory)
+					s.wantMemory(n, memory)
 				}
 			})
 		}
 	}
 }
 
-// stallMemory is how much memory a connection that stalls may take: that of its handlers, which are
-// goroutines with buffers of their own, and what they have written.
-const stallMemory = 512 << 10
-
-// stall opens n connections that send something and read nothing. Another client must receive
-// responses then.
+// stall opens n connections that stall. Then another client, whose connections are new, must
+// receive responses.
 func (s *targetSite) stall(n int, how stall) {
 	s.Helper()
-	r := newRawHTTP2(s.T, nil)
-	how.send(r)
-	content := r.output.Bytes()
-	conns := s.openAll(n, s.dial, func(int) []byte { return content })
-	testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
-	testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
-	s.mustServeOthers(conns, func() {})
+	s.client.CloseIdleConnections()
+	r, hello, dial := newRawHTTP2(s.T, nil), testkit.ClientHello(s.T), s.site.dial
+	if how.send != nil {
+		dial = s.dial
+		how.send(r)
+	}
+	conns := make(chan net.Conn, n)
+	var clients sync.WaitGroup
+	const together = 8
+	for first := range together {
+		clients.Go(func() {
+			for i := first; i < n; i += together {
+				c, err := dial()
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				content := r.output.Bytes()
+				if how.hello != nil {
+					content = how.hello(hello, i)
+				}
+				_, _ = c.Write(content) // the server may have ended it in favor of newer ones
+				conns <- c
+			}
+		})
+	}
+	clients.Wait()
+	close(conns)
+	if how.send != nil {
+		testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
+		testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
+	}
+	for range 20 {
+		s.client.CloseIdleConnections()
+		testkit.Equal(s, s.get("/"), "hello", "another client has received")
+	}
+	for c := range conns {
+		c.Close()
+	}
+	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
 }

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bufio"
 	"cmp"
 	"fmt"
 	"io"
@@ -10,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"runtime"
 	"slices"
 	"strings"
@@ -221,8 +219,8 @@ func inUse() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// MN-40: thousands of slow clients, in any phase, hold memory in proportion to their number. They
-// run in another process, because this one has descriptors for only one side.
+// MN-40: thousands of slow clients and web servers, in any phase, hold memory in proportion to
+// their number. They run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	n, perConn := 400, 32<<10
 	if testkit.Race {
@@ -231,57 +229,37 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	if testkit.Slow() {
 		n = 10_000
 	}
-	bothPaths(t, handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }), func(s *site) {
+	settings := handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
+	check := func(s *site, protocol string) {
 		first := s.connect()
 		before := inUse()
-		if line := play(s.T, "TestClientsThatTrickle",
-			fmt.Sprintf("TARE_TRICKLE=%d %v", n, first.RemoteAddr())); line != "trickling\n" {
-			s.Fatalf("%q", line)
-		}
+		line, _ := play(s.T, "TestClientsThatTrickle", fmt.Sprint(protocol, " ", n, " ", first.RemoteAddr()))
+		testkit.Equal(s, line, "trickling\n")
 		each := (int64(inUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
 		atMost(s, each, int64(perConn), "bytes for each connection")
+	}
+	bothPaths(t, settings, func(s *site) {
+		check(s, "HTTP")
 		testkit.Equal(s, s.get("/"), "", "others are not served")
+	})
+	bothFCGIPaths(t, settings, func(s *fcgiSite) {
+		check(s.site, "FastCGI")
+		testkit.Equal(s, s.roundTrip(aGET("/")).body, "", "others are not served")
 	})
 }
 
-// play runs a test of this binary as another process until the calling test ends, and returns the
-// first line of its output.
-func play(t *testing.T, test, env string) string {
-	t.Helper()
-	line, _ := playOn(t, test, env)
-	return line
-}
-
-// playOn is play for a process that writes more lines.
-func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
-	t.Helper()
-	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
-	c.Env = append(os.Environ(), env)
-	in := testkit.Value(c.StdinPipe())(t)
-	out := testkit.Value(c.StdoutPipe())(t)
-	testkit.Start(t, c)
-	t.Cleanup(func() { in.Close() })
-	more = bufio.NewReader(out)
-	first, err := more.ReadString('\n')
-	if err != nil {
-		t.Fatalf("%s: %q, %v", test, first, err)
-	}
-	return first, more
-}
-
-// TestClientsThatTrickle is the process that TestSlowClientsHoldMemoryInProportion starts.
+// TestClientsThatTrickle is the role of clients that begin a request and then send little.
 func TestClientsThatTrickle(t *testing.T) {
 	var n int
-	var addr string
-	if _, err := fmt.Sscan(os.Getenv("TARE_TRICKLE"), &n, &addr); err != nil {
-		t.Skip("is run by TestSlowClientsHoldMemoryInProportion")
-	}
-	phases := []string{
-		"GET / HTTP/1.1\r\nHost: a\r\nX: ",
-		"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000\r\n\r\n",
-		chunkedPost + "fffff\r\n",
-	}
+	var protocol, addr string
+	testkit.Value(fmt.Sscan(roleArguments(t), &protocol, &n, &addr))(t)
+	upload := sized(1000) + padded(stdinStream, 1, strings.Repeat("x", 100), 100)
+	phases := map[string][]string{
+		"HTTP": {"GET / HTTP/1.1\r\nHost: a\r\nX: ", posted("Content-Length: 1000000", ""),
+			chunkedPost + "fffff\r\n"},
+		"FastCGI": {upload[:4], upload[:12], upload[:20], upload[:len(upload)-198], upload[:len(upload)-100]},
+	}[protocol]
 	var conns []net.Conn
 	for i := range n {
 		c := testkit.Value(net.Dial("tcp", addr))(t)

@@ -114,11 +114,17 @@ func same(t *testing.T, why string, h http.Handler, pieces []string) {
 	for name, newServer := range makers {
 		got[name] = transcript(t, newServer, &http.Server{Handler: h}, pieces)
 	}
-	switch equal := got["tare"] == got["net/http"]; {
+	mustAgree(t, why, got["tare"], got["net/http"], fmt.Sprintf("%.300q", pieces))
+}
+
+// mustAgree fails unless both servers have given the same, or differ for a reason.
+func mustAgree(t *testing.T, why, ours, theirs, what string) {
+	t.Helper()
+	switch equal := ours == theirs; {
 	case equal && why != "":
-		t.Errorf("no longer differs: %s", why)
+		t.Errorf("%s: no longer differs: %s", what, why)
 	case !equal && why == "":
-		t.Errorf("requests %q\n--- net/http\n%s--- tare\n%s", pieces, got["net/http"], got["tare"])
+		t.Errorf("%s\n--- net/http\n%s\n--- tare\n%s", what, theirs, ours)
 	}
 }
 
@@ -145,7 +151,7 @@ var handlers = map[string]http.HandlerFunc{
 		fmt.Fprint(w, n, err)
 	},
 	"html":           write("<html><body>"),
-	"many writes":    inTurn(slices.Repeat([]http.HandlerFunc{write("0123456789")}, 1000)...),
+	"many writes":    manyWrites,
 	"2048 bytes":     write(zeroBytes(2048)),
 	"2049 bytes":     write(zeroBytes(2049)),
 	"large":          write(zeroBytes(30000)),
@@ -188,14 +194,19 @@ var handlers = map[string]http.HandlerFunc{
 		w.WriteHeader(200)
 		v[0] = "2"
 	},
-	"flush":          flush,
-	"write, flush":   inTurn(write("he"), flush, write("llo")),
-	"early hints":    inTurn(field("Link", "</a>"), status(103), status(103), write("hello")),
-	"panic":          panics,
-	"panic, written": inTurn(write("hello"), panics),
-	"panic, flushed": inTurn(write("hello"), flush, panics),
-	"abort":          func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-	"read all":       readBody,
+	"flush":                 flush,
+	"write, flush":          inTurn(write("he"), flush, write("llo")),
+	"early hints":           inTurn(field("Link", "</a>"), status(103), status(103), write("hello")),
+	"panic":                 panics,
+	"panic, written":        inTurn(write("hello"), panics),
+	"panic, flushed":        inTurn(write("hello"), flush, panics),
+	"panic, large":          inTurn(copyLarge, panics),
+	"panic, length":         inTurn(field("Content-Length", "9"), write("hello"), panics),
+	"panic, large length":   inTurn(field("Content-Length", "40000"), copyLarge, panics),
+	"panic, flushed length": inTurn(field("Content-Length", "9"), write("hello"), flush, panics),
+	"panic, flushed pieces": inTurn(manyWrites, flush, panics),
+	"abort":                 func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	"read all":              readBody,
 	"read some": func(w http.ResponseWriter, r *http.Request) {
 		b := make([]byte, 2)
 		n, err := io.ReadFull(r.Body, b)
@@ -236,6 +247,7 @@ var handlers = map[string]http.HandlerFunc{
 	"prefix trailer":        inTurn(field(http.TrailerPrefix+"Sum", "1"), write("hello")),
 	"small, prefix trailer": inTurn(write("hello"), field(http.TrailerPrefix+"Sum", "1")),
 	"timeout":               tooSlow,
+	"interfaces":            inTurn(readBytes(20_000), writeInterfaces),
 	"max bytes":             http.MaxBytesHandler(http.HandlerFunc(dump), 3).ServeHTTP,
 	"hijack":                hijack,
 	"write, hijack":         inTurn(write("hello"), hijack),
@@ -276,6 +288,8 @@ func readBody(w http.ResponseWriter, r *http.Request) {
 	b, err := io.ReadAll(r.Body)
 	fmt.Fprintf(w, "%q %v", b, err)
 }
+
+var manyWrites = inTurn(slices.Repeat([]http.HandlerFunc{write("0123456789")}, 1000)...)
 
 func copyLarge(w http.ResponseWriter, _ *http.Request) {
 	io.Copy(w, struct{ io.Reader }{strings.NewReader(zeroBytes(30000))})
@@ -420,12 +434,6 @@ func skipChanged(t *testing.T, name string) {
 	if first := changed[name]; first != nil && testkit.NetHTTPPrecedes(first...) {
 		t.Skip("as in net/http since ", first)
 	}
-}
-
-// A ResponseWriter has the optional interfaces of net/http's. Over HTTP/2, http2Cases compare them.
-func TestInterfacesOfResponseWriters(t *testing.T) {
-	same(t, "", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, interfacesOf(w)) }),
-		[]string{get})
 }
 
 // The package documentation lists every difference.

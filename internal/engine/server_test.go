@@ -28,7 +28,7 @@ func awaitOpen(t *testing.T, s *engine.Server, n int64) {
 }
 
 // Connections are counted while they wait and while they are served, but not after they have closed
-// or were hijacked.
+// or were hijacked. A handler that takes one receives the type of package net.
 func TestConnectionsAreCounted(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/taken" {
@@ -36,14 +36,14 @@ func TestConnectionsAreCounted(t *testing.T) {
 			return
 		}
 		c := hijacked(t, w)
-		io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\ndone.")
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n\r\n%T %v.", c, r.TLS != nil)
 		c.Close()
 	}), func(s *site) {
 		var conns []net.Conn
-		request := func(path string) {
+		request := func(path string) string {
 			c := s.connect()
 			conns = append(conns, c)
-			s.request(c, path)
+			return s.request(c, path)
 		}
 		await := func(accepted, open int64) {
 			s.Helper()
@@ -57,7 +57,10 @@ func TestConnectionsAreCounted(t *testing.T) {
 			request("/")
 		}
 		await(3, 3)
-		request("/taken")
+		testkit.Contains(s, request("/taken"), map[string]string{
+			"tcp": "*net.TCPConn false.", "net.Conn": "*net.TCPConn false.", "unix": "*net.UnixConn false.",
+			"tls": "*tls.Conn true.", "ServeTLS": "*tls.Conn true.", "memory": "*testkit.MemConn false.",
+		}[s.mode])
 		await(4, 3)
 		conns[0].Close()
 		conns[1].Close()

@@ -14,6 +14,8 @@ import (
 	"maps"
 	"net"
 	"net/http"
+	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -120,6 +122,15 @@ func someServers(t *testing.T, settings func() *http.Server, apply func(*engine.
 	}
 }
 
+// everyClient runs a test with clients of HTTP/1.1 and of HTTP/2, over every kind of connection. On
+// shards, all handlers run on the loop first: what blocks there must be moved off it.
+func everyClient(t *testing.T, handler http.HandlerFunc, test func(*site)) {
+	t.Helper()
+	onLoop := func(s *engine.Server, _ *http.Server) { s.Dispatch = engine.OnLoop }
+	someServers(t, handle(handler), onLoop, test, slices.Sorted(maps.Keys(modes))...)
+	everyHTTP2Mode(t, handler, func(s *http2Site) { test(s.site) })
+}
+
 func inMode(t *testing.T, mode string, set *http.Server, apply func(*engine.Server, *http.Server), test func(*site)) {
 	t.Helper()
 	s := startSite(t, mode, set, func(set *http.Server) server {
@@ -194,35 +205,11 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestHandlersSeeConnectionType(t *testing.T) {
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		c := hijacked(t, w)
-		defer c.Close()
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n%T %v", c, r.TLS != nil)
-	}), func(s *site) {
-		want := map[string]string{
-			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false",
-			"tls": "*tls.Conn true", "ServeTLS": "*tls.Conn true", "memory": "*testkit.MemConn false",
-		}[s.mode]
-		testkit.Equal(s, s.get("/"), want)
-	})
-}
-
 // hijacked returns the connection of a response.
 func hijacked(t *testing.T, w http.ResponseWriter) net.Conn {
 	c, _, err := http.NewResponseController(w).Hijack()
 	testkit.Must(t, err)
 	return c
-}
-
-// beside runs a test on net/http's server and on this engine, over every kind of connection.
-func beside(t *testing.T, settings func() *http.Server, test func(*site)) {
-	t.Helper()
-	for _, maker := range slices.Sorted(maps.Keys(makers)) {
-		for _, mode := range slices.Sorted(maps.Keys(modes)) {
-			t.Run(maker+"/"+mode, func(t *testing.T) { test(siteOf(t, maker, mode, settings())) })
-		}
-	}
 }
 
 // siteOf returns a site with the server of a maker.
@@ -259,9 +246,6 @@ func (s *site) in(t *testing.T) *site {
 	other.T = t
 	return &other
 }
-
-// ours reports whether the server of a site made by beside is this engine.
-func (s *site) ours() bool { return !strings.Contains(s.Name(), "/net/http/") }
 
 // server is the common interface of net/http's server and this engine's.
 type server interface {
@@ -352,8 +336,11 @@ func describe(response []byte, closed, head bool) string {
 			body = []byte(refusal) // the text is the server's own
 			resp.ContentLength = -1
 			resp.Header.Del("Content-Length")
+			resp.Header.Del("Date")
 		}
-		resp.Header.Del("Date")
+		if strings.HasSuffix(resp.Header.Get("Date"), " GMT") {
+			resp.Header.Set("Date", "now")
+		}
 		fmt.Fprintf(&s, "%s %s length=%d coding=%v close=%v\n", resp.Proto, resp.Status, resp.ContentLength,
 			resp.TransferEncoding, resp.Close)
 		for _, name := range slices.Sorted(maps.Keys(resp.Header)) {
@@ -382,4 +369,35 @@ func describeLog(logged string) string {
 		}
 	}
 	return s.String()
+}
+
+const roleEnv = "TARE_ROLE"
+
+// roleArguments returns what play has passed to a test that is the role of another process. Without
+// any it skips the test.
+func roleArguments(t *testing.T) string {
+	t.Helper()
+	arguments := os.Getenv(roleEnv)
+	if arguments == "" {
+		t.Skip("is run by other tests")
+	}
+	return arguments
+}
+
+// play runs a test as another process until the calling test ends, and returns the process's output
+// after its first line.
+func play(t *testing.T, role, arguments string) (first string, more *bufio.Reader) {
+	t.Helper()
+	c := exec.Command(os.Args[0], "-test.run=^"+role+"$")
+	c.Env = append(os.Environ(), roleEnv+"="+arguments)
+	in := testkit.Value(c.StdinPipe())(t)
+	out := testkit.Value(c.StdoutPipe())(t)
+	testkit.Start(t, c)
+	t.Cleanup(func() { in.Close() })
+	more = bufio.NewReader(out)
+	first, err := more.ReadString('\n')
+	if err != nil {
+		t.Fatalf("%s: %q, %v", role, first, err)
+	}
+	return first, more
 }

@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bytes"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -16,7 +15,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -91,12 +89,6 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 	}
 }
 
-// onShards runs a test over the kinds of connection that are served on shards.
-func onShards(t *testing.T, settings func() *http.Server, test func(*site)) {
-	t.Helper()
-	someModes(t, settings, test, "tcp", "ServeTLS")
-}
-
 // readResponses reads until n responses have ended.
 func readResponses(t *testing.T, c net.Conn, n int) string {
 	t.Helper()
@@ -112,38 +104,6 @@ func readResponses(t *testing.T, c net.Conn, n int) string {
 	return string(got)
 }
 
-// A handler that blocks on a loop holds up other connections of the loop only for a moment.
-func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
-	var blocking atomic.Pointer[chan bool]
-	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if release := blocking.Load(); release != nil && r.URL.RawQuery == "block" {
-			<-*release
-		}
-		io.WriteString(w, "done.")
-	}), func(s *site) {
-		quick := s.connect()
-		for range 200 { // so that the slot is trusted
-			s.request(quick, "/")
-		}
-		release := make(chan bool)
-		blocking.Store(&release)
-		var blocked []net.Conn
-		for range 20 {
-			c := s.connect()
-			io.WriteString(c, getOf("/?block"))
-			blocked = append(blocked, c)
-		}
-		for range 50 {
-			s.request(quick, "/")
-		}
-		close(release)
-		for _, c := range blocked {
-			readResponses(s.T, c, 1)
-		}
-		blocking.Store(nil)
-	})
-}
-
 // request sends a GET on a connection, and returns the response.
 func (s *site) request(c net.Conn, target string) string {
 	s.Helper()
@@ -151,80 +111,11 @@ func (s *site) request(c net.Conn, target string) string {
 	return readResponses(s.T, c, 1)
 }
 
-// Connections that wait too long are closed: silent ones, slow heads, and idle ones. All wait at the
-// same time.
-func TestWaitingConnectionsTimeOut(t *testing.T) {
-	testkit.Long(t, "it waits for timeouts")
-	t.Parallel()
-	trickle := func(c net.Conn) {
-		for i := range get {
-			if _, err := io.WriteString(c, get[i:i+1]); err != nil {
-				return
-			}
-			time.Sleep(bound / 15)
-		}
-	}
-	var all sync.WaitGroup
-	defer all.Wait()
-	for _, mode := range []string{"tcp", "ServeTLS"} {
-		s := siteOf(t, "tare", mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
-		for name, test := range map[string]struct {
-			want      time.Duration
-			responded bool // the server has responded once before
-			then      func(net.Conn)
-		}{
-			"silent":      {bound, false, func(net.Conn) {}},
-			"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
-			"idle":        {2 * bound, true, func(net.Conn) {}},
-			"second head": {bound, true, func(c net.Conn) { io.WriteString(c, "GET / H") }},
-			"trickle":     {bound, false, func(c net.Conn) { go trickle(c) }},
-		} {
-			all.Go(func() {
-				start := time.Now() // the server starts to wait later
-				c := s.connect()
-				if test.responded {
-					s.request(c, "/")
-				}
-				test.then(c)
-				n, err := c.Read(make([]byte, 1))
-				if elapsed := time.Since(start); n != 0 || err == nil || errors.Is(err, os.ErrDeadlineExceeded) ||
-					elapsed < test.want*9/10 {
-					t.Errorf("%s, %s: read %d, %v after %v, want the end after %v", mode, name, n, err, elapsed, test.want)
-				}
-			})
-		}
-	}
-}
-
-// Panics and Goexit of a handler end its connection. Other connections of its loop continue.
-func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if end := endings[r.URL.RawQuery]; end != nil {
-			end()
-		}
-		io.WriteString(w, "done.")
-	}), func(s *site) {
-		quick := s.connect()
-		for how := range endings {
-			for range 100 { // so that handlers run on the loop
-				s.request(quick, "/")
-			}
-			for range 5 {
-				c := s.connect()
-				io.WriteString(c, getOf("/?"+how))
-				testkit.Equal(s, readAllOf(s.T, c), "", how)
-			}
-			s.request(quick, "/")
-		}
-	})
-}
-
 // A client that pipelines may need the first response before it allows the handler of the second
 // request to continue.
 func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 	release := make(chan bool)
-	onShards(t, handle(func(w http.ResponseWriter, r *http.Request) {
+	someModes(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
 			<-release
 		}
@@ -243,7 +134,7 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 			testkit.Contains(s, got, "third.")
 			c.Close()
 		}
-	})
+	}, "tcp", "ServeTLS")
 }
 
 // Dispatch selects where handlers run. Predicted depends on timing, which the predictor's own test

@@ -246,33 +246,25 @@ func mustBeSmall(t *testing.T, limit int64, open func()) {
 	atMost(t, runtime.NumGoroutine()-goroutines, n/10, "more goroutines")
 }
 
-// An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls.
+// An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls. One of
+// HTTP/2 holds little more: the session, and the fields that the client has put into the table of
+// HPACK.
 func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	testkit.NoRace(t, "it uses memory of its own")
-	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
-		mustBeSmall(s.T, 7<<10, func() {
-			c := testkit.Value(s.dial())(s) // the client keeps only the socket
-			io.WriteString(c, get)
-			readResponses(s.T, c, 1)
-			raw := c.(*tls.Conn).NetConn()
-			s.Cleanup(func() { raw.Close() })
-		})
+	// open returns a connection of which the client keeps only the socket
+	open := func(t *testing.T, dial func() (net.Conn, error)) net.Conn {
+		c := testkit.Value(dial())(t)
+		raw := c.(*tls.Conn).NetConn()
+		t.Cleanup(func() { raw.Close() })
+		return c
+	}
+	someModes(t, handle(write("done.")), func(s *site) {
+		mustBeSmall(s.T, 7<<10, func() { s.request(open(s.T, s.dial), "/") })
 	}, "ServeTLS")
-}
-
-// An idle HTTP/2 connection over TLS holds little more: the session, and the fields that the client
-// has put into the table of HPACK.
-func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
-	testkit.Long(t, "it opens many connections")
-	testkit.NoRace(t, "it uses memory of its own")
-	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
-		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+	s := newHTTP2Site(t, "on loop", "h2-tls-shard", handle(write("done."))())
 	mustBeSmall(t, 9<<10, func() {
-		nc := testkit.Value(s.dial())(s)
-		raw := nc.(*tls.Conn).NetConn()
-		s.Cleanup(func() { raw.Close() })
-		c := newRawHTTP2(s.T, nc)
+		c := newRawHTTP2(t, open(t, s.dial))
 		c.request(1, true, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/some/path",
 			"user-agent", "a program", "accept-encoding", "gzip", "x-session", "some value of the session")
 		c.send()

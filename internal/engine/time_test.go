@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -93,16 +94,14 @@ func silences(get string, head []string, body string, more string) []silence {
 	}
 }
 
+var readsAll = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, readAll(w, r)) })
+
 // A request that never becomes complete times out, and so does an idle connection.
 func TestIncompleteRequestTimesOut(t *testing.T) {
-	response := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%v", timedOut(err))
-	})
 	for protocol, p := range timedProtocols() {
 		for _, test := range p.silences {
 			t.Run(protocol+"/"+test.name, func(t *testing.T) {
-				test.settings.Handler = response
+				test.settings.Handler = readsAll
 				inBubble(t, p.newServer, test.settings, func(t *testing.T, _ server, c *testkit.MemConn) {
 					for _, piece := range test.send {
 						io.WriteString(c, piece)
@@ -119,6 +118,37 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 					testkit.Equal(t, time.Since(start), test.want, "closed after")
 				})
 			})
+		}
+	}
+}
+
+// The same holds on shards, which have another clock, and over TLS. All wait at the same time.
+func TestWaitingConnectionsTimeOut(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	t.Parallel()
+	var all sync.WaitGroup
+	defer all.Wait()
+	for _, mode := range []string{"tcp", "ServeTLS"} {
+		for protocol, p := range timedProtocols() {
+			for _, test := range p.silences {
+				least := time.Duration(len(test.send))*time.Second + test.want
+				if test.want < 0 || least > 10*time.Second {
+					continue
+				}
+				test.settings.Handler = readsAll
+				s := startSite(t, mode, test.settings, p.newServer)
+				all.Go(func() {
+					start := time.Now() // the server starts to wait later
+					c := s.connect()
+					for _, piece := range test.send {
+						io.WriteString(c, piece)
+						time.Sleep(time.Second)
+					}
+					io.Copy(io.Discard, c)
+					testkit.Between(t, time.Since(start), least*9/10, 25*time.Second, // the default is 30
+						mode, protocol, test.name, "closed after")
+				})
+			}
 		}
 	}
 }
