@@ -165,9 +165,10 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
+// write writes a file that all users can read, whatever the umask is.
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
+	testkit.Must(t, errors.Join(os.WriteFile(name, []byte(text), 0o644), os.Chmod(name, 0o644)))
 }
 
 func read(t *testing.T, name string) string {
@@ -362,7 +363,7 @@ http {
 	server { listen 127.0.0.1:81; return 200 "stored"; }
 	server { listen 127.0.0.1:80; location / { proxy_pass http://127.0.0.1:81; } }
 }`)
-	f.served = startApart(t, disk, "env", "TMPDIR="+disk, "tare", "serve", "-c", f.path("nginx.conf"))
+	f.served = startServed(t, apartCommand(disk, "env", "TMPDIR="+disk, "tare", "serve", "-c", f.path("nginx.conf")))
 	f.await("tare: running as 64123")
 	c := within(t, f.cmd.Process.Pid)
 	post := func(size, want int) {

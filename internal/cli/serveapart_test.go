@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,7 +44,16 @@ func prepareApart(disk string) error {
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k,mode=0755,uid="+someUser); err != nil {
 		return err
 	}
-	return loopbackUp()
+	return testkit.LoopbackUp()
+}
+
+// replace replaces this process by a command.
+func replace(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(path, slices.Clone(args), os.Environ())
 }
 
 // diskNextTo creates the folder that becomes a disk, next to another.
@@ -57,18 +67,17 @@ func diskNextTo(t *testing.T, dir string) string {
 // serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
-	return startApart(t, disk, append([]string{"tare", "serve"}, args...)...)
+	return startServed(t, apartCommand(disk, append([]string{"tare", "serve"}, args...)...))
 }
 
-// startApart starts a command that becomes a server, as serveApart does.
-func startApart(t *testing.T, disk string, args ...string) *served {
-	t.Helper()
+// apartCommand returns a command that becomes a server, as that of serveApart.
+func apartCommand(disk string, args ...string) *exec.Cmd {
 	cmd := exec.Command("apart", append([]string{disk}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Credential: &syscall.Credential{Uid: 0, Gid: 0, Groups: []uint32{0, 4, 27}}, // some to be dropped
 	}
-	return startServed(t, cmd)
+	return cmd
 }
 
 // needNamespaces skips a test if namespaces are not permitted, and fails it if they should be.
@@ -355,14 +364,10 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	needNamespaces(t)
 	dir := site(t)
 	disk := diskNextTo(t, dir)
-	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
-		someGroup, dir)
+	cmd := apartCommand(disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, dir)
 	root := testkit.Value(os.Open("/"))(t)
 	defer root.Close()
 	cmd.ExtraFiles = []*os.File{root}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
-	}
 	s := startServed(t, cmd)
 	s.await(`privileges were not dropped: descriptor 3 is the directory "/", which leads out of the root`)
 	testkit.Equal(t, s.wait(), 1, "exit code")

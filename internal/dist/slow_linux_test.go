@@ -32,6 +32,17 @@ func skipUnlessSlow(t *testing.T) {
 	}
 }
 
+// builtPackages returns artifacts with the packages and images of all platforms.
+func builtPackages(t *testing.T) artifacts {
+	t.Helper()
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	for _, p := range packagedPlatforms() {
+		testkit.Must(t, a.binary(t.Context(), p))
+	}
+	testkit.Must(t, a.packages(t.Context()))
+	return a
+}
+
 // copySource copies the files of the checkout that git knows or would add.
 func copySource(t *testing.T, root, to string) {
 	t.Helper()
@@ -105,16 +116,8 @@ func TestBinaryIsSmall(t *testing.T) {
 // leaves nothing after it was purged.
 func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
 	skipUnlessSlow(t)
-	for _, program := range []string{"dpkg-deb", "dpkg", "unshare", "setpriv", "ip", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			skipMissing(t, program+" is not in PATH")
-		}
-	}
-	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
-	for _, p := range packagedPlatforms() { // packages needs all
-		testkit.Must(t, a.binary(t.Context(), p))
-	}
-	testkit.Must(t, a.packages(t.Context()))
+	needPrograms(t, "dpkg-deb", "dpkg", "unshare", "setpriv", "ip", "curl")
+	a := builtPackages(t)
 	deb := a.path(thisPlatform(), ".deb")
 	t.Run("contents", func(t *testing.T) { checkContents(t, deb) })
 	t.Run("installed", func(t *testing.T) { checkInstalled(t, deb, olderPackage(t, a)) })
@@ -204,12 +207,8 @@ func checkInstalled(t *testing.T, deb, older string) {
 // around it, with their modes, and runs.
 func TestImageIsUnpackedByAnotherTool(t *testing.T) {
 	skipUnlessSlow(t)
-	umoci, env := programs.Umoci(t)
-	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
-	for _, p := range packagedPlatforms() {
-		testkit.Must(t, a.binary(t.Context(), p))
-	}
-	testkit.Must(t, a.packages(t.Context()))
+	umoci, env := programs.Installed(t, "umoci", "umoci")
+	a := builtPackages(t)
 	for _, p := range packagedPlatforms() {
 		layout, bundle := t.TempDir(), filepath.Join(t.TempDir(), "bundle")
 		run := func(program string, args ...string) {
@@ -274,7 +273,7 @@ wait $!
 // The binary for arm64 serves a file, in an emulator.
 func TestBinaryForARM64Serves(t *testing.T) {
 	skipUnlessSlow(t)
-	qemu, env := programs.QEMU(t)
+	qemu, env := programs.Installed(t, "qemu-aarch64-static", "qemu-user-static")
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "arm64"}
 	testkit.Must(t, a.binary(t.Context(), p))
@@ -335,16 +334,8 @@ func TestSystemdRunsTheUnit(t *testing.T) {
 	if _, err := os.Stat(systemd); err != nil {
 		skipMissing(t, systemd+" does not exist (install it with \"apt-get install systemd\")")
 	}
-	for _, program := range []string{"dpkg", "unshare", "ip", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			skipMissing(t, program+" is not in PATH")
-		}
-	}
-	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
-	for _, p := range packagedPlatforms() { // packages needs all
-		testkit.Must(t, a.binary(t.Context(), p))
-	}
-	testkit.Must(t, a.packages(t.Context()))
+	needPrograms(t, "dpkg", "unshare", "ip", "curl")
+	a := builtPackages(t)
 	runSystemd(t, a.path(thisPlatform(), ".deb"))
 }
 
@@ -356,7 +347,7 @@ func runSystemd(t *testing.T, deb string) {
 	if out, err := isolated(t, "--cgroup", "sh", "-c", probe, "sh", stage).CombinedOutput(); err != nil {
 		skipMissing(t, "cannot make control groups: "+err.Error()+": "+string(out))
 	}
-	logrotate, _ := programs.Logrotate(t)
+	logrotate, _ := programs.Installed(t, "logrotate", "logrotate")
 	c := isolated(t, "--cgroup", "--ipc", "--uts", "sh", "-c", systemdScript, "sh", stage, deb, result,
 		filepath.Join(filepath.Dir(logrotate), "../.."))
 	messages, _ := c.CombinedOutput() // systemd's exit code does not matter
