@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -176,19 +175,12 @@ func (s *site) close() {
 }
 
 // issuer returns an issuer that is the site's Pebble.
-func (s *site) issuer(dir string) conf.Issuer { return issuerAt(s, s.pebble, "pebble", dir) }
-
-func issuerAt(t testing.TB, p *programs.Pebble, name, dir string) conf.Issuer {
-	t.Helper()
-	return conf.Issuer{Name: name, Directory: p.Directory, Trusted: []*x509.Certificate{readCertificate(t, p.CAFile)},
-		StateDir: dir, AcceptTerms: true}
-}
-
-func readCertificate(t testing.TB, path string) *x509.Certificate {
-	t.Helper()
-	text := testkit.Value(os.ReadFile(path))(t)
-	block, _ := pem.Decode(text)
-	return testkit.Value(x509.ParseCertificate(block.Bytes))(t)
+func (s *site) issuer(dir string) conf.Issuer {
+	s.Helper()
+	block, _ := pem.Decode(testkit.Value(os.ReadFile(s.pebble.CAFile))(s))
+	ca := testkit.Value(x509.ParseCertificate(block.Bytes))(s)
+	return conf.Issuer{Name: "pebble", Directory: s.pebble.Directory, Trusted: []*x509.Certificate{ca}, StateDir: dir,
+		AcceptTerms: true}
 }
 
 // configOf returns a Config with issuers, and a host with a certificate of the first one.
@@ -243,7 +235,7 @@ func readFile(t testing.TB, path string) []byte {
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	return bytes.Clone(text)
+	return text
 }
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

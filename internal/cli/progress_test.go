@@ -211,20 +211,12 @@ func (s *screen) text() string {
 	return strings.Join(lines, "|")
 }
 
-func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
-	t.Helper()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
-		&unix.Winsize{Row: rows, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Lines are replaced whatever the terminal's size, and nothing remains at the end.
 func TestRedrawAreaReplacesItsLines(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	const mark = '§'
 	terminal, master := bothSides(t)
-	resize(t, terminal, 20, 5)
+	testkit.Must(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 5, Col: 20}))
 	b := newRedrawArea(terminal)
 	s := &screen{in: bufio.NewReader(master), width: 20}
 	for _, step := range []struct {

@@ -42,9 +42,9 @@ func (f *frontSite) configure(text string) {
 	write(f.t, f.path("nginx.conf"), strings.ReplaceAll(text, "DIR", f.dir))
 }
 
-func (f *frontSite) start(args ...string) {
+func (f *frontSite) start() {
 	f.t.Helper()
-	f.served = serveFiles(f.t, append([]string{"-c", f.path("nginx.conf")}, args...)...)
+	f.served = serveFiles(f.t, "-c", f.path("nginx.conf"))
 	f.await(`tare: running as `)
 }
 
