@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -46,9 +47,14 @@ type site struct {
 func newSite(t testing.TB, c programs.PebbleConfig) *site {
 	t.Helper()
 	s := newServers(t)
-	c.HTTPPort, c.TLSPort = s.http.Addr().(*net.TCPAddr).Port, s.tls.Addr().(*net.TCPAddr).Port
-	s.pebble = programs.StartPebble(t, c)
+	s.startPebble(c)
 	return s
+}
+
+func (s *site) startPebble(c programs.PebbleConfig) {
+	s.Helper()
+	c.HTTPPort, c.TLSPort = port(s.http), port(s.tls)
+	s.pebble = programs.StartPebble(s, c)
 }
 
 // newIssuedSite is newSite, with a certificate for a.test that has been issued and is served.
@@ -67,7 +73,8 @@ func newServers(t testing.TB) *site {
 	t.Helper()
 	t.TempDir() // the first call makes the folders outlive the servers
 	s := &site{TB: t, lines: new(lines)}
-	s.http, s.tls = listenLocal(t), listenLocal(t)
+	s.http = testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s.tls = testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, _ := s.current()
 		if m == nil {
@@ -100,11 +107,6 @@ func newServers(t testing.TB) *site {
 	return s
 }
 
-func listenLocal(t testing.TB) net.Listener {
-	t.Helper()
-	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-}
-
 // listenIPv6 listens on the same port of ::1. It returns nil if that fails.
 func listenIPv6(l net.Listener) net.Listener {
 	l6, err := net.Listen("tcp", fmt.Sprintf("[::1]:%d", port(l)))
@@ -130,10 +132,8 @@ func (s *site) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) 
 		return challenge, nil
 	}
 	for _, issued := range allIssued(config) {
-		for _, name := range issued.Names {
-			if name == hello.ServerName {
-				return &tls.Config{GetCertificate: m.Lookup(config, issued).GetCertificate}, nil
-			}
+		if slices.Contains(issued.Names, hello.ServerName) {
+			return &tls.Config{GetCertificate: m.Lookup(config, issued).GetCertificate}, nil
 		}
 	}
 	return &tls.Config{}, nil

@@ -141,30 +141,26 @@ func prepareMachine(home string) error {
 	return nil
 }
 
-// agents returns the processes of agents on a host, as IDs outside of it.
-func (m *machines) agents(h *machine) (pids []int) {
+// agents returns the number of processes of agents on a host.
+func (m *machines) agents(h *machine) (n int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	space := func(pid string) string { s, _ := os.Readlink("/proc/" + pid + "/ns/mnt"); return s }
 	own := space(fmt.Sprint(h.pid))
 	for _, file := range all {
 		pid := filepath.Base(filepath.Dir(file))
 		line, err := os.ReadFile(file)
-		if err != nil || space(pid) != own || !strings.HasSuffix(string(line), "/tare\x00agent\x00") {
-			continue
-		}
-		n := 0
-		if _, err := fmt.Sscan(pid, &n); err == nil {
-			pids = append(pids, n)
+		if err == nil && space(pid) == own && strings.HasSuffix(string(line), "/tare\x00agent\x00") {
+			n++
 		}
 	}
-	return pids
+	return n
 }
 
 // nothingLeft checks that a host has no processes of the agent or its session, and no files except
 // the cached program.
 func (m *machines) nothingLeft(h *machine) {
 	m.t.Helper()
-	testkit.WaitFor(m.t, "the agents on "+h.name+" to end", func() bool { return len(m.agents(h)) == 0 })
+	testkit.WaitFor(m.t, "the agents on "+h.name+" to end", func() bool { return m.agents(h) == 0 })
 	var left []string
 	_ = filepath.WalkDir(h.home, func(path string, d os.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
@@ -180,17 +176,13 @@ func (m *machines) nothingLeft(h *machine) {
 // read reads a JSON result.
 func (m *machines) read(name string) *report.Run {
 	m.t.Helper()
-	f := testkit.Value(os.Open(filepath.Join(m.dir, name)))(m.t)
-	defer f.Close()
-	return testkit.Value(report.Read(f))(m.t)
+	return testkit.Value(report.Read(strings.NewReader(read(m.t, filepath.Join(m.dir, name)))))(m.t)
 }
 
 // samples returns the histograms of the times since due and since sent in a file of samples.
 func (m *machines) samples(name string) (due, sent *hist.Histogram) {
 	m.t.Helper()
-	f := testkit.Value(os.Open(filepath.Join(m.dir, name)))(m.t)
-	defer f.Close()
-	rows := testkit.Value(csv.NewReader(f).ReadAll())(m.t)
+	rows := testkit.Value(csv.NewReader(strings.NewReader(read(m.t, filepath.Join(m.dir, name)))).ReadAll())(m.t)
 	due, sent = hist.New(), hist.New()
 	for _, row := range rows[1:] {
 		at := func(i int) time.Duration {

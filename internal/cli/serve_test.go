@@ -339,16 +339,6 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 	}
 }
 
-// count returns the number of lines of a text that contain a word.
-func count(text, word string) (n int) {
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, word) {
-			n++
-		}
-	}
-	return n
-}
-
 // On a disk without space, requests whose bodies need a temporary file get 500, and the log names
 // the error. Others are served, and all are when there is space again.
 func TestFullDiskRejectsLargeBodies(t *testing.T) {
@@ -473,7 +463,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 	}
 	testkit.Equal(t, strings.Count(all, "\n"), requested, "lines")
 	for i := range requested {
-		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
+		if n := strings.Count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
 			t.Fatalf("request %d has %d lines", i, n)
 		}
 	}
@@ -482,5 +472,5 @@ func TestRotationLosesNoLine(t *testing.T) {
 // awaitRepeated waits until a text was printed a number of times.
 func awaitRepeated(t *testing.T, s *served, text string, times int) {
 	t.Helper()
-	testkit.WaitFor(t, fmt.Sprintf("%q, %d times", text, times), func() bool { return count(s.stderr(), text) >= times })
+	testkit.WaitFor(t, fmt.Sprintf("%q, %d times", text, times), func() bool { return strings.Count(s.stderr(), text) >= times })
 }

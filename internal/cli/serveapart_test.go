@@ -98,26 +98,31 @@ func needNamespaces(t *testing.T) {
 // within returns a client that dials in the network namespace of a process.
 func within(t *testing.T, pid int) *http.Client {
 	t.Helper()
-	ns := testkit.Value(os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)))(t)
-	t.Cleanup(func() { ns.Close() })
-	return client(t, func(_ context.Context, network, addr string) (net.Conn, error) {
-		type result struct {
-			net.Conn
-			error
-		}
-		dialled := make(chan result)
-		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				dialled <- result{nil, err}
-				return
-			}
-			conn, err := net.Dial(network, addr)
-			dialled <- result{conn, err}
-		}()
-		r := <-dialled
-		return r.Conn, r.error
+	return client(t, func(_ context.Context, network, addr string) (conn net.Conn, err error) {
+		err = inNamespace(pid, "net", func() (err error) { conn, err = net.Dial(network, addr); return err })
+		return conn, err
 	})
+}
+
+// inNamespace calls f in a namespace of a process.
+func inNamespace(pid int, name string, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
+		if err == nil {
+			defer ns.Close()
+			err = unix.Unshare(unix.CLONE_FS) // otherwise the namespace of mounts cannot be changed
+		}
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), 0)
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 const (
@@ -202,11 +207,7 @@ func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
 			continue
 		}
 		target, err := os.Readlink(link)
-		isKnown := false
-		for _, k := range known {
-			isKnown = isKnown || target == k
-		}
-		if err != nil || !isKnown {
+		if err != nil || !slices.Contains(known, target) {
 			t.Errorf("%s is the folder %s, %v", link, target, err)
 		}
 	}
@@ -326,23 +327,7 @@ func enlarge(t *testing.T, pid int, disk string) {
 // amongMounts calls f in the mount namespace of a process.
 func amongMounts(t *testing.T, pid int, f func() error) {
 	t.Helper()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-		if err == nil {
-			defer ns.Close()
-			err = unix.Unshare(unix.CLONE_FS)
-		}
-		if err == nil {
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS)
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	testkit.Must(t, <-done)
+	testkit.Must(t, inNamespace(pid, "mnt", f))
 }
 
 // descriptorOf returns the descriptor by which a process has a file open.

@@ -58,7 +58,7 @@ func (f *frontSite) over(socket string) *http.Client {
 // reload reloads the configuration and waits for the outcome.
 func (f *frontSite) reload() {
 	f.t.Helper()
-	before := count(f.stderr(), "reload: ")
+	before := strings.Count(f.stderr(), "reload: ")
 	f.signal(syscall.SIGHUP)
 	awaitRepeated(f.t, f.served, "reload: ", before+1)
 }
@@ -77,12 +77,8 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	testkit.Must(t, os.Mkdir(f.path("run"), 0o777))
-	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its PID file
-		t.Fatal(err)
-	}
-	if err := os.Chmod(f.dir, 0o777); err != nil { // and creates sockets
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(f.path("run"), 0o777)) // the child removes its PID file
+	testkit.Must(t, os.Chmod(f.dir, 0o777))         // and creates sockets
 	f.configure(twoSockets)
 	f.start()
 	f.await("on http over the unix socket .*/first\n")
@@ -100,21 +96,17 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 		t.Error("the socket that is gone is served")
 	}
 
-	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; rubbish; } }")
-	f.reload()
+	for i, server := range []string{"listen unix:DIR/fourth; rubbish;", "listen unix:DIR/none/x; return 200 x;",
+		"listen unix:DIR/fourth; location / { return 200 $nosuchvariable; }"} {
+		f.configure("events {}\nhttp { server { " + server + " } }")
+		f.reload()
+		awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", i+1)
+		get(t, first, "http://any/", "three")
+	}
 	f.await(`reload: .*nginx.conf:2: unknown directive "rubbish"`)
-	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 1)
-	get(t, first, "http://any/", "three")
-	f.configure("events {}\nhttp { server { listen unix:DIR/none/x; location / { return 200 x; } } }")
-	f.reload()
-	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 2)
-	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; location / { return 200 $nosuchvariable; } } }")
-	f.reload()
-	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 3)
 	if _, err := os.Stat(f.path("fourth")); err == nil {
 		t.Error("a socket of a configuration that is wrong is left")
 	}
-	get(t, first, "http://any/", "three")
 
 	f.stop(syscall.SIGTERM)
 	for _, left := range []string{"first", "third", "run/pid"} {
@@ -122,15 +114,6 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 			t.Errorf("%s is left", left)
 		}
 	}
-}
-
-// awaitText waits until a file contains a text.
-func awaitText(t *testing.T, name, text string) {
-	t.Helper()
-	testkit.WaitFor(t, text+" in "+name, func() bool {
-		b, err := os.ReadFile(name)
-		return err == nil && strings.Contains(string(b), text)
-	})
 }
 
 // passed starts the server with inherited sockets on free ports: PORT1 and so on in the
@@ -172,7 +155,7 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 			!strings.Contains(status, "CapPrm:\t0000000000000000") {
 			t.Errorf("%s", status)
 		}
-		awaitText(t, f.path("log"), "GET / ")
+		testkit.WaitFor(t, "the log", func() bool { return strings.Contains(read(t, f.path("log")), "GET / ") })
 		f.stop(syscall.SIGTERM)
 	}
 }
