@@ -141,9 +141,7 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 // A server started as root becomes the configured user for good, by default nobody.
 func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
+	testkit.NeedRoot(t)
 	for user, who := range map[string]string{"": "nobody", "user www-data;": "www-data", "user 64123 64124;": "64123"} {
 		f := newFrontSite(t)
 		f.configure(user + "\nevents {}\nhttp { access_log DIR/log; server { listen unix:DIR/socket; location / { return 200 x; } } }")
@@ -164,9 +162,7 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 // nginx, its parent is not created: root's could not be entered.
 func TestCacheFolderIsOwnedByTheServingUser(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
+	testkit.NeedRoot(t)
 	const conf = `user nobody;
 events {}
 http {

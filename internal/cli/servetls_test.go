@@ -223,9 +223,7 @@ func serialOf(t *testing.T, address string) string {
 // state outlives reloads and restarts.
 func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can change the user")
-	}
+	testkit.NeedRoot(t)
 	f, address := acmeFront(t)
 	f.start()
 	f.await("tare: acme: a.test: no certificate yet: TLS handshakes for it fail until pebble has issued one\n")
@@ -258,9 +256,7 @@ func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 // that. -t reports it without changing anything, as far as it can.
 func TestUnusableACMEFolderIsReported(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can change the user")
-	}
+	testkit.NeedRoot(t)
 	f, _ := acmeFront(t)
 	if out, code := runTare(t, "serve", "-t", "-c", f.path("nginx.conf")); code != 0 {
 		t.Errorf("exit code %d: %s", code, out)

@@ -43,21 +43,12 @@ func buildInfo() *debug.BuildInfo {
 	}}
 }
 
-// skipMissing skips a test that needs something, or fails on CI.
-func skipMissing(t *testing.T, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
-}
-
 // needPrograms skips a test unless programs are in PATH, or fails on CI.
 func needPrograms(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
 		if _, err := exec.LookPath(name); err != nil {
-			skipMissing(t, name+" is not in PATH")
+			testkit.Missing(t, name+" is not in PATH")
 		}
 	}
 }

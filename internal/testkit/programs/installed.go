@@ -5,6 +5,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Installed returns the path of a program of the machine, or of an unpacked Debian package, and the
@@ -27,13 +29,13 @@ func fromPackage(t testing.TB, pack string, patterns ...string) (path string, en
 	defer unpackMu.Unlock()
 	tree, err := Tools(t).Package(context.Background(), pack)
 	if err != nil {
-		skipMissing(t, pack+": "+err.Error())
+		testkit.Missing(t, pack+": "+err.Error())
 	}
 	for _, pattern := range patterns {
 		if found, _ := filepath.Glob(filepath.Join(tree.Root, pattern)); len(found) > 0 {
 			return found[0], tree.Env()
 		}
 	}
-	skipMissing(t, pack+": not in its Debian package: "+patterns[0])
+	testkit.Missing(t, pack+": not in its Debian package: "+patterns[0])
 	return "", nil
 }

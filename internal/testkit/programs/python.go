@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Flup returns a Python interpreter that can import flup, and the environment it needs.
@@ -33,14 +35,14 @@ func pythonWith(t testing.TB, requirements ...string) (path string, env []string
 	first := requirements[0]
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		skipMissing(t, first+": python3 is not in PATH (install it with \"apt-get install python3-pip\")")
+		testkit.Missing(t, first+": python3 is not in PATH (install it with \"apt-get install python3-pip\")")
 	}
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
 	dir := filepath.Join(Root(t), ".cache", "python", first)
 	if _, err := os.Stat(dir); err != nil {
 		if err := installPython(path, dir, requirements); err != nil {
-			skipMissing(t, err.Error())
+			testkit.Missing(t, err.Error())
 		}
 	}
 	return path, []string{"PYTHONPATH=" + dir}

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // BashCompletion returns the file of functions that completions for bash use.
@@ -25,7 +27,7 @@ func Zsh(t testing.TB) (path, modules string, env []string) {
 	root := strings.TrimSuffix(strings.TrimSuffix(path, "/bin/zsh"), "/usr")
 	found, _ := filepath.Glob(filepath.Join(root, "/usr/lib/*/zsh/*/zsh/parameter.so"))
 	if len(found) == 0 {
-		skipMissing(t, "zsh has no modules")
+		testkit.Missing(t, "zsh has no modules")
 	}
 	return path, filepath.Dir(filepath.Dir(found[0])), env
 }

@@ -23,7 +23,7 @@ func Siege(t testing.TB) (path string, env []string) {
 	c := exec.Command(path, "-V")
 	c.Env = slices.Concat(os.Environ(), env)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SIEGE 4.0.") {
-		skipMissing(t, fmt.Sprintf("siege: want 4.0, got %q, %v", out, err))
+		testkit.Missing(t, fmt.Sprintf("siege: want 4.0, got %q, %v", out, err))
 	}
 	return path, env
 }

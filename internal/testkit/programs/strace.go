@@ -11,7 +11,7 @@ func Strace(t testing.TB) string {
 	t.Helper()
 	path, _ := Installed(t, "strace", "strace")
 	if out, err := testkit.Command(t, path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
-		skipMissing(t, "strace cannot trace: "+err.Error()+": "+string(out))
+		testkit.Missing(t, "strace cannot trace: "+err.Error()+": "+string(out))
 	}
 	return path
 }
