@@ -40,24 +40,6 @@ func ExampleRun() {
 	// a latency: true
 }
 
-// A Plan requires a URL. Without a Pace it is a closed loop on 10 connections for 10 seconds.
-func ExamplePlan() {
-	server := hello()
-	defer server.Close()
-	plan := load.Plan{
-		URL: server.URL + "/users", Method: "POST", Header: []string{"Content-Type: application/json"},
-		Body: `{"name": "Gopher"}`, Connections: 4, Requests: 200, Expect: load.Expect{Body: []byte("hello\n")},
-	}
-	r, err := load.Run(context.Background(), plan)
-	if err != nil {
-		fmt.Println(err)
-		return
-	}
-	fmt.Println("responses:", r.Requests, "errors:", r.Errors.Total(), "connections:", r.Connections)
-	// Output:
-	// responses: 200 errors: 0 connections: 4
-}
-
 // In an open loop, requests are due on a schedule. Latency counts from when they were due, so it
 // shows how long requests would have waited for a server that stalls.
 func ExamplePace() {
@@ -79,7 +61,9 @@ func ExamplePace() {
 	// the generator's own lag is known: true
 }
 
-// A number of requests from a template, each kept with its times. Unexpected responses are errors.
+// A Plan requires a URL. Without a Pace it is a closed loop on 10 connections for 10 seconds, or
+// until a number of requests. These are from a template, each kept with its times. Unexpected
+// responses are errors.
 func ExamplePlan_requests() {
 	server := hello()
 	defer server.Close()

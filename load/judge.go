@@ -50,9 +50,10 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 
 // unmet returns the bounds that are not met, with the measured values.
 func (a adjustedResult) unmet(g Goal) (why []string) {
+	measured := Try{ErrorShare: a.errorShare(), Result: a.result}
 	for _, b := range g.Bounds {
 		if !a.meets(b) {
-			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), a.text(b), b.wanted()))
+			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), measured.Figure(b), b.wanted()))
 		}
 	}
 	return why
@@ -98,12 +99,6 @@ func (b Bound) timeIn(h *hist.Histogram) time.Duration {
 		return h.Max()
 	}
 	return h.Quantile(b.Quantile)
-}
-
-// text returns the measured value of the bound's figure.
-func (a adjustedResult) text(b Bound) string {
-	t := Try{ErrorShare: a.errorShare(), Result: a.result}
-	return t.Figure(b)
 }
 
 // Figure returns the measured value of a bound's figure, with its unit.

@@ -152,20 +152,6 @@ func TestFirstBytePrecedesTheLast(t *testing.T) {
 	}
 }
 
-// A Pace may change its rate during a run.
-func TestPaceFollowsItsSteps(t *testing.T) {
-	t.Parallel()
-	testkit.Long(t, "it takes seconds")
-	var n atomic.Int64
-	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { n.Add(1) }))
-	defer server.Close()
-	r := run(t, load.Plan{URL: server.URL, Connections: 8, Threads: 2, Duration: time.Second,
-		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 500 * time.Millisecond}, {From: 50, To: 50}}}})
-	if r.Errors.Total() != 0 || r.Requests > uint64(r.Due) || r.Due < 110 || r.Due > 160 {
-		t.Errorf("%d requests of %v, want 100 and then 25; errors %+v", r.Requests, r.Due, r.Errors)
-	}
-}
-
 // If a server closes each connection, reopening does not keep other connections from ever opening.
 func TestReopeningLeavesRoomForNewConnections(t *testing.T) {
 	testkit.Long(t, "it opens many connections")

@@ -33,7 +33,7 @@ func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 				return fmt.Sprintf("%v %+v", err, t.FastCGI)
 			}
 			if a.stage == complete {
-				rest := len(strings.Join(stringsOf(pieces), "")) - consumed
+				rest := len(bytes.Join(pieces, nil)) - consumed
 				return fmt.Sprintf("status %d, last %t, %d bytes left %+v", a.status, a.last, rest, t.FastCGI)
 			}
 			if n != len(piece) {
@@ -44,13 +44,6 @@ func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 		r.reset()
 		return fmt.Sprintf("got %d, status %d, until close %t %+v", a.stage, a.status, untilClose, t.FastCGI)
 	}
-}
-
-func stringsOf(pieces [][]byte) (all []string) {
-	for _, p := range pieces {
-		all = append(all, string(p))
-	}
-	return all
 }
 
 // A response may arrive in any pieces, and its head in any number of records.

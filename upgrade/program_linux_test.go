@@ -3,14 +3,12 @@ package upgrade_test
 import (
 	"bytes"
 	"context"
-	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -19,6 +17,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -143,8 +142,9 @@ func (s settings) listen(u *upgrade.Upgrader) error {
 	handler := u.Handler(s.handler())
 	var server upgrade.Server
 	// net/http must find h2 here if Serve is called before ServeTLS
-	inner := &http.Server{Handler: handler,
-		TLSConfig: &tls.Config{Certificates: certificates(), NextProtos: []string{"h2", "http/1.1"}}}
+	config, _ := testkit.TLSConfigs()
+	config.NextProtos = []string{"h2", "http/1.1"}
+	inner := &http.Server{Handler: handler, TLSConfig: config}
 	switch s.Kind {
 	case "fcgi":
 		server = &fcgi.Server{Handler: handler}
@@ -166,14 +166,6 @@ func (s settings) listen(u *upgrade.Upgrader) error {
 	s.announce("secure", secure.Addr().String())
 	u.ServeTLS(server.(upgrade.TLSServer), secure, "", "")
 	return nil
-}
-
-// certificates returns those of package httptest.
-func certificates() []tls.Certificate {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	return borrowed.TLS.Certificates
 }
 
 // handler returns the server's handler. All responses have the process ID.

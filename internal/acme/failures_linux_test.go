@@ -30,9 +30,7 @@ func TestIssuerThatIsDownAtFirst(t *testing.T) {
 	s.run(configOf("a.test", issuer), Config{})
 	s.lines.await(t, "acme: a.test: pebble: .*connection refused", 1)
 	s.lines.await(t, "acme: a.test: no certificate yet: TLS handshakes for it fail; next attempt in", 2)
-	s.pebble = programs.StartPebble(t, programs.PebbleConfig{
-		Address: address, HTTPPort: port(s.http), TLSPort: port(s.tls),
-	})
+	s.startPebble(programs.PebbleConfig{Address: address})
 	s.awaitIssued(1)
 }
 
@@ -134,10 +132,9 @@ func TestLostAccountIsRegisteredAgain(t *testing.T) {
 	s, config, _ := newIssuedSite(t, programs.PebbleConfig{})
 	dir := config.Issuers[0].StateDir
 	s.close()
-	address := strings.TrimSuffix(strings.TrimPrefix(s.pebble.Directory, "https://"), "/dir")
 	s.pebble.Stop(t)
-	s.pebble = programs.StartPebble(t, programs.PebbleConfig{Address: address, HTTPPort: port(s.http),
-		TLSPort: port(s.tls)}) // it has no accounts
+	s.startPebble(programs.PebbleConfig{ // it has no accounts
+		Address: strings.TrimSuffix(strings.TrimPrefix(s.pebble.Directory, "https://"), "/dir")})
 	before := readFile(t, filepath.Join(dir, accountKeyName))
 	s.run(configOf("b.test", s.issuer(dir)), Config{})
 	s.lines.await(t, "acme: b.test: pebble has issued", 1)
@@ -276,9 +273,7 @@ func testRenewals(t *testing.T, f func(t *testing.T, dir, name string, renewal b
 func obtain(t *testing.T, dir string, fault func(n int) error) (changes int, issued int64) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		f := &forger{URL: "http://i.test", period: func(int) (notBefore, notAfter time.Time) {
-			return time.Now(), time.Now().Add(90 * 24 * time.Hour)
-		}}
+		f := &forger{URL: "http://i.test"}
 		var c *Certificate
 		var end func()
 		served := false

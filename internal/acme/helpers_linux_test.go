@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -47,9 +47,14 @@ type site struct {
 func newSite(t testing.TB, c programs.PebbleConfig) *site {
 	t.Helper()
 	s := newServers(t)
-	c.HTTPPort, c.TLSPort = s.http.Addr().(*net.TCPAddr).Port, s.tls.Addr().(*net.TCPAddr).Port
-	s.pebble = programs.StartPebble(t, c)
+	s.startPebble(c)
 	return s
+}
+
+func (s *site) startPebble(c programs.PebbleConfig) {
+	s.Helper()
+	c.HTTPPort, c.TLSPort = port(s.http), port(s.tls)
+	s.pebble = programs.StartPebble(s, c)
 }
 
 // newIssuedSite is newSite, with a certificate for a.test that has been issued and is served.
@@ -68,7 +73,8 @@ func newServers(t testing.TB) *site {
 	t.Helper()
 	t.TempDir() // the first call makes the folders outlive the servers
 	s := &site{TB: t, lines: new(lines)}
-	s.http, s.tls = listenLocal(t), listenLocal(t)
+	s.http = testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	s.tls = testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		m, _ := s.current()
 		if m == nil {
@@ -101,11 +107,6 @@ func newServers(t testing.TB) *site {
 	return s
 }
 
-func listenLocal(t testing.TB) net.Listener {
-	t.Helper()
-	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-}
-
 // listenIPv6 listens on the same port of ::1. It returns nil if that fails.
 func listenIPv6(l net.Listener) net.Listener {
 	l6, err := net.Listen("tcp", fmt.Sprintf("[::1]:%d", port(l)))
@@ -131,10 +132,8 @@ func (s *site) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) 
 		return challenge, nil
 	}
 	for _, issued := range allIssued(config) {
-		for _, name := range issued.Names {
-			if name == hello.ServerName {
-				return &tls.Config{GetCertificate: m.Lookup(config, issued).GetCertificate}, nil
-			}
+		if slices.Contains(issued.Names, hello.ServerName) {
+			return &tls.Config{GetCertificate: m.Lookup(config, issued).GetCertificate}, nil
 		}
 	}
 	return &tls.Config{}, nil
@@ -176,19 +175,12 @@ func (s *site) close() {
 }
 
 // issuer returns an issuer that is the site's Pebble.
-func (s *site) issuer(dir string) conf.Issuer { return issuerAt(s, s.pebble, "pebble", dir) }
-
-func issuerAt(t testing.TB, p *programs.Pebble, name, dir string) conf.Issuer {
-	t.Helper()
-	return conf.Issuer{Name: name, Directory: p.Directory, Trusted: []*x509.Certificate{readCertificate(t, p.CAFile)},
-		StateDir: dir, AcceptTerms: true}
-}
-
-func readCertificate(t testing.TB, path string) *x509.Certificate {
-	t.Helper()
-	text := testkit.Value(os.ReadFile(path))(t)
-	block, _ := pem.Decode(text)
-	return testkit.Value(x509.ParseCertificate(block.Bytes))(t)
+func (s *site) issuer(dir string) conf.Issuer {
+	s.Helper()
+	block, _ := pem.Decode(testkit.Value(os.ReadFile(s.pebble.CAFile))(s))
+	ca := testkit.Value(x509.ParseCertificate(block.Bytes))(s)
+	return conf.Issuer{Name: "pebble", Directory: s.pebble.Directory, Trusted: []*x509.Certificate{ca}, StateDir: dir,
+		AcceptTerms: true}
 }
 
 // configOf returns a Config with issuers, and a host with a certificate of the first one.
@@ -243,7 +235,7 @@ func readFile(t testing.TB, path string) []byte {
 	if err != nil && !os.IsNotExist(err) {
 		t.Fatal(err)
 	}
-	return bytes.Clone(text)
+	return text
 }
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

@@ -29,7 +29,7 @@ import (
 // forger is an issuer that validates nothing and issues certificates of any period.
 type forger struct {
 	URL      string
-	period   func(n int) (notBefore, notAfter time.Time) // of the n-th certificate, from 1
+	period   func(n int) (notBefore, notAfter time.Time) // of the n-th certificate, from 1; nil is 90 days from now
 	profiles atomic.Value                                // the directory's, in JSON; none if it is empty
 	advise   http.HandlerFunc                            // responds to requests for advice; nil supports none
 	issued   atomic.Int64
@@ -38,9 +38,9 @@ type forger struct {
 	chain    atomic.Value // of the last certificate, in PEM
 }
 
-func newForger(t *testing.T, period func(n int) (notBefore, notAfter time.Time)) *forger {
+func newForger(t *testing.T) *forger {
 	t.Helper()
-	f := &forger{period: period}
+	f := new(forger)
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	f.URL = server.URL
@@ -128,7 +128,9 @@ func (f *forger) issue(r *http.Request) error {
 	}
 	n := f.issued.Add(1)
 	template := &x509.Certificate{SerialNumber: big.NewInt(n), DNSNames: csr.DNSNames, AuthorityKeyId: []byte{1}}
-	template.NotBefore, template.NotAfter = f.period(int(n))
+	if template.NotBefore, template.NotAfter = time.Now(), time.Now().Add(90*24*time.Hour); f.period != nil {
+		template.NotBefore, template.NotAfter = f.period(int(n))
+	}
 	if der, err = x509.CreateCertificate(rand.Reader, template, template, csr.PublicKey, key); err != nil {
 		return err
 	}
@@ -140,12 +142,13 @@ func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it waits for attempts")
 	now := time.Now()
-	f := newForger(t, func(n int) (notBefore, notAfter time.Time) {
+	f := newForger(t)
+	f.period = func(n int) (notBefore, notAfter time.Time) {
 		if n == 1 {
 			return now.Add(-24 * time.Hour), now.Add(time.Hour) // renewed at once
 		}
 		return now.Add(-48 * time.Hour), now.Add(-24 * time.Hour)
-	})
+	}
 	s := newServers(t)
 	s.run(configOf("a.test", conf.Issuer{Name: "forger", Directory: f.URL + "/dir",
 		StateDir: filepath.Join(t.TempDir(), "state")}), Config{})
@@ -213,7 +216,7 @@ func TestFallbackIssuesDuringRateLimit(t *testing.T) {
 	limited := httptest.NewServer(l)
 	defer limited.Close()
 	now := time.Now()
-	f := newForger(t, func(int) (notBefore, notAfter time.Time) { return now, now.Add(90 * 24 * time.Hour) })
+	f := newForger(t)
 	s := newServers(t)
 	dir := t.TempDir()
 	config := configOf("a.test",
@@ -240,8 +243,8 @@ func TestSlowIssuerDoesNotDelayOthers(t *testing.T) {
 		<-r.Context().Done()
 	}))
 	defer slow.Close()
-	now, dir := time.Now(), t.TempDir()
-	f := newForger(t, func(int) (notBefore, notAfter time.Time) { return now, now.Add(90 * 24 * time.Hour) })
+	dir := t.TempDir()
+	f := newForger(t)
 	s := newServers(t)
 	defer s.close() // which ends the requests that wait
 	config := configOf("0.test", conf.Issuer{Name: "slow", Directory: slow.URL + "/dir", StateDir: filepath.Join(dir, "slow")},

@@ -302,9 +302,7 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 
 // A directory with files of others is not given to the user that will serve.
 func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root gives directories to users")
-	}
+	testkit.NeedRoot(t)
 	const uid = 64123
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})

@@ -3,7 +3,6 @@ package cli_test
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -55,22 +54,14 @@ func (t tests) Run() int {
 	return code
 }
 
-// hello serves "hello" with net/http and writes its address to a file. It writes another file at the
+// hello serves "hello" with net/http and writes its URL to a file. It writes another file at the
 // hundredth request of each load.
 func hello() {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err == nil {
-		err = os.WriteFile(os.Args[1], []byte("http://"+l.Addr().String()+"/"), 0o600)
-	}
-	if err == nil {
-		busy := busyAfter(100)
-		err = http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			busy()
-			fmt.Fprint(w, "hello")
-		}))
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+	busy := busyAfter(100)
+	serveHTTP("/", func(w http.ResponseWriter, r *http.Request) {
+		busy()
+		greet(w, r)
+	})
 }
 
 // busyAfter returns a function that writes the file of the second argument after as many calls. A
@@ -185,19 +176,14 @@ func goEnv(t *testing.T, names ...string) map[string]string {
 	return values
 }
 
-// awaitFile FILE [TEXT] waits until a file exists and contains a text.
+// awaitFile FILE [TEXT] waits until a file is not empty and contains a text.
 func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
-	name := ts.MkAbs(args[0])
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
-		b, err := os.ReadFile(name)
-		if matches, _ := filepath.Glob(name); err != nil && len(matches) > 0 {
-			b, err = os.ReadFile(matches[0])
-		}
-		if err == nil && (len(args) < 2 || strings.Contains(string(b), args[1])) {
-			return
+	name, text := ts.MkAbs(args[0]), strings.Join(args[1:], "")
+	for deadline := time.Now().Add(patience); !fileHolds(name, text); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			ts.Fatalf("%s has not come", args[0])
 		}
 	}
-	ts.Fatalf("%s has not come", args[0])
 }
 
 // setFrom NAME FILE sets a variable to a file's contents.

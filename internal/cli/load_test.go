@@ -48,9 +48,14 @@ func refuseFCGI() {
 }
 
 func serve(on func(net.Listener) error) {
-	l, err := net.Listen(os.Args[1], os.Args[2])
+	serveAt(os.Args[1], os.Args[2], os.Args[3], net.Addr.String, on)
+}
+
+// serveAt serves at an address, and writes what text returns of it to a file.
+func serveAt(network, address, file string, text func(net.Addr) string, on func(net.Listener) error) {
+	l, err := net.Listen(network, address)
 	if err == nil {
-		err = os.WriteFile(os.Args[3], []byte(l.Addr().String()), 0o600)
+		err = os.WriteFile(file, []byte(text(l.Addr())), 0o600)
 	}
 	if err == nil {
 		err = on(l)
@@ -62,7 +67,7 @@ func serve(on func(net.Listener) error) {
 // statuses responds with the status in the path, the request's body, and the request's properties
 // as header fields.
 func statuses() {
-	serveHTTP(os.Args[1], func(w http.ResponseWriter, r *http.Request) {
+	serveHTTP("", func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.URL.Path[1:])
 		if err != nil {
 			code = http.StatusBadRequest
@@ -79,23 +84,16 @@ func statuses() {
 // silent never responds. It writes a second file at each request.
 func silent() {
 	busy := busyAfter(1)
-	serveHTTP(os.Args[1], func(http.ResponseWriter, *http.Request) {
+	serveHTTP("", func(http.ResponseWriter, *http.Request) {
 		busy()
 		select {}
 	})
 }
 
-// serveHTTP writes its URL without a path to a file.
-func serveHTTP(name string, handler http.HandlerFunc) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err == nil {
-		err = os.WriteFile(name, []byte("http://"+l.Addr().String()), 0o600)
-	}
-	if err == nil {
-		err = http.Serve(l, handler)
-	}
-	fmt.Fprintln(os.Stderr, err)
-	os.Exit(1)
+// serveHTTP serves on any port and writes its URL, with a path, to the file of the first argument.
+func serveHTTP(path string, handler http.HandlerFunc) {
+	serveAt("tcp", "127.0.0.1:0", os.Args[1], func(address net.Addr) string { return "http://" + address.String() + path },
+		func(l net.Listener) error { return http.Serve(l, handler) })
 }
 
 // helloTLS serves over TLS. It writes its URL to one file and its certificate to another.

@@ -21,7 +21,7 @@ import (
 
 // Only a terminal that can move its cursor shows a bar.
 func TestOnlyATerminalShowsABar(t *testing.T) {
-	terminal := pseudoTerminal(t)
+	terminal, _ := pseudoTerminal(t)
 	for name, want := range map[string]bool{"xterm": true, "": true, "dumb": false} {
 		t.Setenv("TERM", name)
 		testkit.Equal(t, canRedraw(terminal), want, "TERM=", name)
@@ -40,7 +40,8 @@ func TestOnlyATerminalShowsABar(t *testing.T) {
 
 func TestTableIsAboveTheBar(t *testing.T) {
 	t.Setenv("TERM", "xterm")
-	p := newProgress(pseudoTerminal(t))
+	terminal, _ := pseudoTerminal(t)
+	p := newProgress(terminal)
 	p.above([]string{"after 3 blocks", "tare 0.5"})
 	for range 2 {
 		p.set(0.001, "block 4")
@@ -50,15 +51,8 @@ func TestTableIsAboveTheBar(t *testing.T) {
 	}
 }
 
-// pseudoTerminal opens the program's side of a pseudo terminal.
-func pseudoTerminal(t *testing.T) *os.File {
-	t.Helper()
-	terminal, _ := bothSides(t)
-	return terminal
-}
-
-// bothSides opens a pseudo terminal: the program's side, and the user's.
-func bothSides(t *testing.T) (terminal, master *os.File) {
+// pseudoTerminal opens a pseudo terminal: the program's side, and the user's.
+func pseudoTerminal(t *testing.T) (terminal, master *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {
@@ -211,20 +205,12 @@ func (s *screen) text() string {
 	return strings.Join(lines, "|")
 }
 
-func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
-	t.Helper()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
-		&unix.Winsize{Row: rows, Col: columns}); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // Lines are replaced whatever the terminal's size, and nothing remains at the end.
 func TestRedrawAreaReplacesItsLines(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	const mark = '§'
-	terminal, master := bothSides(t)
-	resize(t, terminal, 20, 5)
+	terminal, master := pseudoTerminal(t)
+	testkit.Must(t, unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 5, Col: 20}))
 	b := newRedrawArea(terminal)
 	s := &screen{in: bufio.NewReader(master), width: 20}
 	for _, step := range []struct {

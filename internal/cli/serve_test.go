@@ -165,9 +165,10 @@ func openDir(t *testing.T) string {
 	return dir
 }
 
+// write writes a file that all users can read, whatever the umask is.
 func write(t *testing.T, name, text string) {
 	t.Helper()
-	testkit.Must(t, os.WriteFile(name, []byte(text), 0o644))
+	testkit.Must(t, errors.Join(os.WriteFile(name, []byte(text), 0o644), os.Chmod(name, 0o644)))
 }
 
 func read(t *testing.T, name string) string {
@@ -338,16 +339,6 @@ func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 	}
 }
 
-// count returns the number of lines of a text that contain a word.
-func count(text, word string) (n int) {
-	for line := range strings.Lines(text) {
-		if strings.Contains(line, word) {
-			n++
-		}
-	}
-	return n
-}
-
 // On a disk without space, requests whose bodies need a temporary file get 500, and the log names
 // the error. Others are served, and all are when there is space again.
 func TestFullDiskRejectsLargeBodies(t *testing.T) {
@@ -362,7 +353,7 @@ http {
 	server { listen 127.0.0.1:81; return 200 "stored"; }
 	server { listen 127.0.0.1:80; location / { proxy_pass http://127.0.0.1:81; } }
 }`)
-	f.served = startApart(t, disk, "env", "TMPDIR="+disk, "tare", "serve", "-c", f.path("nginx.conf"))
+	f.served = startServed(t, apartCommand(disk, "env", "TMPDIR="+disk, "tare", "serve", "-c", f.path("nginx.conf")))
 	f.await("tare: running as 64123")
 	c := within(t, f.cmd.Process.Pid)
 	post := func(size, want int) {
@@ -472,7 +463,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 	}
 	testkit.Equal(t, strings.Count(all, "\n"), requested, "lines")
 	for i := range requested {
-		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
+		if n := strings.Count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
 			t.Fatalf("request %d has %d lines", i, n)
 		}
 	}
@@ -481,5 +472,5 @@ func TestRotationLosesNoLine(t *testing.T) {
 // awaitRepeated waits until a text was printed a number of times.
 func awaitRepeated(t *testing.T, s *served, text string, times int) {
 	t.Helper()
-	testkit.WaitFor(t, fmt.Sprintf("%q, %d times", text, times), func() bool { return count(s.stderr(), text) >= times })
+	testkit.WaitFor(t, fmt.Sprintf("%q, %d times", text, times), func() bool { return strings.Count(s.stderr(), text) >= times })
 }

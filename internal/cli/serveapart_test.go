@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -43,7 +44,16 @@ func prepareApart(disk string) error {
 	if err := unix.Mount("tmpfs", disk, "tmpfs", 0, "size=64k,mode=0755,uid="+someUser); err != nil {
 		return err
 	}
-	return loopbackUp()
+	return testkit.LoopbackUp()
+}
+
+// replace replaces this process by a command.
+func replace(args []string) error {
+	path, err := exec.LookPath(args[0])
+	if err != nil {
+		return err
+	}
+	return syscall.Exec(path, slices.Clone(args), os.Environ())
 }
 
 // diskNextTo creates the folder that becomes a disk, next to another.
@@ -57,18 +67,17 @@ func diskNextTo(t *testing.T, dir string) string {
 // serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
-	return startApart(t, disk, append([]string{"tare", "serve"}, args...)...)
+	return startServed(t, apartCommand(disk, append([]string{"tare", "serve"}, args...)...))
 }
 
-// startApart starts a command that becomes a server, as serveApart does.
-func startApart(t *testing.T, disk string, args ...string) *served {
-	t.Helper()
+// apartCommand returns a command that becomes a server, as that of serveApart.
+func apartCommand(disk string, args ...string) *exec.Cmd {
 	cmd := exec.Command("apart", append([]string{disk}, args...)...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
 		Credential: &syscall.Credential{Uid: 0, Gid: 0, Groups: []uint32{0, 4, 27}}, // some to be dropped
 	}
-	return startServed(t, cmd)
+	return cmd
 }
 
 // needNamespaces skips a test if namespaces are not permitted, and fails it if they should be.
@@ -76,39 +85,39 @@ func needNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := testkit.Command(t, "true")
 	cmd.SysProcAttr.Cloneflags = syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID
-	err := cmd.Run()
-	switch {
-	case err == nil && os.Geteuid() == 0:
-	case os.Getenv("CI") == "true":
-		t.Fatalf("this needs root and namespaces: %v", err)
-	default:
-		t.Skipf("this needs root and namespaces: %v", err)
+	if err := cmd.Run(); err != nil || os.Geteuid() != 0 {
+		testkit.Missing(t, "this needs root and namespaces: ", err)
 	}
 }
 
 // within returns a client that dials in the network namespace of a process.
 func within(t *testing.T, pid int) *http.Client {
 	t.Helper()
-	ns := testkit.Value(os.Open(fmt.Sprintf("/proc/%d/ns/net", pid)))(t)
-	t.Cleanup(func() { ns.Close() })
-	return client(t, func(_ context.Context, network, addr string) (net.Conn, error) {
-		type result struct {
-			net.Conn
-			error
-		}
-		dialled := make(chan result)
-		go func() {
-			runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
-			if err := unix.Setns(int(ns.Fd()), unix.CLONE_NEWNET); err != nil {
-				dialled <- result{nil, err}
-				return
-			}
-			conn, err := net.Dial(network, addr)
-			dialled <- result{conn, err}
-		}()
-		r := <-dialled
-		return r.Conn, r.error
+	return client(t, func(_ context.Context, network, addr string) (conn net.Conn, err error) {
+		err = inNamespace(pid, "net", func() (err error) { conn, err = net.Dial(network, addr); return err })
+		return conn, err
 	})
+}
+
+// inNamespace calls f in a namespace of a process.
+func inNamespace(pid int, name string, f func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // and never unlocked: the thread ends with its namespace
+		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/%s", pid, name))
+		if err == nil {
+			defer ns.Close()
+			err = unix.Unshare(unix.CLONE_FS) // otherwise the namespace of mounts cannot be changed
+		}
+		if err == nil {
+			err = unix.Setns(int(ns.Fd()), 0)
+		}
+		if err == nil {
+			err = f()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 const (
@@ -193,11 +202,7 @@ func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
 			continue
 		}
 		target, err := os.Readlink(link)
-		isKnown := false
-		for _, k := range known {
-			isKnown = isKnown || target == k
-		}
-		if err != nil || !isKnown {
+		if err != nil || !slices.Contains(known, target) {
 			t.Errorf("%s is the folder %s, %v", link, target, err)
 		}
 	}
@@ -224,10 +229,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 		"-c", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
 	s.await("access.log: SIGUSR1 reopens it")
 	if !strings.Contains(s.stderr(), "sandboxed by Landlock") {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("this kernel has no Landlock")
-		}
-		t.Skip("this kernel has no Landlock")
+		testkit.Missing(t, "this kernel has no Landlock")
 	}
 	s.await("SIGUSR1 reopens it")
 	s.await("reloaded when it changes")
@@ -317,23 +319,7 @@ func enlarge(t *testing.T, pid int, disk string) {
 // amongMounts calls f in the mount namespace of a process.
 func amongMounts(t *testing.T, pid int, f func() error) {
 	t.Helper()
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // and never unlocked
-		ns, err := os.Open(fmt.Sprintf("/proc/%d/ns/mnt", pid))
-		if err == nil {
-			defer ns.Close()
-			err = unix.Unshare(unix.CLONE_FS)
-		}
-		if err == nil {
-			err = unix.Setns(int(ns.Fd()), unix.CLONE_NEWNS)
-		}
-		if err == nil {
-			err = f()
-		}
-		done <- err
-	}()
-	testkit.Must(t, <-done)
+	testkit.Must(t, inNamespace(pid, "mnt", f))
 }
 
 // descriptorOf returns the descriptor by which a process has a file open.
@@ -355,14 +341,10 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	needNamespaces(t)
 	dir := site(t)
 	disk := diskNextTo(t, dir)
-	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
-		someGroup, dir)
+	cmd := apartCommand(disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, dir)
 	root := testkit.Value(os.Open("/"))(t)
 	defer root.Close()
 	cmd.ExtraFiles = []*os.File{root}
-	cmd.SysProcAttr = &syscall.SysProcAttr{
-		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
-	}
 	s := startServed(t, cmd)
 	s.await(`privileges were not dropped: descriptor 3 is the directory "/", which leads out of the root`)
 	testkit.Equal(t, s.wait(), 1, "exit code")

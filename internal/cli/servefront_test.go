@@ -42,9 +42,9 @@ func (f *frontSite) configure(text string) {
 	write(f.t, f.path("nginx.conf"), strings.ReplaceAll(text, "DIR", f.dir))
 }
 
-func (f *frontSite) start(args ...string) {
+func (f *frontSite) start() {
 	f.t.Helper()
-	f.served = serveFiles(f.t, append([]string{"-c", f.path("nginx.conf")}, args...)...)
+	f.served = serveFiles(f.t, "-c", f.path("nginx.conf"))
 	f.await(`tare: running as `)
 }
 
@@ -58,7 +58,7 @@ func (f *frontSite) over(socket string) *http.Client {
 // reload reloads the configuration and waits for the outcome.
 func (f *frontSite) reload() {
 	f.t.Helper()
-	before := count(f.stderr(), "reload: ")
+	before := strings.Count(f.stderr(), "reload: ")
 	f.signal(syscall.SIGHUP)
 	awaitRepeated(f.t, f.served, "reload: ", before+1)
 }
@@ -77,12 +77,8 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	testkit.Must(t, os.Mkdir(f.path("run"), 0o777))
-	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its PID file
-		t.Fatal(err)
-	}
-	if err := os.Chmod(f.dir, 0o777); err != nil { // and creates sockets
-		t.Fatal(err)
-	}
+	testkit.Must(t, os.Chmod(f.path("run"), 0o777)) // the child removes its PID file
+	testkit.Must(t, os.Chmod(f.dir, 0o777))         // and creates sockets
 	f.configure(twoSockets)
 	f.start()
 	f.await("on http over the unix socket .*/first\n")
@@ -100,21 +96,17 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 		t.Error("the socket that is gone is served")
 	}
 
-	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; rubbish; } }")
-	f.reload()
+	for i, server := range []string{"listen unix:DIR/fourth; rubbish;", "listen unix:DIR/none/x; return 200 x;",
+		"listen unix:DIR/fourth; location / { return 200 $nosuchvariable; }"} {
+		f.configure("events {}\nhttp { server { " + server + " } }")
+		f.reload()
+		awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", i+1)
+		get(t, first, "http://any/", "three")
+	}
 	f.await(`reload: .*nginx.conf:2: unknown directive "rubbish"`)
-	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 1)
-	get(t, first, "http://any/", "three")
-	f.configure("events {}\nhttp { server { listen unix:DIR/none/x; location / { return 200 x; } } }")
-	f.reload()
-	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 2)
-	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; location / { return 200 $nosuchvariable; } } }")
-	f.reload()
-	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 3)
 	if _, err := os.Stat(f.path("fourth")); err == nil {
 		t.Error("a socket of a configuration that is wrong is left")
 	}
-	get(t, first, "http://any/", "three")
 
 	f.stop(syscall.SIGTERM)
 	for _, left := range []string{"first", "third", "run/pid"} {
@@ -122,15 +114,6 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 			t.Errorf("%s is left", left)
 		}
 	}
-}
-
-// awaitText waits until a file contains a text.
-func awaitText(t *testing.T, name, text string) {
-	t.Helper()
-	testkit.WaitFor(t, text+" in "+name, func() bool {
-		b, err := os.ReadFile(name)
-		return err == nil && strings.Contains(string(b), text)
-	})
 }
 
 // passed starts the server with inherited sockets on free ports: PORT1 and so on in the
@@ -155,36 +138,10 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	return addrs
 }
 
-// A host name in listen is resolved by the running server, and existing sockets stay open.
-func TestListenResolvesHostNames(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	const conf = `events {}
-http { server { listen PORT1; return 200 "one"; } }
-`
-	addr := f.passed(1, conf)[0]
-	f.await("tare: running as ")
-	_, port, _ := net.SplitHostPort(addr)
-	f.configure(strings.NewReplacer("PORT1", "localhost:"+port, "one", "two").Replace(conf))
-	f.reload()
-	f.await("new configuration active\n")
-	get(t, client(t, nil), "http://"+addr, "two")
-	f.configure(strings.NewReplacer("PORT1", "localhost:"+port+"x", "one", "three").Replace(conf))
-	f.reload()
-	f.await(`reload: .*nginx.conf:2: directive "listen": "localhost:.*x": invalid port`)
-	get(t, client(t, nil), "http://"+addr, "two")
-	if strings.Contains(f.stderr(), "no longer listening on") {
-		t.Errorf("a socket was given up:\n%s", f.stderr())
-	}
-	f.stop(syscall.SIGTERM)
-}
-
 // A server started as root becomes the configured user for good, by default nobody.
 func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
+	testkit.NeedRoot(t)
 	for user, who := range map[string]string{"": "nobody", "user www-data;": "www-data", "user 64123 64124;": "64123"} {
 		f := newFrontSite(t)
 		f.configure(user + "\nevents {}\nhttp { access_log DIR/log; server { listen unix:DIR/socket; location / { return 200 x; } } }")
@@ -196,7 +153,7 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 			!strings.Contains(status, "CapPrm:\t0000000000000000") {
 			t.Errorf("%s", status)
 		}
-		awaitText(t, f.path("log"), "GET / ")
+		testkit.WaitFor(t, "the log", func() bool { return strings.Contains(read(t, f.path("log")), "GET / ") })
 		f.stop(syscall.SIGTERM)
 	}
 }
@@ -205,9 +162,7 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 // nginx, its parent is not created: root's could not be entered.
 func TestCacheFolderIsOwnedByTheServingUser(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become somebody else")
-	}
+	testkit.NeedRoot(t)
 	const conf = `user nobody;
 events {}
 http {
@@ -295,10 +250,7 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 		f.exchangeBytes("s", c.send, false)
 		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(c.want), `\|N\|`,
 			`\|[1-9][0-9]*\|`) + "\n$")
-		deadline := time.Now().Add(30 * time.Second)
-		for len(read(t, f.path(c.log))) == len(before) && time.Now().Before(deadline) {
-			time.Sleep(time.Millisecond)
-		}
+		testkit.WaitFor(t, "a line of the log", func() bool { return len(read(t, f.path(c.log))) > len(before) })
 		if got := strings.TrimPrefix(read(t, f.path(c.log)), before); !want.MatchString(got) {
 			t.Errorf("%.60q: got %q, want %q", c.send, got, c.want)
 		}
@@ -325,7 +277,6 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
-	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	var clients [2]tls.Certificate
 	for i := range clients {
 		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: fmt.Sprint(i)}})

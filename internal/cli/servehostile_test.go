@@ -19,9 +19,7 @@ import (
 // folder.
 func hostileFolder(t *testing.T, uid int) (folder, target string) {
 	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root is led astray")
-	}
+	testkit.NeedRoot(t)
 	top := openDir(t)
 	folder, target = filepath.Join(top, "user"), filepath.Join(top, "root", "new")
 	for _, dir := range []string{folder, filepath.Dir(target)} {

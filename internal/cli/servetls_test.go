@@ -92,59 +92,6 @@ func insecure(c *http.Client) {
 	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 }
 
-// TLS and plain sockets coexist. Each host has its own certificate, which is renewed; some hosts
-// reject handshakes.
-func TestHostsHaveTheirOwnCertificates(t *testing.T) {
-	t.Parallel()
-	f := newFrontSite(t)
-	for number, name := range []string{"one", "two"} {
-		putCertificate(t, f.path(name+".pem"), f.path(name+".key"), int64(number)+1)
-		openToAll(t, f.path(name+".pem"), f.path(name+".key"))
-	}
-	const conf = `events {}
-http {
-	server { listen PORT1 ssl http2; server_name one.example; ssl_certificate DIR/one.pem; ssl_certificate_key DIR/one.key; return 200 "one"; }
-	server { listen PORT1 ssl; server_name two.example; ssl_certificate DIR/two.pem; ssl_certificate_key DIR/two.key; return 200 "two"; }
-	server { listen PORT1 ssl; server_name closed.example; ssl_reject_handshake on; }
-	server { listen PORT2; return 200 "plain"; }
-}
-`
-	addrs := f.passed(2, conf)
-	f.await("tare: running as ")
-	get(t, client(t, nil), "http://"+addrs[1], "plain")
-	request := func(name string) (int64, error) {
-		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true,
-			NextProtos: []string{"h2", "http/1.1"}})
-		if err != nil {
-			return 0, err
-		}
-		defer c.Close()
-		testkit.Equal(t, c.ConnectionState().NegotiatedProtocol, "h2", name, "protocol")
-		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
-	}
-	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {
-		if got, err := request(name); got != want || err != nil {
-			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
-		}
-	}
-	testkit.Fails(request("closed.example"))(t, "unrecognized name")
-	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
-	openToAll(t, f.path("two.pem"), f.path("two.key"))
-	f.reload()
-	if got, err := request("two.example"); got != 3 || err != nil {
-		t.Errorf("certificate %d, want the new one, %v", got, err)
-	}
-	f.stop(syscall.SIGTERM)
-}
-
-// openToAll makes files readable by the user that the server becomes.
-func openToAll(t *testing.T, names ...string) {
-	t.Helper()
-	for _, name := range names {
-		testkit.Must(t, os.Chmod(name, 0o644))
-	}
-}
-
 // A connection is closed if its PROXY protocol header is malformed, or does not come in time. Package
 // corpus compares with nginx which headers count.
 func TestConnectionsWithoutProxyHeaderAreClosed(t *testing.T) {
@@ -178,12 +125,11 @@ http {
 `
 
 // No request over TLS is lost while connections move to new servers, with HTTP/1.1 and HTTP/2.
-// Clients do not retry POST once it may have arrived.
+// Clients do not retry POST once it may have arrived. Each reload reads the certificate again.
 func TestReloadLosesNoTLSRequest(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
-	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(1, secured)
 	f.await("tare: running as ")
 	stop, results := make(chan struct{}), make(chan error, 4)
@@ -216,7 +162,9 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 	for n := range 5 {
 		before := [2]int64{served[0].Load(), served[1].Load()}
 		f.configure(strings.NewReplacer("PORT1", addrs[0], "before", fmt.Sprint(n)).Replace(secured))
+		putCertificate(t, f.path("one.pem"), f.path("one.key"), int64(n)+2)
 		f.reload()
+		wantNumber(t, "https://"+addrs[0], int64(n)+2)
 		testkit.WaitFor(t, "more requests to be served", func() bool {
 			select {
 			case err := <-results:
@@ -254,7 +202,6 @@ http {
 	}
 }
 `, pebble.Directory, plain, secure))
-	openToAll(t, f.path("ca.pem"), f.path("nginx.conf"))
 	return f, secure
 }
 
@@ -276,9 +223,7 @@ func serialOf(t *testing.T, address string) string {
 // state outlives reloads and restarts.
 func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can change the user")
-	}
+	testkit.NeedRoot(t)
 	f, address := acmeFront(t)
 	f.start()
 	f.await("tare: acme: a.test: no certificate yet: TLS handshakes for it fail until pebble has issued one\n")
@@ -311,9 +256,7 @@ func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 // that. -t reports it without changing anything, as far as it can.
 func TestUnusableACMEFolderIsReported(t *testing.T) {
 	t.Parallel()
-	if os.Geteuid() != 0 {
-		t.Skip("only root can change the user")
-	}
+	testkit.NeedRoot(t)
 	f, _ := acmeFront(t)
 	if out, code := runTare(t, "serve", "-t", "-c", f.path("nginx.conf")); code != 0 {
 		t.Errorf("exit code %d: %s", code, out)

@@ -92,7 +92,7 @@ func TestTransportWithPHP(t *testing.T) {
 }
 
 func TestTransportWithTinyproxy(t *testing.T) {
-	path, env := programs.Tinyproxy(t)
+	path, env := programs.Installed(t, "tinyproxy", "tinyproxy-bin")
 	address := programs.FreeAddress(t)
 	_, port, _ := net.SplitHostPort(address)
 	conf := filepath.Join(t.TempDir(), "conf")

@@ -81,7 +81,7 @@ try tare serve --expl
 }
 
 func TestFishCompletesCommands(t *testing.T) {
-	path, env := programs.Fish(t)
+	path, env := programs.Installed(t, "fish", "fish")
 	const script = `source $argv[1]
 complete -C "tare ser"
 complete -C "tare serve --expl"

@@ -3,7 +3,6 @@ package main
 import (
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,9 +115,7 @@ https://github.com/tarehq/tare
 
 // man formats all pages without a warning.
 func TestManPagesAreValid(t *testing.T) {
-	if _, err := exec.LookPath("man"); err != nil {
-		skipMissing(t, "man is not in PATH (install it with \"apt-get install man-db\")")
-	}
+	needPrograms(t, "man")
 	dir, args := t.TempDir(), []string{"--warnings", "--encoding=UTF-8", "--local-file"}
 	pages := testPages(t)
 	for name, text := range pages {

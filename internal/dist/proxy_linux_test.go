@@ -16,7 +16,7 @@ import (
 // which lacks nested modules, has all that the command embeds. Contenders are then built from the
 // downloaded module, without the proxy.
 func TestTagInstallsFromModuleProxy(t *testing.T) {
-	skipUnlessSlow(t)
+	testkit.NeedSlow(t)
 	const module, version = "github.com/tarehq/tare", "v0.1.0"
 	source, proxy, empty, modules, cache := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	copySource(t, programs.Root(t), source)

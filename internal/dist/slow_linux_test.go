@@ -25,11 +25,15 @@ import (
 //go:embed testdata/install.sh
 var installScript string
 
-func skipUnlessSlow(t *testing.T) {
+// builtPackages returns artifacts with the packages and images of all platforms.
+func builtPackages(t *testing.T) artifacts {
 	t.Helper()
-	if os.Getenv("TARE_SLOW") == "" {
-		t.Skip("needs minutes (run with TARE_SLOW=1)")
+	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
+	for _, p := range packagedPlatforms() {
+		testkit.Must(t, a.binary(t.Context(), p))
 	}
+	testkit.Must(t, a.packages(t.Context()))
+	return a
 }
 
 // copySource copies the files of the checkout that git knows or would add.
@@ -55,7 +59,7 @@ func copySource(t *testing.T, root, to string) {
 // Builds in two folders with build caches of their own make the same binaries, and packages and
 // images made twice of them are the same.
 func TestBuildsAreIdentical(t *testing.T) {
-	skipUnlessSlow(t)
+	testkit.NeedSlow(t)
 	root, copied := programs.Root(t), t.TempDir()
 	copySource(t, root, copied)
 	first := artifacts{release: testRelease(), source: root, folder: t.TempDir()}
@@ -90,7 +94,7 @@ const maxBinaryBytes = 27_200_000
 
 // The default program stays small.
 func TestBinaryIsSmall(t *testing.T) {
-	skipUnlessSlow(t)
+	testkit.NeedSlow(t)
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "amd64"}
 	testkit.Must(t, a.binary(t.Context(), p))
@@ -104,17 +108,9 @@ func TestBinaryIsSmall(t *testing.T) {
 // starts nothing. Its program serves with the privileges of the unit, is replaced by SIGUSR2, and
 // leaves nothing after it was purged.
 func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
-	skipUnlessSlow(t)
-	for _, program := range []string{"dpkg-deb", "dpkg", "unshare", "setpriv", "ip", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			skipMissing(t, program+" is not in PATH")
-		}
-	}
-	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
-	for _, p := range packagedPlatforms() { // packages needs all
-		testkit.Must(t, a.binary(t.Context(), p))
-	}
-	testkit.Must(t, a.packages(t.Context()))
+	testkit.NeedSlow(t)
+	needPrograms(t, "dpkg-deb", "dpkg", "unshare", "setpriv", "ip", "curl")
+	a := builtPackages(t)
 	deb := a.path(thisPlatform(), ".deb")
 	t.Run("contents", func(t *testing.T) { checkContents(t, deb) })
 	t.Run("installed", func(t *testing.T) { checkInstalled(t, deb, olderPackage(t, a)) })
@@ -182,7 +178,7 @@ func checkInstalled(t *testing.T, deb, older string) {
 	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1/u" "$1/w" "$1/r" &&
 		mount -t overlay overlay -o "lowerdir=/,upperdir=$1/u,workdir=$1/w" "$1/r"`
 	if out, err := isolated(t, "sh", "-c", probe, "sh", stage).CombinedOutput(); err != nil {
-		skipMissing(t, "cannot make a root of its own: "+err.Error()+": "+string(out))
+		testkit.Missing(t, "cannot make a root of its own: "+err.Error()+": "+string(out))
 	}
 	_, start, _ := strings.Cut(string(packagedFile("tare.service")), "\nExecStart=")
 	start, _, _ = strings.Cut(start, "\n")
@@ -203,13 +199,9 @@ func checkInstalled(t *testing.T, deb, older string) {
 // An image is unpacked by another implementation of the format: it has the program and the files
 // around it, with their modes, and runs.
 func TestImageIsUnpackedByAnotherTool(t *testing.T) {
-	skipUnlessSlow(t)
-	umoci, env := programs.Umoci(t)
-	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
-	for _, p := range packagedPlatforms() {
-		testkit.Must(t, a.binary(t.Context(), p))
-	}
-	testkit.Must(t, a.packages(t.Context()))
+	testkit.NeedSlow(t)
+	umoci, env := programs.Installed(t, "umoci", "umoci")
+	a := builtPackages(t)
 	for _, p := range packagedPlatforms() {
 		layout, bundle := t.TempDir(), filepath.Join(t.TempDir(), "bundle")
 		run := func(program string, args ...string) {
@@ -273,8 +265,8 @@ wait $!
 
 // The binary for arm64 serves a file, in an emulator.
 func TestBinaryForARM64Serves(t *testing.T) {
-	skipUnlessSlow(t)
-	qemu, env := programs.QEMU(t)
+	testkit.NeedSlow(t)
+	qemu, env := programs.Installed(t, "qemu-aarch64-static", "qemu-user-static")
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	p := platform{"linux", "arm64"}
 	testkit.Must(t, a.binary(t.Context(), p))
@@ -306,7 +298,7 @@ func TestBinaryForARM64Serves(t *testing.T) {
 
 // The binaries for macOS are executables of their architecture. No program here runs them.
 func TestBinariesForMacOSAreExecutables(t *testing.T) {
-	skipUnlessSlow(t)
+	testkit.NeedSlow(t)
 	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
 	cpus := map[string]macho.Cpu{"amd64": macho.CpuAmd64, "arm64": macho.CpuArm64}
 	for _, p := range platforms() {
@@ -330,21 +322,13 @@ var systemdScript string
 // a removal stops it. That systemd is process 1 of namespaces of its own, and starts no unit of
 // this machine.
 func TestSystemdRunsTheUnit(t *testing.T) {
-	skipUnlessSlow(t)
+	testkit.NeedSlow(t)
 	const systemd = "/lib/systemd/systemd"
 	if _, err := os.Stat(systemd); err != nil {
-		skipMissing(t, systemd+" does not exist (install it with \"apt-get install systemd\")")
+		testkit.Missing(t, systemd+" does not exist (install it with \"apt-get install systemd\")")
 	}
-	for _, program := range []string{"dpkg", "unshare", "ip", "curl"} {
-		if _, err := exec.LookPath(program); err != nil {
-			skipMissing(t, program+" is not in PATH")
-		}
-	}
-	a := artifacts{release: testRelease(), source: programs.Root(t), folder: t.TempDir()}
-	for _, p := range packagedPlatforms() { // packages needs all
-		testkit.Must(t, a.binary(t.Context(), p))
-	}
-	testkit.Must(t, a.packages(t.Context()))
+	needPrograms(t, "dpkg", "unshare", "ip", "curl")
+	a := builtPackages(t)
 	runSystemd(t, a.path(thisPlatform(), ".deb"))
 }
 
@@ -354,9 +338,9 @@ func runSystemd(t *testing.T, deb string) {
 	probe := `mount -t tmpfs tmpfs "$1" && mkdir "$1/c" && mount -t cgroup2 cgroup2 "$1/c" &&
 		mkdir "$1/c/probe" && rmdir "$1/c/probe"`
 	if out, err := isolated(t, "--cgroup", "sh", "-c", probe, "sh", stage).CombinedOutput(); err != nil {
-		skipMissing(t, "cannot make control groups: "+err.Error()+": "+string(out))
+		testkit.Missing(t, "cannot make control groups: "+err.Error()+": "+string(out))
 	}
-	logrotate, _ := programs.Logrotate(t)
+	logrotate, _ := programs.Installed(t, "logrotate", "logrotate")
 	c := isolated(t, "--cgroup", "--ipc", "--uts", "sh", "-c", systemdScript, "sh", stage, deb, result,
 		filepath.Join(filepath.Dir(logrotate), "../.."))
 	messages, _ := c.CombinedOutput() // systemd's exit code does not matter

@@ -18,14 +18,14 @@ import (
 // make of their own CPU time. The slow version runs all rows.
 func TestLoadGeneratorsAreCompared(t *testing.T) {
 	programs.Nginx(t)
-	programs.Wrk(t)
+	programs.Installed(t, "wrk", "wrk")
 	root := programs.Root(t)
 	o := lab.Options{
 		Root: root, Experiment: "targets/generators", Scenarios: []string{"generator-wrk-64", "generator-siege-64"},
 		Out: t.TempDir(), Logf: t.Logf, Tools: programs.Tools(t),
 		Adjust: func(trials *lab.Trials) { trials.SetBlocks(1); trials.Measure = yamlfile.Duration(time.Second) },
 	}
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		o.Scenarios = nil
 	}
 	run, _, err := lab.Weigh(t.Context(), o)

@@ -102,7 +102,18 @@ func readExperiment(t *testing.T, file, want string) *lab.Experiment {
 func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	root := programs.Root(t)
 	all := testkit.Value(lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison))(t)
-	for _, e := range all {
+	targets := testkit.Value(lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir)))(t)
+	rows := make(map[string]string) // experiments by their rows, which have different names
+	for _, e := range targets {
+		for _, row := range e.Rows(false) {
+			testkit.Equal(t, rows[row], "", row, "is also a row of")
+			rows[row] = e.Name
+		}
+	}
+	for _, e := range append(all, targets...) {
+		if e.Kind == lab.Benchmarks {
+			continue // its engines have no folder
+		}
 		for _, c := range e.Contenders() {
 			if _, err := e.Spec(filepath.Join(root, "contenders"), c); err != nil {
 				t.Error(err)
@@ -122,7 +133,7 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 func TestProjectContendersServe(t *testing.T) {
 	testkit.NoRace(t, slowWithRace)
 	programs.Nginx(t)
-	root := programs.Root(t)
+	root, tools := programs.Root(t), programs.Tools(t)
 	all := testkit.Value(lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Comparison))(t)
 	targets, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir), lab.Targets)
 	testkit.Must(t, err)
@@ -139,7 +150,7 @@ func TestProjectContendersServe(t *testing.T) {
 			}
 			seen[c] = true
 		}
-		if isSlow() {
+		if testkit.Slow() {
 			only = nil
 		} else if len(only) == 0 && strings.HasPrefix(name, "targets/") {
 			continue // they differ from other experiments in their conditions
@@ -148,7 +159,7 @@ func TestProjectContendersServe(t *testing.T) {
 		}
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			weighBriefly(t, root, name, only)
+			weighBriefly(t, tools, name, only)
 		})
 	}
 	if all, err = lab.ReadExperiments(filepath.Join(root, "experiments"), lab.Events); err != nil {
@@ -170,22 +181,20 @@ func TestProjectContendersServe(t *testing.T) {
 	}
 }
 
-func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
-
 // slowWithRace is why some tests run without the race detector only.
 // TestWeighComparesFastCGIAndIsolatesFailures and its neighbors run the same code with it.
 const slowWithRace = "it multiplies the CPU time of the load"
 
 // weighBriefly runs one block of an experiment with some contenders and the control. If programs
 // are missing, it skips the test, or fails if CI=true is set.
-func weighBriefly(t *testing.T, root, name string, only []string) {
+func weighBriefly(t *testing.T, tools *contender.Tools, name string, only []string) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Tools: programs.Tools(t),
+		Root: tools.Checkout, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Tools: tools,
 		Adjust: func(all *lab.Trials) {
 			*all = lab.Trials{
 				Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0},
 			}
-			if isSlow() {
+			if testkit.Slow() {
 				all.Connections = []int{4}
 			} else { // nothing is counted at a fixed rate
 				all.Scenarios = []lab.Scenario{{Scenario: sample.Scenario{Name: "briefly"}, Connections: 4, Rate: 200}}

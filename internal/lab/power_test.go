@@ -70,9 +70,7 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 // truth, the mean of all runs, as often as their confidence claims. TARE_RUNS is the number of
 // runs; each takes two and a half minutes.
 func TestPower(t *testing.T) {
-	if !isSlow() {
-		t.Skip("takes minutes; TARE_SLOW=1 runs it")
-	}
+	testkit.NeedSlow(t)
 	runs, err := strconv.Atoi(os.Getenv("TARE_RUNS"))
 	if err != nil {
 		runs = 2

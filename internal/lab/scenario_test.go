@@ -84,7 +84,7 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 	testkit.NoRace(t, slowWithRace)
 	kinds := []string{"HTTP/2 of 32 streams", "bodies of 1 MB by HTTP/1.1", "full handshakes", "resumed handshakes",
 		"idle connections of HTTP/2"}
-	if isSlow() {
+	if testkit.Slow() {
 		kinds = nil
 	}
 	run, _, err := lab.Weigh(t.Context(), lab.Options{

@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/testkit"
-	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 const fineTargets = `kind: targets
@@ -85,31 +84,5 @@ func TestTargetsAreMeasured(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "trials.jsonl")); err != nil {
 		t.Error(err)
-	}
-}
-
-// The rows of the project have different names, and their contenders exist.
-func TestTargetsOfTheProjectAreComplete(t *testing.T) {
-	root := programs.Root(t)
-	all, err := lab.ReadExperiments(filepath.Join(root, "experiments", lab.TargetsDir))
-	if err != nil || len(all) == 0 {
-		t.Fatal(all, err)
-	}
-	rows := make(map[string]string)
-	for _, e := range all {
-		for _, row := range e.Rows(false) {
-			if other := rows[row]; other != "" {
-				t.Errorf("%s is a row of %s and of %s", row, other, e.Name)
-			}
-			rows[row] = e.Name
-		}
-		for _, name := range e.Contenders() {
-			if e.Kind != lab.Targets {
-				break // its engines have no folder
-			}
-			if _, err := e.Spec(filepath.Join(root, "contenders"), name); err != nil {
-				t.Error(err)
-			}
-		}
 	}
 }

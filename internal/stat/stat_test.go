@@ -2,7 +2,6 @@ package stat
 
 import (
 	"math"
-	"math/rand/v2"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -23,27 +22,6 @@ func TestMedianHasBoundsOfOrderStatistics(t *testing.T) {
 	}
 	if i := Median(nil); i.Known() || !math.IsNaN(i.Mid) {
 		t.Errorf("no values: %v", i)
-	}
-}
-
-// Intervals of one value per start contain the truth as often as claimed.
-func TestRatiosOfOneValueContainTheTruth(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(7, 7))
-	const runs, slack = 4000, 0.01
-	covered := 0
-	for range runs {
-		a, b := make(Starts, 6), make(Starts, 6)
-		for i := range a {
-			drift := 1 + rnd.Float64()
-			a[i] = []float64{drift * 1.3 * math.Exp(0.05*rnd.NormFloat64())}
-			b[i] = []float64{drift * math.Exp(0.05*rnd.NormFloat64())}
-		}
-		if e := Ratios(a, b); e.Contains(1.3) {
-			covered++
-		}
-	}
-	if share := float64(covered) / runs; share < Confidence-slack {
-		t.Errorf("%.3f of the intervals contain the truth", share)
 	}
 }
 

@@ -87,7 +87,11 @@ func startGuard(mark string) (end func() error, err error) {
 func KillMarked(mark string) {
 	const rounds = 5
 	for range rounds {
-		for _, pid := range processesWith(mark) {
+		pids := processesWith(mark)
+		if pids == nil {
+			return
+		}
+		for _, pid := range pids {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}

@@ -42,7 +42,9 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	go s.read(ctx, in)
 	err := s.loop(ctx)
 	cancel(errEnded)
-	s.endSessions()
+	for _, one := range s.sessions { // their context has ended
+		<-one.done
+	}
 	if writeErr := s.out.close(); err == nil {
 		err = writeErr
 	}

@@ -311,6 +311,12 @@ func TestInvalidSessionsAreReported(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", command, r.Error, kind)
 		}
 	}
+	for range 1000 { // the number of a session that has ended is free at once
+		s.send(t, `{"session":{"id":1,"plan":{"url":"ftp://x"}}}`)
+		if r := s.next(t, about(1)); r.Error == nil || r.Error.Kind != agent.BadPlan {
+			t.Fatalf("%+v", r)
+		}
+	}
 	for want, command := range map[string]string{
 		"session 1, which is open": fmt.Sprintf(`{"id":1,"plan":{"url":%q}}`, url),
 		"two commands":             `{"id":1,"slice":{"forNs":3600000000000}}`,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/load"
 )
@@ -15,13 +16,14 @@ type session struct {
 	server *server
 	id     int
 	orders chan SessionCommand // with room for one; the goroutine receives them
-	done   chan struct{}       // closed when the session's last record was queued
+	ended  atomic.Bool         // set before the last record is queued: the controller may reuse the ID then
+	done   chan struct{}       // closed when the last record was queued
 }
 
 // direct carries out a command about a session. An error ends the agent.
 func (s *server) direct(ctx context.Context, c *SessionCommand) error {
 	known := s.sessions[c.ID]
-	if known != nil && known.isDone() {
+	if known != nil && known.ended.Load() {
 		known = nil
 	}
 	switch {
@@ -44,68 +46,54 @@ func (s *server) direct(ctx context.Context, c *SessionCommand) error {
 	}
 }
 
-// endSessions waits for all sessions, whose context has ended.
-func (s *server) endSessions() {
-	for _, one := range s.sessions {
-		<-one.done
-	}
-}
-
-func (o *session) isDone() bool {
-	select {
-	case <-o.done:
-		return true
-	default:
-		return false
-	}
-}
-
-// serve opens the session and carries out orders until its end.
+// serve runs the session and queues its last record.
 func (o *session) serve(ctx context.Context, p *Plan) {
 	defer close(o.done)
+	if last := o.run(ctx, p); last != nil {
+		o.ended.Store(true)
+		o.report(*last)
+	}
+}
+
+// run opens the session, carries out orders and closes it. It returns the last record, or nil at the
+// end of the agent.
+func (o *session) run(ctx context.Context, p *Plan) (last *Record) {
 	plan, err := p.Load()
 	var opened *load.Session
 	if err == nil {
 		opened, err = load.Open(ctx, plan)
 	}
 	if err != nil {
-		o.report(Record{Error: describe(err)})
-		return
+		return &Record{Error: describe(err)}
 	}
 	defer opened.Close()
 	o.report(Record{Session: &SessionRecord{IsOpen: true}})
 	for {
 		select {
 		case order := <-o.orders:
-			if err := o.execute(ctx, opened, order); err != nil {
-				o.report(Record{Error: describe(err)})
-				return
-			}
 			if order.Close {
-				return
+				return &Record{Result: opened.Close()}
+			}
+			if err := o.slice(ctx, opened, order.Slice); err != nil {
+				return &Record{Error: describe(err)}
 			}
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }
 
-// execute carries out one order.
-func (o *session) execute(ctx context.Context, opened *load.Session, order SessionCommand) error {
-	switch {
-	case order.Close:
-		o.report(Record{Result: opened.Close()})
-	case order.Slice == nil:
+// slice carries out a slice and reports it.
+func (o *session) slice(ctx context.Context, opened *load.Session, s *Slice) error {
+	if s == nil {
 		return errors.New("agent: a command for a session has neither a plan, a slice nor a close")
-	default:
-		before := processTime()
-		slice, err := opened.Slice(ctx, order.Slice.For, order.Slice.Counts)
-		if err != nil {
-			return err
-		}
+	}
+	before := processTime()
+	slice, err := opened.Slice(ctx, s.For, s.Counts)
+	if err == nil {
 		o.report(Record{Session: &SessionRecord{Slice: &slice}, CPU: (processTime() - before).Seconds()})
 	}
-	return nil
+	return err
 }
 
 // report queues a record of the session.

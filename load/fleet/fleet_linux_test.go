@@ -83,6 +83,15 @@ func open(t *testing.T, n int, o fleet.Options) *local {
 	return l
 }
 
+// host returns a host whose command has more variables in its environment.
+func host(name string, variables []string, command ...string) fleet.Host {
+	return fleet.Host{Name: name, Command: func(context.Context) (*exec.Cmd, error) {
+		c := exec.Command(command[0], command[1:]...)
+		c.Env = append(os.Environ(), variables...)
+		return c, nil
+	}}
+}
+
 func server(t testing.TB) (url string, served *atomic.Int64) {
 	t.Helper()
 	served = new(atomic.Int64)
@@ -242,11 +251,7 @@ func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	own := testkit.Value(os.Executable())(t)
 	skewed := func(skew string) fleet.Host {
-		return fleet.Host{Name: "skewed " + skew, Command: func(context.Context) (*exec.Cmd, error) {
-			c := exec.Command(own, "agent")
-			c.Env = append(os.Environ(), skewEnv+"="+skew)
-			return c, nil
-		}}
+		return host("skewed "+skew, []string{skewEnv + "=" + skew}, own, "agent")
 	}
 	hosts := []fleet.Host{fleet.Local("local", own), skewed("1h"), skewed("-1h")}
 	f := testkit.Value(fleet.Open(context.Background(), hosts, fleet.Options{}))(t)
@@ -269,11 +274,7 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it starts agents")
 	own := testkit.Value(os.Executable())(t)
-	command := func(name string, args ...string) fleet.Host {
-		return fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
-			return exec.Command(name, args...), nil
-		}}
-	}
+	command := func(words ...string) fleet.Host { return host("bad", nil, words...) }
 	for want, host := range map[string]fleet.Host{
 		"no such file":                    fleet.Local("bad", "/does/not/exist"),
 		"7: [2J[Hreason":                  command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
@@ -332,12 +333,7 @@ func TestFalseRecordsLoseTheAgent(t *testing.T) {
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			bad := fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
-				c := exec.Command(own, "agent")
-				c.Env = append(os.Environ(), bendEnv+"="+how)
-				return c, nil
-			}}
-			hosts := []fleet.Host{fleet.Local("good", own), bad}
+			hosts := []fleet.Host{fleet.Local("good", own), host("bad", []string{bendEnv + "=" + how}, own, "agent")}
 			f := testkit.Value(fleet.Open(context.Background(), hosts, fleet.Options{OnLoss: fleet.Continue}))(t)
 			defer f.Close()
 			r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Pace: load.Constant(100),
@@ -381,11 +377,6 @@ func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 		`trap 'echo >"$RESTORED"; exit' TERM; echo ready >"$READY"; while :; do :; done`,
 		`trap '' TERM; echo ready >"$READY"; while :; do sleep 0.1; done`,
 	} {
-		host := fleet.Host{Name: "h", Command: func(context.Context) (*exec.Cmd, error) {
-			c := exec.Command("sh", "-c", script)
-			c.Env = append(os.Environ(), "RESTORED="+restored, "READY="+ready)
-			return c, nil
-		}}
 		ctx, cancel := context.WithCancel(t.Context())
 		go func() {
 			defer cancel()
@@ -393,7 +384,8 @@ func TestCommandsCanRestoreTheTerminal(t *testing.T) {
 				t.Errorf("%q, %v", text, err)
 			}
 		}()
-		testkit.FailsWith(fleet.Open(ctx, []fleet.Host{host}, fleet.Options{}))(t, context.Canceled)
+		testkit.FailsWith(fleet.Open(ctx, []fleet.Host{host("h", []string{"RESTORED=" + restored, "READY=" + ready}, "sh", "-c",
+			script)}, fleet.Options{}))(t, context.Canceled)
 	}
 	testkit.Value(os.Stat(restored))(t)
 }
@@ -441,7 +433,9 @@ func TestSessionOfAnAgent(t *testing.T) {
 	if _, ok := errors.AsType[*load.PlanError](err); !ok {
 		t.Error(err)
 	}
-	testkit.Equal(t, testkit.Value(f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20}))(t).Requests, 20)
+	// The result of the interrupted session arrives during a run, and is not the run's.
+	p := load.Plan{URL: url, Connections: 1, Requests: 20, Pace: load.Constant(15)}
+	testkit.Equal(t, testkit.Value(f.Run(ctx, p))(t).Requests, 20)
 }
 
 // slice loads the server of a session until it has served a request, and returns the number of

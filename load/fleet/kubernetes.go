@@ -47,8 +47,11 @@ func StartJob(ctx context.Context, k Kubernetes, note func(string)) (*Job, error
 		return nil, err
 	}
 	if _, err := j.kubectl(ctx, manifest, "create", "-f", "-"); err != nil {
-		// An interrupted kubectl may have created it.
-		return nil, errors.Join(fmt.Errorf("fleet: cannot create the job: %w", err), j.deleteIf(ctx.Err() != nil))
+		err = fmt.Errorf("fleet: cannot create the job: %w", err)
+		if ctx.Err() != nil { // an interrupted kubectl may have created it
+			err = errors.Join(err, j.Delete())
+		}
+		return nil, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
 	defer cancel()
@@ -94,13 +97,6 @@ func (e *LeftJobError) Error() string {
 }
 
 func (e *LeftJobError) Unwrap() error { return e.Err }
-
-func (j *Job) deleteIf(needed bool) error {
-	if !needed {
-		return nil
-	}
-	return j.Delete()
-}
 
 // command returns a kubectl command. An interrupt from the terminal does not reach it.
 func (j *Job) command(args ...string) *exec.Cmd {

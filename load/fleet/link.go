@@ -105,7 +105,8 @@ func (l *link) greet(silence time.Duration) (lacks string, err error) {
 		}
 		noise += len(line)
 		if rest, ok := strings.CutPrefix(string(line), missing); ok {
-			return strings.TrimSpace(rest), l.drain()
+			l.drain()
+			return strings.TrimSpace(rest), nil
 		}
 		var r agent.Record
 		if json.Unmarshal(line, &r) != nil || r.Hello == nil {
@@ -123,14 +124,13 @@ func (l *link) greet(silence time.Duration) (lacks string, err error) {
 }
 
 // drain waits for the end of a command whose agent is missing.
-func (l *link) drain() error {
+func (l *link) drain() {
 	_ = l.in.Close()
 	_, err := io.Copy(io.Discard, l.out)
 	if err == nil {
 		err = io.EOF
 	}
 	_ = l.end(err)
-	return nil
 }
 
 func (l *link) readLine() ([]byte, error) {

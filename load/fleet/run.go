@@ -160,7 +160,7 @@ func (r *run) await(ctx context.Context) {
 	watch := time.NewTicker(watchEvery)
 	defer watch.Stop()
 	interrupted := ctx.Done()
-	for !r.isOver() {
+	for slices.ContainsFunc(r.parts, func(p *part) bool { return p.state != over }) {
 		select {
 		case e := <-r.fleet.events:
 			r.handle(e)
@@ -177,10 +177,6 @@ func (r *run) await(ctx context.Context) {
 	r.senders.Wait()
 }
 
-func (r *run) isOver() bool {
-	return !slices.ContainsFunc(r.parts, func(p *part) bool { return p.state != over })
-}
-
 // now returns the time on the controller's clock.
 func (r *run) now() time.Duration { return time.Since(r.fleet.zero) }
 
@@ -193,7 +189,7 @@ func (r *run) handle(e event) {
 	switch {
 	case e.err != nil:
 		r.lose(p, e.err.Error())
-	case p.state == over:
+	case p.state == over || rec.Session != nil: // the session was interrupted before this run
 	case rec.Ready != nil:
 		p.state = ready
 		r.startIfReady()

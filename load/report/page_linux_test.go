@@ -49,13 +49,4 @@ onload = () => {
 	if !regexp.MustCompile(`<body>[1-9]\d+ texts, outside: </body>`).MatchString(dom) {
 		t.Errorf("on a narrow screen: %s", dom)
 	}
-	file = filepath.Join(dir, "run.html")
-	for _, dark := range []bool{false, true} {
-		shot := filepath.Join(dir, "page.png")
-		programs.Screenshot(t, chromium, dir, file, shot, dark, "400,3000")
-		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
-			t.Errorf("dark %v: %v, %v", dark, info, err)
-		}
-		testkit.Check(t, os.Remove(shot))
-	}
 }

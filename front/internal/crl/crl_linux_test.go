@@ -63,7 +63,7 @@ func TestCheck(t *testing.T) {
 // openssl writes lists of version 1 by default.
 func TestListsOfOpenSSL(t *testing.T) {
 	testkit.Long(t, "it starts programs")
-	path, env := programs.OpenSSL(t)
+	path, env := programs.Installed(t, "openssl", "openssl")
 	dir := t.TempDir()
 	config := fmt.Sprintf("[ca]\ndefault_ca = c\n[c]\ndatabase = %[1]s/index\ndefault_md = sha256\n[req]\n"+
 		"distinguished_name = d\nx509_extensions = v\n[d]\n[v]\nbasicConstraints = critical,CA:TRUE\n", dir)

@@ -30,7 +30,7 @@ func encryptions() map[string][]string {
 
 func openssl(t testing.TB, args ...string) {
 	t.Helper()
-	path, env := programs.OpenSSL(t)
+	path, env := programs.Installed(t, "openssl", "openssl")
 	command := exec.CommandContext(t.Context(), path, args...)
 	command.Env = append(os.Environ(), env...)
 	if out, err := command.CombinedOutput(); err != nil {

@@ -19,7 +19,7 @@ import (
 // theirs runs the real ab.
 func theirs(t *testing.T, s *dialecttest.Server, args []string) dialecttest.Outcome {
 	t.Helper()
-	path, env := programs.AB(t)
+	path, env := programs.Installed(t, "ab", "apache2-utils")
 	return s.RunReal(t, testkit.Command(t, path, args...), env)
 }
 

@@ -264,12 +264,6 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	}
 }
 
-func plan(t *testing.T, args ...string) load.Plan {
-	t.Helper()
-	c := testkit.Value(ab.Parse(args))(t)
-	return c.Plan()
-}
-
 func TestFlagsSetThePlan(t *testing.T) {
 	dir := t.TempDir()
 	body := filepath.Join(dir, "body")
@@ -311,7 +305,7 @@ func TestFlagsSetThePlan(t *testing.T) {
 				p.TLS.MinVersion == p.TLS.MaxVersion && p.TLS.MinVersion == 0x0303
 		}},
 	} {
-		if p := plan(t, strings.Fields(c.line)...); !c.ok(&p) {
+		if p := testkit.Value(ab.Parse(strings.Fields(c.line)))(t).Plan(); !c.ok(&p) {
 			t.Errorf("%s: %s: got %+v", c.name, c.line, p)
 		}
 	}

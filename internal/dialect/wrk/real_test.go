@@ -60,7 +60,7 @@ func ours(t *testing.T, line string) (report string, r *load.Result) {
 // startTheirs starts the real wrk. Its output is available after end.
 func startTheirs(t *testing.T, line string) (stdout, stderr *strings.Builder, end func() error) {
 	t.Helper()
-	path, env := programs.Wrk(t)
+	path, env := programs.Installed(t, "wrk", "wrk")
 	c := testkit.Command(t, path, words(line)...)
 	c.Env = append(os.Environ(), env...)
 	stdout, stderr = new(strings.Builder), new(strings.Builder)

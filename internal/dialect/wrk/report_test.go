@@ -123,12 +123,6 @@ Transfer/sec:       0.00B
 	}
 }
 
-func footnotesOf(t *testing.T, line string, r *load.Result) []string {
-	t.Helper()
-	c := testkit.Value(Parse(append(strings.Fields(line), "http://127.0.0.1/")))(t)
-	return c.Footnotes(r)
-}
-
 func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	troubled := result()
 	troubled.Service.Record(2300 * time.Millisecond)
@@ -164,7 +158,8 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 			"latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0",
 		}},
 	} {
-		testkit.Equal(t, footnotesOf(t, c.line, c.r), c.want, c.line)
+		command := testkit.Value(Parse(strings.Fields(c.line + " http://127.0.0.1/")))(t)
+		testkit.Equal(t, command.Footnotes(c.r), c.want, c.line)
 	}
 }
 

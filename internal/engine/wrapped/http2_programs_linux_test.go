@@ -132,7 +132,7 @@ func reduced(n int) string {
 
 // All requests of curl, with and without TLS, must use HTTP/2 and be served on shards.
 func TestHTTP2WithCurl(t *testing.T) {
-	curl, env := programs.Curl(t)
+	curl, env := programs.Installed(t, "curl", "curl")
 	content := bytes.Repeat([]byte("0123456789abcdef"), 5<<16)
 	file := filepath.Join(t.TempDir(), "upload")
 	testkit.WriteFile(t, file, string(content))

@@ -58,7 +58,7 @@ func play(role string, args []string) {
 	case "silent":
 		time.Sleep(time.Minute)
 	case "stubborn": // ignores SIGTERM
-		ignore(syscall.SIGTERM)
+		signal.Ignore(syscall.SIGTERM)
 		serve(http.Serve, args[0])
 	case "forks": // leaves a child in a session of its own
 		c := exec.Command("setsid", "sleep", "61")
@@ -347,15 +347,6 @@ func TestFreePortIsBelowPortsOfClients(t *testing.T) {
 	if len(seen) < 10 {
 		t.Errorf("only %d ports in 20 tries", len(seen))
 	}
-}
-
-func ignore(sig os.Signal) {
-	c := make(chan os.Signal, 1)
-	signal.Notify(c, sig)
-	go func() {
-		for range c {
-		}
-	}()
 }
 
 func TestMalformedSpecsAreRejected(t *testing.T) {

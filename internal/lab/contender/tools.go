@@ -37,6 +37,7 @@ type Tools struct {
 	tareOnce sync.Once
 	tare     string
 	tareErr  error
+	builds   sync.Map // functions that build a program once, by its path and build line
 }
 
 // missingError is a tool that is unavailable.
@@ -83,7 +84,8 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
 		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
-	if err := t.build(ctx, c); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
+	build, _ := t.builds.LoadOrStore(c.Bin+"\n"+s.Build, sync.OnceValue(func() error { return t.build(ctx, c) }))
+	if err := build.(func() error)(); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
 		return nil, err
 	}
 	if err := s.findInterpreter(); err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A connection to one server leaves its port to connections to other servers, while it is open and
@@ -39,24 +41,9 @@ func inOwnNetwork(ports string, do func() error) error {
 	if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
 		return os.NewSyscallError("unshare", err)
 	}
-	err = errors.Join(setUp(ports), do())
+	err = errors.Join(testkit.LoopbackUp(),
+		os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte(ports), 0o644), do())
 	return errors.Join(err, unix.Setns(int(before.Fd()), unix.CLONE_NEWNET))
-}
-
-// setUp sets up the thread's network namespace.
-func setUp(ports string) error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return os.NewSyscallError("socket", err)
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return errors.Join(unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo),
-		os.WriteFile("/proc/sys/net/ipv4/ip_local_port_range", []byte(ports), 0o644))
 }
 
 // connectTo opens connections of crowds to servers.

@@ -182,33 +182,27 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 	}
 }
 
-// A name that no contender has is reported where the experiment has it, and a role that a contender
-// lacks before anything happens.
+// A name that no contender has is reported where the experiment has it, a case that the experiment
+// lacks, and a role that a contender lacks before anything happens.
 func TestUnknownNamesAreReported(t *testing.T) {
 	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
 	_, err := lab.Prepare(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
 	testkit.Error(t, err, `nosuch/contender.yaml: no such contender`)
 	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
-	r, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t, text), Experiment: "x"})
+	o := lab.Options{Root: project(t, text), Experiment: "x", Only: []string{"b"}}
+	_, err = lab.Prepare(context.Background(), o)
+	testkit.Error(t, err, `"b" is not in x; want a`)
+	o.Only = nil
+	r, _, err := lab.Weigh(context.Background(), o)
 	if err != nil || !strings.Contains(r.Events.Cases[0].Absent, `no process "front"; want one of: application`) ||
 		len(r.Events.Cases[0].Marks) > 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 }
 
-func TestUnknownCasesAreUsageErrors(t *testing.T) {
-	_, err := lab.Prepare(context.Background(), lab.Options{
-		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
-		Experiment: "x", Only: []string{"b"},
-	})
-	testkit.Error(t, err, `"b" is not in x; want a`)
-}
-
 // Of the project's own program a restart loses requests, and an upgrade none.
 func TestUpgradesLoseNoRequest(t *testing.T) {
-	if os.Getenv("TARE_SLOW") == "" {
-		t.Skip("it takes 20 s; TARE_SLOW=1 runs it")
-	}
+	testkit.NeedSlow(t)
 	r, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
 	})

@@ -111,7 +111,7 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 		if now >= length {
 			return h.sample(now)
 		}
-		if err := h.startEnded(ctx, now); err != nil {
+		if err := h.startEnded(ctx); err != nil {
 			return err
 		}
 		if now >= sampled+sampleEvery {
@@ -156,7 +156,7 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 }
 
 // startEnded starts the processes that have ended because of a Restart.
-func (h *happening) startEnded(ctx context.Context, now time.Duration) error {
+func (h *happening) startEnded(ctx context.Context) error {
 	for role, deadline := range h.restarting {
 		ended, err := h.running[0].Ended(role)
 		if err != nil {

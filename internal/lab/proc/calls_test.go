@@ -10,9 +10,7 @@ import (
 )
 
 func TestCallsAreCounted(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("counting system calls requires root")
-	}
+	testkit.NeedRoot(t)
 	c, err := CountCalls()
 	if errors.Is(err, os.ErrPermission) {
 		t.Skip(err) // containers and locked-down kernels do not allow it

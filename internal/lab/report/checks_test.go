@@ -9,17 +9,18 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
 func TestEachProblemHasItsWarning(t *testing.T) {
-	every := func(name string, change func(*sample.Record)) func(*sample.Run) {
-		return func(r *sample.Run) {
-			for i := range r.Records {
-				if r.Records[i].Contender == name && r.Records[i].Connections == connections {
-					change(&r.Records[i])
+	every := func(name string, f func(*sample.Record)) func(*sample.Run) {
+		return func(run *sample.Run) {
+			change(run, name, func(r *sample.Record) {
+				if r.Connections == connections {
+					f(r)
 				}
-			}
+			})
 		}
 	}
 	for _, test := range []struct {
@@ -27,13 +28,11 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 		row    string
 		change func(*sample.Run)
 	}{
-		{"1 of 6 trials failed: it fell over", "tare", func(r *sample.Run) {
-			for i := range r.Records {
-				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block == 2 && rec.Connections == connections {
-					rec.Failure, rec.Load = "it fell over\nand so on", nil
-				}
+		{"1 of 6 trials failed: it fell over", "tare", every("tare", func(r *sample.Record) {
+			if r.Block == 2 {
+				r.Failure, r.Load = "it fell over\nand so on", nil
 			}
-		}},
+		})},
 		{"the twin is a copy of the control, but its interval excludes 1: do not trust differences below 10 %", "twin",
 			func(r *sample.Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
 		{"the load generator was 95 % busy", "ceiling",
@@ -44,13 +43,11 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 			every("tare", func(r *sample.Record) { r.Load.Connects = 5 })},
 		{"other programs used 0.25 of a CPU, so", "tare", every("tare",
 			func(r *sample.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
-		{"only 3 of 6 blocks were measured, which are too few for an interval", "tare", func(r *sample.Run) {
-			for i := range r.Records {
-				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block > 3 {
-					rec.Contender = "nobody"
-				}
+		{"only 3 of 6 blocks were measured, which are too few for an interval", "tare", every("tare", func(r *sample.Record) {
+			if r.Block > 3 {
+				r.Contender = "nobody"
 			}
-		}},
+		})},
 	} {
 		run := fixture()
 		test.change(run)
@@ -77,35 +74,21 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 // If a server keeps no connections, clients may open new ones without a warning.
 func TestClosedConnectionsCauseNoWarning(t *testing.T) {
 	run := fixture()
-	for i := range run.Entrants {
-		if e := &run.Entrants[i]; e.Name == "tare" {
-			response := *e.Response
-			response.KeepAlive = false
-			e.Response = &response
-		}
-	}
-	for i := range run.Records {
-		if r := &run.Records[i]; r.Contender == "tare" {
-			r.Load.Connects = r.Load.Requests
-		}
-	}
-	for _, row := range New(run).Tables[0].Rows {
-		if row.Name == "tare" && len(row.Warnings) > 0 {
-			t.Errorf("%q", row.Warnings)
-		}
-	}
+	e := run.Entrant("tare")
+	response := *e.Response
+	response.KeepAlive = false
+	e.Response = &response
+	change(run, "tare", func(r *sample.Record) { r.Load.Connects = r.Load.Requests })
+	testkit.Equal(t, len(New(run).Tables[0].Named("tare").Warnings), 0, "warnings")
 }
 
 // A warning of several rows is shown once.
 func TestEqualWarningsAreGrouped(t *testing.T) {
 	run := fixture()
-	for i := range run.Records {
-		if r := &run.Records[i]; r.Contender == "tare" || r.Contender == "fasthttp" {
-			r.Load.Generator.Busy = 0.97
-		}
+	for _, name := range []string{"tare", "fasthttp"} {
+		change(run, name, func(r *sample.Record) { r.Load.Generator.Busy = 0.97 })
 	}
-	a := New(run)
-	warnings := a.Tables[0].warnings()
+	warnings := New(run).Tables[0].warnings()
 	if len(warnings) != 1 || !strings.HasPrefix(warnings[0], "fasthttp and tare: the load generator was 97 % busy") {
 		t.Errorf("%+v", warnings)
 	}

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bytes"
 	"errors"
 	"os"
 	"path/filepath"
@@ -56,14 +55,6 @@ func TestVerdictCountsLosses(t *testing.T) {
 	testkit.Equal(t, New(&sample.Run{Events: new(sample.Events)}).Verdict(), "Nothing was measured.")
 }
 
-func TestTextHasTheSeconds(t *testing.T) {
-	var b bytes.Buffer
-	testkit.Must(t, New(eventsRun()).WriteText(&b))
-	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
-		testkit.Contains(t, b.String(), want)
-	}
-}
-
 // The bars of a second are as high as its requests, and a loss is visible.
 func TestChartStacksOutcomes(t *testing.T) {
 	r := eventsRun()
@@ -108,6 +99,9 @@ func TestFilesOfEventsAreWritten(t *testing.T) {
 	if err := errors.Join(err, New(r).WriteText(&before), New(again).WriteText(&after)); err != nil ||
 		before.String() != after.String() {
 		t.Errorf("read again: %v\n%s\nwant\n%s", err, after.String(), before.String())
+	}
+	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
+		testkit.Contains(t, before.String(), want)
 	}
 	for name, want := range map[string]string{
 		"report.html": "LEFT OUT: nginx &lt;b&gt;: nginx is missing", "report.md": "# A deploy",

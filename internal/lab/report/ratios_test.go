@@ -131,24 +131,19 @@ func TestBlocksOfBothKindsCount(t *testing.T) {
 func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 	run := slicesRun(2, 0, never)
 	var more []sample.Record
-	for i := range run.Records {
-		r := &run.Records[i]
-		switch r.Contender {
-		case "way":
-			r.Alone = "it does not sleep"
-			r.Slices = nil
-			r.Load.Requests = 1000
-			r.Costs = costs(30 * time.Millisecond)
-		case "control":
-			alone := *r
-			loaded := *r.Load
-			loaded.Requests = 1000
-			alone.Alone, alone.Slices, alone.Load, alone.Costs = "beside it", nil, &loaded, costs(20*time.Millisecond)
-			more = append(more, alone)
-		case "twin":
-			r.Asleep = sample.Asleep{For: time.Second, CPU: 9 * time.Millisecond}
-		}
-	}
+	change(run, "way", func(r *sample.Record) {
+		r.Alone, r.Slices, r.Costs = "it does not sleep", nil, costs(30*time.Millisecond)
+		r.Load.Requests = 1000
+	})
+	change(run, "control", func(r *sample.Record) {
+		alone, loaded := *r, *r.Load
+		loaded.Requests = 1000
+		alone.Alone, alone.Slices, alone.Load, alone.Costs = "beside it", nil, &loaded, costs(20*time.Millisecond)
+		more = append(more, alone)
+	})
+	change(run, "twin", func(r *sample.Record) {
+		r.Asleep = sample.Asleep{For: time.Second, CPU: 9 * time.Millisecond}
+	})
 	run.Records = append(run.Records, more...)
 	if row := rowOf(t, run, "way"); math.Abs(row.Ratio.Mid-1.5) > 1e-9 || !row.Ratio.Known() ||
 		!strings.Contains(strings.Join(row.Warnings, " "), "alone") {
@@ -167,13 +162,11 @@ func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 
 func TestHigherCostOfFirstSlicesHasAWarning(t *testing.T) {
 	run := slicesRun(1, 0, never)
-	for i := range run.Records {
-		if r := &run.Records[i]; r.Contender == "way" {
-			for j := range 3 {
-				r.Slices[j].CPU["application"] *= 2
-			}
+	change(run, "way", func(r *sample.Record) {
+		for j := range 3 {
+			r.Slices[j].CPU["application"] *= 2
 		}
-	}
+	})
 	testkit.Contains(t, strings.Join(rowOf(t, run, "way").Warnings, " "), "longer warm-up than")
 	if twin := rowOf(t, run, "twin"); strings.Contains(strings.Join(twin.Warnings, " "), "longer warm-up than") {
 		t.Errorf("%q", twin.Warnings)
@@ -188,11 +181,9 @@ func costs(d time.Duration) map[string][]proc.Cost {
 func TestTrialsAloneAreNotComparedWithSlices(t *testing.T) {
 	run := slicesRun(2, 0, never)
 	run.Compare = []sample.Comparison{{What: "it", Of: "way", Than: "twin"}}
-	for i := range run.Records {
-		if r := &run.Records[i]; r.Contender == "way" {
-			r.Alone, r.Slices, r.Costs = "it does not sleep", nil, costs(30*time.Millisecond)
-		}
-	}
+	change(run, "way", func(r *sample.Record) {
+		r.Alone, r.Slices, r.Costs = "it does not sleep", nil, costs(30*time.Millisecond)
+	})
 	table := New(run).Tables[0]
 	if len(table.Pairs) != 1 || table.Pairs[0].Ratio.Known() || len(table.Decompositions) != 0 {
 		t.Errorf("pairs %+v, decomposed %+v", table.Pairs, table.Decompositions)

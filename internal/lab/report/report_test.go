@@ -216,26 +216,29 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	}
 }
 
-// scale multiplies what a contender's processes cost.
-func scale(r *sample.Run, name string, by func(block int) float64) {
-	for i := range r.Records {
-		if rec := &r.Records[i]; rec.Contender == name {
-			for _, costs := range rec.Costs {
-				for j := range costs {
-					costs[j].User = time.Duration(float64(costs[j].User) * by(rec.Block))
-					costs[j].Sys = time.Duration(float64(costs[j].Sys) * by(rec.Block))
-				}
-			}
+// change changes the trials of a contender.
+func change(run *sample.Run, name string, f func(*sample.Record)) {
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == name {
+			f(r)
 		}
 	}
 }
 
-func drop(r *sample.Run, name string) {
-	for i := range r.Records {
-		if r.Records[i].Contender == name {
-			r.Records[i].Failure, r.Records[i].Load = "gone", nil
+// scale multiplies what a contender's processes cost.
+func scale(run *sample.Run, name string, by func(block int) float64) {
+	change(run, name, func(r *sample.Record) {
+		for _, costs := range r.Costs {
+			for j := range costs {
+				costs[j].User = time.Duration(float64(costs[j].User) * by(r.Block))
+				costs[j].Sys = time.Duration(float64(costs[j].Sys) * by(r.Block))
+			}
 		}
-	}
+	})
+}
+
+func drop(run *sample.Run, name string) {
+	change(run, name, func(r *sample.Record) { r.Failure, r.Load = "gone", nil })
 }
 
 func TestTextEqualsGoldenFile(t *testing.T) {

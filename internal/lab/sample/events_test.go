@@ -11,32 +11,17 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
 
-// example has one case without a loss, and one that lost requests beside a crowd.
-func example() *Events {
-	r := &Events{
-		Timeout: time.Second, Groups: []Group{{Name: "GET", Rate: 2}},
-		Cases: []Case{{Name: "a", Title: "upgrade", About: "One"}, {Name: "b", Title: "restart", About: "Other"}},
+// example is a case that lost requests.
+func example() *Case {
+	var t Traffic
+	for n, o := range []Outcome{Response, Response, Refused, Refused, Status, Response} {
+		t.Add(Request{Due: time.Duration(n) * 500 * time.Millisecond, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
 	}
-	for i := range r.Cases {
-		var t Traffic
-		for n := range 6 {
-			due, o := time.Duration(n)*500*time.Millisecond, Response
-			if i == 1 && (n == 2 || n == 3) {
-				o = Refused
-			} else if i == 1 && n == 4 {
-				o = Status
-			}
-			t.Add(Request{Due: due, Outcome: o, Took: time.Duration(n+1) * time.Millisecond})
-		}
-		r.Cases[i].Groups = []Traffic{t}
-		r.Cases[i].Marks = []Mark{{At: time.Second, Text: "SIGTERM"}}
-	}
-	return r
+	return &Case{Groups: []Traffic{t}}
 }
 
 func TestRequestsAreCountedBySecond(t *testing.T) {
-	r := example()
-	total := r.Cases[1].Total()
+	total := example().Total()
 	sum := total.Sum()
 	if sum.Sent() != 6 || sum.Lost() != 3 || sum.Outcomes[Refused] != 2 || sum.Outcomes[Status] != 1 {
 		t.Errorf("%+v", sum)
@@ -63,8 +48,7 @@ func TestLossesMayArriveLate(t *testing.T) {
 // A case is disturbed if its clients were late, or if others had the processors. The report says
 // what the processors did.
 func TestDisturbedCasesAreReported(t *testing.T) {
-	r := example()
-	c := &r.Cases[1]
+	c := example()
 	c.Work = Work{
 		Cores: 2, Length: 3 * time.Second, Server: time.Second, Busy: 3 * time.Second, Clients: 300 * time.Millisecond,
 	}
@@ -79,13 +63,13 @@ func TestDisturbedCasesAreReported(t *testing.T) {
 	} {
 		late.Late, c.Work.Stolen = test.late, test.stolen
 		c.Groups[0].Add(late)
-		got := c.Disturbance(r.Timeout)
+		got := c.Disturbance(time.Second)
 		if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
 			t.Errorf("%+v: %q", test, got)
 		}
 	}
 	c.Groups[0].Seconds[1].Latest = 0
-	testkit.Contains(t, c.Disturbance(r.Timeout), "up to 0 ms late", "stolen time")
+	testkit.Contains(t, c.Disturbance(time.Second), "up to 0 ms late", "stolen time")
 }
 
 // A quantile counts lost requests as the slowest ones.

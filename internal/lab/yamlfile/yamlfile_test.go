@@ -2,6 +2,7 @@ package yamlfile
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"testing"
@@ -19,7 +20,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 		Sub   sub    `yaml:"sub"`
 	}
 	for _, test := range []struct{ name, text, want string }{
-		{"fine", "title: x\nsub:\n  wait: 2s\n  cores: [1]\n", ""},
+		{"fine", "title: x\nsub:\n  wait: 2s\n  cores: [1]\n", "<nil>"},
 		{"unknown key", "title: x\ntitel: y\n", `f.yaml:2: unknown field "titel"`},
 		{"unknown key inside", "title: x\nsub:\n  wait: 1s\n  wate: 2s\n", `f.yaml:4: unknown field "wate"`},
 		{"key twice", "title: x\nsub:\ntitle: y\n", `f.yaml:3: mapping key "title" already defined at [1:1]`},
@@ -35,19 +36,12 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 			t.Chdir(dir)
 			testkit.WriteFile(t, "f.yaml", test.text)
 			_, err := Read("f.yaml", new(file))
-			testkit.Equal(t, errorText(err), test.want)
+			testkit.Equal(t, fmt.Sprint(err), test.want)
 		})
 	}
 	if _, err := Read(filepath.Join(t.TempDir(), "none"), new(file)); !errors.Is(err, os.ErrNotExist) {
 		t.Error(err)
 	}
-}
-
-func errorText(err error) string {
-	if err == nil {
-		return ""
-	}
-	return err.Error()
 }
 
 func TestFaultHasTheLineOfItsPath(t *testing.T) {

@@ -37,7 +37,7 @@ func built(t testing.TB, folder, program, module string) string {
 	build.Dir = t.TempDir() // outside the module, whose requirements do not apply
 	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=")
 	if out, err := build.CombinedOutput(); err != nil {
-		skipMissing(t, program+": "+err.Error()+"\n"+string(out))
+		testkit.Missing(t, program+": "+err.Error()+"\n"+string(out))
 	}
 	return path
 }

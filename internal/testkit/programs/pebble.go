@@ -8,7 +8,6 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -123,29 +122,23 @@ func (p *Pebble) Root(t testing.TB, number int) *x509.Certificate {
 
 // SetTXT creates or, with the value "", removes a TXT record.
 func (p *Pebble) SetTXT(name, value string) error {
-	path, fields := "clear-txt", map[string]string{"host": name}
-	if value != "" {
-		path = "set-txt"
-		maps.Copy(fields, map[string]string{"value": value})
+	if value == "" {
+		return p.manageDNS("clear-txt", map[string]string{"host": name})
 	}
-	text, err := json.Marshal(fields)
-	if err != nil {
-		return err
-	}
-	return p.manageDNS(path, text)
+	return p.manageDNS("set-txt", map[string]string{"host": name, "value": value})
 }
 
 // Resolve makes the DNS server resolve all names to another IPv4 address.
 func (p *Pebble) Resolve(address string) error {
-	text, err := json.Marshal(map[string]string{"ip": address})
-	if err != nil {
-		return err
-	}
-	return p.manageDNS("set-default-ipv4", text)
+	return p.manageDNS("set-default-ipv4", map[string]string{"ip": address})
 }
 
 // manageDNS sends a command to the DNS server.
-func (p *Pebble) manageDNS(path string, text []byte) error {
+func (p *Pebble) manageDNS(path string, fields map[string]string) error {
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
 	resp, err := http.Post("http://"+p.dnsManagement+"/"+path, "application/json", bytes.NewReader(text))
 	if err != nil {
 		return err

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
-	"os"
 	"runtime"
 	"testing"
 )
@@ -16,21 +15,14 @@ const (
 	portCount = 11_000
 )
 
-// FreeAddress returns an unused address. Concurrent test binaries start their search at different
-// ports.
+// FreeAddress returns an unused address.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for i := range portCount {
-		if address, ok := reserve(t, firstPort+(os.Getpid()*97+i)%portCount); ok {
-			return address
-		}
-	}
-	t.Fatal("no free port")
-	return ""
+	return FreeAddresses(t, 1)[0]
 }
 
-// FreeAddresses returns different unused addresses. Concurrent tests of a binary may call it: the
-// ports are random.
+// FreeAddresses returns different unused addresses. Concurrent tests may call it: the ports are
+// random.
 func FreeAddresses(t testing.TB, n int) (all []string) {
 	t.Helper()
 	for range 100 * n {

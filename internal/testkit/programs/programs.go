@@ -44,7 +44,7 @@ func Nginx(t testing.TB) *contender.Program {
 	defer unpackMu.Unlock()
 	n, err := Tools(t).Nginx(context.Background())
 	if err != nil {
-		skipMissing(t, err.Error())
+		testkit.Missing(t, err.Error())
 	}
 	return n
 }
@@ -57,17 +57,9 @@ func Chromium(t testing.TB) string {
 			return path
 		}
 	}
-	skipMissing(t, "chromium is not in PATH (install it with \"apt-get install chromium\")")
+	testkit.Missing(t, "chromium is not in PATH (install it with \"apt-get install chromium\")")
 	return ""
 }
 
 // unpackMu prevents concurrent tests from unpacking the same package.
 var unpackMu sync.Mutex
-
-func skipMissing(t testing.TB, what string) {
-	t.Helper()
-	if os.Getenv("CI") == "true" {
-		t.Fatal(what)
-	}
-	t.Skip(what)
-}

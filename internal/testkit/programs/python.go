@@ -9,7 +9,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
+
+// Flup returns a Python interpreter that can import flup, and the environment it needs.
+func Flup(t testing.TB) (path string, env []string) {
+	t.Helper()
+	return pythonWith(t, "flup==1.0.3")
+}
+
+// AIOQUIC returns a Python interpreter that can import aioquic, which has HTTP/3, and the
+// environment it needs.
+func AIOQUIC(t testing.TB) (path string, env []string) {
+	t.Helper()
+	return pythonWith(t, "aioquic==1.7.2", "pylsqpack==1.0.0", "cryptography==50.0.2", "cffi==2.1.1", "pycparser==3.12",
+		"pyopenssl==26.4.0", "service_identity==26.1.0", "attrs==26.1.0", "certifi==2026.10.18",
+		"typing_extensions==4.16.0", "pyasn1==0.6.5", "pyasn1_modules==0.4.2")
+}
 
 // pythonWith returns a Python interpreter that can import packages, and the environment it needs.
 // The requirements are pip's, without those of the packages themselves.
@@ -18,14 +35,14 @@ func pythonWith(t testing.TB, requirements ...string) (path string, env []string
 	first := requirements[0]
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		skipMissing(t, first+": python3 is not in PATH (install it with \"apt-get install python3-pip\")")
+		testkit.Missing(t, first+": python3 is not in PATH (install it with \"apt-get install python3-pip\")")
 	}
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
 	dir := filepath.Join(Root(t), ".cache", "python", first)
 	if _, err := os.Stat(dir); err != nil {
 		if err := installPython(path, dir, requirements); err != nil {
-			skipMissing(t, err.Error())
+			testkit.Missing(t, err.Error())
 		}
 	}
 	return path, []string{"PYTHONPATH=" + dir}

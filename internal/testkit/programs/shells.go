@@ -2,9 +2,11 @@ package programs
 
 import (
 	"os"
-	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // BashCompletion returns the file of functions that completions for bash use.
@@ -21,29 +23,11 @@ func BashCompletion(t testing.TB) string {
 // Zsh returns a working zsh, the folder of its modules, and the environment it needs.
 func Zsh(t testing.TB) (path, modules string, env []string) {
 	t.Helper()
-	root := ""
-	path, err := exec.LookPath("zsh")
-	if err != nil {
-		var bin string
-		bin, env = unpacked(t, "zsh", "../../bin/zsh")
-		root = filepath.Join(bin, "../..")
-		path = filepath.Join(root, "bin/zsh")
-	}
+	path, env = Installed(t, "zsh", "zsh")
+	root := strings.TrimSuffix(strings.TrimSuffix(path, "/bin/zsh"), "/usr")
 	found, _ := filepath.Glob(filepath.Join(root, "/usr/lib/*/zsh/*/zsh/parameter.so"))
 	if len(found) == 0 {
-		skipMissing(t, "zsh has no modules")
+		testkit.Missing(t, "zsh has no modules")
 	}
 	return path, filepath.Dir(filepath.Dir(found[0])), env
-}
-
-// Fish returns a working fish and the environment it needs.
-func Fish(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return installed(t, "fish", "fish")
-}
-
-// Logrotate returns a working logrotate and the environment it needs.
-func Logrotate(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return installed(t, "logrotate", "logrotate")
 }

@@ -9,9 +9,9 @@ import (
 // Strace returns a strace that is allowed to trace.
 func Strace(t testing.TB) string {
 	t.Helper()
-	path, _ := installed(t, "strace", "strace")
+	path, _ := Installed(t, "strace", "strace")
 	if out, err := testkit.Command(t, path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
-		skipMissing(t, "strace cannot trace: "+err.Error()+": "+string(out))
+		testkit.Missing(t, "strace cannot trace: "+err.Error()+": "+string(out))
 	}
 	return path
 }

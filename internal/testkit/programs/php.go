@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"os/exec"
 	"path/filepath"
 	"testing"
 )
@@ -17,8 +18,11 @@ func PHP(t testing.TB) (path string, env []string) {
 	return fromPackage(t, "php-fpm", "usr/sbin/php-fpm*")
 }
 
-// Flup returns a Python interpreter that can import flup, and the environment it needs.
-func Flup(t testing.TB) (path string, env []string) {
+// PHPServer returns a php with a built-in web server (php -S), and the environment it needs.
+func PHPServer(t testing.TB) (path string, env []string) {
 	t.Helper()
-	return pythonWith(t, "flup==1.0.3")
+	if path, err := exec.LookPath("php"); err == nil {
+		return path, nil
+	}
+	return fromPackage(t, "php-cli", "usr/bin/php*.*")
 }

@@ -12,9 +12,11 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A named pipe without a writer holds load until the interrupt, and no longer.
-func TestLoadEndsBeforeItsInputBegins(t *testing.T) {
-	for _, flag := range []string{"--urls", "--body-file", "--cacert"} {
+// A named pipe without a writer holds a command until the interrupt, and no longer.
+func TestInterruptEndsWaitForPipe(t *testing.T) {
+	load := []string{"load", "https://127.0.0.1:1/"}
+	for flag, args := range map[string][]string{"--urls": load, "--body-file": load, "--cacert": load,
+		"-c": {"serve", "-t"}} {
 		dir := t.TempDir()
 		pipe := filepath.Join(dir, "pipe")
 		testkit.Must(t, syscall.Mkfifo(pipe, 0o600))
@@ -23,11 +25,12 @@ func TestLoadEndsBeforeItsInputBegins(t *testing.T) {
 		code := make(chan int, 1)
 		go func() {
 			env := Env{Dir: dir, Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs}
-			code <- Run(ctx, env, []string{"load", "https://127.0.0.1:1/", flag, "pipe"})
+			code <- Run(ctx, env, append(args, flag, "pipe"))
 		}()
 		cancel()
-		if got := <-code; got != exitStop || !strings.Contains(errs.String(), "interrupted before the first request") {
-			t.Errorf("%s: exit code %d: %s", flag, got, &errs)
+		testkit.Equal(t, <-code, exitStop, flag, "exit code")
+		if args[0] == "load" {
+			testkit.Contains(t, errs.String(), "interrupted before the first request", flag)
 		}
 		writer, err := os.OpenFile(pipe, os.O_RDWR, 0) // the reader that is left ends
 		testkit.Must(t, err)

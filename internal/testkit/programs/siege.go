@@ -12,30 +12,18 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Wrk returns the path of wrk and the environment it needs.
-func Wrk(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return installed(t, "wrk", "wrk")
-}
-
-// AB returns the path of ab and the environment it needs.
-func AB(t testing.TB) (path string, env []string) {
-	t.Helper()
-	return installed(t, "ab", "apache2-utils")
-}
-
 // Siege returns a working siege 4.0 and the environment it needs, without any user's configuration.
 func Siege(t testing.TB) (path string, env []string) {
 	t.Helper()
 	// If the folder does not exist, siege creates it with a configuration.
 	home := t.TempDir()
 	testkit.WriteFile(t, filepath.Join(home, ".siege", "siege.conf"), "")
-	path, env = installed(t, "siege", "siege")
+	path, env = Installed(t, "siege", "siege")
 	env = append(env, "HOME="+home)
 	c := exec.Command(path, "-V")
 	c.Env = slices.Concat(os.Environ(), env)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SIEGE 4.0.") {
-		skipMissing(t, fmt.Sprintf("siege: want 4.0, got %q, %v", out, err))
+		testkit.Missing(t, fmt.Sprintf("siege: want 4.0, got %q, %v", out, err))
 	}
 	return path, env
 }
