@@ -59,7 +59,8 @@ func resolving(addr string) conf.Upstream {
 	return conf.Upstream{Servers: []conf.Server{{Addr: addr, Resolve: true, FailTimeout: time.Hour}}}
 }
 
-// failAll makes attempts until there are no more servers, all of which fail, and returns those tried.
+// failAll makes attempts until there is no other server, and returns the addresses tried, sorted. An
+// attempt fails unless the address is up.
 func failAll(g *Group, up ...string) (tried []string) {
 	turn := g.Turn("", netip.Addr{})
 	for {
