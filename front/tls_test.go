@@ -141,7 +141,7 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 	h := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open.example", nil),
 		newHost("closed.example", &conf.ClientCerts{Depth: 1})}})
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	ours, ended := tare.Wrap(&http.Server{TLSConfig: config, Handler: h}), make(chan error, 1)
+	ours, ended := tare.Wrap(&http.Server{TLSConfig: config.Clone(), Handler: h}), make(chan error, 1)
 	go func() { ended <- ours.ServeTLS(l, "", "") }()
 	theirs := serveTest(t, h, func(s *httptest.Server) { s.EnableHTTP2, s.TLS = true, config })
 	for _, addr := range []string{l.Addr().String(), theirs.Listener.Addr().String()} {
