@@ -36,25 +36,19 @@ func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 		if name == "host" {
 			host = ""
 		}
-		h := newFront(t, parseConf(t, "", c.directives+" location /r/ { "+c.directives+host+"proxy_pass http://"+to+c.uri+
-			"; } location /l/ { proxy_pass http://app"+c.uri+"; }", "app"), front.Bind("app", http.HandlerFunc(echo)))
-		a := serveHandler(t, h)
-		for _, method := range []string{"GET", "POST"} {
-			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te",
-				"trailers"}
-			body := ""
-			if method == "POST" {
-				body = "body"
+		a := serveBound(t, "", c.directives+" location /r/ { "+c.directives+host+"proxy_pass http://"+to+c.uri+
+			"; } location /l/ { proxy_pass http://app"+c.uri+"; }", handlers{"app": echo})
+		for method, body := range map[string]string{"GET": "", "POST": "body"} {
+			received := func(path string) (e echoed) {
+				got := a.do(method, path+"x%2Fy?x=%20z", strings.NewReader(body), "X-A", "1", "X_A", "2",
+					"X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te", "trailers")
+				got.is(t, 200)
+				testkit.Fields(t, got.header, name, "Content-Type", "text/plain; charset=utf-8")
+				testkit.Must(t, json.Unmarshal([]byte(got.body), &e))
+				e.URI = strings.Replace(e.URI, "/r/", "/l/", 1)
+				return e
 			}
-			want := a.do(method, "/r/x%2Fy?x=%20z", strings.NewReader(body), fields...)
-			got := a.do(method, "/l/x%2Fy?x=%20z", strings.NewReader(body), fields...)
-			var w, g echoed
-			_ = json.Unmarshal([]byte(want.body), &w)
-			_ = json.Unmarshal([]byte(got.body), &g)
-			w.URI = strings.Replace(w.URI, "/r/", "/l/", 1)
-			got.is(t, want.status)
-			testkit.Equal(t, g, w, name, method)
-			testkit.Fields(t, got.header, name, "Content-Type", want.header.Get("Content-Type"))
+			testkit.Equal(t, received("/l/"), received("/r/"), name, method)
 		}
 	}
 }
@@ -71,17 +65,16 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 	}
 	to := serve(t, app)
 	for _, chain := range []string{"/a?/b>", "/a?/b>/a>", "/a?/plain>", "/a?/plain>/b>/b>", "/b?/text>"} {
-		var responses []response
+		var headers []http.Header
 		for _, to := range []string{to, "app"} {
-			h := newFront(t, parseConf(t, "", strings.ReplaceAll(`location /a { proxy_pass TO; proxy_cookie_path / /a/; }
+			got := serveBound(t, "", strings.ReplaceAll(`location /a { proxy_pass TO; proxy_cookie_path / /a/; }
 				location /b { proxy_pass TO; proxy_cookie_path / /b/; } location /plain { proxy_pass TO; }
-				location /text { return 200; }`, "TO", "http://"+to), "app"), front.Bind("app", http.HandlerFunc(app)))
-			got := serveHandler(t, h).get(chain)
+				location /text { return 200; }`, "TO", "http://"+to), handlers{"app": app}).get(chain)
 			got.header.Del("Date")
-			responses = append(responses, got)
+			headers = append(headers, got.header)
 		}
-		testkit.Equal(t, responses[1].header, responses[0].header, chain)
-		testkit.Equal(t, len(responses[0].header["Set-Cookie"]) > 0, true, chain, "sets a cookie")
+		testkit.Equal(t, headers[1], headers[0], chain)
+		testkit.Equal(t, len(headers[0]["Set-Cookie"]) > 0, true, chain, "sets a cookie")
 	}
 }
 
@@ -121,12 +114,10 @@ func TestUnchangedRequestIsNotCopied(t *testing.T) {
 // The handler sees the Host of the Config, and logs see the client's. A request that other handlers
 // have seen is not changed.
 func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
-	var bound *http.Request
-	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
+	var bound, outer *http.Request
 	log := filepath.Join(t.TempDir(), "log")
-	c := parseConf(t, `log_format hosts "$host $http_host";`, "access_log "+log+" hosts; location / { proxy_pass http://app; }", "app")
-	h := newFront(t, c, front.Bind("app", app))
-	var outer *http.Request
+	h := confFront(t, `log_format hosts "$host $http_host";`, "access_log "+log+" hosts; "+passTo("app"),
+		handlers{"app": func(_ http.ResponseWriter, r *http.Request) { bound = r }})
 	for name, handler := range map[string]http.Handler{
 		"alone": h, "around": http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			outer = r
@@ -144,28 +135,25 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 // The request of a handler is not changed when another handler serves its error page.
 func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
-	h := newFront(t, parseConf(t, "", `location / { proxy_pass http://app; proxy_intercept_errors on; error_page 404 @other; }
-		location @other { proxy_pass http://other; }`, "app", "other"),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	serveBound(t, "", `location / { proxy_pass http://app; proxy_intercept_errors on; error_page 404 @other; }
+		location @other { proxy_pass http://other; }`, handlers{
+		"app": func(w http.ResponseWriter, r *http.Request) {
 			first = r
 			w.WriteHeader(http.StatusNotFound)
-		})), front.Bind("other", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { second = r })))
-	serveHandler(t, h).get("/").is(t, 404)
+		},
+		"other": func(_ http.ResponseWriter, r *http.Request) { second = r },
+	}).get("/").is(t, 404)
 	testkit.Equal(t, []string{first.Host, second.Host}, []string{"app", "other"}, "hosts")
 }
 
 func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
-	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	app := func(w http.ResponseWriter, r *http.Request) {
 		for name, values := range r.URL.Query() {
 			w.Header()[name] = values
 		}
 		switch r.URL.Path {
-		case "/a/302":
-			w.WriteHeader(302)
-		case "/a/401":
-			w.WriteHeader(401)
-		case "/a/404":
-			w.WriteHeader(404)
+		case "/a/302", "/a/401", "/a/404":
+			w.WriteHeader(testkit.Value(strconv.Atoi(r.URL.Path[3:]))(t))
 		case "/a/flush":
 			_ = http.NewResponseController(w).Flush()
 		case "/a/copy":
@@ -175,11 +163,10 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 			return
 		}
 		_, _ = io.WriteString(w, "body")
-	})
-	c := parseConf(t, "", `location /a/ { proxy_pass http://app; proxy_hide_header X-Secret; proxy_intercept_errors on;
+	}
+	a := serveBound(t, "", `location /a/ { proxy_pass http://app; proxy_hide_header X-Secret; proxy_intercept_errors on;
 			proxy_cookie_path /a/ /b/; error_page 401 404 /i/file.txt; }
-		location /i/ { internal; root `+site(t, "i/file.txt")+"; }", "app")
-	a := serveHandler(t, newFront(t, c, front.Bind("app", app)))
+		location /i/ { internal; root `+site(t, "i/file.txt")+"; }", handlers{"app": app})
 	for _, test := range []struct {
 		line, body, field, value string
 		status                   int
@@ -209,9 +196,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	var kept []http.ResponseWriter
 	var received []*http.Request
-	to := []conf.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, proxyTo(conf.Proxy{To: "app", Redirects: to}),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h := confFront(t, "", "proxy_redirect http://app/ http://$host/; "+passTo("app"), handlers{
+		"app": func(w http.ResponseWriter, r *http.Request) {
 			kept, received = append(kept, w), append(received, r)
 			if r.URL.Path == "/first" {
 				return // nothing was written: the rules have not been applied
@@ -219,7 +205,7 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 			kept[0].Header()["Location"] = []string{"http://app/x"}
 			kept[0].WriteHeader(http.StatusTeapot)
 			_, _ = w.Write([]byte("own"))
-		})))
+		}})
 	for i, path := range []string{"/first", "/other"} {
 		get(t, h, path).is(t, 200, []string{"", "own"}[i])
 	}
@@ -232,13 +218,11 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 // A body that was received for an upstream is available to the handler that responds instead.
 func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
-	c := parseConf(t, "", "location / { proxy_pass http://"+to+`; proxy_intercept_errors on; error_page 502 = @app; }
-		location @app { proxy_pass http://app; }`, "app")
-	a := serveHandler(t, newFront(t, c,
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprintln(w, r.Method, r.ContentLength)
-			_, _ = io.Copy(w, r.Body)
-		}))))
+	a := serveBound(t, "", "location / { proxy_pass http://"+to+`; proxy_intercept_errors on; error_page 502 = @app; }
+		location @app { proxy_pass http://app; }`, handlers{"app": func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprintln(w, r.Method, r.ContentLength)
+		_, _ = io.Copy(w, r.Body)
+	}})
 	for _, n := range []int{1, 100_000} {
 		body := strings.Repeat("x", n)
 		// one without a length
@@ -248,9 +232,9 @@ func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	}
 }
 
-// boundCases are handlers by the path that they serve.
-func boundCases() map[string]http.HandlerFunc {
-	return map[string]http.HandlerFunc{
+// A bound handler gives the same responses with a cache as when a server calls it.
+func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
+	all := map[string]http.HandlerFunc{
 		"/nothing": func(http.ResponseWriter, *http.Request) {},
 		"/short":   func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "<html>short") },
 		"/long": func(w http.ResponseWriter, _ *http.Request) {
@@ -272,19 +256,14 @@ func boundCases() map[string]http.HandlerFunc {
 			fmt.Fprint(w, r.Header["Content-Length"], r.ContentLength, string(b), err)
 		},
 	}
-}
-
-// A bound handler gives the same responses with a cache as when a server calls it.
-func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
 	mux := http.NewServeMux()
-	for path, f := range boundCases() {
+	for path, f := range all {
 		mux.HandleFunc(path, f)
 	}
-	c := cached("app", conf.ProxyCache{Policy: conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}}}},
-		conf.Cache{Name: "one"})
-	a, direct := serveHandler(t, newFront(t, c, front.Bind("app", mux))), serveHandler(t, mux)
+	a := serveCached(t, "proxy_cache_valid 1h; "+passTo("app"), handlers{"app": mux.ServeHTTP})
+	direct := serveHandler(t, mux)
 	states := map[string]int{}
-	for path := range boundCases() {
+	for path := range all {
 		for _, method := range []string{"GET", "GET", "HEAD", "POST"} {
 			send := func(of *testClient) response {
 				switch {
@@ -306,33 +285,35 @@ func TestCachedBoundHandlerRespondsAsDirectOne(t *testing.T) {
 			}
 		}
 	}
-	n := len(boundCases())
+	n := len(all)
 	if states["MISS"] < n || states["HIT"] < n || states[""] != n {
 		t.Errorf("states %v", states)
 	}
 }
 
 // The trailer section of a response that is not stored arrives, and pieces arrive as they are
-// flushed.
+// flushed, also if they are stored.
 func TestCachedBoundHandlerStreams(t *testing.T) {
-	next := make(chan bool)
-	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Trailer"] = []string{"X-Sum"}
-			fmt.Fprint(w, "one")
-			_ = http.NewResponseController(w).Flush()
-			<-next
-			fmt.Fprint(w, "two")
-			w.Header()["X-Sum"], w.Header()["Trailer:X-Late"] = []string{"1"}, []string{"2"}
-		}))))
-	resp := testkit.Value(a.client.Get("http://front.test/"))(t)
-	defer resp.Body.Close()
-	b := make([]byte, 3)
-	testkit.Value(io.ReadFull(resp.Body, b))(t)
-	close(next)
-	rest := testkit.Value(io.ReadAll(resp.Body))(t)
-	testkit.Equal(t, string(b)+string(rest), "onetwo")
-	testkit.Fields(t, resp.Trailer, "trailer", "X-Sum", "1", "X-Late", "2")
+	for path, trailer := range map[string][]string{"/": {"X-Sum", "1", "X-Late", "2"}, "/stored": nil} {
+		next := make(chan bool)
+		a := serveBound(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
+			`proxy_cache z; location / { proxy_pass http://app; }
+			location /stored { proxy_cache_valid 1h; proxy_pass http://app; }`, handlers{
+				"app": func(w http.ResponseWriter, _ *http.Request) {
+					w.Header()["Trailer"] = []string{"X-Sum"}
+					fmt.Fprint(w, "one")
+					_ = http.NewResponseController(w).Flush()
+					<-next
+					fmt.Fprint(w, "two")
+					w.Header()["X-Sum"], w.Header()["Trailer:X-Late"] = []string{"1"}, []string{"2"}
+				}})
+		resp := testkit.Value(a.client.Get("http://front.test" + path))(t)
+		testkit.Receives(t, resp.Body, "one", path)
+		close(next)
+		testkit.Reads(t, resp.Body, "two", path)
+		resp.Body.Close()
+		testkit.Fields(t, resp.Trailer, "trailer", trailer...)
+	}
 }
 
 // A panic of a cached handler is an error of the upstream, or ends the connection of a response
@@ -341,9 +322,8 @@ func TestCachedBoundHandlerStreams(t *testing.T) {
 func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 	var logged bytes.Buffer
 	var fails atomic.Bool
-	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
-		front.LogErrors(log.New(&logged, "", 0)),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := serveCached(t, passTo("app"), handlers{
+		"app": func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Cache-Control"] = []string{"max-age=600"}
 			switch {
 			case !fails.Load():
@@ -356,7 +336,7 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 				panic("early")
 			}
 			fmt.Fprint(w, "ok")
-		}))))
+		}}, front.LogErrors(log.New(&logged, "", 0)))
 	for _, path := range []string{"/early", "/late", "/short"} {
 		fails.Store(true)
 		got, err := a.attempt("GET", path, nil)
@@ -380,13 +360,11 @@ func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
 		"/vary":    {"vary": {"X-User"}},
 		"/cookie":  {"set-cookie": {"sid=3"}},
 	}
-	valid := []conf.CacheValid{{For: time.Hour}}
-	a := serveHandler(t, newFront(t, cached("app", conf.ProxyCache{Policy: conf.CachePolicy{Valid: valid}},
-		conf.Cache{Name: "one"}), front.Bind("app", http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) {
+	a := serveCached(t, "proxy_cache_valid 1h; "+passTo("app"), handlers{
+		"app": func(w http.ResponseWriter, r *http.Request) {
 			maps.Copy(w.Header(), fields[r.URL.Path])
 			fmt.Fprint(w, r.Header["X-User"])
-		}))))
+		}})
 	for path := range fields {
 		for _, user := range []string{"alice", "bob"} {
 			a.get(path, "X-User", user).is(t, 200, "["+user+"]")
@@ -394,74 +372,52 @@ func TestPrivateResponsesOfBoundHandlersAreNotShared(t *testing.T) {
 	}
 }
 
-// With a cache, a response ends once its length has been written, while the bound handler goes on. Its
-// context does not end with the response, and the Handler does not end before it.
+// As with net/http a response without a body ends with its head, and with a cache any other one once
+// its length has been written, while the bound handler goes on. Its context does not end with the
+// response, and the Handler does not end before it.
 func TestBoundHandlerGoesOnAfterItsResponse(t *testing.T) {
-	for path, isStored := range map[string]bool{"/stored": true, "/passed": false} {
-		goesOn, hasReturned := make(chan bool), false
-		c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m; map $uri $passes { /passed 1; }",
-			"location / { proxy_pass http://app; proxy_cache z; proxy_cache_valid 1h; proxy_no_cache $passes; }", "app")
-		h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			w.Header().Set("Content-Length", "4")
-			for _, piece := range []string{"ab", "cd"} {
-				fmt.Fprint(w, piece)
-				testkit.Check(t, http.NewResponseController(w).Flush())
-				<-goesOn
-			}
-			hasReturned = r.Context().Err() == nil
-		})))
-		a := serveHandler(t, h)
-		resp := testkit.Value(a.client.Get("http://front.test" + path))(t)
-		first := make([]byte, 2)
-		testkit.Value(io.ReadFull(resp.Body, first))(t)
-		goesOn <- true
-		rest := testkit.Value(io.ReadAll(resp.Body))(t)
-		testkit.Equal(t, string(first)+string(rest), "abcd", path)
-		if isStored {
-			a.get(path).is(t, 200, "abcd")
-		}
-		go close(goesOn)
-		testkit.Check(t, h.Close())
-		testkit.Equal(t, hasReturned, true, path, "the context and the Handler outlive the handler")
-	}
-}
-
-// As with net/http a response without a body ends with its head, while the bound handler goes on.
-// The Handler does not end before it.
-func TestBoundHandlerGoesOnAfterItsHead(t *testing.T) {
 	goesOn, alive := make(chan bool), atomic.Int64{}
-	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;", `location / { proxy_pass http://app; proxy_cache z;
-		proxy_cache_valid any 1h; proxy_cache_convert_head off; proxy_cache_key $request_method$uri; }`, "app")
-	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		status := testkit.Value(strconv.Atoi(r.URL.Path[1:]))(t)
-		if r.Method == http.MethodHead {
-			w.Header().Set("Content-Length", "4")
-		}
-		w.WriteHeader(status)
-		testkit.Check(t, http.NewResponseController(w).Flush())
-		if <-goesOn; r.Context().Err() == nil {
-			alive.Add(1)
-		}
-	})))
+	h := confFront(t, "proxy_cache_path DIR/cache keys_zone=z:1m; map $uri $passes { ~passed 1; }",
+		`location / { proxy_pass http://app; proxy_cache z; proxy_cache_valid any 1h; proxy_no_cache $passes;
+		proxy_cache_convert_head off; proxy_cache_key $request_method$uri; }`, handlers{
+			"app": func(w http.ResponseWriter, r *http.Request) {
+				status := testkit.Value(strconv.Atoi(r.URL.Path[len(r.URL.Path)-3:]))(t)
+				if status == 200 {
+					w.Header().Set("Content-Length", "4")
+				}
+				if w.WriteHeader(status); status == 200 && r.Method == "GET" {
+					fmt.Fprint(w, "abcd")
+				}
+				testkit.Check(t, http.NewResponseController(w).Flush())
+				if <-goesOn; r.Context().Err() == nil {
+					alive.Add(1)
+				}
+			}})
 	a := serveHandler(t, h)
-	for path, method := range map[string]string{"/200": "HEAD", "/204": "GET", "/304": "GET"} {
-		a.do(method, path, nil).is(t, testkit.Value(strconv.Atoi(path[1:]))(t), "")
+	for _, c := range []struct {
+		method, path string
+		status       int
+		body         string
+	}{{"GET", "/200", 200, "abcd"}, {"GET", "/200", 200, "abcd"}, {"GET", "/passed/200", 200, "abcd"},
+		{"HEAD", "/200", 200, ""}, {"GET", "/204", 204, ""}, {"GET", "/304", 304, ""}} {
+		a.do(c.method, c.path, nil).is(t, c.status, c.body)
 	}
 	go close(goesOn)
 	testkit.Check(t, h.Close())
-	testkit.Equal(t, alive.Load(), 3, "handlers that have ended with a live context")
+	testkit.Equal(t, alive.Load(), 5, "handlers that have ended with a live context; one response was stored")
 }
 
 // Abort ends the context of a bound handler that goes on after its response, which Close waits for.
 func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
 	for _, body := range []string{"", "ok"} {
-		h := newFront(t, cached("app", conf.ProxyCache{}, conf.Cache{Name: "one"}),
-			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		h := confFront(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
+			"location / { proxy_pass http://app; proxy_cache z; }",
+			handlers{"app": func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Length", fmt.Sprint(len(body)))
 				fmt.Fprint(w, body)
 				_ = http.NewResponseController(w).Flush()
 				<-r.Context().Done()
-			})))
+			}})
 		testkit.Equal(t, serveHandler(t, h).get("/").body, body)
 		h.Abort()
 		closed := make(chan error, 1)
@@ -473,16 +429,14 @@ func TestAbortEndsBoundHandlerAfterItsResponse(t *testing.T) {
 // A stale response replaces the error of a bound handler that panics.
 func TestStaleResponseReplacesPanic(t *testing.T) {
 	var calls atomic.Int64
-	pc := conf.ProxyCache{Policy: conf.CachePolicy{Stale: conf.CacheStale{Error: true},
-		Valid: []conf.CacheValid{{For: time.Millisecond}}}}
-	a := serveHandler(t, newFront(t, cached("app", pc, conf.Cache{Name: "one"}), front.Bind("app",
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	a := serveCached(t, "proxy_cache_use_stale error; "+passTo("app"),
+		handlers{"app": func(w http.ResponseWriter, r *http.Request) {
 			if calls.Add(1) > 1 {
 				panic("broken")
 			}
+			w.Header().Set("X-Accel-Expires", "@1")
 			fmt.Fprint(w, "first")
-		}))))
+		}})
 	a.get("/").want(t, "MISS", 200, "first")
-	testkit.WaitFor(t, "a stale response", func() bool { return a.get("/").header.Get("X-Cache") == "STALE" })
 	a.get("/").want(t, "STALE", 200, "first")
 }

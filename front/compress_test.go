@@ -8,18 +8,15 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 
 	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -40,16 +37,12 @@ func decoded(t testing.TB, coding string, body io.Reader) io.Reader {
 	return body
 }
 
-// compressing are settings with all codings.
-func compressing() conf.Settings {
-	c := &conf.Compression{Vary: true}
-	return conf.Settings{Brotli: c, Zstd: c, Gzip: &conf.Gzip{Vary: true}}
-}
-
 // A client gets the coding that it accepts; br comes before zstd, and that before gzip.
 func TestCodingsAreNegotiated(t *testing.T) {
 	page := strings.Repeat("compress me ", 10_000)
-	a := frontOf(t, compressing(), func(w http.ResponseWriter, r *http.Request) {
+	on := &conf.Compression{Vary: true}
+	settings := conf.Settings{Brotli: on, Zstd: on, Gzip: &conf.Gzip{Vary: true}}
+	a := frontOf(t, settings, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/html")
 		w.Header().Set("Etag", `"a"`)
 		n := len(page)
@@ -79,64 +72,32 @@ func TestCodingsAreNegotiated(t *testing.T) {
 	testkit.Equal(t, a.do("HEAD", "/", nil, "Accept-Encoding", "br").header.Get("Content-Encoding"), "br", "HEAD")
 }
 
-// plainBody returns a decompressed body.
-func plainBody(t *testing.T, r response) string {
-	t.Helper()
-	if r.header.Get("Content-Encoding") != "gzip" || r.body == "" {
-		return r.body
-	}
-	z := testkit.Value(gzip.NewReader(strings.NewReader(r.body)))(t)
-	return string(testkit.Value(io.ReadAll(z))(t))
-}
-
 // $gzip_ratio is the ratio of the handler's bytes to those sent.
 func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := parseConf(t, `log_format ratio "$body_bytes_sent $gzip_ratio";`, "gzip on; gzip_types text/plain; access_log "+name+
-		" ratio; location / { proxy_pass http://app; }", "app")
-	h, err := front.New(c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	app := func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
 		_, _ = io.WriteString(w, strings.Repeat("compress me ", 250))
-	})))
-	testkit.Must(t, err)
-	for _, coding := range []string{"gzip", ""} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("Accept-Encoding", coding)
-		h.ServeHTTP(newRecorder(), r)
 	}
-	testkit.Must(t, h.Close()) // which writes the log
-	text := testkit.Value(os.ReadFile(name))(t)
-	lines := strings.Split(string(text), "\n")
+	h := confFront(t, `log_format ratio "$body_bytes_sent $gzip_ratio";`,
+		"gzip on; gzip_types text/plain; access_log "+name+" ratio; "+passTo("app"), handlers{"app": app})
+	for _, coding := range []string{"gzip", ""} {
+		get(t, h, "/", "Accept-Encoding", coding)
+	}
+	lines := awaitLines(t, name, 2)
 	var sent int
 	var ratio float64
 	if n, err := fmt.Sscanf(lines[0], "%d %f", &sent, &ratio); n != 2 || err != nil || sent == 0 ||
-		math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00") {
+		math.Abs(ratio-3000/float64(sent)) > 0.00501 || len(lines[0])-strings.IndexByte(lines[0], '.') != len(".00\n") {
 		t.Errorf("%q", lines[0])
 	}
 	testkit.Equal(t, lines[1], "3000 -")
 }
 
-// recorder is a server's writer in memory.
-type recorder struct {
-	mu      sync.Mutex
-	header  http.Header
-	status  int
-	body    bytes.Buffer
-	flushes int
+// newRecorder returns a server's writer in memory, whose Code is 0 until there is a status.
+func newRecorder() *httptest.ResponseRecorder {
+	return &httptest.ResponseRecorder{HeaderMap: make(http.Header), Body: new(bytes.Buffer)}
 }
-
-func newRecorder() *recorder { return &recorder{header: make(http.Header)} }
-
-func (r *recorder) Header() http.Header { return r.header }
-func (r *recorder) WriteHeader(code int) {
-	r.status = code
-}
-func (r *recorder) Write(p []byte) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.body.Write(p)
-}
-func (r *recorder) Flush() { r.flushes++ }
 
 // Beyond maxCompressing responses are sent uncompressed. Compressors of panicked handlers are
 // released.
@@ -144,33 +105,28 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, bound = 600, 512
 		hold := make(chan bool)
-		h, err := front.New(oneHost(app(conf.Settings{Gzip: &conf.Gzip{}})),
-			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("Content-Type", "text/html")
-				_, _ = io.WriteString(w, strings.Repeat("x", 1000))
-				<-hold
-				panic(http.ErrAbortHandler)
-			})))
-		testkit.Must(t, err)
-		line := func() *recorder {
-			w := newRecorder()
-			r, _ := http.NewRequest("GET", "http://front.test/", nil)
-			r.Header.Set("Accept-Encoding", "gzip")
-			go func() {
-				defer func() { _ = recover() }()
-				h.ServeHTTP(w, r)
-			}()
-			return w
-		}
+		c := oneHost(app(conf.Settings{Gzip: &conf.Gzip{}}))
+		h := inFakeTime(t, c, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/html")
+			_, _ = io.WriteString(w, strings.Repeat("x", 1000))
+			<-hold
+			panic(http.ErrAbortHandler)
+		})
 		for range 2 {
-			var all []*recorder
+			var all []*httptest.ResponseRecorder
 			for range many {
-				all = append(all, line())
+				w, r := newRecorder(), httptest.NewRequest("GET", "http://front.test/", nil)
+				r.Header.Set("Accept-Encoding", "gzip")
+				all = append(all, w)
+				go func() {
+					defer func() { _ = recover() }()
+					h.ServeHTTP(w, r)
+				}()
 			}
 			synctest.Wait()
 			n := 0
 			for _, w := range all {
-				if w.header.Get("Content-Encoding") == "gzip" {
+				if w.Header().Get("Content-Encoding") == "gzip" {
 					n++
 				}
 			}
@@ -204,22 +160,27 @@ func gunzipping(t testing.TB, write func(w io.Writer)) *testClient {
 	})
 }
 
-// The pieces in which a body arrives do not matter, whether they are flushed or not.
+// The pieces in which a body arrives do not matter, whether they are flushed or not. A handler may lock
+// its goroutine to a thread between them: what decompresses does not depend on that.
 func TestGunzipAcceptsAnyPieces(t *testing.T) {
-	packed := gzipped(t, strings.Repeat("some text, ", 50)+"and more")
+	text := strings.Repeat("some text, ", 50) + "and more"
 	var pieces [][]byte
 	a := gunzipping(t, func(w io.Writer) {
 		for i, piece := range pieces {
+			if i == len(pieces)-1 { // of one piece, before the first
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+			}
 			w.Write(piece)
 			if i%2 == 1 {
 				w.(http.Flusher).Flush()
 			}
 		}
 	})
-	testkit.EverySplit(t, packed, func(p [][]byte) string {
+	testkit.Equal(t, testkit.EverySplit(t, gzipped(t, text), func(p [][]byte) string {
 		pieces = p
 		return a.get("/").body
-	})
+	}), text)
 }
 
 // A response that is cut off or not gzip at all is aborted, so that the client sees it.
@@ -229,34 +190,7 @@ func TestInvalidGzipIsAborted(t *testing.T) {
 		"cut off": packed[:len(packed)/2], "no gzip": []byte("text"), "empty": nil,
 		"damaged": append(bytes.Clone(packed[:len(packed)-8]), "12345678"...),
 	} {
-		a := frontOf(t, conf.Settings{Gunzip: &conf.Gzip{}}, func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Encoding", "gzip")
-			w.Header().Set("Content-Type", "text/plain")
-			w.Write(body)
-		})
-		testkit.Fails(a.attempt("GET", "/", nil))(t, "", name)
-	}
-}
-
-// A handler may lock its goroutine to a thread when it likes: what decompresses does not depend on
-// that.
-func TestGunzipForHandlersThatLockThreads(t *testing.T) {
-	body := strings.Repeat("some text, ", 20_000)
-	packed := gzipped(t, body)
-	for name, write := range map[string]func(w io.Writer){
-		"whole": func(w io.Writer) {
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			w.Write(packed)
-		},
-		"later": func(w io.Writer) {
-			w.Write(packed[:100])
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
-			w.Write(packed[100:])
-		},
-	} {
-		testkit.Equal(t, gunzipping(t, write).get("/").body, body, name)
+		testkit.Fails(gunzipping(t, func(w io.Writer) { w.Write(body) }).attempt("GET", "/", nil))(t, "", name)
 	}
 }
 
@@ -280,49 +214,38 @@ func TestGunzipOfAbandonedResponses(t *testing.T) {
 // gunzip decompresses it for the others.
 func TestPrecompressedFileNeedsNoOther(t *testing.T) {
 	dir := site(t, "a.txt", "b.txt.gz.br")
-	packed := gzipped(t, "packed")
+	packed := string(gzipped(t, "packed"))
 	for _, name := range []string{"a.txt.gz", "b.txt.gz"} {
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), packed, 0o600))
+		testkit.WriteFile(t, filepath.Join(dir, name), packed)
 	}
-	on := conf.Files{Root: conf.Text(dir), Precompressed: []string{"gzip", "br"}}
-	always := conf.Files{Root: conf.Text(dir), PrecompressedAlways: []string{"gzip"}}
-	for i, test := range []struct {
-		files          conf.Files
-		gunzip         bool
+	a := serveConf(t, "", strings.ReplaceAll(`location /on/ { gzip_static on; brotli_static on; alias SITE/; }
+		location /always/ { gzip_static always; alias SITE/; }
+		location /gunzip/ { gzip_static always; gunzip on; alias SITE/; }`, "SITE", dir))
+	for _, test := range []struct {
 		path, accepted string
 		status         int
 		body, coding   string
 	}{
-		{on, false, "/b.txt", "gzip", 200, string(packed), "gzip"},
-		{on, false, "/b.txt", "br, gzip;q=0.5", 200, string(packed), "gzip"},
-		{on, false, "/b.txt", "br", 404, "", ""},
-		{on, false, "/b.txt", "", 404, "", ""},
-		{on, false, "/c.txt", "gzip", 404, "", ""},
-		{always, false, "/a.txt", "", 200, string(packed), "gzip"},
-		{always, false, "/b.txt", "", 200, string(packed), "gzip"},
-		{always, true, "/b.txt", "", 200, "packed", ""},
-		{always, true, "/b.txt", "gzip", 200, string(packed), "gzip"},
-		{always, true, "/c.txt", "gzip", 404, "", ""},
+		{"/on/b.txt", "gzip", 200, packed, "gzip"}, {"/on/b.txt", "br, gzip;q=0.5", 200, packed, "gzip"},
+		{"/on/b.txt", "br", 404, "", ""}, {"/on/b.txt", "", 404, "", ""}, {"/on/c.txt", "gzip", 404, "", ""},
+		{"/always/a.txt", "", 200, packed, "gzip"}, {"/always/b.txt", "", 200, packed, "gzip"},
+		{"/gunzip/b.txt", "", 200, "packed", ""}, {"/gunzip/b.txt", "gzip", 200, packed, "gzip"},
+		{"/gunzip/c.txt", "gzip", 404, "", ""},
 	} {
-		s := conf.Settings{Files: test.files}
-		if test.gunzip {
-			s.Gunzip = &conf.Gzip{}
-		}
-		a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Settings: &s})))
 		got := a.get(test.path, "Accept-Encoding", test.accepted)
 		if got.status != test.status || got.header.Get("Content-Encoding") != test.coding ||
 			test.status == 200 && (got.body != test.body || len(got.header["Vary"]) > 1) {
-			t.Errorf("%d: %v, want %d %q", i, got, test.status, test.body)
+			t.Errorf("%v, want %d %q", got, test.status, test.body)
 		}
-		if test.path == "/b.txt" && test.files.PrecompressedAlways == nil { // a cache may have clients without gzip
+		if test.path == "/on/b.txt" { // a cache may have clients without gzip
 			testkit.Fields(t, got.header, test.path, "Vary", "Accept-Encoding")
 		}
-		if got.status != 200 || test.gunzip || test.coding == "" {
+		if test.coding == "" || strings.HasPrefix(test.path, "/gunzip") {
 			continue
 		}
 		line := "\r\nContent-Type: " + got.header.Get("Content-Type") + "\r\n"
 		got = a.get(test.path, "Accept-Encoding", test.accepted, "Range", "bytes=0-0,2-2")
 		got.is(t, 206)
-		testkit.Equal(t, strings.Count(got.body, line), 2, i, "parts of the file's type")
+		testkit.Equal(t, strings.Count(got.body, line), 2, test.path, "parts of the file's type")
 	}
 }

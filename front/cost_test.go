@@ -39,43 +39,41 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 
 // costs returns handlers with the allocations of a request, besides those of the content.
 func costs(t testing.TB) (all []costCase) {
-	app := front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }))
-	request := func(host, target string) *http.Request {
-		r := httptest.NewRequest("GET", target, nil)
-		r.Host = host
-		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
-		return r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
-	}
+	app := handlers{"app": func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(nil) }}
 	var many []conf.Host
 	for i := range 100 {
 		h := conf.Host{Names: []string{fmt.Sprintf("h%d.example", i)},
 			Listen: []conf.Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
 		for j := range 100 {
 			h.Locations = append(h.Locations,
-				conf.Location{Path: fmt.Sprintf("/%d/", j), Proxy: &conf.Proxy{To: "app", NoHeader: false}})
+				conf.Location{Path: fmt.Sprintf("/%d/", j), Proxy: &conf.Proxy{To: "app"}})
 		}
 		many = append(many, h)
 	}
-	dir := site(t, "x.txt", "index.html")
-	bound := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
-		Proxy: &conf.Proxy{To: "app"}}}}}}, app)
-	received := request("a.example", "/")
+	bound := confFront(t, "", "location / { proxy_set_header Host $http_host; proxy_pass http://app; }", app)
+	received := requestAt("a.example", "/")
 	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey,
 		&http.Server{Handler: bound}))
-	file := []conf.Host{{Defaults: &conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}
+	file := confFront(t, "", "root "+site(t, "x.txt", "index.html")+";", nil)
 	return []costCase{
 		{"bound", bound, received, 1},
 		{"bound-own", bound, own, 1}, // the server's own handler: its request is not copied
-		{"bound-hosts", newFront(t, conf.Config{Hosts: many}, app), request("h42.example", "/42/x"), 1},
-		{"return", newFront(t, conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200,
-			Text: "x"}}}}}),
-			request("a.example", "/"), 4},
-		{"file", newFront(t, conf.Config{Hosts: file}), request("a.example", "/x.txt"), 1},
-		{"index", newFront(t, conf.Config{Hosts: file}), request("a.example", "/"), 2},
-		{"cached", newFront(t, parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
-			"location / { proxy_pass http://app; proxy_cache z; proxy_cache_valid 200 1h; }", "app"), app),
-			request("a.example", "/"), 3},
+		{"bound-hosts", newFront(t, conf.Config{Hosts: many}, front.Bind("app", app["app"])),
+			requestAt("h42.example", "/42/x"), 1},
+		{"return", confFront(t, "", "return 200 x;", nil), requestAt("a.example", "/"), 4},
+		{"file", file, requestAt("a.example", "/x.txt"), 1},
+		{"index", file, requestAt("a.example", "/"), 2},
+		{"cached", confFront(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
+			"proxy_cache z; proxy_cache_valid 200 1h; "+passTo("app"), app), requestAt("a.example", "/"), 3},
 	}
+}
+
+// requestAt returns a request that a server has received.
+func requestAt(host, target string) *http.Request {
+	r := httptest.NewRequest("GET", target, http.NoBody)
+	r.Host = host
+	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+	return r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
 }
 
 // settled is when a file is no longer new, even on a busy machine.
@@ -106,13 +104,15 @@ func TestExchangeAllocatesLittle(t *testing.T) {
 
 func BenchmarkHandler(b *testing.B) {
 	for _, c := range costs(b) {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			w := &sink{make(http.Header)}
-			for b.Loop() {
-				w.serve(c.h, c.r)
-			}
-		})
+		w := &sink{make(http.Header)}
+		b.Run(c.name, func(b *testing.B) { repeat(b, func() { w.serve(c.h, c.r) }) })
+	}
+}
+
+func repeat(b *testing.B, f func()) {
+	b.ReportAllocs()
+	for b.Loop() {
+		f()
 	}
 }
 
@@ -161,13 +161,8 @@ func rawHeadCosts(t testing.TB) []costCase {
 		fastcgi_param REMOTE_ADDR $remote_addr; fastcgi_param REMOTE_PORT $remote_port;
 		fastcgi_param SERVER_ADDR $server_addr; fastcgi_param SERVER_PORT $server_port;
 		fastcgi_param GATEWAY_INTERFACE CGI/1.1;`
-	r := httptest.NewRequest("GET", "/x", nil)
-	r.Body, r.RemoteAddr = http.NoBody, "127.0.0.1:1234"
-	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
-	r = r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
-	proxied := func(location string) *front.Handler {
-		return newFront(t, parseConf(t, outer, "location / { "+location+" }"))
-	}
+	proxied := func(location string) *front.Handler { return confFront(t, outer, "location / { "+location+" }", nil) }
+	r := requestAt("a.example", "/x")
 	return []costCase{
 		{"http", proxied(`proxy_pass http://http; proxy_http_version 1.1; proxy_set_header Connection "";`), r, 0},
 		{"fastcgi", proxied("fastcgi_pass fcgi; fastcgi_keep_conn on;" + params), r, 0},
@@ -190,13 +185,8 @@ func TestRawHeadAllocatesNothing(t *testing.T) {
 
 func BenchmarkRawHead(b *testing.B) {
 	for _, c := range rawHeadCosts(b) {
-		b.Run(c.name, func(b *testing.B) {
-			b.ReportAllocs()
-			w := &rawSink{sink: sink{make(http.Header)}}
-			for b.Loop() {
-				c.h.ServeHTTP(w, c.r)
-			}
-		})
+		w := &rawSink{sink: sink{make(http.Header)}}
+		b.Run(c.name, func(b *testing.B) { repeat(b, func() { c.h.ServeHTTP(w, c.r) }) })
 	}
 }
 
@@ -215,8 +205,7 @@ func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}))
-	front := serveOnTare(t, newFront(t, oneHost(conf.Location{Path: "/",
-		Proxy: &conf.Proxy{To: conf.Text(upstream), Version: "1.1", Stream: true}})))
+	front := serveOnTare(t, confFront(t, "", "proxy_http_version 1.1; proxy_buffering off; "+passTo(upstream), nil))
 	heap := func() int64 {
 		runtime.GC()
 		runtime.GC() // empties the free lists
@@ -224,27 +213,14 @@ func TestWaitingStreamsHoldNoBuffers(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return int64(m.HeapAlloc)
 	}
-	open := func() error {
-		c, err := net.Dial("tcp", front)
-		if err != nil {
-			return err
-		}
-		t.Cleanup(func() { c.Close() })
-		if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: front.test\r\n\r\n"); err != nil {
-			return err
-		}
-		resp, err := http.ReadResponse(bufio.NewReaderSize(c, 512), nil)
-		if err == nil {
-			_, err = io.ReadFull(resp.Body, make([]byte, len("event\nevent\n")))
-		}
-		return err
-	}
 	var before int64
 	for i := range streams + 1 { // the first one makes what all share
 		if i == 1 {
 			before = heap()
 		}
-		testkit.Must(t, open())
+		nc := dial(t, "tcp", front, "GET / HTTP/1.1\r\nHost: front.test\r\n\r\n")
+		resp := testkit.Value(http.ReadResponse(bufio.NewReaderSize(nc, 512), nil))(t)
+		testkit.Receives(t, resp.Body, "event\nevent\n")
 	}
 	testkit.WaitFor(t, "small streams", func() bool { // the last ones may be about to wait
 		return (heap()-before)/streams < most

@@ -7,10 +7,10 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -76,36 +76,24 @@ func TestManyTrustedPrefixes(t *testing.T) {
 
 // Programs can parse a listing whatever the names are. Package corpus compares it with nginx's.
 func TestListingCanBeParsed(t *testing.T) {
-	root := t.TempDir()
-	names := []string{`"quote"`, `back\slash`, "new\nline", "<&>", "\u00fc"}
-	at := time.Date(2024, 5, 1, 12, 30, 5, 0, time.UTC)
-	for _, name := range names {
-		path := filepath.Join(root, name)
-		testkit.Must(t, os.WriteFile(path, []byte("four"), 0o600))
-		testkit.Must(t, os.Chtimes(path, at, at))
-	}
-	testkit.Must(t, os.Mkdir(filepath.Join(root, "sub"), 0o700))
+	names := []string{"<&>", `"quote"`, `back\slash`, "new\nline", "\u00fc"}
+	root := site(t, names...)
 	testkit.Must(t, os.Symlink("nowhere", filepath.Join(root, "link")))
 	a := serveConf(t, "", strings.ReplaceAll(`autoindex on; location /json/ { alias ROOT/; autoindex_format json; }
 		location /html/ { alias ROOT/; }`, "ROOT", root))
-
 	var list []struct {
-		Name, Type, Mtime string
-		Size              *int
+		Name, Type string
+		Size       *int
 	}
 	testkit.Must(t, json.Unmarshal([]byte(a.get("/json/").body), &list))
-	if len(list) != len(names)+2 || list[0].Name != "sub" || list[0].Type != "directory" || list[0].Size != nil {
-		t.Fatalf("%+v", list)
-	}
-	for _, e := range list[1:] {
-		isLink := e.Name == "link"
-		if isLink != (e.Type == "other") || isLink != (e.Size == nil) ||
-			!isLink && (*e.Size != 4 || e.Mtime != "Wed, 01 May 2024 12:30:05 GMT") {
+	testkit.Equal(t, len(list), len(names)+1, "entries")
+	for _, e := range list {
+		if isLink := e.Name == "link"; isLink != (e.Type == "other") || isLink != (e.Size == nil) ||
+			!isLink && !slices.Contains(names, e.Name) {
 			t.Errorf("%+v", e)
 		}
 	}
-
-	if got := a.get("/html/").body; strings.Count(got, "<a href=") != len(names)+3 || strings.Contains(got, "<&>") {
+	if got := a.get("/html/").body; strings.Count(got, "<a href=") != len(names)+2 || strings.Contains(got, "<&>") {
 		t.Errorf("%s", got)
 	}
 }

@@ -1,7 +1,6 @@
 package front_test
 
 import (
-	"bytes"
 	"encoding/base64"
 	"fmt"
 	"io"
@@ -22,12 +21,10 @@ import (
 
 // Added header fields disable neither sendfile nor the other methods of the server's writer.
 func TestWriterKeepsServersMethods(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "file")
-	content := bytes.Repeat([]byte("0123456789abcdef"), 50_000)
-	testkit.Must(t, os.WriteFile(name, content, 0o600))
-	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
-		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	name, content := filepath.Join(t.TempDir(), "file"), strings.Repeat("0123456789abcdef", 50_000)
+	testkit.WriteFile(t, name, content)
+	h := confFront(t, "", "send_timeout 1m; add_header X-A b; "+passTo("app"), handlers{
+		"app": func(w http.ResponseWriter, _ *http.Request) {
 			testkit.Check(t, http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)))
 			f, err := os.Open(name)
 			if err != nil {
@@ -35,19 +32,17 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 				return
 			}
 			defer f.Close()
-			if n, err := io.Copy(w, io.LimitReader(f, int64(len(content)-7))); err != nil ||
-				n != int64(len(content)-7) {
-				t.Error(n, err)
+			for _, most := range []int64{int64(len(content) - 7), 7} { // it continues where it stopped
+				if n, err := io.Copy(w, io.LimitReader(f, most)); err != nil || n != most {
+					t.Error(n, err)
+				}
 			}
-			if n, err := io.Copy(w, f); err != nil || n != 7 { // and it continues where it stopped
-				t.Error(n, err)
-			}
-		})))
+		}})
 	direct := make(chan bool, 100)
 	got := serveHandler(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h.ServeHTTP(&copier{w, direct}, r)
 	})).get("/")
-	got.is(t, 200, string(content))
+	got.is(t, 200, content)
 	testkit.Fields(t, got.header, "", "X-A", "b")
 	for len(direct) > 0 {
 		testkit.Equal(t, <-direct, true, "the server received a file")
@@ -72,53 +67,18 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 func TestFiltersDoNotChangeResponses(t *testing.T) {
-	handlers := map[string]http.HandlerFunc{
-		"nothing": func(http.ResponseWriter, *http.Request) {},
-		"string": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = io.WriteString(w, "<html>"+strings.Repeat("x", 5000))
-		},
-		"status": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) },
-		"length": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header().Set("Content-Length", "3")
-			_, _ = w.Write([]byte("abc"))
-		},
-		"late field": func(w http.ResponseWriter, _ *http.Request) {
-			w.WriteHeader(200)
-			w.Header().Set("X-Late", "1")
-			_, _ = w.Write([]byte("abc"))
-		},
-		"trailer": func(w http.ResponseWriter, _ *http.Request) {
-			_, _ = w.Write(make([]byte, 5000))
-			w.Header().Set(http.TrailerPrefix+"X-After", "1")
-		},
-		"copy": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.Copy(w, strings.NewReader("copied")) },
-		"flush": func(w http.ResponseWriter, _ *http.Request) {
-			w.(http.Flusher).Flush()
-			_,
-				_ = w.Write([]byte("abc"))
-		},
-		"typed": func(w http.ResponseWriter, _ *http.Request) {
-			w.Header()["Content-Type"] = nil
-			_, _ = w.Write([]byte("abc"))
-		},
-	}
-	settings := conf.Settings{Logs: []conf.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
-		Gzip: &conf.Gzip{MinLength: 1000}, Rate: "100m"}
-	for name, handler := range handlers {
-		bare, ours := frontOf(t, conf.Settings{}, handler), frontOf(t, settings, handler)
+	bare := frontOf(t, conf.Settings{}, unsized)
+	ours := serveBound(t, "", "access_log DIR/log; send_timeout 1m; gzip on; gzip_min_length 1000; limit_rate 100m; "+
+		"proxy_set_header Host $http_host; "+passTo("app"), handlers{"app": unsized})
+	const paths = "/long /typed /flushed /coded /trailer /short /length /none /hints /late /copied /untyped /"
+	for path := range strings.FieldsSeq(paths) {
 		for _, method := range []string{"GET", "HEAD"} {
-			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
+			want, got := bare.do(method, path, nil), ours.do(method, path, nil)
 			want.header.Del("Date")
 			got.header.Del("Date")
-			testkit.Equal(t, fmt.Sprint(got), fmt.Sprint(want), method, name)
+			testkit.Equal(t, fmt.Sprint(got), fmt.Sprint(want), method, path)
 		}
 	}
-}
-
-// replaceAll returns settings that replace all occurrences of a string.
-func replaceAll(from, to conf.Text) conf.Settings {
-	return conf.Settings{SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: from, To: to}},
-		Every: true}}
 }
 
 // waysToWrite are functions that write a text in different ways.
@@ -153,35 +113,32 @@ func TestFiltersDoNotDependOnWrites(t *testing.T) {
 		fmt.Fprintf(w, "Needle of %s", r.URL.Path)
 	}
 	for name, write := range waysToWrite(text) {
-		s := replaceAll("needle", "$uri")
-		s.Gzip = &conf.Gzip{}
-		us := addedTo(t, s, func(w http.ResponseWriter, _ *http.Request) {
+		main := func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			write(w)
-		}, added)
+		}
+		us := addedTo(t, "sub_filter needle $uri; sub_filter_once off; gzip on;", main, added)
 		want := "Needle of /before" + strings.ReplaceAll(text, "Needle", "/page") + "Needle of /after"
-		for _, coding := range []string{"identity", "gzip"} {
+		for _, coding := range []string{"", "gzip"} {
 			got := us.do("POST", "/page", strings.NewReader("body"), "Accept-Encoding", coding)
-			if plainBody(t, got) != want || (coding == "gzip") != (got.header.Get("Content-Encoding") == "gzip") {
-				t.Errorf("%s, %s: %d bytes, want %d, %q", name, coding, len(plainBody(t, got)), len(want), got.header)
-			}
+			testkit.Fields(t, got.header, name, "Content-Encoding", coding)
+			testkit.Reads(t, decoded(t, coding, strings.NewReader(got.body)), want, name, coding)
 		}
 	}
 }
 
 // addedTo serves a handler at /, with the bodies of two others before and after its responses.
-func addedTo(t *testing.T, s conf.Settings, main, added http.HandlerFunc) *testClient {
+func addedTo(t *testing.T, directives string, main, added http.HandlerFunc) *testClient {
 	t.Helper()
-	s.AddBefore, s.AddAfter = "/before", "/after"
-	c := oneHost(app(s), conf.Location{Path: "/before", Internal: true, Proxy: &conf.Proxy{To: "added"}},
-		conf.Location{Path: "/after", Internal: true, Proxy: &conf.Proxy{To: "added"}})
-	return serveHandler(t, newFront(t, c, front.Bind("app", main), front.Bind("added", added)))
+	return serveBound(t, "", directives+` add_before_body /before; add_after_body /after;
+		location /before { internal; proxy_pass http://added; } location /after { internal; proxy_pass http://added; }`+
+		passTo("app"), handlers{"app": main, "added": added})
 }
 
 // If a handler of an added body panics, the client can tell that the response is incomplete.
 func TestFailedAdditionEndsTheResponse(t *testing.T) {
 	for _, fails := range []string{"/before", "/after"} {
-		us := addedTo(t, conf.Settings{}, func(w http.ResponseWriter, _ *http.Request) {
+		us := addedTo(t, "", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/html")
 			_, _ = io.WriteString(w, "text")
 			w.(http.Flusher).Flush()
@@ -197,9 +154,8 @@ func TestFailedAdditionEndsTheResponse(t *testing.T) {
 // A response that is still being stored may be added to itself.
 func TestAdditionOfTheSameCachedResponse(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "text/html") })
-	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}, Key: "one"}, conf.Cache{Name: "one"})
-	c.Hosts[0].Locations[0].Settings.AddBefore, c.Hosts[0].Locations[0].Settings.AddAfter = "/x", "/x"
-	us := serveHandler(t, newFront(t, c))
+	us := serveCached(t, "location / { proxy_pass http://"+to+`; proxy_cache_lock on; proxy_cache_key one;
+		add_before_body /x; add_after_body /x; }`, nil)
 	for range 2 {
 		testkit.Equal(t, strings.Count(us.get("/x").body, to), 3)
 	}
@@ -239,60 +195,57 @@ func unsized(w http.ResponseWriter, r *http.Request) {
 	case "/hints":
 		w.WriteHeader(http.StatusEarlyHints)
 		_, _ = io.WriteString(w, "<p>short</p>")
+	case "/late":
+		w.WriteHeader(http.StatusOK)
+		header.Set("X-Late", "1")
+		_, _ = io.WriteString(w, "late field")
+	case "/copied":
+		_, _ = io.Copy(w, strings.NewReader("copied"))
+	case "/untyped":
+		header["Content-Type"] = nil
+		_, _ = io.WriteString(w, "untyped")
 	}
 }
 
 // With NoChunks a response of unknown length ends with its connection, and no other does, on
-// net/http and on tare.
+// net/http and on tare. HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksEndsWithConnection(t *testing.T) {
 	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
-	for name, server := range map[string]*testClient{"net/http": serveHandler(t, h), "tare": serveByTare(t, h)} {
-		for _, c := range []struct {
-			line, contentType string
-			closes            bool
-		}{
-			{"GET /long", "text/html; charset=utf-8", true}, {"GET /typed", "a/b", true},
-			{"GET /flushed", "text/html; charset=utf-8", true},
-			{"GET /coded", "text/html; charset=utf-8", true}, {"GET /trailer", "text/html; charset=utf-8", true},
-			{"GET /short", "text/html; charset=utf-8", false},
-			{"GET /length", "text/plain; charset=utf-8", false}, {"GET /none", "", false},
-			{"GET /unmodified", "", false},
-			{"GET /hints", "text/html; charset=utf-8", false}, {"HEAD /typed", "a/b", false},
-		} {
-			method, path, _ := strings.Cut(c.line, " ")
-			r, _ := http.NewRequest(method, "http://front.test"+path, nil)
-			resp := testkit.Value(server.client.Do(r))(t)
-			body := testkit.Value(io.ReadAll(resp.Body))(t)
-			resp.Body.Close()
-			if resp.Close != c.closes || len(resp.TransferEncoding) > 0 || resp.Header["Transfer-Encoding"] != nil ||
-				c.closes && resp.ContentLength >= 0 {
-				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding,
-					resp.ContentLength)
-			}
-			testkit.Fields(t, resp.Header, name+": "+c.line, "Content-Type", c.contentType)
-			if path == "/long" {
-				testkit.Equal(t, string(body), longer, name, c.line)
-			}
-		}
-	}
-}
-
-// HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
-func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
-	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)))
-	two := serveHTTP2(t, h)
 	l := testkit.Value(net.Listen("unix", filepath.Join(testkit.ShortDir(t), "s")))(t)
 	cgi := &fcgi.Server{Handler: h}
 	go func() { _ = cgi.Serve(l) }()
 	defer cgi.Close()
 	overCGI := &fcgi.Transport{Network: "unix", Addr: l.Addr().String()}
 	defer overCGI.CloseIdleConnections()
-	for name, client := range map[string]*http.Client{"HTTP/2": two.Client(), "FastCGI": {Transport: overCGI}} {
-		resp := testkit.Value(client.Get(two.URL + "/long"))(t)
-		body := testkit.Value(io.ReadAll(resp.Body))(t)
-		resp.Body.Close()
-		testkit.Equal(t, string(body), longer, name)
-		testkit.Fields(t, resp.Header, name, "Transfer-Encoding", "", "Connection", "")
+	two := serveHTTP2(t, h)
+	const html = "text/html; charset=utf-8"
+	for name, client := range map[string]*http.Client{"net/http": serveHandler(t, h).client,
+		"tare": serveByTare(t, h).client, "HTTP/2": two.Client(), "FastCGI": {Transport: overCGI}} {
+		for _, c := range []struct {
+			line, contentType string
+			closes            bool
+		}{
+			{"GET /long", html, true}, {"GET /typed", "a/b", true}, {"GET /flushed", html, true},
+			{"GET /coded", html, true}, {"GET /trailer", html, true}, {"GET /short", html, false},
+			{"GET /length", "text/plain; charset=utf-8", false}, {"GET /none", "", false},
+			{"GET /unmodified", "", false}, {"GET /hints", html, false}, {"HEAD /typed", "a/b", false},
+		} {
+			method, path, _ := strings.Cut(c.line, " ")
+			url := "http://front.test" + path
+			if name == "HTTP/2" {
+				url = two.URL + path
+			}
+			c.closes = c.closes && name != "HTTP/2" && name != "FastCGI"
+			resp := testkit.Value(client.Do(testkit.Value(http.NewRequest(method, url, nil))(t)))(t)
+			body := testkit.Value(io.ReadAll(resp.Body))(t)
+			resp.Body.Close()
+			if resp.Close != c.closes || len(resp.TransferEncoding) > 0 || resp.Header["Transfer-Encoding"] != nil ||
+				c.closes && resp.ContentLength >= 0 || path == "/long" && string(body) != longer {
+				t.Errorf("%s: %s: closes %v, %q, length %d", name, c.line, resp.Close, resp.TransferEncoding,
+					resp.ContentLength)
+			}
+			testkit.Fields(t, resp.Header, name+": "+c.line, "Content-Type", c.contentType)
+		}
 	}
 }
 
@@ -318,16 +271,14 @@ func TestEachClientHasAnID(t *testing.T) {
 		for range 300 {
 			got := us.get("/")
 			cookie, attributes, _ := strings.Cut(got.header.Get("Set-Cookie"), "; ")
-			id := strings.TrimPrefix(cookie, "uid=")
+			id, set := strings.TrimPrefix(cookie, "uid="), got.header.Get("X-Set")
 			if b, err := base64.StdEncoding.DecodeString(id); err != nil || len(b) != 16 || attributes != "path=/" ||
-				seen[id] || seen[got.header.Get("X-Set")] || got.header.Get("X-Got") != "" {
+				seen[id] || seen[set] || got.header.Get("X-Got") != "" {
 				t.Fatalf("%s: %q", mode, got.header)
 			}
-			seen[id], seen[got.header.Get("X-Set")] = true, true
+			seen[id], seen[set] = true, true
 			again := us.get("/", "Cookie", "a=b; "+cookie)
-			if again.header["Set-Cookie"] != nil || again.header.Get("X-Got") != got.header.Get("X-Set") {
-				t.Fatalf("%s, in the next request: %q, after %q", mode, again.header, got.header)
-			}
+			testkit.Fields(t, again.header, "the next request", "Set-Cookie", "", "X-Got", set)
 		}
 	}
 }

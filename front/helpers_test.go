@@ -8,11 +8,13 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,14 +123,21 @@ func addFields(r *http.Request, fields []string) {
 	}
 }
 
+// fieldsOf returns the names and values in "NAME: VALUE;…".
+func fieldsOf(text string) (fields []string) {
+	for field := range strings.SplitSeq(text, ";") {
+		if name, value, ok := strings.Cut(field, ": "); ok {
+			fields = append(fields, name, value)
+		}
+	}
+	return fields
+}
+
 // serveHandler serves on a unix socket until the end of the test.
 func serveHandler(t testing.TB, h http.Handler) *testClient {
 	t.Helper()
 	socket := filepath.Join(testkit.ShortDir(t), "s")
-	l := testkit.Value(net.Listen("unix", socket))(t)
-	s := &httptest.Server{Listener: l, Config: &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)}}
-	s.Start()
-	t.Cleanup(s.Close)
+	serveAt(t, testkit.Value(net.Listen("unix", socket))(t), h)
 	return newTestClient(t, socket)
 }
 
@@ -215,24 +224,28 @@ func responseTo(h http.Handler, r *http.Request) response {
 	return response{request: request, status: w.Code, header: w.Result().Header, body: w.Body.String()}
 }
 
-// lines returns the status line and the field lines of a response, as they were sent. added are
-// field lines of the request.
-func (a *testClient) lines(method, path string, added ...string) (status string, fields []string) {
-	a.t.Helper()
-	if added == nil {
-		added = []string{"Connection: close"}
-	}
-	nc := dial(a.t, "unix", a.socket, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\n"+
-		strings.Join(added, "\r\n")+"\r\n\r\n")
-	defer nc.Close()
-	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
-		if status == "" {
-			status = s.Text()
-			continue
+// serveText starts an upstream that sends a text for the first request of a connection, and closes it.
+func serveText(t testing.TB, text string) (addr string) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			_, _ = io.WriteString(nc, text)
 		}
-		fields = append(fields, s.Text())
-	}
-	return status, fields
+	})
+}
+
+// serveTunnels starts an upstream that switches protocols, and sends back what it receives.
+func serveTunnels(t testing.TB) (addr string) {
+	return testkit.ServeTCP(t, func(nc net.Conn) {
+		if readHead(nc) == nil {
+			_, _ = io.WriteString(nc, switching)
+			_, _ = io.Copy(nc, nc)
+		}
+	})
+}
+
+func readHead(nc net.Conn) error {
+	_, err := http.ReadRequest(bufio.NewReader(nc))
+	return err
 }
 
 // h2Client is a client of HTTP/2 that reads frames.
@@ -276,26 +289,52 @@ func overTLS(t testing.TB, addr, serverName string) net.Conn {
 	return nc
 }
 
+// serveTest serves on net/http until the end of the test. change may be nil.
+func serveTest(t testing.TB, h http.Handler, change func(*httptest.Server)) *httptest.Server {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	if change != nil {
+		change(s)
+	}
+	if s.TLS != nil {
+		s.StartTLS()
+	} else {
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s
+}
+
+// serveAt serves on a listener.
+func serveAt(t testing.TB, l net.Listener, h http.Handler) *httptest.Server {
+	t.Helper()
+	return serveTest(t, h, func(s *httptest.Server) {
+		s.Listener.Close()
+		s.Listener = l
+	})
+}
+
 // unencryptedHTTP2 serves HTTP/1, and HTTP/2 without TLS.
 func unencryptedHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	s.Config.Protocols, s.Config.ErrorLog = new(http.Protocols), log.New(io.Discard, "", 0)
-	s.Config.Protocols.SetHTTP1(true)
-	s.Config.Protocols.SetUnencryptedHTTP2(true)
-	s.Start()
-	t.Cleanup(s.Close)
-	return s
+	return serveTest(t, h, func(s *httptest.Server) {
+		s.Config.Protocols = new(http.Protocols)
+		s.Config.Protocols.SetHTTP1(true)
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+	})
 }
 
 // serveHTTP2 serves by HTTP/2, and HTTP/1, over TLS.
 func serveHTTP2(t testing.TB, h http.Handler) *httptest.Server {
 	t.Helper()
-	s := httptest.NewUnstartedServer(h)
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	t.Cleanup(s.Close)
-	return s
+	return serveTest(t, h, func(s *httptest.Server) { s.EnableHTTP2, s.TLS = true, new(tls.Config) })
+}
+
+// serveTLS serves over TLS.
+func serveTLS(t testing.TB, config *tls.Config, h http.HandlerFunc) *httptest.Server {
+	t.Helper()
+	return serveTest(t, h, func(s *httptest.Server) { s.TLS = config })
 }
 
 // runTare serves on tare until the end of the test. Its server reuses the memory of requests, and
@@ -338,14 +377,34 @@ func parseConf(t testing.TB, outer, server string, bound ...string) conf.Config 
 		server)
 	name := filepath.Join(dir, "nginx.conf")
 	testkit.Must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
-	read := testkit.Value(nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound}))(t)
-	return read.Config
+	return testkit.Value(nginxconf.Parse(name, nginxconf.Options{Prefix: dir, Bound: bound}))(t).Config
 }
+
+// handlers are bound handlers, by their names.
+type handlers map[string]http.HandlerFunc
+
+// confFront returns a Handler for a server block.
+func confFront(t testing.TB, outer, server string, bound handlers, options ...front.Option) *front.Handler {
+	t.Helper()
+	for name, h := range bound {
+		options = append(options, front.Bind(name, h))
+	}
+	return newFront(t, parseConf(t, outer, server, slices.Collect(maps.Keys(bound))...), options...)
+}
+
+// passTo returns a location / with an upstream.
+func passTo(to string) string { return "location / { proxy_pass http://" + to + "; }" }
 
 // serveConf serves a server block by a Handler.
 func serveConf(t testing.TB, outer, server string, options ...front.Option) *testClient {
 	t.Helper()
-	return serveHandler(t, newFront(t, parseConf(t, outer, server), options...))
+	return serveHandler(t, confFront(t, outer, server, nil, options...))
+}
+
+// serveBound serves a server block by a Handler, with bound handlers.
+func serveBound(t testing.TB, outer, server string, bound handlers) *testClient {
+	t.Helper()
+	return serveHandler(t, confFront(t, outer, server, bound))
 }
 
 // besideNginx serves a server block by a real nginx and by a Handler.

@@ -73,8 +73,7 @@ func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
 
 // The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
 func TestMalformedHTTP2RequestsGet400(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}))
-	defer h.Close()
+	h := confFront(t, "", "return 200 fine;", nil)
 	for name, c := range map[string]struct {
 		method, authority string
 		header            http.Header
@@ -107,9 +106,7 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 // net/http leaves a Host field in the header of an HTTP/2 request. An application receives one
 // HTTP_HOST, and no HTTP_PROXY.
 func TestApplicationGetsOneHost(t *testing.T) {
-	p := conf.Proxy{To: conf.Text(application(t, nil, "")), Protocol: "fastcgi"}
-	h := newFront(t, proxyTo(p))
-	defer h.Close()
+	h := confFront(t, "", "location / { fastcgi_pass "+application(t, nil, "")+"; }", nil)
 	r := httptest.NewRequest("GET", "https://a.example/", nil)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header["Host"], r.Header["Proxy"] = []string{"a.example"}, []string{"http://evil/"}
@@ -120,7 +117,7 @@ func TestApplicationGetsOneHost(t *testing.T) {
 
 // CONNECT needs a host and a port. After CONNECT and TRACE a connection of HTTP/1 closes.
 func TestConnectAndTraceAreRejected(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}))
+	h := confFront(t, "", "return 200 fine;", nil)
 	for line, want := range map[string]int{
 		"TRACE /": 405, "CONNECT a.example:443": 405, "CONNECT [::1]:443": 405, "CONNECT a.example": 400,
 		"CONNECT a.example:": 400, "CONNECT a.example:0": 400, "CONNECT a.example:65536": 400, "CONNECT :443": 400,

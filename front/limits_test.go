@@ -7,7 +7,7 @@ import (
 	"io"
 	"log"
 	"net/http"
-	"os"
+	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,20 +27,17 @@ func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler 
 	return testkit.Value(front.New(c, front.Bind("app", h), quiet()))(t)
 }
 
-func serveInMemory(ctx context.Context, h http.Handler, path string) *recorder {
-	w := newRecorder()
-	r, _ := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
-	r.RequestURI, r.RemoteAddr = path, "192.0.2.1:5"
-	h.ServeHTTP(w, r)
+func serveInMemory(ctx context.Context, h http.Handler, path string) *httptest.ResponseRecorder {
+	w, r := newRecorder(), httptest.NewRequest("GET", "http://front.test"+path, nil)
+	h.ServeHTTP(w, r.WithContext(ctx))
 	return w
 }
 
 // Requests within the burst are delayed, but no longer than their client waits.
 func TestBurstIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := oneHost(app(conf.Settings{Requests: []conf.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
-		c.Requests = []conf.Zone{{Name: "z", Key: "$remote_addr", Rate: 2}}
-		f := inFakeTime(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
+		f := confFront(t, "limit_req_zone $remote_addr zone=z:1m rate=2r/s;", `limit_req zone=z burst=5 delay=1;
+			location / { proxy_pass http://app; }`, handlers{"app": shows})
 		start, ended := time.Now(), make(chan time.Duration, 5)
 		for range 5 { // the first, one at once, and three delayed
 			go func() {
@@ -56,52 +53,44 @@ func TestBurstIsDelayed(t *testing.T) {
 		_ = serveInMemory(t.Context(), f, "/")
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		if w := serveInMemory(ctx, f, "/gone"); w.status != 0 || w.body.Len() != 0 {
-			t.Errorf("the client has left, and the response is %d", w.status)
-		}
-		_ = f.Close()
+		w := serveInMemory(ctx, f, "/gone")
+		testkit.Equal(t, w.Code+w.Body.Len(), 0, "the status, where the client has left")
 	})
 }
 
 // A rejection with 401 is delayed, but not longer than its client waits.
 func TestUnauthorizedRequestIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := oneHost(app(conf.Settings{AuthDelay: 2 * time.Second, AuthRequest: &conf.AuthRequest{URI: "/auth"}}),
-			conf.Location{Path: "/auth", Steps: []conf.Step{conf.Return{Status: 401}}})
-		f := inFakeTime(t, c, func(http.ResponseWriter, *http.Request) {})
+		f := confFront(t, "", `location / { auth_delay 2s; auth_request /auth; empty_gif; }
+			location /auth { return 401; }`, nil)
 		start := time.Now()
-		testkit.Equal(t, serveInMemory(t.Context(), f, "/").status, 401)
+		testkit.Equal(t, serveInMemory(t.Context(), f, "/").Code, 401)
 		testkit.Equal(t, time.Since(start), 2*time.Second, "the response after")
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		testkit.Equal(t, serveInMemory(ctx, f, "/").status, 0, "the client has left")
+		testkit.Equal(t, serveInMemory(ctx, f, "/").Code, 0, "the client has left")
 		testkit.Equal(t, time.Since(start), time.Second, "the end after")
-		_ = f.Close()
 	})
 }
 
 // limit_conn bounds concurrent requests by key, and every end of a request makes room.
 func TestConnectionsAreLimitedByKey(t *testing.T) {
 	inside, leave := make(chan bool), make(chan bool)
-	handler := func(w http.ResponseWriter, r *http.Request) {
+	app := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		inside <- true
 		<-leave
 		if r.FormValue("panic") != "" {
 			panic(http.ErrAbortHandler)
 		}
-	}
-	app := serveHandler(t, http.HandlerFunc(handler))
-	theirs, us := besideNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;", fmt.Sprintf(
-		"limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", app.socket))
+	})
+	theirs, us := besideNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;",
+		"limit_conn n 2; limit_conn all 3; limit_conn_status 429; "+passTo(app))
 	for _, a := range []*testClient{theirs, us} {
 		ended := make(chan bool, 4)
 		start := func(path string) {
 			go func() {
-				r, err := a.client.Get("http://front.test" + path)
-				if err == nil {
-					r.Body.Close()
-				}
+				_, _ = a.attempt("GET", path, nil)
 				ended <- true
 			}()
 			<-inside
@@ -137,7 +126,7 @@ func TestTooLongBodyGets413(t *testing.T) {
 	for n, want := range map[int]int{100: 200, 101: 413, 1 << 20: 413} {
 		body := strings.Repeat("x", n)
 		for _, r := range []io.Reader{strings.NewReader(body), io.MultiReader(strings.NewReader(body))} {
-			testkit.Equal(t, us.do("POST", "/", r).status, want, n, "bytes")
+			us.do("POST", "/", r).is(t, want)
 		}
 	}
 }
@@ -147,7 +136,7 @@ func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	var output bytes.Buffer
 	zones := strings.ReplaceAll("limit_req_zone KEY zone=requests:1m rate=1r/m; limit_conn_zone KEY zone=conns:1m;", "KEY",
 		strings.Repeat("$arg_a", 10))
-	h := newFront(t, parseConf(t, zones, "location / { empty_gif; limit_req zone=requests; limit_conn conns 1; }"),
+	h := confFront(t, zones, "location / { empty_gif; limit_req zone=requests; limit_conn conns 1; }", nil,
 		front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {
 		get(t, h, "/?a="+strings.Repeat("x", 7000)).is(t, 200)
@@ -206,35 +195,36 @@ func TestRegexesShareABudget(t *testing.T) {
 // its default might.
 func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 	dir := site(t, "public/x")
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("a:{PLAIN}b"), 0o600))
+	testkit.WriteFile(t, filepath.Join(dir, "passwords"), "a:{PLAIN}b")
 	pattern := "^" + costly() + "$"
-	outer := "map $arg_x $public { default public; ~" + pattern + " secret; } map $arg_x $off { default off; ~" +
+	outer := "map $http_x $public { default public; ~" + pattern + " secret; } map $http_x $off { default off; ~" +
 		pattern + " secret; } proxy_cache_path DIR/c keys_zone=c:1m; limit_req_zone $public zone=z:1m rate=1000r/s;"
 	const password = "root SITE/public; auth_basic $off; auth_basic_user_file SITE/passwords;"
 	for name, location := range map[string]string{
-		"return":    "return 200 $public;",
-		"redirect":  "return 302 /$public;",
-		"rewrite":   "rewrite ^ /other/$public redirect;",
-		"inner":     "rewrite ^ /other/$public last;",
-		"if":        "if ($public != secret) { return 200 said; }",
-		"not":       "if ($arg_x !~ " + pattern + ") { return 403; }",
-		"set":       "if ($uri) { set $a $public; return 204; }",
-		"password":  password,
-		"limit":     "root SITE/public; limit_req zone=z;",
-		"picture":   password + " empty_gif;",
-		"cache key": "proxy_pass http://127.0.0.1:1; proxy_cache c; proxy_cache_key $public;",
-		"root":      "root SITE/$public;",
-		"index":     "root SITE; index $public /x;",
-		"tries":     "root SITE/public; try_files /none$public /x;",
-		"last":      "root SITE/public; try_files /none /$public;",
+		"return":     "return 200 $public;",
+		"redirect":   "return 302 /$public;",
+		"rewrite":    "rewrite ^ /other/$public redirect;",
+		"inner":      "rewrite ^ /other/$public last;",
+		"if":         "if ($public != secret) { return 200 said; }",
+		"not":        "if ($http_x !~ " + pattern + ") { return 403; }",
+		"set":        "if ($uri) { set $a $public; return 204; }",
+		"password":   password,
+		"limit":      "root SITE/public; limit_req zone=z;",
+		"picture":    password + " empty_gif;",
+		"cache key":  "proxy_pass http://127.0.0.1:1; proxy_cache c; proxy_cache_key $public;",
+		"root":       "root SITE/$public;",
+		"index":      "root SITE; index $public /x;",
+		"tries":      "root SITE/public; try_files /none$public /x;",
+		"last":       "root SITE/public; try_files /none /$public;",
+		"subrequest": "auth_request /other/; auth_request_set $a $public; empty_gif;",
 	} {
 		path := "/x"
 		if name == "index" {
 			path = "/public/"
 		}
-		server := "location / { " + strings.ReplaceAll(location, "SITE", dir) + " } location /other/ { return 200 said; }"
-		h := newFront(t, parseConf(t, outer, server))
-		if got := get(t, h, path+"?x="+many()); got.status != http.StatusInternalServerError ||
+		h := confFront(t, outer, "location / { "+strings.ReplaceAll(location, "SITE", dir)+
+			" } location /other/ { return 200 said; }", nil)
+		if got := get(t, h, path, "X", many()); got.status != http.StatusInternalServerError ||
 			strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}

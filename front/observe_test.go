@@ -2,7 +2,6 @@ package front_test
 
 import (
 	"fmt"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -23,10 +22,7 @@ import (
 // Without such a function, net/http's server counts connections by ConnState.
 func TestConnStateCountsConnections(t *testing.T) {
 	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}))
-	server := httptest.NewUnstartedServer(h)
-	server.Config.ConnState = h.ConnState
-	server.Start()
-	defer server.Close()
+	server := serveTest(t, h, func(s *httptest.Server) { s.Config.ConnState = h.ConnState })
 	for i := 1; i < 3; i++ {
 		clientOf(t, server).get(server.URL+"/status").is(t, 200, fmt.Sprintf("Active connections: 1 \n"+
 			"server accepts handled requests\n 1 1 %d \nReading: 0 Writing: 1 Waiting: 0 \n", i))
@@ -38,24 +34,17 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 		return 200 "$connections_active $connections_reading $connections_writing $connections_waiting"; }`,
 		front.CountConnections(func() (accepted, open, reading int64) { return 7, 3, 1 }))
 	us.get("/status").is(t, 200, "Active connections: 3 \nserver accepts handled requests\n 7 7 1 \nReading: 1 Writing: 1 Waiting: 1 \n")
-	testkit.Equal(t, us.get("/numbers").body, "3 1 1 1")
-	found := parseMetrics(t, us.get("/metrics").body)
-	testkit.Equal(t, found["tare_connections_accepted_total"], 7, "accepted")
-	testkit.Equal(t, found["tare_connections"], 3, "open")
+	us.get("/numbers").is(t, 200, "3 1 1 1")
+	wantMetrics(t, us.get("/metrics"), map[string]int{"tare_connections_accepted_total": 7, "tare_connections": 3})
 }
 
 // Connections are counted as nginx counts them: by what they do. The text is nginx's, so that its
 // readers can parse it.
 func TestStatusShowsWhatConnectionsDo(t *testing.T) {
-	echo := testkit.ServeTCP(t, func(nc net.Conn) {
-		_, _ = io.WriteString(nc, switching)
-		_, _ = io.Copy(nc, nc)
-	})
-	block := fmt.Sprintf(`location /status { stub_status; } location /tunnel { proxy_pass http://%s; proxy_http_version 1.1;
-		proxy_set_header Upgrade x; proxy_set_header Connection upgrade; }`, echo)
-	nginx, dir := serveNginx(t, "", block)
+	block := upgrading + "location /status { stub_status; } " + passTo(serveTunnels(t))
+	nginx, _ := serveNginx(t, "", block)
 	var server *tare.Server
-	h := newFront(t, parseConf(t, "", block), front.CountConnections(func() (accepted, open, reading int64) {
+	h := confFront(t, "", block, nil, front.CountConnections(func() (accepted, open, reading int64) {
 		accepted, open = server.Connections()
 		return accepted, open, server.Reading()
 	}))
@@ -63,20 +52,17 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 	server = runTare(t, testkit.Value(net.Listen("unix", socket))(t), h)
 	const want = "Reading: 3 Writing: 2 Waiting: 2 \n"
 	numbers, pages := regexp.MustCompile(`\d+`), []string(nil)
-	for _, c := range []struct {
-		client *testClient
-		socket string
-	}{{nginx, filepath.Join(dir, "s")}, {newTestClient(t, socket), socket}} {
+	for _, client := range []*testClient{nginx, newTestClient(t, socket)} {
 		for _, send := range []string{"", "G", "GET / HTTP/1.1\r\nA", "\r\n",
 			"GET /status HTTP/1.1\r\nHost: x\r\n\r\n",
-			"GET /tunnel HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"} {
-			dial(t, "unix", c.socket, send)
+			"GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"} {
+			dial(t, "unix", client.socket, send)
 		}
 		testkit.WaitFor(t, want, func() bool {
-			got := c.client.get("/status").body
+			got := client.get("/status").body
 			return strings.HasPrefix(got, "Active connections: 7 \n") && strings.HasSuffix(got, want)
 		})
-		got, rejected := c.client.get("/status"), c.client.do("POST", "/status", nil)
+		got, rejected := client.get("/status"), client.do("POST", "/status", nil)
 		pages = append(pages, fmt.Sprint(got.header["Content-Type"], rejected.status, numbers.ReplaceAllString(got.body, "N")))
 	}
 	testkit.Equal(t, pages[0], pages[1])
@@ -136,8 +122,7 @@ func TestMetricsCountRequests(t *testing.T) {
 	testkit.Must(t, h.Reload(c))
 	page := us.get("/metrics")
 	testkit.Equal(t, page.header.Get("Content-Type"), "text/plain; version=0.0.4; charset=utf-8")
-	found := parseMetrics(t, page.body)
-	for name, want := range map[string]int{
+	wantMetrics(t, page, map[string]int{
 		"tare_requests_total": 11, "tare_requests_in_flight": 1,
 		`tare_responses_total{host="front.test",class="2xx"}`:               4,
 		`tare_responses_total{host="front.test",class="4xx"}`:               1,
@@ -147,12 +132,19 @@ func TestMetricsCountRequests(t *testing.T) {
 		`tare_request_duration_seconds_bucket{host="front.test",le="+Inf"}`: 9,
 		`tare_limit_rejected_total{zone="z",kind="requests"}`:               2,
 		`tare_limit_keys{zone="z",kind="requests"}`:                         1,
-	} {
-		got, ok := found[name]
-		testkit.Equal(t, got, want, name, "is there:", ok)
-	}
+	})
 	if n := strings.Count(page.body, "tare_log_lines_lost_total{"); n != 1 || strings.Contains(page.body, "vil") {
 		t.Errorf("%d logs, or something of a client's:\n%s", n, page.body)
+	}
+}
+
+// wantMetrics parses a page, and compares some of its samples.
+func wantMetrics(t *testing.T, page response, want map[string]int) {
+	t.Helper()
+	found := parseMetrics(t, page.body)
+	for name, n := range want {
+		got, ok := found[name]
+		testkit.Equal(t, got, n, name, "is there:", ok)
 	}
 }
 
@@ -180,16 +172,12 @@ func TestMetricsCountUpstreams(t *testing.T) {
 	for _, path := range []string{"/", "/", "/404", "/cut"} {
 		client.get(path)
 	}
-	found := parseMetrics(t, client.get("/metrics").body)
-	for name, want := range map[string]int{
+	wantMetrics(t, client.get("/metrics"), map[string]int{
 		`tare_upstream_responses_total{upstream="u",class="2xx"}`:  2,
 		`tare_upstream_responses_total{upstream="u",class="4xx"}`:  1,
 		`tare_upstream_responses_total{upstream="u",class="none"}`: 1,
 		`tare_upstream_header_seconds_count{upstream="u"}`:         3,
-	} {
-		got, ok := found[name]
-		testkit.Equal(t, got, want, name, "is there:", ok)
-	}
+	})
 }
 
 const (

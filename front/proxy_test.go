@@ -2,19 +2,15 @@ package front_test
 
 import (
 	"bufio"
-	"context"
+	"crypto/tls"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httptrace"
-	"net/textproto"
 	"runtime"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -43,9 +39,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // serve serves a handler, and returns its address.
 func serve(t testing.TB, h http.HandlerFunc) string {
 	t.Helper()
-	s := httptest.NewServer(h)
-	t.Cleanup(s.Close)
-	return s.Listener.Addr().String()
+	return serveTest(t, h, nil).Listener.Addr().String()
 }
 
 // proxyTo returns a location / that proxies to an address.
@@ -54,27 +48,23 @@ func proxyTo(p conf.Proxy) conf.Config { return oneHost(conf.Location{Path: "/",
 // A client's Connection removes neither fields that are set nor those about clients; other fields
 // that it names are removed.
 func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
-	a := serveHandler(t, newFront(t,
-		proxyTo(conf.Proxy{To: conf.Text(serve(t, echo)), Header: []conf.Field{{Name: "X-User", Value: "me"}}})))
+	a := serveConf(t, "", "location / { proxy_pass http://"+serve(t, echo)+"; proxy_set_header X-User me; }")
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
 		"evil", "X-Named", "1", "X-Forwarded-For", "1.2.3.4", "X.User", "evil", "Proxy-Authorization", "secret")
 	testkit.Must(t, json.Unmarshal([]byte(got.body), &e))
-	for _, name := range []string{"Accept-Encoding", "User-Agent"} {
-		delete(e.Header, name)
-	}
+	delete(e.Header, "User-Agent")
 	testkit.Equal(t, fmt.Sprint(e.Header), "map[X-Forwarded-For:[1.2.3.4] X-User:[me]]")
 }
 
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
-	for name, pass := range map[string]string{
-		"target": "proxy_pass http://up$uri;", "host": "proxy_pass http://up; proxy_set_header Host $arg_host;",
-		"method": "proxy_pass http://up; proxy_method $arg_method;",
+	for bad, pass := range map[string]string{
+		"/a%20b": "proxy_pass http://up$uri;", "/?host=a/b": "proxy_pass http://up; proxy_set_header Host $arg_host;",
+		"/?method=a/b": "proxy_pass http://up; proxy_method $arg_method;",
 	} {
 		a := serveConf(t, "upstream up { server "+serve(t, echo)+"; server "+serve(t, echo)+"; }", "location / { "+pass+" }")
-		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
 		a.get(bad).is(t, 502)
-		testkit.Equal(t, a.get("/ok").status, 200, "after an unsendable", name)
+		testkit.Equal(t, a.get("/ok").status, 200, "after an unsendable", bad)
 	}
 }
 
@@ -82,59 +72,36 @@ func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 // method is not allowed, as any CONNECT.
 func TestExtendedConnectIsNotPassedOn(t *testing.T) {
 	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { t.Errorf("the upstream receives %s", r.Method) })
-	front := newFront(t, proxyTo(upgrading(to)))
+	front := confFront(t, "", upgrading+passTo(to), nil)
 	r := httptest.NewRequest(http.MethodConnect, "/chat", http.NoBody)
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/2.0", 2, 0
 	r.Header[":protocol"] = []string{"websocket"}
 	responseTo(front, r).is(t, http.StatusMethodNotAllowed)
 }
 
-// hinted returns a context whose requests record interim responses.
-func hinted(t testing.TB, hints *[]string) context.Context {
-	return httptrace.WithClientTrace(t.Context(),
-		&httptrace.ClientTrace{Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
-			*hints = append(*hints, fmt.Sprint(code, " ", h.Get("Link")))
-			return nil
-		}})
-}
-
 // Interim responses reach clients that support them, without hidden fields and fields of the final
 // response.
 func TestInterimResponsesAreForwarded(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			io.WriteString(nc, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nConnection: X-Named\r\nX-Named: 1\r\nLink: </a>\r\nX-Secret: 1\r\nServer: app\r\n\r\n"+
-				"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
-		}
-	})
+	to := serveText(t, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nConnection: X-Named\r\nX-Named: 1\r\nLink: </a>\r\nX-Secret: 1\r\nServer: app\r\n\r\n"+
+		"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
 	a := serveConf(t, "", "absolute_redirect off; location / { proxy_pass http://"+to+
 		"; proxy_hide_header X-Secret; proxy_redirect http://app/ /; }")
 	for proto, want := range map[string]string{
 		"HTTP/1.1": "103 map[Link:[</a>]], 102 map[], 199 map[Location:[/x] X-A:[b]], 200 c",
 		"HTTP/1.0": "200 c",
 	} {
-		nc := dial(t, "unix", a.socket, fmt.Sprintf("GET / %s\r\nHost: x\r\nConnection: close\r\n\r\n", proto))
-		br := bufio.NewReader(nc)
-		got := ""
-		for {
-			resp := testkit.Value(http.ReadResponse(br, nil))(t)
-			if resp.StatusCode >= 200 {
-				got += fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("X-B"))
-				break
-			}
+		br := bufio.NewReader(dial(t, "unix", a.socket, "GET / "+proto+"\r\nHost: x\r\nConnection: close\r\n\r\n"))
+		got, resp := "", testkit.Value(http.ReadResponse(br, nil))(t)
+		for ; resp.StatusCode < 200; resp = testkit.Value(http.ReadResponse(br, nil))(t) {
 			got += fmt.Sprint(resp.StatusCode, " ", resp.Header, ", ")
 		}
-		testkit.Equal(t, got, want, proto)
+		testkit.Equal(t, got+fmt.Sprint(resp.StatusCode, " ", resp.Header.Get("X-B")), want, proto)
 	}
 }
 
 // A malformed response is an invalid header, or an error if the connection ends too soon, as in
 // nginx.
 func TestMalformedResponseIsInvalidHeader(t *testing.T) {
-	const (
-		invalid = "invalid header"
-		failed  = "error"
-	)
 	ended := func(out string, end wire.End) string {
 		b := wire.AppendStream(nil, wire.Stdout, 1, []byte(out))
 		return string(wire.AppendEnd(wire.AppendStreamEnd(b, wire.Stdout, 1), 1, end))
@@ -144,56 +111,53 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 		protocol string
 		name     string
 		sends    string
-		stays    bool // the connection stays open
-		want     string
+		want     string // for which the next server is tried
 	}{
-		{"", "rubbish", "rubbish\r\n\r\n", false, invalid},
-		{"", "rubbish without a line end", "hello", false, invalid},
-		{"", "rubbish, and silence", "hello", true, invalid},
-		{"", "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", false, invalid},
-		{"", "status", "HTTP/1.1 abc\r\n\r\n", false, invalid},
-		{"", "nothing", "", false, failed},
-		{"", "half a word", "HTT", false, failed},
-		{"", "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", false, failed},
-		{"fastcgi", "rubbish", "rubbish rubbish rubbish", false, invalid},
-		{"fastcgi", "no colon", ended("no colon\r\n\r\n", wire.End{}), false, invalid},
-		{"fastcgi", "status", ended("Status: abc\r\n\r\n", wire.End{}), false, invalid},
-		{"fastcgi", "no output", ended("", wire.End{}), false, invalid},
-		{"fastcgi", "half a head, and the end", ended("X: y\r\n", wire.End{}), false, invalid},
-		{"fastcgi", "an exit code", ended("", wire.End{App: 1}), false, invalid},
-		{"fastcgi", "overloaded", ended("", wire.End{Status: wire.Overloaded}), false, invalid},
-		{"fastcgi", "unknown role", ended("", wire.End{Status: wire.UnknownRole}), false, invalid},
-		{"fastcgi", "unknown status", ended("", wire.End{Status: 9}), false, invalid},
-		{"fastcgi", "nothing", "", false, failed},
-		{"fastcgi", "half a head", open("X: y\r\n"), false, failed},
-		{"fastcgi", "half a record", "\x01\x06\x00", false, failed},
+		{"proxy", "rubbish", "rubbish\r\n\r\n", "invalid_header"},
+		{"proxy", "rubbish without a line end", "hello", "invalid_header"},
+		{"proxy", "rubbish, and silence", "hello", "invalid_header"},
+		{"proxy", "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", "invalid_header"},
+		{"proxy", "status", "HTTP/1.1 abc\r\n\r\n", "invalid_header"},
+		{"proxy", "nothing", "", "error"},
+		{"proxy", "half a word", "HTT", "error"},
+		{"proxy", "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", "error"},
+		{"fastcgi", "rubbish", "rubbish rubbish rubbish", "invalid_header"},
+		{"fastcgi", "no colon", ended("no colon\r\n\r\n", wire.End{}), "invalid_header"},
+		{"fastcgi", "status", ended("Status: abc\r\n\r\n", wire.End{}), "invalid_header"},
+		{"fastcgi", "no output", ended("", wire.End{}), "invalid_header"},
+		{"fastcgi", "half a head, and the end", ended("X: y\r\n", wire.End{}), "invalid_header"},
+		{"fastcgi", "an exit code", ended("", wire.End{App: 1}), "invalid_header"},
+		{"fastcgi", "overloaded", ended("", wire.End{Status: wire.Overloaded}), "invalid_header"},
+		{"fastcgi", "unknown role", ended("", wire.End{Status: wire.UnknownRole}), "invalid_header"},
+		{"fastcgi", "unknown status", ended("", wire.End{Status: 9}), "invalid_header"},
+		{"fastcgi", "nothing", "", "error"},
+		{"fastcgi", "half a head", open("X: y\r\n"), "error"},
+		{"fastcgi", "half a record", "\x01\x06\x00", "error"},
 	} {
 		first := testkit.ServeTCP(t, func(nc net.Conn) {
 			if test.protocol == "fastcgi" {
 				_, _, _, _ = testkit.ReadFastCGI(nc)
-			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
+			} else if readHead(nc) != nil {
 				return
 			}
 			io.WriteString(nc, test.sends)
-			if test.stays {
+			if strings.Contains(test.name, "silence") {
 				_, _ = io.Copy(io.Discard, nc)
 			}
 		})
-		second := application(t, nil, "")
-		if test.protocol == "" {
-			second = serve(t, echo)
+		second, scheme := application(t, nil, ""), ""
+		if test.protocol == "proxy" {
+			second, scheme = serve(t, echo), "http://"
 		}
-		for next, name := range map[*conf.NextUpstream]string{{Error: true}: failed, {InvalidHeader: true}: invalid,
-			{Off: true}: "off", {Timeout: true}: "timeout"} {
-			c := proxyTo(conf.Proxy{To: "up", Protocol: test.protocol, Next: *next})
-			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: first, MaxFails: -1},
-				{Addr: second, Backup: true}}}}
+		for _, next := range []string{"error", "invalid_header", "off", "timeout"} {
+			location := "location / { P_next_upstream " + next + "; P_pass " + scheme + "up; }"
+			a := serveConf(t, "upstream up { server "+first+" max_fails=0; server "+second+" backup; }",
+				strings.ReplaceAll(location, "P_", test.protocol+"_"))
 			want := 502
-			if name == test.want {
+			if next == test.want {
 				want = 200
 			}
-			got := serveHandler(t, newFront(t, c)).get("/").status
-			testkit.Equal(t, got, want, test.protocol, test.name, "next upstream after", name)
+			testkit.Equal(t, a.get("/").status, want, test.protocol, test.name, "next upstream after", next)
 		}
 	}
 }
@@ -208,63 +172,6 @@ func closedByPeer(nc net.Conn) <-chan struct{} {
 	return done
 }
 
-// A client's departure ends its upstream request, unless IgnoreAbort is set.
-func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
-	noLeaks(t)
-	for ignore, wait := range map[bool]time.Duration{false: maxWait, true: 300 * time.Millisecond} {
-		arrived, left := make(chan bool, 1), make(chan bool, 1)
-		to := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			arrived <- true
-			select {
-			case <-r.Context().Done():
-				left <- true
-			case <-time.After(wait):
-				left <- false
-			}
-		})
-		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), IgnoreAbort: ignore})))
-		nc := dial(t, "unix", a.socket, "GET / HTTP/1.1\r\nHost: x\r\n\r\n")
-		<-arrived
-		nc.Close()
-		testkit.Equal(t, <-left, !ignore, "the upstream's request ends early")
-	}
-}
-
-// A client's body that breaks off or times out results in an error, never in the response to
-// another request.
-func TestBrokenBodyIsAnError(t *testing.T) {
-	noLeaks(t)
-	var seen sync.Map
-	to := serve(t, func(_ http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		seen.Store(r.URL.Path, err == nil)
-	})
-	for _, stream := range []bool{false, true} {
-		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{BodyTimeout: 100 * time.Millisecond}
-		a := serveHandler(t, newFront(t, c))
-		for path, text := range map[string]string{
-			"late":      "POST /late HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n012",
-			"late-long": "POST /late-long HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n012",
-			"chunks":    "POST /chunks HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n4\r\n01234567\r\n",
-		} {
-			nc := dial(t, "unix", a.socket, text)
-			_ = nc.SetReadDeadline(time.Now().Add(maxWait))
-			resp, err := http.ReadResponse(bufio.NewReader(nc), nil)
-			if err == nil && resp.StatusCode < 400 {
-				t.Errorf("stream %v, %s: %v", stream, path, resp.Status)
-			}
-			if ne, ok := errors.AsType[net.Error](err); ok && ne.Timeout() {
-				t.Errorf("stream %v, %s: no response", stream, path)
-			}
-			nc.Close()
-			if whole, ok := seen.Load("/" + path); ok && whole.(bool) {
-				t.Errorf("stream %v, %s: the upstream took it for whole", stream, path)
-			}
-		}
-	}
-}
-
 // variables adds the value of a text to responses.
 func variables(text conf.Text) *conf.Settings {
 	return &conf.Settings{Header: []conf.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
@@ -273,12 +180,8 @@ func variables(text conf.Text) *conf.Settings {
 // Variables as targets: upstreams, bound handlers, addresses, and invalid ones.
 func TestTargetMayHaveVariables(t *testing.T) {
 	to := serve(t, echo)
-	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to"}})
-	h := newFront(t, c, front.Bind("app",
-		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
-		})))
-	a := serveHandler(t, h)
+	a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to"}}),
+		front.Bind("app", http.HandlerFunc(shows))))
 	for arg, want := range map[string]string{"app": "bound / app", "app/x/y": "bound /x/y app", "APP": "bound / APP"} {
 		a.get("/?to="+arg).is(t, 200, want)
 	}
@@ -296,16 +199,16 @@ func TestTargetMayHaveVariables(t *testing.T) {
 	a.get("/?to="+to).is(t, 200)
 }
 
+// shows responds with the path and the host.
+func shows(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host) }
+
 // Variables may have the scheme, with TLS or without.
 func TestSchemeMayBeVariable(t *testing.T) {
-	plain, secure := serve(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
-	t.Cleanup(secure.Close)
+	plain, secure := serve(t, echo), serveTLS(t, new(tls.Config), echo)
 	a := serveHandler(t, newFront(t, oneHost(
 		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to", Protocol: "scheme"},
 			Settings: variables("$proxy_host $proxy_port")},
-	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "bound ", r.URL.Path, " ", r.Host)
-	}))))
+	), front.Bind("app", http.HandlerFunc(shows))))
 	_, port, _ := strings.Cut(plain, ":")
 	for to, want := range map[string]string{
 		"http://" + plain + "/x":            `"URI":"/x"`,
@@ -313,9 +216,9 @@ func TestSchemeMayBeVariable(t *testing.T) {
 		"HTTPS" + secure.URL[len("https"):]: `"URI":"/?to=`,
 		"https://app/x":                     "bound /x app",
 	} {
-		if got := a.get("/?to=" + to); got.status != 200 || !strings.Contains(got.body, want) {
-			t.Errorf("%s: %d %s", to, got.status, got.body)
-		}
+		got := a.get("/?to=" + to)
+		got.is(t, 200)
+		testkit.Contains(t, got.body, want, to)
 	}
 	testkit.Equal(t, a.get("/?to=http://"+plain).header.Get("X-Vars"), plain+" "+port)
 	for to, want := range map[string]int{"": 500, plain: 500, "ftp://" + plain: 500, "//" + plain: 500, "https://" +

@@ -137,13 +137,16 @@ func TestFailedAttemptsAreLoggedAsByNginx(t *testing.T) {
 		name := filepath.Join(t.TempDir(), "log")
 		outer, block := attemptConf(u, cases, name)
 		socket := start(outer, block)
+		send := func(i int) { u.send(t, socket, fmt.Sprintf("/%d/", i), &cases[i]) }
 		var others sync.WaitGroup // those that end by themselves, some after a timeout
 		for i := range cases {
-			send := func() { u.send(t, socket, fmt.Sprintf("/%d/", i), &cases[i]) }
 			if cases[i].then != "" {
-				send()
-			} else {
-				others.Go(send)
+				send(i)
+			}
+		}
+		for i := range cases {
+			if cases[i].then == "" {
+				others.Go(func() { send(i) })
 			}
 		}
 		others.Wait()
@@ -153,7 +156,7 @@ func TestFailedAttemptsAreLoggedAsByNginx(t *testing.T) {
 		_, dir := serveNginx(t, outer, block)
 		return filepath.Join(dir, "s")
 	})
-	ours := logged(func(outer, block string) string { return serveTare(t, outer, block) })
+	ours := logged(func(outer, block string) string { return serveByTare(t, confFront(t, outer, block, nil)).socket })
 	for i, c := range cases {
 		uri := fmt.Sprintf("/%d/", i)
 		if got, want := ours[uri], theirs[uri]; got != want || want == "" {

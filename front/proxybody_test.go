@@ -17,32 +17,33 @@ import (
 
 // Bodies of all sizes arrive unchanged, with a length and without, buffered or streamed.
 func TestRequestBodiesArriveUnchanged(t *testing.T) {
+	const most = 300 << 10
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		b, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%d %d %v %x", r.ContentLength, len(b), err, checksum(b))
+		fmt.Fprint(w, r.ContentLength, len(b), err, checksum(b))
 	})
-	for _, stream := range []bool{false, true} {
-		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{MaxBody: 300 << 10}
-		a := serveHandler(t, newFront(t, c))
-		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
+	for _, buffering := range []string{"on", "off"} {
+		a := serveConf(t, "", "client_max_body_size 300k; proxy_request_buffering "+buffering+
+			"; proxy_http_version 1.1; "+passTo(to))
+		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, most, most + 1} {
 			body := pattern(n)
-			length := n
 			for _, known := range []bool{true, false} {
 				var r io.Reader = strings.NewReader(body)
+				length := n
 				if !known {
 					r = struct{ io.Reader }{r}
-					if stream {
+					if buffering == "off" {
 						length = -1
 					}
 				}
-				want := fmt.Sprintf("%d %d <nil> %x", length, n, checksum([]byte(body)))
-				testkit.Equal(t, a.do("POST", "/", r).body, want, "stream", stream, "known", known)
+				got := a.do("POST", "/", r)
+				if n > most {
+					got.is(t, 413)
+				} else {
+					want := fmt.Sprint(length, n, nil, checksum([]byte(body)))
+					testkit.Equal(t, got.body, want, "buffering", buffering, "known", known)
+				}
 			}
-		}
-		for _, r := range []io.Reader{strings.NewReader(pattern(300<<10 + 1)),
-			struct{ io.Reader }{strings.NewReader(pattern(300<<10 + 1))}} {
-			testkit.Equal(t, a.do("POST", "/", r).status, 413, "stream", stream, "one byte too many")
 		}
 	}
 }
@@ -90,9 +91,8 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 					if n > 1<<20 {
 						time.Sleep(20 * time.Millisecond) // a slow client
 					}
-					b := testkit.Value(io.ReadAll(resp.Body))(t)
+					testkit.Reads(t, resp.Body, pattern(n), n, known)
 					resp.Body.Close()
-					testkit.Equal(t, string(b), pattern(n), n, known)
 				}
 			}
 		})
@@ -101,28 +101,22 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 
 // A body is in the file whose name the upstream receives, and the file stays if it is to be kept.
 func TestBodyIsInNamedFile(t *testing.T) {
-	for _, keep := range []bool{false, true} {
+	for _, file := range []string{"on", "clean"} {
 		for _, body := range []string{"short", strings.Repeat("long", 50_000)} {
-			for _, noBody := range []bool{false, true} {
+			for sent, n := range map[string]int{"on": len(body), "off": 0} {
 				dir := t.TempDir()
 				to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 					sent, _ := io.ReadAll(r.Body)
 					stored, err := os.ReadFile(r.Header.Get("X-File"))
 					fmt.Fprint(w, string(stored) == body, " ", len(sent), " ", err)
 				})
-				file := map[bool]string{true: "on", false: "clean"}[keep]
-				sent := map[bool]string{true: "off", false: "on"}[noBody]
 				a := serveConf(t, "", "client_body_temp_path "+dir+"; client_body_in_file_only "+file+
 					"; proxy_request_buffering off; proxy_pass_request_body "+sent+
 					"; location / { proxy_set_header X-File $request_body_file; proxy_pass http://"+to+"; }")
-				want := fmt.Sprint("true ", len(body), " <nil>")
-				if noBody {
-					want = "true 0 <nil>"
-				}
-				testkit.Equal(t, a.do("POST", "/", strings.NewReader(body)).body, want)
+				testkit.Equal(t, a.do("POST", "/", strings.NewReader(body)).body, fmt.Sprint("true ", n, " <nil>"))
 				a.get("/") // no body: no file. The response shows that the first request has ended.
 				kept := testkit.Value(filepath.Glob(filepath.Join(dir, "*")))(t)
-				testkit.Equal(t, len(kept) == 1, keep, "files", kept)
+				testkit.Equal(t, len(kept) == 1, file == "on", "files", kept)
 			}
 		}
 	}
@@ -144,12 +138,9 @@ func TestBodyFolderIsWritableAndNotMadeByChecks(t *testing.T) {
 
 // A body that cannot be stored is the server's error.
 func TestBodyThatCannotBeStored(t *testing.T) {
-	to := serve(t, echo)
 	dir := filepath.Join(t.TempDir(), "gone")
 	testkit.Must(t, os.Mkdir(dir, 0o700))
-	s := conf.Settings{BodyFile: "clean", BodyDir: dir}
-	a := serveHandler(t, newFront(t,
-		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: &s})))
+	a := serveConf(t, "", "client_body_in_file_only clean; client_body_temp_path "+dir+"; "+passTo(serve(t, echo)))
 	testkit.Must(t, os.Remove(dir))
 	a.do("POST", "/", strings.NewReader("body")).is(t, 500)
 }

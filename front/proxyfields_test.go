@@ -9,14 +9,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"unsafe"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -24,23 +21,7 @@ import (
 // A response is the same, and variables show the same of it, whether its head passes as it was
 // received (tare's server) or by a Header (net/http's).
 func TestRawHeadsEqualHeaders(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		for in := bufio.NewReader(nc); ; {
-			r, err := http.ReadRequest(in)
-			if err != nil {
-				return
-			}
-			status, fields, _ := strings.Cut(r.URL.Query().Get("head"), " ")
-			fields = strings.NewReplacer("|", "\r\n", "UP", r.Host).Replace(fields)
-			text := "HTTP/1.1 " + status + " X\r\n" + fields + "\r\n"
-			if r.Method != "HEAD" && status != "204" && status != "304" {
-				text += "body"
-			}
-			if _, err := io.WriteString(nc, text); err != nil {
-				return
-			}
-		}
-	})
+	to := keptUpstream(t)
 	heads := []string{
 		"200 content-length: 4|x-a: 1|ETag: \"x\"|", "200 Content-Length: 4|X-A: 1|x-a: 2|Content-Type: text/html|",
 		"404 Content-Length: 4|X-A: 1|", "500 Content-Length: 4|WWW-Authenticate: Basic|",
@@ -73,7 +54,8 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			directives += "proxy_http_version 1.1; location / { proxy_pass http://" + to + "; } location /other { return 202 other; }"
-			ours, theirs := compared(t, directives, heads, serveByTare), compared(t, directives, heads, serveHandler)
+			ours := compared(t, directives, to, heads, serveByTare)
+			theirs := compared(t, directives, to, heads, serveHandler)
 			for i := range theirs {
 				testkit.Equal(t, ours[i], theirs[i], heads[i/2], "as received, and by a Header")
 			}
@@ -82,18 +64,21 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 }
 
 // compared returns the responses of a proxy, with their lines in the access log.
-func compared(t *testing.T, directives string, heads []string, serve func(testing.TB, http.Handler) *testClient) (
+func compared(t *testing.T, directives, to string, heads []string, serve func(testing.TB, http.Handler) *testClient) (
 	all []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
-	c := parseConf(t, `log_format f "$status $body_bytes_sent $bytes_sent $upstream_http_x_a $sent_http_x_a "
+	client := serve(t, confFront(t, `log_format f "$status $body_bytes_sent $bytes_sent $upstream_http_x_a $sent_http_x_a "
 		"$upstream_http_set_cookie $sent_http_set_cookie $sent_http_location $upstream_status";`,
-		"access_log "+path+" f; "+directives)
-	h := testkit.Value(front.New(c, quiet()))(t)
-	client := serve(t, h)
+		"access_log "+path+" f; "+directives, nil))
 	for _, head := range heads {
+		status, fields, _ := strings.Cut(strings.NewReplacer("|", "\r\n", "UP", to).Replace(head), " ")
 		for _, method := range []string{"GET", "HEAD"} {
-			got := client.do(method, "/?head="+url.QueryEscape(head), nil, "Accept-Encoding", "gzip")
+			text := "HTTP/1.1 " + status + " X\r\n" + fields + "\r\n"
+			if method == "GET" && status != "204" && status != "304" {
+				text += "body"
+			}
+			got := client.do(method, "/?"+url.QueryEscape(text), nil, "Accept-Encoding", "gzip")
 			for _, name := range []string{"Date", "Connection", "Expires"} { // times, and what the server decides
 				if value := got.header.Get(name); name != "Expires" || strings.HasSuffix(value, "GMT") {
 					got.header.Del(name)
@@ -102,14 +87,8 @@ func compared(t *testing.T, directives string, heads []string, serve func(testin
 			all = append(all, fmt.Sprintf("%s %d %q %v", method, got.status, got.body, got.header))
 		}
 	}
-	testkit.Must(t, h.Close())
-	text := testkit.Value(os.ReadFile(path))(t)
-	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
-	if len(lines) != len(all) {
-		t.Fatalf("%d lines for %d requests", len(lines), len(all))
-	}
-	for i := range all {
-		all[i] += " log: " + lines[i]
+	for i, line := range awaitLines(t, path, len(all)) {
+		all[i] += " log: " + line
 	}
 	return all
 }
@@ -223,13 +202,11 @@ func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw 
 // A request's body that turns out to be too long replaces a response whose head was about to pass.
 func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
+		if readHead(nc) == nil {
 			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nX-A: 1\r\n\r\n")
 			_, _ = io.Copy(io.Discard, nc)
 		}
 	})
-	c := parseConf(t, "", "client_max_body_size 10; location / { proxy_pass http://"+to+
-		"; proxy_http_version 1.1; proxy_request_buffering off; }")
 	w := &rawWriter{httptest.NewRecorder(), make(chan struct{}), 0}
 	body, feed := io.Pipe()
 	go func() {
@@ -242,7 +219,8 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 	r.ContentLength = -1
 	func() {
 		defer func() { _ = recover() }() // of http.ErrAbortHandler
-		newFront(t, c).ServeHTTP(w, r)
+		confFront(t, "", "client_max_body_size 10; location / { proxy_pass http://"+to+
+			"; proxy_http_version 1.1; proxy_request_buffering off; }", nil).ServeHTTP(w, r)
 	}()
 	testkit.Equal(t, w.raw, 0, "the status of a head that has passed")
 	testkit.Equal(t, w.Code, http.StatusRequestEntityTooLarge)
@@ -250,11 +228,9 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 
 // Trailer fields pass, announced or not, and do not drop the head that passes as it was received.
 func TestRawHeadsHaveTrailers(t *testing.T) {
-	to := keptUpstream(t)
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n"
-	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
-		us := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
-			CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}})))
+	h := confFront(t, "", "proxy_http_version 1.1; proxy_cookie_path /u/ /v/; "+passTo(keptUpstream(t)), nil)
+	for _, us := range []*testClient{serveByTare(t, h), serveHandler(t, h)} {
 		for _, text := range []string{head + "\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "\r\n0\r\nx-t: t\r\n\r\n",
 			head + "Trailer: X-T\r\n\r\n2\r\nhi\r\n0\r\nX-T: t\r\n\r\n",
 			head + "\r\n" + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {

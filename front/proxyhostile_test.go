@@ -7,34 +7,23 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-func readHead(nc net.Conn) error {
-	_, err := http.ReadRequest(bufio.NewReader(nc))
-	return err
-}
-
-// proxyVariants are the ways in which a response is forwarded: buffered or not, stored or not.
-func proxyVariants(to string, protocol string) map[string]conf.Config {
-	variants := make(map[string]conf.Config)
-	for _, stream := range []bool{false, true} {
-		plain := proxyTo(conf.Proxy{To: conf.Text(to), Protocol: protocol, Stream: stream})
-		variants[fmt.Sprintf("stream %v", stream)] = plain
-		stored := cached(to, conf.ProxyCache{Key: "$uri"}, conf.Cache{Name: "one"})
-		stored.Hosts[0].Locations[0].Proxy.Stream, stored.Hosts[0].Locations[0].Proxy.Protocol = stream, protocol
-		variants[fmt.Sprintf("stored, stream %v", stream)] = stored
-	}
-	return variants
+// proxyVariants are directives for the ways in which a response is forwarded: buffered or not, stored
+// or not.
+func proxyVariants() []string {
+	const stored = "P_cache one; P_cache_key $uri;"
+	return []string{"", "P_buffering off;", stored, stored + "P_buffering off;"}
 }
 
 // An upstream is killed after every byte of its response. The client sees another status or an
@@ -45,15 +34,16 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 	records := wire.AppendStream(nil, wire.Stdout, 1, []byte("Cache-Control: max-age=60\n\n01234"))
 	records = wire.AppendStreamEnd(wire.AppendStream(records, wire.Stdout, 1, []byte("56789")), wire.Stdout, 1)
 	for name, reply := range map[string]struct {
-		protocol, text, body string
-		step                 int
+		protocol, scheme, text, body string
+		step                         int
 	}{
-		"length":       {"", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nCache-Control: max-age=60\r\n\r\n0123456789", "0123456789", 1},
-		"chunks":       {"", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=60\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
-		"long, length": {"", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big), big), big, 1999},
-		"long, chunked": {"", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
+		"length": {"proxy", "http://", "HTTP/1.1 200 OK\r\nContent-Length: 10\r\nCache-Control: max-age=60\r\n\r\n0123456789", "0123456789", 1},
+		"chunks": {"proxy", "http://", "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nCache-Control: max-age=60\r\n\r\n4\r\n0123\r\n6;x=y\r\n456789\r\n0\r\nX-T: 1\r\n\r\n", "0123456789", 1},
+		"long, length": {"proxy", "http://", fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(big),
+			big), big, 1999},
+		"long, chunked": {"proxy", "http://", fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 			len(big), big), big, 1999},
-		"FastCGI": {"fastcgi", string(wire.AppendEnd(records, 1, wire.End{})), "0123456789", 1},
+		"FastCGI": {"fastcgi", "", string(wire.AppendEnd(records, 1, wire.End{})), "0123456789", 1},
 	} {
 		var at int
 		to := testkit.ServeTCP(t, func(nc net.Conn) {
@@ -61,8 +51,10 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 				io.WriteString(nc, reply.text[:at])
 			}
 		})
-		for variant, c := range proxyVariants(to, reply.protocol) {
-			a := serveHandler(t, newFront(t, c))
+		for _, variant := range proxyVariants() {
+			replacer := strings.NewReplacer("P_", reply.protocol+"_", "TO", reply.scheme+to)
+			a := serveConf(t, replacer.Replace("P_cache_path DIR/cache keys_zone=one:1m;"),
+				replacer.Replace(variant+"location / { P_pass TO; }"), front.CachesInMemory())
 			for at = 0; at <= len(reply.text); at += min(reply.step, max(1, len(reply.text)-at)) {
 				got, err := a.attempt("GET", "/", nil)
 				whole := at == len(reply.text)
@@ -130,7 +122,7 @@ func TestMalformedResponsesGet502(t *testing.T) {
 func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	noLeaks(t)
 	restarts := 10
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		restarts = 100
 	}
 	var done sync.Map // POST requests by number: how often they arrived
@@ -142,11 +134,9 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 		}
 		io.Copy(w, r.Body)
 	})
-	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
-	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}})
-	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8,
-		Servers: []conf.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
-	a := serveHandler(t, newFront(t, c))
+	servers := []*restarting{startRestarting(t, "127.0.0.1:0", handler), startRestarting(t, "127.0.0.1:0", handler)}
+	a := serveConf(t, fmt.Sprintf("upstream up { server %s max_fails=0; server %s max_fails=0; keepalive 8; }",
+		servers[0].addr, servers[1].addr), keeping+"location / { proxy_pass http://up; }")
 	end := make(chan struct{})
 	var all sync.WaitGroup
 	var finished [4]atomic.Int64 // requests by worker
@@ -171,7 +161,7 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 		})
 	}
 	for i := range restarts {
-		servers[i%2].restart()
+		servers[i%2].restart(servers[i%2].addr)
 		for worker := range finished { // no request sees two restarts
 			n := finished[worker].Load() + 4
 			testkit.WaitFor(t, "requests", func() bool { return finished[worker].Load() >= n })
@@ -181,7 +171,7 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	all.Wait()
 }
 
-// restarting is a server that can be killed and restarted.
+// restarting is a server that can be restarted, at the same address or at another one.
 type restarting struct {
 	t       testing.TB
 	handler http.Handler
@@ -189,29 +179,24 @@ type restarting struct {
 	server  *http.Server
 }
 
-func newRestarting(t testing.TB, h http.Handler) *restarting {
-	r := &restarting{t: t, handler: h, addr: "127.0.0.1:0"}
-	r.start()
+func startRestarting(t testing.TB, addr string, h http.Handler) *restarting {
+	r := &restarting{t: t, handler: h, server: new(http.Server)}
+	r.restart(addr)
 	t.Cleanup(func() { r.server.Close() })
 	return r
 }
 
-func (r *restarting) start() {
+func (r *restarting) restart(addr string) {
 	r.t.Helper()
+	r.server.Close()
 	var l net.Listener
 	testkit.WaitFor(r.t, "the address", func() (free bool) {
 		var err error
-		l, err = net.Listen("tcp", r.addr)
+		l, err = net.Listen("tcp", addr)
 		return err == nil
 	})
-	r.addr = l.Addr().String()
-	r.server = &http.Server{Handler: r.handler}
+	r.addr, r.server = l.Addr().String(), &http.Server{Handler: r.handler}
 	go r.server.Serve(l)
-}
-
-func (r *restarting) restart() {
-	r.server.Close()
-	r.start()
 }
 
 // panicky is a writer that panics at a status.
@@ -234,28 +219,22 @@ func TestPanicReleasesServer(t *testing.T) {
 		if err != nil {
 			return
 		}
-		switch r.URL.Path {
-		case "/hint":
-			io.WriteString(nc, "HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n")
-		case "/moved":
-			io.WriteString(nc, "HTTP/1.1 200 OK\r\nX-Accel-Redirect: nowhere\r\n\r\n")
-		case "/missing":
-			io.WriteString(nc, "HTTP/1.1 404 Not Found\r\n\r\n")
+		first := map[string]string{"/hint": "103 Early Hints\r\nLink: </a>", "/missing": "404 Not Found",
+			"/moved": "200 OK\r\nX-Accel-Redirect: nowhere"}[r.URL.Path]
+		if first != "" {
+			io.WriteString(nc, "HTTP/1.1 "+first+"\r\n\r\n")
 		}
 		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
 	})
 	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
-		c := proxyTo(conf.Proxy{To: "up", Intercept: true})
-		c.Hosts[0].Locations[0].Settings = &conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}}
+		page := "error_page 404 http://x/;"
 		if path == "/moved" {
-			c.Hosts[0].Locations[0].Settings = nil
+			page = ""
 		}
-		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to, MaxConns: 1}}}}
-		h := newFront(t, c)
+		h := confFront(t, "upstream up { server "+to+" max_conns=1; }", page+
+			"location / { proxy_pass http://up; proxy_intercept_errors on; }", nil)
 		func() {
-			defer func() {
-				testkit.Equal(t, recover(), any("ouch"), path)
-			}()
+			defer func() { testkit.Equal(t, recover(), any("ouch"), path) }()
 			h.ServeHTTP(&panicky{httptest.NewRecorder(), at}, httptest.NewRequest("GET", path, nil))
 		}()
 		get(t, h, "/ok").is(t, 200)

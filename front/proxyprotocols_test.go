@@ -16,7 +16,6 @@ import (
 
 	"golang.org/x/net/http2"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/fcgi"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -34,10 +33,11 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 			r.Header["User-Agent"], r.Header["Accept-Encoding"], len(body))
 		w.Header().Set("X-End", "yes")
 	})
-	if !usesTLS {
-		return unencryptedHTTP2(t, h).Listener.Addr().String()
+	start := unencryptedHTTP2
+	if usesTLS {
+		start = serveHTTP2
 	}
-	return serveHTTP2(t, h).Listener.Addr().String()
+	return start(t, h).Listener.Addr().String()
 }
 
 func TestProxyHTTPVersion2IsUsed(t *testing.T) {
@@ -160,22 +160,18 @@ func TestHostileHTTP2UpstreamsCostOneAttempt(t *testing.T) {
 			t.Run(fmt.Sprint(name, usesTLS), func(t *testing.T) {
 				t.Parallel()
 				hostile, dials := hostileHTTP2(t, usesTLS, frames)
-				scheme, grpcScheme := "http", "grpc"
-				if usesTLS {
-					scheme, grpcScheme = "https", "grpcs"
-				}
 				timeout, want := maxWait, 502
 				if name == "silent" || name == "half" {
 					timeout, want = 200*time.Millisecond, 504
 				}
-				conf := `
-					proxy_read_timeout %[4]dms; grpc_read_timeout %[4]dms; proxy_http_version 2;
-					proxy_next_upstream error timeout invalid_header non_idempotent;
-					grpc_next_upstream error timeout invalid_header non_idempotent;
-					location /proxy { proxy_pass %[1]s://two; } location /grpc { grpc_pass %[2]s://two; }
-					location /alone { grpc_pass %[2]s://%[3]s; }`
+				names := strings.NewReplacer("TLS", map[bool]string{true: "s"}[usesTLS], "ALONE", hostile,
+					"TIMEOUT", fmt.Sprint(timeout.Milliseconds(), "ms"))
 				a := serveConf(t, fmt.Sprintf("upstream two { server %s max_fails=0; server %s max_fails=0 backup; }",
-					hostile, startHTTP2(t, usesTLS)), fmt.Sprintf(conf, scheme, grpcScheme, hostile, timeout.Milliseconds()))
+					hostile, startHTTP2(t, usesTLS)), names.Replace(`proxy_http_version 2;
+					proxy_read_timeout TIMEOUT; proxy_next_upstream error timeout invalid_header non_idempotent;
+					grpc_read_timeout TIMEOUT; grpc_next_upstream error timeout invalid_header non_idempotent;
+					location /proxy { proxy_pass httpTLS://two; } location /grpc { grpc_pass grpcTLS://two; }
+					location /alone { grpc_pass grpcTLS://ALONE; }`))
 				for _, path := range []string{"/proxy", "/grpc"} {
 					for range requests {
 						began := time.Now()
@@ -201,19 +197,14 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		c := parseConf(t, "limit_conn_zone $request_method zone=n:1m;", "limit_conn n 1; location / { proxy_pass http://"+to+"; }")
-		s := unencryptedHTTP2(t, newFront(t, c))
-		nc := dial(t, "tcp", s.Listener.Addr().String(), "")
-		st, got := startH2(t, nc, 10), 0
+		s := unencryptedHTTP2(t, confFront(t, "limit_conn_zone $request_method zone=n:1m;",
+			"limit_conn n 1; "+passTo(to), nil))
+		st, got := startH2(t, dial(t, "tcp", s.Listener.Addr().String(), ""), 10), 0
 		st.request(t, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")
-		frame := func() {
-			f := testkit.Value(st.ReadFrame())(t)
-			if data, ok := f.(*http2.DataFrame); ok {
+		for got < 10 {
+			if data, ok := testkit.Value(st.ReadFrame())(t).(*http2.DataFrame); ok {
 				got += len(data.Data())
 			}
-		}
-		for got < 10 {
-			frame()
 		}
 		get := func() int { return clientOf(t, s).get(s.URL).status }
 		for range 20 {
@@ -222,30 +213,26 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 		for stream := range uint32(2) { // the connection, and the stream
 			testkit.Must(t, st.WriteWindowUpdate(stream, 1<<20))
 		}
-		for got < size {
-			frame()
-		}
+		_, rest, _ := st.response(t)
+		testkit.Equal(t, len(rest), size-got, "the rest of the body")
 		testkit.WaitFor(t, "the place", func() bool { return get() == http.StatusOK })
-		nc.Close()
+		st.nc.Close()
 		s.Close()
 	}
 }
 
 // A bound handler receives an http.Hijacker over HTTP/1 only, however its response is treated.
 func TestBoundHandlersHijackHTTP1Only(t *testing.T) {
-	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	app := func(w http.ResponseWriter, r *http.Request) {
 		_, is := w.(http.Hijacker)
 		_, err := io.WriteString(w, fmt.Sprint(is))
 		fmt.Fprint(w, err, http.NewResponseController(w).Flush(), w.(interface{ FlushError() error }).FlushError())
-	})
+	}
 	for name, directives := range map[string]string{"unchanged": "", "observed": "send_timeout 1m;",
 		"changed": "proxy_hide_header X-Secret;"} {
-		c := parseConf(t, "", directives+" location / { proxy_set_header Host $http_host; proxy_pass http://app; }", "app")
+		h := confFront(t, "", directives+" proxy_set_header Host $http_host; "+passTo("app"), handlers{"app": app})
 		for _, isHTTP2 := range []bool{false, true} {
-			s := httptest.NewUnstartedServer(newFront(t, c, front.Bind("app", app)))
-			s.EnableHTTP2 = isHTTP2
-			s.StartTLS()
-			t.Cleanup(s.Close)
+			s := serveTest(t, h, func(s *httptest.Server) { s.EnableHTTP2, s.TLS = isHTTP2, new(tls.Config) })
 			got := clientOf(t, s).get(s.URL)
 			testkit.Equal(t, got.body, fmt.Sprint(!isHTTP2)+"<nil> <nil> <nil>", name, got.proto)
 		}
@@ -291,18 +278,14 @@ func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
 
 // FastCGI connections are kept with KeepConn, and STDERR is logged.
 func TestFastCGIConnectionsAreKept(t *testing.T) {
-	for _, keep := range []bool{false, true} {
+	for keep, want := range map[string]int{"on": 2, "off": 6} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		log, kept := t.TempDir()+"/log", map[bool]string{true: "on", false: "off"}[keep]
+		log := t.TempDir() + "/log"
 		a := serveConf(t, "upstream up { server "+to+"; keepalive 2; keepalive_requests 3; }", "error_log "+log+
-			"; fastcgi_keep_conn "+kept+"; location / { fastcgi_pass up; }")
+			"; fastcgi_keep_conn "+keep+"; location / { fastcgi_pass up; }")
 		for range 6 {
 			a.get("/").is(t, 200)
-		}
-		want := 6
-		if keep {
-			want = 2
 		}
 		testkit.Equal(t, len(conns), want, "keep", keep, "connections")
 		line := awaitLines(t, log, 6)[0]
@@ -325,8 +308,8 @@ func TestSplitTextInStderrIsCaught(t *testing.T) {
 				_, _ = nc.Write(records)
 			}
 		})
-		a := serveConf(t, "", fmt.Sprintf(`location / { fastcgi_pass %s; fastcgi_catch_stderr Warning;
-			fastcgi_catch_stderr "Fatal error"; }`, to))
+		a := serveConf(t, "", `fastcgi_catch_stderr Warning; fastcgi_catch_stderr "Fatal error";
+			location / { fastcgi_pass `+to+"; }")
 		testkit.Equal(t, a.get("/").status, want, parts)
 	}
 }

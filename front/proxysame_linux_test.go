@@ -3,14 +3,12 @@ package front_test
 import (
 	"fmt"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -20,32 +18,25 @@ import (
 func TestPHPApplicationIsServed(t *testing.T) {
 	path, env := programs.PHP(t)
 	dir := testkit.ShortDir(t)
-	root, socket := filepath.Join(dir, "www"), filepath.Join(dir, "php")
+	socket := filepath.Join(dir, "php")
 	for name, text := range map[string]string{
-		"index.php": `<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['QUERY_STRING'];`,
-		"info.php":  `<?php header('X-Many: one'); header('X-Many: two', false); http_response_code(201); echo $_SERVER['PATH_INFO'] ?? 'none', ' ', $_SERVER['REQUEST_METHOD'], ' ', strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTP_PROXY'] ?? 'safe';`,
-		"log.php":   `<?php error_log('oops'); echo 'body';`, "style.css": "css", "evil.jpg": "<?php echo 'run';",
+		"www/index.php": `<?php echo 'front ', $_SERVER['REQUEST_URI'], ' ', $_SERVER['SCRIPT_NAME'], ' ', $_SERVER['QUERY_STRING'];`,
+		"www/info.php":  `<?php header('X-Many: one'); header('X-Many: two', false); http_response_code(201); echo $_SERVER['PATH_INFO'] ?? 'none', ' ', $_SERVER['REQUEST_METHOD'], ' ', strlen(file_get_contents('php://input')), ' ', $_SERVER['HTTP_PROXY'] ?? 'safe';`,
+		"www/log.php":   `<?php error_log('oops'); echo 'body';`, "www/style.css": "css", "www/evil.jpg": "<?php echo 'run';",
+		"conf": "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
+			socket + "\nuser = root\n",
 	} {
-		testkit.WriteFile(t, filepath.Join(root, name), text)
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
-	text := "[global]\ndaemonize = no\nerror_log = /dev/stderr\n[www]\npm = static\npm.max_children = 2\nlisten = " +
-		socket + "\nuser = root\n"
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "conf"), []byte(text), 0o644))
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", filepath.Join(dir, "conf"), "-p", dir)
-	params := []conf.Param{
-		{Name: "SCRIPT_FILENAME", Value: "$document_root$fastcgi_script_name"},
-		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "PATH_INFO", Value: "$fastcgi_path_info", IfNotEmpty: true},
-		{Name: "REQUEST_URI", Value: "$request_uri"}, {Name: "QUERY_STRING", Value: "$query_string"},
-		{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "CONTENT_TYPE", Value: "$content_type"},
-		{Name: "CONTENT_LENGTH", Value: "$content_length"}, {Name: "SERVER_PROTOCOL", Value: "$server_protocol"},
-	}
-	settings := conf.Settings{Files: conf.Files{Root: conf.Text(root), Index: []conf.Text{"index.php"}}, MaxBody: -1}
-	pass := conf.Proxy{To: conf.Text("unix:" + socket), Protocol: "fastcgi", Params: params,
-		SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
-	a := serveHandler(t, newFront(t, oneHost(
-		conf.Location{Path: "/", TryFiles: []conf.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: &settings},
-		conf.Location{Match: "~", Path: `\.php(/|$)`, Proxy: &pass, Settings: &settings},
-	)))
+	a := serveConf(t, "", fmt.Sprintf(`root %s/www; index index.php; client_max_body_size 0;
+		location / { try_files $uri $uri/ /index.php?$args; }
+		location ~ \.php(/|$) { fastcgi_pass unix:%s; fastcgi_split_path_info ^(.+\.php)(/.+)$; fastcgi_index index.php;
+			fastcgi_param SCRIPT_FILENAME $document_root$fastcgi_script_name; fastcgi_param SCRIPT_NAME $fastcgi_script_name;
+			fastcgi_param PATH_INFO $fastcgi_path_info if_not_empty; fastcgi_param REQUEST_URI $request_uri;
+			fastcgi_param QUERY_STRING $query_string; fastcgi_param REQUEST_METHOD $request_method;
+			fastcgi_param CONTENT_TYPE $content_type; fastcgi_param CONTENT_LENGTH $content_length;
+			fastcgi_param SERVER_PROTOCOL $server_protocol; }`, dir, socket))
 	for _, test := range []struct {
 		method, path string
 		body         int
@@ -63,18 +54,21 @@ func TestPHPApplicationIsServed(t *testing.T) {
 		a.do(test.method, test.path, strings.NewReader(pattern(test.body)), "Proxy",
 			"evil").is(t, test.status, test.want)
 	}
-	if got := a.do("GET", "/evil.jpg/x.php", nil); got.status == 200 && strings.Contains(got.body, "run") {
+	if got := a.get("/evil.jpg/x.php"); got.status == 200 && strings.Contains(got.body, "run") {
 		t.Errorf("a picture was run: %d %q", got.status, got.body)
 	}
 }
 
-// addresses returns the servers that requests tried, one request after another.
-func (a *testClient) addresses(paths []string) []string {
-	a.t.Helper()
-	all := make([]string, len(paths))
+// sameAddresses returns the servers that requests tried, one request after another. They are the same
+// with nginx.
+func sameAddresses(t *testing.T, outer, server string, paths []string) (all []string) {
+	t.Helper()
+	theirs, ours := besideNginx(t, outer, server)
 	for i, path := range paths {
 		_, key, _ := strings.Cut(path, "=")
-		all[i] = a.get(path, "X-Real-Ip", key).header.Get("X-Addr")
+		addrs := func(a *testClient) string { return a.get(path, "X-Real-Ip", key).header.Get("X-Addr") }
+		all = append(all, addrs(ours))
+		testkit.Equal(t, all[i], addrs(theirs), path, "request", i)
 	}
 	return all
 }
@@ -111,12 +105,9 @@ func TestServersAreChosenAsByNginx(t *testing.T) {
 		}
 	}
 	upstreams := strings.ReplaceAll(outer.String(), "SOCKET", socket)
-	theirs, _ := serveNginx(t, upstreams, server.String())
-	want, counts := theirs.addresses(paths), make(map[string]int)
-	for i, got := range serveConf(t, upstreams, server.String()).addresses(paths) {
-		if counts[got]++; got != want[i] {
-			t.Errorf("%s: %s, want %s", paths[i], got, want[i])
-		}
+	counts := make(map[string]int)
+	for _, addrs := range sameAddresses(t, upstreams, server.String(), paths) {
+		counts[addrs]++
 	}
 	testkit.Between(t, len(counts), 4, len(paths), "combinations of addresses")
 }
@@ -150,11 +141,7 @@ func TestServersRestAsWithNginx(t *testing.T) {
 		}
 	}
 	outer = strings.NewReplacer("DEAD", dead, "BAD", bad, "GOOD", good).Replace(outer)
-	theirs, _ := serveNginx(t, outer, server)
-	want := theirs.addresses(paths)
-	for i, got := range serveConf(t, outer, server).addresses(paths) {
-		testkit.Equal(t, got, want[i], paths[i], "request", i%15)
-	}
+	sameAddresses(t, outer, server, paths)
 }
 
 // cacheCase is a list of requests for which the cache and nginx behave alike, besides those of the
@@ -163,7 +150,7 @@ func TestServersRestAsWithNginx(t *testing.T) {
 // in no format of RFC 9110.
 type cacheCase struct {
 	directives, fields string   // fields of the upstream's response, between ";"
-	requests           []string // "FIELD: VALUE;…", where method is no field; by default two without fields
+	requests           []string // "FIELD: VALUE;…", after another "METHOD /"; by default two without fields
 	later              int      // status of responses two seconds later, or 0: then nothing is requested
 }
 
@@ -207,7 +194,7 @@ func cacheCases() []cacheCase {
 			"If-Unmodified-Since: " + before, `If-Match: "v2"`, "If-Modified-Since: " + before, "If-Modified-Since: " + modified,
 			`If-None-Match: "v2";If-Modified-Since: ` + modified, `If-None-Match: "v0", "v1"`}},
 		{directives: "proxy_cache_lock on;", fields: hour, requests: []string{
-			"method: HEAD", "", "method: HEAD", "method: OPTIONS", ""}},
+			"HEAD /", "", "HEAD /", "OPTIONS /", ""}},
 		{fields: hour + ";X-Private: 1", requests: []string{"", "", ""}}, {fields: hour + ";X-Class: personal"},
 		{fields: hour + ";X-Class: public"},
 		{directives: "proxy_cache_lock on;", fields: hour + ";" + etag + ";Accept-Ranges: bytes", requests: []string{"Range: bytes=0-0", "", "Range: bytes=0-0",
@@ -275,15 +262,11 @@ func TestCacheBehavesLikeNginx(t *testing.T) {
 	send := func(i int, request string) {
 		t.Helper()
 		shown := func(a *testClient) string {
-			method, fields := "GET", []string{"Accept-Encoding", "identity"}
-			for field := range strings.SplitSeq(request, ";") {
-				if name, value, ok := strings.Cut(field, ": "); name == "method" {
-					method = value
-				} else if ok {
-					fields = append(fields, name, value)
-				}
+			method, fields, isOther := strings.Cut(request, " /")
+			if !isOther {
+				method, fields = "GET", request
 			}
-			got := a.do(method, fmt.Sprint("/", i), nil, fields...)
+			got := a.do(method, fmt.Sprint("/", i), nil, append(fieldsOf(fields), "Accept-Encoding", "identity")...)
 			if got.status == http.StatusRequestedRangeNotSatisfiable || got.status == http.StatusPreconditionFailed {
 				got.body, got.header["Etag"] = "", nil
 			}

@@ -5,12 +5,11 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -251,31 +250,21 @@ func (s *streamer) follow(t *testing.T, ctx context.Context, c streamCase, clien
 // listen serves the streamer by all protocols, and returns what replaces the names in directives.
 func (s *streamer) listen(t *testing.T) *strings.Replacer {
 	t.Helper()
-	quiet := log.New(io.Discard, "", 0)
-	plain := unencryptedHTTP2(t, s)
-	secure := httptest.NewUnstartedServer(s)
-	secure.Config.ErrorLog = quiet
-	secure.StartTLS()
 	dir := testkit.ShortDir(t)
 	byUnix, byFastCGI := filepath.Join(dir, "u"), filepath.Join(dir, "f")
-	for socket, serve := range map[string]func(net.Listener) error{
-		byUnix:    (&http.Server{Handler: s, ErrorLog: quiet}).Serve,
-		byFastCGI: func(l net.Listener) error { return fcgi.Serve(l, s) },
-	} {
-		l := testkit.Value(net.Listen("unix", socket))(t)
-		done := make(chan struct{})
-		go func() {
-			defer close(done)
-			_ = serve(l)
-		}()
-		t.Cleanup(func() {
-			l.Close()
-			<-done
-		})
-	}
-	t.Cleanup(secure.Close)
-	return strings.NewReplacer("TCP", plain.Listener.Addr().String(), "TLS", secure.Listener.Addr().String(),
-		"UNIX", byUnix, "FCGI", byFastCGI)
+	serveAt(t, testkit.Value(net.Listen("unix", byUnix))(t), s)
+	l := testkit.Value(net.Listen("unix", byFastCGI))(t)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		_ = fcgi.Serve(l, s)
+	}()
+	t.Cleanup(func() {
+		l.Close()
+		<-done
+	})
+	return strings.NewReplacer("TCP", unencryptedHTTP2(t, s).Listener.Addr().String(), "TLS",
+		serveTLS(t, new(tls.Config), s.ServeHTTP).Listener.Addr().String(), "UNIX", byUnix, "FCGI", byFastCGI)
 }
 
 const streamOuter = `proxy_cache_path DIR/p1 keys_zone=proxy:1m; fastcgi_cache_path DIR/f1 keys_zone=fastcgi:1m;
@@ -314,8 +303,7 @@ func TestStreamsArePassedOn(t *testing.T) {
 		follow(t, cases, nginx.client)
 	})
 	handler := func(t *testing.T) *front.Handler {
-		config := parseConf(t, streamOuter, streamBlock(cases, upstreams), "streamer")
-		return newFront(t, config, front.Bind("streamer", s))
+		return confFront(t, streamOuter, streamBlock(cases, upstreams), handlers{"streamer": s.ServeHTTP})
 	}
 	t.Run("tare", func(t *testing.T) { follow(t, cases, serveByTare(t, handler(t)).client) })
 	few := slices.DeleteFunc(slices.Clone(cases), func(c streamCase) bool {

@@ -22,14 +22,10 @@ import (
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
-	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// upgrading returns a Proxy that forwards Upgrade.
-func upgrading(to string) conf.Proxy {
-	return conf.Proxy{To: conf.Text(to), Version: "1.1",
-		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
-}
+// upgrading are directives that forward Upgrade.
+const upgrading = "proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; "
 
 // wsEcho is a websocket that sends back what it receives.
 func wsEcho(w http.ResponseWriter, r *http.Request) {
@@ -50,28 +46,19 @@ func wsEcho(w http.ResponseWriter, r *http.Request) {
 // Websockets work if the Config forwards Upgrade, with servers and bound handlers.
 func TestWebsocketsAreForwarded(t *testing.T) {
 	noLeaks(t)
-	to := serve(t, wsEcho)
-	withCache := func(to string) conf.Config {
-		c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
-		p := c.Hosts[0].Locations[0].Proxy
-		p.Version, p.Header = "1.1", upgrading(to).Header
-		return c
-	}
-	for name, c := range map[string]struct {
-		config conf.Config
-		ok     bool
-	}{
-		"server": {proxyTo(upgrading(to)), true}, "bound": {proxyTo(upgrading("app")), true},
-		"server, cached": {withCache(to), true}, "bound, cached": {withCache("app"), true},
-		"not requested":        {proxyTo(conf.Proxy{To: conf.Text(to)}), false},
-		"bound, not requested": {proxyTo(conf.Proxy{To: "app"}), false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			a := serveHandler(t, newFront(t, c.config, front.Bind("app", http.HandlerFunc(wsEcho))))
+	a := serveBound(t, "proxy_cache_path DIR/cache keys_zone=one:1m;", strings.ReplaceAll(upgrading+`
+		location /not { proxy_set_header Host $host; proxy_pass http://SERVER; }
+		location /not/bound { proxy_set_header Host $host; proxy_pass http://app; }
+		location /server { proxy_pass http://SERVER; } location /bound { proxy_pass http://app; }
+		location /server/cached { proxy_cache one; proxy_cache_lock on; proxy_pass http://SERVER; }
+		location /bound/cached { proxy_cache one; proxy_cache_lock on; proxy_pass http://app; }`, "SERVER", serve(t, wsEcho)),
+		handlers{"app": wsEcho})
+	for _, path := range []string{"/server", "/bound", "/server/cached", "/bound/cached", "/not", "/not/bound"} {
+		t.Run(path, func(t *testing.T) {
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 			defer cancel()
-			ws, resp, err := websocket.Dial(ctx, "ws://front.test/", &websocket.DialOptions{HTTPClient: a.client})
-			if !c.ok {
+			ws, resp, err := websocket.Dial(ctx, "ws://front.test"+path, &websocket.DialOptions{HTTPClient: a.client})
+			if strings.HasPrefix(path, "/not") {
 				if err == nil || resp.StatusCode == 101 {
 					t.Error("it was switched")
 				}
@@ -104,11 +91,10 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		requests.Add(1)
 		<-r.Context().Done()
 	}
-	servers := []conf.Server{{Addr: serve(t, upstream)}, {Addr: serve(t, upstream)}}
+	outer := "upstream up { server " + serve(t, upstream) + "; server " + serve(t, upstream) + "; }"
 	for _, name := range []string{"up", "app"} {
-		c := proxyTo(upgrading(name))
+		c := parseConf(t, outer, upgrading+passTo(name), "app")
 		c.ShutdownTimeout = 50 * time.Millisecond
-		c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
 		h := newFront(t, c, front.Bind("app", http.HandlerFunc(wsEcho)))
 		a := serveByTare(t, h)
 		ctx, cancel := context.WithTimeout(t.Context(), maxWait)
@@ -118,10 +104,7 @@ func TestReplacedConfigEndsAfterItsShutdownTimeout(t *testing.T) {
 		defer ws.CloseNow()
 		waiting := make(chan error, 1)
 		go func() {
-			resp, err := a.client.Get("http://front.test/")
-			if err == nil {
-				resp.Body.Close()
-			}
+			_, err := a.attempt("GET", "/", nil)
 			waiting <- err
 		}()
 		testkit.WaitFor(t, "the request", func() bool { return name != "up" || requests.Load() > 0 })
@@ -155,46 +138,33 @@ func TestUnwantedUpgradesAreRejected(t *testing.T) {
 			<-closedByPeer(nc)
 		}
 	})
-	short := upgrading(to)
-	short.ReadTimeout = time.Second
-	long, impatient := serveHandler(t, newFront(t, proxyTo(upgrading(to)))),
-		serveHandler(t, newFront(t, proxyTo(short)))
-	line := func(a *testClient, path, upgrade string) (*http.Response, *bufio.Reader) {
-		nc := dial(t, "unix", a.socket,
-			fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade))
-		br := bufio.NewReader(nc)
-		resp := testkit.Value(http.ReadResponse(br, nil))(t)
-		return resp, br
+	a := serveConf(t, "", "proxy_read_timeout 1s; "+upgrading+passTo(to))
+	line := func(path, upgrade string) (*http.Response, *bufio.Reader) {
+		br := bufio.NewReader(dial(t, "unix", a.socket, fmt.Sprintf("GET %s HTTP/1.1\r\nHost: x\r\nConnection: upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\nUpgrade: %s\r\n\r\n", path, upgrade)))
+		return testkit.Value(http.ReadResponse(br, nil))(t), br
 	}
-	line(long, "/200", "h2c")
+	line("/200", "h2c")
 	testkit.Fields(t, <-seen, "h2c", "Upgrade", "", "Http2-Settings", "", "Connection", "close")
-	line(long, "/200", "websocket, h2c")
+	line("/200", "websocket, h2c")
 	testkit.Equal(t, (<-seen)["Upgrade"], nil, "HTTP/2 is requested")
-	resp, _ := line(long, "/200", "x")
-	if b, _ := io.ReadAll(resp.Body); resp.StatusCode != 200 || string(b) != "hi" || resp.Header["Upgrade"] != nil {
-		t.Errorf("%v %q", resp, b)
-	}
-	resp, br := line(impatient, "/101", "x")
+	resp, _ := line("/200", "x")
+	testkit.Equal(t, resp.StatusCode, 200)
+	testkit.Reads(t, resp.Body, "hi")
+	testkit.Fields(t, resp.Header, "200", "Upgrade", "")
+	resp, br := line("/101", "x")
 	testkit.Equal(t, resp.StatusCode, 101)
 	testkit.Fields(t, resp.Header, "101", "Upgrade", "x", "X-A", "b")
-	testkit.Equal(t, string(testkit.Value(io.ReadAll(br))(t)), "first")
+	testkit.Reads(t, br, "first")
 }
 
 // HTTPS upstreams: verification, SNI and client certificates.
 func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	names := make(chan string, 20)
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates))
-	}))
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert,
+	s := serveTLS(t, &tls.Config{ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2", "http/1.1"},
 		GetConfigForClient: func(h *tls.ClientHelloInfo) (*tls.Config, error) {
 			names <- h.ServerName
 			return nil, nil
-		}}
-	s.EnableHTTP2 = true
-	s.StartTLS()
-	defer s.Close()
-	s.Config.ErrorLog = nil
+		}}, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "hi ", len(r.TLS.PeerCertificates)) })
 	to := conf.Text(s.Listener.Addr().String())
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
@@ -211,60 +181,46 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		{conf.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
 		{conf.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
-		c := proxyTo(conf.Proxy{Protocol: "https", To: to, TLS: test.tls})
-		a := serveHandler(t, newFront(t, c))
+		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: "https", To: to, TLS: test.tls})))
 		got := a.get("/?n=example.com")
-		name := <-names
 		testkit.Equal(t, got.status, test.status, test.tls)
-		testkit.Equal(t, name, test.name, "the server's name, with", test.tls)
+		testkit.Equal(t, <-names, test.name, "the server's name, with", test.tls)
 		if test.tls.Config != nil && test.tls.Config.Certificates != nil && got.body != "hi 1" {
 			t.Errorf("no certificate was shown: %q", got.body)
 		}
 	}
-	plain := serve(t, echo)
-	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: "https", To: conf.Text(plain)})))
-	a.get("/").is(t, 502) // plain bytes instead of TLS
+	plain := serve(t, echo) // plain bytes instead of TLS
+	serveConf(t, "", "location / { proxy_pass https://"+plain+"; }").get("/").is(t, 502)
 }
 
-// Unix sockets work with any path, by HTTP and by FastCGI.
+// Unix sockets work with any path. Package corpus shows usual ones, by HTTP and by FastCGI.
 func TestUnixUpstreamsAreReached(t *testing.T) {
-	for i, name := range []string{"s", "a b:80", "\u00e4%20", "[x]", "a+b:9"} {
+	for _, name := range []string{"s", "a b:80", "\u00e4%20", "[x]", "a+b:9"} {
 		path := filepath.Join(testkit.ShortDir(t), name)
-		p := conf.Proxy{To: conf.Text("unix:" + path)}
-		response := "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi"
-		if i%2 == 1 {
-			p.Protocol = "fastcgi"
-			b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte("X: y\n\nhi")), wire.Stdout, 1)
-			response = string(wire.AppendEnd(b, 1, wire.End{}))
-		}
 		testkit.ServeUnix(t, path, func(nc net.Conn) {
 			b := make([]byte, 4<<10)
 			n, _ := nc.Read(b)
-			if p.Protocol == "" && !strings.Contains(string(b[:n]), "\r\nHost: localhost\r\n") {
-				t.Errorf("%q: received %q", name, b[:n])
-			}
-			_, _ = io.WriteString(nc, response)
+			testkit.Contains(t, string(b[:n]), "\r\nHost: localhost\r\n", name)
+			_, _ = io.WriteString(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
 		})
-		c := proxyTo(p)
+		c := proxyTo(conf.Proxy{To: conf.Text("unix:" + path)})
 		c.Hosts[0].Locations[0].Settings = variables("$upstream_addr")
 		got := serveHandler(t, newFront(t, c)).get("/")
-		if got.status != 200 || got.body != "hi" || got.header.Get("X-Vars") != "unix:"+path && i == 0 {
-			t.Errorf("%q: %d %q %v", name, got.status, got.body, got.header)
-		}
+		got.is(t, 200, "hi")
+		testkit.Fields(t, got.header, name, "X-Vars", "unix:"+path)
 	}
 }
 
-// countedServer starts an upstream at an address, whose new connections a channel counts.
+// countedServer starts an upstream, whose new connections a channel counts.
 func countedServer(t *testing.T) (s *httptest.Server, addr string, conns chan bool) {
 	conns = make(chan bool, 100)
-	s = httptest.NewUnstartedServer(http.HandlerFunc(echo))
-	s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		if state == http.StateNew {
-			conns <- true
+	s = serveTest(t, http.HandlerFunc(echo), func(s *httptest.Server) {
+		s.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateNew {
+				conns <- true
+			}
 		}
-	}
-	s.Start()
-	t.Cleanup(s.Close)
+	})
 	return s, s.Listener.Addr().String(), conns
 }
 
@@ -298,7 +254,7 @@ func TestReloadKeepsConnections(t *testing.T) {
 		return parseConf(t, fmt.Sprintf("upstream up { server %s weight=%d; keepalive 2; }", addr, weight),
 			keeping+"location / { proxy_pass http://up; }")
 	}
-	h := testkit.Value(front.New(c(1), quiet()))(t)
+	h := newFront(t, c(1))
 	for i := range 5 {
 		get(t, h, "/").is(t, 200)
 		testkit.Must(t, h.Reload(c(i+2)))

@@ -3,11 +3,9 @@ package front_test
 import (
 	"context"
 	"fmt"
-	"io"
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -22,63 +20,43 @@ import (
 // container is a server that moves from one loopback address to another, like a container that is
 // created again. Its responses are its address.
 type container struct {
-	t    testing.TB
+	*restarting
 	port string
-	now  *httptest.Server
 }
 
-func startContainer(t testing.TB, address string) *container {
-	c := &container{t: t}
-	c.listen(address, "0")
-	_, c.port, _ = net.SplitHostPort(c.now.Listener.Addr().String())
-	t.Cleanup(func() { c.now.Close() })
-	return c
-}
-
-func (c *container) listen(address, port string) {
-	c.t.Helper()
-	l := testkit.Value(net.Listen("tcp", net.JoinHostPort(address, port)))(c.t)
-	c.now = &httptest.Server{Listener: l, Config: &http.Server{
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, address) }),
-	}}
-	c.now.Start()
+func startContainer(t testing.TB, address, port string) *container {
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host, _, _ := net.SplitHostPort(r.Context().Value(http.LocalAddrContextKey).(net.Addr).String())
+		fmt.Fprint(w, host)
+	})
+	r := startRestarting(t, net.JoinHostPort(address, port), h)
+	_, port, _ = net.SplitHostPort(r.addr)
+	return &container{r, port}
 }
 
 // move ends the server, and starts it at another address.
 func (c *container) move(address string) {
 	c.t.Helper()
-	c.now.Close()
-	c.listen(address, c.port)
+	c.restart(net.JoinHostPort(address, c.port))
 }
 
-// until repeats a request until the response is want. Each response before must pass check.
-func (a *testClient) until(path, want string, check func(response)) {
+// until repeats a request until the response is want. Others must have status 200, or may fail.
+func (a *testClient) until(path, want string, mayFail bool) {
 	a.t.Helper()
 	testkit.WaitFor(a.t, path+" to be "+want, func() bool {
 		got := a.get(path)
-		is := got.status == http.StatusOK && got.body == want
-		if !is {
-			check(got)
+		if got.status != http.StatusOK && !mayFail {
+			a.t.Fatalf("status %d", got.status)
 		}
-		return is
+		return got.status == http.StatusOK && got.body == want
 	})
-}
-
-// noError fails the test for a response other than 200.
-func noError(t testing.TB) func(response) {
-	return func(r response) {
-		t.Helper()
-		if r.status != http.StatusOK {
-			t.Fatalf("status %d", r.status)
-		}
-	}
 }
 
 // A name from a variable is resolved by the resolver, and followed by its TTL, as by nginx.
 func TestVariablesAreResolvedAsByNginx(t *testing.T) {
 	s := dnstest.Start(t)
-	app := startContainer(t, "127.0.0.2")
-	other := startContainer(t, "127.0.0.4") // stays, so that only the TTL shows a change
+	app := startContainer(t, "127.0.0.2", "0")
+	other := startContainer(t, "127.0.0.4", "0") // stays, so that only the TTL shows a change
 	conf := fmt.Sprintf(`resolver %s ipv6=off; resolver_timeout 5s;
 		location = /app { set $to app.example; proxy_pass http://$to:%s; }
 		location = /path { proxy_pass http://app.example:%s/x$is_args$args; }
@@ -102,18 +80,16 @@ func TestVariablesAreResolvedAsByNginx(t *testing.T) {
 	}
 	app.move("127.0.0.3")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.3"}, TTL: 1})
-	ours.until("/app", "127.0.0.3", noError(t)) // where nginx responds 502 until the TTL has passed
-	theirs.until("/app", "127.0.0.3", func(response) {})
+	ours.until("/app", "127.0.0.3", false) // where nginx responds 502 until the TTL has passed
+	theirs.until("/app", "127.0.0.3", true)
 
-	another := &container{t: t}
-	another.listen("127.0.0.5", other.port)
-	t.Cleanup(func() { another.now.Close() })
+	startContainer(t, "127.0.0.5", other.port)
 	for _, name := range []string{"other.example", "long.example"} {
 		s.Set(name, dnstest.Response{Addresses: []string{"127.0.0.5"}, TTL: 1})
 	}
 	for _, a := range []*testClient{theirs, ours} {
-		a.until("/other", "127.0.0.5", noError(t))
-		a.until("/valid", "127.0.0.5", noError(t))
+		a.until("/other", "127.0.0.5", false)
+		a.until("/valid", "127.0.0.5", false)
 	}
 }
 
@@ -121,21 +97,21 @@ func TestVariablesAreResolvedAsByNginx(t *testing.T) {
 // error. Names that do not resolve at first are tried later.
 func TestServersWithResolveAreFollowed(t *testing.T) {
 	s := dnstest.Start(t)
-	app := startContainer(t, "127.0.0.2")
+	app := startContainer(t, "127.0.0.2", "0")
 	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.2"}, TTL: 3600})
 	s.Set("late.example", dnstest.Response{Code: dnsmessage.RCodeNameError})
 	a := serveConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { zone app 64k; server app.example:%s resolve; }
 		upstream late { server late.example:%s resolve; }`, s.Addr(), app.port, app.port),
 		`location /app { proxy_pass http://app; } location /late { proxy_pass http://late; }`)
 	a.get("/late").is(t, http.StatusBadGateway)
-	a.until("/app", "127.0.0.2", noError(t))
+	a.until("/app", "127.0.0.2", false)
 	for _, address := range []string{"127.0.0.3", "127.0.0.2", "127.0.0.3"} {
 		app.move(address)
 		s.Set("app.example", dnstest.Response{Addresses: []string{address}, TTL: 3600})
 		a.get("/app").is(t, 200, address)
 	}
 	s.Set("late.example", dnstest.Response{Addresses: []string{"127.0.0.3"}, TTL: 1})
-	a.until("/late", "127.0.0.3", func(response) {})
+	a.until("/late", "127.0.0.3", true)
 }
 
 // While DNS fails, old addresses stay in use, and one line of the log reports it. A reload changes
@@ -144,19 +120,22 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it waits for a timeout")
 	s := dnstest.Start(t)
-	app := startContainer(t, "127.0.0.2")
+	app := startContainer(t, "127.0.0.2", "0")
 	good := dnstest.Response{Addresses: []string{"127.0.0.2"}}
 	s.Set("app.example", good)
 	c := parseConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { server app.example:%s resolve; }`, s.Addr(),
 		app.port), `location / { proxy_pass http://app; }
 		location /var { set $to app.example; proxy_pass http://$to:`+app.port+`; }`)
 	var lines testkit.Log
-	count := func(text string) int { return strings.Count(lines.String(), text) }
+	failures := func() int { return strings.Count(lines.String(), "cannot resolve app.example") }
 	h := newFront(t, c, front.LogErrors(log.New(&lines, "", 0)))
 	a := serveHandler(t, h)
-	for _, path := range []string{"/", "/var"} {
-		a.until(path, "127.0.0.2", noError(t))
+	both := func() {
+		for _, path := range []string{"/", "/var"} {
+			a.until(path, "127.0.0.2", false)
+		}
 	}
+	both()
 	for _, broken := range []dnstest.Response{
 		{Silent: true}, {}, {Code: dnsmessage.RCodeNameError}, {Code: dnsmessage.RCodeServerFailure},
 	} {
@@ -170,20 +149,18 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 			return n > before
 		})
 	}
-	before := count("cannot resolve app.example")
+	before := failures()
 	testkit.Must(t, h.Reload(c))
 	testkit.WaitFor(t, "a line of the new configuration", func() bool {
-		a.until("/var", "127.0.0.2", noError(t))
-		a.until("/", "127.0.0.2", noError(t))
-		return count("cannot resolve app.example") > before
+		both()
+		return failures() > before
 	})
-	if n := count("cannot resolve app.example"); before > 2 || n > 4 { // one of each group, and configuration
-		t.Errorf("%d lines, then %d", before, n)
-	}
+	testkit.Between(t, before, 1, 2, "lines, of each group")
+	testkit.Between(t, failures(), 2, 4, "lines, of each group and configuration")
 	s.Set("app.example", good)
 	testkit.WaitFor(t, "the line about the end", func() bool {
-		a.until("/var", "127.0.0.2", noError(t))
-		return count("can be resolved again") > 0
+		a.until("/var", "127.0.0.2", false)
+		return strings.Contains(lines.String(), "can be resolved again")
 	})
 }
 
@@ -201,24 +178,22 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	url := "http://front.test/?host=app.example:" + port
 	ctx, cancel := context.WithCancel(t.Context())
 	results := make(chan string, requests)
-	get := func(ctx context.Context) {
-		r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
-		var resp *http.Response
-		if err == nil {
-			resp, err = a.client.Do(r)
-		}
+	get := func() {
+		got, err := a.attempt("GET", url, nil)
 		if err != nil {
-			results <- "no response"
-			return
+			t.Error(err)
 		}
-		body, _ := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		results <- fmt.Sprint(resp.StatusCode, string(body))
+		results <- fmt.Sprint(got.status, got.body)
 	}
-	go get(ctx)
+	first := testkit.Value(http.NewRequestWithContext(ctx, "GET", url, nil))(t)
+	go func() {
+		if _, err := a.client.Do(first); err != nil {
+			results <- "no response"
+		}
+	}()
 	testkit.WaitFor(t, "a query", func() bool { n, _ := s.Queries("app.example"); return n > 0 })
 	for range requests - 1 {
-		go get(t.Context())
+		go get()
 	}
 	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
 	cancel()
@@ -230,7 +205,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	n, _ := s.Queries("app.example")
 	testkit.Between(t, n, 1, requests/2, "queries for", requests, "requests")
 	url = "http://front.test/?host=APP.Example:" + port
-	go get(t.Context())
+	go get()
 	got := testkit.Receive(t, results)
 	if again, _ := s.Queries("app.example"); got != "200ok" || again != n {
 		t.Errorf("the name in another case: %s, %d queries", got, again-n)

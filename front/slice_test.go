@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/http/httptest"
 	"strings"
 	"sync"
 	"testing"
@@ -18,16 +17,18 @@ type slicedFile struct {
 	mu      sync.Mutex
 	content string
 	etag    string
-	ranges  []string                                          // of the requests
-	serve   func(w http.ResponseWriter, r *http.Request) bool // nil, or it may respond itself
+	ranges  []string                    // of the requests
+	serve   map[string]http.HandlerFunc // respond to ranges
 }
 
 func (f *slicedFile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	byteRange := r.Header.Get("Range")
 	f.mu.Lock()
-	f.ranges = append(f.ranges, r.Header.Get("Range"))
-	content, etag, serve := f.content, f.etag, f.serve
+	f.ranges = append(f.ranges, byteRange)
+	content, etag, serve := f.content, f.etag, f.serve[byteRange]
 	f.mu.Unlock()
-	if serve != nil && serve(w, r) {
+	if serve != nil {
+		serve(w, r)
 		return
 	}
 	if etag != "" {
@@ -37,36 +38,21 @@ func (f *slicedFile) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(content))
 }
 
-func (f *slicedFile) set(content, etag string) {
+// respond lets a handler respond to requests of a range; nil ends that.
+func (f *slicedFile) respond(byteRange string, serve http.HandlerFunc) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.content, f.etag = content, etag
-}
-
-// serveSecond lets serve respond to requests of the second slice; nil ends that.
-func (f *slicedFile) serveSecond(serve http.HandlerFunc) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.serve = func(w http.ResponseWriter, r *http.Request) bool {
-		isSecond := serve != nil && r.Header.Get("Range") == "bytes=10-19"
-		if isSecond {
-			serve(w, r)
-		}
-		return isSecond
-	}
+	f.serve = map[string]http.HandlerFunc{byteRange: serve}
 }
 
 // sliced serves a file in slices of ten bytes, with a cache at /cached and without at /direct.
-func sliced(t *testing.T, f *slicedFile, more string) *testClient {
+func sliced(t *testing.T, f *slicedFile) *testClient {
 	t.Helper()
-	s := httptest.NewServer(f)
-	t.Cleanup(s.Close)
-	return serveConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;", fmt.Sprintf(`slice 10; %s
+	return serveConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;", strings.ReplaceAll(`slice 10;
 		proxy_set_header Range $slice_range; proxy_cache_key $uri$slice_range; proxy_cache_valid 200 206 1h;
 		add_header X-Cache $upstream_cache_status;
-		location /cached { proxy_cache z; proxy_pass %s; }
-		location /direct { proxy_pass %s; }
-		location /unkeyed { proxy_cache z; proxy_cache_key $uri; proxy_pass %s; }`, more, s.URL, s.URL, s.URL))
+		location /cached { proxy_cache z; proxy_pass http://UP; }
+		location /direct { proxy_pass http://UP; }`, "UP", serve(t, f.ServeHTTP)))
 }
 
 const sliceText = "0123456789abcdefghijABCDEFGHIJxyz"
@@ -76,24 +62,21 @@ const sliceText = "0123456789abcdefghijABCDEFGHIJxyz"
 func TestFileMayChangeBetweenSlices(t *testing.T) {
 	for _, change := range [][2]string{{strings.ToUpper(sliceText), `"2"`}, {sliceText + "more", `"1"`}} {
 		f := &slicedFile{content: sliceText, etag: `"1"`}
-		a := sliced(t, f, "")
+		a := sliced(t, f)
 		a.get("/cached", "Range", "bytes=0-1")
-		f.set(change[0], change[1])
-		if body, err := a.read("/cached"); err == nil || body != sliceText[:10] {
-			t.Errorf("%q, %v, want the first slice and an error", body, err)
+		f.mu.Lock()
+		f.content, f.etag = change[0], change[1]
+		f.mu.Unlock()
+		if got, err := a.attempt("GET", "/cached", nil); err == nil || got.body != sliceText[:10] {
+			t.Errorf("%q, %v, want the first slice and an error", got.body, err)
 		}
-		testkit.Equal(t, testkit.Value(a.read("/cached"))(t), change[0], "the second response")
+		a.get("/cached").is(t, 200, change[0])
 		a.get("/cached", "Range", "bytes=0-1")
 	}
 }
 
-// read sends a request, and returns what arrives of the body.
-func (a *testClient) read(path string) (string, error) {
-	got, err := a.attempt("GET", path, nil)
-	return got.body, err
-}
-
-// A slice that is no slice, or that ends early, cuts the response off. It is not cached.
+// A slice that is no slice, or that ends early, cuts the response off, or is an error of the upstream
+// if it is the first one. It is not cached.
 func TestInvalidSlicesEndTheResponse(t *testing.T) {
 	for name, serve := range map[string]http.HandlerFunc{
 		"whole":       func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, sliceText) },
@@ -114,18 +97,24 @@ func TestInvalidSlicesEndTheResponse(t *testing.T) {
 			w.Header().Set("X-Accel-Redirect", "/direct")
 			rangeOf("bytes 10-19/33", 10)(w, nil)
 		},
+		"first": rangeOf("bytes 5-14/33", 10),
 	} {
-		f := &slicedFile{content: sliceText}
-		f.serveSecond(serve)
-		a := sliced(t, f, "")
+		f, byteRange := &slicedFile{content: sliceText}, "bytes=10-19"
+		if name == "first" {
+			byteRange = "bytes=0-9"
+		}
+		f.respond(byteRange, serve)
+		a := sliced(t, f)
 		for _, path := range []string{"/direct", "/cached"} {
-			body, err := a.read(path)
-			if err == nil || !strings.HasPrefix(sliceText, body[:10]) || len(body) > 13 {
-				t.Errorf("%s at %s: %q, %v, want the first slice and an error", name, path, body, err)
+			got, err := a.attempt("GET", path, nil)
+			if name == "first" {
+				got.is(t, http.StatusBadGateway)
+			} else if err == nil || !strings.HasPrefix(sliceText, got.body[:10]) || len(got.body) > 13 {
+				t.Errorf("%s at %s: %q, %v, want the first slice and an error", name, path, got.body, err)
 			}
 		}
-		f.serveSecond(nil)
-		testkit.Equal(t, testkit.Value(a.read("/cached"))(t), sliceText, name, "repaired")
+		f.respond(byteRange, nil)
+		a.get("/cached").is(t, 200, sliceText)
 	}
 }
 
@@ -136,26 +125,22 @@ func TestSliceOfAnotherLengthIsNotKept(t *testing.T) {
 		"short": rangeOf("bytes 10-19/33", 3), "short in chunks": inChunks(rangeOf("bytes 10-19/33", 3)),
 		"long": rangeOf("bytes 10-19/33", 30), "long in chunks": inChunks(rangeOf("bytes 10-19/33", 30)),
 	} {
-		for _, first := range []string{"", "bytes=18-19"} {
+		for _, fields := range [][]string{nil, {"Range", "bytes=18-19"}} {
 			f := &slicedFile{content: sliceText}
-			f.serveSecond(serve)
-			a := sliced(t, f, "")
-			var fields []string
-			if first != "" {
-				fields = []string{"Range", first}
-			}
+			f.respond("bytes=10-19", serve)
+			a := sliced(t, f)
 			got, err := a.attempt("GET", "/cached", nil, fields...)
 			if isLate := name == "long in chunks"; isLate != (err == nil && got.status < 500) {
-				t.Errorf("%s, %s: %d %q, %v", name, first, got.status, got.body, err)
+				t.Errorf("%s, %s: %d %q, %v", name, fields, got.status, got.body, err)
 			}
-			f.serveSecond(nil)
+			f.respond("", nil)
 			if name == "long in chunks" { // responses are cut off until the slice has ended, and is dropped
 				testkit.WaitFor(t, "a whole response", func() bool {
-					_, err := a.read("/cached")
+					_, err := a.attempt("GET", "/cached", nil)
 					return err == nil
 				})
 			}
-			testkit.Equal(t, testkit.Value(a.read("/cached"))(t), sliceText, name, first, "repaired")
+			a.get("/cached").is(t, 200, sliceText)
 		}
 	}
 }
@@ -170,18 +155,14 @@ func inChunks(serve http.HandlerFunc) http.HandlerFunc {
 
 // A sliced response that bypasses the cache binds its client to a server, as others do.
 func TestSlicedResponseBindsItsClient(t *testing.T) {
-	s := httptest.NewServer(&slicedFile{content: sliceText})
-	t.Cleanup(s.Close)
-	a := serveConf(t, fmt.Sprintf(`proxy_cache_path DIR/cache keys_zone=z:1m;
-		upstream servers { server %s; sticky cookie srv; }`, strings.TrimPrefix(s.URL, "http://")),
-		`slice 10; proxy_set_header Range $slice_range; proxy_cache_key $uri$slice_range; proxy_cache_bypass 1;
-		proxy_no_cache 1; location / { proxy_pass http://servers; } location /cached { proxy_cache z;
-		proxy_pass http://servers; }`)
+	a := serveConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m; upstream servers { sticky cookie srv; server "+
+		serve(t, (&slicedFile{content: sliceText}).ServeHTTP)+"; }", `slice 10; proxy_set_header Range $slice_range;
+		proxy_cache_key $uri$slice_range; proxy_cache_bypass 1; proxy_no_cache 1;
+		location / { proxy_pass http://servers; } location /cached { proxy_cache z; proxy_pass http://servers; }`)
 	for _, path := range []string{"/", "/cached"} {
 		got := a.get(path)
-		if got.body != sliceText || !strings.HasPrefix(got.header.Get("Set-Cookie"), "srv=") {
-			t.Errorf("%s: %q, %v", path, got.body, got.header)
-		}
+		got.is(t, 200, sliceText)
+		testkit.Matches(t, got.header.Get("Set-Cookie"), "^srv=", path)
 	}
 }
 
@@ -196,30 +177,12 @@ func rangeOf(bounds string, n int) http.HandlerFunc {
 	}
 }
 
-// A first response with a range other than the slice's is an error of the upstream. It reaches
-// neither client nor cache.
-func TestFirstSliceIsChecked(t *testing.T) {
-	f := &slicedFile{content: sliceText}
-	f.serve = func(w http.ResponseWriter, r *http.Request) bool {
-		rangeOf("bytes 5-14/33", 10)(w, r)
-		return true
-	}
-	a := sliced(t, f, "")
-	for _, path := range []string{"/direct", "/cached", "/cached"} {
-		a.get(path).is(t, http.StatusBadGateway)
-	}
-	f.serveSecond(nil)
-	a.get("/cached").is(t, 200, sliceText)
-}
-
 func TestLeavingClientEndsSlices(t *testing.T) {
 	const size = 64 << 10
 	text := strings.Repeat("0123456789abcdef", 64<<20/16)
 	f := &slicedFile{content: text}
-	s := httptest.NewServer(f)
-	t.Cleanup(s.Close)
-	a := serveConf(t, "", fmt.Sprintf(`slice %d; proxy_set_header Range $slice_range; location / { proxy_pass %s; }`,
-		size, s.URL))
+	a := serveConf(t, "", fmt.Sprintf("slice %d; proxy_set_header Range $slice_range; %s", size,
+		passTo(serve(t, f.ServeHTTP))))
 	resp := testkit.Value(a.client.Get("http://front.test/"))(t)
 	testkit.Value(io.CopyN(io.Discard, resp.Body, 3*size))(t)
 	resp.Body.Close()

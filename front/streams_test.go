@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -71,9 +69,20 @@ func TestStreamsEndAsTheirUpstreams(t *testing.T) {
 func resultOf(t *testing.T, end streamEnd, outlasts bool) string {
 	noLeaks(t)
 	received := make(chan struct{}, firstEvents)
-	up := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer up.Close()
-	go serveStream(up, end, received)
+	up := testkit.ServeTCP(t, func(nc net.Conn) {
+		_ = readHead(nc)
+		_, _ = io.WriteString(nc, end.head)
+		for range firstEvents {
+			_, _ = io.WriteString(nc, end.event)
+			<-received
+		}
+		for _, piece := range end.pieces {
+			_, _ = io.WriteString(nc, piece)
+		}
+		if end.reset {
+			_ = nc.(*net.TCPConn).SetLinger(0)
+		}
+	})
 	log := filepath.Join(t.TempDir(), "log")
 	nc := dial(t, "tcp", serveStreams(t, up, "access_log "+log+" end;", outlasts), "GET / HTTP/1.1\r\nHost: front.test\r\n\r\n")
 	defer nc.Close()
@@ -99,11 +108,10 @@ func resultOf(t *testing.T, end streamEnd, outlasts bool) string {
 }
 
 // serveStreams returns the address of a front that forwards streams, by loops or by handlers.
-func serveStreams(t *testing.T, up net.Listener, directives string, onLoops bool) string {
+func serveStreams(t *testing.T, up, directives string, onLoops bool) string {
 	t.Helper()
-	var h http.Handler = newFront(t, parseConf(t, `log_format end "$status $body_bytes_sent $request_completion";`,
-		fmt.Sprintf("proxy_buffering off; %s location / { proxy_pass http://%s; } location = /next { access_log off; return 200 next; }",
-			directives, up.Addr())))
+	var h http.Handler = confFront(t, `log_format end "$status $body_bytes_sent $request_completion";`,
+		"proxy_buffering off; location = /next { access_log off; return 200 next; } "+directives+passTo(up), nil)
 	if !onLoops {
 		h = http.HandlerFunc(h.ServeHTTP)
 	}
@@ -115,47 +123,31 @@ func TestStreamsOfLateClientsEnd(t *testing.T) {
 	for _, how := range []string{"loop", "handler"} {
 		t.Run(how, func(t *testing.T) {
 			noLeaks(t)
-			up := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-			defer up.Close()
+			received, ended := make(chan struct{}, firstEvents), make(chan error, 1)
+			up := testkit.ServeTCP(t, func(nc net.Conn) {
+				_ = nc.SetDeadline(time.Now().Add(maxWait))
+				_ = readHead(nc)
+				_, err := io.WriteString(nc, closedHead)
+				for n := 0; err == nil; n++ {
+					if n < firstEvents {
+						_, err = io.WriteString(nc, "event\n")
+						<-received
+					} else {
+						_, err = io.WriteString(nc, pattern(1000))
+					}
+				}
+				ended <- err
+			})
 			client := dial(t, "tcp", serveStreams(t, up, "send_timeout 100ms;", how == "loop"),
 				"GET / HTTP/1.1\r\nHost: front.test\r\n\r\n")
-			nc := testkit.Value(up.Accept())(t)
-			defer nc.Close()
-			testkit.Must(t, nc.SetDeadline(time.Now().Add(maxWait)))
-			testkit.Must(t, readHead(nc))
-			_, err := io.WriteString(nc, closedHead)
 			for in, n := bufio.NewReader(client), 0; n < firstEvents; n++ {
-				_, _ = io.WriteString(nc, "event\n")
 				for line := ""; line != "event\n"; {
 					line = testkit.Value(in.ReadString('\n'))(t)
 				}
+				received <- struct{}{}
 			}
-			for err == nil {
-				_, err = io.WriteString(nc, pattern(1000))
-			}
-			testkit.Equal(t, errors.Is(err, os.ErrDeadlineExceeded), false, "the stream goes on")
+			testkit.Equal(t, errors.Is(testkit.Receive(t, ended), os.ErrDeadlineExceeded), false, "the stream goes on")
 		})
-	}
-}
-
-// serveStream responds to one request.
-func serveStream(l net.Listener, end streamEnd, received <-chan struct{}) {
-	nc, err := l.Accept()
-	if err != nil {
-		return
-	}
-	defer nc.Close()
-	_ = readHead(nc)
-	_, _ = io.WriteString(nc, end.head)
-	for range firstEvents {
-		_, _ = io.WriteString(nc, end.event)
-		<-received
-	}
-	for _, piece := range end.pieces {
-		_, _ = io.WriteString(nc, piece)
-	}
-	if end.reset {
-		_ = nc.(*net.TCPConn).SetLinger(0)
 	}
 }
 
@@ -172,17 +164,10 @@ func TestStreamsAreForwardedInOrder(t *testing.T) {
 func testStreams(t *testing.T, protocol string) {
 	noLeaks(t)
 	text := pattern(600_000)
-	protocols := new(http.Protocols)
-	protocols.SetHTTP1(protocol != "2")
-	protocols.SetUnencryptedHTTP2(protocol == "2")
-	up := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		most := 20_000
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rest, most := text, 20_000
 		if strings.Contains(r.URL.Path, "small") {
-			most = 300
-		}
-		rest := text
-		if most == 300 {
-			rest = rest[:100_000]
+			rest, most = rest[:100_000], 300
 		}
 		for len(rest) > 0 {
 			n := min(1+rand.IntN(most), len(rest))
@@ -196,20 +181,16 @@ func testStreams(t *testing.T, protocol string) {
 			}
 		}
 		w.Header().Set(http.TrailerPrefix+"Grpc-Status", "0")
-	}))
-	up.Config.Protocols, up.Config.ErrorLog = protocols, log.New(io.Discard, "", 0)
-	up.Start()
-	t.Cleanup(up.Close)
+	})
 	log := filepath.Join(t.TempDir(), "log")
-	a := serveByTare(t, newFront(t, parseConf(t, `log_format sent "$body_bytes_sent $request_uri";`,
+	a := serveByTare(t, confFront(t, `log_format sent "$body_bytes_sent $request_uri";`,
 		fmt.Sprintf("access_log %s sent; proxy_http_version %s; proxy_buffering off; location / { proxy_pass http://%s; }",
-			log, protocol, up.Listener.Addr()))))
-	transport := &http.Transport{Protocols: protocols,
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return new(net.Dialer).DialContext(ctx, "unix", a.socket)
-		},
-		HTTP2: &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}}
-	t.Cleanup(transport.CloseIdleConnections)
+			log, protocol, unencryptedHTTP2(t, h).Listener.Addr()), nil))
+	transport := a.client.Transport.(*http.Transport)
+	transport.HTTP2 = &http.HTTP2Config{MaxReceiveBufferPerStream: 64 << 10}
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP1(protocol != "2")
+	transport.Protocols.SetUnencryptedHTTP2(protocol == "2")
 	var all sync.WaitGroup
 	for i := range 60 {
 		path := []string{"/large", "/small", "/small/slow", "/large/slow", "/small/aborted", "/small/left"}[i%6]
@@ -217,10 +198,7 @@ func testStreams(t *testing.T, protocol string) {
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
 			defer cancel()
 			r, err := http.NewRequestWithContext(ctx, "GET", "http://front.test"+path, nil)
-			if err != nil {
-				t.Error(err)
-				return
-			}
+			testkit.Check(t, err)
 			resp, err := transport.RoundTrip(r)
 			if err != nil {
 				t.Error(path, err)
@@ -264,12 +242,6 @@ type onlyPieces struct{ io.Reader }
 
 func (r onlyPieces) Read(b []byte) (int, error) { return r.Reader.Read(b[:min(len(b), 500)]) }
 
-// serveTare serves a server block by tare's own server, and returns its socket.
-func serveTare(t *testing.T, outer, block string) string {
-	t.Helper()
-	return serveByTare(t, newFront(t, parseConf(t, outer, block))).socket
-}
-
 // Without buffering, the part of a body that has arrived is in the same write as the head, and the end
 // of the body in that of its last bytes: END_STREAM is a flag of their frame.
 func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
@@ -306,7 +278,7 @@ func TestPiecesAreSentWithWhatTheyFollow(t *testing.T) {
 	http2 := wire.Preface + string(wire.AppendSettings(nil)) + string(wire.EndBlock(head, 0, wire.MinMaxFrameSize))
 	for name, start := range map[string]func() (socket, http2Socket string){
 		"tare": func() (string, string) {
-			socket := serveTare(t, "", fmt.Sprintf(block, to))
+			socket := serveByTare(t, confFront(t, "", fmt.Sprintf(block, to), nil)).socket
 			return socket, socket
 		},
 		"nginx": func() (string, string) {

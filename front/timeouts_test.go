@@ -8,7 +8,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,24 +21,17 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A client that stops sending its body is disconnected without a response, as by nginx.
+// A client that stops sending its body is disconnected without a response, as by nginx. Neither later
+// requests nor slow handlers are affected.
 func TestStalledBodyTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		conn := inMemory(t, conf.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
-			_, err := io.ReadAll(r.Body)
-			testkit.Is(t, err, os.ErrDeadlineExceeded, "the handler's error")
-			fmt.Fprint(w, "too late")
-		})
-		began := time.Now()
-		fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
-		testkit.Equal(t, string(testkit.Value(io.ReadAll(conn))(t)), "")
-		testkit.Equal(t, time.Since(began), timeout, "the end after")
-	})
-	// Neither later requests nor slow handlers are affected.
-	synctest.Test(t, func(t *testing.T) {
-		conn := inMemory(t, conf.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
-			_, _ = io.ReadAll(r.Body)
+			if _, err := io.ReadAll(r.Body); r.URL.Path == "/stalled" {
+				testkit.Is(t, err, os.ErrDeadlineExceeded, "the handler's error")
+				fmt.Fprint(w, "too late")
+				return
+			}
 			select {
 			case <-r.Context().Done():
 				t.Error("the request has ended")
@@ -50,9 +42,12 @@ func TestStalledBodyTimesOut(t *testing.T) {
 		in := bufio.NewReader(conn)
 		for range 2 {
 			fmt.Fprint(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx")
-			resp := testkit.Value(http.ReadResponse(in, nil))(t)
-			testkit.Equal(t, string(testkit.Value(io.ReadAll(resp.Body))(t)), "ok", resp.StatusCode)
+			testkit.Reads(t, testkit.Value(http.ReadResponse(in, nil))(t).Body, "ok")
 		}
+		began := time.Now()
+		fmt.Fprint(conn, "POST /stalled HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\nabc")
+		testkit.Reads(t, in, "")
+		testkit.Equal(t, time.Since(began), timeout, "the end after")
 	})
 }
 
@@ -101,21 +96,26 @@ func inMemory(t *testing.T, s conf.Settings, h http.HandlerFunc) net.Conn {
 	return conn
 }
 
-// The rate is nginx's: the same number of bytes in the first second and in each following one.
+// The rate is nginx's: the same number of bytes in the first second and in each following one. An
+// invalid one of the handler is ignored.
 func TestRateIsNginxs(t *testing.T) {
 	for _, c := range []struct {
 		rate, after conf.Text
+		field       string
 		bytes       int
 		want        time.Duration
 	}{
-		{"1k", "", 1024, 0}, {"1k", "", 1025, time.Second}, {"1k", "", 5 * 1024, 4 * time.Second},
-		{"1k", "4k", 5 * 1024, 0},
-		{"1k", "3k", 5 * 1024, time.Second}, {"0", "", 1 << 20, 0}, {"$arg_rate", "", 2048, time.Second},
+		{"1k", "", "", 1024, 0}, {"1k", "", "", 1025, time.Second}, {"1k", "", "", 5 * 1024, 4 * time.Second},
+		{"1k", "4k", "", 5 * 1024, 0}, {"1k", "3k", "", 5 * 1024, time.Second}, {"0", "", "", 1 << 20, 0},
+		{"$arg_rate", "", "", 2048, time.Second},
+		{"1k", "", "fast", 4096, 3 * time.Second}, {"1k", "", "-1", 4096, 3 * time.Second},
+		{"1k", "", "2k", 4096, time.Second}, {"1k", "", "0", 4096, 0},
 	} {
 		for _, copied := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
 				f := inFakeTime(t, oneHost(app(conf.Settings{Rate: c.rate, RateAfter: c.after})),
 					func(w http.ResponseWriter, _ *http.Request) {
+						w.Header().Set("X-Accel-Limit-Rate", c.field)
 						if copied {
 							_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
 						} else {
@@ -124,27 +124,11 @@ func TestRateIsNginxs(t *testing.T) {
 					})
 				start := time.Now()
 				w := serveInMemory(t.Context(), f, "/?rate=1k")
-				testkit.Equal(t, w.body.Len(), c.bytes, c, copied, "bytes")
+				testkit.Equal(t, w.Body.Len(), c.bytes, c, copied, "bytes")
 				testkit.Equal(t, time.Since(start), c.want, c, copied, "time")
 				_ = f.Close()
 			})
 		}
-	}
-}
-
-func TestInvalidRateIsIgnored(t *testing.T) {
-	for rate, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
-		"": 3 * time.Second, "2k": time.Second, "0": 0} {
-		synctest.Test(t, func(t *testing.T) {
-			f := inFakeTime(t, oneHost(app(conf.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
-				w.Header().Set("X-Accel-Limit-Rate", rate)
-				_, _ = w.Write(make([]byte, 4*1024))
-			})
-			start := time.Now()
-			serveInMemory(t.Context(), f, "/")
-			testkit.Equal(t, time.Since(start), want, rate)
-			_ = f.Close()
-		})
 	}
 }
 
@@ -173,27 +157,26 @@ func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 // by nginx, and the access log has 408. No upstream is held to blame for it: none is logged, and no
 // other one is tried.
 func TestClientThatStopsSendingIsDisconnected(t *testing.T) {
-	for _, protocol := range []string{"proxy", "fastcgi"} {
+	for protocol, scheme := range map[string]string{"proxy": "http://", "fastcgi": ""} {
 		for _, length := range []string{"100", "100000"} {
 			to := testkit.ServeTCP(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 			backup := testkit.ServeTCP(t, func(net.Conn) { t.Error("another server was tried") })
 			access := filepath.Join(t.TempDir(), "access.log")
-			pass := map[string]string{"proxy": "proxy_pass http://up;", "fastcgi": "fastcgi_pass up;"}[protocol]
-			c := parseConf(t, `log_format short "$status $bytes_sent"; upstream up { server `+to+"; server "+backup+" backup; }",
-				"client_body_timeout 100ms; error_page 408 /page; access_log "+access+" short; location / { "+pass+" "+
-					protocol+"_request_buffering off; }")
 			var logged bytes.Buffer
-			h := newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))
+			h := confFront(t, `log_format short "$status $bytes_sent";`+
+				"upstream up { server "+to+"; server "+backup+" backup; }",
+				"client_body_timeout 100ms; error_page 408 /page; access_log "+access+" short; location / { "+
+					strings.ReplaceAll("P_request_buffering off; P_pass "+scheme+"up; }", "P_", protocol+"_"), nil,
+				front.LogErrors(log.New(&logged, "", 0)))
 			l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 			server := runTare(t, l, h)
 			nc := dial(t, "tcp", l.Addr().String(),
 				"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: "+length+"\r\n\r\nbegin")
-			received := testkit.Value(io.ReadAll(nc))(t)
+			testkit.Reads(t, nc, "", protocol, length)
 			nc.Close()
 			testkit.Must(t, server.Shutdown(t.Context()))
 			testkit.Must(t, h.Close())
 			testkit.Equal(t, string(testkit.Value(os.ReadFile(access))(t)), "408 0\n", protocol, length)
-			testkit.Equal(t, string(received), "", protocol, length)
 			testkit.Equal(t, logged.String(), "", protocol, length, "the error log")
 		}
 	}
@@ -249,13 +232,13 @@ func TestLingerTimesAreNginxs(t *testing.T) {
 }
 
 const unreadConf = `
-		send_timeout 100ms; root DIR/site;
+		send_timeout 100ms; root SITE;
 		location = /return { return 200 text; }
 		location = /redirect { return 302 /x; }
 		location = /page { error_page 404 = @page; return 404; }
 		location @page { return 404 page; }
-		location = /password { auth_basic x; auth_basic_user_file DIR/none; }
-		location /list/ { alias DIR/site/; autoindex on; }
+		location = /password { auth_basic x; auth_basic_user_file SITE/none; }
+		location /list/ { alias SITE/; autoindex on; }
 		location = /proxied { proxy_pass http://UP; }
 		location = /cached { proxy_pass http://UP; proxy_cache z; proxy_cache_valid any 1h; }
 		location = /changed { sub_filter a b; gzip on; gzip_types *; gzip_min_length 1; proxy_pass http://UP; }
@@ -267,10 +250,8 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
 	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
-	dir := site(t, "site/x.txt")
-	c := parseConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;",
-		strings.NewReplacer("DIR", filepath.ToSlash(dir), "UP", up).Replace(unreadConf))
-	socket := serveHandler(t, newFront(t, c)).socket // TCP may stall by itself
+	socket := serveConf(t, "proxy_cache_path DIR/cache keys_zone=z:1m;", strings.NewReplacer("SITE",
+		filepath.ToSlash(site(t, "x.txt")), "UP", up).Replace(unreadConf)).socket // TCP may stall by itself
 	for _, request := range []string{
 		"GET /return", "GET /redirect", "GET /page", "GET /nothing", "GET /password", "GET /list/", "GET /x.txt",
 		"HEAD /x.txt", "POST /x.txt", "TRACE /", "GET /%00",
@@ -287,19 +268,22 @@ func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	}
 }
 
+// pausing starts an upstream whose response, of unknown length, pauses.
+func pausing(t *testing.T, pause time.Duration) (addr string) {
+	return serve(t, func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "first ")
+		w.(http.Flusher).Flush()
+		timer := time.NewTimer(pause) // the pause is the subject of the test
+		<-timer.C
+		_, _ = io.WriteString(w, "second")
+	})
+}
+
 // An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
 func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	noLeaks(t)
-	const timeout = 500 * time.Millisecond
-	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "first ")
-		w.(http.Flusher).Flush()
-		timer := time.NewTimer(2 * timeout) // the pause is the subject of the test
-		<-timer.C
-		_, _ = io.WriteString(w, "second")
-	})
-	s := serveHTTP2(t, newFront(t, parseConf(t, "", "send_timeout 500ms; location / { proxy_pass http://"+to+"; }")))
+	s := serveHTTP2(t, confFront(t, "", "send_timeout 500ms; "+passTo(pausing(t, time.Second)), nil))
 	got := clientOf(t, s).get(s.URL)
 	got.is(t, 200, "first second")
 	testkit.Equal(t, got.proto, "HTTP/2.0")
@@ -308,19 +292,9 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 // A client of HTTP/1.0 that keeps its connection receives a response with a length, also if the
 // upstream pauses and states none. Otherwise it would need a connection for each request.
 func TestPausedResponseKeepsConnectionOfHTTP10(t *testing.T) {
-	to := serve(t, func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "first ")
-		w.(http.Flusher).Flush()
-		timer := time.NewTimer(50 * time.Millisecond) // the pause is the subject of the test
-		<-timer.C
-		_, _ = io.WriteString(w, "second")
-	})
-	s := httptest.NewServer(newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)})))
-	defer s.Close()
-	nc := dial(t, "tcp", s.Listener.Addr().String(), "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
+	a := serveConf(t, "", passTo(pausing(t, 50*time.Millisecond)))
+	nc := dial(t, "unix", a.socket, "GET / HTTP/1.0\r\nHost: a\r\nConnection: keep-alive\r\n\r\n")
 	resp := testkit.Value(http.ReadResponse(bufio.NewReader(nc), nil))(t)
-	b := testkit.Value(io.ReadAll(resp.Body))(t)
-	if string(b) != "first second" || resp.ContentLength != 12 || resp.Header.Get("Connection") != "keep-alive" {
-		t.Errorf("body %q, length %d, header %v", b, resp.ContentLength, resp.Header)
-	}
+	testkit.Reads(t, resp.Body, "first second")
+	testkit.Fields(t, resp.Header, "the response", "Content-Length", "12", "Connection", "keep-alive")
 }

@@ -8,20 +8,15 @@ import (
 	"encoding/pem"
 	"fmt"
 	"io"
-	"log"
 	"math/big"
 	"net"
-	"net/http"
 	"net/http/httptest"
-	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -52,19 +47,14 @@ func shown(own *testkit.Issued, others ...*testkit.Issued) []tls.Certificate {
 }
 
 // revoking returns a revocation list in PEM, which is valid until a time.
-func revoking(t *testing.T, by *testkit.Issued, until time.Time, revoked ...*big.Int) []byte {
+func revoking(t *testing.T, by *testkit.Issued, until time.Time, revoked ...*big.Int) string {
 	t.Helper()
 	der := by.Revoke(t, time.Now().Add(-2*time.Hour), until, revoked...)
-	return pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der})
+	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
-func putPEM(t *testing.T, name string, certs ...*testkit.Issued) {
-	t.Helper()
-	var b []byte
-	for _, c := range certs {
-		b = append(b, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})...)
-	}
-	testkit.Must(t, os.WriteFile(name, b, 0o644))
+func inPEM(c *testkit.Issued) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
 const verifiedHead = `ssl_certificate DIR/server.pem; ssl_certificate_key DIR/server.key; ssl_session_cache shared:x:1m;
@@ -106,17 +96,16 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 		"any usage":              shown(issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil })),
 	}
 	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "server.pem"), server, 0o644))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "server.key"), key, 0o600))
-	putPEM(t, filepath.Join(dir, "root"), root)
-	putPEM(t, filepath.Join(dir, "both"), root, between)
-	putPEM(t, filepath.Join(dir, "between"), between)
-	putPEM(t, filepath.Join(dir, "other"), other)
 	hour := time.Now().Add(time.Hour)
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "crl"),
-		append(revoking(t, root, hour, revoked.SerialNumber, late.SerialNumber), revoking(t, between, hour)...), 0o644))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "rootcrl"), revoking(t, root, hour), 0o644))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "oldcrl"), revoking(t, root, time.Now().Add(-time.Hour), revoked.SerialNumber), 0o644))
+	for name, text := range map[string]string{
+		"server.pem": string(server), "server.key": string(key),
+		"root": inPEM(root), "both": inPEM(root) + inPEM(between), "between": inPEM(between), "other": inPEM(other),
+		"crl":     revoking(t, root, hour, revoked.SerialNumber, late.SerialNumber) + revoking(t, between, hour),
+		"rootcrl": revoking(t, root, hour),
+		"oldcrl":  revoking(t, root, time.Now().Add(-time.Hour), revoked.SerialNumber),
+	} {
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
+	}
 
 	var text strings.Builder
 	names := []string{"open"}
@@ -204,28 +193,25 @@ func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certifi
 // serveTLSConf serves a configuration, with the handshakes of its hosts.
 func serveTLSConf(t *testing.T, dir string, conf func(listen string) string) (addr string) {
 	t.Helper()
-	server := httptest.NewUnstartedServer(nil)
-	addr = server.Listener.Addr().String()
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	path := filepath.Join(dir, "tare.conf")
-	testkit.Must(t, os.WriteFile(path, []byte("events {} http { access_log off;\n"+conf(addr)+"}"), 0o644))
-	read := testkit.Value(nginxconf.Parse(path, nginxconf.Options{Prefix: dir}))(t)
-	h := testkit.Value(front.New(read.Config, front.LogErrors(log.New(io.Discard, "", 0))))(t)
-	t.Cleanup(func() { h.Close() })
+	testkit.WriteFile(t, path, "events {} http { access_log off;\n"+conf(l.Addr().String())+"}")
+	h := newFront(t, testkit.Value(nginxconf.Parse(path, nginxconf.Options{Prefix: dir}))(t).Config)
 	pair := testkit.Value(tls.LoadX509KeyPair(filepath.Join(dir, "server.pem"), filepath.Join(dir, "server.key")))(t)
-	server.Config.Handler = h
-	server.Config.ErrorLog = log.New(io.Discard, "", 0)
-	server.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-		c := &tls.Config{}
-		host, _ := h.HostAt(hello.Conn.LocalAddr(), hello.ServerName)
-		if own := host.Listen[0].TLSConfig; own != nil {
-			c = own.Clone()
-		}
-		c.Certificates = []tls.Certificate{pair}
-		return c, nil
-	}}
-	server.StartTLS()
-	t.Cleanup(server.Close)
-	return addr
+	serveTest(t, h, func(s *httptest.Server) {
+		s.Listener.Close()
+		s.Listener = l
+		s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			c := &tls.Config{}
+			host, _ := h.HostAt(hello.Conn.LocalAddr(), hello.ServerName)
+			if own := host.Listen[0].TLSConfig; own != nil {
+				c = own.Clone()
+			}
+			c.Certificates = []tls.Certificate{pair}
+			return c, nil
+		}}
+	})
+	return l.Addr().String()
 }
 
 // The variables of TLS and of client certificates are nginx's.
@@ -236,21 +222,16 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 	text := "$" + strings.ReplaceAll(names, " ", "\n$")
 	certFile, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
-	testkit.Must(t, os.WriteFile(certFile, cert, 0o600))
-	testkit.Must(t, os.WriteFile(keyFile, key, 0o600))
+	testkit.WriteFile(t, certFile, string(cert))
+	testkit.WriteFile(t, keyFile, string(key))
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 
 	theirs := programs.FreeAddress(t)
 	startNginx(t, "tcp", theirs, testkit.ShortDir(t), fmt.Sprintf(`ssl_certificate %s; ssl_certificate_key %s;
 		ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;
 		server { listen %s ssl; return 200 "%s"; }`, certFile, keyFile, theirs, text))
-	h := newFront(t, oneHost(conf.Location{Path: "/",
-		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}))
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
-		ClientAuth: tls.RequestClientCert}}
-	go func() { _ = server.ServeTLS(l, "", "") }()
-	t.Cleanup(func() { server.Close() })
+	ours := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequestClientCert},
+		confFront(t, "", `return 200 "`+text+`";`, nil).ServeHTTP).Listener.Addr().String()
 
 	reason := regexp.MustCompile(`(?m)^FAILED:.*`) // in OpenSSL's words, or in ours
 	mine := clientCertificate(t)
@@ -272,7 +253,7 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 			text := strings.ReplaceAll(requestTLS(t, addr, "tls.example", config), "\n\t", " ")
 			return strings.Split(reason.ReplaceAllString(text, "FAILED"), "\n")
 		}
-		testkit.Equal(t, shown(l.Addr().String()), shown(theirs), name)
+		testkit.Equal(t, shown(ours), shown(theirs), name)
 	}
 }
 

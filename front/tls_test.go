@@ -5,10 +5,8 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
-	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -28,17 +26,17 @@ import (
 // Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
 // handshake and another in the request, or by a connection that is older than the requirement.
 func TestClientCertificateIsOfRequestsHost(t *testing.T) {
-	newHost := func(name string, clientAuth tls.ClientAuthType) conf.Host {
-		h := conf.Host{Names: []string{name}, Listen: []conf.Listen{{Addr: "127.0.0.1:1", TLS: true}},
-			Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(name)}}}
-		if clientAuth != tls.NoClientCert {
+	var config conf.Config
+	for name, clientAuth := range map[string]tls.ClientAuthType{"open": tls.NoClientCert,
+		"closed": tls.RequireAndVerifyClientCert, "optional": tls.VerifyClientCertIfGiven} {
+		h := hostListening(name, "127.0.0.1:1")
+		if h.Listen[0].TLS = true; clientAuth != tls.NoClientCert {
 			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: clientAuth}
 		}
-		return h
+		h.Listen[0].Default = name == "open"
+		config.Hosts = append(config.Hosts, h)
 	}
-	h := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open", tls.NoClientCert),
-		newHost("closed", tls.RequireAndVerifyClientCert), newHost("optional", tls.VerifyClientCertIfGiven)}})
-	good := []*x509.Certificate{{}}
+	h, good := newFront(t, config), []*x509.Certificate{{}}
 	for _, test := range []struct {
 		sniName, received string
 		verified          bool
@@ -77,9 +75,9 @@ func TestStalledStreamsEnd(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "answer")
 	})
-	c := parseConf(t, "", "client_body_timeout 100ms; send_timeout 100ms; root "+site(t, "file")+
-		"; location /pass { proxy_pass http://"+to+"; } location /say { return 200 said; } location /error { return 404; }")
-	s := serveHTTP2(t, newFront(t, c))
+	s := serveHTTP2(t, confFront(t, "", "client_body_timeout 100ms; send_timeout 100ms; root "+site(t, "file")+
+		"; location /say { return 200 said; } location /error { return 404; }"+
+		"location /pass { proxy_pass http://"+to+"; }", nil))
 	for _, test := range []struct {
 		name, method, path, length, body string
 		unended                          bool
@@ -100,7 +98,8 @@ func TestStalledStreamsEnd(t *testing.T) {
 			if test.method == "POST" {
 				testkit.Must(t, st.WriteData(1, !test.unended, []byte(test.body)))
 			}
-			testkit.Contains(t, st.end(t), "reset", "the end")
+			_, _, isReset := st.response(t)
+			testkit.Equal(t, isReset, true, "the stream is reset")
 		})
 	}
 	s.Close()
@@ -109,46 +108,22 @@ func TestStalledStreamsEnd(t *testing.T) {
 	}
 }
 
-// end waits for the end of the stream, and returns the statuses, and whether it was reset.
-func (st *h2Client) end(t *testing.T) string {
+// response reads to the end of the stream. It returns the status and the body, and whether the stream
+// was reset.
+func (c *h2Client) response(t *testing.T) (status, body string, isReset bool) {
 	t.Helper()
-	status := ""
 	for {
-		f, err := st.ReadFrame()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			return status + " and goes on for ever"
-		}
-		testkit.Must(t, err)
-		switch f := f.(type) {
-		case *http2.MetaHeadersFrame:
-			status = f.PseudoValue("status")
-			if f.StreamEnded() {
-				return status
-			}
-		case *http2.RSTStreamFrame:
-			return status + "reset"
-		case *http2.GoAwayFrame:
-			return status + "reset"
-		}
-	}
-}
-
-// schemeOverTLS sends a request by HTTP/2 over TLS that names a scheme. It returns the status and
-// the body.
-func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string) {
-	t.Helper()
-	f := startH2(t, overTLS(t, addr, host), 1<<16)
-	f.request(t, ":method", "GET", ":scheme", scheme, ":authority", host, ":path", "/")
-	for {
-		frame := testkit.Value(f.ReadFrame())(t)
+		frame := testkit.Value(c.ReadFrame())(t)
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
 			status = frame.PseudoValue("status")
 		case *http2.DataFrame:
 			body += string(frame.Data())
+		case *http2.RSTStreamFrame, *http2.GoAwayFrame:
+			return status, body, true
 		}
 		if frame.Header().StreamID == 1 && frame.Header().Flags.Has(http2.FlagDataEndStream) {
-			return status, body
+			return status, body, false
 		}
 	}
 }
@@ -156,61 +131,56 @@ func schemeOverTLS(t *testing.T, addr, scheme, host string) (status, body string
 // A request over HTTP/2 and TLS that names the scheme http gets what one with https gets: no client
 // avoids a required certificate so.
 func TestSchemeDoesNotHideTLS(t *testing.T) {
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open.example", "closed.example"}})
-	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	newHost := func(name string, certs *conf.ClientCerts) conf.Host {
 		return conf.Host{Names: []string{name}, ClientCerts: certs, Steps: []conf.Step{
 			conf.Return{Status: 200, Text: "$scheme,$https,$http2,$ssl_server_name,$ssl_client_verify"}}}
 	}
-	handler := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open.example", nil),
+	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()},
+		ClientAuth: tls.RequestClientCert,
+		NextProtos: []string{"h2"}}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open.example", nil),
 		newHost("closed.example", &conf.ClientCerts{Depth: 1})}})
-	type server interface {
-		ServeTLS(l net.Listener, certFile, keyFile string) error
-		Close() error
-	}
-	for name, wrap := range map[string]func(*http.Server) server{
-		"tare":     func(s *http.Server) server { return tare.Wrap(s) },
-		"net/http": func(s *http.Server) server { return s },
-	} {
-		s := wrap(&http.Server{Handler: handler, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},
-			ClientAuth: tls.RequestClientCert, NextProtos: []string{"h2"}}})
-		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-		ended := make(chan error, 1)
-		go func() { ended <- s.ServeTLS(l, "", "") }()
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	ours, ended := tare.Wrap(&http.Server{TLSConfig: config.Clone(), Handler: h}), make(chan error, 1)
+	go func() { ended <- ours.ServeTLS(l, "", "") }()
+	theirs := serveTest(t, h, func(s *httptest.Server) { s.EnableHTTP2, s.TLS = true, config })
+	for _, addr := range []string{l.Addr().String(), theirs.Listener.Addr().String()} {
 		for _, scheme := range []string{"https", "http"} {
-			status, body := schemeOverTLS(t, l.Addr().String(), scheme, "open.example")
-			testkit.Equal(t, status, "200", name, scheme)
-			testkit.Equal(t, body, "https,on,h2,open.example,NONE", name, scheme)
-			status, _ = schemeOverTLS(t, l.Addr().String(), scheme, "closed.example")
-			testkit.Equal(t, status, "400", name, scheme, "without a certificate")
+			// without a certificate
+			for host, want := range map[string]string{"open.example": "200", "closed.example": "400"} {
+				c := startH2(t, overTLS(t, addr, host), 1<<16)
+				c.request(t, ":method", "GET", ":scheme", scheme, ":authority", host, ":path", "/")
+				status, body, _ := c.response(t)
+				testkit.Equal(t, status, want, addr, scheme, host)
+				if status == "200" {
+					testkit.Equal(t, body, "https,on,h2,open.example,NONE", addr, scheme)
+				}
+			}
 		}
-		testkit.Must(t, s.Close())
-		<-ended
 	}
+	testkit.Must(t, ours.Close())
+	<-ended
 }
 
 // Certificates for upstreams are read from files that variables name. Missing ones fail the request
 // and not the server, and a changed file is read again.
 func TestCertificateForUpstreamsFromVariables(t *testing.T) {
-	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := serveTLS(t, &tls.Config{ClientAuth: tls.RequestClientCert}, func(w http.ResponseWriter, r *http.Request) {
 		if len(r.TLS.PeerCertificates) > 0 {
 			fmt.Fprint(w, r.TLS.PeerCertificates[0].Subject.CommonName)
 		}
-	}))
-	s.TLS = &tls.Config{ClientAuth: tls.RequestClientCert}
-	s.StartTLS()
-	defer s.Close()
+	})
 	dir := t.TempDir()
 	write := func(name, commonName string) {
 		t.Helper()
 		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: commonName}})
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name+".pem"), cert, 0o600))
-		testkit.Must(t, os.WriteFile(filepath.Join(dir, name+".key"), key, 0o600))
+		testkit.WriteFile(t, filepath.Join(dir, name+".pem"), string(cert))
+		testkit.WriteFile(t, filepath.Join(dir, name+".key"), string(key))
 	}
 	write("a", "first")
 	write("b", "second")
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "bad.pem"), []byte("x"), 0o600))
-	testkit.Must(t, os.WriteFile(filepath.Join(dir, "bad.key"), []byte("x"), 0o600))
+	testkit.WriteFile(t, filepath.Join(dir, "bad.pem"), "x")
+	testkit.WriteFile(t, filepath.Join(dir, "bad.key"), "x")
 	testkit.Must(t, os.Mkdir(filepath.Join(dir, "folder.pem"), 0o700))
 	// a file that never ends, and that Linux reports to be a regular one
 	_ = os.Symlink("/proc/kmsg", filepath.Join(dir, "endless.pem"))
@@ -242,16 +212,11 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 
 // With NoResumption every connection makes a full handshake; otherwise sessions are resumed.
 func TestSessionsWithUpstreams(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		fmt.Fprint(w, r.TLS.DidResume)
-	}))
-	defer s.Close()
-	for _, full := range []bool{false, true} {
-		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
-			Protocol: "https", To: conf.Text(s.Listener.Addr().String()), TLS: conf.ProxyTLS{NoResumption: full},
-		})))
+	s := serveTLS(t, new(tls.Config), func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.TLS.DidResume) })
+	for reuse, resumes := range map[string]bool{"on": true, "off": false} {
+		a := serveConf(t, "", "location / { proxy_pass "+s.URL+"; proxy_ssl_session_reuse "+reuse+"; }")
 		for i := range 3 {
-			testkit.Equal(t, a.get("/").body, fmt.Sprint(i > 0 && !full), "resumed, full", full, "connection", i)
+			testkit.Equal(t, a.get("/").body, fmt.Sprint(i > 0 && resumes), reuse, "connection", i)
 		}
 	}
 }
@@ -297,11 +262,7 @@ func TestCertificateNamesAreNginxs(t *testing.T) {
 	} {
 		cert, key := testkit.SelfSign(t, c.certificate)
 		pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
-		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {}))
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{pair}}
-		s.Config.ErrorLog = log.New(io.Discard, "", 0)
-		s.StartTLS()
-		t.Cleanup(s.Close)
+		s := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{pair}}, shows)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(cert)
 		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -182,22 +181,19 @@ func testTunnels(t *testing.T, server string) {
 	unix := filepath.Join(testkit.ShortDir(t), "u")
 	testkit.ServeUnix(t, unix, serveUpstream)
 	logFile, errorLog := filepath.Join(t.TempDir(), "log"), filepath.Join(t.TempDir(), "errors")
-	var h http.Handler = newFront(t, parseConf(t, `
+	var h http.Handler = confFront(t, `
 		log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent $bytes_sent $upstream_bytes_received";
-		limit_conn_zone $server_name zone=c:1m;`, fmt.Sprintf(`access_log %s tunnels; error_log %s; limit_conn c 1;
-		proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
+		limit_conn_zone $server_name zone=c:1m;`, fmt.Sprintf(upgrading+`access_log %s tunnels; error_log %s; limit_conn c 1;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
 		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
 		location /stalled { proxy_pass http://%s; send_timeout 100ms; proxy_send_timeout 100ms; }`, logFile, errorLog, to,
-		unix, to, to)))
+		unix, to, to), nil)
 	var address string
 	switch server {
 	case "net/http":
 		address = serve(t, h.ServeHTTP)
 	case "TLS":
-		s := httptest.NewTLSServer(h)
-		t.Cleanup(s.Close)
-		address = s.Listener.Addr().String()
+		address = serveTLS(t, new(tls.Config), h.ServeHTTP).Listener.Addr().String()
 	case "wrapped":
 		address = serveOnTare(t, http.HandlerFunc(h.ServeHTTP))
 	default:
@@ -241,22 +237,15 @@ func testTunnels(t *testing.T, server string) {
 
 // A bound handler that calls its own front returns after the tunnel, so that it can count requests.
 func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, switching)
-			_, _ = io.Copy(nc, nc)
-		}
-	})
 	var h *front.Handler
 	returned := make(chan struct{})
-	h = newFront(t, parseConf(t, "", fmt.Sprintf(`proxy_http_version 1.1; proxy_set_header Upgrade $http_upgrade;
-		proxy_set_header Connection upgrade; location / { proxy_pass http://%s; } location /app { proxy_pass http://app; }`, to), "app"),
-		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	h = confFront(t, "", upgrading+passTo(serveTunnels(t))+" location /app { proxy_pass http://app; }",
+		handlers{"app": func(w http.ResponseWriter, r *http.Request) {
 			q := r.Clone(r.Context())
 			q.URL.Path, q.RequestURI = "/", "/"
 			h.ServeHTTP(w, q)
 			close(returned)
-		})))
+		}})
 	nc := dial(t, "tcp", serveOnTare(t, h), "GET /app HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")
 	in := bufio.NewReader(nc)
 	testkit.Value(http.ReadResponse(in, nil))(t)
@@ -276,16 +265,8 @@ func TestHandlerThatCallsItsFrontWaitsForTunnel(t *testing.T) {
 // A program's function that panics at the end of a tunnel does not end the process, and the front
 // can be closed.
 func TestPanicAtEndOfTunnelIsLogged(t *testing.T) {
-	to := testkit.ServeTCP(t, func(nc net.Conn) {
-		if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
-			_, _ = io.WriteString(nc, switching)
-		}
-		nc.Close()
-	})
 	logged, program := io.Pipe()
-	h := newFront(t, parseConf(t, "", fmt.Sprintf(`otel_trace on; proxy_http_version 1.1;
-		proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade;
-		location / { proxy_pass http://%s; }`, to)),
+	h := confFront(t, "", "otel_trace on; "+upgrading+passTo(serveText(t, switching)), nil,
 		front.ExportSpans(func(front.Span) { panic("exporter") }),
 		front.LogErrors(log.New(program, "", 0)))
 	dial(t, "tcp", serveOnTare(t, h), "GET / HTTP/1.1\r\nHost: x\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n")

@@ -4,11 +4,9 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -20,34 +18,28 @@ import (
 // checkedServer is a server whose response to checks changes.
 type checkedServer struct {
 	addr   string
-	health atomic.Pointer[func(http.ResponseWriter)]
+	health atomic.Pointer[http.HandlerFunc]
 	last   atomic.Pointer[http.Request] // the last check
 	checks atomic.Int64
 	open   atomic.Int64 // accepted connections
 }
 
-func startChecked(t *testing.T, health func(http.ResponseWriter)) *checkedServer {
+func startChecked(t *testing.T, health http.HandlerFunc) *checkedServer {
 	s := new(checkedServer)
-	s.set(health)
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s.health.Store(&health)
+	server := serveTest(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path != "/health" {
 			fmt.Fprint(w, "ok")
 			return
 		}
 		s.last.Store(r)
 		s.checks.Add(1)
-		(*s.health.Load())(w)
-	}))
-	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
-		switch state {
-		case http.StateNew:
-			s.open.Add(1)
-		case http.StateClosed:
-			s.open.Add(-1)
+		(*s.health.Load())(w, r)
+	}), func(server *httptest.Server) {
+		server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+			s.open.Add(map[http.ConnState]int64{http.StateNew: 1, http.StateClosed: -1}[state])
 		}
-	}
-	server.Start()
-	t.Cleanup(server.Close)
+	})
 	s.addr = server.Listener.Addr().String()
 	return s
 }
@@ -57,14 +49,9 @@ func startChecked(t *testing.T, health func(http.ResponseWriter)) *checkedServer
 func (s *checkedServer) awaitClosed(t *testing.T) {
 	t.Helper()
 	// connections are accepted in order: this one after the others
-	r := testkit.Value(http.NewRequest(http.MethodGet, "http://"+s.addr+"/", nil))(t)
-	r.Close = true
-	resp := testkit.Value(http.DefaultClient.Do(r))(t)
-	resp.Body.Close()
+	testkit.Value(io.ReadAll(dial(t, "tcp", s.addr, "GET / HTTP/1.0\r\n\r\n")))(t)
 	testkit.WaitFor(t, "the end of connections", func() bool { return s.open.Load() == 0 })
 }
-
-func (s *checkedServer) set(health func(http.ResponseWriter)) { s.health.Store(&health) }
 
 // awaitStatus repeats a request until it has a status.
 func (a *testClient) awaitStatus(path string, want int) {
@@ -73,17 +60,23 @@ func (a *testClient) awaitStatus(path string, want int) {
 }
 
 func TestHealthCheckDecidesAboutRequests(t *testing.T) {
-	good := func(w http.ResponseWriter) {
-		w.Header().Set("X-State", "up and running")
-		fmt.Fprint(w, "I am well")
+	responding := func(status int, body string, fields ...string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			for i := 0; i < len(fields); i += 2 {
+				w.Header().Set(fields[i], fields[i+1])
+			}
+			w.WriteHeader(status)
+			fmt.Fprint(w, body)
+		}
 	}
-	for name, bad := range map[string]func(http.ResponseWriter){
-		"status":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
-		"field":   func(w http.ResponseWriter) { fmt.Fprint(w, "I am well") },
-		"value":   func(w http.ResponseWriter) { w.Header().Set("X-State", "down"); fmt.Fprint(w, "I am well") },
-		"another": func(w http.ResponseWriter) { w.Header().Set("X-Bad", ""); good(w) },
-		"body":    func(w http.ResponseWriter) { w.Header().Set("X-State", "up"); fmt.Fprint(w, "I am ill") },
-		"nothing": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	good := responding(200, "I am well", "X-State", "up and running")
+	for name, bad := range map[string]http.HandlerFunc{
+		"status":  responding(500, "I am well", "X-State", "up and running"),
+		"field":   responding(200, "I am well"),
+		"value":   responding(200, "I am well", "X-State", "down"),
+		"another": responding(200, "I am well", "X-State", "up and running", "X-Bad", ""),
+		"body":    responding(200, "I am ill", "X-State", "up"),
+		"nothing": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := startChecked(t, good)
@@ -95,14 +88,14 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 			a.awaitStatus("/", 200)
 			testkit.Equal(t, s.last.Load().Host, "health.example", "the check")
 			testkit.Fields(t, s.last.Load().Header, "the check", "X-A", "a", "X-B", "")
-			s.set(bad)
+			s.health.Store(&bad)
 			a.awaitStatus("/", 502)
 			page := a.get("/metrics").body
 			for _, want := range []string{`tare_upstream_server_up{upstream="app",server="` + s.addr + `"} 0`,
 				"tare_upstream_server_checks_total{", "tare_upstream_server_failed_checks_total{"} {
 				testkit.Contains(t, page, want)
 			}
-			s.set(good)
+			s.health.Store(&good)
 			a.awaitStatus("/", 200)
 		})
 	}
@@ -110,9 +103,9 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 
 // Checks end with their configuration, also while a request of that is in progress.
 func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
-	s := startChecked(t, func(http.ResponseWriter) {})
+	s := startChecked(t, func(http.ResponseWriter, *http.Request) {})
 	text := fmt.Sprintf("location / { proxy_pass http://%s; ", s.addr)
-	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"))
+	h := confFront(t, "", text+"health_check interval=1ms uri=/health; }", nil)
 	testkit.WaitFor(t, "checks", func() bool { return s.checks.Load() >= 3 })
 	testkit.Must(t, h.Reload(parseConf(t, "", text+"}")))
 	s.awaitClosed(t) // the server may receive a check that was sent before
@@ -136,33 +129,18 @@ func TestHealthCheckUsesHTTP2(t *testing.T) {
 
 // A check of a server with TLS sends the name that the location's requests send, or none.
 func TestHealthCheckSendsTheLocationsServerName(t *testing.T) {
-	for name, test := range map[string]struct{ directives, want string }{
-		"off":       {"", ""},
-		"on":        {"proxy_ssl_server_name on;", "app.example"},
-		"with name": {"proxy_ssl_server_name on; proxy_ssl_name other.example;", "other.example"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			names := make(chan string, 1)
-			s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/health" {
-					select {
-					case names <- r.TLS.ServerName:
-					default:
-					}
-				}
-			}))
-			socket := filepath.Join(testkit.ShortDir(t), "s")
-			s.Listener.Close()
-			s.Listener = testkit.Value(net.Listen("unix", socket))(t)
-			s.Config.ErrorLog = log.New(io.Discard, "", 0)
-			s.TLS = &tls.Config{NextProtos: []string{"http/1.1"}}
-			s.StartTLS()
-			t.Cleanup(s.Close)
-			serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server unix:%s; }", socket), `location / {
-				proxy_pass https://app; proxy_set_header Host app.example; `+test.directives+`
-				health_check interval=1ms uri=/health; }`)
-			testkit.Equal(t, testkit.Receive(t, names), test.want, "server name")
+	for directives, want := range map[string]string{"": "", "proxy_ssl_server_name on;": "app.example",
+		"proxy_ssl_server_name on; proxy_ssl_name other.example;": "other.example"} {
+		names := make(chan string, 1)
+		s := serveTLS(t, new(tls.Config), func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case names <- r.TLS.ServerName:
+			default:
+			}
 		})
+		serveConf(t, fmt.Sprintf("upstream app { zone app 64k; server %s; }", s.Listener.Addr()), `location / {
+			proxy_pass https://app; proxy_set_header Host app.example; `+directives+` health_check interval=1ms uri=/health; }`)
+		testkit.Equal(t, testkit.Receive(t, names), want, "server name with", directives)
 	}
 }
 
@@ -203,23 +181,21 @@ func stickyServers(t *testing.T, directives string) string {
 }
 
 func TestStickyCookieBindsClient(t *testing.T) {
-	const location = "location / { proxy_pass http://app; }"
+	location := passTo("app")
 	a := serveConf(t, stickyServers(t, "sticky cookie srv domain=.example.com path=/x httponly secure samesite=strict;"),
 		location)
 	for range 4 {
 		first := a.get("/")
-		cookie := first.header.Get("Set-Cookie")
-		want := "srv=" + first.body + "; Domain=.example.com; Path=/x; HttpOnly; Secure; SameSite=Strict"
-		testkit.Equal(t, cookie, want)
+		testkit.Fields(t, first.header, "the first response", "Set-Cookie",
+			"srv="+first.body+"; Domain=.example.com; Path=/x; HttpOnly; Secure; SameSite=Strict")
 		for range 3 {
 			again := a.get("/", "Cookie", "x=y; srv="+first.body)
 			testkit.Equal(t, again.body, first.body)
 			testkit.Fields(t, again.header, first.body, "Set-Cookie", "")
 		}
 	}
-	if got := a.get("/", "Cookie", "srv=evil"); !strings.HasPrefix(got.header.Get("Set-Cookie"), "srv="+got.body) {
-		t.Errorf("after an unknown route: %q", got.header)
-	}
+	got := a.get("/", "Cookie", "srv=evil")
+	testkit.Matches(t, got.header.Get("Set-Cookie"), "^srv="+got.body, "after an unknown route")
 	expiring := serveConf(t, stickyServers(t, "sticky cookie srv expires=1h;"), location).get("/", "Cookie", "srv=a")
 	if cookie, err := http.ParseSetCookie(expiring.header.Get("Set-Cookie")); err != nil || cookie.MaxAge != 3600 ||
 		cookie.Value != "a" || cookie.Expires.IsZero() {
@@ -229,7 +205,7 @@ func TestStickyCookieBindsClient(t *testing.T) {
 
 func TestStickyRouteIsFromVariables(t *testing.T) {
 	a := serveConf(t, stickyServers(t, "sticky route $cookie_route $arg_route;"),
-		"location / { proxy_pass http://app; }")
+		passTo("app"))
 	for range 3 {
 		for want, request := range map[string][]string{"a": {"/?route=b", "Cookie", "route=a"}, "b": {"/?route=b"}} {
 			a.get(request[0], request[1:]...).is(t, 200, want)

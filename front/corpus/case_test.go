@@ -128,10 +128,8 @@ func readRequest(block string) (*request, error) {
 	if r.scheme, rest, ok = strings.Cut(first[1], "://"); !ok {
 		return nil, fmt.Errorf("invalid URL %q", first[1])
 	}
-	r.host, r.target = rest, "/"
-	if i := strings.IndexByte(rest, '/'); i >= 0 {
-		r.host, r.target = rest[:i], rest[i:]
-	}
+	r.host, r.target, _ = strings.Cut(rest, "/")
+	r.target = "/" + r.target
 	for _, line := range lines[2:] {
 		if err := r.readLine(line); err != nil {
 			return nil, err

@@ -4,6 +4,8 @@ package corpus_test
 
 import (
 	"bytes"
+	"crypto/x509"
+	"crypto/x509/pkix"
 	"fmt"
 	"net"
 	"os"
@@ -254,13 +256,16 @@ func readErrorLogs(dir string) string {
 
 var loggedTime = regexp.MustCompile(`\b\d\.\d{3}\b|\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
 
-// writeCertificates writes each certificate that the site's nginx.conf refers to.
+// writeCertificates writes each certificate that the site's nginx.conf refers to, and its key.
 func writeCertificates(t *testing.T, s *site, dir string) {
 	t.Helper()
 	for _, m := range certificate.FindAllStringSubmatch(s.file("nginx.conf"), -1) {
-		name := strings.TrimSuffix(filepath.Base(m[1]), filepath.Ext(m[1]))
-		makeCertificate(t, filepath.Join(dir, m[1]),
-			filepath.Join(dir, strings.TrimSuffix(m[1], filepath.Ext(m[1]))+".key"), name)
+		path := filepath.Join(dir, strings.TrimSuffix(m[1], filepath.Ext(m[1])))
+		name := filepath.Base(path)
+		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name},
+			DNSNames: []string{name}})
+		testkit.WriteFile(t, filepath.Join(dir, m[1]), string(cert))
+		testkit.WriteFile(t, path+".key", string(key))
 	}
 }
 

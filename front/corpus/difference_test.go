@@ -3,21 +3,17 @@
 package corpus_test
 
 import (
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"html"
+	"iter"
 	"net/http"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // mayDiffer lists the fields that may differ everywhere, with the reason.
@@ -92,14 +88,10 @@ func lines(s *site, r *request, p *ports, a, other *response) []string {
 		all = append(all, "content-length: "+a.header.Get("Content-Length"))
 	}
 	if !differs("upstream") {
-		for _, text := range a.received {
-			for line := range strings.Lines(text) {
-				line = strings.TrimRight(line, "\n")
-				name := strings.TrimSpace(line[:max(strings.IndexAny(line, ":="), 0)])
-				upgrade := strings.EqualFold(line, "  connection: upgrade")
-				if !differs("upstream "+name) && (upgrade || !ofEachServer.MatchString(line)) {
-					all = append(all, "application: "+strings.Replace(line, "Upgrade", "upgrade", 1))
-				}
+		for name, line := range receivedLines(a.received) {
+			upgrade := strings.EqualFold(line, "  connection: upgrade")
+			if !differs("upstream "+name) && (upgrade || !ofEachServer.MatchString(line)) {
+				all = append(all, "application: "+strings.Replace(line, "Upgrade", "upgrade", 1))
 			}
 		}
 	}
@@ -173,16 +165,6 @@ var (
 	ofEachServer = regexp.MustCompile(`^  (connection: |REMOTE_PORT=|SERVER_SOFTWARE=)`)
 )
 
-// makeCertificate writes a certificate for a name, and its key.
-func makeCertificate(t *testing.T, cert, key, name string) {
-	t.Helper()
-	public, secret := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name},
-		DNSNames: []string{name}})
-	for file, text := range map[string][]byte{cert: public, key: secret} {
-		testkit.Must(t, os.WriteFile(file, text, 0o600))
-	}
-}
-
 // checkExcuses fails if an excuse of a request is not needed, or if an excused part of tare's
 // response is not the one in @ours.
 func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *response) {
@@ -224,7 +206,14 @@ func excusedPart(p *ports, name string, a *response) string {
 	of, isUpstream := strings.CutPrefix(name, "upstream")
 	switch {
 	case isUpstream:
-		part = summary([]byte(receivedLines(a.received, strings.TrimSpace(of))))
+		var all []string
+		for name, line := range receivedLines(a.received) {
+			if of = strings.TrimSpace(of); (of == "" || of == name) && !ofEachServer.MatchString(line) {
+				all = append(all, line)
+			}
+		}
+		slices.Sort(all)
+		part = summary([]byte(strings.Join(all, "\n")))
 	case name == "status":
 		part = a.status
 	case name == "error":
@@ -241,21 +230,16 @@ func excusedPart(p *ports, name string, a *response) string {
 	return part
 }
 
-// receivedLines returns the lines that applications received, all or those of one field or
-// parameter.
-func receivedLines(received []string, name string) string {
-	var all []string
-	for _, text := range received {
-		for line := range strings.Lines(text) {
-			line = strings.TrimRight(line, "\n")
-			field := strings.TrimSpace(line[:max(strings.IndexAny(line, ":="), 0)])
-			if (name == "" || field == name) && !ofEachServer.MatchString(line) {
-				all = append(all, line)
+// receivedLines returns the names of fields and parameters that applications received, with their
+// lines.
+func receivedLines(received []string) iter.Seq2[string, string] {
+	return func(yield func(name, line string) bool) {
+		for line := range strings.SplitSeq(strings.Join(received, "\n"), "\n") {
+			if !yield(strings.TrimSpace(line[:max(strings.IndexAny(line, ":="), 0)]), line) {
+				return
 			}
 		}
 	}
-	slices.Sort(all)
-	return strings.Join(all, "\n")
 }
 
 // boundary matches the boundary of a multipart response.

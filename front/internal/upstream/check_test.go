@@ -3,7 +3,6 @@ package upstream
 import (
 	"context"
 	"errors"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -45,13 +44,17 @@ func (p *probes) config() CheckConfig {
 		Report: func(addr string, err error) {
 			p.mu.Lock()
 			defer p.mu.Unlock()
-			word := " good"
-			if err != nil {
-				word = " bad"
-			}
-			p.reported = append(p.reported, port(addr)+word)
+			p.reported = append(p.reported, port(addr)+map[bool]string{true: " good", false: " bad"}[err == nil])
 		},
 	}
+}
+
+// start begins and starts a check.
+func start(g *Group, config CheckConfig) *Check {
+	c := g.NewCheck(config)
+	c.Begin()
+	c.Start()
+	return c
 }
 
 // several returns the servers that some requests try, all of which succeed.
@@ -73,9 +76,7 @@ func TestCheckEndsAndResumesRequests(t *testing.T) {
 		g := group(t, conf.Upstream{Servers: servers("1", "2")}, new(State), nil)
 		p := newProbes()
 		p.set("1", true)
-		c := g.NewCheck(p.config())
-		c.Begin()
-		c.Start()
+		c := start(g, p.config())
 		pass(time.Second)
 		check(t, "after one failure", tryAll(g, "2"), "1 2")
 		pass(20 * time.Second) // longer than fail_timeout, which has passed
@@ -103,12 +104,9 @@ func TestCheckEndsAndResumesRequests(t *testing.T) {
 // The only server of a group is not exempt, and a group whose check was stopped is as before.
 func TestSingleServerIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := group(t, conf.Upstream{Servers: servers("1")}, new(State), nil)
-		p := newProbes()
+		g, p := group(t, conf.Upstream{Servers: servers("1")}, new(State), nil), newProbes()
 		p.set("1", true)
-		c := g.NewCheck(p.config())
-		c.Begin()
-		c.Start()
+		c := start(g, p.config())
 		pass(time.Minute)
 		check(t, "it has failed", tryAll(g, "1"), "none")
 		c.Stop()
@@ -128,9 +126,7 @@ func TestMandatoryCheckPrecedesRequests(t *testing.T) {
 				return probe(ctx, addr)
 			}
 			g := group(t, conf.Upstream{Servers: servers("1")}, s, nil)
-			c := g.NewCheck(config)
-			c.Begin()
-			c.Start()
+			c := start(g, config)
 			check(t, "before the first check", tryAll(g, "1"), "none")
 			pass(time.Second)
 			check(t, "after it", tryAll(g, "1"), "1")
@@ -162,21 +158,12 @@ func TestMandatoryCheckPrecedesRequests(t *testing.T) {
 // others, and end with the check.
 func TestCheckFollowsAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
+		dns := &records{addresses: []string{"10.0.0.1"}, ttl: time.Second}
 		var mu sync.Mutex
-		addresses := []string{"10.0.0.1"}
 		counts := make(map[string]int)
-		o := Options{Lookup: func(context.Context, string) (all []netip.Addr, _ time.Duration, _ error) {
-			mu.Lock()
-			defer mu.Unlock()
-			for _, a := range addresses {
-				all = append(all, netip.MustParseAddr(a))
-			}
-			return all, time.Second, nil
-		}}
-		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}, new(State), o)
-		testkit.Must(t, err)
+		g := testkit.Value(New(resolving("app.example:1"), new(State), Options{Lookup: dns.lookup}))(t)
 		defer g.Close()
-		c := g.NewCheck(CheckConfig{Interval: time.Second, Fails: 1, Passes: 1, Report: func(string, error) {},
+		c := start(g, CheckConfig{Interval: time.Second, Fails: 1, Passes: 1, Report: func(string, error) {},
 			Probe: func(ctx context.Context, addr string) error {
 				mu.Lock()
 				counts[addr]++
@@ -186,12 +173,8 @@ func TestCheckFollowsAddresses(t *testing.T) {
 				}
 				return ctx.Err()
 			}})
-		c.Begin()
-		c.Start()
 		pass(time.Minute)
-		mu.Lock()
-		addresses = []string{"10.0.0.2"}
-		mu.Unlock()
+		dns.set(time.Second, nil, "10.0.0.2")
 		pass(time.Minute)
 		mu.Lock()
 		testkit.Equal(t, counts["10.0.0.1:1"], 1, "probes of the old address")

@@ -86,11 +86,7 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 		turn.Done(true)
 		check(t, "after it", tryAll(g, "2"), "2")
 		time.Sleep(defaultFailTimeout + time.Second)
-		var tried []string
-		for range 6 {
-			tried = append(tried, tryAll(g, "1", "2")...)
-		}
-		testkit.Equal(t, slices.Contains(tried, "1"), true, "a second trial among", tried)
+		testkit.Equal(t, slices.Contains(several(g), "1"), true, "a second trial")
 		counts := make(map[string]int)
 		for range 10 {
 			counts[tryAll(g, "1", "2")[0]]++
