@@ -100,7 +100,9 @@ func (c *Compiler) host(from *conf.Host) (*host, error) {
 			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
 		}
 	}
-	h.counts = c.hostCounts(h.name)
+	h.counts = c.CountResponses("host", h.name,
+		Metric{"tare_responses_total", "Responses, by host and class of the status."},
+		Metric{"tare_request_duration_seconds", "Durations of requests, up to the end of the response."})
 	var err error
 	if h.steps, err = c.steps(from.Steps); err != nil {
 		return nil, err
@@ -164,7 +166,13 @@ func (c *Compiler) listen(all []*host) error {
 		}
 		return nil
 	}
-	hosts.Any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
+	misdirected := new(host) // for addresses that no host listens on
+	misdirected.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
+	var err error
+	if misdirected.defaults.Rules, err = c.rules(nil); err != nil {
+		return err
+	}
+	hosts.Any = &hostGroup{defaultHost: misdirected, isSingle: true}
 	for i, addr := range addrs {
 		if err := hosts.Add(addr, groups[i]); err != nil {
 			return err
@@ -232,16 +240,6 @@ func (c *Compiler) addName(g *hostGroup, h *host, name string) error {
 func (c connectionRules) weaker(other connectionRules) connectionRules {
 	return connectionRules{c.requiresTLS && other.requiresTLS, c.requiresProxyHeader && other.requiresProxyHeader,
 		c.ignoresProxyHeader && other.ignoresProxyHeader}
-}
-
-// misdirectedHost returns the host for addresses that no host listens on.
-func (c *Compiler) misdirectedHost() *host {
-	h := &host{}
-	h.defaults.Rules = &Rules{Settings: &c.noSettings, sendTimeout: DefaultTimeout, Filters: new(filters)}
-	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
-	h.defaults.Types = c.MediaTypes(&c.noSettings.Files)
-	h.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
-	return h
 }
 
 // sniHost is the host of a connection's TLS handshake.

@@ -149,18 +149,13 @@ func (h *headerRules) changesHeader(x *core.Exchange, from http.Header) bool {
 	}
 	for name := range from {
 		switch {
-		case h.sets[name] && !h.sendsField(name):
-			return true
+		case h.sets[name] && !slices.ContainsFunc(h.fields, func(f core.SetField) bool { return f.Name == name }):
+			return true // the field is not sent
 		case !x.Host.Fields.Allows(name), http1.ConcernsConnection(name), name == "Expect":
 			return true
 		}
 	}
 	return false
-}
-
-// sendsField reports whether a field is set to a value.
-func (h *headerRules) sendsField(name string) bool {
-	return slices.ContainsFunc(h.fields, func(f core.SetField) bool { return f.Name == name })
 }
 
 // boundWriter is the handler's http.ResponseWriter if its response may be changed. Unwrap gives
@@ -185,8 +180,7 @@ func (w *boundWriter) applyRules() bool {
 	}
 	w.headWritten = true
 	header := w.Header()
-	if w.rules.affects(header) {
-		w.rules.canonicalize(header)
+	if w.rules.canonicalize(header) {
 		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
 			w.redirectTo = to[0]
 			return w.redirectTo == ""
@@ -264,24 +258,20 @@ func (w boundHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// affects reports whether the rules may change a header or replace the response.
-func (r *responseRules) affects(header http.Header) bool {
-	for name := range header {
-		if r.fateOfOwn(name) != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// canonicalize spells the names of fields as the rules about them do.
-func (r *responseRules) canonicalize(header http.Header) {
+// canonicalize spells the names of fields as the rules about them do. It reports whether the rules
+// may change the header or replace the response.
+func (r *responseRules) canonicalize(header http.Header) (isAffected bool) {
 	for name, values := range header {
-		if key := http.CanonicalHeaderKey(name); key != name && r.fateOfOwn(name) != 0 {
+		if r.fateOfOwn(name) == 0 {
+			continue
+		}
+		isAffected = true
+		if key := http.CanonicalHeaderKey(name); key != name {
 			delete(header, name)
 			header[key] = append(header[key], values...)
 		}
 	}
+	return isAffected
 }
 
 func (r *responseRules) apply(x *core.Exchange, header http.Header) {
