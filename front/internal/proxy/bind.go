@@ -57,7 +57,7 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host str
 	handler.ServeHTTP(writerFor(w, r), r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange
-	if w.redirectTo == "" {
+	if w.redirectTo == nil {
 		return core.Responded
 	}
 	x.Response.IsBypassed = false
@@ -68,7 +68,7 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host str
 		w.earlier.precede(header)
 	}
 	// The handler may have read the client's body.
-	return p.response.accelRedirect(x, w.redirectTo, redirected,
+	return p.response.accelRedirect(x, *w.redirectTo, redirected,
 		!hasBody(x) || x.HasReceived() && stateOf(x).clientBody.IsAvailable())
 }
 
@@ -166,7 +166,7 @@ type boundWriter struct {
 	rules *responseRules
 
 	headWritten bool
-	redirectTo  string         // X-Accel-Redirect: the handler's body is discarded
+	redirectTo  *string        // X-Accel-Redirect: the handler's body is discarded
 	earlier     *earlierFields // of the response that has led here, if any
 }
 
@@ -176,14 +176,14 @@ func (w *boundWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // applyRules applies the rules to the head, and reports whether the response is sent.
 func (w *boundWriter) applyRules() bool {
 	if w.headWritten {
-		return w.redirectTo == ""
+		return w.redirectTo == nil
 	}
 	w.headWritten = true
 	header := w.Header()
 	if w.rules.canonicalize(header) {
 		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
-			w.redirectTo = to[0]
-			return w.redirectTo == ""
+			w.redirectTo = &to[0]
+			return false
 		}
 		if w.x.Parent == nil {
 			w.rules.apply(w.x, header)
