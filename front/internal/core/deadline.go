@@ -51,8 +51,8 @@ func serverAs[T any](x *Exchange) (t T, ok bool) {
 	}
 }
 
-// setLinger bounds how long the server reads a connection after its last response, because the client
-// may still be sending: in all, and without data. Requests without a body rarely need it.
+// setLinger bounds how long the server reads a connection after its last response, because the
+// client may still be sending: in all, and without data. Requests without a body rarely need it.
 func (x *Exchange) setLinger() {
 	const defaultTime, defaultLingerTimeout = 30 * time.Second, 5 * time.Second // as in nginx
 	s := x.Loc.Settings

@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
-	"github.com/tarehq/tare/front/internal/uri"
 )
 
 type errorPage struct {
@@ -132,7 +131,8 @@ func (p *errorPage) serve(x *Exchange) Outcome {
 		if x.Method != http.MethodHead {
 			x.Method = http.MethodGet
 		}
-		return x.Redirect(uri.Split(target))
+		path, args, _ := strings.Cut(target, "?")
+		return x.Redirect(path, args)
 	case strings.HasPrefix(target, "@"):
 		return x.RedirectNamed(target)
 	}

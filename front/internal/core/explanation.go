@@ -15,7 +15,6 @@ import (
 type Explanation struct {
 	Config     *conf.Config
 	Findings   []finding
-	hasHost    bool
 	HasContent bool // content would have responded
 }
 
@@ -68,10 +67,9 @@ func (c *Compiler) explainHost(h *host) {
 		return
 	}
 	h.steps = append([]action{func(x *Exchange) (Outcome, bool) {
-		if e.hasHost {
-			return Proceed, false // after an internal redirect
+		if x.Redirects > 0 || x.Parent != nil {
+			return Proceed, false // the host is the same
 		}
-		e.hasHost = true
 		names := strings.Join(h.from.Names, " ")
 		text := fmt.Sprintf("server_name %s", names)
 		if names == "" {

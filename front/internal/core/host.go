@@ -242,22 +242,17 @@ func (c connectionRules) weaker(other connectionRules) connectionRules {
 		c.ignoresProxyHeader && other.ignoresProxyHeader}
 }
 
-// sniHost is the host of a connection's TLS handshake.
-type sniHost struct {
-	Host *host
-	name string // the SNI name; empty if Host is the address's default
-}
-
-// SniHost returns the host of the request's TLS handshake.
-func (g *hostGroup) SniHost(x *Exchange) sniHost {
+// SniHost returns the host of the request's TLS handshake, and the SNI name; empty if the host is
+// the address's default.
+func (g *hostGroup) SniHost(x *Exchange) (h *host, name string) {
 	if !g.isSingle {
 		if name, ok := hostname.Parse(x.Request.TLS.ServerName); ok && name != "" {
 			if h := g.lookup(x, name); h != nil {
-				return sniHost{h, name}
+				return h, name
 			}
 		}
 	}
-	return sniHost{Host: g.defaultHost}
+	return g.defaultHost, ""
 }
 
 // selectHost returns the host of a request, and a status if the connection does not satisfy the
@@ -268,17 +263,17 @@ func (g *hostGroup) selectHost(x *Exchange, name string) (h *host, status int) {
 	if s == nil || !g.requestsCerts {
 		return g.hostFor(x, name), 0
 	}
-	to := g.SniHost(x) // before h, because the captures of h's name apply
+	sni, sniName := g.SniHost(x) // before h, because the captures of h's name apply
 	h = g.hostFor(x, name)
 	if h.Certs != nil {
-		if to.name != "" && to.name != name && x.HostHeader != "" {
+		if sniName != "" && sniName != name && x.HostHeader != "" {
 			return h, http.StatusMisdirectedRequest
 		}
 		return h, h.Certs.Status(s)
 	}
 	switch {
 	case h.clientAuth == tls.NoClientCert:
-	case to.Host != h:
+	case sni != h:
 		return h, http.StatusMisdirectedRequest
 	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0,
 		h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:

@@ -127,8 +127,8 @@ func checkWord(field, value string, valid ...string) error {
 	return fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid)
 }
 
-// checkConfig rejects a Config without hosts, and unknown words, except those of locations, rewrites
-// and Settings, which are rejected where they are compiled.
+// checkConfig rejects a Config without hosts, and unknown words, except those of locations,
+// rewrites and Settings, which are rejected where they are compiled.
 func (c *Compiler) checkConfig() error {
 	if len(c.Config.Hosts) == 0 {
 		return errors.New("no hosts: Config.Hosts needs at least one")

@@ -95,8 +95,8 @@ func (x *Exchange) WithoutRange(r *http.Request, contentType string) *http.Reque
 	return message.Without(r, "Range")
 }
 
-// startByType starts those of some filters that apply to a response whose header is complete. If that
-// depends on the beginning of the body it holds the head back and returns false.
+// startByType starts those of some filters that apply to a response whose header is complete. If
+// that depends on the beginning of the body, it holds the head back and returns false.
 func startByType(w *Writer, all []BodyFilter) bool {
 	var chosen []BodyFilter
 	most := int64(0)

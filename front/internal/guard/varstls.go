@@ -136,7 +136,8 @@ func clientVerify(x *core.Exchange) string {
 	}
 	v := x.Host.Certs
 	if v == nil {
-		v = x.Plan.Hosts.GroupOf(x.Request).SniHost(x).Host.Certs
+		host, _ := x.Plan.Hosts.GroupOf(x.Request).SniHost(x)
+		v = host.Certs
 	}
 	reason := "it was not verified"
 	switch {

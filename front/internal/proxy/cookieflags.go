@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// cookieFlags are the attributes that a rule of CookieFlags sets, or removes if they are "": Secure,
-// HttpOnly and SameSite, by their names in lower case.
+// cookieFlags are the attributes that a rule of CookieFlags sets, or removes if they are "", by their
+// names in lower case: secure, httponly and samesite.
 type cookieFlags map[string]string
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
@@ -31,8 +31,8 @@ func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error
 	return compiled, nil
 }
 
-// parseCookieFlags parses flags, separated by spaces. To set an attribute comes before to remove it.
-// unknown is the first unknown flag, or "".
+// parseCookieFlags parses flags, separated by spaces. An attribute that is both set and removed is
+// set. unknown is the first unknown flag, or "".
 func parseCookieFlags(text string) (f cookieFlags, unknown string) {
 	f = make(cookieFlags)
 	for word := range strings.FieldsSeq(text) {

@@ -45,9 +45,10 @@ func (u *upstreams) measure(e *exposition.Page) {
 				up = 0
 			}
 			e.Add("tare_upstream_server_up", exposition.Gauge,
-				"Whether a server gets requests: 0 if it is down, has failed recently, or fails its checks.", up, server...)
-			e.Add("tare_upstream_server_requests", exposition.Gauge, "Requests in progress on a server.", int64(s.Conns),
+				"Whether a server gets requests: 0 if it is down, has failed recently, or fails its checks.", up,
 				server...)
+			e.Add("tare_upstream_server_requests", exposition.Gauge, "Requests in progress on a server.",
+				int64(s.Conns), server...)
 			if s.Checks > 0 {
 				e.Add("tare_upstream_server_checks_total", exposition.Counter, "Active health checks of a server.",
 					s.Checks, server...)
@@ -66,8 +67,9 @@ func (all caches) measure(e *exposition.Page) {
 		e.Add("tare_cache_disk_bytes", exposition.Gauge, "Disk space that a cache uses.", disk, "cache", name)
 		for i, state := range cacheStates() {
 			if n := all[name].counts; n != nil {
-				e.Add("tare_cache_requests_total", exposition.Counter, "Requests that used a cache, by the cache's result.",
-					n.states[i].Load(), "cache", name, "state", string(state))
+				e.Add("tare_cache_requests_total", exposition.Counter,
+					"Requests that used a cache, by the cache's result.", n.states[i].Load(), "cache", name, "state",
+					string(state))
 			}
 		}
 	}

@@ -70,7 +70,7 @@ func (t *tryFiles) run(x *core.Exchange) core.Outcome {
 	if strings.HasPrefix(last, "@") {
 		return x.RedirectNamed(last)
 	}
-	path, args := uri.Split(last)
+	path, args, _ := strings.Cut(last, "?")
 	// as in nginx a regular expression may match such a path, and no prefix does
 	if !strings.HasPrefix(path, "/") {
 		clean, ok := uri.CleanPath("/"+path, true)

@@ -1,4 +1,4 @@
-// Package uri normalizes, escapes and splits paths and queries as nginx does.
+// Package uri normalizes and escapes paths and queries as nginx does.
 package uri
 
 import (
@@ -106,10 +106,4 @@ func WithQuery(path, query string) string {
 		return path
 	}
 	return path + "?" + query
-}
-
-// Split splits a URI of the configuration or an upstream into path and query.
-func Split(uri string) (path, query string) {
-	path, query, _ = strings.Cut(uri, "?")
-	return path, query
 }
