@@ -185,6 +185,7 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		{"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
 		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200}, {"/a/silent?X-Secret=x", "", "X-Secret", "", 200},
 		{"/a/silent?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
+		{"/a/200?X-Accel-Redirect=&X-Secret=x", "i/file.txt", "X-Secret", "", 404}, // not a path
 	} {
 		got := a.get(test.line)
 		got.is(t, test.status, test.body)

@@ -54,6 +54,8 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 			testkit.Equal(t, got.body, test.want, test.local, test.host)
 		}
 	}
+	withBody := httptest.NewRequest("POST", "/", strings.NewReader("x"))
+	testkit.Equal(t, responseTo(h, withBody).status, http.StatusMisdirectedRequest, "a request with a body")
 }
 
 // If all hosts listen on the same addresses the address does not matter.

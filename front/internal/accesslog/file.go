@@ -1,7 +1,6 @@
 package accesslog
 
 import (
-	"io"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,25 +24,6 @@ const (
 type File struct {
 	*spool.Spool
 	lost atomic.Int64
-}
-
-// openFile opens a log. open opens its file, also again when it is reopened. Lines are gathered for
-// a time. lost makes a line about lost lines. report receives messages about the file.
-func openFile(gather time.Duration, open func() (io.WriteCloser, error), lost func(lines int, why error) []byte,
-	report func(text string)) (*File, error) {
-	out, err := open()
-	if err != nil {
-		return nil, err
-	}
-	f := new(File)
-	f.Spool = spool.New(out, spool.Config{
-		Gather: gather, Patience: writeTimeout, Open: open, Report: report,
-		Lost: func(lines int, why error) []byte {
-			f.lost.Add(int64(lines))
-			return lost(lines, why)
-		},
-	})
-	return f, nil
 }
 
 // Lost returns the number of lines that were lost.

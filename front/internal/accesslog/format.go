@@ -42,7 +42,7 @@ func AppendEscaped(b []byte, s string) []byte {
 
 // AppendJSON appends the content of a JSON string, byte by byte as nginx does: invalid UTF-8 stays.
 func AppendJSON(b []byte, s string) []byte {
-	const hex, short = "0123456789ABCDEF", "btn?fr" // from \b on
+	const short = "btn?fr" // from \b on
 	for i := range len(s) {
 		switch ch := s[i]; {
 		case ch == '"' || ch == '\\':
@@ -52,7 +52,7 @@ func AppendJSON(b []byte, s string) []byte {
 		case ch >= '\b' && ch <= '\r' && ch != '\v':
 			b = append(b, '\\', short[ch-'\b'])
 		default:
-			b = append(b, '\\', 'u', '0', '0', hex[ch>>4], hex[ch&15])
+			b = append(b, '\\', 'u', '0', '0', hexDigits[ch>>4], hexDigits[ch&15])
 		}
 	}
 	return b

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/front/internal/syslog"
 )
 
@@ -52,7 +53,19 @@ func (to *Target) OpenFile(openPath func(path string) (io.WriteCloser, error), r
 	case !to.AtOnce:
 		gather = flushInterval
 	}
-	return openFile(gather, open, lost, report)
+	out, err := open()
+	if err != nil {
+		return nil, err
+	}
+	f := new(File)
+	f.Spool = spool.New(out, spool.Config{
+		Gather: gather, Patience: writeTimeout, Open: open, Report: report,
+		Lost: func(lines int, why error) []byte {
+			f.lost.Add(int64(lines))
+			return lost(lines, why)
+		},
+	})
+	return f, nil
 }
 
 func openByPath(path string) (io.WriteCloser, error) {

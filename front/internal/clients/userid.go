@@ -37,17 +37,7 @@ const (
 // UserIDModule identifies clients by cookies: userid and the directives with that prefix.
 func UserIDModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
-			u, err := compileUserID(c, s.UserID, at)
-			if u == nil || err != nil {
-				return core.Effect{}, err
-			}
-			e := core.Effect{Rules: u}
-			if u.from.Mode != "log" {
-				e.Fields = u.setCookie
-			}
-			return e, nil
-		},
+		Compile:   compileUserID,
 		Variables: userIDVariables,
 		NewState:  func() any { return newUserIDSequence() },
 		CopyState: func(x *core.Exchange, at core.Slot) any {
@@ -90,20 +80,20 @@ type clientID struct {
 	isMade   bool // set is final
 }
 
-// compileUserID compiles a UserID; nil has no variables and sets no cookies.
-func compileUserID(c *core.Compiler, from *conf.UserID, at core.Slot) (*userID, error) {
+func compileUserID(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+	from := s.UserID
 	if from == nil {
-		return nil, nil
+		return e, nil
 	}
 	if !slices.Contains([]string{"on", "v1", "log"}, from.Mode) {
-		return nil, fmt.Errorf("userid: invalid mode %q: want on, v1 or log", from.Mode)
+		return e, fmt.Errorf("userid: invalid mode %q: want on, v1 or log", from.Mode)
 	}
 	u := &userID{at: at, from: from, name: cmp.Or(from.Name, "uid")}
 	if !httpguts.ValidHeaderFieldName(u.name) {
-		return nil, fmt.Errorf("userid: invalid name %q of a cookie", u.name)
+		return e, fmt.Errorf("userid: invalid name %q of a cookie", u.name)
 	}
 	if len(from.Mark) > 1 {
-		return nil, fmt.Errorf("userid: invalid mark %q: want one character", from.Mark)
+		return e, fmt.Errorf("userid: invalid mark %q: want one character", from.Mark)
 	}
 	path := cmp.Or(from.Path, "/")
 	if from.Domain != "" {
@@ -114,10 +104,13 @@ func compileUserID(c *core.Compiler, from *conf.UserID, at core.Slot) (*userID, 
 		u.attributes += "; " + flag
 	}
 	if !httpguts.ValidHeaderFieldValue(u.attributes+from.P3P) || strings.ContainsAny(path+from.Domain, ";") {
-		return nil, errors.New("userid: invalid path, domain or P3P")
+		return e, errors.New("userid: invalid path, domain or P3P")
 	}
 	u.reset = c.Text("userid", "$uid_reset")
-	return u, nil
+	if e.Rules = u; from.Mode != "log" {
+		e.Fields = u.setCookie
+	}
+	return e, nil
 }
 
 // setCookie sets the cookie of a client that has none, or whose cookie lacks the mark.

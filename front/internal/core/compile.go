@@ -2,13 +2,11 @@ package core
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"runtime/debug"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/places"
 )
 
@@ -30,8 +28,6 @@ type Compiler struct {
 	namedTargets  []string      // of the host: they must exist
 	shares        map[any]any   // compiled parts, by keys of types of their own
 	noSettings    conf.Settings // of places without Settings
-
-	logFiles map[string]*accesslog.File // by path
 
 	kept error // see keep
 }
@@ -71,23 +67,12 @@ func Compile(config *conf.Config, o *Options, s *State, all []Module) (*Plan, er
 }
 
 func (c *Compiler) compile() error {
-	if err := c.declare(); err != nil {
-		return err
-	}
-	if len(c.Config.Hosts) == 0 {
-		return errors.New("no hosts: Config.Hosts needs at least one")
-	}
-	if err := checkWords(c.Config); err != nil {
-		return err
-	}
-	if err := c.checkTexts(); err != nil {
-		return err
-	}
-	if err := c.compileErrorLog(); err != nil {
-		return err
-	}
-	if err := c.compileMaps(); err != nil {
-		return err
+	for _, compile := range []func() error{
+		c.declare, c.checkConfig, c.checkTexts, c.compileErrorLog, c.compileMaps,
+	} {
+		if err := compile(); err != nil {
+			return err
+		}
 	}
 	for at, m := range c.modules {
 		if m.Prepare == nil {
@@ -119,19 +104,12 @@ func productName() string {
 	if !ok {
 		return name
 	}
-	version := ""
-	if info.Main.Path == path {
-		version = info.Main.Version
-	}
-	for _, d := range info.Deps {
-		if d.Path == path {
-			version = d.Version
+	for _, m := range append(info.Deps, &info.Main) {
+		if m.Path == path && m.Version != "" && m.Version != "(devel)" {
+			return name + "/" + strings.TrimPrefix(m.Version, "v")
 		}
 	}
-	if version == "" || version == "(devel)" {
-		return name
-	}
-	return name + "/" + strings.TrimPrefix(version, "v")
+	return name
 }
 
 // keep keeps the first error of the texts and regular expressions of a part of the Config. A part

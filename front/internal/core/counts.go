@@ -1,7 +1,6 @@
 package core
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
 
@@ -36,24 +35,29 @@ func (n *ResponseCounts) Add(status int, took time.Duration) {
 // Counting reports whether anything is counted.
 func (c *Compiler) Counting() bool { return c.Plan.counts != nil }
 
-// hostCounts returns the counts of a host's name, nil if nothing is counted. Hosts with the same
-// name share them.
-func (c *Compiler) hostCounts(name string) *ResponseCounts {
+// Metric is a metric of a page.
+type Metric struct{ Name, Help string }
+
+type countsKey struct{ label, name string }
+
+// CountResponses returns the counts of a host or an upstream, as label says, and shows them in
+// metrics. Those with the same name share them. It returns nil if nothing is counted.
+func (c *Compiler) CountResponses(label, name string, total, durations Metric) *ResponseCounts {
 	if !c.Counting() {
 		return nil
 	}
 	c.Use(NeedsStartTime)
-	n := SharedCounts[ResponseCounts](c, "host "+name)
-	if !slices.ContainsFunc(c.Plan.CountedHosts, func(h countedHost) bool { return h.Counts == n }) {
-		c.Plan.CountedHosts = append(c.Plan.CountedHosts, countedHost{name, n})
-	}
+	n, _ := Shared(c, countsKey{label, name}, func() (*ResponseCounts, error) {
+		n := SharedCounts[ResponseCounts](c, label+" "+name)
+		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
+			for i, class := range [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} {
+				e.Add(total.Name, exposition.Counter, total.Help, n.Classes[i].Load(), label, name, "class", class)
+			}
+			e.AddHistogram(durations.Name, durations.Help, &n.Durations, label, name)
+		})
+		return n, nil
+	})
 	return n
-}
-
-// countedHost is a host's name with its counts.
-type countedHost struct {
-	Name   string
-	Counts *ResponseCounts
 }
 
 // SharedCounts returns counts that plans share.
@@ -77,6 +81,3 @@ func (n *counts) end(x *Exchange) {
 	}
 	x.Host.counts.Add(status, time.Since(x.StartTime))
 }
-
-// StatusClasses returns the names of classes of statuses. The first one is for no response.
-func StatusClasses() [6]string { return [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} }

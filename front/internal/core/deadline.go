@@ -2,12 +2,10 @@ package core
 
 import (
 	"cmp"
-	"fmt"
 	"net/http"
 	"strconv"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -57,37 +55,21 @@ func serverAs[T any](x *Exchange) (t T, ok bool) {
 	}
 }
 
-// lingerLimits bound how long a connection is read after its last response, because the client may
-// still be sending: in all, and without data. A time of 0 closes it at once.
-type lingerLimits struct {
-	time, timeout time.Duration
-	always        bool // also if the client has sent all of the request
-}
-
-// lingerLimitsOf returns a location's limits.
-func lingerLimitsOf(s *conf.Settings) (lingerLimits, error) {
-	const defaultTime, defaultLingerTimeout = 30 * time.Second, 5 * time.Second // as in nginx
-	l := lingerLimits{cmp.Or(s.LingerTime, defaultTime), cmp.Or(s.LingerTimeout, defaultLingerTimeout), false}
-	switch s.Linger {
-	case "":
-	case "always":
-		l.always = true
-	case "off":
-		l.time = 0
-	default:
-		return l, fmt.Errorf("linger: unknown mode %q", s.Linger)
-	}
-	return l, nil
-}
-
-// setLinger passes the location's limits to the server. Requests without a body rarely need them.
+// setLinger bounds how long the server reads a connection after its last response, because the
+// client may still be sending: in all, and without data. Requests without a body rarely need it.
 func (x *Exchange) setLinger() {
-	l := &x.Loc.linger
-	if x.Request.ProtoMajor > 1 || x.Request.ContentLength == 0 && !l.always {
+	const defaultTime, defaultLingerTimeout = 30 * time.Second, 5 * time.Second // as in nginx
+	s := x.Loc.Settings
+	always := s.Linger == "always" // also if the client has sent all of the request
+	if x.Request.ProtoMajor > 1 || x.Request.ContentLength == 0 && !always {
 		return
 	}
+	most := cmp.Or(s.LingerTime, defaultTime)
+	if s.Linger == "off" {
+		most = 0 // closes the connection at once
+	}
 	if v, ok := serverAs[connection.ResponseWriter](x); ok {
-		_ = v.SetLinger(l.time, l.timeout, l.always) // it fails only after the response
+		_ = v.SetLinger(most, cmp.Or(s.LingerTimeout, defaultLingerTimeout), always) // it fails only after the response
 	}
 }
 

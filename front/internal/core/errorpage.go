@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
-	"github.com/tarehq/tare/front/internal/uri"
 )
 
 type errorPage struct {
@@ -24,11 +23,8 @@ type errorPage struct {
 func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 	var all []errorPage
 	for _, f := range from {
-		var err error
 		target := c.Text("error_page", f.Target)
-		if target.Empty() {
-			err = fmt.Errorf("missing target")
-		}
+		err := c.CheckNamedTarget(&target)
 		for _, s := range f.Statuses {
 			if s < 300 || s > 599 || s == nginxstatus.ClientGone {
 				err = fmt.Errorf("invalid status %d: want 300 to 599 except 499", s)
@@ -36,9 +32,6 @@ func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 		}
 		if f.Status > 0 && !nginxstatus.IsFinal(f.Status) {
 			err = fmt.Errorf("=%d: want a status from 200 to 999", f.Status)
-		}
-		if err == nil && strings.HasPrefix(target.Literal, "@") && target.Constant() {
-			err = c.CheckNamedTarget(&target)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("error page: %w", err)
@@ -138,7 +131,8 @@ func (p *errorPage) serve(x *Exchange) Outcome {
 		if x.Method != http.MethodHead {
 			x.Method = http.MethodGet
 		}
-		return x.Redirect(uri.Split(target))
+		path, args, _ := strings.Cut(target, "?")
+		return x.Redirect(path, args)
 	case strings.HasPrefix(target, "@"):
 		return x.RedirectNamed(target)
 	}
@@ -192,14 +186,11 @@ func BodyBytesSent(x *Exchange) string { return strconv.FormatInt(x.ResponseByte
 
 // CheckNamedTarget records a named location that must exist, if to names one.
 func (c *Compiler) CheckNamedTarget(to *Text) error {
-	if !to.Constant() {
-		return nil
-	}
-	switch {
-	case strings.HasPrefix(to.Literal, "@"):
-		c.namedTargets = append(c.namedTargets, to.Literal)
-	case to.Literal == "":
+	if to.Empty() {
 		return errors.New("empty path")
+	}
+	if to.Constant() && strings.HasPrefix(to.Literal, "@") {
+		c.namedTargets = append(c.namedTargets, to.Literal)
 	}
 	return nil
 }

@@ -183,7 +183,8 @@ func (x *Exchange) findHost() Outcome {
 func (x *Exchange) runPhases() Outcome {
 	switch x.entry {
 	case atHost:
-		if out := x.rewriteHost(); out != Proceed {
+		x.Loc = &x.Host.defaults
+		if out := x.runActions(x.Host.steps); out != Proceed {
 			return out
 		}
 		fallthrough

@@ -131,13 +131,6 @@ func (x *Exchange) log() {
 	}
 }
 
-// LogSubrequest logs a subrequest, if its location says so.
-func (x *Exchange) LogSubrequest() {
-	if x.Loc != nil && x.Loc.Settings.LogSubrequest {
-		x.log()
-	}
-}
-
 // Hold makes the request, to which a subrequest belongs, call release at its end, such as for a
 // place in a limit.
 func (x *Exchange) Hold(release func()) {
@@ -148,9 +141,7 @@ func (x *Exchange) Hold(release func()) {
 // Release releases what the request holds.
 func (x *Exchange) Release() {
 	x = x.Root()
-	for _, release := range x.releases {
-		release()
-	}
+	callAll(x.releases)
 	x.releases = nil
 }
 

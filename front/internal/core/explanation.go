@@ -15,7 +15,6 @@ import (
 type Explanation struct {
 	Config     *conf.Config
 	Findings   []finding
-	hasHost    bool
 	HasContent bool // content would have responded
 }
 
@@ -68,10 +67,9 @@ func (c *Compiler) explainHost(h *host) {
 		return
 	}
 	h.steps = append([]action{func(x *Exchange) (Outcome, bool) {
-		if e.hasHost {
-			return Proceed, false // after an internal redirect
+		if x.Redirects > 0 || x.Parent != nil {
+			return Proceed, false // the host is the same
 		}
-		e.hasHost = true
 		names := strings.Join(h.from.Names, " ")
 		text := fmt.Sprintf("server_name %s", names)
 		if names == "" {
@@ -110,15 +108,15 @@ func (c *Compiler) explainStep(s conf.Step, do action) action {
 	if e == nil {
 		return do
 	}
+	text := func(*Exchange) string { return "break" }
 	switch s := s.(type) {
 	case conf.If: // its condition adds a finding
 		return do
 	case conf.Set:
 		value := c.Text("set", s.Value)
-		return func(x *Exchange) (Outcome, bool) {
-			e.Add(x, "rewrite", s.Pos, "set $%s: %q", s.Name, value.Eval(x))
-			return do(x)
-		}
+		text = func(x *Exchange) string { return fmt.Sprintf("set $%s: %q", s.Name, value.Eval(x)) }
+	case conf.Return:
+		text = func(*Exchange) string { return strings.TrimSpace(fmt.Sprintf("return %d %s", s.Status, s.Text)) }
 	case conf.Rewrite:
 		return func(x *Exchange) (Outcome, bool) {
 			before := uri.WithQuery(x.Path, x.Args)
@@ -132,14 +130,9 @@ func (c *Compiler) explainStep(s conf.Step, do action) action {
 			e.Add(x, "rewrite", s.Pos, "rewrite %s %s: %s %s", s.Pattern, s.To, before, text)
 			return out, ends
 		}
-	case conf.Return:
-		return func(x *Exchange) (Outcome, bool) {
-			e.Add(x, "rewrite", s.Pos, "%s", strings.TrimSpace(fmt.Sprintf("return %d %s", s.Status, s.Text)))
-			return do(x)
-		}
 	}
 	return func(x *Exchange) (Outcome, bool) {
-		e.Add(x, "rewrite", "", "break")
+		e.Add(x, "rewrite", stepPos(s), "%s", text(x))
 		return do(x)
 	}
 }

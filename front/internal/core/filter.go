@@ -20,6 +20,7 @@ type filters struct {
 	starts          []func(w *Writer)                       // add stages by the head alone
 	byType          []BodyFilter                            // those of modules, and noChunks
 	editors         []editor                                // of byType
+	ofAdded         []BodyFilter                            // of editors: also for bodies that are added to others
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter Text
@@ -41,7 +42,7 @@ func (c *Compiler) filters(s *conf.Settings, e *effects) (*filters, error) {
 	}
 	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
 	f.setBodyFilters(e.bodies)
-	f.NeedsHeader = f.expires != nil || f.added != nil || f.changeBodies() || f.trailers != nil ||
+	f.NeedsHeader = f.expires != nil || f.added != nil || f.starts != nil || f.byType != nil || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	f.observes = e.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
 	return &f, nil
@@ -115,10 +116,13 @@ func (w *Writer) sendHead(code int) {
 			f.announceTrailers(w.Header())
 		}
 		w.StartLimits(f)
-		if f.changeBodies() && !f.startStages(w) {
+		for _, start := range f.starts {
+			start(w)
+		}
+		if f.byType != nil && !startByType(w, f.byType) {
 			return
 		}
-	} else if w.X.AddedTo != nil && !f.startAddedStages(w) {
+	} else if w.X.AddedTo != nil && !startByType(w, f.ofAdded) { // as in nginx only text is changed
 		return
 	}
 	w.ResponseWriter.WriteHeader(code)

@@ -100,7 +100,9 @@ func (c *Compiler) host(from *conf.Host) (*host, error) {
 			h.clientAuth = max(h.clientAuth, l.TLSConfig.ClientAuth)
 		}
 	}
-	h.counts = c.hostCounts(h.name)
+	h.counts = c.CountResponses("host", h.name,
+		Metric{"tare_responses_total", "Responses, by host and class of the status."},
+		Metric{"tare_request_duration_seconds", "Durations of requests, up to the end of the response."})
 	var err error
 	if h.steps, err = c.steps(from.Steps); err != nil {
 		return nil, err
@@ -164,7 +166,13 @@ func (c *Compiler) listen(all []*host) error {
 		}
 		return nil
 	}
-	hosts.Any = &hostGroup{defaultHost: c.misdirectedHost(), isSingle: true}
+	misdirected := new(host) // for addresses that no host listens on
+	misdirected.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
+	var err error
+	if misdirected.defaults.Rules, err = c.rules(nil); err != nil {
+		return err
+	}
+	hosts.Any = &hostGroup{defaultHost: misdirected, isSingle: true}
 	for i, addr := range addrs {
 		if err := hosts.Add(addr, groups[i]); err != nil {
 			return err
@@ -234,32 +242,17 @@ func (c connectionRules) weaker(other connectionRules) connectionRules {
 		c.ignoresProxyHeader && other.ignoresProxyHeader}
 }
 
-// misdirectedHost returns the host for addresses that no host listens on.
-func (c *Compiler) misdirectedHost() *host {
-	h := &host{}
-	h.defaults.Rules = &Rules{Settings: &c.noSettings, sendTimeout: DefaultTimeout, Filters: new(filters)}
-	h.defaults.linger, _ = lingerLimitsOf(&c.noSettings) // the default cannot be wrong
-	h.defaults.Types = c.MediaTypes(&c.noSettings.Files)
-	h.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
-	return h
-}
-
-// sniHost is the host of a connection's TLS handshake.
-type sniHost struct {
-	Host *host
-	name string // the SNI name; empty if Host is the address's default
-}
-
-// SniHost returns the host of the request's TLS handshake.
-func (g *hostGroup) SniHost(x *Exchange) sniHost {
+// SniHost returns the host of the request's TLS handshake, and the SNI name; empty if the host is
+// the address's default.
+func (g *hostGroup) SniHost(x *Exchange) (h *host, name string) {
 	if !g.isSingle {
 		if name, ok := hostname.Parse(x.Request.TLS.ServerName); ok && name != "" {
 			if h := g.lookup(x, name); h != nil {
-				return sniHost{h, name}
+				return h, name
 			}
 		}
 	}
-	return sniHost{Host: g.defaultHost}
+	return g.defaultHost, ""
 }
 
 // selectHost returns the host of a request, and a status if the connection does not satisfy the
@@ -270,17 +263,17 @@ func (g *hostGroup) selectHost(x *Exchange, name string) (h *host, status int) {
 	if s == nil || !g.requestsCerts {
 		return g.hostFor(x, name), 0
 	}
-	to := g.SniHost(x) // before h, because the captures of h's name apply
+	sni, sniName := g.SniHost(x) // before h, because the captures of h's name apply
 	h = g.hostFor(x, name)
 	if h.Certs != nil {
-		if to.name != "" && to.name != name && x.HostHeader != "" {
+		if sniName != "" && sniName != name && x.HostHeader != "" {
 			return h, http.StatusMisdirectedRequest
 		}
 		return h, h.Certs.Status(s)
 	}
 	switch {
 	case h.clientAuth == tls.NoClientCert:
-	case to.Host != h:
+	case sni != h:
 		return h, http.StatusMisdirectedRequest
 	case h.clientAuth == tls.RequireAndVerifyClientCert && len(s.VerifiedChains) == 0,
 		h.clientAuth == tls.RequireAnyClientCert && len(s.PeerCertificates) == 0:

@@ -42,6 +42,18 @@ type Content interface {
 	Explain(x *Exchange, e *Explanation) Outcome
 }
 
+// Page is content that the front makes itself.
+type Page struct {
+	Name    string // in findings
+	Respond func(x *Exchange) Outcome
+}
+
+// Serve implements Content.
+func (p Page) Serve(x *Exchange) Outcome { return p.Respond(x) }
+
+// Explain implements Content.
+func (p Page) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, p.Name) }
+
 // handlerContent is the content of Options.Handler.
 type handlerContent struct{ http.Handler }
 

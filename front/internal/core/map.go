@@ -14,9 +14,10 @@ type mapping struct {
 	from   *conf.Map
 	slot   int
 	source Text
-	lookup MapLookup
-	state  compileState
-	needs  needs // of its texts
+	lookup MapLookup // nil before it is compiled
+	needs  needs     // of its texts
+
+	isCompiling bool
 }
 
 // MapLookup returns the map's value for a value of its source.
@@ -24,14 +25,6 @@ type MapLookup func(x *Exchange, s string) *Text
 
 // MapKind compiles the cases of maps of a kind.
 type MapKind func(m *conf.Map, values []*Text, defaultValue *Text) (MapLookup, error)
-
-type compileState int
-
-const (
-	notCompiled compileState = iota
-	compiling
-	compiled
-)
 
 // eval returns the variable's value. Captures of the map's regular expressions are available to its
 // values only; in nginx they are available to later texts, too.
@@ -50,18 +43,18 @@ func (m *mapping) eval(x *Exchange) string {
 
 // mapVariable returns the variable of a map, and compiles the map if needed.
 func (c *Compiler) mapVariable(m *mapping) (Variable, error) {
-	switch m.state {
-	case compiling:
+	if m.isCompiling {
 		return nil, fmt.Errorf("map $%s depends on itself", m.from.Name)
-	case notCompiled:
-		m.state = compiling
+	}
+	if m.lookup == nil {
+		m.isCompiling = true
 		before := c.TextNeeds
 		c.TextNeeds = 0
 		if err := c.compileMap(m); err != nil {
 			return nil, fmt.Errorf("map $%s: %w", m.from.Name, err)
 		}
 		m.needs, c.TextNeeds = c.TextNeeds, before
-		m.state = compiled
+		m.isCompiling = false
 	}
 	c.TextNeeds |= m.needs
 	return m.eval, nil

@@ -31,8 +31,7 @@ type Plan struct {
 
 	Parts []any // what modules keep of the Config
 
-	CountedHosts []countedHost
-	Measures     []func(*exposition.Page) // add metrics to a page
+	Measures []func(*exposition.Page) // add metrics to a page
 
 	Users    atomic.Int64 // exchanges, and 1 until the plan is retired
 	release  sync.Once
@@ -49,24 +48,14 @@ type Plan struct {
 
 // Prepare applies the plan to the state that it shares, as far as its first request depends on
 // that.
-func (p *Plan) Prepare() {
-	for _, f := range p.Prepares {
-		f()
-	}
-}
+func (p *Plan) Prepare() { callAll(p.Prepares) }
 
 // Commit applies the rest of the plan to the state that it shares.
-func (p *Plan) Commit() {
-	for _, f := range p.Commits {
-		f()
-	}
-}
+func (p *Plan) Commit() { callAll(p.Commits) }
 
 // Retire releases the plan after its last exchange.
 func (p *Plan) Retire() {
-	for _, f := range p.Retires {
-		f()
-	}
+	callAll(p.Retires)
 	p.Leave()
 }
 
@@ -74,11 +63,15 @@ func (p *Plan) Retire() {
 func (p *Plan) Leave() {
 	if p.Users.Add(-1) == 0 {
 		p.release.Do(func() {
-			for _, f := range p.Releases {
-				f()
-			}
+			callAll(p.Releases)
 			p.State.Plans.Done()
 		})
+	}
+}
+
+func callAll(functions []func()) {
+	for _, f := range functions {
+		f()
 	}
 }
 

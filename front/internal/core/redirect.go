@@ -115,16 +115,10 @@ func (x *Exchange) AbsoluteLocation(location string) string {
 			host = "[" + host + "]"
 		}
 	}
-	var b strings.Builder
-	b.WriteString(Scheme(x))
-	b.WriteString("://")
-	b.WriteString(host)
 	if port := serverPort(x); !s.HidePort && port != "" && port != DefaultPort(x.Request.TLS != nil) {
-		b.WriteByte(':')
-		b.WriteString(port)
+		host += ":" + port
 	}
-	b.WriteString(x.EscapeControls(location))
-	return b.String()
+	return Scheme(x) + "://" + host + x.EscapeControls(location)
 }
 
 // DefaultPort returns the port of https, or that of http.

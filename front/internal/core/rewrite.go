@@ -18,12 +18,6 @@ import (
 // only the steps of this phase.
 type action func(x *Exchange) (out Outcome, ends bool)
 
-// rewriteHost is the host's rewrite phase.
-func (x *Exchange) rewriteHost() Outcome {
-	x.Loc = &x.Host.defaults
-	return x.runActions(x.Host.steps)
-}
-
 // rewrite is the location's rewrite phase.
 func (x *Exchange) rewrite() Outcome {
 	if x.Loc.steps == nil {
@@ -214,10 +208,8 @@ func (x *Exchange) fileIs(path string, kind byte) bool {
 		return false
 	}
 	stat := os.Stat
-	if links := &x.Loc.Links; links.disable != "" {
-		stat = func(path string) (os.FileInfo, error) {
-			return files.Stat(path, links.disable, links.Trusted.Eval(x))
-		}
+	if links := x.Loc.Settings.Files.DisableSymlinks; links != "" {
+		stat = func(path string) (os.FileInfo, error) { return files.Stat(path, links, x.Loc.LinksFrom.Eval(x)) }
 	}
 	info, err := stat(path)
 	switch {

@@ -30,7 +30,7 @@ type Rules struct {
 	MaxBody     int64 // maximum length of requests' bodies; negative: no limit
 	bodyTimeout time.Duration
 	Types       *mediatype.Table
-	Links       linkRules
+	LinksFrom   Text // the part of a path in which disable_symlinks follows links
 	errors      *errorlog.Log
 	isDebugged  bool // errors has lines of the level debug
 	realIP      *realip.Rules
@@ -40,7 +40,6 @@ type Rules struct {
 	Filters *filters
 
 	sendTimeout time.Duration // limits the time in which the client receives nothing
-	linger      lingerLimits
 }
 
 // rules compiles Settings, or returns those that it has compiled before. Nil is the zero value.
@@ -61,8 +60,8 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 		c.Plan.Needs |= needsConnection
 	}
 	r.Types = c.MediaTypes(&s.Files)
-	if r.Links.disable = s.Files.DisableSymlinks; r.Links.disable != "" {
-		r.Links.Trusted = c.Text("disable_symlinks", trustedPart(&s.Files))
+	if s.Files.DisableSymlinks != "" {
+		r.LinksFrom = c.Text("disable_symlinks", trustedPart(&s.Files))
 	}
 	outer := c.namedTargets
 	c.namedTargets = nil
@@ -74,9 +73,6 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 		return nil, err
 	}
 	if r.Filters, err = c.filters(s, &r.effects); err != nil {
-		return nil, err
-	}
-	if r.linger, err = lingerLimitsOf(s); err != nil {
 		return nil, err
 	}
 	if r.errors, err = c.errorLog(s.ErrorLog); err != nil {
@@ -114,12 +110,6 @@ func (c *Compiler) bodyDir(dir string) error {
 	return nil
 }
 
-// linkRules are the symbolic links behind which no file exists: disable_symlinks.
-type linkRules struct {
-	disable string // or ""
-	Trusted Text   // the part of a path in which links are followed
-}
-
 // trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
 // constant.
 func trustedPart(s *conf.Files) conf.Text {
@@ -137,20 +127,22 @@ func checkWord(field, value string, valid ...string) error {
 	return fmt.Errorf("invalid %s %q (want one of %q, or none)", field, value, valid)
 }
 
-// checkWords rejects unknown words, except those of locations, rewrites and Settings, which are
-// rejected where they are compiled.
-func checkWords(c *conf.Config) error {
-	for _, f := range c.LogFormats {
+// checkConfig rejects a Config without hosts, and unknown words, except those of locations,
+// rewrites and Settings, which are rejected where they are compiled.
+func (c *Compiler) checkConfig() error {
+	if len(c.Config.Hosts) == 0 {
+		return errors.New("no hosts: Config.Hosts needs at least one")
+	}
+	for _, f := range c.Config.LogFormats {
 		if err := checkWord("Escape", f.Escape, "json", "none"); err != nil {
 			return fmt.Errorf("log format %q: %w", f.Name, err)
 		}
 	}
-	for _, h := range c.Hosts {
-		if h.ClientCerts == nil {
-			continue
-		}
-		if err := checkWord("Mode", h.ClientCerts.Mode, "optional", "optional_no_ca"); err != nil {
-			return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
+	for _, h := range c.Config.Hosts {
+		if certs := h.ClientCerts; certs != nil {
+			if err := checkWord("Mode", certs.Mode, "optional", "optional_no_ca"); err != nil {
+				return places.At(h.Pos, fmt.Errorf("client certificates: %w", err))
+			}
 		}
 	}
 	return nil
@@ -158,7 +150,7 @@ func checkWords(c *conf.Config) error {
 
 func checkSettings(s *conf.Settings) error {
 	return cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
-		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"),
+		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"), checkWord("Linger", s.Linger, "always", "off"),
 		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner"))
 }
 

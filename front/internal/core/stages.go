@@ -4,7 +4,6 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"strings"
 
 	"github.com/tarehq/tare/front/internal/message"
 )
@@ -64,36 +63,14 @@ func (f *filters) setBodyFilters(ofModules []BodyFilter) {
 	f.byType = slices.Clone(ofModules)
 	for _, b := range ofModules {
 		if e, ok := b.(editor); ok {
-			f.editors = append(f.editors, e)
+			if f.editors = append(f.editors, e); e.ChangesAdded() {
+				f.ofAdded = append(f.ofAdded, e)
+			}
 		}
 	}
 	if f.noChunks {
 		f.byType = append(f.byType, noChunks{})
 	}
-}
-
-// changeBodies reports whether the filters may change bodies or their framing.
-func (f *filters) changeBodies() bool { return f.starts != nil || f.byType != nil }
-
-// startStages starts the stages of a response whose header is complete. It returns false if they
-// depend on the beginning of the body: the head is then held back.
-func (f *filters) startStages(w *Writer) bool {
-	for _, start := range f.starts {
-		start(w)
-	}
-	return startByType(w, f.byType)
-}
-
-// startAddedStages is startStages for a body that is added to another response. As in nginx only
-// the text is changed.
-func (f *filters) startAddedStages(w *Writer) bool {
-	var all []BodyFilter
-	for _, e := range f.editors {
-		if e.ChangesAdded() {
-			all = append(all, e)
-		}
-	}
-	return startByType(w, all)
 }
 
 // editor is a BodyFilter that changes text.
@@ -106,24 +83,20 @@ type editor interface {
 }
 
 // EditsBody reports whether responses of some type are edited, so that their length changes.
-func (x *Exchange) EditsBody() bool {
-	return x.Loc.Filters.editors != nil
-}
-
-func (f *filters) edits(contentType string) bool {
-	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.Edits(contentType) })
-}
+func (x *Exchange) EditsBody() bool { return x.Loc.Filters.editors != nil }
 
 // WithoutRange returns a request for the whole response if responses of a type are edited: a range
 // would refer to the original.
 func (x *Exchange) WithoutRange(r *http.Request, contentType string) *http.Request {
-	if !x.EditsBody() || len(r.Header["Range"]) == 0 || !x.Loc.Filters.edits(contentType) {
+	if len(r.Header["Range"]) == 0 || !slices.ContainsFunc(x.Loc.Filters.editors,
+		func(e editor) bool { return e.Edits(contentType) }) {
 		return r
 	}
 	return message.Without(r, "Range")
 }
 
-// startByType starts those of some filters that apply, or holds the head back and returns false.
+// startByType starts those of some filters that apply to a response whose header is complete. If
+// that depends on the beginning of the body, it holds the head back and returns false.
 func startByType(w *Writer, all []BodyFilter) bool {
 	var chosen []BodyFilter
 	most := int64(0)
@@ -220,31 +193,6 @@ func (h *heldResponse) end(beginning []byte, length int64) error {
 	}
 	_, err := w.Pass(holdStage, h.body)
 	return err
-}
-
-// BodyTypes is a set of media types that a filter applies to.
-type BodyTypes struct {
-	any   bool
-	names map[string]bool // in lower case
-}
-
-// NewBodyTypes returns the set of text/html and others; "*" is any type.
-func NewBodyTypes(others []string) BodyTypes {
-	t := BodyTypes{names: map[string]bool{"text/html": true}}
-	for _, name := range others {
-		t.any = t.any || name == "*"
-		t.names[strings.ToLower(name)] = true
-	}
-	return t
-}
-
-// Contains reports whether the type of a Content-Type is in the set.
-func (t *BodyTypes) Contains(contentType string) bool {
-	if t.any {
-		return true
-	}
-	media, _, _ := strings.Cut(contentType, ";")
-	return t.names[strings.ToLower(strings.TrimSpace(media))]
 }
 
 // noChunks is a BodyFilter without a stage: a response without a length ends with its connection.

@@ -46,7 +46,9 @@ func (x *Exchange) RunSubrequest() {
 func (x *Exchange) EndSubrequest() {
 	x.CloseProxyState()
 	x.Response.Release()
-	x.LogSubrequest()
+	if x.Loc.Settings.LogSubrequest {
+		x.log()
+	}
 	x.Parent.RegexTimedOut = x.Parent.RegexTimedOut || x.RegexTimedOut
 	if x.LoggedStatus != 0 {
 		x.Parent.LoggedStatus = x.LoggedStatus // the client has gone, or the connection is closed

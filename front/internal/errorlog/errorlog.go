@@ -29,9 +29,9 @@ const (
 )
 
 // String returns the level's name.
-func (l Level) String() string {
-	return [...]string{"debug", "info", "notice", "warn", "error", "crit", "alert", "emerg"}[l]
-}
+func (l Level) String() string { return syslog.Severities()[l.severity()] }
+
+func (l Level) severity() syslog.Severity { return syslog.Severity(levelEmerg - l) }
 
 // ParseLevel parses the name of a level; "" is error.
 func ParseLevel(s string) (Level, error) {
@@ -76,7 +76,7 @@ func (to *Log) Write(l Level, connection int64, b []byte) {
 			to.Logger.Printf("front: [%v] %s", l, b)
 		case to.Syslog != nil:
 			line := errorLine(l, connection, bytes.ReplaceAll(b, []byte("\n"), []byte(" ")))
-			start := to.Syslog.AppendStart(nil, syslog.Severity(levelEmerg-l), time.Now())
+			start := to.Syslog.AppendStart(nil, l.severity(), time.Now())
 			_, _ = to.Out.Write(append(start, line...))
 		default:
 			_, _ = to.Out.Write(errorLine(l, connection, b)) // there is nowhere to report an error

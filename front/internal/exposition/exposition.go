@@ -108,15 +108,14 @@ func (h *Histogram) Add(d time.Duration) {
 func (e *Page) AddHistogram(name, help string, h *Histogram, labels ...string) {
 	f := e.family(name, "histogram", help)
 	bucket := append(slices.Clip(labels), "le", "")
-	total := int64(0)
-	for i, bound := range durationBounds() {
+	total, bounds := int64(0), durationBounds()
+	for i := range h.buckets {
 		total += h.buckets[i].Load()
-		bucket[len(bucket)-1] = formatSeconds(bound)
+		if bucket[len(bucket)-1] = "+Inf"; i < numBounds {
+			bucket[len(bucket)-1] = formatSeconds(bounds[i])
+		}
 		f.addSample(name+"_bucket", strconv.FormatInt(total, 10), bucket)
 	}
-	total += h.buckets[numBounds].Load()
-	bucket[len(bucket)-1] = "+Inf"
-	f.addSample(name+"_bucket", strconv.FormatInt(total, 10), bucket)
 	f.addSample(name+"_sum", formatSeconds(time.Duration(h.sum.Load())), labels)
 	f.addSample(name+"_count", strconv.FormatInt(total, 10), labels)
 }

@@ -5,18 +5,6 @@ import "strings"
 // Unavailable returns why a variable of nginx is not available here, or "". The name is in lower
 // case.
 func Unavailable(name string) string {
-	for _, v := range unavailable() {
-		if name == v.name || strings.HasSuffix(v.name, "_") && strings.HasPrefix(name, v.name) {
-			return v.why
-		}
-	}
-	return ""
-}
-
-// unavailableVariable is a variable, or all with a prefix that ends in an underscore.
-type unavailableVariable struct{ name, why string }
-
-func unavailable() []unavailableVariable {
 	const (
 		conns = "the handler sees requests, not connections"
 		tls   = "package tls does not report it"
@@ -24,7 +12,7 @@ func unavailable() []unavailableVariable {
 		ssi     = "server-side includes are not supported"
 		browser = "browsers are not told apart"
 	)
-	return []unavailableVariable{
+	for _, v := range []struct{ name, why string }{ // a name that ends in an underscore is a prefix
 		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
@@ -32,5 +20,10 @@ func unavailable() []unavailableVariable {
 		{"upstream_trailer_", "trailer sections are not kept"},
 		{"date_gmt", ssi}, {"date_local", ssi},
 		{"modern_browser", browser}, {"ancient_browser", browser}, {"msie", browser},
+	} {
+		if name == v.name || strings.HasSuffix(v.name, "_") && strings.HasPrefix(name, v.name) {
+			return v.why
+		}
 	}
+	return ""
 }

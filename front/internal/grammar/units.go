@@ -3,6 +3,7 @@ package grammar
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -106,11 +107,12 @@ func parseTime(text string, seconds bool) (total time.Duration, ok bool) {
 			return 0, false
 		}
 		rest = rest[digits:]
-		at := findUnit(units, rest)
-		u := units[at]
-		if at <= last || last >= 0 && units[last].name == "s" && u.name == "" {
+		name := rest[:len(rest)-len(strings.TrimLeft(rest, "yMwdhms"))]
+		at := slices.IndexFunc(units, func(u timeUnit) bool { return u.name == name })
+		if at <= last || last >= 0 && units[last].name == "s" && name == "" {
 			return 0, false
 		}
+		u := units[at]
 		large := u.name == "y" || u.name == "M"
 		if seconds && u.name == "ms" || !seconds && large || n > int64((math.MaxInt64-total)/u.is) {
 			return 0, false
@@ -122,18 +124,6 @@ func parseTime(text string, seconds bool) (total time.Duration, ok bool) {
 		rest = strings.TrimLeft(rest, " ")
 	}
 	return total, last >= 0
-}
-
-// findUnit returns the index of the unit that a text begins with.
-func findUnit(units []timeUnit, text string) int {
-	for _, length := range [...]int{2, 1} { // ms is not m
-		for i, u := range units {
-			if len(u.name) == length && strings.HasPrefix(text, u.name) {
-				return i
-			}
-		}
-	}
-	return len(units) - 1
 }
 
 // ParsePercent parses a percentage with up to two decimals, in hundredths.

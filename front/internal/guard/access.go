@@ -2,7 +2,6 @@ package guard
 
 import (
 	"net/http"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
@@ -13,24 +12,16 @@ import (
 )
 
 type access struct {
-	rules      netset.Set // the first match applies
-	deny       []bool
-	password   *password     // nil if none is required
-	request    *authRequest  // nil asks no application
-	satisfyAny bool          // one of rules, password and request is enough
-	delay      time.Duration // of a 401
+	rules    netset.Set // the first match applies
+	deny     []bool
+	password *password    // nil if none is required
+	request  *authRequest // nil asks no application
 }
 
 // AccessModule decides on access: allow, deny, satisfy, and passwords and applications that decide.
 func AccessModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
-			a, err := compileAccess(c, s, c.State.Modules[at].(*htpasswd.Files))
-			if err != nil || a.deny == nil && a.password == nil && a.request == nil {
-				return core.Effect{}, err
-			}
-			return core.Effect{Rules: &a, Step: core.Step{Phase: core.AccessPhase, Name: "access", Run: a.check}}, nil
-		},
+		Compile: compileAccess,
 		Variables: func(core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{"remote_user": {Get: remoteUser}}
 		},
@@ -38,8 +29,8 @@ func AccessModule() core.Module {
 	}
 }
 
-func compileAccess(c *core.Compiler, s *conf.Settings, passwords *htpasswd.Files) (a access, err error) {
-	a.satisfyAny, a.delay = s.SatisfyAny, s.AuthDelay
+func compileAccess(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+	a := new(access)
 	for i, r := range s.Access {
 		a.deny = append(a.deny, r.Deny)
 		switch {
@@ -51,10 +42,14 @@ func compileAccess(c *core.Compiler, s *conf.Settings, passwords *htpasswd.Files
 			a.rules.Add(r.Net, i)
 		}
 	}
-	if a.password, err = compilePassword(c, s.Password, passwords); err == nil {
-		a.request, err = compileAuthRequest(c, s.AuthRequest)
+	if a.password, err = compilePassword(c, s.Password, c.State.Modules[at].(*htpasswd.Files)); err != nil {
+		return e, err
 	}
-	return a, err
+	a.request, err = compileAuthRequest(c, s.AuthRequest)
+	if a.deny != nil || a.password != nil || a.request != nil {
+		e = core.Effect{Rules: a, Step: core.Step{Phase: core.AccessPhase, Name: "access", Run: a.check}}
+	}
+	return e, err
 }
 
 // granted is the result of a check that allows access. The others are a status that rejects it, and
@@ -74,15 +69,15 @@ func (a *access) check(x *core.Exchange) core.Outcome {
 }
 
 func (a *access) evaluate(x *core.Exchange) core.Outcome {
-	rejected := 0
+	rejected, satisfyAny := 0, x.Loc.Settings.SatisfyAny
 	for _, check := range [...]func(*core.Exchange) int{a.checkRules, a.password.check, a.request.check} {
 		switch status := check(x); {
-		case status == granted && a.satisfyAny:
+		case status == granted && satisfyAny:
 			delete(x.Response.Header(), "Www-Authenticate") // set by a check that rejected the request
 			return core.Proceed
 		case status <= 0:
-		case !a.satisfyAny || status != http.StatusForbidden && status != http.StatusUnauthorized:
-			return a.reject(x, status)
+		case !satisfyAny || status != http.StatusForbidden && status != http.StatusUnauthorized:
+			return reject(x, status)
 		case rejected != http.StatusUnauthorized:
 			rejected = status
 		}
@@ -90,16 +85,17 @@ func (a *access) evaluate(x *core.Exchange) core.Outcome {
 	if rejected == 0 {
 		return core.Proceed
 	}
-	return a.reject(x, rejected)
+	return reject(x, rejected)
 }
 
-func (a *access) reject(x *core.Exchange, status int) core.Outcome {
+func reject(x *core.Exchange, status int) core.Outcome {
 	if status == nginxstatus.ClientGone {
 		return x.EndWithoutResponse(status)
 	}
-	if status == http.StatusUnauthorized && a.delay > 0 && x.Plan.Options.Explain == nil {
+	delay := x.Loc.Settings.AuthDelay
+	if status == http.StatusUnauthorized && delay > 0 && x.Plan.Options.Explain == nil {
 		x.Errorf(errorlog.LevelInfo, "delaying unauthorized request")
-		if !x.Wait(a.delay) {
+		if !x.Wait(delay) {
 			return x.EndWithoutResponse(nginxstatus.ClientGone)
 		}
 	}
@@ -114,7 +110,7 @@ func (a *access) checkRules(x *core.Exchange) int {
 	case !a.deny[i]:
 		return granted
 	}
-	if !a.satisfyAny {
+	if !x.Loc.Settings.SatisfyAny {
 		x.Errorf(errorlog.LevelError, "access forbidden by rule")
 	}
 	return http.StatusForbidden

@@ -17,24 +17,14 @@ import (
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 )
 
-const (
-	// maxLimitKey bounds the length of a key, as in nginx. Requests with longer keys are not
-	// limited.
-	maxLimitKey = 65535
-)
+// maxLimitKey bounds the length of a key, as in nginx. Requests with longer keys are not limited.
+const maxLimitKey = 65535
 
 // LimitsModule limits requests and connections by keys: limit_req, limit_conn, and the directives
 // with those prefixes.
 func LimitsModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
-			l, err := compileLimits(c, s)
-			l.at = at
-			if err != nil || l.requests == nil && l.conns == nil {
-				return core.Effect{}, err
-			}
-			return core.Effect{Rules: &l, Step: core.Step{Phase: core.LimitPhase, Name: "limits", Run: l.check}}, nil
-		},
+		Compile: compileLimits,
 		Variables: func(at core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{
 				"limit_req_status":  {Get: func(x *core.Exchange) string { return resultsOf(x, at).requests }},
@@ -73,7 +63,6 @@ type limits struct {
 	conns    []connLimit
 
 	requestLevel, connLevel errorlog.Level // of rejected requests
-	settings                *conf.Settings
 }
 
 type requestLimit struct {
@@ -93,35 +82,37 @@ type limitZone[T any] struct {
 	counts *limitCounts
 }
 
-func compileLimits(c *core.Compiler, s *conf.Settings) (limits, error) {
-	l := limits{settings: s}
+func compileLimits(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, err error) {
+	l := &limits{at: at}
 	for _, status := range []int{s.RequestStatus, s.ConnStatus} {
 		if status != 0 && (status < 400 || status > 599) {
-			return l, fmt.Errorf("limits: invalid status %d: want 400 to 599", status)
+			return e, fmt.Errorf("limits: invalid status %d: want 400 to 599", status)
 		}
 	}
-	var err error
 	if l.requestLevel, err = errorlog.ParseLevel(s.RequestLogLevel); err != nil {
-		return l, fmt.Errorf("limit_req_log_level: %w", err)
+		return e, fmt.Errorf("limit_req_log_level: %w", err)
 	}
 	if l.connLevel, err = errorlog.ParseLevel(s.ConnLogLevel); err != nil {
-		return l, fmt.Errorf("limit_conn_log_level: %w", err)
+		return e, fmt.Errorf("limit_conn_log_level: %w", err)
 	}
 	for _, r := range s.Requests {
 		compiled, err := compileRequestLimit(c, r)
 		if err != nil {
-			return l, fmt.Errorf("limit_req: %w", err)
+			return e, fmt.Errorf("limit_req: %w", err)
 		}
 		l.requests = append(l.requests, compiled)
 	}
 	for _, n := range s.Conns {
 		compiled, err := compileConnLimit(c, n)
 		if err != nil {
-			return l, fmt.Errorf("limit_conn: %w", err)
+			return e, fmt.Errorf("limit_conn: %w", err)
 		}
 		l.conns = append(l.conns, compiled)
 	}
-	return l, nil
+	if l.requests != nil || l.conns != nil {
+		e = core.Effect{Rules: l, Step: core.Step{Phase: core.LimitPhase, Name: "limits", Run: l.check}}
+	}
+	return e, nil
 }
 
 func compileRequestLimit(c *core.Compiler, r conf.RequestLimit) (l requestLimit, err error) {
@@ -248,27 +239,27 @@ func (z *limitZone[T]) keyOf(x *core.Exchange) string {
 func (l *limits) rejectRequest(x *core.Exchange, r *requestLimit, excess int64, result *string) core.Outcome {
 	r.zone.counts.rejected.Add(1)
 	dry := ""
-	if *result = limitRejected; l.settings.RequestDryRun {
+	if *result = limitRejected; x.Loc.Settings.RequestDryRun {
 		*result, dry = limitRejected+limitDryRun, ", dry run"
 	}
 	x.Errorf(l.requestLevel, "limiting requests%s, excess: %d.%03d by zone %q", dry, excess/limit.Unit,
 		excess%limit.Unit, r.zone.name)
-	if l.settings.RequestDryRun {
+	if x.Loc.Settings.RequestDryRun {
 		return core.Proceed
 	}
-	return x.Fail(cmp.Or(l.settings.RequestStatus, http.StatusServiceUnavailable))
+	return x.Fail(cmp.Or(x.Loc.Settings.RequestStatus, http.StatusServiceUnavailable))
 }
 
 // delayRequest delays a request until its time, or until its client leaves.
 func (l *limits) delayRequest(x *core.Exchange, by delayedBy, result *string) core.Outcome {
 	by.limit.zone.counts.delayed.Add(1)
 	dry := ""
-	if *result = limitDelayed; l.settings.RequestDryRun {
+	if *result = limitDelayed; x.Loc.Settings.RequestDryRun {
 		*result, dry = limitDelayed+limitDryRun, ", dry run"
 	}
 	x.Errorf(max(l.requestLevel-1, errorlog.LevelInfo), "delaying request%s, excess: %d.%03d, by zone %q", dry,
 		by.excess/limit.Unit, by.excess%limit.Unit, by.limit.zone.name)
-	if l.settings.RequestDryRun {
+	if x.Loc.Settings.RequestDryRun {
 		return core.Proceed
 	}
 	if !x.Wait(by.delay) {
@@ -292,14 +283,14 @@ func (l *limits) countConn(x *core.Exchange, result *string) core.Outcome {
 		}
 		n.zone.counts.rejected.Add(1)
 		x.Release()
-		if l.settings.ConnDryRun {
+		if x.Loc.Settings.ConnDryRun {
 			*result = limitRejected + limitDryRun
 			x.Errorf(l.connLevel, "limiting connections, dry run, by zone %q", n.zone.name)
 			return core.Proceed
 		}
 		*result = limitRejected
 		x.Errorf(l.connLevel, "limiting connections by zone %q", n.zone.name)
-		return x.Fail(cmp.Or(l.settings.ConnStatus, http.StatusServiceUnavailable))
+		return x.Fail(cmp.Or(x.Loc.Settings.ConnStatus, http.StatusServiceUnavailable))
 	}
 	return core.Proceed
 }

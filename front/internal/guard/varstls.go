@@ -120,14 +120,8 @@ func cipherName(id uint16) string {
 	if !strings.Contains(name, "_WITH_") {
 		return name
 	}
-	name = strings.TrimPrefix(name, "TLS_")
-	name = strings.TrimPrefix(name, "RSA_WITH_")
-	name = strings.Replace(name, "_WITH_", "_", 1)
-	name = strings.Replace(name, "AES_", "AES", 1)
-	name = strings.Replace(name, "_POLY1305_SHA256", "_POLY1305", 1)
-	name = strings.Replace(name, "_CBC", "", 1)
-	name = strings.Replace(name, "3DES_EDE", "DES_CBC3", 1)
-	return strings.ReplaceAll(name, "_", "-")
+	return strings.NewReplacer("TLS_RSA_WITH_", "", "TLS_", "", "_WITH_", "-", "AES_", "AES",
+		"_POLY1305_SHA256", "-POLY1305", "_CBC", "", "3DES_EDE", "DES-CBC3", "_", "-").Replace(name)
 }
 
 // clientVerify is $ssl_client_verify. It uses the rules of the host, or of the host of the
@@ -142,7 +136,8 @@ func clientVerify(x *core.Exchange) string {
 	}
 	v := x.Host.Certs
 	if v == nil {
-		v = x.Plan.Hosts.GroupOf(x.Request).SniHost(x).Host.Certs
+		host, _ := x.Plan.Hosts.GroupOf(x.Request).SniHost(x)
+		v = host.Certs
 	}
 	reason := "it was not verified"
 	switch {

@@ -44,8 +44,7 @@ func NewRate(c conf.Zone) (*Rate, error) {
 
 // Check returns the excess with another request, without counting it.
 func (z *Rate) Check(key string, now time.Time) (excess int64) {
-	s := z.shard(key)
-	s.mu.Lock()
+	s := z.lock(key)
 	defer s.mu.Unlock()
 	if b, ok := s.entries.Peek(key); ok {
 		return z.with(b, now.UnixMilli()).excess
@@ -55,8 +54,7 @@ func (z *Rate) Check(key string, now time.Time) (excess int64) {
 
 // Acquire counts a request, unless the excess with it is more than burst. It returns the excess.
 func (z *Rate) Acquire(key string, burst int64, now time.Time) (excess int64, ok bool) {
-	s := z.shard(key)
-	s.mu.Lock()
+	s := z.lock(key)
 	defer s.mu.Unlock()
 	b, ok := s.entries.Get(key)
 	if !ok {

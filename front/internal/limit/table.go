@@ -44,8 +44,11 @@ func (t *table[V]) init(c conf.Zone) {
 	}
 }
 
-func (t *table[V]) shard(key string) *shard[V] {
-	return &t.shards[maphash.String(t.seed, key)%shards]
+// lock returns the shard of a key, locked.
+func (t *table[V]) lock(key string) *shard[V] {
+	s := &t.shards[maphash.String(t.seed, key)%shards]
+	s.mu.Lock()
+	return s
 }
 
 // add adds an unknown key. With evict it removes others to make room, the oldest first. It returns
@@ -88,8 +91,7 @@ func NewConns(c conf.Zone) *Conns {
 // Enter counts a request, unless most requests are already in progress, or there is no memory for
 // the key. If it returns true, Leave must follow.
 func (z *Conns) Enter(key string, most int) bool {
-	s := z.shard(key)
-	s.mu.Lock()
+	s := z.lock(key)
 	defer s.mu.Unlock()
 	n, ok := s.entries.Get(key)
 	if n >= most {
@@ -104,8 +106,7 @@ func (z *Conns) Enter(key string, most int) bool {
 
 // Leave ends a request that Enter counted.
 func (z *Conns) Leave(key string) {
-	s := z.shard(key)
-	s.mu.Lock()
+	s := z.lock(key)
 	defer s.mu.Unlock()
 	if n, _ := s.entries.Get(key); n > 1 {
 		s.entries.Add(key, n-1)

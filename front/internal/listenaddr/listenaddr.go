@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/internal/grammar"
@@ -122,11 +123,9 @@ func (h *Table[G]) Add(addr string, g *G) error {
 
 // portIn returns the groups of a port.
 func portIn[G any](all *[]portGroups[G], port uint16) *portGroups[G] {
-	for i := range *all {
-		if (*all)[i].port == port {
-			return &(*all)[i]
-		}
+	i := slices.IndexFunc(*all, func(p portGroups[G]) bool { return p.port == port })
+	if i < 0 {
+		i, *all = len(*all), append(*all, portGroups[G]{port: port})
 	}
-	*all = append(*all, portGroups[G]{port: port})
-	return &(*all)[len(*all)-1]
+	return &(*all)[i]
 }

@@ -15,41 +15,60 @@ import (
 
 // Table maps file name extensions to types, with a charset.
 type Table struct {
-	byExtension  map[string]string // nil is the system's table
-	defaultType  string
-	charset      string
-	charsetTypes []string // types that get the charset
-	Key          string   // a fingerprint
+	byExtension map[string]string // nil is the system's table
+	defaultType string
+	charset     string
+	withCharset Set    // types that get the charset
+	Key         string // a fingerprint
 }
 
 // New compiles the types of a table; nil is the system's.
 func New(f *conf.Files, table map[string]string, defaultType string) *Table {
-	t := &Table{defaultType: defaultType, charset: f.Charset, charsetTypes: charsetTypes(f)}
+	with := f.CharsetTypes
+	if with == nil {
+		with = []string{"text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml"}
+	}
+	t := &Table{charset: f.Charset, withCharset: NewSet(with)}
 	if table != nil {
 		t.byExtension = make(map[string]string, len(table))
 		for end, media := range table {
 			t.byExtension[strings.ToLower(end)] = t.WithCharset(media)
 		}
 	}
-	t.defaultType = t.WithCharset(t.defaultType)
+	t.defaultType = t.WithCharset(defaultType)
 	t.Key = t.fingerprint()
 	return t
 }
 
-// charsetTypes returns the types that get a charset, always text/html.
-func charsetTypes(f *conf.Files) []string {
-	if f.CharsetTypes != nil {
-		return append([]string{"text/html"}, f.CharsetTypes...)
+// Set is a set of media types.
+type Set struct {
+	any   bool
+	names map[string]bool // in lower case
+}
+
+// NewSet returns the set of text/html and others; "*" is any type.
+func NewSet(others []string) Set {
+	s := Set{names: map[string]bool{"text/html": true}}
+	for _, name := range others {
+		s.any = s.any || name == "*"
+		s.names[strings.ToLower(name)] = true
 	}
-	return []string{
-		"text/html", "text/xml", "text/plain", "text/vnd.wap.wml", "application/javascript", "application/rss+xml",
+	return s
+}
+
+// Contains reports whether the type of a Content-Type is in the set.
+func (s *Set) Contains(contentType string) bool {
+	if s.any {
+		return true
 	}
+	media, _, _ := strings.Cut(contentType, ";")
+	return s.names[strings.ToLower(strings.TrimSpace(media))]
 }
 
 // fingerprint identifies types, also across Configs.
 func (t *Table) fingerprint() string {
 	hash := sha256.New()
-	fmt.Fprintf(hash, "%q %q %q %v\n", t.defaultType, t.charset, t.charsetTypes, t.byExtension == nil)
+	fmt.Fprintf(hash, "%q %q %v %v\n", t.defaultType, t.charset, t.withCharset.names, t.byExtension == nil)
 	for _, end := range slices.Sorted(maps.Keys(t.byExtension)) {
 		fmt.Fprintf(hash, "%q %q\n", end, t.byExtension[end])
 	}
@@ -78,22 +97,16 @@ func (t *Table) TypeOf(path string) string {
 	return t.defaultType
 }
 
-// WithCharset adds the charset to a type of charsetTypes that has none.
+// WithCharset adds the charset to a type that gets it and has none.
 func (t *Table) WithCharset(media string) string {
 	if t.charset == "" || t.charset == "off" {
 		return media
 	}
 	_, parameters, _ := strings.Cut(media, ";")
-	if strings.Contains(strings.ToLower(parameters), "charset=") || !containsType(t.charsetTypes, media) {
+	if strings.Contains(strings.ToLower(parameters), "charset=") || !t.withCharset.Contains(media) {
 		return media
 	}
 	return media + "; charset=" + t.charset
-}
-
-// containsType reports whether a list has a media type.
-func containsType(types []string, media string) bool {
-	media, _, _ = strings.Cut(media, ";")
-	return slices.Contains(types, "*") || slices.Contains(types, strings.ToLower(strings.TrimSpace(media)))
 }
 
 // PageType returns the type of a built-in page. As in nginx pages of 301 and 302 have no charset.

@@ -58,14 +58,12 @@ func Page(status int, product string, hideVersion bool) string {
 	if hideVersion {
 		name, _, _ = strings.Cut(product, "/")
 	}
-	const line = "\r\n"
-	page := "<html>" + line + "<head><title>" + title + "</title></head>" + line + "<body>" + line + "<center><h1>" +
-		title + "</h1></center>" + line
+	heading := title
 	if detail != "" {
-		page = strings.Replace(page, "<title>"+title, "<title>400 "+detail, 1)
-		page += "<center>" + detail + "</center>" + line
+		title, detail = "400 "+detail, "<center>"+detail+"</center>\r\n"
 	}
-	return page + "<hr><center>" + name + "</center>" + line + "</body>" + line + "</html>" + line
+	return "<html>\r\n<head><title>" + title + "</title></head>\r\n<body>\r\n<center><h1>" + heading +
+		"</h1></center>\r\n" + detail + "<hr><center>" + name + "</center>\r\n</body>\r\n</html>\r\n"
 }
 
 // statusTitle returns a status with nginx's name for it, or "".

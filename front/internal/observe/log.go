@@ -22,15 +22,13 @@ const (
 )
 
 type accessLog struct {
-	target        accesslog.Target
-	path          core.Text // if target has many files
-	dir           string    // of relative paths
-	root          core.Text // if target has many files: it must exist, if it has variables
-	file          *accesslog.File
-	line          []logPiece
-	buffers       *accesslog.Buffers
-	condition     core.Text
-	isConditional bool // logs only if condition is true
+	target    accesslog.Target
+	path      core.Text // if target has many files
+	dir       string    // of relative paths
+	root      core.Text // if target has many files: it must exist, if it has variables
+	file      *accesslog.File
+	line      []logPiece
+	condition core.Text // that must be true; always if it is empty
 }
 
 // logPiece is a piece of a line: a literal, or a variable.
@@ -41,13 +39,7 @@ type logPiece struct {
 
 // AccessLogModule writes access logs: access_log.
 func AccessLogModule() core.Module {
-	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
-		logs, err := logs(c, s)
-		if logs == nil || err != nil {
-			return core.Effect{}, err
-		}
-		return core.Effect{Rules: logs, Observes: true, Log: logs.write}, nil
-	}}
+	return core.Module{Compile: compileAccessLogs}
 }
 
 // accessLogs are the access logs of a location.
@@ -55,17 +47,18 @@ type accessLogs []accessLog
 
 func (all accessLogs) write(x *core.Exchange) {
 	for i := range all {
-		if l := &all[i]; !l.isConditional || l.condition.IsTrue(x) {
+		if l := &all[i]; l.condition.Empty() || l.condition.IsTrue(x) {
 			l.write(x)
 		}
 	}
 }
 
 func (l *accessLog) write(x *core.Exchange) {
-	buffer := l.buffers.Get()
+	buffers := &x.Plan.State.LogBuffers
+	buffer := buffers.Get()
 	b, ok := l.appendStart((*buffer)[:0], x)
 	if !ok {
-		l.buffers.Put(buffer, b)
+		buffers.Put(buffer, b)
 		return
 	}
 	start := len(b)
@@ -78,10 +71,10 @@ func (l *accessLog) write(x *core.Exchange) {
 	}
 	b = l.endLine(b, start)
 	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
-	l.buffers.Put(buffer, b)
+	buffers.Put(buffer, b)
 }
 
-func logs(c *core.Compiler, s *conf.Settings) (accessLogs, error) {
+func compileAccessLogs(c *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect, err error) {
 	var all accessLogs
 	for _, from := range s.Logs {
 		if from.Path == "" {
@@ -89,11 +82,14 @@ func logs(c *core.Compiler, s *conf.Settings) (accessLogs, error) {
 		}
 		l, err := compileAccessLog(c, from, &s.Files)
 		if err != nil {
-			return nil, fmt.Errorf("access_log: %w", err)
+			return e, fmt.Errorf("access_log: %w", err)
 		}
 		all = append(all, l)
 	}
-	return all, nil
+	if all != nil {
+		e = core.Effect{Rules: all, Observes: true, Log: all.write}
+	}
+	return e, nil
 }
 
 func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l accessLog, err error) {
@@ -101,11 +97,10 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 	if err != nil {
 		return l, err
 	}
-	l.buffers = &c.State.LogBuffers
 	if l.line, err = logLine(c, format); err != nil {
 		return l, err
 	}
-	l.condition, l.isConditional = c.Text("access_log", from.If), from.If != ""
+	l.condition = c.Text("access_log", from.If)
 	c.Plan.Needs |= core.NeedsStartTime
 	lost := accesslog.Lost
 	if format.Escape == "json" {

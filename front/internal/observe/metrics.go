@@ -13,55 +13,33 @@ import (
 	"github.com/tarehq/tare/front/internal/exposition"
 )
 
-// metricsContent is the content of a location with Metrics.
-type metricsContent struct {
-	plan  *core.Plan
-	state *core.State
-}
-
 // MetricsModule shows metrics for Prometheus.
 func MetricsModule() core.Module {
-	return core.Module{Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
+	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
 		if from.Metrics {
-			loc.Content = metricsContent{c.Plan, c.State}
+			loc.Content = core.Page{Name: "the page of metrics", Respond: sendMetrics}
 		}
 		return nil
 	}}
 }
 
-func (metricsContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
-	return e.Respond(x, "the page of metrics")
-}
-
-func (m metricsContent) Serve(x *core.Exchange) core.Outcome {
+func sendMetrics(x *core.Exchange) core.Outcome {
 	var e exposition.Page
-	n := &m.state.Counts
-	accepted, open, _ := connections(m.plan)
+	n := &x.Plan.State.Counts
+	accepted, open, _ := connections(x.Plan)
 	e.Add("tare_requests_total", exposition.Counter, "Requests.", n.Requests.Load())
 	e.Add("tare_requests_in_flight", exposition.Gauge, "Requests in progress.", n.InFlight.Load())
 	e.Add("tare_connections_accepted_total", exposition.Counter, "Accepted connections, if the server reports them.",
 		accepted)
 	e.Add("tare_connections", exposition.Gauge, "Open connections, if the server reports them.", open)
-	m.addHosts(&e)
-	logs := core.InUse[string, *accesslog.File](&m.state.Logs)
+	logs := core.InUse[string, *accesslog.File](&x.Plan.State.Logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
 		e.Add("tare_log_lines_lost_total", exposition.Counter, "Lost lines of logs.", logs[path].Lost(), "log", path)
 	}
-	for _, measure := range m.plan.Measures {
+	for _, measure := range x.Plan.Measures {
 		measure(&e)
 	}
 	return sendNumbers(x, "text/plain; version=0.0.4; charset=utf-8", e.Text())
-}
-
-func (m metricsContent) addHosts(e *exposition.Page) {
-	for _, name := range m.plan.CountedHosts {
-		for i, class := range core.StatusClasses() {
-			e.Add("tare_responses_total", exposition.Counter, "Responses, by host and class of the status.",
-				name.Counts.Classes[i].Load(), "host", name.Name, "class", class)
-		}
-		e.AddHistogram("tare_request_duration_seconds", "Durations of requests, up to the end of the response.",
-			&name.Counts.Durations, "host", name.Name)
-	}
 }
 
 func connections(p *core.Plan) (accepted, open, reading int64) {
@@ -101,9 +79,9 @@ func connectionsVariable(number func(connectionNumbers) int64) core.KnownVariabl
 // StatusModule shows numbers of connections and requests: stub_status.
 func StatusModule() core.Module {
 	return core.Module{
-		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) error {
+		Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
 			if from.Status {
-				loc.Content = statusContent{c.Plan}
+				loc.Content = core.Page{Name: "the page of stub_status", Respond: sendStatus}
 			}
 			return nil
 		},
@@ -118,15 +96,9 @@ func StatusModule() core.Module {
 	}
 }
 
-type statusContent struct{ plan *core.Plan }
-
-func (statusContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
-	return e.Respond(x, "the page of stub_status")
-}
-
-func (s statusContent) Serve(x *core.Exchange) core.Outcome {
-	requests := s.plan.State.Counts.Requests.Load()
-	n := numbersOf(s.plan)
+func sendStatus(x *core.Exchange) core.Outcome {
+	requests := x.Plan.State.Counts.Requests.Load()
+	n := numbersOf(x.Plan)
 	return sendNumbers(x, "text/plain", fmt.Appendf(nil,
 		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: %d Writing: %d Waiting: %d \n",
 		n.active, n.accepted, n.accepted, requests, n.reading, n.writing, n.waiting))

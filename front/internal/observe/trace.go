@@ -12,29 +12,16 @@ import (
 )
 
 type traceRules struct {
-	at              core.Slot
-	extract, inject bool
-	sampled, name   core.Text
-	attributes      []core.SetField
+	at            core.Slot
+	extract       bool
+	sampled, name core.Text
+	attributes    []core.SetField
 }
 
 // TraceModule takes part in traces, and reports spans: the directives with the prefix otel.
 func TraceModule() core.Module {
 	return core.Module{
-		Compile: func(c *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
-			r := trace(c, s.Trace, at)
-			if r == nil {
-				return core.Effect{}, nil
-			}
-			e := core.Effect{Rules: r}
-			if r.inject {
-				e.Step = core.Step{Phase: core.Rewritten, Name: "trace", Run: r.injectContext}
-			}
-			if c.Options.ExportSpan != nil && !r.sampled.Empty() {
-				e.Observes, e.Log = true, r.export
-			}
-			return e, nil
-		},
+		Compile:   compileTrace,
 		Variables: traceVariables,
 		CopyState: func(x *core.Exchange, at core.Slot) any {
 			if t := traceOf(x, at); t != nil {
@@ -45,20 +32,26 @@ func TraceModule() core.Module {
 	}
 }
 
-// trace compiles a Trace; nil traces nothing.
-func trace(c *core.Compiler, from *conf.Trace, at core.Slot) *traceRules {
+func compileTrace(c *core.Compiler, s *conf.Settings, at core.Slot) (e core.Effect, _ error) {
+	from := s.Trace
 	if from == nil {
-		return nil
+		return e, nil
 	}
-	r := &traceRules{at: at, extract: from.Extract, inject: from.Inject,
-		sampled: c.Text("otel_trace", from.Sampled), name: c.Text("otel_span_name", from.Name)}
+	r := &traceRules{at: at, extract: from.Extract, sampled: c.Text("otel_trace", from.Sampled),
+		name: c.Text("otel_span_name", from.Name)}
 	for _, f := range from.Attributes {
 		r.attributes = append(r.attributes, core.SetField{Name: f.Name, Value: c.Text("otel_span_attr "+f.Name, f.Value)})
 	}
+	if e.Rules = r; from.Inject {
+		e.Step = core.Step{Phase: core.Rewritten, Name: "trace", Run: r.injectContext}
+	}
 	if !r.sampled.Empty() {
 		c.Use(core.NeedsStartTime)
+		if c.Options.ExportSpan != nil {
+			e.Observes, e.Log = true, r.export
+		}
 	}
-	return r
+	return e, nil
 }
 
 // traceContext is the trace of a request (W3C Trace Context). IDs are in hexadecimal.

@@ -49,7 +49,7 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host str
 	handler.ServeHTTP(writerFor(w, r), r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange
-	if w.redirectTo == "" {
+	if w.redirectTo == nil {
 		return core.Responded
 	}
 	return p.redirectBound(x, w)
@@ -66,7 +66,7 @@ func (p *proxy) redirectBound(x *core.Exchange, w *boundWriter) core.Outcome {
 		w.earlier.precede(header)
 	}
 	// The handler may have read the client's body.
-	return p.response.accelRedirect(x, w.redirectTo, redirected,
+	return p.response.accelRedirect(x, *w.redirectTo, redirected,
 		!hasBody(x) || x.HasReceived() && stateOf(x).clientBody.IsAvailable())
 }
 
@@ -160,18 +160,13 @@ func (h *headerRules) changesHeader(x *core.Exchange, from http.Header) bool {
 	}
 	for name := range from {
 		switch {
-		case h.sets[name] && !h.sendsField(name):
-			return true
+		case h.sets[name] && !slices.ContainsFunc(h.fields, func(f core.SetField) bool { return f.Name == name }):
+			return true // the field is not sent
 		case !x.Host.Fields.Allows(name), http1.ConcernsConnection(name), name == "Expect":
 			return true
 		}
 	}
 	return false
-}
-
-// sendsField reports whether a field is set to a value.
-func (h *headerRules) sendsField(name string) bool {
-	return slices.ContainsFunc(h.fields, func(f core.SetField) bool { return f.Name == name })
 }
 
 // boundWriter is the handler's http.ResponseWriter if its response may be changed. Unwrap gives
@@ -182,7 +177,7 @@ type boundWriter struct {
 	rules *responseRules
 
 	headWritten bool
-	redirectTo  string         // X-Accel-Redirect: the handler's body is discarded
+	redirectTo  *string        // X-Accel-Redirect: the handler's body is discarded
 	earlier     *earlierFields // of the response that has led here, if any
 }
 
@@ -192,15 +187,14 @@ func (w *boundWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // applyRules applies the rules to the head, and reports whether the response is sent.
 func (w *boundWriter) applyRules() bool {
 	if w.headWritten {
-		return w.redirectTo == ""
+		return w.redirectTo == nil
 	}
 	w.headWritten = true
 	header := w.Header()
-	if w.rules.affects(header) {
-		w.rules.canonicalize(header)
+	if w.rules.canonicalize(header) {
 		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
-			w.redirectTo = to[0]
-			return w.redirectTo == ""
+			w.redirectTo = &to[0]
+			return false
 		}
 		if w.x.Parent == nil {
 			w.rules.apply(w.x, header)
@@ -275,24 +269,20 @@ func (w boundHijacker) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	return nc, rw, err
 }
 
-// affects reports whether the rules may change a header or replace the response.
-func (r *responseRules) affects(header http.Header) bool {
-	for name := range header {
-		if r.fateOfOwn(name) != 0 {
-			return true
-		}
-	}
-	return false
-}
-
-// canonicalize spells the names of fields as the rules about them do.
-func (r *responseRules) canonicalize(header http.Header) {
+// canonicalize spells the names of fields as the rules about them do. It reports whether the rules
+// may change the header or replace the response.
+func (r *responseRules) canonicalize(header http.Header) (isAffected bool) {
 	for name, values := range header {
-		if key := http.CanonicalHeaderKey(name); key != name && r.fateOfOwn(name) != 0 {
+		if r.fateOfOwn(name) == 0 {
+			continue
+		}
+		isAffected = true
+		if key := http.CanonicalHeaderKey(name); key != name {
 			delete(header, name)
 			header[key] = append(header[key], values...)
 		}
 	}
+	return isAffected
 }
 
 func (r *responseRules) apply(x *core.Exchange, header http.Header) {

@@ -16,9 +16,9 @@ import (
 )
 
 type proxyCache struct {
-	cache           *cache.Cache // nil if zone has variables
+	opened          *openedCache // nil if zone has variables
 	zone            core.Text
-	byZone          map[string]*proxyCache // the caches that zone may name; nil without variables
+	all             caches // that zone may name
 	rules           *cache.Rules
 	key             cacheKey
 	skip            []core.Text
@@ -26,24 +26,25 @@ type proxyCache struct {
 	noStoreResponse []core.Text // those of NoStore that depend on the response
 	purge           []core.Text
 	maxRangeOffset  int64
-	counts          *cacheCounts // nil if nothing shows counts
 }
 
-// caches are the caches of a plan, by name, and their counts.
-type caches struct {
-	byName map[string]*cache.Cache
-	counts map[string]*cacheCounts
+// caches are the caches of a plan, by name.
+type caches map[string]*openedCache
+
+type openedCache struct {
+	cache  *cache.Cache
+	counts *cacheCounts // nil if nothing shows counts
 }
 
 // compileCaches opens the caches of the Config. A cache that a plan uses with the same name and
 // directory is kept, with its new limits.
 func compileCaches(c *core.Compiler) error {
-	all := &caches{byName: make(map[string]*cache.Cache, len(c.Config.Caches))}
+	all := make(caches, len(c.Config.Caches))
 	c.Plan.Parts = append(c.Plan.Parts, all)
 	c.Plan.Measures = append(c.Plan.Measures, all.measure)
 	dirs := make(map[string]string)
 	for _, config := range c.Config.Caches {
-		if all.byName[config.Name] != nil {
+		if all[config.Name] != nil {
 			return fmt.Errorf("duplicate cache %q", config.Name)
 		}
 		if config.Dir != "" {
@@ -65,7 +66,10 @@ func compileCaches(c *core.Compiler) error {
 		if err != nil {
 			return err
 		}
-		all.byName[config.Name] = opened
+		one := &openedCache{cache: opened}
+		if all[config.Name] = one; c.Counting() {
+			one.counts = core.SharedCounts[cacheCounts](c, "cache "+config.Name)
+		}
 		c.Plan.Commits = append(c.Plan.Commits, func() {
 			opened.Resize(config)
 			opened.Begin()
@@ -79,10 +83,9 @@ func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err err
 	if p.Cache == nil {
 		return nil, nil
 	}
-	pc = &proxyCache{zone: c.Text("cache", p.Cache.Zone), skip: c.Texts("cache_bypass", p.Cache.Skip),
-		purge: c.Texts("cache_purge", p.Cache.Purge)}
-	all := core.PlanPart[*caches](c.Plan)
-	if pc.cache = all.byName[string(p.Cache.Zone)]; pc.cache == nil && pc.zone.Constant() {
+	pc = &proxyCache{zone: c.Text("cache", p.Cache.Zone), all: core.PlanPart[caches](c.Plan),
+		skip: c.Texts("cache_bypass", p.Cache.Skip), purge: c.Texts("cache_purge", p.Cache.Purge)}
+	if pc.opened = pc.all[string(p.Cache.Zone)]; pc.opened == nil && pc.zone.Constant() {
 		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
 	}
 	if pc.key, err = compileCacheKey(c, p); err != nil {
@@ -97,37 +100,26 @@ func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err err
 			policy.Ignore = append(policy.Ignore, name)
 		}
 	}
-	if pc.rules, err = cache.Compile(policy, !ignoresField(p.Ignore, "X-Accel-Redirect")); err != nil {
-		return nil, err
-	}
-	if pc.zone.Constant() {
-		pc.counts = compileCacheCounts(c, pc.zone.Literal)
-		return pc, nil
-	}
-	byZone := make(map[string]*proxyCache)
-	for name, opened := range all.byName {
-		one := *pc
-		one.cache, one.counts = opened, compileCacheCounts(c, name)
-		byZone[name] = &one
-	}
-	pc.byZone = byZone
-	return pc, nil
+	pc.rules, err = cache.Compile(policy, !ignoresField(p.Ignore, "X-Accel-Redirect"))
+	return pc, err
 }
 
 // of returns the cache that an exchange uses; nil if it uses none.
-func (pc *proxyCache) of(x *core.Exchange) (*proxyCache, error) {
-	if pc == nil || pc.byZone == nil {
-		return pc, nil
+func (pc *proxyCache) of(x *core.Exchange) (*openedCache, error) {
+	if pc == nil {
+		return nil, nil
+	}
+	if pc.opened != nil {
+		return pc.opened, nil
 	}
 	name := pc.zone.Eval(x)
 	if name == "" || name == "off" {
 		return nil, nil
 	}
-	one := pc.byZone[name]
-	if one == nil {
-		return nil, fmt.Errorf("unknown cache %q", errorlog.Truncate(name))
+	if opened := pc.all[name]; opened != nil {
+		return opened, nil
 	}
-	return one, nil
+	return nil, fmt.Errorf("unknown cache %q", errorlog.Truncate(name))
 }
 
 // noStoreTexts compiles the conditions for not storing responses.
@@ -145,26 +137,26 @@ func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) {
 
 // fetchCached returns the response to an exchange from the cache or from the upstream, and the last
 // request that the upstream has received, nil without one.
-func (p *proxy) fetchCached(x *core.Exchange, target destination, pc *proxyCache) (*cache.Response, *upstreamRequest,
-	error) {
+func (p *proxy) fetchCached(x *core.Exchange, target destination, from *openedCache) (*cache.Response,
+	*upstreamRequest, error) {
 	origin := &cachedOrigin{proxy: p, x: x, target: target, usesFastCGI: p.fastcgi != nil && target.bound == nil}
-	q := pc.query(origin)
-	purges := anyTrue(pc.purge, x)
+	q := p.cache.query(origin)
+	purges := anyTrue(p.cache.purge, x)
 	if x.RegexTimedOut { // the key may be that of another request
 		return nil, nil, errRegexTimeout()
 	}
 	if purges {
-		a, err := pc.purgeKey(q.Key)
+		a, err := from.purgeKey(q.Key)
 		return a, nil, err
 	}
 	state := stateOf(x)
-	a, err := pc.cache.Find(q)
+	a, err := from.cache.Find(q)
 	if err == nil {
 		state.cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
 		state.cacheState = failed.State
 	}
-	pc.counts.add(state.cacheState)
+	from.counts.add(state.cacheState)
 	if err == nil && x.RegexTimedOut { // the response may be of another variant
 		a.Close()
 		return nil, origin.sent, errRegexTimeout()
@@ -199,8 +191,8 @@ func errRegexTimeout() error {
 		Err: errors.New("a regular expression exceeded its steps")}
 }
 
-func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
-	if purge(pc.cache, key) == 0 {
+func (c *openedCache) purgeKey(key string) (*cache.Response, error) {
+	if purge(c.cache, key) == 0 {
 		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
 	}
 	return cache.Pass(&http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
@@ -213,11 +205,11 @@ func anyTrue(texts []core.Text, x *core.Exchange) bool {
 
 // PurgeZone purges a key, as purge does, from the cache with a name.
 func PurgeZone(p *core.Plan, zone, key string) (int, error) {
-	c := core.PlanPart[*caches](p).byName[zone]
+	c := core.PlanPart[caches](p)[zone]
 	if c == nil {
 		return 0, fmt.Errorf("front: unknown cache %q", zone)
 	}
-	return purge(c, key), nil
+	return purge(c.cache, key), nil
 }
 
 // purge purges a key, or all keys with a prefix if it ends in a star.

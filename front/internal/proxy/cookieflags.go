@@ -1,7 +1,9 @@
 package proxy
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -9,13 +11,9 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// cookieFlags are the flags that a rule of CookieFlags sets and removes.
-type cookieFlags struct {
-	secure, noSecure     bool
-	httpOnly, noHTTPOnly bool
-	sameSite             string // "" leaves it
-	noSameSite           bool
-}
+// cookieFlags are the attributes that a rule of CookieFlags sets, or removes if they are "", by their
+// names in lower case: secure, httponly and samesite.
+type cookieFlags map[string]string
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
 func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
@@ -25,8 +23,7 @@ func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error
 	}
 	for i := range compiled {
 		if to := &compiled[i].to; to.Constant() {
-			var f cookieFlags
-			if unknown := f.parse(to.Literal); unknown != "" {
+			if _, unknown := parseCookieFlags(to.Literal); unknown != "" {
 				return nil, fmt.Errorf("unknown flag %q", unknown)
 			}
 		}
@@ -34,33 +31,28 @@ func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error
 	return compiled, nil
 }
 
-// parse adds flags, separated by spaces. It returns the first unknown one, or "".
-func (f *cookieFlags) parse(text string) (unknown string) {
+// parseCookieFlags parses flags, separated by spaces. An attribute that is both set and removed is
+// set. unknown is the first unknown flag, or "".
+func parseCookieFlags(text string) (f cookieFlags, unknown string) {
+	f = make(cookieFlags)
 	for word := range strings.FieldsSeq(text) {
-		switch strings.ToLower(word) {
+		switch flag := strings.ToLower(word); flag {
 		case "secure":
-			f.secure = true
-		case "nosecure":
-			f.noSecure = true
+			f[flag] = "Secure"
 		case "httponly":
-			f.httpOnly = true
-		case "nohttponly":
-			f.noHTTPOnly = true
-		case "samesite=strict":
-			f.sameSite = "Strict"
-		case "samesite=lax":
-			f.sameSite = "Lax"
-		case "samesite=none":
-			f.sameSite = "None"
-		case "nosamesite":
-			f.noSameSite = true
-		default:
-			if unknown == "" {
-				unknown = word
+			f[flag] = "HttpOnly"
+		case "samesite=strict", "samesite=lax", "samesite=none":
+			value := flag[len("samesite="):]
+			f["samesite"] = "SameSite=" + strings.ToUpper(value[:1]) + value[1:]
+		case "nosecure", "nohttponly", "nosamesite":
+			if name := flag[len("no"):]; f[name] == "" {
+				f[name] = ""
 			}
+		default:
+			unknown = cmp.Or(unknown, word)
 		}
 	}
-	return unknown
+	return f, unknown
 }
 
 // flagCookie applies the first rule for a cookie's name to the attributes of a Set-Cookie field.
@@ -73,8 +65,8 @@ func (r *responseRules) flagCookie(x *core.Exchange, cookie string) string {
 	for i := range r.cookieFlags {
 		if rule := &r.cookieFlags[i]; rule.pattern != nil && rule.pattern.Match(x, name) ||
 			rule.pattern == nil && strings.EqualFold(rule.from.Eval(x), name) {
-			var f cookieFlags
-			if unknown := f.parse(rule.to.Eval(x)); unknown != "" {
+			f, unknown := parseCookieFlags(rule.to.Eval(x))
+			if unknown != "" {
 				x.Errorf(errorlog.LevelError, "unknown flag %q for cookies", errorlog.Truncate(unknown))
 			}
 			return f.apply(cookie)
@@ -85,38 +77,29 @@ func (r *responseRules) flagCookie(x *core.Exchange, cookie string) string {
 
 // apply returns a Set-Cookie field with the flags. As in nginx, flags that it already has stay in
 // place.
-func (f *cookieFlags) apply(cookie string) string {
-	if *f == (cookieFlags{}) {
+func (f cookieFlags) apply(cookie string) string {
+	if len(f) == 0 {
 		return cookie
 	}
-	todo := *f
-	var kept []string
+	todo, kept := maps.Clone(f), []string(nil)
 	for i, part := range cookieParts(cookie) {
 		name, _, _ := strings.Cut(part, "=")
-		remove := false
-		switch name = strings.ToLower(name); {
-		case i == 0:
-		case name == "secure":
-			remove, todo.secure = f.noSecure && !f.secure, false
-		case name == "httponly":
-			remove, todo.httpOnly = f.noHTTPOnly && !f.httpOnly, false
-		case name == "samesite" && f.sameSite != "":
-			part, todo.sameSite = part[:len("samesite")]+"="+f.sameSite, ""
-		case name == "samesite":
-			remove = f.noSameSite
+		attribute, isFlagged := f[strings.ToLower(name)]
+		if i > 0 && isFlagged {
+			todo[strings.ToLower(name)] = ""
+			if attribute == "" {
+				continue
+			}
+			if _, value, isPair := strings.Cut(attribute, "="); isPair {
+				part = name + "=" + value
+			}
 		}
-		if !remove {
-			kept = append(kept, part)
+		kept = append(kept, part)
+	}
+	for _, name := range []string{"secure", "httponly", "samesite"} {
+		if todo[name] != "" {
+			kept = append(kept, todo[name])
 		}
-	}
-	if todo.secure {
-		kept = append(kept, "Secure")
-	}
-	if todo.httpOnly {
-		kept = append(kept, "HttpOnly")
-	}
-	if todo.sameSite != "" {
-		kept = append(kept, "SameSite="+todo.sameSite)
 	}
 	return strings.Join(kept, "; ")
 }

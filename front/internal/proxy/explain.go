@@ -11,38 +11,30 @@ import (
 
 // Explain implements core.Content.
 func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
-	p.addFindings(x, e)
-	return e.End(x)
-}
-
-func (p *proxy) addFindings(x *core.Exchange, e *core.Explanation) {
 	to := p.target.text.Eval(x)
-	method := p.methodFor(x)
+	pass, url, target := "proxy_pass", "http://"+to, p.uri.requestTarget(x, "")
 	switch {
 	case p.target.isFastCGI:
-		e.Add(x, "content", x.Loc.Pos, "fastcgi_pass %s: %s %s", to, method, uri.WithQuery(x.Path, x.Args))
+		pass, url, target = "fastcgi_pass", to, uri.WithQuery(x.Path, x.Args)
 	case p.target.hasScheme:
-		e.Add(x, "content", x.Loc.Pos, "proxy_pass %s: %s %s", to, method, p.uri.requestTarget(x, ""))
-	default:
-		scheme := "http"
-		if p.target.usesTLS {
-			scheme = "https"
-		}
-		e.Add(x, "content", x.Loc.Pos, "proxy_pass %s://%s: %s %s", scheme, to, method,
-			p.uri.requestTarget(x, ""))
+		url = to
+	case p.target.usesTLS:
+		url = "https://" + to
 	}
+	e.Add(x, "content", x.Loc.Pos, "%s %s: %s %s", pass, url, p.methodFor(x), target)
 	if p.cache != nil {
 		e.Add(x, "content", x.Loc.Pos, "from the cache %s, if it has a response", p.from.Cache.Zone)
 	}
 	if p.target.bound != nil {
 		e.Add(x, "upstream", "", "%s: a handler of the program", to)
-		return
+		return e.End(x)
 	}
 	for i := range e.Config.Upstreams {
 		if u := &e.Config.Upstreams[i]; strings.EqualFold(u.Name, to) {
 			e.Add(x, "upstream", u.Pos, "%s: %s", u.Name, describeServers(u))
 		}
 	}
+	return e.End(x)
 }
 
 func describeServers(u *conf.Upstream) string {
@@ -60,14 +52,15 @@ func describeServers(u *conf.Upstream) string {
 		}
 		all = append(all, text)
 	}
-	if method := u.Balance.Method; method != "" && len(all) > 1 {
-		for _, arg := range u.Balance.Args {
-			method += " " + string(arg)
-		}
-		return "one of " + strings.Join(all, ", ") + " by " + method
+	text, method := strings.Join(all, ", "), u.Balance.Method
+	switch {
+	case len(all) == 1:
+		return text
+	case method == "":
+		return "one of " + text + " in turns"
 	}
-	if len(all) > 1 {
-		return "one of " + strings.Join(all, ", ") + " in turns"
+	for _, arg := range u.Balance.Args {
+		method += " " + string(arg)
 	}
-	return strings.Join(all, ", ")
+	return "one of " + text + " by " + method
 }

@@ -150,24 +150,15 @@ func fieldOfParam(param string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(param, "HTTP_"), "_", "-"))
 }
 
-// fastcgiOf returns the rules of the exchange's location, or nil.
-func fastcgiOf(x *core.Exchange) *fastcgiRules {
-	if x.Loc != nil {
-		if p, ok := x.Loc.Content.(*proxy); ok {
-			return p.fastcgi
-		}
-	}
-	return nil
-}
-
 // script returns $fastcgi_script_name and $fastcgi_path_info.
 func script(x *core.Exchange) (name, info string) {
-	g := fastcgiOf(x)
 	name = x.Path
-	switch {
-	case g == nil:
+	p := proxyOf(x)
+	if p == nil || p.fastcgi == nil {
 		return name, ""
-	case g.split != nil:
+	}
+	g := p.fastcgi
+	if g.split != nil {
 		bounds := g.split.Find(x, x.Path)
 		if len(bounds) >= 6 && bounds[2] >= 0 && bounds[4] >= 0 {
 			name, info = x.Path[bounds[2]:bounds[3]], x.Path[bounds[4]:bounds[5]]

@@ -76,7 +76,12 @@ func boundTo(o *core.Options, name string) http.Handler {
 
 // serverGroup makes a group. It shares what older plans know about its servers.
 func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error) {
-	g := &upstreamGroup{servers: &fetch.Servers{Name: config.Name}, counts: upstreamCounts(c, config.Name)}
+	g := &upstreamGroup{servers: &fetch.Servers{Name: config.Name}}
+	g.counts = c.CountResponses("upstream", strings.ToLower(config.Name),
+		core.Metric{Name: "tare_upstream_responses_total",
+			Help: "Responses of an upstream, by class of the status; none are attempts without a response."},
+		core.Metric{Name: "tare_upstream_header_seconds",
+			Help: "Times until the head of an upstream's response arrived."})
 	key, err := upstream.Key(&config.Balance)
 	if err != nil {
 		return nil, err

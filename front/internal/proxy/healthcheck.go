@@ -255,10 +255,8 @@ func (m *healthMatch) matchesField(i int, values []string) bool {
 		return value == h.Value
 	case "!=":
 		return value != h.Value
-	case "~":
-		return meets(m.header[i], value, true)
 	}
-	return meets(m.header[i], value, false)
+	return meets(m.header[i], value, h.Op == "~")
 }
 
 // meets reports whether matching s, outside of an exchange, has the wanted result. A match that

@@ -14,7 +14,7 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 	x := s.exchange
 	if x == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols ||
 		!x.Request.ProtoAtLeast(1, 1) || !untouched(&x.Response) || status == http.StatusEarlyHints &&
-		!wantsEarlyHints(x) {
+		x.Loc.EarlyHints != nil && !anyTrue(x.Loc.EarlyHints, x) {
 		return
 	}
 	header := x.Response.Header()
@@ -27,11 +27,6 @@ func (s *upstreamRequest) Interim(status int, h http.Header) {
 	x.Response.WriteHeader(status)
 	clear(header)
 	maps.Copy(header, before)
-}
-
-// wantsEarlyHints reports whether early hints are forwarded.
-func wantsEarlyHints(x *core.Exchange) bool {
-	return x.Loc.EarlyHints == nil || anyTrue(x.Loc.EarlyHints, x)
 }
 
 // untouched reports whether no response has begun.

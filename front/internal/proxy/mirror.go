@@ -25,12 +25,7 @@ const (
 
 // MirrorModule sends copies of requests: mirror and mirror_request_body.
 func MirrorModule() core.Module {
-	return core.Module{
-		Compile: func(_ *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
-			return mirrorEffect(s.Mirror, at)
-		},
-		NewState: func() any { return new(atomic.Int64) },
-	}
+	return core.Module{Compile: compileMirror, NewState: func() any { return new(atomic.Int64) }}
 }
 
 type mirror struct {
@@ -38,7 +33,8 @@ type mirror struct {
 	at   core.Slot // holds the number of copies in progress; of an exchange, that its copies were sent
 }
 
-func mirrorEffect(from *conf.Mirror, at core.Slot) (core.Effect, error) {
+func compileMirror(_ *core.Compiler, s *conf.Settings, at core.Slot) (core.Effect, error) {
+	from := s.Mirror
 	if from == nil {
 		return core.Effect{}, nil
 	}
@@ -57,7 +53,10 @@ func (m *mirror) run(x *core.Exchange) core.Outcome {
 		return core.Proceed
 	}
 	x.SetModuleState(m.at, true)
-	if m.explain(x) {
+	if e := x.Plan.Options.Explain; e != nil { // no copy is sent
+		for _, uri := range m.from.URIs {
+			e.Add(x, "mirror", "", "sends a copy to %s", uri)
+		}
 		return core.Proceed
 	}
 	if !m.from.NoBody && hasBody(x) && !x.HasReceived() {
@@ -70,19 +69,6 @@ func (m *mirror) run(x *core.Exchange) core.Outcome {
 		m.start(x, uri)
 	}
 	return core.Proceed
-}
-
-// explain adds findings about the copies of a request, and reports whether the request is only
-// explained: none is sent then.
-func (m *mirror) explain(x *core.Exchange) bool {
-	e := x.Plan.Options.Explain
-	if e == nil {
-		return false
-	}
-	for _, uri := range m.from.URIs {
-		e.Add(x, "mirror", "", "sends a copy to %s", uri)
-	}
-	return true
 }
 
 // start starts a copy of a request, which goes on after the request has ended. It shares nothing

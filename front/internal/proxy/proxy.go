@@ -44,13 +44,11 @@ type proxy struct {
 	method core.Text
 	body   *core.Text // replaces the client's
 
-	response    *responseRules
-	cache       *proxyCache // nil without a cache
-	bind        core.Text   // the local address of connections
-	readRate    core.Text
-	binds       *fetch.Pool // connections with a local address; nil without bind
-	maxBuffered int64       // bytes of a response in memory
-	maxSpooled  int64       // bytes of a response in a file
+	response *responseRules
+	cache    *proxyCache // nil without a cache
+	bind     core.Text   // the local address of connections
+	readRate core.Text
+	binds    *fetch.Pool // connections with a local address; nil without bind
 
 	upstream fetch.Upstream
 }
@@ -80,6 +78,12 @@ func ProxyModule() core.Module {
 	}
 }
 
+// proxyOf returns the proxy of the exchange's location, or nil.
+func proxyOf(x *core.Exchange) *proxy {
+	p, _ := x.Loc.Content.(*proxy)
+	return p
+}
+
 // proxyKey is all that the Proxies of locations differ in.
 type proxyKey struct {
 	from        *conf.Proxy
@@ -98,9 +102,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 		return nil, fmt.Errorf("invalid protocol %q (must be https, fastcgi, scheme, grpc or empty)", from.Protocol)
 	}
 	p := &proxy{
-		from: from, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
-		maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
-		upstream: fetch.Upstream{
+		from: from, upstream: fetch.Upstream{
 			ConnectTimeout: cmp.Or(from.ConnectTimeout, core.DefaultTimeout),
 			SendTimeout:    cmp.Or(from.SendTimeout, core.DefaultTimeout),
 			ReadTimeout:    cmp.Or(from.ReadTimeout, core.DefaultTimeout),
@@ -287,19 +289,19 @@ func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
 		}
 		return x.Fail(status)
 	}
-	pc, err := p.cache.of(x)
+	from, err := p.cache.of(x)
 	if err != nil {
 		x.Errorf(errorlog.LevelError, "%v", err)
 		return x.Fail(http.StatusInternalServerError)
 	}
-	if target.bound != nil && (pc == nil || wantsUpgrade(x.Request)) {
+	if target.bound != nil && (from == nil || wantsUpgrade(x.Request)) {
 		return p.callBound(x, target.bound, target.rest, stateOf(x).target.host)
 	}
 	if out := p.receiveBody(x); out != core.Proceed {
 		return out
 	}
-	if pc != nil {
-		return p.serveCached(x, target, pc)
+	if from != nil {
+		return p.serveCached(x, target, from)
 	}
 	resp, s, err := p.fetch(x, target)
 	if err != nil {
@@ -340,8 +342,8 @@ func (s *upstreamRequest) bindClient(x *core.Exchange, header http.Header) {
 	}
 }
 
-func (p *proxy) serveCached(x *core.Exchange, target destination, pc *proxyCache) core.Outcome {
-	a, s, err := p.fetchCached(x, target, pc)
+func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCache) core.Outcome {
+	a, s, err := p.fetchCached(x, target, from)
 	if err != nil {
 		return p.fail(x, err)
 	}

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -145,7 +146,8 @@ func abortOnError(err error) {
 // pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
 // into memory and then into a file. b holds the first n bytes.
 func (p *proxy) pump(x *core.Exchange, resp *http.Response, b []byte, n int) {
-	q := fetch.NewQueue(&x.Plan.State.Buffers, int(max(p.maxBuffered/fetch.BufferSize, 2)), p.maxSpooled)
+	most := max(cmp.Or(p.from.BufferBytes, defaultMaxBuffered)/fetch.BufferSize, 2)
+	q := fetch.NewQueue(&x.Plan.State.Buffers, int(most), cmp.Or(p.from.MaxSpool, defaultMaxSpooled))
 	q.Put(b, n)
 	done := make(chan struct{})
 	go func() {

@@ -124,9 +124,10 @@ func measureResolver(c *core.Compiler, r *sharedResolver) {
 
 func (r *sharedResolver) measure(e *exposition.Page) {
 	const help = "Lookups of names, by their result."
-	e.Add("tare_resolver_lookups_total", exposition.Counter, help, r.succeeded.Load(), "zone", r.zone, "result",
-		"success")
-	e.Add("tare_resolver_lookups_total", exposition.Counter, help, r.unknown.Load(), "zone", r.zone, "result",
-		"unknown")
-	e.Add("tare_resolver_lookups_total", exposition.Counter, help, r.failed.Load(), "zone", r.zone, "result", "failure")
+	add := func(n *atomic.Int64, result string) {
+		e.Add("tare_resolver_lookups_total", exposition.Counter, help, n.Load(), "zone", r.zone, "result", result)
+	}
+	add(&r.succeeded, "success")
+	add(&r.unknown, "unknown")
+	add(&r.failed, "failure")
 }

@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/message"
-	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -239,7 +238,7 @@ func (r *responseRules) accelRedirect(x *core.Exchange, to string, header http.H
 	if named {
 		return x.RedirectNamed(to)
 	}
-	path, args := uri.Split(to)
+	path, args, _ := strings.Cut(to, "?")
 	path, err := url.PathUnescape(path)
 	if err != nil || !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		x.Errorf(errorlog.LevelError, "invalid path in X-Accel-Redirect: %q", errorlog.Truncate(to))

@@ -151,18 +151,28 @@ func (r *replaceRule) replaceDomain(x *core.Exchange, value string) (string, boo
 	return value[:len(value)-len(bare)] + r.to.Eval(x), true
 }
 
+// replaceFirst applies the first of some rules that concerns a value.
+func replaceFirst(x *core.Exchange, rules []replaceRule, value string,
+	replace func(r *replaceRule, x *core.Exchange, value string) (string, bool)) (to string, ok bool) {
+	for i := range rules {
+		if to, ok = replace(&rules[i], x, value); ok {
+			return to, true
+		}
+	}
+	return value, false
+}
+
 // rewriteLocation rewrites Location. A path gets the front's scheme and host if the location
 // requires that.
 func (r *responseRules) rewriteLocation(x *core.Exchange, values []string) []string {
 	if len(values) != 1 {
 		return values
 	}
-	for i := range r.locations {
-		if to, ok := r.locations[i].replacePrefix(x, values[0]); ok {
-			return []string{x.CleanFieldValue("Location", x.AbsoluteLocation(to))}
-		}
+	to, ok := replaceFirst(x, r.locations, values[0], (*replaceRule).replacePrefix)
+	if !ok {
+		return values
 	}
-	return values
+	return []string{x.CleanFieldValue("Location", x.AbsoluteLocation(to))}
 }
 
 func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []string {
@@ -177,12 +187,11 @@ func (r *responseRules) rewriteRefresh(x *core.Exchange, values []string) []stri
 	if at > len(values[0]) {
 		return values
 	}
-	for i := range r.locations {
-		if to, ok := r.locations[i].replacePrefix(x, values[0][at:]); ok {
-			return []string{x.CleanFieldValue("Refresh", values[0][:at]+x.EscapeControls(to))}
-		}
+	to, ok := replaceFirst(x, r.locations, values[0][at:], (*replaceRule).replacePrefix)
+	if !ok {
+		return values
 	}
-	return values
+	return []string{x.CleanFieldValue("Refresh", values[0][:at]+x.EscapeControls(to))}
 }
 
 func (r *responseRules) rewritesCookies() bool {
@@ -203,24 +212,16 @@ func (r *responseRules) rewriteCookie(x *core.Exchange, cookie string) string {
 	parts, changed := cookieParts(cookie), false
 	for i := 1; i < len(parts); i++ {
 		name, value, ok := strings.Cut(parts[i], "=")
-		if !ok {
+		switch {
+		case ok && strings.EqualFold(name, "domain"):
+			value, ok = replaceFirst(x, r.cookieDomains, value, (*replaceRule).replaceDomain)
+		case ok && strings.EqualFold(name, "path"):
+			value, ok = replaceFirst(x, r.cookiePaths, value, (*replaceRule).replacePrefix)
+		default:
 			continue
 		}
-		switch {
-		case strings.EqualFold(name, "domain"):
-			for j := range r.cookieDomains {
-				if to, ok := r.cookieDomains[j].replaceDomain(x, value); ok {
-					parts[i], changed = name+"="+to, true
-					break
-				}
-			}
-		case strings.EqualFold(name, "path"):
-			for j := range r.cookiePaths {
-				if to, ok := r.cookiePaths[j].replacePrefix(x, value); ok {
-					parts[i], changed = name+"="+to, true
-					break
-				}
-			}
+		if ok {
+			parts[i], changed = name+"="+value, true
 		}
 	}
 	if changed {

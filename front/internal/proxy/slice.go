@@ -38,8 +38,8 @@ type sliceState struct {
 }
 
 func sliceRange(x *core.Exchange) string {
-	p, ok := x.Loc.Content.(*proxy)
-	if !ok || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
+	p := proxyOf(x)
+	if p == nil || p.from.Slice == 0 || p.callsBound() || x.Parent != nil {
 		return ""
 	}
 	state := ensureState(x)
@@ -106,12 +106,12 @@ func (s *sliceState) isPart() func(*http.Response) bool {
 
 // fetchSlice fetches the slice at which the exchange is.
 func (p *proxy) fetchSlice(x *core.Exchange, target destination) (*cache.Response, error) {
-	pc, err := p.cache.of(x)
+	from, err := p.cache.of(x)
 	if err != nil {
 		return nil, err
 	}
-	if pc != nil {
-		a, _, err := p.fetchCached(x, target, pc)
+	if from != nil {
+		a, _, err := p.fetchCached(x, target, from)
 		return a, err
 	}
 	resp, _, err := p.fetch(x, target)
@@ -257,14 +257,15 @@ func (b *slicedBody) open() error {
 // together, and later requests would fail in the same way until one of them expires.
 func (b *slicedBody) forget() {
 	x := b.x
-	pc, err := b.proxy.cache.of(x)
-	if pc == nil || err != nil {
+	from, err := b.proxy.cache.of(x)
+	if from == nil || err != nil {
 		return
 	}
-	pc.cache.Purge(pc.key.eval(x, b.proxy, b.target))
+	key := &b.proxy.cache.key
+	from.cache.Purge(key.eval(x, b.proxy, b.target))
 	slice := *b.state
 	b.state.start = slice.of(firstByte(x.Request.Header))
-	pc.cache.Purge(pc.key.eval(x, b.proxy, b.target))
+	from.cache.Purge(key.eval(x, b.proxy, b.target))
 	*b.state = slice
 }
 

@@ -25,7 +25,6 @@ type proxyTarget struct {
 	isFastCGI bool           // by FastCGI
 	group     *upstreamGroup // nil if it depends on variables
 	bound     http.Handler   // nil if it depends on variables, or is a group
-	options   *core.Options
 	upstreams *upstreams
 	dynamic   *fetch.Groups // groups for addresses that come from variables
 	name      targetName    // set if text is constant
@@ -45,7 +44,7 @@ type destination struct {
 
 func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
-	t.options, t.upstreams = c.Options, core.PlanPart[*upstreams](c.Plan)
+	t.upstreams = core.PlanPart[*upstreams](c.Plan)
 	t.hasScheme, t.usesTLS = protocol == "scheme", protocol == "https"
 	t.isFastCGI, t.isGRPC = protocol == "fastcgi", protocol == "grpc"
 	t.text = c.Text("proxy target", l.Proxy.To)
@@ -142,7 +141,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
 	}
-	if d.bound = boundTo(g.options, addr); d.bound != nil {
+	if d.bound = boundTo(x.Plan.Options, addr); d.bound != nil {
 		return d, nil
 	}
 	to := addr

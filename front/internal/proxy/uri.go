@@ -11,10 +11,9 @@ import (
 
 // uriRule makes the target of upstream requests.
 type uriRule struct {
-	text      *core.Text // nil keeps the client's
-	isWhole   bool       // text is the whole target
-	prefixLen int        // length of the path's prefix that text replaces
-	prefix    string     // the location's path
+	text    *core.Text // nil keeps the client's
+	isWhole bool       // text is the whole target
+	prefix  string     // the location's path, which text replaces
 }
 
 func compileURI(c *core.Compiler, p *proxy, l *conf.Location) error {
@@ -30,7 +29,7 @@ func compileURI(c *core.Compiler, p *proxy, l *conf.Location) error {
 	r.text, r.isWhole = &t, !t.Constant() || !p.target.text.Constant()
 	switch l.Match {
 	case "", "^~", "=":
-		r.prefixLen, r.prefix = len(l.Path), l.Path
+		r.prefix = l.Path
 	default:
 		if !r.isWhole {
 			return errors.New("a URI without variables requires a location with a path: remove the URI, or use rewrite")
@@ -58,5 +57,5 @@ func (r *uriRule) requestTarget(x *core.Exchange, rest string) string {
 	case r.text == nil, r.isWhole, x.PathRewritten, !strings.HasPrefix(x.Path, r.prefix):
 		return uri.WithQuery(uri.EscapePath(x.Path), x.Args)
 	}
-	return uri.WithQuery(r.text.Literal+uri.EscapePath(x.Path[r.prefixLen:]), x.Args)
+	return uri.WithQuery(r.text.Literal+uri.EscapePath(x.Path[len(r.prefix):]), x.Args)
 }

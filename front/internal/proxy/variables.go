@@ -126,10 +126,8 @@ func proxyTargetName(x *core.Exchange) targetName {
 	if x.Proxy != nil {
 		return stateOf(x).target
 	}
-	if x.Loc != nil {
-		if p, ok := x.Loc.Content.(*proxy); ok {
-			return p.target.name
-		}
+	if p := proxyOf(x); p != nil {
+		return p.target.name
 	}
 	return targetName{}
 }

@@ -118,11 +118,8 @@ func (s *Spool) record(err error) {
 func (s *Spool) countPending() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.lost == 0 {
-		s.cause = s.reason()
-	}
-	s.lost += s.w.mentioned + bytes.Count(s.w.pending[s.w.written:], []byte("\n")) + bytes.Count(s.waiting,
-		[]byte("\n"))
+	newline := []byte("\n")
+	s.drop(s.w.mentioned + bytes.Count(s.w.pending[s.w.written:], newline) + bytes.Count(s.waiting, newline))
 }
 
 // reopen writes what is possible, and opens the output again.

@@ -133,10 +133,7 @@ func (s *Spool) Write(lines []byte) (int, error) {
 		s.mu.Unlock()
 		return len(lines), nil
 	}
-	if s.lost == 0 {
-		s.cause = s.reason()
-	}
-	s.lost += bytes.Count(lines, []byte("\n"))
+	s.drop(bytes.Count(lines, []byte("\n")))
 	why, report := s.cause, s.shouldReport()
 	s.mu.Unlock()
 	if report {
@@ -224,14 +221,19 @@ func (s *Spool) stall() {
 	s.queue = nil
 }
 
-func (s *Spool) reason() error {
-	switch {
-	case s.why != nil:
-		return s.why
-	case s.closed:
-		return errClosed
+// drop counts lines that are lost. The caller holds the lock.
+func (s *Spool) drop(lines int) {
+	if s.lost == 0 {
+		switch {
+		case s.why != nil:
+			s.cause = s.why
+		case s.closed:
+			s.cause = errClosed
+		default:
+			s.cause = errSlow
+		}
 	}
-	return errSlow
+	s.lost += lines
 }
 
 // shouldReport reports whether to report a new failure. The caller holds the lock.

@@ -1,34 +1,17 @@
 package static
 
 import (
-	"fmt"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/files"
 )
 
-// listing says how directories are listed: byte for byte as nginx does.
-type listing struct {
-	isOn, isJSON bool
-	page         files.Page
-}
-
-func newListing(s *conf.Files) (listing, error) {
-	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
-		return listing{}, fmt.Errorf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
-	}
-	page := files.Page{IsUTF8: strings.EqualFold(s.Charset, "utf-8"), IsRounded: s.RoundSizes,
-		IsLocalTime: s.LocalTimes}
-	return listing{s.Listing, s.ListingFormat == "json", page}, nil
-}
-
+// list lists a directory, byte for byte as nginx does.
 func (f *fileSet) list(x *core.Exchange, p *filePlace) core.Outcome {
 	entries, isCut, status := p.handler.List(p.name)
 	if status != 0 {
@@ -37,14 +20,15 @@ func (f *fileSet) list(x *core.Exchange, p *filePlace) core.Outcome {
 	}
 	if isCut {
 		x.Errorf(errorlog.LevelWarn, "autoindex: %q has more names than the %d that are listed",
-			errorlog.Truncate(x.Path),
-			len(entries))
+			errorlog.Truncate(x.Path), len(entries))
 	}
-	if f.listing.isJSON {
+	s := &x.Loc.Settings.Files
+	if s.ListingFormat == "json" {
 		return x.SendPage(http.StatusOK, "application/json", appendJSONListing(nil, entries))
 	}
-	return x.SendPage(http.StatusOK, f.types.WithCharset("text/html"),
-		f.listing.page.Append(nil, x.Path, entries, isCut))
+	page := files.Page{IsUTF8: strings.EqualFold(s.Charset, "utf-8"), IsRounded: s.RoundSizes,
+		IsLocalTime: s.LocalTimes}
+	return x.SendPage(http.StatusOK, f.types.WithCharset("text/html"), page.Append(nil, x.Path, entries, isCut))
 }
 
 func listedType(e *files.Entry) string {

@@ -67,9 +67,9 @@ func (r *fileRoots) handler(f *fileSet, from string) *files.Handler {
 	if h, ok := r.roots.Get(from); ok {
 		return h
 	}
-	kind := f.handlerKind
-	kind.symlinksFrom, kind.limits = from, shareOf(maxRoots)
-	h, err := kind.open(f.types)
+	config := f.config
+	config.SymlinksFrom, config.Limits = from, shareOf(maxRoots)
+	h, err := f.open(config)
 	if err != nil {
 		panic(fmt.Sprintf("static: BUG: %v", err)) // openRoot has made a handler for the same root
 	}

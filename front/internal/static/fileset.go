@@ -23,14 +23,13 @@ type fileSet struct {
 	alias  bool      // root is an Alias
 	prefix string    // of paths, which alias replaces; "" with a regular expression
 
-	dir         string         // the part of root without variables
-	handler     *files.Handler // for dir
-	from        core.Text      // disable_symlinks from=, if that has variables
-	roots       *fileRoots     // handlers by from; nil if from is constant
-	handlerKind handlerKind    // of handler and roots
+	dir     string         // the part of root without variables
+	handler *files.Handler // for dir
+	from    core.Text      // disable_symlinks from=, if that has variables
+	roots   *fileRoots     // handlers by from; nil if from is constant
+	config  files.Config   // of handler and roots, without TypeOf
 
 	index         []core.Text
-	listing       listing
 	precompressed []precompressed
 	types         *mediatype.Table
 }
@@ -211,7 +210,7 @@ func (f *fileSet) directory(x *core.Exchange) core.Outcome {
 			return x.Fail(status)
 		}
 	}
-	if !f.listing.isOn || x.Method == http.MethodPost {
+	if !x.Loc.Settings.Files.Listing || x.Method == http.MethodPost {
 		f.logFile(x, x.Path, "directory index of %q is forbidden")
 		return x.Fail(http.StatusForbidden)
 	}
@@ -338,7 +337,7 @@ type filesKey struct {
 
 // compileFiles compiles the files of a location, or returns those of another one with the same key.
 func compileFiles(c *core.Compiler, loc *core.Location, from *conf.Location) (*fileSet, error) {
-	key := filesKey{rules: loc.Rules, isUsed: from.TryFiles != nil || servesFiles(from)}
+	key := filesKey{rules: loc.Rules, isUsed: from.TryFiles != nil || loc.Content == nil}
 	if s := &loc.Settings.Files; s.Alias != "" {
 		if key.prefix = s.AliasPath; key.prefix == "" && loc.Pattern == nil {
 			key.prefix = from.Path
@@ -351,10 +350,9 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 	settings := key.rules.Settings
 	s := &settings.Files
 	f := &fileSet{types: key.rules.Types, precompressed: precompressedOf(s),
-		prefix: key.prefix, alias: s.Alias != "", from: key.rules.Links.Trusted}
-	var err error
-	if f.listing, err = newListing(s); err != nil {
-		return nil, err
+		prefix: key.prefix, alias: s.Alias != "", from: key.rules.LinksFrom}
+	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
+		return nil, fmt.Errorf("autoindex_format: invalid format %q: want html or json", s.ListingFormat)
 	}
 	index := s.Index
 	if index == nil {
@@ -362,17 +360,17 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 	}
 	root := cmp.Or(s.Alias, s.Root)
 	f.index, f.root = c.Texts("index", index), c.Text("root", root)
-	f.handlerKind = handlerKind{
-		listing: s.Listing, siblings: strings.Join(s.Precompressed, " "), disableSymlinks: s.DisableSymlinks,
-		noEtag: s.NoEtag, modifiedExact: settings.ModifiedSince == "", maxRanges: settings.MaxRanges,
+	f.config = files.Config{
+		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true, ByPath: true,
+		Compress:        files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
+		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, ModifiedExact: settings.ModifiedSince == "",
+		MaxRanges: settings.MaxRanges,
 	}
 	if root == "" {
 		return f, nil
 	}
 	return f, openRoot(c, f, key.isUsed)
 }
-
-func servesFiles(l *conf.Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
 // openRoot opens the handler of a location's directory. Variables may only add to it.
 func openRoot(c *core.Compiler, f *fileSet, used bool) (err error) {
@@ -391,10 +389,9 @@ func openRoot(c *core.Compiler, f *fileSet, used bool) (err error) {
 	if !used {
 		return nil
 	}
-	f.handlerKind.dir, f.handlerKind.limits = f.dir, fileLimits(c)
-	open := func() (*files.Handler, error) { return f.handlerKind.open(f.types) }
+	f.config.Dir, f.config.Limits = f.dir, fileLimits(c)
 	if !f.from.Constant() {
-		probe, err := open() // those that requests need differ in symlinksFrom only
+		probe, err := f.open(f.config) // those that requests need differ in symlinksFrom only
 		if err != nil {
 			return err
 		}
@@ -403,36 +400,17 @@ func openRoot(c *core.Compiler, f *fileSet, used bool) (err error) {
 		c.Plan.Releases = append(c.Plan.Releases, f.roots.close)
 		return nil
 	}
-	f.handlerKind.symlinksFrom = f.from.Literal
-	f.handler, err = core.AcquireForPlan(c, &c.State.Files, handlerKey{f.handlerKind, f.types.Key}, open,
-		func(h *files.Handler) { _ = h.Close() })
+	f.config.SymlinksFrom = f.from.Literal
+	// handlers differ in the configuration and the types, which it does not have yet
+	key := fmt.Sprintf("%#v %s", f.config, f.types.Key)
+	f.handler, err = core.AcquireForPlan(c, &c.State.Files, key,
+		func() (*files.Handler, error) { return f.open(f.config) }, func(h *files.Handler) { _ = h.Close() })
 	return err
 }
 
-// handlerKind is all that the handlers of directories differ in, besides the media types.
-type handlerKind struct {
-	dir                           string
-	listing                       bool
-	siblings                      string // codings, separated by spaces
-	disableSymlinks, symlinksFrom string
-	noEtag, modifiedExact         bool
-	maxRanges                     int
-	limits                        files.Limits
-}
-
-// handlerKey identifies a handler, also for later plans.
-type handlerKey struct {
-	handlerKind
-	types string // their fingerprint
-}
-
-func (k *handlerKind) open(types *mediatype.Table) (*files.Handler, error) {
-	return files.New(files.Config{
-		Dir: k.dir, Index: []string{}, Listing: k.listing, Dotfiles: true, HideDotfiles: true,
-		Compress: files.Compress{Siblings: k.siblings != "", SiblingCodings: strings.Fields(k.siblings)},
-		ByPath:   true, DisableSymlinks: k.disableSymlinks, SymlinksFrom: k.symlinksFrom, NoEtag: k.noEtag,
-		TypeOf: types.TypeOf, ModifiedExact: k.modifiedExact, MaxRanges: k.maxRanges, Limits: k.limits,
-	})
+func (f *fileSet) open(config files.Config) (*files.Handler, error) {
+	config.TypeOf = f.types.TypeOf
+	return files.New(config)
 }
 
 func documentRoot(x *core.Exchange) string { return filesOf(x).root.Eval(x) }

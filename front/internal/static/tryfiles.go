@@ -70,7 +70,7 @@ func (t *tryFiles) run(x *core.Exchange) core.Outcome {
 	if strings.HasPrefix(last, "@") {
 		return x.RedirectNamed(last)
 	}
-	path, args := uri.Split(last)
+	path, args, _ := strings.Cut(last, "?")
 	// as in nginx a regular expression may match such a path, and no prefix does
 	if !strings.HasPrefix(path, "/") {
 		clean, ok := uri.CleanPath("/"+path, true)
@@ -141,25 +141,18 @@ func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
 func EmptyGIFModule() core.Module {
 	return core.Module{Location: func(_ *core.Compiler, loc *core.Location, from *conf.Location) error {
 		if from.Empty {
-			loc.Content = emptyGIFContent{}
+			loc.Content = core.Page{Name: "an empty image", Respond: sendEmptyGIF}
 		}
 		return nil
 	}}
 }
 
-type emptyGIFContent struct{}
-
 const emptyGIF = "GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;"
 
-func (emptyGIFContent) Serve(x *core.Exchange) core.Outcome {
+func sendEmptyGIF(x *core.Exchange) core.Outcome {
 	if x.Method != http.MethodGet && x.Method != http.MethodHead {
 		return x.Fail(http.StatusMethodNotAllowed)
 	}
 	x.Response.Header()["Last-Modified"] = []string{"Mon, 28 Sep 1970 06:00:00 GMT"}
 	return x.SendPage(http.StatusOK, "image/gif", []byte(emptyGIF))
-}
-
-// Explain implements content.
-func (emptyGIFContent) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
-	return e.Respond(x, "an empty image")
 }

@@ -38,20 +38,13 @@ const (
 	reportEvery = 10 * time.Second
 )
 
-// Severity is the severity of a message.
+// Severity is the severity of a message: an index of Severities.
 type Severity int
 
-// Severities of messages.
-const (
-	Emerg Severity = iota
-	Alert
-	Crit
-	Error
-	Warn
-	Notice
-	Info
-	Debug
-)
+// Severities returns the names of severities, the worst first.
+func Severities() [8]string {
+	return [...]string{"emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"}
+}
 
 // Target is a server, and how messages to it begin.
 type Target struct {
@@ -64,7 +57,7 @@ type Target struct {
 // Parse parses the address of a log: "syslog:server=192.0.2.1:514,facility=local7,severity=info,
 // tag=nginx,nohostname". Only the server is required. It may be a name, or "unix:" and a path.
 func Parse(text string) (*Target, error) {
-	t := &Target{severity: Info, facility: facilityOf(defaultFacility)}
+	t := &Target{severity: severityOf("info"), facility: facilityOf(defaultFacility)}
 	tag, hasHostname, hasServer := defaultTag, true, false
 	for parameter := range strings.SplitSeq(strings.TrimPrefix(text, Prefix), ",") {
 		name, value, _ := strings.Cut(parameter, "=")
@@ -149,7 +142,8 @@ func facilityOf(name string) int {
 
 // severityOf returns a severity by its name, or -1.
 func severityOf(name string) Severity {
-	return Severity(slices.Index([]string{"emerg", "alert", "crit", "error", "warn", "notice", "info", "debug"}, name))
+	all := Severities()
+	return Severity(slices.Index(all[:], name))
 }
 
 // Severity returns the severity of messages without one of their own.

@@ -8,6 +8,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/mediatype"
 	"github.com/tarehq/tare/front/internal/message"
 )
 
@@ -18,32 +19,23 @@ import (
 
 // AdditionModule adds bodies: add_before_body, add_after_body and addition_types.
 func AdditionModule() core.Module {
-	return core.Module{Compile: func(_ *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
-		a, err := newAddition(s)
-		if a == nil || err != nil {
-			return core.Effect{}, err
-		}
-		return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}}, nil
-	}}
+	return core.Module{Compile: compileAddition}
 }
 
-// addition is what a location adds to bodies.
-type addition struct {
-	before, after string // paths of subrequests, or ""
-	types         core.BodyTypes
-}
+// addition adds bodies to those of some types.
+type addition struct{ types mediatype.Set }
 
-// newAddition compiles AddBefore and AddAfter; nil adds nothing.
-func newAddition(s *conf.Settings) (*addition, error) {
+func compileAddition(_ *core.Compiler, s *conf.Settings, _ core.Slot) (e core.Effect, err error) {
 	if s.AddBefore == "" && s.AddAfter == "" {
-		return nil, nil
+		return e, nil
 	}
 	for _, path := range []string{s.AddBefore, s.AddAfter} {
 		if path != "" && !strings.HasPrefix(path, "/") {
-			return nil, fmt.Errorf("added body: invalid path %q: want a leading slash", path)
+			return e, fmt.Errorf("added body: invalid path %q: want a leading slash", path)
 		}
 	}
-	return &addition{s.AddBefore, s.AddAfter, core.NewBodyTypes(s.AddTypes)}, nil
+	a := &addition{mediatype.NewSet(s.AddTypes)}
+	return core.Effect{Rules: a, Bodies: []core.BodyFilter{a}}, nil
 }
 
 // MayApply implements BodyFilter. nginx also adds bodies to encoded ones, which no client can
@@ -63,7 +55,7 @@ func (a *addition) Start(w *core.Writer, contentType string, _ int64) {
 	header := w.Header()
 	message.ReplaceBody(header)
 	if w.X.Request.Method != http.MethodHead {
-		w.Stages[core.AdditionStage] = &addedBodies{w: w, from: a}
+		w.Stages[core.AdditionStage] = &addedBodies{w: w}
 	}
 }
 
@@ -77,7 +69,6 @@ func (a *addition) ChangesAdded() bool { return false }
 type addedBodies struct {
 	core.PlainStage
 	w        *core.Writer
-	from     *addition
 	hasBegun bool
 }
 
@@ -85,7 +76,7 @@ type addedBodies struct {
 func (a *addedBodies) begin() {
 	if !a.hasBegun {
 		a.hasBegun = true
-		insert(a.w, a.from.before)
+		insert(a.w, a.w.X.Loc.Settings.AddBefore)
 	}
 }
 
@@ -98,7 +89,7 @@ func (a *addedBodies) Write(p []byte) (int, error) {
 // Close adds the last body.
 func (a *addedBodies) Close() error {
 	a.begin()
-	insert(a.w, a.from.after)
+	insert(a.w, a.w.X.Loc.Settings.AddAfter)
 	return nil
 }
 

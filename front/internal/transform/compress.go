@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,15 +15,13 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/exposition"
 	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/mediatype"
 	"github.com/tarehq/tare/front/internal/message"
 )
 
 const (
 	defaultCompressLength = 20
-
-	defaultGzipLevel   = 1
-	defaultBrotliLevel = 6
-	defaultZstdLevel   = 1
+	defaultGzipLevel      = 1
 )
 
 // CompressModule compresses and decompresses bodies: gzip, gunzip, brotli, zstd, and the directives
@@ -66,9 +65,9 @@ func compileCompressions(c *core.Compiler, s *conf.Settings, at core.Slot) (e co
 
 type compression struct {
 	minLength int64
-	types     core.BodyTypes
+	types     mediatype.Set
 	vary      bool
-	proxied   gzipProxied
+	proxied   []string // words of gzip_proxied, without off
 	http10    bool
 	disable   []*core.Pattern
 	pool      *encoderPool
@@ -81,11 +80,13 @@ func compileGzip(c *core.Compiler, g *conf.Gzip, in *compressing) (*compression,
 	out := newCompression(g.MinLength, g.Types, g.Vary)
 	out.http10 = g.HTTP10
 	for _, word := range g.Proxied {
-		bit, ok := proxiedWords()[word]
-		if !ok {
+		switch word {
+		case "off":
+		case "expired", "no-cache", "no-store", "private", "no_last_modified", "no_etag", "auth", "any":
+			out.proxied = append(out.proxied, word)
+		default:
 			return nil, fmt.Errorf("gzip_proxied: unknown word %q", word)
 		}
-		out.proxied |= bit
 	}
 	for _, d := range g.Disable {
 		if d == "msie6" {
@@ -109,7 +110,7 @@ func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []co
 		from               *conf.Compression
 		least, most, usual int
 	}{
-		{"br", s.Brotli, 0, brotli.BestCompression, defaultBrotliLevel}, {"zstd", s.Zstd, 1, 22, defaultZstdLevel},
+		{"br", s.Brotli, 0, brotli.BestCompression, 6}, {"zstd", s.Zstd, 1, 22, 1},
 	} {
 		if of.from == nil {
 			continue
@@ -122,7 +123,7 @@ func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []co
 			return nil, fmt.Errorf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
 		}
 		out := newCompression(of.from.MinLength, of.from.Types, of.from.Vary)
-		out.http10, out.proxied, out.pool = true, proxiedAny, encoderPoolOf(c, in, of.coding, level)
+		out.http10, out.proxied, out.pool = true, []string{"any"}, encoderPoolOf(c, in, of.coding, level)
 		all = append(all, out)
 	}
 	g, err := compileGzip(c, s.Gzip, in)
@@ -133,7 +134,7 @@ func compressions(c *core.Compiler, s *conf.Settings, in *compressing) (all []co
 }
 
 func newCompression(minLength int64, types []string, vary bool) *compression {
-	return &compression{minLength: cmp.Or(minLength, defaultCompressLength), types: core.NewBodyTypes(types),
+	return &compression{minLength: cmp.Or(minLength, defaultCompressLength), types: mediatype.NewSet(types),
 		vary: vary}
 }
 
@@ -266,45 +267,25 @@ func (z *compressWriter) Release() {
 	}
 }
 
-type gzipProxied uint16
-
-const (
-	proxiedExpired gzipProxied = 1 << iota
-	proxiedNoCache
-	proxiedNoStore
-	proxiedPrivate
-	proxiedNoLastModified
-	proxiedNoETag
-	proxiedAuth
-	proxiedAny
-)
-
-func proxiedWords() map[string]gzipProxied {
-	return map[string]gzipProxied{
-		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore,
-		"private":          proxiedPrivate,
-		"no_last_modified": proxiedNoLastModified, "no_etag": proxiedNoETag, "auth": proxiedAuth, "any": proxiedAny,
-	}
-}
-
 // isAllowed reports whether a client accepts the coding, and may get it.
 func (g *compression) isAllowed(x *core.Exchange, r *http.Request, header http.Header) bool {
 	if !message.AcceptsCoding(r.Header["Accept-Encoding"], g.pool.coding) || !g.http10 && !r.ProtoAtLeast(1, 1) {
 		return false
 	}
-	if len(r.Header["Via"]) > 0 && !g.proxied.allow(r, header) {
+	if len(r.Header["Via"]) > 0 && !allowsProxied(g.proxied, r, header) {
 		return false
 	}
 	agent := r.UserAgent()
 	return agent == "" || !core.AnyMatches(x, g.disable, agent) && !x.RegexTimedOut
 }
 
-// allow reports whether a response to a proxy may be compressed.
-func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
+// allowsProxied reports whether the words of gzip_proxied allow to compress a response to a proxy.
+func allowsProxied(words []string, r *http.Request, header http.Header) bool {
+	has := func(word string) bool { return slices.Contains(words, word) }
 	switch {
-	case p == 0:
+	case words == nil:
 		return false
-	case p&proxiedAny != 0, p&proxiedAuth != 0 && r.Header.Get("Authorization") != "":
+	case has("any"), has("auth") && r.Header.Get("Authorization") != "":
 		return true
 	}
 	if at := header.Get("Expires"); at != "" {
@@ -313,16 +294,16 @@ func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
 		if date, dateErr := http.ParseTime(header.Get("Date")); dateErr == nil {
 			now = date
 		}
-		return p&proxiedExpired != 0 && err == nil && expires.Unix() < now.Unix()
+		return has("expired") && err == nil && expires.Unix() < now.Unix()
 	}
 	if control := header["Cache-Control"]; len(control) > 0 {
 		all := strings.ToLower(strings.Join(control, ","))
-		return p&proxiedNoCache != 0 && strings.Contains(all, "no-cache") ||
-			p&proxiedNoStore != 0 && strings.Contains(all, "no-store") ||
-			p&proxiedPrivate != 0 && strings.Contains(all, "private")
+		return slices.ContainsFunc([]string{"no-cache", "no-store", "private"}, func(word string) bool {
+			return has(word) && strings.Contains(all, word)
+		})
 	}
-	if p&proxiedNoLastModified != 0 && header.Get("Last-Modified") != "" {
+	if has("no_last_modified") && header.Get("Last-Modified") != "" {
 		return false
 	}
-	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
+	return !has("no_etag") || header.Get("Etag") == ""
 }

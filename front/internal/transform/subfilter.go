@@ -6,6 +6,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
+	"github.com/tarehq/tare/front/internal/mediatype"
 	"github.com/tarehq/tare/front/internal/message"
 	"github.com/tarehq/tare/front/internal/replace"
 )
@@ -15,36 +16,30 @@ const maxSubstitutions = 255
 
 // SubFilterModule replaces strings: sub_filter and the directives with that prefix.
 func SubFilterModule() core.Module {
-	return core.Module{Compile: func(c *core.Compiler, s *conf.Settings, _ core.Slot) (core.Effect, error) {
-		f, err := compileSubFilter(c, s.SubFilter)
-		if f == nil || err != nil {
-			return core.Effect{}, err
-		}
-		return core.Effect{Rules: f, Bodies: []core.BodyFilter{f}}, nil
-	}}
+	return core.Module{Compile: compileSubFilter}
 }
 
 type subFilter struct {
-	from, to     []core.Text
-	matcher      *replace.Matcher // nil if from has variables
-	types        core.BodyTypes
-	once         bool
-	keepModified bool
+	from, to []core.Text
+	matcher  *replace.Matcher // nil if from has variables
+	types    mediatype.Set
+	settings *conf.SubFilter
 }
 
-func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
+func compileSubFilter(c *core.Compiler, settings *conf.Settings, _ core.Slot) (e core.Effect, err error) {
+	s := settings.SubFilter
 	if s == nil || len(s.Substitutions) == 0 {
-		return nil, nil
+		return e, nil
 	}
 	if len(s.Substitutions) > maxSubstitutions {
-		return nil, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
+		return e, fmt.Errorf("sub_filter: %d strings: want at most %d", len(s.Substitutions), maxSubstitutions)
 	}
-	out := &subFilter{types: core.NewBodyTypes(s.Types), once: !s.Every, keepModified: s.KeepModified}
+	out := &subFilter{types: mediatype.NewSet(s.Types), settings: s}
 	fixed, varies := make([]string, len(s.Substitutions)), false
 	for i, p := range s.Substitutions {
 		from, to := c.Text("sub_filter", p.From), c.Text("sub_filter", p.To)
 		if from.Empty() {
-			return nil, errors.New("sub_filter: empty search string")
+			return e, errors.New("sub_filter: empty search string")
 		}
 		out.from, out.to = append(out.from, from), append(out.to, to)
 		varies = varies || !from.Constant()
@@ -53,7 +48,7 @@ func compileSubFilter(c *core.Compiler, s *conf.SubFilter) (*subFilter, error) {
 	if !varies {
 		out.matcher = replace.NewMatcher(fixed)
 	}
-	return out, nil
+	return core.Effect{Rules: out, Bodies: []core.BodyFilter{out}}, nil
 }
 
 // MayApply implements BodyFilter. nginx also searches encoded bodies, where matches are accidental.
@@ -80,7 +75,7 @@ func (s *subFilter) Start(w *core.Writer, contentType string, _ int64) {
 	}
 	w.Stages[core.SubStage] = &replaceStage{Writer: replacer}
 	message.ReplaceBody(header)
-	if !s.keepModified {
+	if !s.settings.KeepModified {
 		delete(header, "Last-Modified")
 		delete(header, "Etag")
 	}
@@ -106,7 +101,7 @@ func (s *subFilter) replacer(w *core.Writer) *replace.Writer {
 	if from == nil {
 		from = replace.NewMatcher(strings)
 	}
-	return replace.NewWriter(from, with, s.once, subOutput{w})
+	return replace.NewWriter(from, with, !s.settings.Every, subOutput{w})
 }
 
 type replaceStage struct {

@@ -1,4 +1,4 @@
-// Package uri normalizes, escapes and splits paths and queries as nginx does.
+// Package uri normalizes and escapes paths and queries as nginx does.
 package uri
 
 import (
@@ -42,33 +42,20 @@ func CleanPath(path string, keepSlashes bool) (string, bool) {
 
 // resolve is the slow path of CleanPath.
 func resolve(path string, keepSlashes bool) (string, bool) {
-	clean := make([]byte, 0, len(path))
-	for i := 0; i < len(path); {
-		end := strings.IndexByte(path[i+1:], '/') // path[i] is a slash
-		if end < 0 {
-			end = len(path)
-		} else {
-			end += i + 1
+	clean, endsInSlash := make([]byte, 0, len(path)), false
+	for segment := range strings.SplitSeq(path[1:], "/") {
+		isUp := segment == ".."
+		if strings.IndexByte(segment, 0) >= 0 || isUp && len(clean) == 0 {
+			return "", false
 		}
-		last := end == len(path)
-		switch segment := path[i+1 : end]; {
-		case strings.IndexByte(segment, 0) >= 0:
-			return "", false
-		case segment == ".." && len(clean) == 0:
-			return "", false
-		case segment == "..":
+		if endsInSlash = isUp || segment == "." || segment == "" && !keepSlashes; !endsInSlash {
+			clean = append(append(clean, '/'), segment...)
+		} else if isUp {
 			clean = clean[:bytes.LastIndexByte(clean, '/')]
-			if last {
-				clean = append(clean, '/')
-			}
-		case segment == ".", segment == "" && !keepSlashes:
-			if last {
-				clean = append(clean, '/')
-			}
-		default:
-			clean = append(clean, path[i:end]...)
 		}
-		i = end
+	}
+	if endsInSlash {
+		clean = append(clean, '/')
 	}
 	return string(clean), true
 }
@@ -119,10 +106,4 @@ func WithQuery(path, query string) string {
 		return path
 	}
 	return path + "?" + query
-}
-
-// Split splits a URI of the configuration or an upstream into path and query.
-func Split(uri string) (path, query string) {
-	path, query, _ = strings.Cut(uri, "?")
-	return path, query
 }
