@@ -151,25 +151,11 @@ func (t *Transport) Clone() *Transport {
 
 func (t *Transport) run() *client.Client {
 	t.once.Do(func() {
-		t.client = client.New(&client.Config{Addr: t.Addr, UnixSockets: t.UnixSockets, Settings: t.settings()})
+		settings := new(http.Transport)
+		client.CopyFields(settings, t)
+		t.client = client.New(&client.Config{Addr: t.Addr, UnixSockets: t.UnixSockets, Settings: settings})
 	})
 	return t.client
-}
-
-// settings returns what http.Transport has, too.
-func (t *Transport) settings() *http.Transport {
-	return &http.Transport{
-		Proxy: t.Proxy, OnProxyConnectResponse: t.OnProxyConnectResponse,
-		ProxyConnectHeader: t.ProxyConnectHeader, GetProxyConnectHeader: t.GetProxyConnectHeader,
-		DialContext: t.DialContext, DialTLSContext: t.DialTLSContext,
-		TLSClientConfig: t.TLSClientConfig, TLSHandshakeTimeout: t.TLSHandshakeTimeout,
-		DisableKeepAlives: t.DisableKeepAlives, DisableCompression: t.DisableCompression,
-		MaxIdleConns: t.MaxIdleConns, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost, MaxConnsPerHost: t.MaxConnsPerHost,
-		IdleConnTimeout: t.IdleConnTimeout, ResponseHeaderTimeout: t.ResponseHeaderTimeout,
-		ExpectContinueTimeout: t.ExpectContinueTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
-		WriteBufferSize: t.WriteBufferSize, ReadBufferSize: t.ReadBufferSize,
-		ForceAttemptHTTP2: t.ForceAttemptHTTP2, HTTP2: t.HTTP2, Protocols: t.Protocols,
-	}
 }
 
 var _ interface {

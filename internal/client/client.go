@@ -88,12 +88,13 @@ func newClient(config *Config, p protocol, maxHeadBytes, readBuffer int) *Client
 	return c
 }
 
-// CopyFields copies the exported fields of a struct, which may contain locks in others.
-func CopyFields[T any](to, from *T) {
+// CopyFields copies the exported fields that two structs have in common. Others may contain locks.
+func CopyFields[To, From any](to *To, from *From) {
 	a, b := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
 	for i := range a.NumField() {
-		if a.Type().Field(i).IsExported() {
-			a.Field(i).Set(b.Field(i))
+		f := a.Type().Field(i)
+		if v := b.FieldByName(f.Name); f.IsExported() && v.IsValid() {
+			a.Field(i).Set(v)
 		}
 	}
 }

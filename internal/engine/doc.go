@@ -1,17 +1,6 @@
 // Package engine serves HTTP/1.1, HTTP/2 and FastCGI connections to an http.Handler.
 //
-// # Rooms
-//
-//	engine        Server: listeners, limits, shutdown
-//	  shard       connections on event loops, on Linux
-//	  netconn     connections that have a goroutine each
-//	  sched       decides which handlers run on a loop, and who leads it
-//	  h1, fastcgi codecs: requests in the input, responses in the output
-//	  h2          sessions of HTTP/2, whose streams carry an exchange each
-//	  exchange    requests, bodies, contexts and responses, for any codec and any connection
-//	  reuse       goroutines that serve one connection after another
-//
-// Each room imports only rooms below it. Neither netconn nor shard knows the Server: they receive
+// ARCHITECTURE.md lists the rooms below this one. None of them knows the Server: they receive
 // settings, and what a Server shares with its connections (exchange.ServerState).
 //
 // # The life of a connection
@@ -58,8 +47,5 @@
 //   - sink: frames a response in the output.
 //   - extras: what a protocol has beyond HTTP/1, such as parameters; part of an exchange.
 //   - exchange: one request and its response, with everything of fixed size in one allocation.
-//   - shard: an event loop and the runners that serve its connections.
-//   - predictor: a table that guesses from past requests whether a route blocks.
-//   - remainder: the bytes of a request body that the handler did not read.
 //   - flush gate: complete responses in the output that another goroutine may send.
 package engine

@@ -353,3 +353,71 @@ func (l *onceCloseListener) Close() error {
 	})
 	return l.err
 }
+
+// shardAcceptor returns a function that accepts a connection of l for the shards. It returns nil if
+// l's connections must take the goroutine path.
+func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() error {
+	if !shard.Supports(l.Listener) || !s.canUseShards(p) {
+		return nil
+	}
+	g, err := s.ensureGroup()
+	if err != nil {
+		s.logf("http: no shards: %v; serving with a goroutine for each connection", err)
+		return nil
+	}
+	return g.Accept(&p.shards, l.closed)
+}
+
+// ensureGroup returns the server's shards and starts them if necessary.
+func (s *Server) ensureGroup() (*shard.Group, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.shards != nil {
+		return s.shards, nil
+	}
+	g, err := shard.NewGroup(&s.state, s.stopIfUnused)
+	if err == nil {
+		s.shards = g
+	}
+	return g, err
+}
+
+// group returns the shards, or nil if there are none.
+func (s *Server) group() *shard.Group {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.shards
+}
+
+// A server whose listeners were closed without Shutdown or Close serves its open connections until
+// they end, as net/http does. Its other goroutines and descriptors end with the last connection. A
+// later Serve creates them again.
+
+// IsUnused reports whether no Serve runs, and no connection is open.
+func (s *Server) IsUnused() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.isUnused()
+}
+
+// isUnused is IsUnused for a caller that holds the mutex.
+func (s *Server) isUnused() bool {
+	return len(s.listeners) == 0 && len(s.awaited) == 0 && len(s.conns) == 0 && s.shards.Open() == 0
+}
+
+// stopIfUnused stops the shards if there are no connections and no listeners.
+// Shutdown and Close stop them themselves.
+func (s *Server) stopIfUnused() {
+	s.mu.Lock()
+	if s.state.Closing.Load() || !s.isUnused() {
+		s.mu.Unlock()
+		return
+	}
+	g := s.shards
+	s.shards = nil
+	s.mu.Unlock()
+	g.Stop()
+	if s.Unused != nil {
+		s.Unused()
+	}
+}

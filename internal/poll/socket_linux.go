@@ -313,3 +313,13 @@ func QuietFor(fd int) time.Duration {
 	}
 	return time.Duration(info.Last_data_recv) * time.Millisecond
 }
+
+// Unread returns how many bytes have arrived on a socket and were not read.
+func Unread(fd int) (int, error) {
+	var n int32
+	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TIOCINQ, uintptr(unsafe.Pointer(&n)))
+	if errno != 0 {
+		return 0, errno
+	}
+	return int(n), nil
+}

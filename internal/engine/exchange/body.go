@@ -7,56 +7,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"sync"
 	"time"
-)
-
-// Body is a request's body. Different goroutines of a handler may read it, use the context, write
-// the response and hijack the connection at the same time. Two mutexes separate them. The goroutine
-// that reads the connection holds reading, perhaps for as long as the client sends nothing. No
-// goroutine holds mu while it waits.
-type Body struct {
-	Exchange  *Exchange
-	reading   sync.Mutex // guards the fields up to mu, and the connection's input
-	Remaining int64      // bytes that have not been read; -1 if the length is unknown
-	Err       error      // sticky; io.EOF once all has been read
-
-	mu         sync.Mutex
-	readToEnd  bool // read to its end; a departure watch may then read the connection
-	wantsWatch bool // start a departure watch at the body's end
-	noWatch    bool // the exchange is over, or the connection was hijacked
-
-	// the client waits for "100 Continue" before it sends the body; never changes
-	expectsContinue bool
-	Mode            BodyMode // never changes
-	isLast          bool     // the client sends no other request on the connection; never changes
-	deadlineSet     bool     // the read deadline of this exchange is set; guarded by reading
-	Draining        bool     // the handler has returned; guarded by reading
-	closing         bool     // Close reads the remainder; guarded by reading
-
-	flags Flags
-}
-
-// Flags of a body.
-const (
-	bodyClosed      = 1 << iota // the handler has closed it or has returned
-	bodyInterrupted             // a Read that waits must return
-	bodyContinued               // the client has received "100 Continue" or a final response
-	bodyWithheld                // the final response came instead: the client may not send the body
-	bodyAborted                 // the client has aborted the request and expects no response
-	bodyTooLong                 // the remainder was longer than what is drained
-	bodyEndsConn                // the response announced that the connection closes because of it
-)
-
-// BodyMode is the form of a body in the input.
-type BodyMode uint8
-
-const (
-	NoBody    BodyMode = iota // there is no body
-	ByLength                  // its bytes follow one another
-	ByChunks                  // the codec decodes it
-	ByRecords                 // like ByChunks, but the codec can skip the remainder
-	ByStream                  // like ByChunks, but the remainder holds up no other request
 )
 
 // Init prepares b. length is -1 if it is unknown. expects reports whether the client waits for "100
@@ -369,14 +320,12 @@ func (b *Body) HasArrived(whole bool) bool {
 	return b.Remaining > 0 && len(c.Input()) > 0
 }
 
-// HasWhole implements connection.RequestBody.
 func (b *Body) HasWhole() bool {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(true)
 }
 
-// HasInput implements connection.RequestBody.
 func (b *Body) HasInput() bool {
 	if !b.reading.TryLock() {
 		return false
@@ -385,10 +334,9 @@ func (b *Body) HasInput() bool {
 	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(false)
 }
 
-// framingCounter is a Source whose bodies contain framing.
+// framingCounter is the Source of bodies ByChunks.
 type framingCounter interface{ FramingLength() int64 }
 
-// FramingLength implements connection.RequestBody.
 func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.Mode != ByChunks {
 		return 0, true
@@ -400,11 +348,7 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
-	counter, ok := b.Exchange.Conn().source.(framingCounter)
-	if !ok {
-		return 0, true
-	}
-	return counter.FramingLength(), true
+	return b.Exchange.Conn().source.(framingCounter).FramingLength(), true
 }
 
 // atEnd reports whether the body has been read to its end, which may be an abort. The caller holds

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"runtime/debug"
+	"runtime/metrics"
 	"sync/atomic"
 	"time"
 
@@ -121,5 +123,63 @@ func Signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
+	}
+}
+
+// DateCache caches the value of the Date field for the current second. Formatting takes 170 ns and
+// reading the clock 57; this takes 2 (BenchmarkDate). A timer drops the value at the end of its
+// second, and the next response makes a new one. An idle server sets no timer.
+type DateCache struct{ current atomic.Pointer[string] }
+
+// Text returns the value of the Date field.
+func (d *DateCache) Text() string {
+	if t := d.current.Load(); t != nil {
+		return *t
+	}
+	now := time.Now()
+	t := now.UTC().Format(http.TimeFormat)
+	d.current.Store(&t)
+	time.AfterFunc(now.Truncate(time.Second).Add(time.Second).Sub(now), func() { d.current.Store(nil) })
+	return t
+}
+
+// TLS handshakes leave much garbage. If thousands of clients connect and then wait, nothing
+// allocates any more: the collector does not run for two minutes, and the process keeps twice the
+// memory of its connections. So a server that rests after many handshakes runs the collector once
+// and returns free memory: an idle connection then takes 6.4 KB instead of 12.3.
+const (
+	// leastHandshakes is how many handshakes must have been completed since the last time.
+	leastHandshakes = 500
+	// restTime is for how long no handshake may have been completed.
+	restTime = 500 * time.Millisecond
+	// heapPerHandshake limits the heap that is collected for each handshake. That takes about 20
+	// µs, a handshake more than 300.
+	heapPerHandshake = 64 << 10
+)
+
+// CountHandshake counts a completed TLS handshake.
+func (s *ServerState) CountHandshake() {
+	n := s.Handshakes.Add(1)
+	if n-s.trimmedAt.Load() >= leastHandshakes && s.awaitsRest.CompareAndSwap(false, true) {
+		time.AfterFunc(restTime, func() { s.trimAtRest(n) })
+	}
+}
+
+// trimAtRest returns free memory if there were no handshakes after the first n, and otherwise waits
+// again.
+func (s *ServerState) trimAtRest(n int64) {
+	if now := s.Handshakes.Load(); now != n {
+		time.AfterFunc(restTime, func() { s.trimAtRest(now) })
+		return
+	}
+	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
+	metrics.Read(heap)
+	isWorthwhile := heap[0].Value.Uint64() <= uint64(n-s.trimmedAt.Load())*heapPerHandshake
+	if isWorthwhile {
+		s.trimmedAt.Store(n)
+	}
+	s.awaitsRest.Store(false)
+	if isWorthwhile {
+		debug.FreeOSMemory()
 	}
 }

@@ -3,6 +3,7 @@ package exchange
 import (
 	"cmp"
 	"context"
+	"io"
 	"net/http"
 	"sync"
 	"sync/atomic"
@@ -33,7 +34,7 @@ type Conn struct {
 	Connection Connection
 	transport  Transport // the Connection, or the stream
 
-	// Read state; see input.go.
+	// Read state; see Input.
 	inBuffer     []byte
 	in           []byte
 	next, end    int
@@ -87,9 +88,20 @@ func (l *Conns) Get() *Conn {
 	return &Conn{Config: l.config, conns: l, traits: p.Traits, holdSize: cmp.Or(p.HoldSize, holdSize)}
 }
 
-// Put takes back a conn that serves nothing any more.
+// Put takes back a conn that serves nothing any more, and prepares it for another connection.
 func (l *Conns) Put(c *Conn) {
-	c.reset()
+	c.in, c.next, c.end = c.inBuffer, 0, 0
+	poison.Fill(c.in)
+	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
+	c.Gate.Open()
+	c.WriteErr, c.Lingers = nil, false
+	c.Connection, c.transport, c.begin = nil, nil, nil
+	if c.Codec != nil {
+		c.Codec.Reset()
+	} else { // c served a stream, or a connection that was hijacked
+		c.source, c.sink, c.Template = nil, nil, nil
+	}
+	c.Trim()
 	l.conns.Put(c)
 }
 
@@ -120,22 +132,6 @@ func (c *Conn) Attach(to Connection, remote string) {
 func (c *Conn) AttachStream(to Stream, template *http.Request) {
 	c.transport, c.source, c.sink, c.Template = to, to, to, template
 	c.StartRequest()
-}
-
-// reset prepares c for another connection.
-func (c *Conn) reset() {
-	c.in, c.next, c.end = c.inBuffer, 0, 0
-	poison.Fill(c.in)
-	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
-	c.Gate.Open()
-	c.WriteErr, c.Lingers = nil, false
-	c.Connection, c.transport, c.begin = nil, nil, nil
-	if c.Codec != nil {
-		c.Codec.Reset()
-	} else { // c served a stream, or a connection that was hijacked
-		c.source, c.sink, c.Template = nil, nil, nil
-	}
-	c.Trim()
 }
 
 // leastPartial is the smallest buffer for a head that arrives in pieces.
@@ -218,8 +214,9 @@ func (c *Conn) endExchange(x *Exchange) bool {
 		c.restoreDeadlines()
 	}
 	removeForm(request)
-	if !reuse {
-		c.prepareLinger(&x.Body)
+	if b := &x.Body; !reuse {
+		waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
+		c.Lingers = waits && (c.Lingers || c.halfClose())
 	}
 	return reuse
 }
@@ -307,9 +304,6 @@ func (c *Conn) DropSent(n int) {
 	c.Out, c.responseStart = c.Out[:rest], 0
 }
 
-// canBatch reports whether a complete response may wait in Out.
-func (c *Conn) canBatch() bool { return c.conns.batches && len(c.Out) < OutSize }
-
 // SetReadDeadline sets the deadline for reading until the next call.
 func (c *Conn) SetReadDeadline(t time.Time) {
 	_ = c.transport.SetReadDeadline(t) // if this fails, the next read fails, too
@@ -330,3 +324,150 @@ func (c *Conn) SetSendTimeout(d time.Duration) {
 
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
+
+// The input of a Conn is in[next:end]: what has been received and not consumed. in is inBuffer,
+// unless a head was large or has waited, and nil while the buffer is released.
+
+// Input returns the input.
+func (c *Conn) Input() []byte { return c.in[c.next:c.end] }
+
+// Consume removes n bytes from the front of the input. A negative n puts back the last ones.
+func (c *Conn) Consume(n int) { c.next += n }
+
+// borrowInput lends c an input buffer.
+func (c *Conn) borrowInput() {
+	c.inBuffer = c.conns.GetInput()
+	c.in = c.inBuffer
+}
+
+// releaseInput ends what borrowInput began. All input was consumed, or copied.
+func (c *Conn) releaseInput() {
+	poison.Fill(c.in)
+	if c.inBuffer != nil {
+		c.conns.PutInput(c.inBuffer)
+	}
+	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
+}
+
+// HasBegun reports whether a part of a head has arrived.
+func (c *Conn) HasBegun() bool { return c.Codec.HasBegun(c.Input()) }
+
+// Room returns the part of the buffer that follows the input, of at least a byte. If there is none,
+// it moves the input to the front of the buffer, or into a buffer twice as large.
+func (c *Conn) Room() []byte {
+	switch {
+	case c.in == nil:
+		c.borrowInput()
+	case c.next == c.end:
+		c.next, c.end = 0, 0
+	case c.end == len(c.in):
+		room := c.in
+		if c.next == 0 {
+			room = make([]byte, 2*len(c.in))
+		}
+		c.next, c.end, c.in = 0, copy(room, c.Input()), room
+	}
+	return c.in[c.end:]
+}
+
+// Received appends to the input the first n bytes of what Room has returned.
+func (c *Conn) Received(n int) { c.end += n }
+
+// Fill receives more input.
+func (c *Conn) Fill() error {
+	n, err := c.Connection.Read(c.Room())
+	c.Received(n)
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// Trim drops the buffers that a large request or response has grown, if there is no input. A
+// connection that waits holds no more memory than one that was never busy.
+func (c *Conn) Trim() {
+	if c.next == c.end {
+		c.in, c.next, c.end = c.inBuffer, 0, 0
+	}
+	if cap(c.Out) > keptOut {
+		c.Out = nil
+	}
+}
+
+// StartRequest notes when a request begins, if there is a ReadTimeout.
+func (c *Conn) StartRequest() {
+	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
+		c.RequestStart = time.Now()
+	}
+}
+
+// A client may still send when the last response has been sent. Closing at once would reset the
+// connection, and the client would lose what it has not read yet. The server therefore ends its
+// output only, and reads on for a while.
+
+// lingerLimits limit this reading.
+type lingerLimits struct {
+	time    time.Duration // in all
+	timeout time.Duration // while the client sends nothing
+	always  bool          // also after a request that was read to its end
+}
+
+func defaultLinger() lingerLimits { return lingerLimits{lingerTime, lingerTimeout, false} }
+
+// halfClose sends the output and its end. It reports whether the connection can linger.
+func (c *Conn) halfClose() bool {
+	if c.Flush() != nil || c.linger.time <= 0 || c.Connection == nil {
+		return false
+	}
+	return c.Connection.CloseWrite() == nil
+}
+
+// Linger reads and discards what the client sends, if it may be sending, until it closes the
+// connection or the limits are reached. Nothing else uses the input any more.
+func (c *Conn) Linger() {
+	if !c.Lingers {
+		return
+	}
+	c.Lingers = false
+	c.Consume(len(c.Input()))
+	c.Trim() // a buffer for a part of a head would be small
+	buffer, began := c.Room(), time.Now()
+	for received := began; ; {
+		end := began.Add(c.linger.time)
+		if c.Config.Server.Closing.Load() { // nothing that a client does holds up Shutdown
+			end = began.Add(min(c.linger.time, lingerTimeout))
+		}
+		if idle := received.Add(c.linger.timeout); idle.Before(end) {
+			end = idle
+		}
+		now := time.Now()
+		if !now.Before(end) {
+			return
+		}
+		if soon := now.Add(lingerTimeout); soon.Before(end) {
+			end = soon // to check whether the server is closing
+		}
+		c.SetReadDeadline(end)
+		n, err := c.Connection.Read(buffer)
+		switch {
+		case n > 0:
+			received = time.Now()
+		case err != nil && !IsTimeout(err):
+			return
+		}
+	}
+}
+
+// restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
+// server's own write timeout again.
+func (c *Conn) restoreDeadlines() {
+	c.SetReadDeadline(time.Time{})
+	var write time.Time
+	if timeout := c.Config.WriteTimeout; timeout > 0 {
+		write = time.Now().Add(timeout)
+	}
+	c.SetWriteDeadline(write)
+}

@@ -29,27 +29,12 @@ var (
 	_ io.ReaderFrom      = connResponse{}
 )
 
-// connResponse is the http.ResponseWriter over a connection that carries one exchange at a time. It
-// has methods of the connection, which other protocols lack. Its conversion to an interface does
-// not allocate.
-type connResponse struct{ *Response }
-
-// writer returns what the handler receives.
-func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.traits.CanHijack {
-		return connResponse{w}
-	}
-	return w
-}
-
-// WriteHeader implements http.ResponseWriter.
 func (w *Response) WriteHeader(code int) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	w.writeHeader(code)
 }
 
-// Flush implements http.Flusher.
 func (w *Response) Flush() { _ = w.FlushError() }
 
 // FlushError sends what the handler has written so far.
@@ -78,22 +63,18 @@ func (w *Response) flush() error {
 
 // SetReadDeadline sets the deadline for reading the request's body.
 func (w *Response) SetReadDeadline(t time.Time) error {
-	return w.setDeadline(handlerReadDeadline, t)
+	return w.setDeadline(handlerReadDeadline, deadlines.SetReadDeadline, t)
 }
 
 // SetWriteDeadline sets the deadline for writing the response.
 func (w *Response) SetWriteDeadline(t time.Time) error {
-	return w.setDeadline(HandlerWriteDeadline, t)
+	return w.setDeadline(HandlerWriteDeadline, deadlines.SetWriteDeadline, t)
 }
 
 // setDeadline sets a deadline of the connection, or of the hijacked connection, until the handler
 // has returned. It does not lock the response's mutex, so that it can end a Write that waits. The
 // context's mutex separates it from the next request: after cancel no call gets this far.
-func (w *Response) setDeadline(flag uint32, t time.Time) error {
-	set := deadlines.SetReadDeadline
-	if flag == HandlerWriteDeadline {
-		set = deadlines.SetWriteDeadline
-	}
+func (w *Response) setDeadline(flag uint32, set func(deadlines, time.Time) error, t time.Time) error {
 	if hijacked := w.hijacked.Load(); hijacked != nil {
 		return set(*hijacked, t)
 	}
@@ -113,7 +94,6 @@ type deadlines interface {
 	SetWriteDeadline(time.Time) error
 }
 
-// SetSendTimeout implements connection.ResponseWriter.
 func (w *Response) SetSendTimeout(d time.Duration) error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -124,7 +104,6 @@ func (w *Response) SetSendTimeout(d time.Duration) error {
 	return nil
 }
 
-// SetLinger implements connection.ResponseWriter.
 func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -133,48 +112,6 @@ func (w *Response) SetLinger(limit, timeout time.Duration, always bool) error {
 	}
 	w.Conn.linger = lingerLimits{limit, timeout, always}
 	return nil
-}
-
-// abandonTime limits how long sending the output of an aborted handler may take, unless
-// WriteTimeout limits it.
-const abandonTime = 5 * time.Second
-
-// abandon ends a response whose handler was aborted. As in net/http, it sends what the handler has
-// written, so that the client knows that the request was processed and does not retry it. A
-// response so short that nothing of it was sent is dropped. abandon does not wait for a goroutine
-// of the handler that waits for the client. The connection must then be closed. abandon reports
-// whether the client received part of the response.
-func (w *Response) abandon() (sent bool) {
-	if !w.Mu.TryLock() {
-		_ = w.x.ctx.transport.SetReadDeadline(PastTime())
-		_ = w.x.ctx.transport.SetWriteDeadline(PastTime())
-		w.Mu.Lock()
-	}
-	defer w.Mu.Unlock()
-	if w.IsHijacked() {
-		return false
-	}
-	c := w.Conn
-	c.current = nil
-	switch {
-	case w.stage == stageFramed && (c.partlySent || w.written > int64(c.holdSize)):
-		_ = w.emitHeld()
-	case w.stage >= stageCommitted && !c.partlySent:
-		c.Out = c.Out[:c.responseStart]
-	}
-	if len(c.Out) > 0 && c.WriteErr == nil {
-		limit := c.Config.WriteTimeout
-		if limit <= 0 {
-			limit = abandonTime
-		}
-		if !w.Flags.Has(HandlerWriteDeadline) {
-			c.SetWriteDeadline(time.Now().Add(limit))
-		}
-		_ = c.Flush()
-	}
-	sent = c.partlySent || w.written > int64(c.holdSize)
-	w.close()
-	return sent && c.WriteErr == nil
 }
 
 // Stderr returns a writer to the client's error log, or nil if the protocol has none.
@@ -198,17 +135,6 @@ func (w *Response) CloseNotify() <-chan bool {
 		panic("net/http: CloseNotify called after ServeHTTP finished") // the handler's bug
 	}
 	return w.x.ctx.closeNotify()
-}
-
-// restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
-// server's own write timeout again.
-func (c *Conn) restoreDeadlines() {
-	c.SetReadDeadline(time.Time{})
-	var write time.Time
-	if timeout := c.Config.WriteTimeout; timeout > 0 {
-		write = time.Now().Add(timeout)
-	}
-	c.SetWriteDeadline(write)
 }
 
 // Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds

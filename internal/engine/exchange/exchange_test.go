@@ -35,7 +35,7 @@ func TestShrunkConnContinuesHead(t *testing.T) {
 				t.Errorf("%d bytes are held for %d", len(c.in), len(head))
 			}
 		}
-		c.reset()
+		c.conns.Put(c)
 		if c.Attach(nil, "another"); len(c.in) != size || c.next != 0 || c.end != 0 {
 			t.Errorf("the next connection has %d bytes of input, %d to %d received", len(c.in), c.next, c.end)
 		}

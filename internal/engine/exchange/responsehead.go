@@ -1,13 +1,108 @@
 package exchange
 
 import (
+	"bytes"
+	"fmt"
 	"net/http"
+	"path"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
+
+func (w *Response) writeHeader(code int) {
+	if w.mayCommit(code) {
+		w.commit(code)
+	}
+}
+
+// mayCommit reports whether code begins the final response. If not, it handles the call.
+func (w *Response) mayCommit(code int) bool {
+	switch {
+	case w.IsHijacked():
+		w.logMisuse("response.WriteHeader on hijacked connection")
+		return false
+	case w.stage != stageOpen:
+		w.logMisuse("superfluous response.WriteHeader call")
+		return false
+	case code < 100 || code > 999:
+		// the handler's bug; net/http's text
+		panic(fmt.Sprintf("invalid WriteHeader code %v", code))
+	case code < 200 && code != http.StatusSwitchingProtocols:
+		w.sendInterim(code)
+		return false
+	}
+	return true
+}
+
+// sendInterim sends an interim response.
+func (w *Response) sendInterim(code int) {
+	if code == http.StatusContinue {
+		w.x.Body.endContinue(bodyContinued)
+	}
+	c := w.Conn
+	if !c.traits.HasInterim || w.Minor == 0 { // HTTP/1.0 has no interim responses (RFC 9110, 15.2)
+		return
+	}
+	c.sink.BeginHead(w, code)
+	w.appendFields(true)
+	w.endInterim()
+}
+
+// endInterim completes an interim response and sends it. Once the final head has begun, only HTTP/2
+// can send one, and EndHead has done so.
+func (w *Response) endInterim() {
+	if w.Conn.sink.EndHead(w); w.stage == stageOpen {
+		_ = w.Conn.Flush()
+	}
+}
+
+// commit fixes the status and the handler's fields.
+func (w *Response) commit(code int) {
+	w.startHead(code)
+	if w.fields != nil {
+		w.appendFields(false)
+	}
+}
+
+// startHead fixes the status.
+func (w *Response) startHead(code int) {
+	if w.x.Body.Mode != ByStream {
+		w.withholdBody(code)
+	}
+	w.stage, w.Status = stageCommitted, uint16(code)
+	w.NoBody = !http1.BodyAllowed(code)
+	if code == http.StatusSwitchingProtocols {
+		w.ClosesConn = true // the other protocol needs Hijack; no request can follow
+	}
+	w.Conn.responseStart = len(w.Conn.Out)
+	w.Conn.sink.BeginHead(w, code)
+}
+
+// withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
+// status has replaced. The client may never send the body.
+func (w *Response) withholdBody(code int) {
+	flags := uint32(bodyContinued | bodyWithheld)
+	if code != http.StatusSwitchingProtocols {
+		flags |= bodyClosed
+	}
+	w.x.Body.endContinue(flags)
+}
+
+// OpensTunnel reports whether a tunnel follows the head, not a body (RFC 9110, 9.3.6). What the
+// handler writes is sent as it is.
+func (w *Response) OpensTunnel() bool { return w.IsCONNECT && w.Status >= 200 && w.Status < 300 }
+
+// StatusText returns the reason phrase of a status.
+func StatusText(code int) string {
+	if text := http.StatusText(code); text != "" {
+		return text
+	}
+	return "status code " + strconv.Itoa(code)
+}
 
 // appendFields appends the handler's fields to the output, sorted by name as in net/http, and
 // records them in the summary. An interim response omits fields that concern the final one.
@@ -157,4 +252,109 @@ func (w *Response) DrainRequestBody() {
 		w.ClosesConn, w.Conn.Summary.Connection = true, nil
 		b.flags.Set(bodyEndsConn)
 	}
+}
+
+// MaxTrailerBytes limits a request's trailer section.
+const MaxTrailerBytes = 8 << 10
+
+// TrailerLimits returns the limits of a trailer section.
+func (p *Config) TrailerLimits() http1.Limits {
+	return http1.Limits{Bytes: MaxTrailerBytes, Fields: p.Limits.Fields}
+}
+
+// AppendTrailers appends the response's trailer fields: those announced in Trailer, and those with
+// http.TrailerPrefix.
+func (w *Response) AppendTrailers(out []byte) []byte {
+	for _, list := range w.fields["Trailer"] {
+		for name := range http1.Elements(list) {
+			name = http.CanonicalHeaderKey(name)
+			out = w.appendTrailer(out, name, w.fields[name])
+		}
+	}
+	for name, values := range w.fields {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
+			out = w.appendTrailer(out, name, values)
+		}
+	}
+	return out
+}
+
+// appendTrailer omits invalid names silently, as net/http does.
+func (w *Response) appendTrailer(out []byte, name string, values []string) []byte {
+	if !http1.TrailerAllowed(name) {
+		return out
+	}
+	for _, v := range values {
+		out = w.Conn.sink.AppendField(out, name, v)
+	}
+	return out
+}
+
+// HasTrailers reports whether the handler has announced trailer fields, or has set one by prefix.
+func (w *Response) HasTrailers() bool {
+	if w.Conn.Summary.hasTrailers {
+		return true
+	}
+	for name := range w.fields {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *Response) HasFields() bool {
+	_, connection := w.fields["Connection"]
+	return len(w.fields) > 1 || len(w.fields) == 1 && !connection
+}
+
+func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if !w.mayCommit(code) {
+		return
+	}
+	w.startHead(code)
+	c := w.Conn
+	for i := range fields {
+		if f := &fields[i]; w.applyRawField(f, head) {
+			c.Out = c.sink.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
+		}
+	}
+	if w.fields != nil {
+		w.appendFields(false)
+	}
+	c.Summary.hasContentType = true
+}
+
+// applyRawField is applyField for a field as it was received. Fields that concern the connection
+// are dropped: the response sets its own.
+func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
+	switch f.Known {
+	case http1.NameUnknown:
+		name := f.Name.In(head)
+		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.traits.HasConnFields
+	case http1.NameContentLength:
+		w.Length, _ = http1.ParseLength(f.Value.In(head)) // the parser accepts no other
+		w.Conn.Summary.hasLength = true
+		return false
+	case http1.NameContentType:
+		return w.Status != http.StatusNotModified
+	case http1.NameDate:
+		w.Conn.Summary.hasDate = true
+	case http1.NameConnection, http1.NameTransferEncoding, http1.NameTrailer, http1.NameUpgrade, http1.NameKeepAlive:
+		return false
+	}
+	return true
+}
+
+// logMisuse logs a misuse of the response with the handler's line.
+func (w *Response) logMisuse(what string) {
+	var pcs [16]uintptr
+	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
+	frame, more := frames.Next()
+	for more && strings.Contains(frame.Function, "/internal/engine/exchange.") {
+		frame, more = frames.Next()
+	}
+	w.x.ctx.transport.Logf("http: %s from %s (%s:%d)", what, frame.Function, path.Base(frame.File), frame.Line)
 }

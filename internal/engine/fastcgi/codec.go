@@ -227,7 +227,6 @@ func (f *codec) Data(w *exchange.Response, p []byte) error {
 
 func (f *codec) End(w *exchange.Response) { f.endRequest(w.Conn) }
 
-// Flush implements exchange.Sink.
 func (f *codec) Flush(c *exchange.Conn) error {
 	f.endRecord(c)
 	return c.Send()

@@ -66,7 +66,6 @@ func (r *extras) findAbort(b []byte) (isAborted bool, rest []byte) {
 // contextKey is the key of a context value that is set if the request came by FastCGI.
 type contextKey struct{}
 
-// Value implements exchange.Extras.
 func (r *extras) Value(key any) any {
 	if key == (contextKey{}) {
 		return r
@@ -102,14 +101,12 @@ func (r *extras) allParams(yield func(name, value string) bool) {
 	}
 }
 
-// ErrorStream implements exchange.Extras.
 func (r *extras) ErrorStream(w *exchange.Response) io.Writer { return stderr{w} }
 
 // stderr is a response's error stream, which ends with its handler. It must not have the response's
 // methods: io.WriteString and io.Copy would prefer those that write the body.
 type stderr struct{ response *exchange.Response }
 
-// Write implements io.Writer.
 func (s stderr) Write(p []byte) (int, error) {
 	w := s.response
 	w.Mu.Lock()

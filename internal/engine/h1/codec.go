@@ -95,15 +95,6 @@ func (h *codec) BeginHead(w *exchange.Response, code int) {
 // Flush implements exchange.Sink. The output is always complete.
 func (h *codec) Flush(c *exchange.Conn) error { return c.Send() }
 
-// appendCoding appends the field that marks the body as chunked.
-func appendCoding(out []byte, w *exchange.Response) []byte {
-	// a coding that the handler has applied to the body (RFC 9112, 6.1)
-	if own := w.Conn.Summary.TransferEncoding; own != "" && own != "chunked" {
-		out = http1.AppendField(out, "Transfer-Encoding", own)
-	}
-	return http1.AppendField(out, "Transfer-Encoding", "chunked")
-}
-
 func (h *codec) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	chooseCoding(w)
 	choosePersistence(w)
@@ -113,7 +104,11 @@ func (h *codec) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	case f.Length >= 0:
 		out = http1.AppendLength(out, f.Length)
 	case w.Chunked:
-		out = appendCoding(out, w)
+		// a coding that the handler has applied to the body (RFC 9112, 6.1)
+		if own := w.Conn.Summary.TransferEncoding; own != "" && own != "chunked" {
+			out = http1.AppendField(out, "Transfer-Encoding", own)
+		}
+		out = http1.AppendField(out, "Transfer-Encoding", "chunked")
 	}
 	if f.ContentType != "" {
 		out = http1.AppendField(out, "Content-Type", f.ContentType)

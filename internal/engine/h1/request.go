@@ -84,7 +84,10 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 			}
 			size := len(c.Room()) // all of the buffer
 			if left := h.chunks.Left(); left >= int64(size) && len(p) > size {
-				return h.readData(b, p[:min(int64(len(p)), left)])
+				// directly into p: some handlers take as long for a small piece as for a large one
+				n, err := b.ReadDirectly(p[:min(int64(len(p)), left)])
+				_, _, _ = h.chunks.Next(p[:n]) // data only, which has no faults
+				return n, err
 			}
 			if err := b.Fill(); err != nil {
 				return 0, err
@@ -107,14 +110,6 @@ func (h *codec) ReadBody(b *exchange.Body, p []byte) (total int, err error) {
 
 // FramingLength returns how many bytes of a chunked body have been read that are not data.
 func (h *codec) FramingLength() int64 { return h.framing }
-
-// readData reads data of a large chunk directly into p, which is larger than the input buffer: some
-// handlers take as long for a small piece as for a large one.
-func (h *codec) readData(b *exchange.Body, p []byte) (int, error) {
-	n, err := b.ReadDirectly(p)
-	_, _, _ = h.chunks.Next(p[:n]) // data only, which has no faults
-	return n, err
-}
 
 func (h *codec) HasArrived(b *exchange.Body, whole bool) bool {
 	c := b.Exchange.Conn()
@@ -169,24 +164,47 @@ func describe(r *http.Request, in []byte, limits http1.Limits) (line []byte) {
 	r.Method, r.RequestURI = text.Of(head.Method), text.Of(head.Target)
 	r.ProtoMajor, r.ProtoMinor = 1, head.Minor
 	r.Proto = "HTTP/1." + string(rune('0'+head.Minor))
-	if u, err := url.ParseRequestURI(r.RequestURI); err == nil && u.User == nil {
-		r.URL = u
-		fillHead(r, &head, &text)
+	u, err := url.ParseRequestURI(r.RequestURI)
+	if err != nil || u.User != nil {
+		return line
+	}
+	r.URL = u
+	if host, ok := head.Host(); ok {
+		r.Host = text.Of(host)
+	}
+	if u.Host != "" {
+		r.Host = u.Host
+	}
+	for _, f := range head.Fields { // those that precede the fault
+		if f.Known != http1.NameHost {
+			r.Header.Add(text.Of(f.Name), text.Of(f.Value))
+		}
 	}
 	return line
 }
 
-// fillHead sets Host and Header from the fields that precede the fault.
-func fillHead(r *http.Request, h *http1.Request, head *http1.Text) {
-	if host, ok := h.Host(); ok {
-		r.Host = head.Of(host)
-	}
-	if r.URL.Host != "" {
-		r.Host = r.URL.Host
-	}
-	for _, f := range h.Fields {
-		if f.Known != http1.NameHost {
-			r.Header.Add(head.Of(f.Name), head.Of(f.Value))
-		}
-	}
+// prefaceHead is the part of HTTP/2's preface that looks like a request's head. If the server does
+// not serve HTTP/2 without TLS itself, handlers receive it as a request, as they do from net/http.
+// They may hijack the connection and speak HTTP/2.
+const prefaceHead = "PRI * HTTP/2.0\r\n\r\n"
+
+// beginsPreface reports in ok whether in is prefaceHead or its beginning, and in whole whether it
+// is complete.
+func beginsPreface(in []byte) (whole, ok bool) {
+	n := min(len(in), len(prefaceHead))
+	return n == len(prefaceHead), string(in[:n]) == prefaceHead[:n]
+}
+
+// newPrefaceExchange makes the same request of it as net/http.
+func newPrefaceExchange(c *exchange.Conn) *exchange.Exchange {
+	x := &exchange.Exchange{}
+	c.Prepare(x)
+	r := &x.Request
+	r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor = "PRI", "*", "HTTP/2.0", 2, 0
+	x.URL.Path = "*"
+	r.URL, r.Header, r.Body = &x.URL, make(http.Header), http.NoBody
+	r.ContentLength, r.Close = -1, true
+	x.Body.Init(x, exchange.NoBody, 0, false)
+	x.Response.Init(c, x, 1, false)
+	return x
 }

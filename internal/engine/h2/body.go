@@ -45,9 +45,7 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 		if !isBounded { // sets a deadline, so that the loop starts again
 			isBounded = true
 			b.BoundRead()
-			if h := st.host; h != nil {
-				h.MayBlock()
-			}
+			st.MayBlock()
 			s.Flush()
 			continue
 		}
@@ -146,6 +144,18 @@ func (s *Session) closeBodyLocked(st *Stream) {
 	s.returnWindowLocked(unread)
 	s.keptBodies += unread
 	st.keepsBody = true
+}
+
+// endInputLocked ends the request's body. If the response is complete, that ends the stream.
+func (s *Session) endInputLocked(st *Stream) {
+	if st.isClosed { // the client need not send all of the body
+		if s.streams[st.id] == st {
+			s.dropStreamLocked(st, errStreamClosed)
+		}
+		return
+	}
+	st.inEnded = true
+	exchange.Signal(st.readWake)
 }
 
 // storeLocked appends DATA to the body's buffer. A full buffer is moved to its start only if half

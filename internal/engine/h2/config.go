@@ -119,17 +119,6 @@ func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
 	return limit
 }
 
-// outBuffer is a buffer for output.
-type outBuffer struct{ b []byte }
-
-// buffer returns an empty buffer for output.
-func (p *Config) buffer() *outBuffer {
-	if kept, ok := p.buffers.Get().(*outBuffer); ok {
-		return kept
-	}
-	return &outBuffer{make([]byte, 0, firstOut)}
-}
-
 // headBlock returns a block for decoding a head. An idle session has none.
 func (p *Config) headBlock() *wire.HeaderBlock {
 	if b, ok := p.headBlocks.Get().(*wire.HeaderBlock); ok {

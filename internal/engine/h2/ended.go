@@ -2,9 +2,11 @@ package h2
 
 import (
 	"encoding/binary"
+	"net"
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -69,23 +71,6 @@ func (st *Stream) checkHalfClosed() {
 func (st *Stream) pingContent() (content [8]byte) {
 	binary.BigEndian.PutUint32(content[copy(content[:], earlyPing):], st.id)
 	return content
-}
-
-// findPingedLocked returns the stream whose PING has this content, or nil.
-func (s *Session) findPingedLocked(content [8]byte) *Stream {
-	st := s.streams[binary.BigEndian.Uint32(content[len(earlyPing):])]
-	if st == nil || !st.isPinged || content != st.pingContent() {
-		return nil
-	}
-	return st
-}
-
-// resetStream is a stream that the server has reset. What the client has sent before it received the
-// reset is no error.
-type resetStream struct {
-	id     uint32
-	window int32 // what the client may have sent before it received the reset
-	at     time.Time
 }
 
 // resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
@@ -153,19 +138,84 @@ func (s *Session) findResetLocked(id uint32) *resetStream {
 // error, which resets the stream again.
 func (st *resetStream) isOverdue() bool { return time.Since(st.at) > GoAwayTime }
 
-// dropDataLocked drops a DATA frame of a stream that the server has reset or not served. The client
-// has sent it before it knew, unless it exceeds the window of the stream that was closed.
-func (s *Session) dropDataLocked(fr frame, reset *resetStream) *wire.Error {
-	d := &s.input.data
-	s.input.skip, *d = d.left+d.pad, dataState{}
-	s.returnWindowLocked(int(fr.Length))
-	if reset == nil {
-		return nil
+// closeLocked closes the stream. Reads and writes fail with err.
+func (st *Stream) closeLocked(err error) {
+	st.isClosed, st.err = true, err
+	st.stopTimerLocked()
+	st.session.dropWaitingLocked(st)
+	exchange.Signal(st.readWake)
+	exchange.Signal(st.writeWake)
+}
+
+func (st *Stream) stopTimerLocked() {
+	if st.timer != nil {
+		st.timer.Stop()
+		st.timer = nil
 	}
-	isExcess := int64(fr.Length) > int64(reset.window)
-	reset.window = max(0, reset.window-int32(fr.Length))
-	if isExcess && !s.ledger.Debit(1) {
-		return wire.ConnError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
+}
+
+// abort ends the context of the request.
+func (st *Stream) abort() {
+	if st.exchange != nil {
+		st.exchange.Abort()
 	}
-	return nil
+}
+
+// dropStreamLocked ends a stream before its handler has, or one that is half-closed. Reads and
+// writes fail with err.
+func (s *Session) dropStreamLocked(st *Stream, err error) {
+	delete(s.streams, st.id)
+	if st.isClosed {
+		st.stopTimerLocked()
+		s.checkIdleLocked()
+		return
+	}
+	s.closeBodyLocked(st)
+	st.closeLocked(err)
+}
+
+// endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
+func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
+	for id, st := range s.streams {
+		st.keepsBody = st.inEnded
+		st.closeLocked(err)
+		delete(s.streams, id)
+		ended = append(ended, st)
+	}
+	return ended
+}
+
+// cancelAll cancels the contexts of streams. The caller does not hold the session's mutex, which a
+// context's mutex precedes.
+func cancelAll(streams []*Stream) {
+	for _, st := range streams {
+		st.abort()
+	}
+}
+
+// fail ends the session because of a connection error (RFC 9113, 5.4.1). The streams end at once.
+func (s *Session) fail(f *wire.Error) {
+	if s.config.countError != nil {
+		s.config.countError("conn_" + f.Code.String())
+	}
+	s.mu.Lock()
+	var ended []*Stream
+	if s.phase < phaseEnded {
+		s.output.out = wire.AppendGoAway(s.output.out, s.lastID, f.Code)
+		s.endingAt = time.Now()
+		ended = s.endStreamsLocked(errClientLeft)
+		s.phase = phaseEnded
+	}
+	s.mu.Unlock()
+	cancelAll(ended)
+}
+
+// Closed is called when the connection has ended. Handlers that still run learn of it.
+func (s *Session) Closed() {
+	s.mu.Lock()
+	s.phase = phaseEnded
+	s.output.failed = net.ErrClosed
+	ended := s.endStreamsLocked(errClientLeft)
+	s.mu.Unlock()
+	cancelAll(ended)
 }

@@ -13,12 +13,6 @@ import (
 // bytes of both windows and room in the output. If there is not enough, it waits in a list, and
 // grantLocked serves the most urgent stream first.
 
-// connWindows are a connection's windows.
-type connWindows struct {
-	send    int32 // may be negative only for streams
-	receive wire.ReceiveWindow
-}
-
 // mostReserved is how much a stream reserves at once. While others wait, incremental streams
 // receive shareReserved.
 const (
@@ -117,6 +111,26 @@ func (st *Stream) blockLocked() {
 	s.mu.Lock()
 }
 
+// MayBlock implements exchange.Transport.
+func (st *Stream) MayBlock() {
+	if st.host != nil {
+		st.host.MayBlock()
+	}
+}
+
+// writeErrorLocked returns why the response cannot be continued.
+func (st *Stream) writeErrorLocked() error {
+	switch {
+	case st.isClosed:
+		return st.err
+	case st.session.output.failed != nil:
+		return st.session.output.failed
+	case exchange.IsPast(st.writeDeadline):
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
 // awaitUntil waits for a signal or a time.
 func awaitUntil(wake <-chan struct{}, until time.Time) {
 	if until.IsZero() {
@@ -211,4 +225,13 @@ func (st *Stream) unreserveLocked() {
 	s.ledger.Unsend(st.reserved)
 	st.reserved = 0
 	s.acknowledgeSettingsLocked()
+}
+
+// acknowledgeSettingsLocked acknowledges SETTINGS once no stream has reserved DATA by the windows
+// before: what follows the acknowledgment must not exceed the new ones (RFC 9113, 6.9.3).
+func (s *Session) acknowledgeSettingsLocked() {
+	for o := &s.output; o.unacked > 0 && o.reserved == 0; o.unacked-- {
+		o.reply(wire.AppendSettingsAck(o.out))
+	}
+	s.grantLocked()
 }

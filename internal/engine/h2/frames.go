@@ -1,10 +1,17 @@
 package h2
 
 import (
+	"encoding/binary"
 	"time"
 
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
+
+// frame is a frame that has arrived.
+type frame struct {
+	wire.FrameHeader
+	content []byte
+}
 
 // The frames that do not carry a request's head or body.
 
@@ -44,15 +51,6 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	return s.checkRepliesLocked()
 }
 
-// acknowledgeSettingsLocked acknowledges SETTINGS once no stream has reserved DATA by the windows
-// before: what follows the acknowledgment must not exceed the new ones (RFC 9113, 6.9.3).
-func (s *Session) acknowledgeSettingsLocked() {
-	for o := &s.output; o.unacked > 0 && o.reserved == 0; o.unacked-- {
-		o.reply(wire.AppendSettingsAck(o.out))
-	}
-	s.grantLocked()
-}
-
 // resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
 const resizesPerUnit = 256
 
@@ -75,30 +73,29 @@ func (s *Session) resizeWindowsLocked(initial, largest int32) bool {
 }
 
 func (s *Session) onPing(fr frame) *wire.Error {
-	data := [8]byte(fr.content)
+	data, isAwaited := [8]byte(fr.content), false
 	s.mu.Lock()
 	if fr.Flags.Has(wire.Ack) {
-		isAwaited := s.acknowledgeLocked(data)
-		s.mu.Unlock()
-		if isAwaited {
-			return nil
-		}
-		return s.debit(1)
+		isAwaited = s.acknowledgeLocked(data)
+	} else {
+		s.output.reply(wire.AppendPing(s.output.out, wire.Ack, data))
 	}
-	s.output.reply(wire.AppendPing(s.output.out, wire.Ack, data))
 	s.mu.Unlock()
+	if isAwaited {
+		return nil
+	}
 	return s.debit(1)
 }
 
 // acknowledgeLocked handles the acknowledgment of a PING. It reports whether it was awaited.
 func (s *Session) acknowledgeLocked(data [8]byte) bool {
-	st := s.findPingedLocked(data)
+	st := s.streams[binary.BigEndian.Uint32(data[len(earlyPing):])]
 	switch {
 	case string(data[:]) == goAwayPing && s.phase == phaseAnnounced:
 		s.drainLocked()
 	case string(data[:]) == alivePing && !s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Time{}
-	case st != nil:
+	case st != nil && st.isPinged && data == st.pingContent():
 		s.resetLocked(st, wire.NoError, errStreamClosed)
 	default:
 		return false

@@ -4,23 +4,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poison"
+	wire "github.com/tarehq/tare/internal/wire/http2"
 )
-
-// outputState holds what a session has yet to send. Session.mu guards it.
-type outputState struct {
-	out       []byte     // complete frames
-	replies   int        // how many bytes of out reply to the client's frames
-	sending   []byte     // the frames before those of out
-	sent      int        // how many bytes of sending the connection has accepted
-	lent      *outBuffer // from Config.buffers, while the session is not idle
-	isSending bool       // a goroutine sends
-	isOver    bool       // carrier.End was called
-	stalledAt time.Time  // since when the connection has accepted nothing; zero if it does
-	failed    error      // why nothing more can be sent
-	reserved  int        // bytes of DATA that streams may append; see Stream.reserve
-	unacked   int        // SETTINGS of the client that wait for what was reserved before them
-	waiting   []*Stream  // streams that wait for windows or for room
-}
 
 const (
 	// maxOut is how much output waits before streams that append more must wait.
@@ -145,4 +130,33 @@ func (s *Session) returnBufferLocked() {
 		s.config.buffers.Put(o.lent)
 	}
 	o.lent, o.out, o.sending, o.sent = nil, nil, nil, 0
+}
+
+// outBuffer is a buffer for output.
+type outBuffer struct{ b []byte }
+
+// buffer returns an empty buffer for output.
+func (p *Config) buffer() *outBuffer {
+	if kept, ok := p.buffers.Get().(*outBuffer); ok {
+		return kept
+	}
+	return &outBuffer{make([]byte, 0, firstOut)}
+}
+
+// debit takes units from the ledger.
+func (s *Session) debit(n int) *wire.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ledger.Debit(n) {
+		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
+	}
+	return s.checkRepliesLocked()
+}
+
+// checkRepliesLocked fails if too many replies wait.
+func (s *Session) checkRepliesLocked() *wire.Error {
+	if s.output.replies > maxReplies {
+		return wire.ConnError(wire.EnhanceYourCalm, "replies are not read")
+	}
+	return nil
 }

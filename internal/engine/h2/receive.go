@@ -4,41 +4,9 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poison"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
-
-// inputState is the state of the parser. DATA is processed as it arrives. An incomplete frame of
-// another type is kept in partial.
-type inputState struct {
-	prefix  int    // bytes of the preface that have arrived
-	partial []byte // the start of an incomplete frame
-	skip    int    // bytes of the current frame that are ignored
-
-	data dataState
-
-	block        []byte           // the head block of a HEADERS frame, while CONTINUATION frames follow
-	blockHead    wire.FrameHeader // the header of that frame; zero if no CONTINUATION follows
-	blockFault   *wire.Error      // the fault of that frame, which resets the stream once the block is decoded
-	fragments    int              // CONTINUATION frames of the block
-	isWaiting    bool             // for the rest of an incomplete frame or block
-	hasCompleted bool             // the last input has completed a frame
-}
-
-// dataState tracks the DATA frame that is being received.
-type dataState struct {
-	stream *Stream
-	left   int  // bytes of content that are missing
-	pad    int  // bytes of padding that follow
-	ends   bool // the frame has END_STREAM
-}
-
-// frame is a frame that has arrived.
-type frame struct {
-	wire.FrameHeader
-	content []byte
-}
 
 // Receive processes input that has arrived, and keeps none of it. It reports false if the session
 // has ended. The caller holds the turn.
@@ -55,7 +23,7 @@ func (s *Session) Receive(in []byte) bool {
 	poison.Fill(in)
 	i := &s.input
 	isWaiting := len(i.partial) > 0 || i.block != nil
-	if isWaiting || i.isWaiting || s.config.SendPingTimeout > 0 {
+	if isWaiting || !s.headStarted.IsZero() || s.config.SendPingTimeout > 0 {
 		s.noteArrival(isWaiting)
 	}
 	i.hasCompleted = false
@@ -76,7 +44,6 @@ func (s *Session) noteArrival(isWaiting bool) {
 	case s.headStarted.IsZero() || s.input.hasCompleted && s.input.block == nil:
 		s.headStarted = now
 	}
-	s.input.isWaiting = isWaiting
 }
 
 // beginReceive reports whether the session continues, and provides a buffer for replies. It fails
@@ -142,7 +109,9 @@ func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
 			size += bufferedSize(h)
 		}
 		if len(have) < size {
-			if in = s.keep(in, size); len(i.partial) < size {
+			n := min(len(in), size-len(i.partial))
+			i.partial = append(i.partial, in[:n]...)
+			if in = in[n:]; len(i.partial) < size {
 				return in, nil
 			}
 			continue
@@ -185,14 +154,6 @@ func bufferedSize(h wire.FrameHeader) int {
 		return 0 // an extension that the server does not know
 	}
 	return int(h.Length)
-}
-
-// keep appends input to partial until it has size bytes. It returns the rest of the input.
-func (s *Session) keep(in []byte, size int) (rest []byte) {
-	i := &s.input
-	n := min(len(in), size-len(i.partial))
-	i.partial = append(i.partial, in[:n]...)
-	return in[n:]
 }
 
 // checkHeader checks a frame before its payload has arrived.
@@ -239,24 +200,6 @@ func (s *Session) process(fr frame) *wire.Error {
 	}
 	s.input.skip = int(fr.Length) - len(fr.content)
 	return s.debit(1) // GOAWAY, or a frame of an extension that the server does not know
-}
-
-// debit takes units from the ledger.
-func (s *Session) debit(n int) *wire.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.ledger.Debit(n) {
-		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
-	}
-	return s.checkRepliesLocked()
-}
-
-// checkRepliesLocked fails if too many replies wait.
-func (s *Session) checkRepliesLocked() *wire.Error {
-	if s.output.replies > maxReplies {
-		return wire.ConnError(wire.EnhanceYourCalm, "replies are not read")
-	}
-	return nil
 }
 
 // startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
@@ -309,10 +252,6 @@ func (s *Session) startData(fr frame) *wire.Error {
 	return nil
 }
 
-// isIdleStream reports whether a stream was never opened (RFC 9113, 5.1). The server opens none: its
-// streams would have even identifiers. The caller holds the turn.
-func (s *Session) isIdleStream(id uint32) bool { return id > s.highestID || id > 0 && id%2 == 0 }
-
 // checkDataLocked checks a DATA frame with size bytes of content.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch {
@@ -360,14 +299,19 @@ func (s *Session) endDataLocked() {
 	}
 }
 
-// endInputLocked ends the request's body. If the response is complete, that ends the stream.
-func (s *Session) endInputLocked(st *Stream) {
-	if st.isClosed { // the client need not send all of the body
-		if s.streams[st.id] == st {
-			s.dropStreamLocked(st, errStreamClosed)
-		}
-		return
+// dropDataLocked drops a DATA frame of a stream that the server has reset or not served. The client
+// has sent it before it knew, unless it exceeds the window of the stream that was closed.
+func (s *Session) dropDataLocked(fr frame, reset *resetStream) *wire.Error {
+	d := &s.input.data
+	s.input.skip, *d = d.left+d.pad, dataState{}
+	s.returnWindowLocked(int(fr.Length))
+	if reset == nil {
+		return nil
 	}
-	st.inEnded = true
-	exchange.Signal(st.readWake)
+	isExcess := int64(fr.Length) > int64(reset.window)
+	reset.window = max(0, reset.window-int32(fr.Length))
+	if isExcess && !s.ledger.Debit(1) {
+		return wire.ConnError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
+	}
+	return nil
 }

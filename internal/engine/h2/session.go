@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"net"
@@ -9,6 +10,9 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/connection"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -29,6 +33,7 @@ type Session struct {
 	config   *Config
 	carrier  Carrier
 	waiter   RoomWaiter    // the carrier; nil if its Send blocks
+	conn     Connection    // beneath the carrier
 	template *http.Request // what all requests of the connection share
 	Turn     Turn
 
@@ -49,7 +54,7 @@ type Session struct {
 	headBytes   int           // of their decoded heads
 	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
 	phase       phase
-	endingAt    time.Time // when the current phase of ending began; zero while an ended session sends
+	endingAt    time.Time // when the current phase of ending began; zero while a drained session sends
 	ledger      wire.Ledger
 	windows     connWindows
 	peer        peerSettings
@@ -60,7 +65,7 @@ type Session struct {
 	ownDeadline bool      // a handler has set a write deadline since the session was idle
 	isGathering bool      // a goroutine is going to send the responses that are appended
 	ungathered  int       // how many responses are sent at once; see Stream.Settle
-	headStarted time.Time // when the incomplete frame or block began; zero if there is none
+	headStarted time.Time // when the incomplete frame or block began; zero if there is none; like isOpen
 	requests    atomic.Int64
 	reports     atomic.Int32 // that have not returned
 }
@@ -75,10 +80,128 @@ const (
 	phaseEnded
 )
 
+// GoAwayTime is how long an announced end waits for the client's acknowledgment, and how long an
+// ended connection stays open for the client to read the last frames.
+const GoAwayTime = time.Second
+
 // peerSettings are what the client has set (RFC 9113, 6.5.2).
 type peerSettings struct {
 	initialWindow int32
 	unacked       int // SETTINGS of the server that it has not acknowledged
+}
+
+// pingState is the check whether a silent client is still there (http.HTTP2Config.SendPingTimeout).
+type pingState struct {
+	receivedAt time.Time // when the last frame arrived
+	sentAt     time.Time // zero if no PING is unacknowledged
+}
+
+// inputState is the state of the parser. DATA is processed as it arrives. An incomplete frame of
+// another type is kept in partial.
+type inputState struct {
+	prefix  int    // bytes of the preface that have arrived
+	partial []byte // the start of an incomplete frame
+	skip    int    // bytes of the current frame that are ignored
+
+	data dataState
+
+	block        []byte           // the head block of a HEADERS frame, while CONTINUATION frames follow
+	blockHead    wire.FrameHeader // the header of that frame; zero if no CONTINUATION follows
+	blockFault   *wire.Error      // the fault of that frame, which resets the stream once the block is decoded
+	fragments    int              // CONTINUATION frames of the block
+	hasCompleted bool             // the last input has completed a frame
+}
+
+// dataState tracks the DATA frame that is being received.
+type dataState struct {
+	stream *Stream
+	left   int  // bytes of content that are missing
+	pad    int  // bytes of padding that follow
+	ends   bool // the frame has END_STREAM
+}
+
+// outputState holds what a session has yet to send. Session.mu guards it.
+type outputState struct {
+	out       []byte     // complete frames
+	replies   int        // how many bytes of out reply to the client's frames
+	sending   []byte     // the frames before those of out
+	sent      int        // how many bytes of sending the connection has accepted
+	lent      *outBuffer // from Config.buffers, while the session is not idle
+	isSending bool       // a goroutine sends
+	isOver    bool       // carrier.End was called
+	stalledAt time.Time  // since when the connection has accepted nothing; zero if it does
+	failed    error      // why nothing more can be sent
+	reserved  int        // bytes of DATA that streams may append; see Stream.reserve
+	unacked   int        // SETTINGS of the client that wait for what was reserved before them
+	waiting   []*Stream  // streams that wait for windows or for room
+}
+
+// Stream is a request and its response on a session: what exchange has of a protocol, for one
+// exchange. Handlers may keep it by a context, so that it is never reused.
+//
+// Its states are those of RFC 9113, 5.1, as seen by the server. It is in Session.streams while it
+// is open or half-closed, and isClosed afterwards. Its handler may still run then.
+type Stream struct {
+	session    *Session
+	exchange   *exchange.Exchange
+	id         uint32
+	headBytes  uint32 // of the decoded head
+	blockBytes uint32 // of the encoded head
+	host       Host   // of the handler, or nil
+	token      uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
+	framing    framing
+
+	// The session's mutex guards the rest.
+	urgency     uint8
+	incremental bool
+	isClosed    bool
+	inEnded     bool  // the client has sent END_STREAM
+	dropsBody   bool  // the handler reads the body no more
+	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
+	granted     bool  // reserve may return
+	isPinged    bool  // a PING has followed the early response
+	err         error // why it was closed
+
+	sendWindow    int32
+	window        wire.ReceiveWindow
+	writeDeadline time.Time
+	wants         int // bytes that reserve waits for
+	reserved      int // bytes that reserve has granted and that were not appended yet
+
+	body         []byte // DATA that has not been read
+	bodyStart    int
+	declared     int64 // by Content-Length; -1 if unknown
+	received     int64
+	trailer      http.Header
+	readDeadline time.Time
+
+	timer               *time.Timer   // calls expire at writeDeadline, or checkHalfClosed
+	readWake, writeWake chan struct{} // made by the first call that waits
+}
+
+// framing locates the frames in the conn's output that are incomplete: a head that is being
+// appended, and the DATA frame at the end. Flush completes the DATA frame once it has reserved
+// windows for it. Offsets are one too large; 0 stands for none.
+type framing struct {
+	interim  int32 // of the interim response's HEADERS frame that is being appended
+	head     int32 // of the final one that is being appended
+	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
+	isData   bool  // last is the offset of a DATA frame
+	hasEnded bool  // the body's end was appended
+}
+
+// resetStream is a stream that the server has reset. What the client has sent before it received the
+// reset is no error.
+type resetStream struct {
+	id     uint32
+	window int32 // what the client may have sent before it received the reset
+	at     time.Time
+}
+
+// connWindows are a connection's windows.
+type connWindows struct {
+	send    int32 // may be negative only for streams
+	receive wire.ReceiveWindow
 }
 
 // Errors that handlers receive when they read or write.
@@ -101,14 +224,14 @@ func BeginsPreface(in []byte) (whole, partly bool) {
 }
 
 // New returns a session for a connection that is about to send the preface, and queues the server's
-// SETTINGS. state is nil without TLS.
-func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
+// SETTINGS. The carrier is above conn. state is nil without TLS.
+func New(p *Config, carrier Carrier, conn Connection, state *tls.ConnectionState) *Session {
 	s := &Session{
-		config: p, carrier: carrier, streams: make(map[uint32]*Stream),
+		config: p, carrier: carrier, conn: conn, streams: make(map[uint32]*Stream),
 		template: &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, TLS: state},
 	}
 	s.waiter, _ = carrier.(RoomWaiter)
-	if a := carrier.Connection().RemoteAddr(); a != nil {
+	if a := conn.RemoteAddr(); a != nil {
 		s.template.RemoteAddr = a.String()
 	}
 	s.started = time.Now()
@@ -139,48 +262,75 @@ func (s *Session) IsIdle() bool {
 
 func (s *Session) isIdleLocked() bool { return s.running == 0 && len(s.streams) == 0 }
 
-// fail ends the session because of a connection error (RFC 9113, 5.4.1). The streams end at once.
-func (s *Session) fail(f *wire.Error) {
-	if s.config.countError != nil {
-		s.config.countError("conn_" + f.Code.String())
-	}
-	s.mu.Lock()
-	var ended []*Stream
-	if s.phase < phaseEnded {
-		s.output.out = wire.AppendGoAway(s.output.out, s.lastID, f.Code)
-		s.endingAt = time.Now()
-		ended = s.endStreamsLocked(errClientLeft)
-		s.phase = phaseEnded
-	}
-	s.mu.Unlock()
-	cancelAll(ended)
+// isOnTurn reports whether the handler runs in the goroutine that holds the turn.
+func (st *Stream) isOnTurn() bool { return st.token != 0 && st.session.Turn.IsHeld(st.token) }
+
+// isIdleStream reports whether a stream was never opened (RFC 9113, 5.1). The server opens none: its
+// streams would have even identifiers. The caller holds the turn.
+func (s *Session) isIdleStream(id uint32) bool { return id > s.highestID || id > 0 && id%2 == 0 }
+
+// Turn decides which goroutine serves a session. Its states are numbers that only grow:
+//
+//	even, held ──Enter──▶ odd, in a handler ──Leave──▶ even, held by the same goroutine
+//	odd, in a handler ──TakeOver──▶ even, held by another goroutine
+//
+// While the holder runs a handler, which may block, another goroutine may take the turn over. The
+// first one notices when Leave fails. No number is used twice, so that it cannot mistake the turn
+// of a later holder for its own.
+type Turn struct{ word atomic.Uint64 }
+
+// Enter is called by the holder before it runs a handler.
+func (t *Turn) Enter() (token uint64) { return t.word.Add(1) }
+
+// Leave is called after the handler has returned. It reports whether the caller still holds the
+// turn.
+func (t *Turn) Leave(token uint64) bool { return t.word.CompareAndSwap(token, token+1) }
+
+// IsHeld reports whether the turn is still that of the holder that received token from Enter.
+func (t *Turn) IsHeld(token uint64) bool { return t.word.Load() == token }
+
+// TakeOver takes the turn over from a holder that runs a handler. It reports whether the caller now
+// holds the turn.
+func (t *Turn) TakeOver() bool {
+	word := t.word.Load()
+	return word%2 == 1 && t.word.CompareAndSwap(word, word+1)
 }
 
-// Closed is called when the connection has ended. Handlers that still run learn of it.
-func (s *Session) Closed() {
-	s.mu.Lock()
-	s.phase = phaseEnded
-	s.output.failed = net.ErrClosed
-	ended := s.endStreamsLocked(errClientLeft)
-	s.mu.Unlock()
-	cancelAll(ended)
+// Carrier carries the frames of a session over a connection. Any goroutine may call its methods,
+// except while it holds the session's mutex.
+type Carrier interface {
+	// Send writes all of p, unless the carrier is a RoomWaiter.
+	Send(p []byte) (int, error)
+	// Update is called when WaitDeadline or IsIdle may have changed while nobody holds the
+	// turn.
+	Update()
+	// End is called when the session is over and its output was sent. isClean reports that the
+	// client should receive the output before the connection closes.
+	End(isClean bool)
 }
 
-// endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
-func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
-	for id, st := range s.streams {
-		st.keepsBody = st.inEnded
-		st.closeLocked(err)
-		delete(s.streams, id)
-		ended = append(ended, st)
-	}
-	return ended
+// RoomWaiter is a Carrier whose Send does not block: it writes what the connection accepts now, and
+// returns how much that was. A session of another Carrier sends in a goroutine of its own.
+type RoomWaiter interface {
+	Carrier
+	// AwaitRoom makes the carrier call Session.Flush when the connection accepts more.
+	AwaitRoom()
 }
 
-// cancelAll cancels the contexts of streams. The caller does not hold the session's mutex, which a
-// context's mutex precedes.
-func cancelAll(streams []*Stream) {
-	for _, st := range streams {
-		st.abort()
-	}
+// Connection is what a session needs to know of its connection. It does not call CountRequest: it
+// counts requests itself.
+type Connection interface {
+	connection.Info
+	// Context returns the parent of the contexts of requests.
+	Context() context.Context
+	// Logf writes to the server's error log.
+	Logf(format string, args ...any)
+	LocalAddr() net.Addr
+	RemoteAddr() net.Addr
+}
+
+// Host is the goroutine that runs a handler, if others wait for that goroutine.
+type Host interface {
+	// MayBlock is called before the handler waits.
+	MayBlock()
 }

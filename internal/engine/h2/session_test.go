@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 	"unsafe"
 
 	"golang.org/x/net/http2"
@@ -95,6 +96,20 @@ func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
 	// the client has sent the first one before it received GOAWAY; the second one is not served
 	p.exchange("GET 1, ACK shutdown, GET 3", "GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
 	testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, "the session has ended")
+}
+
+// A client that breaks the protocol and reads nothing does not keep its connection longer than others.
+func TestConnectionErrorNeedNotBeRead(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := openPeer(t, nil, hello)
+		p.accepts = 0
+		p.send("WINDOW_UPDATE 0 0")
+		testkit.Equal(t, p.receive(), false, "the session continues")
+		time.Sleep(GoAwayTime - 1)
+		testkit.Equal(t, p.session.Expire(), false, "the connection must be closed early")
+		time.Sleep(1)
+		testkit.Equal(t, p.session.Expire(), true, "the connection must be closed")
+	})
 }
 
 // After Retire the next response announces the end, so that the client uses another connection. So

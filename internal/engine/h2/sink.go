@@ -11,18 +11,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// framing locates the frames in the conn's output that are incomplete: a head that is being
-// appended, and the DATA frame at the end. Flush completes the DATA frame once it has reserved
-// windows for it. Offsets are one too large; 0 stands for none.
-type framing struct {
-	interim  int32 // of the interim response's HEADERS frame that is being appended
-	head     int32 // of the final one that is being appended
-	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
-	isData   bool  // last is the offset of a DATA frame
-	hasEnded bool  // the body's end was appended
-}
-
-// BeginHead implements exchange.Sink.
 func (st *Stream) BeginHead(w *exchange.Response, code int) {
 	c, at := w.Conn, &st.framing.head
 	if code < 200 && code != http.StatusSwitchingProtocols {
@@ -86,7 +74,6 @@ func (st *Stream) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	}
 }
 
-// Data implements exchange.Sink.
 func (st *Stream) Data(w *exchange.Response, p []byte) error {
 	c := w.Conn
 	if len(p) >= exchange.OutSize {
@@ -112,7 +99,6 @@ func (st *Stream) openData(c *exchange.Conn) {
 	}
 }
 
-// End implements exchange.Sink.
 func (st *Stream) End(w *exchange.Response) {
 	c := w.Conn
 	if c.WriteErr != nil {

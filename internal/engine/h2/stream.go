@@ -3,7 +3,6 @@ package h2
 import (
 	"context"
 	"net"
-	"net/http"
 	"os"
 	"runtime"
 	"sync/atomic"
@@ -14,49 +13,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// Stream is a request and its response on a session: what exchange has of a protocol, for one
-// exchange. Handlers may keep it by a context, so that it is never reused.
-//
-// Its states are those of RFC 9113, 5.1, as seen by the server. It is in Session.streams while it
-// is open or half-closed, and isClosed afterwards. Its handler may still run then.
-type Stream struct {
-	session    *Session
-	exchange   *exchange.Exchange
-	id         uint32
-	headBytes  uint32 // of the decoded head
-	blockBytes uint32 // of the encoded head
-	host       Host   // of the handler, or nil
-	token      uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
-	framing    framing
-
-	// The session's mutex guards the rest.
-	urgency     uint8
-	incremental bool
-	isClosed    bool
-	inEnded     bool  // the client has sent END_STREAM
-	dropsBody   bool  // the handler reads the body no more
-	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
-	granted     bool  // reserve may return
-	isPinged    bool  // a PING has followed the early response
-	err         error // why it was closed
-
-	sendWindow    int32
-	window        wire.ReceiveWindow
-	writeDeadline time.Time
-	wants         int // bytes that reserve waits for
-	reserved      int // bytes that reserve has granted and that were not appended yet
-
-	body         []byte // DATA that has not been read
-	bodyStart    int
-	declared     int64 // by Content-Length; -1 if unknown
-	received     int64
-	trailer      http.Header
-	readDeadline time.Time
-
-	timer               *time.Timer   // calls expire at writeDeadline, or checkHalfClosed
-	readWake, writeWake chan struct{} // made by the first call that waits
-}
-
 var (
 	_ exchange.Stream         = (*Stream)(nil)
 	_ connection.HeadMeasurer = (*Stream)(nil)
@@ -65,14 +21,6 @@ var (
 // Target returns what selects the handler.
 func (st *Stream) Target() (method, uri string) {
 	return st.exchange.Request.Method, st.exchange.Request.RequestURI
-}
-
-// IsWhole reports whether the handler need not wait for the request's body.
-func (st *Stream) IsWhole() bool {
-	s := st.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return st.inEnded
 }
 
 // HasArrived implements exchange.Source.
@@ -136,6 +84,9 @@ func (s *Session) releaseLocked(st *Stream) {
 	s.headBytes -= int(st.headBytes)
 }
 
+// keptStreams is for how many streams an idle session keeps memory in streams.
+const keptStreams = 32
+
 // checkIdleLocked notes that the last stream has ended.
 func (s *Session) checkIdleLocked() {
 	if s.isIdleLocked() {
@@ -190,51 +141,6 @@ const (
 	mostUngathered = 64
 )
 
-// isOnTurn reports whether the handler runs in the goroutine that holds the turn.
-func (st *Stream) isOnTurn() bool { return st.token != 0 && st.session.Turn.IsHeld(st.token) }
-
-// closeLocked closes the stream. Reads and writes fail with err.
-func (st *Stream) closeLocked(err error) {
-	st.isClosed, st.err = true, err
-	st.stopTimerLocked()
-	st.session.dropWaitingLocked(st)
-	exchange.Signal(st.readWake)
-	exchange.Signal(st.writeWake)
-}
-
-// abort ends the context of the request.
-func (st *Stream) abort() {
-	if st.exchange != nil {
-		st.exchange.Abort()
-	}
-}
-
-// dropStreamLocked ends a stream before its handler has, or one that is half-closed. Reads and
-// writes fail with err.
-func (s *Session) dropStreamLocked(st *Stream, err error) {
-	delete(s.streams, st.id)
-	if st.isClosed {
-		st.stopTimerLocked()
-		s.checkIdleLocked()
-		return
-	}
-	s.closeBodyLocked(st)
-	st.closeLocked(err)
-}
-
-// writeErrorLocked returns why the response cannot be continued.
-func (st *Stream) writeErrorLocked() error {
-	switch {
-	case st.isClosed:
-		return st.err
-	case st.session.output.failed != nil:
-		return st.session.output.failed
-	case exchange.IsPast(st.writeDeadline):
-		return os.ErrDeadlineExceeded
-	}
-	return nil
-}
-
 // send sends complete frames.
 func (st *Stream) send(p []byte, timeout time.Duration) error {
 	if err := st.append(timeout, p); err != nil {
@@ -281,7 +187,7 @@ func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
 	return nil
 }
 
-// SetWriteDeadline implements exchange.Transport.
+// SetWriteDeadline implements exchange.Transport. A write that waits is ended by expire.
 func (st *Stream) SetWriteDeadline(t time.Time) error {
 	s := st.session
 	s.mu.Lock()
@@ -292,15 +198,7 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	if !t.IsZero() && !st.isClosed {
 		st.timer = time.AfterFunc(time.Until(t), st.expire)
 	}
-	exchange.Signal(st.writeWake)
 	return nil
-}
-
-func (st *Stream) stopTimerLocked() {
-	if st.timer != nil {
-		st.timer.Stop()
-		st.timer = nil
-	}
 }
 
 // expire resets a stream whose write deadline has passed, as net/http does, even if its handler
@@ -329,34 +227,16 @@ func (st *Stream) SetReadDeadline(t time.Time) error {
 	return nil
 }
 
-// MayBlock implements exchange.Transport.
-func (st *Stream) MayBlock() {
-	if st.host != nil {
-		st.host.MayBlock()
-	}
-}
-
-// Context implements exchange.Transport.
-func (st *Stream) Context() context.Context { return st.session.carrier.Connection().Context() }
-
-// Logf implements exchange.Transport.
-func (st *Stream) Logf(format string, args ...any) {
-	st.session.carrier.Connection().Logf(format, args...)
-}
-
-// Opened implements connection.Info.
-func (st *Stream) Opened() time.Time { return st.session.carrier.Connection().Opened() }
-
-// CountRequest implements connection.Info.
+// CountRequest implements connection.Info: the session counts the requests of its streams.
 func (st *Stream) CountRequest() int { return int(st.session.requests.Add(1)) }
-
-// Number implements connection.Info.
-func (st *Stream) Number(counter *atomic.Int64) int64 {
-	return st.session.carrier.Connection().Number(counter)
-}
 
 // HeadLength implements connection.HeadMeasurer.
 func (st *Stream) HeadLength() int64 { return int64(st.blockBytes) }
 
-// LocalAddr implements exchange.Transport.
-func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Connection().LocalAddr() }
+// The other methods of an exchange.Transport are the connection's.
+
+func (st *Stream) Context() context.Context           { return st.session.conn.Context() }
+func (st *Stream) LocalAddr() net.Addr                { return st.session.conn.LocalAddr() }
+func (st *Stream) Logf(format string, args ...any)    { st.session.conn.Logf(format, args...) }
+func (st *Stream) Number(counter *atomic.Int64) int64 { return st.session.conn.Number(counter) }
+func (st *Stream) Opened() time.Time                  { return st.session.conn.Opened() }

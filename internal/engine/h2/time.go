@@ -8,22 +8,12 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// GoAwayTime is how long an announced end waits for the client's acknowledgment, and how long an
-// ended connection stays open for the client to read the last frames.
-const GoAwayTime = time.Second
-
 // The contents of the server's PINGs: of one that follows the first GOAWAY, and of one that checks
 // whether the client is there.
 const (
 	goAwayPing = "shutdown"
 	alivePing  = "is alive"
 )
-
-// pingState is the check whether a silent client is still there (http.HTTP2Config.SendPingTimeout).
-type pingState struct {
-	receivedAt time.Time // when the last frame arrived
-	sentAt     time.Time // zero if no PING is unacknowledged
-}
 
 // expiry is what a session does if nothing has happened for too long.
 type expiry uint8
@@ -59,7 +49,7 @@ func (s *Session) nextExpiryLocked() (at time.Time, what expiry) {
 	case phaseEnded:
 		after(s.endingAt, GoAwayTime, expiryClose)
 	}
-	if s.awaitsRequestLocked() {
+	if s.phase < phaseDraining && s.isIdleLocked() {
 		after(s.idleAt, p.IdleTimeout, expiryIdle)
 	}
 	if s.ping.sentAt.IsZero() {
@@ -99,9 +89,6 @@ func (s *Session) stallLimitLocked() time.Duration {
 	}
 	return s.config.Exchanges.HeadTimeout
 }
-
-// awaitsRequestLocked reports whether the session is idle and accepts requests.
-func (s *Session) awaitsRequestLocked() bool { return s.phase < phaseDraining && s.isIdleLocked() }
 
 // Expire does what is due, if anything is. It reports whether the connection must be closed now.
 func (s *Session) Expire() (closes bool) {

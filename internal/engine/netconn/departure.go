@@ -22,7 +22,6 @@ type departureWatch struct {
 // have a deadline of its own that always expires at once.
 const maxDeadlineRetries = 100
 
-// WatchDeparture implements exchange.Connection.
 func (c *Conn) WatchDeparture(x *exchange.Exchange) {
 	w := &departureWatch{stopped: make(chan struct{})}
 	c.watch = w
@@ -54,25 +53,20 @@ func (w *departureWatch) clearDeadline(c *Conn) bool {
 	return !w.stopping && c.SetReadDeadline(time.Time{}) == nil
 }
 
-// stop makes Read return by a deadline in the past. The error that a net.Conn returns for it does
-// not matter: no context is left that it could cancel.
-func (w *departureWatch) stop(c *Conn) {
-	w.mu.Lock()
-	w.stopping = true
-	_ = c.SetReadDeadline(exchange.PastTime())
-	w.mu.Unlock()
-	<-w.stopped
-}
-
 // StopWatch implements exchange.Connection. It keeps what the watch received. No other watch can
-// start when it is called.
+// start when it is called. The error that a net.Conn returns for a deadline in the past does not
+// matter: no context is left that it could cancel.
 func (c *Conn) StopWatch() {
 	w := c.watch
 	if w == nil {
 		return
 	}
 	c.watch = nil
-	w.stop(c)
+	w.mu.Lock()
+	w.stopping = true
+	_ = c.SetReadDeadline(exchange.PastTime())
+	w.mu.Unlock()
+	<-w.stopped
 	c.conn.Received(w.received)
 	_ = c.SetReadDeadline(time.Time{})
 }

@@ -3,6 +3,5 @@
 // Linux.
 //
 // A worker goroutine waits for a connection's input and runs its handlers until the connection
-// ends. A connection of HTTP/2 has a session of package h2. Read conn.go, workers.go, then
-// session.go.
+// ends. A connection of HTTP/2 has a session of package h2. Read conn.go, then session.go.
 package netconn

@@ -38,7 +38,6 @@ type timedConn struct {
 	moving time.Time // set by the send timeout; zero if fixed is in effect
 }
 
-// SetReadDeadline implements exchange.Transport.
 func (c *timedConn) SetReadDeadline(t time.Time) error { return c.extendReadDeadline(t, 0) }
 
 // extendReadDeadline is SetReadDeadline, except that a deadline that is too early by no more than
@@ -53,7 +52,6 @@ func (c *timedConn) extendReadDeadline(t time.Time, slack time.Duration) error {
 	return c.NetConn.SetReadDeadline(t)
 }
 
-// SetWriteDeadline implements exchange.Transport.
 func (c *timedConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -99,7 +97,6 @@ func (c *timedConn) canResume(n int64, err error) bool {
 	return true
 }
 
-// Send implements exchange.Connection.
 func (c *timedConn) Send(p []byte, timeout time.Duration) error {
 	if timeout == 0 || !canResumeWrites(c.NetConn) {
 		_, err := c.sendParts(p, timeout)
@@ -131,7 +128,6 @@ func (c *timedConn) sendParts(p []byte, timeout time.Duration) (sent int, err er
 	return sent, nil
 }
 
-// SendPieces implements exchange.Connection.
 func (c *timedConn) SendPieces(pieces [][]byte, timeout time.Duration) error {
 	if c.extendDeadline(timeout); timeout == 0 {
 		buffers := net.Buffers(pieces)
@@ -164,13 +160,11 @@ func canResumeWrites(nc net.Conn) bool {
 	return false
 }
 
-// CanSendFrom implements exchange.Connection.
 func (c *timedConn) CanSendFrom() bool {
 	_, ok := c.NetConn.(io.ReaderFrom)
 	return ok
 }
 
-// SendFrom implements exchange.Connection.
 func (c *timedConn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
 	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {

@@ -44,7 +44,7 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 		return
 	}
 	h := &http2Carrier{conn: c}
-	h.session = h2.New(c.config.HTTP2, h, state)
+	h.session = h2.New(c.config.HTTP2, h, c, state)
 	c.session.Store(h.session)
 	c.CallStateHook(http.StateActive)
 	h.Update()
@@ -126,7 +126,6 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 	}
 }
 
-// Send implements h2.Carrier.
 func (h *http2Carrier) Send(p []byte) (int, error) {
 	return h.conn.sendParts(p, h.session.SendLimit())
 }
@@ -164,6 +163,3 @@ func (h *http2Carrier) End(isClean bool) {
 		h.Update()
 	}()
 }
-
-// Connection implements h2.Carrier.
-func (h *http2Carrier) Connection() h2.Connection { return h.conn }

@@ -1,6 +1,8 @@
 package sched
 
-import "time"
+import (
+	"time"
+)
 
 const (
 	// fastInterval is the interval between checks while loops run handlers that are not yet
@@ -78,7 +80,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) 
 			ticker.Reset(slowInterval)
 		}
 		busy, stalled := all.check(*w.leads.Load(), late)
-		w.outages.update(now, stalled)
+		w.outages.isOn.Store(w.outages.check(now, stalled))
 		checked(now)
 		if idle++; busy {
 			idle = 0

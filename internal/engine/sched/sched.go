@@ -29,7 +29,7 @@
 // is taken, because the handler may never return.
 //
 // If a database or a lock that many routes share stops, they stall one after another. Several
-// stalls in short succession are an outage: for some time no handler runs on a loop (outage.go).
+// stalls in short succession are an outage: for some time no handler runs on a loop (outages).
 //
 // A slot that was never used starts in debt: a route must earn the loop. Clients choose paths, and
 // they must not choose when the loop stalls.

@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/netip"
@@ -9,6 +10,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
 
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -106,15 +109,6 @@ func Supports(l net.Listener) bool {
 // Accept returns nil if the listener was closed before.
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	g.prepare(p)
-	a := newAcceptor(g, p, closed)
-	if a == nil {
-		return nil
-	}
-	return a.accept
-}
-
-// newAcceptor returns nil if the listener was closed.
-func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1,
 		id: int(g.acceptorIDs.Add(1))}
 	if _, isUnix := p.Listener.(*net.UnixListener); isUnix {
@@ -141,7 +135,7 @@ func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 			a.n++
 		}
 	}
-	return a
+	return a.accept
 }
 
 // accept accepts a connection by package net. If connections arrive fast it then lets shards
@@ -377,4 +371,86 @@ func remoteOf(peer poll.Peer) string {
 		return netip.AddrPortFrom(peer.Addr.Addr().WithZone(zoneName(int(peer.Zone))), peer.Addr.Port()).String()
 	}
 	return peer.Addr.String()
+}
+
+// Adopt puts a socket of package net on a shard, and closes nc. ctx is the parent of the requests'
+// contexts. Adopt reports false, and leaves nc as it is, if nc is another connection or if
+// descriptors have run out.
+func (g *Group) Adopt(p *Config, nc net.Conn, ctx context.Context) bool {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+	default:
+		return false
+	}
+	g.prepare(p)
+	isAdopted, _ := g.adopt(p, nc, ctx)
+	return isAdopted
+}
+
+// prepare completes the settings of a listener before its first connection.
+func (g *Group) prepare(p *Config) {
+	p.preparing.Do(func() {
+		p.conns = exchange.NewConns(p.Exchanges, inSize, true)
+		p.lingers = true // each connection may have an option of its own
+		if secure := p.Exchanges.TLS; secure != nil {
+			p.tls = withoutTurns(secure)
+		}
+		g.sweepFor(p)
+	})
+}
+
+// adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
+// It reports a lack of descriptors even if closing an idle connection has freed one, as if package
+// net had not been able to accept. ctx may be nil.
+func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bool, err error) {
+	raw, closed := nc.(syscall.Conn).SyscallConn()
+	if closed != nil {
+		return false, nil
+	}
+	fd, remote := -1, ""
+	if a := nc.RemoteAddr(); a != nil {
+		remote = a.String()
+	}
+	_ = raw.Control(func(old uintptr) {
+		if fd, err = poll.Dup(int(old)); outOfDescriptors(err) {
+			g.shedIdle()
+			fd, _ = poll.Dup(int(old))
+		}
+	})
+	if fd < 0 {
+		return false, err
+	}
+	place := g.nextPlacement(p)
+	if ctx != nil {
+		place = &placement{p, place.shard, ctx}
+	}
+	k := newShardConn(place, fd, remote)
+	_ = nc.Close()
+	if g.put(k) {
+		k.addOrClose()
+	}
+	return true, err
+}
+
+// put puts a new connection on its shard, whose loop does not report it yet. It reports false if it
+// has closed the connection.
+func (g *Group) put(k *shardConn) bool {
+	p := k.config()
+	g.server.AcceptedConns.Add(1)
+	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
+		exchange.Signal(g.sweepSoon)
+	}
+	// before another goroutine can find it
+	timeout := p.Exchanges.HeadTimeout
+	if k.tls != nil {
+		timeout = p.Exchanges.HandshakeTimeout
+	}
+	k.setWaitDeadline(k.opened + instant(timeout))
+	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown
+	// waits for a connection that was accepted just before: its request may be on its way.
+	if !g.conns.put(int(k.fd), k) || g.server.Aborted.Load() {
+		_ = k.Close()
+		return false
+	}
+	return true
 }

@@ -18,7 +18,7 @@
 // lead_linux.go, runner_linux.go and shardconn_linux.go in this order.
 //
 // The leader serves all connections that are ready and then sends their responses
-// (outbox_linux.go).
+// (lead_linux.go).
 //
 // A handler may leave its response unfinished (exchange.Response.TrySender). No runner then has the
 // connection, which keeps its conn, until another one ends the response.

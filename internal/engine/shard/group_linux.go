@@ -3,45 +3,11 @@ package shard
 import (
 	"errors"
 	"slices"
-	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/sched"
 )
-
-// Group is the shards of a server, one for each P, and the connections on them.
-type Group struct {
-	server      *exchange.ServerState
-	unused      func() // called after the last connection has ended
-	epoch       time.Time
-	conns       connTable
-	scheduler   *sched.Scheduler
-	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
-	handshakes  handshakes
-	ciphertexts sync.Pool // of *ciphertextBuffer
-	openConns   atomic.Int64
-	acceptorIDs atomic.Int32  // the last one
-	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
-	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
-	shedding    sync.Mutex
-	shedFrom    int // the descriptor at which shedIdle looks first; guarded by shedding
-	sweepSoon   chan struct{}
-	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
-	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
-
-	shards  atomic.Pointer[shardList]
-	growing sync.Mutex // held to add shards and placements, and to stop
-	stopped chan struct{}
-}
-
-// shardList is replaced when GOMAXPROCS changes. Shards are never removed.
-type shardList struct {
-	all    []*shard
-	active int // the first ones, one for each P, receive new connections
-}
 
 // allShards returns the current shards.
 func (g *Group) allShards() []*shard { return g.shards.Load().all }
@@ -69,40 +35,8 @@ func (g *Group) placementAt(p *Config, i int) *placement {
 	return placements[i]
 }
 
-func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
-
-func (g *Group) instant(t time.Time) instant {
-	if t.IsZero() {
-		return 0
-	}
-	return max(1, instant(t.Sub(g.epoch))) // a time before the epoch is not 0 either
-}
-
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
-}
-
-// put puts a new connection on its shard, whose loop does not report it yet. It reports false if it
-// has closed the connection.
-func (g *Group) put(k *shardConn) bool {
-	p := k.config()
-	g.server.AcceptedConns.Add(1)
-	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
-		exchange.Signal(g.sweepSoon)
-	}
-	// before another goroutine can find it
-	timeout := p.Exchanges.HeadTimeout
-	if k.tls != nil {
-		timeout = p.Exchanges.HandshakeTimeout
-	}
-	k.setWaitDeadline(k.opened + instant(timeout))
-	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown
-	// waits for a connection that was accepted just before: its request may be on its way.
-	if !g.conns.put(int(k.fd), k) || g.server.Aborted.Load() {
-		_ = k.Close()
-		return false
-	}
-	return true
 }
 
 // connGone is called after a connection's descriptor was closed.
@@ -178,6 +112,67 @@ func (g *Group) CloseAll() {
 	if g == nil {
 		return
 	}
-	g.conns.each((*shardConn).end)
+	g.conns.each(func(k *shardConn) {
+		if !k.closeWaiting() {
+			k.shutdown() // its runner closes it
+		}
+	})
 	g.StopIfDone()
+}
+
+// MakeRoom closes a connection if an error means that descriptors have run out. g may be nil.
+func (g *Group) MakeRoom(err error) {
+	if g != nil && outOfDescriptors(err) {
+		g.shed()
+	}
+}
+
+// shed makes room for a new connection when descriptors have run out. It ends the one that has
+// lingered longest, if any does, and otherwise closes an idle one.
+func (g *Group) shed() {
+	var oldest *shardConn
+	var since instant
+	g.lingering.Range(func(conn, began any) bool {
+		if oldest == nil || began.(instant) < since {
+			oldest, since = conn.(*shardConn), began.(instant)
+		}
+		return true
+	})
+	if oldest == nil {
+		g.shedIdle()
+		return
+	}
+	g.lingering.Delete(oldest) // so that the next call ends another one
+	oldest.shutdown()
+}
+
+// shedIdle closes the connection that has been quiet longest among a sample of those that wait for
+// a request. Each call takes another sample. Without TLS, a request that has arrived and waits for
+// a busy shard is not lost. With TLS, unread bytes may be a part of a first message, whose rest
+// never comes.
+func (g *Group) shedIdle() {
+	const sample = 128
+	var longest *shardConn
+	var waited time.Duration
+	n := 0
+	g.shedding.Lock()
+	defer g.shedding.Unlock()
+	for fd, k := range g.conns.from(g.shedFrom) {
+		if !k.state.is(stateWaiting) {
+			continue
+		}
+		if h := k.session.Load(); h != nil && !h.session.IsIdle() {
+			continue
+		}
+		if w := k.quietFor(); (longest == nil || w > waited) && (k.tls != nil || k.isQuiet()) {
+			longest, waited = k, w
+		}
+		if n++; n == sample {
+			g.shedFrom = fd + 1
+			break
+		}
+	}
+	if longest != nil {
+		longest.closeWaiting()
+	}
 }

@@ -10,11 +10,11 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
-// shard is empty where there are no shards.
-type shard struct{}
-
-// Group is empty where there are no shards.
-type Group struct{}
+// shard and Group are empty where there are no shards.
+type (
+	shard struct{}
+	Group struct{}
+)
 
 // Supports reports whether shards can accept a listener's connections.
 func Supports(net.Listener) bool { return false }
@@ -22,26 +22,13 @@ func Supports(net.Listener) bool { return false }
 // NewGroup fails where there are no shards.
 func NewGroup(*exchange.ServerState, func()) (*Group, error) { return nil, errors.ErrUnsupported }
 
-// Accept returns nil.
-func (*Group) Accept(*Config, <-chan struct{}) func() error { return nil }
+// There is no Group whose methods could be called.
 
-// Adopt returns false.
+func (*Group) Accept(*Config, <-chan struct{}) func() error  { return nil }
 func (*Group) Adopt(*Config, net.Conn, context.Context) bool { return false }
-
-// Open returns 0.
-func (*Group) Open() int64 { return 0 }
-
-// CloseIdle returns 0.
-func (*Group) CloseIdle() int { return 0 }
-
-// CloseAll does nothing.
-func (*Group) CloseAll() {}
-
-// MakeRoom does nothing.
-func (*Group) MakeRoom(error) {}
-
-// StopIfDone does nothing.
-func (*Group) StopIfDone() {}
-
-// Stop does nothing.
-func (*Group) Stop() {}
+func (*Group) Open() int64                                   { return 0 }
+func (*Group) CloseIdle() int                                { return 0 }
+func (*Group) CloseAll()                                     {}
+func (*Group) MakeRoom(error)                                {}
+func (*Group) StopIfDone()                                   {}
+func (*Group) Stop()                                         {}

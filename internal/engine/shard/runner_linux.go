@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
@@ -19,35 +18,6 @@ const turnRequests = 64
 
 // inSize is the input buffer of a connection that is served.
 const inSize = 16 << 10
-
-// runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
-// for the shard's loop and serves the connections that are ready, their handlers included. The
-// others run handlers that were expected to be slow, or lost the lead because theirs was slow. Then
-// they wait for work (package reuse).
-type runner struct {
-	shard     *shard
-	leader    sched.Leader
-	turnCount int // requests of the current connection served in a row
-	// while it leads: events that the loop has reported and that it has not looked at
-	eventsLeft int
-
-	delays bool // responses may wait in the outbox
-
-	handOffs   int     // hand-offs since startHandOffs
-	endedAt    instant // when the last handler that was timed ended
-	reportedAt instant // when the loop reported what it serves as leader
-}
-
-// job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with a
-// request, or else to lead. A leader first continues the turn of a session, if the last leader had
-// to leave it.
-type job struct {
-	conn    *shardConn
-	request *exchange.Exchange
-	stream  *h2.Stream
-	slot    sched.SlotID
-	turn    *shardSession
-}
 
 // serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
 // still leads.

@@ -72,7 +72,7 @@ func (r *runner) beginSession(k *shardConn) *shardSession {
 // newShardSession makes a session of k. state is nil without TLS.
 func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
 	h := &shardSession{conn: k}
-	h.session = h2.New(k.config().HTTP2, h, state)
+	h.session = h2.New(k.config().HTTP2, h, k, state)
 	k.session.Store(h)
 	k.state.set(flagNew, false)
 	return h
@@ -150,7 +150,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			return true, true
 		}
 		id := sched.SlotFor(st.Target())
-		if !r.leader.Leads() || !r.runsOnLoop(h.conn, id) || !st.IsWhole() {
+		if !r.leader.Leads() || !r.runsOnLoop(h.conn, id) || !st.HasArrived(nil, true) {
 			r.handOff(job{stream: st, slot: id})
 			continue
 		}
@@ -204,7 +204,6 @@ func (r *runner) runStream(st *h2.Stream, id sched.SlotID) {
 	st.Settle()
 }
 
-// Send implements h2.Carrier.
 func (h *shardSession) Send(p []byte) (int, error) {
 	k := h.conn
 	if !k.acquire() {
@@ -261,7 +260,6 @@ func (h *shardSession) AwaitRoom() {
 	}
 }
 
-// Update implements h2.Carrier.
 func (h *shardSession) Update() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -293,16 +291,6 @@ func (h *shardSession) closeWrite() {
 	}
 	_ = k.tls.conn.CloseWrite() // queues close_notify
 	_, _, _ = k.tls.ciphertext.send(k)
-}
-
-// Connection implements h2.Carrier.
-func (h *shardSession) Connection() h2.Connection { return h.conn }
-
-// shutDown begins the orderly end of the session, or continues it.
-func (h *shardSession) shutDown() {
-	h.session.Shutdown()
-	h.session.Flush()
-	h.expire()
 }
 
 // expire closes the connection if its wait's deadline has passed and no runner serves it.

@@ -1,10 +1,12 @@
 package shard
 
 import (
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
@@ -42,6 +44,78 @@ type shard struct {
 	runners *reuse.Workers[runner, job]
 
 	load shardLoad
+}
+
+// Group is the shards of a server, one for each P, and the connections on them.
+type Group struct {
+	server      *exchange.ServerState
+	unused      func() // called after the last connection has ended
+	epoch       time.Time
+	conns       connTable
+	scheduler   *sched.Scheduler
+	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
+	handshakes  handshakes
+	ciphertexts sync.Pool // of *ciphertextBuffer
+	openConns   atomic.Int64
+	acceptorIDs atomic.Int32  // the last one
+	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
+	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
+	shedding    sync.Mutex
+	shedFrom    int // the descriptor at which shedIdle looks first; guarded by shedding
+	sweepSoon   chan struct{}
+	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
+	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
+
+	shards  atomic.Pointer[shardList]
+	growing sync.Mutex // held to add shards and placements, and to stop
+	stopped chan struct{}
+}
+
+// shardList is replaced when GOMAXPROCS changes. Shards are never removed.
+type shardList struct {
+	all    []*shard
+	active int // the first ones, one for each P, receive new connections
+}
+
+func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
+
+func (g *Group) instant(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, instant(t.Sub(g.epoch))) // a time before the epoch is not 0 either
+}
+
+// instant is a time in nanoseconds since the group's epoch; 0 for none.
+type instant int64
+
+// runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
+// for the shard's loop and serves the connections that are ready, their handlers included. The
+// others run handlers that were expected to be slow, or lost the lead because theirs was slow. Then
+// they wait for work (package reuse).
+type runner struct {
+	shard     *shard
+	leader    sched.Leader
+	turnCount int // requests of the current connection served in a row
+	// while it leads: events that the loop has reported and that it has not looked at
+	eventsLeft int
+
+	delays bool // responses may wait in the outbox
+
+	handOffs   int     // hand-offs since startHandOffs
+	endedAt    instant // when the last handler that was timed ended
+	reportedAt instant // when the loop reported what it serves as leader
+}
+
+// job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with a
+// request, or else to lead. A leader first continues the turn of a session, if the last leader had
+// to leave it.
+type job struct {
+	conn    *shardConn
+	request *exchange.Exchange
+	stream  *h2.Stream
+	slot    sched.SlotID
+	turn    *shardSession
 }
 
 const (
@@ -130,4 +204,45 @@ func (s *shard) waitEvents() bool {
 func (s *shard) stop() {
 	s.runners.Stop()
 	_ = s.loop.Close()
+}
+
+const (
+	// earlyMisses is how many early reads in a row must find nothing before there are no more.
+	earlyMisses = 4
+	// earlySample is how many connections a shard accepts without an early read before it tries
+	// one.
+	earlySample = 32
+)
+
+// earlyReads predicts whether a request has arrived when its connection is accepted. If so, the
+// loop need not report the connection, which saves two system calls if it ends after a response.
+// This is so if the server is slower than its clients, or if the kernel waits for the request
+// (TCP_DEFER_ACCEPT). If not, the read costs a call, and a runner's turn. A client on the same
+// machine that connects without waiting sends its request after the connection was accepted.
+type earlyReads struct {
+	misses  atomic.Int32 // early reads in a row that have found nothing; not more than earlyMisses
+	skipped int          // connections without an early read; owned by the leader
+}
+
+// isWorthwhile reports whether a new connection is read before the loop reports it.
+func (e *earlyReads) isWorthwhile() bool {
+	if e.misses.Load() < earlyMisses {
+		return true
+	}
+	e.skipped++
+	return e.skipped%earlySample == 0
+}
+
+// noteServed records that an early read has found a request.
+func (e *earlyReads) noteServed() {
+	if e.misses.Load() > 0 {
+		e.misses.Store(0)
+	}
+}
+
+// noteWaiting records that an early read has found no complete request.
+func (e *earlyReads) noteWaiting() {
+	if n := e.misses.Load(); n < earlyMisses {
+		e.misses.Store(n + 1)
+	}
 }

@@ -4,9 +4,12 @@ import (
 	"context"
 	"net"
 	"net/http"
+	"net/netip"
 	"os"
+	"strconv"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
@@ -44,9 +47,6 @@ type shardConn struct {
 	endsOutput   bool   // nothing follows the output of conn; set before that is flushed
 	number       connection.Number
 }
-
-// instant is a time in nanoseconds since the group's epoch; 0 for none.
-type instant int64
 
 // connState is the state of a shardConn, in one word: which goroutine may use it, and flags.
 //
@@ -235,21 +235,6 @@ func (k *shardConn) park() bool {
 	return k.state.move(stateServed, stateWaiting) || !k.state.move(stateServedEvent, stateServed)
 }
 
-// setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
-// sweeper enforces it.
-func (k *shardConn) setWaitDeadline(deadline instant) {
-	if deadline != 0 || k.state.has(flagDeadlines) {
-		_ = k.setDeadline(waitInput, deadline)
-	}
-}
-
-// waitDeadline returns the deadline of the last wait.
-func (k *shardConn) waitDeadline() instant {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.deadlines[waitInput]
-}
-
 // expire closes the connection if it waits and its deadline has passed.
 func (k *shardConn) expire(now instant) {
 	if !k.state.has(flagDeadlines) || !k.state.is(stateWaiting) {
@@ -291,19 +276,14 @@ func (k *shardConn) closeWaiting() bool {
 	return isClaimed
 }
 
-// end closes the connection, or makes the runner that serves it do so.
-func (k *shardConn) end() {
-	if !k.closeWaiting() {
-		k.shutdown()
-	}
-}
-
 // closeIfIdle closes a connection that waits for a request, unless it is too new. It reports whether
 // it did. Closing it while a part of a request is unread would reset it, and the request would be
 // lost.
 func (k *shardConn) closeIfIdle() bool {
 	if h := k.session.Load(); h != nil { // the client must learn of it first
-		h.shutDown()
+		h.session.Shutdown()
+		h.session.Flush()
+		h.expire()
 		return false
 	}
 	if !k.state.is(stateWaiting) || k.state.has(flagHead) || !k.isQuiet() {
@@ -402,43 +382,24 @@ func (k *shardConn) shutdown() {
 	}
 }
 
-// Opened implements connection.Info.
-func (k *shardConn) Opened() time.Time { return k.group().epoch.Add(time.Duration(k.opened)) }
+// The methods of an exchange.Connection and a net.Conn that do not wait.
 
-// CountRequest implements connection.Info.
+func (k *shardConn) Opened() time.Time                  { return k.group().epoch.Add(time.Duration(k.opened)) }
+func (k *shardConn) Number(counter *atomic.Int64) int64 { return k.number.Of(counter) }
+func (k *shardConn) Logf(format string, args ...any) {
+	k.config().Exchanges.Server.Logf(format, args...)
+}
+
 func (k *shardConn) CountRequest() int {
 	k.requests++
 	return int(k.requests)
 }
 
-// Number implements connection.Info.
-func (k *shardConn) Number(counter *atomic.Int64) int64 { return k.number.Of(counter) }
-
-// Context implements exchange.Transport.
 func (k *shardConn) Context() context.Context {
 	if ctx := k.place.Load().ctx; ctx != nil {
 		return ctx
 	}
 	return k.config().Exchanges.BaseContext
-}
-
-// Logf implements exchange.Transport.
-func (k *shardConn) Logf(format string, args ...any) {
-	k.config().Exchanges.Server.Logf(format, args...)
-}
-
-// Send implements exchange.Connection. Write reads the timeout itself. The last response and the
-// end of the connection leave in one segment.
-func (k *shardConn) Send(p []byte, _ time.Duration) error {
-	if k.endsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
-		sent, ended := poll.SendEnd(int(k.fd), p)
-		if ended {
-			return nil
-		}
-		p = p[sent:]
-	}
-	_, err := k.Write(p)
-	return err
 }
 
 // MayBlock implements exchange.Transport. During a handshake no runner serves the connection.
@@ -459,7 +420,6 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 	k.checkDeparture()
 }
 
-// StopWatch implements exchange.Connection.
 func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)
@@ -472,20 +432,48 @@ func (k *shardConn) StopWatch() {
 // CanDetach implements exchange.Detachable. Over TLS, TrySend may keep ciphertext that waits.
 func (k *shardConn) CanDetach() bool { return k.tls == nil }
 
-// TrySend implements exchange.Sender. Over TLS it encrypts all of b, of which the next response sends
-// what there is no room for.
-func (k *shardConn) TrySend(b []byte) int {
-	if !k.acquire() {
-		return 0
+// direction is the event that a call waits for.
+type direction uint8
+
+const (
+	waitInput direction = iota
+	waitOutput
+)
+
+func (k *shardConn) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: k.config().Listener.Addr().Network(), Source: k.LocalAddr(),
+		Addr: k.RemoteAddr(), Err: err}
+}
+
+func (k *shardConn) RemoteAddr() net.Addr {
+	if a, err := netip.ParseAddrPort(k.remote); err == nil {
+		return net.TCPAddrFromAddrPort(a)
 	}
-	defer k.release()
-	if k.tls == nil {
-		n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
-		return n
+	return &net.UnixAddr{Name: k.remote, Net: "unix"}
+}
+
+// LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
+func (k *shardConn) LocalAddr() net.Addr {
+	a := k.config().Listener.Addr()
+	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
+		defer k.release()
+		switch sa, _ := syscall.Getsockname(int(k.fd)); sa := sa.(type) {
+		case *syscall.SockaddrInet4:
+			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
+		case *syscall.SockaddrInet6:
+			ip := netip.AddrFrom16(sa.Addr).Unmap()
+			if sa.ZoneId != 0 {
+				ip = ip.WithZone(zoneName(int(sa.ZoneId)))
+			}
+			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(sa.Port)))
+		}
 	}
-	n, err := k.tls.conn.Write(b)
-	if err == nil {
-		_, _, _ = k.tls.ciphertext.send(k)
+	return a
+}
+
+func zoneName(index int) string {
+	if i, err := net.InterfaceByIndex(index); err == nil {
+		return i.Name
 	}
-	return n
+	return strconv.Itoa(index)
 }

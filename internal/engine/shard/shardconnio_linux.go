@@ -4,9 +4,8 @@ import (
 	"errors"
 	"io"
 	"net"
-	"net/netip"
 	"os"
-	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -66,7 +65,6 @@ func (k *shardConn) retry(op string, what direction, f func() (done, moved bool,
 	}
 }
 
-// Write implements net.Conn.
 func (k *shardConn) Write(p []byte) (int, error) {
 	pieces := [1][]byte{p}
 	if err := k.SendPieces(pieces[:], 0); err != nil {
@@ -128,14 +126,6 @@ func (k *shardConn) stallDeadline(before instant, moved bool) instant {
 	}
 	return k.group().now() + timeout
 }
-
-// direction is the event that a call waits for.
-type direction uint8
-
-const (
-	waitInput direction = iota
-	waitOutput
-)
 
 // wait waits until the loop reports an event in a direction, or a deadline changes or passes. It
 // reports false if no loop reports the connection. Only one goroutine may wait in each direction; the
@@ -243,11 +233,6 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 	return sent, err
 }
 
-func (k *shardConn) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: k.config().Listener.Addr().Network(), Source: k.LocalAddr(),
-		Addr: k.RemoteAddr(), Err: err}
-}
-
 // CloseWrite shuts down the sending side. Over TLS it sends close_notify.
 func (k *shardConn) CloseWrite() error {
 	if !k.acquire() {
@@ -263,52 +248,15 @@ func (k *shardConn) CloseWrite() error {
 	return k.sendCiphertext()
 }
 
-// RemoteAddr implements net.Conn.
-func (k *shardConn) RemoteAddr() net.Addr {
-	if a, err := netip.ParseAddrPort(k.remote); err == nil {
-		return net.TCPAddrFromAddrPort(a)
-	}
-	return &net.UnixAddr{Name: k.remote, Net: "unix"}
-}
-
-// LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
-func (k *shardConn) LocalAddr() net.Addr {
-	a := k.config().Listener.Addr()
-	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
-		defer k.release()
-		switch sa, _ := syscall.Getsockname(int(k.fd)); sa := sa.(type) {
-		case *syscall.SockaddrInet4:
-			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
-		case *syscall.SockaddrInet6:
-			ip := netip.AddrFrom16(sa.Addr).Unmap()
-			if sa.ZoneId != 0 {
-				ip = ip.WithZone(zoneName(int(sa.ZoneId)))
-			}
-			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(sa.Port)))
-		}
-	}
-	return a
-}
-
-func zoneName(index int) string {
-	if i, err := net.InterfaceByIndex(index); err == nil {
-		return i.Name
-	}
-	return strconv.Itoa(index)
-}
-
-// SetDeadline implements net.Conn.
 func (k *shardConn) SetDeadline(t time.Time) error {
 	_ = k.SetReadDeadline(t)
 	return k.SetWriteDeadline(t)
 }
 
-// SetReadDeadline implements net.Conn.
 func (k *shardConn) SetReadDeadline(t time.Time) error {
 	return k.setDeadline(waitInput, k.group().instant(t))
 }
 
-// SetWriteDeadline implements net.Conn.
 func (k *shardConn) SetWriteDeadline(t time.Time) error {
 	return k.setDeadline(waitOutput, k.group().instant(t))
 }
@@ -322,4 +270,111 @@ func (k *shardConn) setDeadline(what direction, deadline instant) error {
 		exchange.Signal(k.waiters[what])
 	}
 	return nil
+}
+
+// Hijack implements exchange.Connection. The handler receives a connection of package net, with a
+// descriptor of its own. If none can be made, nothing changes, and the loop still serves the
+// connection.
+func (k *shardConn) Hijack() (net.Conn, error) {
+	nc, err := k.hijack()
+	if err != nil {
+		return nil, err
+	}
+	k.MayBlock()
+	k.conn.ReleaseHijacked()
+	_ = k.Close() // closes this descriptor; the handler has another
+	return nc, nil
+}
+
+// hijack returns a connection with another descriptor. The loop no longer reports this one.
+func (k *shardConn) hijack() (net.Conn, error) {
+	if !k.acquire() {
+		return nil, net.ErrClosed
+	}
+	defer k.release()
+	if k.tls != nil { // the client decrypts records only in their order
+		if err := k.sendCiphertext(); err != nil {
+			return nil, err
+		}
+	}
+	nc, err := k.duplicate()
+	for range 2 { // FileConn duplicates the descriptor a second time
+		if outOfDescriptors(err) {
+			k.group().shedIdle()
+			nc, err = k.duplicate()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	_ = k.shard().loop.Remove(int(k.fd)) // fails if the loop does not have it
+	if t := k.tls; t != nil {
+		t.Conn, t.isTaken = nc, true
+		return t.conn, nil
+	}
+	return nc, nil
+}
+
+// duplicate makes a connection of package net from a duplicate of the descriptor. FileConn needs so
+// much stack that the handler's goroutine would keep 8 KB in place of 4 KB.
+func (k *shardConn) duplicate() (nc net.Conn, err error) {
+	fd, err := poll.Dup(int(k.fd))
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	var other sync.WaitGroup
+	other.Go(func() {
+		f := os.NewFile(uintptr(fd), "")
+		defer f.Close()
+		nc, err = net.FileConn(f) // which makes another duplicate
+	})
+	other.Wait()
+	return nc, err
+}
+
+// Send implements exchange.Connection. Write reads the timeout itself. The last response and the
+// end of the connection leave in one segment.
+func (k *shardConn) Send(p []byte, _ time.Duration) error {
+	if k.endsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
+		sent, ended := poll.SendEnd(int(k.fd), p)
+		if ended {
+			return nil
+		}
+		p = p[sent:]
+	}
+	_, err := k.Write(p)
+	return err
+}
+
+// setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
+// sweeper enforces it.
+func (k *shardConn) setWaitDeadline(deadline instant) {
+	if deadline != 0 || k.state.has(flagDeadlines) {
+		_ = k.setDeadline(waitInput, deadline)
+	}
+}
+
+// waitDeadline returns the deadline of the last wait.
+func (k *shardConn) waitDeadline() instant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.deadlines[waitInput]
+}
+
+// TrySend implements exchange.Sender. Over TLS it encrypts all of b, of which the next response sends
+// what there is no room for.
+func (k *shardConn) TrySend(b []byte) int {
+	if !k.acquire() {
+		return 0
+	}
+	defer k.release()
+	if k.tls == nil {
+		n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+		return n
+	}
+	n, err := k.tls.conn.Write(b)
+	if err == nil {
+		_, _, _ = k.tls.ciphertext.send(k)
+	}
+	return n
 }

@@ -193,7 +193,9 @@ func (h *handshake) perform(k *shardConn) bool {
 	}
 	t.handshake = nil
 	_ = k.SetDeadline(time.Time{})
-	k.dropWaiters()
+	k.mu.Lock()
+	k.waiters = nil // no call waits: a connection that rests holds no channels
+	k.mu.Unlock()
 	k.group().server.CountHandshake()
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
@@ -227,13 +229,6 @@ func (k *shardConn) leaveShard() bool {
 	k.config().ServeNegotiated(k.Context(), nc)
 	_ = k.Close() // closes this descriptor; nc has another
 	return true
-}
-
-// dropWaiters frees the channels of a connection on which no call waits.
-func (k *shardConn) dropWaiters() {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	k.waiters = nil
 }
 
 // read is the record transport's Read during a handshake. p has room for a fragment: package tls
@@ -356,4 +351,45 @@ func (k *shardConn) helloArrived() bool {
 	size := recordHeaderLen + int(b[3])<<8 + int(b[4])
 	unread, err := poll.Unread(int(k.fd))
 	return err != nil || unread >= min(size, enoughHello)
+}
+
+// withoutTurns returns a copy of a tls.Config whose functions do not count as computing while they
+// choose a configuration or a certificate: they may wait for a file or for another server. The
+// functions of a configuration that GetConfigForClient returns still count.
+func withoutTurns(config *tls.Config) *tls.Config {
+	config = config.Clone()
+	if f := config.GetConfigForClient; f != nil {
+		config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			defer pauseTurn(hello)()
+			return f(hello)
+		}
+	}
+	if f := config.GetCertificate; f != nil {
+		config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+			defer pauseTurn(hello)()
+			return f(hello)
+		}
+	}
+	return config
+}
+
+// pauseTurn ends the turn of the handshake that calls a function of the program. The result begins
+// the next turn.
+func pauseTurn(hello *tls.ClientHelloInfo) (resume func()) {
+	var h *handshake
+	if t, ok := hello.Conn.(*tlsLayer); ok {
+		h = t.handshake
+	}
+	if h == nil { // on the goroutine path
+		return func() {}
+	}
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	h.endTurn()
+	h.all.startQueued()
+	return func() {
+		h.all.mu.Lock()
+		defer h.all.mu.Unlock()
+		h.beginTurn()
+	}
 }

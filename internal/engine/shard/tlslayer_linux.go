@@ -62,7 +62,6 @@ const (
 
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
-// Read implements net.Conn.
 func (t *tlsLayer) Read(p []byte) (int, error) {
 	if t.isTaken {
 		return t.Conn.Read(p)
@@ -88,7 +87,6 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// Write implements net.Conn.
 func (t *tlsLayer) Write(p []byte) (int, error) {
 	if t.isTaken {
 		return t.Conn.Write(p)

@@ -145,12 +145,8 @@ func (r *Reader) Consumed(n int) { r.left -= n }
 // Role is the role of an application in a request (section 6).
 type Role uint16
 
-// The roles of the specification.
-const (
-	Responder  Role = 1
-	Authorizer Role = 2
-	Filter     Role = 3
-)
+// Responder is the role of all applications that web servers use.
+const Responder Role = 1
 
 // Begin is the content of a BEGIN_REQUEST record (section 5.1).
 type Begin struct {
