@@ -52,11 +52,8 @@ func (r *replay) complete(ctx context.Context, env Env, all *loadFlags) error {
 		fmt.Fprintf(env.Stderr, "--replay leaves out %d lines, which have no GET or HEAD request\n", skipped)
 	}
 	all.plan.Threads = 1 // one thread sends the requests in the order of the log
-	if !changed("duration") {
-		all.plan.Duration = 0
-		for _, s := range all.plan.Pace.Steps {
-			all.plan.Duration += s.For
-		}
+	if !changed("duration") && all.plan.Requests == 0 {
+		all.plan.Requests = uint64(len(all.plan.List)) // all of them, also if this machine is late
 	}
 	return nil
 }
