@@ -125,13 +125,13 @@ func TestRequestsOfConnectionAreCounted(t *testing.T) {
 		if opened := info.Opened(); opened.Before(began.Add(-time.Second)) || time.Since(opened) < 0 {
 			t.Errorf("opened at %v", opened)
 		}
-		fmt.Fprint(w, info.CountRequest())
+		fmt.Fprint(w, info.CountRequest(), ".")
 	}), func(s *site) {
 		for range 2 {
+			c := s.connect() // http.Client opens another one if a busy machine delays it
 			for n := range 30 {
-				testkit.Equal(s, s.get("/"), fmt.Sprint(n+1))
+				testkit.Contains(s, s.request(c, "/"), fmt.Sprintf("\r\n\r\n%d.", n+1))
 			}
-			s.client.CloseIdleConnections()
 		}
 	})
 }
