@@ -180,7 +180,7 @@ func attemptConf(u *attemptUpstreams, cases []attemptCase, log string) (outer, b
 		outer += " }\n"
 		block += fmt.Sprintf("location /%d/ { proxy_pass http://group%d; %s ", i, i, c.settings)
 		if waits(c.servers) && (c.then != "leave" || strings.Contains(c.settings, "abort")) {
-			block += "proxy_read_timeout 500ms; proxy_connect_timeout 500ms; "
+			block += "proxy_read_timeout 2s; proxy_connect_timeout 2s; "
 		}
 		block += "}\n"
 	}

@@ -45,7 +45,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	}
 	s := startServed(t, exec.Command(program, "serve", "-c", file))
 	s.await("listening on https://" + regexp.QuoteMeta(address) + "/, by HTTP/3")
-	for _, more := range [][]string{{"-n", "500"}, {"-n", "100", "--close"}, {"-d", "1s", "--rate", "50"}} {
+	for _, more := range [][]string{{"-n", "500"}, {"-n", "100", "--close"}, {"-n", "50", "--rate", "50"}} {
 		args := append([]string{"load", url, "--http3", "--insecure", "-c", "4", "--expect-status", "200",
 			"--expect-header", "Content-Type: text/plain"}, more...)
 		out, err = exec.Command(program, args...).CombinedOutput()
