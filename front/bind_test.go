@@ -156,6 +156,9 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 			w.WriteHeader(testkit.Value(strconv.Atoi(r.URL.Path[3:]))(t))
 		case "/a/flush":
 			_ = http.NewResponseController(w).Flush()
+		case "/a/changed":
+			w.WriteHeader(http.StatusOK)
+			w.Header()["X-Accel-Redirect"][0] = "/i/none"
 		case "/a/copy":
 			_, _ = io.Copy(w, strings.NewReader("copied"))
 			return
@@ -182,6 +185,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 		{"/a/200?X-Accel-Redirect=/i/file.txt&X-A=y&Content-Type=x/y", "i/file.txt", "Content-Type", "x/y", 200},
 		{"/a/flush?X-Accel-Redirect=/i/file.txt&X-A=y", "i/file.txt", "X-A", "", 200},
 		{"/a/copy?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
+		{"/a/changed?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},
+		{"/a/404?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 404}, // by the error page
 		{"/a/copy?X-Secret=x", "copied", "X-Secret", "", 200},
 		{"/a/flush?X-Secret=x", "body", "X-Secret", "", 200}, {"/a/silent?X-Secret=x", "", "X-Secret", "", 200},
 		{"/a/silent?X-Accel-Redirect=/i/file.txt", "i/file.txt", "X-Accel-Redirect", "", 200},

@@ -72,9 +72,14 @@ func (x *Exchange) errorPageFor(status int) *errorPage {
 	return nil
 }
 
-// HasErrorPage reports whether an error page replaces the content's response with a status. As in
-// nginx that is the built-in page if an error page has led to the content.
+// HasErrorPage reports whether a status has an error page. As in nginx that is the built-in page if
+// an error page has led to the content.
 func (x *Exchange) HasErrorPage(status int) bool { return x.errorPageFor(status) != nil }
+
+// Intercepts reports whether an error page replaces the content's response with a status.
+func (x *Exchange) Intercepts(status int) bool {
+	return x.InterceptsErrors && status >= http.StatusMultipleChoices && x.HasErrorPage(status)
+}
 
 // failClosed rejects a request to a closed location. Error pages do not apply: they might lead to
 // what is closed.

@@ -84,7 +84,7 @@ func (w *Writer) WriteHeader(code int) {
 		}
 	case w.X.BodyStatus.Load() != 0 && w.X.ErrorStatus == 0:
 		w.withhold(int(w.X.BodyStatus.Load()))
-	case w.X.InterceptsErrors && code >= http.StatusMultipleChoices && w.X.HasErrorPage(code):
+	case w.X.Intercepts(code):
 		w.withhold(code)
 	default:
 		w.sendHead(code)

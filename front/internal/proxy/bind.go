@@ -47,8 +47,8 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host str
 		w.earlier = &earlier
 	}
 	handler.ServeHTTP(writerFor(w, r), r)
-	w.applyRules() // applies the rules to a head that the handler leaves to the server
-	w.x = nil      // the handler may keep w, but not the exchange
+	w.applyRules(http.StatusOK) // applies the rules to a head that the handler leaves to the server
+	w.x = nil                   // the handler may keep w, but not the exchange
 	if w.redirectTo == nil {
 		return core.Responded
 	}
@@ -184,16 +184,18 @@ type boundWriter struct {
 // Unwrap is for http.ResponseController.
 func (w *boundWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// applyRules applies the rules to the head, and reports whether the response is sent.
-func (w *boundWriter) applyRules() bool {
+// applyRules applies the rules to the head of a response with a status, and reports whether the
+// response is sent. As in nginx an error page precedes X-Accel-Redirect.
+func (w *boundWriter) applyRules(status int) bool {
 	if w.headWritten {
 		return w.redirectTo == nil
 	}
 	w.headWritten = true
 	header := w.Header()
 	if w.rules.canonicalize(header) {
-		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect {
-			w.redirectTo = &to[0]
+		if to := header["X-Accel-Redirect"]; len(to) > 0 && w.rules.mayRedirect && !w.x.Intercepts(status) {
+			target := to[0] // the handler may still change the header
+			w.redirectTo = &target
 			return false
 		}
 		if w.x.Parent == nil {
@@ -208,14 +210,14 @@ func (w *boundWriter) applyRules() bool {
 
 // WriteHeader implements http.ResponseWriter.
 func (w *boundWriter) WriteHeader(status int) {
-	if status < http.StatusOK && status != http.StatusSwitchingProtocols || w.applyRules() {
+	if status < http.StatusOK && status != http.StatusSwitchingProtocols || w.applyRules(status) {
 		w.ResponseWriter.WriteHeader(status)
 	}
 }
 
 // Write implements http.ResponseWriter.
 func (w *boundWriter) Write(p []byte) (int, error) {
-	if !w.applyRules() {
+	if !w.applyRules(http.StatusOK) {
 		return len(p), nil
 	}
 	return w.ResponseWriter.Write(p)
@@ -223,7 +225,7 @@ func (w *boundWriter) Write(p []byte) (int, error) {
 
 // WriteString implements io.StringWriter.
 func (w *boundWriter) WriteString(s string) (int, error) {
-	if !w.applyRules() {
+	if !w.applyRules(http.StatusOK) {
 		return len(s), nil
 	}
 	return io.WriteString(w.ResponseWriter, s)
@@ -231,7 +233,7 @@ func (w *boundWriter) WriteString(s string) (int, error) {
 
 // ReadFrom implements io.ReaderFrom.
 func (w *boundWriter) ReadFrom(src io.Reader) (int64, error) {
-	if !w.applyRules() {
+	if !w.applyRules(http.StatusOK) {
 		return io.Copy(io.Discard, src)
 	}
 	return io.Copy(w.ResponseWriter, src)
@@ -242,7 +244,7 @@ func (w *boundWriter) Flush() { _ = w.FlushError() }
 
 // FlushError flushes what has been written.
 func (w *boundWriter) FlushError() error {
-	if !w.applyRules() {
+	if !w.applyRules(http.StatusOK) {
 		return nil
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
