@@ -101,6 +101,7 @@ func attemptCases() []attemptCase {
 		{"silent", unbuffered, chunked + "zz\r\n", ""},
 		{"silent", unbuffered + " client_max_body_size 2;", chunked + "5\r\nhello\r\n", ""},
 		{"silent", unbuffered + " client_body_timeout 300ms;", post + "ab", ""},
+		{"silent", "client_body_timeout 300ms;", post + "ab", ""},
 		{"silent", unbuffered + " client_max_body_size 6;", chunked + "5\r\nhello\r\n", "5\r\nhello\r\n"},
 	}
 	for _, servers := range []string{
