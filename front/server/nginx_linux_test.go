@@ -16,7 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -24,7 +23,6 @@ import (
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
 // preamble is the beginning of a configuration that real nginx accepts, too. DIR is a directory.
@@ -55,10 +53,8 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 // the response, or 0 if the server resets the stream or ends the connection.
 func sendHead(t *testing.T, socket string, fields []string, raw string) (all map[http2.SettingID]uint32, status int) {
 	t.Helper()
-	c := testkit.Value(net.Dial("unix", socket))(t)
+	c := dial(t, "unix", socket, http2.ClientPreface)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(upgrades.Patience))
-	_, _ = io.WriteString(c, http2.ClientPreface)
 	f := http2.NewFramer(c, c)
 	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	_ = f.WriteSettings()
@@ -162,27 +158,23 @@ func TestLinesOfHeadsAreLimitedAsByNginx(t *testing.T) {
 
 // statusOf sends a request of HTTP/1 to the socket "one" beside another, and returns the status.
 func statusOf(t *testing.T, socket, request string) string {
-	c := testkit.Value(net.Dial("unix", filepath.Join(filepath.Dir(socket), "one")))(t)
+	c := dial(t, "unix", filepath.Join(filepath.Dir(socket), "one"), request)
 	defer c.Close()
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	_, _ = io.WriteString(c, request)
 	line := make([]byte, len("HTTP/1.1 204"))
 	testkit.Value(io.ReadFull(c, line))(t)
 	return string(line[len("HTTP/1.1 "):])
 }
 
-// rejectedHead is a head, and the lines that nginx and tare log for it.
-type rejectedHead struct {
-	fields     string // names and values, between spaces
-	raw        string // the end of the block
-	nginx, own string
-}
-
-// rejectedHeads returns heads of which at least one server rejects each. nginx logs the status 000
-// if it resets the stream or ends the connection; tare logs why it does.
-func rejectedHeads() []rejectedHead {
+// Every request that a client has sent is in the access log, as in nginx, also if it was rejected
+// before a handler has seen it. nginx logs the status 000 if it resets the stream or ends the
+// connection; tare logs why it does.
+func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 	const get, same = ":method GET :scheme http :authority localhost :path ", "=" // as nginx
-	return []rejectedHead{
+	heads := []struct {
+		fields     string // names and values, between spaces
+		raw        string // the end of the block
+		nginx, own string // lines in the log
+	}{
 		{get + "/good user-agent ua", "", "204 GET /good ua", same},
 		{get + "/upper user-agent ua X-Upper x", "", "000 GET /upper ua", "400 GET /upper ua"},
 		{get + "/value x a\nb", "", "000 GET /value -", "400 GET /value -"},
@@ -203,19 +195,14 @@ func rejectedHeads() []rejectedHead {
 		{get + "/cut", "\x00\x05ab", "000 GET /cut -", "400 GET /cut -"},
 		{get + "/large x " + strings.Repeat("~", 60_000), "", "000 GET /large -", "431 GET /large -"},
 	}
-}
-
-// Every request that a client has sent is in the access log, as in nginx, also if it was rejected
-// before a handler has seen it.
-func TestRejectedHTTP2RequestsAreLoggedAsByNginx(t *testing.T) {
 	const logged = `log_format t '$status $request_method $uri $http_user_agent';
 		server { listen unix:DIR/log http2; access_log DIR/access.log t; return 204; }`
 	for _, byNginx := range []bool{true, false} {
 		dir := filepath.Dir(serveHTTP2(t, byNginx, logged))
 		var want []string
-		for _, h := range rejectedHeads() {
+		for _, h := range heads {
 			line := h.nginx
-			if !byNginx && h.own != "=" {
+			if !byNginx && h.own != same {
 				line = h.own
 			}
 			if line != "" {
@@ -279,10 +266,7 @@ func (s *addressed) dial(host, before string) net.Conn {
 	if strings.Contains(host, ":") {
 		port = s.port6
 	}
-	c := testkit.Value(net.Dial("tcp", net.JoinHostPort(host, port)))(s)
-	_ = c.SetDeadline(time.Now().Add(time.Minute))
-	_, _ = io.WriteString(c, before)
-	return c
+	return dial(s, "tcp", net.JoinHostPort(host, port), before)
 }
 
 // secured starts TLS on a connection, as a client of both versions of HTTP.

@@ -112,20 +112,12 @@ func usage(t *testing.T) [3]int64 {
 // applies.
 func TestReloadAppliesOrReportsSettings(t *testing.T) {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	raw := testkit.Value(l.(*net.TCPListener).SyscallConn())(t)
 	sockets := func() (backlog, reusePort int) {
-		err := raw.Control(func(fd uintptr) {
-			info, err := unix.GetsockoptTCPInfo(int(fd), unix.IPPROTO_TCP, unix.TCP_INFO)
-			if err != nil {
-				t.Error(err)
-				return
-			}
+		testkit.Control(t, l, func(fd int) {
+			info := testkit.Value(unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO))(t)
 			backlog = int(info.Sacked) // of a listening socket
-			if reusePort, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT); err != nil {
-				t.Error(err)
-			}
+			reusePort = testkit.Value(unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT))(t)
 		})
-		testkit.Check(t, err)
 		return backlog, reusePort
 	}
 	usualBacklog, _ := sockets()
@@ -227,10 +219,7 @@ func TestShutdownTimeoutEndsWhatAReloadLeaves(t *testing.T) {
 	s, ended := run(t, path, server.Options{}, server.Bind("app", http.HandlerFunc(endless)))
 	clients := make(map[string]net.Conn)
 	begin := func(name, request, until string) {
-		c := testkit.Value(net.Dial("unix", filepath.Join(dir, "s")))(t)
-		t.Cleanup(func() { c.Close() })
-		_ = c.SetDeadline(time.Now().Add(time.Minute))
-		_, _ = io.WriteString(c, request)
+		c := dial(t, "unix", filepath.Join(dir, "s"), request)
 		for r := bufio.NewReader(c); until != ""; {
 			line, err := r.ReadString('\n')
 			if err != nil {
@@ -303,9 +292,7 @@ func TestGraceBeginsWithSIGTERM(t *testing.T) {
 				ctx, end := context.WithCancel(t.Context())
 				defer end()
 				ended := testkit.Run(t, func(context.Context) error { return s.Run(ctx) }, ready)
-				client := testkit.Value(net.Dial("unix", filepath.Join(dir, "s")))(t)
-				defer client.Close()
-				_, _ = io.WriteString(client, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+				dial(t, "unix", filepath.Join(dir, "s"), "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 				<-begun
 				if isQuitFirst {
 					s.Drain()
