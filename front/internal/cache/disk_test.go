@@ -171,13 +171,16 @@ func TestResponseReadFromDiskIsActive(t *testing.T) {
 	})
 }
 
+// The disk is limited, and memory besides: what is in a file can leave memory.
 func TestDiskIsLimited(t *testing.T) {
-	const room = 1 << 20
-	onDisk(t, conf.Cache{MaxBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+	const room, memoryRoom = 1 << 20, 256 << 10
+	onDisk(t, conf.Cache{MaxBytes: room, MemoryBytes: memoryRoom}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, big(16<<10), fresh)
 		for i := range 150 {
 			s.request("GET", fmt.Sprint("http://a.example/", i))
 			synctest.Wait()
+			_, memory, _ := s.cache.Len()
+			testkit.Between(t, memory, 1, memoryRoom, "bytes in memory")
 		}
 		total := int64(0)
 		for _, name := range filesIn(t, dir) {
