@@ -169,12 +169,7 @@ func stickyServers(t *testing.T, directives string) string {
 	t.Helper()
 	text := "upstream app { " + directives
 	for _, name := range []string{"a", "b"} {
-		addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
-			if r.URL.Query().Has("begin") {
-				http.SetCookie(w, &http.Cookie{Name: "session", Value: "of-" + name})
-			}
-			fmt.Fprint(w, name)
-		})
+		addr := serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, name) })
 		text += fmt.Sprintf(" server %s route=%s;", addr, name)
 	}
 	return text + " }"
@@ -204,8 +199,7 @@ func TestStickyCookieBindsClient(t *testing.T) {
 }
 
 func TestStickyRouteIsFromVariables(t *testing.T) {
-	a := serveConf(t, stickyServers(t, "sticky route $cookie_route $arg_route;"),
-		passTo("app"))
+	a := serveConf(t, stickyServers(t, "sticky route $cookie_route $arg_route;"), passTo("app"))
 	for range 3 {
 		for want, request := range map[string][]string{"a": {"/?route=b", "Cookie", "route=a"}, "b": {"/?route=b"}} {
 			a.get(request[0], request[1:]...).is(t, 200, want)

@@ -1,8 +1,12 @@
 package nginxconf
 
 import (
+	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"io"
+	"io/fs"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +17,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -299,4 +304,171 @@ func TestZeroKeepaliveDisablesReuse(t *testing.T) {
 		r := parsed(t, fmt.Sprintf("events {} http { keepalive_timeout 0; keepalive_requests 0; upstream u { server 127.0.0.1:1; keepalive 2; %s } server { location / { proxy_pass http://u; } } }", text), Options{})
 		testkit.Equal(t, r.Config.Upstreams[0].KeepaliveRequests, want, text)
 	}
+}
+
+// words returns words as they are written.
+func words() []string {
+	return []string{
+		`a`, `"a b"`, `'a b'`, `"a;b{c}d#e"`, `a"b`, `a'b"c`, `"a'b"`, `'a"b'`, `a\ b`, `a\;b`, `a\{b`, `a\"b`, `a\'b`,
+		`a\\b`, `a\tb`, `a\rb`, `"a\"b"`, `'a\'b'`, `"a\\"`, `"a\tb"`, `"a\zb"`, `a\zb`, `\a`, `\"a`, `\#a`, `a#b`,
+		`${a}b`, `a${b}c`, `$a`, `a}b`, `a$`, `"${a b}"`, `${{a}}`, `a,b`, `(a)`, `ä`, `\\`, `\\\\`, `\\t`, `"$a{b"`, `a\`,
+	}
+}
+
+func TestStatementsAreSplit(t *testing.T) {
+	text := "a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){h;}"
+	tree, errs, err := syntax.Parse("nginx.conf", &syntax.Source{FS: oneFile(text)}, nil)
+	if errs != nil || err != nil {
+		t.Fatal(errs, err)
+	}
+	var b strings.Builder
+	for _, d := range tree {
+		fmt.Fprintf(&b, "%q %q %d:%d %d\n", d.Name, d.Args, d.Pos.Line, d.Pos.Column, len(d.Block))
+	}
+	testkit.Equal(t, b.String(), `"a" ["b"] 1:1 0
+"c" ["d\ne"] 3:2 0
+"f" [] 5:2 0
+"g" [""] 5:5 0
+"if" ["($a" "=" "b" ")"] 5:10 1
+`)
+}
+
+// Any input is parsed in limited time and memory, and all messages refer to places in it.
+func FuzzParse(f *testing.F) {
+	for _, written := range words() {
+		f.Add("events {} " + written + " ;")
+	}
+	f.Add("events {} http { server { listen 80; location / { return 200 'a'; } } }")
+	f.Add("http { upstream a { server b; } map $a $b { default c; ~d e; } geo $f { 10.0.0.0/8 g; } split_clients $h $i { 5% j; * k; } }")
+	f.Add("http { server { location ~ x { proxy_pass http://$a/b; proxy_redirect default; if ($a ~ b) { set $c d; } } } }")
+	f.Add("include nginx.conf; include *; include [; a { include nginx.conf; }")
+	f.Add("content_by_lua_block { a = '}' }")
+	f.Add(strings.Repeat("a {", 200))
+	f.Fuzz(func(t *testing.T, text string) {
+		if len(text) > 1<<13 {
+			return
+		}
+		fsys := oneFile(text)
+		result, err := Parse("nginx.conf", Options{FS: fsys, Lenient: true, DefaultPort: 80})
+		lines := strings.Count(text, "\n") + 1
+		for _, m := range messages(t, result, err) {
+			if m.File == "nginx.conf" && (m.Line < 1 || m.Line > lines || m.Column < 0 || m.Column > len(text)+1) {
+				t.Errorf("%q: %v is at line %d, column %d", text, m, m.Line, m.Column)
+			}
+		}
+	})
+}
+
+func oneFile(text string) fs.FS { return fstest.MapFS{"nginx.conf": {Data: []byte(text)}} }
+
+// messages returns all messages of Parse.
+func messages(t *testing.T, r *Result, err error) []Message {
+	t.Helper()
+	all := errorsOf(t, err)
+	if r != nil {
+		all = append(append(append(all, r.Ignored...), r.Notes...), r.Warnings...)
+	}
+	return all
+}
+
+func errorsOf(t *testing.T, err error) []Message {
+	t.Helper()
+	if err == nil {
+		return nil
+	}
+	joined, ok := err.(interface{ Unwrap() []error })
+	if !ok {
+		t.Fatalf("%v: want joined errors", err)
+	}
+	var all []Message
+	for _, e := range joined.Unwrap() {
+		m, ok := e.(Message) //nolint:errorlint // Parse joins Messages
+		if !ok {
+			t.Fatalf("%v: want a Message", e)
+		}
+		all = append(all, m)
+	}
+	return all
+}
+
+// parse parses a configuration.
+func parse(text string, o Options) (*Result, error) {
+	o.FS, o.Prefix, o.DefaultPort = oneFile(text), "/srv", 80
+	return Parse("nginx.conf", o)
+}
+
+// parsed parses a valid configuration.
+func parsed(t *testing.T, text string, o Options) *Result {
+	t.Helper()
+	r, err := parse(text, o)
+	if err != nil {
+		t.Fatalf("%s\n%v", text, err)
+	}
+	return r
+}
+
+// respond returns the response to a GET of a configuration.
+func respond(t *testing.T, c conf.Config, url string) *httptest.ResponseRecorder {
+	t.Helper()
+	h := testkit.Value(front.New(c))(t)
+	defer func() { _ = h.Close() }()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", url, nil))
+	return w
+}
+
+// inHTTP returns a configuration with text in its http block.
+func inHTTP(text string) string { return "events {}\nhttp {\n" + text + "\n}" }
+
+// tlsSummary is the comparable part of a tls.Config.
+type tlsSummary struct {
+	Min, Max              uint16
+	Suites                []uint16
+	Curves                []tls.CurveID
+	Auth                  tls.ClientAuthType
+	NoTickets, Insecure   bool
+	Clients, Roots, Depth bool
+	Certificates          int
+}
+
+func summary(c *tls.Config) any {
+	if c == nil {
+		return nil
+	}
+	return tlsSummary{
+		Min: c.MinVersion, Max: c.MaxVersion, Suites: c.CipherSuites, Curves: c.CurvePreferences, Auth: c.ClientAuth,
+		NoTickets: c.SessionTicketsDisabled, Insecure: c.InsecureSkipVerify, Clients: c.ClientCAs != nil,
+		Roots: c.RootCAs != nil,
+		Depth: c.VerifyConnection != nil, Certificates: len(c.Certificates),
+	}
+}
+
+// dumped returns a result as text. Equal results have equal texts.
+func dumped(t *testing.T, r *Result) string {
+	t.Helper()
+	var b strings.Builder
+	for i := range r.Config.Hosts {
+		h := &r.Config.Hosts[i]
+		h.Pos = ""
+		for j := range h.Listen {
+			fmt.Fprintf(&b, "%+v\n", summary(h.Listen[j].TLSConfig))
+			h.Listen[j].TLSConfig = nil
+		}
+		for j := range h.Locations {
+			l := &h.Locations[j]
+			l.Pos = ""
+			if l.Proxy != nil {
+				fmt.Fprintf(&b, "%+v\n", summary(l.Proxy.TLS.Config))
+				l.Proxy.TLS.Config = nil
+			}
+		}
+	}
+	for i := range r.Config.Upstreams {
+		r.Config.Upstreams[i].Pos = ""
+	}
+	for i := range r.Process.Listeners {
+		r.Process.Listeners[i].TLSConfig = nil
+	}
+	text := testkit.Value(json.MarshalIndent([]any{r.Config, r.Process}, "", " "))(t)
+	return b.String() + string(text)
 }

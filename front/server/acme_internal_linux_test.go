@@ -230,7 +230,7 @@ func TestRenewalsLoseNoHandshake(t *testing.T) {
 	t.Parallel()
 	hosts, renewals, lifetime := 2, 4, 20*time.Second
 	pause := 20 * time.Millisecond // the test waits for times: at full speed it would slow others down
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		hosts, renewals, lifetime, pause = 20, 200, 30*time.Second, 0
 	}
 	s := startACME(t, hosts, "http-01", programs.PebbleConfig{Lifetime: lifetime, BadNonces: 10})
@@ -269,15 +269,6 @@ func TestRenewalsLoseNoHandshake(t *testing.T) {
 		handshakes.Load())
 }
 
-// txtRecords sets records of the DNS server that Pebble asks.
-type txtRecords struct{ *programs.Pebble }
-
-func (r txtRecords) Present(_ context.Context, name, value string) error {
-	return r.SetTXT(name+".", value)
-}
-
-func (r txtRecords) CleanUp(_ context.Context, name, _ string) error { return r.SetTXT(name+".", "") }
-
 // A program without an nginx.conf has certificates for wildcards, which need records in DNS. An
 // issuer whose challenge the program cannot solve is an error of the configuration.
 func TestProgramSetsDNSRecords(t *testing.T) {
@@ -296,7 +287,7 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 	if _, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(err.Error(), "Options.DNS") {
 		t.Errorf("without a provider: %v", err)
 	}
-	s.start(config, txtRecords{s.pebble})
+	s.start(config, s.pebble)
 	s.await("acme: a.test *.a.test: pebble has issued a certificate", 1)
 	for _, name := range []string{"a.test", "b.a.test"} {
 		testkit.Equal(t, s.handshake(name, s.roots()), nil, name)

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
@@ -146,6 +147,16 @@ func runSource(t testing.TB, from server.Source, o server.Options, bound ...serv
 	}
 	s = server.New(from, o, bound...)
 	return s, testkit.Run(t, s.Run, ready)
+}
+
+// dial connects to a server, with a deadline, and sends a text.
+func dial(t testing.TB, network, address, text string) net.Conn {
+	t.Helper()
+	c := testkit.Value(net.Dial(network, address))(t)
+	t.Cleanup(func() { c.Close() })
+	testkit.Must(t, c.SetDeadline(time.Now().Add(time.Minute)))
+	_, _ = io.WriteString(c, text) // the server may have ended the connection
+	return c
 }
 
 // configure writes nginx.conf with a directive for location /.

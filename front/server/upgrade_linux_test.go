@@ -37,7 +37,7 @@ const (
 // Some new processes fail at their start, and others are killed half way.
 func TestUpgradesLoseNoRequest(t *testing.T) {
 	n := fewUpgrades
-	if os.Getenv("TARE_SLOW") != "" {
+	if testkit.Slow() {
 		n = manyUpgrades
 	}
 	s := newSite(t, time.Hour)
@@ -134,9 +134,7 @@ func (s *site) link(target string) {
 // A server that was started as root is replaced by processes of its user. What only root may open
 // stops the new process, and the log names it.
 func TestUpgradeKeepsTheUser(t *testing.T) {
-	if os.Geteuid() != 0 {
-		t.Skip("only root can become another user")
-	}
+	testkit.NeedRoot(t)
 	s := newSite(t, time.Hour, "TARE_TEST_USER=nobody")
 	load, _ := s.load()
 	load.More(50)
@@ -201,9 +199,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, time.Hour)
 	pid := s.PID()
-	c := testkit.Value(net.Dial("tcp", s.host+":8000"))(t)
-	defer c.Close()
-	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
+	c := dial(t, "tcp", s.host+":8000", "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
 	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
 	defer idle.Close()
 	testkit.Value(idle.Request("/", "x"))(t)
@@ -277,8 +273,7 @@ func TestDroppedUnixSocketIsRemoved(t *testing.T) {
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", withoutSocket())
 	s.failAtStart()
-	c := testkit.Value(net.Dial("unix", s.Path("socket")))(t) // after a failed upgrade
-	c.Close()
+	dial(t, "unix", s.Path("socket"), "") // after a failed upgrade
 	old := s.upgrade()
 	s.Eventually("the socket's file is removed", func() bool {
 		_, err := os.Lstat(s.Path("socket"))
@@ -307,15 +302,8 @@ func (s *site) neverReading(protocol string) {
 		s.largeByHTTP3()
 		return
 	}
-	c, err := net.Dial("tcp", s.host+":8000")
-	if err == nil {
-		s.Cleanup(func() { c.Close() })
-		_, err = fmt.Fprint(c, "GET /large HTTP/1.1\r\nHost: host\r\n\r\n")
-	}
-	if err == nil {
-		_, err = io.ReadFull(c, make([]byte, 1))
-	}
-	testkit.Must(s, err)
+	c := dial(s, "tcp", s.host+":8000", "GET /large HTTP/1.1\r\nHost: host\r\n\r\n")
+	testkit.Value(io.ReadFull(c, make([]byte, 1)))(s)
 }
 
 // A client that never reads holds up the end of an old process no longer than send_timeout.

@@ -323,13 +323,7 @@ func makeOld(t testing.TB, path string) {
 // is served, its files stay, and the next one is obtained when there is space.
 func TestFullDiskOrdersNothing(t *testing.T) {
 	t.Parallel()
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("no file system can be mounted: %v", err)
-	}
-	t.Cleanup(func() {
-		testkit.Check(t, unix.Unmount(dir, 0))
-	})
+	dir := testkit.SmallDisk(t, "64k")
 	s := newSite(t, programs.PebbleConfig{})
 	config := configOf("a.test", s.issuer(filepath.Join(dir, "state")))
 	s.run(config, Config{})

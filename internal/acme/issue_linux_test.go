@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"context"
 	"crypto/x509"
 	"io"
 	"net"
@@ -19,15 +18,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
-
-// dnsRecords sets records of the DNS server that Pebble asks.
-type dnsRecords struct{ *programs.Pebble }
-
-func (r dnsRecords) Present(_ context.Context, name, value string) error {
-	return r.SetTXT(name+".", value)
-}
-
-func (r dnsRecords) CleanUp(_ context.Context, name, _ string) error { return r.SetTXT(name+".", "") }
 
 // The first certificate is issued by each challenge, for several names. Before it exists,
 // handshakes are rejected by an alert; afterwards no file but what must be kept remains, and only
@@ -50,7 +40,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			config := configOf(names, issuer)
 			block := make(chan struct{})
 			var once bool
-			m := s.run(config, Config{DNS: dnsRecords{s.pebble}, fault: func() error {
+			m := s.run(config, Config{DNS: s.pebble, fault: func() error {
 				if !once {
 					once = true
 					<-block // so that the order waits
@@ -273,7 +263,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 	}
 	testkit.Check(t, New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)))
 	dns := configOf("::1", with(func(i *conf.Issuer) { i.Challenge = "dns-01" }))
-	testkit.Error(t, New(Config{DNS: dnsRecords{}}).Check(dns), "an IP address", "dns-01 for an address")
+	testkit.Error(t, New(Config{DNS: new(programs.Pebble)}).Check(dns), "an IP address", "dns-01 for an address")
 }
 
 // Keys are not stored where other users could replace them, or in a file that others can read.

@@ -28,23 +28,6 @@ func TestVariantsAreLimited(t *testing.T) {
 	})
 }
 
-func TestMethodsThatAreStored(t *testing.T) {
-	const url = "http://a.example/x"
-	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.stores("GET", fresh)
-		s.query(cache.Query{HasBody: true}, "GET", url).want(t, cache.StateHit, 200, "GET") // as in nginx
-	})
-	inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {
-		s.respondBy(func(r *http.Request) (*http.Response, error) {
-			return response(200, r.Method, "Cache-Control: max-age=60"), nil
-		})
-		s.request("HEAD", url)
-		testkit.Equal(t, s.lastRequest().Method, "HEAD", "the method of the origin's request")
-		synctest.Wait()
-		s.get().want(t, cache.StateMiss, 200, "GET")
-	})
-}
-
 func TestUnsafeMethodsInvalidateStoredResponse(t *testing.T) {
 	const url = "http://a.example/x"
 	for _, test := range []struct {
@@ -361,46 +344,8 @@ func TestResponseToRequestWithBodyIsNotStored(t *testing.T) {
 		time.Sleep(time.Second / 2)
 		s.query(body, "GET", "http://a.example/x").want(t, cache.StateHit, 200, "everybody's")
 		(<-crowd).want(t, cache.StateMiss, 200, "everybody's")
+		s.query(body, "GET", "http://a.example/x").want(t, cache.StateHit, 200, "everybody's")
 	})
-}
-
-// CDN-Cache-Control replaces Cache-Control and Expires, unless it is empty or malformed.
-func TestTargetedControl(t *testing.T) {
-	const expires = "Expires: Thu, 01 Jan 2099 00:00:00 GMT"
-	for _, test := range []struct {
-		name   string
-		fields []string
-		kept   bool
-	}{
-		{"fresh", []string{"CDN-Cache-Control: max-age=60", "Cache-Control: no-store"}, true},
-		{"private for others", []string{"CDN-Cache-Control: max-age=60", "Cache-Control: private, max-age=0"}, true},
-		{"s-maxage", []string{"CDN-Cache-Control: max-age=0, s-maxage=60"}, true},
-		{"two lines", []string{"CDN-Cache-Control: a", "CDN-Cache-Control: max-age=60"}, true},
-		{"no-store", []string{"CDN-Cache-Control: no-store", fresh, expires}, false},
-		{"no-cache", []string{"CDN-Cache-Control: no-cache", fresh, expires}, false},
-		{"private", []string{"CDN-Cache-Control: private", fresh, expires}, false},
-		{"private fields", []string{`CDN-Cache-Control: private="x", max-age=60`, fresh}, false},
-		{"zero", []string{"CDN-Cache-Control: max-age=0", fresh, expires}, false},
-		{"nothing of freshness", []string{"CDN-Cache-Control: foo", expires}, false},
-		{"below zero", []string{"CDN-Cache-Control: max-age=-60", fresh}, false},
-		{"not set", []string{"CDN-Cache-Control: no-store=?0, max-age=60"}, true},
-		{"time in quotes", []string{`CDN-Cache-Control: max-age="60"`, fresh}, false},
-		{"list", []string{`CDN-Cache-Control: max-age=(60)`, fresh}, false},
-		{"malformed string", []string{`CDN-Cache-Control: no-store, a="x`, fresh}, true},
-		{"malformed member", []string{`CDN-Cache-Control: max-age=60, &`, "Cache-Control: no-store"}, false},
-		{"empty", []string{"CDN-Cache-Control: ", fresh}, true},
-		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
-	} {
-		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-			s.stores("x", test.fields...)
-			testkit.Equal(t, s.get().state == cache.StateHit, test.kept, test.name, test.fields)
-		})
-	}
-	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
-		func(t *testing.T, s *site) {
-			s.stores("x", "CDN-Cache-Control: no-store")
-			s.get().want(t, cache.StateHit, 200, "x")
-		})
 }
 
 // A stored response has the Date of the origin, or that of its arrival.

@@ -18,6 +18,7 @@ func TestFreshnessFollowsRFC9111(t *testing.T) {
 	none, valid := conf.CachePolicy{}, func(rules ...conf.CacheValid) conf.CachePolicy {
 		return conf.CachePolicy{Valid: rules}
 	}
+	const forAll = fresh + "|Expires: Thu, 01 Jan 2099 00:00:00 GMT"
 	minute, hour := valid(conf.CacheValid{For: time.Minute}), valid(conf.CacheValid{For: time.Hour})
 	tests := []struct {
 		what, header string // with a | between fields
@@ -81,6 +82,27 @@ func TestFreshnessFollowsRFC9111(t *testing.T) {
 			conf.CachePolicy{Ignore: []string{"Vary"}}, time.Minute},
 		{"too many fields in Vary", "Cache-Control: max-age=60|Vary: " + strings.Repeat("a, ", 17), none, 0},
 		{"a header that is too long", "Cache-Control: max-age=60|X: " + strings.Repeat("x", 64<<10), none, 0},
+		// CDN-Cache-Control replaces Cache-Control and Expires, unless it is empty or malformed
+		{"targeted", "CDN-Cache-Control: max-age=60|Cache-Control: no-store", none, time.Minute},
+		{"private for others", "CDN-Cache-Control: max-age=60|Cache-Control: private, max-age=0", none, time.Minute},
+		{"targeted s-maxage", "CDN-Cache-Control: max-age=0, s-maxage=60", none, time.Minute},
+		{"two targeted lines", "CDN-Cache-Control: a|CDN-Cache-Control: max-age=60", none, time.Minute},
+		{"targeted no-store", "CDN-Cache-Control: no-store|" + forAll, none, 0},
+		{"targeted no-cache", "CDN-Cache-Control: no-cache|" + forAll, none, 0},
+		{"targeted private", "CDN-Cache-Control: private|" + forAll, none, 0},
+		{"targeted private fields", `CDN-Cache-Control: private="x", max-age=60|` + forAll, none, 0},
+		{"targeted zero", "CDN-Cache-Control: max-age=0|" + forAll, none, 0},
+		{"targeted, nothing of freshness", "CDN-Cache-Control: foo|" + forAll, none, 0},
+		{"targeted below zero", "CDN-Cache-Control: max-age=-60|" + forAll, none, 0},
+		{"targeted, not set", "CDN-Cache-Control: no-store=?0, max-age=60", none, time.Minute},
+		{"targeted time in quotes", `CDN-Cache-Control: max-age="60"|` + forAll, none, 0},
+		{"targeted list", "CDN-Cache-Control: max-age=(60)|" + forAll, none, 0},
+		{"targeted malformed string", `CDN-Cache-Control: no-store, a="x|` + fresh, none, 10 * time.Minute},
+		{"targeted malformed member", "CDN-Cache-Control: max-age=60, &|Cache-Control: no-store", none, 0},
+		{"targeted empty", "CDN-Cache-Control: |" + fresh, none, 10 * time.Minute},
+		{"X-Accel-Expires before targeted", "CDN-Cache-Control: no-store|X-Accel-Expires: 60", none, time.Minute},
+		{"ignored Cache-Control and targeted", "CDN-Cache-Control: no-store",
+			conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: minute.Valid}, time.Minute},
 	}
 	for _, test := range tests {
 		t.Run(test.what, func(t *testing.T) {

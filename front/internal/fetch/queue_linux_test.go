@@ -15,14 +15,7 @@ import (
 // A response that a full disk cannot hold arrives unharmed: what was spooled, and then what memory
 // holds. The error is reported.
 func TestFullDiskSlowsResponses(t *testing.T) {
-	dir := t.TempDir()
-	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skipf("no file system can be mounted: %v", err)
-	}
-	t.Cleanup(func() {
-		testkit.Check(t, unix.Unmount(dir, 0))
-	})
-	t.Setenv("TMPDIR", dir)
+	t.Setenv("TMPDIR", testkit.SmallDisk(t, "64k"))
 	const length, pieces = 1 << 20, 2
 	random := rand.New(rand.NewPCG(1, 2))
 	want := make([]byte, length)

@@ -28,26 +28,27 @@ func encryptions() map[string][]string {
 	}
 }
 
-func openssl(t testing.TB, args ...string) {
+// encrypted returns a key that openssl has encrypted with a password.
+func encrypted(t testing.TB, plain []byte, password string, args ...string) []byte {
 	t.Helper()
+	dir := t.TempDir()
+	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
+	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	path, env := programs.Installed(t, "openssl", "openssl")
-	command := exec.CommandContext(t.Context(), path, args...)
+	command := exec.CommandContext(t.Context(), path, append(args, "-in", in, "-out", out, "-passout", "pass:"+password)...)
 	command.Env = append(os.Environ(), env...)
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("openssl %s: %v\n%s", strings.Join(args, " "), err, out)
+	if text, err := command.CombinedOutput(); err != nil {
+		t.Fatalf("openssl %s: %v\n%s", strings.Join(args, " "), err, text)
 	}
+	return testkit.Value(os.ReadFile(out))(t)
 }
 
 // Keys that openssl has encrypted are decrypted by the right password of several.
 func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 	testkit.Long(t, "it starts programs")
 	cert, plain := testkit.SelfSign(t, x509.Certificate{})
-	dir := t.TempDir()
-	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
-	testkit.Must(t, os.WriteFile(in, plain, 0o600))
 	for name, args := range encryptions() {
-		openssl(t, append(args, "-in", in, "-out", out, "-passout", "pass:right one")...)
-		key := testkit.Value(os.ReadFile(out))(t)
+		key := encrypted(t, plain, "right one", args...)
 		testkit.Contains(t, string(key), "ENCRYPTED", name)
 		for _, c := range []struct{ passwords, fault string }{
 			{"right one", ""}, {"wrong\r\n\r\nright one\r\n", ""}, {"wrong\nright one", ""},
@@ -103,11 +104,7 @@ func TestChainThatIsCutOff(t *testing.T) {
 // A method that is not supported is an error that names it.
 func TestUnsupportedEncryption(t *testing.T) {
 	cert, plain := testkit.SelfSign(t, x509.Certificate{})
-	dir := t.TempDir()
-	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
-	testkit.Must(t, os.WriteFile(in, plain, 0o600))
-	openssl(t, "pkcs8", "-topk8", "-scrypt", "-in", in, "-out", out, "-passout", "pass:a")
-	key := testkit.Value(os.ReadFile(out))(t)
+	key := encrypted(t, plain, "a", "pkcs8", "-topk8", "-scrypt")
 	testkit.Fails(keypair.Parse(cert, key, "a"))(t, "key derivation 1.3.6")
 }
 
@@ -118,13 +115,8 @@ const maxFuzzedIterations = 5000
 // that a key is returned for the password of its certificate only.
 func FuzzEncryptedKey(f *testing.F) {
 	cert, plain := testkit.SelfSign(f, x509.Certificate{})
-	dir := f.TempDir()
-	in, out := filepath.Join(dir, "plain"), filepath.Join(dir, "encrypted")
-	testkit.Must(f, os.WriteFile(in, plain, 0o600))
 	for _, args := range encryptions() {
-		openssl(f, append(args, "-in", in, "-out", out, "-passout", "pass:a")...)
-		key := testkit.Value(os.ReadFile(out))(f)
-		block, _ := pem.Decode(key)
+		block, _ := pem.Decode(encrypted(f, plain, "a", args...))
 		f.Add(block.Type, block.Headers["DEK-Info"], block.Bytes, "a")
 	}
 	f.Fuzz(func(t *testing.T, kind, info string, der []byte, passwords string) {

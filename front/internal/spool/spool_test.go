@@ -260,9 +260,7 @@ func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 		})
 	}
 	all.Wait()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	testkit.Check(t, s.Close(ctx))
+	closeSpool(t, s)
 	seen := make(map[string]bool)
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, "<") || !strings.HasSuffix(line, ">\n") || seen[line] {

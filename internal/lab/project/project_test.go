@@ -115,13 +115,7 @@ func TestUnpackReportsWhereItCannotWrite(t *testing.T) {
 
 // If the disk is full, the error reports it, nothing is left behind, and a later call succeeds.
 func TestUnpackToFullDisk(t *testing.T) {
-	disk := t.TempDir()
-	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {
-		t.Skip("needs privileges: ", err)
-	}
-	defer func() {
-		testkit.Check(t, syscall.Unmount(disk, 0))
-	}()
+	disk := testkit.SmallDisk(t, "64k")
 	_, err := Unpack(disk, Source{})
 	testkit.Error(t, err, "no space left on device")
 	if left, err := os.ReadDir(disk); err != nil || len(left) != 0 {

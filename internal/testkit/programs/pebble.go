@@ -2,6 +2,7 @@ package programs
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
@@ -120,12 +121,14 @@ func (p *Pebble) Root(t testing.TB, number int) *x509.Certificate {
 	return testkit.Value(x509.ParseCertificate(block.Bytes))(t)
 }
 
-// SetTXT creates or, with the value "", removes a TXT record.
-func (p *Pebble) SetTXT(name, value string) error {
-	if value == "" {
-		return p.manageDNS("clear-txt", map[string]string{"host": name})
-	}
-	return p.manageDNS("set-txt", map[string]string{"host": name, "value": value})
+// Present creates a TXT record in the DNS server, as a DNSProvider of challenges.
+func (p *Pebble) Present(_ context.Context, name, value string) error {
+	return p.manageDNS("set-txt", map[string]string{"host": name + ".", "value": value})
+}
+
+// CleanUp removes the TXT record of a name.
+func (p *Pebble) CleanUp(_ context.Context, name, _ string) error {
+	return p.manageDNS("clear-txt", map[string]string{"host": name + "."})
 }
 
 // Resolve makes the DNS server resolve all names to another IPv4 address.
