@@ -123,9 +123,7 @@ func TestSplitWordsRejectsShellSyntax(t *testing.T) {
 		`a "b\"`:   "unclosed quote",
 		`a \`:      "no character after the backslash",
 	} {
-		if words, err := splitWords(line); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%q: got %q, %v, want %q", line, words, err, want)
-		}
+		testkit.Fails(splitWords(line))(t, want, line)
 	}
 }
 

@@ -86,10 +86,8 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	must("commit", "-q", "--allow-empty", "-m", "first")
 	read := func(want string) {
 		t.Helper()
-		r, err := readRelease(t.Context(), dir, "")
-		if err != nil || r.version != want {
-			t.Errorf("got %q, %v; want %q", r.version, err, want)
-		}
+		r := testkit.Value(readRelease(t.Context(), dir, ""))(t)
+		testkit.Equal(t, r.version, want)
 		testkit.Equal(t, r.time.Format(time.RFC3339), "2026-02-03T04:05:06Z")
 	}
 	read("v0.0.0-20260203040506-" + must("rev-parse", "--short=12", "HEAD"))
@@ -111,15 +109,11 @@ func TestForeignFilesAreKept(t *testing.T) {
 	if err := emptyFolder(dir); err == nil {
 		t.Error("a folder with foreign files is accepted")
 	}
-	if _, err := os.Stat(foreign); err != nil {
-		t.Fatal(err)
-	}
+	testkit.Value(os.Stat(foreign))(t)
 	testkit.Must(t, writeSums(dir))
-	sums, err := os.ReadFile(filepath.Join(dir, sumsFile))
+	sums := testkit.Value(os.ReadFile(filepath.Join(dir, sumsFile)))(t)
 	const want = "ca978112ca1bbdcafac231b39a23dc4da786eff8147c4e72b9807785afee48bb  foreign\n"
-	if err != nil || string(sums) != want {
-		t.Errorf("got %q, %v; want %q", sums, err, want)
-	}
+	testkit.Equal(t, string(sums), want)
 	testkit.Check(t, emptyFolder(dir))
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {
 		t.Errorf("%v, %v are left", entries, err)

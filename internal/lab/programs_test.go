@@ -197,9 +197,7 @@ func TestInterruptEndsRunningBenchmark(t *testing.T) {
 	}
 	b := testkit.Value(os.ReadFile(pidFile))(t)
 	pid := testkit.Value(strconv.Atoi(string(b)))(t)
-	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
-		t.Errorf("process %d: %v, want none", pid, err)
-	}
+	testkit.Is(t, syscall.Kill(pid, 0), syscall.ESRCH, "process", pid)
 }
 
 func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {

@@ -217,9 +217,7 @@ func TestTargetsAreMeasured(t *testing.T) {
 			t.Errorf("%s: %s: not measured", r.Row, r.Metric)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "trials.jsonl")); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(os.Stat(filepath.Join(dir, "trials.jsonl")))(t)
 }
 
 const regimes = `title: t

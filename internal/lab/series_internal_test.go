@@ -152,13 +152,9 @@ func TestParseRateParsesSharesAndRates(t *testing.T) {
 	for text, want := range map[string]Rate{
 		"off": {}, "50%": {Share: 0.5}, "2.5%": {Share: 0.025}, "2000": {PerSecond: 2000},
 	} {
-		if got, err := ParseRate(text); got != want || err != nil {
-			t.Errorf("%s: %+v, %v", text, got, err)
-		}
+		testkit.Equal(t, testkit.Value(ParseRate(text))(t), want, text)
 	}
 	for _, text := range []string{"", "fast", "0", "-5", "100%", "0%", "%", "NaN", "Inf", "1e9"} {
-		if got, err := ParseRate(text); err == nil || !strings.Contains(err.Error(), "want a share such as 50%") {
-			t.Errorf("%q: %+v, %v", text, got, err)
-		}
+		testkit.Fails(ParseRate(text))(t, "want a share such as 50%", text)
 	}
 }

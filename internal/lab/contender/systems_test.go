@@ -171,9 +171,7 @@ func TestPrepareEndsWithItsContext(t *testing.T) {
 	s := testkit.Value(contender.ReadSpec(filepath.Join(root, "c")))(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := (&contender.Tools{Cache: t.TempDir()}).Prepare(ctx, s); !errors.Is(err, context.Canceled) {
-		t.Error(err)
-	}
+	testkit.FailsWith((&contender.Tools{Cache: t.TempDir()}).Prepare(ctx, s))(t, context.Canceled)
 }
 
 // listens returns nil if a server accepts connections at an address.
@@ -206,9 +204,7 @@ func TestConfigAndCertificateAreWritten(t *testing.T) {
 		}
 		pairs = append(pairs, pair)
 		cert, key, _ := strings.Cut(pair, " ")
-		if _, err := tls.LoadX509KeyPair(cert, key); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(tls.LoadX509KeyPair(cert, key))(t)
 		testkit.Check(t, r.Stop())
 	}
 	if pairs[0] != pairs[1] {
