@@ -180,9 +180,7 @@ http {
 		if uid := info.Sys().(*syscall.Stat_t).Uid; uid == 0 || info.Mode().Perm() != mode {
 			t.Errorf("%s: user %d, mode %v, want mode %v", name, uid, info.Mode().Perm(), mode)
 		}
-		if _, err := os.Stat(filepath.Join(f.path(name), "drafts")); err != nil {
-			t.Error(err)
-		}
+		testkit.Value(os.Stat(filepath.Join(f.path(name), "drafts")))(t)
 	}
 	f.stop(syscall.SIGTERM)
 

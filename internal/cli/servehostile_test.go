@@ -65,9 +65,7 @@ func TestRootFollowsNoLinksOfOtherUsers(t *testing.T) {
 		s.await("symlink in a directory that others may write to")
 		s.wait()
 	}
-	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s exists: %v", target, err)
-	}
+	testkit.FailsWith(os.Lstat(target))(t, fs.ErrNotExist, target)
 }
 
 // The PID file is owned by root wherever it is, and a new log by the user.
@@ -109,9 +107,7 @@ func TestReopenedLogFollowsNoLink(t *testing.T) {
 	testkit.Must(t, errors.Join(os.Remove(log), os.Rename(filepath.Join(folder, "link"), log)))
 	s.signal(syscall.SIGUSR1)
 	s.await("logs: reopening failed, still writing an old file: .*symlink in a directory that others may write to")
-	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("%s exists: %v", target, err)
-	}
+	testkit.FailsWith(os.Lstat(target))(t, fs.ErrNotExist, target)
 	s.stop(syscall.SIGTERM)
 }
 

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -79,12 +80,7 @@ func TestTransportDiffersAsDocumented(t *testing.T) {
 // likeTheirs returns a Transport with the settings of the same names.
 func likeTheirs(theirs *http.Transport) *tare.Transport {
 	tr := new(tare.Transport)
-	from, to := reflect.ValueOf(theirs).Elem(), reflect.ValueOf(tr).Elem()
-	for i := range to.NumField() {
-		if f := to.Type().Field(i); f.IsExported() && f.Name != "Addr" && f.Name != "UnixSockets" {
-			to.Field(i).Set(from.FieldByName(f.Name))
-		}
-	}
+	client.CopyFields(tr, theirs)
 	return tr
 }
 

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"log"
-	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -247,33 +246,6 @@ type closeCounter struct {
 
 func (c closeCounter) Close() error { *c.n++; return nil }
 
-// transportModes are the kinds of connection that test bodies run over: a listener, and a Transport
-// that connects to it.
-var transportModes = map[string]func(*testing.T, *tare.Transport) (net.Listener, string){
-	"tcp": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
-		l := listenAt(t, "tcp", "127.0.0.1:0")
-		return l, "http://" + l.Addr().String()
-	},
-	"unix": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
-		l := listenAt(t, "unix", filepath.Join(t.TempDir(), "s"))
-		tr.Addr = l.Addr().String()
-		return l, "http://host"
-	},
-	"tls": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
-		l := listenAt(t, "tcp", "127.0.0.1:0")
-		server, client := testkit.TLSConfigs()
-		tr.TLSClientConfig = client
-		return tls.NewListener(l, server), "https://" + l.Addr().String()
-	},
-	"memory": func(t *testing.T, tr *tare.Transport) (net.Listener, string) {
-		nw := new(testkit.Network)
-		l := nw.Listen()
-		t.Cleanup(func() { l.Close() })
-		tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }
-		return l, "http://host"
-	},
-}
-
 func listenAt(t testing.TB, network, address string) net.Listener {
 	t.Helper()
 	l := testkit.Value(net.Listen(network, address))(t)
@@ -293,14 +265,30 @@ type peer struct {
 // overAll runs a test over every kind of connection.
 func overAll(t *testing.T, test func(*peer)) {
 	t.Helper()
-	for _, mode := range slices.Sorted(maps.Keys(transportModes)) {
+	for _, mode := range []string{"memory", "tcp", "tls", "unix"} {
 		t.Run(mode, func(t *testing.T) { test(newPeer(t, mode)) })
 	}
 }
 
 func newPeer(t *testing.T, mode string) *peer {
-	p := &peer{T: t, mode: mode, tr: &tare.Transport{}}
-	p.l, p.url = transportModes[mode](t, p.tr)
+	p := &peer{T: t, mode: mode, tr: &tare.Transport{}, url: "http://host"}
+	switch mode {
+	case "memory":
+		nw := new(testkit.Network)
+		p.l = nw.Listen()
+		t.Cleanup(func() { p.l.Close() })
+		p.tr.DialContext = func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }
+	case "unix":
+		p.l = listenAt(t, "unix", filepath.Join(t.TempDir(), "s"))
+		p.tr.Addr = p.l.Addr().String()
+	case "tcp":
+		p.l = listenAt(t, "tcp", "127.0.0.1:0")
+		p.url = "http://" + p.l.Addr().String()
+	case "tls":
+		l := listenAt(t, "tcp", "127.0.0.1:0")
+		server, client := testkit.TLSConfigs()
+		p.l, p.url, p.tr.TLSClientConfig = tls.NewListener(l, server), "https://"+l.Addr().String(), client
+	}
 	t.Cleanup(p.tr.CloseIdleConnections)
 	return p
 }

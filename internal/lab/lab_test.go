@@ -221,3 +221,20 @@ func weighBriefly(t *testing.T, tools *contender.Tools, name string, only []stri
 		t.Skip(strings.Join(lacking, "; "))
 	}
 }
+
+// A variant is another contender with its own name, title and settings. The other one is unchanged.
+func TestVariantsChangeSettings(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
+	root := programs.Root(t)
+	e := testkit.Value(lab.ReadExperiment(filepath.Join(root, "experiments", "compress")))(t)
+	dir := filepath.Join(root, "contenders")
+	variant := testkit.Value(e.Spec(dir, "nginx-gzip-1"))(t)
+	of := testkit.Value(e.Spec(dir, "nginx-text-nethttp"))(t)
+	if variant.Name != "nginx-gzip-1" || variant.Title != "nginx, gzip 1" || variant.Set["gzip"] != "1" ||
+		variant.Run != of.Run || variant.Front != of.Front || variant.About != of.About {
+		t.Errorf("%+v", variant)
+	}
+	if of.Name != "nginx-text-nethttp" || len(of.Set) != 0 {
+		t.Errorf("%+v", of)
+	}
+}

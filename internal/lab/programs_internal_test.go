@@ -2,8 +2,9 @@ package lab
 
 import (
 	"fmt"
-	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestParseReadsOneResult(t *testing.T) {
@@ -34,9 +35,7 @@ func TestParseReadsOneResult(t *testing.T) {
 		got, iterations, err := parseBenchmark([]byte(test.output), "A")
 		switch {
 		case test.fault != "":
-			if err == nil || !strings.Contains(err.Error(), test.fault) {
-				t.Errorf("%s: error %v, want %s", name, err, test.fault)
-			}
+			testkit.Error(t, err, test.fault, name)
 		case err != nil || fmt.Sprint(got) != test.want || iterations != test.iterations:
 			t.Errorf("%s: got %v of %d, error %v, want %s of %d", name, got, iterations, err, test.want,
 				test.iterations)

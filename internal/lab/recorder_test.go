@@ -68,9 +68,7 @@ func TestResultsReplaceNoFile(t *testing.T) {
 	dir := t.TempDir()
 	o := lab.Options{Out: dir, Reports: []string{"report.md"}}
 	for _, name := range []string{sample.RunFile, sample.ConfigsDir, "report.md"} {
-		if _, err := o.NewFolder(time.Now()); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Value(o.NewFolder(time.Now()))(t)
 		file := filepath.Join(dir, name)
 		testkit.Must(t, os.Symlink("nowhere", file))
 		_, err := o.NewFolder(time.Now())

@@ -1,7 +1,9 @@
 package lab_test
 
 import (
+	"context"
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -9,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
@@ -140,5 +143,124 @@ func checkScenarioNotes(t *testing.T, run *sample.Run) {
 	}
 	for name := range want {
 		t.Errorf("%s: no table", name)
+	}
+}
+
+const fineTargets = `kind: targets
+title: t
+request: {method: GET, path: /, host: a.b}
+expect: {status: 200, body: hello}
+control: http
+quick: &trials
+  blocks: 1
+  warmup: 20ms
+  measure: 200ms
+  cores: [1]
+  scenarios:
+    - {name: kept, connections: 4, header: ["A: b"], targets: [
+        {contender: http, metric: cpu, reference: copy, require: <= 10, aim: <= 1}, {contender: http, metric: p50, require: <= 10}]}
+    - {name: short, connections: 4, per_connection: 3, targets: [{contender: http, metric: rps, reference: copy}]}
+    - {name: mixed, connections: 2, paths: [/a, /b], spaced: true, targets: [{contender: http, metric: p89.1, require: <= 10}]}
+    - {name: beside, connections: 2, rate: 200, beside: [{path: /c, connections: 3}], backend: copy, targets: [
+        {contender: http, metric: p99, reference: copy}]}
+    - {name: idle, cores: all, connections: 50, idle: true, targets: [
+        {contender: http, metric: bytes/conn, require: <= 1000000}, {contender: http, metric: resting cpu, require: <= 100}]}
+full: *trials
+`
+
+func TestMalformedTargetsAreRejected(t *testing.T) {
+	for _, test := range []struct{ name, from, to, want string }{
+		{"fine", "", "", ""},
+		{"kind", "kind: targets", "kind: goals", `experiment.yaml:1: kind "goals": want targets, benchmarks or events, or none`},
+		{"comparison", "kind: targets\n", "ways: [http]\n", "targets belong to each scenario of kind targets, and to no other"},
+		{"no targets", "{name: kept, connections: 4", "{name: none, connections: 4}\n    - {name: kept, connections: 4",
+			"targets belong to each scenario"},
+		{"metric", "metric: rps", "metric: speed",
+			`targets: unknown metric "speed": want a percentile such as p90, or one of ["cpu" "rps"`},
+		{"limit", "<= 10", "10", `experiment.yaml:13: "10": want <= or >= and a number above 0`},
+		{"aim", "aim: <= 1", `aim: ">= 1"`, "require and aim: want <= for both, or >="},
+		{"no limit", "metric: rps, reference: copy", "metric: rps", "want reference, require or aim"},
+		{"idle and a rate", "idle: true", "idle: true, rate: 5", "idle excludes rate"},
+		{"connections", "cores: [1]", "cores: [1]\n  connections: [8]", "an experiment of targets has scenarios"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			e := readExperiment(t, strings.Replace(fineTargets, test.from, test.to, 1), test.want)
+			if test.want == "" {
+				testkit.Equal(t, strings.Join(e.Contenders(), " "), "http copy")
+			}
+		})
+	}
+}
+
+// Each kind of scenario yields the figures of its targets. Values mean nothing in a short run.
+func TestTargetsAreMeasured(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
+	root := t.TempDir()
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "targets", "small", lab.ExperimentFile), fineTargets)
+	for _, name := range []string{"http", "copy"} {
+		writePlayer(t, root, name, "http {port}", "protocol: http")
+	}
+	run, dir, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "targets/small"})
+	testkit.Must(t, err)
+	if !run.Complete() {
+		t.Errorf("%q, %+v", run.Warnings, run.Entrants)
+	}
+	alone := map[string]bool{"beside": true, "idle": true}
+	for i := range run.Records {
+		r := &run.Records[i]
+		if (r.Alone != "") != alone[r.Scenario.Name] || r.Contender == "twin" {
+			t.Errorf("%s of %s: measured alone: %q", r.Contender, r.Scenario.Name, r.Alone)
+		}
+	}
+	for _, r := range analyze.Analyze(run).Targets {
+		if r.Standing == analyze.Unmeasured {
+			t.Errorf("%s: %s: not measured", r.Row, r.Metric)
+		}
+	}
+	testkit.Value(os.Stat(filepath.Join(dir, "trials.jsonl")))(t)
+}
+
+const regimes = `title: t
+request: {method: GET, path: /, host: a.b}
+expect: {status: 200, body: hello}
+control: http
+ways: [http, unix]
+differs:
+  - {what: bytes, contenders: [unix], why: records}
+quick: {blocks: 1, measure: 200ms, cores: [1], connections: [4], gomaxprocs: [1, 3], rate: {share: 0.5}}
+full: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
+`
+
+// Trials at a fixed rate follow those at saturation, whose conditions are all combinations.
+func TestFixedRateFollowsSaturation(t *testing.T) {
+	testkit.Long(t, "it starts contenders")
+	root := project(t)
+	testkit.WriteFile(t, filepath.Join(root, "experiments", "small", lab.ExperimentFile),
+		regimes)
+	run, _, err := lab.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: "small",
+	})
+	testkit.Must(t, err)
+	if c := run.Conditions; len(c) != 3 || c[0].Rate > 0 || c[0].Procs != 1 || c[1].Procs != 3 || c[2].Rate <= 0 {
+		t.Fatalf("conditions %+v", c)
+	}
+	testkit.Contains(t, strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ")
+	trials := make(map[sample.Condition]int)
+	for _, r := range run.Records {
+		if !r.Timed() || r.Contender != "http" {
+			continue
+		}
+		trials[r.Condition]++
+		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) ||
+			(r.Rate > 0) != (r.Load.Due > 0) || r.Load.Due > 2+1.1*due {
+			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Due, due)
+		}
+	}
+	for _, c := range run.Conditions {
+		testkit.Equal(t, trials[c], 1, "trials of the control under", c)
+	}
+	a := analyze.Analyze(run)
+	if len(a.Tables) != 3 || len(a.Tables[0].Rows) != 3 {
+		t.Errorf("%d tables", len(a.Tables))
 	}
 }

@@ -168,7 +168,7 @@ var only = []struct {
 	{"internal/page", "it is below all packages that write pages", nil},
 	// The shared package holds what all contenders serve, so that it is the same.
 	{"contenders/...", "a contender is a program like a user's: it imports the public packages, and clients in memory",
-		[]string{".", "fcgi", "front/server", "upgrade", "internal/application", "internal/inmemory"}},
+		[]string{".", "fcgi", "front/server", "upgrade", "internal/application", "internal/inmemory", "contenders/engines"}},
 }
 
 // onlyBy lists packages, or trees of them, with all importers that are allowed besides those below.

@@ -2,6 +2,7 @@ package stat
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -43,4 +44,161 @@ func TestFindingDependsOnBothMargins(t *testing.T) {
 	} {
 		testkit.Equal(t, test.i.Finding(), test.want, test.i)
 	}
+}
+
+func near(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-6 }
+
+// Disturbances of both values of a pair do not change their ratio.
+func TestDisturbancesOfBothCancelOut(t *testing.T) {
+	var a, b Starts
+	for s := range 5 {
+		a, b = append(a, nil), append(b, nil)
+		for r := range 4 {
+			disturbed := float64(1 + s + r*r)
+			a[s], b[s] = append(a[s], 3*disturbed), append(b[s], 2*disturbed)
+		}
+	}
+	a[0][1], b[1][2], b[2][0] = math.NaN(), math.NaN(), 0
+	e := Ratios(a, b)
+	if !near(e.Lo, 1.5) || !near(e.Mid, 1.5) || !near(e.Hi, 1.5) || !near(e.Slices, 0) || !near(e.Starts, 0) {
+		t.Errorf("got %+v", e)
+	}
+	testkit.Equal(t, e.StartCount, 5, "starts")
+	testkit.Equal(t, e.SliceCount, 17, "slices")
+}
+
+// With one value per start the interval is Student's: the quantile for four degrees of freedom is
+// 2.776445.
+func TestIntervalOfOneValuePerStartIsStudents(t *testing.T) {
+	a := Starts{{9}, {10}, {11}, {12}, {13}}
+	b := Starts{{1}, {1}, {1}, {1}, {1}}
+	half := 2.776445 * math.Sqrt(2.5/5)
+	want := Estimate{Interval: Interval{10 - half, 10, 10 + half}, Starts: math.Sqrt(2.5)}
+	if e := Differences(a, b); !near(e.Lo, want.Lo) || !near(e.Mid, want.Mid) || !near(e.Hi, want.Hi) ||
+		e.Slices != 0 || !near(e.Starts, want.Starts) || e.StartCount != 5 || e.SliceCount != 5 {
+		t.Errorf("got %+v, want %+v", e, want)
+	}
+	// Three starts have an early interval: two degrees of freedom, 4.302653.
+	three := 4.302653 / math.Sqrt(3)
+	if e := Differences(a[:3], b[:3]); e.Known() || !near(e.Early.Lo, 9-three) || !near(e.Early.Hi, 9+three) {
+		t.Errorf("three starts: %+v, want 9 ± %v", e, three)
+	}
+	if e := Differences(a[:2], b[:2]); e.Early.Known() || e.Early.Mid != e.Mid {
+		t.Errorf("two starts: %+v", e)
+	}
+	a = Starts{{math.Exp(0.08)}, {math.Exp(0.09)}, {math.Exp(0.1)}, {math.Exp(0.11)}, {math.Exp(0.12)}}
+	half /= 100
+	if e := Ratios(a, b); !near(e.Lo, math.Exp(0.1-half)) || !near(e.Mid, math.Exp(0.1)) ||
+		!near(e.Hi, math.Exp(0.1+half)) || !near(e.Starts, math.Sqrt(2.5)/100) {
+		t.Errorf("got %+v", e)
+	}
+}
+
+// Outliers within a start and unmeasured starts do not change the estimate.
+func TestEstimateIgnoresOutliers(t *testing.T) {
+	a := Starts{{2, 1, 3, 900}, {5, 3, -800, 4}, nil, {4, 4}, {math.NaN(), 5}, {6}, {math.NaN()}}
+	b := make(Starts, len(a))
+	for s := range a {
+		b[s] = make([]float64, len(a[s]))
+	}
+	e := Differences(a, b) // 2.5, 3.5, 4, 5, 6
+	half := 2.776445 * math.Sqrt((1.7*1.7+0.7*0.7+0.2*0.2+0.8*0.8+1.8*1.8)/4/5)
+	if !near(e.Mid, 4.2) || !near(e.Lo, 4.2-half) || !near(e.Hi, 4.2+half) || e.StartCount != 5 || e.SliceCount != 12 {
+		t.Errorf("got %+v", e)
+	}
+}
+
+func TestTooFewStartsHaveNoBounds(t *testing.T) {
+	ones := Starts{{1, 1}, {1, 1}, {1, 1}, {1, 1}}
+	for n := range ones {
+		for _, e := range []Estimate{Ratios(ones[:n], ones[:n]), Differences(ones[:n], ones[:n])} {
+			if e.Known() || !math.IsInf(e.Lo, -1) || !math.IsInf(e.Hi, 1) || math.IsNaN(e.Mid) != (n == 0) ||
+				e.StartCount != n {
+				t.Errorf("%d starts: got %+v", n, e)
+			}
+		}
+	}
+}
+
+func TestMidmeanIsTheMeanOfTheMiddleHalf(t *testing.T) {
+	for _, test := range []struct {
+		values []float64
+		want   float64
+	}{
+		{[]float64{3}, 3},
+		{[]float64{5, 3}, 4},
+		{[]float64{99, 3, -50}, (3 + 0.25*99 - 0.25*50) / 1.5},
+		{[]float64{4, 1, 99, 3}, 3.5},
+		{[]float64{99, -7, 3, 4, 6}, (3*0.75 + 4 + 6*0.75) / 2.5},
+		{[]float64{8, 7, 6, 5, 4, 3, 2, 1}, 4.5},
+	} {
+		if got := midmean(test.values); !near(got, test.want) {
+			t.Errorf("%v: got %v, want %v", test.values, got, test.want)
+		}
+	}
+	// The midmeans of two of three values are those two's means.
+	if got, want := midmeanVariance([]float64{1, 2, 6}), ((1.5*1.5+0.5*0.5+1)/2)*4/3; !near(got, want) {
+		t.Errorf("variance %v, want %v", got, want)
+	}
+}
+
+// The correction removes what a probe explains, also with outliers. A probe that explains nothing
+// changes nothing.
+func TestCorrectionRemovesWhatTheProbeExplains(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	var a, b, probeA, probeB, idle Starts
+	for range 5 {
+		var p, q, x, y, z []float64
+		for r := range 20 {
+			x, y, z = append(x, math.Exp(0.2*random.NormFloat64())), append(y, math.Exp(0.2*random.NormFloat64())),
+				append(z, math.Exp(0.2*random.NormFloat64()))
+			p, q = append(p, 1.1*math.Pow(x[r], 1.5)), append(q, math.Pow(y[r], 1.5))
+		}
+		p[7] *= 5
+		a, b, probeA, probeB, idle = append(a, p), append(b, q), append(probeA, x), append(probeB, y), append(idle, z)
+	}
+	e := Ratios(Corrected(a, b, probeA, probeB), b)
+	if math.Abs(e.Mid-1.1) > 1e-3 || e.Hi-e.Lo > 1e-3 {
+		t.Errorf("corrected: %+v", e)
+	}
+	if raw, same := Ratios(a, b), Ratios(Corrected(a, b, idle, probeB), b); raw.Hi-raw.Lo < 0.1 ||
+		same.Hi-same.Lo < 0.05 {
+		t.Errorf("uncorrected: %+v, with an unrelated probe: %+v", raw, same)
+	}
+	zero := Starts{make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20),
+		make([]float64, 20)}
+	if c := Corrected(a, b, zero, zero); c[0][0] != a[0][0] || len(c[0]) != len(a[0]) {
+		t.Errorf("without probes: %v", c[0])
+	}
+	none := math.NaN()
+	probeA[1][4], probeB[2][5] = none, 0
+	if e := Ratios(Corrected(a, b, probeA, probeB), b); math.Abs(e.Mid-1.1) > 1e-3 || e.Hi-e.Lo > 0.1 {
+		t.Errorf("with two probes missing: %+v", e)
+	}
+	few := func(s Starts) Starts { return Starts{s[0][:3]} }
+	if c := Corrected(few(a), few(b), few(probeA),
+		few(probeB)); math.Abs(c[0][2]*probeA[0][2]/probeB[0][2]/a[0][2]-1) > 1e-9 {
+		t.Errorf("few pairs: %v of %v", c[0], a[0])
+	}
+}
+
+// The slope is within its limits, and near the usual one if the pairs do not determine it.
+func TestSlopeIsLimited(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	line := func(by, scatter float64) (x, y []float64) {
+		for range 30 {
+			v := 0.1 * random.NormFloat64()
+			x, y = append(x, v), append(y, by*v+scatter*random.NormFloat64())
+		}
+		return x, y
+	}
+	for _, test := range []struct{ by, scatter, least, most float64 }{
+		{1.5, 0, 1.5 - 1e-9, 1.5 + 1e-9}, {-1, 0, 0, 0}, {5, 0, 2, 2}, {0, 5, 0.5, 1.5}, {0, 0.01, -1e-9, 0.1},
+	} {
+		x, y := line(test.by, test.scatter)
+		if by := slope(x, y, 5); by < test.least || by > test.most {
+			t.Errorf("slope %v with a scatter of %v: got %v", test.by, test.scatter, by)
+		}
+	}
+	testkit.Equal(t, slope([]float64{1, -1}, []float64{3, -3}, 1), usualSlope, "two pairs")
 }

@@ -74,9 +74,7 @@ func open(t *testing.T, n int, o fleet.Options) *local {
 	l.Fleet = testkit.Value(fleet.Open(context.Background(), hosts, o))(t)
 	t.Cleanup(func() {
 		for _, c := range l.cmds {
-			if err := syscall.Kill(c.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
-				t.Errorf("process %d is left: %v", c.Process.Pid, err)
-			}
+			testkit.Is(t, syscall.Kill(c.Process.Pid, 0), syscall.ESRCH, "process", c.Process.Pid)
 		}
 	})
 	t.Cleanup(l.Close)

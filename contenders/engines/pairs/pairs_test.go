@@ -1,14 +1,12 @@
 package pairs_test
 
 import (
-	"net"
 	"net/http"
 	"testing"
 
-	"github.com/valyala/fasthttp"
-
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/contenders/engines"
+	"github.com/tarehq/tare/contenders/engines/fastclient"
 )
 
 // newClient returns a client.
@@ -25,7 +23,7 @@ func (c clients) pairs(b *testing.B, measure func(*testing.B, newClient)) {
 }
 
 // keeping returns clients as users configure them.
-func keeping() clients { return clients{newTare, newNetHTTP, newFastHTTP} }
+func keeping() clients { return clients{newTare, newNetHTTP, fastclient.New} }
 
 func newTare(o engines.ClientOptions) engines.Client {
 	t := &tare.Transport{MaxIdleConnsPerHost: o.Conns, DialContext: o.DialContext()}
@@ -36,35 +34,6 @@ func newNetHTTP(o engines.ClientOptions) engines.Client {
 	t := &http.Transport{MaxIdleConnsPerHost: o.Conns, DialContext: o.DialContext()}
 	return &engines.HTTPClient{Client: http.Client{Transport: t}}
 }
-
-type fastClient struct{ fasthttp.Client }
-
-func newFastHTTP(o engines.ClientOptions) engines.Client {
-	c := &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns}}
-	if o.Dial != nil {
-		c.Dial = func(string) (net.Conn, error) { return o.Dial() }
-	}
-	return c
-}
-
-func (c *fastClient) Get(url string) engines.Exchange {
-	var buf []byte
-	return func() (status int, body []byte, err error) {
-		status, buf, err = c.Client.Get(buf, url)
-		return status, buf, err
-	}
-}
-
-func (c *fastClient) Again(url string) engines.Exchange {
-	req, resp := new(fasthttp.Request), new(fasthttp.Response)
-	req.SetRequestURI(url)
-	return func() (int, []byte, error) {
-		err := c.Do(req, resp)
-		return resp.StatusCode(), resp.Body(), err
-	}
-}
-
-func (c *fastClient) Close() { c.CloseIdleConnections() }
 
 // newEcho returns the server of all pairs. Its response body is the request's path.
 func newEcho() engines.Server {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/contenders/engines"
+	"github.com/tarehq/tare/contenders/engines/fastclient"
 )
 
 // waiting returns clients with a limited number of connections: a request waits for a free one.
@@ -28,7 +29,8 @@ func waiting() clients {
 			}}}
 		},
 		func(o engines.ClientOptions) engines.Client {
-			return &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns, MaxConnWaitTimeout: time.Minute}}
+			return &fastclient.Client{
+				Client: fasthttp.Client{MaxConnsPerHost: o.Conns, MaxConnWaitTimeout: time.Minute}}
 		},
 	}
 }

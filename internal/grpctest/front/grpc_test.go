@@ -190,9 +190,7 @@ func TestStreams(t *testing.T) {
 				t.Errorf("%s: the end: %v %v", service, err, s.Trailer())
 			}
 			s = open(t, ctx, c, service)
-			if _, err := exchange(s, "one"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(exchange(s, "one"))(t)
 			if _, err := exchange(s, "end"); status.Code(err) != codes.ResourceExhausted {
 				t.Errorf("%s: an error in the middle: %v", service, err)
 			}
@@ -205,18 +203,12 @@ func TestCanceledCallEndsAtTheApplication(t *testing.T) {
 		for _, message := range []string{"hang", "idle"} {
 			ctx, cancel := context.WithCancel(t.Context())
 			s := open(t, ctx, c, "plain.Echo")
-			if _, err := exchange(s, "one"); err != nil {
-				t.Fatal(err)
-			}
+			testkit.Value(exchange(s, "one"))(t)
 			if message == "hang" {
 				testkit.Must(t, s.SendMsg(wrapperspb.String(message)))
 			}
 			cancel()
-			select {
-			case <-a.canceled:
-			case <-time.After(callTimeout):
-				t.Fatalf("%s: the application has not noticed", message)
-			}
+			testkit.Receive(t, a.canceled, "a canceled call at the application, after", message)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
@@ -225,11 +217,7 @@ func TestCanceledCallEndsAtTheApplication(t *testing.T) {
 		if _, err := exchange(s, "hang"); err == nil {
 			t.Error("a call continues after its deadline")
 		}
-		select {
-		case <-a.canceled:
-		case <-time.After(callTimeout):
-			t.Fatal("the application has not noticed the deadline")
-		}
+		testkit.Receive(t, a.canceled, "a call at the application whose deadline passed")
 	})
 }
 

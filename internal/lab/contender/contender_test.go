@@ -327,10 +327,7 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := start(ctx, s, actor("silent"),
-		contender.Setting{Cores: 1}); !errors.Is(err, context.DeadlineExceeded) {
-		t.Error(err)
-	}
+	testkit.FailsWith(start(ctx, s, actor("silent"), contender.Setting{Cores: 1}))(t, context.DeadlineExceeded)
 }
 
 func TestFreePortIsBelowPortsOfClients(t *testing.T) {

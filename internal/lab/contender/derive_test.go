@@ -3,7 +3,6 @@ package contender_test
 import (
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/contender"
@@ -63,9 +62,7 @@ func TestUnderivableNamesAreRejected(t *testing.T) {
 		"nethttp-nethttp-fcgi":    `cannot serve the application "nethttp"`,
 		"lines-nginx-nethttp-tls": "neither a folder nor derived from a server",
 	} {
-		if s, err := contender.Find(dir, name); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %+v, %v, want %s", name, s, err, want)
-		}
+		testkit.Fails(contender.Find(dir, name))(t, want, name)
 	}
 }
 

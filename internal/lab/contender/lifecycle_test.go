@@ -2,11 +2,17 @@ package contender_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
@@ -72,5 +78,95 @@ func TestMemoryOfProcesses(t *testing.T) {
 	}
 	if _, err := proc.SocketMemory(); err != nil {
 		t.Error(err)
+	}
+}
+
+// The threads of this process and its contenders have a higher priority until it is restored. The
+// guard restores that of the session.
+func TestPrioritizeIsInheritedAndRestored(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "autogroup")
+	withdrawn := filepath.Join(t.TempDir(), "autogroup")
+	for _, name := range []string{file, withdrawn} {
+		write(t, "-10", name)
+	}
+	contender.Guard(strings.NewReader("nice " + file + "\nnice " + withdrawn + "\n-nice " + withdrawn + "\n"))
+	for name, want := range map[string]string{file: "0", withdrawn: "-10"} {
+		if b, err := os.ReadFile(name); err != nil || string(b) != want {
+			t.Errorf("%s: %q, %v", name, b, err)
+		}
+	}
+	if _, err := stage(t, contender.StageOptions{}).Prioritize(); err == nil {
+		t.Error("without a guard nothing would restore it")
+	}
+	s := stage(t, contender.StageOptions{Guard: []string{"cat"}})
+	restore, err := s.Prioritize()
+	if err != nil {
+		t.Skipf("the priority cannot be raised: %v", err)
+	}
+	own := func(want int) error {
+		return contender.EachThread(func(tid int) error {
+			if raw, err := unix.Getpriority(unix.PRIO_PROCESS, tid); err == nil && 20-raw != want {
+				return fmt.Errorf("thread %d: nice %d, want %d", tid, 20-raw, want)
+			}
+			return nil
+		})
+	}
+	defer func() {
+		testkit.Check(t, errors.Join(restore(), own(0)))
+	}()
+	r := testkit.Value(start(t.Context(), s, actor("server"), contender.Setting{Cores: 1}))(t)
+	all, err := r.Processes()
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	nice := func(pid int) int {
+		raw := testkit.Value(unix.Getpriority(unix.PRIO_PROCESS, pid))(t)
+		return 20 - raw
+	}
+	if got, err := nice(all[0].PID), own(contender.Priority); got != contender.Priority || err != nil {
+		t.Errorf("a contender has nice %d; %v", got, err)
+	}
+	testkit.Check(t, r.Stop())
+}
+
+// A command's children end with it, although they keep its output open, and it succeeds.
+func TestCommandsLeaveNoChildren(t *testing.T) {
+	out := testkit.Value(new(contender.Command).Run(t.Context(), "sh", "-c", "sleep 1000 & echo $!"))(t)
+	stat := fmt.Sprintf("/proc/%s/stat", strings.TrimSpace(string(out)))
+	testkit.WaitFor(t, "the child to end", func() bool {
+		text, err := os.ReadFile(stat)
+		return err != nil || strings.Contains(string(text), ") Z ")
+	})
+}
+
+// A program that hangs or prints without end is ended, and the error has the reason and its output.
+// The thread may then use its processors again.
+func TestCommandsAreLimited(t *testing.T) {
+	t.Parallel()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before, after unix.CPUSet
+	testkit.Must(t, unix.SchedGetaffinity(0, &before))
+	first := 0
+	for !before.IsSet(first) {
+		first++
+	}
+	for script, want := range map[string]string{
+		"echo begun; sleep 1000": "it has not ended after 100ms",
+		"yes garbage":            "its output has more than 16 MB: garbage",
+		"yes garbage >&2":        "its output has more than 16 MB: garbage",
+		"echo begun; exit 3":     "exit status 3: begun",
+	} {
+		c := contender.Command{CPUs: []int{first}}
+		if strings.HasPrefix(want, "it has not ended") {
+			c.Limit = 100 * time.Millisecond
+		}
+		_, err := c.Run(t.Context(), "sh", "-c", script)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: got %.200v, want %s", script, err, want)
+		}
+	}
+	if err := unix.SchedGetaffinity(0, &after); err != nil || after != before {
+		t.Errorf("the thread runs on %v, before on %v: %v", after, before, err)
 	}
 }

@@ -176,9 +176,7 @@ func TestInvalidExperimentsNameTheLine(t *testing.T) {
 	} {
 		text, want := test.text, test.want
 		_, err := lab.ReadExperiment(filepath.Join(project(t, text), "experiments/x"))
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%v: want %s\n%s", err, want, text)
-		}
+		testkit.Error(t, err, want, text)
 	}
 }
 

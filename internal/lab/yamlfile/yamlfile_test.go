@@ -39,9 +39,7 @@ func TestErrorsNameFileAndLine(t *testing.T) {
 			testkit.Equal(t, fmt.Sprint(err), test.want)
 		})
 	}
-	if _, err := Read(filepath.Join(t.TempDir(), "none"), new(file)); !errors.Is(err, os.ErrNotExist) {
-		t.Error(err)
-	}
+	testkit.FailsWith(Read(filepath.Join(t.TempDir(), "none"), new(file)))(t, os.ErrNotExist)
 }
 
 func TestFaultHasTheLineOfItsPath(t *testing.T) {
