@@ -26,18 +26,30 @@ import (
 type rawHTTP2 struct {
 	*testing.T
 	net.Conn
-	*http2.Framer
-	encoder *hpack.Encoder
-	block   bytes.Buffer
-	output  bytes.Buffer // frames that send has not yet sent
+	frames *testkit.Frames
+	reader *http2.Framer
 }
 
-// raw connects a client that has sent the preface and settings.
-func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
+// raw connects a client whose first output is the preface and SETTINGS.
+func (s *http2Site) raw() *rawHTTP2 {
 	s.Helper()
 	c := testkit.Value(s.dial())(s)
 	s.Cleanup(func() { c.Close() })
-	return newRawHTTP2(s.T, c, settings...)
+	return newRawHTTP2(s.T, c)
+}
+
+func newRawHTTP2(t *testing.T, c net.Conn) *rawHTTP2 {
+	r := &rawHTTP2{T: t, Conn: c, frames: newFrames(t), reader: http2.NewFramer(nil, c)}
+	r.reader.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	return r
+}
+
+// newFrames returns the preface and SETTINGS.
+func newFrames(t *testing.T) *testkit.Frames {
+	f := testkit.NewFrames(t)
+	f.WriteString(http2.ClientPreface)
+	f.Framer.WriteSettings()
+	return f
 }
 
 // dial connects a client that sends what it wants.
@@ -54,45 +66,21 @@ func (s *http2Site) dial() (net.Conn, error) {
 	return c, nil
 }
 
-// newRawHTTP2 returns a client on c, which may be nil. The preface and settings are its first
-// output.
-func newRawHTTP2(t *testing.T, c net.Conn, settings ...http2.Setting) *rawHTTP2 {
-	r := &rawHTTP2{T: t, Conn: c}
-	r.Framer = http2.NewFramer(&r.output, c)
-	r.Framer.AllowIllegalWrites = true
-	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-	r.encoder = hpack.NewEncoder(&r.block)
-	r.output.WriteString(http2.ClientPreface)
-	r.WriteSettings(settings...)
-	return r
-}
-
-// open appends the head of a request.
-func (r *rawHTTP2) open(id uint32, method, path string, ends bool) {
-	r.request(id, ends, ":method", method, ":scheme", "http", ":authority", "a", ":path", path)
-}
-
-// request appends a head of any names and values.
-func (r *rawHTTP2) request(id uint32, ends bool, fields ...string) {
-	r.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: id, BlockFragment: r.encode(fields...), EndHeaders: true, EndStream: ends,
-	})
-}
-
-// encode returns the block of a head, until the next call.
-func (r *rawHTTP2) encode(fields ...string) []byte {
-	r.block.Reset()
-	for i := 0; i < len(fields); i += 2 {
-		r.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
-	}
-	return r.block.Bytes()
-}
-
-// send sends the frames in one write.
-func (r *rawHTTP2) send() {
+// send sends frames that testkit.Frames reads from a text, behind those that were added before.
+func (r *rawHTTP2) send(text string) {
 	r.Helper()
-	testkit.Send(r, r.Conn, r.output.Bytes())
-	r.output.Reset()
+	r.frames.Add(text)
+	testkit.Send(r, r.Conn, r.frames.Bytes())
+	r.frames.Reset()
+}
+
+// await reads frames until one has a description, or one that begins so, and returns it.
+func (r *rawHTTP2) await(want string) (got string) {
+	r.Helper()
+	for !strings.HasPrefix(got, want) || got == "" {
+		got = testkit.DescribeFrame(testkit.Value(r.reader.ReadFrame())(r))
+	}
+	return got
 }
 
 // A client that stops reading loses its connection, wherever the handlers run, and also while
@@ -127,11 +115,7 @@ func TestHTTP2StalledClientLosesConnection(t *testing.T) {
 						s.Dispatch = dispatch
 						set(s, settings)
 					})
-					c := s.raw(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
-					c.WriteWindowUpdate(0, 1<<30)
-					c.open(1, http.MethodGet, "/wait", true)
-					c.open(3, http.MethodGet, "/write", true)
-					c.send()
+					s.raw().send("SETTINGS 2147483647, WINDOW_UPDATE 0 1073741824, GET 1 /wait, GET 3 /write")
 					<-ended
 					if limit != "SendTimeout" { // which ends the stream; the socket may accept the rest
 						<-ended

@@ -88,7 +88,7 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	p.get(1, "x-bomb", value)
 	p.pump()
 	p.rest()
-	fields := head("GET", "/")
+	fields := testkit.Head("GET", "/")
 	for range 4000 {
 		fields = append(fields, "x-bomb", value)
 	}
