@@ -17,14 +17,6 @@ import (
 
 const someUser = 64123 // is not assigned
 
-// needRoot skips a test if the process is not root.
-func needRoot(t *testing.T) {
-	t.Helper()
-	if os.Geteuid() != 0 {
-		t.Skip("only root is led astray")
-	}
-}
-
 // folders returns a directory of root's with a file, one that a user owns, and one that others may
 // write to.
 func folders(t *testing.T) (roots, users, shared string) {
@@ -61,7 +53,7 @@ func wantRejected(t *testing.T, path string) {
 // No link that other users may have created is followed, whether it is the last name or a
 // directory, and whichever user owns it.
 func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, shared := folders(t)
 	for _, dir := range []string{users, shared} {
 		for name, target := range map[string]string{"file": roots + "/file", "dangling": roots + "/new", "dir": roots,
@@ -87,7 +79,7 @@ func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 }
 
 func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, _ := folders(t)
 	testkit.Must(t, os.Link(roots+"/file", users+"/file"))
 	wantRejected(t, users+"/file")
@@ -96,7 +88,7 @@ func TestHardLinksOfOtherUsersAreRejected(t *testing.T) {
 }
 
 func TestLinksOfRootAreFollowed(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, _ := folders(t)
 	testkit.Must(t, os.Symlink("file", roots+"/relative"))
 	testkit.Must(t, os.Symlink(users, roots+"/dir"))
@@ -121,7 +113,7 @@ func TestLinksOfRootAreFollowed(t *testing.T) {
 // GiveDir creates a directory for the user, or gives an existing one to the user. Its parents must
 // exist.
 func TestGiveDirMakesUserTheOwner(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, _ := folders(t)
 	testkit.Must(t, os.Mkdir(roots+"/old", 0o150))
 	testkit.Must(t, os.Symlink(roots+"/old", users+"/link"))
@@ -139,7 +131,7 @@ func TestGiveDirMakesUserTheOwner(t *testing.T) {
 
 // The permissions of a socket are changed, but not those of a file put in its place.
 func TestChmodSocketChangesOnlySockets(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, _ := folders(t)
 	l := testkit.Value(net.Listen("unix", users+"/socket"))(t)
 	defer l.Close()
@@ -159,7 +151,7 @@ func TestChmodSocketChangesOnlySockets(t *testing.T) {
 // another one of root's with another link. Neither is one that a group may write to, because that
 // may be an access control list.
 func TestRootDirectoriesInForeignOnesAreNotTrusted(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, shared := folders(t)
 	testkit.Must(t, os.Symlink(users, roots+"/way"))
 	for _, dir := range []string{users + "/dir", users + "/dir/deep", roots + "/group"} {
@@ -178,7 +170,7 @@ func TestRootDirectoriesInForeignOnesAreNotTrusted(t *testing.T) {
 
 // In an open directory links are followed and hard links opened, as by path.
 func TestOpenInFollowsLinksLikePaths(t *testing.T) {
-	needRoot(t)
+	testkit.NeedRoot(t)
 	roots, users, shared := folders(t)
 	for _, dir := range []string{users, shared} {
 		testkit.Must(t, os.Symlink(roots+"/new", dir+"/link"))

@@ -62,11 +62,15 @@ func TestLimitsOfFrames(t *testing.T) {
 		{"POST 1, SETTINGS 2147483647, DATA 1 x end", "SETTINGS ack, " + hello200},
 		{"PRIORITY_UPDATE 0 x*1017, GET 1", hello200},
 		{"PRIORITY_UPDATE 0 x*1100, GET 1", "GOAWAY ENHANCE_YOUR_CALM"},
+		{"POST 1, DATA 1 x*600, DATA 1 x*600", "RST_STREAM FLOW_CONTROL_ERROR"},
+		{"POST 1 content-length=3, DATA 1 xxxx", "RST_STREAM PROTOCOL_ERROR"},
 		// padding leaves the stream's window as it is
 		{"POST 1" + strings.Repeat(", PADDED-DATA 1 x", 10) + ", DATA 1 x end",
 			strings.Repeat("WINDOW_UPDATE, ", 10) + hello200},
 	} {
-		openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello).exchange(test.frames, test.want)
+		p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello)
+		p.exchange(test.frames, test.want)
+		testkit.Equal(t, int(p.started.Load()), strings.Count(test.want, "HEADERS"), "handlers begin")
 	}
 }
 
