@@ -243,16 +243,6 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// upload writes a request with size bytes of body.
-func (p *peer) upload(id uint32, size int, ends bool) {
-	p.post(id)
-	for size > 0 {
-		n := min(size, 16<<10)
-		size -= n
-		p.framer.WriteData(id, ends && size == 0, make([]byte, n))
-	}
-}
-
 // received passes the frames to the session, and returns the stream that is ready, if any.
 func (p *peer) received() *Stream {
 	p.Helper()
@@ -264,6 +254,7 @@ func (p *peer) received() *Stream {
 // arrived. The client's window is not affected, and the memory of such bodies is limited.
 func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 	const size = 60 << 10
+	upload := "POST ID" + strings.Repeat(", DATA ID x*15360", size/15360)
 	whole, closed := fmt.Sprint(size, " <nil>"), "0 http2: stream closed"
 	var got string
 	p := newPeer(t, &http.HTTP2Config{MaxReceiveBufferPerConnection: 1<<16 - 1},
@@ -276,11 +267,15 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 	id := ^uint32(0)
 	reset := func(ends, begins bool) (st *Stream) {
 		id += 2
-		p.upload(id, size, ends)
+		frames := upload
+		if ends {
+			frames += " end"
+		}
+		p.sendOn(id, frames)
 		if begins {
 			st = p.received()
 		}
-		p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+		p.sendOn(id, "RST_STREAM ID")
 		testkit.Equal(t, p.received() == nil, true, "the handler of a stream that was reset before does not begin")
 		return st
 	}
@@ -298,7 +293,7 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 		reset(true, false)
 	}
 	run(reset(true, true), whole)
-	p.upload(id+2, size, true)
+	p.sendOn(id+2, upload+" end")
 	st := p.received()
 	p.session.Closed()
 	run(st, whole)
