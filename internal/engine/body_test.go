@@ -357,7 +357,7 @@ func TestPrefaceFollowsNoRequest(t *testing.T) {
 			set.Protocols.SetUnencryptedHTTP2(true)
 		}, func(s *site) {
 			for _, path := range []string{"/", "/detached"} {
-				got := s.exchangeAborted(getOf(path) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+				got := s.exchangeAborted(target(path) + "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 				testkit.Contains(s, got, "\r\n0\r\n\r\nHTTP/1.1 505 ", path)
 			}
 		}, "tcp")

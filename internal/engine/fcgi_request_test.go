@@ -303,10 +303,10 @@ var (
 	budgetBrowserFCGI = spending{8, 3080}
 )
 
-// browserByFCGI returns what nginx makes of browserGET.
+// browserByFCGI returns what nginx makes of BrowserGET.
 func browserByFCGI() string {
 	list := slices.Clone(likeNginx[:len(likeNginx)-4]) // without the two fields of a small request
-	lines := strings.Split(strings.TrimSpace(browserGET), "\r\n")
+	lines := strings.Split(strings.TrimSpace(testkit.BrowserGET()), "\r\n")
 	for _, line := range lines[2:] {
 		name, value, _ := strings.Cut(line, ": ")
 		list = append(list, "HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)

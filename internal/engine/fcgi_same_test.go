@@ -259,12 +259,6 @@ var otherwiseThanStd = map[string]string{
 	"response/max bytes/POST":          likeHTTP,
 }
 
-// The package documentation lists the differences.
-func TestFCGIDifferencesAreDocumented(t *testing.T) {
-	mustBeDocumented(t, "../../fcgi/doc.go", otherwiseThanStd)
-	mustBeDocumented(t, "../../fcgi/doc.go", map[string]string{"rejected requests": refusals})
-}
-
 // correctToTare changes a response of net/http/fcgi to what this engine sends, according to the
 // package documentation.
 func correctToTare(a *fcgiResponse, method string) {

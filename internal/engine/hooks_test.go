@@ -93,9 +93,6 @@ func (c *hookClient) send(pieces ...string) {
 // awaitEnd waits until the server has closed the connection.
 func (c *hookClient) awaitEnd() { io.Copy(io.Discard, c.reader) }
 
-// getOf returns a request for a path.
-func getOf(path string) string { return "GET " + path + " HTTP/1.1\r\nHost: a\r\n\r\n" }
-
 const postUnread = "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: "
 
 var hookCases = map[string]hookCase{
@@ -110,8 +107,8 @@ var hookCases = map[string]hookCase{
 		c.send(get[len(get)-1:], get)
 	}},
 	"cut off": {nil, func(c *hookClient) { io.WriteString(c, "GET / HT"); closeWriteOf(c.Conn); c.awaitEnd() }},
-	"panic":   {nil, func(c *hookClient) { c.send(getOf("/?panic")); c.awaitEnd() }},
-	"abort":   {nil, func(c *hookClient) { c.send(get, getOf("/?abort")); c.awaitEnd() }},
+	"panic":   {nil, func(c *hookClient) { c.send(target("/?panic")); c.awaitEnd() }},
+	"abort":   {nil, func(c *hookClient) { c.send(get, target("/?abort")); c.awaitEnd() }},
 	"reset": {nil, func(c *hookClient) {
 		c.send(get)
 		c.log.await("idle")

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -19,68 +18,53 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
 // flood is what a hostile client repeats.
 type flood struct {
-	times int                              // more than suffice to end the connection
-	begin func(r *rawHTTP2)                // sends what precedes; nil for nothing
-	again func(r *rawHTTP2, stream uint32) // with a new stream identifier each time
+	begin, again string // frames; "ID" is a new stream each time
+	times        int    // more than suffice to end the connection
 }
 
 // http2Floods are the classes of frames that end a connection with ENHANCE_YOUR_CALM.
 func http2Floods() map[string]flood {
-	get := func(r *rawHTTP2, id uint32) { r.open(id, http.MethodGet, "/", true) }
-	upload := func(r *rawHTTP2) { r.open(1, http.MethodPost, "/upload", false) }
-	floods := map[string]func(r *rawHTTP2, id uint32){
-		"rapid reset":      func(r *rawHTTP2, id uint32) { get(r, id); r.WriteRSTStream(id, http2.ErrCodeCancel) },
-		"made you reset":   func(r *rawHTTP2, id uint32) { get(r, id); r.WriteWindowUpdate(id, 1<<31-1) },
-		"SETTINGS":         func(r *rawHTTP2, _ uint32) { r.WriteSettings() },
-		"PING":             func(r *rawHTTP2, _ uint32) { r.WritePing(false, [8]byte{}) },
-		"PING ack":         func(r *rawHTTP2, _ uint32) { r.WritePing(true, [8]byte{}) },
-		"PRIORITY":         func(r *rawHTTP2, id uint32) { r.WritePriority(id, http2.PriorityParam{}) },
-		"PRIORITY_UPDATE":  func(r *rawHTTP2, _ uint32) { r.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1")) },
-		"unknown frames":   func(r *rawHTTP2, _ uint32) { r.WriteRawFrame(0xfa, 0, 0, nil) },
-		"window of stream": func(r *rawHTTP2, _ uint32) { r.WriteWindowUpdate(1, 1) },
-		"window":           func(r *rawHTTP2, _ uint32) { r.WriteWindowUpdate(0, 1<<8) },
-		"empty DATA":       func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, nil) },
-		"padded DATA":      func(r *rawHTTP2, _ uint32) { r.WriteDataPadded(1, false, []byte("x"), make([]byte, 100)) },
+	const upload = "POST 1 /upload"
+	return map[string]flood{
+		"rapid reset":      {"", "GET ID, RST_STREAM ID", usualFrames},
+		"made you reset":   {"", "GET ID, WINDOW_UPDATE ID 2147483647", usualFrames},
+		"SETTINGS":         {upload, "SETTINGS 65535", usualFrames},
+		"PING":             {upload, "PING", usualFrames},
+		"PING ack":         {upload, "ACK any", usualFrames},
+		"PRIORITY":         {upload, "PRIORITY ID", usualFrames},
+		"PRIORITY_UPDATE":  {upload, "PRIORITY_UPDATE", usualFrames},
+		"unknown frames":   {upload, "EXTENSION", usualFrames},
+		"window of stream": {upload, "WINDOW_UPDATE 1 1", usualFrames},
+		"window":           {upload, "WINDOW_UPDATE 0 256", usualFrames},
+		"empty DATA":       {upload, "DATA 1", usualFrames},
+		"padded DATA":      {upload, "PADDED-DATA 1 x", 5 * usualFrames},
+		"small DATA":       {upload, "DATA 1 x", 60 * usualFrames},
+		"CONTINUATION":     {"HEADERS 1", "CONTINUATION 1", 500},
+		// opens the windows of all streams by some bytes, in several steps
+		"windows of SETTINGS": {"SETTINGS 0, WINDOW_UPDATE 0 1073741824, " + eachStream("GET ID /write", 8),
+			"SETTINGS ID 10", usualFrames},
+		"header bomb": {"", "GET ID" + strings.Repeat(" x="+strings.Repeat("x", 3000), 100), 2 * usualFrames},
 	}
-	all := make(map[string]flood, len(floods))
-	for name, again := range floods {
-		all[name] = flood{usualFrames, upload, again}
-	}
-	for _, name := range []string{"rapid reset", "made you reset"} {
-		all[name] = flood{usualFrames, nil, floods[name]}
-	}
-	all["small DATA"] = flood{600_000, upload, func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, []byte("x")) }}
-	all["windows of SETTINGS"] = flood{usualFrames, func(r *rawHTTP2) {
-		r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-		r.WriteWindowUpdate(0, 1<<30)
-		for i := range uint32(8) {
-			r.open(2*i+1, http.MethodGet, "/write", true)
-		}
-	}, func(r *rawHTTP2, id uint32) { // opens the windows of all streams by a byte, in several steps
-		r.WriteSettings(slices.Repeat([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: id / 2}}, 10)...)
-	}}
-	all["header bomb"] = flood{2 * usualFrames, nil, bomb}
-	all["padded DATA"] = flood{50_000, upload, floods["padded DATA"]}
-	all["CONTINUATION"] = flood{500, func(r *rawHTTP2) {
-		r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1})
-	}, func(r *rawHTTP2, _ uint32) { r.WriteContinuation(1, false, nil) }}
-	return all
 }
 
-// bomb sends a head that repeats one large field.
-func bomb(r *rawHTTP2, id uint32) {
-	large := strings.Repeat("x", 3000)
-	block := r.encode(":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/", "x", large, "x", large)
-	block = append(block, bytes.Repeat(block[len(block)-1:], 98)...) // references to the table, of a byte each
-	r.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block, EndHeaders: true, EndStream: true})
+// onStream returns frames with a stream in place of "ID".
+func onStream(id int, frames string) string {
+	return strings.ReplaceAll(frames, "ID", strconv.Itoa(id))
+}
+
+// eachStream returns frames for each of the first n streams.
+func eachStream(frames string, n int) string {
+	var all []string
+	for i := range n {
+		all = append(all, onStream(2*i+1, frames))
+	}
+	return strings.Join(all, ", ")
 }
 
 // floodContent is what all clients of a flood send. It is made when the first of them needs it: a
@@ -88,15 +72,13 @@ func bomb(r *rawHTTP2, id uint32) {
 type floodContent struct {
 	flood
 	mu   sync.Mutex
-	made int // frames
-	all  *rawHTTP2
+	made int // times
+	all  *testkit.Frames
 }
 
 func (f flood) content(t *testing.T) *floodContent {
-	c := &floodContent{flood: f, all: newRawHTTP2(t, nil)}
-	if f.begin != nil {
-		f.begin(c.all)
-	}
+	c := &floodContent{flood: f, all: newFrames(t)}
+	c.all.Add(f.begin)
 	return c
 }
 
@@ -105,10 +87,10 @@ func (c *floodContent) after(n int) []byte {
 	const piece = 64 << 10
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for ; c.all.output.Len() < n+piece && c.made < c.times; c.made++ {
-		c.again(c.all, uint32(2*c.made+3))
+	for ; c.all.Len() < n+piece && c.made < c.times; c.made++ {
+		c.all.Add(onStream(2*c.made+3, c.again))
 	}
-	rest := c.all.output.Bytes()[n:]
+	rest := c.all.Bytes()[n:]
 	return rest[:min(len(rest), piece)]
 }
 

@@ -303,11 +303,12 @@ var connectHandlers = map[string]http.HandlerFunc{
 func (s *http2Site) connectAndSend(pieces ...string) string {
 	s.Helper()
 	c := s.raw()
-	c.request(1, false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", s.url[:strings.Index(s.url, ":")],
+	c.frames.AddHead(1, false, ":method", "CONNECT", ":protocol", "websocket", ":scheme", s.url[:strings.Index(s.url, ":")],
 		":authority", "a.test", ":path", "/chat%20a?room=1", "sec-websocket-version", "13", "origin", "https://a.test")
-	c.send()
+	c.send("")
 	var fields, body strings.Builder
-	c.awaitFrame(func(frame http2.Frame) bool {
+	for hasEnded := false; !hasEnded; {
+		frame := testkit.Value(c.reader.ReadFrame())(c)
 		hasArrived := false
 		switch frame := frame.(type) {
 		case *http2.MetaHeadersFrame:
@@ -321,12 +322,12 @@ func (s *http2Site) connectAndSend(pieces ...string) string {
 			hasArrived = len(frame.Data()) > 0
 		}
 		if hasArrived && len(pieces) > 0 {
-			c.WriteData(1, len(pieces) == 1, []byte(pieces[0]))
-			c.send()
+			c.frames.Framer.WriteData(1, len(pieces) == 1, []byte(pieces[0]))
+			c.send("")
 			pieces = pieces[1:]
 		}
-		return frame.Header().StreamID == 1 && frame.Header().Flags.Has(http2.FlagDataEndStream)
-	})
+		hasEnded = frame.Header().StreamID == 1 && frame.Header().Flags.Has(http2.FlagDataEndStream)
+	}
 	return fields.String() + body.String()
 }
 

@@ -1,12 +1,15 @@
 package engine_test
 
 import (
+	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
 	"maps"
+	"mime/multipart"
 	"net"
 	"net/http"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -14,6 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
@@ -52,112 +56,18 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 func (s *http2Site) leave(how string, entered <-chan bool) {
 	s.Helper()
 	c := s.raw()
-	c.send()
-	c.awaitFrame(func(f http2.Frame) bool { // unread input would make the system reset the connection
-		settings, ok := f.(*http2.SettingsFrame)
-		return ok && settings.IsAck()
-	})
+	c.send("")
+	c.await("SETTINGS ack") // unread input would make the system reset the connection
 	path, _, resets := strings.Cut(how, " and ")
-	c.open(1, http.MethodPost, path, false)
-	c.WriteData(1, true, make([]byte, 100))
-	c.send()
+	c.send("POST 1 " + path + ", DATA 1 x*100 end")
 	if path == "/wait" {
 		<-entered
 	}
 	if resets {
-		c.WriteRSTStream(1, http2.ErrCodeCancel)
-		c.send()
+		c.send("RST_STREAM 1")
 		return
 	}
 	c.Conn.Close()
-}
-
-// awaitFrame reads frames until one is wanted.
-func (r *rawHTTP2) awaitFrame(isWanted func(http2.Frame) bool) {
-	r.Helper()
-	for {
-		f := testkit.Value(r.ReadFrame())(r)
-		if isWanted(f) {
-			return
-		}
-	}
-}
-
-// As with net/http, a body that its handler has closed, or of which a Read has timed out, holds up no
-// other body of the connection.
-func TestHTTP2EndedBodyHoldsUpNoOther(t *testing.T) {
-	for _, maker := range []string{"net/http", "tare", "on loop"} {
-		for how, end := range map[string]func(http.ResponseWriter, *http.Request){
-			"closed": func(_ http.ResponseWriter, r *http.Request) { r.Body.Close() },
-			"timed out": func(w http.ResponseWriter, r *http.Request) {
-				testkit.Check(t, http.NewResponseController(w).SetReadDeadline(time.Now()))
-				r.Body.Read(make([]byte, 1))
-			},
-		} {
-			t.Run(maker+" "+how, func(t *testing.T) {
-				ended, release := make(chan bool), make(chan bool)
-				defer close(release)
-				s := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
-					func(w http.ResponseWriter, r *http.Request) {
-						end(w, r)
-						close(ended)
-						<-release
-					})})
-				r := s.raw()
-				r.open(1, "POST", "/", false)
-				r.send()
-				<-ended
-				for range 64 { // which fill the windows of the stream and of the connection
-					r.WriteData(1, false, make([]byte, 16<<10))
-				}
-				r.send()
-				opened := 0
-				r.awaitFrame(func(f http2.Frame) bool {
-					if update, ok := f.(*http2.WindowUpdateFrame); ok && update.StreamID == 0 {
-						opened += int(update.Increment)
-					}
-					return opened >= 1<<20
-				})
-			})
-		}
-	}
-}
-
-// As with net/http, a request whose stream depends on itself (RFC 7540, 5.3.1) is reset, and its
-// fields are in the table of the client's later heads.
-func TestHTTP2StreamThatDependsOnItselfIsReset(t *testing.T) {
-	for _, maker := range []string{"net/http", "tare"} {
-		for _, isWhole := range []bool{true, false} {
-			t.Run(fmt.Sprint(maker, isWhole), func(t *testing.T) {
-				s := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
-					func(_ http.ResponseWriter, r *http.Request) {
-						testkit.Equal(t, r.URL.Path, "/indexed")
-					})})
-				r := s.raw()
-				head := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/indexed"}
-				block := r.encode(head...)
-				first := block
-				if !isWhole {
-					first = block[:2]
-				}
-				r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: first, EndHeaders: isWhole,
-					EndStream: true, Priority: http2.PriorityParam{StreamDep: 1}})
-				if !isWhole {
-					r.WriteContinuation(1, true, block[2:])
-				}
-				r.request(3, true, head...)
-				r.send()
-				r.awaitFrame(func(f http2.Frame) bool {
-					reset, ok := f.(*http2.RSTStreamFrame)
-					return ok && reset.StreamID == 1 && reset.ErrCode == http2.ErrCodeProtocol
-				})
-				r.awaitFrame(func(f http2.Frame) bool {
-					response, ok := f.(*http2.MetaHeadersFrame)
-					return ok && response.StreamID == 3
-				})
-			})
-		}
-	}
 }
 
 // A connection is idle when its last handler returns, also if nothing arrives then.
@@ -195,9 +105,8 @@ func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
 			t.Parallel()
 			s := newHTTP2Site(t, "tare", mode, &http.Server{ReadHeaderTimeout: time.Hour})
 			r := s.raw()
-			r.WriteData(1, true, nil) // on an idle stream
-			r.send()
-			r.awaitFrame(func(f http2.Frame) bool { return f.Header().Type == http2.FrameGoAway })
+			r.send("DATA 1 end") // on an idle stream
+			r.await("GOAWAY")
 			awaitOpen(t, s.server, 0)
 		})
 	}
@@ -214,14 +123,10 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 			tc := tls.Client(plain, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12,
 				NextProtos: []string{"h2"}, CipherSuites: []uint16{tls.TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA}})
 			defer tc.Close()
-			code := http2.ErrCodeNo
-			newRawHTTP2(t, tc).awaitFrame(func(f http2.Frame) bool {
-				if f, ok := f.(*http2.GoAwayFrame); ok {
-					code = f.ErrCode
-				}
-				return f.Header().Type != http2.FrameSettings // but GOAWAY, or WINDOW_UPDATE
-			})
-			testkit.Equal(t, code != http2.ErrCodeInadequateSecurity, permits, mode, "ends with", code)
+			r := newRawHTTP2(t, tc)
+			r.await("SETTINGS")
+			got := r.await("")
+			testkit.Equal(t, got != "GOAWAY INADEQUATE_SECURITY", permits, mode, "goes on with", got)
 		}
 	}
 }
@@ -229,44 +134,26 @@ func TestHTTP2IsRejectedOverProhibitedCiphers(t *testing.T) {
 // stall is a client that occupies the server without an end: it stops after its handshake, or it
 // does not finish that.
 type stall struct {
-	begun int // handlers that begin
-	send  func(r *rawHTTP2)
+	begun int                              // handlers that begin
+	send  string                           // frames
+	cut   int                              // bytes of their end that it does not send
 	hello func(hello []byte, i int) []byte // the part of the first message that the client sends
 }
 
 func http2Stalls() map[string]stall {
 	const streams = 4
-	each := func(r *rawHTTP2, method, path string, ends bool) {
-		for i := range streams {
-			r.open(uint32(2*i+1), method, path, ends)
-		}
-	}
+	reads := eachStream("GET ID /write", streams)
 	return map[string]stall{
-		"zero window": {begun: streams, send: func(r *rawHTTP2) {
-			r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-			each(r, http.MethodGet, "/write", true)
-		}},
-		"reads nothing": {begun: streams, send: func(r *rawHTTP2) {
-			r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
-			r.WriteWindowUpdate(0, 1<<30)
-			each(r, http.MethodGet, "/write", true)
-		}},
-		"slow bodies": {begun: streams, send: func(r *rawHTTP2) {
-			each(r, http.MethodPost, "/upload", false)
-			r.WriteData(1, false, make([]byte, 100))
-			r.output.Truncate(r.output.Len() - 50)
-		}},
-		"part of the preface": {send: func(r *rawHTTP2) { r.output.Truncate(10) }},
-		"slow head": {send: func(r *rawHTTP2) {
-			r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: make([]byte, 10000)})
-			r.WriteContinuation(1, false, make([]byte, 10000))
-			r.output.Truncate(r.output.Len() - 50)
-		}},
-		"no message":      {hello: func([]byte, int) []byte { return nil }},
-		"first byte":      {hello: func(hello []byte, _ int) []byte { return hello[:1] }},
-		"part of message": {hello: func(hello []byte, i int) []byte { return hello[:1+i%(len(hello)-1)] }},
-		"whole message":   {hello: func(hello []byte, _ int) []byte { return hello }},
-		"long record":     {hello: func([]byte, int) []byte { return []byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc} }},
+		"zero window":         {begun: streams, send: "SETTINGS 0, " + reads},
+		"reads nothing":       {begun: streams, send: "SETTINGS 2147483647, WINDOW_UPDATE 0 1073741824, " + reads},
+		"slow bodies":         {begun: streams, send: eachStream("POST ID /upload", streams) + ", DATA 1 x*100", cut: 50},
+		"part of the preface": {cut: 23},
+		"slow head":           {send: "HEADERS 1, CONTINUATION 1 x*10000, CONTINUATION 1 x*10000", cut: 50},
+		"no message":          {hello: func([]byte, int) []byte { return nil }},
+		"first byte":          {hello: func(hello []byte, _ int) []byte { return hello[:1] }},
+		"part of message":     {hello: func(hello []byte, i int) []byte { return hello[:1+i%(len(hello)-1)] }},
+		"whole message":       {hello: func(hello []byte, _ int) []byte { return hello }},
+		"long record":         {hello: func([]byte, int) []byte { return []byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc} }},
 	}
 }
 
@@ -308,10 +195,11 @@ func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 func (s *targetSite) stall(n int, how stall) {
 	s.Helper()
 	s.client.CloseIdleConnections()
-	r, hello, dial := newRawHTTP2(s.T, nil), testkit.ClientHello(s.T), s.site.dial
-	if how.send != nil {
+	frames, hello, dial := newFrames(s.T), testkit.ClientHello(s.T), s.site.dial
+	if how.hello == nil {
 		dial = s.dial
-		how.send(r)
+		frames.Add(how.send)
+		frames.Truncate(frames.Len() - how.cut)
 	}
 	conns := make(chan net.Conn, n)
 	var clients sync.WaitGroup
@@ -324,7 +212,7 @@ func (s *targetSite) stall(n int, how stall) {
 					s.Error(err)
 					return
 				}
-				content := r.output.Bytes()
+				content := frames.Bytes()
 				if how.hello != nil {
 					content = how.hello(hello, i)
 				}
@@ -335,7 +223,7 @@ func (s *targetSite) stall(n int, how stall) {
 	}
 	clients.Wait()
 	close(conns)
-	if how.send != nil {
+	if how.hello == nil {
 		testkit.WaitFor(s.T, "all clients to connect", func() bool { return s.state().open > int64(n) })
 		testkit.WaitFor(s.T, "all handlers to begin", func() bool { return s.state().begun == int64(n*how.begun) })
 	}
@@ -347,4 +235,194 @@ func (s *targetSite) stall(n int, how stall) {
 		c.Close()
 	}
 	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
+}
+
+// rawHTTP2 is a client that writes any frames.
+type rawHTTP2 struct {
+	*testing.T
+	net.Conn
+	frames *testkit.Frames
+	reader *http2.Framer
+}
+
+// raw connects a client whose first output is the preface and SETTINGS.
+func (s *http2Site) raw() *rawHTTP2 {
+	s.Helper()
+	c := testkit.Value(s.dial())(s)
+	s.Cleanup(func() { c.Close() })
+	return newRawHTTP2(s.T, c)
+}
+
+func newRawHTTP2(t *testing.T, c net.Conn) *rawHTTP2 {
+	r := &rawHTTP2{T: t, Conn: c, frames: newFrames(t), reader: http2.NewFramer(nil, c)}
+	r.reader.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	return r
+}
+
+// newFrames returns the preface and SETTINGS.
+func newFrames(t *testing.T) *testkit.Frames {
+	f := testkit.NewFrames(t)
+	f.WriteString(http2.ClientPreface)
+	f.Framer.WriteSettings()
+	return f
+}
+
+// dial connects a client that sends what it wants.
+func (s *http2Site) dial() (net.Conn, error) {
+	c, err := s.site.dial()
+	if err != nil {
+		return nil, err
+	}
+	c.SetDeadline(time.Now().Add(time.Minute))
+	if isTLS(s.mode) {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
+			ClientSessionCache: s.tickets, ServerName: "a.test"})
+	}
+	return c, nil
+}
+
+// send sends frames that testkit.Frames reads from a text, behind those that were added before.
+func (r *rawHTTP2) send(text string) {
+	r.Helper()
+	r.frames.Add(text)
+	testkit.Send(r, r.Conn, r.frames.Bytes())
+	r.frames.Reset()
+}
+
+// await reads frames until one has a description, or one that begins so, and returns it.
+func (r *rawHTTP2) await(want string) (got string) {
+	r.Helper()
+	for !strings.HasPrefix(got, want) || got == "" {
+		got = testkit.DescribeFrame(testkit.Value(r.reader.ReadFrame())(r))
+	}
+	return got
+}
+
+// A client that stops reading loses its connection, wherever the handlers run, and also while
+// another handler waits.
+func TestHTTP2StalledClientLosesConnection(t *testing.T) {
+	testkit.Long(t, "it waits for timeouts")
+	const timeout = 300 * time.Millisecond
+	for limit, set := range map[string]func(*engine.Server, *http.Server){
+		"WriteByteTimeout": func(_ *engine.Server, set *http.Server) {
+			set.HTTP2 = &http.HTTP2Config{WriteByteTimeout: timeout}
+		},
+		"SendTimeout":  func(s *engine.Server, _ *http.Server) { s.SendTimeout = timeout },
+		"WriteTimeout": func(_ *engine.Server, set *http.Server) { set.WriteTimeout = 2 * time.Second }, // also of the handshake
+	} {
+		for mode := range http2Modes {
+			for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
+				if dispatch == engine.OnLoop && strings.HasSuffix(mode, "-goroutine") {
+					continue // there is no loop
+				}
+				t.Run(limit+" "+mode, func(t *testing.T) {
+					t.Parallel()
+					ended := make(chan struct{}, 2)
+					settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/wait" {
+							<-r.Context().Done()
+						} else {
+							writeForever(w)
+						}
+						ended <- struct{}{}
+					})}
+					s := extendedHTTP2Site(t, mode, settings, func(s *engine.Server) {
+						s.Dispatch = dispatch
+						set(s, settings)
+					})
+					s.raw().send("SETTINGS 2147483647, WINDOW_UPDATE 0 1073741824, GET 1 /wait, GET 3 /write")
+					<-ended
+					if limit != "SendTimeout" { // which ends the stream; the socket may accept the rest
+						<-ended
+					}
+				})
+			}
+		}
+	}
+}
+
+// extendedHTTP2Site is newHTTP2Site for a server with settings beyond http.Server's.
+func extendedHTTP2Site(t *testing.T, mode string, set *http.Server, apply func(*engine.Server)) *http2Site {
+	return startHTTP2Site(t, mode, set, func(set *http.Server) server {
+		ours := engine.New(set)
+		apply(ours)
+		return ours
+	})
+}
+
+// everyHTTP2Mode runs a test over every kind of connection. On shards, all handlers run on the loop
+// first: what blocks there must be moved off it.
+func everyHTTP2Mode(t *testing.T, handler http.HandlerFunc, test func(*http2Site)) {
+	for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+		t.Run(mode, func(t *testing.T) {
+			leaveNothing(t)
+			test(newHTTP2Site(t, "on loop", mode, &http.Server{Handler: handler}))
+		})
+	}
+}
+
+// As with net/http, the files of a form do not outlast a handler that panics.
+func TestHTTP2PanicRemovesFilesOfForm(t *testing.T) {
+	t.Setenv("TMPDIR", t.TempDir())
+	files := func() int { return len(testkit.Value(os.ReadDir(os.TempDir()))(t)) }
+	for _, maker := range []string{"net/http", "tare"} {
+		parsed := 0
+		s := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+			func(_ http.ResponseWriter, r *http.Request) {
+				testkit.Check(t, r.ParseMultipartForm(0))
+				parsed = files()
+				panic(http.ErrAbortHandler)
+			})})
+		var body bytes.Buffer
+		form := multipart.NewWriter(&body)
+		part := testkit.Value(form.CreateFormFile("file", "name"))(t)
+		testkit.Send(t, part, "content")
+		form.Close()
+		testkit.Fails(s.client.Post(s.url, form.FormDataContentType(), &body))(t, "INTERNAL_ERROR")
+		testkit.Equal(t, parsed, 1, maker, "has made files")
+		testkit.Equal(t, files(), 0, maker, "has left files")
+	}
+}
+
+// A goroutine that reads the body of a request whose handler has returned never receives that of
+// another.
+func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
+	var readers sync.WaitGroup
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		own := r.URL.Path[1]
+		started := make(chan struct{})
+		readers.Go(func() {
+			close(started)
+			for p := make([]byte, 100); ; {
+				n, err := r.Body.Read(p)
+				if i := strings.IndexFunc(string(p[:n]), func(c rune) bool { return byte(c) != own }); i >= 0 {
+					t.Errorf("the body of %q contains %q", own, p[:n])
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+		<-started
+		io.WriteString(w, r.URL.Path)
+	}, func(s *http2Site) {
+		var clients sync.WaitGroup
+		for i := range 8 {
+			clients.Go(func() {
+				letter := string(rune('a' + i))
+				for range 12 {
+					body := strings.NewReader(strings.Repeat(letter, 20000))
+					response, err := s.client.Post(s.url+"/"+letter, "a/b", body)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					testkit.Reads(t, response.Body, "/"+letter)
+					response.Body.Close()
+				}
+			})
+		}
+		clients.Wait()
+		readers.Wait()
+	})
 }

@@ -141,7 +141,7 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 		bothPaths(t, settings, func(s *site) {
 			check(s, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe", reads,
 				func(id int, deadline time.Time) { s.sendAndCheck(id, "hello", deadline) })
-			check(s, getOf("/write"), func(net.Conn) { time.Sleep(15 * time.Millisecond) },
+			check(s, target("/write"), func(net.Conn) { time.Sleep(15 * time.Millisecond) },
 				func(id int, deadline time.Time) { s.sendAndCheck(id, "", deadline) })
 		})
 	})

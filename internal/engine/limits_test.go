@@ -423,7 +423,7 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	}{
 		{"small GET", httpServer, get, plain, budgetSmallGET},
 		{"small GET, a field in the response", httpServer, get, withField, budgetSmallGET.plus(budgetHeader)},
-		{"browser's GET", httpServer, browserGET, withField, budgetBrowser.plus(budgetHeader)},
+		{"browser's GET", httpServer, testkit.BrowserGET(), withField, budgetBrowser.plus(budgetHeader)},
 		{"FastCGI, small GET", fcgiServer, listed(likeNginx...), plain, budgetSmallFCGI},
 		{"FastCGI, small GET, a field in the response", fcgiServer, listed(likeNginx...), withField,
 			budgetSmallFCGI.plus(budgetHeader)},
@@ -440,30 +440,11 @@ func TestRequestsAllocateLittle(t *testing.T) {
 // httpServer is a server for HTTP, as fcgiServer is for FastCGI.
 func httpServer(settings *http.Server) server { return engine.New(settings) }
 
-var browserGET = strings.ReplaceAll(`GET /articles/2026/11/weighing?ref=home HTTP/1.1
-Host: www.example.org
-User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36
-Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8
-Accept-Language: en-GB,en;q=0.9,de;q=0.8
-Accept-Encoding: gzip, deflate, br, zstd
-Referer: https://www.example.org/
-Connection: keep-alive
-Cookie: session=8f14e45fceea167a5a36dedd4bea2543; theme=dark; consent=yes
-Upgrade-Insecure-Requests: 1
-Sec-Fetch-Dest: document
-Sec-Fetch-Mode: navigate
-Sec-Fetch-Site: same-origin
-Sec-Fetch-User: ?1
-Sec-CH-UA-Platform: "Linux"
-Priority: u=0, i
-
-`, "\n", "\r\n")
-
 // BenchmarkServe measures everything except the network.
 func BenchmarkServe(b *testing.B) {
 	handler := http.HandlerFunc(recipeA)
 	for name, newServer := range makers {
-		for kind, request := range map[string]string{"small": get, "browser": browserGET} {
+		for kind, request := range map[string]string{"small": get, "browser": testkit.BrowserGET()} {
 			b.Run(kind+"/"+name, func(b *testing.B) {
 				b.ReportAllocs()
 				serveRepeatedly(newServer(&http.Server{Handler: handler}), request, b.N)

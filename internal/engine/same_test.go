@@ -436,10 +436,12 @@ func skipChanged(t *testing.T, name string) {
 	}
 }
 
-// The package documentation lists every difference.
+// The packages' documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
 	mustBeDocumented(t, "../../doc.go", deliberate)
 	mustBeDocumented(t, "../../doc.go", http2Otherwise)
+	mustBeDocumented(t, "../../fcgi/doc.go", otherwiseThanStd)
+	mustBeDocumented(t, "../../fcgi/doc.go", map[string]string{"rejected requests": refusals})
 }
 
 // mustBeDocumented fails unless a file documents differences other than details.

@@ -105,9 +105,9 @@ func readResponses(t *testing.T, c net.Conn, n int) string {
 }
 
 // request sends a GET on a connection, and returns the response.
-func (s *site) request(c net.Conn, target string) string {
+func (s *site) request(c net.Conn, path string) string {
 	s.Helper()
-	io.WriteString(c, getOf(target))
+	io.WriteString(c, target(path))
 	return readResponses(s.T, c, 1)
 }
 
@@ -126,7 +126,7 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 			for range before {
 				s.request(c, "/?x")
 			}
-			io.WriteString(c, getOf("/?first")+getOf("/?second")+getOf("/?third"))
+			io.WriteString(c, target("/?first")+target("/?second")+target("/?third"))
 			testkit.Contains(s, readResponses(s.T, c, 1), "first.")
 			release <- true
 			got := readResponses(s.T, c, 2)
@@ -195,7 +195,7 @@ func addRequests(f *testing.F) {
 	for _, pieces := range requests {
 		f.Add(joined(pieces))
 	}
-	f.Add(browserGET)
+	f.Add(testkit.BrowserGET())
 	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
 	f.Add("\n0 * HTTP/1.0\nX:\n\n")
 }
@@ -243,7 +243,7 @@ func excused(in, ours, theirs string) bool {
 
 // corpus returns every raw request of the tests and the fuzzers.
 func corpus(t *testing.T) map[string]string {
-	all := map[string]string{"browser": browserGET}
+	all := map[string]string{"browser": testkit.BrowserGET()}
 	for name, pieces := range requests {
 		all[name] = joined(pieces)
 	}

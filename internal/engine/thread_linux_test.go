@@ -19,8 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/net/http2"
-
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -265,12 +263,8 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 	s := newHTTP2Site(t, "on loop", "h2-tls-shard", handle(write("done."))())
 	mustBeSmall(t, 9<<10, func() {
 		c := newRawHTTP2(t, open(t, s.dial))
-		c.request(1, true, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/some/path",
-			"user-agent", "a program", "accept-encoding", "gzip", "x-session", "some value of the session")
-		c.send()
-		c.awaitFrame(func(f http2.Frame) bool {
-			return f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
-		})
+		c.send("GET 1 /some/path user-agent=program accept-encoding=gzip x-session=value-of-the-session")
+		c.await("DATA done. end")
 	})
 }
 

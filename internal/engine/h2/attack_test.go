@@ -62,11 +62,15 @@ func TestLimitsOfFrames(t *testing.T) {
 		{"POST 1, SETTINGS 2147483647, DATA 1 x end", "SETTINGS ack, " + hello200},
 		{"PRIORITY_UPDATE 0 x*1017, GET 1", hello200},
 		{"PRIORITY_UPDATE 0 x*1100, GET 1", "GOAWAY ENHANCE_YOUR_CALM"},
+		{"POST 1, DATA 1 x*600, DATA 1 x*600", "RST_STREAM FLOW_CONTROL_ERROR"},
+		{"POST 1 content-length=3, DATA 1 xxxx", "RST_STREAM PROTOCOL_ERROR"},
 		// padding leaves the stream's window as it is
 		{"POST 1" + strings.Repeat(", PADDED-DATA 1 x", 10) + ", DATA 1 x end",
 			strings.Repeat("WINDOW_UPDATE, ", 10) + hello200},
 	} {
-		openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello).exchange(test.frames, test.want)
+		p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello)
+		p.exchange(test.frames, test.want)
+		testkit.Equal(t, int(p.started.Load()), strings.Count(test.want, "HEADERS"), "handlers begin")
 	}
 }
 
@@ -81,6 +85,50 @@ func TestReadingOpensTheWindow(t *testing.T) {
 		p.serve("DATA 1 x*1000 end")
 		p.wantRest("HEADERS 200, DATA 2000 end")
 	})
+}
+
+// As with net/http, a body that its handler has closed, or of which a Read has timed out, holds up no
+// other body of the connection.
+func TestEndedBodyHoldsUpNoOther(t *testing.T) {
+	for _, path := range []string{"/closed", "/timed-out"} {
+		synctest.Test(t, func(t *testing.T) {
+			p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerConnection: 100_000, MaxReceiveBufferPerStream: 1 << 20},
+				func(w http.ResponseWriter, r *http.Request) {
+					if r.URL.Path == "/closed" {
+						r.Body.Close()
+					} else {
+						http.NewResponseController(w).SetReadDeadline(time.Now())
+						io.Copy(io.Discard, r.Body)
+					}
+					<-r.Context().Done()
+				})
+			most := strings.Repeat(", DATA 1 x*16000", 6) // which the connection's window has room for
+			p.serve("POST 1 " + path + most)
+			p.serve(most[2:])
+			p.serve(most[2:])
+			testkit.Matches(t, p.rest(), "^WINDOW_UPDATE(, WINDOW_UPDATE)*$")
+			p.serve("RST_STREAM 1")
+		})
+	}
+}
+
+// As with net/http, a request whose stream depends on itself (RFC 7540, 5.3.1) is reset, and its
+// fields are in the table of the client's later heads.
+func TestStreamThatDependsOnItselfIsReset(t *testing.T) {
+	for _, isWhole := range []bool{true, false} {
+		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })
+		block := p.input.Encode(testkit.Head("GET", "/indexed")...)
+		first := len(block)
+		if !isWhole {
+			first = 2
+		}
+		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:first], EndHeaders: isWhole,
+			EndStream: true, Priority: http2.PriorityParam{StreamDep: 1}})
+		if !isWhole {
+			p.framer.WriteContinuation(1, true, block[first:])
+		}
+		p.exchange("GET 3 /indexed", "RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA /indexed end")
+	}
 }
 
 // A client may reduce the windows after it has opened one. What the server then sends after the
@@ -171,7 +219,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
-	fields := head("POST", "/")
+	fields := testkit.Head("POST", "/")
 	for range 250 {
 		fields = append(fields, "x", value)
 	}
@@ -195,16 +243,6 @@ func heapInUse() int64 {
 	return int64(m.HeapAlloc)
 }
 
-// upload writes a request with size bytes of body.
-func (p *peer) upload(id uint32, size int, ends bool) {
-	p.post(id)
-	for size > 0 {
-		n := min(size, 16<<10)
-		size -= n
-		p.framer.WriteData(id, ends && size == 0, make([]byte, n))
-	}
-}
-
 // received passes the frames to the session, and returns the stream that is ready, if any.
 func (p *peer) received() *Stream {
 	p.Helper()
@@ -216,6 +254,7 @@ func (p *peer) received() *Stream {
 // arrived. The client's window is not affected, and the memory of such bodies is limited.
 func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 	const size = 60 << 10
+	upload := "POST ID" + strings.Repeat(", DATA ID x*15360", size/15360)
 	whole, closed := fmt.Sprint(size, " <nil>"), "0 http2: stream closed"
 	var got string
 	p := newPeer(t, &http.HTTP2Config{MaxReceiveBufferPerConnection: 1<<16 - 1},
@@ -228,11 +267,15 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 	id := ^uint32(0)
 	reset := func(ends, begins bool) (st *Stream) {
 		id += 2
-		p.upload(id, size, ends)
+		frames := upload
+		if ends {
+			frames += " end"
+		}
+		p.sendOn(id, frames)
 		if begins {
 			st = p.received()
 		}
-		p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+		p.sendOn(id, "RST_STREAM ID")
 		testkit.Equal(t, p.received() == nil, true, "the handler of a stream that was reset before does not begin")
 		return st
 	}
@@ -250,7 +293,7 @@ func TestWholeBodyIsReadAfterTheStreamsEnd(t *testing.T) {
 		reset(true, false)
 	}
 	run(reset(true, true), whole)
-	p.upload(id+2, size, true)
+	p.sendOn(id+2, upload+" end")
 	st := p.received()
 	p.session.Closed()
 	run(st, whole)

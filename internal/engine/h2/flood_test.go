@@ -88,7 +88,7 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	p.get(1, "x-bomb", value)
 	p.pump()
 	p.rest()
-	fields := head("GET", "/")
+	fields := testkit.Head("GET", "/")
 	for range 4000 {
 		fields = append(fields, "x-bomb", value)
 	}
@@ -155,19 +155,6 @@ func TestStreamsAboveTheLimitAreRefused(t *testing.T) {
 	p.get(11)
 	p.pump()
 	p.wantLast("HEADERS 200, DATA hello end")
-}
-
-// DATA beyond a window, or beyond Content-Length, ends the stream or the connection. What was
-// dropped is returned to the connection's window.
-func TestBodiesAreBounded(t *testing.T) {
-	for frames, want := range map[string]string{
-		"POST 1, DATA 1 x*600, DATA 1 x*600":   "RST_STREAM FLOW_CONTROL_ERROR",
-		"POST 1 content-length=3, DATA 1 xxxx": "RST_STREAM PROTOCOL_ERROR",
-	} {
-		p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerStream: 1000}, hello)
-		p.exchange(frames, want)
-		testkit.Equal(t, p.started.Load(), 0, "handlers of a reset stream")
-	}
 }
 
 // Random frames neither panic nor make the session hold much memory.

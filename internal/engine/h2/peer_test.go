@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -30,10 +29,8 @@ import (
 type peer struct {
 	testing.TB
 	session *Session
-	input   bytes.Buffer
-	framer  *http2.Framer
-	block   bytes.Buffer
-	encoder *hpack.Encoder
+	input   *testkit.Frames
+	framer  *http2.Framer // of the input
 
 	mu      sync.Mutex // guards output: timers of the session send, too
 	output  bytes.Buffer
@@ -66,9 +63,8 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, appl
 		f(settings)
 	}
 	p.session = New(settings, carrier{p: p}, carrier{p: p}, nil)
-	p.framer = http2.NewFramer(&p.input, nil)
-	p.framer.AllowIllegalWrites = true
-	p.encoder = hpack.NewEncoder(&p.block)
+	p.input = testkit.NewFrames(t)
+	p.framer = p.input.Framer
 	p.reader = http2.NewFramer(nil, &p.output)
 	p.reader.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	return p
@@ -160,108 +156,22 @@ func (p *peer) holdsStream() bool {
 		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }
 
-// head returns the fields of a request.
-func head(method, path string) []string {
-	return []string{":method", method, ":scheme", "http", ":authority", "a", ":path", path}
-}
-
-// get opens a stream with a GET, or with a method and fields.
+// get opens a stream with a GET with fields.
 func (p *peer) get(id uint32, fields ...string) {
-	p.request(id, true, append(head("GET", "/"), fields...)...)
+	p.request(id, true, append(testkit.Head("GET", "/"), fields...)...)
 }
 
 // post opens a stream with a request whose body follows.
 func (p *peer) post(id uint32, fields ...string) {
-	p.request(id, false, append(head("POST", "/"), fields...)...)
+	p.request(id, false, append(testkit.Head("POST", "/"), fields...)...)
 }
 
-func (p *peer) request(id uint32, ends bool, fields ...string) {
-	p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.encode(fields...), EndStream: ends,
-		EndHeaders: true})
-}
+func (p *peer) request(id uint32, ends bool, fields ...string) { p.input.AddHead(id, ends, fields...) }
 
-// send writes frames that a text describes by their kind, their stream and their content: "POST 1 a=b,
-// DATA 1 body end, RST_STREAM 1". "x*600" is a content of 600 bytes, and "/a" the path of a request.
-// SETTINGS have an initial window in place of a stream.
+// send writes frames that testkit.Frames reads from a text.
 func (p *peer) send(frames string) {
 	p.Helper()
-	last, size := "", 0
-	for frame := range strings.SplitSeq(frames, ", ") {
-		at := p.input.Len()
-		if frame == last { // quickly, for floods; no head is repeated
-			p.input.Write(p.input.Bytes()[at-size:])
-			continue
-		}
-		text, ends := strings.CutSuffix(frame, " end")
-		words := append(strings.Fields(text), "", "", "")
-		number, _ := strconv.ParseUint(words[1], 10, 32)
-		id, content := uint32(number), words[2]
-		count, _ := strconv.ParseUint(content, 10, 32)
-		if letter, times, ok := strings.Cut(content, "*"); ok {
-			content = strings.Repeat(letter, testkit.Value(strconv.Atoi(times))(p))
-		}
-		switch kind := words[0]; kind {
-		case "GET", "POST":
-			fields := head(kind, "/")
-			for _, word := range words[2:] {
-				if name, value, ok := strings.Cut(word, "="); ok {
-					fields = append(fields, name, value)
-				} else if word != "" {
-					fields[7] = word
-				}
-			}
-			p.request(id, kind == "GET", fields...)
-		case "HEADERS": // which CONTINUATION follows
-			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: true,
-				BlockFragment: p.encode(head("GET", "/")...)})
-		case "CONTINUATION":
-			p.framer.WriteContinuation(id, ends, []byte(content))
-		case "TRAILERS":
-			p.request(id, true, "sum", "1")
-		case "TRAILERS-IN-TWO":
-			block := p.encode("sum", "1")
-			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: block[:2], EndStream: true})
-			p.framer.WriteContinuation(id, true, block[2:])
-		case "DATA":
-			p.framer.WriteData(id, ends, []byte(content))
-		case "PADDED-DATA":
-			p.framer.WriteDataPadded(id, ends, []byte(content), make([]byte, 255))
-		case "RST_STREAM":
-			p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
-		case "WINDOW_UPDATE":
-			p.framer.WriteWindowUpdate(id, uint32(count))
-		case "SETTINGS":
-			p.framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: id})
-		case "PING":
-			p.framer.WritePing(false, [8]byte{})
-		case "ACK": // of the PING behind a response, or of another one
-			data := [8]byte{'r', 'e', 's', 'p', 7: byte(id)}
-			if id == 0 {
-				copy(data[:], strings.TrimPrefix(text, "ACK "))
-			}
-			p.framer.WritePing(true, data)
-		case "GOAWAY":
-			p.framer.WriteGoAway(0, http2.ErrCodeNo, nil)
-		case "PRIORITY":
-			p.framer.WritePriority(id, http2.PriorityParam{StreamDep: uint32(count)})
-		case "PRIORITY_UPDATE":
-			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"+content))
-		case "EXTENSION":
-			p.framer.WriteRawFrame(0xfa, 0, 0, []byte(content))
-		case "":
-		default:
-			p.Fatalf("unknown frame %q", frame)
-		}
-		last, size = frame, p.input.Len()-at
-	}
-}
-
-func (p *peer) encode(fields ...string) []byte {
-	p.block.Reset()
-	for i := 0; i < len(fields); i += 2 {
-		p.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
-	}
-	return bytes.Clone(p.block.Bytes())
+	p.input.Add(frames)
 }
 
 // next reads a frame of the server and describes it; "" if there is none.
@@ -276,33 +186,10 @@ func (p *peer) next() string {
 	if err != nil {
 		p.Fatalf("the server's frame is invalid: %v", err)
 	}
-	text := f.Header().Type.String()
-	switch f := f.(type) {
-	case *http2.SettingsFrame:
-		if f.IsAck() {
-			text += " ack"
-		}
-	case *http2.MetaHeadersFrame:
-		text += " " + f.PseudoValue("status")
-		if f.StreamEnded() {
-			text += " end"
-		}
-	case *http2.DataFrame:
-		p.data += len(f.Data())
-		text += " " + string(f.Data()[:min(len(f.Data()), 20)])
-		if f.StreamEnded() {
-			text += " end"
-		}
-	case *http2.RSTStreamFrame:
-		text += " " + f.ErrCode.String()
-	case *http2.GoAwayFrame:
-		text += " " + f.ErrCode.String()
-	case *http2.PingFrame:
-		if f.IsAck() {
-			text += " ack"
-		}
+	if data, ok := f.(*http2.DataFrame); ok {
+		p.data += len(data.Data())
 	}
-	return text
+	return testkit.DescribeFrame(f)
 }
 
 // rest reads all frames.

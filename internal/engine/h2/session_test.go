@@ -44,7 +44,7 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
-	p.request(3, false, head("POST", "/")...)
+	p.request(3, false, testkit.Head("POST", "/")...)
 	p.request(3, true, slices.Repeat([]string{"accept", ""}, 1001)...)
 	p.exchange("GET 5", "RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
@@ -281,7 +281,7 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 // A malformed request receives a response. If it is complete, its stream is also reset, as h2spec
 // requires. Other streams go on.
 func TestMalformedRequestsReceive400(t *testing.T) {
-	get := head("GET", "/")
+	get := testkit.Head("GET", "/")
 	for name, fields := range map[string][]string{ // wire/http2 tests the grammar
 		"upper case": append(get[:8:8], "X-Malformed", "1"),
 		"no path":    get[:6],

@@ -1,7 +1,6 @@
 package tare_test
 
 import (
-	"bytes"
 	"crypto/tls"
 	"fmt"
 	"io"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
@@ -169,20 +167,10 @@ func TestEveryServerFieldHasItsEffect(t *testing.T) {
 func showPriority(t *testing.T, kind string, maker func(*http.Server) server, s *http.Server) string {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 1<<20)) })
 	c := start(t, kind, maker, s).dial()
-	io.WriteString(c, http2.ClientPreface)
-	framer := http2.NewFramer(c, c)
-	framer.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
-	var block bytes.Buffer
-	encoder := hpack.NewEncoder(&block)
-	for i, urgency := range []string{"u=7", "u=0"} {
-		block.Reset()
-		for _, f := range [][2]string{{":method", "GET"}, {":scheme", "https"}, {":authority", "a"}, {":path", "/"},
-			{"priority", urgency}} {
-			encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
-		}
-		framer.WriteHeaders(http2.HeadersFrameParam{StreamID: uint32(2*i + 1), BlockFragment: block.Bytes(),
-			EndHeaders: true, EndStream: true})
-	}
+	requests, framer := testkit.NewFrames(t), http2.NewFramer(c, c)
+	requests.WriteString(http2.ClientPreface)
+	requests.Add("SETTINGS 1048576, GET 1 priority=u=7, GET 3 priority=u=0")
+	testkit.Send(t, c, requests.Bytes())
 	const first, last = 1<<16 + 200, 1<<16 + 500 // both responses wait long before these bytes
 	less, heads := 0, 0                          // bytes of the less urgent response; responses that have begun
 	for received, permitted := 0, 1<<16-1; permitted < last; {

@@ -189,10 +189,7 @@ func buildPort(t *testing.T) (program, dir string) {
 	p := &port{T: t, set: token.NewFileSet(), files: make(map[string]*ast.File)}
 	p.parse(dir, "")
 	if len(p.files) == 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatalf("%s has no tests; install Go from its archive, which has them", dir)
-		}
-		t.Skipf("%s has no tests", dir)
+		testkit.Missing(t, dir, " has no tests; install Go from its archive, which has them")
 	}
 	delete(p.files, "main_test.go")
 	for name, f := range p.files {

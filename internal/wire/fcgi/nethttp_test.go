@@ -191,8 +191,22 @@ func serveStd(t *testing.T, in []byte) *outcome {
 	synctest.Test(t, func(t *testing.T) {
 		var network testkit.Network
 		l := network.Listen()
-		var calls calls
-		go func() { _ = fcgi.Serve(l, &calls) }()
+		var mu sync.Mutex
+		go func() {
+			_ = fcgi.Serve(l, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+				body, err := io.ReadAll(r.Body)
+				end := "cut off"
+				switch {
+				case err == nil:
+					end = "ended"
+				case errors.Is(err, fcgi.ErrRequestAborted):
+					end = "aborted"
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				o.served = append(o.served, asServed(r, fcgi.ProcessEnv(r), body, end))
+			}))
+		}()
 		c := testkit.Value(network.Dial())(t)
 		ends := recordEnds(in)
 		var responses []byte
@@ -203,48 +217,13 @@ func serveStd(t *testing.T, in []byte) *outcome {
 			some, o.closed = c.Received()
 			responses = append(responses, some...)
 		}
-		for _, x := range calls.all {
-			o.served = append(o.served, asServed(x.request, fcgi.ProcessEnv(x.request), x.body, x.end))
-		}
 		o.readResponses(t, responses)
 		c.Close()
+		synctest.Wait() // for handlers whose bodies are cut off
 		l.Close()
 	})
 	slices.Sort(o.served)
 	return o
-}
-
-// calls record what a handler was called with.
-type calls struct {
-	mu  sync.Mutex
-	all []*call
-}
-
-type call struct {
-	request *http.Request
-	body    []byte
-	end     string
-}
-
-func (c *calls) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
-	x := &call{request: r, end: "cut off"}
-	c.mu.Lock()
-	c.all = append(c.all, x)
-	c.mu.Unlock()
-	for b := make([]byte, 1000); ; {
-		n, err := r.Body.Read(b)
-		x.body = append(x.body, b[:n]...)
-		switch {
-		case errors.Is(err, io.EOF):
-			x.end = "ended"
-			return
-		case errors.Is(err, fcgi.ErrRequestAborted):
-			x.end = "aborted"
-			return
-		case err != nil:
-			return
-		}
-	}
 }
 
 // readResponses reads what net/http/fcgi writes: its records have padding.

@@ -8,33 +8,15 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// heads are those of a load generator, a browser and a simple server.
+// heads are those of a load generator and a simple server.
 var (
-	smallRequest   = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
-	browserRequest = strings.ReplaceAll(`GET /articles/2026/11/how-to-weigh-a-server?ref=home HTTP/1.1
-Host: www.example.org
-User-Agent: Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/140.0.0.0 Safari/537.36
-Accept: text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8
-Accept-Language: en-GB,en;q=0.9,de;q=0.8
-Accept-Encoding: gzip, deflate, br, zstd
-Referer: https://www.example.org/
-Connection: keep-alive
-Cookie: session=8f14e45fceea167a5a36dedd4bea2543; theme=dark; consent=yes; visited=1732147200
-Upgrade-Insecure-Requests: 1
-Sec-Fetch-Dest: document
-Sec-Fetch-Mode: navigate
-Sec-Fetch-Site: same-origin
-Sec-Fetch-User: ?1
-Sec-CH-UA-Platform: "Linux"
-Priority: u=0, i
-
-`, "\n", "\r\n")
+	smallRequest  = "GET / HTTP/1.1\r\nHost: 127.0.0.1:8080\r\n\r\n"
 	helloResponse = "HTTP/1.1 200 OK\r\nServer: gophr\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n" +
 		"Content-Length: 12\r\nDate: Sat, 21 Nov 2026 00:00:00 GMT\r\n\r\n"
 )
 
 func BenchmarkRequest(b *testing.B) {
-	for name, head := range map[string]string{"small": smallRequest, "browser": browserRequest} {
+	for name, head := range map[string]string{"small": smallRequest, "browser": testkit.BrowserGET()} {
 		b.Run(name, func(b *testing.B) {
 			var r Request
 			in := []byte(head)
@@ -53,7 +35,7 @@ func BenchmarkRequest(b *testing.B) {
 func TestParsingAllocatesNothing(t *testing.T) {
 	var r Request
 	var resp Response
-	small, browser, hello := []byte(smallRequest), []byte(browserRequest), []byte(helloResponse)
+	small, browser, hello := []byte(smallRequest), []byte(testkit.BrowserGET()), []byte(helloResponse)
 	chunk := []byte("5\r\nhello\r\n")
 	var c Chunked
 	parse := func() {
@@ -79,7 +61,7 @@ func TestParsingAllocatesNothing(t *testing.T) {
 // lower-case names, and net/textproto.
 func BenchmarkLookupName(b *testing.B) {
 	var r Request
-	in := []byte(browserRequest)
+	in := []byte(testkit.BrowserGET())
 	testkit.Value(r.Parse(in, testLimits))(b)
 	known := make(map[string]Name)
 	for n, name := range names {
@@ -118,7 +100,7 @@ func BenchmarkLookupName(b *testing.B) {
 // BenchmarkValueSpan compares the two ways to check a browser's field values.
 func BenchmarkValueSpan(b *testing.B) {
 	var r Request
-	in := []byte(browserRequest)
+	in := []byte(testkit.BrowserGET())
 	testkit.Value(r.Parse(in, testLimits))(b)
 	for name, check := range map[string]func([]byte) int{
 		"words": ValueSpan,
