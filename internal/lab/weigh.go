@@ -236,7 +236,9 @@ func prepare(o Options) (*runner, error) {
 	if w.Tools == nil {
 		w.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
-	w.Tools.Logf = w.recorder.Log
+	if w.Tools.Logf == nil { // concurrent runs may share tools, which then have one
+		w.Tools.Logf = w.recorder.Log
+	}
 	for _, cores := range w.trials.fit(len(cpus)) {
 		w.recorder.Log("left out: %v cores: this machine has %d", cores, len(cpus))
 	}

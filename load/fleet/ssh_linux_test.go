@@ -134,7 +134,8 @@ const kubectlScript = `#!/bin/sh
 echo "$@" >>"$CLUSTER/log"
 while test "$1" = --context || test "$1" = --namespace; do shift 2; done
 case "$1 $2" in
-"create -f") cat >"$CLUSTER/job.yaml"; if test -e "$CLUSTER/refusal"; then cat "$CLUSTER/refusal" >&2; exit 1; fi ;;
+"create -f") cat >"$CLUSTER/job.yaml"; test ! -e "$CLUSTER/slow" || exec sleep 60
+	if test -e "$CLUSTER/refusal"; then cat "$CLUSTER/refusal" >&2; exit 1; fi ;;
 "get pods") cat "$CLUSTER/pods" ;;
 "get pod") cat "$CLUSTER/pod" ;;
 "attach --stdin") exec "$AGENT" agent ;;
@@ -246,6 +247,24 @@ func TestInterruptDeletesThePendingJob(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(dir, "job.yaml")); !os.IsNotExist(err) {
 		t.Errorf("the job is left: %v", err)
 	}
+}
+
+// An interrupted kubectl may have created the job, which is deleted, too.
+func TestInterruptDeletesTheNewJob(t *testing.T) {
+	dir := cluster(t)
+	put(t, dir, "slow", "")
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	ended := make(chan error, 1)
+	go func() {
+		_, err := fleet.StartJob(ctx, fleet.Kubernetes{Agents: 1, Image: "i"}, nil)
+		ended <- err
+	}()
+	exists := func() bool { _, err := os.Stat(filepath.Join(dir, "job.yaml")); return err == nil }
+	testkit.WaitFor(t, "kubectl to create the job", exists)
+	cancel()
+	testkit.Is(t, <-ended, context.Canceled)
+	testkit.Equal(t, exists(), false, "the job is left")
 }
 
 // A lost pod's fate is in the report.

@@ -36,7 +36,7 @@ func prepareWith(t *testing.T, tools *contender.Tools, dir string) (*contender.C
 	return tools.Prepare(context.Background(), testkit.Value(contender.ReadSpec(dir))(t))
 }
 
-// A C program is built once, and prints its versions.
+// A C program is built once, after a build that was interrupted, and prints its versions.
 func TestContenderInCIsBuilt(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("cc"); err != nil {
@@ -46,14 +46,16 @@ func TestContenderInCIsBuilt(t *testing.T) {
 	write(t, "#include <stdio.h>\nint main(void)\n{\n\tputs(\"one 1\\ntwo 2\");\n\treturn 0;\n}\n", dir, "main.c")
 	write(t, "title: t\nabout: a\nneeds: [cc]\nbuild: cc -o {bin} main.c\nrun: \"{bin} {port}\"\nversion: \"{bin}\"\nprotocol: http\n", dir, contender.FileName)
 	steps := 0
-	tools := &contender.Tools{Cache: t.TempDir(), Logf: func(string, ...any) { steps++ }}
+	ctx, cancel := context.WithCancel(t.Context())
+	tools := &contender.Tools{Cache: t.TempDir(), Logf: func(string, ...any) { steps++; cancel() }}
+	testkit.FailsWith(tools.Prepare(ctx, testkit.Value(contender.ReadSpec(dir))(t)))(t, context.Canceled)
 	for range 2 {
 		c := testkit.Value(prepareWith(t, tools, dir))(t)
 		if n := len(c.Versions); n != 3 || c.Versions[n-2] != "one 1" || c.Versions[n-1] != "two 2" {
 			t.Errorf("versions %q", c.Versions)
 		}
 	}
-	testkit.Equal(t, steps, 1, "builds")
+	testkit.Equal(t, steps, 2, "builds")
 }
 
 const perlServer = `# Sends each client a greeting.

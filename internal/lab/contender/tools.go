@@ -37,7 +37,9 @@ type Tools struct {
 	tareOnce sync.Once
 	tare     string
 	tareErr  error
-	builds   sync.Map // functions that build a program once, by its path and build line
+
+	building sync.Mutex       // held while a program is built
+	built    map[string]error // outcomes, by path and build line
 }
 
 // missingError is a tool that is unavailable.
@@ -84,8 +86,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
 		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
-	build, _ := t.builds.LoadOrStore(c.Bin+"\n"+s.Build, sync.OnceValue(func() error { return t.build(ctx, c) }))
-	if err := build.(func() error)(); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
+	if err := t.buildOnce(ctx, c); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
 		return nil, err
 	}
 	if err := s.findInterpreter(); err != nil {
@@ -186,7 +187,26 @@ func (t *Tools) logf(format string, args ...any) {
 	}
 }
 
-// build runs the contender's build line. With Go's build cache, repeating it is cheap.
+// buildOnce builds the contender's program, unless an earlier build of it succeeded or failed. An
+// interrupted build did neither.
+func (t *Tools) buildOnce(ctx context.Context, c *Contender) error {
+	t.building.Lock()
+	defer t.building.Unlock()
+	program := c.Bin + "\n" + c.Build
+	if err, ok := t.built[program]; ok {
+		return err
+	}
+	err := t.build(ctx, c)
+	if t.built == nil {
+		t.built = make(map[string]error)
+	}
+	if ctx.Err() == nil {
+		t.built[program] = err
+	}
+	return err
+}
+
+// build runs the contender's build line.
 func (t *Tools) build(ctx context.Context, c *Contender) error {
 	if c.Build == "" || len(c.builtin) > 0 {
 		return nil
