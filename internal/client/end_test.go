@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -150,6 +151,24 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 			}
 			testkit.WaitFor(s.T, "the connection to be released", func() bool { return s.the().Count().Active == 0 })
 		}
+	})
+}
+
+// A response that ends early fails for that reason, although the request's body could not be sent
+// either.
+func TestEarlyEndOfResponsePrecedesFailedBody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			_, _ = http.ReadRequest(bufio.NewReader(theirs))
+			_, _ = io.WriteString(theirs, "HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\npart")
+		}()
+		resp := testkit.Value(New(dialing(ours)).RoundTrip(request(t, http.MethodPost, "http://host/", zeros{})))(t)
+		defer resp.Body.Close()
+		synctest.Wait() // for the body to fail
+		_, err := io.ReadAll(resp.Body)
+		testkit.Is(t, err, io.ErrUnexpectedEOF)
 	})
 }
 
