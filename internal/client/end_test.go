@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -151,6 +152,29 @@ func TestResponseMayPrecedeEndOfBody(t *testing.T) {
 			testkit.WaitFor(s.T, "the connection to be released", func() bool { return s.the().Count().Active == 0 })
 		}
 	})
+}
+
+// A response that ends early fails for that reason, although the request's body could not be sent
+// either. A whole response is received. The connection is closed at once.
+func TestResponseIsReadAfterBodyHasFailed(t *testing.T) {
+	for length, want := range map[int]error{len("part"): nil, len("part") + 1: io.ErrUnexpectedEOF} {
+		synctest.Test(t, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			go func() {
+				defer theirs.Close()
+				_, _ = http.ReadRequest(bufio.NewReader(theirs))
+				fmt.Fprintf(theirs, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\npart", length)
+			}()
+			c := New(dialing(ours))
+			resp := testkit.Value(c.RoundTrip(request(t, http.MethodPost, "http://host/", zeros{})))(t)
+			defer resp.Body.Close()
+			synctest.Wait() // for the body to fail
+			b, err := io.ReadAll(resp.Body)
+			testkit.Equal(t, string(b), "part")
+			testkit.Is(t, err, want)
+			testkit.Equal(t, c.Count(), Count{})
+		})
+	}
 }
 
 type idleReader struct{}

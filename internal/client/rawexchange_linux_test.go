@@ -195,3 +195,21 @@ func TestDirectConn(t *testing.T) {
 		testkit.FailsWith(ours.Write(message))(t, net.ErrClosed, network, "write after Close")
 	}
 }
+
+// If epoll rejects a socket, a goroutine watches it. What that reads is not lost.
+func TestGoroutineWatchesIfEpollFails(t *testing.T) {
+	p := &pool{limits: limits{maxIdlePerHost: 1}}
+	ours, other := sockets(t)
+	w := &p.watcher
+	w.loop, w.sockets, w.emptySince = testkit.Value(poll.NewLoop())(t), make(map[int]*conn), time.Now().Add(time.Minute)
+	defer p.closeIdle()
+	testkit.Control(t, ours, func(fd int) { testkit.Must(t, w.loop.Add(fd, 0, 0)) }) // a second time it fails
+	c := open(t, p, "x", ours)
+	c.keep()
+	testkit.WaitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+	c = open(t, p, "x", nil)
+	testkit.Equal(t, c.Conn == ours && c.hasReader(), true, "it has a goroutine")
+	testkit.Send(t, other, "hello")
+	testkit.Receives(t, c, "hello")
+	c.drop()
+}

@@ -303,6 +303,51 @@ func TestZeroWindowStallEnds(t *testing.T) {
 	}
 }
 
+// A deadline that another goroutine sets replaces that of a Write that waits, also if its timer comes
+// early, because the clock was set back.
+func TestWriteDeadlineIsReplacedWhileWriteWaits(t *testing.T) {
+	const sendTimeout = 7 * time.Second
+	for _, test := range []struct{ first, second, want time.Duration }{ // since the start; 0 is none
+		{0, 5 * time.Second, 5 * time.Second}, {6 * time.Second, 5 * time.Second, 5 * time.Second},
+		{3 * time.Second, 5 * time.Second, 5 * time.Second}, {3 * time.Second, 0, sendTimeout},
+		{3 * time.Second, time.Millisecond, time.Second}, // passed
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			start := time.Now()
+			var p *peer
+			p = newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				w.(connection.SendTimer).SetSendTimeout(sendTimeout)
+				set := func(after time.Duration) {
+					at := time.Time{}
+					if after > 0 {
+						at = start.Add(after)
+					}
+					testkit.Must(t, http.NewResponseController(w).SetWriteDeadline(at))
+				}
+				set(test.first)
+				s, st := p.session, p.session.streams[1]
+				time.AfterFunc(time.Second, func() {
+					set(test.second)
+					s.mu.Lock()
+					defer s.mu.Unlock()
+					if st.timer != nil {
+						st.timer.Reset(0)
+					}
+				})
+				_, err := w.Write(make([]byte, 10000))
+				testkit.Is(t, err, os.ErrDeadlineExceeded, test)
+				testkit.Equal(t, time.Since(start), test.want, test)
+			})
+			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			p.get(1)
+			p.receive()
+			st := p.session.Next()
+			st.Run(nil, 0)
+			st.Settle()
+		})
+	}
+}
+
 // A client that receives nothing for WriteTimeout loses its connection, unless a handler has set a
 // write deadline. That replaces WriteTimeout, until the session was idle.
 func TestWriteDeadlineReplacesStallLimit(t *testing.T) {

@@ -194,21 +194,28 @@ func (st *Stream) SetWriteDeadline(t time.Time) error {
 	defer s.mu.Unlock()
 	st.writeDeadline = t
 	s.ownDeadline = s.ownDeadline || st.exchange.Response.Flags.Has(exchange.HandlerWriteDeadline)
-	st.stopTimerLocked()
-	if !t.IsZero() && !st.isClosed {
-		st.timer = time.AfterFunc(time.Until(t), st.expire)
-	}
+	st.startTimerLocked()
 	return nil
 }
 
+// startTimerLocked makes the write deadline call expire.
+func (st *Stream) startTimerLocked() {
+	st.stopTimerLocked()
+	if t := st.writeDeadline; !t.IsZero() && !st.isClosed {
+		st.timer = time.AfterFunc(time.Until(t), st.expire)
+	}
+}
+
 // expire resets a stream whose write deadline has passed, as net/http does, even if its handler
-// does not write.
+// does not write. It waits on if the clock was set back.
 func (st *Stream) expire() {
 	s := st.session
 	s.mu.Lock()
 	expires := !st.isClosed && exchange.IsPast(st.writeDeadline)
 	if expires {
 		s.resetLocked(st, wire.InternalError, os.ErrDeadlineExceeded)
+	} else {
+		st.startTimerLocked()
 	}
 	s.mu.Unlock()
 	if expires {

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
-
 	"github.com/tarehq/tare/internal/poll"
 )
 
