@@ -227,7 +227,14 @@ func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 			for _, c := range open(2*fewDescriptors, hello) {
 				c.Close()
 			}
-			open(2*fewDescriptors, nil) // after handshakes
+			testkit.WaitFor(t, "the end of the handshakes", func() bool { // until then any connection may make room
+				c := begin(s.connect())
+				defer c.Close()
+				_, _ = io.WriteString(c, get)
+				_, err := c.Read(make([]byte, 1))
+				return err == nil
+			})
+			open(2*fewDescriptors, nil)
 		})
 	}
 }
