@@ -65,7 +65,7 @@ type Session struct {
 	ownDeadline bool      // a handler has set a write deadline since the session was idle
 	isGathering bool      // a goroutine is going to send the responses that are appended
 	ungathered  int       // how many responses are sent at once; see Stream.Settle
-	headStarted time.Time // when the incomplete frame or block began; zero if there is none; like isOpen
+	headStarted time.Time // when the incomplete frame or block began, else zero; changed as isOpen
 	requests    atomic.Int64
 	reports     atomic.Int32 // that have not returned
 }

@@ -132,7 +132,7 @@ var staticTable = [...]staticField{
 	{"www-authenticate", ""},
 }
 
-// staticNames holds what is known of the names of staticTable. It is never modified.
+// staticNames holds the properties of the names of staticTable. It is never modified.
 var staticNames = makeStaticNames()
 
 func makeStaticNames() (all [len(staticTable)]nameInfo) {
