@@ -70,6 +70,53 @@ func (s *http2Site) leave(how string, entered <-chan bool) {
 	c.Conn.Close()
 }
 
+// As with net/http, a body that its handler has closed, or of which a Read has timed out, holds up no
+// other body of the connection.
+func TestHTTP2EndedBodyHoldsUpNoOther(t *testing.T) {
+	for _, maker := range []string{"net/http", "tare", "on loop"} {
+		for _, path := range []string{"/closed", "/timed-out"} {
+			t.Run(maker+path, func(t *testing.T) {
+				ended, release := make(chan bool), make(chan bool)
+				defer close(release)
+				r := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+					func(w http.ResponseWriter, r *http.Request) {
+						if r.URL.Path == "/closed" {
+							r.Body.Close()
+						} else {
+							testkit.Check(t, http.NewResponseController(w).SetReadDeadline(time.Now()))
+							r.Body.Read(make([]byte, 1))
+						}
+						close(ended)
+						<-release
+					})}).raw()
+				r.send("POST 1 " + path)
+				<-ended
+				r.send(eachStream("DATA 1 x*16384", 64)) // which fill the windows of the stream and of the connection
+				for opened := 0; opened < 1<<20; {
+					update, ok := testkit.Value(r.reader.ReadFrame())(t).(*http2.WindowUpdateFrame)
+					if ok && update.StreamID == 0 {
+						opened += int(update.Increment)
+					}
+				}
+			})
+		}
+	}
+}
+
+// As with net/http, a request whose stream depends on itself (RFC 7540, 5.3.1) is reset, and its
+// fields are in the table of the client's later heads.
+func TestHTTP2StreamThatDependsOnItselfIsReset(t *testing.T) {
+	for _, maker := range []string{"net/http", "tare"} {
+		r := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+			func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })}).raw()
+		r.frames.Framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, EndStream: true,
+			BlockFragment: r.frames.Encode(testkit.Head("GET", "/indexed")...), Priority: http2.PriorityParam{StreamDep: 1}})
+		r.send("GET 3 /indexed")
+		testkit.Equal(t, r.await("RST_STREAM"), "RST_STREAM PROTOCOL_ERROR", maker, "resets the stream")
+		testkit.Equal(t, r.await("DATA"), "DATA /indexed end", maker, "responds")
+	}
+}
+
 // A connection is idle when its last handler returns, also if nothing arrives then.
 func TestHTTP2ConnectionIsIdleAfterItsHandlers(t *testing.T) {
 	for mode := range http2Modes {
