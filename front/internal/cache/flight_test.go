@@ -259,6 +259,17 @@ func TestLockAgeAllowsAnotherFetch(t *testing.T) {
 		})
 }
 
+// A response whose end arrives late does not replace a newer one.
+func TestOlderResponseDoesNotReplaceNewer(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.first(inPieces(-1, nil, "fir", "st"), slowly(time.Second, 200, "second", fresh))
+		first := s.crowd(1)
+		s.get().want(t, cache.StateMiss, 200, "second")
+		(<-first).want(t, cache.StateMiss, 200, "first")
+		s.get().want(t, cache.StateHit, 200, "second")
+	})
+}
+
 // Requests do not queue for responses that cannot be stored, unless the origin fails.
 func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 	for status, later := range map[int]time.Duration{200: time.Second, 503: 2 * time.Second} {

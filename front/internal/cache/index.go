@@ -157,7 +157,7 @@ func (x *index) touch(sh *shard, e *entry, now time.Time) {
 
 // put stores a response, and replaces the one with the same choices. An entry with writing stays in
 // memory until written is called. If still returns false, the resource has changed meanwhile, and
-// put returns false without effect.
+// put returns false without effect, as for a response that is older than the one that it would replace.
 func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() bool) (e *entry, ok bool) {
 	sh := x.shard(id)
 	e = &entry{id: id, variant: hashChoices(x.seed, s.choices), known: true, used: s.life.received, file: f}
@@ -168,7 +168,12 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 	}
 	var dropped []*entry
 	for _, old := range sh.keys[id] {
-		if old.known && old.variant == e.variant || old.stored != nil && old.stored.key != s.key {
+		replaces := old.known && old.variant == e.variant
+		if replaces && old.stored.isNewer(s) {
+			sh.mu.Unlock()
+			return nil, false
+		}
+		if replaces || old.stored != nil && old.stored.key != s.key {
 			dropped = append(dropped, old)
 		}
 	}
