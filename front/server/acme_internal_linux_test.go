@@ -209,7 +209,7 @@ func (s *acmeSite) fault(n int, handshakes *atomic.Int64) {
 	case 2:
 		s.pebble.Signal(s, syscall.SIGSTOP)
 		defer s.pebble.Signal(s, syscall.SIGCONT)
-		const more = 200
+		const more = 40 // a certificate expires 7 s after its renewal has begun
 		for goal := handshakes.Load() + more; handshakes.Load() < goal && !s.Failed(); {
 			time.Sleep(time.Millisecond)
 		}

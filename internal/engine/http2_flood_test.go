@@ -84,7 +84,7 @@ func (f flood) content(t *testing.T) *floodContent {
 
 // after returns a part of what follows the first n bytes.
 func (c *floodContent) after(n int) []byte {
-	const piece = 64 << 10
+	const piece = 16 << 10
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for ; c.all.Len() < n+piece && c.made < c.times; c.made++ {
@@ -397,6 +397,7 @@ func (s *http2Site) flood(content *floodContent, n int, limit time.Duration) err
 
 // floodOne sends content over a connection and waits until it has ended.
 func (s *http2Site) floodOne(ctx context.Context, content *floodContent) error {
+	piece := content.after(0) // before timeouts of the server begin
 	c, err := s.dial()
 	if err != nil {
 		return err
@@ -409,11 +410,7 @@ func (s *http2Site) floodOne(ctx context.Context, content *floodContent) error {
 		defer close(ended)
 		_, _ = io.Copy(io.Discard, c)
 	}()
-	for sent := 0; err == nil; {
-		piece := content.after(sent)
-		if len(piece) == 0 {
-			break
-		}
+	for sent := 0; err == nil && len(piece) > 0; piece = content.after(sent) {
 		_, err = c.Write(piece)
 		sent += len(piece)
 	}
