@@ -224,6 +224,7 @@ func (x *Exchange) runSteps() Outcome {
 			return x.explainEnd("limits", out)
 		}
 	}
+	x.applyRealIP()
 	for i := range x.Loc.Phases {
 		if x.RegexTimedOut {
 			break
