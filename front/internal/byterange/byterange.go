@@ -92,18 +92,18 @@ func parsePosition(s string) (int64, error) {
 }
 
 // Plain returns a Range field that means the same to [http.ServeContent] as a value means to
-// Parse. It is "" for the whole representation.
-func Plain(value string, size int64, most int) string {
+// Parse. It is "" for the whole representation. ok is false if the ranges cannot be satisfied.
+func Plain(value string, size int64, most int) (plain string, ok bool) {
 	ranges, err := Parse(value, size, most)
 	if err != nil {
-		return "bytes=" + strconv.FormatInt(size, 10) + "-" // not satisfiable
+		return "bytes=" + strconv.FormatInt(size, 10) + "-", false
 	}
-	plain, separator := "", "bytes="
+	separator := "bytes="
 	for _, r := range ranges {
 		plain += separator + strconv.FormatInt(r.From, 10) + "-" + strconv.FormatInt(r.End()-1, 10)
 		separator = ","
 	}
-	return plain
+	return plain, true
 }
 
 // MaySelect reports whether a request's preconditions and ranges may select less than the whole

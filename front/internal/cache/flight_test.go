@@ -330,7 +330,7 @@ func TestConditionsOfUnstoredResponse(t *testing.T) {
 		s.responds(200, "0123456789", `Etag: "v1"`, "Cache-Control: no-store")
 		s.get(`If-None-Match: "v1"`).want(t, cache.StateMiss, 304, "")
 		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
-		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "invalid range: failed to overlap\n")
+		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "")
 		s.get("If-None-Match: x").want(t, cache.StateMiss, 200, "0123456789")
 		// the bytes can be read only once
 		s.get("Range: bytes=5-6,0-1").want(t, cache.StateMiss, 200, "0123456789")

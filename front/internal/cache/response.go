@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/internal/byterange"
@@ -63,8 +62,8 @@ func (a *Response) Mark(header http.Header) {
 	}
 }
 
-// Send sends the status and the body, or the part of it that the request selects. An error means
-// that the response is incomplete: the connection must be closed.
+// Send sends the status and the body, or the part of it that the request selects. An error other
+// than Unmet means that the response is incomplete: the connection must be closed.
 func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() &&
 		(a.hasLength() || replaces(w.Header(), r)) {
@@ -106,9 +105,15 @@ func (a *Response) hasLength() bool { return a.arriving == nil || a.arriving.f.l
 // replaces reports whether a 304 or a 412 replaces a response with a header. As in nginx a range of
 // a response of unknown length is ignored.
 func replaces(header http.Header, r *http.Request) bool {
+	modified, _ := http.ParseTime(header.Get("Last-Modified"))
+	return selectedStatus(header, message.Without(r, "Range"), modified, 0) >= http.StatusMultipleChoices
+}
+
+// selectedStatus returns the status that http.ServeContent gives to a body of a length.
+func selectedStatus(header http.Header, r *http.Request, modified time.Time, size int64) int {
 	w := statusWriter{header: header.Clone()}
-	SendSelected(&w, r, header.Get("Last-Modified"), strings.NewReader(""), 0)
-	return w.status >= http.StatusMultipleChoices
+	http.ServeContent(&w, r, "", modified, io.NewSectionReader(nothing{}, 0, size))
+	return w.status
 }
 
 // statusWriter discards a response and keeps its status.
@@ -128,27 +133,48 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 		most = 1
 	}
 	body := &servedBody{ReadSeeker: a.seeker()}
-	SendSelected(w, r, a.Header.Get("Last-Modified"), body, most)
+	if err := SendSelected(w, r, a.Header.Get("Last-Modified"), body, most); err != nil {
+		return err
+	}
 	return body.err
 }
 
+// Unmet is the status, 412 or 416, of a request whose preconditions or ranges select nothing.
+type Unmet int
+
+// Error implements error.
+func (u Unmet) Error() string { return http.StatusText(int(u)) }
+
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself, and can seek to its end. A body that arrives is passed on when it pauses.
-func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
+// itself, and can seek to its end. A body that arrives is passed on when it pauses. If the request
+// selects nothing, SendSelected returns Unmet, and the caller sends that status.
+func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) error {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // prevents guessing
 	}
+	mayBeUnmet := r.Header["If-Match"] != nil || r.Header["If-Unmodified-Since"] != nil
+	size, _ := body.Seek(0, io.SeekEnd)
 	if ranges := r.Header["Range"]; len(ranges) > 0 {
 		r = message.Without(r, "Range")
-		size, _ := body.Seek(0, io.SeekEnd)
-		if plain := byterange.Plain(ranges[0], size, most); plain != "" {
+		plain, ok := byterange.Plain(ranges[0], size, most)
+		if plain != "" {
 			r.Header["Range"] = []string{plain}
 		}
+		mayBeUnmet = mayBeUnmet || !ok
 	}
 	modified, _ := http.ParseTime(lastModified)
+	if mayBeUnmet {
+		switch status := selectedStatus(header, r, modified, size); status {
+		case http.StatusRequestedRangeNotSatisfiable:
+			header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(size, 10)}
+			return Unmet(status)
+		case http.StatusPreconditionFailed:
+			return Unmet(status)
+		}
+	}
 	if _, arrives := body.(inputReporter); arrives {
 		body = struct {
 			io.Reader
@@ -157,6 +183,7 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, b
 		w = struct{ http.ResponseWriter }{w} // without its ReadFrom, within which nothing may be flushed
 	}
 	http.ServeContent(w, r, "", modified, body)
+	return nil
 }
 
 // inputReporter is a body that arrives while it is read. HasInput reports whether a Read returns at

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net/http"
@@ -187,6 +188,10 @@ func (s *site) query(q cache.Query, method, url string, fields ...string) got {
 	} else {
 		err = a.Send(w, r)
 		a.Close()
+		if unmet, ok := errors.AsType[cache.Unmet](err); ok {
+			w.WriteHeader(int(unmet))
+			err = nil
+		}
 	}
 	res := w.Result()
 	body, _ := io.ReadAll(res.Body)

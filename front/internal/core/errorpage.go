@@ -113,8 +113,8 @@ func (x *Exchange) clearHeader() {
 		return
 	}
 	for _, name := range [...]string{
-		"Accept-Ranges", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
-		"Etag", "Expires", "Last-Modified",
+		"Accept-Ranges", "Age", "Cache-Control", "Content-Encoding", "Content-Length", "Content-Range", "Content-Type",
+		"Date", "Etag", "Expires", "Last-Modified",
 	} {
 		// it has the file's length
 		if name != "Content-Range" || x.ErrorStatus != http.StatusRequestedRangeNotSatisfiable {

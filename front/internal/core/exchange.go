@@ -153,9 +153,8 @@ func (x *Exchange) findHost() Outcome {
 	name, ok := hostname.Parse(x.HostHeader)
 	var status int
 	x.Host, status = group.selectHost(x, name)
-	x.Loc = &x.Host.defaults
 	x.start()
-	x.applyLocation()
+	x.LeaveLocation()
 	switch {
 	case !ok, x.isMalformed():
 		return x.Fail(http.StatusBadRequest)
@@ -225,6 +224,7 @@ func (x *Exchange) runSteps() Outcome {
 			return x.explainEnd("limits", out)
 		}
 	}
+	x.applyRealIP()
 	for i := range x.Loc.Phases {
 		if x.RegexTimedOut {
 			break

@@ -34,6 +34,12 @@ func (x *Exchange) applyLocation() {
 	x.isObserved = x.isObserved || x.Loc.observes || x.Loc.deadline != 0 && !timeoutSet
 }
 
+// LeaveLocation makes the host's defaults those of the exchange, as before a location was found.
+func (x *Exchange) LeaveLocation() {
+	x.Loc = &x.Host.defaults
+	x.applyLocation()
+}
+
 // serve runs the content phase.
 func (x *Exchange) serve() Outcome {
 	var out Outcome

@@ -12,34 +12,37 @@ import (
 // it.
 type clientAddress struct {
 	peer, Addr netip.AddrPort // invalid for a unix socket
-	loc        *Location      // whose rules determined addr
 	replaced   bool           // addr is a proxy's report, and final
 }
 
-// ClientAddress returns the client's address by the rules of the host and the location. The first
-// report of a trusted proxy is final.
+// ClientAddress returns the client's address by the rules of the host, and of the locations whose
+// rewrite phase is over.
 func (x *Exchange) ClientAddress() *clientAddress {
-	c := x.Address
-	if c == nil {
-		c = &x.OwnAddress
-		x.Address = c
+	if x.Address == nil {
+		c := &x.OwnAddress
 		if a, err := netip.ParseAddrPort(x.Request.RemoteAddr); err == nil {
 			c.peer = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
 		}
-		c.Addr = c.peer
-	}
-	if x.Loc != nil && x.Loc != c.loc && !c.replaced {
-		c.loc = x.Loc
-		if !c.update(x, x.Host.defaults.realIP) {
-			c.update(x, x.Loc.realIP)
+		if c.Addr = c.peer; x.Host == nil {
+			return c
 		}
+		x.Address = c
+		c.update(x, x.Host.defaults.realIP)
 	}
-	return c
+	return x.Address
 }
 
-func (c *clientAddress) update(x *Exchange, f *realip.Rules) bool {
-	if f == nil {
-		return false
+// applyRealIP applies the rules of the location. As in nginx this follows the rewrite phase.
+func (x *Exchange) applyRealIP() {
+	if rules := x.Loc.realIP; rules != x.Host.defaults.realIP {
+		x.ClientAddress().update(x, rules)
+	}
+}
+
+// update applies rules. The first report of a trusted proxy is final.
+func (c *clientAddress) update(x *Exchange, f *realip.Rules) {
+	if f == nil || c.replaced {
+		return
 	}
 	var addr netip.AddrPort
 	var ok bool
@@ -52,7 +55,6 @@ func (c *clientAddress) update(x *Exchange, f *realip.Rules) bool {
 	if ok {
 		c.Addr, c.replaced = addr, true
 	}
-	return ok
 }
 
 // ClientAddr is $remote_addr.
@@ -66,7 +68,7 @@ func (x *Exchange) ClientAddr() string {
 // hasPeerAddress reports whether the client's address is certainly that of the connection, so that
 // it need not be parsed.
 func (x *Exchange) hasPeerAddress() bool {
-	return x.Address == nil && x.Loc != nil && x.Loc.realIP == nil && x.Host.defaults.realIP == nil
+	return x.Address == nil && x.Host != nil && x.Host.defaults.realIP == nil
 }
 
 func remotePort(x *Exchange) string {

@@ -94,8 +94,13 @@ func breakStep(x *Exchange) (Outcome, bool) {
 
 func (c *Compiler) setStep(s conf.Set) action {
 	set := c.Setting("set", s)
+	hasCaptures := slices.ContainsFunc(set.Value.Parts, func(p part) bool { return p.capture })
 	return func(x *Exchange) (Outcome, bool) {
-		set.Assign(x, set.Value.Eval(x))
+		eval := set.Value.Eval
+		if hasCaptures && x.hasEncodedPath() && !x.needsLocation { // as in nginx, not after a rewrite
+			eval = set.Value.evalEscaped
+		}
+		set.Assign(x, eval(x))
 		return Proceed, false
 	}
 }
@@ -321,10 +326,10 @@ func (r *replacement) apply(x *Exchange) (Outcome, bool) {
 }
 
 // hasEncodedPath reports whether the client's path has encoded characters: captures are encoded in
-// a query then.
+// a query and by set then. As in nginx that is not known to subrequests.
 func (x *Exchange) hasEncodedPath() bool {
 	path, _, _ := strings.Cut(x.Request.RequestURI, "?")
-	return strings.ContainsAny(path, "%+")
+	return x.Parent == nil && strings.ContainsAny(path, "%+")
 }
 
 // unescapeMost decodes characters that have no meaning of their own in paths and queries, as nginx

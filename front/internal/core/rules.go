@@ -87,9 +87,14 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if s.EarlyHints != nil {
 		r.EarlyHints = c.Texts("early_hints", s.EarlyHints)
 	}
-	r.realIP = realip.New(&s.RealIP)
-	return r, nil
+	r.realIP, err = Shared(c, realIPKey(fmt.Sprint(s.RealIP)), func() (*realip.Rules, error) {
+		return realip.New(&s.RealIP), nil
+	})
+	return r, err
 }
+
+// realIPKey identifies a conf.RealIP by its fields: most locations have that of their host.
+type realIPKey string
 
 // bodyDir creates a folder for requests' bodies, in which the process can write. If the Config is
 // only checked, it changes nothing, and another user may be the one that writes.

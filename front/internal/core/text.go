@@ -60,7 +60,7 @@ func (t *Text) Append(b []byte, x *Exchange) []byte {
 	return b
 }
 
-// evalEscaped is Eval with captures encoded, so that they cannot delimit a query.
+// evalEscaped is Eval with captures encoded, so that they cannot delimit a path or a query.
 func (t *Text) evalEscaped(x *Exchange) string {
 	if t.Parts == nil {
 		return t.Literal

@@ -1,9 +1,8 @@
 package proxy
 
 import (
-	"cmp"
 	"fmt"
-	"maps"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -11,9 +10,14 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// cookieFlags are the attributes that a rule of CookieFlags sets, or removes if they are "", by their
-// names in lower case: secure, httponly and samesite.
-type cookieFlags map[string]string
+// cookieFlags are the attributes that a rule of CookieFlags sets, in the order of cookieAttributes,
+// and the names of those that it removes.
+type cookieFlags struct{ set, removed []string }
+
+// cookieAttributes returns the attributes that flags set.
+func cookieAttributes() []string {
+	return []string{"Secure", "HttpOnly", "SameSite=Strict", "SameSite=Lax", "SameSite=None"}
+}
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
 func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
@@ -31,26 +35,24 @@ func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error
 	return compiled, nil
 }
 
-// parseCookieFlags parses flags, separated by spaces. An attribute that is both set and removed is
-// set. unknown is the first unknown flag, or "".
+// parseCookieFlags parses flags, separated by spaces. unknown is the first unknown flag, or "".
 func parseCookieFlags(text string) (f cookieFlags, unknown string) {
-	f = make(cookieFlags)
-	for word := range strings.FieldsSeq(text) {
-		switch flag := strings.ToLower(word); flag {
-		case "secure":
-			f[flag] = "Secure"
-		case "httponly":
-			f[flag] = "HttpOnly"
-		case "samesite=strict", "samesite=lax", "samesite=none":
-			value := flag[len("samesite="):]
-			f["samesite"] = "SameSite=" + strings.ToUpper(value[:1]) + value[1:]
-		case "nosecure", "nohttponly", "nosamesite":
-			if name := flag[len("no"):]; f[name] == "" {
-				f[name] = ""
-			}
-		default:
-			unknown = cmp.Or(unknown, word)
+	words := strings.Fields(text)
+	take := func(flag string) (found bool) {
+		n := len(words)
+		words = slices.DeleteFunc(words, func(word string) bool { return strings.EqualFold(word, flag) })
+		return len(words) < n
+	}
+	for _, attribute := range cookieAttributes() {
+		if take(attribute) {
+			f.set = append(f.set, attribute)
 		}
+		if name := attributeName(attribute); take("no" + name) {
+			f.removed = append(f.removed, name)
+		}
+	}
+	if len(words) > 0 {
+		unknown = words[0]
 	}
 	return f, unknown
 }
@@ -75,31 +77,43 @@ func (r *responseRules) flagCookie(x *core.Exchange, cookie string) string {
 	return cookie
 }
 
-// apply returns a Set-Cookie field with the flags. As in nginx, flags that it already has stay in
-// place.
+// apply returns a Set-Cookie field with the flags. As in nginx the flags that set an attribute apply
+// to one of its name each, and are added if there are fewer, but only the first of them. Others of
+// the name are removed, if a flag says so.
 func (f cookieFlags) apply(cookie string) string {
-	if len(f) == 0 {
+	if f.set == nil && f.removed == nil {
 		return cookie
 	}
-	todo, kept := maps.Clone(f), []string(nil)
+	rest, kept := slices.Clone(f.set), []string(nil)
+	take := func(name string) (attribute string) {
+		i := slices.IndexFunc(rest, func(a string) bool { return strings.EqualFold(attributeName(a), name) })
+		if i >= 0 {
+			attribute = rest[i]
+			rest = slices.Delete(rest, i, i+1)
+		}
+		return attribute
+	}
 	for i, part := range cookieParts(cookie) {
-		name, _, _ := strings.Cut(part, "=")
-		attribute, isFlagged := f[strings.ToLower(name)]
-		if i > 0 && isFlagged {
-			todo[strings.ToLower(name)] = ""
-			if attribute == "" {
+		if name := attributeName(part); i > 0 {
+			attribute := take(name)
+			switch {
+			case attribute == "" && slices.ContainsFunc(f.removed, func(r string) bool { return strings.EqualFold(r, name) }):
 				continue
-			}
-			if _, value, isPair := strings.Cut(attribute, "="); isPair {
-				part = name + "=" + value
+			case strings.Contains(attribute, "=") && !strings.EqualFold(attribute, part):
+				part = attribute
 			}
 		}
 		kept = append(kept, part)
 	}
-	for _, name := range []string{"secure", "httponly", "samesite"} {
-		if todo[name] != "" {
-			kept = append(kept, todo[name])
+	for _, name := range []string{"Secure", "HttpOnly", "SameSite"} {
+		if attribute := take(name); attribute != "" {
+			kept = append(kept, attribute)
 		}
 	}
 	return strings.Join(kept, "; ")
+}
+
+func attributeName(attribute string) string {
+	name, _, _ := strings.Cut(attribute, "=")
+	return name
 }

@@ -365,13 +365,26 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
 		header["Date"] = a.Header["Date"]
 	}
+	if p.from.ForceRanges && a.Status == http.StatusOK {
+		header["Accept-Ranges"] = []string{"bytes"}
+	}
 	a.Mark(header)
 	a.Streams = p.isStreamed(a.Header)
 	if x.DiscardsBody() {
 		x.Response.WriteHeader(a.Status)
-	} else if err := a.Send(&x.Response, x.WithoutRange(x.WithConditions(x.Request,
+		return core.Responded
+	}
+	return endSelected(x, a.Send(&x.Response, x.WithoutRange(x.WithConditions(x.Request,
 		message.FirstValue(a.Header["Last-Modified"]), x.Loc.Settings.MaxRanges),
-		message.FirstValue(a.Header["Content-Type"]))); err != nil {
+		message.FirstValue(a.Header["Content-Type"]))))
+}
+
+// endSelected ends a response that the request's conditions and ranges have selected.
+func endSelected(x *core.Exchange, err error) core.Outcome {
+	if unmet, ok := errors.AsType[cache.Unmet](err); ok {
+		return x.Fail(int(unmet))
+	}
+	if err != nil {
 		abortResponse(x, err)
 	}
 	return core.Responded

@@ -1,8 +1,8 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
-	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -29,19 +29,13 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 		return core.Proceed
 	}
 	header := x.Response.Header()
-	if err != nil && r.Header["If-Range"] == nil {
-		header["Content-Range"] = []string{fmt.Sprintf("bytes */%d", resp.ContentLength)}
-		return x.Fail(http.StatusRequestedRangeNotSatisfiable)
-	}
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	body := &forwardBody{bodySeeker: bodySeeker{length: resp.ContentLength}, from: resp.Body}
 	// the upstream has evaluated conditions other than that of the range
 	r = message.Without(r, "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
-	if cache.SendSelected(&x.Response, r, modified, body, 1); body.err != nil {
-		abortResponse(x, body.err)
-	}
-	return core.Responded
+	err = cache.SendSelected(&x.Response, r, modified, body, 1)
+	return endSelected(x, cmp.Or(err, body.err))
 }
 
 // passesRange reports whether a cache passes a request's range on to the upstream: it begins

@@ -242,6 +242,9 @@ func (r *responseRules) accelRedirect(x *core.Exchange, to string, header http.H
 	path, err := url.PathUnescape(path)
 	if err != nil || !strings.HasPrefix(path, "/") || slices.Contains(strings.Split(path, "/"), "..") {
 		x.Errorf(errorlog.LevelError, "invalid path in X-Accel-Redirect: %q", errorlog.Truncate(to))
+		if path != "" && path[0] != '/' { // as in nginx the redirect is followed, but no location matches
+			x.LeaveLocation()
+		}
 		return x.Fail(http.StatusNotFound)
 	}
 	return x.Redirect(path, args)

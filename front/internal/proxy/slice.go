@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -148,10 +149,8 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	r := x.WithoutRange(x.WithConditions(x.Request, b.modified, x.Loc.Settings.MaxRanges),
 		first.Header.Get("Content-Type"))
-	if cache.SendSelected(&x.Response, r, b.modified, b, 1); b.err != nil {
-		abortResponse(x, b.err)
-	}
-	return core.Responded
+	err = cache.SendSelected(&x.Response, r, b.modified, b, 1)
+	return endSelected(x, cmp.Or(err, b.err))
 }
 
 // slicedBody is the body of a sliced response. It implements io.ReadSeeker.
