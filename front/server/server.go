@@ -62,7 +62,6 @@ type Server struct {
 	// quicSockets are the sockets of HTTP/3, and removedQUIC those that have been removed, while
 	// their connections end.
 	quicSockets, removedQUIC []*quicSocket
-	passedFiles              passedFiles
 	pid                      string // the PID file that was written
 	nextPID                  string // the one to replace when this process takes over
 
