@@ -268,8 +268,9 @@ func (u *Upgrader) Upgrade(ctx context.Context) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err != nil {
-		u.state = serving
-		err = fmt.Errorf("upgrade: %w", err)
+		if u.state = serving; !errors.Is(err, ErrStopped) {
+			err = fmt.Errorf("upgrade: %w", err)
+		}
 		u.options.Logger.Error("upgrade failed, the old process serves on", "error", err)
 		u.notify(sdnotify.Ready, sdnotify.Status(err.Error()))
 		return err

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/listenaddr"
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
@@ -64,24 +65,17 @@ func (s *Server) keepPassedQUIC() {
 }
 
 func (s *Server) http3Config(q *quicSocket) quic.Config {
-	own := new(nginxconf.Listener)
+	table := listenaddr.Table[nginxconf.Listener]{Any: new(nginxconf.Listener)}
 	if q.listeners != nil {
-		own = &q.listeners[0]
+		table.Any = &q.listeners[0]
+	}
+	for i := range q.listeners {
+		_ = table.Add(q.listeners[i].Addr, &q.listeners[i]) // front.New has checked the address
 	}
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.front.ErrorLogger(),
-		Listener: own,
-		ListenerAt: func(local net.Addr) *nginxconf.Listener {
-			l := own
-			for i := range q.listeners {
-				if specOf(&q.listeners[i]).Matches(local) {
-					l = &q.listeners[i]
-				}
-			}
-			return l
-		},
-		Rejected: s.front.LogRejected,
+		Listener: table.Any, ListenerAt: table.GroupAt, Rejected: s.front.LogRejected,
 	}
 	if s.upgrader != nil {
 		c.Files = s.upgrader
@@ -110,9 +104,7 @@ func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
 		return false
 	}
 	q.server = server
-	s.mu.Lock()
-	s.activeQUIC[server] = true
-	s.mu.Unlock()
+	s.addLive(server)
 	if q.listeners == nil {
 		s.drainQUIC(q, true, 0)
 	} else {
@@ -226,11 +218,7 @@ func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) 
 		if err := wait(ctx); errors.Is(err, quic.ErrResumed) {
 			return
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.activeQUIC, q.server)
-		accepted, _ := q.server.Connections()
-		s.closedConns += accepted
+		s.removeLive(q.server)
 		close(ended)
 	})
 }

@@ -179,16 +179,6 @@ func (p *Passed) At(s Spec) Socket {
 	return Socket{}
 }
 
-// Has reports whether a listener of that name was passed and is not in use.
-func (p *Passed) Has(name string) bool {
-	for _, s := range p.sockets {
-		if s.Listener != nil && s.Name == name {
-			return true
-		}
-	}
-	return false
-}
-
 // Matches reports whether a socket's address is that of the Spec.
 func (s Spec) Matches(addr net.Addr) bool {
 	switch a := addr.(type) {
