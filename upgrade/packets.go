@@ -72,8 +72,7 @@ func (u *Upgrader) AddFile(f *os.File) {
 }
 
 // Files returns the files with a prefix in their names that the process that this one replaces has
-// passed. They belong to the caller, and are returned once. It is called before Ready, which closes
-// the rest.
+// passed. They belong to the caller, and are returned once. "" is the prefix of all of them.
 func (u *Upgrader) Files(prefix string) (found []*os.File) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

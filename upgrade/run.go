@@ -66,15 +66,14 @@ func (u *Upgrader) Run(ctx context.Context) error {
 // serveUntil serves until ctx ends, a signal arrives from stopping, or one of Run's other causes.
 func (u *Upgrader) serveUntil(ctx context.Context, stopping <-chan os.Signal) error {
 	failed := u.serve()
-	watchdog := newWatchdog()
-	defer watchdog.stop()
+	watchdog := sdnotify.WatchdogTicks()
 	for {
 		var err error
 		select {
 		case <-u.signals:
 			go func() { _ = u.Upgrade(context.Background()) }() // it logs its error
 			continue
-		case <-watchdog.due():
+		case <-watchdog:
 			u.notify(sdnotify.Watchdog)
 			continue
 		case <-u.done:
@@ -239,28 +238,4 @@ func (u *Upgrader) uniqueServers() (all []Server) {
 		}
 	}
 	return all
-}
-
-// watchdog reminds Run to report that it works.
-type watchdog struct{ ticker *time.Ticker }
-
-func newWatchdog() watchdog {
-	if interval := sdnotify.WatchdogInterval(); interval > 0 {
-		return watchdog{time.NewTicker(max(interval/2, 1))}
-	}
-	return watchdog{}
-}
-
-// due returns a channel that receives when a report is due. It is nil without a watchdog.
-func (w watchdog) due() <-chan time.Time {
-	if w.ticker == nil {
-		return nil
-	}
-	return w.ticker.C
-}
-
-func (w watchdog) stop() {
-	if w.ticker != nil {
-		w.ticker.Stop()
-	}
 }

@@ -51,13 +51,13 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 	default:
 		return nil, fmt.Errorf("%s: invalid network %q: want tcp, tcp4, tcp6 or unix", address, network)
 	}
-	opened, err := u.find(s)
-	if err == nil && opened.listener == nil {
-		opened = socket{name: nameOf(s), isOwned: true, isNew: true}
-		opened.listener, err = open()
-	}
-	if err != nil {
-		return nil, err
+	opened := u.find(s)
+	if opened.listener == nil {
+		l, err := open()
+		if err != nil {
+			return nil, err
+		}
+		opened = socket{listener: l, name: nameOf(s), isOwned: true, isNew: true}
 	}
 	u.setUnlink(opened)
 	u.sockets = append(slices.DeleteFunc(u.sockets, isClosedSocket), opened)
@@ -78,37 +78,28 @@ func (u *Upgrader) setUnlink(s socket) {
 
 func isClosedSocket(s socket) bool {
 	conn, ok := s.listener.(syscall.Conn)
-	if !ok {
-		return false
-	}
-	raw, err := conn.SyscallConn()
-	return err == nil && raw.Control(func(uintptr) {}) != nil
+	return ok && isClosedConn(conn)
 }
 
 // find finds a passed socket. If there is none, the result has no Listener.
-func (u *Upgrader) find(s listen.Spec) (socket, error) {
+func (u *Upgrader) find(s listen.Spec) socket {
 	name := nameOf(s)
 	for _, passed := range []*listen.Passed{u.owned, u.given} {
-		isOwned := passed == u.owned
-		if passed.Has(name) {
-			all, err := passed.Named(name)
-			if err != nil {
-				return socket{}, err
-			}
+		if all, err := passed.Named(name); err == nil {
 			for _, surplus := range all[1:] {
 				surplus.Listener.Close()
 			}
 			// a socket with such a name comes back from the store
-			return socket{listener: all[0].Listener, name: name, isOwned: true}, nil
+			return socket{listener: all[0].Listener, name: name, isOwned: true}
 		}
 		found := passed.At(s)
-		if found.Listener != nil && isOwned {
-			return socket{listener: found.Listener, name: name, isOwned: true}, nil
+		if found.Listener != nil && passed == u.owned {
+			return socket{listener: found.Listener, name: name, isOwned: true}
 		} else if found.Listener != nil {
-			return socket{listener: found.Listener, name: found.Name}, nil
+			return socket{listener: found.Listener, name: found.Name}
 		}
 	}
-	return socket{}, nil
+	return socket{}
 }
 
 // Unused returns the addresses of sockets of the service manager that the program does not use. It

@@ -223,16 +223,12 @@ func (u *Upgrader) Ready() error {
 	return nil
 }
 
-// closeUnused closes the passed sockets and files that the program has not requested. No other
+// closeUnused closes the passed sockets that the program has not requested. No other
 // process serves them any more, so files of unix sockets are removed.
 func (u *Upgrader) closeUnused() {
 	if !u.stores() {
 		u.owned.RemoveFiles()
 	}
-	for _, f := range u.passedFiles {
-		f.Close()
-	}
-	u.passedFiles = nil
 	u.passedPackets.Close()
 	for _, name := range u.owned.Close() {
 		u.options.Logger.Info("upgrade: no longer listening", "socket", displayName(name))
@@ -272,8 +268,9 @@ func (u *Upgrader) Upgrade(ctx context.Context) error {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if err != nil {
-		u.state = serving
-		err = fmt.Errorf("upgrade: %w", err)
+		if u.state = serving; !errors.Is(err, ErrStopped) {
+			err = fmt.Errorf("upgrade: %w", err)
+		}
 		u.options.Logger.Error("upgrade failed, the old process serves on", "error", err)
 		u.notify(sdnotify.Ready, sdnotify.Status(err.Error()))
 		return err

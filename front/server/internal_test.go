@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -266,4 +267,14 @@ func TestHandshakesDuringReloadsFindTheirHost(t *testing.T) {
 	unknown := func() (host, defaultHost *conf.Host) { return old, nil }
 	_, got = findTLS(&tables, unknown)
 	testkit.Equal(t, got, nil, "of a host without TLS")
+}
+
+// A process that cannot start, because the disk is full, leaves no empty PID file.
+func TestFullDiskLeavesNoPIDFile(t *testing.T) {
+	path := filepath.Join(testkit.SmallDisk(t, "4k"), "pid")
+	testkit.WriteFile(t, path+".other", strings.Repeat("x", 4096))
+	s := New(nil, Options{Stderr: io.Discard})
+	defer s.open()()
+	testkit.Error(t, s.writePID(path), "no space left")
+	testkit.Fails(os.Stat(path))(t, "no such file")
 }

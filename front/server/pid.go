@@ -52,7 +52,8 @@ func (s *Server) createPID(path string, id int) error {
 		return err
 	}
 	info, err := file.Stat()
-	if err == nil && os.Geteuid() == 0 && info.Mode().IsRegular() {
+	isRegular := err == nil && info.Mode().IsRegular()
+	if isRegular && os.Geteuid() == 0 {
 		if !how.Created && !how.Trusted { // another process may have it open
 			file.Close()
 			if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +74,10 @@ func (s *Server) createPID(path string, id int) error {
 		}
 	}
 	_, writeErr := file.WriteString(strconv.Itoa(id) + "\n")
-	return errors.Join(err, writeErr, file.Close())
+	if err = errors.Join(err, writeErr, file.Close()); err != nil && isRegular {
+		_ = safefile.Remove(path) // on a full disk it is empty
+	}
+	return err
 }
 
 // preparePID is writePID for a process that replaces another one. It keeps the other's ID in a
@@ -89,7 +93,7 @@ func (s *Server) preparePID(path string) error {
 		err = s.createNewPID(path+newPIDSuffix, os.Getpid())
 	}
 	if err != nil {
-		_ = safefile.Remove(path + oldPIDSuffix) // on a full disk it may be empty
+		_ = safefile.Remove(path + oldPIDSuffix)
 		return fmt.Errorf("pid: %w (the user that serves must be able to replace the file)", err)
 	}
 	return nil

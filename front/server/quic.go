@@ -5,17 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/listenaddr"
 	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
-	"github.com/tarehq/tare/upgrade"
 )
 
 // HTTP3 makes servers for HTTP/3. Package front/http3 implements it, which this package does not
@@ -50,8 +48,6 @@ func (s *Server) openQUIC(all []nginxconf.Listener, inherited *listen.Passed) (q
 		}
 		return q, nil
 	}
-	// The servers of the sockets request them only after Ready, which closes those that remain.
-	s.passedFiles.all = append(s.passedFiles.all, s.upgrader.Files(http3FilePrefix)...)
 	q.conn, err = s.upgrader.ListenPacket(spec.Network, spec.Address)
 	return q, err
 }
@@ -63,64 +59,26 @@ func (s *Server) keepPassedQUIC() {
 	if s.upgrader == nil || s.options.HTTP3 == nil {
 		return
 	}
-	s.passedFiles.all = append(s.passedFiles.all, s.upgrader.Files(http3FilePrefix)...)
 	for _, conn := range s.upgrader.PassedPackets() {
 		s.removedQUIC = append(s.removedQUIC, &quicSocket{conn: conn})
 	}
 }
 
-// http3FilePrefix starts the names of the files that servers for HTTP/3 pass on.
-const http3FilePrefix = "http3 "
-
-// passedFiles is the quic.Files of a process. Only the goroutine that serves sockets uses its list.
-type passedFiles struct {
-	*upgrade.Upgrader // for its other methods
-	all               []*os.File
-}
-
-// Files implements quic.Files.
-func (p *passedFiles) Files(prefix string) (found []*os.File) {
-	p.all = slices.DeleteFunc(p.all, func(f *os.File) bool {
-		has := strings.HasPrefix(f.Name(), prefix)
-		if has {
-			found = append(found, f)
-		}
-		return has
-	})
-	return found
-}
-
-// closeRest closes the files that no server has requested.
-func (p *passedFiles) closeRest() {
-	for _, f := range p.all {
-		f.Close()
-	}
-	p.all = nil
-}
-
 func (s *Server) http3Config(q *quicSocket) quic.Config {
-	own := new(nginxconf.Listener)
+	table := listenaddr.Table[nginxconf.Listener]{Any: new(nginxconf.Listener)}
 	if q.listeners != nil {
-		own = &q.listeners[0]
+		table.Any = &q.listeners[0]
+	}
+	for i := range q.listeners {
+		_ = table.Add(q.listeners[i].Addr, &q.listeners[i]) // front.New has checked the address
 	}
 	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.front.ErrorLogger(),
-		Listener: own,
-		ListenerAt: func(local net.Addr) *nginxconf.Listener {
-			l := own
-			for i := range q.listeners {
-				if specOf(&q.listeners[i]).Matches(local) {
-					l = &q.listeners[i]
-				}
-			}
-			return l
-		},
-		Rejected: s.front.LogRejected,
+		Listener: table.Any, ListenerAt: table.GroupAt, Rejected: s.front.LogRejected,
 	}
 	if s.upgrader != nil {
-		s.passedFiles.Upgrader = s.upgrader
-		c.Files = &s.passedFiles
+		c.Files = s.upgrader
 	}
 	return c
 }
@@ -131,7 +89,11 @@ func (s *Server) startQUIC() {
 	hasFailed := func(q *quicSocket) bool { return q.server == nil && !s.serveQUIC(q) }
 	s.quicSockets = slices.DeleteFunc(s.quicSockets, hasFailed)
 	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, hasFailed)
-	s.passedFiles.closeRest()
+	if s.upgrader != nil {
+		for _, unused := range s.upgrader.Files("") {
+			unused.Close()
+		}
+	}
 }
 
 func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
@@ -142,9 +104,7 @@ func (s *Server) serveQUIC(q *quicSocket) (ok bool) {
 		return false
 	}
 	q.server = server
-	s.mu.Lock()
-	s.activeQUIC[server] = true
-	s.mu.Unlock()
+	s.addLive(server)
 	if q.listeners == nil {
 		s.drainQUIC(q, true, 0)
 	} else {
@@ -258,11 +218,7 @@ func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) 
 		if err := wait(ctx); errors.Is(err, quic.ErrResumed) {
 			return
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.activeQUIC, q.server)
-		accepted, _ := q.server.Connections()
-		s.closedConns += accepted
+		s.removeLive(q.server)
 		close(ended)
 	})
 }

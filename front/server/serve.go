@@ -40,7 +40,7 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 
 // serve serves until ctx ends, a signal arrives or a listener fails.
 func (s *Server) serve(ctx context.Context, actions <-chan action) error {
-	watchdog := s.watchdog()
+	watchdog := sdnotify.WatchdogTicks()
 	for {
 		select {
 		case <-watchdog:

@@ -15,7 +15,6 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/upgrade"
@@ -62,7 +61,6 @@ type Server struct {
 	// quicSockets are the sockets of HTTP/3, and removedQUIC those that have been removed, while
 	// their connections end.
 	quicSockets, removedQUIC []*quicSocket
-	passedFiles              passedFiles
 	pid                      string // the PID file that was written
 	nextPID                  string // the one to replace when this process takes over
 
@@ -71,9 +69,8 @@ type Server struct {
 	stopping    chan struct{}  // closed when shutdown starts
 	draining    sync.WaitGroup // shutdowns of replaced and removed servers
 	mu          sync.Mutex
-	active      map[*activeServer]bool // the servers of sockets, and those that are draining
-	activeQUIC  map[quic.Server]bool   // likewise
-	closedConns int64                  // connections accepted by servers that have ended
+	active      map[liveServer]bool // the servers of sockets, and those that are draining
+	closedConns int64               // connections accepted by servers that have ended
 }
 
 // New returns a Server that is not running yet. It does nothing else.
@@ -81,7 +78,7 @@ func New(source Source, options Options, bound ...Binding) *Server {
 	return &Server{
 		source: source, options: options, bound: bound,
 		failed: make(chan error, 1), drains: make(chan struct{}), stopping: make(chan struct{}),
-		active: make(map[*activeServer]bool), activeQUIC: make(map[quic.Server]bool),
+		active: make(map[liveServer]bool),
 	}
 }
 

@@ -4,10 +4,10 @@ import (
 	"context"
 	"errors"
 	"net"
-	"net/netip"
 	"sync"
 	"time"
 
+	"github.com/tarehq/tare/front/internal/listenaddr"
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
@@ -16,10 +16,10 @@ import (
 // because it cannot have one for a single address besides it. The local address of a connection
 // decides which server receives it.
 type sharedSocket struct {
-	base   net.Listener
-	all    []*addressListener // the first one is for addresses that single does not have
-	single map[netip.AddrPort]*addressListener
-	ended  chan struct{} // closed when no more connections follow
+	base  net.Listener
+	all   []*addressListener
+	at    listenaddr.Table[addressListener]
+	ended chan struct{} // closed when no more connections follow
 }
 
 // addressListener is the listener of one address. Close closes the socket. Close of the socket ends
@@ -42,13 +42,15 @@ func split(l net.Listener, addresses []nginxconf.Listener) []net.Listener {
 	if len(addresses) == 1 {
 		return []net.Listener{l}
 	}
-	s := &sharedSocket{base: l, single: make(map[netip.AddrPort]*addressListener), ended: make(chan struct{})}
+	s := &sharedSocket{base: l, ended: make(chan struct{})}
 	var all []net.Listener
 	for i := range addresses {
 		a := &addressListener{socket: s, accepted: make(chan acceptedConn), unused: make(chan struct{})}
 		s.all = append(s.all, a)
-		if at, err := netip.ParseAddrPort(addresses[i].Addr); i > 0 && err == nil {
-			s.single[unmapped(at)] = a
+		if s.at.Any == nil {
+			s.at.Any = a // of the socket's own address
+		} else {
+			_ = s.at.Add(addresses[i].Addr, a) // front.New has checked the address
 		}
 		if addresses[i].Proxied {
 			all = append(all, a)
@@ -58,11 +60,6 @@ func split(l net.Listener, addresses []nginxconf.Listener) []net.Listener {
 	}
 	go s.accept()
 	return all
-}
-
-// unmapped returns an address in the form in which addresses are compared.
-func unmapped(at netip.AddrPort) netip.AddrPort {
-	return netip.AddrPortFrom(at.Addr().Unmap(), at.Port())
 }
 
 // accept accepts connections until the socket is closed. Every address receives an error: its
@@ -79,7 +76,7 @@ func (s *sharedSocket) accept() {
 			for _, a := range s.all {
 				a.receive(acceptedConn{err: err})
 			}
-		case !s.listenerAt(nc.LocalAddr()).receive(acceptedConn{conn: nc}):
+		case !s.at.GroupAt(nc.LocalAddr()).receive(acceptedConn{conn: nc}):
 			nc.Close()
 		}
 	}
@@ -93,20 +90,6 @@ func (a *addressListener) receive(c acceptedConn) bool {
 	case <-a.unused:
 		return false
 	}
-}
-
-func (s *sharedSocket) listenerAt(local net.Addr) *addressListener {
-	tcp, ok := local.(*net.TCPAddr)
-	if !ok {
-		return s.all[0]
-	}
-	at := unmapped(tcp.AddrPort())
-	for _, key := range []netip.AddrPort{at, netip.AddrPortFrom(at.Addr().WithZone(""), at.Port())} {
-		if a := s.single[key]; a != nil {
-			return a
-		}
-	}
-	return s.all[0]
 }
 
 // Accept implements net.Listener.

@@ -93,10 +93,7 @@ func (s *Server) closeActive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for old := range s.active {
-		_ = old.server.Close() // ErrAborted covers its error
-	}
-	for old := range s.activeQUIC {
-		_ = old.Close() // likewise
+		_ = old.Close() // ErrAborted covers its error
 	}
 }
 
@@ -139,10 +136,6 @@ func (s *Server) drain(old *activeServer, after, atMost time.Duration) {
 		if err := old.server.Shutdown(ctx); err != nil {
 			_ = old.server.Close()
 		}
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.active, old)
-		accepted, _ := old.server.Connections()
-		s.closedConns += accepted
+		s.removeLive(old.server)
 	})
 }

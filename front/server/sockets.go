@@ -149,9 +149,7 @@ func (s *Server) startSocket(socket *socket, l net.Listener) {
 		at := &socket.listeners[i]
 		active := &activeServer{s.newServer(at), l, at.IdleTimeout}
 		socket.active = append(socket.active, active)
-		s.mu.Lock()
-		s.active[active] = true
-		s.mu.Unlock()
+		s.addLive(active.server)
 		if at.Proxied {
 			accepting = proxyproto.Listener{Listener: accepting,
 				Broken: func(remote net.Addr, err error) {
@@ -257,19 +255,39 @@ func duplicate(l net.Listener) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
+// liveServer is a *tare.Server or a quic.Server.
+type liveServer interface {
+	Connections() (accepted, open int64)
+	Close() error
+}
+
+func (s *Server) addLive(server liveServer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.active[server] = true
+}
+
+// removeLive removes a server that has ended.
+func (s *Server) removeLive(server liveServer) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.active, server)
+	accepted, _ := server.Connections()
+	s.closedConns += accepted
+}
+
 // connections counts the connections of all servers, and those on which a part of a head has
 // arrived.
 func (s *Server) connections() (accepted, open, reading int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accepted = s.closedConns
-	for active := range s.active {
-		a, o := active.server.Connections()
-		accepted, open, reading = accepted+a, open+o, reading+active.server.Reading()
-	}
-	for active := range s.activeQUIC {
-		a, o := active.Connections()
+	for server := range s.active {
+		a, o := server.Connections()
 		accepted, open = accepted+a, open+o
+		if r, ok := server.(interface{ Reading() int64 }); ok { // QUIC delivers whole heads
+			reading += r.Reading()
+		}
 	}
 	return accepted, open, reading
 }

@@ -218,15 +218,6 @@ func (s *Server) notifyManager(states ...string) {
 	}
 }
 
-// watchdog returns a channel that receives when a report to the service manager is due. It is nil
-// without a watchdog.
-func (s *Server) watchdog() <-chan time.Time {
-	if interval := sdnotify.WatchdogInterval(); interval > 0 && s.upgrader != nil {
-		return time.Tick(max(interval/2, 1))
-	}
-	return nil
-}
-
 // upgradeLog is a slog.Handler that prints what package upgrade logs, except the errors that
 // Upgrade returns.
 type upgradeLog struct{ log stderrLog }

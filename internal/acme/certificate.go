@@ -233,13 +233,13 @@ func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate,
 		}
 		defer release()
 	}
-	ctx, limit := withRateLimit(ctx)
+	i.transport.retryAfter.Store(0)
 	cert, err := c.order(ctx, i)
 	if isUnknownAccount(err) { // the issuer has lost or removed it
 		i.forget()
 		cert, err = c.order(ctx, i)
 	}
-	delay := limit.delay()
+	delay := time.Duration(i.transport.retryAfter.Load())
 	if current := c.current.Load(); current != nil {
 		delay = min(delay, max(current.remaining(c.now())/4, current.period().lifetime()/pacePart))
 	}

@@ -347,7 +347,7 @@ func (f *forger) manage(t *testing.T, handler http.Handler, issuer conf.Issuer, 
 	config := configOf("a.test", issuer)
 	testkit.Must(t, m.Load(config, -1))
 	cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	transport := cert.issuers[0].http.Transport.(issuerTransport).next
+	transport := cert.issuers[0].transport.Transport
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return network.Dial() }
 	return cert, func() {
 		m.Close()

@@ -1,11 +1,10 @@
 package acme
 
 import (
-	"context"
 	"io"
 	"net/http"
 	"strconv"
-	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -17,46 +16,27 @@ const (
 	maxRetryAfter = 7 * 24 * time.Hour
 )
 
-// rateLimit is how long an issuer wants no requests of an attempt. Module acmez does not report it.
-type rateLimit struct {
-	mu         sync.Mutex
-	retryAfter time.Duration // of the last response with a rate limit
+// issuerTransport limits the size of responses, and keeps their rate limits, which module acmez does
+// not report.
+type issuerTransport struct {
+	*http.Transport
+	// retryAfter is how long the issuer wants no requests, by the last response with a rate limit. It
+	// is a time.Duration.
+	retryAfter atomic.Int64
 }
-
-type rateLimitKey struct{}
-
-func withRateLimit(ctx context.Context) (context.Context, *rateLimit) {
-	l := new(rateLimit)
-	return context.WithValue(ctx, rateLimitKey{}, l), l
-}
-
-func (l *rateLimit) delay() time.Duration {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.retryAfter
-}
-
-// issuerTransport limits the size of responses, and records their rate limits.
-type issuerTransport struct{ next *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
-func (t issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
-	resp, err := t.next.RoundTrip(r)
+func (t *issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	resp, err := t.Transport.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	resp.Body = limitedBody{io.LimitReader(resp.Body, maxResponse), resp.Body}
-	limit, ok := r.Context().Value(rateLimitKey{}).(*rateLimit)
-	if ok && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
-		limit.mu.Lock()
-		limit.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
-		limit.mu.Unlock()
+	if resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable {
+		t.retryAfter.Store(int64(retryAfter(resp.Header.Get("Retry-After"), time.Now())))
 	}
 	return resp, nil
 }
-
-// CloseIdleConnections is for http.Client.
-func (t issuerTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 type limitedBody struct {
 	io.Reader

@@ -38,12 +38,12 @@ const (
 
 // issuer is a configured issuer with its account.
 type issuer struct {
-	conf    *conf.Issuer
-	store   *store
-	http    *http.Client
-	client  *acmez.Client
-	secrets secrets
-	slots   chan struct{}
+	conf      *conf.Issuer
+	store     *store
+	transport *issuerTransport
+	client    *acmez.Client
+	secrets   secrets
+	slots     chan struct{}
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
@@ -72,8 +72,7 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c),
-		http:   &http.Client{Transport: issuerTransport{transport}, Timeout: requestTimeout},
+	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c), transport: &issuerTransport{Transport: transport},
 		client: &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
 	i.newClient()
 	return i
@@ -82,7 +81,8 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 // newClient replaces the client. It reads the issuer's directory at most 12 hours later, because
 // module acmez keeps a directory for that long and until the client's end.
 func (i *issuer) newClient() {
-	i.client.Client = &acme.Client{Directory: i.conf.Directory, UserAgent: userAgent, HTTPClient: i.http}
+	i.client.Client = &acme.Client{Directory: i.conf.Directory, UserAgent: userAgent,
+		HTTPClient: &http.Client{Transport: i.transport, Timeout: requestTimeout}}
 }
 
 // register returns the issuer's account. The first call reads it from the store, or registers it.

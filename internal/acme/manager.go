@@ -261,7 +261,7 @@ func (c *Certificate) close() {
 		c.stop()
 	}
 	for _, i := range c.issuers {
-		i.http.CloseIdleConnections()
+		i.transport.CloseIdleConnections()
 	}
 }
 

@@ -13,6 +13,9 @@ import (
 	"strings"
 )
 
+// object is an object of a JSON or YAML document, whose keys are written in their order.
+type object = map[string]any
+
 // sumsFile is the name of the file of checksums.
 const sumsFile = "SHA256SUMS"
 

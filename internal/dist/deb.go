@@ -74,40 +74,6 @@ func packagedFile(name string) []byte {
 	return b
 }
 
-// The parts of nfpm's configuration that the package needs (https://nfpm.goreleaser.com).
-type (
-	nfpmConfig struct {
-		Name          string            `yaml:"name"`
-		Arch          string            `yaml:"arch"`
-		Platform      string            `yaml:"platform"`
-		Version       string            `yaml:"version"`
-		VersionSchema string            `yaml:"version_schema"`
-		Section       string            `yaml:"section"`
-		Priority      string            `yaml:"priority"`
-		Maintainer    string            `yaml:"maintainer"`
-		Description   string            `yaml:"description"`
-		Vendor        string            `yaml:"vendor"`
-		Homepage      string            `yaml:"homepage"`
-		License       string            `yaml:"license"`
-		MTime         string            `yaml:"mtime"`
-		Recommends    []string          `yaml:"recommends"`
-		Contents      []nfpmContent     `yaml:"contents"`
-		Scripts       map[string]string `yaml:"scripts"`
-	}
-	nfpmContent struct {
-		Src      string       `yaml:"src,omitempty"`
-		Dst      string       `yaml:"dst"`
-		Type     string       `yaml:"type,omitempty"`
-		FileInfo nfpmFileInfo `yaml:"file_info"`
-	}
-	nfpmFileInfo struct {
-		Mode  int64  `yaml:"mode"`
-		MTime string `yaml:"mtime"`
-		Owner string `yaml:"owner"`
-		Group string `yaml:"group"`
-	}
-)
-
 // debian makes the Debian package of a platform.
 func (a *artifacts) debian(ctx context.Context, p platform, files []file) error {
 	stage, err := os.MkdirTemp("", "tare-deb-")
@@ -129,16 +95,11 @@ func (a *artifacts) debian(ctx context.Context, p platform, files []file) error 
 	return nil
 }
 
-// stagePackage writes the files of a package and its configuration into a folder, and returns the
-// configuration's path.
+// stagePackage writes the files of a package and nfpm's configuration (https://nfpm.goreleaser.com)
+// into a folder, and returns the configuration's path.
 func stagePackage(stage, arch string, r release, files []file) (string, error) {
 	mtime := r.time.Format(time.RFC3339)
-	config := nfpmConfig{
-		Name: productName, Arch: arch, Platform: "linux", Version: r.debianVersion(), VersionSchema: "none",
-		Section: "httpd", Priority: "optional", Maintainer: maintainer, Description: summary + "\n" + description,
-		Vendor: vendor, Homepage: homepage, License: license, MTime: mtime,
-		Recommends: []string{"ca-certificates", "logrotate"}, Scripts: make(map[string]string),
-	}
+	scripts, contents := make(object), []object{}
 	for name, script := range map[string]string{
 		"postinstall": "postinst", "preremove": "prerm", "postremove": "postrm",
 	} {
@@ -146,33 +107,39 @@ func stagePackage(stage, arch string, r release, files []file) (string, error) {
 		if err := os.WriteFile(path, packagedFile(script), 0o755); err != nil {
 			return "", err
 		}
-		config.Scripts[name] = path
+		scripts[name] = path
 	}
 	for i, f := range files {
-		content := nfpmContent{Dst: "/" + f.path, FileInfo: nfpmFileInfo{f.mode, mtime, "root", "root"}}
-		switch {
-		case f.isFolder():
-			content.Type = "dir"
-		default:
-			if f.isConfig {
-				content.Type = "config"
-			}
-			text, dst := f.text, content.Dst
-			if filepath.Ext(dst) == ".1" { // man pages are compressed
-				var err error
-				if text, err = gzipOf(text); err != nil {
-					return "", err
-				}
-				content.Dst = dst + ".gz"
-			}
-			content.Src = filepath.Join(stage, fmt.Sprintf("content-%d", i))
-			if err := os.WriteFile(content.Src, text, 0o644); err != nil {
+		dst := "/" + f.path
+		content := object{"dst": dst, "file_info": object{"mode": f.mode, "mtime": mtime, "owner": "root", "group": "root"}}
+		contents = append(contents, content)
+		if f.isFolder() {
+			content["type"] = "dir"
+			continue
+		}
+		if f.isConfig {
+			content["type"] = "config"
+		}
+		text := f.text
+		if filepath.Ext(dst) == ".1" { // man pages are compressed
+			var err error
+			if text, err = gzipOf(text); err != nil {
 				return "", err
 			}
+			content["dst"] = dst + ".gz"
 		}
-		config.Contents = append(config.Contents, content)
+		src := filepath.Join(stage, fmt.Sprintf("content-%d", i))
+		if err := os.WriteFile(src, text, 0o644); err != nil {
+			return "", err
+		}
+		content["src"] = src
 	}
-	text, err := yaml.Marshal(config)
+	text, err := yaml.Marshal(object{
+		"name": productName, "arch": arch, "platform": "linux", "version": r.debianVersion(), "version_schema": "none",
+		"section": "httpd", "priority": "optional", "maintainer": maintainer, "description": summary + "\n" + description,
+		"vendor": vendor, "homepage": homepage, "license": license, "mtime": mtime,
+		"recommends": []string{"ca-certificates", "logrotate"}, "contents": contents, "scripts": scripts,
+	})
 	if err != nil {
 		return "", err
 	}

@@ -24,58 +24,6 @@ const (
 	typeLayer    = "application/vnd.oci.image.layer.v1.tar+gzip"
 )
 
-type (
-	ociDescriptor struct {
-		MediaType   string            `json:"mediaType"`
-		Digest      string            `json:"digest"`
-		Size        int               `json:"size"`
-		Platform    *ociPlatform      `json:"platform,omitempty"`
-		Annotations map[string]string `json:"annotations,omitempty"`
-	}
-	ociPlatform struct {
-		Architecture string `json:"architecture"`
-		OS           string `json:"os"`
-	}
-	ociIndex struct {
-		SchemaVersion int             `json:"schemaVersion"`
-		MediaType     string          `json:"mediaType"`
-		Manifests     []ociDescriptor `json:"manifests"`
-	}
-	ociManifest struct {
-		SchemaVersion int               `json:"schemaVersion"`
-		MediaType     string            `json:"mediaType"`
-		Config        ociDescriptor     `json:"config"`
-		Layers        []ociDescriptor   `json:"layers"`
-		Annotations   map[string]string `json:"annotations"`
-	}
-	ociConfig struct {
-		Created      string       `json:"created"`
-		Author       string       `json:"author"`
-		Architecture string       `json:"architecture"`
-		OS           string       `json:"os"`
-		Config       ociProcess   `json:"config"`
-		RootFS       ociRootFS    `json:"rootfs"`
-		History      []ociHistory `json:"history"`
-	}
-	ociProcess struct {
-		User         string              `json:"User"`
-		ExposedPorts map[string]struct{} `json:"ExposedPorts"`
-		Env          []string            `json:"Env"`
-		Entrypoint   []string            `json:"Entrypoint"`
-		Cmd          []string            `json:"Cmd"`
-		WorkingDir   string              `json:"WorkingDir"`
-		Labels       map[string]string   `json:"Labels"`
-	}
-	ociRootFS struct {
-		Type    string   `json:"type"`
-		DiffIDs []string `json:"diff_ids"`
-	}
-	ociHistory struct {
-		Created   string `json:"created"`
-		CreatedBy string `json:"created_by"`
-	}
-)
-
 // imageFiles returns the files of the image, folders before their content.
 func imageFiles(binary, modules, license []byte) []file {
 	passwd := fmt.Sprintf("root:x:0:0:root:/:/nonexistent\ntare:x:%d:%[1]d:tare:/:/nonexistent\n", imageUser)
@@ -108,37 +56,37 @@ func writeImage(w io.Writer, arch string, r release, files []file) error {
 		return err
 	}
 	created := r.time.Format(time.RFC3339)
-	labels := map[string]string{
+	labels := object{
 		"org.opencontainers.image.created": created, "org.opencontainers.image.description": summary,
 		"org.opencontainers.image.licenses": license, "org.opencontainers.image.source": homepage,
 		"org.opencontainers.image.title": productName, "org.opencontainers.image.vendor": vendor,
 		"org.opencontainers.image.version": r.version,
 	}
-	config, err := json.Marshal(ociConfig{
-		Created: created, Author: vendor, Architecture: arch, OS: "linux",
-		Config: ociProcess{
-			User: fmt.Sprintf("%d:%[1]d", imageUser), ExposedPorts: map[string]struct{}{"8080/tcp": {}},
-			Env:        []string{"PATH=/usr/bin", "XDG_CACHE_HOME=/tmp"}, // tare weigh unpacks its experiments there
-			Entrypoint: []string{"/usr/bin/tare"},
-			Cmd:        []string{"serve", "/srv/www"}, WorkingDir: "/", Labels: labels,
+	config, err := json.Marshal(object{
+		"created": created, "author": vendor, "architecture": arch, "os": "linux",
+		"config": object{
+			"User": fmt.Sprintf("%d:%[1]d", imageUser), "ExposedPorts": object{"8080/tcp": object{}},
+			"Env":        []string{"PATH=/usr/bin", "XDG_CACHE_HOME=/tmp"}, // tare weigh unpacks its experiments there
+			"Entrypoint": []string{"/usr/bin/tare"}, "Cmd": []string{"serve", "/srv/www"}, "WorkingDir": "/",
+			"Labels": labels,
 		},
-		RootFS:  ociRootFS{"layers", []string{digest(plain)}},
-		History: []ociHistory{{created, "make dist"}},
+		"rootfs":  object{"type": "layers", "diff_ids": []string{digest(plain)}},
+		"history": []object{{"created": created, "created_by": "make dist"}},
 	})
 	if err != nil {
 		return err
 	}
-	manifest, err := json.Marshal(ociManifest{
-		SchemaVersion: 2, MediaType: typeManifest, Config: describe(typeConfig, config),
-		Layers: []ociDescriptor{describe(typeLayer, packed)}, Annotations: labels,
+	manifest, err := json.Marshal(object{
+		"schemaVersion": 2, "mediaType": typeManifest, "config": describe(typeConfig, config),
+		"layers": []object{describe(typeLayer, packed)}, "annotations": labels,
 	})
 	if err != nil {
 		return err
 	}
 	entry := describe(typeManifest, manifest)
-	entry.Platform = &ociPlatform{arch, "linux"}
-	entry.Annotations = map[string]string{"org.opencontainers.image.ref.name": r.fileVersion()}
-	index, err := json.Marshal(ociIndex{SchemaVersion: 2, MediaType: typeIndex, Manifests: []ociDescriptor{entry}})
+	entry["platform"] = object{"architecture": arch, "os": "linux"}
+	entry["annotations"] = object{"org.opencontainers.image.ref.name": r.fileVersion()}
+	index, err := json.Marshal(object{"schemaVersion": 2, "mediaType": typeIndex, "manifests": []object{entry}})
 	if err != nil {
 		return err
 	}
@@ -161,8 +109,9 @@ func writeImage(w io.Writer, arch string, r release, files []file) error {
 
 func digest(b []byte) string { return "sha256:" + hexSum(b) }
 
-func describe(mediaType string, b []byte) ociDescriptor {
-	return ociDescriptor{MediaType: mediaType, Digest: digest(b), Size: len(b)}
+// describe returns the descriptor of a blob.
+func describe(mediaType string, b []byte) object {
+	return object{"mediaType": mediaType, "digest": digest(b), "size": len(b)}
 }
 
 // tarOf returns files as a tar archive that is equal for equal files: all belong to root and have

@@ -21,7 +21,6 @@ func (a *artifacts) provenance(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	type object = map[string]any
 	var subjects []object
 	for _, c := range all {
 		subjects = append(subjects, object{"name": c.name, "digest": object{"sha256": c.sum}})

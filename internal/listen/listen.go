@@ -125,21 +125,21 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 		}
 	}()
 	for _, s := range specs {
-		var some []net.Listener
-		switch s.Network {
-		case Systemd:
-			some, err = passed.listeners(s.Address)
-		default:
-			some, err = single(open(s, o))
+		if s.Network != Systemd {
+			l, err := One(s, o, passed)
+			if err != nil {
+				return all, err
+			}
+			all = append(all, l)
+			continue
+		}
+		some, err := passed.Named(s.Address)
+		for _, socket := range some {
+			all = append(all, socket.Listener)
+			err = errors.Join(err, o.Apply(socket.Listener))
 		}
 		if err != nil {
-			return all, fmt.Errorf("%s: %w", s, explain(err))
-		}
-		all = append(all, some...)
-		for _, l := range some {
-			if err := o.Apply(l); err != nil {
-				return all, fmt.Errorf("%s: %w", s, err)
-			}
+			return all, fmt.Errorf("%s: %w", s, err)
 		}
 	}
 	return all, passed.CheckUnused()
@@ -188,13 +188,6 @@ func (o Options) Change(l net.Listener, before Options) (err error) {
 		err = errors.Join(err, setReusePort(t, o.ReusePort))
 	}
 	return err
-}
-
-func single(l net.Listener, err error) ([]net.Listener, error) {
-	if err != nil {
-		return nil, err
-	}
-	return []net.Listener{l}, nil
 }
 
 // ErrInUse reports that a socket has the address already, or all addresses of its port.

@@ -150,15 +150,6 @@ func (p *Passed) use(i int) Socket {
 	return s
 }
 
-// listeners is Named without the names.
-func (p *Passed) listeners(name string) (all []net.Listener, err error) {
-	sockets, err := p.Named(name)
-	for _, s := range sockets {
-		all = append(all, s.Listener)
-	}
-	return all, err
-}
-
 // Named returns the listeners with a name, or all if name is empty. It fails if there is none,
 // or if all are in use.
 func (p *Passed) Named(name string) (all []Socket, err error) {
@@ -186,16 +177,6 @@ func (p *Passed) At(s Spec) Socket {
 		}
 	}
 	return Socket{}
-}
-
-// Has reports whether a listener of that name was passed and is not in use.
-func (p *Passed) Has(name string) bool {
-	for _, s := range p.sockets {
-		if s.Listener != nil && s.Name == name {
-			return true
-		}
-	}
-	return false
 }
 
 // Matches reports whether a socket's address is that of the Spec.

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"net/netip"
+	"strconv"
 	"strings"
 )
 
@@ -72,13 +73,8 @@ func lineAddr(host, port string, six bool) (netip.AddrPort, bool) {
 	if err != nil || addr.Is6() != six || addr.Zone() != "" {
 		return netip.AddrPort{}, false
 	}
-	n := 0
-	for i := range len(port) {
-		if n = n*10 + int(port[i]-'0'); port[i] < '0' || port[i] > '9' || n > 1<<16-1 {
-			return netip.AddrPort{}, false
-		}
-	}
-	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), port != ""
+	n, err := strconv.ParseUint(port, 10, 16)
+	return netip.AddrPortFrom(addr.Unmap(), uint16(n)), err == nil
 }
 
 // parseBinary parses a version 2 header. As in nginx, only a proxied TCP connection has addresses.

@@ -79,6 +79,15 @@ func send(states []string, f *os.File) error {
 	return sendWith(c, message, f)
 }
 
+// WatchdogTicks returns a channel that receives a value when Watchdog is due: twice in each interval.
+// It is nil if the service manager does not expect it.
+func WatchdogTicks() <-chan time.Time {
+	if interval := WatchdogInterval(); interval > 0 {
+		return time.Tick(max(interval/2, 1))
+	}
+	return nil
+}
+
 // WatchdogInterval returns how often the service manager expects Watchdog from this process, or 0
 // if it does not (sd_watchdog_enabled(3)).
 func WatchdogInterval() time.Duration {

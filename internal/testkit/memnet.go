@@ -12,7 +12,7 @@ import (
 // block in a way that testing/synctest recognizes, so tests of timeouts take no time. The zero
 // value is ready to use.
 type Network struct {
-	mu       sync.Mutex
+	once     sync.Once
 	listener *memListener
 }
 
@@ -23,11 +23,9 @@ const pipeSize = 64 << 10
 func (n *Network) Listen() net.Listener { return n.listen() }
 
 func (n *Network) listen() *memListener {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.listener == nil {
+	n.once.Do(func() {
 		n.listener = &memListener{accepts: make(chan net.Conn), closed: make(chan struct{})}
-	}
+	})
 	return n.listener
 }
 
@@ -145,43 +143,34 @@ func newPipe() *pipe {
 
 // deadline is a read or write deadline, guarded by the pipe's mutex.
 type deadline struct {
-	passed bool
-	timer  *time.Timer
+	at    time.Time
+	timer *time.Timer // wakes the pipe at that time
 }
 
-func (l *deadline) set(p *pipe, t time.Time) {
+func (d *deadline) set(p *pipe, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if l.timer != nil {
-		l.timer.Stop()
+	if d.timer != nil {
+		d.timer.Stop()
 	}
-	l.timer, l.passed = nil, false
-	if t.IsZero() {
+	if d.at = t; t.IsZero() {
 		return
 	}
-	if d := time.Until(t); d > 0 {
-		var timer *time.Timer
-		timer = time.AfterFunc(d, func() {
-			p.mu.Lock()
-			defer p.mu.Unlock()
-			if l.timer == timer {
-				l.passed = true
-				p.changed.Broadcast()
-			}
-		})
-		l.timer = timer
-		return
-	}
-	l.passed = true
-	p.changed.Broadcast()
+	d.timer = time.AfterFunc(time.Until(t), func() {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.changed.Broadcast()
+	})
 }
+
+func (d *deadline) hasPassed() bool { return !d.at.IsZero() && !time.Now().Before(d.at) }
 
 func (p *pipe) read(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for {
 		switch {
-		case p.readDeadline.passed:
+		case p.readDeadline.hasPassed():
 			return 0, os.ErrDeadlineExceeded
 		case len(p.data) > 0:
 			n := copy(b, p.data)
@@ -202,7 +191,7 @@ func (p *pipe) write(b []byte) (n int, err error) {
 		switch {
 		case p.err != nil:
 			return n, io.ErrClosedPipe
-		case p.writeDeadline.passed:
+		case p.writeDeadline.hasPassed():
 			return n, os.ErrDeadlineExceeded
 		}
 		k := min(len(b), pipeSize-len(p.data))
