@@ -47,25 +47,14 @@ func (f *findMax) define(c *cobra.Command) {
 
 // complete completes the search from other flags.
 func (f *findMax) complete(all *loadFlags) error {
-	changed := all.command.Flags().Changed
-	for _, name := range []string{"slo", "from", "to", "precision"} {
-		if changed(name) && !f.enabled {
-			return fmt.Errorf("load: --%s requires --find-max", name)
-		}
-	}
 	if err := errors.Join(f.search.Goal.CheckAbsolute(), all.failIf.CheckAbsolute()); err != nil || !f.enabled {
 		return err
-	}
-	for _, name := range []string{"rate", "requests", "fail-if", "csv", "hdr", "bench", "html", "samples"} {
-		if changed(name) {
-			return fmt.Errorf("load: --find-max and --%s are mutually exclusive: --find-max runs at many rates", name)
-		}
 	}
 	if f.search.Precision == 0 {
 		return errors.New("load: --precision 0 cannot be reached: want a share such as 0.02")
 	}
 	f.search.Step = load.DefaultStep
-	if changed("duration") {
+	if all.command.Flags().Changed("duration") {
 		f.search.Step = all.plan.Duration
 	}
 	all.plan.Duration = f.search.Step // for the live display
