@@ -51,7 +51,7 @@ type conn struct {
 // reusable is the part of a conn that survives reopening.
 type reusable struct {
 	reader       reader
-	mux          multiplexer // the reader, if exchanges are concurrent
+	http2        *http2Reader // the reader, if exchanges are concurrent; otherwise nil
 	exchanges    []exchange
 	outBuffer    []byte // memory for out
 	check        *check // nil if only the status matters
@@ -86,7 +86,7 @@ func (c *conn) unsent() int {
 
 // isBlocked reports whether the server's settings allow no stream at all.
 func (c *conn) isBlocked() bool {
-	return c.state == open && c.inFlight == 0 && c.reusable.mux != nil && !c.reusable.mux.acceptsRequest(0)
+	return c.state == open && c.inFlight == 0 && c.reusable.http2 != nil && !c.reusable.http2.acceptsRequest(0)
 }
 
 // activity describes what a connection is doing, for timeout errors.
@@ -212,8 +212,8 @@ func (w *worker) onReady(id int) {
 	}
 	w.markConnected()
 	c.state, c.connectTime = open, time.Duration(w.now-c.connectStart)
-	if c.reusable.mux != nil {
-		c.reusable.outBuffer = c.reusable.mux.appendPreface(c.reusable.outBuffer[:0])
+	if c.reusable.http2 != nil {
+		c.reusable.outBuffer = c.reusable.http2.appendPreface(c.reusable.outBuffer[:0])
 		c.out = c.reusable.outBuffer
 		w.flush(id)
 		if c.state != open {
@@ -341,7 +341,7 @@ func (w *worker) handleEvent(e *poll.Event) {
 	if c.state == open && e.Readable { // a response may arrive before the request was sent
 		w.receive(e.ID, e.Ended)
 	}
-	if c.state == open && e.Writable && c.unsent() > 0 && (c.reusable.mux != nil || c.response.stage < inBody) {
+	if c.state == open && e.Writable && c.unsent() > 0 && (c.reusable.http2 != nil || c.response.stage < inBody) {
 		w.flush(e.ID)
 	}
 }
@@ -381,9 +381,9 @@ func (w *worker) onError(id int, kind Failure, text string) {
 }
 
 // isSilentClose reports whether the server may have closed the connection after its last response,
-// before it received the request. Protocols that cannot announce the close allow this.
+// before it received the request.
 func (w *worker) isSilentClose(c *conn) bool {
-	return !w.job.protocol.traits().announcedClose && c.inFlight > 0 &&
+	return isFastCGI(w.job.protocol) && c.inFlight > 0 &&
 		c.response.stage == beforeHead && c.responses > 0
 }
 

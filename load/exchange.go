@@ -24,14 +24,14 @@ func (w *worker) sendDue(id int) {
 // hasRoom reports whether the connection can carry one more request.
 func (c *conn) hasRoom() bool {
 	return c.inFlight < len(c.reusable.exchanges) && !c.last &&
-		(c.reusable.mux == nil || c.reusable.mux.acceptsRequest(c.inFlight))
+		(c.reusable.http2 == nil || c.reusable.http2.acceptsRequest(c.inFlight))
 }
 
 // enqueue appends a request, due at the given time, to the connection's output.
 func (w *worker) enqueue(id int, due int64) {
 	c := &w.conns[id]
 	slot := (c.oldest + c.inFlight) % len(c.reusable.exchanges)
-	for c.reusable.exchanges[slot].active { // a multiplexer frees slots in any order
+	for c.reusable.exchanges[slot].active { // HTTP/2 frees slots in any order
 		slot = (slot + 1) % len(c.reusable.exchanges)
 	}
 	m := w.nextMessage()
@@ -39,10 +39,10 @@ func (w *worker) enqueue(id int, due int64) {
 	c.last = c.sentRequests == w.plan.PerConnection
 	before := len(c.out)
 	switch {
-	case c.reusable.mux != nil:
+	case c.reusable.http2 != nil:
 		var last bool
 		w.rendered = m.appendTo(w.rendered[:0], w, c.last)
-		c.reusable.outBuffer, last = c.reusable.mux.appendRequest(c.ownedOutput(), w.rendered, m.isHead, slot)
+		c.reusable.outBuffer, last = c.reusable.http2.appendRequest(c.ownedOutput(), w.rendered, m.isHead, slot)
 		c.out, c.last = c.reusable.outBuffer, c.last || last
 	case m.fixed() && len(c.out) == 0:
 		c.out, c.reusable.outBuffer = m.bytes(c.last), c.reusable.outBuffer[:0]
@@ -155,7 +155,7 @@ func (w *worker) consume(id int, in []byte) bool {
 	c := &w.conns[id]
 	responsesBefore := c.responses
 	for len(in) > 0 {
-		if c.inFlight == 0 && c.reusable.mux == nil {
+		if c.inFlight == 0 && c.reusable.http2 == nil {
 			text := unsolicited
 			if c.responses > responsesBefore {
 				text = surplus
@@ -170,7 +170,7 @@ func (w *worker) consume(id int, in []byte) bool {
 			return false
 		}
 		in = in[n:]
-		if c.reusable.mux != nil && w.handleControl(id) {
+		if c.reusable.http2 != nil && w.handleControl(id) {
 			if c.last && c.inFlight == 0 {
 				w.reconnect(id)
 				return false
@@ -182,12 +182,12 @@ func (w *worker) consume(id int, in []byte) bool {
 		}
 		w.leaveBacklog(c)
 		f := w.currentExchange(c)
-		early := c.reusable.mux == nil && c.queuedBytes-int64(c.unsent()) < f.endOffset
+		early := c.reusable.http2 == nil && c.queuedBytes-int64(c.unsent()) < f.endOffset
 		last := c.response.last || c.last && c.inFlight == 1
 		w.completeExchange(id, f)
 		// A server that responds before the whole request was sent does not want the rest of it.
 		if last || early || c.reusable.singleUses >= maxSingleUses {
-			if len(in) > 0 && c.inFlight == 0 && c.reusable.mux == nil {
+			if len(in) > 0 && c.inFlight == 0 && c.reusable.http2 == nil {
 				w.recordError(FailedRead, surplus)
 			}
 			w.requeueAll(c)
@@ -195,15 +195,15 @@ func (w *worker) consume(id int, in []byte) bool {
 			return false
 		}
 	}
-	if c.reusable.mux != nil {
-		c.reusable.outBuffer = c.reusable.mux.appendReplies(c.ownedOutput())
+	if c.reusable.http2 != nil {
+		c.reusable.outBuffer = c.reusable.http2.appendReplies(c.ownedOutput())
 		c.out = c.reusable.outBuffer
 	}
 	w.sendDue(id)
 	return c.state == open
 }
 
-// handleControl handles a multiplexer's input other than responses. It reports whether there was no
+// handleControl handles HTTP/2's input other than responses. It reports whether there was no
 // response.
 func (w *worker) handleControl(id int) bool {
 	c := &w.conns[id]
@@ -234,7 +234,7 @@ func (w *worker) goAway(id int) {
 	for slot := range c.reusable.exchanges {
 		f := &c.reusable.exchanges[slot]
 		switch {
-		case !f.active || c.reusable.mux.streamID(slot) <= c.response.lastStreamID:
+		case !f.active || c.reusable.http2.streamID(slot) <= c.response.lastStreamID:
 		case isRefused:
 			w.failStream(id, f, FailedRefused, "the server closes each connection without a response (GOAWAY)")
 		default:
@@ -252,7 +252,7 @@ func (w *worker) failStream(id int, f *exchange, kind Failure, text string) {
 
 // feedReader passes input to the reader.
 func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
-	if c.reusable.mux == nil {
+	if c.reusable.http2 == nil {
 		if c.response.stage == beforeHead {
 			m := c.reusable.exchanges[c.oldest].message
 			c.response.isHead, c.response.checked = m.isHead, c.reusable.check

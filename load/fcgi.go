@@ -19,7 +19,6 @@ const (
 )
 
 func (fcgiProtocol) defaultPort(bool) string { return fcgiPort }
-func (fcgiProtocol) traits() traits          { return traits{params: true} }
 
 func (fcgiProtocol) render(dst []byte, q *request, to address, last bool) []byte {
 	var list []byte

@@ -16,8 +16,6 @@ func (httpProtocol) defaultPort(secure bool) string {
 	return "80"
 }
 
-func (httpProtocol) traits() traits { return traits{pipelining: true, announcedClose: true} }
-
 func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byte {
 	b := http1.AppendRequestLine(dst, o.minor, q.method, q.url.target)
 	if !q.has("Host") {

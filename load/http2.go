@@ -14,7 +14,6 @@ import (
 type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }
-func (http2Protocol) traits() traits                 { return traits{pipelining: true, announcedClose: true} }
 
 // blockLengthSize is the size of the length that precedes a rendered header block.
 const blockLengthSize = 4

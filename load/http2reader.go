@@ -69,6 +69,7 @@ func (r *http2Reader) reset() {
 	}
 }
 
+// appendPreface appends what the client sends first on a new connection.
 func (r *http2Reader) appendPreface(dst []byte) []byte {
 	dst = http2.AppendSettings(append(dst, http2.Preface...),
 		http2.Setting{ID: http2.EnablePush, Value: 0},
@@ -81,6 +82,8 @@ func (r *http2Reader) appendPreface(dst []byte) []byte {
 // acceptsRequest reports whether the server allows one more concurrent stream.
 func (r *http2Reader) acceptsRequest(inFlight int) bool { return uint32(inFlight) < r.maxStreams }
 
+// appendRequest appends a rendered request whose response will have the given slot. It reports
+// whether it is the last one that the connection can carry.
 func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool) {
 	block, body := splitRendered(text)
 	st := &r.streams[slot]
@@ -123,6 +126,7 @@ func (r *http2Reader) appendBody(out []byte, st *http2Stream) []byte {
 	return out
 }
 
+// appendReplies appends the frames that are due in response to the input.
 func (r *http2Reader) appendReplies(dst []byte) []byte {
 	dst = append(dst, r.replies...)
 	r.replies = r.replies[:0]

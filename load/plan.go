@@ -254,7 +254,7 @@ func (p Plan) prepare(ctx context.Context) (*job, error) {
 		return nil, err
 	}
 	j.protocol = to.protocol
-	if j.plan.Pipeline > 1 && !j.protocol.traits().pipelining {
+	if j.plan.Pipeline > 1 && isFastCGI(j.protocol) {
 		return nil, badPlan("%d requests at a time on a connection: FastCGI allows one", j.plan.Pipeline)
 	}
 	if to.secure {

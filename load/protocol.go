@@ -11,17 +11,11 @@ type protocol interface {
 	render(dst []byte, q *request, to address, last bool) []byte
 	// newReaders returns a reader for each of a worker's n connections.
 	newReaders(n int, s readerConfig) []reader
-	traits() traits
 }
 
-// traits are what a protocol can do.
-type traits struct {
-	pipelining bool // a connection may carry several requests at a time
-	params     bool // requests have FastCGI parameters
-	// a response can announce that the server will close the connection; if not, the server may close
-	// it after any response
-	announcedClose bool
-}
+// isFastCGI reports whether a protocol is FastCGI. A connection carries one request at a time, and
+// the server may close it after any response, which cannot announce that. Requests have parameters.
+func isFastCGI(p protocol) bool { return p == protocol(fcgiProtocol{}) }
 
 // reader parses the responses on one connection from input in pieces of any size.
 type reader interface {
@@ -32,23 +26,6 @@ type reader interface {
 	untilClose() bool
 	// reset prepares r for a new connection.
 	reset()
-}
-
-// multiplexer is a reader for connections with concurrent exchanges. Responses arrive in any order,
-// and the client also sends control frames.
-type multiplexer interface {
-	reader
-	// appendPreface appends what the client sends first on a new connection.
-	appendPreface(dst []byte) []byte
-	// acceptsRequest reports whether the server allows one more concurrent request.
-	acceptsRequest(inFlight int) bool
-	// appendRequest appends a rendered request whose response will have the given slot. It reports
-	// whether it is the last one that the connection can carry.
-	appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool)
-	// appendReplies appends the frames that are due in response to the input.
-	appendReplies(dst []byte) []byte
-	// streamID returns the stream ID of the request in a slot.
-	streamID(slot int) uint32
 }
 
 // readerConfig is what the readers of one worker share.
@@ -70,7 +47,7 @@ type response struct {
 	checked *check       // verifies it; nil if only the status matters
 	events  *eventStream // counts its events; nil if it has none
 
-	// Only a multiplexer sets these.
+	// Only HTTP/2 sets these.
 	streamError  string // why the request failed, if the connection did not
 	refused      bool   // the server did not process the request
 	goAway       bool   // the server accepts no more requests on the connection

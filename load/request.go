@@ -39,7 +39,7 @@ func newRequest(p *Plan, to parsedURL) (*request, error) {
 		}
 		q.params = append(q.params, field{name, value})
 	}
-	if len(q.params) > 0 && !to.protocol.traits().params {
+	if len(q.params) > 0 && !isFastCGI(to.protocol) {
 		return nil, badPlan("%q: parameters require FastCGI", p.URL)
 	}
 	return q, nil

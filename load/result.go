@@ -9,21 +9,19 @@ import (
 
 // Result is what a run measured.
 type Result struct {
-	URL         string  `json:"url"`
-	Connections int     `json:"connections"`
-	Threads     int     `json:"threads"`
-	Warmup      float64 `json:"warmupSeconds,omitempty"`
-	Seconds     float64 `json:"seconds"` // length of the measured time
-	// Drained is the part of Seconds in which a Session's slices only waited for responses.
-	Drained   float64        `json:"drainedSeconds,omitempty"`
-	Requests  uint64         `json:"requests"`
-	Bytes     uint64         `json:"receivedBytes"` // received, including heads
-	BodyBytes uint64         `json:"bodyBytes"`     // received in bodies of complete responses
-	SentBytes uint64         `json:"sentBytes"`
-	Statuses  map[int]uint64 `json:"statuses"`
-	Errors    Errors         `json:"errors"`
-	Connects  uint64         `json:"connectionsMeasured"` // connections opened while measuring
-	Opened    uint64         `json:"connectionsBefore"`   // connections opened before measuring
+	URL         string         `json:"url"`
+	Connections int            `json:"connections"`
+	Threads     int            `json:"threads"`
+	Warmup      float64        `json:"warmupSeconds,omitempty"`
+	Seconds     float64        `json:"seconds"` // length of the measured time
+	Requests    uint64         `json:"requests"`
+	Bytes       uint64         `json:"receivedBytes"` // received, including heads
+	BodyBytes   uint64         `json:"bodyBytes"`     // received in bodies of complete responses
+	SentBytes   uint64         `json:"sentBytes"`
+	Statuses    map[int]uint64 `json:"statuses"`
+	Errors      Errors         `json:"errors"`
+	Connects    uint64         `json:"connectionsMeasured"` // connections opened while measuring
+	Opened      uint64         `json:"connectionsBefore"`   // connections opened before measuring
 	// Resumed is how many connections of Connects resumed a TLS session. It requires a
 	// ClientSessionCache in Plan.TLS.
 	Resumed uint64 `json:"resumedHandshakes,omitempty"`

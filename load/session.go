@@ -19,7 +19,6 @@ import (
 type Session struct {
 	run         *run
 	measured    time.Duration // total length of the counted slices
-	drainTime   time.Duration // part of measured in which no request could begin
 	interrupted bool          // a context ended during a slice
 	result      *Result       // set by Close
 }
@@ -96,7 +95,6 @@ func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slic
 	sum.Elapsed, sum.Drained = time.Since(began), time.Since(ended)
 	if counts {
 		s.measured += sum.Elapsed
-		s.drainTime += sum.Drained
 	}
 	return sum, nil
 }
@@ -142,7 +140,6 @@ func (s *Session) Close() *Result {
 	if s.result == nil {
 		s.run.stopWorkers()
 		s.result = s.run.result(s.measured)
-		s.result.Drained = s.drainTime.Seconds()
 	}
 	return s.result
 }

@@ -65,7 +65,7 @@ type worker struct {
 	thinking     thinkers
 
 	buffer   []byte // shared by reads of all connections
-	rendered []byte // reused for requests to a multiplexer
+	rendered []byte // reused for requests by HTTP/2
 
 	progressRequests   atomic.Uint64
 	progressErrors     atomic.Pointer[Errors] // nil if there are none
@@ -125,7 +125,7 @@ func (w *worker) prepareConns() {
 		c := conn{fd: -1, response: response{slot: -1}, reusable: reusable{
 			firstAttempt: true, reader: reader, exchanges: own, check: w.job.expected.newCheck(),
 		}}
-		c.reusable.mux, _ = reader.(multiplexer)
+		c.reusable.http2, _ = reader.(*http2Reader)
 		w.conns[i], exchanges = c, exchanges[w.plan.Pipeline:]
 	}
 }

@@ -2,6 +2,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -74,13 +75,33 @@ func Run(ctx context.Context, env Env, args []string) int {
 	}
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(env), versionCommand(env))
+	root.AddCommand(serveCommand(env)) // a server goes on if a line of its log is lost
+	stdout := &checkedWriter{out: env.Stdout}
+	env.Stdout = stdout
+	root.AddCommand(versionCommand(env))
 	root.AddCommand(systemCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)
 	root.SetErr(env.Stderr)
-	return exitCode(env, root.ExecuteContext(ctx))
+	err := root.ExecuteContext(ctx)
+	if err == nil && stdout.err != nil {
+		err = &exitError{exitFail, stdout.err}
+	}
+	return exitCode(env, err)
+}
+
+// checkedWriter keeps the first error of writing. Commands need not check what they print.
+type checkedWriter struct {
+	out io.Writer
+	err error
+}
+
+// Write implements io.Writer.
+func (w *checkedWriter) Write(b []byte) (int, error) {
+	n, err := w.out.Write(b)
+	w.err = cmp.Or(w.err, err)
+	return n, err
 }
 
 // exitError is an error with an exit code. Without an err, the message has been printed already.

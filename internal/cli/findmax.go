@@ -47,25 +47,14 @@ func (f *findMax) define(c *cobra.Command) {
 
 // complete completes the search from other flags.
 func (f *findMax) complete(all *loadFlags) error {
-	changed := all.command.Flags().Changed
-	for _, name := range []string{"slo", "from", "to", "precision"} {
-		if changed(name) && !f.enabled {
-			return fmt.Errorf("load: --%s requires --find-max", name)
-		}
-	}
 	if err := errors.Join(f.search.Goal.CheckAbsolute(), all.failIf.CheckAbsolute()); err != nil || !f.enabled {
 		return err
-	}
-	for _, name := range []string{"rate", "requests", "fail-if", "csv", "hdr", "bench", "html", "samples"} {
-		if changed(name) {
-			return fmt.Errorf("load: --find-max and --%s are mutually exclusive: --find-max runs at many rates", name)
-		}
 	}
 	if f.search.Precision == 0 {
 		return errors.New("load: --precision 0 cannot be reached: want a share such as 0.02")
 	}
 	f.search.Step = load.DefaultStep
-	if changed("duration") {
+	if all.command.Flags().Changed("duration") {
 		f.search.Step = all.plan.Duration
 	}
 	all.plan.Duration = f.search.Step // for the live display
@@ -115,9 +104,7 @@ func (r *searchReport) show(ctx context.Context, env Env, flags *loadFlags, err 
 		r.Error = err.Error()
 	}
 	if !flags.outputs.usesStdout() && (len(found.Tries) > 0 || ctx.Err() != nil) {
-		if err := printSearch(env.Stdout, found); err != nil {
-			return err
-		}
+		printSearch(env.Stdout, found)
 	}
 	if err := flags.outputs.write(env, nil); err != nil {
 		return err
@@ -160,7 +147,7 @@ func outcome(t load.Try) string {
 }
 
 // printSearch prints the result, the tried rates and their curve.
-func printSearch(out io.Writer, f *load.SearchResult) error {
+func printSearch(out io.Writer, f *load.SearchResult) {
 	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, report.Note(searchSentence(f)))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
 	slices.SortStableFunc(tries, func(a, b load.Try) int { return cmp.Compare(a.Rate, b.Rate) })
@@ -170,11 +157,8 @@ func printSearch(out io.Writer, f *load.SearchResult) error {
 		fmt.Fprintf(w, "%s/s\t%s/s\t%s\t%s\t%.3g%%\t%s\t\n", report.Count(t.Rate), report.Count(t.Achieved),
 			report.Duration(t.P50), report.Duration(t.P99), 100*t.ErrorShare, outcome(t))
 	}
-	if err := w.Flush(); err != nil {
-		return err
-	}
-	_, err := io.WriteString(out, newRateCurve(tries, f.Goal).String())
-	return err
+	_ = w.Flush()
+	fmt.Fprint(out, newRateCurve(tries, f.Goal))
 }
 
 func searchSentence(f *load.SearchResult) string {

@@ -190,9 +190,7 @@ func noResponse(r *load.Result) error {
 // that the report would.
 func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
 	if _, ok := errors.AsType[*load.ConnectError](err); !ok && !flags.outputs.usesStdout() {
-		if err := r.WriteText(env.Stdout); err != nil {
-			return err
-		}
+		_ = r.WriteText(env.Stdout)
 	}
 	if n := flags.plan.Samples; n > 0 && len(r.Samples) >= n {
 		fmt.Fprintf(env.Stderr, "--samples holds only the first %d requests; raise --keep to store more\n", n)

@@ -51,9 +51,7 @@ commas, the intervals include the variation between runs.`,
 			if err != nil {
 				return usageError(err)
 			}
-			if err := c.WriteText(env.Stdout); err != nil {
-				return err
-			}
+			_ = c.WriteText(env.Stdout)
 			var n [3]int // by outcome
 			for i, o := range all {
 				fmt.Fprintf(env.Stdout, "%s: %s\n", failIf.Bounds[i], o)

@@ -3,12 +3,15 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/agent"
@@ -130,30 +133,16 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS (default the URL's host)")
 }
 
-// reportedFlags lists the flags that reports repeat.
-func reportedFlags() []string {
-	return []string{
-		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
-		"cpus",
-		"method", "header", "body", "body-file", "param", "urls", "replay", "speed", "shuffle", "template",
-		"expect-status", "expect-body-sha256", "expect-header", "max-errors", "fail-if",
-		"http1.0", "http2", "http3", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert",
-		"cert", "sni",
-		"find-max", "slo", "from", "to", "precision",
-		"on", "on-loss", "kubernetes", "context", "namespace", "image", "node-selector", "pod-requests", "pod-limits",
-	}
-}
-
-// setFlags returns the values of the reported flags on the command line, without passwords and
-// other secrets, because reports are shared.
+// setFlags returns the values of the flags on the command line that change the load, without
+// passwords and other secrets, because reports are shared.
 func (f *loadFlags) setFlags() map[string]string {
+	others := []string{"json", "csv", "hdr", "bench", "html", "samples", "keep", "key", "agent-program"}
 	given := make(map[string]string)
-	set := f.command.Flags()
-	for _, name := range reportedFlags() {
-		if flag := set.Lookup(name); flag.Changed {
-			given[name] = flag.Value.String()
+	f.command.Flags().Visit(func(flag *pflag.Flag) {
+		if !slices.Contains(others, flag.Name) {
+			given[flag.Name] = flag.Value.String()
 		}
-	}
+	})
 	if len(f.plan.Header) > 0 {
 		var shown []string
 		for _, field := range f.plan.Header {
@@ -197,7 +186,7 @@ func (f *loadFlags) checkArgs(c *cobra.Command, args []string) error {
 // checkNumbers returns an error for an explicit 0 of a flag whose 0 means the default.
 func (f *loadFlags) checkNumbers() error {
 	for _, name := range []string{"connections", "requests", "threads", "timeout", "pipeline",
-		"requests-per-connection", "max-errors"} {
+		"requests-per-connection", "max-errors", "kubernetes"} {
 		flag := f.command.Flags().Lookup(name)
 		if zero := flag.Value.String(); flag.Changed && (zero == "0" || zero == "0s") {
 			return fmt.Errorf("load: --%s %s: want a value above 0", name, zero)
@@ -206,35 +195,54 @@ func (f *loadFlags) checkNumbers() error {
 	return nil
 }
 
+// checkTogether returns an error for flags that require or exclude each other.
+func (f *loadFlags) checkTogether() error {
+	isSet := f.command.Flags().Changed
+	for _, rule := range []struct{ flags, anyOf string }{
+		{"slo from to precision", "find-max"}, {"poisson", "rate find-max"}, {"shuffle", "urls"}, {"speed", "replay"},
+		{"keep", "samples"}, {"key", "cert"}, {"on-loss", "on kubernetes"}, {"agent-program", "on"},
+		{"kubernetes", "image"},
+		{"context namespace image node-selector pod-requests pod-limits print-manifest", "kubernetes"},
+	} {
+		anyOf := strings.Fields(rule.anyOf)
+		for _, flag := range strings.Fields(rule.flags) {
+			if isSet(flag) && !slices.ContainsFunc(anyOf, isSet) {
+				return fmt.Errorf("load: --%s requires --%s", flag, strings.Join(anyOf, " or --"))
+			}
+		}
+	}
+	for _, rule := range []struct{ flag, others, why string }{
+		{"find-max", "rate requests fail-if csv hdr bench html samples", ": --find-max runs at many rates"},
+		{"replay", "rate urls find-max warmup threads method body body-file on kubernetes poisson",
+			": the log determines the requests and their times"},
+		{"http1.0", "http2 http3", ""}, {"http3", "http2 on kubernetes resolve source", ""}, {"on", "kubernetes", ""},
+		{"close", "requests-per-connection", ""}, {"body", "body-file", ""},
+	} {
+		for _, other := range strings.Fields(rule.others) {
+			if isSet(rule.flag) && isSet(other) {
+				return fmt.Errorf("load: --%s and --%s are mutually exclusive%s", rule.flag, other, rule.why)
+			}
+		}
+	}
+	return nil
+}
+
 // complete completes the Plan from other flags and from files.
 func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
-	if err := f.checkNumbers(); err != nil {
+	if err := cmp.Or(f.checkNumbers(), f.checkTogether(), f.fleet.check()); err != nil {
 		return err
 	}
 	switch {
-	case f.http10 && f.http2 || f.http3 && (f.http10 || f.http2):
-		return errors.New("load: --http1.0, --http2 and --http3 are mutually exclusive")
-	case f.http3 && (changed("on") || changed("kubernetes")):
-		return errors.New("load: --http3 and load from other machines are mutually exclusive")
 	case f.http10:
 		plan.Version = load.HTTP10
 	case f.http2:
 		plan.Version = load.HTTP2
 	}
 	if f.closeEach {
-		if changed("requests-per-connection") {
-			return errors.New("load: --close and --requests-per-connection are mutually exclusive")
-		}
 		plan.PerConnection = 1
 	}
-	if plan.Pace.Poisson && len(plan.Pace.Steps) == 0 && !f.find.enabled {
-		return errors.New("load: --poisson requires --rate")
-	}
 	if err := f.find.complete(f); err != nil {
-		return err
-	}
-	if err := f.fleet.check(changed); err != nil {
 		return err
 	}
 	if err := f.replay.complete(ctx, env, f); err != nil {
@@ -251,8 +259,6 @@ func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error 
 			return fmt.Errorf("load: --keep %d: want 1 or more", f.maxSamples)
 		}
 		plan.Samples = f.maxSamples
-	} else if changed("keep") {
-		return errors.New("load: --keep requires --samples")
 	}
 	if err := f.readFiles(ctx, env); err != nil {
 		return err

@@ -105,8 +105,6 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 		return nil, fmt.Errorf("load: %w", err)
 	case u.Scheme != "https":
 		return nil, errors.New("load: --http3 requires a URL https://host:port/path")
-	case len(f.plan.Resolve) > 0 || len(f.plan.Sources) > 0:
-		return nil, errors.New("load: --http3 and --resolve or --source are mutually exclusive")
 	}
 	config := new(tls.Config)
 	if f.plan.TLS != nil {

@@ -21,9 +21,6 @@ func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 		return errors.New("load: standard input cannot be both --body-file and --urls")
 	}
 	if f.bodyFile != "" {
-		if f.command.Flags().Changed("body") {
-			return errors.New("load: --body and --body-file are mutually exclusive")
-		}
 		if f.plan.Body, err = readInput(ctx, env, f.bodyFile); err != nil {
 			return fmt.Errorf("load: --body-file: %w", err)
 		}
@@ -36,8 +33,6 @@ func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 		if err != nil {
 			return fmt.Errorf("load: --urls %q: %w", f.urls, err)
 		}
-	} else if f.plan.Shuffle {
-		return errors.New("load: --shuffle requires --urls")
 	}
 	return f.readTLS(ctx, env)
 }
@@ -90,9 +85,6 @@ func (f *loadFlags) readTLS(ctx context.Context, env Env) error {
 		if _, err := (&agent.TLS{CA: f.tls.CA}).Config(); err != nil {
 			return fmt.Errorf("load: --cacert %q: want a file with a PEM certificate", f.caCert)
 		}
-	}
-	if f.key != "" && f.cert == "" {
-		return errors.New("load: --key requires --cert")
 	}
 	if f.cert != "" {
 		if f.tls.Cert, err = readInput(ctx, env, f.cert); err != nil {

@@ -23,19 +23,8 @@ type replay struct {
 
 // complete sets the Plan's list and pace from the log.
 func (r *replay) complete(ctx context.Context, env Env, all *loadFlags) error {
-	changed := all.command.Flags().Changed
 	if r.file == "" {
-		if changed("speed") {
-			return errors.New("load: --speed requires --replay")
-		}
 		return nil
-	}
-	for _, name := range []string{"rate", "urls", "find-max", "warmup", "threads", "method", "body", "body-file", "on",
-		"kubernetes", "poisson"} {
-		if changed(name) {
-			return fmt.Errorf("load: --replay and --%s are mutually exclusive: the log determines the requests and their times",
-				name)
-		}
 	}
 	if !(r.speed > 0) {
 		return fmt.Errorf("load: --speed %v: want a factor above 0", r.speed)
@@ -52,7 +41,7 @@ func (r *replay) complete(ctx context.Context, env Env, all *loadFlags) error {
 		fmt.Fprintf(env.Stderr, "--replay leaves out %d lines, which have no GET or HEAD request\n", skipped)
 	}
 	all.plan.Threads = 1 // one thread sends the requests in the order of the log
-	if !changed("duration") && all.plan.Requests == 0 {
+	if !all.command.Flags().Changed("duration") && all.plan.Requests == 0 {
 		all.plan.Requests = uint64(len(all.plan.List)) // all of them, also if this machine is late
 	}
 	return nil

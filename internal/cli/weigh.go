@@ -288,9 +288,7 @@ func showResults(env Env, a *report.Report, dir string, details bool, err error)
 	if details {
 		write = a.WriteText
 	}
-	if textErr := write(env.Stdout); textErr != nil {
-		return textErr
-	}
+	_ = write(env.Stdout)
 	if kept {
 		fmt.Fprintf(env.Stdout, "Report: %s\n", filepath.Join(dir, report.PageFile))
 	}

@@ -65,9 +65,9 @@ type Record struct {
 	Hello *About `json:"hello,omitempty"`
 	Pong  *Pong  `json:"pong,omitempty"`
 	// Ready reports that all connections were opened or failed, and the agent waits for the start.
-	Ready *Ready `json:"ready,omitempty"`
+	Ready *Moment `json:"ready,omitempty"`
 	// Began reports that measuring has begun.
-	Began  *Began       `json:"began,omitempty"`
+	Began  *Moment      `json:"began,omitempty"`
 	Second *load.Second `json:"second,omitempty"`
 	// CPU is the CPU time of the agent's process in about the same second, or in the slice.
 	CPU     float64      `json:"cpuSeconds,omitempty"`
@@ -96,13 +96,8 @@ type Pong struct {
 	Clock time.Duration `json:"clockNs"` // when the ping was read
 }
 
-// Ready reports the state of the connections.
-type Ready struct {
-	Clock time.Duration `json:"clockNs"`
-}
-
-// Began is when measuring began.
-type Began struct {
+// Moment is when something happened.
+type Moment struct {
 	Clock time.Duration `json:"clockNs"`
 }
 

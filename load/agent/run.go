@@ -58,7 +58,7 @@ func (r *run) execute(ctx context.Context) {
 // awaitStart reports that the agent is ready and waits for the start. Meanwhile no request is sent.
 func (r *run) awaitStart(ctx context.Context) {
 	r.isStarted = true
-	r.server.out.send(Record{Ready: &Ready{r.server.now()}})
+	r.server.out.send(Record{Ready: &Moment{r.server.now()}})
 	select {
 	case s := <-r.start:
 		if s.At != 0 {
@@ -86,7 +86,7 @@ func (r *run) begin(ctx context.Context) {
 	}
 	r.cpu = processTime()
 	if ctx.Err() == nil {
-		r.server.out.send(Record{Began: &Began{r.server.now()}})
+		r.server.out.send(Record{Began: &Moment{r.server.now()}})
 	}
 }
 

@@ -39,25 +39,15 @@ type Row struct {
 	A, B string // formatted values
 	// Ratio is B's value divided by A's, with its interval. It is NaN if there is none.
 	Ratio stat.Interval
-	// Better is the direction of improvement.
-	Better Direction
 	// IsMain marks the main figure for this kind of run.
 	IsMain bool
 }
 
-// Direction is the direction of improvement of a figure.
-type Direction int8
-
-const (
-	Less Direction = iota // of latency, errors and cost
-	More                  // of the rate
-)
-
 // IsFaster reports whether B is faster than A by this figure, or slower: whether the ratio is beyond
-// stat.Margin. Otherwise no difference is shown.
+// stat.Margin. Otherwise no difference is shown. More is better of the rate, and less of all others.
 func (r *Row) IsFaster() (faster, slower bool) {
 	f := r.Ratio.Finding()
-	if r.Better == More {
+	if r.Name == rateName {
 		return f == stat.More, f == stat.Less
 	}
 	return f == stat.Less, f == stat.More
@@ -104,7 +94,6 @@ func none() stat.Interval {
 // figure is a compared quantity.
 type figure struct {
 	name   string
-	better Direction
 	format func(float64) string
 	of     func(*whole) float64
 	// by computes the figure from a part of the timeline; nil if the timeline lacks it.
@@ -121,20 +110,20 @@ const (
 // figures returns the compared quantities, in order.
 func figures() []figure {
 	all := []figure{
-		{rateName, More, report.Count, (*whole).rate, (*sum).rate},
-		{"mean", Less, nanoseconds, func(w *whole) float64 { return float64(w.latency.Mean()) }, (*sum).mean},
+		{rateName, report.Count, (*whole).rate, (*sum).rate},
+		{"mean", nanoseconds, func(w *whole) float64 { return float64(w.latency.Mean()) }, (*sum).mean},
 	}
 	for _, q := range []float64{0.5, 0.9, 0.99} {
 		all = append(all, figure{
-			fmt.Sprintf("p%.0f", 100*q), Less, nanoseconds,
+			fmt.Sprintf("p%.0f", 100*q), nanoseconds,
 			func(w *whole) float64 { return float64(w.latency.Quantile(q)) },
 			func(s *sum) float64 { return s.quantile(q) },
 		})
 	}
 	return append(all,
-		figure{errorsName, Less, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) },
+		figure{errorsName, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) },
 			(*whole).errorShare, (*sum).errorShare},
-		figure{"generator CPU/request", Less, nanoseconds, (*whole).cpu, nil})
+		figure{"generator CPU/request", nanoseconds, (*whole).cpu, nil})
 }
 
 func nanoseconds(ns float64) string { return report.Duration(time.Duration(ns)) }
@@ -190,7 +179,7 @@ func Compare(a, b Side) (*Comparison, error) {
 		c.remark("One loop is open and the other closed: their figures are not comparable.")
 	}
 	for i, f := range all {
-		row := Row{Name: f.name, Better: f.better, IsMain: f.name == main}
+		row := Row{Name: f.name, IsMain: f.name == main}
 		inA, inB := f.of(wholeA), f.of(wholeB)
 		row.A, row.B = f.format(inA), f.format(inB)
 		row.Ratio = shift(intervals[i], inB/inA)

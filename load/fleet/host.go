@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
-	"strings"
-	"unicode"
 )
 
 // Host is where an agent runs.
@@ -47,21 +45,4 @@ func uniqueNames(hosts []Host) []string {
 		}
 	}
 	return names
-}
-
-// lastLine returns the last line of a text that is not empty, as printable does.
-func lastLine(text string) string {
-	text = strings.TrimSpace(text)
-	return printable(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
-}
-
-// printable returns the beginning of a text without control characters: the text is another
-// machine's, and is printed on a terminal.
-func printable(text string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return -1
-		}
-		return c
-	}, text[:min(len(text), maxText)])
 }

@@ -112,31 +112,19 @@ func (j *Job) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// kubectl runs kubectl and returns its output. The error has the last line of its standard error.
+// kubectl runs kubectl and returns its output.
 func (j *Job) kubectl(ctx context.Context, in []byte, args ...string) ([]byte, error) {
-	c := j.command(args...)
-	errs, out := &tail{}, new(bytes.Buffer)
-	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = bytes.NewReader(in), out, errs, closeTimeout
-	err := c.Start()
-	if errors.Is(err, exec.ErrNotFound) {
+	c, out := j.command(args...), new(bytes.Buffer)
+	c.Stdin, c.Stdout = bytes.NewReader(in), out
+	err := runCommand(ctx, c)
+	switch {
+	case errors.Is(err, exec.ErrNotFound):
 		return nil, errors.New("kubectl is not installed, or not in PATH")
+	case err != nil && strings.Contains(err.Error(), "forbidden"):
+		return nil, fmt.Errorf("not permitted: %w (want create and delete of jobs, get and list of pods, and create of pods/attach)",
+			err)
 	}
-	if err == nil {
-		stop := context.AfterFunc(ctx, func() { _ = c.Process.Kill() })
-		err = c.Wait()
-		stop()
-	}
-	switch text := errs.lastLine(); {
-	case err == nil:
-		return out.Bytes(), nil
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case strings.Contains(text, "forbidden"):
-		return nil, fmt.Errorf("not permitted: %s (want create and delete of jobs, get and list of pods, and create of pods/attach)",
-			text)
-	default:
-		return nil, errors.New(cmp.Or(text, err.Error()))
-	}
+	return out.Bytes(), err
 }
 
 // pod is the part of a pod's state that is read.

@@ -14,6 +14,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
+	"unicode"
 
 	"github.com/tarehq/tare/load/agent"
 )
@@ -185,13 +186,13 @@ func (l *link) read(events chan<- event, done <-chan struct{}) {
 // makePrintable makes the texts of a record printable.
 func makePrintable(r *agent.Record) {
 	if r.Error != nil {
-		r.Error.Text = printable(r.Error.Text)
+		r.Error.Text = excerpt(r.Error.Text)
 	}
 	if r.Result != nil {
-		r.Result.Errors.First = printable(r.Result.Errors.First)
+		r.Result.Errors.First = excerpt(r.Result.Errors.First)
 	}
 	if r.Second != nil && r.Second.Kinds != nil {
-		r.Second.Kinds.First = printable(r.Second.Kinds.First)
+		r.Second.Kinds.First = excerpt(r.Second.Kinds.First)
 	}
 }
 
@@ -342,8 +343,41 @@ func (t *tail) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
+// lastLine returns the last line that is not empty, as excerpt does.
 func (t *tail) lastLine() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return lastLine(string(t.text))
+	text := strings.TrimSpace(string(t.text))
+	return excerpt(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
+}
+
+// excerpt returns the beginning of another machine's text without control characters, because it is
+// printed on a terminal.
+func excerpt(text string) string {
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, text[:min(len(text), maxText)])
+}
+
+// runCommand runs a command until it ends, or until ctx does. The error is ctx's cause, or the last
+// line of the command's standard error.
+func runCommand(ctx context.Context, c *exec.Cmd) error {
+	errs := &tail{}
+	c.Stderr, c.WaitDelay = errs, closeTimeout
+	if err := c.Start(); err != nil {
+		return err
+	}
+	stop := context.AfterFunc(ctx, func() { terminate(c.Process) })
+	err := c.Wait()
+	stop()
+	switch text := errs.lastLine(); {
+	case err != nil && ctx.Err() != nil:
+		return context.Cause(ctx)
+	case err != nil && text != "":
+		return errors.New(text)
+	}
+	return err
 }

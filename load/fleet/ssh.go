@@ -2,7 +2,6 @@ package fleet
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -82,19 +81,8 @@ func (s *sshHost) install(ctx context.Context, line string) error {
 	c := s.ssh(fmt.Sprintf(`umask 077; %s; t="$f.$$"; if test -x "$f"; then exit 0; fi; `+
 		`mkdir -p "$d" && cat >"$t" && test "$(wc -c <"$t")" -eq %d && chmod 700 "$t" && mv -f "$t" "$f" && exit 0; `+
 		`rm -f "$t"; rmdir "$d" 2>/dev/null; exit 1`, remoteFile(s.used), s.used.size))
-	errs := &tail{}
-	c.Stdin, c.Stderr, c.WaitDelay = file, errs, closeTimeout
-	if err := c.Start(); err != nil {
-		return err
-	}
-	stop := context.AfterFunc(ctx, func() { terminate(c.Process) })
-	defer stop()
-	if err := c.Wait(); err != nil {
-		if ctx.Err() != nil {
-			err = context.Cause(ctx)
-		} else if text := errs.lastLine(); text != "" {
-			err = errors.New(text)
-		}
+	c.Stdin = file
+	if err := runCommand(ctx, c); err != nil {
 		return fmt.Errorf("cannot copy the program there: %w", err)
 	}
 	return nil

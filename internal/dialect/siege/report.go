@@ -14,9 +14,7 @@ import (
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := count(r)
 	if c.verbose {
-		if err := c.printTransactions(stdout, r); err != nil {
-			return err
-		}
+		c.printTransactions(stdout, r)
 	}
 	if !c.quiet {
 		if c.time > 0 || r.Requests+o.unanswered < c.requests() {
@@ -66,7 +64,7 @@ func printJSON(w io.Writer, o *outcome) {
 
 // printTransactions prints a line for each response, without siege's colors. siege prints them
 // during the run.
-func (c *Command) printTransactions(out io.Writer, r *load.Result) error {
+func (c *Command) printTransactions(out io.Writer, r *load.Result) {
 	w := bufio.NewWriter(out)
 	protocol, _, _ := strings.Cut(r.Head, " ")
 	for i := range r.Samples {
@@ -78,5 +76,5 @@ func (c *Command) printTransactions(out io.Writer, r *load.Result) error {
 		fmt.Fprintf(w, "%s %d    %5.2f secs: %7d bytes ==> %-4s %s\n",
 			protocol, s.Status, (s.Done - s.Sent + s.Connect).Seconds(), s.Body, t.method, t.shown)
 	}
-	return w.Flush()
+	_ = w.Flush()
 }

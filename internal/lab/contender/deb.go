@@ -209,30 +209,29 @@ func LoadGenerators() []string { return []string{Tare, Wrk, H2load, AB, Siege} }
 // Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
 // privilege, and neither installs nor starts nginx.
 func (t *Tools) Nginx(ctx context.Context) (*Program, error) {
-	t.once.Do(func() {
-		var p Program
-		if p, t.nginxErr = t.Find(ctx, Nginx); t.nginxErr == nil {
-			t.nginx = &p
-		}
-	})
-	return t.nginx, t.nginxErr
+	p, err := t.Find(ctx, Nginx)
+	if err != nil {
+		return nil, err
+	}
+	return &p, nil
 }
 
-// Find finds nginx or a load generator.
+// Find finds a program that is needed, or a load generator.
 func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
-	if name == Tare {
-		path, err := t.findTare(ctx)
-		return Program{Bin: path}, err
-	}
-	p, err := t.fromDebian(ctx, name)
-	if err != nil {
-		return Program{}, err
-	}
-	out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
-	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
-		p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
-	}
-	return p, nil
+	return t.once(ctx, name, func() (Program, error) {
+		if name == Tare {
+			return t.makeTare(ctx)
+		}
+		p, err := t.fromDebian(ctx, name)
+		if err != nil {
+			return Program{}, err
+		}
+		out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
+		if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
+			p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
+		}
+		return p, nil
+	})
 }
 
 // works returns an error if the program is incomplete.

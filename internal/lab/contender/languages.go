@@ -38,8 +38,8 @@ func (t *Tools) withFlags(words []string) []string {
 
 // FindGo returns an error if Go programs cannot be built. dir is a folder of their module.
 func (t *Tools) FindGo(ctx context.Context, dir string) error {
-	t.goOnce.Do(func() { t.goErr = t.checkGo(ctx, dir) })
-	return t.goErr
+	_, err := t.once(ctx, Go, func() (Program, error) { return Program{}, t.checkGo(ctx, dir) })
+	return err
 }
 
 func (t *Tools) checkGo(ctx context.Context, dir string) error {
@@ -76,22 +76,17 @@ func (t *Tools) findModules(ctx context.Context, dir string) error {
 	return missing("a module", lastLine(out), "go -C "+dir+" mod download")
 }
 
-// findTare returns the path of the command tare: built in the checkout, or the running program.
-func (t *Tools) findTare(ctx context.Context) (string, error) {
-	t.tareOnce.Do(func() { t.tare, t.tareErr = t.makeTare(ctx) })
-	return t.tare, t.tareErr
-}
-
-func (t *Tools) makeTare(ctx context.Context) (string, error) {
+// makeTare returns the command tare: built in the checkout, or the running program.
+func (t *Tools) makeTare(ctx context.Context) (Program, error) {
 	if t.Checkout == "" || t.Program != "" && t.FindGo(ctx, t.Checkout) != nil {
 		if t.Program == "" {
-			return "", missing(Tare, "this program is not tare", "go install github.com/tarehq/tare/cmd/tare@latest")
+			return Program{}, missing(Tare, "this program is not tare", "go install github.com/tarehq/tare/cmd/tare@latest")
 		}
-		return t.Program, nil
+		return Program{Bin: t.Program}, nil
 	}
 	bin := filepath.Join(t.BinDir(), "tare-command")
 	s := &Spec{Title: "the command tare", Dir: t.Checkout, Build: Go + " build -o {bin} ./cmd/tare"}
-	return bin, t.build(ctx, &Contender{Spec: s, Bin: bin})
+	return Program{Bin: bin}, t.build(ctx, &Contender{Spec: s, Bin: bin})
 }
 
 // useBuiltin lets tare itself be the program of a contender if Go, or what Go needs, is missing. It

@@ -28,18 +28,18 @@ type Tools struct {
 	GoFlags  []string // more flags for go build
 	NoGo     string   // why Go programs cannot be built; "" if they can
 
-	once     sync.Once // for nginx
-	nginx    *Program
-	nginxErr error
+	steps sync.Map // what was found or made, by name: functions that once has called
+}
 
-	goOnce   sync.Once
-	goErr    error
-	tareOnce sync.Once
-	tare     string
-	tareErr  error
-
-	building sync.Mutex       // held while a program is built
-	built    map[string]error // outcomes, by path and build line
+// once returns what do returns, or has returned in an earlier call for the name that was not
+// interrupted.
+func (t *Tools) once(ctx context.Context, name string, do func() (Program, error)) (Program, error) {
+	step, _ := t.steps.LoadOrStore(name, sync.OnceValues(do))
+	p, err := step.(func() (Program, error))() //nolint:forcetypeassert // steps hold nothing else
+	if ctx.Err() != nil {
+		t.steps.Delete(name)
+	}
+	return p, err
 }
 
 // missingError is a tool that is unavailable.
@@ -129,29 +129,28 @@ func (s *Spec) lacks(program string) error {
 	return missing(program, "it is not in PATH", s.Install)
 }
 
-func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
+func (t *Tools) find(ctx context.Context, c *Contender, need string) error {
 	switch need {
 	case Go:
-		err = t.FindGo(ctx, c.Dir)
-	case Tare:
-		c.tare, err = t.findTare(ctx)
-		c.values = append(c.values, "{tare}", c.tare)
+		return t.FindGo(ctx, c.Dir)
 	case CC:
-		err = c.findCompiler(ctx)
-	case Nginx:
-		c.Nginx, err = t.Nginx(ctx)
+		return c.findCompiler(ctx)
 	case Python:
 		shared := filepath.Join(filepath.Dir(c.Dir), Python)
-		var venv string
-		venv, err = t.python(ctx, shared)
+		venv, err := t.python(ctx, shared)
 		c.values = append(c.values, "{venv}", venv)
 		// Python must not write bytecode into the folder of the sources.
 		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
-	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy, MariaDB:
-		var p Program
-		p, err = t.fromDebian(ctx, need)
-		c.values = append(c.values, "{"+need+"}", p.Bin)
+		return err
+	}
+	p, err := t.Find(ctx, need)
+	switch c.values = append(c.values, "{"+need+"}", p.Bin); {
+	case need == Tare:
+		c.tare = p.Bin
+	case need != Nginx:
 		c.env = append(c.env, p.Env...)
+	case err == nil:
+		c.Nginx = &p
 	}
 	return err
 }
@@ -187,22 +186,9 @@ func (t *Tools) logf(format string, args ...any) {
 	}
 }
 
-// buildOnce builds the contender's program, unless an earlier build of it succeeded or failed. An
-// interrupted build did neither.
+// buildOnce builds the contender's program, unless an earlier build of it succeeded or failed.
 func (t *Tools) buildOnce(ctx context.Context, c *Contender) error {
-	t.building.Lock()
-	defer t.building.Unlock()
-	program := c.Bin + "\n" + c.Build
-	if err, ok := t.built[program]; ok {
-		return err
-	}
-	err := t.build(ctx, c)
-	if t.built == nil {
-		t.built = make(map[string]error)
-	}
-	if ctx.Err() == nil {
-		t.built[program] = err
-	}
+	_, err := t.once(ctx, c.Bin+"\n"+c.Build, func() (Program, error) { return Program{}, t.build(ctx, c) })
 	return err
 }
 
