@@ -107,7 +107,7 @@ func (a *Response) hasLength() bool { return a.arriving == nil || a.arriving.f.l
 // a response of unknown length is ignored.
 func replaces(header http.Header, r *http.Request) bool {
 	w := statusWriter{header: header.Clone()}
-	SendSelected(&w, r, header.Get("Last-Modified"), strings.NewReader(""), 0)
+	_ = SendSelected(&w, r, header.Get("Last-Modified"), strings.NewReader(""), 0) // which is never read
 	return w.status >= http.StatusMultipleChoices
 }
 
@@ -127,15 +127,13 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 	if a.arriving != nil { // bytes that bypass the cache can be read only once
 		most = 1
 	}
-	body := &servedBody{ReadSeeker: a.seeker()}
-	SendSelected(w, r, a.Header.Get("Last-Modified"), body, most)
-	return body.err
+	return SendSelected(w, r, a.Header.Get("Last-Modified"), a.seeker(), most)
 }
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
-// It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself, and can seek to its end. A body that arrives is passed on when it pauses.
-func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) {
+// It sends all if there are more than most ranges, or not ranges of bytes. The body can seek to its
+// end; one that arrives is passed on when it pauses. An error is that of reading the body.
+func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, from io.ReadSeeker, most int) error {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
@@ -143,20 +141,16 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, b
 	}
 	if ranges := r.Header["Range"]; len(ranges) > 0 {
 		r = message.Without(r, "Range")
-		size, _ := body.Seek(0, io.SeekEnd)
+		size, _ := from.Seek(0, io.SeekEnd)
 		if plain := byterange.Plain(ranges[0], size, most); plain != "" {
 			r.Header["Range"] = []string{plain}
 		}
 	}
 	modified, _ := http.ParseTime(lastModified)
-	if _, arrives := body.(inputReporter); arrives {
-		body = struct {
-			io.Reader
-			io.Seeker
-		}{&flushedBody{body, w}, body}
-		w = struct{ http.ResponseWriter }{w} // without its ReadFrom, within which nothing may be flushed
-	}
-	http.ServeContent(w, r, "", modified, body)
+	body := &servedBody{ReadSeeker: from, w: w}
+	// without the writer's ReadFrom, within which nothing may be flushed
+	http.ServeContent(struct{ http.ResponseWriter }{w}, r, "", modified, body)
+	return body.err
 }
 
 // inputReporter is a body that arrives while it is read. HasInput reports whether a Read returns at
@@ -170,28 +164,15 @@ func HasInput(from io.Reader) bool {
 	return !ok || r.HasInput()
 }
 
-// flushedBody flushes a response before a Read of its body that waits.
-type flushedBody struct {
-	io.Reader
-	w http.ResponseWriter
-}
-
-func (b *flushedBody) Read(p []byte) (int, error) {
-	if !HasInput(b.Reader) {
-		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
-	}
-	return b.Reader.Read(p)
-}
-
 // Pass returns an origin's response that is not stored.
 func Pass(resp *http.Response) *Response {
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp}
 }
 
-// Body returns the body.
-func (a *Response) Body() io.Reader {
+// Body returns the body. That of Passed can be read forward only.
+func (a *Response) Body() io.ReadSeeker {
 	if a.Passed != nil {
-		return a.Passed.Body
+		return Forward(a.Passed)
 	}
 	return a.seeker()
 }
@@ -216,14 +197,19 @@ type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// servedBody records the error of reading a body. ServeContent never reads beyond the length, so
-// the end of the file is an error, too.
+// servedBody is the body of a response that is being served. It flushes the response before a Read
+// that waits, and records the error of reading. ServeContent never reads beyond the length, so the end
+// of the file is an error, too.
 type servedBody struct {
 	io.ReadSeeker
+	w   http.ResponseWriter
 	err error
 }
 
 func (b *servedBody) Read(p []byte) (int, error) {
+	if !HasInput(b.ReadSeeker) {
+		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
+	}
 	n, err := b.ReadSeeker.Read(p)
 	if err == io.EOF { //nolint:errorlint // readers return it as it is
 		if err = io.ErrUnexpectedEOF; n > 0 {
@@ -235,9 +221,6 @@ func (b *servedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// HasInput implements inputReporter.
-func (b *servedBody) HasInput() bool { return HasInput(b.ReadSeeker) }
 
 // sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file
 // itself: io.Copy then has no first bytes to inspect.
