@@ -101,7 +101,7 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 // end with the last ones.
 func (b *upstreamBody) HasInput() bool {
 	body, ok := b.ReadCloser.(*streamedBody)
-	return ok && (len(body.first) > 0 || body.firstErr != nil || body.hasInput())
+	return ok && (len(body.first) > 0 || body.firstErr != nil || body.from.HasInput())
 }
 
 // bodyError is an error of reading the client's body.

@@ -98,8 +98,11 @@ func (b *Body) readToFile(from io.Reader, length int64) error {
 	}
 }
 
-// Close releases the body's file, and ends its stream.
+// Close releases the body's file, and ends its stream. b may be nil.
 func (b *Body) Close() {
+	if b == nil {
+		return
+	}
 	if b.file != nil {
 		b.file.discard()
 		b.file = nil

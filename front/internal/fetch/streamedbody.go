@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // streamedBody is a body that is forwarded while it arrives. An HTTP client may read it in the
 // background; end waits for that.
 type streamedBody struct {
-	from       io.Reader
-	hasInput   func() bool // a Read of from returns at once
+	from       arrivingBody
 	controller *http.ResponseController
 	first      []byte // received before an upstream was chosen
 	firstErr   error  // io.EOF if that is all
@@ -27,13 +28,18 @@ type streamedBody struct {
 // maxFirstPiece bounds what is received of a streamed body before an upstream is chosen.
 const maxFirstPiece = 16 << 10
 
-// StreamBody returns a body that is forwarded while it arrives, from a request with a controller.
-// hasInput reports whether a Read returns at once. StreamBody receives what has arrived, and
-// returns an error of that, so that no upstream is involved.
-func StreamBody(from io.Reader, hasInput func() bool, length int64, c *http.ResponseController) (*Body, error) {
-	s := &streamedBody{from: from, hasInput: hasInput, controller: c}
+// arrivingBody is a body that reports whether a Read returns at once.
+type arrivingBody interface {
+	io.Reader
+	connection.InputReporter
+}
+
+// StreamBody returns a body that is forwarded while it arrives, from a request with a controller. It
+// receives what has arrived, and returns an error of that, so that no upstream is involved.
+func StreamBody(from arrivingBody, length int64, c *http.ResponseController) (*Body, error) {
+	s := &streamedBody{from: from, controller: c}
 	s.readDone.L = &s.mu
-	if hasInput() {
+	if from.HasInput() {
 		size := int64(maxFirstPiece)
 		if length >= 0 {
 			size = min(size, length)

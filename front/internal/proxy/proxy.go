@@ -189,7 +189,6 @@ func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
-	clientBody *fetch.Body       // the client's body, as far as it was received
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // for variables
 	cacheState cache.State       // what the cache did
@@ -230,16 +229,6 @@ func ensureState(x *core.Exchange) *proxyState {
 		x.Proxy = p
 	}
 	return stateOf(x)
-}
-
-// HasBody implements upstreamState.
-func (p *proxyState) HasBody() bool { return p.clientBody != nil }
-
-// Close implements upstreamState.
-func (p *proxyState) Close() {
-	if p.clientBody != nil {
-		p.clientBody.Close()
-	}
 }
 
 // Recycle implements upstreamState. It returns the proxyState to the free list, if nothing else can
