@@ -156,15 +156,6 @@ type Query struct {
 	KeyedByAuthorization bool
 }
 
-// Error is the error of an origin, or of the request's context.
-type Error struct {
-	State State // of the cache when the request was sent to the origin
-	Err   error
-}
-
-func (e *Error) Error() string { return e.Err.Error() }
-func (e *Error) Unwrap() error { return e.Err }
-
 // lookup finds the stored response for a request. Entries that it reads from disk stay in memory if
 // there is room.
 func (c *Cache) lookup(id keyID, key string, request Fields, now time.Time) (*entry, *stored) {

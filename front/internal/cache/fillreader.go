@@ -18,6 +18,10 @@ type fillReader struct {
 	waits  func()     // called before a Read that waits; nil does nothing
 }
 
+// Forward returns the body of a response, which can be read forward only. It can seek to its end if
+// that is known.
+func Forward(resp *http.Response) io.ReadSeeker { return &fillReader{f: unstored(resp)} }
+
 var errPassedOver = errors.New("cache: this part of the response has already been read")
 
 // Read implements io.Reader.
@@ -100,7 +104,7 @@ func (g *fillReader) HasInput() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.state == handedOver && g.at >= f.size {
-		return HasInput(f.body)
+		return g.at == f.size+g.rest && HasInput(f.body)
 	}
 	return f.state != filling || g.at < f.shown
 }

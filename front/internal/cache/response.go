@@ -132,11 +132,7 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 	if a.arriving != nil { // bytes that bypass the cache can be read only once
 		most = 1
 	}
-	body := &servedBody{ReadSeeker: a.seeker()}
-	if err := SendSelected(w, r, a.Header.Get("Last-Modified"), body, most); err != nil {
-		return err
-	}
-	return body.err
+	return SendSelected(w, r, a.Header.Get("Last-Modified"), a.seeker(), most)
 }
 
 // Unmet is the status, 412 or 416, of a request whose preconditions or ranges select nothing.
@@ -146,17 +142,17 @@ type Unmet int
 func (u Unmet) Error() string { return http.StatusText(int(u)) }
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
-// It sends all if there are more than most ranges, or not ranges of bytes. Body reports errors
-// itself, and can seek to its end. A body that arrives is passed on when it pauses. If the request
-// selects nothing, SendSelected returns Unmet, and the caller sends that status.
-func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, body io.ReadSeeker, most int) error {
+// It sends all if there are more than most ranges, or not ranges of bytes. The body can seek to its
+// end; one that arrives is passed on when it pauses. An error is that of reading the body, or Unmet if
+// the request selects nothing: the caller then sends that status.
+func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, from io.ReadSeeker, most int) error {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // prevents guessing
 	}
 	mayBeUnmet := r.Header["If-Match"] != nil || r.Header["If-Unmodified-Since"] != nil
-	size, _ := body.Seek(0, io.SeekEnd)
+	size, _ := from.Seek(0, io.SeekEnd)
 	if ranges := r.Header["Range"]; len(ranges) > 0 {
 		r = message.Without(r, "Range")
 		plain, ok := byterange.Plain(ranges[0], size, most)
@@ -175,15 +171,10 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, b
 			return Unmet(status)
 		}
 	}
-	if _, arrives := body.(inputReporter); arrives {
-		body = struct {
-			io.Reader
-			io.Seeker
-		}{&flushedBody{body, w}, body}
-		w = struct{ http.ResponseWriter }{w} // without its ReadFrom, within which nothing may be flushed
-	}
-	http.ServeContent(w, r, "", modified, body)
-	return nil
+	body := &servedBody{ReadSeeker: from, w: w}
+	// without the writer's ReadFrom, within which nothing may be flushed
+	http.ServeContent(struct{ http.ResponseWriter }{w}, r, "", modified, body)
+	return body.err
 }
 
 // inputReporter is a body that arrives while it is read. HasInput reports whether a Read returns at
@@ -197,28 +188,15 @@ func HasInput(from io.Reader) bool {
 	return !ok || r.HasInput()
 }
 
-// flushedBody flushes a response before a Read of its body that waits.
-type flushedBody struct {
-	io.Reader
-	w http.ResponseWriter
-}
-
-func (b *flushedBody) Read(p []byte) (int, error) {
-	if !HasInput(b.Reader) {
-		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
-	}
-	return b.Reader.Read(p)
-}
-
 // Pass returns an origin's response that is not stored.
 func Pass(resp *http.Response) *Response {
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp}
 }
 
-// Body returns the body.
-func (a *Response) Body() io.Reader {
+// Body returns the body. That of Passed can be read forward only.
+func (a *Response) Body() io.ReadSeeker {
 	if a.Passed != nil {
-		return a.Passed.Body
+		return Forward(a.Passed)
 	}
 	return a.seeker()
 }
@@ -243,14 +221,19 @@ type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// servedBody records the error of reading a body. ServeContent never reads beyond the length, so
-// the end of the file is an error, too.
+// servedBody is the body of a response that is being served. It flushes the response before a Read
+// that waits, and records the error of reading. ServeContent never reads beyond the length, so the end
+// of the file is an error, too.
 type servedBody struct {
 	io.ReadSeeker
+	w   http.ResponseWriter
 	err error
 }
 
 func (b *servedBody) Read(p []byte) (int, error) {
+	if !HasInput(b.ReadSeeker) {
+		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
+	}
 	n, err := b.ReadSeeker.Read(p)
 	if err == io.EOF { //nolint:errorlint // readers return it as it is
 		if err = io.ErrUnexpectedEOF; n > 0 {
@@ -262,9 +245,6 @@ func (b *servedBody) Read(p []byte) (int, error) {
 	}
 	return n, err
 }
-
-// HasInput implements inputReporter.
-func (b *servedBody) HasInput() bool { return HasInput(b.ReadSeeker) }
 
 // sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file
 // itself: io.Copy then has no first bytes to inspect.

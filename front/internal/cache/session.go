@@ -35,13 +35,14 @@ type session struct {
 }
 
 // Find returns the response for a request: a stored one, or the origin's. It may wait for the request
-// of another client. Its errors are of type *Error, and do not affect other requests.
+// of another client. An error is the origin's, or that of the request's context, and does not affect
+// other requests: the Response has only its State then.
 func (c *Cache) Find(q Query) (*Response, error) {
 	s := session{c: c, q: q, rules: q.Rules}
 	defer s.land()
 	a, err := s.respond()
 	if err != nil {
-		return nil, &Error{s.state, err}
+		return &Response{State: s.state}, err
 	}
 	return a, nil
 }

@@ -91,7 +91,7 @@ func (x *Exchange) failClosed() Outcome {
 
 // dropBody removes the request's body, which is too long or cannot be read, for what responds now.
 func (x *Exchange) dropBody() {
-	if x.Request.ContentLength == 0 || x.HasReceived() {
+	if x.Request.ContentLength == 0 || x.Received != nil {
 		return
 	}
 	x.dropped = x.Request

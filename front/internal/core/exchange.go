@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/pcre"
@@ -58,8 +59,9 @@ type Exchange struct {
 	Address     *clientAddress // nil until it is needed: see realip.go
 	OwnAddress  clientAddress
 
-	Body    *limitedBody  // the request's; nil if it has none
-	dropped *http.Request // the request before dropBody removed its body; else nil
+	Body     *limitedBody  // the request's; nil if it has none
+	Received *fetch.Body   // the Body as far as it was received for an upstream; nil before
+	dropped  *http.Request // the request before dropBody removed its body; else nil
 
 	HandlerHasRequest bool                            // a handler has received Request, and may keep it
 	isKept            bool                            // a handler may keep Response
@@ -74,9 +76,7 @@ type Exchange struct {
 
 // upstreamState is what a proxy keeps of an exchange.
 type upstreamState interface {
-	HasBody() bool              // the request's body was read for an upstream
 	Field(name string) []string // of the last response
-	Close()                     // releases the request's body
 	Recycle(x *Exchange)        // at the end of a complete exchange
 }
 

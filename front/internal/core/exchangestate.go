@@ -114,7 +114,7 @@ func (x *Exchange) leave() {
 // end releases what the exchange holds, counts and logs it. It is also called after a panic.
 func (x *Exchange) end() {
 	x.Release()
-	x.CloseProxyState()
+	x.Received.Close()
 	x.Response.Release()
 	if x.Plan.counts != nil {
 		x.Plan.counts.end(x)
@@ -192,23 +192,12 @@ type rejectedRequest struct {
 	sent int64  // length of the response's body
 }
 
-// HasReceived reports whether the request's body was read for an upstream, so that it cannot be
-// read from the client.
-func (x *Exchange) HasReceived() bool { return x.Proxy != nil && x.Proxy.HasBody() }
-
 // UpstreamField returns a field of the last response of an upstream.
 func (x *Exchange) UpstreamField(name string) []string {
 	if x.Proxy == nil {
 		return nil
 	}
 	return x.Proxy.Field(name)
-}
-
-// CloseProxyState releases the body that was read for an upstream.
-func (x *Exchange) CloseProxyState() {
-	if x.Proxy != nil {
-		x.Proxy.Close()
-	}
 }
 
 // RecycleProxyState makes the proxy's memory of a complete exchange available to others.

@@ -104,6 +104,9 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// HasInput implements connection.InputReporter.
+func (b *limitedBody) HasInput() bool { return b.Served != nil && b.Served.HasInput() }
+
 // BodyStatus returns the status for an error of reading a request's body, 0 for io.EOF.
 func BodyStatus(err error) int32 {
 	var tooLong *http.MaxBytesError

@@ -44,7 +44,7 @@ func (x *Exchange) RunSubrequest() {
 // EndSubrequest releases what the subrequest holds. It is also called after a panic, which rejects
 // the request.
 func (x *Exchange) EndSubrequest() {
-	x.CloseProxyState()
+	x.Received.Close()
 	x.Response.Release()
 	if x.Loc.Settings.LogSubrequest {
 		x.log()

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // An attempt is one try of an upstream request on one server. Its states:
@@ -88,26 +89,21 @@ func (a *attempt) wrapBody(body io.ReadCloser) io.ReadCloser {
 func (b *upstreamBody) Read(p []byte) (int, error) {
 	b.attempt.waitingSince.Store(-1)
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF {
+	switch err { //nolint:errorlint // readers return them as they are
+	case ErrBodyConsumed: // another reader waits for the client now
+		return n, err
+	case io.EOF:
 		b.attempt.timeout.Store(int64(b.attempt.request.upstream.ReadTimeout))
-	} else if err != nil {
-		err = &bodyError{err}
 	}
 	b.attempt.startWait()
 	return n, err
 }
 
-// HasInput lets the client send at once what has arrived: the first bytes with the head, and the
-// end with the last ones.
+// HasInput implements connection.InputReporter.
 func (b *upstreamBody) HasInput() bool {
-	body, ok := b.ReadCloser.(*streamedBody)
-	return ok && (len(body.first) > 0 || body.firstErr != nil || body.hasInput())
+	body, ok := b.ReadCloser.(connection.InputReporter)
+	return ok && body.HasInput()
 }
-
-// bodyError is an error of reading the client's body.
-type bodyError struct{ error }
-
-func (e *bodyError) Unwrap() error { return e.error }
 
 // startWait marks that the attempt waits for the server, and endWait that it received n bytes.
 func (a *attempt) startWait() {

@@ -98,8 +98,11 @@ func (b *Body) readToFile(from io.Reader, length int64) error {
 	}
 }
 
-// Close releases the body's file, and ends its stream.
+// Close releases the body's file, and ends its stream. b may be nil.
 func (b *Body) Close() {
+	if b == nil {
+		return
+	}
 	if b.file != nil {
 		b.file.discard()
 		b.file = nil
@@ -124,10 +127,7 @@ func (b *Body) Open() (io.ReadCloser, error) {
 	case b == nil || b.length == 0:
 		return http.NoBody, nil
 	case b.stream != nil:
-		if b.stream.hasStarted() {
-			return nil, ErrBodyConsumed
-		}
-		return b.stream, nil
+		return b.stream.open()
 	case b.file != nil:
 		return io.NopCloser(io.NewSectionReader(b.file, 0, b.length)), nil
 	}
@@ -136,7 +136,7 @@ func (b *Body) Open() (io.ReadCloser, error) {
 
 // IsAvailable reports whether Open would succeed.
 func (b *Body) IsAvailable() bool {
-	return b == nil || b.stream == nil || !b.stream.hasStarted()
+	return b == nil || b.stream == nil || b.stream.isAvailable()
 }
 
 type memoryBody struct{ *bytes.Reader }

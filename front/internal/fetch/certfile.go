@@ -12,11 +12,13 @@ import (
 	"github.com/tarehq/tare/internal/certs"
 )
 
-// Identity is what connections differ in: the local address, and with TLS the name that the server's
-// certificate is verified for, and the files of the own certificate and its key, empty for none.
+// Identity is what connections differ in: the local address, whether they use TLS, and with TLS the
+// name that the server's certificate is verified for, and the files of the own certificate and its key,
+// empty for none.
 type Identity struct {
-	Name, Cert, Key string
 	Local           netip.AddrPort
+	UsesTLS         bool
+	Name, Cert, Key string
 }
 
 // certificate opens the certificate of an Identity, whose files are named by variables; nil if it has

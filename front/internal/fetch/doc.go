@@ -8,7 +8,6 @@
 //
 //   - attempt: one try of a Request on one server.
 //   - pending: an attempt that is too young for timers of its own.
-//   - replay: the start of a streamed body, kept so that it can be sent again.
 //   - tunnel: the two connections of a request that has switched protocols.
 //   - relay: event loops that forward tunnels between two sockets; Linux.
 package fetch

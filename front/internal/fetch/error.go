@@ -47,7 +47,6 @@ func (e *Error) InvalidHeader() bool { return e.Kind == InvalidHeader }
 func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 	f := &Error{Kind: Failure, Status: http.StatusBadGateway, Err: err}
 	var clientErr *client.Error
-	var bodyErr *bodyError
 	switch {
 	case errors.Is(err, errTimeout):
 		f.Kind = Timeout
@@ -66,8 +65,6 @@ func (r *Request) classify(ctx context.Context, a *attempt, err error) *Error {
 		case clientErr.Timeout():
 			f.Kind = Timeout
 		}
-	case errors.As(err, &bodyErr):
-		f.Kind = InvalidBody
 	default: // the error is about the request
 		f.Kind = NoServer
 	}

@@ -76,7 +76,7 @@ func TestNamesInUseAreKept(t *testing.T) {
 			return testkit.Value(groups.Servers(t.Context(), fmt.Sprintf("n%d.example:80", n)))(t)
 		},
 		"transports": func(n int) any {
-			return testkit.Value(pool.Transport(fetch.Identity{Name: fmt.Sprintf("n%d.example", n)}))(t)
+			return testkit.Value(pool.Transport(fetch.Identity{UsesTLS: true, Name: fmt.Sprintf("n%d.example", n)}))(t)
 		},
 	} {
 		used, unused := get(0), get(1)

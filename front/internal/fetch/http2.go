@@ -28,16 +28,3 @@ func http2Config(k KeepAlive, usesTLS bool) *client.Config {
 		MaxReceiveBufferPerStream: streamWindow}
 	return settings
 }
-
-// replayBody makes a streamed body repeatable, as far as HTTP/2 needs that; else it returns nil.
-func (r *Request) replayBody(h *http.Request) *replay {
-	if !r.upstream.IsHTTP2 || r.Body.stream == nil {
-		return nil
-	}
-	kept := newReplay(h.Body)
-	h.GetBody = kept.open
-	if body, err := kept.open(); err == nil {
-		h.Body = body
-	}
-	return kept
-}

@@ -152,28 +152,39 @@ func TestPaceOfExtremeRates(t *testing.T) {
 	testkit.Between(t, testkit.Value(b.waitForRate())(t), 1<<30, math.MaxInt)
 }
 
+// unarrived is a body of which nothing has arrived.
+type unarrived struct{ io.Reader }
+
+func (unarrived) HasInput() bool { return false }
+
+func keptStream(from io.Reader) *streamedBody {
+	b, _ := StreamBody(unarrived{from}, -1, nil) // it reads nothing
+	b.stream.keep(true)
+	return b.stream
+}
+
 func TestReplayRepeatsTheStart(t *testing.T) {
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
 		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader,
 		"data with EOF": iotest.DataErrReader,
 	} {
 		text := strings.Repeat("0123456789", 100)
-		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))
+		r := keptStream(wrap(strings.NewReader(text)))
 		for _, part := range []int64{0, 1, 500, 1000} {
 			body := testkit.Value(r.open())(t)
 			got := testkit.Value(io.ReadAll(io.LimitReader(body, part)))(t)
 			testkit.Equal(t, string(got), text[:part], name)
 		}
 		body := testkit.Value(r.open())(t)
-		r.end()
+		r.keep(false)
 		testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text, name, "after the response")
 		testkit.Fails(r.open())(t, ErrBodyConsumed.Error(), name, "after the response")
 	}
 }
 
 func TestReplayIsBounded(t *testing.T) {
-	text := strings.Repeat("0123456789", maxReplay)
-	r := newReplay(io.NopCloser(strings.NewReader(text)))
+	text := strings.Repeat("0123456789", maxKept)
+	r := keptStream(strings.NewReader(text))
 	body := testkit.Value(r.open())(t)
 	testkit.Equal(t, string(testkit.Value(io.ReadAll(body))(t)), text)
 	testkit.Fails(r.open())(t, ErrBodyConsumed.Error(), "opened again")
@@ -183,7 +194,7 @@ func TestReplayIsBounded(t *testing.T) {
 // What an old reader receives while a new one waits belongs to the new one.
 func TestReplayReaderTakesOver(t *testing.T) {
 	from, to := io.Pipe()
-	r := newReplay(from)
+	r := keptStream(from)
 	first := testkit.Value(r.open())(t)
 	stopped := make(chan error)
 	go func() {

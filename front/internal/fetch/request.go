@@ -158,9 +158,12 @@ func (r *Request) roundTrip(a *attempt, addr string) (*http.Response, error) {
 		h.Body = nil
 	} else {
 		h.ContentLength = r.Body.length
-		if replay := r.replayBody(h); replay != nil {
-			defer replay.end()
-		} else if r.Body.stream == nil {
+		stream := r.Body.stream
+		if stream != nil && u.IsHTTP2 {
+			stream.keep(true)
+			defer stream.keep(false)
+		}
+		if stream == nil || u.IsHTTP2 {
 			h.GetBody = func() (io.ReadCloser, error) {
 				reopened, err := r.Body.Open()
 				return a.wrapBody(reopened), err

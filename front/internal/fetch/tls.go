@@ -23,14 +23,14 @@ const maxIdentities = 64
 // with a local address.
 type Pool struct {
 	keepAlive KeepAlive
-	from      *conf.ProxyTLS // nil without TLS
+	from      *conf.ProxyTLS
 	isHTTP2   bool
 
 	mu         sync.Mutex
 	transports *simplelru.LRU[Identity, *Transport]
 }
 
-// NewPool returns a Pool with a group's settings of connections. from is nil without TLS.
+// NewPool returns a Pool with a group's settings of connections.
 func NewPool(from *conf.ProxyTLS, k KeepAlive, isHTTP2 bool) *Pool {
 	p := &Pool{from: from, keepAlive: k, isHTTP2: isHTTP2}
 	p.transports, _ = simplelru.NewLRU(maxIdentities, func(_ Identity, one *Transport) { one.Close() })
@@ -59,7 +59,7 @@ func (p *Pool) Transport(id Identity) (*Transport, error) {
 		return known, nil
 	}
 	var config *tls.Config
-	if p.from != nil {
+	if id.UsesTLS {
 		config = p.config(id.Name, own)
 	}
 	made := newTransport(p.keepAlive, config)

@@ -67,7 +67,7 @@ func (p *proxy) redirectBound(x *core.Exchange, w *boundWriter) core.Outcome {
 	}
 	// The handler may have read the client's body.
 	return p.response.accelRedirect(x, *w.redirectTo, redirected,
-		!hasBody(x) || x.HasReceived() && stateOf(x).clientBody.IsAvailable())
+		!hasBody(x) || x.Received != nil && x.Received.IsAvailable())
 }
 
 // ownsRequest reports whether only the front and a server use a request: the server calls the front
@@ -100,7 +100,7 @@ func (p *proxy) boundRequestOf(x *core.Exchange, rest, host string) boundRequest
 func (p *proxy) differs(x *core.Exchange, q *boundRequest) bool {
 	r := x.Request
 	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || p.body != nil ||
-		p.from.NoBody || x.Method != r.Method || x.HasReceived()
+		p.from.NoBody || x.Method != r.Method || x.Received != nil
 }
 
 // fillRequest makes r a copy of the client's request with what differs.
@@ -125,28 +125,22 @@ func (p *proxy) setBody(x *core.Exchange, r *http.Request) (err error) {
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
 	case p.from.NoBody, x.Method != x.Request.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
-	case x.HasReceived():
-		r.Body, err = stateOf(x).clientBody.Open()
+	case x.Received != nil:
+		r.Body, err = x.Received.Open()
 	}
 	return err
 }
 
 // boundHeader returns the header that an upstream would receive, or nil if that is the client's.
 func (p *proxy) boundHeader(x *core.Exchange) http.Header {
-	from := x.Request.Header
-	h := &p.header
+	from, h := x.Request.Header, &p.header
 	if !h.dropsHeader && !h.changesHeader(x, from) {
 		return nil
 	}
-	to := make(http.Header, len(from)+len(h.fields))
-	if !h.dropsHeader {
-		h.copyFields(to, from, x.Host.Fields)
-		if length := from["Content-Length"]; length != nil && p.body == nil && !p.from.NoBody {
-			to["Content-Length"] = length // handlers expect it
-		}
+	to := h.build(x, false, new(headerMemory))
+	if length := from["Content-Length"]; length != nil && !h.dropsHeader && p.body == nil && !p.from.NoBody {
+		to["Content-Length"] = length // handlers expect it
 	}
-	h.addFields(x, &headerMemory{header: to})
-	h.setConnection(x, to)
 	return to
 }
 

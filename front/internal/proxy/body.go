@@ -3,7 +3,6 @@ package proxy
 import (
 	"cmp"
 	"errors"
-	"io"
 	"net/http"
 
 	"github.com/tarehq/tare/front/conf"
@@ -11,13 +10,12 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
-	"github.com/tarehq/tare/internal/connection"
 )
 
 // receiveBody receives the request's body, unless it is streamed. As in nginx a body that the
 // upstream does not receive is read, too: the client gets its timeout and its limit of length.
 func (p *proxy) receiveBody(x *core.Exchange) core.Outcome {
-	if stateOf(x).clientBody != nil || !hasBody(x) {
+	if x.Received != nil || !hasBody(x) {
 		return core.Proceed
 	}
 	isForwarded := p.body == nil && !p.from.NoBody
@@ -26,13 +24,13 @@ func (p *proxy) receiveBody(x *core.Exchange) core.Outcome {
 		if err != nil {
 			return failBody(x, err)
 		}
-		stateOf(x).clientBody = b
+		x.Received = b
 		return core.Proceed
 	}
 	return receiveWhole(x)
 }
 
-// receiveWhole receives the request's body completely. The exchange has a proxyState.
+// receiveWhole receives the request's body completely.
 func receiveWhole(x *core.Exchange) core.Outcome {
 	var b *fetch.Body
 	var err error
@@ -45,7 +43,7 @@ func receiveWhole(x *core.Exchange) core.Outcome {
 		b.Close()
 		return failBody(x, err)
 	}
-	if stateOf(x).clientBody = b; x.Request.ContentLength < 0 { // its length is known now
+	if x.Received = b; x.Request.ContentLength < 0 { // its length is known now
 		r := x.Request.WithContext(x.Request.Context())
 		r.ContentLength, r.TransferEncoding = b.Length(), nil
 		x.Request = r
@@ -73,7 +71,7 @@ func failBody(x *core.Exchange, err error) core.Outcome {
 // goneStatus is the status to log for a client that has gone: as in nginx 400 while its body, which
 // is forwarded, is incomplete.
 func goneStatus(x *core.Exchange) int {
-	if x.HasReceived() && stateOf(x).clientBody.IsStreamed() && x.Body != nil && !x.Body.IsComplete.Load() {
+	if x.Received.IsStreamed() && !x.Body.IsComplete.Load() {
 		return http.StatusBadRequest
 	}
 	return nginxstatus.ClientGone
@@ -85,28 +83,19 @@ func bodyBuffer(s *conf.Settings) int64 { return cmp.Or(s.BodyBuffer, fetch.Defa
 // bodyHasArrived reports whether a body that would be streamed has arrived whole and stays in
 // memory. As in nginx it is then received before: it can be sent again, together with the head.
 func bodyHasArrived(x *core.Exchange) bool {
-	if x.Body == nil || x.Request.ContentLength > bodyBuffer(x.Loc.Settings) || x.Request.ContentLength < 0 &&
+	if x.Request.ContentLength > bodyBuffer(x.Loc.Settings) || x.Request.ContentLength < 0 &&
 		x.Request.ProtoMajor > 1 {
 		return false // an HTTP/2 body of unknown length may be larger than the buffer
 	}
 	return x.Body.Served != nil && x.Body.Served.HasWhole()
 }
 
-// bodyHasInput reports whether a part of the body has arrived, so that reading it does not wait.
-func bodyHasInput(x *core.Exchange) bool {
-	if x.Body == nil {
-		return false
-	}
-	b, ok := x.Body.Original.(connection.InputReporter)
-	return ok && b.HasInput()
-}
-
 // requestBodyValue is $request_body: the body if it was received completely and is in memory.
 func requestBodyValue(x *core.Exchange) string {
-	if !x.HasReceived() {
+	if x.Received == nil {
 		return ""
 	}
-	return stateOf(x).clientBody.Text()
+	return x.Received.Text()
 }
 
 // hasBody reports whether the request has a body. Error pages are requested without it.
@@ -116,37 +105,33 @@ func hasBody(x *core.Exchange) bool {
 }
 
 func requestBodyFile(x *core.Exchange) string {
-	if !x.HasReceived() {
+	if x.Received == nil {
 		return ""
 	}
-	return stateOf(x).clientBody.FileName()
+	return x.Received.FileName()
 }
 
 // upstreamBody returns the body for the upstream, or nil. A GET after an internal redirect does
 // without a body that another upstream has received in part. The rest is dropped, as in nginx.
 func (p *proxy) upstreamBody(x *core.Exchange) *fetch.Body {
-	body := stateOf(x).clientBody
 	switch {
 	case p.body != nil:
 		return fetch.NewBody(p.body.Eval(x))
-	case p.from.NoBody || x.Method != x.Request.Method, x.Method == http.MethodGet && !body.IsAvailable():
+	case p.from.NoBody || x.Method != x.Request.Method, x.Method == http.MethodGet && !x.Received.IsAvailable():
 		return nil
 	}
-	return body
+	return x.Received
 }
 
 // streamBody returns a body that forwards the request's while it arrives.
 func streamBody(x *core.Exchange) (*fetch.Body, error) {
-	from, controller := io.Reader(x.Request.Body), http.NewResponseController(x.Response.ResponseWriter)
+	b, controller := x.Body, http.NewResponseController(x.Response.ResponseWriter)
 	// Without full duplex a response waits until the client has sent everything or times out. A
 	// server that does not support it lets the response wait.
 	_ = controller.EnableFullDuplex()
-	if b := x.Body; b != nil {
-		if limit := x.Loc.MaxBody; limit >= 0 && x.Request.ContentLength < 0 {
-			// without the writer, to whose header it would write from another goroutine
-			b.ReadCloser = http.MaxBytesReader(nil, b.Original, limit)
-		}
-		from = b
+	if limit := x.Loc.MaxBody; limit >= 0 && x.Request.ContentLength < 0 {
+		// without the writer, to whose header it would write from another goroutine
+		b.ReadCloser = http.MaxBytesReader(nil, b.Original, limit)
 	}
-	return fetch.StreamBody(from, func() bool { return bodyHasInput(x) }, x.Request.ContentLength, controller)
+	return fetch.StreamBody(b, x.Request.ContentLength, controller)
 }

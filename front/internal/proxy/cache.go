@@ -149,14 +149,9 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, from *openedCa
 		a, err := from.purgeKey(q.Key)
 		return a, nil, err
 	}
-	state := stateOf(x)
 	a, err := from.cache.Find(q)
-	if err == nil {
-		state.cacheState = a.State
-	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
-		state.cacheState = failed.State
-	}
-	from.counts.add(state.cacheState)
+	stateOf(x).cacheState = a.State
+	from.counts.add(a.State)
 	if err == nil && x.RegexTimedOut { // the response may be of another variant
 		a.Close()
 		return nil, origin.sent, errRegexTimeout()

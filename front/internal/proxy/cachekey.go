@@ -64,7 +64,7 @@ func (k *cacheKey) eval(x *core.Exchange, p *proxy, target destination) string {
 
 // bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
 func (k *cacheKey) bodyNotInKey(x *core.Exchange, p *proxy) bool {
-	if p.body != nil || p.from.NoBody || stateOf(x).clientBody == nil || stateOf(x).clientBody.Length() == 0 ||
+	if p.body != nil || p.from.NoBody || x.Received == nil || x.Received.Length() == 0 ||
 		x.Method != x.Request.Method {
 		return false
 	}

@@ -65,7 +65,7 @@ func (g *fastcgiRules) buildParams(x *core.Exchange, q *fetch.Request, opts *cac
 		if opts != nil && r.name == "REQUEST_METHOD" && value == x.Method {
 			value = q.Method // the cache turns HEAD into GET
 		}
-		if r.name == "CONTENT_LENGTH" && x.Parent != nil && !x.HasReceived() {
+		if r.name == "CONTENT_LENGTH" && x.Parent != nil && x.Received == nil {
 			value = "" // a subrequest does not send the client's body
 		}
 		r.addTo(q.Params, value)

@@ -128,12 +128,11 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	if b.header["User-Agent"] == nil {
 		b.header["User-Agent"] = nil // none
 	}
-	var withTLS *conf.ProxyTLS
-	if p.tls != nil {
+	if p.target.usesTLS {
+		b.identity.UsesTLS = true
 		b.identity.Name = fetch.CertificateName(cmp.Or(p.tlsName.Literal, b.host))
-		withTLS = &p.from.TLS
 	}
-	b.pool = fetch.NewPool(withTLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
+	b.pool = fetch.NewPool(&p.from.TLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
 	if from.Match != nil {
 		b.match = compileHealthMatch(c, from.Match)
 	}

@@ -59,8 +59,7 @@ func (m *mirror) run(x *core.Exchange) core.Outcome {
 		}
 		return core.Proceed
 	}
-	if !m.from.NoBody && hasBody(x) && !x.HasReceived() {
-		ensureState(x)
+	if !m.from.NoBody && hasBody(x) && x.Received == nil {
 		if out := receiveWhole(x); out != core.Proceed {
 			return out
 		}
@@ -100,10 +99,9 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 	sub := parent.Subrequest(uri)
 	sub.Method, sub.Args, sub.Captures = x.Method, x.Args, x.Captures
 	sub.Request = r
-	if !m.from.NoBody && x.HasReceived() && !stateOf(x).clientBody.IsStreamed() {
-		body := stateOf(x).clientBody.Share()
-		ensureState(sub).clientBody = body
-		r.Body, r.ContentLength = &errorBody{}, body.Length()
+	if !m.from.NoBody && x.Received != nil && !x.Received.IsStreamed() {
+		sub.Received = x.Received.Share()
+		r.Body, r.ContentLength = &errorBody{}, sub.Received.Length()
 	}
 	go runMirror(sub, func() {
 		unwatch()

@@ -36,7 +36,6 @@ type proxy struct {
 	uri     uriRule
 	header  headerRules   // for HTTP
 	fastcgi *fastcgiRules // for FastCGI, else nil
-	tls     *fetch.Pool   // for HTTPS, else nil
 	tlsName core.Text     // for verifying certificates; "" is the host of the target
 	// the files of the certificate for upstreams, if variables name them
 	tlsCert, tlsKey core.Text
@@ -48,7 +47,7 @@ type proxy struct {
 	cache    *proxyCache // nil without a cache
 	bind     core.Text   // the local address of connections
 	readRate core.Text
-	binds    *fetch.Pool // connections with a local address; nil without bind
+	pool     *fetch.Pool // connections by TLS or with a local address; nil if there may be none
 
 	upstream fetch.Upstream
 }
@@ -122,6 +121,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	}
 	for _, compile := range []func() error{
 		func() error { return compileTarget(c, p, l) },
+		func() error { compileConnections(c, p); return nil },
 		func() error { return compileURI(c, p, l) },
 		func() error { return compileRequest(c, p) },
 		func() error { return compileResponse(c, p, l) },
@@ -132,7 +132,6 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 			return nil, fmt.Errorf("proxy: %w", err)
 		}
 	}
-	compileLimits(c, p)
 	return p, nil
 }
 
@@ -189,7 +188,6 @@ func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
-	clientBody *fetch.Body       // the client's body, as far as it was received
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // for variables
 	cacheState cache.State       // what the cache did
@@ -230,16 +228,6 @@ func ensureState(x *core.Exchange) *proxyState {
 		x.Proxy = p
 	}
 	return stateOf(x)
-}
-
-// HasBody implements upstreamState.
-func (p *proxyState) HasBody() bool { return p.clientBody != nil }
-
-// Close implements upstreamState.
-func (p *proxyState) Close() {
-	if p.clientBody != nil {
-		p.clientBody.Close()
-	}
 }
 
 // Recycle implements upstreamState. It returns the proxyState to the free list, if nothing else can

@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
-	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -131,8 +130,6 @@ func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
 	}
 	return n, err
 }
-
-var _ connection.InputReporter = (*forwardBody)(nil)
 
 // abortOnError aborts the response after an error of writing to the client, since the rest is of no
 // use. The memory that was written must not be reused: net/http's HTTP/2 may still read it in

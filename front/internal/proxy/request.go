@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"net/http"
@@ -67,8 +66,8 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
 			state.attempts = append(state.attempts, &q.Attempts)
 		}
-		if p.limitRequest(x, q); target.usesTLS {
-			s.fault = p.chooseTLS(x, q)
+		if p.limitRate(x, q); p.pool != nil {
+			s.fault = p.chooseTransport(x, q, target.usesTLS)
 		}
 	}
 	if x.RegexTimedOut {
@@ -83,20 +82,6 @@ func (s *upstreamRequest) do(ctx context.Context) (*http.Response, error) {
 		return nil, s.fault
 	}
 	return s.upstream.Do(ctx, &s.request)
-}
-
-// chooseTLS chooses the client for TLS. An error is that of a certificate whose files come from
-// variables: no server is to blame.
-func (p *proxy) chooseTLS(x *core.Exchange, q *fetch.Request) (err error) {
-	id := fetch.Identity{
-		Name: fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), stateOf(x).target.host)),
-		Cert: p.tlsCert.Eval(x), Key: p.tlsKey.Eval(x), Local: q.Local,
-	}
-	if q.Transport, err = p.tls.Transport(id); err != nil {
-		x.Errorf(errorlog.LevelError, "certificate for upstreams: %v", err)
-		return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError, Err: err}
-	}
-	return nil
 }
 
 func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destination, opts *cache.OriginRequest) {

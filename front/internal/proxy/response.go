@@ -210,8 +210,7 @@ func (p *proxy) redirectInternally(x *core.Exchange, status int, header http.Hea
 		return x.Fail(status)
 	}
 	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		to, isAvailable := header["X-Accel-Redirect"][0], stateOf(x).clientBody.IsAvailable()
-		return p.response.accelRedirect(x, to, header, isAvailable)
+		return p.response.accelRedirect(x, header["X-Accel-Redirect"][0], header, x.Received.IsAvailable())
 	}
 	return core.Proceed
 }

@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -124,7 +123,7 @@ func (p *proxy) fetchSlice(x *core.Exchange, target destination) (*cache.Respons
 
 // respond sends the part of a file that the client requests. first is a slice of the file.
 func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, first *cache.Response) core.Outcome {
-	b := &slicedBody{x: x, state: s, proxy: p, target: target, at: s.start,
+	b := &slicedBody{x: x, state: s, proxy: p, target: target,
 		etag: first.Header.Get("Etag"), modified: first.Header.Get("Last-Modified")}
 	b.use(first)
 	defer b.close()
@@ -149,80 +148,67 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 	delete(header, "Accept-Ranges") // it is set if the response has a body
 	r := x.WithoutRange(x.WithConditions(x.Request, b.modified, x.Loc.Settings.MaxRanges),
 		first.Header.Get("Content-Type"))
-	err = cache.SendSelected(&x.Response, r, b.modified, b, 1)
-	return endSelected(x, cmp.Or(err, b.err))
+	return endSelected(x, cache.SendSelected(&x.Response, r, b.modified, b, 1))
 }
 
 // slicedBody is the body of a sliced response. It implements io.ReadSeeker.
 type slicedBody struct {
-	bodySeeker
 	x      *core.Exchange
 	state  *sliceState
 	proxy  *proxy
 	target destination
 
+	length, offset int64           // of the whole file, and of the next Read
 	etag, modified string          // of the first slice
 	current        *cache.Response // the open slice, or nil
-	body           io.Reader       // of current
-	at             int64           // the offset of what body returns next
-	err            error           // sticky
+	body           io.ReadSeeker   // of current
 }
 
 var _ connection.InputReporter = (*slicedBody)(nil)
 
 // HasInput implements connection.InputReporter.
-func (b *slicedBody) HasInput() bool {
-	return b.offset == b.at && b.at < b.state.start+b.state.size && b.current != nil &&
-		cache.HasInput(b.body)
+func (b *slicedBody) HasInput() bool { return b.isOpen() && cache.HasInput(b.rest()) }
+
+// isOpen reports whether the open slice contains offset.
+func (b *slicedBody) isOpen() bool { return b.current != nil && b.state.of(b.offset) == b.state.start }
+
+// rest returns the body of the open slice from offset on.
+func (b *slicedBody) rest() io.Reader {
+	_, _ = b.body.Seek(b.offset-b.state.start, io.SeekStart) // Read returns an error
+	return b.body
+}
+
+// Seek implements io.Seeker.
+func (b *slicedBody) Seek(offset int64, whence int) (int64, error) {
+	switch whence {
+	case io.SeekCurrent:
+		offset += b.offset
+	case io.SeekEnd:
+		offset += b.length
+	}
+	b.offset = offset
+	return offset, nil
 }
 
 // Read implements io.Reader.
-func (b *slicedBody) Read(buf []byte) (n int, err error) {
-	if b.err != nil || b.offset >= b.length {
-		if b.err == nil {
-			return 0, io.EOF
-		}
-		return 0, b.err
-	}
-	if b.err = b.position(); b.err != nil {
-		return 0, b.err
-	}
-	state := b.state
-	end := min(state.start+state.size, b.length)
-	n, err = b.body.Read(buf[:min(int64(len(buf)), end-b.at)])
-	b.at += int64(n)
-	b.offset = b.at
-	if errors.Is(err, io.EOF) {
-		if err = nil; b.at < end {
-			err = b.endEarly()
-		}
-	}
-	b.err = err
-	return n, err
-}
-
-// position opens the slice that contains offset, and discards its bytes before offset.
-func (b *slicedBody) position() error {
-	state := b.state
-	if start := state.of(b.offset); b.current == nil || start != state.start || b.offset < b.at {
+func (b *slicedBody) Read(p []byte) (n int, err error) {
+	if !b.isOpen() {
 		b.close()
-		state.start, b.at = start, start
-		if err := b.open(); err != nil {
-			return err
+		b.state.start = b.state.of(b.offset)
+		if err = b.open(); err != nil {
+			return 0, err
 		}
 	}
-	skipped, err := io.CopyN(io.Discard, b.body, b.offset-b.at)
-	if b.at += skipped; errors.Is(err, io.EOF) {
-		err = b.endEarly()
+	end := min(b.state.start+b.state.size, b.length)
+	n, err = b.rest().Read(p[:min(int64(len(p)), end-b.offset)])
+	b.offset += int64(n)
+	if errors.Is(err, io.EOF) {
+		if err = nil; b.offset < end { // a cache has stored it as if it were complete
+			b.forget()
+			err = io.ErrUnexpectedEOF
+		}
 	}
-	return err
-}
-
-// endEarly returns the error of a slice that has fewer bytes than its Content-Range, but ends as if
-// it were complete: a cache has stored it.
-func (b *slicedBody) endEarly() error {
-	b.forget()
-	return io.ErrUnexpectedEOF
+	return n, err
 }
 
 // open fetches the current slice. It must be one of the same file.

@@ -63,19 +63,7 @@ func compileTarget(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	if t.bound == nil && t.group == nil && err == nil {
 		t.dynamic, err = compileDynamicGroups(c, l.Proxy)
 	}
-	if err == nil && (t.usesTLS || t.hasScheme || t.isGRPC) && t.bound == nil {
-		compileTLS(c, p)
-	}
 	return err
-}
-
-// compileTLS compiles ProxyTLS. The connections end with the plan.
-func compileTLS(c *core.Compiler, p *proxy) {
-	from := &p.from.TLS
-	p.tls = fetch.NewPool(from, p.target.keepAlive(), p.upstream.IsHTTP2)
-	c.Plan.Releases = append(c.Plan.Releases, p.tls.Close)
-	p.tlsName, p.tlsCert = c.Text("proxy ssl_name", from.Name), c.Text("proxy ssl_certificate", from.Cert)
-	p.tlsKey = c.Text("proxy ssl_certificate_key", from.Key)
 }
 
 // keepAlive returns the settings of connections to the group, those of an address without one.
