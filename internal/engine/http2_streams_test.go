@@ -107,13 +107,20 @@ func TestHTTP2EndedBodyHoldsUpNoOther(t *testing.T) {
 // fields are in the table of the client's later heads.
 func TestHTTP2StreamThatDependsOnItselfIsReset(t *testing.T) {
 	for _, maker := range []string{"net/http", "tare"} {
-		r := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
-			func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })}).raw()
-		r.frames.Framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndHeaders: true, EndStream: true,
-			BlockFragment: r.frames.Encode(testkit.Head("GET", "/indexed")...), Priority: http2.PriorityParam{StreamDep: 1}})
-		r.send("GET 3 /indexed")
-		testkit.Equal(t, r.await("RST_STREAM"), "RST_STREAM PROTOCOL_ERROR", maker, "resets the stream")
-		testkit.Equal(t, r.await("DATA"), "DATA /indexed end", maker, "responds")
+		for _, parts := range []int{1, 2} { // in which its head arrives
+			r := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
+				func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })}).raw()
+			block := r.frames.Encode(testkit.Head("GET", "/indexed")...)
+			first := len(block) / parts
+			r.frames.Framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:first],
+				EndHeaders: parts == 1, EndStream: true, Priority: http2.PriorityParam{StreamDep: 1}})
+			if parts == 2 {
+				r.frames.Framer.WriteContinuation(1, true, block[first:])
+			}
+			r.send("GET 3 /indexed")
+			testkit.Equal(t, r.await("RST_STREAM"), "RST_STREAM PROTOCOL_ERROR", maker, "resets the stream")
+			testkit.Equal(t, r.await("DATA"), "DATA /indexed end", maker, "responds")
+		}
 	}
 }
 

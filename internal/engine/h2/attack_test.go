@@ -87,50 +87,6 @@ func TestReadingOpensTheWindow(t *testing.T) {
 	})
 }
 
-// As with net/http, a body that its handler has closed, or of which a Read has timed out, holds up no
-// other body of the connection.
-func TestEndedBodyHoldsUpNoOther(t *testing.T) {
-	for _, path := range []string{"/closed", "/timed-out"} {
-		synctest.Test(t, func(t *testing.T) {
-			p := openPeer(t, &http.HTTP2Config{MaxReceiveBufferPerConnection: 100_000, MaxReceiveBufferPerStream: 1 << 20},
-				func(w http.ResponseWriter, r *http.Request) {
-					if r.URL.Path == "/closed" {
-						r.Body.Close()
-					} else {
-						http.NewResponseController(w).SetReadDeadline(time.Now())
-						io.Copy(io.Discard, r.Body)
-					}
-					<-r.Context().Done()
-				})
-			most := strings.Repeat(", DATA 1 x*16000", 6) // which the connection's window has room for
-			p.serve("POST 1 " + path + most)
-			p.serve(most[2:])
-			p.serve(most[2:])
-			testkit.Matches(t, p.rest(), "^WINDOW_UPDATE(, WINDOW_UPDATE)*$")
-			p.serve("RST_STREAM 1")
-		})
-	}
-}
-
-// As with net/http, a request whose stream depends on itself (RFC 7540, 5.3.1) is reset, and its
-// fields are in the table of the client's later heads.
-func TestStreamThatDependsOnItselfIsReset(t *testing.T) {
-	for _, isWhole := range []bool{true, false} {
-		p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })
-		block := p.input.Encode(testkit.Head("GET", "/indexed")...)
-		first := len(block)
-		if !isWhole {
-			first = 2
-		}
-		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:first], EndHeaders: isWhole,
-			EndStream: true, Priority: http2.PriorityParam{StreamDep: 1}})
-		if !isWhole {
-			p.framer.WriteContinuation(1, true, block[first:])
-		}
-		p.exchange("GET 3 /indexed", "RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA /indexed end")
-	}
-}
-
 // A client may reduce the windows after it has opened one. What the server then sends after the
 // acknowledgment obeys the reduced windows, or the client takes it for an error.
 func TestAcknowledgedSettingsLimitData(t *testing.T) {
