@@ -109,15 +109,14 @@ func (g *fillReader) HasInput() bool {
 	return f.state != filling || g.at < f.shown
 }
 
-// sendTo sends the whole body to a client. It flushes before it waits, also before the first byte
-// if streams is set.
-func (g *fillReader) sendTo(w http.ResponseWriter, streams bool) error {
+// sendTo sends the whole body to a client. It flushes before it waits, except for the first byte.
+func (g *fillReader) sendTo(w http.ResponseWriter) error {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {
 		buf = new([sendPiece]byte)
 	}
 	g.waits = func() {
-		if (g.at > 0 || streams) && g.at != g.f.length {
+		if g.at > 0 && g.at != g.f.length {
 			_ = http.NewResponseController(w).Flush() // without Flush the data is late, but correct
 		}
 	}

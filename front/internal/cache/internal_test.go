@@ -134,7 +134,7 @@ func TestMemoryOfFailedWriteIsNotReused(t *testing.T) {
 		n := int64(len(text))
 		r := &fillReader{ctx: context.Background(), pieces: &pieces,
 			f: &fill{state: filled, buf: []byte(text), size: n, length: n, writerDone: true}}
-		_ = r.sendTo(to, false) // an error is wanted
+		_ = r.sendTo(to) // an error is wanted
 	}
 	for range 50 {
 		failed := &keeper{err: errors.New("the stream was reset")}

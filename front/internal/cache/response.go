@@ -40,8 +40,6 @@ type Response struct {
 	// Passed is the origin's response if it is not stored. The caller owns its header, and sends its
 	// Body instead of calling Send. Status and Header repeat its values.
 	Passed *http.Response
-	// Streams makes Send flush the head before a byte of the body has arrived.
-	Streams bool
 
 	stored   *stored
 	leases   *leases   // the lease of the stored body comes from here; nil without one
@@ -77,7 +75,7 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 		}
 		return nil
 	case a.arriving != nil:
-		return a.arriving.sendTo(w, a.Streams)
+		return a.arriving.sendTo(w)
 	case a.file != nil:
 		return sendFile(w, a.file, a.stored.length)
 	}

@@ -109,6 +109,8 @@ func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l l
 		return l, "status"
 	case u.replaces(h):
 		return l, diverted
+	case q.IsStreamed != nil && q.IsStreamed(h):
+		return l, "streamed"
 	case !u.ignore.cookies && len(h["Set-Cookie"]) > 0:
 		return l, "set-cookie"
 	case !u.ignore.vary && !varies(h["Vary"]):

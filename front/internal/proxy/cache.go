@@ -26,6 +26,7 @@ type proxyCache struct {
 	noStoreResponse []core.Text // those of NoStore that depend on the response
 	purge           []core.Text
 	maxRangeOffset  int64
+	isStreamed      func(http.Header) bool
 }
 
 // caches are the caches of a plan, by name.
@@ -79,11 +80,12 @@ func compileCaches(c *core.Compiler) error {
 }
 
 // compileProxyCache compiles a ProxyCache; nil if there is none.
-func compileProxyCache(c *core.Compiler, p *conf.Proxy) (pc *proxyCache, err error) {
+func compileProxyCache(c *core.Compiler, of *proxy) (pc *proxyCache, err error) {
+	p := of.from
 	if p.Cache == nil {
 		return nil, nil
 	}
-	pc = &proxyCache{zone: c.Text("cache", p.Cache.Zone), all: core.PlanPart[caches](c.Plan),
+	pc = &proxyCache{zone: c.Text("cache", p.Cache.Zone), all: core.PlanPart[caches](c.Plan), isStreamed: of.isStreamed,
 		skip: c.Texts("cache_bypass", p.Cache.Skip), purge: c.Texts("cache_purge", p.Cache.Purge)}
 	if pc.opened = pc.all[string(p.Cache.Zone)]; pc.opened == nil && pc.zone.Constant() {
 		return nil, fmt.Errorf("unknown cache %q", p.Cache.Zone)
@@ -167,7 +169,7 @@ func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
 		HasBody: pc.key.bodyNotInKey(x, p), Key: pc.key.eval(x, p, origin.target), Rules: pc.rules,
 		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
 			removesOwnFields(x.Request.Header) || hidesFields(x, x.Request.Header),
-		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
+		IsStreamed: pc.isStreamed, KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
 	}
 	if pc.noStoreResponse != nil {
 		q.Rejects = func(resp *http.Response) bool {

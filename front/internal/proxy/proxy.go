@@ -113,7 +113,7 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 		return nil, errors.New("proxy: negative buffer size or timeout")
 	}
 	var err error
-	if p.cache, err = compileProxyCache(c, from); err != nil {
+	if p.cache, err = compileProxyCache(c, p); err != nil {
 		return nil, err
 	}
 	if err = checkProtocol(from); err != nil {
@@ -357,7 +357,6 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 		header["Accept-Ranges"] = []string{"bytes"}
 	}
 	a.Mark(header)
-	a.Streams = p.isStreamed(a.Header)
 	if x.DiscardsBody() {
 		x.Response.WriteHeader(a.Status)
 		return core.Responded
