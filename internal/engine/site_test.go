@@ -359,12 +359,12 @@ func shorten(b []byte) string {
 	return string(b)
 }
 
-// describeLog removes stack traces and source lines from what was logged.
+// describeLog removes stack traces and positions in source files from what was logged.
 func describeLog(logged string) string {
 	var s strings.Builder
 	for line := range strings.Lines(logged) {
 		if line, ok := strings.CutPrefix(line, "http: "); ok {
-			line, _, _ = strings.Cut(line, " from ")
+			line, _, _ = strings.Cut(line, " (")
 			fmt.Fprintf(&s, "log %s\n", strings.TrimSpace(line))
 		}
 	}

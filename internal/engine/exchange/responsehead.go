@@ -177,7 +177,7 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 	case "Date":
 		w.Conn.Summary.hasDate = true
 	case "Trailer":
-		w.Conn.Summary.hasTrailers = true
+		w.Conn.Summary.hasTrailers = len(values) > 0
 		return w.Conn.traits.HasConnFields
 	case "Status", "Keep-Alive", "Upgrade":
 		return w.Conn.traits.HasConnFields
@@ -348,12 +348,14 @@ func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 	return true
 }
 
-// logMisuse logs a misuse of the response with the handler's line.
+// logMisuse logs a misuse of the response with the handler's line. As in net/http, functions such as
+// http.Error are not the handler.
 func (w *Response) logMisuse(what string) {
 	var pcs [16]uintptr
 	frames := runtime.CallersFrames(pcs[:runtime.Callers(2, pcs[:])])
 	frame, more := frames.Next()
-	for more && strings.Contains(frame.Function, "/internal/engine/exchange.") {
+	for more && (strings.Contains(frame.Function, "/internal/engine/exchange.") ||
+		strings.HasPrefix(frame.Function, "net/http.")) {
 		frame, more = frames.Next()
 	}
 	w.x.ctx.transport.Logf("http: %s from %s (%s:%d)", what, frame.Function, path.Base(frame.File), frame.Line)
