@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -152,7 +151,7 @@ func checkProtocol(p *conf.Proxy) error {
 func compileRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
 	p.method = c.Text("proxy method", from.Method)
-	if p.method.Constant() && p.method.Literal != "" && !validToken(p.method.Literal) {
+	if p.method.Constant() && p.method.Literal != "" && !httpguts.ValidHeaderFieldName(p.method.Literal) {
 		return fmt.Errorf("invalid method %q", p.method.Literal)
 	}
 	if from.Body != nil {
@@ -182,9 +181,6 @@ func (p *proxy) compileNext() error {
 	p.upstream.Next = n
 	return nil
 }
-
-// validToken reports whether s is a token (RFC 9110, 5.6.2).
-func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
@@ -389,6 +385,3 @@ func abortResponse(x *core.Exchange, err error) {
 	}
 	panic(http.ErrAbortHandler)
 }
-
-// closeQuietly closes c, where an error could not be reported.
-func closeQuietly(c io.Closer) { _ = c.Close() }

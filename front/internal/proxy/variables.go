@@ -27,8 +27,8 @@ func proxyVariables() map[string]core.KnownVariable {
 
 		"upstream_cache_status": {Get: cacheStatus},
 
-		"request_body":      {Get: requestBodyValue},
-		"request_body_file": {Get: requestBodyFile},
+		"request_body":      {Get: func(x *core.Exchange) string { return x.Received.Text() }},
+		"request_body_file": {Get: func(x *core.Exchange) string { return x.Received.FileName() }},
 		"bytes_sent":        {Get: bytesSent},
 	}
 }
