@@ -254,7 +254,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 		x.InterceptsErrors = true
 	}
 	if p.callsBound() {
-		return p.callBound(x, p.target.bound, "", p.target.name.host)
+		return p.callBound(x, p.target.bound, "")
 	}
 	return p.serveTarget(x)
 }
@@ -279,7 +279,7 @@ func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
 		return x.Fail(http.StatusInternalServerError)
 	}
 	if target.bound != nil && (from == nil || wantsUpgrade(x.Request)) {
-		return p.callBound(x, target.bound, target.rest, stateOf(x).target.host)
+		return p.callBound(x, target.bound, target.rest)
 	}
 	if out := p.receiveBody(x); out != core.Proceed {
 		return out

@@ -122,14 +122,23 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
+// proxyTargetName returns the name of the location's target, or else of an earlier location's.
 func proxyTargetName(x *core.Exchange) targetName {
-	if x.Proxy != nil {
-		return stateOf(x).target
-	}
 	if p := proxyOf(x); p != nil {
-		return p.target.name
+		return p.targetName(x)
+	}
+	if s := stateOf(x); s != nil {
+		return s.target
 	}
 	return targetName{}
+}
+
+// targetName returns the name of the target, which may depend on variables.
+func (p *proxy) targetName(x *core.Exchange) targetName {
+	if s := stateOf(x); s != nil && !p.target.text.Constant() {
+		return s.target
+	}
+	return p.target.name
 }
 
 func addForwardedFor(x *core.Exchange) string {
