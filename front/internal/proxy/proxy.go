@@ -185,7 +185,7 @@ func (p *proxy) compileNext() error {
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
-	target     targetName        // for variables
+	target     targetName        // if it depends on variables
 	cacheState cache.State       // what the cache did
 	slice      slicedResponse    // nil unless the response is fetched in slices
 

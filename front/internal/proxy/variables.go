@@ -122,13 +122,10 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
-// proxyTargetName returns the name of the location's target, or else of an earlier location's.
+// proxyTargetName returns the name of the location's target. As in nginx, other locations have none.
 func proxyTargetName(x *core.Exchange) targetName {
 	if p := proxyOf(x); p != nil {
 		return p.targetName(x)
-	}
-	if s := stateOf(x); s != nil {
-		return s.target
 	}
 	return targetName{}
 }
