@@ -63,13 +63,18 @@ func TestBoundHandlerKeepsEarlierFields(t *testing.T) {
 			w.Header().Set("X-Accel-Redirect", r.URL.RawQuery[:next]+"?"+r.URL.RawQuery[next+1:])
 		}
 	}
-	to := serve(t, app)
-	for _, chain := range []string{"/a?/b>", "/a?/b>/a>", "/a?/plain>", "/a?/plain>/b>/b>", "/b?/text>"} {
+	server := serve(t, app)
+	for _, chain := range []string{"/a?/b>", "/a?/b>/a>", "/a?/plain>", "/a?/plain>/b>/b>", "/b?/text>", "/first?/b>"} {
 		var headers []http.Header
-		for _, to := range []string{to, "app"} {
+		for _, to := range []string{server, "app"} {
 			got := serveBound(t, "", strings.ReplaceAll(`location /a { proxy_pass TO; proxy_cookie_path / /a/; }
-				location /b { proxy_pass TO; proxy_cookie_path / /b/; } location /plain { proxy_pass TO; }
+				location /b { proxy_pass TO; proxy_cookie_path / /b/; add_header X-To http://$proxy_host; }
+				location /plain { proxy_pass TO; } location /first { proxy_pass http://`+server+`; }
 				location /text { return 200; }`, "TO", "http://"+to), handlers{"app": app}).get(chain)
+			if strings.HasSuffix(chain, "/b>") {
+				testkit.Equal(t, got.header.Get("X-To"), "http://"+to, chain, "the last target")
+			}
+			got.header.Del("X-To")
 			got.header.Del("Date")
 			headers = append(headers, got.header)
 		}

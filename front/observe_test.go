@@ -41,7 +41,8 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 // Connections are counted as nginx counts them: by what they do. The text is nginx's, so that its
 // readers can parse it.
 func TestStatusShowsWhatConnectionsDo(t *testing.T) {
-	block := upgrading + "location /status { stub_status; } " + passTo(serveTunnels(t))
+	block := upgrading + "location /status { stub_status; } location /busy { error_page 503 /status; return 503; } " +
+		passTo(serveTunnels(t))
 	nginx, _ := serveNginx(t, "", block)
 	var server *tare.Server
 	h := confFront(t, "", block, nil, front.CountConnections(func() (accepted, open, reading int64) {
@@ -62,8 +63,9 @@ func TestStatusShowsWhatConnectionsDo(t *testing.T) {
 			got := client.get("/status").body
 			return strings.HasPrefix(got, "Active connections: 7 \n") && strings.HasSuffix(got, want)
 		})
-		got, rejected := client.get("/status"), client.do("POST", "/status", nil)
-		pages = append(pages, fmt.Sprint(got.header["Content-Type"], rejected.status, numbers.ReplaceAllString(got.body, "N")))
+		got, rejected, ofError := client.get("/status"), client.do("POST", "/status", nil), client.do("POST", "/busy", nil)
+		pages = append(pages, fmt.Sprint(got.header["Content-Type"], rejected.status, ofError.status,
+			numbers.ReplaceAllString(got.body+ofError.body, "N")))
 	}
 	testkit.Equal(t, pages[0], pages[1])
 }

@@ -131,7 +131,7 @@ func (w *draft) discard() {
 
 // keep writes the response's description before its body and gives the file its final name.
 func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
-	head, p := appendHead(nil, prelude{room: uint32(bodyAt - preludeSize), bodySum: sum, body: s.length}, s)
+	head, p := encodeHead(prelude{room: uint32(bodyAt - preludeSize), bodySum: sum, body: s.length}, s)
 	if p.length > p.room {
 		return nil, errFull
 	}
@@ -316,7 +316,7 @@ func (d *disk) describe(f *file, s *stored) error {
 	if err != nil {
 		return err
 	}
-	head, fresh := appendHead(nil, p, s)
+	head, fresh := encodeHead(p, s)
 	if fresh.length > fresh.room {
 		return errFull
 	}

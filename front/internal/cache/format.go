@@ -45,18 +45,16 @@ func checksum(sum uint32, b []byte) uint32 {
 	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
 }
 
-// appendHead appends the prelude and the description of a response. It keeps the prelude's room, or
+// encodeHead encodes the prelude and the description of a response. It keeps the prelude's room, or
 // sets it if it is zero.
-func appendHead(b []byte, p prelude, s *stored) ([]byte, prelude) {
-	start := len(b)
-	b = append(b, make([]byte, preludeSize)...)
-	b = appendStored(b, s)
-	head := b[start+preludeSize:]
+func encodeHead(p prelude, s *stored) ([]byte, prelude) {
+	b := appendStored(make([]byte, preludeSize), s)
+	head := b[preludeSize:]
 	p.length, p.headSum = uint32(len(head)), checksum(0, head)
 	if p.room == 0 {
 		p.room = p.length + roomToGrow
 	}
-	fixed := append(b[start:start], magic...)
+	fixed := append(b[:0], magic...)
 	fixed = binary.LittleEndian.AppendUint32(fixed, p.room)
 	fixed = binary.LittleEndian.AppendUint32(fixed, p.length)
 	fixed = binary.LittleEndian.AppendUint32(fixed, p.headSum)

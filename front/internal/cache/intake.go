@@ -39,7 +39,7 @@ func (in *intake) begin(resp *http.Response) bool {
 	if length > whole {
 		return false
 	}
-	_, p := appendHead(nil, prelude{}, in.head)
+	_, p := encodeHead(prelude{}, in.head)
 	if p.room > maxRoom {
 		return false
 	}

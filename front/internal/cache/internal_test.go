@@ -32,7 +32,7 @@ func written(t *testing.T) (dir, name string) {
 	s.key, s.body, s.length = writtenKey, []byte("body"), 4
 	d := testkit.Value(c.disk.create(s.length))(t)
 	defer d.file.Close()
-	_, p := appendHead(nil, prelude{}, s)
+	_, p := encodeHead(prelude{}, s)
 	testkit.Value(d.file.WriteAt(s.body, p.bodyAt()))(t)
 	file := testkit.Value(d.keep(s, p.bodyAt(), checksum(0, s.body)))(t)
 	return dir, file.name
@@ -209,7 +209,7 @@ func FuzzStored(f *testing.F) {
 }
 
 func FuzzPrelude(f *testing.F) {
-	b, _ := appendHead(nil, prelude{bodySum: 7, body: 9}, someStored())
+	b, _ := encodeHead(prelude{bodySum: 7, body: 9}, someStored())
 	f.Add(b[:preludeSize])
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if p, err := parsePrelude(b); err == nil && (p.room > maxRoom || p.length > p.room || p.body < 0) {

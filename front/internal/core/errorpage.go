@@ -72,13 +72,10 @@ func (x *Exchange) errorPageFor(status int) *errorPage {
 	return nil
 }
 
-// HasErrorPage reports whether a status has an error page. As in nginx that is the built-in page if
-// an error page has led to the content.
-func (x *Exchange) HasErrorPage(status int) bool { return x.errorPageFor(status) != nil }
-
-// Intercepts reports whether an error page replaces the content's response with a status.
+// Intercepts reports whether an error page replaces the content's response with a status. As in nginx
+// that is the built-in page if an error page has led to the content.
 func (x *Exchange) Intercepts(status int) bool {
-	return x.InterceptsErrors && status >= http.StatusMultipleChoices && x.HasErrorPage(status)
+	return x.InterceptsErrors && status >= http.StatusMultipleChoices && x.errorPageFor(status) != nil
 }
 
 // failClosed rejects a request to a closed location. Error pages do not apply: they might lead to

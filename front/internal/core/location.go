@@ -42,14 +42,19 @@ type Content interface {
 	Explain(x *Exchange, e *Explanation) Outcome
 }
 
-// Page is content that the front makes itself.
+// Page is content that the front makes itself, for methods that read.
 type Page struct {
 	Name    string // in findings
 	Respond func(x *Exchange) Outcome
 }
 
 // Serve implements Content.
-func (p Page) Serve(x *Exchange) Outcome { return p.Respond(x) }
+func (p Page) Serve(x *Exchange) Outcome {
+	if x.Method != http.MethodGet && x.Method != http.MethodHead {
+		return x.Fail(http.StatusMethodNotAllowed)
+	}
+	return p.Respond(x)
+}
 
 // Explain implements Content.
 func (p Page) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, p.Name) }

@@ -7,6 +7,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,7 +36,7 @@ type Plan struct {
 
 	Users    atomic.Int64 // exchanges, and 1 until the plan is retired
 	release  sync.Once
-	Releases []func() // release what the plan has acquired from the state
+	Releases []func() // release what the plan has acquired from the state; the last one is the first
 	Prepares []func() // apply the plan to shared state, before it is in use
 	Commits  []func() // likewise, once it is in use
 	Retires  []func() // end what only the plan in use does
@@ -63,7 +64,9 @@ func (p *Plan) Retire() {
 func (p *Plan) Leave() {
 	if p.Users.Add(-1) == 0 {
 		p.release.Do(func() {
-			callAll(p.Releases)
+			for _, release := range slices.Backward(p.Releases) {
+				release()
+			}
 			p.State.Plans.Done()
 		})
 	}

@@ -75,16 +75,16 @@ type registryEntry struct {
 	users int
 }
 
-// Acquire returns the value for a key, and a function that releases it. create makes the value of a
-// new key. end is called after the last user has released it.
-func Acquire[T any](s *registry, key any, create func() (T, error), end func(T)) (thing T, release func(),
+// AcquireForPlan returns the value for a key. create makes the value of a new key. The compiler's plan
+// releases the value at its end, and end is called after the last plan has released it.
+func AcquireForPlan[T any](c *Compiler, s *registry, key any, create func() (T, error), end func(T)) (thing T,
 	err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	held := s.entries[key]
 	if held == nil {
 		if thing, err = create(); err != nil {
-			return thing, nil, err
+			return thing, err
 		}
 		held = &registryEntry{value: thing}
 		if s.entries == nil {
@@ -94,23 +94,15 @@ func Acquire[T any](s *registry, key any, create func() (T, error), end func(T))
 	}
 	held.users++
 	thing = held.value.(T)
-	return thing, func() {
+	c.Plan.Releases = append(c.Plan.Releases, func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		if held.users--; held.users == 0 {
 			delete(s.entries, key)
 			end(thing)
 		}
-	}, nil
-}
-
-// AcquireForPlan is Acquire for the compiler's plan, which releases the value at its end.
-func AcquireForPlan[T any](c *Compiler, s *registry, key any, create func() (T, error), end func(T)) (T, error) {
-	thing, release, err := Acquire(s, key, create, end)
-	if err == nil {
-		c.Plan.Releases = append(c.Plan.Releases, release)
-	}
-	return thing, err
+	})
+	return thing, nil
 }
 
 // InUse returns the values that plans use, by their keys.

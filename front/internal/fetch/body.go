@@ -153,13 +153,18 @@ func (b *Body) Length() int64 { return b.length }
 // IsStreamed reports whether the body is forwarded while it arrives. b may be nil.
 func (b *Body) IsStreamed() bool { return b != nil && b.stream != nil }
 
-// Text returns the body if it was received completely and is in memory, else "".
-func (b *Body) Text() string { return string(b.memory) }
+// Text returns the body if it was received completely and is in memory, else "". b may be nil.
+func (b *Body) Text() string {
+	if b == nil {
+		return ""
+	}
+	return string(b.memory)
+}
 
-// FileName returns the name of the body's file, "" if it is in memory. As in nginx nothing has the
-// name of a file that ReadBody has made: it was removed when it was opened.
+// FileName returns the name of the body's file, "" if it is in memory or b is nil. As in nginx nothing
+// has the name of a file that ReadBody has made: it was removed when it was opened.
 func (b *Body) FileName() string {
-	if b.file == nil {
+	if b == nil || b.file == nil {
 		return ""
 	}
 	return b.file.Name()

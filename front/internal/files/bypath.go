@@ -2,11 +2,9 @@ package files
 
 import (
 	"errors"
-	"fmt"
 	"net/http"
 	"os"
 	"runtime"
-	"slices"
 	"strings"
 	"sync/atomic"
 	"syscall"
@@ -27,12 +25,6 @@ type pathTree struct {
 }
 
 func newPathTree(c Config) (*pathTree, error) {
-	if c.Root != nil {
-		return nil, errors.New("files: ByPath requires Dir, not Root")
-	}
-	if !slices.Contains([]string{"", "on", "if_not_owner"}, c.DisableSymlinks) {
-		return nil, fmt.Errorf("files: invalid DisableSymlinks %q (must be on or if_not_owner)", c.DisableSymlinks)
-	}
 	if c.DisableSymlinks != "" && runtime.GOOS != "linux" {
 		return nil, errors.New("files: DisableSymlinks requires Linux")
 	}

@@ -103,7 +103,7 @@ func (h *Handler) readEntries(dir string) (all []Entry, cut bool, err error) {
 
 // entry returns the entry of a name in a directory. A link counts as its target.
 func (h *Handler) entry(dir, name string) (Entry, bool) {
-	if !h.plan.mayServe(name, dir == "") || h.plan.config.HideDotfiles && name[0] == '.' {
+	if !h.plan.mayServe(name, dir == "") || h.tree.paths != nil && name[0] == '.' {
 		return Entry{}, false
 	}
 	info, err := h.tree.stat(path.Join(dir, name))

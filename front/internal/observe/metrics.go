@@ -39,7 +39,7 @@ func sendMetrics(x *core.Exchange) core.Outcome {
 	for _, measure := range x.Plan.Measures {
 		measure(&e)
 	}
-	return sendNumbers(x, "text/plain; version=0.0.4; charset=utf-8", e.Text())
+	return x.SendPage(http.StatusOK, "text/plain; version=0.0.4; charset=utf-8", e.Text())
 }
 
 func connections(p *core.Plan) (accepted, open, reading int64) {
@@ -99,14 +99,7 @@ func StatusModule() core.Module {
 func sendStatus(x *core.Exchange) core.Outcome {
 	requests := x.Plan.State.Counts.Requests.Load()
 	n := numbersOf(x.Plan)
-	return sendNumbers(x, "text/plain", fmt.Appendf(nil,
+	return x.SendPage(http.StatusOK, "text/plain", fmt.Appendf(nil,
 		"Active connections: %d \nserver accepts handled requests\n %d %d %d \nReading: %d Writing: %d Waiting: %d \n",
 		n.active, n.accepted, n.accepted, requests, n.reading, n.writing, n.waiting))
-}
-
-func sendNumbers(x *core.Exchange, contentType string, page []byte) core.Outcome {
-	if x.Request.Method != http.MethodGet && x.Request.Method != http.MethodHead {
-		return x.Fail(http.StatusMethodNotAllowed)
-	}
-	return x.SendPage(http.StatusOK, contentType, page)
 }

@@ -22,9 +22,9 @@ type boundCall struct {
 
 // callBound responds by a bound handler. The handler sees the request as over the network, except that
 // RemoteAddr, TLS, the protocol version and the context are the client's. rest is what followed the
-// handler's name in a variable, and host is $proxy_host.
-func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest, host string) core.Outcome {
-	q := p.boundRequestOf(x, rest, host)
+// handler's name in a variable.
+func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest string) core.Outcome {
+	q := p.boundRequestOf(x, rest)
 	r, w := x.Request, (*boundWriter)(nil)
 	if p.differs(x, &q) || q.host != r.Host && (x.HandlerHasRequest || !ownsRequest(x)) {
 		call := new(boundCall)
@@ -83,8 +83,8 @@ type boundRequest struct {
 	header                      http.Header // nil is the client's
 }
 
-func (p *proxy) boundRequestOf(x *core.Exchange, rest, host string) boundRequest {
-	q := boundRequest{method: p.methodFor(x), host: p.hostFor(x, host),
+func (p *proxy) boundRequestOf(x *core.Exchange, rest string) boundRequest {
+	q := boundRequest{method: p.methodFor(x), host: p.hostFor(x),
 		requestTarget: p.uri.requestTarget(x, rest), header: p.boundHeader(x)}
 	if x.Parent != nil {
 		// Variables show the response as that of an upstream. The handler gets its own header to change.

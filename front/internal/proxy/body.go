@@ -90,25 +90,10 @@ func bodyHasArrived(x *core.Exchange) bool {
 	return x.Body.Served != nil && x.Body.Served.HasWhole()
 }
 
-// requestBodyValue is $request_body: the body if it was received completely and is in memory.
-func requestBodyValue(x *core.Exchange) string {
-	if x.Received == nil {
-		return ""
-	}
-	return x.Received.Text()
-}
-
 // hasBody reports whether the request has a body. Error pages are requested without it.
 func hasBody(x *core.Exchange) bool {
 	return x.Request.Body != nil && x.Request.Body != http.NoBody && x.Request.ContentLength != 0 &&
 		x.Method == x.Request.Method
-}
-
-func requestBodyFile(x *core.Exchange) string {
-	if x.Received == nil {
-		return ""
-	}
-	return x.Received.FileName()
 }
 
 // upstreamBody returns the body for the upstream, or nil. A GET after an internal redirect does

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
@@ -146,7 +148,7 @@ func receivedHeader(header http.Header) http.Header {
 	received := make(http.Header, len(header))
 	clean := strings.NewReplacer("\r", " ", "\n", " ")
 	for name, values := range header {
-		if !validToken(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			continue
 		}
 		name = http.CanonicalHeaderKey(name)

@@ -50,7 +50,7 @@ func (o *cachedOrigin) fieldOf(name string) []string {
 	case o.usesFastCGI:
 		return p.fastcgi.field(x, name)
 	case name == "Host":
-		return []string{p.hostFor(x, stateOf(x).target.host)}
+		return []string{p.hostFor(x)}
 	case names != (message.FieldNames{}), name == "Connection", name == "Upgrade", name == "Te":
 		return withConfused(names, p.header.build(x, p.upstream.IsHTTP2, new(headerMemory)))[name]
 	}

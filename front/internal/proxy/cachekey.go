@@ -68,7 +68,7 @@ func (k *cacheKey) bodyNotInKey(x *core.Exchange, p *proxy) bool {
 		x.Method != x.Request.Method {
 		return false
 	}
-	return !k.hasRequestBody || requestBodyValue(x) == ""
+	return !k.hasRequestBody || x.Received.Text() == ""
 }
 
 // coversAuthorization reports whether the key has everything that Authorization of upstream

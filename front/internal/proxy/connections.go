@@ -44,7 +44,7 @@ func (p *proxy) chooseTransport(x *core.Exchange, q *fetch.Request, usesTLS bool
 		}
 	}
 	if usesTLS {
-		id.Name = fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), stateOf(x).target.host))
+		id.Name = fetch.CertificateName(cmp.Or(p.tlsName.Eval(x), p.targetName(x).host))
 		id.Cert, id.Key = p.tlsCert.Eval(x), p.tlsKey.Eval(x)
 	}
 	if q.Local = id.Local; id == (fetch.Identity{}) {

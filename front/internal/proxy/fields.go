@@ -153,7 +153,7 @@ func (r *responseRules) rawFate(f *http1.Field, head []byte) fieldFate {
 		return fieldDirects // it may name fields
 	case f.ConcernsConnection(head):
 		return fieldIsDropped
-	case !r.markedNames.hasBytes(f.Name.In(head)):
+	case !r.markedNames[markIndex(f.Name.In(head))]:
 		return 0
 	}
 	name := f.Known.String()

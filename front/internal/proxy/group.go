@@ -95,16 +95,14 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 	if err != nil {
 		return nil, err
 	}
-	options, resolver, release, err := upstreamOptions(c, config.Resolver)
+	options, err := upstreamOptions(c, config.Resolver)
 	if err != nil {
 		return nil, err
 	}
 	if g.servers.Peers, err = upstream.New(*config, state, options); err != nil {
-		release()
 		return nil, err
 	}
-	measureResolver(c, resolver)
-	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close, release) // lookups end before their resolver
+	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close)
 	if g.servers.Transport, err = transport(c, g.servers.Peers.Config()); err != nil {
 		return nil, err
 	}
@@ -139,32 +137,13 @@ func targetGroup(c *core.Compiler, to string) (*upstreamGroup, error) {
 // find returns the group with a name or an address, or nil.
 func (u *upstreams) find(to string) *upstreamGroup { return u.groups[strings.ToLower(to)] }
 
-// dynamicGroups are groups for addresses that come from variables. All Proxies with the same
-// Resolver share them, and those of later plans.
-type dynamicGroups struct {
-	groups          *fetch.Groups
-	resolver        *sharedResolver // nil is the system's
-	releaseResolver func()
-}
-
-// compileDynamicGroups returns the groups of a Proxy whose target has variables.
+// compileDynamicGroups returns the groups of a Proxy whose target has variables. All Proxies with the
+// same Resolver share them, and those of later plans.
 func compileDynamicGroups(c *core.Compiler, from *conf.Proxy) (*fetch.Groups, error) {
-	key := "system"
-	if from.Resolver != nil {
-		key = fmt.Sprintf("%+v", *from.Resolver)
-	}
-	d, err := core.AcquireForPlan(c, &c.State.Dynamic, key, func() (*dynamicGroups, error) {
-		options, resolver, releaseResolver, err := upstreamOptions(c, from.Resolver)
-		return &dynamicGroups{fetch.NewGroups(options), resolver, releaseResolver}, err
-	}, (*dynamicGroups).close)
+	options, err := upstreamOptions(c, from.Resolver)
 	if err != nil {
 		return nil, err
 	}
-	measureResolver(c, d.resolver)
-	return d.groups, nil
-}
-
-func (d *dynamicGroups) close() {
-	d.groups.Close()
-	d.releaseResolver()
+	return core.AcquireForPlan(c, &c.State.Dynamic, fmt.Sprintf("%+v", from.Resolver),
+		func() (*fetch.Groups, error) { return fetch.NewGroups(options), nil }, (*fetch.Groups).Close)
 }

@@ -36,7 +36,7 @@ func compileHeaderRules(c *core.Compiler, h *headerRules, from *conf.Proxy) erro
 	h.dropsHeader = from.NoHeader
 	for _, f := range from.Header {
 		name := http.CanonicalHeaderKey(f.Name)
-		if !validToken(name) {
+		if !httpguts.ValidHeaderFieldName(name) {
 			return fmt.Errorf("invalid field name %q", f.Name)
 		}
 		value := c.Text("proxy field "+name, f.Value)

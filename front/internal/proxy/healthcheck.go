@@ -158,7 +158,7 @@ func (b *probe) check(ctx context.Context, addr string) error {
 	if err != nil {
 		return err
 	}
-	defer closeQuietly(resp.Body)
+	defer func() { _ = resp.Body.Close() }()
 	if err := b.match.check(resp); err != nil {
 		return err
 	}

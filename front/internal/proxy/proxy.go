@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net/http"
 	"slices"
@@ -152,7 +151,7 @@ func checkProtocol(p *conf.Proxy) error {
 func compileRequest(c *core.Compiler, p *proxy) (err error) {
 	from := p.from
 	p.method = c.Text("proxy method", from.Method)
-	if p.method.Constant() && p.method.Literal != "" && !validToken(p.method.Literal) {
+	if p.method.Constant() && p.method.Literal != "" && !httpguts.ValidHeaderFieldName(p.method.Literal) {
 		return fmt.Errorf("invalid method %q", p.method.Literal)
 	}
 	if from.Body != nil {
@@ -183,13 +182,10 @@ func (p *proxy) compileNext() error {
 	return nil
 }
 
-// validToken reports whether s is a token (RFC 9110, 5.6.2).
-func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
-
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
-	target     targetName        // for variables
+	target     targetName        // if it depends on variables
 	cacheState cache.State       // what the cache did
 	slice      slicedResponse    // nil unless the response is fetched in slices
 
@@ -258,7 +254,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 		x.InterceptsErrors = true
 	}
 	if p.callsBound() {
-		return p.callBound(x, p.target.bound, "", p.target.name.host)
+		return p.callBound(x, p.target.bound, "")
 	}
 	return p.serveTarget(x)
 }
@@ -283,7 +279,7 @@ func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
 		return x.Fail(http.StatusInternalServerError)
 	}
 	if target.bound != nil && (from == nil || wantsUpgrade(x.Request)) {
-		return p.callBound(x, target.bound, target.rest, stateOf(x).target.host)
+		return p.callBound(x, target.bound, target.rest)
 	}
 	if out := p.receiveBody(x); out != core.Proceed {
 		return out
@@ -401,6 +397,3 @@ func abortResponse(x *core.Exchange, err error) {
 	}
 	panic(http.ErrAbortHandler)
 }
-
-// closeQuietly closes c, where an error could not be reported.
-func closeQuietly(c io.Closer) { _ = c.Close() }

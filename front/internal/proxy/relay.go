@@ -35,7 +35,7 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 		p.sendHead(x, resp)
 		p.pump(x, resp, b, n)
 	case errors.Is(err, io.EOF):
-		closeQuietly(resp.Body)
+		_ = resp.Body.Close()
 		p.sendHead(x, resp)
 		_, err = x.Response.Write(b[:n])
 		abortOnError(err)
@@ -153,7 +153,7 @@ func (p *proxy) pump(x *core.Exchange, resp *http.Response, b []byte, n int) {
 	}()
 	defer func() {
 		q.Abandon()
-		closeQuietly(resp.Body)
+		_ = resp.Body.Close()
 		<-done
 		q.Close()
 	}()

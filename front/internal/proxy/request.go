@@ -96,7 +96,7 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	q.Host = p.hostFor(x, stateOf(x).target.host)
+	q.Host = p.hostFor(x)
 	if opts == nil && !p.upstream.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
 		!p.header.changesHeader(x, x.Request.Header) {
 		q.Header = x.Request.Header // the client only reads it, and only until the response
@@ -113,8 +113,8 @@ func (p *proxy) buildRequest(x *core.Exchange, s *upstreamRequest, target destin
 	}
 }
 
-// hostFor returns the Host of requests by HTTP. target is $proxy_host.
-func (p *proxy) hostFor(x *core.Exchange, target string) string {
+// hostFor returns the Host of requests by HTTP.
+func (p *proxy) hostFor(x *core.Exchange) string {
 	if p.header.host != nil {
 		if host := p.header.host.Eval(x); host != "" {
 			return host
@@ -123,7 +123,7 @@ func (p *proxy) hostFor(x *core.Exchange, target string) string {
 	if p.fastcgi != nil {
 		return x.HostHeader
 	}
-	return target
+	return p.targetName(x).host
 }
 
 // methodFor returns the request's method: that of proxy_method, or the client's.

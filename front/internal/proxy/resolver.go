@@ -34,9 +34,8 @@ type sharedResolver struct {
 }
 
 // upstreamOptions returns the options of groups whose names a Resolver resolves; nil is the
-// system's. The Resolver is shared, and released by release.
-func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options, r *sharedResolver, release func(),
-	err error) {
+// system's. The Resolver is shared, and shows its lookups in metrics.
+func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options, err error) {
 	logger := c.Options.Logger()
 	o.Report = func(name string, hasAddresses bool, err error) {
 		switch {
@@ -49,15 +48,21 @@ func upstreamOptions(c *core.Compiler, from *conf.Resolver) (o upstream.Options,
 		}
 	}
 	if from == nil {
-		return o, nil, func() {}, nil
+		return o, nil
 	}
-	r, release, err = core.Acquire(&c.State.Resolvers, fmt.Sprintf("%+v", *from),
+	r, err := core.AcquireForPlan(c, &c.State.Resolvers, fmt.Sprintf("%+v", *from),
 		func() (*sharedResolver, error) { return newResolver(from) }, func(r *sharedResolver) { r.client.Close() })
 	if err != nil {
-		return o, nil, nil, fmt.Errorf("resolver: %w", err)
+		return o, fmt.Errorf("resolver: %w", err)
 	}
 	o.Lookup, o.FailureInterval = r.lookup, from.Timeout // as in nginx
-	return o, r, release, nil
+	if r.zone != "" && c.Counting() {
+		_, _ = core.Shared(c, r, func() (*sharedResolver, error) {
+			c.Plan.Measures = append(c.Plan.Measures, r.measure)
+			return r, nil
+		})
+	}
+	return o, nil
 }
 
 func newResolver(from *conf.Resolver) (*sharedResolver, error) {
@@ -109,17 +114,6 @@ func (r *sharedResolver) lookup(ctx context.Context, host string) ([]netip.Addr,
 		r.failed.Add(1)
 	}
 	return ips, valid, err
-}
-
-// measureResolver shows the lookups of a resolver with a StatusZone in metrics.
-func measureResolver(c *core.Compiler, r *sharedResolver) {
-	if r == nil || r.zone == "" || !c.Counting() {
-		return
-	}
-	_, _ = core.Shared(c, r, func() (*sharedResolver, error) {
-		c.Plan.Measures = append(c.Plan.Measures, r.measure)
-		return r, nil
-	})
 }
 
 func (r *sharedResolver) measure(e *exposition.Page) {

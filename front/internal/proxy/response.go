@@ -115,7 +115,7 @@ func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
 	set(r.locations != nil, fieldIsRewritten, "Location", "Refresh")
 	set(r.rewritesCookies(), fieldIsRewritten, "Set-Cookie")
 	for name := range r.fates {
-		r.markedNames.add(name)
+		r.markedNames[markIndex(name)] = true
 	}
 }
 
@@ -128,7 +128,7 @@ func (r *responseRules) fate(name string) fieldFate {
 
 // fateOfOwn is fate for a bound handler, whose fields about the connection concern the client's.
 func (r *responseRules) fateOfOwn(name string) fieldFate {
-	if !r.markedNames.has(name) {
+	if !r.markedNames[markIndex(name)] {
 		return 0
 	}
 	return r.fates[http.CanonicalHeaderKey(name)]
@@ -149,17 +149,10 @@ func (r *responseRules) copyFields(to, from http.Header) {
 // each rule.
 type markedNames [256]bool
 
-func (m *markedNames) add(name string) { m[markIndex(name)] = true }
-
-func (m *markedNames) has(name string) bool { return m[markIndex(name)] }
-
-// hasBytes is has for a name in any case.
-func (m *markedNames) hasBytes(name []byte) bool { return m[name[0]|0x20+7*byte(len(name))] }
-
 // markIndex is the index of a name, whatever its case. It differs between all names that rules
 // concern and those that most responses have.
-func markIndex(name string) byte {
-	if name == "" {
+func markIndex[T string | []byte](name T) byte {
+	if len(name) == 0 {
 		return 0
 	}
 	return name[0] | 0x20 + 7*byte(len(name))
@@ -167,7 +160,7 @@ func markIndex(name string) byte {
 
 // respond sends an upstream's response to the client, and closes it.
 func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
-	defer func() { closeQuietly(resp.Body) }() // unless a stream has taken it
+	defer func() { _ = resp.Body.Close() }() // unless a stream has taken it
 	if resp.Header == nil && !p.passHead(x, resp.StatusCode) {
 		resp.Header = stateOf(x).clientMemory.Header()
 	}
@@ -180,7 +173,7 @@ func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
 		}
 	}
 	if x.Request.Method == http.MethodHead || x.DiscardsBody() || !message.BodyAllowed(resp.StatusCode) {
-		closeQuietly(resp.Body)
+		_ = resp.Body.Close()
 		p.sendFields(x, resp)
 		return core.Responded
 	}
@@ -203,7 +196,7 @@ func (p *proxy) redirectInternally(x *core.Exchange, status int, header http.Hea
 	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
 		x.LimitRate = header["X-Accel-Limit-Rate"][0]
 	}
-	if p.from.Intercept && status >= http.StatusMultipleChoices && x.HasErrorPage(status) {
+	if x.Intercepts(status) {
 		if status == http.StatusUnauthorized && header["Www-Authenticate"] != nil {
 			x.Response.Header()["Www-Authenticate"] = header["Www-Authenticate"]
 		}

@@ -31,7 +31,7 @@ func compileSticky(c *core.Compiler, from *conf.Sticky) (*sticky, error) {
 	s := &sticky{cookie: from.Cookie}
 	s.routes = c.Texts("sticky", from.Routes)
 	if k := from.Cookie; k != nil {
-		if !validToken(k.Name) {
+		if !httpguts.ValidHeaderFieldName(k.Name) {
 			return nil, fmt.Errorf("sticky: invalid cookie name %q", k.Name)
 		}
 		s.domain, s.path, s.sameSite = c.Text("sticky", k.Domain), c.Text("sticky", k.Path), c.Text("sticky", k.SameSite)

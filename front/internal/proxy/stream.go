@@ -163,7 +163,7 @@ func (s *stream) proceed() {
 		if why != nil && why != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 			why = fmt.Sprintf("%v\n%s", why, debug.Stack())
 		}
-		closeQuietly(s.body)
+		_ = s.body.Close()
 		s.end(isOver)
 		s.resume(why)
 	}()

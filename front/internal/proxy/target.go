@@ -108,7 +108,7 @@ func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
 	state := ensureState(x)
 	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
 	if d.group != nil || d.bound != nil {
-		if state.target = g.name; d.group != nil {
+		if d.group != nil {
 			d.servers = d.group.servers
 		}
 		return d, nil

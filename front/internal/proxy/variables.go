@@ -27,8 +27,8 @@ func proxyVariables() map[string]core.KnownVariable {
 
 		"upstream_cache_status": {Get: cacheStatus},
 
-		"request_body":      {Get: requestBodyValue},
-		"request_body_file": {Get: requestBodyFile},
+		"request_body":      {Get: func(x *core.Exchange) string { return x.Received.Text() }},
+		"request_body_file": {Get: func(x *core.Exchange) string { return x.Received.FileName() }},
 		"bytes_sent":        {Get: bytesSent},
 	}
 }
@@ -122,14 +122,20 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
+// proxyTargetName returns the name of the location's target. As in nginx, other locations have none.
 func proxyTargetName(x *core.Exchange) targetName {
-	if x.Proxy != nil {
-		return stateOf(x).target
-	}
 	if p := proxyOf(x); p != nil {
-		return p.target.name
+		return p.targetName(x)
 	}
 	return targetName{}
+}
+
+// targetName returns the name of the target, which may depend on variables.
+func (p *proxy) targetName(x *core.Exchange) targetName {
+	if s := stateOf(x); s != nil && !p.target.text.Constant() {
+		return s.target
+	}
+	return p.target.name
 }
 
 func addForwardedFor(x *core.Exchange) string {

@@ -361,7 +361,7 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 	root := cmp.Or(s.Alias, s.Root)
 	f.index, f.root = c.Texts("index", index), c.Text("root", root)
 	f.config = files.Config{
-		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true, ByPath: true,
+		Index: []string{}, Listing: s.Listing, Dotfiles: true, ByPath: true,
 		Compress:        files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
 		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, ModifiedExact: settings.ModifiedSince == "",
 		MaxRanges: settings.MaxRanges,

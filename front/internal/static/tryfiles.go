@@ -150,9 +150,6 @@ func EmptyGIFModule() core.Module {
 const emptyGIF = "GIF89a\x01\x00\x01\x00\x80\x01\x00\x00\x00\x00\xff\xff\xff!\xf9\x04\x01\x00\x00\x01\x00,\x00\x00\x00\x00\x01\x00\x01\x00\x00\x02\x02L\x01\x00;"
 
 func sendEmptyGIF(x *core.Exchange) core.Outcome {
-	if x.Method != http.MethodGet && x.Method != http.MethodHead {
-		return x.Fail(http.StatusMethodNotAllowed)
-	}
 	x.Response.Header()["Last-Modified"] = []string{"Mon, 28 Sep 1970 06:00:00 GMT"}
 	return x.SendPage(http.StatusOK, "image/gif", []byte(emptyGIF))
 }
