@@ -159,6 +159,41 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	}
 }
 
+// Certificates of upstreams are verified as by nginx: only self-signed ones are trust anchors, and
+// other trusted certificates continue chains.
+func TestUpstreamCertificatesAreVerifiedAsByNginx(t *testing.T) {
+	dir := testkit.ShortDir(t)
+	named := func(c *x509.Certificate) { c.DNSNames, c.ExtKeyUsage = []string{"a.test"}, nil }
+	root := issue(t, "root authority", nil, nil)
+	between := issue(t, "between authority", root, nil)
+	direct, deep := issue(t, "direct", root, named), issue(t, "deep", between, named)
+	hour := time.Now().Add(time.Hour)
+	for name, text := range map[string]string{"root": inPEM(root), "both": inPEM(between) + inPEM(root),
+		"between": inPEM(between), "leaf": inPEM(deep),
+		"crl": revoking(t, root, hour, direct.SerialNumber) + revoking(t, between, hour)} {
+		testkit.WriteFile(t, filepath.Join(dir, name), text)
+	}
+	var text strings.Builder
+	for i, chain := range [][]tls.Certificate{
+		shown(direct), shown(deep), shown(deep, between), shown(deep, between, root),
+	} {
+		addr := serveTLS(t, &tls.Config{Certificates: chain}, shows).Listener.Addr()
+		for n, rest := range []string{"root", "both", "between", "leaf", "root; proxy_ssl_verify_depth 0",
+			"both; proxy_ssl_verify_depth 0", "both; proxy_ssl_crl DIR/crl"} {
+			fmt.Fprintf(&text, "location /%d%d { proxy_pass https://%s; proxy_ssl_trusted_certificate DIR/%s; }\n",
+				i, n, addr, rest)
+		}
+	}
+	// nginx's locations share sessions of an address, which keep the result of the first verification
+	outer := "proxy_ssl_verify on; proxy_ssl_session_reuse off; proxy_ssl_name a.test;"
+	server := strings.ReplaceAll(text.String(), "DIR", dir)
+	theirs, ours := besideNginx(t, outer, server)
+	for _, line := range strings.Split(strings.TrimSpace(server), "\n") {
+		path := strings.Fields(line)[1]
+		testkit.Equal(t, ours.get(path).status, theirs.get(path).status, line)
+	}
+}
+
 // serverName is what identifies the server in an error page.
 var serverName = regexp.MustCompile(`<center>(nginx|tare)(/[^<]*)?</center>`)
 

@@ -1,6 +1,7 @@
 package upgrade
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -147,20 +148,12 @@ func New(o Options) (*Upgrader, error) {
 }
 
 func (o *Options) setDefaults() {
-	if o.ReadyTimeout == 0 {
-		o.ReadyTimeout = DefaultReadyTimeout
-	}
-	if o.IdleGrace == 0 {
-		o.IdleGrace = DefaultIdleGrace
-	}
-	if o.SocketMode == 0 {
-		o.SocketMode = DefaultSocketMode
-	}
+	o.ReadyTimeout = cmp.Or(o.ReadyTimeout, DefaultReadyTimeout)
+	o.IdleGrace = cmp.Or(o.IdleGrace, DefaultIdleGrace)
+	o.SocketMode = cmp.Or(o.SocketMode, DefaultSocketMode)
+	o.Logger = cmp.Or(o.Logger, slog.Default())
 	if o.Signals == nil {
 		o.Signals = defaultSignals()
-	}
-	if o.Logger == nil {
-		o.Logger = slog.Default()
 	}
 }
 

@@ -2,6 +2,7 @@ package conf
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"time"
 )
 
@@ -102,8 +103,10 @@ type Proxy struct {
 // ProxyTLS configures TLS to upstreams.
 type ProxyTLS struct {
 	Config *tls.Config // nil verifies nothing, as nginx
-	Name   Text        // the server name for SNI and verification; "" is the host of To
-	SNI    bool        // sends Name
+	// Intermediates complete chains to the trust anchors, which are Config.RootCAs.
+	Intermediates []*x509.Certificate
+	Name          Text // the server name for SNI and verification; "" is the host of To
+	SNI           bool // sends Name
 	// NoResumption makes a full handshake for each connection.
 	NoResumption bool
 	// Cert and Key name files of a certificate for upstreams and its key, in PEM, which are read

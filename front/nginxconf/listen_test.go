@@ -3,8 +3,6 @@ package nginxconf
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -14,7 +12,6 @@ import (
 	"testing/fstest"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -289,32 +286,6 @@ func TestLenientOCSPClosesServer(t *testing.T) {
 		r := testkit.Value(Parse("nginx.conf", Options{FS: fsys, Lenient: true}))(t)
 		access := r.Config.Hosts[0].Defaults.Access
 		testkit.Equal(t, len(access) == 1 && access[0].Deny, guarded, text)
-	}
-}
-
-// A trusted certificate that is not self-signed is not a trust anchor: the chain continues to one
-// that is.
-func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
-	issue := func(name string, by *testkit.Issued) *testkit.Issued {
-		return testkit.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
-			BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}, by)
-	}
-	first := issue("root", nil)
-	second := issue("between", first)
-	root, between, leaf := first.Certificate, second.Certificate, issue("leaf", second).Certificate
-	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
-		VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
-	for _, test := range []struct {
-		most    string
-		trusted []*x509.Certificate
-		ok      bool
-	}{
-		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true},
-		{"1", []*x509.Certificate{between}, false},
-	} {
-		s := newScope(nil, levelServer, []*syntax.Directive{{Name: "proxy_ssl_verify_depth", Args: []string{test.most}}})
-		err := chains(s, "proxy_ssl_verify_depth", test.trusted, nil)(state)
-		testkit.Equal(t, err == nil, test.ok, "depth", test.most, "with", len(test.trusted), "trusted:", err)
 	}
 }
 

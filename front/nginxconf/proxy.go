@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"slices"
@@ -190,17 +191,21 @@ func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	t.ciphers(s, of("ciphers"), config)
 	// as in nginx, whose documentation mentions it
 	config.InsecureSkipVerify = !s.flag(of("verify"), false)
-	var trusted []*x509.Certificate
 	if d := s.one(of("trusted_certificate")); d != nil {
-		trusted, config.RootCAs = t.trusted([]*syntax.Directive{d}), x509.NewCertPool()
-		for _, c := range trusted {
-			config.RootCAs.AddCert(c)
+		config.RootCAs = x509.NewCertPool()
+		for _, c := range t.trusted([]*syntax.Directive{d}) {
+			// as in OpenSSL only self-signed certificates are trust anchors
+			if bytes.Equal(c.RawIssuer, c.RawSubject) {
+				config.RootCAs.AddCert(c)
+			} else {
+				p.TLS.Intermediates = append(p.TLS.Intermediates, c)
+			}
 		}
 	} else if !config.InsecureSkipVerify {
 		t.errorf(s.one(of("verify")), "%s is required to verify upstreams", of("trusted_certificate"))
 	}
 	if !config.InsecureSkipVerify {
-		config.VerifyConnection = chains(s, of("verify_depth"), trusted, t.revocations(s, of("crl")))
+		config.VerifyConnection = chains(s, of("verify_depth"), t.revocations(s, of("crl")))
 	}
 	t.ownCertificate(s, kind, p, config)
 	p.TLS.Config = config

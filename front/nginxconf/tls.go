@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
 	"crypto/x509"
@@ -107,10 +106,8 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 
 // chains verifies the certificate chains of an upstream. It limits the number of certificates
 // between the upstream's and a trust anchor, 1 by default, and looks them up in revocation lists,
-// if there are any. As in OpenSSL only self-signed certificates are trust anchors, while crypto/tls
-// accepts any trusted certificate as one.
-func chains(s *scope, depth string, trusted []*x509.Certificate,
-	lists []*x509.RevocationList) func(tls.ConnectionState) error {
+// if there are any.
+func chains(s *scope, depth string, lists []*x509.RevocationList) func(tls.ConnectionState) error {
 	most := 1
 	if s.one(depth) != nil {
 		most = s.number(depth, 0)
@@ -121,8 +118,7 @@ func chains(s *scope, depth string, trusted []*x509.Certificate,
 		}
 		fault := errTooDeep
 		for _, chain := range state.VerifiedChains {
-			chain, ok := complete(chain, trusted)
-			if !ok || len(chain)-2 > most {
+			if len(chain)-2 > most {
 				continue
 			}
 			if lists == nil {
@@ -138,26 +134,8 @@ func chains(s *scope, depth string, trusted []*x509.Certificate,
 	}
 }
 
-// complete returns a chain up to a trust anchor. It returns false if the trusted certificates do
-// not lead to one.
-func complete(chain, trusted []*x509.Certificate) ([]*x509.Certificate, bool) {
-	chain = slices.Clone(chain)
-	for most := len(chain) + len(trusted); len(chain) <= most; {
-		top := chain[len(chain)-1]
-		if bytes.Equal(top.RawIssuer, top.RawSubject) {
-			return chain, true
-		}
-		at := slices.IndexFunc(trusted, func(c *x509.Certificate) bool { return top.CheckSignatureFrom(c) == nil })
-		if at < 0 {
-			break
-		}
-		chain = append(chain, trusted[at])
-	}
-	return nil, false
-}
-
 // errTooDeep fails handshakes whose certificate is too far from a trust anchor.
-var errTooDeep = errors.New("tls: the certificate chain is too long, or does not end in a trusted root")
+var errTooDeep = errors.New("tls: the certificate chain is too long")
 
 // ciphers sets the cipher suites up to TLS 1.2. Those of TLS 1.3 cannot be chosen.
 func (t *translator) ciphers(s *scope, name string, config *tls.Config) {

@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -50,10 +49,13 @@ type Config struct {
 // A Store holds the certificate that is served.
 type Store struct {
 	config  Config
-	current atomic.Pointer[tls.Certificate]
+	current atomic.Pointer[loaded]
+}
 
-	mu     sync.Mutex
-	loaded [sha256.Size]byte // checksum of the current certificate and key
+// loaded is a certificate, with the checksum of its files.
+type loaded struct {
+	tls.Certificate
+	sum [sha256.Size]byte
 }
 
 // Open reads the certificate.
@@ -80,7 +82,7 @@ func Open(config Config) (*Store, error) {
 
 // GetCertificate returns the current certificate, for tls.Config.
 func (s *Store) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	return s.current.Load(), nil
+	return &s.current.Load().Certificate, nil
 }
 
 // Describe returns the names and the expiry date of the certificate, and a warning if it has
@@ -118,7 +120,7 @@ func (s *Store) Reload() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if text.sum() == s.sum() {
+	if text.sum() == s.current.Load().sum {
 		return false, nil
 	}
 	return true, s.setCurrent(text)
@@ -163,12 +165,6 @@ func (p pem) sum() [sha256.Size]byte {
 	return sha256.Sum256(bytes.Join([][]byte{p.cert, p.key}, []byte{0}))
 }
 
-func (s *Store) sum() [sha256.Size]byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.loaded
-}
-
 func (s *Store) read() (p pem, err error) {
 	if p.cert, err = s.config.Cert.Read(maxFile); err != nil {
 		return p, fmt.Errorf("certificate: %w", err)
@@ -185,10 +181,7 @@ func (s *Store) setCurrent(p pem) error {
 	if err != nil {
 		return fmt.Errorf("%s and %s: %w", s.config.Cert, s.config.Key, trim(err))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.current.Store(&pair)
-	s.loaded = p.sum()
+	s.current.Store(&loaded{pair, p.sum()})
 	return nil
 }
 

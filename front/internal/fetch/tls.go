@@ -102,7 +102,7 @@ func (p *Pool) config(name string, own *certs.Store) *tls.Config {
 	verifyMore := config.VerifyConnection
 	config.InsecureSkipVerify = true //nolint:gosec // VerifyConnection below verifies
 	config.VerifyConnection = func(s tls.ConnectionState) error {
-		chains, err := verifyUpstream(s.PeerCertificates, config.RootCAs, name)
+		chains, err := verifyUpstream(s.PeerCertificates, p.from.Intermediates, config.RootCAs, name)
 		if err != nil || verifyMore == nil {
 			return err
 		}

@@ -11,8 +11,10 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
-// verifyUpstream verifies an upstream's certificates, and that they are valid for name.
-func verifyUpstream(certs []*x509.Certificate, roots *x509.CertPool, name string) ([][]*x509.Certificate, error) {
+// verifyUpstream verifies an upstream's certificates, and that they are valid for name. Chains may have
+// other intermediate certificates.
+func verifyUpstream(certs, intermediates []*x509.Certificate, roots *x509.CertPool,
+	name string) ([][]*x509.Certificate, error) {
 	switch {
 	case len(certs) == 0:
 		return nil, errors.New("the upstream sent no certificate")
@@ -20,7 +22,7 @@ func verifyUpstream(certs []*x509.Certificate, roots *x509.CertPool, name string
 		return nil, errors.New("no name to verify the upstream's certificate for: set proxy_ssl_name")
 	}
 	o := x509.VerifyOptions{Roots: roots, Intermediates: x509.NewCertPool()}
-	for _, c := range certs[1:] {
+	for _, c := range slices.Concat(certs[1:], intermediates) {
 		o.Intermediates.AddCert(c)
 	}
 	chains, err := certs[0].Verify(o)
