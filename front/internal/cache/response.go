@@ -220,8 +220,8 @@ type nothing struct{}
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 // servedBody is the body of a response that is being served. It flushes the response before a Read
-// that waits, and records the error of reading. ServeContent never reads beyond the length, so the end
-// of the file is an error, too.
+// that waits, and records the error of reading. ServeContent never reads beyond the length, so the
+// end of the file is an error, too.
 type servedBody struct {
 	io.ReadSeeker
 	w   http.ResponseWriter

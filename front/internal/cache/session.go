@@ -34,9 +34,9 @@ type session struct {
 	crowded bool // too much is being sent from memory
 }
 
-// Find returns the response for a request: a stored one, or the origin's. It may wait for the request
-// of another client. An error is the origin's, or that of the request's context, and does not affect
-// other requests: the Response has only its State then.
+// Find returns the response for a request: a stored one, or the origin's. It may wait for the
+// request of another client. An error is the origin's, or that of the request's context, and does
+// not affect other requests: the Response has only its State then.
 func (c *Cache) Find(q Query) (*Response, error) {
 	s := session{c: c, q: q, rules: q.Rules}
 	defer s.land()

@@ -72,8 +72,8 @@ func (x *Exchange) errorPageFor(status int) *errorPage {
 	return nil
 }
 
-// Intercepts reports whether an error page replaces the content's response with a status. As in nginx
-// that is the built-in page if an error page has led to the content.
+// Intercepts reports whether an error page replaces the content's response with a status. As in
+// nginx that is the built-in page if an error page has led to the content.
 func (x *Exchange) Intercepts(status int) bool {
 	return x.InterceptsErrors && status >= http.StatusMultipleChoices && x.errorPageFor(status) != nil
 }

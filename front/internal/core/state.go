@@ -75,8 +75,8 @@ type registryEntry struct {
 	users int
 }
 
-// AcquireForPlan returns the value for a key. create makes the value of a new key. The compiler's plan
-// releases the value at its end, and end is called after the last plan has released it.
+// AcquireForPlan returns the value for a key. create makes the value of a new key. The compiler's
+// plan releases the value at its end, and end is called after the last plan has released it.
 func AcquireForPlan[T any](c *Compiler, s *registry, key any, create func() (T, error), end func(T)) (thing T,
 	err error) {
 	s.mu.Lock()

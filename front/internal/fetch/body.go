@@ -161,8 +161,8 @@ func (b *Body) Text() string {
 	return string(b.memory)
 }
 
-// FileName returns the name of the body's file, "" if it is in memory or b is nil. As in nginx nothing
-// has the name of a file that ReadBody has made: it was removed when it was opened.
+// FileName returns the name of the body's file, "" if it is in memory or b is nil. As in nginx
+// nothing has the name of a file that ReadBody has made: it was removed when it was opened.
 func (b *Body) FileName() string {
 	if b == nil || b.file == nil {
 		return ""

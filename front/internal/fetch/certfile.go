@@ -13,8 +13,8 @@ import (
 )
 
 // Identity is what connections differ in: the local address, whether they use TLS, and with TLS the
-// name that the server's certificate is verified for, and the files of the own certificate and its key,
-// empty for none.
+// name that the server's certificate is verified for, and the files of the own certificate and its
+// key, empty for none.
 type Identity struct {
 	Local           netip.AddrPort
 	UsesTLS         bool

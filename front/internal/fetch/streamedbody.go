@@ -16,10 +16,10 @@ const maxKept = 16 << 10
 // streamedBody is a body that is forwarded while it arrives. An HTTP client may read it in the
 // background; end waits for that.
 //
-// What has arrived before an upstream is chosen is kept for the first reader. While keeps is set, the
-// start is also kept for others. HTTP/2 sends it again if the server reports that it has not processed
-// the request: by GOAWAY or REFUSED_STREAM (RFC 9113, 8.7). Servers that restart do that all the time,
-// and a stream that has begun would fail.
+// What has arrived before an upstream is chosen is kept for the first reader. While keeps is set,
+// the start is also kept for others. HTTP/2 sends it again if the server reports that it has not
+// processed the request: by GOAWAY or REFUSED_STREAM (RFC 9113, 8.7). Servers that restart do that
+// all the time, and a stream that has begun would fail.
 //
 // Only the last reader that was opened may read. The one before may still wait for the client. What
 // it receives belongs to the next one, so it goes through the kept start.
@@ -45,8 +45,8 @@ type arrivingBody interface {
 	connection.InputReporter
 }
 
-// StreamBody returns a body that is forwarded while it arrives, from a request with a controller. It
-// receives what has arrived, and returns an error of that, so that no upstream is involved.
+// StreamBody returns a body that is forwarded while it arrives, from a request with a controller.
+// It receives what has arrived, and returns an error of that, so that no upstream is involved.
 func StreamBody(from arrivingBody, length int64, c *http.ResponseController) (*Body, error) {
 	s := &streamedBody{from: from, controller: c}
 	s.changed.L = &s.mu

@@ -28,8 +28,8 @@ type Config struct {
 
 	// ByPath opens files by their paths for each request, as nginx does. Dir may be or contain
 	// symbolic links, need not exist yet, and may change at any time. Links are followed, wherever
-	// they lead, as far as DisableSymlinks allows; no path leaves Dir by "..". Listings leave out names
-	// that begin with a dot. Without ByPath Dir is opened once, and no link leads out of it.
+	// they lead, as far as DisableSymlinks allows; no path leaves Dir by "..". Listings leave out
+	// names that begin with a dot. Without ByPath Dir is opened once, and no link leads out of it.
 	ByPath bool
 	// DisableSymlinks restricts symbolic links with ByPath, in the words of disable_symlinks: ""
 	// follows all, "if_not_owner" those whose owner also owns their target, and "on" none. The

@@ -2,6 +2,7 @@ package message
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -31,6 +32,20 @@ func (f FieldNames) allowsUnusual(name string) bool {
 	default:
 		return !http1.ConcernsConnection(confused)
 	}
+}
+
+// Unusual returns the names of unusual fields in a header that are forwarded, sorted.
+func (f FieldNames) Unusual(header http.Header) (names []string) {
+	if f == (FieldNames{}) {
+		return nil
+	}
+	for name := range header {
+		if !http1.PlainName(name) && f.allowsUnusual(name) {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 // ConfusedWith returns the name that programs confuse a name with underscores with.

@@ -121,35 +121,25 @@ func removesOwnFields(header http.Header) bool {
 // no variable and so no key has their values: two that differ in underscores only, or one that
 // $http_NAME does not find.
 func hidesFields(x *core.Exchange, header http.Header) bool {
-	if x.Host.Fields == (message.FieldNames{}) {
-		return false
-	}
-	for name, values := range header {
-		if !http1.PlainName(name) && x.Host.Fields.Allows(name) &&
-			!slices.Equal(x.RequestField(message.ConfusedWith(name)), values) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(x.Host.Fields.Unusual(header), func(name string) bool {
+		return !slices.Equal(x.RequestField(message.ConfusedWith(name)), header[name])
+	})
 }
 
 // withConfused adds the values of fields with underscores to the fields that upstreams confuse them
 // with. A Vary that names the latter covers both then. The values are marked with a NUL, which no
 // client can send.
 func withConfused(f message.FieldNames, header http.Header) http.Header {
-	if f == (message.FieldNames{}) {
+	names := f.Unusual(header)
+	if names == nil {
 		return header
 	}
 	header = maps.Clone(header)
-	var names []string
-	for name := range header {
-		if !http1.PlainName(name) && f.Allows(name) && message.ConfusedWith(name) != name {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
 	for _, name := range names {
 		plain := message.ConfusedWith(name)
+		if plain == name {
+			continue
+		}
 		all := slices.Clone(header[plain])
 		for _, value := range header[name] {
 			all = append(all, "\x00"+name+"\x00"+value)

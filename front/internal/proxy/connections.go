@@ -32,9 +32,9 @@ func (p *proxy) limitRate(x *core.Exchange, q *fetch.Request) {
 	}
 }
 
-// chooseTransport chooses the connections of a request by TLS or with a local address. As in nginx an
-// invalid address is ignored. An error is that of a certificate whose files come from variables: no
-// server is to blame.
+// chooseTransport chooses the connections of a request by TLS or with a local address. As in nginx
+// an invalid address is ignored. An error is that of a certificate whose files come from variables:
+// no server is to blame.
 func (p *proxy) chooseTransport(x *core.Exchange, q *fetch.Request, usesTLS bool) (err error) {
 	id := fetch.Identity{UsesTLS: usesTLS}
 	if local := p.bind.Eval(x); local != "" {

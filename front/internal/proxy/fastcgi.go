@@ -173,24 +173,14 @@ func script(x *core.Exchange) (name, info string) {
 // addUnusualFields adds parameters for fields with unusual names. They never replace another
 // field's.
 func (g *fastcgiRules) addUnusualFields(p *client.Params, header http.Header, fields message.FieldNames) {
-	if fields == (message.FieldNames{}) {
-		return
-	}
-	var names []string
-	for name := range header {
-		if !http1.PlainName(name) && fields.Allows(name) && g.passesField(name, header) {
-			names = append(names, name)
-		}
-	}
-	slices.Sort(names)
-	added := make(map[string]bool)
-	for _, name := range names {
+	var added []string
+	for _, name := range fields.Unusual(header) {
 		confused := message.ConfusedWith(name)
-		if confused != name && header[confused] != nil || g.setFields[confused] ||
-			confused == "Proxy" || added[confused] {
+		if !g.passesField(name, header) || confused != name && header[confused] != nil || g.setFields[confused] ||
+			confused == "Proxy" || slices.Contains(added, confused) {
 			continue
 		}
-		added[confused] = true
+		added = append(added, confused)
 		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), strings.Join(header[name], ", "))
 	}
 }

@@ -137,8 +137,8 @@ func targetGroup(c *core.Compiler, to string) (*upstreamGroup, error) {
 // find returns the group with a name or an address, or nil.
 func (u *upstreams) find(to string) *upstreamGroup { return u.groups[strings.ToLower(to)] }
 
-// compileDynamicGroups returns the groups of a Proxy whose target has variables. All Proxies with the
-// same Resolver share them, and those of later plans.
+// compileDynamicGroups returns the groups of a Proxy whose target has variables. All Proxies with
+// the same Resolver share them, and those of later plans.
 func compileDynamicGroups(c *core.Compiler, from *conf.Proxy) (*fetch.Groups, error) {
 	options, err := upstreamOptions(c, from.Resolver)
 	if err != nil {

@@ -262,7 +262,7 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 // serveTarget finds the target of the request, and responds from the cache or by the target.
 func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
 	if s := stateOf(x); s != nil {
-		s.slice = nil // of another location
+		s.slice, s.cacheState, s.upstreamHeader = nil, "", nil // of another location
 	}
 	target, err := p.target.resolve(x)
 	if err != nil {

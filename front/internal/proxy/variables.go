@@ -122,7 +122,8 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
-// proxyTargetName returns the name of the location's target. As in nginx, other locations have none.
+// proxyTargetName returns the name of the location's target. As in nginx, other locations have
+// none.
 func proxyTargetName(x *core.Exchange) targetName {
 	if p := proxyOf(x); p != nil {
 		return p.targetName(x)
