@@ -53,6 +53,9 @@ func (x *Exchange) Fail(status int) Outcome {
 		x.dropBody()
 	}
 	x.clearHeader()
+	if x.Request.ProtoMajor < 2 && nginxstatus.ClosesConnection(status) {
+		x.Response.Header()["Connection"] = []string{"close"}
+	}
 	if !x.errorPageUsed && len(x.Loc.errorPages) > 0 && x.Redirects <= maxRedirects {
 		x.errorPageUsed = !x.Loc.Settings.RecursiveErrors
 		if p := x.errorPageFor(status); p != nil {
@@ -169,9 +172,6 @@ func cleanPageHeader(header http.Header, status int) {
 func (x *Exchange) sendBuiltinPage() Outcome {
 	status := nginxstatus.ClientStatus(x.ErrorStatus)
 	header := x.Response.Header()
-	if x.Request.ProtoMajor < 2 && nginxstatus.ClosesConnection(x.ErrorStatus) {
-		header["Connection"] = []string{"close"}
-	}
 	body := nginxstatus.Page(x.ErrorStatus, x.Plan.product, x.Loc.Settings.HideVersion)
 	if body == "" {
 		header["Content-Length"] = []string{"0"}

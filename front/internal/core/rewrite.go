@@ -274,7 +274,7 @@ func (c *Compiler) replacement(s conf.Rewrite) (*replacement, error) {
 	path, args, hasArgs := strings.Cut(to, "?")
 	r.hasArgs = hasArgs
 	what := fmt.Sprintf("rewrite %q", s.Pattern)
-	if r.path, r.args = c.Text(what, conf.Text(path)), c.Text(what, conf.Text(args)); r.path.Empty() {
+	if r.path, r.args = c.Text(what, conf.Text(path)), c.Text(what, conf.Text(args)); r.path.Empty() && r.status == 0 {
 		return nil, errors.New("the new path is empty")
 	}
 	return r, nil
