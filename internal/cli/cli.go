@@ -127,6 +127,18 @@ func usageError(err error) error {
 	return &exitError{exitUsage, err}
 }
 
+// withCommand adds the command's name to an error that is not printed yet, and keeps its exit code.
+func withCommand(command string, err error) error {
+	e, ok := errors.AsType[*exitError](err)
+	switch {
+	case err == nil, ok && e.err == nil:
+		return err
+	case ok:
+		return &exitError{e.code, fmt.Errorf("%s: %w", command, e.err)}
+	}
+	return fmt.Errorf("%s: %w", command, err)
+}
+
 // run wraps a command's body. Errors without an exit code get the code of a failure. cobra's own
 // errors about the command line do not pass through here.
 func run(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {

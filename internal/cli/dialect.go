@@ -12,7 +12,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/ab"
 	"github.com/tarehq/tare/internal/dialect/siege"
 	"github.com/tarehq/tare/internal/dialect/wrk"
@@ -109,19 +108,12 @@ func runTool(ctx context.Context, env Env, t tool, footnotes bool) error {
 		return runErr
 	}
 	err := t.Report(env.Stdout, env.Stderr, r)
-	exited, ok := errors.AsType[*dialect.ExitError](err)
-	if err != nil && !ok {
-		return err
-	}
 	if footnotes {
 		for _, note := range t.Footnotes(r) {
 			fmt.Fprintln(env.Stderr, "note: "+note)
 		}
 	}
-	if ok {
-		return &exitError{code: exited.Code}
-	}
-	return nil
+	return exitAs(env, err)
 }
 
 // planWithExit returns the tool's plan. Its Trace calls giveUp when the tool would exit early.

@@ -202,7 +202,7 @@ func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
 func about(flags *loadFlags) report.About {
 	return report.About{
 		Started: time.Now(), // measuring begins later, if it does
-		Tool:    version() + " " + runtime.Version(),
+		Tool:    toolVersion(),
 		Flags:   flags.setFlags(),
 		Machine: report.Machine{
 			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),

@@ -27,32 +27,28 @@ under different conditions are rejected.`,
 		Example: `  tare report results/2026-11-20T10-00-00
   tare report results/2026-11-20T10-00-00 results/2026-11-21T10-00-00`,
 		Args: func(_ *cobra.Command, args []string) error {
-			if docs && len(args) == 0 {
-				return nil
+			if docs && len(args) > 0 {
+				return fmt.Errorf("report: --docs: want no arguments, got %q", args)
 			}
-			if len(args) != 1 && len(args) != 2 {
+			if !docs && len(args) != 1 && len(args) != 2 {
 				return fmt.Errorf("report: want one results folder or two, got %d arguments", len(args))
 			}
 			return nil
 		},
 	}
 	c.RunE = run(func(_ context.Context, args []string) error {
-		if docs {
+		switch {
+		case docs:
 			return fillQuotes(env)
-		}
-		if len(args) == 1 && anyway {
+		case len(args) == 1 && anyway:
 			return usageError(errors.New("report: --anyway requires two results folders"))
-		}
-		if len(args) == 2 && (details || badge || pack != "") {
+		case len(args) == 2 && (details || badge || pack != ""):
 			return usageError(errors.New("report: --details, --badge and --pack require a single results folder"))
-		}
-		if pack != "" {
+		case pack != "":
 			return packRun(env, args[0], pack)
-		}
-		if badge {
+		case badge:
 			return printBadge(env, env.path(args[0]))
-		}
-		if len(args) == 1 {
+		case len(args) == 1:
 			return showAgain(env, env.path(args[0]), details)
 		}
 		return compareRuns(env, args, anyway)
@@ -62,6 +58,7 @@ under different conditions are rejected.`,
 	c.Flags().BoolVar(&badge, "badge", false, "only print the result as JSON for an endpoint badge of shields.io")
 	c.Flags().StringVar(&pack, "pack", "", "only write the run with all its trials as one small `FILE`, which report also shows")
 	c.Flags().BoolVar(&docs, "docs", false, "write figures of the packed runs in docs/results into the documents of the checkout in this folder")
+	c.MarkFlagsMutuallyExclusive("anyway", "details", "badge", "pack", "docs")
 	return c
 }
 

@@ -2,7 +2,6 @@ package cli
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/spf13/cobra"
@@ -60,23 +59,10 @@ command line or FILE is invalid.`,
 				fmt.Fprintln(env.Stdout, versionLine())
 				return nil
 			}
-			if err := flags.serve(ctx, env, args); err != nil {
-				return serveFailure(err)
-			}
-			return nil
+			return withCommand("serve", flags.serve(ctx, env, args))
 		}),
 	}
 	c.Flags().SortFlags = false
 	flags.define(c)
 	return c
-}
-
-// serveFailure adds the command's name to an error and keeps its exit code.
-func serveFailure(err error) error {
-	if e, ok := errors.AsType[*exitError](err); ok && e.err == nil {
-		return err // it has been printed
-	} else if ok {
-		return &exitError{e.code, fmt.Errorf("serve: %w", err)}
-	}
-	return fmt.Errorf("serve: %w", err)
 }

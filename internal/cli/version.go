@@ -36,7 +36,10 @@ func version() string {
 	return "(unknown)"
 }
 
+// toolVersion returns the versions of this program and of the Go that built it, for reports.
+func toolVersion() string { return version() + " " + runtime.Version() }
+
 // versionLine returns the line that "tare version" prints.
 func versionLine() string {
-	return fmt.Sprintf("tare %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
+	return fmt.Sprintf("tare %s %s/%s", toolVersion(), runtime.GOOS, runtime.GOARCH)
 }

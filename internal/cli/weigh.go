@@ -3,6 +3,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -77,14 +78,14 @@ an HTML report and files for other tools.`,
 		Args: cobra.ArbitraryArgs,
 	}
 	c.RunE = run(func(ctx context.Context, args []string) error {
-		named, command := args, []string(nil)
+		var command []string
 		if dash := c.ArgsLenAtDash(); dash >= 0 {
-			named, command = args[:dash], args[dash:]
+			args, command = args[:dash], args[dash:]
 			if len(command) == 0 && !flags.own.builds() {
-				return weighFailure(usageError(errors.New("missing command of your application after --")))
+				return withCommand("weigh", usageError(errors.New("missing command of your application after --")))
 			}
 		}
-		return weighFailure(weigh(ctx, env, named, command, &flags))
+		return withCommand("weigh", weigh(ctx, env, args, command, &flags))
 	})
 	flags.define(c)
 	return c
@@ -120,50 +121,36 @@ func (f *weighFlags) define(c *cobra.Command) {
 	f.generator.define(set)
 }
 
-// weighFailure adds the command's name to an error and keeps its exit code.
-func weighFailure(err error) error {
-	if e, ok := errors.AsType[*exitError](err); ok && e.err != nil {
-		return &exitError{e.code, fmt.Errorf("weigh: %w", e.err)}
-	} else if ok || err == nil {
-		return err // an error without a text has been printed
-	}
-	return fmt.Errorf("weigh: %w", err)
-}
-
 // weigh runs the command: named are the arguments before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
-	if len(named) > 1 {
+	name := strings.Join(named, " ")
+	switch {
+	case len(named) > 1:
 		return usageError(fmt.Errorf("want one experiment, got %d: %q (the command of your own application goes after --)",
 			len(named), named))
-	}
-	if flags.run.Full && flags.quick {
+	case flags.run.Full && flags.quick:
 		return usageError(errors.New("--quick and --full are mutually exclusive"))
-	}
-	isTargets := len(named) == 1 && named[0] == lab.TargetsDir && len(command) == 0
-	if flags.list && !isTargets {
-		return listExperiments(env)
-	}
-	if len(named) == 1 && named[0] == allExperiments {
-		return weighAll(ctx, env, flags)
-	}
-	if isTargets {
+	case name == lab.TargetsDir && len(command) == 0:
 		return weighTargets(ctx, env, flags)
-	}
-	if flags.check {
+	case flags.list:
+		return listExperiments(env)
+	case name == allExperiments:
+		return weighAll(ctx, env, flags)
+	case flags.check:
 		return usageError(fmt.Errorf("--check applies to %s", lab.TargetsDir))
 	}
-	switch kind := kindOf(env, named); {
-	case len(command) > 0:
-	case kind == lab.Benchmarks || kind == lab.Events:
-		if err := flags.rejectOthers(kind, named[0]); err != nil {
-			return usageError(err)
-		}
-		_, err := weighNamed(ctx, env, named[0], flags)
-		return err
-	}
-	o, err := flags.target(env, named, command)
+	o, err := flags.target(env, name, command)
 	if err != nil {
 		return usageError(withFlags(err))
+	}
+	if o.Own == nil {
+		e, err := lab.ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
+		if err != nil {
+			return weighError(err)
+		}
+		if err := flags.rejectOthers(e.Kind, e.Name); err != nil {
+			return usageError(err)
+		}
 	}
 	if flags.own.save != "" {
 		return saveOwn(env, o.Own, flags.own.save)
@@ -179,12 +166,13 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	return err
 }
 
-// target returns the options for what the command line selects.
-func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, err error) {
-	if len(command) > 0 || f.own.builds() {
-		if len(named) > 0 {
-			return o, fmt.Errorf("%q and an application of your own are mutually exclusive", named[0])
-		}
+// target returns the options for what the command line selects: an experiment by its name, or by
+// that of its file, or an application of the user's own.
+func (f *weighFlags) target(env Env, name string, command []string) (o lab.Options, err error) {
+	switch {
+	case name != "" && len(command) > 0:
+		return o, fmt.Errorf("%q and an application of your own are mutually exclusive", name)
+	case name == "" && (len(command) > 0 || f.own.builds()):
 		s, err := f.own.experiment(env, command)
 		if err != nil {
 			return o, err
@@ -194,10 +182,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 		}
 		return o, err
 	}
-	name := defaultExperiment
-	if len(named) > 0 {
-		name = named[0]
-	}
+	name = cmp.Or(name, defaultExperiment)
 	if err := f.own.rejectFor(fmt.Sprintf("%q", name)); err != nil {
 		return o, err
 	}
@@ -210,15 +195,6 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 	}
 	words := []string{name}
 	return f.options(env, "", s, append(words, wordsOf(f.set, f.isSet, "fail-if")...))
-}
-
-// weighNamed runs or prepares an experiment of the project. It returns nil if nothing was started.
-func weighNamed(ctx context.Context, env Env, name string, flags *weighFlags) (*report.Report, error) {
-	o, err := flags.options(env, name, nil, []string{name})
-	if err != nil {
-		return nil, usageError(err)
-	}
-	return weighOne(ctx, env, o, flags)
 }
 
 // weighOne runs or prepares an experiment and shows the outcome. It returns nil if nothing was
@@ -307,7 +283,7 @@ func showResults(env Env, a *report.Report, dir string, details bool, err error)
 // arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Experiment, words []string) (o lab.Options, err error) {
 	o = f.run
-	o.Experiment, o.Own, o.Out, o.Reports = experiment, s, f.outDir(env), report.FileNames()
+	o.Experiment, o.Own, o.Out, o.Reports, o.Tool = experiment, s, f.outDir(env), report.FileNames(), toolVersion()
 	o.Until.Width = f.until / 100
 	w, err := findWorkspace(env, s == nil)
 	if err != nil {

@@ -145,5 +145,22 @@ func weighListed(ctx context.Context, env Env, e *lab.Experiment, flags weighFla
 			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.Name, strings.Join(dropped, ", "))
 		}
 	}
-	return weighNamed(ctx, env, e.Name, &flags)
+	o, err := flags.options(env, e.Name, nil, []string{e.Name})
+	if err != nil {
+		return nil, usageError(err)
+	}
+	return weighOne(ctx, env, o, &flags)
+}
+
+// dropServerFlags removes the flags that do not apply to Go benchmarks and returns their names.
+func (f *weighFlags) dropServerFlags() (dropped []string) {
+	isSet, others := f.isSet, othersFlags(lab.Benchmarks)
+	for _, name := range others {
+		if isSet(name) {
+			dropped = append(dropped, "--"+name)
+		}
+	}
+	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(others, name) }
+	f.generator = generatorFlags{}
+	return dropped
 }

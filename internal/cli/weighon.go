@@ -14,12 +14,13 @@ import (
 
 // generatorFlags holds the flags of weigh for a generator on another machine.
 type generatorFlags struct {
-	on, address string
-	programs    []string // file names
+	on       []string // one host
+	address  string
+	programs []string // file names
 }
 
 func (f *generatorFlags) define(set *pflag.FlagSet) {
-	set.StringVar(&f.on, "on", "",
+	set.StringSliceVar(&f.on, "on", nil,
 		"generate the load on this `HOST`, a destination of ssh, or local for another process here (default this process)")
 	set.StringVar(&f.address, "address", "",
 		"with --on, the servers listen on this IPv4 `ADDRESS` of this machine (default the one that ssh connects from)")
@@ -31,7 +32,7 @@ func (f *generatorFlags) define(set *pflag.FlagSet) {
 // the function that it returns.
 func (f *generatorFlags) open(ctx context.Context, env Env, o *lab.Options) (closeGenerator func(), err error) {
 	switch {
-	case f.on != "":
+	case f.on != nil:
 	case f.address != "":
 		return nil, usageError(errors.New("--address requires --on"))
 	case len(f.programs) > 0:
@@ -39,7 +40,7 @@ func (f *generatorFlags) open(ctx context.Context, env Env, o *lab.Options) (clo
 	default:
 		return func() {}, nil
 	}
-	machines := fleetFlags{on: []string{f.on}, programs: f.programs}
+	machines := fleetFlags{on: f.on, programs: f.programs}
 	hosts, err := machines.hosts(env)
 	if err != nil {
 		return nil, usageError(err)

@@ -51,14 +51,14 @@ func (f *ownFlags) builds() bool { return f.set.Changed("a") || f.set.Changed("b
 
 // rejectFor returns an error if a flag for the user's own application is set.
 func (f *ownFlags) rejectFor(what string) error {
-	for _, name := range []string{"env", "path", "host", "expect", "fcgi", "ready", "save"} {
-		if f.set.Changed(name) {
-			return fmt.Errorf("--%s requires an application of your own (after --, or with --a and --b); %s defines its own", name, what)
-		}
-	}
 	for _, name := range []string{"a", "b"} {
 		if f.set.Changed(name) {
 			return fmt.Errorf("%s and an application of your own (--%s) are mutually exclusive", what, name)
+		}
+	}
+	for _, name := range []string{"env", "path", "host", "expect", "fcgi", "ready", "save"} {
+		if f.set.Changed(name) {
+			return fmt.Errorf("--%s requires an application of your own (after --, or with --a and --b); %s defines its own", name, what)
 		}
 	}
 	return nil

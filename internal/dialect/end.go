@@ -12,6 +12,9 @@ type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
+// End returns the exit code.
+func (e *ExitError) End(_, _ io.Writer) (code int) { return e.Code }
+
 // UsageError is the reason not to run: the command line is invalid, or it requests a text such as
 // the help.
 type UsageError struct {

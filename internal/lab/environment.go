@@ -3,7 +3,6 @@ package lab
 import (
 	"os"
 	"runtime"
-	"runtime/debug"
 	"strings"
 
 	"golang.org/x/sys/unix"
@@ -51,12 +50,4 @@ func system() string {
 		}
 	}
 	return runtime.GOOS
-}
-
-// Version returns the versions of this program and of the Go that built it.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok {
-		return info.Main.Version + " " + info.GoVersion
-	}
-	return "unknown"
 }

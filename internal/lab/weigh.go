@@ -32,6 +32,7 @@ type Options struct {
 	Out      string                           // results folder; "" is a new one in Results/results
 	Results  string                           // "" is Root
 	Reports  []string                         // files that the caller adds to the results folder
+	Tool     string                           // the version of tare, for the report
 	Tools    *contender.Tools                 // prepare the contenders; nil keeps their programs in Root/.cache
 	Flags    []string                         // the command-line arguments that the report repeats before the seed
 	Guard    []string                         // see contender.StageOptions
@@ -253,7 +254,7 @@ func prepare(o Options) (*runner, error) {
 	}
 	w.Seed = cmp.Or(w.Seed, 1+rand.Uint64N(1<<32))
 	w.run = &sample.Run{
-		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
+		Tool: o.Tool, Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
 		Conclusion: e.Conclusion, Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),

@@ -26,15 +26,17 @@ type TLS struct {
 	Cert       string `json:"certificatePem,omitempty"` // client certificate
 	Key        string `json:"keyPem,omitempty"`         // its key; empty means that Cert holds it
 	ServerName string `json:"serverName,omitempty"`
-	// Curves are those of tls.Config.CurvePreferences.
-	Curves []tls.CurveID `json:"curves,omitempty"`
+	// MinVersion and Curves are tls.Config's MinVersion and CurvePreferences.
+	MinVersion uint16        `json:"minVersion,omitempty"`
+	Curves     []tls.CurveID `json:"curves,omitempty"`
 	// Sessions is the number of TLS sessions that are kept, which later handshakes resume.
 	Sessions int `json:"sessions,omitempty"`
 }
 
 // Config returns the configuration.
 func (t *TLS) Config() (*tls.Config, error) {
-	config := &tls.Config{InsecureSkipVerify: t.Insecure, ServerName: t.ServerName, CurvePreferences: t.Curves}
+	config := &tls.Config{InsecureSkipVerify: t.Insecure, ServerName: t.ServerName, MinVersion: t.MinVersion,
+		CurvePreferences: t.Curves}
 	if t.Sessions > 0 {
 		config.ClientSessionCache = tls.NewLRUClientSessionCache(t.Sessions)
 	}

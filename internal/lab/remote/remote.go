@@ -81,17 +81,15 @@ func (g *Generator) Open(ctx context.Context, p load.Plan) (trial.Session, error
 	return s, nil
 }
 
-// resumptions is the number of TLS sessions that the agent keeps if any are resumed.
-const resumptions = 64
-
 // describeTLS returns the part of a TLS configuration that the lab uses.
 func describeTLS(c *tls.Config) *agent.TLS {
 	if c == nil {
 		return nil
 	}
-	t := &agent.TLS{Insecure: c.InsecureSkipVerify, ServerName: c.ServerName, Curves: c.CurvePreferences}
+	t := &agent.TLS{Insecure: c.InsecureSkipVerify, ServerName: c.ServerName, MinVersion: c.MinVersion,
+		Curves: c.CurvePreferences}
 	if c.ClientSessionCache != nil {
-		t.Sessions = resumptions
+		t.Sessions = trial.SessionCache
 	}
 	return t
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -50,9 +51,17 @@ func TestSlicesAreCounted(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	g := testkit.Value(open(t, ""))(t)
 	var served atomic.Int64
-	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	s.TLS = &tls.Config{GetConfigForClient: func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if slices.Min(hello.SupportedVersions) < tls.VersionTLS13 {
+			t.Errorf("the client offers versions %x", hello.SupportedVersions)
+		}
+		return nil, nil
+	}}
+	s.StartTLS()
 	defer s.Close()
-	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1),
+		MinVersion: tls.VersionTLS13}
 	p := load.Plan{URL: s.URL, Connections: 2, TLS: config, PerConnection: 10}
 	session, err := g.Open(context.Background(), p)
 	testkit.Must(t, err)

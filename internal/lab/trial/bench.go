@@ -153,8 +153,8 @@ func remoteCost(r *load.Result) *proc.Cost {
 		Sys: seconds(r.Generator.SysSeconds)}
 }
 
-// sessionCache is the number of TLS sessions that the generator keeps for a server.
-const sessionCache = 64
+// SessionCache is the number of TLS sessions that the generator keeps for a server.
+const SessionCache = 64
 
 // clientTLS returns the generator's TLS configuration for a place; nil without TLS.
 func clientTLS(s *sample.Scenario, at contender.Place, host string) *tls.Config {
@@ -163,7 +163,7 @@ func clientTLS(s *sample.Scenario, at contender.Place, host string) *tls.Config 
 	}
 	config := contender.ClientTLS(host)
 	if s.Handshakes == sample.Resumed {
-		config.ClientSessionCache = tls.NewLRUClientSessionCache(sessionCache)
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(SessionCache)
 	}
 	return config
 }
