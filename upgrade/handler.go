@@ -9,7 +9,6 @@ import (
 type handlers struct {
 	running  atomic.Int64
 	retiring atomic.Bool
-	idle     chan struct{} // holds one token after the last handler has ended, while retiring
 }
 
 // Handler returns a handler that calls next. Run waits for it, also if next has hijacked its
@@ -22,20 +21,11 @@ func (u *Upgrader) Handler(next http.Handler) http.Handler {
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		u.handlers.running.Add(1)
-		defer u.handlers.end()
+		defer u.handlers.running.Add(-1)
 		// a proxy's response to a websocket request has a Connection field of its own
 		if u.handlers.retiring.Load() && r.Header.Get("Upgrade") == "" {
 			w.Header().Set("Connection", "close")
 		}
 		next.ServeHTTP(w, r)
 	})
-}
-
-func (h *handlers) end() {
-	if h.running.Add(-1) == 0 && h.retiring.Load() {
-		select {
-		case h.idle <- struct{}{}:
-		default:
-		}
-	}
 }

@@ -144,18 +144,15 @@ func (u *Upgrader) drain(signals <-chan os.Signal, hasSuccessor bool) error {
 	if hasSuccessor && u.options.IdleGrace > 0 {
 		u.retire(ctx, servers, signals)
 	}
-	done := make(chan error, 1)
-	go func() { done <- u.shutdown(ctx, servers) }()
-	select {
-	case err := <-done:
-		u.closeSockets()
-		return err
-	case <-signals:
-		cancel()
-	}
-	err := <-done
-	u.closeSockets()
-	return err
+	go func() {
+		select {
+		case <-signals:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+	defer u.closeSockets()
+	return u.shutdown(ctx, servers)
 }
 
 // retire makes every connection end after its next response, accepts no more of them, and waits
@@ -211,9 +208,11 @@ func (u *Upgrader) shutdown(ctx context.Context, servers []Server) error {
 		all.Go(func() { errs[i] = s.Shutdown(ctx) })
 	}
 	all.Wait()
+	check := time.NewTicker(checkInterval)
+	defer check.Stop()
 	for u.handlers.running.Load() > 0 && ctx.Err() == nil {
 		select {
-		case <-u.handlers.idle:
+		case <-check.C:
 		case <-ctx.Done():
 		}
 	}

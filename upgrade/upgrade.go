@@ -114,7 +114,6 @@ var (
 // environment that describe the sockets are unset.
 func New(o Options) (*Upgrader, error) {
 	u := &Upgrader{options: o, done: make(chan struct{}), stop: make(chan struct{})}
-	u.handlers.idle = make(chan struct{}, 1)
 	o.setDefaults()
 	u.options = o
 	var err error

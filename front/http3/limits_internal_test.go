@@ -108,9 +108,7 @@ func (s *socketServer) one(t *testing.T) (c *connection) {
 	t.Helper()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.open) != 1 {
-		t.Fatalf("%d connections", len(s.open))
-	}
+	testkit.Equal(t, len(s.open), 1, "connections")
 	for c = range s.open {
 	}
 	return c

@@ -1,7 +1,6 @@
 package anchor_test
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,12 +29,9 @@ func TestFileIsFoundInItsDirectory(t *testing.T) {
 	name := filepath.Join(dir, "file")
 	f := testkit.Value(anchor.New(name))(t)
 	defer f.Close()
-	if f.String() != name || len(f.Dirs()) != 1 {
-		t.Errorf("%s, %v", f, f.Dirs())
-	}
-	if _, err := f.Read(100); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	testkit.Equal(t, f.String(), name)
+	testkit.Equal(t, len(f.Dirs()), 1, "directories")
+	testkit.FailsWith(f.Read(100))(t, fs.ErrNotExist)
 	created := testkit.Value(f.Open(os.O_WRONLY|os.O_CREATE, 0o600))(t)
 	created.Close()
 	write(t, name, "first")
@@ -79,7 +75,5 @@ func TestTargetDirectoryOfLinkIsKept(t *testing.T) {
 }
 
 func TestNewFailsWithoutDirectory(t *testing.T) {
-	if _, err := anchor.New(filepath.Join(t.TempDir(), "none", "file")); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("got %v", err)
-	}
+	testkit.FailsWith(anchor.New(filepath.Join(t.TempDir(), "none", "file")))(t, fs.ErrNotExist)
 }

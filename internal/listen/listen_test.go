@@ -121,9 +121,7 @@ func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "socket")
 	other := testkit.Value(One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed))(t)
 	other.Close()
-	if passed.CheckUnused() == nil {
-		t.Error("Rest does not report the unused socket")
-	}
+	testkit.Error(t, passed.CheckUnused(), "was passed, but no listener uses it")
 	same := testkit.Value(One(Spec{"tcp4", l.Addr().String()}, Options{}, passed))(t)
 	defer same.Close()
 	testkit.Check(t, passed.CheckUnused())

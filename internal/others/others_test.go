@@ -13,9 +13,7 @@ import (
 func TestListIsValid(t *testing.T) {
 	_, err := readList("../..")
 	testkit.Must(t, err)
-	if checkQuotation("../..", "doc.go: no such words") == nil {
-		t.Error("a quotation of nothing is accepted")
-	}
+	testkit.Error(t, checkQuotation("../..", "doc.go: no such words"), "does not contain")
 }
 
 // probeTests pass with net/http. With tare one ends the program, and two fail, of which one fails
