@@ -148,8 +148,9 @@ type Query struct {
 	// IsPart, if not nil, reports whether a response with status 206 is the part that the key
 	// stands for: only such ones are stored. It may be called after the request has ended.
 	IsPart func(*http.Response) bool
-	// IsStreamed, if not nil, reports whether a response is passed on as it arrives. As in nginx it
-	// is not stored, and no other request waits for it. It may be called after the request has ended.
+	// IsStreamed, if not nil, reports whether a response is passed on as it arrives. As in nginx
+	// it is not stored, and no other request waits for it. It may be called after the request has
+	// ended.
 	IsStreamed func(http.Header) bool
 	// PassesRange reports that the request names a range, and is sent to the origin as it is
 	// unless a response is stored.

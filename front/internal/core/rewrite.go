@@ -96,11 +96,11 @@ func (c *Compiler) setStep(s conf.Set) action {
 	set := c.Setting("set", s)
 	hasCaptures := slices.ContainsFunc(set.Value.Parts, func(p part) bool { return p.capture })
 	return func(x *Exchange) (Outcome, bool) {
-		eval := set.Value.Eval
 		if hasCaptures && x.hasEncodedPath() && !x.needsLocation { // as in nginx, not after a rewrite
-			eval = set.Value.evalEscaped
+			set.Assign(x, set.Value.evalEscaped(x))
+		} else {
+			set.Assign(x, set.Value.Eval(x))
 		}
-		set.Assign(x, eval(x))
 		return Proceed, false
 	}
 }

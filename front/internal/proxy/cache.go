@@ -169,7 +169,8 @@ func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
 		HasBody: pc.key.bodyNotInKey(x, p), Key: pc.key.eval(x, p, origin.target), Rules: pc.rules,
 		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
 			removesOwnFields(x.Request.Header) || hidesFields(x, x.Request.Header),
-		IsStreamed: pc.isStreamed, KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
+		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
+		IsStreamed: pc.isStreamed,
 	}
 	if pc.noStoreResponse != nil {
 		q.Rejects = func(resp *http.Response) bool {

@@ -77,9 +77,9 @@ func (r *responseRules) flagCookie(x *core.Exchange, cookie string) string {
 	return cookie
 }
 
-// apply returns a Set-Cookie field with the flags. As in nginx the flags that set an attribute apply
-// to one of its name each, and are added if there are fewer, but only the first of them. Others of
-// the name are removed, if a flag says so.
+// apply returns a Set-Cookie field with the flags. As in nginx each flag that sets an attribute
+// changes one that the cookie has, in their order, and the first of the remaining flags adds one.
+// A flag that removes an attribute applies to those that no other flag has changed.
 func (f cookieFlags) apply(cookie string) string {
 	if f.set == nil && f.removed == nil {
 		return cookie
@@ -96,8 +96,9 @@ func (f cookieFlags) apply(cookie string) string {
 	for i, part := range cookieParts(cookie) {
 		if name := attributeName(part); i > 0 {
 			attribute := take(name)
+			isNamed := func(removed string) bool { return strings.EqualFold(removed, name) }
 			switch {
-			case attribute == "" && slices.ContainsFunc(f.removed, func(r string) bool { return strings.EqualFold(r, name) }):
+			case attribute == "" && slices.ContainsFunc(f.removed, isNamed):
 				continue
 			case strings.Contains(attribute, "=") && !strings.EqualFold(attribute, part):
 				part = attribute
