@@ -362,7 +362,7 @@ func (r *http2Reader) headText() string {
 }
 
 func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) error {
-	content, err := http2.DataOf(h, payload)
+	content, err := http2.Unpad(h, payload)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,9 @@ var (
 func (w *Response) WriteHeader(code int) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
-	w.writeHeader(code)
+	if w.mayCommit(code) {
+		w.commit(code)
+	}
 }
 
 func (w *Response) Flush() { _ = w.FlushError() }
@@ -49,7 +51,7 @@ func (w *Response) flush() error {
 		return err
 	}
 	if w.stage == stageOpen {
-		w.writeHeader(http.StatusOK)
+		w.commit(http.StatusOK)
 	}
 	if w.stage == stageCommitted {
 		w.frame(w.Conn.heldBody, false)

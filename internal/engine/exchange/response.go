@@ -40,7 +40,7 @@ func (w *Response) Write(p []byte) (int, error) {
 	case w.stage == stageFinished:
 		return 0, errFinished
 	case w.stage == stageOpen:
-		w.writeHeader(http.StatusOK)
+		w.commit(http.StatusOK)
 	}
 	if len(p) == 0 {
 		return 0, nil

@@ -13,12 +13,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-func (w *Response) writeHeader(code int) {
-	if w.mayCommit(code) {
-		w.commit(code)
-	}
-}
-
 // mayCommit reports whether code begins the final response. If not, it handles the call.
 func (w *Response) mayCommit(code int) bool {
 	switch {

@@ -23,8 +23,9 @@ func PaddingOf(h FrameHeader, payload []byte) (content, padding int, err *Error)
 	return int(h.Length) - 1 - padding, padding, nil
 }
 
-// unpad returns the payload without its padding.
-func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
+// Unpad returns the payload without its padding, such as the data of a DATA frame. Flow control
+// counts the whole payload.
+func Unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
 	content, padding, err := PaddingOf(h, payload)
 	if err != nil {
 		return nil, err
@@ -33,14 +34,11 @@ func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
 	return payload[len(payload)-content:], nil
 }
 
-// DataOf returns the data of a DATA frame. Flow control counts the whole payload.
-func DataOf(h FrameHeader, payload []byte) ([]byte, *Error) { return unpad(h, payload) }
-
 // BlockOf returns the fragment of the field block in a HEADERS frame. Priorities of RFC 7540 are
 // ignored, except that a stream must not depend on itself. With that error, which concerns only the
 // stream, BlockOf still returns the fragment: the block must be decoded.
 func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
-	p, err := unpad(h, payload)
+	p, err := Unpad(h, payload)
 	if err != nil || !h.Flags.Has(HasPriority) {
 		return p, err
 	}
