@@ -20,20 +20,17 @@ func (w *runner) planCases() error {
 	return nil
 }
 
-// gatherCases builds the contenders, those that differ in settings once. It leaves out cases whose
-// contender cannot be built, and returns an error for a malformed file.
+// gatherCases builds the contenders. It leaves out cases whose contender cannot be built, and
+// returns an error for a malformed file.
 func (w *runner) gatherCases(ctx context.Context) error {
-	all := make(map[string]*contender.Contender)
 	for i := range w.cases {
 		c := &w.cases[i]
 		spec, err := w.spec(c.Contender)
 		if err != nil {
 			return err
 		}
-		built := all[c.Contender]
-		if built == nil {
-			built, err = w.Tools.Prepare(ctx, spec)
-		}
+		spec.Set = c.Set
+		built, err := w.Tools.Prepare(ctx, spec)
 		result := sample.Case{Name: c.Name, Title: c.Title, About: c.About}
 		switch {
 		case ctx.Err() != nil:
@@ -42,9 +39,7 @@ func (w *runner) gatherCases(ctx context.Context) error {
 			result.Absent = err.Error()
 			w.recorder.Log("left out: %s: %v", c.Title, err)
 		default:
-			own := *built
-			spec.Set, own.Spec = c.Set, spec
-			result.Versions, w.contenders[c.Name], all[c.Contender] = built.Versions, &own, built
+			result.Versions, w.contenders[c.Name] = built.Versions, built
 		}
 		w.run.Events.Cases = append(w.run.Events.Cases, result)
 	}
