@@ -72,8 +72,9 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c), transport: &issuerTransport{Transport: transport},
-		client: &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
+	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c),
+		transport: &issuerTransport{Transport: transport},
+		client:    &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
 	i.newClient()
 	return i
 }

@@ -2,6 +2,7 @@ package fetch
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -89,10 +90,10 @@ func (a *attempt) wrapBody(body io.ReadCloser) io.ReadCloser {
 func (b *upstreamBody) Read(p []byte) (int, error) {
 	b.attempt.waitingSince.Store(-1)
 	n, err := b.ReadCloser.Read(p)
-	switch err { //nolint:errorlint // readers return them as they are
-	case ErrBodyConsumed: // another reader waits for the client now
+	switch {
+	case errors.Is(err, ErrBodyConsumed): // another reader waits for the client now
 		return n, err
-	case io.EOF:
+	case err == io.EOF:
 		b.attempt.timeout.Store(int64(b.attempt.request.upstream.ReadTimeout))
 	}
 	b.attempt.startWait()
