@@ -146,6 +146,7 @@ func (u Unmet) Error() string { return http.StatusText(int(u)) }
 func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, from io.ReadSeeker, most int) error {
 	header := w.Header()
 	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges") // ServeContent sets it, if the response has a body
 	if header["Content-Type"] == nil {
 		header["Content-Type"] = nil // prevents guessing
 	}

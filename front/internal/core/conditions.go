@@ -15,7 +15,7 @@ func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRange
 	if len(r.Header) == 0 {
 		return r
 	}
-	if x.ErrorStatus != 0 { // a part of an error's page, or no page, would have the error's status
+	if !x.IsConditional() { // a part of an error's page, or no page, would have the error's status
 		return message.Without(r, "If-Match", "If-Modified-Since", "If-None-Match", "If-Unmodified-Since", "Range")
 	}
 	var drop []string

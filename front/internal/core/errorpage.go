@@ -149,20 +149,23 @@ func (p *errorPage) serve(x *Exchange) Outcome {
 }
 
 // PageStatus returns the status of a response: that of the error if an error page responds, else
-// status.
+// status. A page with status 200 may also be one that the client has, or a part.
 func (x *Exchange) PageStatus(status int) int {
-	if x.ErrorStatus == 0 {
+	isSelection := status == http.StatusNotModified || status == http.StatusPartialContent
+	if x.ErrorStatus == 0 || x.ErrorStatus == http.StatusOK && isSelection {
 		return status
 	}
 	return nginxstatus.ClientStatus(x.ErrorStatus)
 }
 
+// IsConditional reports whether conditions and ranges of the request concern the response. As in nginx
+// they do not concern pages with an error's status.
+func (x *Exchange) IsConditional() bool { return x.ErrorStatus == 0 || x.ErrorStatus == http.StatusOK }
+
 // cleanPageHeader removes fields that describe an error page as a file, as nginx does.
 func cleanPageHeader(header http.Header, status int) {
-	if status != http.StatusOK {
-		delete(header, "Last-Modified")
-		delete(header, "Accept-Ranges")
-	}
+	delete(header, "Last-Modified")
+	delete(header, "Accept-Ranges")
 	if !message.BodyAllowed(status) {
 		delete(header, "Content-Type")
 	}

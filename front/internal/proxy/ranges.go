@@ -28,7 +28,6 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 	}
 	header := x.Response.Header()
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
-	delete(header, "Accept-Ranges") // it is set if the response has a body
 	// the upstream has evaluated conditions other than that of the range
 	r = message.Without(r, "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
 	return endSelected(x, cache.SendSelected(&x.Response, r, modified, cache.Forward(resp), 1))

@@ -177,7 +177,7 @@ func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
 		p.sendFields(x, resp)
 		return core.Responded
 	}
-	if p.from.ForceRanges && x.ErrorStatus == 0 {
+	if p.from.ForceRanges && x.IsConditional() {
 		if out := p.respondRange(x, resp); out != core.Proceed {
 			return out
 		}

@@ -145,7 +145,6 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 		first.Mark(header)
 	}
 	delete(header, "Content-Range")
-	delete(header, "Accept-Ranges") // it is set if the response has a body
 	r := x.WithoutRange(x.WithConditions(x.Request, b.modified, x.Loc.Settings.MaxRanges),
 		first.Header.Get("Content-Type"))
 	return endSelected(x, cache.SendSelected(&x.Response, r, b.modified, b, 1))

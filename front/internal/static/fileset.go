@@ -231,7 +231,7 @@ func (p *filePlace) directoryStatus() int {
 // fileRequest returns the request that a file responds to: the client's, or one without its
 // conditions for an error page or a subrequest.
 func fileRequest(x *core.Exchange) *http.Request {
-	if x.ErrorStatus == 0 && x.Method == x.Request.Method && x.Parent == nil {
+	if x.IsConditional() && x.Method == x.Request.Method && x.Parent == nil {
 		return x.Request
 	}
 	method := x.Method
