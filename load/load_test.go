@@ -350,8 +350,9 @@ func TestEventsAreCounted(t *testing.T) {
 		if r.Events == 0 || test.want > 0 && r.Events != test.want {
 			t.Fatalf("%s: %d events, want %d", test.query, r.Events, test.want)
 		}
-		if h := r.BetweenEvents; h.Quantile(0.5) < pause/2 || test.want > 0 && h.Count() != 3*(events-1) {
-			t.Errorf("%s: %d times between events, median %v", test.query, h.Count(), h.Quantile(0.5))
+		// on a busy machine some events are received together
+		if h := r.BetweenEvents; h.Quantile(1) < pause/2 || test.want > 0 && h.Count() != 3*(events-1) {
+			t.Errorf("%s: %d times between events, at most %v", test.query, h.Count(), h.Quantile(1))
 		}
 	}
 	testkit.Equal(t, run(t, load.Plan{URL: server.URL + "/?type=text/plain", Connections: 1, Requests: 1}).Events, 0,
