@@ -210,7 +210,7 @@ func TestCanceledCallEndsAtTheApplication(t *testing.T) {
 			cancel()
 			testkit.Receive(t, a.canceled, "a canceled call at the application, after", message)
 		}
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second) // in which the call arrives
 		defer cancel()
 		s := open(t, ctx, c, "plain.Echo")
 		// the application knows the deadline, too, and may have reset the stream before
