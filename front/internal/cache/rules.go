@@ -93,6 +93,7 @@ type lifetime struct {
 const (
 	notFresh = "not fresh" // it could be stored otherwise
 	diverted = "diverted"
+	streamed = "streamed"
 )
 
 // replaces reports whether the caller replaces a response by another one.
@@ -110,7 +111,7 @@ func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l l
 	case u.replaces(h):
 		return l, diverted
 	case q.IsStreamed != nil && q.IsStreamed(h):
-		return l, "streamed"
+		return l, streamed
 	case !u.ignore.cookies && len(h["Set-Cookie"]) > 0:
 		return l, "set-cookie"
 	case !u.ignore.vary && !varies(h["Vary"]):

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"time"
 
@@ -351,7 +352,7 @@ func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
 // Otherwise the stale one would be served as long as updates run, and they never succeed.
 func (s *session) supersedes(status int, why string) bool {
 	found := status < http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusGone
-	return found && !s.q.NoStore && (why == "cache-control" || why == notFresh || why == diverted)
+	return found && !s.q.NoStore && slices.Contains([]string{"cache-control", notFresh, diverted, streamed}, why)
 }
 
 // detached sends a request on behalf of the cache. Neither the end nor the deadline of the client's

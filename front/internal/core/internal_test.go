@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/pcre"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -191,4 +192,13 @@ func TestPlanCollectsWhatVariablesNeed(t *testing.T) {
 		testkit.Equal(t, p.Needs, want, text, "needs")
 		p.Retire()
 	}
+}
+
+// After an internal redirect an upstream request that has failed may still read the body.
+func TestReceivedBodyIsNotLimitedAgain(t *testing.T) {
+	r := httptest.NewRequest("POST", "/", strings.NewReader("body"))
+	b := &limitedBody{ReadCloser: r.Body}
+	x := &Exchange{Request: r, Body: b, Received: fetch.NewBody("body"), Loc: &Location{Rules: &Rules{MaxBody: 4}}}
+	testkit.Equal(t, x.limitBody(), Proceed)
+	testkit.Equal(t, b.ReadCloser, r.Body)
 }

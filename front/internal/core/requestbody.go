@@ -34,7 +34,10 @@ func (x *Exchange) limitBody() Outcome {
 		return out
 	}
 	b := x.Body
-	if b == nil {
+	switch {
+	case b != nil && x.Received != nil: // an upstream request that has failed may still read it
+		return Proceed
+	case b == nil:
 		b = &limitedBody{x: x, Original: x.Request.Body,
 			controller: http.NewResponseController(x.Response.ResponseWriter)}
 		b.Served, _ = b.Original.(connection.RequestBody)

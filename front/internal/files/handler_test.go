@@ -84,7 +84,7 @@ func TestOtherMethodsAreRejected(t *testing.T) {
 
 // Middleware may change the header that it receives, and has fields of its own.
 func TestMiddlewareMayChangeHeader(t *testing.T) {
-	s := newSite(t, "x.html", strings.Repeat("<p>x", 1000))
+	s := newSite(t, "x.html", strings.Repeat("<p>x", 1000), "short.html", "x")
 	h := s.handler(files.Config{Header: http.Header{"Link": {"<a>"}}, Compress: files.Compress{Gzip: true}})
 	around := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/x-special")
@@ -97,6 +97,7 @@ func TestMiddlewareMayChangeHeader(t *testing.T) {
 			testkit.Equal(t, got.header["Vary"], []string{"Origin", "Accept-Encoding"})
 			testkit.Fields(t, got.header, "", "Content-Type", "text/x-special", "Link", "spoiled, more",
 				"X-Was", "<a>")
+			testkit.Equal(t, ours.request(t, "GET", "/short.html").header["Vary"], []string{"Origin"})
 		}
 	})
 }

@@ -91,6 +91,7 @@ func (v *variant) set(header http.Header) {
 	var theirType, theirVary []string
 	if len(header) > 0 {
 		theirType, theirVary = header["Content-Type"], header["Vary"]
+		delete(header, "Vary")
 	}
 	values := make([]string, 0, v.values)
 	for _, f := range v.fields {

@@ -365,6 +365,9 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 // endSelected ends a response that the request's conditions and ranges have selected.
 func endSelected(x *core.Exchange, err error) core.Outcome {
 	if unmet, ok := errors.AsType[cache.Unmet](err); ok {
+		if unmet == http.StatusPreconditionFailed { // as in nginx
+			clear(x.Response.Header())
+		}
 		return x.Fail(int(unmet))
 	}
 	if err != nil {
