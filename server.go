@@ -47,12 +47,6 @@ type Server struct {
 	// first called.
 	ExtendedConnect bool
 
-	// Plaintext passes requests of HTTP/1 without TLS to the handler where TLS is expected, so that
-	// it can redirect such clients. The requests' TLS is nil: a handler that does not check that
-	// serves them without encryption. Otherwise, and where Dispatch has no effect, the response is
-	// 400, as from net/http. It is read when Serve is first called.
-	Plaintext bool
-
 	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,
 	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It is read
 	// when Serve is first called.
@@ -174,7 +168,7 @@ func (s *Server) run() *engine.Server {
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 		s.engine.MaxFieldBytes, s.engine.MaxHeaderValueCount = s.MaxFieldBytes, s.MaxHeaderValueCount
-		s.engine.ExtendedConnect, s.engine.Plaintext = s.ExtendedConnect, s.Plaintext
+		s.engine.ExtendedConnect = s.ExtendedConnect
 	})
 	return s.engine
 }

@@ -226,7 +226,6 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
 	server.Refused = func(r tare.Refusal) { s.front.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
 	if at.TLS {
-		server.Plaintext = true // for error_page 497
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
 	if at.IdleTimeout == 0 {

@@ -97,7 +97,6 @@ func (s *Server) newExchangeConfig(l net.Listener, secure *tls.Config) exchange.
 		}
 	}
 	p.ServesH2C = !s.FastCGI && s.protocols().UnencryptedHTTP2() && netHTTPOffersHTTP2()
-	p.ServesPlaintext = s.Plaintext && p.ServesHTTP1
 	return p
 }
 

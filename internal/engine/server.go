@@ -27,7 +27,6 @@ type Server struct {
 	MaxFieldBytes       int
 	MaxHeaderValueCount int
 	ExtendedConnect     bool
-	Plaintext           bool
 	Refused             func(Refusal)
 
 	// FastCGI makes connections speak FastCGI instead of HTTP.

@@ -32,7 +32,6 @@ type Config struct {
 	OnRefused          func(Refusal)
 	ServesHTTP1        bool // or FastCGI
 	ServesH2C          bool // HTTP/2 without TLS
-	ServesPlaintext    bool // HTTP/1 of clients that begin no TLS handshake
 }
 
 // Refusal is a request that no handler sees: it is malformed, or its head was late or incomplete.

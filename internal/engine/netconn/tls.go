@@ -73,13 +73,6 @@ func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err erro
 	return err
 }
 
-// PlaintextStart returns the first bytes of a client that speaks HTTP without TLS, if this is why a
-// handshake has failed.
-func PlaintextStart(err error) (start [5]byte, ok bool) {
-	re, ok := errors.AsType[tls.RecordHeaderError](err)
-	return re.RecordHeader, ok && looksLikeHTTP(re.RecordHeader)
-}
-
 // looksLikeHTTP reports whether the first record begins like an HTTP request, or HTTP/2's preface.
 func looksLikeHTTP(record [5]byte) bool {
 	switch string(record[:]) {

@@ -1,13 +1,11 @@
 package shard
 
 import (
-	"bytes"
 	"container/list"
 	"context"
 	"crypto/tls"
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"runtime"
@@ -186,10 +184,6 @@ func (h *handshake) perform(k *shardConn) bool {
 	if err == nil {
 		err = k.sendCiphertext()
 	}
-	if start, ok := netconn.PlaintextStart(err); ok && p.Exchanges.ServesPlaintext {
-		t.handshake = nil
-		return k.leaveShard(start[:])
-	}
 	if err != nil {
 		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
@@ -216,7 +210,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	case proto == netconn.ProtoHTTP2 && p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, &state):
 		newShardSession(k, &state)
 	default:
-		return k.leaveShard(nil)
+		return k.leaveShard()
 	}
 	t.secured = k.group().now()
 	t.state.Store(&state)
@@ -225,29 +219,17 @@ func (h *handshake) perform(k *shardConn) bool {
 }
 
 // leaveShard hands a connection that speaks another protocol to the goroutine path. It reports
-// false if it cannot. plaintext is what a client without TLS has sent.
-func (k *shardConn) leaveShard(plaintext []byte) bool {
+// false if it cannot.
+func (k *shardConn) leaveShard() bool {
 	nc, err := k.hijack()
 	if err != nil {
 		k.Logf("http: connection from %s closed: %v", k.remote, err)
 		return false
 	}
-	if plaintext != nil {
-		nc = &plaintextConn{k.tls.Conn, io.MultiReader(bytes.NewReader(plaintext), k.tls.Conn)}
-	}
 	k.config().ServeNegotiated(k.Context(), nc)
 	_ = k.Close() // closes this descriptor; nc has another
 	return true
 }
-
-// plaintextConn is the connection of a client without TLS. in returns what package tls has received
-// before the rest.
-type plaintextConn struct {
-	net.Conn
-	in io.Reader
-}
-
-func (c *plaintextConn) Read(p []byte) (int, error) { return c.in.Read(p) }
 
 // read is the record transport's Read during a handshake. p has room for a fragment: package tls
 // reads into at least bytes.MinRead bytes more than it needs, and needs at least a header.
