@@ -60,6 +60,9 @@ func (u *Upgrader) Run(ctx context.Context) error {
 	if err := u.Ready(); err != nil {
 		return err
 	}
+	for _, unused := range u.Files("") {
+		unused.Close()
+	}
 	return u.serveUntil(ctx, stopping)
 }
 

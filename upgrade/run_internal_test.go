@@ -74,3 +74,12 @@ func testSignals(t *testing.T, ends bool, signals int, cancelled bool) {
 	close(s.finished)
 	testkit.Equal(t, errors.Is(<-done, context.Canceled), cancelled, "requests were ended")
 }
+
+// Files of the older process that the program does not request do not stay open.
+func TestRunClosesUnusedFiles(t *testing.T) {
+	u, unused := testkit.Value(New(Options{Signals: []os.Signal{}}))(t), testkit.Value(os.Open(os.DevNull))(t)
+	u.passedFiles = append(u.passedFiles, unused)
+	u.Stop()
+	testkit.Check(t, u.Run(t.Context()))
+	testkit.Error(t, unused.Close(), "already closed")
+}
