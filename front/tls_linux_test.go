@@ -167,18 +167,19 @@ func TestUpstreamCertificatesAreVerifiedAsByNginx(t *testing.T) {
 	root := issue(t, "root authority", nil, nil)
 	between := issue(t, "between authority", root, nil)
 	direct, deep := issue(t, "direct", root, named), issue(t, "deep", between, named)
+	next := issue(t, "root authority", root, func(c *x509.Certificate) { c.AuthorityKeyId = root.SubjectKeyId })
 	hour := time.Now().Add(time.Hour)
-	for name, text := range map[string]string{"root": inPEM(root), "both": inPEM(between) + inPEM(root),
+	for name, text := range map[string]string{"root": inPEM(root), "next": inPEM(next), "both": inPEM(between) + inPEM(root),
 		"between": inPEM(between), "leaf": inPEM(deep),
 		"crl": revoking(t, root, hour, direct.SerialNumber) + revoking(t, between, hour)} {
 		testkit.WriteFile(t, filepath.Join(dir, name), text)
 	}
 	var text strings.Builder
 	for i, chain := range [][]tls.Certificate{
-		shown(direct), shown(deep), shown(deep, between), shown(deep, between, root),
+		shown(direct), shown(deep), shown(deep, between), shown(deep, between, root), shown(issue(t, "new", next, named)),
 	} {
 		addr := serveTLS(t, &tls.Config{Certificates: chain}, shows).Listener.Addr()
-		for n, rest := range []string{"root", "both", "between", "leaf", "root; proxy_ssl_verify_depth 0",
+		for n, rest := range []string{"root", "both", "between", "leaf", "next", "root; proxy_ssl_verify_depth 0",
 			"both; proxy_ssl_verify_depth 0", "both; proxy_ssl_crl DIR/crl"} {
 			fmt.Fprintf(&text, "location /%d%d { proxy_pass https://%s; proxy_ssl_trusted_certificate DIR/%s; }\n",
 				i, n, addr, rest)

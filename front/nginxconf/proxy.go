@@ -1,13 +1,13 @@
 package nginxconf
 
 import (
-	"bytes"
 	"crypto/tls"
 	"crypto/x509"
 	"slices"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/clientcert"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
@@ -194,8 +194,7 @@ func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
 	if d := s.one(of("trusted_certificate")); d != nil {
 		config.RootCAs = x509.NewCertPool()
 		for _, c := range t.trusted([]*syntax.Directive{d}) {
-			// as in OpenSSL only self-signed certificates are trust anchors
-			if bytes.Equal(c.RawIssuer, c.RawSubject) {
+			if clientcert.IsSelfIssued(c) {
 				config.RootCAs.AddCert(c)
 			} else {
 				p.TLS.Intermediates = append(p.TLS.Intermediates, c)

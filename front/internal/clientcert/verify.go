@@ -55,7 +55,7 @@ func New(from *conf.ClientCerts) *Verifier {
 	v := &Verifier{from: from, roots: x509.NewCertPool(), intermediates: x509.NewCertPool()}
 	v.verified, _ = lru.New[weak.Pointer[*x509.Certificate], string](maxVerifiedConns)
 	for _, cert := range from.Trusted {
-		if isSelfIssued(cert) {
+		if IsSelfIssued(cert) {
 			v.roots.AddCert(cert)
 		} else {
 			v.intermediates.AddCert(cert)
@@ -64,8 +64,9 @@ func New(from *conf.ClientCerts) *Verifier {
 	return v
 }
 
-// isSelfIssued reports whether a certificate names itself as its issuer.
-func isSelfIssued(c *x509.Certificate) bool {
+// IsSelfIssued reports whether a certificate names itself as its issuer, which OpenSSL requires of trust
+// anchors. That of an authority's new key, which the old key has signed, does not.
+func IsSelfIssued(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
 		(len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))
 }
@@ -168,7 +169,7 @@ func (v *Verifier) opensslReason(err error, certs []*x509.Certificate, now time.
 func (v *Verifier) trustError(certs []*x509.Certificate) string {
 	top, trusted := certs[0], slices.ContainsFunc(v.from.Trusted, certs[0].Equal)
 	for n := 1; ; n++ {
-		if isSelfIssued(top) {
+		if IsSelfIssued(top) {
 			switch {
 			case trusted:
 				return ""
@@ -184,7 +185,7 @@ func (v *Verifier) trustError(certs []*x509.Certificate) string {
 		if fromClient {
 			issuer = issuerOf(top, certs[1:])
 		}
-		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !isSelfIssued(issuer); {
+		switch tooLong := n > v.from.Depth && issuer != nil && issuer.IsCA && !IsSelfIssued(issuer); {
 		case tooLong && !fromClient, n > len(certs)+len(v.from.Trusted):
 			return chainTooLong
 		case issuer == nil && trusted:
