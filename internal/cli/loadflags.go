@@ -195,9 +195,14 @@ func (f *loadFlags) checkNumbers() error {
 	return nil
 }
 
-// checkTogether returns an error for flags that require or exclude each other.
+// checkTogether returns an error for flags that require or exclude each other. Scripts may write
+// --http2=false or --cert "" for flags that are not set.
 func (f *loadFlags) checkTogether() error {
-	isSet := f.command.Flags().Changed
+	isSet := func(name string) bool {
+		flag := f.command.Flags().Lookup(name)
+		text := flag.Value.String()
+		return flag.Changed && text != "" && !(text == "false" && flag.Value.Type() == "bool")
+	}
 	for _, rule := range []struct{ flags, anyOf string }{
 		{"slo from to precision", "find-max"}, {"poisson", "rate find-max"}, {"shuffle", "urls"}, {"speed", "replay"},
 		{"keep", "samples"}, {"key", "cert"}, {"on-loss", "on kubernetes"}, {"agent-program", "on"},
