@@ -56,8 +56,8 @@ command line or FILE is invalid.`,
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
 			if flags.version {
-				fmt.Fprintln(env.Stdout, versionLine())
-				return nil
+				_, err := fmt.Fprintln(env.Stdout, versionLine())
+				return err
 			}
 			return withCommand("serve", flags.serve(ctx, env, args))
 		}),
