@@ -81,7 +81,5 @@ func TestRunEndsWhenTheToolWouldExit(t *testing.T) {
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Status: 1}})
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Read: 1}})
 	}
-	if reported != 2 || gaveUp != 2 {
-		t.Errorf("reported %d times, gave up %d times", reported, gaveUp)
-	}
+	testkit.Equal(t, [...]int{reported, gaveUp}, [...]int{2, 2}, "it reported, and gave up")
 }

@@ -106,9 +106,7 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 		!strings.Contains(got, "first       read: a word a word a word a word a word a word a word a word a\n            word a word") {
 		t.Errorf("without responses in a second, and a long error, got\n%s", got)
 	}
-	if out.Len() != 0 {
-		t.Errorf("no terminal, and no time for a line: %q", out.String())
-	}
+	testkit.Equal(t, out.String(), "", "no terminal, and no time for a line")
 	l.display.printed = time.Now().Add(-plainEvery)
 	l.display.show(l.lines(), l.plain())
 	if got := out.String(); !strings.HasPrefix(got, "14s of 10s ") || strings.Count(got, "\n") != 1 {

@@ -253,12 +253,9 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	defer file.Close()
 	amongMounts(t, pid, func() (err error) { logs[0], err = os.ReadFile(log + ".1"); return err })
 	s.stop(syscall.SIGTERM)
-	if logs[1], err = io.ReadAll(file); err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(logs[0]), "?first") || !strings.Contains(string(logs[1]), "?second") {
-		t.Errorf("%q, %q", logs[0], logs[1])
-	}
+	logs[1] = testkit.Value(io.ReadAll(file))(t)
+	testkit.Contains(t, string(logs[0]), "?first", "the old log")
+	testkit.Contains(t, string(logs[1]), "?second", "the new log")
 }
 
 // Without Landlock, no folder outside the chroot stays open, and the server prints the

@@ -246,9 +246,7 @@ func readTar(t *testing.T, r io.Reader) (headers map[string]*tar.Header, texts m
 		if parent := path.Dir(strings.TrimSuffix(h.Name, "/")); parent != "." && headers[parent+"/"] == nil {
 			t.Errorf("%s is before its folder", h.Name)
 		}
-		if texts[h.Name], err = io.ReadAll(archive); err != nil {
-			t.Fatal(err)
-		}
+		texts[h.Name] = testkit.Value(io.ReadAll(archive))(t)
 		testkit.Equal(t, headers[h.Name], nil, h.Name, "of before")
 		headers[h.Name] = h
 	}
