@@ -201,7 +201,8 @@ func (f *loadFlags) checkTogether() error {
 	isSet := func(name string) bool {
 		flag := f.command.Flags().Lookup(name)
 		text := flag.Value.String()
-		return flag.Changed && text != "" && !(text == "false" && flag.Value.Type() == "bool")
+		isFalse := flag.Value.Type() == "bool" && text == "false"
+		return flag.Changed && text != "" && !isFalse
 	}
 	for _, rule := range []struct{ flags, anyOf string }{
 		{"slo from to precision", "find-max"}, {"poisson", "rate find-max"}, {"shuffle", "urls"}, {"speed", "replay"},
