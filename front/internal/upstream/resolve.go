@@ -154,7 +154,7 @@ func (n *names) start() error {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if l := n.startLookup(i); l != nil {
+			if l := n.startLookup(i, false); l != nil {
 				<-l.done
 				errs[i] = l.err
 			}
@@ -192,7 +192,7 @@ func (n *names) watch() {
 			continue
 		}
 		if h.follows && n.addresses(i) == nil { // otherwise the timer renews those of an earlier configuration
-			n.first = append(n.first, n.startLookup(i))
+			n.first = append(n.first, n.startLookup(i, false))
 		}
 		n.running.Go(func() { n.follow(i) })
 	}
@@ -208,10 +208,8 @@ func (n *names) follow(i int) {
 			return
 		case <-timer.C:
 		}
-		if n.left(i) <= 0 { // else a failed connection has caused a lookup
-			if l := n.startLookup(i); l != nil {
-				<-l.done
-			}
+		if l := n.startLookup(i, true); l != nil {
+			<-l.done
 		}
 		timer.Reset(max(n.left(i), time.Millisecond))
 	}
@@ -224,8 +222,9 @@ func (n *names) left(i int) time.Duration {
 	return time.Until(n.hosts[i].expires)
 }
 
-// startLookup starts a lookup, unless there is one. It returns nil after end.
-func (n *names) startLookup(i int) *lookup {
+// startLookup starts a lookup, unless there is one. It returns nil after end, and with ifExpired while
+// the addresses are valid: a failed connection may have caused a lookup.
+func (n *names) startLookup(i int, ifExpired bool) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := &n.hosts[i]
@@ -234,6 +233,8 @@ func (n *names) startLookup(i int) *lookup {
 		return nil
 	case h.lookup != nil:
 		return h.lookup
+	case ifExpired && time.Now().Before(h.expires):
+		return nil
 	}
 	l := &lookup{done: make(chan struct{})}
 	h.lookup, h.began = l, time.Now()
@@ -336,7 +337,7 @@ func (n *names) refresh(ctx context.Context) {
 		if !n.hosts[i].follows {
 			continue
 		}
-		if l := n.startLookup(i); l != nil {
+		if l := n.startLookup(i, false); l != nil {
 			all = append(all, l)
 		}
 	}
@@ -386,7 +387,7 @@ func (g *Group) Renew(ctx context.Context) error {
 }
 
 func (n *names) wait(ctx context.Context, i int, briefly bool) error {
-	l := n.startLookup(i)
+	l := n.startLookup(i, false)
 	if l == nil {
 		return errors.New("the group is closed")
 	}
