@@ -192,7 +192,7 @@ func weighBriefly(t *testing.T, tools *contender.Tools, name string, only []stri
 		Root: tools.Checkout, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Tools: tools,
 		Adjust: func(all *lab.Trials) {
 			*all = lab.Trials{
-				Blocks: 1, Measure: yamlfile.Duration(time.Second), Cores: []lab.Cores{0},
+				Blocks: 1, Measure: yamlfile.Duration(400 * time.Millisecond), Cores: []lab.Cores{0},
 			}
 			if testkit.Slow() {
 				all.Connections = []int{4}
