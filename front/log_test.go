@@ -318,7 +318,7 @@ func TestLevelsOfErrorLogs(t *testing.T) {
 }
 
 // A reload with another ErrorLog changes where later errors go, also those of loggers that servers
-// have already. As in nginx those of accept have a higher level: they concern all clients.
+// have already.
 func TestErrorLogIsReplaced(t *testing.T) {
 	dir := t.TempDir()
 	first, second := filepath.Join(dir, "first"), filepath.Join(dir, "second")
@@ -336,16 +336,14 @@ func TestErrorLogIsReplaced(t *testing.T) {
 	logger.Print("one")
 	for i, path := range []string{first, second, filepath.Join(dir, "no", "folder"), ""} {
 		testkit.Equal(t, h.Reload(config(path)) == nil, i != 2, path)
-		logger.Print([]string{"two", "http: Accept error: three", "four", "five"}[i])
+		logger.Print([]string{"two", "three", "four", "five"}[i])
 	}
 	testkit.Must(t, h.Close())
-	for path, want := range map[string][]string{first: {"[error] one", "[error] two"},
-		second: {"[crit] http: Accept error: three", "[error] four"}} {
+	for path, want := range map[string][]string{first: {"one", "two"}, second: {"three", "four"}} {
 		lines := strings.SplitAfter(string(testkit.Value(os.ReadFile(path))(t)), "\n")
 		testkit.Equal(t, len(lines), len(want)+1, path, lines)
 		for i, text := range want {
-			level, text, _ := strings.Cut(text, " ")
-			testkit.Contains(t, lines[i], fmt.Sprintf("%s %d#0: %s\n", level, os.Getpid(), text), path)
+			testkit.Contains(t, lines[i], fmt.Sprintf("[error] %d#0: %s\n", os.Getpid(), text), path)
 		}
 	}
 	testkit.Equal(t, program.String(), "tare: five\n")

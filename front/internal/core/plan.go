@@ -122,11 +122,7 @@ type configLog struct{ options *Options }
 
 func (l configLog) Write(line []byte) (int, error) {
 	if to := l.options.configLog.Load(); to != nil {
-		level := errorlog.LevelError
-		if bytes.HasPrefix(line, []byte("http: Accept error:")) { // such as EMFILE: it concerns all clients
-			level = errorlog.LevelCrit
-		}
-		to.Write(level, 0, bytes.TrimRight(line, "\n"))
+		to.Write(errorlog.LevelError, 0, bytes.TrimRight(line, "\n"))
 	} else {
 		l.options.programLog().Logger.Print(string(line))
 	}
