@@ -72,8 +72,8 @@ func (u *Upgrader) AddFile(f *os.File) {
 }
 
 // Files returns the files with a prefix in their names that the process that this one replaces has
-// passed. They belong to the caller, and are returned once. "" is the prefix of all of them. Run closes
-// the rest when it begins.
+// passed. They belong to the caller, and are returned once. "" is the prefix of all of them. Run
+// closes the rest when it begins.
 func (u *Upgrader) Files(prefix string) (found []*os.File) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

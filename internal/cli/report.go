@@ -26,7 +26,16 @@ contender's ratio to the control of its own run, with intervals. Runs on differe
 under different conditions are rejected.`,
 		Example: `  tare report results/2026-11-20T10-00-00
   tare report results/2026-11-20T10-00-00 results/2026-11-21T10-00-00`,
-		Args: func(_ *cobra.Command, args []string) error {
+		Args: func(c *cobra.Command, args []string) error {
+			var outputs []string
+			for _, name := range []string{"anyway", "details", "badge", "pack", "docs"} {
+				if c.Flags().Changed(name) {
+					outputs = append(outputs, "--"+name)
+				}
+			}
+			if len(outputs) > 1 {
+				return fmt.Errorf("report: %s are mutually exclusive", strings.Join(outputs, " and "))
+			}
 			if docs && len(args) > 0 {
 				return fmt.Errorf("report: --docs: want no arguments, got %q", args)
 			}
@@ -58,7 +67,6 @@ under different conditions are rejected.`,
 	c.Flags().BoolVar(&badge, "badge", false, "only print the result as JSON for an endpoint badge of shields.io")
 	c.Flags().StringVar(&pack, "pack", "", "only write the run with all its trials as one small `FILE`, which report also shows")
 	c.Flags().BoolVar(&docs, "docs", false, "write figures of the packed runs in docs/results into the documents of the checkout in this folder")
-	c.MarkFlagsMutuallyExclusive("anyway", "details", "badge", "pack", "docs")
 	return c
 }
 

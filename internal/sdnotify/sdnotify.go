@@ -79,8 +79,8 @@ func send(states []string, f *os.File) error {
 	return sendWith(c, message, f)
 }
 
-// WatchdogTicks returns a channel that receives a value when Watchdog is due: twice in each interval.
-// It is nil if the service manager does not expect it.
+// WatchdogTicks returns a channel that receives a value when Watchdog is due: twice in each
+// interval. It is nil if the service manager does not expect it.
 func WatchdogTicks() <-chan time.Time {
 	if interval := WatchdogInterval(); interval > 0 {
 		return time.Tick(max(interval/2, 1))

@@ -109,7 +109,7 @@ func (g *fillReader) HasInput() bool {
 	return f.state != filling || g.at < f.shown
 }
 
-// sendTo sends the whole body to a client. It flushes before it waits, except for the first byte.
+// sendTo sends the whole body to a client. It flushes before it waits, but not before the first byte.
 func (g *fillReader) sendTo(w http.ResponseWriter) error {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {

@@ -157,7 +157,8 @@ func (x *index) touch(sh *shard, e *entry, now time.Time) {
 
 // put stores a response, and replaces the one with the same choices. An entry with writing stays in
 // memory until written is called. If still returns false, the resource has changed meanwhile, and
-// put returns false without effect, as for a response that is older than the one that it would replace.
+// put returns false without effect, as for a response that is older than the one that it would
+// replace.
 func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() bool) (e *entry, ok bool) {
 	sh := x.shard(id)
 	e = &entry{id: id, variant: hashChoices(x.seed, s.choices), known: true, used: s.life.received, file: f}

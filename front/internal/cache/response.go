@@ -141,8 +141,8 @@ func (u Unmet) Error() string { return http.StatusText(int(u)) }
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // It sends all if there are more than most ranges, or not ranges of bytes. The body can seek to its
-// end; one that arrives is passed on when it pauses. An error is that of reading the body, or Unmet if
-// the request selects nothing: the caller then sends that status.
+// end; one that arrives is passed on when it pauses. An error is that of reading the body, or Unmet
+// if the request selects nothing: the caller then sends that status.
 func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, from io.ReadSeeker, most int) error {
 	header := w.Header()
 	delete(header, "Content-Length")

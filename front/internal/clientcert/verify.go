@@ -64,8 +64,8 @@ func New(from *conf.ClientCerts) *Verifier {
 	return v
 }
 
-// IsSelfIssued reports whether a certificate names itself as its issuer, which OpenSSL requires of trust
-// anchors. That of an authority's new key, which the old key has signed, does not.
+// IsSelfIssued reports whether a certificate names itself as its issuer, which OpenSSL requires of
+// trust anchors. That of an authority's new key, which the old key has signed, does not.
 func IsSelfIssued(c *x509.Certificate) bool {
 	return bytes.Equal(c.RawIssuer, c.RawSubject) &&
 		(len(c.AuthorityKeyId) == 0 || bytes.Equal(c.AuthorityKeyId, c.SubjectKeyId))

@@ -158,8 +158,8 @@ func (x *Exchange) PageStatus(status int) int {
 	return nginxstatus.ClientStatus(x.ErrorStatus)
 }
 
-// IsConditional reports whether conditions and ranges of the request concern the response. As in nginx
-// they do not concern pages with an error's status.
+// IsConditional reports whether conditions and ranges of the request concern the response. As in
+// nginx they do not concern pages with an error's status.
 func (x *Exchange) IsConditional() bool { return x.ErrorStatus == 0 || x.ErrorStatus == http.StatusOK }
 
 // cleanPageHeader removes fields that describe an error page as a file, as nginx does.

@@ -31,7 +31,7 @@ type streamedBody struct {
 	changed   sync.Cond
 	kept      []byte
 	err       error         // of from; it follows kept
-	keeps     bool          // what is read is kept
+	keeps     bool          // later readers get the start again
 	isStarted bool          // a reader has read
 	isReading bool          // a reader is in from.Read
 	isClosed  bool          // nothing may be read any more

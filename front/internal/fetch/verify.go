@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
-// verifyUpstream verifies an upstream's certificates, and that they are valid for name. Chains may have
-// other intermediate certificates.
+// verifyUpstream verifies an upstream's certificates, and that they are valid for name. Chains may
+// have other intermediate certificates.
 func verifyUpstream(certs, intermediates []*x509.Certificate, roots *x509.CertPool,
 	name string) ([][]*x509.Certificate, error) {
 	switch {

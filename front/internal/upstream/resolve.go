@@ -222,8 +222,8 @@ func (n *names) left(i int) time.Duration {
 	return time.Until(n.hosts[i].expires)
 }
 
-// startLookup starts a lookup, unless there is one. It returns nil after end, and with ifExpired while
-// the addresses are valid: a failed connection may have caused a lookup.
+// startLookup starts a lookup, unless there is one. It returns nil after end, and with ifExpired
+// while the addresses are valid: a failed connection may have caused a lookup.
 func (n *names) startLookup(i int, ifExpired bool) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -307,7 +307,7 @@ func TestZeroWindowStallEnds(t *testing.T) {
 // early, because the clock was set back.
 func TestWriteDeadlineIsReplacedWhileWriteWaits(t *testing.T) {
 	const sendTimeout = 7 * time.Second
-	for _, test := range []struct{ first, second, want time.Duration }{ // since the start; 0 is none
+	for _, test := range []struct{ first, second, want time.Duration }{ // deadlines, from the start; 0 for none
 		{0, 5 * time.Second, 5 * time.Second}, {6 * time.Second, 5 * time.Second, 5 * time.Second},
 		{3 * time.Second, 5 * time.Second, 5 * time.Second}, {3 * time.Second, 0, sendTimeout},
 		{3 * time.Second, time.Millisecond, time.Second}, // passed
