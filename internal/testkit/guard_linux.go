@@ -6,7 +6,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -15,8 +17,8 @@ import (
 // run. A test that sets its own environment must include it.
 const RunEnv = "TARE_TEST_RUN"
 
-// exitTimeout is how long programs may outlive the tests.
-const exitTimeout = 5 * time.Second
+// exitTimeout is how long programs may outlive the tests, on a busy machine.
+const exitTimeout = 10 * time.Second
 
 // runGuarded runs tests with a guard: a process that kills the programs they started if this
 // process is killed. Programs that still run after the tests are a failure, and are killed.
@@ -53,19 +55,18 @@ func runGuarded(run func() int) int {
 // repeats because a process may start another one meanwhile.
 const guardScript = `cat >/dev/null
 for round in 1 2 3 4 5; do
-	found=
-	for p in /proc/[0-9]*; do
-		if grep -qsaF "$0" "$p/environ"; then
-			found=1
-			kill -KILL "${p#/proc/}"
-		fi
-	done
+	found=$(grep -lsaF "$0" /proc/[0-9]*/environ)
 	test -n "$found" || exit 0
+	for p in $found; do
+		p=${p#/proc/}
+		kill -KILL "${p%/environ}"
+	done
 done`
 
 // startGuard starts the guard and returns a function that ends it. The guard has its own session,
-// where ^C does not reach it. It is no child of this process, because some tests count children. It
-// has no output, because "go test" waits until all writers have closed the test's output.
+// where ^C does not reach it. It is no child of this process, because some tests count children, and
+// no program of tests that started this process. It has no output, because "go test" waits until all
+// writers have closed the test's output.
 func startGuard(mark string) (end func() error, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -73,6 +74,7 @@ func startGuard(mark string) (end func() error, err error) {
 	}
 	defer r.Close()
 	c := exec.Command("/bin/sh", "-c", "("+guardScript+") <&3 &", mark)
+	c.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, RunEnv+"=") })
 	c.ExtraFiles = []*os.File{r}
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := c.Run(); err != nil {

@@ -93,13 +93,12 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 			for i := range all {
 				all[i] = s.connect()
 			}
-			i := 0
+			var served atomic.Int32 // a leader that stalls has a successor
 			waited.Store(0)
 			s.then.Store(new(func() {
-				if i > 0 && !all[i-1].hasResponse() {
+				if i := served.Add(1) - 1; i > 0 && !all[i-1].hasResponse() {
 					waited.Add(1)
 				}
-				i++
 			}))
 			s.turn(sender, func() {
 				for _, c := range all {
