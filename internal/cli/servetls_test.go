@@ -334,7 +334,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 			t.Errorf("%v: %v: %s", more, err, out)
 		}
 	}
-	load := exec.Command(program, "load", url, "--http3", "-d", "200ms")
+	load := exec.Command(program, "load", url, "--http3", "-d", "2s") // until it has connected
 	out, _ = load.CombinedOutput()
 	if code := load.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out),
 		"no connection to "+url+": HTTP/3: CRYPTO_ERROR 0x12a (local): tls: failed to verify certificate: ") {
