@@ -47,6 +47,12 @@ type Server struct {
 	// first called.
 	ExtendedConnect bool
 
+	// Plaintext, if not nil, handles HTTP/1 requests that arrive without TLS at ServeTLS, for
+	// example to redirect them. Such a connection serves one request. Without Plaintext, and where
+	// Dispatch has no effect, the response is 400, as from net/http. It is read when Serve is first
+	// called.
+	Plaintext http.Handler
+
 	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,
 	// as the client encodes it. 0 is no limit besides MaxHeaderBytes. It is read
 	// when Serve is first called.
@@ -168,7 +174,7 @@ func (s *Server) run() *engine.Server {
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
 		s.engine.MaxFieldBytes, s.engine.MaxHeaderValueCount = s.MaxFieldBytes, s.MaxHeaderValueCount
-		s.engine.ExtendedConnect = s.ExtendedConnect
+		s.engine.ExtendedConnect, s.engine.Plaintext = s.ExtendedConnect, s.Plaintext
 	})
 	return s.engine
 }

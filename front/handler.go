@@ -103,12 +103,29 @@ func (h *Handler) ErrorLogger() *log.Logger { return h.options.Logger() }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if x := h.begin(w, r); x != nil {
+		x.Run()
+	}
+}
+
+// ServePlaintext responds to a request without TLS where TLS is expected, as a tare.Server calls
+// its Plaintext. The request fails with status 497, to which an error page may apply; without one
+// the client receives 400.
+func (h *Handler) ServePlaintext(w http.ResponseWriter, r *http.Request) {
+	if x := h.begin(w, r); x != nil {
+		x.ExpectedTLS = true
+		x.Run()
+	}
+}
+
+// begin returns the exchange of a request, or nil if it has responded because h is closed.
+func (h *Handler) begin(w http.ResponseWriter, r *http.Request) *core.Exchange {
 	p := h.enter()
 	if p == nil {
 		http.Error(w, http.StatusText(http.StatusServiceUnavailable), http.StatusServiceUnavailable)
-		return
+		return nil
 	}
-	core.NewExchange(p, w, r).Run()
+	return core.NewExchange(p, w, r)
 }
 
 // enter returns the current plan, which is not released before leave.

@@ -137,17 +137,12 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 	servers := []*restarting{startRestarting(t, "127.0.0.1:0", handler), startRestarting(t, "127.0.0.1:0", handler)}
 	a := serveConf(t, fmt.Sprintf("upstream up { server %s max_fails=0; server %s max_fails=0; keepalive 8; }",
 		servers[0].addr, servers[1].addr), keeping+"location / { proxy_pass http://up; }")
-	end := make(chan struct{})
+	var ended atomic.Bool
 	var all sync.WaitGroup
 	var finished [4]atomic.Int64 // requests by worker
 	for worker := range finished {
 		all.Go(func() {
-			for n := 0; ; n++ {
-				select {
-				case <-end:
-					return
-				default:
-				}
+			for n := 0; !ended.Load(); n++ {
 				finished[worker].Add(1)
 				if n%4 == 3 {
 					// it may fail
@@ -167,7 +162,7 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 			testkit.WaitFor(t, "requests", func() bool { return finished[worker].Load() >= n })
 		}
 	}
-	close(end)
+	ended.Store(true)
 	all.Wait()
 }
 

@@ -15,6 +15,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
@@ -424,16 +425,11 @@ func TestReloadsNeverWeakenAnAddress(t *testing.T) {
 	const both = any + `server { listen 127.0.0.2:PORT ssl; return 200 secret; }`
 	s := newAddressed(t)
 	s.serve(any)
-	stop := make(chan struct{})
+	var stopped atomic.Bool
 	var clients sync.WaitGroup
 	for _, host := range []string{"127.0.0.1", "127.0.0.2"} {
 		clients.Go(func() {
-			for {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for !stopped.Load() {
 				if got := body(s.dial(host, "")); got != "any" && (host == "127.0.0.1" || got != "-") {
 					t.Errorf("%s: %q", host, got)
 				}
@@ -448,6 +444,6 @@ func TestReloadsNeverWeakenAnAddress(t *testing.T) {
 		}
 		s.reload(any)
 	}
-	close(stop)
+	stopped.Store(true)
 	clients.Wait()
 }

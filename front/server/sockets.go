@@ -226,6 +226,7 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 	server.MaxHeaderValueCount, server.MaxFieldBytes = maxHeaderLines, int(at.HeaderFieldBytes)
 	server.Refused = func(r tare.Refusal) { s.front.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
 	if at.TLS {
+		server.Plaintext = http.HandlerFunc(s.front.ServePlaintext)
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
 	if at.IdleTimeout == 0 {

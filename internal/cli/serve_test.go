@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -432,15 +433,11 @@ func TestRotationLosesNoLine(t *testing.T) {
 	c, url := client(t, nil), "http://"+s.address()
 	s.await("access.log: SIGUSR1 reopens it")
 	const rotations = 5
-	stop, requested := make(chan struct{}), 0
+	requested := 0
+	var stopped atomic.Bool
 	var clients sync.WaitGroup
 	clients.Go(func() {
-		for ; ; requested++ {
-			select {
-			case <-stop:
-				return
-			default:
-			}
+		for ; !stopped.Load(); requested++ {
 			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, requested))
 			if err != nil {
 				t.Error(err)
@@ -454,7 +451,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 		s.signal(syscall.SIGUSR1)
 		awaitRepeated(t, s, "logs: reopened", i+1)
 	}
-	close(stop)
+	stopped.Store(true)
 	clients.Wait()
 	s.stop(syscall.SIGTERM)
 	all := read(t, log)

@@ -134,7 +134,8 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	addrs := f.passed(1, secured)
 	f.await("tare: running as ")
-	stop, results := make(chan struct{}), make(chan error, 4)
+	results := make(chan error, 4)
+	var stopped atomic.Bool
 	var served [2]atomic.Int64
 	for i := range 4 {
 		protocols := new(http.Protocols)
@@ -144,13 +145,7 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 		t.Cleanup(transport.CloseIdleConnections)
 		client := &http.Client{Transport: transport, Timeout: patience}
 		go func() {
-			for {
-				select {
-				case <-stop:
-					results <- nil
-					return
-				default:
-				}
+			for !stopped.Load() {
 				resp, err := client.Post("https://"+addrs[0], "text/plain", strings.NewReader("x"))
 				if err != nil {
 					results <- err
@@ -159,6 +154,7 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 				resp.Body.Close()
 				served[i%2].Add(1)
 			}
+			results <- nil
 		}()
 	}
 	for n := range 5 {
@@ -176,7 +172,7 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 			return served[0].Load() >= before[0]+20 && served[1].Load() >= before[1]+20
 		})
 	}
-	close(stop)
+	stopped.Store(true)
 	for range 4 {
 		testkit.Check(t, <-results)
 	}

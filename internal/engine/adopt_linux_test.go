@@ -46,11 +46,7 @@ func (c headedConn) Socket(ctx context.Context, deadline time.Time) (net.Conn, c
 	return c.Conn, context.WithValue(ctx, headedConn{}, "of the header"), err
 }
 
-func startHeaded(t *testing.T, set *http.Server, secure bool) (s *engine.Server, dial func() net.Conn) {
-	mode := "tcp"
-	if secure {
-		mode = "ServeTLS"
-	}
+func startHeaded(t *testing.T, set *http.Server, mode string) (s *engine.Server, dial func() net.Conn) {
 	l, _ := modes[mode](t)
 	address := l.Addr().String()
 	if s, ok := l.(secureListener); ok {
@@ -75,7 +71,7 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	s, dial := startHeaded(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		testkit.Equal(t, r.Context().Value(headedConn{}), "of the header", "the context")
 		dump(w, r)
-	})}, false)
+	})}, "tcp")
 	for _, pieces := range [][]string{{"!" + getOld}, {"!", getOld}, {"!" + getOld[:5], getOld[5:]}} {
 		c := dial()
 		waiting := dial() // delays nobody
@@ -89,7 +85,7 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	io.WriteString(c, "?"+getOld)
 	testkit.Equal(t, readAllOf(t, c), "", "after a bad header")
 	awaitOpen(t, s, 0)
-	_, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, true)
+	_, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, "ServeTLS")
 	c = dial()
 	io.WriteString(c, "!")
 	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true})
@@ -97,21 +93,44 @@ func TestConnectionsAreServedAfterTheirHeaders(t *testing.T) {
 	testkit.Contains(t, readAllOf(t, tc), `GET "/`, "over TLS")
 }
 
+// Plaintext receives requests of clients that do not begin with TLS, and may take the connection. It
+// receives nothing by HTTP/2, and nothing once TLS has begun.
+func TestPlaintextReceivesHTTP1(t *testing.T) {
+	for sent, want := range map[string]string{
+		get: "*net.TCPConn.", "\x16" + get: "", "\x16\x03\x01\x00\x05" + get: "",
+		badHead:                            "400 Bad Request: malformed method",
+		"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n": "505 HTTP Version Not Supported: protocol is not HTTP/1",
+	} {
+		someServers(t, handle(func(http.ResponseWriter, *http.Request) { t.Errorf("%q is served", sent) }),
+			func(s *engine.Server, _ *http.Server) {
+				s.Plaintext = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					c := hijacked(t, w)
+					fmt.Fprintf(c, "\r\n\r\n%T.", c)
+					c.Close()
+				})
+			}, func(s *site) {
+				s.dial = (&site{dial: s.dial}).dialBelow
+				_, body, _ := strings.Cut(s.exchangeText(sent), "\r\n\r\n")
+				testkit.Equal(s, body, want, sent)
+			}, "ServeTLS")
+	}
+}
+
 // A header must arrive within the timeout for a head. Close ends the wait for it, and Shutdown
 // waits for the request.
 func TestWaitForHeaderIsLimited(t *testing.T) {
-	s, dial := startHeaded(t, &http.Server{ReadHeaderTimeout: 20 * time.Millisecond}, false)
+	s, dial := startHeaded(t, &http.Server{ReadHeaderTimeout: 20 * time.Millisecond}, "tcp")
 	testkit.Equal(t, readAllOf(t, dial()), "", "after the timeout")
 	awaitOpen(t, s, 0)
 
-	s, dial = startHeaded(t, &http.Server{}, false)
+	s, dial = startHeaded(t, &http.Server{}, "tcp")
 	c := dial()
 	awaitOpen(t, s, 1)
 	s.Close()
 	testkit.Equal(t, readAllOf(t, c), "", "after Close")
 	awaitOpen(t, s, 0)
 
-	s, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, false)
+	s, dial = startHeaded(t, &http.Server{Handler: http.HandlerFunc(dump)}, "tcp")
 	c = dial()
 	awaitOpen(t, s, 1)
 	short, cancel := context.WithTimeout(context.Background(), 20*time.Millisecond)

@@ -46,6 +46,11 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 		NegotiatesHTTP2: s.nextProto(netconn.ProtoHTTP2) == nil,
 		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startConn(p, ctx, nc) },
 	}
+	if s.Plaintext != nil && secure != nil && p.exchanges.ServesHTTP1 {
+		plain := p.exchanges
+		plain.Handler, plain.TLS, plain.ServesH2C, plain.ExpectedTLS = s.Plaintext, nil, false, true
+		p.shards.Plaintext = &shard.Config{Listener: l, Exchanges: &plain, HTTP2: http2, Dispatch: s.Dispatch}
+	}
 	return p
 }
 

@@ -27,6 +27,7 @@ type Server struct {
 	MaxFieldBytes       int
 	MaxHeaderValueCount int
 	ExtendedConnect     bool
+	Plaintext           http.Handler
 	Refused             func(Refusal)
 
 	// FastCGI makes connections speak FastCGI instead of HTTP.

@@ -285,11 +285,6 @@ func (c *updatingClient) appendUpdate(out []byte, requestsUpdate bool) []byte {
 
 const applicationData = 23
 
-func (c *updatingClient) send(records []byte) {
-	c.Helper()
-	testkit.Send(c, c.below, records)
-}
-
 // below returns a connection to the site without TLS.
 func (s *site) below() net.Conn {
 	s.Helper()
@@ -321,11 +316,11 @@ func TestClientsUpdateTheirKeys(t *testing.T) {
 				}
 				out = c.appendRecord(out, applicationData, piece)
 				if i%2 == 0 { // each piece by itself
-					c.send(out)
+					testkit.Send(c, c.below, out)
 					out = nil
 				}
 			}
-			c.send(out)
+			testkit.Send(c, c.below, out)
 			testkit.Contains(s, readResponses(s.T, c.Conn, 1), "helloworld <nil>.", "request", i)
 		}
 	})
@@ -342,7 +337,7 @@ func TestKeyUpdatesWithoutDataEndTheConnection(t *testing.T) {
 			for range updates {
 				out = c.appendUpdate(out, true)
 			}
-			c.send(c.appendRecord(out, applicationData, get))
+			testkit.Send(c, c.below, c.appendRecord(out, applicationData, get))
 			got := make([]byte, 1)
 			if n, err := c.Conn.Read(got); (n > 0) != (updates == accepted) {
 				s.Errorf("after %d KeyUpdates the client reads %q, %v", updates, got[:n], err)

@@ -41,6 +41,7 @@ type Exchange struct {
 	errorPageUsed    bool // error pages have applied, and may not again
 	InterceptsErrors bool // error pages replace statuses of the content from 300 on
 	RegexTimedOut    bool // a regular expression has failed: no result is valid
+	ExpectedTLS      bool // the request came without TLS to a port that expects it
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	BodyStatus   atomic.Int32
@@ -155,6 +156,7 @@ func (x *Exchange) findHost() Outcome {
 	x.Host, status = group.selectHost(x, name)
 	x.start()
 	x.LeaveLocation()
+	hasPath := x.findPath() // for error pages and logs, whatever follows
 	switch {
 	case !ok, x.isMalformed():
 		return x.Fail(http.StatusBadRequest)
@@ -162,13 +164,12 @@ func (x *Exchange) findHost() Outcome {
 		x.Errorf(errorlog.LevelError, "the regular expressions of server names have failed")
 		return x.Fail(http.StatusInternalServerError)
 	}
-	if rejected := group.connections.status(x.Request); rejected != 0 {
+	if rejected := group.connections.status(x); rejected != 0 {
 		return x.Fail(rejected)
 	}
 	if status != 0 {
 		return x.Fail(status)
 	}
-	hasPath := x.findPath() // which is logged
 	switch {
 	case x.Method == http.MethodConnect, x.Method == http.MethodTrace:
 		return x.rejectMethod()

@@ -49,12 +49,12 @@ type connectionRules struct {
 	ignoresProxyHeader               bool // the address is named without the PROXY protocol
 }
 
-// status returns the status of requests on a connection that may not reach the hosts, or 0.
-func (c *connectionRules) status(r *http.Request) int {
+// status returns the status of a request on a connection that may not reach the hosts, or 0.
+func (c *connectionRules) status(x *Exchange) int {
 	switch {
-	case c.requiresTLS && r.TLS == nil:
+	case x.ExpectedTLS || c.requiresTLS && x.Request.TLS == nil:
 		return nginxstatus.ToHTTPS
-	case c.requiresProxyHeader && proxyHeaderOf(r) == nil:
+	case c.requiresProxyHeader && proxyHeaderOf(x.Request) == nil:
 		return http.StatusBadRequest
 	}
 	return 0

@@ -215,15 +215,10 @@ func TestResponseIsNeverAMixture(t *testing.T) {
 		}
 		c.Compress.Gzip = true
 		h := s.handler(c)
-		stop := make(chan struct{})
+		var stopped atomic.Bool
 		var writers, readers sync.WaitGroup
 		writers.Go(func() {
-			for c := byte(0); ; c++ {
-				select {
-				case <-stop:
-					return
-				default:
-				}
+			for c := byte(0); !stopped.Load(); c++ {
 				for name, n := range sizes {
 					testkit.Check(t, errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644),
 						os.Rename(s.path("new"), s.path(name))))
@@ -252,7 +247,7 @@ func TestResponseIsNeverAMixture(t *testing.T) {
 			}
 		}
 		readers.Wait()
-		close(stop)
+		stopped.Store(true)
 		writers.Wait()
 	})
 }

@@ -32,6 +32,7 @@ type Config struct {
 	OnRefused          func(Refusal)
 	ServesHTTP1        bool // or FastCGI
 	ServesH2C          bool // HTTP/2 without TLS
+	ExpectedTLS        bool // the clients begin without it: one request of HTTP/1 for each connection
 }
 
 // Refusal is a request that no handler sees: it is malformed, or its head was late or incomplete.

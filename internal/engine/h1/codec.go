@@ -36,7 +36,7 @@ func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 	if err == nil && !complete {
 		return nil, true
 	}
-	if err != nil && !c.Config.ServesH2C {
+	if err != nil && !c.Config.ServesH2C && !c.Config.ExpectedTLS {
 		if whole, isPreface := beginsPreface(in); isPreface {
 			h.request.Reset()
 			if !whole {
@@ -171,7 +171,8 @@ func choosePersistence(w *exchange.Response) {
 		}
 	}
 	// What follows a CONNECT may be meant for a tunnel, also if there is none.
-	if server := w.Conn.Config.Server; w.IsCONNECT || !server.KeepsConnections() || server.Retired.Load() {
+	config := w.Conn.Config
+	if w.IsCONNECT || config.ExpectedTLS || !config.Server.KeepsConnections() || config.Server.Retired.Load() {
 		w.ClosesConn = true
 	}
 }

@@ -24,6 +24,9 @@ const (
 	RecordHandshake = 22
 )
 
+// BeginsTLS reports whether a client whose first byte this is speaks TLS, or SSL 2.
+func BeginsTLS(first byte) bool { return first == RecordHandshake || first&0x80 != 0 }
+
 // handshakeTLS performs the TLS handshake, if c is a TLS connection or has the methods of one. It
 // reports whether c can be served.
 func (c *Conn) handshakeTLS() bool {
@@ -57,11 +60,8 @@ func (c *Conn) handshakeTLS() bool {
 // failed. It returns the error to be logged.
 func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err error) error {
 	re, ok := errors.AsType[tls.RecordHeaderError](err)
-	if !ok || re.Conn == nil {
+	if !ok || re.Conn == nil || BeginsTLS(re.RecordHeader[0]) {
 		return err
-	}
-	if first := re.RecordHeader[0]; first&0x80 != 0 || first == RecordHandshake {
-		return err // the client speaks TLS, or SSL 2
 	}
 	sent := int64(0)
 	if looksLikeHTTP(re.RecordHeader) {

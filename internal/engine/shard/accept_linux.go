@@ -323,6 +323,7 @@ func (a *acceptor) acceptOn(s *shard) {
 		return
 	}
 	place := g.placementAt(a.config, s.index)
+	g.server.AcceptedConns.Add(int64(a.n))
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
 		k := newShardConn(place, c.fd, remoteOf(c.peer))
@@ -394,13 +395,26 @@ func (g *Group) prepare(p *Config) {
 		if secure := p.Exchanges.TLS; secure != nil {
 			p.tls = withoutTurns(secure)
 		}
+		if p.Plaintext != nil {
+			g.prepare(p.Plaintext)
+		}
 		g.sweepFor(p)
 	})
 }
 
+// duplicate duplicates a descriptor. It reports a lack of descriptors even if closing an idle
+// connection has freed one.
+func (g *Group) duplicate(fd int) (int, error) {
+	other, err := poll.Dup(fd)
+	if outOfDescriptors(err) {
+		g.shedIdle()
+		other, _ = poll.Dup(fd)
+	}
+	return other, err
+}
+
 // adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
-// It reports a lack of descriptors even if closing an idle connection has freed one, as if package
-// net had not been able to accept. ctx may be nil.
+// It reports a lack of descriptors as if package net had not been able to accept. ctx may be nil.
 func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bool, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()
 	if closed != nil {
@@ -410,12 +424,7 @@ func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bo
 	if a := nc.RemoteAddr(); a != nil {
 		remote = a.String()
 	}
-	_ = raw.Control(func(old uintptr) {
-		if fd, err = poll.Dup(int(old)); outOfDescriptors(err) {
-			g.shedIdle()
-			fd, _ = poll.Dup(int(old))
-		}
-	})
+	_ = raw.Control(func(old uintptr) { fd, err = g.duplicate(int(old)) })
 	if fd < 0 {
 		return false, err
 	}
@@ -425,6 +434,7 @@ func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bo
 	}
 	k := newShardConn(place, fd, remote)
 	_ = nc.Close()
+	g.server.AcceptedConns.Add(1)
 	if g.put(k) {
 		k.addOrClose()
 	}
@@ -435,7 +445,6 @@ func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bo
 // has closed the connection.
 func (g *Group) put(k *shardConn) bool {
 	p := k.config()
-	g.server.AcceptedConns.Add(1)
 	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
 		exchange.Signal(g.sweepSoon)
 	}

@@ -26,6 +26,9 @@ type Config struct {
 	// The context is the connection's.
 	ServeNegotiated func(context.Context, net.Conn)
 
+	// Plaintext, if not nil, has the settings of connections whose clients begin without TLS.
+	Plaintext *Config
+
 	preparing  sync.Once
 	tls        *tls.Config                  // that of Exchanges, for handshakes on shards
 	conns      *exchange.Conns              // for connections that are served

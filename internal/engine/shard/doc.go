@@ -35,6 +35,9 @@
 // its shard, and holds no more than what package tls keeps. One that has negotiated a protocol
 // other than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
 //
+// The first byte decides whether a client speaks TLS. If it does not, and there is a
+// Config.Plaintext, no handshake begins, and those settings apply.
+//
 // # HTTP/2
 //
 // The session of an HTTP/2 connection is served in turns (session_linux.go).

@@ -322,7 +322,8 @@ func (s *shard) beginsTLS(k *shardConn) bool {
 	if !k.awaitsTLS() {
 		return false
 	}
-	for !k.helloArrived() {
+	isPlain, hasArrived := k.helloArrived()
+	for !hasArrived {
 		if k.addToLoop() != nil {
 			_ = k.Close()
 			return true
@@ -330,27 +331,50 @@ func (s *shard) beginsTLS(k *shardConn) bool {
 		if k.park() {
 			return true
 		}
+		isPlain, hasArrived = k.helloArrived()
 	}
-	s.group.handshakes.begin(k)
+	if isPlain && k.config().Plaintext != nil {
+		k.becomePlaintext()
+	} else {
+		s.group.handshakes.begin(k)
+	}
 	return true
 }
 
+// becomePlaintext makes the settings for plaintext apply to a connection of which nothing was read.
+// Another shardConn replaces it, because other goroutines may use its TLS layer.
+func (k *shardConn) becomePlaintext() {
+	defer k.Close()
+	g, from := k.group(), k.place.Load()
+	fd, err := g.duplicate(int(k.fd))
+	if fd < 0 {
+		k.Logf("http: connection from %s closed: %v", k.remote, os.NewSyscallError("fcntl", err))
+		return
+	}
+	_ = from.shard.loop.Remove(int(k.fd)) // fails if the loop does not have it
+	plain := newShardConn(&placement{from.config.Plaintext, from.shard, from.ctx}, fd, k.remote)
+	plain.opened = k.opened // so that the timeout of its head has begun
+	if g.put(plain) {
+		plain.addOrClose()
+	}
+}
+
 // helloArrived reports whether the record with the client's first message has arrived, or something
-// else for which package tls has an error.
-func (k *shardConn) helloArrived() bool {
+// else for which package tls has an error. isPlain reports that the client does not speak TLS.
+func (k *shardConn) helloArrived() (isPlain, hasArrived bool) {
 	var b [recordHeaderLen]byte
 	n := poll.Peek(int(k.fd), b[:])
 	switch {
 	case n == 0:
-		return poll.Ended(int(k.fd))
+		return false, poll.Ended(int(k.fd))
 	case b[0] != netconn.RecordHandshake || k.state.has(flagEnded):
-		return true
+		return !netconn.BeginsTLS(b[0]), true
 	case n < len(b):
-		return false
+		return false, false
 	}
 	size := recordHeaderLen + int(b[3])<<8 + int(b[4])
 	unread, err := poll.Unread(int(k.fd))
-	return err != nil || unread >= min(size, enoughHello)
+	return false, err != nil || unread >= min(size, enoughHello)
 }
 
 // withoutTurns returns a copy of a tls.Config whose functions do not count as computing while they

@@ -33,6 +33,9 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	s := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
 		handler.Load().(http.HandlerFunc)(w, r)
 	}, config)
+	plain := s.exchanges
+	plain.TLS, plain.HeadTimeout = nil, plain.HandshakeTimeout
+	s.config.Plaintext = &Config{Listener: l, Exchanges: &plain, HTTP2: s.config.HTTP2}
 	return tlsSite{startSite(t, l, s), handler}
 }
 
@@ -296,7 +299,7 @@ func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
 // The bytes of a record that stays incomplete do not extend the idle timeout, and those of a head do
 // not extend its timeout.
 func TestPartsExtendNoTimeout(t *testing.T) {
-	secure, plain := newTLSSite(t, nil), newOutboxSite(t)
+	secure, plain, mixed := newTLSSite(t, nil), newOutboxSite(t), newTLSSite(t, nil)
 	over, c := secure.dial(), plain.connect()
 	secure.mustGet(over)
 	for name, test := range map[string]struct {
@@ -306,6 +309,7 @@ func TestPartsExtendNoTimeout(t *testing.T) {
 	}{
 		"record": {secure.server, over, "", "\x17\x03\x03\x00\x40 part"},
 		"head":   {plain.server, c, "GET", " / HTTP"},
+		"no TLS": {mixed.server, mixed.dial(), "", "GET"},
 	} {
 		send := func(part string) instant {
 			reported := test.server.turns()
