@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +25,12 @@ func attemptOf(ctx context.Context, n *Pending) *attempt {
 // An attempt ends when its client leaves or its server is silent, from timersAfter on, or at once
 // if Done was called.
 func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
+	const half = time.Minute / 2
 	gone := errors.New("gone")
 	cases := []struct {
 		name     string
-		received bool // Done is called at once
+		received bool           // Done is called at once
+		writes   func(*attempt) // after half a minute
 		leave    time.Duration
 		want     error
 		after    time.Duration
@@ -36,6 +39,9 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 		{name: "pending, with Done", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
 		{name: "old", leave: time.Second, want: gone, after: time.Second},
 		{name: "silent", leave: time.Hour, want: errTimeout, after: timersAfter + time.Minute},
+		{name: "STDERR", writes: func(a *attempt) { a.Stderr(nil) }, leave: time.Hour, want: errTimeout, after: 3 * half},
+		{name: "interim response", writes: func(a *attempt) { a.Interim(http.StatusProcessing, nil) },
+			leave: time.Hour, want: errTimeout, after: 3 * half},
 	}
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
@@ -45,6 +51,9 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 				a.Done()
 			}
 			time.AfterFunc(c.leave, func() { leave(gone) })
+			if c.writes != nil {
+				time.AfterFunc(half, func() { c.writes(a) })
+			}
 			value := make(chan time.Duration, 1)
 			a.AfterFunc(func() { value <- time.Since(began) })
 			if after := <-value; after != c.after || !errors.Is(a.Err(), c.want) ||
