@@ -32,6 +32,14 @@ func (k *key) addr() string {
 	return net.JoinHostPort(k.host, k.port)
 }
 
+// firstAddr returns the address that connections are opened to: the proxy's, if there is one.
+func (k *key) firstAddr() string {
+	if proxy, err := url.Parse(k.proxy); err == nil && k.proxy != "" {
+		return proxyAddr(proxy)
+	}
+	return k.addr()
+}
+
 // route implements codec.
 func (h *http1Codec) route(x *exchange) error {
 	switch r := x.request; {

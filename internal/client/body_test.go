@@ -187,9 +187,7 @@ func TestFirstPieceIsSentWithHead(t *testing.T) {
 		if nc.mu.Lock(); body.awaitEnd != nil {
 			nc.writes = nc.writes[:1] // the end may follow
 		}
-		if !slices.EqualFunc(nc.writes, test.want, strings.HasSuffix) {
-			t.Errorf("%s: %q", name, nc.writes)
-		}
+		testkit.Equal(t, slices.EqualFunc(nc.writes, test.want, strings.HasSuffix), true, name, nc.writes)
 		nc.mu.Unlock()
 		if test.isJoined { // nothing is left to send, so the connection serves the next request
 			testkit.Equal(t, c.Count().Idle, 1, name, "idle connections")

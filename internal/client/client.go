@@ -175,7 +175,7 @@ func (x *slab) receive() error {
 func (x *slab) connect() (err error) {
 	c, trace := x.client, x.trace
 	if trace != nil && trace.GetConn != nil {
-		trace.GetConn(x.key.addr())
+		trace.GetConn(x.key.firstAddr())
 	}
 	if x.conn, err = c.pool.get(x.ctx, x.key, x.attempts > 0); err != nil {
 		return x.connectError(err)

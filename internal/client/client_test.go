@@ -126,9 +126,7 @@ func FuzzTransport(f *testing.F) {
 			return fmt.Sprintf("%s %v %d %v %v %q %v", resp.Status, resp.Header, resp.ContentLength, resp.Close, resp.Trailer,
 				text, err)
 		}
-		if pieces, whole := outcome(max(piece, 1)), outcome(0); pieces != whole {
-			t.Errorf("%q, %d at a time:\n%s\nat once:\n%s", response, piece, pieces, whole)
-		}
+		testkit.Equal(t, outcome(max(piece, 1)), outcome(0), response, piece, "at a time, beside at once")
 	})
 }
 
@@ -138,9 +136,8 @@ func TestReleaseKeepsNoLargeBuffers(t *testing.T) {
 	x := &exchange{outgoing: outgoing{client: c}, scratch: c.newScratch()}
 	s := x.scratch
 	s.out, s.in = append(s.out, make([]byte, 2*maxKeptBuffer)...), make([]byte, 2*maxKeptBuffer)
-	if x.release(); s.out != nil || s.in != nil || x.scratch != nil {
-		t.Errorf("%d and %d bytes are kept", cap(s.out), len(s.in))
-	}
+	x.release()
+	testkit.Equal(t, s.out == nil && s.in == nil && x.scratch == nil, true, cap(s.out), "and", len(s.in), "bytes are kept")
 	x.release() // has no effect the second time
 }
 
@@ -167,9 +164,8 @@ func TestErrorsReportSideAndTimeout(t *testing.T) {
 		!errors.Is(e, io.ErrNoProgress) {
 		t.Error(e)
 	}
-	if e = (&Error{Kind: CannotConnect, Err: handshakeTimeout{}}); !e.Timeout() || !isTimeout(e) {
-		t.Error(e)
-	}
+	e = &Error{Kind: CannotConnect, Err: handshakeTimeout{}}
+	testkit.Equal(t, e.Timeout() && isTimeout(e), true, e, "is a timeout")
 	var names []string
 	for s := range Server + 1 {
 		names = append(names, s.String())
@@ -214,9 +210,8 @@ func TestFailedBodyFailsRequest(t *testing.T) {
 	c := New(dialing(nc))
 	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/",
 		io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
-	if resp != nil || !errors.Is(err, broken) {
-		t.Errorf("%v, %v, want the body's error", resp, err)
-	}
+	testkit.Is(t, err, broken)
+	testkit.Equal(t, resp, nil)
 }
 
 // A request belongs to its caller again once its response is closed, even if its body is still
@@ -314,19 +309,15 @@ func TestContextWatchNotifiesUntilStopped(t *testing.T) {
 	notified := make(ender, 1)
 	a := &own{Context: t.Context(), t: t}
 	w := watchContext(a, notified)
-	if len(a.waiting) != 1 || a.waiting[0] != Ender(notified) {
-		t.Error("the Watch of the context was not called")
-	}
-	if w.stop(a, notified); len(a.waiting) != 0 {
-		t.Error("the wait was not stopped")
-	}
+	testkit.Equal(t, a.waiting, []Ender{notified}, "watched")
+	w.stop(a, notified)
+	testkit.Equal(t, len(a.waiting), 0, "watched after the end")
 	b := &afterFuncs{Context: t.Context(), t: t}
 	w = watchContext(b, notified)
 	b.waiting[0]()
 	<-notified
-	if w.stop(b, notified); b.waiting != nil {
-		t.Error("the wait was not stopped")
-	}
+	w.stop(b, notified)
+	testkit.Equal(t, b.waiting == nil, true, "the wait was stopped")
 }
 
 // The bytes sent to a SOCKS5 proxy, and the errors for its replies.

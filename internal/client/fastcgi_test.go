@@ -44,12 +44,9 @@ func TestOptionsReplaceSettings(t *testing.T) {
 		p.Add("REMOTE_USER", "me")
 		o := &Call{Addr: l.Addr().String(), Params: p, IsRepeatable: true}
 		resp := testkit.Value(c.Do(r, o))(t)
-		body, err := io.ReadAll(resp.Body)
-		if want := `PUT /x?y "hello" map[REMOTE_USER:me]`; string(body) != want || err != nil {
-			t.Errorf("%q %v, want %q", body, err, want)
-		}
+		testkit.Reads(t, resp.Body, `PUT /x?y "hello" map[REMOTE_USER:me]`)
 		l.Close()
-		_, err = c.Do(httptest.NewRequest("POST", "http://x/", nil), o)
+		_, err := c.Do(httptest.NewRequest("POST", "http://x/", nil), o)
 		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != CannotConnect || !e.CanRetry {
 			t.Errorf("no listener: %v", err)
 		}

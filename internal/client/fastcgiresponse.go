@@ -121,11 +121,12 @@ func (f *fastcgiCodec) takeBody(x *slab, length int) (body string) {
 
 // setHeader sets the Header and the Status of the response. If the exchange has a Memory, setHeader
 // copies the head there instead, with room for a body. It drops fields that concern the connection
-// to the application (RFC 3875, 6.3.4).
+// to the application (RFC 3875, 6.3.4), and Status unless the Call has Hooks: a proxy may show it.
 func (f *fastcgiCodec) setHeader(x *slab, room int) {
+	isProxied := x.scratch.call.hooks() != nil
 	f.cgi.Fields = slices.DeleteFunc(f.cgi.Fields, func(h http1.Field) bool {
 		return h.ConcernsConnection(f.wholeHead) ||
-			h.Known == http1.NameUnknown && bytes.EqualFold(h.Name.In(f.wholeHead), []byte("Status"))
+			!isProxied && h.Known == http1.NameUnknown && bytes.EqualFold(h.Name.In(f.wholeHead), []byte("Status"))
 	})
 	if m := x.scratch.memory; m != nil {
 		f.cgi.Fields = m.keep(f.wholeHead, f.cgi.Fields, room)

@@ -223,6 +223,7 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 		{"transfer-encoding", ok("transfer-encoding", "chunked"), "error", "200 hi"},
 		{"upgrade", ok("upgrade", "x"), "error", "200 hi"},
 		{"status of two digits", headFrame(1, 0, ":status", "20"), "error", "20 hi"},
+		{"HEAD", append(ok(), wire.AppendRSTStream(nil, 1, wire.InternalError)...), "200 ", ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			theirs := new(http.Transport)
@@ -232,9 +233,10 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 					p.write(slices.Concat(test.head, dataFrame(id, wire.EndStream, "hi")))
 				}
 			})
+			method := map[bool]string{false: http.MethodGet, true: http.MethodHead}[test.name == "HEAD"]
 			for rt, want := range map[http.RoundTripper]string{c: test.ours, theirs: cmp.Or(test.theirs, test.ours)} {
 				got := "error"
-				if resp, err := rt.RoundTrip(request(t, http.MethodGet, "http://host/", nil)); err == nil {
+				if resp, err := rt.RoundTrip(request(t, method, "http://host/", nil)); err == nil {
 					b, err := io.ReadAll(resp.Body)
 					if got = fmt.Sprintf("%d %s", resp.StatusCode, b); err != nil {
 						got += " error"

@@ -103,9 +103,7 @@ func TestHTTP2RetriesAreLimited(t *testing.T) {
 				countBodies(r, &isOpen)
 				_, _, err := send(c, r)
 				synctest.Wait()
-				if isOpen.Load() > 0 {
-					t.Errorf("%d bodies are open", isOpen.Load())
-				}
+				testkit.Equal(t, isOpen.Load(), 0, "open bodies")
 				var known *Error
 				if test.isKept {
 					testkit.Check(t, err)

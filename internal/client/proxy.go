@@ -2,6 +2,7 @@ package client
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"encoding/base64"
@@ -9,6 +10,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptrace"
 	"net/url"
 	"time"
 )
@@ -62,11 +64,7 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	port := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
-	if p := proxy.Port(); p != "" {
-		port = p
-	}
-	addr := net.JoinHostPort(nameToDial(proxy.Hostname()), port)
+	addr := proxyAddr(proxy)
 	nc, err := c.dialToProxy(ctx, proxy, addr)
 	if err != nil {
 		return nil, &proxyError{addr, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}}
@@ -85,6 +83,12 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 	return nc, nil
 }
 
+// proxyAddr returns the host and port of a proxy.
+func proxyAddr(proxy *url.URL) string {
+	port := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
+	return net.JoinHostPort(nameToDial(proxy.Hostname()), cmp.Or(proxy.Port(), port))
+}
+
 func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (net.Conn, error) {
 	if proxy.Scheme == "https" && c.settings.DialTLSContext != nil {
 		return c.settings.DialTLSContext(ctx, "tcp", addr)
@@ -98,7 +102,7 @@ func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (
 	if config.ServerName == "" {
 		config.ServerName = proxy.Hostname()
 	}
-	nc, _, err = c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, config), nil)
+	nc, _, err = c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, config), httptrace.ContextClientTrace(ctx))
 	return nc, err
 }
 

@@ -9,9 +9,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
 	"net/http/httputil"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,21 +51,32 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	})
 	for _, proxy := range []*httptest.Server{httptest.NewServer(front), httptest.NewTLSServer(front)} {
 		defer proxy.Close()
-		requests = nil
 		where, _ := url.Parse(proxy.URL)
 		where.User = url.UserPassword("u", "p")
-		tr := &tare.Transport{Proxy: http.ProxyURL(where),
-			TLSClientConfig: secure.Client().Transport.(*http.Transport).TLSClientConfig, ForceAttemptHTTP2: true}
-		for _, address := range []string{plain.URL, secure.URL} {
-			resp, text, err := exchange(tr, mustRequest("GET", address+"/a?b", nil))
-			testkit.Must(t, err)
-			testkit.Equal(t, text, "/a?b []", address)
-			testkit.Equal(t, resp.ProtoMajor == 2, address == secure.URL, address, "over HTTP/2")
+		config := secure.Client().Transport.(*http.Transport).TLSClientConfig
+		theirs := &http.Transport{Proxy: http.ProxyURL(where), TLSClientConfig: config.Clone(), ForceAttemptHTTP2: true}
+		ours := &tare.Transport{Proxy: theirs.Proxy, TLSClientConfig: config, ForceAttemptHTTP2: true}
+		var hooks [2][]string
+		for i, tr := range []http.RoundTripper{theirs, ours} {
+			requests = nil
+			for _, address := range []string{plain.URL, secure.URL} {
+				c := new(recorder)
+				ctx := httptrace.WithClientTrace(t.Context(), c.trace())
+				resp, text, err := exchange(tr, mustRequest("GET", address+"/a?b", nil).WithContext(ctx))
+				testkit.Must(t, err)
+				testkit.Equal(t, text, "/a?b []", address)
+				testkit.Equal(t, resp.ProtoMajor == 2, address == secure.URL, address, "over HTTP/2")
+				c.mu.Lock()
+				hooks[i] = append(hooks[i], c.hooks[:slices.Index(c.hooks, "GotConn false false")+1]...)
+				c.mu.Unlock()
+			}
+			want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
+				"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
+			testkit.Equal(t, requests, want, "the proxy received")
 		}
-		tr.CloseIdleConnections()
-		want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
-			"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
-		testkit.Equal(t, requests, want, "the proxy received")
+		testkit.Equal(t, hooks[1], hooks[0], "hooks beside net/http")
+		theirs.CloseIdleConnections()
+		ours.CloseIdleConnections()
 	}
 	rejecting := httptest.NewServer(http.HandlerFunc(
 		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))

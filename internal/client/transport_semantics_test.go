@@ -116,7 +116,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 	for i := range 2 {
 		got, want := events(p.tr), events(theirs)
 		unordered := func(hook string) bool {
-			return strings.HasPrefix(hook, "PutIdleConn") || strings.HasPrefix(hook, "WroteHeaderField") ||
+			return strings.HasPrefix(hook, "PutIdleConn") || isHTTP2 && strings.HasPrefix(hook, "WroteHeaderField") ||
 				strings.HasPrefix(hook, "WroteRequest") || hook == "Wait100Continue" ||
 				isHTTP2 && hook == "WroteHeaders" // the response may arrive before net/http's call
 		}

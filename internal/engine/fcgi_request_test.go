@@ -128,6 +128,7 @@ trailer before map[] after map[]
 	"malformed name":              {with("HTTP_X Y", "z"), "400 Bad Request: malformed HTTP_ variable"},
 	"line end in a name":          {with("HTTP_X\r\nY", "z"), "400 Bad Request: malformed HTTP_ variable"},
 	"line end in a value":         {with("HTTP_X", "y\r\nZ: a"), "400 Bad Request: malformed HTTP_ variable"},
+	"line end in the type":        {with("CONTENT_TYPE", "a/b\r\nZ: a"), "400 Bad Request: malformed CONTENT_TYPE"},
 	"NUL in a known field":        {with("HTTP_COOKIE", "\x00"), "400 Bad Request: malformed HTTP_ variable"},
 	"malformed target":            {fcgiRequest{uri: "/%zz"}.String(), "400 Bad Request: malformed request target"},
 	"target of no kind":           {fcgiRequest{uri: "x"}.String(), "400 Bad Request: malformed request target"},

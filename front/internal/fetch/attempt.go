@@ -36,6 +36,7 @@ import (
 //	Dial                     it does not wait: dialing has a timeout of its own
 //	headReceived             it does not wait
 //	startWait ... endWait    it waits, in each read of the response's body
+//	restartWait              it waits anew if it waits: the server sent something else
 
 // attempt is also the context of its request, and its client.Hooks: see attemptContext and hooks.go.
 type attempt struct {
@@ -107,12 +108,21 @@ func (b *upstreamBody) HasInput() bool {
 }
 
 // startWait marks that the attempt waits for the server, and endWait that it received n bytes.
-func (a *attempt) startWait() {
-	now := time.Duration(0)
-	if a.hasTimers.Load() {
-		now = time.Since(a.startTime)
+func (a *attempt) startWait() { a.waitingSince.Store(a.waitStart()) }
+
+// restartWait restarts the timeout, unless the attempt waits for the client.
+func (a *attempt) restartWait() {
+	if since := a.waitingSince.Load(); since >= 0 {
+		a.waitingSince.CompareAndSwap(since, a.waitStart())
 	}
-	a.waitingSince.Store(int64(now))
+}
+
+// waitStart returns the value of waitingSince for a wait that begins now.
+func (a *attempt) waitStart() int64 {
+	if !a.hasTimers.Load() {
+		return 0
+	}
+	return int64(time.Since(a.startTime))
 }
 
 func (a *attempt) endWait(n int) {

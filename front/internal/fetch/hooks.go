@@ -41,6 +41,7 @@ func (a *attempt) Dial(ctx context.Context) (net.Conn, error) {
 
 // Interim implements client.Hooks.
 func (a *attempt) Interim(status int, h http.Header) {
+	a.restartWait()
 	if o := a.request.Observer; o != nil {
 		o.Interim(status, h)
 	}
@@ -56,6 +57,7 @@ func (a *attempt) Ended(sent, received int64) {
 
 // Stderr implements client.Hooks: it reports what an application writes to STDERR.
 func (a *attempt) Stderr(text []byte) {
+	a.restartWait() // as in nginx a server that writes is not silent
 	r := a.request
 	if texts := r.upstream.CatchStderr; len(texts) > 0 {
 		if a.stderr == nil {

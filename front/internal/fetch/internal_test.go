@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"math"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -24,10 +25,12 @@ func attemptOf(ctx context.Context, n *Pending) *attempt {
 // An attempt ends when its client leaves or its server is silent, from timersAfter on, or at once
 // if Done was called.
 func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
+	const half = time.Minute / 2
 	gone := errors.New("gone")
 	cases := []struct {
 		name     string
-		received bool // Done is called at once
+		received bool           // Done is called at once
+		writes   func(*attempt) // after half a minute
 		leave    time.Duration
 		want     error
 		after    time.Duration
@@ -36,6 +39,9 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 		{name: "pending, with Done", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
 		{name: "old", leave: time.Second, want: gone, after: time.Second},
 		{name: "silent", leave: time.Hour, want: errTimeout, after: timersAfter + time.Minute},
+		{name: "STDERR", writes: func(a *attempt) { a.Stderr(nil) }, leave: time.Hour, want: errTimeout, after: 3 * half},
+		{name: "interim response", writes: func(a *attempt) { a.Interim(http.StatusProcessing, nil) },
+			leave: time.Hour, want: errTimeout, after: 3 * half},
 	}
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
@@ -45,12 +51,14 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 				a.Done()
 			}
 			time.AfterFunc(c.leave, func() { leave(gone) })
+			if c.writes != nil {
+				time.AfterFunc(half, func() { c.writes(a) })
+			}
 			value := make(chan time.Duration, 1)
 			a.AfterFunc(func() { value <- time.Since(began) })
-			if after := <-value; after != c.after || !errors.Is(a.Err(), c.want) ||
-				!errors.Is(context.Cause(a), c.want) {
-				t.Errorf("%s: %v after %v, want %v after %v", c.name, a.Err(), after, c.want, c.after)
-			}
+			testkit.Equal(t, <-value, c.after, c.name)
+			testkit.Is(t, a.Err(), c.want, c.name)
+			testkit.Is(t, context.Cause(a), c.want, c.name)
 			<-a.Done()
 			a.stop()
 			testkit.Equal(t, a.wasUnobserved, false, c.name, "is used again, although others have it")
@@ -67,26 +75,22 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 		for range 3 {
 			a := attemptOf(t.Context(), n)
 			for range 2 {
-				if stop := a.AfterFunc(func() { t.Error("notified") }); !stop() || stop() {
-					t.Error("it does not stop once")
-				}
+				stop := a.AfterFunc(func() { t.Error("notified") })
+				testkit.Equal(t, []bool{stop(), stop()}, []bool{true, false}, "it stops once")
 			}
 			all = append(all, a)
 		}
 		for _, i := range []int{1, 2, 0} {
 			a := all[i]
-			if !a.stop() || a.stop() || !a.wasUnobserved || !errors.Is(a.Err(), context.Canceled) {
-				t.Errorf("%d: ended, unobserved %v, %v", i, a.wasUnobserved, a.Err())
-			}
+			testkit.Equal(t, []bool{a.stop(), a.stop(), a.wasUnobserved}, []bool{true, false, true}, i)
+			testkit.Is(t, a.Err(), context.Canceled, i)
 			if i == 2 && !slices.Equal([]*attempt{n.first, n.last}, []*attempt{all[0], all[0]}) {
 				t.Error("the pending attempts are not in order")
 			}
 		}
 		time.Sleep(2 * timersAfter)
 		synctest.Wait()
-		if n.first != nil || n.last != nil || n.timerRuns {
-			t.Error("the timer runs without pending attempts")
-		}
+		testkit.Equal(t, n.first == nil && n.last == nil && !n.timerRuns, true, "no timer without pending attempts")
 	})
 }
 

@@ -93,7 +93,9 @@ const (
 func (r *responseRules) setFates(from *conf.Proxy, bound bool) {
 	r.fates = make(map[string]fieldFate)
 	hidden := accelFields()
-	if from.Protocol != "fastcgi" && !bound {
+	if from.Protocol == "fastcgi" {
+		hidden = append(hidden, "Status")
+	} else if !bound {
 		hidden = append(hidden, "Date", "Server", "X-Pad")
 	}
 	for _, name := range slices.Concat(hidden, from.Hide) {

@@ -28,6 +28,7 @@ var (
 	errProtocol  = errors.New("SERVER_PROTOCOL missing or malformed")
 	errLength    = errors.New("malformed CONTENT_LENGTH")
 	errHost      = errors.New("malformed HTTP_HOST")
+	errType      = errors.New("malformed CONTENT_TYPE")
 	errVariable  = errors.New("malformed HTTP_ variable")
 	errManyParam = errors.New("too many parameters")
 )
@@ -104,7 +105,9 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 	}
 	if contentType.Value.Start < contentType.Value.End { // web servers send HTTP_CONTENT_TYPE, too
 		fields = slices.DeleteFunc(fields, func(f http1.Field) bool { return f.Known == http1.NameContentType })
-		fields = append(fields, contentType)
+		if fields = append(fields, contentType); !validField(contentType, list) {
+			return errType
+		}
 	}
 	f.fields = fields
 	return nil
