@@ -97,7 +97,7 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 		await(0)
 		io.WriteString(first, "PO")
 		await(1)
-		first.Close()
+		s.server.Close()
 		await(0)
 	})
 }

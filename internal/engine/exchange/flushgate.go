@@ -19,7 +19,7 @@ type FlushGate struct {
 func (g *FlushGate) Close(out []byte, to Sender) {
 	g.closed = true
 	g.mu.Lock()
-	g.dest, g.pending, g.sent = to, out[:len(out):len(out)], 0
+	g.dest, g.pending, g.sent = to, out, 0
 	g.mu.Unlock()
 }
 

@@ -147,17 +147,36 @@ func TestResetsExcuseNoFramesAfterTheClientsEnd(t *testing.T) {
 		"RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA no end")
 }
 
-// A draining session ends when the last stream is reset whose response was early.
-func TestDrainEndsWithEarlyResponse(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := openPeer(t, nil, endEarly)
-		p.serve("POST 1")
-		p.session.Shutdown()
-		p.serve("ACK shutdown")
-		p.sleep(earlyGrace)
-		p.serve("ACK 1")
-		testkit.Equal(t, p.session.phase, phaseEnded)
-	})
+// The server or the client announces the end of a session. Requests that the client has sent before
+// it knew of the end are served; frames of later ones are no errors (RFC 9113, 6.8). The session ends
+// with its last stream, however that ends.
+func TestSessionsEndWithTheirLastStream(t *testing.T) {
+	const announced, last, response = "GOAWAY NO_ERROR, PING, ", "GOAWAY NO_ERROR", "HEADERS 200, DATA no end"
+	for name, c := range map[string]struct{ steps, want string }{
+		"acknowledged": {"shutdown; GET 1, ACK shutdown, GET 3", announced + last + ", " + response},
+		"unacknowledged": {"POST 1 /read; shutdown; 2s; shutdown; POST 3, DATA 3 body, WINDOW_UPDATE 3 100, " +
+			"RST_STREAM 3, DATA 1 body end", announced + last + ", " + response},
+		"by the client": {"POST 1 /read, GOAWAY; DATA 1 x end", last + ", " + response},
+		"reset":         {"shutdown; GET 1, ACK shutdown, RST_STREAM 1", announced + last},
+		"early response": {"POST 1; shutdown; ACK shutdown; 100ms; ACK 1",
+			response + ", " + announced + last + ", PING, RST_STREAM NO_ERROR"},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			p := openPeer(t, nil, endEarly)
+			for step := range strings.SplitSeq(c.steps, "; ") {
+				testkit.Equal(t, p.ended, false, name, "before", step)
+				if d, err := time.ParseDuration(step); err == nil {
+					p.sleep(d)
+				} else if step == "shutdown" {
+					p.session.Shutdown()
+				} else {
+					p.serve(step)
+				}
+			}
+			p.wantRest(c.want)
+			testkit.Equal(t, p.ended && p.session.phase == phaseEnded, true, name, "in the end")
+		})
+	}
 }
 
 // A session that has ended closes its connection although its client reads nothing and no setting
@@ -246,18 +265,6 @@ func TestSilentClientReceivesPing(t *testing.T) {
 		p.exchange("ACK is alive", "")
 		p.wantExpiry(5*time.Second, false) // the client has responded
 		p.wantExpiry(3*time.Second, true)  // and not again
-	})
-}
-
-func TestUnacknowledgedEndGoesOn(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := openPeer(t, nil, hello)
-		p.session.Shutdown()
-		p.session.Flush()
-		p.wantExpiry(time.Second, false) // the client has time to read the last frames
-		p.wantRest("GOAWAY NO_ERROR, PING, GOAWAY NO_ERROR")
-		testkit.Equal(t, p.ended, true)
-		p.wantExpiry(time.Second, true)
 	})
 }
 

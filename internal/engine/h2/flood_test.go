@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"golang.org/x/net/http2"
 
@@ -39,6 +40,8 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
 				p := openPeer(t, nil, hello)
+				p.session.ledger.Credit(1 << 20) // it is full already
+				time.Sleep(time.Second)          // counts once
 				p.wantCalm(5000, func(id uint32) bool {
 					p.sendOn(id, frames)
 					return p.pump()
@@ -112,9 +115,14 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 			"POST 1" + strings.Repeat(", DATA 1 x*16384", 63) + ", DATA 1 x*16374", "DATA 3 xxxxx"},
 		"aborted responses": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "", "GET ID"},
 		"refused heads":     {hello, "", "GET ID /%zz"},
+		"no bodies":         {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, "", "GET ID"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			p := openPeer(t, nil, test.handler)
+		synctest.Test(t, func(t *testing.T) {
+			hang := make(chan bool)
+			defer close(hang)
+			p := openPeer(t, nil, test.handler, func(c *Config) {
+				c.Exchanges.OnRefused = func(exchange.Refusal) { <-hang }
+			})
 			p.accepts = 0
 			if test.begin != "" {
 				p.send(test.begin)
@@ -123,15 +131,18 @@ func TestPeerThatNeverReadsIsBounded(t *testing.T) {
 			}
 			for id := uint32(5); ; id += 2 {
 				p.sendOn(id, test.send)
-				alive := p.pump()
+				alive := p.receive()
+				p.runReady()
+				synctest.Wait()
 				if n := p.pending(); n > 200<<10 {
-					t.Fatalf("%d bytes wait", n)
+					t.Fatalf("%s: %d bytes wait", name, n)
 				}
 				if !alive {
 					break
 				}
 			}
-			testkit.Equal(t, p.session.WaitDeadline().IsZero(), false, "the connection stays open")
+			testkit.Equal(t, p.session.WaitDeadline().IsZero(), false, name, "the connection stays open")
+			testkit.Between(t, p.session.reports.Load(), 0, maxReports, "goroutines of the hook")
 			p.accepts = -1
 			p.session.Flush()
 			p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
@@ -236,24 +247,27 @@ func TestHonestClientsAreNoFlood(t *testing.T) {
 // and only after the whole response has arrived.
 func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
 	const size = 4 << 20
-	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
-	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
-	p.send("WINDOW_UPDATE 0 4194304, GET 1")
-	p.pump()
-	testkit.Equal(t, p.output.Len() >= size, true, "the whole response is sent")
-	p.discard()
-	p.send(strings.Repeat("WINDOW_UPDATE 1 512, WINDOW_UPDATE 0 512, ", size/512))
-	testkit.Equal(t, p.pump(), true, "the session goes on")
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
+		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
+		p.send("WINDOW_UPDATE 0 4194304, GET 1")
+		p.pump()
+		testkit.Equal(t, p.output.Len() >= size, true, "the whole response is sent")
+		p.discard()
+		p.send(strings.Repeat("WINDOW_UPDATE 1 512, WINDOW_UPDATE 0 512, ", size/512))
+		testkit.Equal(t, p.pump(), true, "the session goes on")
+	})
 }
 
 // respond makes n streams, from an identifier on, send responses that are larger than the client's
-// windows. Each handler has a goroutine; the result waits for them.
-func (p *peer) respond(from uint32, n int) (wait func()) {
+// windows. Each handler has a goroutine, which waits.
+func (p *peer) respond(from uint32, n int) {
 	for i := range n {
 		p.get(from + uint32(2*i))
 	}
 	p.receive()
-	return p.runReady()
+	p.runReady()
+	synctest.Wait()
 }
 
 // A client that opens the windows of many streams by one byte, with one frame, makes all of them
@@ -261,39 +275,29 @@ func (p *peer) respond(from uint32, n int) (wait func()) {
 func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 	const streams, most = 50, 100 // a frame costs a unit; so many would be no flood
 	for name, open := range map[string]string{"SETTINGS": "", "WINDOW_UPDATE": ", WINDOW_UPDATE 0 50"} {
-		t.Run(name, func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
 			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 100_000)) })
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
-			var waits []func()
-			all := streams
-			await := func() {
-				for _, wait := range waits {
-					wait()
-				}
-			}
-			defer await()
 			if name == "SETTINGS" {
 				p.send("WINDOW_UPDATE 0 1048576")
 			} else { // a stream takes all of the connection's window
 				p.send("SETTINGS 65535")
-				waits = append(waits, p.respond(1, 1))
-				p.awaitWaiting(1)
-				all++
+				p.respond(1, 1)
 				p.send("SETTINGS 0")
 			}
-			waits = append(waits, p.respond(3, streams))
+			p.respond(3, streams)
 			for round := uint32(1); ; round++ {
-				p.awaitWaiting(all) // none has yet to send what it was granted
+				synctest.Wait() // none has yet to send what it was granted
 				p.send(fmt.Sprint("SETTINGS ", round, open))
 				if !p.receive() {
 					break
 				}
 				if round > most {
 					p.session.Closed()
-					t.Fatal("the session continues")
+					t.Fatal(name, "the session continues")
 				}
 			}
-			await() // handlers may send, too
+			synctest.Wait() // handlers may send, too
 			p.session.Flush()
 			p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
 		})

@@ -66,7 +66,8 @@ func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err err
 	return st.awaitGrantLocked(timeout)
 }
 
-// awaitGrantLocked waits for grantLocked. It releases the mutex meanwhile.
+// awaitGrantLocked waits for grantLocked. It releases the mutex meanwhile. If the write deadline
+// passes, expire ends the wait.
 func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 	s := st.session
 	if st.writeWake == nil {
@@ -80,14 +81,10 @@ func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 	st.blockLocked()
 	for {
 		err := st.writeErrorLocked()
-		until := st.writeDeadline
-		if !stalled.IsZero() && (until.IsZero() || stalled.Before(until)) {
-			until = stalled
-		}
 		if st.granted && err == nil {
 			return st.reserved, nil
 		}
-		if err == nil && exchange.IsPast(until) {
+		if err == nil && exchange.IsPast(stalled) {
 			err = os.ErrDeadlineExceeded
 		}
 		if err != nil {
@@ -96,7 +93,7 @@ func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 			return 0, err
 		}
 		s.mu.Unlock()
-		awaitUntil(wake, until)
+		awaitUntil(wake, stalled)
 		s.mu.Lock()
 	}
 }

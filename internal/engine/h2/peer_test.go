@@ -7,7 +7,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -122,18 +121,6 @@ func (p *peer) runReady() (wait func()) {
 		})
 	}
 	return running.Wait
-}
-
-// awaitWaiting waits until n responses wait for windows or room.
-func (p *peer) awaitWaiting(n int) {
-	waiting := func() int {
-		p.session.mu.Lock()
-		defer p.session.mu.Unlock()
-		return len(p.session.output.waiting)
-	}
-	for waiting() < n {
-		runtime.Gosched()
-	}
 }
 
 // pending returns how many bytes of output wait.

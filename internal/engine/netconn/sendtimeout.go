@@ -83,17 +83,14 @@ func (c *timedConn) extendDeadline(timeout time.Duration) {
 }
 
 // canResume reports whether a write that timed out may continue, because the client has accepted n
-// bytes of it.
+// bytes of it. If the fixed deadline has passed, the next write accepts none, and fails.
 func (c *timedConn) canResume(n int64, err error) bool {
 	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if exchange.IsPast(c.fixed) {
-		return false
-	}
-	c.moving = exchange.PastTime() // so that the next write sets it again
+	c.moving = exchange.PastTime() // so that the next write sets a deadline again
 	return true
 }
 

@@ -5,7 +5,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -29,4 +31,19 @@ func TestConnWithUnreadInputIsNotClaimed(t *testing.T) {
 	want(true, struct{ net.Conn }{server}, "a connection that is not a socket")
 	server.Close()
 	want(true, server, "a closed connection")
+}
+
+// A write deadline ends a write although the client accepts some of it within each send timeout.
+func TestDeadlineEndsSlowWrite(t *testing.T) {
+	fd, client := testkit.SocketPair(t)
+	c := timedConn{NetConn: testkit.ConnOf(t, fd)}
+	go func() {
+		for n := 1; n > 0; time.Sleep(20 * time.Millisecond) {
+			n, _ = client.Read(make([]byte, 32<<10))
+		}
+	}()
+	start := time.Now()
+	c.SetWriteDeadline(start.Add(300 * time.Millisecond))
+	testkit.Is(t, c.Send(make([]byte, 24<<20), 5*time.Second), os.ErrDeadlineExceeded)
+	testkit.Between(t, time.Since(start), 0, 9*time.Second)
 }

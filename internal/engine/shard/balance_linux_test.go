@@ -1,6 +1,7 @@
 package shard
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -143,6 +144,15 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	before := k.place.Load()
 	testkit.Equal(t, k.moveTo(&shard{group: s.server.group, loop: broken}), true)
 	testkit.Equal(t, k.place.Load(), before, "the place of a connection that another loop cannot report")
+	unled := testkit.Value(newShard(s.server.group, 0))(t)
+	defer time.AfterFunc(10*time.Second, unled.stop).Stop()
+	k.place.Store(&placement{before.config, before.shard, context.Background()})
+	k.session.Store(new(shardSession))
+	testkit.Equal(t, k.moveTo(unled), true)
+	events, _, _ := unled.loop.Wait()
+	testkit.Equal(t, len(events) == 1 && events[0].Writable, true, "the loop reports room, for which a session may wait")
+	k.session.Store(nil)
+	k.moveTo(before.shard)
 	testkit.Equal(t, k.park(), true, "no event was recorded")
 	testkit.Value(request(c))(t)
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"runtime"
 	"strings"
 	"sync/atomic"
@@ -16,8 +17,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
-	"github.com/tarehq/tare/internal/engine/exchange"
-	"github.com/tarehq/tare/internal/engine/h1"
 	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
@@ -118,7 +117,7 @@ func TestResponsesOfTurnLeaveTogether(t *testing.T) {
 	}
 }
 
-// A waiting response arrives, whatever the handler does meanwhile.
+// Waiting responses arrive, each once, whatever the handler does meanwhile.
 func TestResponseThatWaitsIsNotLost(t *testing.T) {
 	type parts struct {
 		*outboxSite
@@ -129,18 +128,22 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 		then func(p parts)
 		want int // responses that the first client receives
 	}{
-		"nothing happens": {func(parts) {}, 1},
-		"handler waits":   {func(p parts) { <-p.received }, 1},
-		"handler panics":  {func(parts) { panic(http.ErrAbortHandler) }, 1},
-		"handler exits":   {func(parts) { runtime.Goexit() }, 1},
+		"nothing happens": {func(parts) {}, 2},
+		"handler waits":   {func(p parts) { <-p.received }, 2},
+		"request, handler waits": {func(p parts) {
+			p.first.request("/next", "")
+			<-p.received
+		}, 3},
+		"handler panics": {func(parts) { panic(http.ErrAbortHandler) }, 2},
+		"handler exits":  {func(parts) { runtime.Goexit() }, 2},
 		"thread is locked": {func(parts) {
 			runtime.LockOSThread()
 			runtime.Goexit()
-		}, 1},
-		"handler keeps its thread": {func(parts) { runtime.LockOSThread() }, 1},
-		"next request":             {func(p parts) { p.first.request("/next", "") }, 2},
-		"half of one":              {func(p parts) { io.WriteString(p.first, "GET /next HTTP/1.1\r\nHo") }, 1},
-		"client leaves":            {func(p parts) { p.first.CloseWrite() }, 1},
+		}, 2},
+		"handler keeps its thread": {func(parts) { runtime.LockOSThread() }, 2},
+		"next request":             {func(p parts) { p.first.request("/next", "") }, 3},
+		"half of one":              {func(p parts) { io.WriteString(p.first, "GET /next HTTP/1.1\r\nHo") }, 2},
+		"client leaves":            {func(p parts) { p.first.CloseWrite() }, 2},
 		"reset": {func(p parts) {
 			p.first.SetLinger(0)
 			p.first.Close()
@@ -148,7 +151,7 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 		"idle connections close": {func(p parts) {
 			p.server.state.Closing.Store(true)
 			p.server.group.CloseIdle()
-		}, 1},
+		}, 2},
 		"all connections close": {func(p parts) {
 			p.server.state.Aborted.Store(true)
 			p.server.group.CloseAll()
@@ -166,11 +169,12 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 				}))
 				s.send.Store(new(func() {
 					p.first.request("/first", "")
+					p.first.request("/second", "")
 					second.request("/then", "")
 				}))
 				sender.request("/send", "")
 				for i := range test.want {
-					p.first.want(t, [...]string{"/first", "/next"}[i])
+					p.first.want(t, [...]string{"/first", "/second", "/next"}[i])
 				}
 				close(p.received)
 				s.endOf(p.first, sender, second)
@@ -310,62 +314,75 @@ func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
 	}
 }
 
-// The send timeout begins anew when the client has accepted something, also over TLS.
-func TestSendTimeoutRestartsWithProgress(t *testing.T) {
-	s, place, _ := placing(t)
-	defer s.Close()
+// servedConn returns a connection that a runner serves, as far as it can tell, and its client.
+func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
+	t.Helper()
+	s := newTestServer(t, tcpListener(t), nil, nil)
+	t.Cleanup(s.Close)
 	fd, client := testkit.SocketPair(t)
-	k := placeConn(s.group, place, fd)
-	k.conn = exchange.NewConns(&s.exchanges, inSize, true).Get()
+	k = placeConn(s.group, s.group.nextPlacement(&s.config), fd)
+	k.state.move(stateWaiting, stateServed)
+	t.Cleanup(func() { k.Close() })
+	return k, client
+}
+
+// Output behind which the connection ends is sent once, although the socket has room for a part only.
+func TestLastOutputIsSentOnce(t *testing.T) {
+	k, client := servedConn(t)
+	k.endsOutput = true
+	out := strings.Repeat("0123456789", 100_000)
+	go func() {
+		testkit.Check(t, k.Send([]byte(out), 0))
+		k.Close()
+	}()
+	testkit.Reads(t, client, out)
+}
+
+// The send timeout begins anew when the client has accepted something, also over TLS. What waits has
+// a limit, because a client may make the server respond to TLS messages without end.
+func TestSendTimeoutRestartsWithProgress(t *testing.T) {
+	k, client := servedConn(t)
+	k.conn = k.config().conns.Get()
 	k.conn.SetSendTimeout(time.Hour)
 	first := k.stallDeadline(0, false)
 	testkit.Equal(t, k.stallDeadline(first, false), first, "without progress")
 	testkit.Equal(t, k.stallDeadline(first, true) > first, true, "later with progress")
 	var c ciphertext
-	testkit.Must(t, c.append(make([]byte, 2*maxCiphertext), &s.group.ciphertexts))
+	pool := &k.group().ciphertexts
+	testkit.Must(t, c.append(make([]byte, 2*maxCiphertext), pool))
+	testkit.Is(t, c.append([]byte("x"), pool), errCiphertextLimit)
 	for i, want := range []bool{true, false, true} {
 		if i == 2 {
 			testkit.Value(io.CopyN(io.Discard, client, 4*maxPlaintext))(t)
 		}
 		testkit.Equal(t, fmt.Sprint(c.send(k)), fmt.Sprint(false, want, nil), "call", i)
 	}
-}
-
-// pipeTransport only sends.
-type pipeTransport struct {
-	exchange.Connection
-	nc net.Conn
-}
-
-func (p pipeTransport) Send(b []byte, _ time.Duration) error {
-	_, err := p.nc.Write(b)
-	return err
+	start := time.Now()
+	testkit.Must(t, k.SetWriteDeadline(start.Add(50*time.Millisecond)))
+	defer time.AfterFunc(10*time.Second, func() { client.Close() }).Stop()
+	testkit.FailsWith(k.Write(make([]byte, 2*maxCiphertext)))(t, os.ErrDeadlineExceeded)
+	time.AfterFunc(50*time.Millisecond, func() { k.SetReadDeadline(start) })
+	testkit.FailsWith(k.Read(make([]byte, 1)))(t, os.ErrDeadlineExceeded)
+	testkit.Between(t, time.Since(start), 0, 9*time.Second, "deadlines before the send timeout's")
 }
 
 // A leader may be replaced between naming its handler and closing the gate. It then sends the
 // waiting responses before the handler runs, because no other goroutine would.
 func TestResponsesGatedTooLateAreSent(t *testing.T) {
-	for _, late := range []bool{false, true} {
-		s := &shard{lead: sched.New().NewLead(func() {})}
-		ours, theirs := net.Pipe()
-		config := &exchange.Config{Protocol: h1.Protocol()}
-		r, c := &runner{shard: s}, exchange.NewConns(config, inSize, true).Get()
-		c.Attach(pipeTransport{nc: ours}, "")
-		c.Out = []byte("responses")
-		r.leader.Follow(s.lead)
+	for _, want := range []string{"", "responses"} {
+		k, client := servedConn(t)
+		r := &runner{shard: &shard{lead: sched.New().NewLead(func() {})}}
+		k.conn = k.config().conns.Get()
+		k.conn.Attach(k, "")
+		k.conn.Out = []byte("responses")
+		r.leader.Follow(r.shard.lead)
 		r.leader.Begin()
 		r.leader.Enter(sched.SlotFor("GET", "/hung"))
-		if late {
+		if want != "" {
 			r.MayBlock()
 		}
-		got := make(chan string)
-		go func() {
-			b, _ := io.ReadAll(theirs)
-			got <- string(b)
-		}()
-		err := r.gateOutput(&shardConn{conn: c})
-		ours.Close()
-		testkit.Check(t, err)
-		testkit.Equal(t, <-got == "responses", late, "they are sent")
+		testkit.Check(t, r.gateOutput(k))
+		k.Close()
+		testkit.Reads(t, client, want, "what is sent before the handler runs")
 	}
 }

@@ -193,7 +193,7 @@ func (k *shardConn) notifyWaiters(e poll.Event) {
 		if e.Readable {
 			exchange.Signal(k.waiters[waitInput])
 		}
-		if e.Writable || e.Ended {
+		if e.Writable {
 			exchange.Signal(k.waiters[waitOutput])
 		}
 	}

@@ -127,7 +127,10 @@ func TestSweepsFollowShortestTimeout(t *testing.T) {
 		set(x, &http2)
 		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, &http2, 0)}
 		var g Group
-		g.sweepFor(p)
+		long := &Config{Exchanges: &exchange.Config{HeadTimeout: time.Hour, HandshakeTimeout: time.Hour}, HTTP2: p.HTTP2}
+		for _, listener := range []*Config{long, p, long} {
+			g.sweepFor(listener)
+		}
 		testkit.Equal(t, time.Duration(g.sweepEvery.Load()), every, name)
 	}
 }

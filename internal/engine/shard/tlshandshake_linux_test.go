@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"runtime"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -122,17 +121,6 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	}
 	s.mustGet(s.dial())
 	testkit.Between(t, s.running(), maxHandshakes/2, maxHandshakes, "handshakes run")
-}
-
-// What waits for room is limited: a client may make the server respond to TLS messages without end.
-func TestCiphertextIsLimited(t *testing.T) {
-	var c ciphertext
-	var pool sync.Pool
-	for size := 0; c.append(make([]byte, maxPlaintext), &pool) == nil; size += maxPlaintext {
-		if size > 2*maxCiphertext {
-			t.Fatalf("%d bytes wait", size)
-		}
-	}
 }
 
 // A function of the tls.Config that waits holds up only the handshakes that have called it. Others are
@@ -294,6 +282,9 @@ func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
 		testkit.Must(t, test.event())
 		testkit.Between(t, test.server.deadline(t)-instant(test.timeout), from, g.now(), test.name)
 	}
+	endless := newOutboxSite(t, func(c *Config) { c.Exchanges.IdleTimeout = 0 })
+	endless.connect()
+	testkit.Equal(t, endless.server.deadline(t), 0, "the deadline without an idle timeout")
 }
 
 // The bytes of a record that stays incomplete do not extend the idle timeout, and those of a head do

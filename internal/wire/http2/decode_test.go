@@ -136,6 +136,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte("\x82\x86\x84\x41\x0fwww.example.com"), []byte("\x82\x86\x84\xbe\x58\x08no-cache"))
 	f.Add([]byte("\x20\x3f\xe1\x1f\x82"), []byte("\x82\x20"))
 	f.Add([]byte("\x40\x01a\x01b\xbe"), []byte("\x7e\x01c\xbe\xbf"))
+	f.Add([]byte("\x40\x01a\x01b"), []byte("\x3f\x09\x40\x09aaaaaaaaa\x00\xbe")) // larger than the table
 	f.Add([]byte("\x00\x81\xff\x00"), []byte("\xff\xff\xff\xff\xff\xff"))
 	f.Fuzz(func(t *testing.T, first, second []byte) {
 		var want strings.Builder
