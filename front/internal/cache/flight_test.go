@@ -265,6 +265,8 @@ func TestOlderResponseDoesNotReplaceNewer(t *testing.T) {
 		s.first(inPieces(-1, nil, "fir", "st"), slowly(time.Second, 200, "second", fresh))
 		first := s.crowd(1)
 		s.get().want(t, cache.StateMiss, 200, "second")
+		synctest.Wait() // until it is on disk
+		s.cache.Unload()
 		(<-first).want(t, cache.StateMiss, 200, "first")
 		s.get().want(t, cache.StateHit, 200, "second")
 	})
