@@ -351,8 +351,10 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 	if n, err = e.stream.Read(p); err == nil {
 		return n, nil
 	}
-	if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
-		if t := e.stream.Trailer(); len(t) > 0 && e.x.request.Method != http.MethodHead { // as net/http
+	if e.x.request.Method == http.MethodHead {
+		err = io.EOF // as in net/http the response is complete, and has no trailer section
+	} else if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
+		if t := e.stream.Trailer(); len(t) > 0 {
 			if e.x.response.Trailer == nil {
 				e.x.response.Trailer = make(http.Header)
 			}

@@ -223,6 +223,7 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 		{"transfer-encoding", ok("transfer-encoding", "chunked"), "error", "200 hi"},
 		{"upgrade", ok("upgrade", "x"), "error", "200 hi"},
 		{"status of two digits", headFrame(1, 0, ":status", "20"), "error", "20 hi"},
+		{"HEAD", append(ok(), wire.AppendRSTStream(nil, 1, wire.InternalError)...), "200 ", ""},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			theirs := new(http.Transport)
@@ -234,7 +235,11 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 			})
 			for rt, want := range map[http.RoundTripper]string{c: test.ours, theirs: cmp.Or(test.theirs, test.ours)} {
 				got := "error"
-				if resp, err := rt.RoundTrip(request(t, http.MethodGet, "http://host/", nil)); err == nil {
+				method := http.MethodGet
+				if test.name == http.MethodHead {
+					method = test.name
+				}
+				if resp, err := rt.RoundTrip(request(t, method, "http://host/", nil)); err == nil {
 					b, err := io.ReadAll(resp.Body)
 					if got = fmt.Sprintf("%d %s", resp.StatusCode, b); err != nil {
 						got += " error"
