@@ -235,10 +235,7 @@ func TestTransportReadsHTTP2ResponsesAsListed(t *testing.T) {
 			})
 			for rt, want := range map[http.RoundTripper]string{c: test.ours, theirs: cmp.Or(test.theirs, test.ours)} {
 				got := "error"
-				method := http.MethodGet
-				if test.name == http.MethodHead {
-					method = test.name
-				}
+				method := map[bool]string{true: http.MethodHead, false: http.MethodGet}[test.name == "HEAD"]
 				if resp, err := rt.RoundTrip(request(t, method, "http://host/", nil)); err == nil {
 					b, err := io.ReadAll(resp.Body)
 					if got = fmt.Sprintf("%d %s", resp.StatusCode, b); err != nil {

