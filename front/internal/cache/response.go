@@ -154,10 +154,7 @@ func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, f
 	size, _ := from.Seek(0, io.SeekEnd)
 	if ranges := r.Header["Range"]; len(ranges) > 0 {
 		r = message.Without(r, "Range")
-		plain, ok := "", true // for HEAD: ranges are defined for GET only
-		if r.Method == http.MethodGet {
-			plain, ok = byterange.Plain(ranges[0], size, most)
-		}
+		plain, ok := byterange.Plain(ranges[0], size, most)
 		if plain != "" {
 			r.Header["Range"] = []string{plain}
 		}
