@@ -68,8 +68,6 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 			"front: a:2: *:80: duplicate default host, also at a:1"},
 		{hosts(conf.Host{Listen: []conf.Listen{{Addr: "localhost:80"}}}, conf.Host{Listen: []conf.Listen{{Addr: "*:81"}}}),
 			`"localhost:80"`},
-		{loc(conf.Location{TryFiles: []conf.Text{"/x", "@none"},
-			Settings: &conf.Settings{Files: conf.Files{Root: "/srv"}}}), `unknown named location "@none"`},
 		{loc(conf.Location{TryFiles: []conf.Text{"/x"}}), "nginx.conf:12: try_files"},
 		{loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}}), `invalid status "=4x"`},
 		{loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true}), "more than one of Proxy"},

@@ -116,7 +116,6 @@ func TestErrorsHaveTheirPlacesInJSON(t *testing.T) {
 		{inServer("location / {\nif ($a ~ [) { }\n}"), 5, 1, ""},
 		{inServer("location / {\n\n  return 200 $nosuch; }"), 6, 3, "nosuch"},
 		{inServer("location / {\nif ($host) {\nset $a b; set $a $nosuch; } }"), 6, 11, "nosuch"},
-		{inServer("error_page 404 @none;"), 3, 1, "@none"},
 		{inServer("listen unix:/y ssl; ssl_certificate none.pem; ssl_certificate_key none.pem;"), 3, 1, "no such file"},
 		{inServer("access_log none/x;"), 3, 1, "no such file"},
 		{"user nosuchuser;\nevents {}\n" + "http { server { listen unix:/x; } }", 0, 0, "nosuchuser"},

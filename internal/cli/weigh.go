@@ -128,6 +128,8 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	case len(named) > 1:
 		return usageError(fmt.Errorf("want one experiment, got %d: %q (the command of your own application goes after --)",
 			len(named), named))
+	case len(named) == 1 && name == "":
+		return usageError(errors.New("the name of the experiment is empty"))
 	case flags.run.Full && flags.quick:
 		return usageError(errors.New("--quick and --full are mutually exclusive"))
 	case name == lab.TargetsDir && len(command) == 0:

@@ -351,17 +351,17 @@ func (e *http2Exchange) Read(p []byte) (n int, err error) {
 	if n, err = e.stream.Read(p); err == nil {
 		return n, nil
 	}
-	isHead := e.x.request.Method == http.MethodHead
-	switch f, _ := errors.AsType[*h2.Error](err); {
-	case isHead && f != nil && (f.Kind == h2.Rejected || f.Kind == h2.Closed):
-		err = io.EOF // the head was the response
-	case err != io.EOF: //nolint:errorlint // the end of the body, never wrapped
-		err = e.errorOf(err)
-	case !isHead && len(e.stream.Trailer()) > 0: // as net/http
-		if e.x.response.Trailer == nil {
-			e.x.response.Trailer = make(http.Header)
+	if e.x.request.Method == http.MethodHead {
+		err = io.EOF // as in net/http the response is complete, and has no trailer section
+	} else if err == io.EOF { //nolint:errorlint // the end of the body, never wrapped
+		if t := e.stream.Trailer(); len(t) > 0 {
+			if e.x.response.Trailer == nil {
+				e.x.response.Trailer = make(http.Header)
+			}
+			maps.Copy(e.x.response.Trailer, t)
 		}
-		maps.Copy(e.x.response.Trailer, e.stream.Trailer())
+	} else {
+		err = e.errorOf(err)
 	}
 	e.err = err
 	e.end()

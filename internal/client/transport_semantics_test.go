@@ -75,6 +75,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
 		if !isHTTP2 || kind != "expect" { // over HTTP/2, net/http's server sends one interim response
 			w.Header().Set("Link", "</a>")
+			w.WriteHeader(http.StatusContinue)
 			w.WriteHeader(http.StatusEarlyHints)
 		}
 		io.Copy(w, r.Body)

@@ -243,7 +243,9 @@ var handlers = map[string]http.HandlerFunc{
 	"content": func(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "a.txt", time.Unix(1e9, 0), strings.NewReader("hello"))
 	},
-	"trailer":               inTurn(field("Trailer", "Sum, other"), write("hello"), field("Sum", "1")),
+	"trailer": inTurn(field("Trailer", "Sum, other"), write("hello"), field("Sum", "1")),
+	"changed trailer": inTurn(field("Trailer", "Sum"), write("hello"), flush, field("Trailer", "Other"), field("Sum", "1"),
+		field("Other", "2")),
 	"late trailer":          inTurn(write("hello"), flush, field(http.TrailerPrefix+"Sum", "1")),
 	"prefix trailer":        inTurn(field(http.TrailerPrefix+"Sum", "1"), write("hello")),
 	"small, prefix trailer": inTurn(write("hello"), field(http.TrailerPrefix+"Sum", "1")),

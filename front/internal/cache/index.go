@@ -39,10 +39,10 @@ type shard struct {
 // entry is a response's place in the cache. Its shard's lock guards its fields.
 type entry struct {
 	id      keyID
-	variant uint64 // hash of its choices, if known
-	known   bool
-	stored  *stored // nil if the response is only on disk and was not read recently
-	file    *file   // nil if the response is only in memory
+	variant uint64    // hash of its choices, if it has been read
+	stored  *stored   // nil if the response is only on disk and was not read recently
+	file    *file     // nil if the response is only in memory
+	arrived time.Time // when the response was received; zero if it has not been read
 	used    time.Time
 	moved   time.Time // when the entry moved to the front
 	inMem   links
@@ -161,7 +161,8 @@ func (x *index) touch(sh *shard, e *entry, now time.Time) {
 // replace.
 func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() bool) (e *entry, ok bool) {
 	sh := x.shard(id)
-	e = &entry{id: id, variant: hashChoices(x.seed, s.choices), known: true, used: s.life.received, file: f}
+	received := s.life.received
+	e = &entry{id: id, variant: hashChoices(x.seed, s.choices), arrived: received, used: received, file: f}
 	sh.mu.Lock()
 	if !still() {
 		sh.mu.Unlock()
@@ -169,8 +170,8 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 	}
 	var dropped []*entry
 	for _, old := range sh.keys[id] {
-		replaces := old.known && old.variant == e.variant
-		if replaces && old.stored.isNewer(s) {
+		replaces := !old.arrived.IsZero() && old.variant == e.variant
+		if replaces && old.isNewer(s) {
 			sh.mu.Unlock()
 			return nil, false
 		}
@@ -195,6 +196,12 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 	return e, true
 }
 
+// isNewer reports whether the response was received after another one. A time in the future does not
+// count: the clock was set back since the response was written to disk.
+func (e *entry) isNewer(other *stored) bool {
+	return e.arrived.After(other.life.received) && !e.arrived.After(time.Now())
+}
+
 // leastUsed returns the least recently used entry of all that is not in but.
 func leastUsed(all, but []*entry) (least *entry) {
 	for _, e := range all {
@@ -210,10 +217,10 @@ func (x *index) load(sh *shard, e *entry, s *stored) {
 	x.memory.Add(-e.inMem.remove())
 	x.leases.enter(s)
 	x.leases.leave(e.stored)
-	e.stored = s
-	if !e.known {
-		e.variant, e.known = hashChoices(x.seed, s.choices), true
+	if e.arrived.IsZero() {
+		e.variant = hashChoices(x.seed, s.choices)
 	}
+	e.stored, e.arrived = s, s.life.received
 	bytes := s.weight()
 	x.memory.Add(bytes)
 	sh.once.push(e, bytes)

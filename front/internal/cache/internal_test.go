@@ -245,6 +245,11 @@ func New(config conf.Cache, errors *log.Logger) (*Cache, error) {
 // NothingInMemory makes the cache read all bodies from files.
 func (c *Cache) NothingInMemory() { c.most.Store(-1) }
 
+// Unload removes what is also on disk from memory.
+func (c *Cache) Unload() {
+	c.index.each(func(e *entry) bool { return e.file != nil && len(c.index.unloadLocked(nil, e)) > 0 })
+}
+
 // Held returns the bytes in memory of responses on their way in, and of those that left the index
 // and are still being sent.
 func Held(c *Cache) (pending, loose int64) { return c.pending.Load(), c.index.leases.loose.Load() }

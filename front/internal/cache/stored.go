@@ -122,12 +122,6 @@ func (s *stored) age(now time.Time) time.Duration {
 	return s.life.age + max(0, now.Sub(s.life.received))
 }
 
-// isNewer reports whether the response was received after another one. A time in the future does not
-// count: the clock was set back since the response was written to disk.
-func (s *stored) isNewer(other *stored) bool {
-	return s != nil && s.life.received.After(other.life.received) && !s.life.received.After(time.Now())
-}
-
 // weight returns the bytes of memory that the response uses, about.
 func (s *stored) weight() int64 {
 	n := int64(weight + len(s.key) + cap(s.body))

@@ -25,7 +25,6 @@ type Compiler struct {
 	maps          map[string]*mapping
 	setsLimitRate bool          // a Set sets $limit_rate
 	TextNeeds     needs         // of the text at hand
-	namedTargets  []string      // of the host: they must exist
 	shares        map[any]any   // compiled parts, by keys of types of their own
 	noSettings    conf.Settings // of places without Settings
 

@@ -24,7 +24,10 @@ func (c *Compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 	var all []errorPage
 	for _, f := range from {
 		target := c.Text("error_page", f.Target)
-		err := c.CheckNamedTarget(&target)
+		var err error
+		if target.Empty() {
+			err = errors.New("empty path")
+		}
 		for _, s := range f.Statuses {
 			if s < 300 || s > 599 || s == nginxstatus.ClientGone {
 				err = fmt.Errorf("invalid status %d: want 300 to 599 except 499", s)
@@ -188,16 +191,5 @@ func StatusVariable(x *Exchange) string { return fmt.Sprintf("%03d", x.ResponseS
 
 // BodyBytesSent is $body_bytes_sent.
 func BodyBytesSent(x *Exchange) string { return strconv.FormatInt(x.ResponseBytes(), 10) }
-
-// CheckNamedTarget records a named location that must exist, if to names one.
-func (c *Compiler) CheckNamedTarget(to *Text) error {
-	if to.Empty() {
-		return errors.New("empty path")
-	}
-	if to.Constant() && strings.HasPrefix(to.Literal, "@") {
-		c.namedTargets = append(c.namedTargets, to.Literal)
-	}
-	return nil
-}
 
 func (f fixedStatus) Explain(x *Exchange, _ *Explanation) Outcome { return f.Serve(x) }

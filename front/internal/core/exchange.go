@@ -274,6 +274,7 @@ func (x *Exchange) RedirectTo(path, args string) Outcome {
 func (x *Exchange) RedirectNamed(name string) Outcome {
 	loc := x.Host.named[name]
 	if loc == nil {
+		x.Errorf(errorlog.LevelError, "could not find named location %q", errorlog.Truncate(name))
 		return x.Fail(http.StatusInternalServerError)
 	}
 	x.named, x.internal = loc, true

@@ -114,12 +114,6 @@ func (c *Compiler) host(from *conf.Host) (*host, error) {
 	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
 		return nil, err
 	}
-	for _, name := range c.namedTargets {
-		if h.named[name] == nil {
-			return nil, fmt.Errorf("unknown named location %q", name)
-		}
-	}
-	c.namedTargets = nil
 	return h, nil
 }
 

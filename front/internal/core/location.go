@@ -291,7 +291,6 @@ func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 	if loc.Rules, err = c.rules(from.Settings); err != nil {
 		return err
 	}
-	c.namedTargets = append(c.namedTargets, loc.namedTargets...)
 	if err = checkContent(from); err != nil {
 		return err
 	}

@@ -23,9 +23,8 @@ import (
 // Rules are Settings, compiled. All locations with the same Settings share them: the pointer to the
 // Settings identifies them.
 type Rules struct {
-	Settings     *conf.Settings
-	errorPages   []errorPage
-	namedTargets []string // of errorPages: each host must have these locations
+	Settings   *conf.Settings
+	errorPages []errorPage
 
 	MaxBody     int64 // maximum length of requests' bodies; negative: no limit
 	bodyTimeout time.Duration
@@ -63,10 +62,7 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if s.Files.DisableSymlinks != "" {
 		r.LinksFrom = c.Text("disable_symlinks", trustedPart(&s.Files))
 	}
-	outer := c.namedTargets
-	c.namedTargets = nil
-	r.errorPages, err = c.errorPages(s.ErrorPages)
-	if r.namedTargets, c.namedTargets = c.namedTargets, outer; err != nil {
+	if r.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
 		return nil, err
 	}
 	if r.effects, err = c.effects(s); err != nil {

@@ -164,8 +164,14 @@ func (h *heldResponse) Write(p []byte) (int, error) {
 // Flush releases what was held back.
 func (h *heldResponse) Flush() error { return h.end(h.body, UnknownLength) }
 
-// Close releases the whole body.
-func (h *heldResponse) Close() error { return h.end(h.body, int64(len(h.body))) }
+// Close releases the whole body. HEAD receives none, so that its length is unknown.
+func (h *heldResponse) Close() error {
+	length := int64(len(h.body))
+	if length == 0 && h.w.X.Method == http.MethodHead {
+		length = UnknownLength
+	}
+	return h.end(h.body, length)
+}
 
 func (h *heldResponse) Release() {}
 

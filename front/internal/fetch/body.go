@@ -98,14 +98,14 @@ func (b *Body) readToFile(from io.Reader, length int64) error {
 	}
 }
 
-// Close releases the body's file, and ends its stream. b may be nil.
+// Close releases the body's file, whose name it keeps for logs, and ends its stream. It must be
+// called only once. b may be nil.
 func (b *Body) Close() {
 	if b == nil {
 		return
 	}
 	if b.file != nil {
 		b.file.discard()
-		b.file = nil
 	}
 	if b.stream != nil {
 		b.stream.end()

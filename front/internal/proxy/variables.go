@@ -123,9 +123,9 @@ func upstreamFieldVariable(name string) core.Variable {
 }
 
 // proxyTargetName returns the name of the location's target. As in nginx, other locations have
-// none.
+// none, and there is none before the content phase.
 func proxyTargetName(x *core.Exchange) targetName {
-	if p := proxyOf(x); p != nil {
+	if p := proxyOf(x); p != nil && (x.Proxy != nil || p.callsBound()) {
 		return p.targetName(x)
 	}
 	return targetName{}

@@ -1,6 +1,7 @@
 package static
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -133,8 +134,10 @@ func compileTryFiles(c *core.Compiler, from []conf.Text) (*tryFiles, error) {
 		t.status = n
 		return t, nil
 	}
-	t.last = c.Text("try_files", conf.Text(last))
-	return t, c.CheckNamedTarget(&t.last)
+	if t.last = c.Text("try_files", conf.Text(last)); t.last.Empty() {
+		return nil, errors.New("empty path")
+	}
+	return t, nil
 }
 
 // EmptyGIFModule responds with an empty image: empty_gif.

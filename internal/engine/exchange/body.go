@@ -143,9 +143,13 @@ func (b *Body) readLength(p []byte) (int, error) {
 	if int64(len(p)) > b.Remaining {
 		p = p[:b.Remaining]
 	}
-	if b.isLast && len(c.Input()) == 0 && b.Remaining < int64(c.conns.inSize) {
-		if err := b.Fill(); err != nil {
-			return 0, err
+	if b.isLast && len(c.Input()) == 0 {
+		if b.Remaining < int64(c.conns.inSize) {
+			if err := b.Fill(); err != nil {
+				return 0, err
+			}
+		} else if int64(len(p)) == b.Remaining {
+			p = p[:len(p)-1]
 		}
 	}
 	n := copy(p, c.Input())

@@ -126,7 +126,8 @@ type Response struct {
 type FieldSummary struct {
 	hasContentType, hasContentEncoding, hasDate bool
 	hasLength, hasTrailers                      bool
-	fieldCount                                  int // of the Header
+	trailer                                     []string // values of Trailer
+	fieldCount                                  int      // of the Header
 	TransferEncoding                            string
 	// values of Connection; written once it is decided whether the connection closes
 	Connection []string

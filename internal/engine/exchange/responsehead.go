@@ -171,7 +171,7 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 	case "Date":
 		w.Conn.Summary.hasDate = true
 	case "Trailer":
-		w.Conn.Summary.hasTrailers = len(values) > 0
+		w.Conn.Summary.trailer, w.Conn.Summary.hasTrailers = values, len(values) > 0
 		return w.Conn.traits.HasConnFields
 	case "Status", "Keep-Alive", "Upgrade":
 		return w.Conn.traits.HasConnFields
@@ -259,7 +259,7 @@ func (p *Config) TrailerLimits() http1.Limits {
 // AppendTrailers appends the response's trailer fields: those announced in Trailer, and those with
 // http.TrailerPrefix.
 func (w *Response) AppendTrailers(out []byte) []byte {
-	for _, list := range w.fields["Trailer"] {
+	for _, list := range w.Conn.Summary.trailer {
 		for name := range http1.Elements(list) {
 			name = http.CanonicalHeaderKey(name)
 			out = w.appendTrailer(out, name, w.fields[name])
