@@ -94,9 +94,7 @@ func start(t *testing.T, secure bool, path string) *site {
 		s.conn.Close()
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := server.Shutdown(ctx); err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, server.Shutdown(ctx))
 		<-served
 	})
 	return s

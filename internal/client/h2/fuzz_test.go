@@ -183,9 +183,7 @@ func FuzzReader(f *testing.F) {
 		if cut = int(uint(cut) % uint(len(in))); cut == 0 {
 			return
 		}
-		if got := receive([][]byte{in[:cut], in[cut:]}); got != whole {
-			t.Errorf("cut at %d: %s, whole: %s", cut, got, whole)
-		}
+		testkit.Equal(t, receive([][]byte{in[:cut], in[cut:]}), whole, "cut at", cut)
 	})
 }
 

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 	"unsafe"
+	"weak"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -81,6 +82,19 @@ type baseLink struct {
 }
 
 func (l baseLink) Context() context.Context { return l.ctx }
+
+// A connection's context does not keep requests that have ended.
+func TestConnectionKeepsNoEndedRequest(t *testing.T) {
+	base, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	x := &Exchange{Body: Body{noWatch: true}}
+	x.ctx = requestContext{transport: baseLink{ctx: base}, body: &x.Body}
+	testkit.Equal(t, x.ctx.Err(), nil)
+	x.ctx.cancel(context.Canceled)
+	kept := weak.Make(x)
+	runtime.GC()
+	testkit.Equal(t, kept.Value() == nil, true, "nothing refers to the request")
+}
 
 // BenchmarkContext measures a request's context that is not used, and context.WithCancel.
 func BenchmarkContext(b *testing.B) {

@@ -12,7 +12,9 @@ import (
 
 	"golang.org/x/net/http2"
 
+	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
+	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // A client may reset a stream whose response waits for windows, and open the window at the same
@@ -49,6 +51,13 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.get(1)
 	st := p.received()
+	p.session.windows.send = 3
+	testkit.Equal(t, st.TrySend([]byte("data")), connection.Refused, "beyond the connection's window")
+	p.session.windows.send, p.accepts = 1<<16-1, 0
+	p.session.output.out = wire.AppendPing(nil, 0, [8]byte{})
+	testkit.Equal(t, st.TrySend([]byte("data")), connection.Refused, "before other output")
+	p.accepts = -1
+	p.session.Flush()
 	testkit.Equal(t, st.tryReserve(100), 100)
 	p.send("RST_STREAM 1")
 	p.receive()

@@ -90,9 +90,7 @@ func startFront(t *testing.T, dir, path, addr string) {
 	go func() { done <- server.Run(ctx, server.File{Path: path}, server.Options{}) }()
 	t.Cleanup(func() {
 		cancel()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-done)
 		if lines, err := os.ReadFile(filepath.Join(dir, "error.log")); err == nil && t.Failed() {
 			t.Logf("the error log:\n%s", lines)
 		}

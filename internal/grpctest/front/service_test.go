@@ -48,9 +48,7 @@ func startApplication(t *testing.T, services []string, options ...grpc.ServerOpt
 	go func() { done <- a.server.Serve(l) }()
 	t.Cleanup(func() {
 		a.server.Stop()
-		if err := <-done; err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, <-done)
 	})
 	return a
 }
