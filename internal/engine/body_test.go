@@ -59,6 +59,7 @@ var uploads = map[string]struct{ head, body string }{
 	"expects": {"POST / HTTP/1.1\r\n" + host + "Content-Length: 5\r\nExpect: 100-continue\r\n\r\n", "hello"},
 	"last":    {"POST / HTTP/1.0\r\n" + host + "Content-Length: 5\r\n\r\n", "hello"},
 	"long":    {"POST / HTTP/1.0\r\n" + host + "Content-Length: 20000\r\n\r\n", strings.Repeat("hello", 4000)},
+	"unkept":  {"POST / HTTP/1.1\r\n" + host + "Content-Length: 20000\r\n\r\n", strings.Repeat("hello", 4000)},
 }
 
 // While a goroutine of a handler waits for the body, every other use of request and response works.
@@ -105,6 +106,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 	}), func(s *site) {
 		for step := range steps {
 			for name, upload := range uploads {
+				s.server.SetKeepAlivesEnabled(name != "unkept")
 				c := s.connect()
 				io.WriteString(c, strings.Replace(upload.head, host, host+"Step: "+step+"\r\n", 1))
 				in := bufio.NewReader(c)
@@ -118,7 +120,7 @@ func TestWaitingForBodyBlocksNothingElse(t *testing.T) {
 				io.WriteString(c, upload.body+strings.ReplaceAll(get, host,
 					host+"Step: write\r\nConnection: close\r\n"))
 				b, err := io.ReadAll(in)
-				isLast := strings.Contains(upload.head, "HTTP/1.0")
+				isLast := name == "unkept" || strings.Contains(upload.head, "HTTP/1.0")
 				switch got := string(b); {
 				case err == nil && strings.Contains(got, "hello") && (strings.Count(got, "<nil>") == 2 || isLast):
 				case err == nil && name == "expects" && (strings.Contains(got, "hello <nil>") ||

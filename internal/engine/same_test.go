@@ -189,15 +189,15 @@ var handlers = map[string]http.HandlerFunc{
 	"status twice":   inTurn(status(201), status(202)),
 	"late field":     inTurn(status(201), field("Late", "x")),
 	"late length":    inTurn(write("hello"), field("Content-Length", "3")),
-	"changed value": func(w http.ResponseWriter, _ *http.Request) {
-		v := []string{"1"}
-		w.Header()["A"] = v
-		w.WriteHeader(200)
-		v[0] = "2"
-	},
-	"flush":                 flush,
-	"write, flush":          inTurn(write("he"), flush, write("llo")),
-	"early hints":           inTurn(field("Link", "</a>"), status(103), status(103), write("hello")),
+	"changed value":  inTurn(field("A", "1"), status(200), change("A", "2")),
+	"flush":          flush,
+	"write, flush":   inTurn(write("he"), flush, write("llo")),
+	"early hints": inTurn(setAll, field("Date", "today"), field("Trailer", "Sum"), func(w http.ResponseWriter, r *http.Request) {
+		if r.ProtoMajor == 1 { // net/http sends it by HTTP/2
+			w.Header().Set("Connection", "close")
+		}
+	}, status(103), status(103), func(w http.ResponseWriter, _ *http.Request) { clear(w.Header()) }, write("hello"),
+		field("Sum", "1")),
 	"panic":                 panics,
 	"panic, written":        inTurn(write("hello"), panics),
 	"panic, flushed":        inTurn(write("hello"), flush, panics),
@@ -244,7 +244,7 @@ var handlers = map[string]http.HandlerFunc{
 		http.ServeContent(w, r, "a.txt", time.Unix(1e9, 0), strings.NewReader("hello"))
 	},
 	"trailer": inTurn(field("Trailer", "Sum, other"), write("hello"), field("Sum", "1")),
-	"changed trailer": inTurn(field("Trailer", "Sum"), write("hello"), flush, field("Trailer", "Other"), field("Sum", "1"),
+	"changed trailer": inTurn(field("Trailer", "Sum"), write("hello"), flush, change("Trailer", "Other"), field("Sum", "1"),
 		field("Other", "2")),
 	"late trailer":          inTurn(write("hello"), flush, field(http.TrailerPrefix+"Sum", "1")),
 	"prefix trailer":        inTurn(field(http.TrailerPrefix+"Sum", "1"), write("hello")),
@@ -277,6 +277,10 @@ func write(text string) http.HandlerFunc {
 
 func field(name, value string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.Header()[name] = []string{value} }
+}
+
+func change(name, value string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.Header()[name][0] = value }
 }
 
 func status(code int) http.HandlerFunc {

@@ -137,13 +137,14 @@ func (b *Body) startWatch() {
 
 // readLength reads the input buffer first, and then directly into p, so that a body is copied only
 // once. The end of a last body is read with what follows it, such as a line end that some clients
-// send: left unread, that would reset the connection, and the client could lose the response.
+// send, or another request: left unread, that would reset the connection, and the client could lose
+// the response.
 func (b *Body) readLength(p []byte) (int, error) {
 	c := b.Exchange.Conn()
 	if int64(len(p)) > b.Remaining {
 		p = p[:b.Remaining]
 	}
-	if b.isLast && len(c.Input()) == 0 {
+	if (b.isLast || !c.Config.KeepsConnections()) && len(c.Input()) == 0 {
 		if b.Remaining < int64(c.conns.inSize) {
 			if err := b.Fill(); err != nil {
 				return 0, err

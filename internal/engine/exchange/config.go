@@ -99,6 +99,11 @@ type ServerState struct {
 	awaitsRest atomic.Bool  // trimAtRest will be called
 }
 
+// KeepsConnections reports whether a connection may serve another request than the current one.
+func (p *Config) KeepsConnections() bool {
+	return !p.ExpectedTLS && p.Server.KeepsConnections() && !p.Server.Retired.Load()
+}
+
 // KeepsConnections reports whether a connection may wait for another request.
 func (s *ServerState) KeepsConnections() bool {
 	return !s.Closing.Load() && !s.KeepAlivesDisabled.Load()

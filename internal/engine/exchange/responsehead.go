@@ -44,6 +44,7 @@ func (w *Response) sendInterim(code int) {
 	c.sink.BeginHead(w, code)
 	w.appendFields(true)
 	w.endInterim()
+	c.Summary = FieldSummary{} // the handler may remove fields before the final response
 }
 
 // endInterim completes an interim response and sends it. Once the final head has begun, only HTTP/2
@@ -159,7 +160,7 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 		if !w.Conn.traits.HasConnFields {
 			return false
 		}
-		if w.Conn.Summary.Connection = values; http1.HasToken(values, "close") {
+		if w.Conn.Summary.Connection = values; !interim && http1.HasToken(values, "close") {
 			w.ClosesConn = true
 		}
 		return interim
@@ -171,7 +172,7 @@ func (w *Response) applyField(name string, values []string, interim bool) bool {
 	case "Date":
 		w.Conn.Summary.hasDate = true
 	case "Trailer":
-		w.Conn.Summary.trailer, w.Conn.Summary.hasTrailers = values, len(values) > 0
+		w.Conn.Summary.trailer, w.Conn.Summary.hasTrailers = slices.Clone(values), len(values) > 0
 		return w.Conn.traits.HasConnFields
 	case "Status", "Keep-Alive", "Upgrade":
 		return w.Conn.traits.HasConnFields

@@ -171,8 +171,7 @@ func choosePersistence(w *exchange.Response) {
 		}
 	}
 	// What follows a CONNECT may be meant for a tunnel, also if there is none.
-	config := w.Conn.Config
-	if w.IsCONNECT || config.ExpectedTLS || !config.Server.KeepsConnections() || config.Server.Retired.Load() {
+	if w.IsCONNECT || !w.Conn.Config.KeepsConnections() {
 		w.ClosesConn = true
 	}
 }
