@@ -131,10 +131,9 @@ func (t *translator) connectionOnly(s *scope) {
 func (t *translator) tryFiles(s *scope) []conf.Text {
 	var tries []conf.Text
 	for _, d := range s.own("try_files") {
-		for _, arg := range d.Args[:len(d.Args)-1] {
+		for _, arg := range d.Args {
 			tries = append(tries, t.text(d, arg))
 		}
-		tries = append(tries, t.fallback(s, d))
 		if code, ok := strings.CutPrefix(d.Args[len(d.Args)-1], "="); ok {
 			if n, err := grammar.ParseNumber(code); err != nil || n > 999 {
 				t.errorf(d, "invalid status %s (example: =404)", grammar.Quote(d.Args[len(d.Args)-1]))
@@ -144,16 +143,21 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 	return tries
 }
 
-// fallback translates the last argument of error_page or try_files. A named location that the server
-// does not have is no error, as in nginx.
-func (t *translator) fallback(s *scope, d *syntax.Directive) conf.Text {
-	to := d.Args[len(d.Args)-1]
-	isTarget := func(l *syntax.Directive) bool { return l.Args[0] == to }
-	if server := s.at(levelServer); server != nil && strings.HasPrefix(to, "@") && !strings.Contains(to, "$") &&
-		!slices.ContainsFunc(server.own("location"), isTarget) {
-		t.warn(d, "unknown named location %s: requests that need it get 500", grammar.Quote(to))
+// checkNamed warns of named locations that directives need and the server does not have: as in nginx
+// that is no error. Settings do not tell it, because other servers may have the same.
+func (t *translator) checkNamed(server *scope, list []*syntax.Directive) {
+	for _, d := range list {
+		t.checkNamed(server, d.Block)
+		if d.Name != "error_page" && d.Name != "try_files" || len(d.Args) == 0 {
+			continue
+		}
+		to := d.Args[len(d.Args)-1]
+		isTarget := func(l *syntax.Directive) bool { return l.Args[0] == to }
+		if strings.HasPrefix(to, "@") && !strings.Contains(to, "$") &&
+			!slices.ContainsFunc(server.own("location"), isTarget) {
+			t.warn(d, "unknown named location %s: requests that need it get 500", grammar.Quote(to))
+		}
 	}
-	return t.text(d, to)
 }
 
 // limitExcept translates limit_except. Requests with other methods continue in a location of their

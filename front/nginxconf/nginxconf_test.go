@@ -230,17 +230,18 @@ func TestTimesOfZero(t *testing.T) {
 
 func TestServersAtAnAddressShareItsSettings(t *testing.T) {
 	r := parsed(t, inHTTP(
-		`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
+		`error_page 404 @a; server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
 		server { listen 1.2.3.4:443 ssl http2 reuseport; server_name b; ssl_certificate b.pem; ssl_certificate_key k/b.key; server_name a;
-			error_page 404 @a; location @a { try_files /a @b; } }`), Options{})
+			location @a { try_files /a @b; } }`), Options{})
 	for i, cert := range []string{"a.pem", "b.pem"} {
 		if l := r.Config.Hosts[i].Listen[0]; !l.TLS || !l.HTTP2 || !l.ReusePort || len(l.Certs) != 1 ||
 			l.Certs[0].Cert != cert {
 			t.Errorf("host %d listens at %+v", i, l)
 		}
 	}
-	if len(r.Warnings) != 2 || r.Warnings[0].Line != 4 || !strings.Contains(r.Warnings[1].Text, "@b") {
-		t.Errorf("%v; want warnings of the second server called a, and of location @b", r.Warnings)
+	if len(r.Warnings) != 3 || !strings.Contains(r.Warnings[0].Text, "@a") || r.Warnings[1].Line != 4 ||
+		!strings.Contains(r.Warnings[2].Text, "@b") {
+		t.Errorf("%v; want warnings of @a, of the second server called a, and of location @b", r.Warnings)
 	}
 }
 

@@ -18,6 +18,10 @@ func (t *translator) server(d *syntax.Directive, http *scope) {
 	h.KeepSlashes = !s.flag("merge_slashes", true)
 	h.UnderscoreFields, h.AnyFields = s.flag("underscores_in_headers", false), !s.flag("ignore_invalid_headers", true)
 	h.RejectHandshake = s.flag("ssl_reject_handshake", false)
+	t.checkNamed(s, d.Block)
+	if at := s.holder("error_page"); at != nil {
+		t.checkNamed(s, at.own("error_page"))
+	}
 	h.Defaults = t.validate(s)
 	h.Steps = t.steps(s, nil)
 	h.Locations = t.locations(s, nil)

@@ -245,7 +245,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 	var pages []conf.ErrorPage
 	for _, d := range s.all("error_page") {
 		last := len(d.Args) - 1
-		page := conf.ErrorPage{Target: t.fallback(s, d)}
+		page := conf.ErrorPage{Target: t.text(d, d.Args[last])}
 		codes := d.Args[:last]
 		if status, ok := strings.CutPrefix(codes[len(codes)-1], "="); ok {
 			codes = codes[:len(codes)-1]

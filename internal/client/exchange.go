@@ -97,11 +97,9 @@ func (x *exchange) prepare() error {
 	if x.ctx.Err() != nil {
 		return contextCause(x.ctx)
 	}
-	// otherwise the request is encoded once its connection is known: the hook comes behind GotConn
-	c, t := x.client, x.trace
-	mayBeHTTP2 := c.offersHTTP2 && x.key.tls
-	x.isEncoded = !c.pool.limits.onlyHTTP2 && (t == nil || t.WroteHeaderField == nil) &&
-		(!mayBeHTTP2 || !c.pool.isHTTP2(x.key))
+	// otherwise the request is encoded once its connection is known
+	c := x.client
+	x.isEncoded = !c.pool.limits.onlyHTTP2 && (!c.offersHTTP2 || !x.key.tls || !c.pool.isHTTP2(x.key))
 	if !x.isEncoded {
 		return nil
 	}

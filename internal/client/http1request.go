@@ -117,7 +117,7 @@ func (h *http1Codec) writeHead(x *exchange) error {
 		for _, v := range r.Header[name] {
 			b = http1.AppendField(b, name, v)
 		}
-		if x.trace != nil && x.trace.WroteHeaderField != nil {
+		if x.tracesFields() {
 			x.trace.WroteHeaderField(name, r.Header[name])
 		}
 	}
@@ -345,9 +345,14 @@ func (x *exchange) requestsGzip(method string) bool {
 }
 
 func (x *exchange) traceField(name, value string) {
-	if x.trace != nil && x.trace.WroteHeaderField != nil {
+	if x.tracesFields() {
 		x.trace.WroteHeaderField(name, []string{value})
 	}
+}
+
+// tracesFields reports whether a hook receives the fields. As in net/http that is after GotConn.
+func (x *exchange) tracesFields() bool {
+	return x.trace != nil && x.trace.WroteHeaderField != nil && x.conn != nil
 }
 
 func firstValue(values []string) string {

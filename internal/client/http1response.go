@@ -66,7 +66,7 @@ func beginsResponse(b []byte) bool {
 // handleInterim handles an interim response, and reports whether a hook received it.
 func (h *http1Codec) handleInterim(x *exchange) (isSeen bool, err error) {
 	head, trace := &h.head, x.trace
-	if head.Status == http.StatusContinue && http1.HasToken(x.request.Header["Expect"], "100-continue") {
+	if head.Status == http.StatusContinue && x.body != nil && http1.HasToken(x.request.Header["Expect"], "100-continue") {
 		if trace != nil && trace.Got100Continue != nil {
 			trace.Got100Continue()
 		}

@@ -157,7 +157,7 @@ func isUnsent(name string) bool {
 }
 
 func (e *http2Exchange) appendField(b []byte, name, value string) []byte {
-	if t := e.x.trace; t != nil && t.WroteHeaderField != nil {
+	if t := e.x.trace; e.x.tracesFields() {
 		t.WroteHeaderField(strings.ToLower(name), []string{value})
 	}
 	e.listSize += len(name) + len(value) + fieldOverhead

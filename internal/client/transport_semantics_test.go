@@ -98,7 +98,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 		if kind != "GET" {
 			r = mustRequest("POST", p.url, strings.NewReader("body"))
 		}
-		if kind == "expect" {
+		if kind == "expect" || kind == "GET" && !isHTTP2 {
 			r.Header.Set("Expect", "100-continue")
 		}
 		_, _, err := exchange(rt, r.WithContext(httptrace.WithClientTrace(p.Context(), c.trace())))
@@ -182,6 +182,7 @@ func TestTransportRejectsInvalidRequests(t *testing.T) {
 	field := func(name, value string) func(*http.Request) {
 		return func(r *http.Request) { r.Header[name] = []string{value} }
 	}
+	traced := httptrace.WithClientTrace(t.Context(), new(recorder).trace())
 	type rows map[string]func(*http.Request)
 	asTheirs := rows{
 		"nil Request.URL":                     func(r *http.Request) { r.URL = nil },
@@ -227,7 +228,7 @@ func TestTransportRejectsInvalidRequests(t *testing.T) {
 					if isOurs && rt == theirs {
 						continue
 					}
-					r := mustRequest("POST", "http://host/", strings.NewReader("body"))
+					r := mustRequest("POST", "http://host/", strings.NewReader("body")).WithContext(traced)
 					r.Body = closeCounter{r.Body, &closed}
 					change(r)
 					before := closed

@@ -16,15 +16,16 @@ import (
 func TestNotModifiedRefreshesResponse(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
 		s.becomesStale("body", "", `Etag: "v1"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT", "X: old",
-			"Content-Type: a/b")
+			"Content-Type: a/b", "Status: 200 OK")
 		s.responds(304, "", "Cache-Control: max-age=20", `Etag: W/"v1"`, "X: new", "Content-Type: c/d",
-			"Content-Length: 77")
+			"Content-Length: 77", "Status: 304 Not Modified")
 		g := s.get(`If-None-Match: "v0"`)
 		g.want(t, cache.StateRevalidated, 200, "body")
 		testkit.Fields(t, s.lastRequest().Header, "the origin's request", "If-None-Match", `"v1"`,
 			"If-Modified-Since", "Fri, 31 Dec 1999 00:00:00 GMT")
 		for range 2 {
-			testkit.Fields(t, g.header, "", "X", "new", "Content-Type", "a/b", "Content-Length", "4", "Etag", `"v1"`)
+			testkit.Fields(t, g.header, "", "X", "new", "Content-Type", "a/b", "Content-Length", "4", "Etag", `"v1"`,
+				"Status", "200 OK")
 			time.Sleep(9 * time.Second)
 			g = s.get()
 			g.want(t, cache.StateHit, 200, "body")

@@ -87,13 +87,13 @@ func (s *stored) withoutBody() *stored {
 }
 
 // refreshed returns the response after a 304. The 304's fields replace the stored ones, except
-// those that describe the body: RFC 9111, 3.2.
+// those that describe the body or the status: RFC 9111, 3.2.
 func (s *stored) refreshed(h http.Header) *stored {
 	fresh := *s
 	fresh.header = s.header.Clone()
 	for name, values := range h {
 		switch name {
-		case "Content-Encoding", "Content-Range", "Content-Type", "Etag":
+		case "Content-Encoding", "Content-Range", "Content-Type", "Etag", "Status": // Status is CGI's
 			continue
 		}
 		if !isExcluded(name) && !http1.HasToken(h["Connection"], name) {

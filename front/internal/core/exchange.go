@@ -259,9 +259,16 @@ func (x *Exchange) restart(next entry) Outcome {
 func (x *Exchange) Redirect(path, args string) Outcome {
 	path, ok := uri.CleanPath(path, true)
 	if !ok {
-		return x.Fail(http.StatusInternalServerError)
+		return x.failRedirect()
 	}
 	return x.RedirectTo(path, args)
+}
+
+// failRedirect responds if there is no target. It counts as a redirect: an error page of status 500
+// may have led here, and may do so again.
+func (x *Exchange) failRedirect() Outcome {
+	x.Redirects++
+	return x.Fail(http.StatusInternalServerError)
 }
 
 // RedirectTo is Redirect for a normalized path.
@@ -275,7 +282,7 @@ func (x *Exchange) RedirectNamed(name string) Outcome {
 	loc := x.Host.named[name]
 	if loc == nil {
 		x.Errorf(errorlog.LevelError, "could not find named location %q", errorlog.Truncate(name))
-		return x.Fail(http.StatusInternalServerError)
+		return x.failRedirect()
 	}
 	x.named, x.internal = loc, true
 	return x.restart(atNamed)

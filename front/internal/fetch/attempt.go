@@ -36,7 +36,7 @@ import (
 //	Dial                     it does not wait: dialing has a timeout of its own
 //	headReceived             it does not wait
 //	startWait ... endWait    it waits, in each read of the response's body
-//	restartWait              it waits anew if it waits: the server sent something else
+//	restartWait              it waits anew if it waits to read: the server sent something else
 
 // attempt is also the context of its request, and its client.Hooks: see attemptContext and hooks.go.
 type attempt struct {
@@ -51,6 +51,7 @@ type attempt struct {
 
 	timeout      atomic.Int64 // how long the server may be silent
 	waitingSince atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
+	isSending    atomic.Bool  // the timeout is that for sending
 
 	stderr *stderrSearch // nil unless the application wrote to STDERR, and Upstream.CatchStderr is set
 
@@ -83,6 +84,7 @@ func (a *attempt) wrapBody(body io.ReadCloser) io.ReadCloser {
 	if _, ok := body.(*memoryBody); ok || body == http.NoBody {
 		return body
 	}
+	a.isSending.Store(true)
 	a.timeout.Store(int64(a.request.upstream.SendTimeout))
 	return &upstreamBody{body, a}
 }
@@ -95,6 +97,7 @@ func (b *upstreamBody) Read(p []byte) (int, error) {
 	case errors.Is(err, ErrBodyConsumed): // another reader waits for the client now
 		return n, err
 	case err == io.EOF:
+		b.attempt.isSending.Store(false)
 		b.attempt.timeout.Store(int64(b.attempt.request.upstream.ReadTimeout))
 	}
 	b.attempt.startWait()
@@ -110,9 +113,9 @@ func (b *upstreamBody) HasInput() bool {
 // startWait marks that the attempt waits for the server, and endWait that it received n bytes.
 func (a *attempt) startWait() { a.waitingSince.Store(a.waitStart()) }
 
-// restartWait restarts the timeout, unless the attempt waits for the client.
+// restartWait restarts the timeout for reading, unless the attempt waits for the client.
 func (a *attempt) restartWait() {
-	if since := a.waitingSince.Load(); since >= 0 {
+	if since := a.waitingSince.Load(); since >= 0 && !a.isSending.Load() {
 		a.waitingSince.CompareAndSwap(since, a.waitStart())
 	}
 }

@@ -18,7 +18,7 @@ import (
 
 // attemptOf starts an attempt of a request with a context, and a timeout of a minute.
 func attemptOf(ctx context.Context, n *Pending) *attempt {
-	r := &Request{upstream: &Upstream{ReadTimeout: time.Minute, Pending: n, Expired: context.Background()}}
+	r := &Request{upstream: &Upstream{ReadTimeout: time.Minute, SendTimeout: time.Minute, Pending: n, Expired: context.Background()}}
 	return r.startAttempt(ctx, "server")
 }
 
@@ -42,6 +42,8 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 		{name: "STDERR", writes: func(a *attempt) { a.Stderr(nil) }, leave: time.Hour, want: errTimeout, after: 3 * half},
 		{name: "interim response", writes: func(a *attempt) { a.Interim(http.StatusProcessing, nil) },
 			leave: time.Hour, want: errTimeout, after: 3 * half},
+		{name: "STDERR before the body was sent", writes: func(a *attempt) { a.wrapBody(io.NopCloser(nil)); a.Stderr(nil) },
+			leave: time.Hour, want: errTimeout, after: timersAfter + time.Minute},
 	}
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
