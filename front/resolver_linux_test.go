@@ -180,9 +180,7 @@ func TestRequestsShareLookupsOnDemand(t *testing.T) {
 	results := make(chan string, requests)
 	get := func() {
 		got, err := a.attempt("GET", url, nil)
-		if err != nil {
-			t.Error(err)
-		}
+		testkit.Check(t, err)
 		results <- fmt.Sprint(got.status, got.body)
 	}
 	first := testkit.Value(http.NewRequestWithContext(ctx, "GET", url, nil))(t)

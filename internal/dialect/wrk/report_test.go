@@ -67,9 +67,7 @@ func TestReportIsWrks(t *testing.T) {
 Requests/sec:  19999.76
 Transfer/sec:      2.38MB
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, got, want)
 }
 
 func TestReportCountsErrors(t *testing.T) {
@@ -118,9 +116,7 @@ func TestReportWithoutResponses(t *testing.T) {
 Requests/sec:      0.00
 Transfer/sec:       0.00B
 `
-	if got != want {
-		t.Errorf("got\n%s\nwant\n%s", got, want)
-	}
+	testkit.Equal(t, got, want)
 }
 
 func TestFootnotesExplainMisleadingFigures(t *testing.T) {

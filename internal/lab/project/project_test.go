@@ -85,11 +85,9 @@ func TestUnpackIsSafeAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range roots {
 		all.Go(func() {
-			root, err := Unpack(cache, Source{Version: "v1.2.3"})
-			if err != nil {
-				t.Error(err)
-			}
-			roots[i] = root
+			var err error
+			roots[i], err = Unpack(cache, Source{Version: "v1.2.3"})
+			testkit.Check(t, err)
 		})
 	}
 	all.Wait()

@@ -39,9 +39,7 @@ func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*sample.Recor
 		if records[i].Alone != "" {
 			name += " alone"
 		}
-		if by[name] != nil {
-			t.Errorf("two records of %s", name)
-		}
+		testkit.Equal(t, by[name] == nil, true, "a single record of", name)
 		by[name] = &records[i]
 	}
 	return by
