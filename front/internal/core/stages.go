@@ -164,7 +164,7 @@ func (h *heldResponse) Write(p []byte) (int, error) {
 // Flush releases what was held back.
 func (h *heldResponse) Flush() error { return h.end(h.body, UnknownLength) }
 
-// Close releases the whole body. HEAD receives none, so that its length is unknown.
+// Close releases the whole body. A response to HEAD has none here, so its length is unknown.
 func (h *heldResponse) Close() error {
 	length := int64(len(h.body))
 	if length == 0 && h.w.X.Method == http.MethodHead {

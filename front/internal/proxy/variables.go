@@ -122,8 +122,8 @@ func upstreamFieldVariable(name string) core.Variable {
 	}
 }
 
-// proxyTargetName returns the name of the location's target. As in nginx, other locations have
-// none, and there is none before the content phase.
+// proxyTargetName returns the name of the location's target. As in nginx it is empty before the
+// content phase, and in locations without a proxy.
 func proxyTargetName(x *core.Exchange) targetName {
 	if p := proxyOf(x); p != nil && (x.Proxy != nil || p.callsBound()) {
 		return p.targetName(x)
