@@ -140,7 +140,7 @@ var only = []struct {
 	{"internal/engine/shard", "shards know neither the server nor the codecs of exchanges",
 		[]string{"internal/engine/exchange", "internal/engine/h2", "internal/engine/netconn",
 			"internal/engine/reuse", "internal/engine/sched", "internal/connection", "internal/poll",
-			"internal/wire/http2"}},
+			"internal/wire/http2", "internal/poison"}},
 	{"internal/engine/sched", "the scheduler knows neither sockets nor requests", nil},
 	{"internal/engine/reuse", "goroutines are independent of their work", nil},
 	{"internal/dialect/...", "a dialect turns flags into a plan and a result into a report",
@@ -196,7 +196,7 @@ var onlyBy = map[string][]string{
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front/internal/core", "front/internal/proxy"},
 	"internal/poison": {"front/internal/core", "front/internal/proxy", "front/internal/fetch", "internal/client", "internal/client/h2",
-		"internal/connection", "internal/engine/exchange", "internal/engine/h2"},
+		"internal/connection", "internal/engine/exchange", "internal/engine/h2", "internal/engine/shard"},
 	"internal/privilege": {"internal/cli", "front/server"},
 	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":  {"front/server", "upgrade"},

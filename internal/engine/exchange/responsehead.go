@@ -112,12 +112,7 @@ func (w *Response) appendFields(interim bool) {
 		return
 	}
 	var few [8]headerField
-	fields := few[:0]
-	for name, values := range w.fields {
-		fields = append(fields, headerField{name, values})
-	}
-	slices.SortFunc(fields, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
-	for _, f := range fields {
+	for _, f := range sortFields(few[:0], w.fields) {
 		if w.applyField(f.name, f.values, interim) {
 			w.appendValues(f.name, f.values)
 		}
@@ -127,6 +122,24 @@ func (w *Response) appendFields(interim bool) {
 type headerField struct {
 	name   string
 	values []string
+}
+
+// sortFields appends the fields to room, which is empty, sorted by name. What fits is inserted field
+// by field: slices.SortFunc takes twice as long for four fields.
+func sortFields(room []headerField, fields http.Header) []headerField {
+	fits := len(fields) <= cap(room)
+	for name, values := range fields {
+		i := len(room)
+		room = append(room, headerField{})
+		for ; fits && i > 0 && name < room[i-1].name; i-- {
+			room[i] = room[i-1]
+		}
+		room[i] = headerField{name, values}
+	}
+	if !fits {
+		slices.SortFunc(room, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
+	}
+	return room
 }
 
 // appendValues appends a field line for each value.

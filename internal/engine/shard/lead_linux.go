@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -66,11 +67,11 @@ func (r *runner) serveEvents() bool {
 		if k == nil || !k.claim(e) || s.beginsTLS(k) {
 			continue
 		}
-		r.delays = r.eventsLeft > 0 || len(s.outbox.conns) > 0
+		r.delays = r.eventsLeft > 0 || s.outbox.count > 0
 		if !r.serveAsLeader(k, false) {
 			return false
 		}
-		if len(s.outbox.conns) >= outboxConns && !r.sendOutbox() {
+		if s.outbox.count == outboxConns && !r.sendOutbox() {
 			return false
 		}
 		if r.handOffs >= handOffBatch && !r.startHandOffs() {
@@ -104,49 +105,71 @@ func (s *shard) connOf(e poll.Event) *shardConn {
 	return k
 }
 
+// delay moves k's output to the outbox and gives its conn back: the next connection finds it in the
+// processor's caches.
+func (r *runner) delay(k *shardConn) {
+	b, c := &r.shard.outbox, k.conn
+	w := &b.waiting[b.count]
+	b.count++
+	w.conn, w.sendTimeout = k, c.CurrentSendTimeout()
+	w.out, c.Out = c.Out, w.out[:0]
+	k.giveBack()
+	k.servedBy = nil
+}
+
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.
 func (r *runner) sendOutbox() bool {
 	b := &r.shard.outbox
 	r.delays = false
-	for b.sent < len(b.conns) {
-		k := b.conns[b.sent]
+	for b.sent < b.count {
+		w := &b.waiting[b.sent]
 		b.sent++
-		// If its event has come, or the client does not read, it is served as if nothing had waited.
-		if (!k.trySendOut() || !r.parkSent(k)) && !r.serveAsLeader(k, false) {
+		k := w.conn
+		w.conn = nil
+		n := k.trySendOut(w.out)
+		if n == len(w.out) && r.parkSent(k) {
+			continue
+		}
+		// The client does not read, or its event has come: it is served as if nothing had waited.
+		if n < len(w.out) {
+			r.attach(k)
+			k.conn.SetSendTimeout(w.sendTimeout)
+			k.conn.Out = append(k.conn.Out, w.out[n:]...)
+		}
+		if !r.serveAsLeader(k, false) {
 			return false
 		}
 	}
-	clear(b.conns)
-	b.conns, b.sent = b.conns[:0], 0
+	b.count, b.sent = 0, 0
 	return true
 }
 
-// trySendOut sends the output without waiting. It reports whether all was sent.
-func (k *shardConn) trySendOut() bool {
-	c := k.conn
-	if k.deadlinePassed(waitOutput) {
-		return false
+// trySendOut sends out, which is all of k's output, without waiting. It returns how much it has
+// sent.
+func (k *shardConn) trySendOut(out []byte) (n int) {
+	switch {
+	case k.deadlinePassed(waitOutput):
+	case k.endsOutput:
+		n, _ = poll.SendEnd(int(k.fd), out)
+	default:
+		n, _ = poll.Send(int(k.fd), out) // if this fails, the next attempt does, too
 	}
-	sent := c.Gate.Open()
-	n := 0
-	if k.endsOutput {
-		n, _ = poll.SendEnd(int(k.fd), c.Out[sent:])
-	} else {
-		n, _ = poll.Send(int(k.fd), c.Out[sent:]) // if this fails, the next attempt does, too
-	}
-	c.DropSent(sent + n)
-	return len(c.Out) == 0
+	poison.Fill(out[:n])
+	return n
 }
 
 // parkSent makes a connection wait for its next request, or closes it. It reports false if a runner
 // must serve it.
 func (r *runner) parkSent(k *shardConn) bool {
 	if k.endsOutput {
-		k.giveBack()
 		_ = k.Close()
 		return true
 	}
-	if k.addToLoop() != nil || !r.park(k, true) {
+	if k.addToLoop() != nil {
+		return false
+	}
+	k.setWaitDeadline(r.idleDeadline(k.config().Exchanges))
+	if !r.leave(k, true) {
 		return false
 	}
 	r.closeIfEnding(k)

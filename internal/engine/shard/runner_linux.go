@@ -33,9 +33,7 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	switch {
 	case !isDelayed:
 	case leads:
-		s := r.shard
-		s.outbox.conns = append(s.outbox.conns, k)
-		k.servedBy = nil
+		r.delay(k)
 	default: // the responses must not wait
 		r.serve(k, nil, sched.NoSlot)
 	}
@@ -185,7 +183,7 @@ func (r *runner) awaitRequest(k *shardConn) outcome {
 		return outcomeClose
 	case r.waitOnLoop(k) != nil:
 		return outcomeClose
-	case r.park(k, false):
+	case r.park(k):
 		r.closeIfEnding(k)
 		return outcomeWaits
 	default:
@@ -346,10 +344,9 @@ func (k *shardConn) receiveMore() error {
 	return nil
 }
 
-// park makes k wait for a request or for the rest of a head, for which it keeps a conn. isDelayed
-// reports that k was in the outbox. park reports false if more input has arrived by now, or if no
-// loop would report input.
-func (r *runner) park(k *shardConn, isDelayed bool) bool {
+// park makes k wait for a request or for the rest of a head, for which it keeps a conn. It reports
+// false if more input has arrived by now, or if no loop would report input.
+func (r *runner) park(k *shardConn) bool {
 	c := k.conn
 	var deadline instant
 	switch {
@@ -359,22 +356,27 @@ func (r *runner) park(k *shardConn, isDelayed bool) bool {
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.tls != nil && !k.tls.hasInput: // parts of records do not extend the idle timeout
 		deadline = k.waitDeadline()
-	case c.Config.IdleTimeout <= 0:
-	case isDelayed:
-		deadline = r.reportedAt + instant(c.Config.IdleTimeout)
 	default:
-		deadline = r.now() + instant(c.Config.IdleTimeout)
+		deadline = r.idleDeadline(c.Config)
 	}
 	k.setWaitDeadline(deadline)
 	if !k.state.has(flagHead) {
 		k.giveBack()
 	}
-	return r.leave(k, isDelayed)
+	return r.leave(k, false)
+}
+
+// idleDeadline returns when the idle timeout of a connection ends that begins to wait now.
+func (r *runner) idleDeadline(config *exchange.Config) instant {
+	if config.IdleTimeout <= 0 {
+		return 0
+	}
+	return r.now() + instant(config.IdleTimeout)
 }
 
 // leave ends what attach began. If the shard is overloaded, every other connection moves to another
-// shard. leave reports false if more input has arrived, or if no loop reports input: the runner then
-// tries once more to add the connection to a loop.
+// shard. isDelayed reports that k was in the outbox. leave reports false if more input has arrived,
+// or if no loop reports input: the runner then tries once more to add the connection to a loop.
 func (r *runner) leave(k *shardConn, isDelayed bool) bool {
 	k.servedBy = nil
 	if to := r.shard.load.relief.Load(); to != nil {

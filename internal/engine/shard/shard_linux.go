@@ -137,8 +137,16 @@ const (
 // while the leader serves nothing. If the lead is taken from a leader in a handler, the new leader
 // begins with the outbox.
 type outbox struct {
-	conns []*shardConn
-	sent  int // how many of conns were taken
+	waiting [outboxConns]waitingOutput
+	count   int // of waiting
+	sent    int // how many of them were taken
+}
+
+// waitingOutput is the output of a connection that has given its conn back.
+type waitingOutput struct {
+	conn        *shardConn
+	out         []byte
+	sendTimeout time.Duration
 }
 
 // shardLoad is how busy a shard is. The shard's leader writes it.
