@@ -279,6 +279,7 @@ func (r *Running) add(p *part) error {
 	p.log = log
 	p.folder = cmp.Or(p.folder, r.dir)
 	p.env = slices.Concat(os.Environ(), p.env, []string{r.mark})
+	p.dropPages()
 	if err := r.start(p); err != nil {
 		return errors.Join(err, log.Close(), p.closeSocket())
 	}
