@@ -168,7 +168,11 @@ func (r *runner) parkSent(k *shardConn) bool {
 	if k.addToLoop() != nil {
 		return false
 	}
-	k.setWaitDeadline(r.idleDeadline(k.config().Exchanges))
+	var deadline instant
+	if timeout := k.config().Exchanges.IdleTimeout; timeout > 0 {
+		deadline = r.reportedAt + instant(timeout)
+	}
+	k.setWaitDeadline(deadline)
 	if !r.leave(k, true) {
 		return false
 	}

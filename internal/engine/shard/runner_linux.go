@@ -356,22 +356,14 @@ func (r *runner) park(k *shardConn) bool {
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.tls != nil && !k.tls.hasInput: // parts of records do not extend the idle timeout
 		deadline = k.waitDeadline()
-	default:
-		deadline = r.idleDeadline(c.Config)
+	case c.Config.IdleTimeout > 0:
+		deadline = r.now() + instant(c.Config.IdleTimeout)
 	}
 	k.setWaitDeadline(deadline)
 	if !k.state.has(flagHead) {
 		k.giveBack()
 	}
 	return r.leave(k, false)
-}
-
-// idleDeadline returns when the idle timeout of a connection ends that begins to wait now.
-func (r *runner) idleDeadline(config *exchange.Config) instant {
-	if config.IdleTimeout <= 0 {
-		return 0
-	}
-	return r.now() + instant(config.IdleTimeout)
 }
 
 // leave ends what attach began. If the shard is overloaded, every other connection moves to another
