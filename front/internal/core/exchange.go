@@ -225,7 +225,9 @@ func (x *Exchange) runSteps() Outcome {
 			return x.explainEnd("limits", out)
 		}
 	}
-	x.applyRealIP()
+	if rules := x.Loc.realIP; rules != x.Host.defaults.realIP { // as in nginx, after the rewrite phase
+		x.ClientAddress().update(x, rules)
+	}
 	for i := range x.Loc.Phases {
 		if x.RegexTimedOut {
 			break

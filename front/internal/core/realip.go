@@ -32,13 +32,6 @@ func (x *Exchange) ClientAddress() *clientAddress {
 	return x.Address
 }
 
-// applyRealIP applies the rules of the location. As in nginx this follows the rewrite phase.
-func (x *Exchange) applyRealIP() {
-	if rules := x.Loc.realIP; rules != x.Host.defaults.realIP {
-		x.ClientAddress().update(x, rules)
-	}
-}
-
 // update applies rules. The first report of a trusted proxy is final.
 func (c *clientAddress) update(x *Exchange, f *realip.Rules) {
 	if f == nil || c.replaced {
@@ -87,9 +80,6 @@ func binaryRemoteAddr(x *Exchange) string {
 	}
 	return "unix:"
 }
-
-func realipRemoteAddr(x *Exchange) string { return realip.AddrString(x.ClientAddress().peer) }
-func realipRemotePort(x *Exchange) string { return realip.PortString(x.ClientAddress().peer) }
 
 // proxyHeaderFunc returns the addresses of a PROXY protocol header.
 type proxyHeaderFunc func() (source, destination netip.AddrPort)
