@@ -46,7 +46,11 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest string) c
 		earlier := takeEarlier(x.Response.Header())
 		w.earlier = &earlier
 	}
-	handler.ServeHTTP(writerFor(w, r), r)
+	if r.ProtoMajor == 1 {
+		handler.ServeHTTP(boundHijacker{w}, r)
+	} else { // as that of the server, it is no http.Hijacker: programs look for it
+		handler.ServeHTTP(w, r)
+	}
 	w.applyRules(http.StatusOK) // applies the rules to a head that the handler leaves to the server
 	w.x = nil                   // the handler may keep w, but not the exchange
 	if w.redirectTo == nil {
@@ -242,15 +246,6 @@ func (w *boundWriter) FlushError() error {
 		return nil
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
-// server: programs look for it.
-func writerFor(w *boundWriter, r *http.Request) http.ResponseWriter {
-	if r.ProtoMajor == 1 {
-		return boundHijacker{w}
-	}
-	return w
 }
 
 // boundHijacker is a boundWriter for HTTP/1.
