@@ -107,22 +107,14 @@ func (p *proxy) differs(x *core.Exchange, q *boundRequest) bool {
 		p.from.NoBody || x.Method != r.Method || x.Received != nil
 }
 
-// fillRequest makes r a copy of the client's request with what differs.
-func (p *proxy) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) error {
+// fillRequest makes r a copy of the client's request with what differs, and with the body that an
+// upstream would receive.
+func (p *proxy) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) (err error) {
 	*r = *x.Request
 	r.Method, r.Host, r.RequestURI = q.method, q.host, q.requestTarget
 	if q.header != nil {
 		r.Header = q.header
 	}
-	err := p.setBody(x, r)
-	if err == nil && q.requestTarget != x.Request.RequestURI {
-		r.URL, err = url.ParseRequestURI(q.requestTarget)
-	}
-	return err
-}
-
-// setBody sets the body that an upstream would receive.
-func (p *proxy) setBody(x *core.Exchange, r *http.Request) (err error) {
 	switch {
 	case p.body != nil:
 		text := p.body.Eval(x)
@@ -131,6 +123,9 @@ func (p *proxy) setBody(x *core.Exchange, r *http.Request) (err error) {
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.Received != nil:
 		r.Body, err = x.Received.Open()
+	}
+	if err == nil && q.requestTarget != x.Request.RequestURI {
+		r.URL, err = url.ParseRequestURI(q.requestTarget)
 	}
 	return err
 }
