@@ -91,10 +91,6 @@ func (r *report) keeps(d *syntax.Directive) bool {
 	return !s.Harmless
 }
 
-// droppedVariables are the variables that a rejected directive would define: one, or all with a
-// prefix that ends in an underscore.
-type droppedVariables struct{ name, why string }
-
 // drop notes the variables of a rejected directive. Texts with them are treated as those with
 // variables that are not available.
 func (r *report) drop(d *syntax.Directive) {
@@ -118,7 +114,7 @@ func (r *report) drop(d *syntax.Directive) {
 	}
 	for _, name := range names {
 		if name, ok := strings.CutPrefix(strings.ToLower(name), "$"); ok {
-			r.dropped = append(r.dropped, droppedVariables{name, grammar.Quote(d.Name) + " is not supported"})
+			r.dropped = append(r.dropped, grammar.Missing{Name: name, Why: grammar.Quote(d.Name) + " is not supported"})
 		}
 	}
 }
@@ -128,8 +124,8 @@ func (t *translator) whyUnavailable(name string) string {
 		return ""
 	}
 	for _, v := range t.dropped {
-		if name == v.name || strings.HasSuffix(v.name, "_") && strings.HasPrefix(name, v.name) {
-			return v.why
+		if v.Has(name) {
+			return v.Why
 		}
 	}
 	return grammar.Unavailable(name)

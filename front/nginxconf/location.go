@@ -78,7 +78,9 @@ func (t *translator) location(s *scope, l *conf.Location, outer *place) {
 	t.passesOf(s, s, l, here)
 	t.checkUnused(s)
 	t.oneContent(s)
-	t.connectionOnly(s)
+	for _, d := range s.own("keepalive_timeout") { // it applies before a location is known
+		t.omit(d, "not supported in a location (move it to server or http)")
+	}
 	t.checkPassword(s)
 	l.Locations = t.locations(s, here)
 }
@@ -116,14 +118,6 @@ func (t *translator) oneContent(s *scope) {
 			t.errorf(own[0], "conflicts with %s in the same location", first)
 		}
 		first = name
-	}
-}
-
-// connectionOnly rejects directives that concern connections: they apply before a location is
-// known.
-func (t *translator) connectionOnly(s *scope) {
-	for _, d := range s.own("keepalive_timeout") {
-		t.omit(d, "not supported in a location (move it to server or http)")
 	}
 }
 

@@ -207,7 +207,7 @@ type report struct {
 	lenient                          bool
 	errs, ignored, remarks, warnings []Message
 	seen                             map[Message]bool
-	dropped                          []droppedVariables
+	dropped                          []grammar.Missing
 	closing                          map[*syntax.Directive]bool // those that were left out, and close what they are in
 }
 

@@ -157,17 +157,9 @@ func (t *translator) conditionWords(d *syntax.Directive, words []string) (conf.I
 		case "~", "~*", "!~", "!~*":
 			return c, true
 		}
-	case len(words) == 2 && isFileTest(first):
+	case len(words) == 2 && slices.Contains([]string{"-f", "-d", "-e", "-x"}, strings.TrimPrefix(first, "!")):
 		c.Op, c.Left = first, t.text(d, words[1])
 		return c, true
 	}
 	return bad()
-}
-
-func isFileTest(word string) bool {
-	switch strings.TrimPrefix(word, "!") {
-	case "-f", "-d", "-e", "-x":
-		return true
-	}
-	return false
 }

@@ -84,8 +84,11 @@ func (t *translator) main(tree []*syntax.Directive) {
 // wherever they stand.
 func (t *translator) http(d *syntax.Directive) {
 	s := newScope(nil, levelHTTP, d.Block)
+	definitions := t.definitions(s)
 	for _, d := range d.Block {
-		t.shared(d, s)
+		if define := definitions[d.Name]; define != nil {
+			define(d)
+		}
 	}
 	t.config.Types = t.typesOf(s)
 	_ = t.validate(s)
@@ -98,31 +101,21 @@ func (t *translator) http(d *syntax.Directive) {
 	}
 }
 
-// shared translates a definition that applies to all of http.
-func (t *translator) shared(d *syntax.Directive, http *scope) {
-	switch d.Name {
-	case "upstream":
-		t.upstream(d, http)
-	case "match":
-		t.healthMatch(d)
-	case "map":
-		t.mapOf(d)
-	case "geo":
-		t.geo(d)
-	case "split_clients":
-		t.splitClients(d)
-	case "log_format":
-		t.logFormat(d)
-	case "limit_req_zone":
-		t.requestZone(d)
-	case "limit_conn_zone":
-		t.connZone(d)
-	case "acme_issuer":
-		t.issuer(d)
-	case "otel_exporter":
-		t.exporter(d, http)
-	case "proxy_cache_path", "fastcgi_cache_path":
-		t.cachePath(d)
+// definitions translate directives that apply to all of http.
+func (t *translator) definitions(http *scope) map[string]func(*syntax.Directive) {
+	return map[string]func(*syntax.Directive){
+		"upstream":           func(d *syntax.Directive) { t.upstream(d, http) },
+		"match":              t.healthMatch,
+		"map":                t.mapOf,
+		"geo":                t.geo,
+		"split_clients":      t.splitClients,
+		"log_format":         t.logFormat,
+		"limit_req_zone":     t.requestZone,
+		"limit_conn_zone":    t.connZone,
+		"acme_issuer":        t.issuer,
+		"otel_exporter":      func(d *syntax.Directive) { t.exporter(d, http) },
+		"proxy_cache_path":   t.cachePath,
+		"fastcgi_cache_path": t.cachePath,
 	}
 }
 

@@ -101,8 +101,8 @@ func (s *scope) words(name string) []string {
 // response.
 func (t *translator) text(d *syntax.Directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
-		t.reject(d, "%s", v.why)
-		t.config.Blank[v.name] = t.lenient
+		t.reject(d, "%s", v.Why)
+		t.config.Blank[v.Name] = t.lenient
 	}
 	return conf.Text(arg)
 }
@@ -111,8 +111,8 @@ func (t *translator) text(d *syntax.Directive, arg string) conf.Text {
 // variables in it are only empty: it decides nothing.
 func (t *translator) reportedText(d *syntax.Directive, arg string) conf.Text {
 	for _, v := range t.unavailable(d, arg) {
-		t.omit(d, "%s", v.why)
-		t.config.Blank[v.name] = t.lenient
+		t.omit(d, "%s", v.Why)
+		t.config.Blank[v.Name] = t.lenient
 	}
 	return conf.Text(arg)
 }
@@ -125,8 +125,8 @@ func (t *translator) upstreamText(s *scope, d *syntax.Directive, arg string) con
 		return conf.Text(arg)
 	}
 	for _, v := range t.unavailable(d, arg) {
-		if grammar.Unavailable(v.name) == "" || strings.HasPrefix(v.name, "proxy_protocol_") {
-			t.reject(d, "%s", v.why)
+		if grammar.Unavailable(v.Name) == "" || strings.HasPrefix(v.Name, "proxy_protocol_") {
+			t.reject(d, "%s", v.Why)
 		}
 	}
 	return t.reportedText(d, arg)
@@ -145,12 +145,9 @@ func (t *translator) field(d *syntax.Directive, arg string) string {
 	return strings.Trim(strings.Join(lines, " "), " ")
 }
 
-// unavailable is a variable that nginx has, or would have, and why it is not available.
-type unavailable struct{ name, why string }
-
 // unavailable returns the variables in a text that the front does not support, or that only a
 // rejected directive defines. It also checks the syntax of variables.
-func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavailable) {
+func (t *translator) unavailable(d *syntax.Directive, text string) (all []grammar.Missing) {
 	if !hasVariable(text) || t.available[text] {
 		return nil
 	}
@@ -158,8 +155,8 @@ func (t *translator) unavailable(d *syntax.Directive, text string) (all []unavai
 	t.check(d, err)
 	for _, p := range pieces {
 		if why := t.whyUnavailable(p.Variable); why != "" {
-			all = append(all, unavailable{p.Variable,
-				fmt.Sprintf("variable $%s is not available: %s", p.Variable, why)})
+			all = append(all, grammar.Missing{Name: p.Variable,
+				Why: fmt.Sprintf("variable $%s is not available: %s", p.Variable, why)})
 		}
 	}
 	if err == nil && all == nil {

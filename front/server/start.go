@@ -191,7 +191,9 @@ func (s *Server) giveUpPrivileges() (err error) {
 		s.outcome = &privilege.Outcome{UID: os.Geteuid(), GID: os.Getegid()}
 		return nil
 	}
-	preloadTables()
+	// libraries read their tables while the files are accessible
+	_ = mime.TypeByExtension(".html")
+	_, _ = time.Now().Zone()
 	folders, release, err := s.folders()
 	if err != nil {
 		return err
@@ -199,12 +201,6 @@ func (s *Server) giveUpPrivileges() (err error) {
 	defer release()
 	s.outcome, err = s.privileges.Apply(folders)
 	return err
-}
-
-// preloadTables makes libraries read their tables while the files are accessible.
-func preloadTables() {
-	_ = mime.TypeByExtension(".html")
-	_, _ = time.Now().Zone()
 }
 
 // folders returns the directories that remain accessible: Root, and those of logs, certificates and

@@ -237,7 +237,7 @@ func (p *parser) quantified(item *node) (*node, error) {
 			most = 1
 		}
 	}
-	if item.isAssertion() {
+	if item.op >= opBegin && item.op <= opNoWord || item.op == opKeep { // an assertion
 		return nil, errQuantifier
 	}
 	if item.op == opLook || item.op == opBehind { // once is enough

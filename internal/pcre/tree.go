@@ -44,11 +44,6 @@ type node struct {
 	subs     []*node
 }
 
-// isAssertion reports whether the node matches a position, which cannot be repeated.
-func (n *node) isAssertion() bool {
-	return n.op >= opBegin && n.op <= opNoWord || n.op == opKeep
-}
-
 // nullable reports whether the node may match the empty string.
 func (n *node) nullable() bool {
 	switch n.op {

@@ -85,18 +85,14 @@ func (m *manyFiles) Write(lines []byte) (int, error) {
 		if !m.isClosed.Load() {
 			err = m.write(string(path), line)
 		}
-		if err != nil {
-			m.lose(err)
+		if err == nil {
+			continue
+		}
+		if m.lost, m.why = m.lost+1, err; time.Since(m.lastReport) >= reportEvery {
+			m.reportLost()
 		}
 	}
 	return len(lines), nil
-}
-
-func (m *manyFiles) lose(err error) {
-	m.lost, m.why = m.lost+1, err
-	if time.Since(m.lastReport) >= reportEvery {
-		m.reportLost()
-	}
 }
 
 func (m *manyFiles) reportLost() {

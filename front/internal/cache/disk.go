@@ -150,7 +150,9 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	if err != nil {
 		return nil, w.disk.errors.failed(err)
 	}
-	w.disk.errors.succeeded()
+	if w.disk.errors.failing.CompareAndSwap(true, false) {
+		w.disk.errors.print("writing responses to the disk again")
+	}
 	w.name = ""
 	f := &file{name: name, charge: max(bodyAt+s.length, minCharge)}
 	f.checked.Store(true)

@@ -89,9 +89,3 @@ func (e *diskErrors) failed(err error) error {
 	}
 	return err
 }
-
-func (e *diskErrors) succeeded() {
-	if e.failing.CompareAndSwap(true, false) {
-		e.print("writing responses to the disk again")
-	}
-}

@@ -65,7 +65,11 @@ func (a *Response) Mark(header http.Header) {
 func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() &&
 		(a.hasLength() || replaces(w.Header(), r)) {
-		return a.sendPart(w, r)
+		most := byterange.Max
+		if a.arriving != nil { // bytes that bypass the cache can be read only once
+			most = 1
+		}
+		return SendSelected(w, r, a.Header.Get("Last-Modified"), a.seeker(), most)
 	}
 	w.WriteHeader(a.Status)
 	switch {
@@ -123,15 +127,6 @@ type statusWriter struct {
 func (w *statusWriter) Header() http.Header         { return w.header }
 func (w *statusWriter) WriteHeader(status int)      { w.status = status }
 func (w *statusWriter) Write(p []byte) (int, error) { return len(p), nil }
-
-// sendPart handles conditions and ranges.
-func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
-	most := byterange.Max
-	if a.arriving != nil { // bytes that bypass the cache can be read only once
-		most = 1
-	}
-	return SendSelected(w, r, a.Header.Get("Last-Modified"), a.seeker(), most)
-}
 
 // Unmet is the status, 412 or 416, of a request whose preconditions or ranges select nothing.
 type Unmet int

@@ -291,8 +291,8 @@ func (s *session) originRequest() OriginRequest {
 	if request.Method == http.MethodHead && !s.rules.policy.KeepHead {
 		request.Method = http.MethodGet
 	}
-	if s.old != nil && s.rules.policy.Revalidate {
-		request.Etag, request.LastModified = s.old.validators()
+	if s.old != nil && s.rules.policy.Revalidate && s.old.status == http.StatusOK {
+		request.Etag, request.LastModified = s.old.header.Get("Etag"), s.old.header.Get("Last-Modified")
 	}
 	return request
 }

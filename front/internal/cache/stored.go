@@ -109,14 +109,6 @@ func (s *stored) holds(h http.Header) bool {
 	return etag == "" || strings.TrimPrefix(etag, "W/") == strings.TrimPrefix(s.header.Get("Etag"), "W/")
 }
 
-// validators returns what the origin needs to validate the response.
-func (s *stored) validators() (etag, modified string) {
-	if s.status != http.StatusOK {
-		return "", ""
-	}
-	return s.header.Get("Etag"), s.header.Get("Last-Modified")
-}
-
 // age returns the current age: RFC 9111, 4.2.3.
 func (s *stored) age(now time.Time) time.Duration {
 	return s.life.age + max(0, now.Sub(s.life.received))

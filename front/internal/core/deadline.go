@@ -87,7 +87,7 @@ func newSendDeadline(x *Exchange, timeout time.Duration) sendDeadline {
 	}
 	b := sendDeadline{timeout: timeout}
 	if x.Request.ProtoMajor == 1 { // the server may send the header before the first write
-		b.setIfDue(&x.Response)
+		b.extend(&x.Response)
 	}
 	return b
 }
@@ -96,15 +96,9 @@ func newSendDeadline(x *Exchange, timeout time.Duration) sendDeadline {
 func (b *sendDeadline) startWrite(w *Writer, n int64) int64 {
 	if b.timeout > 0 {
 		n = min(n, maxPerDeadline)
-		b.setIfDue(w)
+		b.extend(w)
 	}
 	return n
-}
-
-func (b *sendDeadline) extend(w *Writer) {
-	if b.timeout > 0 {
-		b.setIfDue(w)
-	}
 }
 
 // clear removes the deadline after a write, except in HTTP/1. In HTTP/2 a deadline ends the stream
@@ -116,7 +110,11 @@ func (b *sendDeadline) clear(w *Writer) {
 	}
 }
 
-func (b *sendDeadline) setIfDue(w *Writer) {
+// extend sets the deadline if that is due.
+func (b *sendDeadline) extend(w *Writer) {
+	if b.timeout <= 0 {
+		return
+	}
 	now := time.Now()
 	if now.Sub(b.setAt) < b.timeout/deadlineSlack {
 		return

@@ -48,17 +48,16 @@ type Exchange struct {
 	LoggedStatus int              // the status to log if there is no response
 	rejected     *rejectedRequest // nil unless the server has rejected the request
 
-	Vars        []value        // by slot: variables of Set, Map and named groups
-	Captures    captures       // of the last regular expression that has matched
-	regexes     *pcre.Budget   // of the request's regular expressions; nil before the first of them
-	States      []any          // of modules, by slot; nil until one has any
-	LimitRate   string         // $limit_rate, if set
-	ID          string         // $request_id, once it was read
-	UpstreamURL string         // of the last request to an upstream, for the error log
-	StartTime   time.Time      // if the plan needs it
-	ConnUse     connUse        // the connection, if the plan counts its requests
-	Address     *clientAddress // nil until it is needed: see realip.go
-	OwnAddress  clientAddress
+	Vars        []value       // by slot: variables of Set, Map and named groups
+	Captures    captures      // of the last regular expression that has matched
+	regexes     *pcre.Budget  // of the request's regular expressions; nil before the first of them
+	States      []any         // of modules, by slot; nil until one has any
+	LimitRate   string        // $limit_rate, if set
+	ID          string        // $request_id, once it was read
+	UpstreamURL string        // of the last request to an upstream, for the error log
+	StartTime   time.Time     // if the plan needs it
+	ConnUse     connUse       // the connection, if the plan counts its requests
+	Address     clientAddress // that of the Root, once it is needed: see realip.go
 
 	Body     *limitedBody  // the request's; nil if it has none
 	Received *fetch.Body   // the Body as far as it was received for an upstream; nil before
@@ -225,7 +224,9 @@ func (x *Exchange) runSteps() Outcome {
 			return x.explainEnd("limits", out)
 		}
 	}
-	x.applyRealIP()
+	if rules := x.Loc.realIP; rules != x.Host.defaults.realIP { // as in nginx, after the rewrite phase
+		x.ClientAddress().update(x, rules)
+	}
 	for i := range x.Loc.Phases {
 		if x.RegexTimedOut {
 			break

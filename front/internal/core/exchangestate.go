@@ -9,6 +9,7 @@ import (
 	"github.com/tarehq/tare/front/internal/hostname"
 	"github.com/tarehq/tare/front/internal/nginxstatus"
 	"github.com/tarehq/tare/front/internal/uri"
+	"github.com/tarehq/tare/internal/connection"
 )
 
 // start is called when the host is known.
@@ -17,7 +18,9 @@ func (x *Exchange) start() {
 		x.StartTime = time.Now()
 	}
 	if x.Plan.Needs&needsConnection != 0 {
-		x.countRequest()
+		if info := connection.Of(x.Request.Context()); info != nil {
+			x.ConnUse = connUse{info, info.CountRequest()}
+		}
 	}
 	if x.Plan.counts != nil {
 		x.Plan.counts.Requests.Add(1)
@@ -132,7 +135,7 @@ func (x *Exchange) log() {
 	if x.Loc.isDebugged {
 		x.Errorf(errorlog.LevelDebug, "http finalize request: %d, %q", x.ResponseStatus(), errorlog.Truncate(x.Path))
 	}
-	for _, log := range x.Loc.effects.logs {
+	for _, log := range x.Loc.logs {
 		log(x)
 	}
 }

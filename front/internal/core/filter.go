@@ -28,24 +28,23 @@ type filters struct {
 	NeedsHeader     bool // a response's fields are read or replaced: heads do not pass as received
 }
 
-func (c *Compiler) filters(s *conf.Settings, e *effects) (*filters, error) {
-	f := filters{noChunks: s.NoChunks, added: e.fields, starts: e.starts}
-	var err error
+// filters completes the filters, which has those of modules.
+func (c *Compiler) filters(f *filters, s *conf.Settings) (err error) {
 	if f.fields, err = c.addHeaders(s.Header); err != nil {
-		return nil, err
+		return err
 	}
 	if f.expires, err = c.expires(s.Expires); err != nil {
-		return nil, err
+		return err
 	}
 	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
-		return nil, err
+		return err
 	}
 	f.rate, f.rateAfter = c.Text("limit_rate", s.Rate), c.Text("limit_rate_after", s.RateAfter)
-	f.setBodyFilters(e.bodies)
+	f.setBodyFilters(s.NoChunks)
 	f.NeedsHeader = f.expires != nil || f.added != nil || f.starts != nil || f.byType != nil || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
-	f.observes = e.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
-	return &f, nil
+	f.observes = f.observes || c.Counting() || s.Rate != "" || c.setsLimitRate || f.AddsFields() || f.NeedsHeader
+	return nil
 }
 
 // AddsFields reports whether fields are added to headers.

@@ -28,51 +28,40 @@ type addHeader struct {
 // replace the content's, and remove them if empty. Content-Type replaces, too: nginx sends two of
 // them.
 func (c *Compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
-	var out []addHeader
-	for _, a := range all {
-		name := http.CanonicalHeaderKey(a.Name)
-		if slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding",
-			"Upgrade"}, name) {
-			return nil, fmt.Errorf("add_header: %s frames the response, and cannot be set", name)
-		}
-		field, err := c.addedField("add_header", a)
-		if err != nil {
-			return nil, fmt.Errorf("add_header: %w", err)
-		}
-		field.replace = slices.Contains([]string{"Last-Modified", "Etag", "Content-Type"}, name)
-		out = append(out, field)
+	out, err := c.addedFields("add_header", all, func(name string) bool {
+		return !slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding",
+			"Upgrade"}, name)
+	})
+	for i := range out {
+		out[i].replace = slices.Contains([]string{"Last-Modified", "Etag", "Content-Type"}, out[i].name)
 	}
-	return out, nil
+	return out, err
 }
 
 // addTrailers compiles the fields that are added to trailer sections. Those that frame the
 // response, or that recipients must not take from there (RFC 9110, 6.5.1), are rejected.
 func (c *Compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
-	var out []addHeader
-	for _, a := range all {
-		field, err := c.addedField("add_trailer", a)
-		if err == nil && !http1.TrailerAllowed(field.name) {
-			err = fmt.Errorf("%s must not be in a trailer section", field.name)
-		}
-		if err != nil {
-			return nil, fmt.Errorf("add_trailer: %w", err)
-		}
-		out = append(out, field)
-	}
-	return out, nil
+	return c.addedFields("add_trailer", all, http1.TrailerAllowed)
 }
 
-// addedField compiles an AddHeader of a directive.
-func (c *Compiler) addedField(directive string, a conf.AddHeader) (addHeader, error) {
-	field := addHeader{name: http.CanonicalHeaderKey(a.Name), always: a.Always}
-	if !httpguts.ValidHeaderFieldName(field.name) {
-		return field, fmt.Errorf("invalid field name %q", a.Name)
+// addedFields compiles the fields of a directive, with names that it allows.
+func (c *Compiler) addedFields(directive string, all []conf.AddHeader, allowed func(name string) bool) ([]addHeader,
+	error) {
+	var out []addHeader
+	for _, a := range all {
+		name := http.CanonicalHeaderKey(a.Name)
+		value := c.Text(directive+" "+name, a.Value)
+		switch {
+		case !httpguts.ValidHeaderFieldName(name):
+			return nil, fmt.Errorf("%s: invalid field name %q", directive, a.Name)
+		case !allowed(name):
+			return nil, fmt.Errorf("%s: field %s cannot be set", directive, name)
+		case value.Constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)):
+			return nil, fmt.Errorf("%s: %s: invalid value %q", directive, name, a.Value)
+		}
+		out = append(out, addHeader{name: name, value: value, always: a.Always})
 	}
-	field.value = c.Text(directive+" "+field.name, a.Value)
-	if field.value.Constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)) {
-		return field, fmt.Errorf("%s: invalid value %q", field.name, a.Value)
-	}
-	return field, nil
+	return out, nil
 }
 
 func (a *addHeader) add(x *Exchange, header http.Header) {

@@ -13,12 +13,6 @@ type connUse struct {
 	requests int             // including this one
 }
 
-func (x *Exchange) countRequest() {
-	if info := connection.Of(x.Request.Context()); info != nil {
-		x.ConnUse = connUse{info, info.CountRequest()}
-	}
-}
-
 // limitKeepAlive closes the connection after the response, if the location allows no more requests.
 // As in nginx another location of the same request does not undo that.
 func (x *Exchange) limitKeepAlive() {
@@ -48,16 +42,12 @@ func (x *Exchange) connectionNumber() int64 {
 	return 0
 }
 
-func connectionRequests(x *Exchange) string {
-	if x.ConnUse.info == nil {
-		return ""
-	}
-	return strconv.Itoa(x.ConnUse.requests)
-}
-
-func connectionTime(x *Exchange) string {
-	if x.ConnUse.info == nil {
-		return ""
-	}
-	return Seconds(time.Since(x.ConnUse.info.Opened()))
+// ofConnection is a variable of the connection's use, "" if the server does not provide it.
+func ofConnection(get func(*connUse) string) KnownVariable {
+	return KnownVariable{Needs: needsConnection, Get: func(x *Exchange) string {
+		if x.ConnUse.info == nil {
+			return ""
+		}
+		return get(&x.ConnUse)
+	}}
 }

@@ -294,7 +294,7 @@ func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 	if err = checkContent(from); err != nil {
 		return err
 	}
-	loc.Phases = loc.effects.steps
+	loc.Phases = loc.moduleSteps
 	if h := c.Options.Handler; h != nil {
 		loc.Content = handlerContent{h}
 	}

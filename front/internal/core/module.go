@@ -41,17 +41,6 @@ type Effect struct {
 	Log      func(x *Exchange)                     // after the response
 }
 
-// effects are those of all modules.
-type effects struct {
-	rules    []any // by slot; nil if no module does anything
-	steps    []Step
-	fields   []func(x *Exchange, header http.Header)
-	starts   []func(w *Writer)
-	bodies   []BodyFilter
-	observes bool
-	logs     []func(x *Exchange)
-}
-
 // Step is what a module does in a phase between rewrite and content.
 type Step struct {
 	Phase phase
@@ -78,43 +67,45 @@ func AddStep(all []Step, s Step) []Step {
 	return slices.Insert(slices.Clip(all), at, s)
 }
 
-func (c *Compiler) effects(s *conf.Settings) (all effects, err error) {
+// effects compiles the modules' parts of the Settings.
+func (c *Compiler) effects(r *Rules) error {
+	f := r.Filters
 	for at, m := range c.modules {
 		if m.Compile == nil {
 			continue
 		}
-		e, err := m.Compile(c, s, Slot(at))
+		e, err := m.Compile(c, r.Settings, Slot(at))
 		if err != nil {
-			return all, err
+			return err
 		}
 		if e.Rules == nil {
 			continue
 		}
-		if all.rules == nil {
-			all.rules = make([]any, len(c.modules))
+		if r.ofModules == nil {
+			r.ofModules = make([]any, len(c.modules))
 		}
-		all.rules[at] = e.Rules
+		r.ofModules[at] = e.Rules
 		if e.Step.Run != nil {
-			all.steps = AddStep(all.steps, e.Step)
+			r.moduleSteps = AddStep(r.moduleSteps, e.Step)
 		}
 		if e.Fields != nil {
-			all.fields = append(all.fields, e.Fields)
+			f.added = append(f.added, e.Fields)
 		}
 		if e.Start != nil {
-			all.starts = append(all.starts, e.Start)
+			f.starts = append(f.starts, e.Start)
 		}
-		all.bodies = append(all.bodies, e.Bodies...)
+		f.byType = append(f.byType, e.Bodies...)
 		if e.Log != nil {
-			all.logs = append(all.logs, e.Log)
+			r.logs = append(r.logs, e.Log)
 		}
-		all.observes = all.observes || e.Observes
+		f.observes = f.observes || e.Observes
 	}
-	return all, nil
+	return nil
 }
 
 // ModuleRules returns what a module has compiled for the location, or nil.
 func (x *Exchange) ModuleRules(at Slot) any {
-	if all := x.Loc.effects.rules; all != nil {
+	if all := x.Loc.ofModules; all != nil {
 		return all[at]
 	}
 	return nil

@@ -13,30 +13,25 @@ import (
 type clientAddress struct {
 	peer, Addr netip.AddrPort // invalid for a unix socket
 	replaced   bool           // addr is a proxy's report, and final
+	isKnown    bool           // the host's rules have been applied
 }
 
 // ClientAddress returns the client's address by the rules of the host, and of the locations whose
-// rewrite phase is over.
+// rewrite phase is over, those of subrequests included.
 func (x *Exchange) ClientAddress() *clientAddress {
-	if x.Address == nil {
-		c := &x.OwnAddress
-		if a, err := netip.ParseAddrPort(x.Request.RemoteAddr); err == nil {
-			c.peer = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
-		}
-		if c.Addr = c.peer; x.Host == nil {
-			return c
-		}
-		x.Address = c
+	x = x.Root()
+	c := &x.Address
+	if c.isKnown {
+		return c
+	}
+	if a, err := netip.ParseAddrPort(x.Request.RemoteAddr); err == nil {
+		c.peer = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
+	}
+	c.Addr = c.peer
+	if c.isKnown = x.Host != nil; c.isKnown {
 		c.update(x, x.Host.defaults.realIP)
 	}
-	return x.Address
-}
-
-// applyRealIP applies the rules of the location. As in nginx this follows the rewrite phase.
-func (x *Exchange) applyRealIP() {
-	if rules := x.Loc.realIP; rules != x.Host.defaults.realIP {
-		x.ClientAddress().update(x, rules)
-	}
+	return c
 }
 
 // update applies rules. The first report of a trusted proxy is final.
@@ -68,7 +63,7 @@ func (x *Exchange) ClientAddr() string {
 // hasPeerAddress reports whether the client's address is certainly that of the connection, so that
 // it need not be parsed.
 func (x *Exchange) hasPeerAddress() bool {
-	return x.Address == nil && x.Host != nil && x.Host.defaults.realIP == nil
+	return !x.Root().Address.isKnown && x.Host != nil && x.Host.defaults.realIP == nil
 }
 
 func remotePort(x *Exchange) string {
@@ -87,9 +82,6 @@ func binaryRemoteAddr(x *Exchange) string {
 	}
 	return "unix:"
 }
-
-func realipRemoteAddr(x *Exchange) string { return realip.AddrString(x.ClientAddress().peer) }
-func realipRemotePort(x *Exchange) string { return realip.PortString(x.ClientAddress().peer) }
 
 // proxyHeaderFunc returns the addresses of a PROXY protocol header.
 type proxyHeaderFunc func() (source, destination netip.AddrPort)

@@ -67,26 +67,12 @@ func requestLine(x *Exchange) string {
 	return r.Method + " " + r.RequestURI + " " + r.Proto
 }
 
-func isArgs(x *Exchange) string {
-	if x.Args == "" {
-		return ""
-	}
-	return "?"
-}
-
 // Scheme is $scheme.
 func Scheme(x *Exchange) string {
 	if x.Request.TLS != nil {
 		return "https"
 	}
 	return "http"
-}
-
-func https(x *Exchange) string {
-	if x.Request.TLS != nil {
-		return "on"
-	}
-	return ""
 }
 
 func http2(x *Exchange) string {
@@ -97,13 +83,6 @@ func http2(x *Exchange) string {
 		return "h2c"
 	}
 	return "h2"
-}
-
-func http3(x *Exchange) string {
-	if x.Request.ProtoMajor != 3 {
-		return ""
-	}
-	return "h3"
 }
 
 // LocalAddr returns the server's address of the connection, or nil if the server does not provide
@@ -202,19 +181,10 @@ func RandomHex(n int) string {
 	return hex.EncodeToString(b)
 }
 
-func requestTime(x *Exchange) string { return Seconds(time.Since(x.StartTime)) }
-
 // Seconds formats a duration as nginx does, in seconds with milliseconds.
 func Seconds(d time.Duration) string {
 	ms := d.Milliseconds()
 	return fmt.Sprintf("%d.%03d", ms/1000, ms%1000)
-}
-
-func requestCompletion(x *Exchange) string {
-	if x.isComplete {
-		return "OK"
-	}
-	return ""
 }
 
 // contentLengthVariable is $content_length: that of the field, or, as in nginx, the length of the
@@ -250,8 +220,6 @@ func appendStatus(b []byte, x *Exchange, _ EscapeFunc) []byte {
 func appendBodyBytes(b []byte, x *Exchange, _ EscapeFunc) []byte {
 	return strconv.AppendInt(b, x.ResponseBytes(), 10)
 }
-
-func timeLocal(x *Exchange) string { return x.Plan.State.LogBuffers.Local(time.Now()) }
 
 // EscapeFunc appends an escaped string.
 type EscapeFunc func(b []byte, s string) []byte

@@ -60,7 +60,10 @@ func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 		case conf.Return:
 			a, err = c.returnStep(s)
 		case conf.Break:
-			a = breakStep
+			a = func(x *Exchange) (Outcome, bool) {
+				x.needsLocation = false
+				return Proceed, true
+			}
 		default:
 			err = fmt.Errorf("unknown step %T", s)
 		}
@@ -87,20 +90,17 @@ func stepPos(s conf.Step) string {
 	return ""
 }
 
-func breakStep(x *Exchange) (Outcome, bool) {
-	x.needsLocation = false
-	return Proceed, true
-}
-
 func (c *Compiler) setStep(s conf.Set) action {
 	set := c.Setting("set", s)
 	hasCaptures := slices.ContainsFunc(set.Value.Parts, func(p part) bool { return p.capture })
 	return func(x *Exchange) (Outcome, bool) {
-		if hasCaptures && x.hasEncodedPath() && !x.needsLocation { // as in nginx, not after a rewrite
-			set.Assign(x, set.Value.evalEscaped(x))
+		value := ""
+		if hasCaptures && !x.needsLocation { // as in nginx, not after a rewrite
+			value = set.Value.evalEscaped(x)
 		} else {
-			set.Assign(x, set.Value.Eval(x))
+			value = set.Value.Eval(x)
 		}
+		set.Assign(x, value)
 		return Proceed, false
 	}
 }
@@ -282,11 +282,7 @@ func (c *Compiler) replacement(s conf.Rewrite) (*replacement, error) {
 
 // location returns the URL of a redirect. Captures in it are encoded.
 func (r *replacement) location(x *Exchange) string {
-	to := r.path.Eval(x)
-	if x.hasEncodedPath() {
-		to = r.path.evalEscaped(x)
-	}
-	to = unescapeMost(to)
+	to := unescapeMost(r.path.evalEscaped(x))
 	args := r.query(x)
 	if !r.hasArgs && args == "" {
 		return to
@@ -296,14 +292,7 @@ func (r *replacement) location(x *Exchange) string {
 
 // query returns the query of the new URI.
 func (r *replacement) query(x *Exchange) string {
-	args := ""
-	if r.hasArgs {
-		if x.hasEncodedPath() {
-			args = r.args.evalEscaped(x)
-		} else {
-			args = r.args.Eval(x)
-		}
-	}
+	args := r.args.evalEscaped(x) // none without hasArgs
 	switch {
 	case !r.keepArgs || x.Args == "":
 		return args

@@ -35,8 +35,10 @@ type Rules struct {
 	realIP      *realip.Rules
 	EarlyHints  []Text // one must be true to forward early hints; nil forwards all
 
-	effects effects // of modules
-	Filters *filters
+	ofModules   []any // what modules have compiled, by slot; nil if no module does anything
+	moduleSteps []Step
+	logs        []func(x *Exchange) // of modules
+	Filters     *filters
 
 	sendTimeout time.Duration // limits the time in which the client receives nothing
 }
@@ -50,10 +52,12 @@ func (c *Compiler) rules(s *conf.Settings) (*Rules, error) {
 }
 
 func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
-	if err := checkSettings(s); err != nil {
+	if err := cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
+		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"), checkWord("Linger", s.Linger, "always", "off"),
+		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner")); err != nil {
 		return nil, err
 	}
-	r = &Rules{Settings: s, sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
+	r = &Rules{Settings: s, Filters: new(filters), sendTimeout: cmp.Or(s.SendTimeout, DefaultTimeout),
 		MaxBody: cmp.Or(s.MaxBody, defaultMaxBody), bodyTimeout: cmp.Or(s.BodyTimeout, DefaultTimeout)}
 	if s.KeepAliveRequests > 0 || s.KeepAliveTime > 0 {
 		c.Plan.Needs |= needsConnection
@@ -65,10 +69,10 @@ func (c *Compiler) newRules(s *conf.Settings) (r *Rules, err error) {
 	if r.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
 		return nil, err
 	}
-	if r.effects, err = c.effects(s); err != nil {
+	if err = c.effects(r); err != nil {
 		return nil, err
 	}
-	if r.Filters, err = c.filters(s, &r.effects); err != nil {
+	if err = c.filters(r.Filters, s); err != nil {
 		return nil, err
 	}
 	if r.errors, err = c.errorLog(s.ErrorLog); err != nil {
@@ -147,12 +151,6 @@ func (c *Compiler) checkConfig() error {
 		}
 	}
 	return nil
-}
-
-func checkSettings(s *conf.Settings) error {
-	return cmp.Or(checkWord("BodyFile", s.BodyFile, "on", "clean"),
-		checkWord("ModifiedSince", s.ModifiedSince, "before", "off"), checkWord("Linger", s.Linger, "always", "off"),
-		checkWord("DisableSymlinks", s.Files.DisableSymlinks, "on", "if_not_owner"))
 }
 
 // typesKey identifies a mediatype.Table within a Config.

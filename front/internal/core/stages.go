@@ -58,17 +58,17 @@ type BodyFilter interface {
 // UnknownLength is that of a body whose end is not known.
 const UnknownLength = -1
 
-// setBodyFilters sets byType, in the order in which the filters change the head.
-func (f *filters) setBodyFilters(ofModules []BodyFilter) {
-	f.byType = slices.Clone(ofModules)
-	for _, b := range ofModules {
+// setBodyFilters completes byType, which has the modules' filters in the order in which they change
+// the head.
+func (f *filters) setBodyFilters(withoutChunks bool) {
+	for _, b := range f.byType {
 		if e, ok := b.(editor); ok {
 			if f.editors = append(f.editors, e); e.ChangesAdded() {
 				f.ofAdded = append(f.ofAdded, e)
 			}
 		}
 	}
-	if f.noChunks {
+	if f.noChunks = withoutChunks; withoutChunks {
 		f.byType = append(f.byType, noChunks{})
 	}
 }

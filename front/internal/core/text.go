@@ -60,10 +60,11 @@ func (t *Text) Append(b []byte, x *Exchange) []byte {
 	return b
 }
 
-// evalEscaped is Eval with captures encoded, so that they cannot delimit a path or a query.
+// evalEscaped is Eval with captures encoded if the client's path has encoded characters, so that they
+// cannot delimit a path or a query.
 func (t *Text) evalEscaped(x *Exchange) string {
-	if t.Parts == nil {
-		return t.Literal
+	if t.Parts == nil || !x.hasEncodedPath() {
+		return t.Eval(x)
 	}
 	var b strings.Builder
 	for i := range t.Parts {

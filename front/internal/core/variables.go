@@ -68,19 +68,19 @@ func requestVariables() map[string]KnownVariable {
 		"request_uri":     {Get: RequestURI},
 		"args":            {Get: func(x *Exchange) string { return x.Args }, Set: setArgs},
 		"query_string":    {Get: func(x *Exchange) string { return x.Args }},
-		"is_args":         {Get: isArgs, IsSetWhenEmpty: true},
+		"is_args":         {Get: when("?", func(x *Exchange) bool { return x.Args != "" }), IsSetWhenEmpty: true},
 		"scheme":          {Get: Scheme},
-		"https":           {Get: https, IsSetWhenEmpty: true},
+		"https":           {Get: when("on", func(x *Exchange) bool { return x.Request.TLS != nil }), IsSetWhenEmpty: true},
 		"http2":           {Get: http2},
-		"http3":           {Get: http3},
+		"http3":           {Get: when("h3", func(x *Exchange) bool { return x.Request.ProtoMajor == 3 })},
 		"server_protocol": {Get: func(x *Exchange) string { return x.Request.Proto }},
 
 		"request_method":     {Get: requestMethod},
 		"request":            {Get: requestLine, AppendTo: appendRequestLine},
 		"request_length":     {Get: requestLength},
 		"request_id":         {Get: RequestID},
-		"request_time":       {Get: requestTime, Needs: NeedsStartTime},
-		"request_completion": {Get: requestCompletion, IsSetWhenEmpty: true},
+		"request_time":       {Get: func(x *Exchange) string { return Seconds(time.Since(x.StartTime)) }, Needs: NeedsStartTime},
+		"request_completion": {Get: when("OK", func(x *Exchange) bool { return x.isComplete }), IsSetWhenEmpty: true},
 		"content_length":     {Get: contentLengthVariable},
 		"content_type":       {Get: func(x *Exchange) string { return x.Request.Header.Get("Content-Type") }},
 
@@ -100,8 +100,8 @@ func clientVariables() map[string]KnownVariable {
 		"remote_addr":        {Get: (*Exchange).ClientAddr},
 		"remote_port":        {Get: remotePort},
 		"binary_remote_addr": {Get: binaryRemoteAddr},
-		"realip_remote_addr": {Get: realipRemoteAddr},
-		"realip_remote_port": {Get: realipRemotePort},
+		"realip_remote_addr": {Get: func(x *Exchange) string { return realip.AddrString(x.ClientAddress().peer) }},
+		"realip_remote_port": {Get: func(x *Exchange) string { return realip.PortString(x.ClientAddress().peer) }},
 
 		"proxy_protocol_addr":        inProxyHeader(func(source, _ netip.AddrPort) string { return proxyAddr(source) }),
 		"proxy_protocol_port":        inProxyHeader(func(source, _ netip.AddrPort) string { return realip.PortString(source) }),
@@ -109,8 +109,8 @@ func clientVariables() map[string]KnownVariable {
 		"proxy_protocol_server_port": inProxyHeader(func(_, to netip.AddrPort) string { return realip.PortString(to) }),
 
 		"connection":          {Get: connectionNumber},
-		"connection_requests": {Get: connectionRequests, Needs: needsConnection},
-		"connection_time":     {Get: connectionTime, Needs: needsConnection},
+		"connection_requests": ofConnection(func(u *connUse) string { return strconv.Itoa(u.requests) }),
+		"connection_time":     ofConnection(func(u *connUse) string { return Seconds(time.Since(u.info.Opened())) }),
 		"pipe":                {Get: func(*Exchange) string { return "." }}, // pipelining is not reported
 	}
 }
@@ -124,8 +124,18 @@ func processVariables(product string) map[string]KnownVariable {
 		"nginx_version": {Get: constant(version)},
 		"pid":           {Get: constant(strconv.Itoa(os.Getpid()))},
 		"msec":          {Get: func(*Exchange) string { return Seconds(time.Duration(time.Now().UnixNano())) }},
-		"time_local":    {Get: timeLocal},
+		"time_local":    {Get: func(x *Exchange) string { return x.Plan.State.LogBuffers.Local(time.Now()) }},
 		"time_iso8601":  {Get: func(*Exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") }},
+	}
+}
+
+// when returns a variable that has a text if a condition holds, and is empty otherwise.
+func when(text string, holds func(x *Exchange) bool) Variable {
+	return func(x *Exchange) string {
+		if holds(x) {
+			return text
+		}
+		return ""
 	}
 }
 

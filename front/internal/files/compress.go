@@ -3,7 +3,6 @@ package files
 import (
 	"bytes"
 	"io"
-	"runtime"
 	"strings"
 	"sync"
 
@@ -17,10 +16,6 @@ type compressor struct {
 	gzips sync.Pool
 	once  sync.Once
 	zstd  *zstd.Encoder
-}
-
-func newCompressor() *compressor {
-	return &compressor{turns: make(chan struct{}, min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)))}
 }
 
 func (c *compressor) compress(i int, plain []byte) ([]byte, error) {

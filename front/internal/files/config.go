@@ -178,5 +178,3 @@ func (l Limits) withDefaults() Limits {
 		Watches:     cmp.Or(l.Watches, DefaultWatches),
 	}
 }
-
-func (p *plan) isIndex(name string) bool { return slices.Contains(p.config.Index, name) }

@@ -122,7 +122,7 @@ func (h *Handler) encoded(res *resource, i int) *variant {
 	if v == nil && res.makes && h.plan.codings[i].made {
 		v = h.make(res, i)
 	}
-	if v == nil || v.worthless() {
+	if v == nil || v.fields == nil {
 		return nil
 	}
 	return v

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"path"
+	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -51,10 +53,11 @@ func New(c Config) (*Handler, error) {
 		return nil, err
 	}
 	h := &Handler{
-		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}), began: time.Now(),
-		flights: flights{up: make(map[string]func() loadResult)},
-		cache:   newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
-		absent:  newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
+		plan: p, tree: t, done: make(chan struct{}), began: time.Now(),
+		compressor: &compressor{turns: make(chan struct{}, min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)))},
+		flights:    flights{up: make(map[string]func() loadResult)},
+		cache:      newCache(p.config.Limits.Resources, p.config.Limits.Bytes),
+		absent:     newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
 	if t.paths == nil { // otherwise each request checks
 		h.watch, h.watchErr = newWatcher(t, p.config.Dir, p.config.Limits.Watches, h.changed)
@@ -151,7 +154,7 @@ func (h *Handler) changed(dir, name string, directory bool) {
 
 func (h *Handler) forget(dir, name string) {
 	h.forgetKey(key(path.Join(dir, name), false))
-	if h.plan.isIndex(name) {
+	if slices.Contains(h.plan.config.Index, name) {
 		h.forgetKey(key(dir, true))
 	}
 }

@@ -150,7 +150,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 			defer f.Close()
 			m := &meddled{f, 0, func(read int) { test.meddle(t, path, read) }}
 			v := &variant{}
-			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times are reliable
+			for v.stamp.size == 0 || !v.stamp.Settled(time.Now()) { // then its times are reliable
 				time.Sleep(time.Millisecond)
 				v.stamp = testkit.Value(stampOf(m))(t)
 			}

@@ -186,13 +186,13 @@ func (v *variant) read(f source, small int64, res *resource) error {
 			break
 		}
 		now := time.Now()
-		content, again, err := readTwice(f, v.stamp, v.stamp.ripe(now))
+		content, again, err := readTwice(f, v.stamp, v.stamp.Settled(now))
 		if err != nil && !errors.Is(err, errChanged) {
 			return err
 		}
 		if err == nil && again == v.stamp {
 			v.content = content
-			res.unripe = res.unripe || !v.stamp.ripe(now)
+			res.unripe = res.unripe || !v.stamp.Settled(now)
 			return nil
 		}
 		if again, err = stampOf(f); err != nil {
@@ -201,7 +201,7 @@ func (v *variant) read(f source, small int64, res *resource) error {
 		v.stamp = again
 	}
 	// A small file that changes this fast is sent like a large one, which detects further changes.
-	if now := time.Now(); !v.stamp.ripe(now) {
+	if now := time.Now(); !v.stamp.Settled(now) {
 		time.Sleep(settle)
 	}
 	s, err := stampOf(f)

@@ -50,9 +50,6 @@ type field struct {
 	values []string
 }
 
-// worthless reports that the variant is not shorter than the file.
-func (v *variant) worthless() bool { return v.fields == nil }
-
 // describe sets the fields of a 200.
 func (v *variant) describe(p *plan, coding string, varies bool) {
 	add := func(name, value string) {
@@ -68,7 +65,9 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 	add("Content-Length", strconv.FormatInt(v.size, 10))
 	add("Content-Type", v.contentType)
 	add("Etag", v.etag)
-	add("Last-Modified", v.lastModified())
+	if !v.modified.IsZero() {
+		add("Last-Modified", v.modified.UTC().Format(http.TimeFormat))
+	}
 	if varies {
 		add("Vary", "Accept-Encoding")
 	}
@@ -76,13 +75,6 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 	for _, f := range v.fields {
 		v.values += len(f.values)
 	}
-}
-
-func (v *variant) lastModified() string {
-	if v.modified.IsZero() {
-		return ""
-	}
-	return v.modified.UTC().Format(http.TimeFormat)
 }
 
 // set sets the fields of a 200. As in net/http, a Content-Type that is already in the header stays.

@@ -16,8 +16,9 @@ type stamp struct {
 // times that are up to ten milliseconds old.
 const settle = 100 * time.Millisecond
 
-// ripe reports whether the stamp would show a change from now on.
-func (s stamp) ripe(now time.Time) bool {
+// Settled reports whether the stamp would show a change from now on. Shortly after a change, another
+// one may have the same times.
+func (s stamp) Settled(now time.Time) bool {
 	age := time.Duration(now.UnixNano() - max(s.modified, s.changed))
 	return age >= settle || age <= -settle // another machine's clock
 }
@@ -37,11 +38,7 @@ func stampOf(f source) (stamp, error) {
 }
 
 // Version identifies a version of a file. It is comparable.
-type Version struct{ s stamp }
+type Version = stamp
 
 // VersionOf returns the version of the file that info describes.
-func VersionOf(info fs.FileInfo) Version { return Version{newStamp(info)} }
-
-// Settled reports whether the version would show every change from now on. Shortly after a change,
-// another one may have the same times.
-func (v Version) Settled(now time.Time) bool { return v.s.ripe(now) }
+func VersionOf(info fs.FileInfo) Version { return newStamp(info) }

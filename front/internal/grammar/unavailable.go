@@ -2,6 +2,15 @@ package grammar
 
 import "strings"
 
+// Missing are variables that are not available, and why: one, or all with a prefix that ends in an
+// underscore.
+type Missing struct{ Name, Why string }
+
+// Has reports whether the variables include one.
+func (m Missing) Has(name string) bool {
+	return name == m.Name || strings.HasSuffix(m.Name, "_") && strings.HasPrefix(name, m.Name)
+}
+
 // Unavailable returns why a variable of nginx is not available here, or "". The name is in lower
 // case.
 func Unavailable(name string) string {
@@ -12,7 +21,7 @@ func Unavailable(name string) string {
 		ssi     = "server-side includes are not supported"
 		browser = "browsers are not told apart"
 	)
-	for _, v := range []struct{ name, why string }{ // a name that ends in an underscore is a prefix
+	for _, v := range []Missing{
 		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
@@ -21,8 +30,8 @@ func Unavailable(name string) string {
 		{"date_gmt", ssi}, {"date_local", ssi},
 		{"modern_browser", browser}, {"ancient_browser", browser}, {"msie", browser},
 	} {
-		if name == v.name || strings.HasSuffix(v.name, "_") && strings.HasPrefix(name, v.name) {
-			return v.why
+		if v.Has(name) {
+			return v.Why
 		}
 	}
 	return ""

@@ -23,7 +23,10 @@ func AccessModule() core.Module {
 	return core.Module{
 		Compile: compileAccess,
 		Variables: func(core.Slot) map[string]core.KnownVariable {
-			return map[string]core.KnownVariable{"remote_user": {Get: remoteUser}}
+			return map[string]core.KnownVariable{"remote_user": {Get: func(x *core.Exchange) string {
+				user, _, _ := basicAuth(x.Request)
+				return user
+			}}}
 		},
 		NewState: func() any { return htpasswd.New() },
 	}

@@ -119,8 +119,3 @@ func (p *password) challenge(x *core.Exchange, realm string) int {
 		strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(clean) + `"`}
 	return http.StatusUnauthorized
 }
-
-func remoteUser(x *core.Exchange) string {
-	user, _, _ := basicAuth(x.Request)
-	return user
-}

@@ -13,7 +13,11 @@ import (
 // repeated, or it names no host, or two. Otherwise rules of the configuration and applications
 // would disagree about the request. It also returns the number of field lines in the header.
 func Malformed(r *http.Request) (isMalformed bool, fields int) {
-	repeats, fields := countFields(r.Header)
+	repeats := false
+	for name, values := range r.Header { // few requests repeat any field, so that only lengths are compared
+		fields += len(values)
+		repeats = repeats || len(values) > 1 && isSingleton(name)
+	}
 	return repeats || !validMethod(r.Method) || !namesOneHost(r), fields
 }
 
@@ -25,16 +29,6 @@ func validMethod(method string) bool {
 		}
 	}
 	return method != ""
-}
-
-// countFields returns the number of field lines, and whether a singleton field is repeated. Few
-// requests repeat any field, so that usually only lengths are compared.
-func countFields(h http.Header) (repeats bool, n int) {
-	for name, values := range h {
-		n += len(values)
-		repeats = repeats || len(values) > 1 && isSingleton(name)
-	}
-	return repeats, n
 }
 
 func isSingleton(name string) bool {

@@ -106,7 +106,9 @@ func compileAccessLog(c *core.Compiler, from conf.Log, files *conf.Files) (l acc
 	if format.Escape == "json" {
 		lost = accesslog.LostJSON
 	}
-	if l.target, err = accessLogTarget(&from); err != nil {
+	if grammar.HasVariables(conf.Text(from.Path)) && !strings.HasPrefix(from.Path, syslog.Prefix) {
+		l.target = accesslog.Target{Path: "logs by variables", HasMany: true}
+	} else if l.target, err = accesslog.ParseTarget(from.Path); err != nil {
 		return l, err
 	}
 	if l.dir = from.Dir; l.target.HasMany {
@@ -190,13 +192,6 @@ func escaper(e string) core.EscapeFunc {
 // decoded, and would forge lines; nginx writes them.
 func appendUnescaped(b []byte, s string) []byte {
 	return append(b, strings.ReplaceAll(strings.ReplaceAll(s, "\n", `\x0A`), "\r", `\x0D`)...)
-}
-
-func accessLogTarget(from *conf.Log) (to accesslog.Target, err error) {
-	if !grammar.HasVariables(conf.Text(from.Path)) || strings.HasPrefix(from.Path, syslog.Prefix) {
-		return accesslog.ParseTarget(from.Path)
-	}
-	return accesslog.Target{Path: "logs by variables", HasMany: true}, nil
 }
 
 // appendStart appends what precedes a line of an access log: nothing, the start of a message, or

@@ -46,7 +46,11 @@ func (p *proxy) callBound(x *core.Exchange, handler http.Handler, rest string) c
 		earlier := takeEarlier(x.Response.Header())
 		w.earlier = &earlier
 	}
-	handler.ServeHTTP(writerFor(w, r), r)
+	if r.ProtoMajor == 1 {
+		handler.ServeHTTP(boundHijacker{w}, r)
+	} else { // as that of the server, it is no http.Hijacker: programs look for it
+		handler.ServeHTTP(w, r)
+	}
 	w.applyRules(http.StatusOK) // applies the rules to a head that the handler leaves to the server
 	w.x = nil                   // the handler may keep w, but not the exchange
 	if w.redirectTo == nil {
@@ -103,22 +107,14 @@ func (p *proxy) differs(x *core.Exchange, q *boundRequest) bool {
 		p.from.NoBody || x.Method != r.Method || x.Received != nil
 }
 
-// fillRequest makes r a copy of the client's request with what differs.
-func (p *proxy) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) error {
+// fillRequest makes r a copy of the client's request with what differs, and with the body that an
+// upstream would receive.
+func (p *proxy) fillRequest(x *core.Exchange, r *http.Request, q *boundRequest) (err error) {
 	*r = *x.Request
 	r.Method, r.Host, r.RequestURI = q.method, q.host, q.requestTarget
 	if q.header != nil {
 		r.Header = q.header
 	}
-	err := p.setBody(x, r)
-	if err == nil && q.requestTarget != x.Request.RequestURI {
-		r.URL, err = url.ParseRequestURI(q.requestTarget)
-	}
-	return err
-}
-
-// setBody sets the body that an upstream would receive.
-func (p *proxy) setBody(x *core.Exchange, r *http.Request) (err error) {
 	switch {
 	case p.body != nil:
 		text := p.body.Eval(x)
@@ -127,6 +123,9 @@ func (p *proxy) setBody(x *core.Exchange, r *http.Request) (err error) {
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.Received != nil:
 		r.Body, err = x.Received.Open()
+	}
+	if err == nil && q.requestTarget != x.Request.RequestURI {
+		r.URL, err = url.ParseRequestURI(q.requestTarget)
 	}
 	return err
 }
@@ -242,15 +241,6 @@ func (w *boundWriter) FlushError() error {
 		return nil
 	}
 	return http.NewResponseController(w.ResponseWriter).Flush()
-}
-
-// writerFor returns what a handler receives. Over HTTP/2 it is no http.Hijacker, as that of the
-// server: programs look for it.
-func writerFor(w *boundWriter, r *http.Request) http.ResponseWriter {
-	if r.ProtoMajor == 1 {
-		return boundHijacker{w}
-	}
-	return w
 }
 
 // boundHijacker is a boundWriter for HTTP/1.

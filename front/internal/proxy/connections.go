@@ -2,7 +2,6 @@ package proxy
 
 import (
 	"cmp"
-	"math"
 	"net/http"
 
 	"github.com/tarehq/tare/front/internal/core"
@@ -20,15 +19,6 @@ func compileConnections(c *core.Compiler, p *proxy) {
 	if t.bound == nil && (t.usesTLS || t.hasScheme || t.isGRPC) || !p.bind.Empty() {
 		p.pool = fetch.NewPool(tls, t.keepAlive(), p.upstream.IsHTTP2)
 		c.Plan.Releases = append(c.Plan.Releases, p.pool.Close)
-	}
-}
-
-// limitRate sets the rate of an upstream request.
-func (p *proxy) limitRate(x *core.Exchange, q *fetch.Request) {
-	if !p.readRate.Empty() && !p.from.Stream {
-		if rate, err := grammar.ParseOffset(p.readRate.Eval(x)); err == nil {
-			q.ReadRate = min(rate, math.MaxInt32)
-		}
 	}
 }
 

@@ -10,14 +10,9 @@ import (
 	"github.com/tarehq/tare/front/internal/errorlog"
 )
 
-// cookieFlags are the attributes that a rule of CookieFlags sets, in the order of cookieAttributes,
-// and the names of those that it removes.
+// cookieFlags are the attributes that a rule of CookieFlags sets, and the names of those that it
+// removes.
 type cookieFlags struct{ set, removed []string }
-
-// cookieAttributes returns the attributes that flags set.
-func cookieAttributes() []string {
-	return []string{"Secure", "HttpOnly", "SameSite=Strict", "SameSite=Lax", "SameSite=None"}
-}
 
 // cookieFlagRules compiles CookieFlags. Patterns ignore case, as in nginx.
 func cookieFlagRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, error) {
@@ -43,7 +38,7 @@ func parseCookieFlags(text string) (f cookieFlags, unknown string) {
 		words = slices.DeleteFunc(words, func(word string) bool { return strings.EqualFold(word, flag) })
 		return len(words) < n
 	}
-	for _, attribute := range cookieAttributes() {
+	for _, attribute := range []string{"Secure", "HttpOnly", "SameSite=Strict", "SameSite=Lax", "SameSite=None"} {
 		if take(attribute) {
 			f.set = append(f.set, attribute)
 		}

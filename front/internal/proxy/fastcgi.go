@@ -108,7 +108,8 @@ func (g *fastcgiRules) addHost(x *core.Exchange, p *client.Params) {
 func (g *fastcgiRules) field(x *core.Exchange, name string) []string {
 	p, header := new(client.Params), x.Request.Header
 	for i := range g.params {
-		if r := &g.params[i]; g.setFields[name] && r.isField(name) {
+		r := &g.params[i]
+		if g.setFields[name] && strings.HasPrefix(r.name, "HTTP_") && fieldOfParam(r.name) == name {
 			r.addTo(p, r.value.Eval(x))
 		}
 	}
@@ -121,11 +122,6 @@ func (g *fastcgiRules) field(x *core.Exchange, name string) []string {
 		g.addUnusualFields(p, header, x.Host.Fields)
 	}
 	return paramOf(p, name)
-}
-
-// isField reports whether the parameter stands for a field.
-func (r *paramRule) isField(name string) bool {
-	return strings.HasPrefix(r.name, "HTTP_") && fieldOfParam(r.name) == name
 }
 
 // paramOf returns the value of the parameter that stands for a field, nil without one.

@@ -103,23 +103,21 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 		return nil, err
 	}
 	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close)
-	if g.servers.Transport, err = transport(c, g.servers.Peers.Config()); err != nil {
+	transport := transportKey{config.Name, fetch.KeepAliveOf(g.servers.Peers.Config())}
+	g.servers.Transport, err = core.AcquireForPlan(c, &c.State.Transports, transport,
+		func() (*fetch.Transport, error) { return fetch.NewTransport(transport.keepAlive), nil },
+		(*fetch.Transport).Close)
+	if err != nil {
 		return nil, err
 	}
 	core.PlanPart[*upstreams](c.Plan).groups[strings.ToLower(config.Name)] = g
 	return g, nil
 }
 
+// transportKey identifies a transport. Plans with the same settings share it.
 type transportKey struct {
 	group     string
 	keepAlive fetch.KeepAlive
-}
-
-// transport returns the transport of a group. Plans with the same settings share it.
-func transport(c *core.Compiler, config *conf.Upstream) (*fetch.Transport, error) {
-	key := transportKey{config.Name, fetch.KeepAliveOf(config)}
-	return core.AcquireForPlan(c, &c.State.Transports, key,
-		func() (*fetch.Transport, error) { return fetch.NewTransport(key.keepAlive), nil }, (*fetch.Transport).Close)
 }
 
 // targetGroup returns the group that To names, or makes one for the address in To.

@@ -104,23 +104,17 @@ func (h *headerRules) build(x *core.Exchange, isHTTP2 bool, m *headerMemory) htt
 	}
 	h.copyFields(m.header, from, x.Host.Fields)
 	h.addFields(x, m)
-	if isHTTP2 {
-		setHTTP2Fields(m.header, from)
-	} else {
+	if !isHTTP2 {
 		h.setConnection(x, m.header)
+		return m.header
+	}
+	if http1.HasToken(from["Te"], "trailers") { // gRPC requires it: RFC 9113, 8.2.2
+		m.header["Te"] = []string{"trailers"}
+	}
+	if len(m.header["User-Agent"]) == 0 {
+		m.header["User-Agent"] = nil // keeps the client from adding its own
 	}
 	return m.header
-}
-
-// setHTTP2Fields sets what HTTP/2 has instead of Connection: TE, if the client accepts trailers
-// (RFC 9113, 8.2.2). gRPC requires it.
-func setHTTP2Fields(header, from http.Header) {
-	if http1.HasToken(from["Te"], "trailers") {
-		header["Te"] = []string{"trailers"}
-	}
-	if len(header["User-Agent"]) == 0 {
-		header["User-Agent"] = nil // keeps the client from adding its own
-	}
 }
 
 func (h *headerRules) addFields(x *core.Exchange, m *headerMemory) {

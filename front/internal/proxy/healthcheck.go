@@ -217,7 +217,9 @@ func (m *healthMatch) check(resp *http.Response) error {
 		}
 		return nil
 	}
-	if m.from.Statuses != nil && m.hasStatus(resp.StatusCode) == m.from.NotStatus {
+	isListed := slices.ContainsFunc(m.from.Statuses,
+		func(r [2]int) bool { return resp.StatusCode >= r[0] && resp.StatusCode <= r[1] })
+	if m.from.Statuses != nil && isListed == m.from.NotStatus {
 		return fmt.Errorf("status %d", resp.StatusCode)
 	}
 	for i := range m.from.Header {
@@ -236,10 +238,6 @@ func (m *healthMatch) check(resp *http.Response) error {
 		return errors.New("the body does not match")
 	}
 	return nil
-}
-
-func (m *healthMatch) hasStatus(status int) bool {
-	return slices.ContainsFunc(m.from.Statuses, func(r [2]int) bool { return status >= r[0] && status <= r[1] })
 }
 
 // matchesField reports whether the values of a field meet the i-th condition.

@@ -94,8 +94,7 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 		ID: core.RequestID(x), Vars: slices.Clone(x.Vars), ConnUse: x.ConnUse, Args: x.Args, States: x.CopyStates(),
 	}
 	parent.Regexes().Used = x.Regexes().Used
-	parent.StartTime, parent.OwnAddress = x.StartTime, *x.ClientAddress()
-	parent.Address = &parent.OwnAddress
+	parent.StartTime, parent.Address = x.StartTime, *x.ClientAddress()
 	sub := parent.Subrequest(uri)
 	sub.Method, sub.Args, sub.Captures = x.Method, x.Args, x.Captures
 	sub.Request = r

@@ -63,7 +63,8 @@ func ProxyModule() core.Module {
 		},
 		Location: func(c *core.Compiler, loc *core.Location, from *conf.Location) (err error) {
 			if from.Proxy != nil {
-				loc.Content, err = compileProxy(c, from)
+				loc.Content, err = core.Shared(c, proxyKey{from.Proxy, from.Match, from.Path},
+					func() (core.Content, error) { return newProxy(c, from) })
 			}
 			return err
 		},
@@ -86,12 +87,6 @@ func proxyOf(x *core.Exchange) *proxy {
 type proxyKey struct {
 	from        *conf.Proxy
 	match, path string
-}
-
-// compileProxy compiles a Proxy, or returns that of another location with the same key.
-func compileProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
-	key := proxyKey{l.Proxy, l.Match, l.Path}
-	return core.Shared(c, key, func() (core.Content, error) { return newProxy(c, l) })
 }
 
 func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {

@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"errors"
+	"math"
 	"net/http"
 	"net/netip"
 	"os"
@@ -15,6 +16,7 @@ import (
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
 	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/upstream"
 	"github.com/tarehq/tare/internal/client"
 )
@@ -66,7 +68,12 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 		if q.Attempts.IsKept = x.Plan.Needs&core.NeedsAttempts != 0; q.Attempts.IsKept {
 			state.attempts = append(state.attempts, &q.Attempts)
 		}
-		if p.limitRate(x, q); p.pool != nil {
+		if !p.readRate.Empty() && !p.from.Stream {
+			if rate, err := grammar.ParseOffset(p.readRate.Eval(x)); err == nil {
+				q.ReadRate = min(rate, math.MaxInt32)
+			}
+		}
+		if p.pool != nil {
 			s.fault = p.chooseTransport(x, q, target.usesTLS)
 		}
 	}

@@ -187,11 +187,6 @@ func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
 	return p.relay(x, resp)
 }
 
-// fieldsKeptByRedirect returns the fields that X-Accel-Redirect keeps, as in nginx.
-func fieldsKeptByRedirect() []string {
-	return []string{"Content-Type", "Set-Cookie", "Content-Disposition", "Cache-Control", "Expires", "Accept-Ranges"}
-}
-
 // redirectInternally applies X-Accel-Redirect and error pages: either replaces the response.
 func (p *proxy) redirectInternally(x *core.Exchange, status int, header http.Header) core.Outcome {
 	stateOf(x).upstreamHeader = header
@@ -216,7 +211,8 @@ func (r *responseRules) accelRedirect(x *core.Exchange, to string, header http.H
 	isBodyAvailable bool) core.Outcome {
 	own := x.Response.Header()
 	earlier := takeEarlier(own)
-	for _, name := range fieldsKeptByRedirect() {
+	for _, name := range []string{"Content-Type", "Set-Cookie", "Content-Disposition", "Cache-Control", "Expires",
+		"Accept-Ranges"} { // as in nginx
 		if v := header[name]; v != nil {
 			own[name] = v
 		}

@@ -52,7 +52,9 @@ func attemptVariables() map[string]core.KnownVariable {
 	of := func(value func(*fetch.Record) string) core.KnownVariable {
 		return core.KnownVariable{
 			Get:   func(x *core.Exchange) string { return attemptList(x, value) },
-			Needs: core.NeedsAttempts | core.NeedsAnyResponse, IsSet: hasAttempts,
+			Needs: core.NeedsAttempts | core.NeedsAnyResponse, IsSet: func(x *core.Exchange) bool {
+				return x.Proxy != nil && slices.ContainsFunc(stateOf(x).attempts, (*fetch.Attempts).HasAny)
+			},
 		}
 	}
 	return map[string]core.KnownVariable{
@@ -82,10 +84,6 @@ func attemptList(x *core.Exchange, value func(*fetch.Record) string) string {
 		all = append(all, attempts.List(value))
 	}
 	return strings.Join(all, " : ")
-}
-
-func hasAttempts(x *core.Exchange) bool {
-	return x.Proxy != nil && slices.ContainsFunc(stateOf(x).attempts, (*fetch.Attempts).HasAny)
 }
 
 // attemptTime formats a duration of an attempt, "-" if it is unknown.

@@ -193,8 +193,12 @@ func (s *Spool) await(lines []byte) bool {
 	s.mu.Lock()
 	if i := slices.Index(s.queue, w); i >= 0 {
 		s.queue = slices.Delete(s.queue, i, i+1)
-		if !s.closed && s.written == before {
-			s.stall()
+		if !s.closed && s.written == before { // all waits end until a write succeeds
+			s.stalled = true
+			for _, w := range s.queue {
+				close(w.done)
+			}
+			s.queue = nil
 		}
 	}
 	return w.accepted
@@ -210,15 +214,6 @@ func (s *Spool) admit() {
 		close(w.done)
 	}
 	s.queue = slices.Delete(s.queue, 0, n)
-}
-
-// stall ends all waits until a write succeeds. The caller holds the lock.
-func (s *Spool) stall() {
-	s.stalled = true
-	for _, w := range s.queue {
-		close(w.done)
-	}
-	s.queue = nil
 }
 
 // drop counts lines that are lost. The caller holds the lock.

@@ -50,9 +50,15 @@ func FilesModule() core.Module {
 		},
 		Variables: func(core.Slot) map[string]core.KnownVariable {
 			return map[string]core.KnownVariable{
-				"document_root":    {Get: documentRoot},
-				"realpath_root":    {Get: realpathRoot},
-				"request_filename": {Get: requestFilename},
+				"document_root": {Get: documentRoot},
+				"realpath_root": {Get: func(x *core.Exchange) string {
+					path, _ := filepath.EvalSymlinks(documentRoot(x)) // "" if there is none
+					return path
+				}},
+				"request_filename": {Get: func(x *core.Exchange) string {
+					full, _ := filesOf(x).fullName(x, x.Path)
+					return full
+				}},
 			}
 		},
 	}
@@ -93,7 +99,9 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 		}
 		return f.serveUnreadable(x, kind)
 	}
-	f.setType(x, p.name)
+	if f.alias && mediatype.Extension(x.Path) != mediatype.Extension(p.name) {
+		x.Response.Header()["Content-Type"] = []string{f.types.TypeOf(x.Path)}
+	}
 	r := x.WithConditions(fileRequest(x), "", 0)
 	if x.EditsBody() { // otherwise the type need not be known
 		r = x.WithoutRange(r, f.types.TypeOf(x.Path))
@@ -243,13 +251,6 @@ func fileRequest(x *core.Exchange) *http.Request {
 		header["Accept-Encoding"] = v
 	}
 	return &http.Request{Method: method, URL: &url.URL{RawQuery: x.Args}, Header: header}
-}
-
-// setType sets the type of the path if alias gives the file another extension.
-func (f *fileSet) setType(x *core.Exchange, name string) {
-	if f.alias && mediatype.Extension(x.Path) != mediatype.Extension(name) {
-		x.Response.Header()["Content-Type"] = []string{f.types.TypeOf(x.Path)}
-	}
 }
 
 // kind returns the kind of file that a path leads to.
@@ -414,16 +415,3 @@ func (f *fileSet) open(config files.Config) (*files.Handler, error) {
 }
 
 func documentRoot(x *core.Exchange) string { return filesOf(x).root.Eval(x) }
-
-func realpathRoot(x *core.Exchange) string {
-	path, err := filepath.EvalSymlinks(documentRoot(x))
-	if err != nil {
-		return ""
-	}
-	return path
-}
-
-func requestFilename(x *core.Exchange) string {
-	full, _ := filesOf(x).fullName(x, x.Path)
-	return full
-}

@@ -25,10 +25,12 @@ type method struct {
 // of this package, a line here, and a row in package nginxconf's table.
 func methods() map[string]method {
 	return map[string]method{
-		"":           roundRobinMethod(),
-		"hash":       hashMethod(),
-		"ip_hash":    ipHashMethod(),
-		"least_conn": leastConnMethod(),
+		"":     {slowStarts: true, make: noArguments(func(t *Turn) int { return smooth(t.list.peers) })},
+		"hash": hashMethod(),
+		"ip_hash": {usesClient: true, make: noArguments(func(t *Turn) int {
+			return t.walk.byIP(t.list.peers, t.list.total, t.client)
+		})},
+		"least_conn": {slowStarts: true, make: noArguments(func(t *Turn) int { return leastConn(t.list.peers) })},
 		"random":     randomMethod(),
 	}
 }

@@ -5,15 +5,8 @@ import "net/netip"
 // ipModulus limits the sums of ip_hash, as in nginx.
 const ipModulus = 6271
 
-// ipHashMethod is ip_hash: clients of a network get the same server.
-func ipHashMethod() method {
-	return method{usesClient: true, make: noArguments(func(t *Turn) int {
-		return t.walk.byIP(t.list.peers, t.list.total, t.client)
-	})}
-}
-
-// byIP chooses by a client's address, of IPv4 its first three bytes, as ip_hash does. It returns -1
-// after too many tries.
+// byIP chooses by a client's address, of IPv4 its first three bytes, as ip_hash does: clients of a
+// network get the same server. It returns -1 after too many tries.
 func (w *walk) byIP(peers []peer, total int, client netip.Addr) int {
 	if !w.begun {
 		w.begun, w.hash = true, 89

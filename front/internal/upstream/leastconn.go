@@ -1,10 +1,5 @@
 package upstream
 
-// leastConnMethod is least_conn: the server with the fewest connections for its weight.
-func leastConnMethod() method {
-	return method{slowStarts: true, make: noArguments(func(t *Turn) int { return leastConn(t.list.peers) })}
-}
-
 // leastConn chooses the peer with the fewest connections for its weight, and among equals by
 // smooth.
 func leastConn(peers []peer) int {

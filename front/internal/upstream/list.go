@@ -1,6 +1,7 @@
 package upstream
 
 import (
+	"cmp"
 	"crypto/md5" //nolint:gosec // it only names servers, as in nginx
 	"encoding/hex"
 	"fmt"
@@ -32,14 +33,6 @@ type member struct {
 // slowUnit is what a weight of 1 becomes in a group with slow_start, so that parts of it exist.
 const slowUnit = 100
 
-// setRoute names the member for sticky clients.
-func (m *member) setRoute() {
-	if m.route = m.server.Route; m.route == "" {
-		sum := md5.Sum([]byte(m.addr)) //nolint:gosec // it only names servers, as in nginx
-		m.route = hex.EncodeToString(sum[:])
-	}
-}
-
 // rebuild makes the lists of the current addresses. The state of peers and addresses is kept.
 func (g *Group) rebuild() error {
 	g.rebuilding.Lock()
@@ -50,7 +43,8 @@ func (g *Group) rebuild() error {
 		for _, addr := range g.names.addresses(i) {
 			m := member{server: s, owner: i, addr: addr}
 			if g.config.Sticky != nil {
-				m.setRoute()
+				sum := md5.Sum([]byte(addr)) //nolint:gosec // it only names servers, as in nginx
+				m.route = cmp.Or(s.Route, hex.EncodeToString(sum[:]))
 			}
 			if s.Backup {
 				backup = append(backup, m)

@@ -1,9 +1,5 @@
 package upstream
 
-func roundRobinMethod() method {
-	return method{slowStarts: true, make: noArguments(func(t *Turn) int { return smooth(t.list.peers) })}
-}
-
 // smooth is nginx's smooth weighted round robin, which spreads the requests of a peer. Each peer
 // gains its weight. The one with the most is chosen, and loses the sum of all weights. smooth
 // returns -1 if no peer is available.

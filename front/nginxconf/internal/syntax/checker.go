@@ -73,7 +73,8 @@ func (d *Directive) check(first map[string]*Directive) *Error {
 		return d.Errorf("%s, but %s required", Plural(len(d.Args), "argument"), s.wanted())
 	case !s.Repeats && first[d.Name] != nil:
 		return d.Errorf("duplicate (first one at %s)", first[d.Name].Where())
-	case first[d.Name] != nil && standsAlone(d.Name) && (d.IsOff() || first[d.Name].IsOff()):
+	case first[d.Name] != nil && (d.IsOff() || first[d.Name].IsOff()) && slices.Contains([]string{"proxy_redirect",
+		"proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags"}, d.Name):
 		return d.Errorf("off cannot be combined with other values (%s)", first[d.Name].Where())
 	}
 	first[d.Name] = d
@@ -86,15 +87,6 @@ func (d *Directive) check(first map[string]*Directive) *Error {
 // StatesDefault reports whether the argument of a rejected directive only states the default.
 func (d *Directive) StatesDefault() bool {
 	return len(d.Args) > 0 && slices.Contains(d.Spec.Unless, strings.ToLower(d.Args[0]))
-}
-
-// standsAlone reports whether off, as the value of a directive, allows no other in its block.
-func standsAlone(name string) bool {
-	switch name {
-	case "proxy_redirect", "proxy_cookie_domain", "proxy_cookie_path", "proxy_cookie_flags":
-		return true
-	}
-	return false
 }
 
 // Plural returns a number with its noun.
