@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -268,6 +269,14 @@ func waitForDial(s side) string {
 
 func differencesOfSettings() []difference {
 	return []difference{
+		{row: "A proxy's 2xx to CONNECT other than 200", ours: "CONNECT server.invalid:443; TLS; ",
+			theirs:  "CONNECT server.invalid:443; ",
+			observe: func(s side) string { return s.throughProxy("http", "GET", "https://server.invalid") }},
+		{row: "A proxy of an unknown scheme", ours: "", theirs: "GET http://server.invalid/; ",
+			observe: func(s side) string { return s.throughProxy("ftp", "GET", "http://server.invalid") }},
+		{row: "CONNECT through a proxy", ours: "CONNECT server.invalid:80; CONNECT server.invalid; ",
+			theirs:  "CONNECT http://server.invalid/; ",
+			observe: func(s side) string { return s.throughProxy("http", "CONNECT", "http://server.invalid") }},
 		{row: "`TLSClientConfig`", ours: "error", theirs: "200 hello", observe: func(s side) string {
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				io.WriteString(w, "hello")
@@ -323,6 +332,32 @@ func differencesOfSettings() []difference {
 				return fmt.Sprint(absent)
 			}},
 	}
+}
+
+// throughProxy sends a request through a proxy that responds with 201, and returns what it receives.
+func (s side) throughProxy(scheme, method, address string) (all string) {
+	received := make(chan string, 9)
+	s.runScript(func(_ int, c *scripted) {
+		for b := make([]byte, 16<<10); ; c.writeText("HTTP/1.1 201 OK\nContent-Length: 0\n\n") {
+			n, err := c.Read(b)
+			if err != nil {
+				return
+			}
+			begin, _, isHTTP := strings.Cut(string(b[:n]), " HTTP/1.1\r\n")
+			if !isHTTP {
+				begin = "TLS"
+			}
+			received <- begin
+		}
+	})
+	s.set("Proxy", http.ProxyURL(&url.URL{Scheme: scheme, Host: s.l.Addr().String()}))
+	if resp, err := s.rt.RoundTrip(mustRequest(method, address, nil)); err == nil {
+		resp.Body.Close()
+	}
+	for range len(received) {
+		all += <-received + "; "
+	}
+	return all
 }
 
 // writesOf counts writes.

@@ -78,13 +78,31 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		theirs.CloseIdleConnections()
 		ours.CloseIdleConnections()
 	}
-	rejecting := httptest.NewServer(http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
-	defer rejecting.Close()
-	where, _ := url.Parse(rejecting.URL)
-	_, err := (&tare.Transport{Proxy: http.ProxyURL(where)}).RoundTrip(mustRequest("GET", secure.URL, nil))
-	if failure, ok := errors.AsType[*tare.TransportError](err); !ok || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {
-		t.Errorf("%v", err)
+	for head, want := range map[string]string{
+		"HTTP/1.1 407 No\r\n\r\n": "No",
+		"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 2000) + "\r\n\r\n": "unexpected EOF",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi":                  "x509", // a body is dropped
+	} {
+		// without a scheme it is http
+		where := &url.URL{Host: testkit.ServeTCP(t, func(c net.Conn) { tunnelAfter(c, head) })}
+		theirs := &http.Transport{Proxy: http.ProxyURL(where), MaxResponseHeaderBytes: 1000}
+		testkit.Fails(theirs.RoundTrip(mustRequest("GET", secure.URL, nil)))(t, want, "net/http")
+		_, err := likeTheirs(theirs).RoundTrip(mustRequest("GET", secure.URL, nil))
+		failure, ok := errors.AsType[*tare.TransportError](err)
+		if !ok || (failure.Side.String() == "proxy") != (want != "x509") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.30q: %v", head, err)
+		}
+	}
+}
+
+// tunnelAfter connects a client of a proxy with its server after a head.
+func tunnelAfter(c net.Conn, head string) {
+	if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+		io.WriteString(c, head)
+		if to, err := net.Dial("tcp", r.Host); err == nil {
+			go func() { io.Copy(to, c); to.Close() }()
+			io.Copy(c, to)
+		}
 	}
 }
 
