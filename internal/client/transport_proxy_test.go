@@ -47,7 +47,9 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 			forward.ServeHTTP(w, r)
 			return
 		}
-		tunnelTo(w, r.Host)
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			tunnelTo(c, "HTTP/1.1 200 OK\r\n\r\n", r.Host)
+		}
 	})
 	for _, proxy := range []*httptest.Server{httptest.NewServer(front), httptest.NewTLSServer(front)} {
 		defer proxy.Close()
@@ -84,7 +86,11 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi":                  "x509", // a body is dropped
 	} {
 		// without a scheme it is http
-		where := &url.URL{Host: testkit.ServeTCP(t, func(c net.Conn) { tunnelAfter(c, head) })}
+		where := &url.URL{Host: testkit.ServeTCP(t, func(c net.Conn) {
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				tunnelTo(c, head, r.Host)
+			}
+		})}
 		theirs := &http.Transport{Proxy: http.ProxyURL(where), MaxResponseHeaderBytes: 1000}
 		testkit.Fails(theirs.RoundTrip(mustRequest("GET", secure.URL, nil)))(t, want, "net/http")
 		_, err := likeTheirs(theirs).RoundTrip(mustRequest("GET", secure.URL, nil))
@@ -95,14 +101,13 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 	}
 }
 
-// tunnelAfter connects a client of a proxy with its server after a head.
-func tunnelAfter(c net.Conn, head string) {
-	if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-		io.WriteString(c, head)
-		if to, err := net.Dial("tcp", r.Host); err == nil {
-			go func() { io.Copy(to, c); to.Close() }()
-			io.Copy(c, to)
-		}
+// tunnelTo sends a head to a client, and connects it with a server.
+func tunnelTo(c net.Conn, head, host string) {
+	defer c.Close()
+	io.WriteString(c, head)
+	if to, err := net.Dial("tcp", host); err == nil {
+		go func() { io.Copy(to, c); to.Close() }()
+		io.Copy(c, to)
 	}
 }
 
@@ -130,25 +135,6 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 			}
 		}
 	}
-}
-
-// tunnelTo connects a client with another server.
-func tunnelTo(w http.ResponseWriter, host string) {
-	to, err := net.Dial("tcp", host)
-	if err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
-	nc, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		to.Close()
-		return
-	}
-	_ = rw.Flush()
-	go func() { io.Copy(to, rw); to.Close() }()
-	io.Copy(nc, to)
-	nc.Close()
 }
 
 // An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.
