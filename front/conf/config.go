@@ -349,7 +349,8 @@ type ErrorPage struct {
 	Statuses []int
 	// Status is the response's: 0 keeps the error's, and a negative value is the page's.
 	Status int
-	// Target is a path, a named location with its @, or a URL to redirect to.
+	// Target is a path, a named location with its @, or a URL to redirect to. A name that the Host
+	// does not have is no error, as in nginx: requests get 500. nginxconf.Result.Warnings lists it.
 	Target Text
 }
 

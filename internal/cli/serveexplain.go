@@ -119,8 +119,8 @@ func explainedURL(text string) (target *url.URL, socket string, err error) {
 }
 
 // addressOf returns the address at which a server receives requests for a URL: that of the URL's
-// host if it is an address, or the first one with its port and scheme. Addresses of HTTP/3 are
-// considered after all others.
+// host if it is an address, or the first one with its port and scheme. Then those are considered
+// where plain HTTP arrives at a TLS port, and those of HTTP/3.
 func addressOf(listeners []nginxconf.Listener, target *url.URL, socket string) (net.Addr, error) {
 	if socket != "" {
 		return socketOf(listeners, target, socket)
@@ -131,13 +131,14 @@ func addressOf(listeners []nginxconf.Listener, target *url.URL, socket string) (
 		return nil, fmt.Errorf("invalid port %q", port)
 	}
 	wanted, _ := netip.ParseAddr(target.Hostname())
-	for _, isQUIC := range []bool{false, true} {
+	usesTLS := target.Scheme == "https"
+	for _, kind := range []struct{ isTLS, isQUIC bool }{{isTLS: usesTLS}, {isTLS: true, isQUIC: usesTLS}} {
 		var found netip.AddrPort
 		for i := range listeners {
 			l := &listeners[i]
 			text, overUDP := strings.CutPrefix(l.Addr, "quic:")
 			addr, err := netip.ParseAddrPort(strings.Replace(text, "*:", "0.0.0.0:", 1))
-			if err != nil || uint64(addr.Port()) != n || l.TLS != (target.Scheme == "https") || overUDP != isQUIC {
+			if err != nil || uint64(addr.Port()) != n || l.TLS != kind.isTLS || overUDP != kind.isQUIC {
 				continue
 			}
 			local := netip.AddrPortFrom(receivingAddress(addr.Addr().Unmap(), wanted.Unmap(), l.IPv6Only), addr.Port())
@@ -146,7 +147,7 @@ func addressOf(listeners []nginxconf.Listener, target *url.URL, socket string) (
 			}
 		}
 		switch {
-		case found.IsValid() && isQUIC:
+		case found.IsValid() && kind.isQUIC:
 			return net.UDPAddrFromAddrPort(found), nil
 		case found.IsValid():
 			return net.TCPAddrFromAddrPort(found), nil

@@ -10,7 +10,8 @@ import (
 )
 
 // A request arrives at the address of its URL if a socket receives it there, else at the first
-// address with the port; at an address of HTTP/3 only if there is no other one.
+// address with the port; at an address of HTTP/3, or at one of TLS without it, only if there is no
+// other one.
 func TestExplainedAddressIsTheReceivingOne(t *testing.T) {
 	listener := func(addr string, tls, ipv6Only bool) nginxconf.Listener {
 		return nginxconf.Listener{Listen: conf.Listen{Addr: addr, TLS: tls, IPv6Only: ipv6Only}}
@@ -35,7 +36,8 @@ func TestExplainedAddressIsTheReceivingOne(t *testing.T) {
 		"http+unix:///run/s:/x":       "unix /run/s",
 		"http+unix:///run/s":          "unix /run/s",
 		"https+unix:///run/s:/x":      "",
-		"http://a:443/":               "",
+		"http://a:443/":               "tcp 127.0.0.1:443",
+		"http://a:444/":               "",
 		"https://a:81/":               "",
 		"http+unix:///run/another:/x": "",
 	} {

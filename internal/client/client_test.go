@@ -327,7 +327,7 @@ func TestSOCKSHandshake(t *testing.T) {
 		name, proxy, host, port string
 		replies, sent, want     string
 	}{
-		{"IPv4", "socks5://p", "192.0.2.1", "80", "\x05\x00" + ok,
+		{"IPv4 in IPv6", "socks5://p", "::ffff:192.0.2.1", "80", "\x05\x00" + ok,
 			"\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
 		{"IPv6", "socks5://p", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + strings.Repeat("x", 18),
 			"\x05\x01\x00" + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
@@ -349,10 +349,12 @@ func TestSOCKSHandshake(t *testing.T) {
 		{"no common method", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02",
 			"none of the offered authentication methods"},
 		{"SOCKS4", "socks5://p", "h", "80", "\x04\x00", "\x05\x01\x00", "SOCKS version 4, want 5"},
-		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01\x00",
+		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01",
 			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "connection refused"},
 		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00",
 			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply code 99"},
+		{"reserved", "socks5://p", "h", "80", "\x05\x00\x05\x00\x01\x01",
+			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "reserved field is 1, want 0"},
 		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00",
 			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown address type 9"},
 		{"cut off", "socks5://p", "h", "80", "\x05\x00\x05\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50",

@@ -39,8 +39,7 @@ func setBodyLength(x *exchange) {
 	default:
 		x.bodyLength = r.ContentLength
 	}
-	x.expectsContinue = x.body != nil && x.client.settings.ExpectContinueTimeout > 0 &&
-		http1.HasToken(r.Header["Expect"], "100-continue")
+	x.expectsContinue = x.body != nil && http1.HasToken(r.Header["Expect"], "100-continue")
 	x.keepAlive = !r.Close && !x.client.settings.DisableKeepAlives && r.Method != http.MethodConnect &&
 		!http1.HasToken(r.Header["Connection"], "close")
 }

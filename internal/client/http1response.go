@@ -16,7 +16,7 @@ const maxInterim = 100
 // receiveHead implements codec.
 func (h *http1Codec) receiveHead(x *exchange) error {
 	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
-	for n := 0; ; n++ {
+	for n, hasContinued := 0, false; ; n++ {
 		h.head.Reset()
 		if err := h.receiveOneHead(x, limits); err != nil {
 			return err
@@ -27,10 +27,11 @@ func (h *http1Codec) receiveHead(x *exchange) error {
 		if n == maxInterim {
 			return x.malformed(errTooManyInterim)
 		}
-		isSeen, err := h.handleInterim(x)
+		isSeen, err := h.handleInterim(x, hasContinued)
 		if err != nil {
 			return err
 		}
+		hasContinued = hasContinued || h.head.Status == http.StatusContinue
 		if x.scratch.parsed += h.head.Size; !isSeen {
 			limits.Bytes = max(1, limits.Bytes-h.head.Size)
 		}
@@ -63,16 +64,15 @@ func beginsResponse(b []byte) bool {
 	return string(b[:n]) == version[:n]
 }
 
-// handleInterim handles an interim response, and reports whether a hook received it.
-func (h *http1Codec) handleInterim(x *exchange) (isSeen bool, err error) {
+// handleInterim handles an interim response, and reports whether a hook received it. hasContinued
+// reports that "100 Continue" has arrived before.
+func (h *http1Codec) handleInterim(x *exchange, hasContinued bool) (isSeen bool, err error) {
 	head, trace := &h.head, x.trace
-	if head.Status == http.StatusContinue && x.body != nil && http1.HasToken(x.request.Header["Expect"], "100-continue") {
+	if head.Status == http.StatusContinue && !hasContinued && x.expectsContinue {
 		if trace != nil && trace.Got100Continue != nil {
 			trace.Got100Continue()
 		}
-		if x.expectsContinue {
-			x.startBody()
-		}
+		x.startBody()
 	}
 	var hook func(status int, h http.Header) error
 	switch hooks := x.scratch.call.hooks(); {

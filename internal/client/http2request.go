@@ -28,6 +28,7 @@ func (e *http2Exchange) encode(r *h2.Request) error {
 		body = append(body, out[len(out)-int(x.bodyLength):]...)
 	}
 	setBodyLength(&x.exchange)
+	x.expectsContinue = x.expectsContinue && x.client.settings.ExpectContinueTimeout > 0 // as in net/http
 	e.hasTrailer = x.body != nil && len(x.request.Trailer) > 0
 	x.scratch.out = x.scratch.out[:0]
 	if err := e.encodeHead(r); err != nil {

@@ -36,7 +36,7 @@ func (h *http1Codec) setProxyKey(x *exchange) error {
 	}
 	x.key.proxy = proxy.String()
 	switch proxy.Scheme {
-	case "http", "https":
+	case "", "http", "https": // as in net/http the empty one is http
 	case "socks5", "socks5h":
 		return nil
 	default:
@@ -85,8 +85,8 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 
 // proxyAddr returns the host and port of a proxy.
 func proxyAddr(proxy *url.URL) string {
-	port := map[string]string{"http": "80", "https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
-	return net.JoinHostPort(nameToDial(proxy.Hostname()), cmp.Or(proxy.Port(), port))
+	port := map[string]string{"https": "443", "socks5": "1080", "socks5h": "1080"}[proxy.Scheme]
+	return net.JoinHostPort(nameToDial(proxy.Hostname()), cmp.Or(proxy.Port(), port, "80"))
 }
 
 func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (net.Conn, error) {
@@ -126,9 +126,8 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 	if err := connect.Write(nc); err != nil {
 		return err
 	}
-	// Read byte by byte: the bytes behind the head belong to the server.
-	resp, err := http.ReadResponse(bufio.NewReaderSize(&oneByteReader{io.LimitReader(nc, int64(c.maxHeadBytes))}, 16),
-		connect)
+	// As in net/http what follows the head is dropped: the server does not speak before the client.
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(nc, int64(c.maxHeadBytes))), connect)
 	if err != nil {
 		return err
 	}
@@ -142,8 +141,3 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 	}
 	return nil
 }
-
-// oneByteReader reads one byte at a time.
-type oneByteReader struct{ r io.Reader }
-
-func (o *oneByteReader) Read(p []byte) (int, error) { return o.r.Read(p[:min(len(p), 1)]) }

@@ -33,10 +33,11 @@ func socksTunnel(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 		return fmt.Errorf("invalid port %q", k.port)
 	}
 	b := []byte{socksVersion, socksCmdConnect, 0}
-	switch ip, err := netip.ParseAddr(k.host); {
-	case err == nil && ip.Is4():
+	ip, _ := netip.ParseAddr(k.host)
+	switch ip = ip.Unmap(); {
+	case ip.Is4():
 		b = append(append(b, socksIPv4), ip.AsSlice()...)
-	case err == nil:
+	case ip.Is6():
 		b = append(append(b, socksIPv6), ip.AsSlice()...)
 	case len(k.host) > 255:
 		return errors.New("SOCKS5: the server's name is longer than 255 bytes")
@@ -94,7 +95,7 @@ func socksExchange(nc net.Conn, request, response []byte) error {
 // readSocksReply reads the proxy's reply to the connect request.
 func readSocksReply(nc net.Conn) error {
 	var b [255 + 2]byte // the longest name, and a port
-	if _, err := io.ReadFull(nc, b[:5]); err != nil {
+	if _, err := io.ReadFull(nc, b[:4]); err != nil {
 		return err
 	}
 	reasons := [...]string{
@@ -109,11 +110,19 @@ func readSocksReply(nc net.Conn) error {
 		return fmt.Errorf("SOCKS5: unknown reply code %d", code)
 	case code > 0:
 		return errors.New("SOCKS5: " + reasons[code])
+	case b[2] != 0:
+		return fmt.Errorf("SOCKS5: reserved field is %d, want 0", b[2])
 	}
-	rest := map[byte]int{socksIPv4: 4, socksIPv6: 16, socksName: int(b[4]) + 1}[b[3]]
-	if rest == 0 {
+	rest := map[byte]int{socksIPv4: 4, socksIPv6: 16, socksName: 1}[b[3]]
+	switch {
+	case rest == 0:
 		return fmt.Errorf("SOCKS5: unknown address type %d", b[3])
+	case b[3] == socksName:
+		if _, err := io.ReadFull(nc, b[:1]); err != nil {
+			return err
+		}
+		rest = int(b[0])
 	}
-	_, err := io.ReadFull(nc, b[:rest-1+2]) // without the byte already read, with the port
+	_, err := io.ReadFull(nc, b[:rest+2]) // with the port
 	return err
 }

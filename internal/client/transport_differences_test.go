@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/http/httptrace"
+	"net/url"
 	"reflect"
 	"slices"
 	"strings"
@@ -268,6 +269,12 @@ func waitForDial(s side) string {
 
 func differencesOfSettings() []difference {
 	return []difference{
+		{row: "A proxy's 2xx to CONNECT other than 200", ours: "C\x16", theirs: "C", // and a handshake
+			observe: func(s side) string { return s.throughProxy("http", "GET", "https://server.invalid") }},
+		{row: "A proxy of an unknown scheme", ours: "", theirs: "G",
+			observe: func(s side) string { return s.throughProxy("ftp", "GET", "http://server.invalid") }},
+		{row: "CONNECT through a proxy", ours: "CC", theirs: "C",
+			observe: func(s side) string { return s.throughProxy("http", "CONNECT", "http://server.invalid") }},
 		{row: "`TLSClientConfig`", ours: "error", theirs: "200 hello", observe: func(s side) string {
 			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				io.WriteString(w, "hello")
@@ -323,6 +330,27 @@ func differencesOfSettings() []difference {
 				return fmt.Sprint(absent)
 			}},
 	}
+}
+
+// throughProxy sends a request through a proxy that responds with 201 to whatever it receives, and
+// returns the first byte of each piece.
+func (s side) throughProxy(scheme, method, address string) (all string) {
+	received := make(chan byte, 9)
+	s.runScript(func(_ int, c *scripted) {
+		b := make([]byte, 16<<10)
+		for n, _ := c.Read(b); n > 0; n, _ = c.Read(b) {
+			received <- b[0]
+			c.writeText("HTTP/1.1 201 OK\nContent-Length: 0\n\n")
+		}
+	})
+	s.set("Proxy", http.ProxyURL(&url.URL{Scheme: scheme, Host: s.l.Addr().String()}))
+	if resp, err := s.rt.RoundTrip(mustRequest(method, address, nil)); err == nil {
+		resp.Body.Close()
+	}
+	for range len(received) {
+		all += string(<-received)
+	}
+	return all
 }
 
 // writesOf counts writes.

@@ -90,6 +90,8 @@ func TestTransportReadsResponsesAsListed(t *testing.T) {
 		{"HTTP/1.1 20 OK\r\n\r\n", "error", ""},
 		{"HTTP/1.1 0200 OK\r\n\r\n", "error", ""},
 		{"HTTP/3.0 200 OK\r\n\r\n", "error", "200 "},
+		{"HTTP/1.1 000 OK\r\n\r\n", "error", "0 "},
+		{"HTTP/1.1 +20 OK\r\nContent-Length: 0\r\n\r\n", "error", "20 "},
 		{"ICY 200 OK\r\n\r\n", "error", ""},
 		{"HTTP/1.1 200 OK\r\nBad Name: x\r\n\r\n", "error", "200 "},
 		{"HTTP/1.1 200 OK\r\nNoColon\r\n\r\n", "error", ""},

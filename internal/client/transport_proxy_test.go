@@ -47,7 +47,9 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 			forward.ServeHTTP(w, r)
 			return
 		}
-		tunnelTo(w, r.Host)
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			tunnelTo(c, "HTTP/1.1 200 OK\r\n\r\n", r.Host)
+		}
 	})
 	for _, proxy := range []*httptest.Server{httptest.NewServer(front), httptest.NewTLSServer(front)} {
 		defer proxy.Close()
@@ -78,13 +80,34 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 		theirs.CloseIdleConnections()
 		ours.CloseIdleConnections()
 	}
-	rejecting := httptest.NewServer(http.HandlerFunc(
-		func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(407) }))
-	defer rejecting.Close()
-	where, _ := url.Parse(rejecting.URL)
-	_, err := (&tare.Transport{Proxy: http.ProxyURL(where)}).RoundTrip(mustRequest("GET", secure.URL, nil))
-	if failure, ok := errors.AsType[*tare.TransportError](err); !ok || failure.Side.String() != "proxy" || !strings.Contains(err.Error(), "407") {
-		t.Errorf("%v", err)
+	for head, want := range map[string]string{
+		"HTTP/1.1 407 No\r\n\r\n": "No",
+		"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 2000) + "\r\n\r\n": "unexpected EOF",
+		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi":                  "x509", // a body is dropped
+	} {
+		// without a scheme it is http
+		where := &url.URL{Host: testkit.ServeTCP(t, func(c net.Conn) {
+			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+				tunnelTo(c, head, r.Host)
+			}
+		})}
+		theirs := &http.Transport{Proxy: http.ProxyURL(where), MaxResponseHeaderBytes: 1000}
+		testkit.Fails(theirs.RoundTrip(mustRequest("GET", secure.URL, nil)))(t, want, "net/http")
+		_, err := likeTheirs(theirs).RoundTrip(mustRequest("GET", secure.URL, nil))
+		failure, ok := errors.AsType[*tare.TransportError](err)
+		if !ok || (failure.Side.String() == "proxy") != (want != "x509") || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.30q: %v", head, err)
+		}
+	}
+}
+
+// tunnelTo sends a head to a client, and connects it with a server.
+func tunnelTo(c net.Conn, head, host string) {
+	defer c.Close()
+	io.WriteString(c, head)
+	if to, err := net.Dial("tcp", host); err == nil {
+		go func() { io.Copy(to, c); to.Close() }()
+		io.Copy(c, to)
 	}
 }
 
@@ -112,25 +135,6 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 			}
 		}
 	}
-}
-
-// tunnelTo connects a client with another server.
-func tunnelTo(w http.ResponseWriter, host string) {
-	to, err := net.Dial("tcp", host)
-	if err != nil {
-		w.WriteHeader(http.StatusBadGateway)
-		return
-	}
-	w.WriteHeader(http.StatusOK)
-	nc, rw, err := http.NewResponseController(w).Hijack()
-	if err != nil {
-		to.Close()
-		return
-	}
-	_ = rw.Flush()
-	go func() { io.Copy(to, rw); to.Close() }()
-	io.Copy(nc, to)
-	nc.Close()
 }
 
 // An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.

@@ -65,7 +65,7 @@ func (c *recorder) trace() *httptrace.ClientTrace {
 // The hooks are called as net/http's Transport calls them. That calls them from two goroutines, so
 // calls without a fixed order are compared without it.
 func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
-	for _, kind := range []string{"GET", "POST", "expect"} {
+	for _, kind := range []string{"GET", "POST", "expect", "expect at once"} {
 		overAll(t, func(p *peer) { testTraceHooks(p, kind, false) })
 		t.Run("HTTP/2", func(t *testing.T) { testTraceHooks(newPeer(t, "tcp"), kind, true) })
 	}
@@ -73,10 +73,11 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 
 func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 	handler := func(w http.ResponseWriter, r *http.Request) {
-		if !isHTTP2 || kind != "expect" { // over HTTP/2, net/http's server sends one interim response
+		if !isHTTP2 || !strings.HasPrefix(kind, "expect") { // over HTTP/2, net/http's server sends one interim response
 			w.Header().Set("Link", "</a>")
-			w.WriteHeader(http.StatusContinue)
-			w.WriteHeader(http.StatusEarlyHints)
+			for _, status := range []int{100, 100, 103} {
+				w.WriteHeader(status)
+			}
 		}
 		io.Copy(w, r.Body)
 	}
@@ -89,7 +90,9 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 	} else {
 		p.serve(handler)
 	}
-	p.tr.ExpectContinueTimeout, p.tr.ForceAttemptHTTP2 = time.Minute, isHTTP2
+	if p.tr.ForceAttemptHTTP2 = isHTTP2; kind != "expect at once" {
+		p.tr.ExpectContinueTimeout = time.Minute
+	}
 	theirs := p.theirs()
 	defer theirs.CloseIdleConnections()
 	events := func(rt http.RoundTripper) []string {
@@ -98,7 +101,7 @@ func testTraceHooks(p *peer, kind string, isHTTP2 bool) {
 		if kind != "GET" {
 			r = mustRequest("POST", p.url, strings.NewReader("body"))
 		}
-		if kind == "expect" || kind == "GET" && !isHTTP2 {
+		if strings.HasPrefix(kind, "expect") || kind == "GET" && !isHTTP2 {
 			r.Header.Set("Expect", "100-continue")
 		}
 		_, _, err := exchange(rt, r.WithContext(httptrace.WithClientTrace(p.Context(), c.trace())))

@@ -165,10 +165,13 @@ func (x *Exchange) PageStatus(status int) int {
 // nginx they do not concern pages with an error's status.
 func (x *Exchange) IsConditional() bool { return x.ErrorStatus == 0 || x.ErrorStatus == http.StatusOK }
 
-// cleanPageHeader removes fields that describe an error page as a file, as nginx does.
-func cleanPageHeader(header http.Header, status int) {
-	delete(header, "Last-Modified")
-	delete(header, "Accept-Ranges")
+// cleanPageHeader removes fields that describe an error page as a file, as nginx does. Those of an
+// upstream's page pass.
+func (x *Exchange) cleanPageHeader(header http.Header, status int) {
+	if !x.Loc.isProxied {
+		delete(header, "Last-Modified")
+		delete(header, "Accept-Ranges")
+	}
 	if !message.BodyAllowed(status) {
 		delete(header, "Content-Type")
 	}

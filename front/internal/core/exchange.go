@@ -164,6 +164,9 @@ func (x *Exchange) findHost() Outcome {
 		return x.Fail(http.StatusInternalServerError)
 	}
 	if rejected := group.connections.status(x); rejected != 0 {
+		if e := x.Plan.Options.Explain; e != nil {
+			e.Add(x, "server", x.Host.pos, "rejects the connection's requests with %d", rejected)
+		}
 		return x.Fail(rejected)
 	}
 	if status != 0 {

@@ -1,6 +1,7 @@
 package core
 
 import (
+	"cmp"
 	"net/http"
 	"runtime/debug"
 	"time"
@@ -70,10 +71,10 @@ func (x *Exchange) HandlerWriter() http.ResponseWriter {
 	return x.Response.ResponseWriter
 }
 
-// EndWithoutResponse sets the status to log for a request without a response: 444, or 499 if the
-// client has gone.
+// EndWithoutResponse sets the status to log for a request without a response: 444, 499 if the client
+// has gone, or that of the error whose page ends so.
 func (x *Exchange) EndWithoutResponse(status int) Outcome {
-	x.LoggedStatus = status
+	x.LoggedStatus = cmp.Or(nginxstatus.ClientStatus(x.ErrorStatus), status)
 	return Responded
 }
 

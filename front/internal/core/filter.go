@@ -107,7 +107,7 @@ func (w *Writer) sendHead(code int) {
 	code = w.X.PageStatus(code)
 	w.Status = code
 	if !w.X.IsConditional() {
-		cleanPageHeader(w.Header(), code)
+		w.X.cleanPageHeader(w.Header(), code)
 	}
 	if f := w.X.Loc.Filters; w.X.Parent == nil {
 		f.ChangeHeader(w.X, w.Header(), code)

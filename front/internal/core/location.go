@@ -24,11 +24,12 @@ type Location struct {
 	inner    *locations // locations in this one, or nil
 	parent   *Location  // the enclosing location, or nil
 
-	steps    []action
-	Phases   []Step // between rewrite and content
-	Files    any    // rules of FilesModule for finding files
-	Content  Content
-	observes bool // responses are changed or observed
+	steps     []action
+	Phases    []Step // between rewrite and content
+	Files     any    // rules of FilesModule for finding files
+	Content   Content
+	isProxied bool // an upstream or a bound handler responds
+	observes  bool // responses are changed or observed
 	// deadline bounds the time between two writes of a response if the server does not. A bound
 	// handler has none unless the Settings set one: it is 0.
 	deadline time.Duration
@@ -306,8 +307,9 @@ func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 			return err
 		}
 	}
-	loc.observes = loc.Filters.observes || from.Proxy != nil && from.Proxy.Intercept
-	isBound := c.Options.Handler != nil || from.Proxy != nil && c.Options.Bound[string(from.Proxy.To)] != nil
+	loc.isProxied = from.Proxy != nil
+	loc.observes = loc.Filters.observes || loc.isProxied && from.Proxy.Intercept
+	isBound := c.Options.Handler != nil || loc.isProxied && c.Options.Bound[string(from.Proxy.To)] != nil
 	if loc.deadline = loc.sendTimeout; isBound {
 		loc.deadline = loc.Settings.SendTimeout
 	}

@@ -16,9 +16,11 @@ import (
 // defaultMaxBody is nginx's default.
 const defaultMaxBody = 1 << 20
 
-// checkLength rejects requests whose Content-Length is too large.
+// checkLength rejects requests whose Content-Length is too large. As in nginx a named location takes
+// what the location before it has accepted.
 func (x *Exchange) checkLength() Outcome {
-	if most := x.Loc.MaxBody; most < 0 || x.Request.ContentLength <= most || x.Method != x.Request.Method {
+	most := x.Loc.MaxBody
+	if most < 0 || x.Request.ContentLength <= most || x.Method != x.Request.Method || x.entry == atNamed {
 		return Proceed
 	}
 	x.Errorf(errorlog.LevelError, "client intended to send too large body: %d bytes", x.Request.ContentLength)

@@ -179,6 +179,7 @@ func (p *proxy) compileNext() error {
 
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
+	proxy      *proxy            // that has responded last, or will
 	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
 	target     targetName        // if it depends on variables
 	cacheState cache.State       // what the cache did
@@ -256,9 +257,8 @@ func (p *proxy) Serve(x *core.Exchange) core.Outcome {
 
 // serveTarget finds the target of the request, and responds from the cache or by the target.
 func (p *proxy) serveTarget(x *core.Exchange) core.Outcome {
-	if s := stateOf(x); s != nil {
-		s.slice, s.cacheState, s.upstreamHeader = nil, "", nil // of another location
-	}
+	state := ensureState(x)
+	state.proxy, state.slice, state.cacheState, state.upstreamHeader = p, nil, "", nil // of another location before
 	target, err := p.target.resolve(x)
 	if err != nil {
 		x.Errorf(errorlog.LevelError, "no upstream: %v", err)
@@ -344,7 +344,10 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 	if !ignoresField(p.from.Hide, "Date") { // Age refers to it (RFC 9111, 4.2.3)
 		header["Date"] = a.Header["Date"]
 	}
-	if p.from.ForceRanges && a.Status == http.StatusOK {
+	switch {
+	case !x.IsConditional(): // as in nginx
+		delete(header, "Accept-Ranges")
+	case p.from.ForceRanges && a.Status == http.StatusOK:
 		header["Accept-Ranges"] = []string{"bytes"}
 	}
 	a.Mark(header)

@@ -105,7 +105,7 @@ func (g *proxyTarget) nameOf(addr, defaultPort string) targetName {
 }
 
 func (g *proxyTarget) resolve(x *core.Exchange) (destination, error) {
-	state := ensureState(x)
+	state := stateOf(x)
 	d := destination{group: g.group, bound: g.bound, usesTLS: g.usesTLS}
 	if d.group != nil || d.bound != nil {
 		if d.group != nil {

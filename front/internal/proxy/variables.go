@@ -123,7 +123,8 @@ func upstreamFieldVariable(name string) core.Variable {
 // proxyTargetName returns the name of the location's target. As in nginx it is empty before the
 // content phase, and in locations without a proxy.
 func proxyTargetName(x *core.Exchange) targetName {
-	if p := proxyOf(x); p != nil && (x.Proxy != nil || p.callsBound()) {
+	p, s := proxyOf(x), stateOf(x)
+	if p != nil && (s != nil && s.proxy == p || p.callsBound()) {
 		return p.targetName(x)
 	}
 	return targetName{}

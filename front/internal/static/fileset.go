@@ -190,16 +190,13 @@ func (f *fileSet) directory(x *core.Exchange) core.Outcome {
 		if strings.HasPrefix(name, "/") {
 			return x.Redirect(name, x.Args)
 		}
-		if name == "" {
-			continue
-		}
 		to := x.Path + name
 		file := to
 		if p.name != x.Path {
 			file = p.name + name
 		}
 		switch p.handler.Kind(file) {
-		case files.File:
+		case files.File, files.Directory: // as in nginx, also this one, by an empty name
 			return x.Redirect(to, x.Args)
 		case files.Denied:
 			f.logNoIndex(x, name, http.StatusForbidden)
