@@ -315,20 +315,13 @@ func TestUnreadBodyIsNoRequest(t *testing.T) {
 // MN-12, MN-14: after 101, or 200 to a CONNECT, a client and a proxy between treat what follows as
 // a tunnel. If no handler has hijacked the connection, nothing of it is parsed as a request.
 func TestUnusedTunnelIsNoRequest(t *testing.T) {
-	for name, text := range map[string]string{
-		"upgrade": "GET / HTTP/1.1\r\n" + host + "Connection: upgrade\r\nUpgrade: h2c\r\n\r\n",
-		"connect": "CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n",
+	for text, h := range map[string]http.HandlerFunc{
+		withField("Connection: upgrade\r\nUpgrade: h2c"): inTurn(field("Connection", "Upgrade"), field("Upgrade", "h2c"),
+			status(http.StatusSwitchingProtocols)),
+		"CONNECT a:443 HTTP/1.1\r\nHost: a:443\r\n\r\n": handlers["nothing"],
 	} {
-		t.Run(name, func(t *testing.T) {
-			bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodGet && r.URL.Path == "/" {
-					w.Header().Set("Connection", "Upgrade")
-					w.Header().Set("Upgrade", "h2c")
-					w.WriteHeader(http.StatusSwitchingProtocols)
-				}
-			}), func(s *site) {
-				testkit.Equal(s, strings.Count(s.exchangeText(text+smuggled), "HTTP/1.1 "), 1, "responses")
-			})
+		bothPaths(t, handle(h), func(s *site) {
+			testkit.Equal(s, strings.Count(s.exchangeText(text+smuggled), "HTTP/1.1 "), 1, "responses to", text)
 		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -158,6 +159,7 @@ func fcgiSilences() []silence {
 	const second = time.Second
 	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...))
 	body := sized(9) + rec(stdinStream, 1, "ab")
+	halfMinute := make([]string, 30)
 	return append(silences(aGET("/"), []string{begin, list[:20], list[20:40]}, body, rec(stdinStream, 1, "c")), []silence{
 		{"default: part of a header", &http.Server{}, []string{begin[:1], begin[1:2], begin[2:3]}, 27 * second},
 		{"default: no body", &http.Server{}, []string{fcgiRequest{}.head()}, 29 * second},
@@ -166,5 +168,9 @@ func fcgiSilences() []silence {
 		{"default: questions", &http.Server{}, []string{question, question, question}, 27 * second},
 		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
 		{"no bound on bodies", &http.Server{}, []string{body}, -1},
+		{"default: replies not read", &http.Server{}, append([]string{body + strings.Repeat(rec(99, 0, ""), 6000)},
+			halfMinute...), 0},
+		{"question in a slow body", &http.Server{}, slices.Concat([]string{body + question}, halfMinute,
+			[]string{inRecords(stdinStream, 1, 9, "cdefghi")}), -1},
 	}...)
 }

@@ -221,6 +221,7 @@ func (s *http2Site) result(c http2Case) string {
 // Those that start with "detail: " are too small for the package documentation.
 var http2Otherwise = map[string]string{
 	"304 with all":    "a 304 has neither Content-Type nor Content-Length, and a 204 has no Content-Length",
+	"304 with type":   "a 304 has neither Content-Type nor Content-Length",
 	"204 with all":    "a 304 has neither Content-Type nor Content-Length, and a 204 has no Content-Length",
 	"length, long":    "a Write of more bytes fails, as over HTTP/1",
 	"close body/POST": "detail: the error has the words that it has over HTTP/1",

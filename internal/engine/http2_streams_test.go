@@ -44,7 +44,7 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 				for range 3 {
 					for _, how := range []string{"/", "/wait", "/wait and reset"} {
 						s.leave(how, entered)
-						testkit.Equal(t, <-read, "100 bytes, <nil>", how, "the handler has read")
+						testkit.Equal(t, testkit.Receive(t, read, how), "100 bytes, <nil>", how, "the handler has read")
 					}
 				}
 			})
@@ -61,7 +61,7 @@ func (s *http2Site) leave(how string, entered <-chan bool) {
 	path, _, resets := strings.Cut(how, " and ")
 	c.send("POST 1 " + path + ", DATA 1 x*100 end")
 	if path == "/wait" {
-		<-entered
+		testkit.Receive(s, entered, how)
 	}
 	if resets {
 		c.send("RST_STREAM 1")

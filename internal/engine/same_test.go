@@ -185,6 +185,7 @@ var handlers = map[string]http.HandlerFunc{
 	"599":            withStatus(599, "hello"),
 	"redirect":       func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusFound) },
 	"304 with all":   inTurn(setAll, status(304)),
+	"304 with type":  inTurn(field("Content-Type", "a/b"), status(304)),
 	"204 with all":   inTurn(setAll, status(204)),
 	"status twice":   inTurn(status(201), status(202)),
 	"late field":     inTurn(status(201), field("Late", "x")),

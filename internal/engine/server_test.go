@@ -224,13 +224,14 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 // waits for a request.
 func wantReports(t *testing.T, want string, timeout time.Duration, client func(*site), modes ...string) {
 	t.Helper()
-	reports := make(chan string, 10)
+	var reports *testkit.Log
 	someServers(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *engine.Server, set *http.Server) {
-		s.Refused = func(r engine.Refusal) { reports <- describeRefusal(t, r) }
+		reports = new(testkit.Log)
+		s.Refused = func(r engine.Refusal) { fmt.Fprint(reports, describeRefusal(t, r)) }
 		set.MaxHeaderBytes, set.ReadHeaderTimeout, set.IdleTimeout = 4000, timeout, timeout
 	}, func(s *site) {
 		client(s)
-		testkit.Equal(s, received(reports), want)
+		testkit.Equal(s, reports.String(), want, "reported before the connection ends")
 	}, modes...)
 }
 
@@ -244,15 +245,6 @@ func describeRefusal(t *testing.T, r engine.Refusal) string {
 		where += " " + r.Request.Host
 	}
 	return fmt.Sprintf("%s|%s|%s|%d", r.Line, where, r.Request.UserAgent(), r.Status)
-}
-
-// received returns what was reported, which happens before the connection ends.
-func received(reports chan string) string {
-	var all []string
-	for len(reports) > 0 {
-		all = append(all, <-reports)
-	}
-	return strings.Join(all, "; ")
 }
 
 const badHead = "bad\r\n\r\n"

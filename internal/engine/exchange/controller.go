@@ -198,7 +198,7 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 		return n + more, err
 	}
 	if err == nil && w.room() == 0 {
-		if excess, _ := src.Read(make([]byte, 1)); excess > 0 { // as in net/http
+		if excess, _ := src.Read(make([]byte, 1)); excess > 0 { // as of Write
 			err = http.ErrContentLength
 		}
 	}

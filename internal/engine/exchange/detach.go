@@ -59,7 +59,6 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 		return connection.Refused
 	}
 	w.written += int64(len(p))
-	c.partlySent = true
 	if c.DropSent(n); len(c.Out) > 0 {
 		return connection.Deposited
 	}

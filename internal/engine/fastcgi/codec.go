@@ -91,9 +91,6 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			c.EndOutput()
 			return nil, false
 		}
-		if len(c.Out) >= exchange.OutSize && c.Flush() != nil {
-			return nil, false
-		}
 	}
 }
 

@@ -46,6 +46,8 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				window += 61440 + 1000000
 				testkit.Equal(t, int(p.session.windows.send), window-p.data, order, "window after stream", id)
 			}
+			p.send(strings.Repeat("WINDOW_UPDATE 0 1, ", p.data/256+4000))
+			testkit.Equal(t, p.receive(), false, order, "DATA that was not sent pays for updates")
 		})
 	}
 	p := openPeer(t, nil, hello)
@@ -59,9 +61,12 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	p.accepts = -1
 	p.session.Flush()
 	testkit.Equal(t, st.tryReserve(100), 100)
-	p.send("RST_STREAM 1")
+	p.discard()
+	p.send("SETTINGS 65536, GET 3 /%zz, RST_STREAM 1")
 	p.receive()
 	testkit.Error(t, st.append(0, make([]byte, 100)), "closed")
+	p.session.Flush()
+	p.wantRest("HEADERS 400 end, SETTINGS ack") // a body might exceed the window of before
 	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.windows.send), "0 65535", "output and window in the end")
 }
 
@@ -84,7 +89,12 @@ func TestLimitsOfFrames(t *testing.T) {
 		p.exchange(test.frames, test.want)
 		testkit.Equal(t, int(p.started.Load()), strings.Count(test.want, "HEADERS"), "handlers begin")
 	}
-	p := newPeer(t, nil, hello)
+	p := openPeer(t, nil, hello)
+	p.send("GET 1, WINDOW_UPDATE 1 1")
+	const window = http2.SettingInitialWindowSize // of which each value counts
+	p.framer.WriteSettings(http2.Setting{ID: window, Val: 1<<31 - 1}, http2.Setting{ID: window, Val: 1<<16 - 1})
+	p.exchange("", "GOAWAY FLOW_CONTROL_ERROR")
+	p = newPeer(t, nil, hello)
 	p.input.WriteString(preface)
 	p.framer.WriteSettingsAck() // before SETTINGS
 	p.exchange("", "SETTINGS, WINDOW_UPDATE, GOAWAY PROTOCOL_ERROR")

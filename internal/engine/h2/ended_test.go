@@ -23,6 +23,10 @@ func endEarly(w http.ResponseWriter, r *http.Request) {
 	case "/deadline":
 		http.NewResponseController(w).SetWriteDeadline(time.Now())
 		<-r.Context().Done()
+		time.Sleep(time.Second) // its stream is reset before it returns
+	case "/flush":
+		w.(http.Flusher).Flush()
+		io.Copy(io.Discard, r.Body)
 	case "/read":
 		io.Copy(io.Discard, r.Body)
 	}
@@ -60,6 +64,7 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 		"unread by the client": {"GET 3; 1m", "HEADERS 200, DATA no end, PING"},
 		"other upload meanwhile": {"50ms; POST 3, DATA 3 x*100" + strings.Repeat("; 50ms; ACK 1, ACK 3", 3),
 			"HEADERS 200, DATA no end, PING, RST_STREAM NO_ERROR, PING, RST_STREAM NO_ERROR"},
+		"no 100 after the head":     {"POST 3 /flush expect=100-continue; DATA 3 x end", "HEADERS 200, DATA no end"},
 		"DATA after its end":        {"DATA 1 x end, DATA 1 x", "RST_STREAM STREAM_CLOSED"},
 		"DATA after RST_STREAM":     {"RST_STREAM 1, DATA 1 x", "RST_STREAM STREAM_CLOSED"},
 		"trailers after RST_STREAM": {"RST_STREAM 1, TRAILERS 1", "GOAWAY STREAM_CLOSED"},
@@ -110,6 +115,7 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 	for ending, begin := range map[string]string{ // of streams that the server ends before the client does
 		"response":        "POST 1",
 		"panic":           "POST 1 /panic",
+		"panics":          "POST 1 /panic, POST 3 /panic",
 		"write deadline":  "POST 1 /deadline",
 		"refused":         "POST 1 /%zz",
 		"malformed":       "POST 1 connection=close",
@@ -124,13 +130,14 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 						if p.sleep(after); after == acked {
 							p.serve("ACK 1")
 						}
-						p.rest()
-						p.serve(frames + ", GET 3")
+						testkit.Matches(t, p.rest(), "RST_STREAM| end", "before the frames the server has sent")
+						p.serve(frames + ", GET 5")
 						got := p.rest()
 						testkit.Contains(t, got, "HEADERS 200, DATA no end")
 						if strings.Contains(got, "GOAWAY") || strings.Count(got, "RST_STREAM") > 1 {
 							t.Errorf("the server has sent %.200s", got)
 						}
+						p.sleep(time.Second)
 					})
 				})
 			}
@@ -294,9 +301,7 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			p.get(1)
 			p.receive()
-			st := p.session.Next()
-			st.Run(nil, 0)
-			st.Settle()
+			p.runReady()()
 			if deadline > 0 {
 				want = deadline
 			}
@@ -348,9 +353,7 @@ func TestWriteDeadlineIsReplacedWhileWriteWaits(t *testing.T) {
 			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
 			p.get(1)
 			p.receive()
-			st := p.session.Next()
-			st.Run(nil, 0)
-			st.Settle()
+			p.runReady()()
 		})
 	}
 }

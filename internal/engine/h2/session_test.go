@@ -150,11 +150,7 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 	p.pump()
 	p.reader.ReadMetaHeaders = nil
 	blocks := 0
-	for {
-		f, err := p.reader.ReadFrame()
-		if err != nil {
-			break
-		}
+	for f, err := p.reader.ReadFrame(); err == nil; f, err = p.reader.ReadFrame() {
 		if h, ok := f.(*http2.HeadersFrame); ok {
 			blocks++
 			testkit.Equal(t, h.HeaderBlockFragment()[0], 0x20, "stream", h.StreamID, "block", blocks, "begins with")

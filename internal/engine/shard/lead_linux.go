@@ -114,7 +114,6 @@ func (r *runner) delay(k *shardConn) {
 	w.conn, w.sendTimeout = k, c.CurrentSendTimeout()
 	w.out, c.Out = c.Out, w.out[:0]
 	k.giveBack()
-	k.servedBy = nil
 }
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.

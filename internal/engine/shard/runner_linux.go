@@ -145,7 +145,7 @@ func (r *runner) serveRequest(k *shardConn, x *exchange.Exchange, at sched.SlotI
 	switch {
 	case c.IsDetached():
 		return outcomeDetached
-	case !isReusable && len(c.Out) > 0 && !x.Response.IsHijacked():
+	case !isReusable && len(c.Out) > 0:
 		k.endsOutput = true
 		if r.mayDelay(k) {
 			return outcomeDelayed

@@ -2,6 +2,8 @@ package shard
 
 import (
 	"bufio"
+	"crypto/tls"
+	"fmt"
 	"io"
 	"net/http"
 	"syscall"
@@ -34,6 +36,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 	for n := range idle {
 		s.group.shed()
 		testkit.Equal(t, s.group.Open(), int64(busy+idle-n-1), "open connections after", n+1, "calls")
+		testkit.Equal(t, n == 1 && all[busy+1].state.is(stateClosed), false, "the second sample is the first")
 	}
 	for _, k := range all {
 		k.state.move(stateServed, stateWaiting) // for Close
@@ -60,19 +63,19 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 		testkit.WaitFor(t, "the connection to linger", func() bool { return lingering() == i+1 })
 		clients = append(clients, c)
 	}
-	ends := func(c io.Writer) func() bool {
-		return func() bool {
-			_, err := io.WriteString(c, "x")
+	awaitEnd := func(i int) {
+		testkit.WaitFor(t, fmt.Sprintf("connection %d to end", i), func() bool {
+			_, err := io.WriteString(clients[i], "x")
 			return err != nil
-		}
+		})
 	}
 	g.shed()
-	testkit.WaitFor(t, "the oldest connection to end", ends(clients[0]))
+	awaitEnd(0) // the oldest
 	testkit.WaitFor(t, "the others to stay", func() bool { return g.Open() == 3 })
 	g.shed()
 	g.shed() // the second call follows at once, and ends another one
-	testkit.WaitFor(t, "the second connection to end", ends(clients[1]))
-	testkit.WaitFor(t, "the last connection to end", ends(clients[2]))
+	awaitEnd(1)
+	awaitEnd(2)
 	testkit.WaitFor(t, "the idle one to stay", func() bool { return g.Open() == 1 })
 	testkit.Value(request(idle))(t)
 }
@@ -178,8 +181,8 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	<-s.group.stopped
 }
 
-// A connection on which a request has arrived that was not read is not idle: it is closed neither if
-// descriptors run out nor by Shutdown.
+// A connection on which a request has arrived that was not read, or is being served, is not idle: it is
+// closed neither if descriptors run out nor by Shutdown. Nor does Shutdown close a new one.
 func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
 	defer s.Close()
@@ -201,5 +204,18 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s.group.shedIdle()
 	testkit.Equal(t, k.state.is(stateClosed), true, "the lack of descriptors closes an idle connection")
 	k, _ = placeWith("")
+	k.opened -= instant(time.Hour)
+	k.tls = &tlsLayer{below: k, secured: s.group.now()}
+	k.tls.state.Store(new(tls.ConnectionState))
+	k.state.set(flagNew, true)
+	testkit.Equal(t, k.closeIfIdle(), false, "Shutdown closes a connection whose handshake has just ended")
+	k.tls.secured = k.opened
 	testkit.Equal(t, k.closeIfIdle(), true, "Shutdown closes an idle connection")
+	k, _ = placeWith("")
+	frames := testkit.NewFrames(t)
+	frames.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
+	frames.Add("SETTINGS 65535, GET 1")
+	newShardSession(k, nil).session.Receive(frames.Bytes())
+	s.group.shedIdle()
+	testkit.Equal(t, k.state.is(stateWaiting), true, "the lack of descriptors does not close a session with a stream")
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -46,15 +47,8 @@ func (s tlsSite) dial() *net.TCPConn {
 
 // get sends a request over TLS, and returns its error.
 func (s tlsSite) get(c net.Conn, sni string) error {
-	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: sni})
-	if _, err := io.WriteString(tc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		return err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(tc), nil)
-	if err != nil {
-		return err
-	}
-	return resp.Body.Close()
+	_, err := request(tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: sni}))
+	return err
 }
 
 func (s tlsSite) mustGet(c net.Conn) {
@@ -245,24 +239,26 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	testkit.Equal(t, begun.Load(), 0, "handshakes have begun")
 }
 
-// deadline waits until the connection has read everything and waits, and returns its deadline.
-func (s *testServer) deadline(t *testing.T) (at instant) {
-	testkit.WaitFor(t, "the connection to read everything and wait", func() bool {
-		waits := false
+// deadline waits until the connections have read everything and wait, and returns their first deadline.
+func (s *testServer) deadline(t *testing.T) instant {
+	var all []instant
+	testkit.WaitFor(t, "the connections to read everything and wait", func() bool {
+		wait := true
+		all = nil
 		s.group.conns.each(func(k *shardConn) {
 			unread, err := poll.Unread(int(k.fd))
-			waits = err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
-			at = k.waitDeadline()
+			wait = wait && err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
+			all = append(all, k.waitDeadline())
 		})
-		return waits
+		return wait && len(all) > 0
 	})
-	return at
+	return slices.Min(all)
 }
 
 // Timeouts begin when a connection is accepted, when its handshake has ended, and with each request.
 func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
 	secure, plain := newTLSSite(t, nil), newOutboxSite(t)
-	c := plain.connect()
+	sender, first, second := plain.connect(), plain.connect(), plain.connect()
 	var over *tls.Conn
 	for _, test := range []struct {
 		name    string
@@ -275,7 +271,15 @@ func TestTimeoutsBeginWithTheirEvents(t *testing.T) {
 			return nil
 		}, secure.server.exchanges.HandshakeTimeout},
 		{"handshake", secure.server, func() error { return over.Handshake() }, secure.server.exchanges.HeadTimeout},
-		{"request", plain.server, func() error { _, err := request(c); return err }, plain.server.exchanges.IdleTimeout},
+		{"request", plain.server, func() error {
+			plain.turn(sender, func() {
+				first.request("/", "")
+				second.request("/", "")
+			})
+			first.want(t, "/")
+			second.want(t, "/")
+			return nil
+		}, plain.server.exchanges.IdleTimeout},
 	} {
 		g := test.server.group
 		from := g.now()
@@ -373,7 +377,7 @@ func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
 	c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
 	in := &client{nc, bufio.NewReader(c)}
 	io.WriteString(c, firstRequest)
-	<-goOn
+	testkit.Receive(t, goOn, "the first request")
 	reported := s.server.turns()
 	for _, piece := range []string{firstRequest[:1], firstRequest[1:]} {
 		io.WriteString(c, piece)
@@ -390,10 +394,9 @@ func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
 		reported = s.server.turns()
 	}
 	for i := range 2 {
-		if i > 0 {
-			<-goOn
+		for range 1 + i {
+			testkit.Receive(t, goOn, "request", i)
 		}
-		<-goOn
 		in.want(t, http.MethodGet)
 	}
 }
