@@ -91,6 +91,9 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			c.EndOutput()
 			return nil, false
 		}
+		if len(c.Out) >= exchange.OutSize && c.Flush() != nil {
+			return nil, false
+		}
 	}
 }
 
