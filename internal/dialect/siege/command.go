@@ -68,7 +68,7 @@ type settings struct {
 	logFile, mark     string
 }
 
-// Parse parses siege's command line, without the program's name. Errors are *dialect.UsageError.
+// Parse parses siege's command line, without the program's name. Errors are *dialect.Exit.
 func Parse(args []string) (*Command, error) {
 	c, err := parse(args)
 	if err != nil {
