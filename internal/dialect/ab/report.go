@@ -44,7 +44,6 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	return c.writeFiles(sorted)
 }
 
-// printSubject prints the server and the document.
 func (c *Command) printSubject(w io.Writer, r *load.Result, o *outcome) {
 	fmt.Fprintf(w, "\n\nServer Software:        %s\n", server(r.Head))
 	fmt.Fprintf(w, "Server Hostname:        %s\n", c.target.host)

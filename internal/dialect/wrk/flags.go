@@ -118,7 +118,6 @@ func (c *Command) setHeader(line string) error {
 	return nil
 }
 
-// finish validates the whole command line.
 func (c *Command) finish(rest []string) error {
 	switch {
 	case len(rest) == 0 && c.version:
