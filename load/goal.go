@@ -3,6 +3,7 @@ package load
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -46,6 +47,11 @@ const (
 	CPU                      // CPU time of the server per request, only relative to another run: cpu
 )
 
+// figureNames returns the names of figures by number. That of a Quantile has its percentage.
+func figureNames() []string {
+	return []string{Mean: "mean", Max: "max", ErrorShare: "errors", Rate: "rps", CPU: "cpu"}
+}
+
 // ParseGoal parses the text form of a Goal.
 func ParseGoal(text string) (g Goal, err error) {
 	for part := range strings.SplitSeq(text, ",") {
@@ -63,21 +69,11 @@ func parseBound(text string) (b Bound, err error) {
 	if at < 0 {
 		return b, fmt.Errorf("want a figure, < or >, and a limit, as in p99<10ms, errors<0.1%% or cpu>+3%%")
 	}
-	switch name := strings.TrimSpace(text[:at]); name {
-	case "mean":
-		b.Figure = Mean
-	case "max":
-		b.Figure = Max
-	case "errors":
-		b.Figure = ErrorShare
-	case "rps":
-		b.Figure = Rate
-	case "cpu":
-		b.Figure = CPU
-	default:
-		if b.Quantile, err = parseQuantile(name); err != nil {
-			return b, err
-		}
+	name := strings.TrimSpace(text[:at])
+	if i := slices.Index(figureNames(), name); i > 0 {
+		b.Figure = Figure(i)
+	} else if b.Quantile, err = parseQuantile(name); err != nil {
+		return b, err
 	}
 	limit, orEqual := strings.CutPrefix(text[at+1:], "=")
 	b.Fails = (text[at] == '>') != (b.Figure == Rate)
@@ -200,19 +196,10 @@ func (b Bound) String() string { return b.Name() + b.limit() }
 
 // Name returns the figure's name in text, such as p99.
 func (b Bound) Name() string {
-	switch b.Figure {
-	case Mean:
-		return "mean"
-	case Max:
-		return "max"
-	case ErrorShare:
-		return "errors"
-	case Rate:
-		return "rps"
-	case CPU:
-		return "cpu"
+	if b.Figure == Quantile {
+		return "p" + percent(b.Quantile)
 	}
-	return "p" + percent(b.Quantile)
+	return figureNames()[b.Figure]
 }
 
 // limit returns the bound's text without the name.

@@ -3,6 +3,7 @@ package load
 import (
 	"cmp"
 	"math/bits"
+	"slices"
 )
 
 // Part is the place of a Plan within a whole Plan that several processes run together; see
@@ -105,13 +106,7 @@ func limitThreads(threads []int, most int) (limited []int, sum int) {
 		sum += max(n, 1)
 	}
 	for ; sum > most; sum-- {
-		largest := 0
-		for i, n := range limited {
-			if n > limited[largest] {
-				largest = i
-			}
-		}
-		limited[largest]--
+		limited[slices.Index(limited, slices.Max(limited))]--
 	}
 	return limited, sum
 }

@@ -231,7 +231,6 @@ func (r *run) isUnreachable() bool {
 		r.failedConnects.Load() > maxFailedConnects*int64(r.plan.Connections)
 }
 
-// reportProgress calls Trace.Progress.
 func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
 	if r.plan.Trace.Progress == nil {
 		return

@@ -196,7 +196,6 @@ func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error
 	return v, nil
 }
 
-// try runs the Plan at a rate.
 func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (Try, error) {
 	p := h.plan
 	p.Pace.Steps = Constant(rate).Steps
@@ -204,7 +203,6 @@ func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (T
 	return h.runPlan(ctx, p, Try{Rate: rate, Purpose: purpose})
 }
 
-// runPlan runs a Plan and records the Try.
 func (h *searchState) runPlan(ctx context.Context, p Plan, t Try) (Try, error) {
 	r, err := h.settings.Run(ctx, p)
 	if err != nil {

@@ -100,7 +100,6 @@ func (e *expression) value(n int64) string {
 	return string(digits)
 }
 
-// templateFill fills the marks of a request.
 type templateFill struct {
 	expressions []expression
 

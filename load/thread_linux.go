@@ -6,7 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is CPU time spent.
 type cpuTime struct{ user, sys time.Duration }
 
 // threadTime returns the CPU time of the calling thread.

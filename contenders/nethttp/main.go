@@ -5,7 +5,6 @@ package main
 import (
 	"flag"
 	"log"
-	"net"
 	"net/http"
 	"net/http/fcgi"
 	"os"
@@ -19,12 +18,5 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	serve := http.Serve
-	switch {
-	case site.FastCGI:
-		serve = fcgi.Serve
-	case site.Cert != "":
-		serve = func(l net.Listener, h http.Handler) error { return http.ServeTLS(l, h, site.Cert, site.Key) }
-	}
-	log.Fatal(serve(site.Listener, site.Handler))
+	log.Fatal(site.Serve(http.Serve, fcgi.Serve, http.ServeTLS))
 }

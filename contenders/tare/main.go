@@ -5,8 +5,6 @@ package main
 import (
 	"flag"
 	"log"
-	"net"
-	"net/http"
 	"os"
 
 	"github.com/tarehq/tare"
@@ -20,12 +18,5 @@ func main() {
 	if err != nil {
 		log.Fatal(err)
 	}
-	serve := tare.Serve
-	switch {
-	case site.FastCGI:
-		serve = fcgi.Serve
-	case site.Cert != "":
-		serve = func(l net.Listener, h http.Handler) error { return tare.ServeTLS(l, h, site.Cert, site.Key) }
-	}
-	log.Fatal(serve(site.Listener, site.Handler))
+	log.Fatal(site.Serve(tare.Serve, fcgi.Serve, tare.ServeTLS))
 }

@@ -20,6 +20,18 @@ type Site struct {
 	Handler  http.Handler
 }
 
+// Serve serves the application with one of a server's functions, by its protocol.
+func (s *Site) Serve(overHTTP, overFastCGI func(net.Listener, http.Handler) error,
+	overTLS func(l net.Listener, h http.Handler, cert, key string) error) error {
+	switch {
+	case s.FastCGI:
+		return overFastCGI(s.Listener, s.Handler)
+	case s.Cert != "":
+		return overTLS(s.Listener, s.Handler, s.Cert, s.Key)
+	}
+	return overHTTP(s.Listener, s.Handler)
+}
+
 // FromFlags parses arguments, which may have flags of the program, too, and listens.
 func FromFlags(flags *flag.FlagSet, args []string) (*Site, error) {
 	name := flags.String("application", "hello", "which application to serve")

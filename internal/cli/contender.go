@@ -6,7 +6,6 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"net"
 	"net/http"
 	stdfcgi "net/http/fcgi"
 
@@ -33,22 +32,10 @@ func contenderCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serverOf(args[0], site)(site.Listener, site.Handler)
+			if args[0] == "tare" {
+				return site.Serve(tare.Serve, fcgi.Serve, tare.ServeTLS)
+			}
+			return site.Serve(http.Serve, stdfcgi.Serve, http.ServeTLS)
 		}),
 	}
-}
-
-// serverOf returns the function of a server that serves a site.
-func serverOf(server string, site *application.Site) func(net.Listener, http.Handler) error {
-	overHTTP, overFCGI, overTLS := http.Serve, stdfcgi.Serve, http.ServeTLS
-	if server == "tare" {
-		overHTTP, overFCGI, overTLS = tare.Serve, fcgi.Serve, tare.ServeTLS
-	}
-	switch {
-	case site.FastCGI:
-		return overFCGI
-	case site.Cert != "":
-		return func(l net.Listener, h http.Handler) error { return overTLS(l, h, site.Cert, site.Key) }
-	}
-	return overHTTP
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/ab"
 	"github.com/tarehq/tare/internal/dialect/siege"
 	"github.com/tarehq/tare/internal/dialect/wrk"
@@ -35,12 +36,6 @@ type prober interface {
 // earlyExiter is a tool that exits early after too many failures.
 type earlyExiter interface {
 	GivesUp(e *load.Errors) bool
-}
-
-// toolError is an error that a tool prints in its own words.
-type toolError interface {
-	error
-	End(stdout, stderr io.Writer) (code int)
 }
 
 // noFootnotes is a flag of all emulations that no tool has.
@@ -137,10 +132,12 @@ func planWithExit(t tool, giveUp func()) load.Plan {
 	return p
 }
 
-// exitAs exits as the tool does if err has the tool's own message.
+// exitAs prints what the tool does, and exits with its code, if err is an exit of the tool.
 func exitAs(env Env, err error) error {
-	if e, ok := errors.AsType[toolError](err); ok {
-		return &exitError{code: e.End(env.Stdout, env.Stderr)}
+	if e, ok := errors.AsType[*dialect.Exit](err); ok {
+		fmt.Fprint(env.Stdout, e.Stdout)
+		fmt.Fprint(env.Stderr, e.Stderr)
+		return &exitError{code: e.Code}
 	}
 	return err
 }

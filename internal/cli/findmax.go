@@ -45,7 +45,6 @@ func (f *findMax) define(c *cobra.Command) {
 		"with --find-max, end when the rate is known to this `SHARE`")
 }
 
-// complete completes the search from other flags.
 func (f *findMax) complete(all *loadFlags) error {
 	if err := errors.Join(f.search.Goal.CheckAbsolute(), all.failIf.CheckAbsolute()); err != nil || !f.enabled {
 		return err

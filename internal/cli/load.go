@@ -198,7 +198,6 @@ func showLoad(env Env, flags *loadFlags, r *report.Run, err error) error {
 	return flags.outputs.write(env, r)
 }
 
-// about returns the circumstances of the run for its report.
 func about(flags *loadFlags) report.About {
 	return report.About{
 		Started: time.Now(), // measuring begins later, if it does

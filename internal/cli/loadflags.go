@@ -153,7 +153,6 @@ func (f *loadFlags) setFlags() map[string]string {
 	return given
 }
 
-// redact returns a header field without a secret value.
 func redact(field string) string {
 	name, _, _ := strings.Cut(field, ":")
 	switch strings.ToLower(strings.TrimSpace(name)) {
@@ -233,7 +232,6 @@ func (f *loadFlags) checkTogether() error {
 	return nil
 }
 
-// complete completes the Plan from other flags and from files.
 func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
 	if err := cmp.Or(f.checkNumbers(), f.checkTogether(), f.fleet.check()); err != nil {

@@ -37,7 +37,6 @@ import (
 type http3Gateway struct {
 	net.Listener
 	authority string
-	requests  string // path and query of the user's URL
 	tls       *tls.Config
 
 	mu      sync.Mutex
@@ -119,7 +118,7 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	g := &http3Gateway{Listener: l, authority: u.Host, requests: u.RequestURI(), tls: config, connect: hist.New()}
+	g := &http3Gateway{Listener: l, authority: u.Host, tls: config, connect: hist.New()}
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{Handler: g, Protocols: protocols, ConnContext: withTransport,
@@ -132,6 +131,24 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 	}, nil
 }
 
+// pathOf returns the path and the query of a URL of the server, as they are: they may have template
+// expressions. It returns a path unchanged.
+func (g *http3Gateway) pathOf(target string) (string, error) {
+	scheme, rest, isURL := strings.Cut(target, "://")
+	if !isURL || strings.HasPrefix(target, "/") {
+		return target, nil
+	}
+	end := strings.IndexAny(rest+"/", "/?#")
+	if scheme != "https" || rest[:end] != g.authority {
+		return "", &load.PlanError{Reason: fmt.Sprintf("%q and \"https://%s\" are different servers: want one for all requests",
+			scheme+"://"+rest[:end], g.authority)}
+	}
+	if path := rest[end:]; strings.HasPrefix(path, "/") {
+		return path, nil
+	}
+	return "/" + rest[end:], nil
+}
+
 // run runs a Plan through the gateway. The Result has the Plan's URL, the connect times of QUIC,
 // and the CPU time of this process, whose goroutines speak QUIC.
 func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, error) {
@@ -139,7 +156,17 @@ func (g *http3Gateway) run(ctx context.Context, p load.Plan) (*load.Result, erro
 	g.failure, g.connect = "", hist.New()
 	g.mu.Unlock()
 	url, caller := p.URL, *cmp.Or(p.Trace, &load.Trace{})
-	p.URL = "http+unix://" + strings.ReplaceAll(g.Addr().String(), ":", "%3A") + ":" + g.requests
+	path, err := g.pathOf(url)
+	p.List = slices.Clone(p.List)
+	for i := range p.List {
+		var listErr error
+		p.List[i].URL, listErr = g.pathOf(p.List[i].URL)
+		err = cmp.Or(err, listErr)
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.URL = "http+unix://" + strings.ReplaceAll(g.Addr().String(), ":", "%3A") + ":" + path
 	p.Version, p.TLS = load.HTTP2, nil
 	isHost := func(field string) bool { return strings.HasPrefix(strings.ToLower(field), "host:") }
 	if !slices.ContainsFunc(p.Header, isHost) {

@@ -36,7 +36,6 @@ func newLive(p *progress, plan *load.Plan) *live {
 	return l
 }
 
-// onProgress records and shows progress.
 func (l *live) onProgress(g load.Progress) {
 	if g.Measuring != l.now.Measuring {
 		l.recent = nil
@@ -54,7 +53,6 @@ func (l *live) onProgress(g load.Progress) {
 	l.display.show(l.lines(), l.plain())
 }
 
-// onSecond records a whole second.
 func (l *live) onSecond(s load.Second) {
 	if len(l.seconds) == liveSeconds {
 		l.seconds = append(l.seconds[:0], l.seconds[1:]...)

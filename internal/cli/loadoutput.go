@@ -19,7 +19,6 @@ import (
 // outputs are load's output files and standard output.
 type outputs struct{ all []*output }
 
-// output is an output file.
 type output struct {
 	flag  string
 	usage string

@@ -31,7 +31,6 @@ type progress struct {
 	printed time.Time
 }
 
-// newProgress returns a progress display on w.
 func newProgress(w io.Writer) *progress {
 	return &progress{out: w, area: newRedrawArea(w), printed: time.Now()}
 }
@@ -50,7 +49,6 @@ func (p *progress) show(lines []string, plain string) {
 	}
 }
 
-// set shows the completed share and a text.
 func (p *progress) set(share float64, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.mu.Lock()
@@ -87,7 +85,6 @@ func (p *progress) end() {
 	}
 }
 
-// bar draws a progress bar.
 func bar(share float64) string {
 	done := textbar.Bar(min(max(share, 0), 1), barWidth)
 	return done + strings.Repeat("░", barWidth-len([]rune(done)))

@@ -53,14 +53,22 @@ under different conditions are rejected.`,
 			return usageError(errors.New("report: --anyway requires two results folders"))
 		case len(args) == 2 && (details || badge || pack != ""):
 			return usageError(errors.New("report: --details, --badge and --pack require a single results folder"))
-		case pack != "":
-			return packRun(env, args[0], pack)
-		case badge:
-			return printBadge(env, env.path(args[0]))
-		case len(args) == 1:
-			return showAgain(env, env.path(args[0]), details)
+		case len(args) == 2:
+			return compareRuns(env, args, anyway)
 		}
-		return compareRuns(env, args, anyway)
+		dir := env.path(args[0])
+		run, err := readResults(dir)
+		switch {
+		case err != nil:
+			return err
+		case pack != "":
+			return sample.WriteFile(env.path(pack), run.Pack)
+		case badge:
+			return report.New(run).WriteBadge(env.Stdout)
+		case strings.HasSuffix(dir, sample.PackedSuffix):
+			dir = "" // there is no folder to write the report to
+		}
+		return showResults(env, report.New(run), dir, details, nil)
 	})
 	c.Flags().BoolVar(&anyway, "anyway", false, "compare even runs on different machines or under different conditions")
 	c.Flags().BoolVar(&details, "details", false, "print all tables, differences and notes, which the report also has, not one screen")
@@ -70,7 +78,6 @@ under different conditions are rejected.`,
 	return c
 }
 
-// fillQuotes writes the figures of records into the documents of the current folder's checkout.
 func fillQuotes(env Env) error {
 	changed, err := report.FillQuotes(env.path("."), false)
 	for _, name := range changed {
@@ -82,30 +89,21 @@ func fillQuotes(env Env) error {
 	return nil
 }
 
-// packRun writes the run in a results folder as one file.
-func packRun(env Env, dir, file string) error {
-	run, err := sample.Read(env.path(dir))
-	if err != nil {
-		return usageError(fmt.Errorf("report: %w", err))
-	}
-	return sample.WriteFile(env.path(file), run.Pack)
-}
-
-func printBadge(env Env, dir string) error {
+func readResults(dir string) (*sample.Run, error) {
 	run, err := sample.Read(dir)
 	if err != nil {
-		return usageError(fmt.Errorf("report: %w", err))
+		err = usageError(fmt.Errorf("report: %w", err))
 	}
-	return report.New(run).WriteBadge(env.Stdout)
+	return run, err
 }
 
 // compareRuns compares the runs in two results folders.
 func compareRuns(env Env, names []string, anyway bool) error {
 	var sides [2]*sample.Run
 	for i, name := range names {
-		r, err := sample.Read(env.path(name))
+		r, err := readResults(env.path(name))
 		if err != nil {
-			return usageError(fmt.Errorf("report: %w", err))
+			return err
 		}
 		sides[i] = r
 	}
@@ -114,16 +112,4 @@ func compareRuns(env Env, names []string, anyway bool) error {
 		return usageError(fmt.Errorf("report: these runs are not comparable (--anyway compares them nevertheless); they differ in\n  %s", strings.Join(two.Mismatches, "\n  ")))
 	}
 	return two.WriteText(env.Stdout)
-}
-
-// showAgain shows a results folder as at the end of the run and writes the files of the report.
-func showAgain(env Env, dir string, details bool) error {
-	run, err := sample.Read(dir)
-	if err != nil {
-		return usageError(fmt.Errorf("report: %w", err))
-	}
-	if strings.HasSuffix(dir, sample.PackedSuffix) {
-		dir = "" // there is no folder to write the report to
-	}
-	return showResults(env, report.New(run), dir, details, nil)
 }

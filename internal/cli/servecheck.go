@@ -75,7 +75,6 @@ func (k *keptConfig) Read(bound []string) (*server.Config, error) {
 	return c, err
 }
 
-// checkJSON prints the result of a check as one JSON object.
 func (p *frontPlan) checkJSON(env Env, source server.File, options server.Options) error {
 	options.Stderr = io.Discard // the messages are in the object
 	kept := &keptConfig{Source: source}

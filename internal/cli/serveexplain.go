@@ -27,7 +27,6 @@ const explainedClient = "127.0.0.1:50000"
 // default, and each rewrite may double a path.
 const maxExplainedURL = 128 << 10
 
-// runExplain prints how a request would be served.
 func (p *frontPlan) runExplain(env Env) error {
 	config, err := p.source().Read(nil)
 	if err != nil {

@@ -118,7 +118,6 @@ func (p *servePlan) listen() ([]net.Listener, error) {
 	return all, nil
 }
 
-// config returns the configuration of the flags.
 func (p *servePlan) config(root *os.Root, listeners []net.Listener) *server.Config {
 	host := conf.Host{Pos: certFlags}
 	c := &server.Config{
@@ -154,7 +153,6 @@ func configAddress(addr net.Addr) string {
 	return text
 }
 
-// describeFiles describes how the folder is served.
 func (p *servePlan) describeFiles() string {
 	f, words := p.files, []string{}
 	if len(f.Index) > 0 {

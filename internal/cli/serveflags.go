@@ -31,7 +31,6 @@ const (
 	noCompression = "none"
 )
 
-// serveFlags holds serve's command line.
 type serveFlags struct {
 	port       portFlag
 	changed    func(flag string) bool
@@ -145,7 +144,6 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	return p, nil
 }
 
-// parseLogFormat returns a format of --log-format.
 func parseLogFormat(name string) (f conf.LogFormat, err error) {
 	const common = `$remote_addr - $remote_user [$time_local] "$request" $status $body_bytes_sent`
 	switch f.Name = name; name {

@@ -43,7 +43,6 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 	return plan.reportError(env.Stderr, server.Run(ctx, plan.source(), plan.options(env)))
 }
 
-// source returns the configuration that is served.
 func (p *frontPlan) source() server.File {
 	return server.File{Path: p.file, Options: nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient,
 		HTTP3: http3Server() != nil, Tracing: spanTracing() != nil}}

@@ -322,7 +322,9 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	}
 	s := startServed(t, exec.Command(program, "serve", "-c", file))
 	s.await("listening on https://" + regexp.QuoteMeta(address) + "/, by HTTP/3")
-	for _, more := range [][]string{{"-n", "500"}, {"-n", "100", "--close"}, {"-n", "50", "--rate", "50"}} {
+	write(t, filepath.Join(dir, "urls"), url+"a/{{seq}}\n/b/{{seq}}\n")
+	for _, more := range [][]string{{"-n", "500"}, {"-n", "100", "--close"}, {"-n", "50", "--rate", "50"},
+		{"-n", "20", "--template", "--urls", filepath.Join(dir, "urls")}} {
 		args := append([]string{"load", url, "--http3", "--insecure", "-c", "4", "--expect-status", "200",
 			"--expect-header", "Content-Type: text/plain"}, more...)
 		out, err = exec.Command(program, args...).CombinedOutput()
@@ -339,6 +341,9 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	log, err := os.ReadFile(filepath.Join(dir, "access.log"))
 	if n := strings.Count(string(log), "HTTP/3.0"); err != nil || n < 600 {
 		t.Errorf("%d requests by HTTP/3, %v", n, err)
+	}
+	for _, path := range []string{"a", "b"} {
+		testkit.Matches(t, string(log), `GET /`+path+`/\d+ HTTP/3\.0`)
 	}
 	s.stop(syscall.SIGQUIT)
 }

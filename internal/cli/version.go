@@ -25,7 +25,6 @@ func versionCommand(env Env) *cobra.Command {
 // have the version that Go derives from the module or the checkout.
 var release string
 
-// version returns this program's version.
 func version() string {
 	if release != "" {
 		return release

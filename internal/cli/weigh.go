@@ -387,7 +387,6 @@ func showWeighing(p *progress, g lab.Progress) {
 	p.set(share, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate, left)
 }
 
-// describeCondition returns a short description of a trial's condition.
 func describeCondition(c sample.Condition) string {
 	text := fmt.Sprintf("%d connections", c.Connections)
 	if c.Connections == 0 {

@@ -28,7 +28,6 @@ type series struct {
 	done    []seriesEntry
 }
 
-// seriesEntry is the outcome of one experiment of a series.
 type seriesEntry struct {
 	Name, Title string
 	Verdict     string // empty if nothing was started

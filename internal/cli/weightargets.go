@@ -88,7 +88,6 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	return failed
 }
 
-// listTargets prints the rows, one experiment after another.
 func listTargets(env Env, all []targetRows) {
 	for _, e := range all {
 		for _, row := range e.rows {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tarehq/tare/internal/dialect"
 	"github.com/tarehq/tare/internal/dialect/getopt"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
@@ -37,17 +38,8 @@ func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 }
 
 func TestUsageErrorPrintsTextOrReason(t *testing.T) {
-	var stdout, stderr strings.Builder
-	requested := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
-	err := dialect.Usage("tool", errors.Join(requested), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 3 ||
-		stdout.String() != "the flags\n" || stderr.Len() > 0 {
-		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
-	}
-	stdout.Reset()
-	err = dialect.Usage("tool", errors.New("tool: no URL"), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 ||
-		stderr.String() != "tool: no URL\nsee \"tare tool -h\"\n" {
-		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
-	}
+	requested := &dialect.Exit{Stdout: "the flags\n", Code: 3}
+	testkit.Equal(t, dialect.Usage("tool", errors.Join(requested), 4), error(requested))
+	testkit.Equal(t, dialect.Usage("tool", errors.New("tool: no URL"), 4),
+		error(&dialect.Exit{Code: 4, Stderr: "tool: no URL\nsee \"tare tool -h\"\n"}))
 }

@@ -1,52 +1,27 @@
 package dialect
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
-	"io"
+	"strings"
 )
 
-// ExitError is returned when the tool would have exited with this code. Its messages have been
-// written.
-type ExitError struct{ Code int }
-
-func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
-
-// End returns the exit code.
-func (e *ExitError) End(_, _ io.Writer) (code int) { return e.Code }
-
-// UsageError is the reason not to run: the command line is invalid, or it requests a text such as
-// the help.
-type UsageError struct {
-	Tool   string
-	Reason error  // nil if a text was requested
-	Text   string // the requested text
-	Code   int    // the tool's exit code
+// Exit is the error of a tool that exits without a report, or with another code than 0: what it
+// prints, and the code.
+type Exit struct {
+	Code           int
+	Stdout, Stderr string
 }
 
-func (e *UsageError) Error() string {
-	if e.Reason == nil {
-		return "the command line requests no run"
-	}
-	return e.Reason.Error()
+func (e *Exit) Error() string {
+	return cmp.Or(strings.TrimRight(e.Stderr, "\n"), fmt.Sprintf("exit code %d", e.Code))
 }
 
-func (e *UsageError) Unwrap() error { return e.Reason }
-
-// End prints the text or the reason and returns the exit code.
-func (e *UsageError) End(stdout, stderr io.Writer) (code int) {
-	if e.Reason == nil {
-		fmt.Fprint(stdout, e.Text)
-	} else {
-		fmt.Fprintf(stderr, "%v\nsee \"tare %s -h\"\n", e.Reason, e.Tool)
-	}
-	return e.Code
-}
-
-// Usage returns err as a *UsageError.
+// Usage returns err as an *Exit. If it is none, the tool prints it.
 func Usage(tool string, err error, code int) error {
-	if own, ok := errors.AsType[*UsageError](err); ok {
+	if own, ok := errors.AsType[*Exit](err); ok {
 		return own
 	}
-	return &UsageError{Tool: tool, Reason: err, Code: code}
+	return &Exit{Code: code, Stderr: fmt.Sprintf("%v\nsee \"tare %s -h\"\n", err, tool)}
 }

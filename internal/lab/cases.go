@@ -46,7 +46,6 @@ func (w *runner) gatherCases(ctx context.Context) error {
 	return nil
 }
 
-// runCases carries out one case after another.
 func (w *runner) runCases(ctx context.Context, stage *contender.Stage) (err error) {
 	s := events.Setting{
 		Plan: &w.experiment.Events, Stage: stage, Conf: w.conf, Log: w.recorder.Log, Warn: w.recorder.Warn,

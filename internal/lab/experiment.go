@@ -195,24 +195,6 @@ func (t *Trials) Conditions() (all []sample.Condition) {
 	return all
 }
 
-// fit removes the numbers of cores that exceed cpus and returns them. If all exceed it, fit removes
-// none.
-func (t *Trials) fit(cpus int) (left []Cores) {
-	var fitting []Cores
-	for _, c := range t.Cores {
-		if int(c) > cpus {
-			left = append(left, c)
-		} else {
-			fitting = append(fitting, c)
-		}
-	}
-	if len(fitting) == 0 {
-		return nil
-	}
-	t.Cores = fitting
-	return left
-}
-
 // Contenders returns the names of all contenders, the control first.
 func (e *Experiment) Contenders() []string {
 	all := []string{e.Control}

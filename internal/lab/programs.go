@@ -214,7 +214,6 @@ func (w *runner) versions(ctx context.Context, p *program) ([]string, error) {
 	return []string{info.GoVersion, lines[len(lines)-1]}, err
 }
 
-// runPrograms measures all rows, in blocks.
 func (w *runner) runPrograms(ctx context.Context, stage *contender.Stage) error {
 	w.addTargets()
 	for i := range w.trials.Scenarios {

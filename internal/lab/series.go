@@ -92,7 +92,6 @@ func (w *runner) inTurns(measure time.Duration, together bool,
 	}
 }
 
-// slot is a contender under a condition.
 type slot struct {
 	sample.Condition
 	contender string

@@ -177,25 +177,15 @@ func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, 
 	return w.count(ctx, " while counting of "+s.Name, names, []sample.Condition{c}, blocks)
 }
 
-// backend returns the backend of the scenarios, or "".
-func (t *Trials) backend() string {
-	for i := range t.Scenarios {
-		if name := t.Scenarios[i].Backend; name != "" {
-			return name
-		}
-	}
-	return ""
-}
-
 // startBackend starts the scenarios' backend on the generator's processors. The applications find
 // its URL in their environment.
 func (w *runner) startBackend(ctx context.Context) (stop func() error, err error) {
 	none := func() error { return nil }
-	name := w.trials.backend()
-	if name == "" {
+	with := sample.First(w.trials.Scenarios, func(s *Scenario) bool { return s.Backend != "" })
+	if with == nil {
 		return none, nil
 	}
-	spec, err := w.spec(name)
+	spec, err := w.spec(with.Backend)
 	if err != nil {
 		return none, err
 	}

@@ -240,8 +240,14 @@ func prepare(o Options) (*runner, error) {
 	if w.Tools.Logf == nil { // concurrent runs may share tools, which then have one
 		w.Tools.Logf = w.recorder.Log
 	}
-	for _, cores := range w.trials.fit(len(cpus)) {
-		w.recorder.Log("left out: %v cores: this machine has %d", cores, len(cpus))
+	tooMany := func(c Cores) bool { return int(c) > len(cpus) }
+	if fitting := slices.DeleteFunc(slices.Clone(w.trials.Cores), tooMany); len(fitting) > 0 {
+		for _, cores := range w.trials.Cores {
+			if tooMany(cores) {
+				w.recorder.Log("left out: %v cores: this machine has %d", cores, len(cpus))
+			}
+		}
+		w.trials.Cores = fitting
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)

@@ -203,14 +203,6 @@ func (f *Fleet) Close() {
 	f.running.Wait()
 }
 
-// Threads returns the number of threads that each agent uses by default.
-func (f *Fleet) Threads() (all []int) {
-	for _, l := range f.alive() {
-		all = append(all, max(l.about.CPUs, 1))
-	}
-	return all
-}
-
 // About returns what the agents reported about themselves.
 func (f *Fleet) About() (all []agent.About) {
 	for _, l := range f.alive() {

@@ -111,16 +111,17 @@ func (f *Fleet) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 // newRun divides the plan.
 func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	r := &run{fleet: f, plan: p, byLink: make(map[*link]*part)}
-	threads, names := f.Threads(), []string(nil)
-	if len(threads) == 0 {
-		return nil, &Error{Reasons: []string{"all agents were lost"}}
-	}
+	var threads []int
+	var names []string
 	for i, l := range f.alive() {
-		if p.Threads > 0 {
-			threads[i] = p.Threads
-		}
 		one := &part{link: l, index: i, queue: make(chan agent.Command, commandsPerRun)}
 		r.parts, r.byLink[l], names = append(r.parts, one), one, append(names, l.name)
+		if threads = append(threads, p.Threads); p.Threads <= 0 {
+			threads[i] = l.about.CPUs
+		}
+	}
+	if len(threads) == 0 {
+		return nil, &Error{Reasons: []string{"all agents were lost"}}
 	}
 	plans, err := p.Split(threads)
 	if err != nil {

@@ -24,7 +24,6 @@ func newPlot(x, y page.Axis, xTicks []page.Tick, label func(float64) string, uni
 	return page.NewPlot(plotWidth, plotHeight, x, y, xTicks, page.VerticalTicks(y, label), unit)
 }
 
-// horizontal returns an axis from 0.
 func horizontal(most float64) page.Axis { return page.Axis{Max: most, From: plotLeft, To: plotRight} }
 
 // logRange is the ratio of the greatest to the least value above which an axis is logarithmic.

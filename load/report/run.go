@@ -65,7 +65,6 @@ func (r *Run) SecondLength(i int) float64 {
 	return max(r.Seconds-float64(i), 0.05)
 }
 
-// rates returns the requests per second of each second.
 func (r *Run) rates() []float64 {
 	rates := make([]float64, len(r.Timeline))
 	for i, s := range r.Timeline {

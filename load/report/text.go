@@ -84,7 +84,6 @@ func newTable(b *strings.Builder, flags uint) *tabwriter.Writer {
 	return tabwriter.NewWriter(b, 0, 8, 2, ' ', flags)
 }
 
-// writeTimes writes a row for each distribution of times.
 func (r *Run) writeTimes(b *strings.Builder) {
 	all := r.Times()
 	if len(all) == 0 {
@@ -165,7 +164,6 @@ func (s barScale) note() string {
 	return ""
 }
 
-// writeFigures writes the counters and rates.
 func (r *Run) writeFigures(b *strings.Builder) {
 	w := newTable(b, 0)
 	line := func(name string, cells ...string) {

@@ -61,7 +61,7 @@ type Command struct {
 	stderr        io.Writer // receives progress; set by Begin
 }
 
-// Parse parses ab's command line, without the program's name. Errors are *dialect.UsageError.
+// Parse parses ab's command line, without the program's name. Errors are *dialect.Exit.
 func Parse(args []string) (*Command, error) {
 	c, err := parse(args)
 	if err != nil {

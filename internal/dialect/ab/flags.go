@@ -97,7 +97,7 @@ func (c *Command) flags() []getopt.Flag {
 
 // printText ends the command with a text and ab's exit code.
 func printText(text string, code int) error {
-	return &dialect.UsageError{Tool: "ab", Text: text, Code: code}
+	return &dialect.Exit{Code: code, Stdout: text}
 }
 
 func setNumber(most int, do func(n int)) func(value string) error {

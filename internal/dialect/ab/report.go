@@ -9,7 +9,7 @@ import (
 )
 
 // Report prints ab's output after a run and writes the files of -e and -g. If ab would have exited
-// early, Report prints ab's message and returns an ExitError.
+// early, Report prints ab's message and returns an Exit.
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := c.count(r)
 	c.stderr = stderr
@@ -19,7 +19,7 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 		if n := len(o.requests); n > 0 {
 			fmt.Fprintf(stdout, "Total of %d requests completed\n", n)
 		}
-		return &dialect.ExitError{Code: o.stop.code}
+		return &dialect.Exit{Code: o.stop.code}
 	}
 	if c.progressStep > 0 {
 		fmt.Fprintf(stderr, "Finished %d requests\n", len(o.requests))
@@ -44,7 +44,6 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	return c.writeFiles(sorted)
 }
 
-// printSubject prints the server and the document.
 func (c *Command) printSubject(w io.Writer, r *load.Result, o *outcome) {
 	fmt.Fprintf(w, "\n\nServer Software:        %s\n", server(r.Head))
 	fmt.Fprintf(w, "Server Hostname:        %s\n", c.target.host)

@@ -182,7 +182,7 @@ func TestFailuresAreCountedAsByAB(t *testing.T) {
 				n = ""
 			}
 			stdout, stderr, err := report(t, c.r, n+" "+c.flags+" -c 2 http://h/")
-			exited, _ := errors.AsType[*dialect.ExitError](err)
+			exited, _ := errors.AsType[*dialect.Exit](err)
 			if !strings.Contains(stdout, c.want) || stderr != c.stderr || (err != nil) != (c.code != 0) || err != nil &&
 				exited.Code != c.code {
 				t.Errorf("got %v, on stderr %q, and\n%s", err, stderr, stdout)

@@ -180,7 +180,7 @@ func (s *Server) RunOurs(t testing.TB, c Emulation) Outcome {
 	}
 	code := 0
 	if err := c.Report(&stdout, &stderr, r); err != nil {
-		exit, ok := errors.AsType[*dialect.ExitError](err)
+		exit, ok := errors.AsType[*dialect.Exit](err)
 		if !ok {
 			t.Fatal(err)
 		}

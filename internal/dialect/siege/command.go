@@ -68,7 +68,7 @@ type settings struct {
 	logFile, mark     string
 }
 
-// Parse parses siege's command line, without the program's name. Errors are *dialect.UsageError.
+// Parse parses siege's command line, without the program's name. Errors are *dialect.Exit.
 func Parse(args []string) (*Command, error) {
 	c, err := parse(args)
 	if err != nil {
@@ -119,7 +119,6 @@ func (c *Command) resolveConflicts() {
 	c.verbose = c.verbose && !c.quiet
 }
 
-// requests returns the number of requests of the run.
 func (c *Command) requests() uint64 {
 	switch {
 	case c.once:
@@ -175,7 +174,6 @@ func (s *settings) setUsers(value string) (err error) {
 	return err
 }
 
-// addHeader adds a header line to each request.
 func (s *settings) addHeader(line string) error {
 	if !strings.Contains(line, ":") {
 		return fmt.Errorf("%q: want \"Name: value\"", line)
@@ -184,7 +182,6 @@ func (s *settings) addHeader(line string) error {
 	return nil
 }
 
-// readURLs parses the URL, or the file of URLs.
 func (c *Command) readURLs() (err error) {
 	if c.url != "" {
 		var t target

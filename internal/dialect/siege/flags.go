@@ -40,8 +40,7 @@ Unsupported: -C, -D, -g and -p.
 // flags returns siege's flags, in the order of its help.
 func (c *Command) flags() []getopt.Flag {
 	print := func(letter byte, name, text string) getopt.Flag {
-		return getopt.Flag{Short: letter, Long: name,
-			Set: func(string) error { return &dialect.UsageError{Tool: "siege", Text: text} }}
+		return getopt.Flag{Short: letter, Long: name, Set: func(string) error { return &dialect.Exit{Stdout: text} }}
 	}
 	return []getopt.Flag{
 		print('V', "version", versionText),

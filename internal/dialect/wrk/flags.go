@@ -74,10 +74,10 @@ const exitCode = 1
 
 // printText ends the command with a text.
 func printText(text string) error {
-	return &dialect.UsageError{Tool: "wrk", Text: text, Code: exitCode}
+	return &dialect.Exit{Code: exitCode, Stdout: text}
 }
 
-// Parse parses wrk's command line, without the program's name. Errors are *dialect.UsageError.
+// Parse parses wrk's command line, without the program's name. Errors are *dialect.Exit.
 func Parse(args []string) (*Command, error) {
 	c := &Command{
 		threads: defaultThreads, connections: defaultConnections, duration: defaultDuration, timeout: defaultTimeout,
@@ -118,7 +118,6 @@ func (c *Command) setHeader(line string) error {
 	return nil
 }
 
-// finish validates the whole command line.
 func (c *Command) finish(rest []string) error {
 	switch {
 	case len(rest) == 0 && c.version:

@@ -40,7 +40,6 @@ func (c *Command) noteCorrected(add func(string, ...any), r *load.Result) {
 	}
 }
 
-// noteV1 explains wrk 1.0's figures.
 func (c *Command) noteV1(add func(string, ...any), r *load.Result) {
 	if r.Errors.WithoutResponse() > 0 && r.Requests < c.total() {
 		add("%d requests had no response: wrk 1.0 would have replaced them by others", c.total()-r.Requests)
@@ -52,7 +51,6 @@ func (c *Command) noteV1(add func(string, ...any), r *load.Result) {
 	add("latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0")
 }
 
-// noteTimeouts reports slow and unanswered requests.
 func (c *Command) noteTimeouts(add func(string, ...any), r *load.Result) {
 	late := c.countTimeouts(r.Service)
 	if late > 0 && !c.isV1 {

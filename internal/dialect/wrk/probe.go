@@ -5,11 +5,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/url"
 	"strings"
 	"syscall"
+
+	"github.com/tarehq/tare/internal/dialect"
 )
 
 // Probe opens and closes a connection, as wrk does first. Its error has wrk's text.
@@ -31,23 +32,17 @@ func (c *Command) Probe(ctx context.Context) error {
 		if dns.IsNotFound {
 			reason = "Name or service not known"
 		}
-		return unreachable(fmt.Sprintf("unable to resolve %s:%s %s", u.Hostname(), service, reason))
+		return unreachable("resolve", u.Hostname(), service, reason)
 	}
 	reason := err.Error()
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		reason = errno.Error()
 		reason = strings.ToUpper(reason[:1]) + reason[1:] // text of strerror(3)
 	}
-	return unreachable(fmt.Sprintf("unable to connect to %s:%s %s", u.Hostname(), service, reason))
+	return unreachable("connect to", u.Hostname(), service, reason)
 }
 
 // unreachable is the error, in wrk's words, if the server cannot be reached.
-type unreachable string
-
-func (e unreachable) Error() string { return string(e) }
-
-// End prints the error and returns wrk's exit code.
-func (e unreachable) End(_, stderr io.Writer) (code int) {
-	fmt.Fprintln(stderr, string(e))
-	return exitCode
+func unreachable(action, host, service, reason string) error {
+	return &dialect.Exit{Code: exitCode, Stderr: fmt.Sprintf("unable to %s %s:%s %s\n", action, host, service, reason)}
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// bar is a value and its count.
 type bar struct{ value, count int64 }
 
 // distribution holds wrk's samples: measured values and, with an interval, the phantoms that wrk

@@ -99,7 +99,6 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 	return err
 }
 
-// writeRow writes a row of the table Thread Stats.
 func writeRow(b *strings.Builder, name string, d *distribution, format func(float64) string) {
 	mean := d.mean()
 	stdev := d.stdev(mean)

@@ -206,17 +206,8 @@ type Program struct {
 // LoadGenerators returns the names of the load generators that Find finds.
 func LoadGenerators() []string { return []string{Tare, Wrk, H2load, AB, Siege} }
 
-// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
-// privilege, and neither installs nor starts nginx.
-func (t *Tools) Nginx(ctx context.Context) (*Program, error) {
-	p, err := t.Find(ctx, Nginx)
-	if err != nil {
-		return nil, err
-	}
-	return &p, nil
-}
-
-// Find finds a program that is needed, or a load generator.
+// Find finds a program that is needed, or a load generator: the machine's, or one that it unpacks
+// into the cache. It needs no privilege, and neither installs nor starts the program.
 func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	return t.once(ctx, name, func() (Program, error) {
 		if name == Tare {

@@ -67,7 +67,7 @@ type Running struct {
 	Stayed  bool              // it did not end on SIGTERM, and was killed; valid once stopped
 
 	stage *Stage
-	ports claims
+	ports Claims
 	dir   string
 	mark  string // in the environment of all its processes
 	parts []*part
@@ -137,7 +137,7 @@ func (r *Running) launch(set Setting) error {
 			return err
 		}
 	}
-	port, err := r.ports.claim(r.stage.ports)
+	port, err := r.ports.Claim(r.stage.ports)
 	if err != nil {
 		return err
 	}
@@ -213,7 +213,7 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 	}
 	ports := make([]string, n)
 	for i := range ports {
-		port, err := r.ports.claim(r.stage.ports)
+		port, err := r.ports.Claim(r.stage.ports)
 		if err != nil {
 			return nil, err
 		}
@@ -241,7 +241,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {
-		unused, err := r.ports.claim(r.stage.ports)
+		unused, err := r.ports.Claim(r.stage.ports)
 		if err != nil {
 			return err
 		}
@@ -444,6 +444,6 @@ func (r *Running) Stop() error {
 	for _, p := range strays {
 		r.notice(p)
 	}
-	r.ports.release()
+	r.ports.Release()
 	return errors.Join(err, listErr, strayErr, os.RemoveAll(r.dir))
 }

@@ -233,13 +233,13 @@ func FreePort() (int, error) {
 	return 0, fmt.Errorf("contender: no free port: %w", last)
 }
 
-// claims are the ports that the parts of a contender will listen on. A port is free until its
-// server listens, which takes a moment. Meanwhile another part, or another process that measures on
-// this machine, could choose it, too.
-type claims struct{ held []io.Closer }
+// Claims are ports that servers of this process will listen on. A port is free until its server
+// listens, which takes a moment. Meanwhile another part, or another process that measures or tests
+// on this machine, could choose it, too.
+type Claims struct{ held []io.Closer }
 
-// claim returns a port that no other process has claimed. choose returns candidates.
-func (c *claims) claim(choose func() (int, error)) (int, error) {
+// Claim returns a port that no other process has claimed. choose returns candidates.
+func (c *Claims) Claim(choose func() (int, error)) (int, error) {
 	for range portTries {
 		port, err := choose()
 		if err != nil {
@@ -255,7 +255,8 @@ func (c *claims) claim(choose func() (int, error)) (int, error) {
 	return 0, errors.New("contender: no free port: all candidates are claimed")
 }
 
-func (c *claims) release() {
+// Release ends all claims.
+func (c *Claims) Release() {
 	for _, l := range c.held {
 		_ = l.Close()
 	}

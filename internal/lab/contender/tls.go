@@ -16,7 +16,6 @@ import (
 	"time"
 )
 
-// certFiles are the PEM files of a certificate.
 type certFiles struct{ certFile, keyFile string }
 
 // certLifetime is longer than any run.

@@ -42,7 +42,6 @@ func (t *Tools) once(ctx context.Context, name string, do func() (Program, error
 	return p, err
 }
 
-// missingError is a tool that is unavailable.
 type missingError struct{ tool, why, remedy string }
 
 // Error describes the error in one line.
@@ -84,9 +83,12 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 		}
 	}
 	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
-		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
+		if p, err := t.Find(ctx, Nginx); err == nil { // for its files; etc has others
+			c.Nginx = &p
+		}
 	}
-	if err := t.buildOnce(ctx, c); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
+	_, err = t.once(ctx, c.Bin+"\n"+c.Build, func() (Program, error) { return Program{}, t.build(ctx, c) })
+	if err != nil && (ctx.Err() != nil || !t.useBuiltin(c, Go, err)) {
 		return nil, err
 	}
 	if err := s.findInterpreter(); err != nil {
@@ -186,13 +188,6 @@ func (t *Tools) logf(format string, args ...any) {
 	}
 }
 
-// buildOnce builds the contender's program, unless an earlier build of it succeeded or failed.
-func (t *Tools) buildOnce(ctx context.Context, c *Contender) error {
-	_, err := t.once(ctx, c.Bin+"\n"+c.Build, func() (Program, error) { return Program{}, t.build(ctx, c) })
-	return err
-}
-
-// build runs the contender's build line.
 func (t *Tools) build(ctx context.Context, c *Contender) error {
 	if c.Build == "" || len(c.builtin) > 0 {
 		return nil

@@ -242,7 +242,6 @@ func (t *Table) html(w *writer) {
 	w.WriteString("</table></div>\n")
 }
 
-// class returns the class of a cell in a column.
 func (t *Table) class(column int, own string) string {
 	class := t.Heads[column].Class
 	if class == "" && column > 0 && column < t.Left {

@@ -30,7 +30,6 @@ const (
 	rejoinAfter = time.Second
 )
 
-// crowd is the slow clients of a case.
 type crowd struct {
 	Crowd
 	address string

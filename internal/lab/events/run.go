@@ -141,7 +141,6 @@ func lookAt(running []*contender.Running, cpus *proc.CPUs) (look, error) {
 	return l, errors.Join(errs[:]...)
 }
 
-// until returns the difference between two looks.
 func (l *look) until(later *look, cores int) sample.Work {
 	var server, lab proc.Sum
 	server.Add(l.server, later.server)

@@ -158,7 +158,6 @@ func newGRPCConn() *grpcConn {
 	return c
 }
 
-// open requests a stream of messages.
 func (c *grpcConn) open(ctx context.Context, address, target string) (*stream, error) {
 	const empty = "\x00\x00\x00\x00\x00" // a message of no bytes, after its length
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+address+target, bytes.NewReader([]byte(empty)))

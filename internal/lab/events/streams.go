@@ -154,7 +154,6 @@ func (k *StreamKind) ready(ctx context.Context, address string) error {
 	return err
 }
 
-// streams are the open streams of a case.
 type streams struct {
 	kind    *StreamKind
 	running []*contender.Running

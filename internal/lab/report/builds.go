@@ -13,17 +13,10 @@ import (
 )
 
 func metricTitle(m sample.Metric) string {
-	switch m {
-	case sample.CPU:
-		return "CPU time per request"
-	case sample.Rate:
-		return "requests per second"
-	case sample.P50:
-		return "median latency"
-	case sample.P99:
-		return "latency, 99th percentile"
-	}
-	return "errors"
+	return map[sample.Metric]string{
+		sample.CPU: "CPU time per request", sample.Rate: "requests per second", sample.P50: "median latency",
+		sample.P99: "latency, 99th percentile", sample.Errors: "errors",
+	}[m]
 }
 
 // percents formats a ratio as a change in percent, with its interval.

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// reason is a declared reason for differences of responses.
 type reason struct {
 	why     string
 	titles  []string // of the contenders that it concerns
@@ -72,7 +71,6 @@ func (a *Report) addResponses(d *document.Document) {
 	}
 }
 
-// described returns what a contender is, and its versions.
 func described(e *sample.Entrant) string {
 	parts := []string{e.About, strings.Join(e.Versions, ", ")}
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")

@@ -168,7 +168,6 @@ func micros(us float64) string {
 	return fmt.Sprintf("%.2f µs", us)
 }
 
-// times formats a ratio, or returns "" if there is none.
 func times(r float64) string {
 	if math.IsNaN(r) {
 		return ""
@@ -208,7 +207,6 @@ func (a *Report) WriteBadge(w io.Writer) error {
 	}{1, a.Title, message, color})
 }
 
-// badge returns the result in a few words, and a color.
 func (a *Report) badge() (message, color string) {
 	const good, bad, unclear = "brightgreen", "red", "lightgrey"
 	if len(a.Targets) > 0 {

@@ -42,11 +42,11 @@ func Nginx(t testing.TB) *contender.Program {
 	t.Helper()
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
-	n, err := Tools(t).Nginx(context.Background())
+	n, err := Tools(t).Find(context.Background(), contender.Nginx)
 	if err != nil {
 		testkit.Missing(t, err.Error())
 	}
-	return n
+	return &n
 }
 
 // Chromium returns the path of a browser that can run without a display.
