@@ -90,9 +90,7 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 					found.Failed,
 					found.Verdict, rates(found))
 			}
-			if n := len(found.Tries); n > 40 {
-				t.Errorf("capacity %v, from %v: %d runs", capacity, from, n)
-			}
+			testkit.Between(t, len(found.Tries), 0, 40, "runs for capacity", capacity, "from", from)
 		}
 	}
 }
@@ -256,9 +254,7 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 		{From: -1}, {From: 2, To: 1}, {Precision: 1}, {Precision: -0.1}, {Step: -1}, {Confirmations: -1}, {Runs: -1},
 		{To: 1e10},
 	} {
-		if _, ok := errors.AsType[*load.PlanError](second(bad.Find(t.Context(), load.Plan{}))); !ok {
-			t.Errorf("%+v is accepted", bad)
-		}
+		testkit.As[*load.PlanError](t, second(bad.Find(t.Context(), load.Plan{})), "", bad)
 	}
 	if _, ok := errors.AsType[*load.PlanError](second(load.Search{}.Find(t.Context(),
 		load.Plan{Pace: load.Constant(5)}))); !ok {

@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -284,9 +283,7 @@ func TestProgramSetsDNSRecords(t *testing.T) {
 			Issued: &conf.Issued{Issuer: "pebble", Names: []string{"a.test", "*.a.test"}}}}}},
 	}}
 	err := Check(config, Options{Stdout: &s.output, Stderr: &s.output})
-	if _, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(err.Error(), "Options.DNS") {
-		t.Errorf("without a provider: %v", err)
-	}
+	testkit.As[*ConfigError](t, err, "Options.DNS", "without a provider")
 	s.start(config, s.pebble)
 	s.await("acme: a.test *.a.test: pebble has issued a certificate", 1)
 	for _, name := range []string{"a.test", "b.a.test"} {

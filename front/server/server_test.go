@@ -35,9 +35,7 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 	testkit.Equal(t, body, "second", "after the reload")
 	p.configure("unknown_directive on;")
 	err := p.server.Reload()
-	if _, ok := errors.AsType[*server.ConfigError](err); !ok || !strings.Contains(err.Error(), "unknown_directive") {
-		t.Errorf("Reload: %v", err)
-	}
+	testkit.As[*server.ConfigError](t, err, "unknown_directive", "Reload")
 	_, body = p.get("/")
 	testkit.Equal(t, body, "second", "after the failed reload")
 

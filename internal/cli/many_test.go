@@ -207,9 +207,7 @@ func TestLoadFromManyHosts(t *testing.T) {
 		c := testkit.Command(t, tare, "load", server.URL, "-c", "20", "--rate", "2000", "-n", fmt.Sprint(requests),
 			"--on", "host0,host1", "--json=run.json", "--samples", "samples.csv", "--html", "run.html", "--csv", "run.csv")
 		c.Dir, c.Env = m.dir, append(os.Environ(), "PATH="+filepath.Join(m.dir, "bin")+":"+os.Getenv("PATH"))
-		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
+		testkit.Succeeds(t, c)
 		run := m.read("run.json")
 		due, sent := m.samples("samples.csv")
 		if run.Requests != requests || due.Count() != requests || len(run.Parts) != 2 || run.Connections != 20 {

@@ -220,9 +220,7 @@ func TestEveryListenerServes(t *testing.T) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	s.stop(syscall.SIGTERM)
-	if _, err := os.Stat(socket); !os.IsNotExist(err) {
-		t.Errorf("the socket is left: %v", err)
-	}
+	testkit.FailsWith(os.Stat(socket))(t, os.ErrNotExist, "the socket is left")
 }
 
 // Sockets passed by the service manager are served; a passed socket that is not configured is an

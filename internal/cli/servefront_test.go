@@ -104,15 +104,11 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 		get(t, first, "http://any/", "three")
 	}
 	f.await(`reload: .*nginx.conf:2: unknown directive "rubbish"`)
-	if _, err := os.Stat(f.path("fourth")); err == nil {
-		t.Error("a socket of a configuration that is wrong is left")
-	}
+	testkit.Fails(os.Stat(f.path("fourth")))(t, "", "a socket of a configuration that is wrong is left")
 
 	f.stop(syscall.SIGTERM)
 	for _, left := range []string{"first", "third", "run/pid"} {
-		if _, err := os.Stat(f.path(left)); !os.IsNotExist(err) {
-			t.Errorf("%s is left", left)
-		}
+		testkit.FailsWith(os.Stat(f.path(left)))(t, os.ErrNotExist, left, "is left")
 	}
 }
 
@@ -191,9 +187,7 @@ http {
 	if code := f.wait(); code == 0 {
 		t.Error("it starts without the folder's parent")
 	}
-	if _, err := os.Stat(f.path("a")); err == nil {
-		t.Error("the parent was made")
-	}
+	testkit.Fails(os.Stat(f.path("a")))(t, "", "the parent was made")
 }
 
 const refusedConf = `pid DIR/pid;

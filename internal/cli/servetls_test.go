@@ -259,9 +259,7 @@ func TestUnusableACMEFolderIsReported(t *testing.T) {
 	if out, code := runTare(t, "serve", "-t", "-c", f.path("nginx.conf")); code != 0 {
 		t.Errorf("exit code %d: %s", code, out)
 	}
-	if _, err := os.Stat(f.path("state")); err == nil {
-		t.Error("-t has created the folder of the state")
-	}
+	testkit.Fails(os.Stat(f.path("state")))(t, "", "-t has created the folder of the state")
 	testkit.Must(t, os.Mkdir(f.path("state"), 0o700))
 	write(t, f.path("state/account.key"), "secret")
 	testkit.Must(t, os.Chmod(f.path("state/account.key"), 0o600))
@@ -300,9 +298,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	program := filepath.Join(dir, "tare")
 	build := exec.Command("go", "build", "-pgo=off", "-tags", "http3 otel", "-o", program, "./cmd/tare")
 	build.Dir = programs.Root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testkit.Succeeds(t, build)
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	write(t, filepath.Join(dir, "cert.pem"), string(append(cert, key...)))
 	address := programs.FreeAddresses(t, 1)[0]

@@ -178,9 +178,8 @@ func TestUnixConnWaitsForInputOnly(t *testing.T) {
 		if err := c.input.raw.Control(func(fd uintptr) {
 			events := make([]syscall.EpollEvent, 1)
 			n, err := syscall.EpollWait(int(fd), events, 0)
-			if readable = n > 0; err != nil {
-				t.Error(err)
-			}
+			readable = n > 0
+			testkit.Check(t, err)
 		}); err != nil {
 			t.Fatal(err)
 		}
@@ -217,9 +216,7 @@ func TestUnixConnLeavesNoDescriptor(t *testing.T) {
 		c.Close()
 		theirs.Close()
 	}
-	if after := testkit.OpenFiles(); after > before {
-		t.Errorf("%d descriptors before, %d after", before, after)
-	}
+	testkit.Between(t, testkit.OpenFiles(), 0, before, "descriptors")
 	ours, _ := unixPair(t)
 	noDescriptors(t)
 	if c := inputOnly(ours); c != net.Conn(ours) {

@@ -66,9 +66,7 @@ func TestPackagesOrderVersionsAsReleased(t *testing.T) {
 		testkit.Equal(t, (release{version: version}).debianVersion(), want, version)
 	}
 	for _, version := range []string{"", "v", "1.2.3", "vx", "v1 2", "v1/../2", "v1'", "v1\n"} {
-		if err := checkVersion(version); err == nil {
-			t.Errorf("%q is accepted", version)
-		}
+		testkit.Error(t, checkVersion(version), "", version)
 	}
 }
 
@@ -96,9 +94,7 @@ func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "new"), nil, 0o644))
 	read("v1.0.0+dirty")
 	t.Setenv("SOURCE_DATE_EPOCH", "tomorrow")
-	if r, err := readRelease(t.Context(), dir, ""); err == nil {
-		t.Errorf("got %v for an invalid SOURCE_DATE_EPOCH", r)
-	}
+	testkit.Fails(readRelease(t.Context(), dir, ""))(t, "", "an invalid SOURCE_DATE_EPOCH")
 }
 
 // Only a folder that an earlier run has filled is emptied.
@@ -106,9 +102,7 @@ func TestForeignFilesAreKept(t *testing.T) {
 	dir := t.TempDir()
 	foreign := filepath.Join(dir, "foreign")
 	testkit.Must(t, os.WriteFile(foreign, []byte("a"), 0o644))
-	if err := emptyFolder(dir); err == nil {
-		t.Error("a folder with foreign files is accepted")
-	}
+	testkit.Error(t, emptyFolder(dir), "", "a folder with foreign files")
 	testkit.Value(os.Stat(foreign))(t)
 	testkit.Must(t, writeSums(dir))
 	sums := testkit.Value(os.ReadFile(filepath.Join(dir, sumsFile)))(t)
@@ -168,9 +162,8 @@ func TestUnitIsConfined(t *testing.T) {
 	if out, err := assess(unit); err != nil {
 		t.Errorf("%v: %s", err, out)
 	}
-	if out, err := assess(strings.Replace(unit, "\nProtectSystem=strict", "", 1)); err == nil {
-		t.Errorf("a unit that may write everywhere passes: %s", out)
-	}
+	writable := strings.Replace(unit, "\nProtectSystem=strict", "", 1)
+	testkit.Fails(assess(writable))(t, "", "a unit that may write everywhere")
 }
 
 // The process can write where the default configuration and the package's other files say, and
@@ -194,9 +187,7 @@ func TestUnitAgreesWithTheOtherFiles(t *testing.T) {
 	for _, name := range []string{"postinst", "prerm", "postrm"} {
 		path := filepath.Join(t.TempDir(), name)
 		testkit.Must(t, os.WriteFile(path, packagedFile(name), 0o644))
-		if out, err := testkit.Command(t, "sh", "-n", path).CombinedOutput(); err != nil {
-			t.Errorf("%s: %v: %s", name, err, out)
-		}
+		testkit.Succeeds(t, testkit.Command(t, "sh", "-n", path))
 	}
 }
 

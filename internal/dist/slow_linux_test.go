@@ -83,9 +83,7 @@ func TestBuildsAreIdentical(t *testing.T) {
 	}
 	c := testkit.Command(t, "sha256sum", "--strict", "-c", sumsFile)
 	c.Dir = first.folder
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("sha256sum: %v: %s", err, out)
-	}
+	testkit.Succeeds(t, c)
 	testkit.Equal(t, strings.Count(string(sums), "\n"), 2*len(platforms())+2*len(packagedPlatforms()), "files")
 }
 
@@ -372,9 +370,7 @@ func TestTagInstallsFromModuleProxy(t *testing.T) {
 	install.Dir = empty
 	install.Env = append(os.Environ(), "GOBIN="+empty, "GOMODCACHE="+modules, "GOFLAGS=-modcacherw", "GOSUMDB=off",
 		"GOPROXY=file://"+proxy+",file://"+filepath.Join(strings.TrimSpace(string(downloads)), "cache", "download"))
-	if out, err := install.CombinedOutput(); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	testkit.Succeeds(t, install)
 	for want, args := range map[string][]string{
 		"tare " + version + " ":                          {"version"},
 		"What does a proxy in front of a Go server cost": {"weigh", "--list"},

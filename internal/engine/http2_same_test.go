@@ -266,9 +266,7 @@ func inExtendedConnectProcess(t *testing.T) bool {
 	}
 	c := testkit.Command(t, os.Args[0], "-test.run=^"+t.Name()+"$")
 	c.Env = append(os.Environ(), "GODEBUG="+setting)
-	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	testkit.Succeeds(t, c)
 	return false
 }
 

@@ -28,13 +28,9 @@ func TestPanic(t *testing.T) { println("last words"); panic("it ended") }
 		t.Fatal(code, err)
 	}
 	for _, want := range []string{"it broke", "it ended", "FAIL\texample.org/m"} {
-		if strings.Count(out.String(), want) < 1 {
-			t.Errorf("the output lacks %q", want)
-		}
+		testkit.Contains(t, out.String(), want, "the output")
 	}
-	if strings.Contains(out.String(), "quiet") {
-		t.Error("the output has that of a test that passed")
-	}
+	testkit.Lacks(t, out.String(), "quiet", "the output, with that of a test that passed")
 	if skips, _ := os.ReadFile("skips"); string(skips) != "example.org/m TestSkip: nginx is missing\n" {
 		t.Errorf("skips: %q", skips)
 	}

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/inmemory"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 const request = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n"
@@ -83,18 +84,14 @@ func TestLoadEndsAfterItsTime(t *testing.T) {
 func TestCloseEndsLoad(t *testing.T) {
 	l := inmemory.Listen(inmemory.Load{Request: []byte(request), Requests: 1, Clients: 1})
 	c, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	testkit.Must(t, err)
 	waiting := make(chan error)
 	go func() {
 		_, err := l.Accept() // the only client is connected
 		waiting <- err
 	}()
 	l.Close()
-	if err := <-waiting; !errors.Is(err, io.EOF) {
-		t.Errorf("Accept: %v, want EOF", err)
-	}
+	testkit.Is(t, <-waiting, io.EOF, "Accept")
 	if _, ok := l.Drain(time.Millisecond); ok {
 		t.Error("drained while a connection is open")
 	}

@@ -2,7 +2,6 @@ package lab_test
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -93,9 +92,7 @@ func readExperiment(t *testing.T, file, want string) *lab.Experiment {
 		testkit.Must(t, err)
 		return e
 	}
-	if _, ok := errors.AsType[*yamlfile.Error](err); !ok || !strings.Contains(err.Error(), want) {
-		t.Errorf("got %v, want %s", err, want)
-	}
+	testkit.As[*yamlfile.Error](t, err, want)
 	return e
 }
 
@@ -115,14 +112,10 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 			continue // its engines have no folder
 		}
 		for _, c := range e.Contenders() {
-			if _, err := e.Spec(filepath.Join(root, "contenders"), c); err != nil {
-				t.Error(err)
-			}
+			testkit.Value(e.Spec(filepath.Join(root, "contenders"), c))(t)
 		}
 		if e.Nginx != "" {
-			if _, err := contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
-				t.Error(err)
-			}
+			testkit.Value(contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)))(t)
 		}
 	}
 }

@@ -53,9 +53,7 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 	} {
 		own.Folder = t.TempDir()
 		_, err := own.Experiment(lab.OwnRequest{})
-		if _, ok := errors.AsType[*lab.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
-			t.Errorf("got %v, want %q", err, want)
-		}
+		testkit.As[*lab.UsageError](t, err, want)
 	}
 }
 
@@ -94,9 +92,7 @@ func TestReadOwnReadsWhatWriteWrote(t *testing.T) {
 		f := testkit.Value(os.Create(file))(t)
 		testkit.Must(t, errors.Join(want.Write(f, dir, "tare weigh app.yaml"), f.Close()))
 		got, err := lab.ReadOwn(file)
-		if err != nil {
-			t.Fatal(i, err)
-		}
+		testkit.Must(t, err)
 		want.Dir, want.Name = dir, strings.TrimSuffix(filepath.Base(file), ".yaml")
 		for _, s := range want.Specs {
 			s.Dir = dir
@@ -143,13 +139,9 @@ contenders:
 		testkit.WriteFile(t, file, strings.Replace(fine, test.from, test.to, 1))
 		_, err := lab.ReadOwn(file)
 		if test.want == "" {
-			if err != nil {
-				t.Error(err)
-			}
+			testkit.Check(t, err)
 			continue
 		}
-		if _, ok := errors.AsType[*yamlfile.Error](err); !ok || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%q: got %v, want %s", test.to, err, test.want)
-		}
+		testkit.As[*yamlfile.Error](t, err, test.want, test.to)
 	}
 }

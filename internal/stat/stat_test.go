@@ -196,9 +196,7 @@ func TestSlopeIsLimited(t *testing.T) {
 		{1.5, 0, 1.5 - 1e-9, 1.5 + 1e-9}, {-1, 0, 0, 0}, {5, 0, 2, 2}, {0, 5, 0.5, 1.5}, {0, 0.01, -1e-9, 0.1},
 	} {
 		x, y := line(test.by, test.scatter)
-		if by := slope(x, y, 5); by < test.least || by > test.most {
-			t.Errorf("slope %v with a scatter of %v: got %v", test.by, test.scatter, by)
-		}
+		testkit.Between(t, slope(x, y, 5), test.least, test.most, "slope", test.by, "with a scatter of", test.scatter)
 	}
 	testkit.Equal(t, slope([]float64{1, -1}, []float64{3, -3}, 1), usualSlope, "two pairs")
 }

@@ -32,3 +32,11 @@ func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	}
 	return c
 }
+
+// Succeeds runs a command, and ends the test with what it has printed if it fails.
+func Succeeds(t testing.TB, c *exec.Cmd) {
+	t.Helper()
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", c, err, out)
+	}
+}

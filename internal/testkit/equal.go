@@ -38,6 +38,14 @@ func Contains(t testing.TB, text, part string, what ...any) {
 	}
 }
 
+// Lacks reports a text with a part. The words of what name the text.
+func Lacks(t testing.TB, text, part string, what ...any) {
+	t.Helper()
+	if strings.Contains(text, part) {
+		t.Errorf("%s%s, want no %s in it", named(what), shown(text), shown(part))
+	}
+}
+
 // Matches reports a text that a regular expression does not match. The words of what name the text.
 func Matches(t testing.TB, text, pattern string, what ...any) {
 	t.Helper()
@@ -79,6 +87,15 @@ func Is(t testing.TB, err, target error, what ...any) {
 	t.Helper()
 	if !errors.Is(err, target) {
 		t.Errorf("%s%v, want %v", named(what), err, target)
+	}
+}
+
+// As reports an error in which errors.AsType finds no E, or one whose text does not contain a text.
+// The words of what name the call.
+func As[E error](t testing.TB, err error, text string, what ...any) {
+	t.Helper()
+	if e, ok := errors.AsType[E](err); !ok || !strings.Contains(e.Error(), text) {
+		t.Errorf("%s%v, want a %v with %q", named(what), err, reflect.TypeFor[E](), text)
 	}
 }
 

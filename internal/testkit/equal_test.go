@@ -38,6 +38,10 @@ func TestComparisonsReportDifferences(t *testing.T) {
 	FailsWith(3, errors.New("one"))(r, fs.ErrExist, "a call")
 	Between(r, 2, 1, 2, "the same")
 	Between(r, 3, 1, 2, "a value")
+	Lacks(r, "text", "y", "the same")
+	Lacks(r, "text", "ex", "a text")
+	As[*fs.PathError](r, &fs.PathError{Op: "open", Err: fs.ErrExist}, "open", "the same")
+	As[*fs.PathError](r, &fs.PathError{Op: "open", Err: fs.ErrExist}, "stat")
 	const want = `letter 7: "a", want "b"
 1, want 2
 "text", want "xt." in it
@@ -48,6 +52,8 @@ body 7: "hello", <nil>, want "hell"
 one, want an error with "two"
 a call: one, want file already exists
 a value: 3, want 1 to 2
+a text: "text", want no "ex" in it
+open : file already exists, want a *fs.PathError with "stat"
 `
 	if r.text != want {
 		t.Errorf("%s\nwant\n%s", r.text, want)

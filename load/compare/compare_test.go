@@ -118,9 +118,7 @@ func TestEqualRunsRarelyDiffer(t *testing.T) {
 			t.Errorf("%d seconds: none of %d equal pairs differ: intervals are too wide", test.seconds, test.pairs)
 		}
 		for _, name := range []string{"requests/s", "mean", "p50", "p90", "p99"} {
-			if n := shown[name]; n > test.most {
-				t.Errorf("%d seconds: %s: %d of %d equal pairs differ", test.seconds, name, n, test.pairs)
-			}
+			testkit.Between(t, shown[name], 0, test.most, test.seconds, "seconds:", name, "differs in equal pairs")
 		}
 	}
 }
@@ -211,9 +209,7 @@ func TestLongRunsAreMerged(t *testing.T) {
 		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.total.length,
 			whole.total.requests, whole.count)
 	}
-	if p50 := time.Duration(whole.quantile(0.5)); p50 < 1100*time.Microsecond || p50 > 1300*time.Microsecond {
-		t.Errorf("p50 %v", p50)
-	}
+	testkit.Between(t, time.Duration(whole.quantile(0.5)), 1100*time.Microsecond, 1300*time.Microsecond, "p50")
 }
 
 // With several runs of a side, the interval includes the variation between runs.
@@ -256,9 +252,7 @@ func TestQuantilesAreInterpolated(t *testing.T) {
 	s := newSum(&series{times: []float64{100, 200, 300}})
 	s.add(&second{bins: []bin{{0, 50}, {1, 40}, {2, 10}}})
 	for q, want := range map[float64]float64{0.25: 100, 0.5: 100, 0.7: 150, 0.9: 200, 0.95: 250, 1: 300} {
-		if got := s.quantile(q); math.Abs(got-want) > 1e-9 {
-			t.Errorf("%v: %v, want %v", q, got, want)
-		}
+		testkit.Between(t, s.quantile(q), want-1e-9, want+1e-9, q)
 	}
 	s.reset()
 	if !math.IsNaN(s.quantile(0.5)) || !math.IsNaN(s.mean()) {
@@ -269,9 +263,7 @@ func TestQuantilesAreInterpolated(t *testing.T) {
 // Values from tables of Student's distribution.
 func TestStudentMatchesTables(t *testing.T) {
 	for freedom, want := range map[float64]float64{4: 2.776, 10: 2.228, 30: 2.042, 1000: 1.962} {
-		if got := student(freedom); math.Abs(got-want) > 0.02 {
-			t.Errorf("%v: %v, want %v", freedom, got, want)
-		}
+		testkit.Between(t, student(freedom), want-0.02, want+0.02, freedom)
 	}
 }
 

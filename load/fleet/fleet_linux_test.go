@@ -151,9 +151,7 @@ func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 		t.Error(err)
 	}
 	_, err = f.Run(context.Background(), load.Plan{URL: "http://127.0.0.1:1/", Connections: 1})
-	if _, ok := errors.AsType[*load.PlanError](err); !ok {
-		t.Error(err)
-	}
+	testkit.As[*load.PlanError](t, err, "")
 	r, err := f.Run(context.Background(), load.Plan{URL: "http://127.0.0.1:1/", Connections: 4, Timeout: time.Second})
 	failed, ok := errors.AsType[*load.ConnectError](err)
 	if !ok || !strings.Contains(failed.First, "refused") || r == nil {
@@ -424,13 +422,9 @@ func TestSessionOfAnAgent(t *testing.T) {
 		return testkit.Value(sessions[1].Slice(ctx, 30*time.Millisecond, true))(t).Requests > 0
 	})
 	_, err := f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
-	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
-		t.Error(err)
-	}
+	testkit.As[*load.ConnectError](t, err, "")
 	_, err = f.OpenSession(ctx, load.Plan{URL: url, Samples: 1}, nil)
-	if _, ok := errors.AsType[*load.PlanError](err); !ok {
-		t.Error(err)
-	}
+	testkit.As[*load.PlanError](t, err, "")
 	// The result of the interrupted session arrives during a run, and is not the run's.
 	p := load.Plan{URL: url, Connections: 1, Requests: 20, Pace: load.Constant(15)}
 	testkit.Equal(t, testkit.Value(f.Run(ctx, p))(t).Requests, 20)
@@ -474,9 +468,7 @@ func TestSessionOfALostAgent(t *testing.T) {
 			s := testkit.Value(f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil))(t)
 			time.AfterFunc(100*time.Millisecond, func() { _ = f.cmds[0].Process.Signal(test.signal) })
 			_, err := s.Slice(context.Background(), time.Minute, true)
-			if lost, ok := errors.AsType[*fleet.Error](err); !ok || !strings.Contains(lost.Error(), test.want) {
-				t.Errorf("%v, want %s", err, test.want)
-			}
+			testkit.As[*fleet.Error](t, err, test.want)
 			if r := s.Close(); r.Requests != 0 || r.Errors.First == "" {
 				t.Errorf("%+v", r)
 			}

@@ -190,9 +190,7 @@ func TestJobRunsAPlan(t *testing.T) {
 			t.Errorf("another cluster: %s", line)
 		}
 	}
-	if _, err := os.Stat(filepath.Join(dir, "job.yaml")); !os.IsNotExist(err) {
-		t.Errorf("the job is left: %v", err)
-	}
+	testkit.FailsWith(os.Stat(filepath.Join(dir, "job.yaml")))(t, os.ErrNotExist, "the job is left")
 }
 
 // Each thing that can go wrong has a sentence, and no job stays.
@@ -244,9 +242,7 @@ func TestInterruptDeletesThePendingJob(t *testing.T) {
 	if err == nil || !strings.Contains(noted, why) {
 		t.Errorf("%v, noted %q", err, noted)
 	}
-	if _, err := os.Stat(filepath.Join(dir, "job.yaml")); !os.IsNotExist(err) {
-		t.Errorf("the job is left: %v", err)
-	}
+	testkit.FailsWith(os.Stat(filepath.Join(dir, "job.yaml")))(t, os.ErrNotExist, "the job is left")
 }
 
 // An interrupted kubectl may have created the job, which is deleted, too.

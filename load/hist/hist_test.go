@@ -30,9 +30,7 @@ func TestQuantilesHaveThreeDigits(t *testing.T) {
 	slices.Sort(all)
 	for _, q := range []float64{0, 0.5, 0.9, 0.99, 0.999, 1} {
 		want := all[max(1, int(math.Ceil(q*float64(len(all)))))-1]
-		if got := h.Quantile(q); got < want*998/1000-1 || got > want*1002/1000+1 {
-			t.Errorf("quantile %v: got %v, want %v", q, got, want)
-		}
+		testkit.Between(t, h.Quantile(q), want*998/1000-1, want*1002/1000+1, "quantile", q)
 	}
 	coarse := h.Coarse()
 	for _, q := range []float64{0.1, 0.5, 0.99, 1} {
@@ -46,9 +44,7 @@ func TestQuantilesHaveThreeDigits(t *testing.T) {
 	if h.Max() != all[len(all)-1] || h.Quantile(1) != h.Max() || h.Count() != 20000 || h.Mean() != sum/20000 {
 		t.Errorf("max %v, count %d, mean %v", h.Max(), h.Count(), h.Mean())
 	}
-	if sd := h.Stdev(); sd < 980*time.Microsecond || sd > 1020*time.Microsecond {
-		t.Errorf("standard deviation %v of an exponential distribution of mean 1ms", sd)
-	}
+	testkit.Between(t, h.Stdev(), 980*time.Microsecond, 1020*time.Microsecond, "standard deviation of mean 1ms")
 }
 
 func TestHistogramRoundTripsThroughJSON(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -30,9 +29,7 @@ func TestPageRendersInABrowser(t *testing.T) {
 	} {
 		testkit.Contains(t, dom, want, "the page as the browser sees it")
 	}
-	if strings.Contains(messages, "CONSOLE") {
-		t.Errorf("the browser complains: %s", messages)
-	}
+	testkit.Lacks(t, messages, "CONSOLE", "the browser's messages")
 	// All text of the charts is within them on a screen of 390 px, too.
 	frame := `<body><iframe width="390" height="4000" srcdoc="` + html.EscapeString(page.String()) + `"></iframe><script>
 onload = () => {

@@ -109,9 +109,7 @@ func TestTextReportShowsAllFigures(t *testing.T) {
 	lines := strings.Split(text(t, r), "\n")
 	testkit.Contains(t, strings.Join(lines[len(lines)-20:], "\n"), "p99.9", "the last 20 lines")
 	for _, line := range lines {
-		if n := utf8.RuneCountInString(line); n > 80 {
-			t.Errorf("a line has %d columns: %s", n, line)
-		}
+		testkit.Between(t, utf8.RuneCountInString(line), 0, 80, "columns of", line)
 	}
 }
 
@@ -204,9 +202,7 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 			t.Errorf("line %d: %d to %d, tag %q", i, from, to, h.Tag())
 		}
 		total += h.TotalCount()
-		if p50 := h.ValueAtPercentile(50); p50 < 1.1e6 || p50 > 1.2e6 {
-			t.Errorf("line %d: p50 %d", i, p50)
-		}
+		testkit.Between(t, h.ValueAtPercentile(50), 1.1e6, 1.2e6, "p50 of line", i)
 	}
 	if h, err := in.NextIntervalHistogram(); h != nil || err != nil || total != r.Latency.Count() {
 		t.Errorf("after the last: %v, %v; %d of %d", h, err, total, r.Latency.Count())
@@ -286,9 +282,7 @@ func TestPageIsSelfContained(t *testing.T) {
 		pages = append(pages, b.String())
 		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!",
 			"<no value>", "Server: <b>"} {
-			if strings.Contains(b.String(), bad) {
-				t.Errorf("the page has %q", bad)
-			}
+			testkit.Lacks(t, b.String(), bad, "the page")
 		}
 	}
 	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "Each point combines 9 seconds") {

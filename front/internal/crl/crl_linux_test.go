@@ -74,9 +74,7 @@ func TestListsOfOpenSSL(t *testing.T) {
 	run := func(args ...string) {
 		command := exec.CommandContext(t.Context(), path, args...)
 		command.Dir, command.Env = dir, append(os.Environ(), env...)
-		if out, err := command.CombinedOutput(); err != nil {
-			t.Fatalf("%q: %v\n%s", args, err, out)
-		}
+		testkit.Succeeds(t, command)
 	}
 	for _, algorithm := range [][]string{{"-newkey", "rsa:2048"}, {"-newkey", "ec", "-pkeyopt",
 		"ec_paramgen_curve:P-256"}} {

@@ -37,9 +37,7 @@ func encrypted(t testing.TB, plain []byte, password string, args ...string) []by
 	path, env := programs.Installed(t, "openssl", "openssl")
 	command := exec.CommandContext(t.Context(), path, append(args, "-in", in, "-out", out, "-passout", "pass:"+password)...)
 	command.Env = append(os.Environ(), env...)
-	if text, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("openssl %s: %v\n%s", strings.Join(args, " "), err, text)
-	}
+	testkit.Succeeds(t, command)
 	return testkit.Value(os.ReadFile(out))(t)
 }
 

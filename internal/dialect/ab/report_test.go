@@ -249,9 +249,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	} {
 		testkit.Contains(t, got, want)
 	}
-	if strings.Contains(got, "-k is missing") {
-		t.Errorf("got\n%s", got)
-	}
+	testkit.Lacks(t, got, "-k is missing")
 	if got = notes(five(), "-c 1 -n 5 http://h/"); !strings.Contains(got, "-k is missing") ||
 		strings.Contains(got, "connections x") {
 		t.Errorf("got\n%s", got)

@@ -109,9 +109,7 @@ func compare(t *testing.T, line string) {
 	want, _, end := startTheirs(t, args+" "+their.URL+path)
 	got, r := ours(t, args+" "+our.URL+path)
 	testkit.Must(t, end())
-	if shape(got) != shape(want.String()) {
-		t.Errorf("got\n%s\nwrk has\n%s", got, want)
-	}
+	testkit.Equal(t, shape(got), shape(want.String()), got)
 	testkit.Equal(t, lines(our), lines(their), "the request, and wrk's")
 	if path != "close" && path != "abort" && our.Connections() != their.Connections() {
 		t.Errorf("%d connections came, from wrk %d", our.Connections(), their.Connections())
@@ -136,9 +134,7 @@ func TestSelfSignedCertificateIsAccepted(t *testing.T) {
 	want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL)
 	got, _ := ours(t, "-t1 -c2 -d1s "+s.URL)
 	testkit.Must(t, end())
-	if shape(got) != shape(want.String()) {
-		t.Errorf("got\n%s\nwrk has\n%s", got, want)
-	}
+	testkit.Equal(t, shape(got), shape(want.String()), got)
 	if got, r := ours(t, "-t1 -c2 -r4 "+s.URL); r.Requests != 4 {
 		t.Errorf("got\n%s", got)
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/stat"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/load"
 )
 
@@ -92,8 +93,6 @@ func TestDecompositionIntervalsContainTheTruth(t *testing.T) {
 	// The binomial distribution gives 0.969, and 0.94 is five standard errors less. Intervals that
 	// always contain the truth would be too wide.
 	for _, name := range []string{"user", "sys", "total"} {
-		if share := float64(held[name]) / runs; share < 0.94 || share > 0.995 {
-			t.Errorf("%s: %.3f of the intervals contain the truth", name, share)
-		}
+		testkit.Between(t, float64(held[name])/runs, 0.94, 0.995, name, "share of the intervals with the truth")
 	}
 }

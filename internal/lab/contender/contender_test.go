@@ -149,9 +149,8 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", family[0].PID))
 			testkit.Contains(t, string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu))
 			testkit.Check(t, r.Stop())
-			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
-				t.Errorf("left running: %v", left)
-			}
+			left, _ := proc.Family(family[0].PID)
+			testkit.Equal(t, len(left), 0, "processes left running")
 			if c, err := net.Dial(r.Place().Network(), r.Address); err == nil {
 				c.Close()
 				t.Error("still listening")
@@ -222,9 +221,7 @@ func TestPortIsClaimedByOneContender(t *testing.T) {
 	silent := func() { // fails, because nothing responds
 		c := actor("silent")
 		c.Ready.Within = yamlfile.Duration(100 * time.Millisecond)
-		if _, err := start(context.Background(), s, c, contender.Setting{Cores: 1}); err == nil {
-			t.Error("a contender that listens nowhere has responded")
-		}
+		testkit.Fails(start(context.Background(), s, c, contender.Setting{Cores: 1}))(t, "", "listens nowhere")
 	}
 	silent()
 	if len(candidates) != 2 {
@@ -322,9 +319,7 @@ func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	if !running(t, "sleep 63") {
 		t.Error("the guard ended a group that was withdrawn")
 	}
-	if _, err := os.Stat(folder); !os.IsNotExist(err) {
-		t.Errorf("folder: %v", err)
-	}
+	testkit.FailsWith(os.Stat(folder))(t, os.ErrNotExist, "the folder is left")
 }
 
 func TestStartEndsWithItsContext(t *testing.T) {

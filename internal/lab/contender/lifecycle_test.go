@@ -38,9 +38,7 @@ func TestProcessesStartAgain(t *testing.T) {
 		ended, err := r.Ended("application")
 		return err == nil && ended
 	})
-	if err := r.Signal("application", syscall.SIGTERM); err == nil {
-		t.Error("an ended process received a signal")
-	}
+	testkit.Error(t, r.Signal("application", syscall.SIGTERM), "", "a signal to an ended process")
 	if ended, err := r.Ended("application 2"); ended || err != nil {
 		t.Error(ended, err)
 	}
@@ -76,9 +74,7 @@ func TestMemoryOfProcesses(t *testing.T) {
 	if bytes := proc.Resident(own); err != nil || bytes < 1<<20 {
 		t.Error(bytes, err)
 	}
-	if _, err := proc.SocketMemory(); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(proc.SocketMemory())(t)
 }
 
 // The threads of this process and its contenders have a higher priority until it is restored. The
@@ -95,9 +91,7 @@ func TestPrioritizeIsInheritedAndRestored(t *testing.T) {
 			t.Errorf("%s: %q, %v", name, b, err)
 		}
 	}
-	if _, err := stage(t, contender.StageOptions{}).Prioritize(); err == nil {
-		t.Error("without a guard nothing would restore it")
-	}
+	testkit.Fails(stage(t, contender.StageOptions{}).Prioritize())(t, "", "without a guard nothing would restore it")
 	s := stage(t, contender.StageOptions{Guard: []string{"cat"}})
 	restore, err := s.Prioritize()
 	if err != nil {

@@ -209,7 +209,5 @@ func TestConfigAndCertificateAreWritten(t *testing.T) {
 		testkit.Value(tls.LoadX509KeyPair(cert, key))(t)
 		testkit.Check(t, r.Stop())
 	}
-	if pairs[0] != pairs[1] {
-		t.Errorf("the contenders have %q and %q", pairs[0], pairs[1])
-	}
+	testkit.Equal(t, pairs[0], pairs[1], "the contenders' pairs")
 }

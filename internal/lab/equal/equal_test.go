@@ -141,9 +141,7 @@ func TestFrontWithoutApplicationIsNotReady(t *testing.T) {
 		t.Errorf("a front without its application is ready: %v", err)
 	}
 	s.Close()
-	if err := ready(t.Context(), at); err == nil {
-		t.Error("a closed port is ready")
-	}
+	testkit.Error(t, ready(t.Context(), at), "", "a closed port")
 }
 
 // startTLS starts a server with net/http's HTTP/1.1 and HTTP/2.

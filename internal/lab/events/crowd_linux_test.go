@@ -24,9 +24,7 @@ func TestCrowdsOfTwoServersShareThePorts(t *testing.T) {
 	if errors.Is(err, os.ErrPermission) && os.Getenv("CI") != "true" {
 		t.Skip(err)
 	}
-	if err != nil {
-		t.Error(err)
-	}
+	testkit.Check(t, err)
 }
 
 // inOwnNetwork calls a function in a network namespace with few ports.

@@ -71,9 +71,7 @@ func TestCostIsWhatTheKernelReportsAtTheEnd(t *testing.T) {
 	c.Process.Kill()
 	p.Wait()
 	billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
-	if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
-		t.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
-	}
+	testkit.Between(t, cost.CPU(), billed/4, billed+10*time.Millisecond, "CPU time, for the whole life", billed)
 	if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
 		t.Errorf("%+v", cost)
 	}
@@ -331,7 +329,5 @@ func TestPageFaultsAreCounted(t *testing.T) {
 		memory[i*size] = 1
 	}
 	after := testkit.Value(proc.Usages(self))(t)
-	if c := proc.Costs(before, after)[0]; c.MinorFaults < pages || c.MinorFaults > 10*pages {
-		t.Errorf("%d faults for %d pages", c.MinorFaults, pages)
-	}
+	testkit.Between(t, proc.Costs(before, after)[0].MinorFaults, pages, 10*pages, "faults")
 }

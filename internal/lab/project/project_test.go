@@ -120,9 +120,7 @@ func TestUnpackToFullDisk(t *testing.T) {
 		t.Errorf("left: %v, %v", left, err)
 	}
 	testkit.Must(t, syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=16m"))
-	if _, err := Unpack(disk, Source{}); err != nil {
-		t.Error(err)
-	}
+	testkit.Value(Unpack(disk, Source{}))(t)
 }
 
 func TestSourceIsRequiredByGoModules(t *testing.T) {
@@ -147,7 +145,5 @@ func TestSourceIsRequiredByGoModules(t *testing.T) {
 
 // Tests are built from a checkout, unless paths are trimmed.
 func TestSelfIsTheCheckout(t *testing.T) {
-	if s := Self(""); s.Folder != programs.Root(t) {
-		t.Errorf("%+v, want %s", s, programs.Root(t))
-	}
+	testkit.Equal(t, Self("").Folder, programs.Root(t))
 }

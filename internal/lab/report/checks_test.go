@@ -155,9 +155,7 @@ func TestFixedRateHasItsOwnTable(t *testing.T) {
 		t.Fatalf("%d tables: %s", len(a.Tables), a.Verdict())
 	}
 	for _, row := range a.Tables[2].Rows {
-		if len(row.Warnings) > 0 {
-			t.Errorf("%s: %q", row.Name, row.Warnings)
-		}
+		testkit.Equal(t, strings.Join(row.Warnings, "; "), "", row.Name)
 	}
 	var b strings.Builder
 	testkit.Must(t, a.WriteText(&b))

@@ -128,9 +128,7 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 		if row.Ratio.Hi-row.Ratio.Lo > 1e-6 || row.WeightUs.Hi/row.WeightUs.Lo < 1.4 {
 			t.Errorf("%s: ratio %v of weight %v", name, row.Ratio, row.WeightUs)
 		}
-		if len(row.Warnings) > 0 {
-			t.Errorf("%s: %v", name, row.Warnings)
-		}
+		testkit.Equal(t, strings.Join(row.Warnings, "; "), "", name)
 	}
 	row := a.Tables[0].Named("nginx-nethttp")
 	// Two processes of nginx, and one of the application.
@@ -290,9 +288,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 		t.Errorf("the page differs the second time, %v", err)
 	}
 	for _, outside := range []string{"src=", "<link", "url(", "@import", "<script"} {
-		if strings.Contains(page, outside) {
-			t.Errorf("the page has %q", outside)
-		}
+		testkit.Lacks(t, page, outside, "the page")
 	}
 	for _, role := range []string{contender.RoleApplication, contender.RoleNginx, contender.RoleFront} {
 		for _, part := range []string{"-user", "-sys"} {
@@ -307,9 +303,7 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	testkit.Contains(t, lone.String(), "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>")
 	page += lone.String()
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!", "<no value>"} {
-		if strings.Contains(page, bad) {
-			t.Errorf("the page has %q", bad)
-		}
+		testkit.Lacks(t, page, bad, "the page")
 	}
 	chromium := programs.Chromium(t)
 	dir := t.TempDir()
@@ -392,13 +386,9 @@ func TestFirstScreenFits(t *testing.T) {
 		var b strings.Builder
 		testkit.Must(t, New(test.run).WriteBrief(&b))
 		text := b.String()
-		if n := strings.Count(text, "\n") + callerLines; n > screenLines {
-			t.Errorf("%s: %d lines:\n%s", name, n, text)
-		}
+		testkit.Between(t, strings.Count(text, "\n")+callerLines, 0, screenLines, name, "lines of", text)
 		for line := range strings.Lines(text) {
-			if n := utf8.RuneCountInString(line) - 1; n > screenWidth {
-				t.Errorf("%s: %d columns: %s", name, n, line)
-			}
+			testkit.Between(t, utf8.RuneCountInString(line)-1, 0, screenWidth, name, "columns of", line)
 		}
 		if strings.Contains(text, "(twin)") || strings.Contains(text, "ceiling  ") {
 			t.Errorf("%s: the twin or the ceiling:\n%s", name, text)

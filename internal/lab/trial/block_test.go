@@ -123,9 +123,7 @@ func checkSlices(t *testing.T, r *sample.Record, complete bool) {
 		math.Abs(total/r.WeightUs()-1) > 0.01 {
 		t.Errorf("%s: %v µs in slices, %v + %v in the record", name, total, user, sys)
 	}
-	if math.Abs(r.Load.Seconds-took.Seconds()) > 1e-6 {
-		t.Errorf("%s: slices of %v, %v s in the record", name, took, r.Load.Seconds)
-	}
+	testkit.Between(t, r.Load.Seconds, took.Seconds()-1e-6, took.Seconds()+1e-6, name, "seconds in the record")
 }
 
 // Without the control nothing can be compared: the block ends, and the others have not failed.
@@ -205,9 +203,7 @@ func TestInterruptedBlockLeavesNoProcesses(t *testing.T) {
 			cancel()
 		}
 	}
-	if _, err := b.Block(ctx, k); err == nil {
-		t.Error("no error")
-	}
+	testkit.Fails(b.Block(ctx, k))(t, "")
 	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
 		t.Errorf("left: %v, %v", children, err)
 	}
