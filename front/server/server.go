@@ -121,8 +121,8 @@ func (s *Server) open() (close func()) {
 // Options.Grace. The error is a *ConfigError, ErrAborted, or one of the system. Run may be called
 // once.
 //
-// While it serves, Go's collector runs only after the heap has grown by 16 MB or has doubled, unless
-// GOGC or a memory limit is set.
+// While it serves, Go's collector runs only after 16 MB were allocated, unless GOGC or a memory limit is
+// set.
 //
 // An error after the privileges have been given up in part leaves the process in an undefined
 // state: it must exit.
@@ -164,7 +164,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	if err := s.start(ctx, config); err != nil || !s.isServing() {
 		return err
 	}
-	defer relaxCollector()()
+	defer spareCollector()()
 	call(s.options.Ready)
 	return s.serve(ctx, actions)
 }

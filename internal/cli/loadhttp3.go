@@ -37,6 +37,7 @@ import (
 type http3Gateway struct {
 	net.Listener
 	authority string
+	origin    string // scheme and authority of the user's URL, as they are there
 	tls       *tls.Config
 
 	mu      sync.Mutex
@@ -118,7 +119,7 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 		os.RemoveAll(dir)
 		return nil, err
 	}
-	g := &http3Gateway{Listener: l, authority: u.Host, tls: config, connect: hist.New()}
+	g := &http3Gateway{Listener: l, authority: u.Host, origin: originOf(f.plan.URL), tls: config, connect: hist.New()}
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
 	s := &http.Server{Handler: g, Protocols: protocols, ConnContext: withTransport,
@@ -131,22 +132,27 @@ func (f *loadFlags) useHTTP3() (end func(), err error) {
 	}, nil
 }
 
+// originOf returns the scheme and the authority of a URL, as they are.
+func originOf(target string) string {
+	scheme, rest, _ := strings.Cut(target, "://")
+	return scheme + "://" + rest[:strings.IndexAny(rest+"/", "/?#")]
+}
+
 // pathOf returns the path and the query of a URL of the server, as they are: they may have template
 // expressions. It returns a path unchanged.
 func (g *http3Gateway) pathOf(target string) (string, error) {
-	scheme, rest, isURL := strings.Cut(target, "://")
-	if !isURL || strings.HasPrefix(target, "/") {
+	if strings.HasPrefix(target, "/") || !strings.Contains(target, "://") {
 		return target, nil
 	}
-	end := strings.IndexAny(rest+"/", "/?#")
-	if scheme != "https" || rest[:end] != g.authority {
-		return "", &load.PlanError{Reason: fmt.Sprintf("%q and \"https://%s\" are different servers: want one for all requests",
-			scheme+"://"+rest[:end], g.authority)}
+	origin := originOf(target)
+	if !strings.EqualFold(origin, g.origin) {
+		return "", &load.PlanError{Reason: fmt.Sprintf("%q and %q are different servers: want one for all requests",
+			origin, g.origin)}
 	}
-	if path := rest[end:]; strings.HasPrefix(path, "/") {
+	if path := target[len(origin):]; strings.HasPrefix(path, "/") {
 		return path, nil
 	}
-	return "/" + rest[end:], nil
+	return "/" + target[len(origin):], nil
 }
 
 // run runs a Plan through the gateway. The Result has the Plan's URL, the connect times of QUIC,

@@ -94,6 +94,9 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.
 	if err != nil {
 		return nil, 0, err
 	}
+	if r.context.Err() != nil {
+		return nil, 0, net.ErrClosed
+	}
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	detach := context.AfterFunc(r.context, cancel)

@@ -174,12 +174,17 @@ func (p *proxy) respond(x *core.Exchange, resp *http.Response) core.Outcome {
 			return out
 		}
 	}
-	if x.Request.Method == http.MethodHead || x.DiscardsBody() || !message.BodyAllowed(resp.StatusCode) {
+	if x.Request.Method == http.MethodHead || x.DiscardsBody() || !message.BodyAllowed(resp.StatusCode) ||
+		!message.BodyAllowed(x.PageStatus(resp.StatusCode)) {
 		_ = resp.Body.Close()
 		p.sendFields(x, resp)
 		return core.Responded
 	}
-	if p.from.ForceRanges && x.IsConditional() {
+	switch {
+	case !p.from.ForceRanges:
+	case !x.IsConditional(): // as in nginx
+		delete(resp.Header, "Accept-Ranges")
+	default:
 		if out := p.respondRange(x, resp); out != core.Proceed {
 			return out
 		}

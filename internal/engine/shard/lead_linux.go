@@ -108,10 +108,14 @@ func (s *shard) connOf(e poll.Event) *shardConn {
 // delay moves k's output to the outbox and gives its conn back: the next connection finds it in the
 // processor's caches.
 func (r *runner) delay(k *shardConn) {
+	k.openGate()
 	b, c := &r.shard.outbox, k.conn
 	w := &b.waiting[b.count]
 	b.count++
 	w.conn, w.sendTimeout = k, c.CurrentSendTimeout()
+	if cap(w.out) > 4*outboxMax { // a large response was in it before
+		w.out = nil
+	}
 	w.out, c.Out = c.Out, w.out[:0]
 	k.giveBack()
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"runtime"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -70,6 +71,43 @@ func (c *client) hasResponse() bool {
 		err = raw.Control(func(fd uintptr) { n, _ = poll.Unread(int(fd)) })
 	}
 	return n > 0 && err == nil
+}
+
+// A conn serves connections of several shards. A shard whose handler stalls has its responses sent by
+// another runner, which may find a conn that a connection of another shard has by now: what it sends is
+// not sent again.
+func TestPipelinedResponsesAreSentOnceBesideStalls(t *testing.T) {
+	t.Cleanup(func(procs int) func() { return func() { runtime.GOMAXPROCS(procs) } }(runtime.GOMAXPROCS(4)))
+	l := tcpListener(t)
+	server := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+		switch began := time.Now(); r.URL.Path {
+		case "/stall":
+			time.Sleep(3 * time.Millisecond)
+		case "/1":
+			for time.Since(began) < 200*time.Microsecond {
+			}
+		}
+		io.WriteString(w, r.URL.Path)
+	}, nil)
+	server.config.Dispatch = OnLoop
+	s := startSite(t, l, server)
+	var clients sync.WaitGroup
+	for i := range 24 {
+		c, paths := s.connect(), []string{"/0", "/1", "/2"}[:2+i%2]
+		if i < 4 {
+			paths = []string{"/stall"}
+		}
+		clients.Go(func() {
+			for range 200 {
+				io.WriteString(c, "GET "+strings.Join(paths, " HTTP/1.1\r\nHost: a\r\n\r\nGET ")+
+					" HTTP/1.1\r\nHost: a\r\n\r\n")
+				for _, path := range paths {
+					c.want(t, path)
+				}
+			}
+		})
+	}
+	clients.Wait()
 }
 
 // turn sends requests in a handler, so that the loop reports them together.

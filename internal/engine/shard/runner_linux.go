@@ -279,12 +279,21 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, at sched.Slot
 // gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
 // was replaced since Enter, it sends them itself.
 func (r *runner) gateOutput(k *shardConn) error {
+	k.openGate()
 	k.conn.Gate.Close(k.conn.Out, k)
 	r.shard.gatedConn.Store(k.conn)
 	if r.leader.Leads() {
 		return nil
 	}
 	return k.conn.Flush()
+}
+
+// openGate opens the gate of k's conn, and drops what another runner has sent through it. The conn may
+// have served a connection of another shard, whose next leader then finds it still.
+func (k *shardConn) openGate() {
+	if sent := k.conn.Gate.Open(); sent > 0 {
+		k.conn.DropSent(sent)
+	}
 }
 
 func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at sched.SlotID) bool {
