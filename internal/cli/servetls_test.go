@@ -318,7 +318,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	}
 	s := startServed(t, exec.Command(program, "serve", "-c", file))
 	s.await("listening on https://" + regexp.QuoteMeta(address) + "/, by HTTP/3")
-	write(t, filepath.Join(dir, "urls"), url+"a/{{seq}}\n/b/{{seq}}\n")
+	write(t, filepath.Join(dir, "urls"), url+"a/{{seq}}\n/b/{{seq}}\nHTTPS://"+address+"/c\n")
 	for _, more := range [][]string{{"-n", "500"}, {"-n", "100", "--close"}, {"-n", "50", "--rate", "50"},
 		{"-n", "20", "--template", "--urls", filepath.Join(dir, "urls")}} {
 		args := append([]string{"load", url, "--http3", "--insecure", "-c", "4", "--expect-status", "200",
