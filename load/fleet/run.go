@@ -116,9 +116,11 @@ func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	for i, l := range f.alive() {
 		one := &part{link: l, index: i, queue: make(chan agent.Command, commandsPerRun)}
 		r.parts, r.byLink[l], names = append(r.parts, one), one, append(names, l.name)
-		if threads = append(threads, p.Threads); p.Threads <= 0 {
-			threads[i] = l.about.CPUs
+		own := p.Threads
+		if own <= 0 {
+			own = l.about.CPUs
 		}
+		threads = append(threads, own)
 	}
 	if len(threads) == 0 {
 		return nil, &Error{Reasons: []string{"all agents were lost"}}

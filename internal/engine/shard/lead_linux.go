@@ -113,7 +113,7 @@ func (r *runner) delay(k *shardConn) {
 	w := &b.waiting[b.count]
 	b.count++
 	w.conn, w.sendTimeout = k, c.CurrentSendTimeout()
-	if cap(w.out) > 4*outboxMax { // a large response was in it before
+	if cap(w.out) > outboxKept {
 		w.out = nil
 	}
 	w.out, c.Out = c.Out, w.out[:0]

@@ -19,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/prometheus/procfs"
 )
@@ -69,14 +70,26 @@ func LastPID() (int, error) {
 	return pid, nil
 }
 
-// HasEnv reports whether the process was started with the variable "NAME=value".
+// execTime is how long HasEnv waits for a process that begins to execute a program.
+const execTime = 50 * time.Millisecond
+
+// HasEnv reports whether the process was started with the variable "NAME=value". Until a process has
+// begun to execute its program, the kernel shows no environment, although exec has closed its files and
+// its parent goes on.
 func (p Process) HasEnv(variable string) bool {
 	pr, err := procfs.NewProc(p.PID)
 	if err != nil {
 		return false
 	}
-	env, err := pr.Environ()
-	return err == nil && slices.Contains(env, variable)
+	for began := time.Now(); ; time.Sleep(time.Millisecond) {
+		env, err := pr.Environ()
+		if err != nil || len(env) > 0 {
+			return err == nil && slices.Contains(env, variable)
+		}
+		if program, err := pr.Executable(); err != nil || program == "" || time.Since(began) > execTime {
+			return false // a thread of the kernel, or none
+		}
+	}
 }
 
 // gone reports whether an error means that the process has ended.
