@@ -121,8 +121,8 @@ func (s *Server) open() (close func()) {
 // Options.Grace. The error is a *ConfigError, ErrAborted, or one of the system. Run may be called
 // once.
 //
-// While it serves, Go's collector runs only after 16 MB were allocated, unless GOGC or a memory limit is
-// set.
+// While it serves, Go's collector runs after 16 MB of allocations at the earliest, unless GOGC or a
+// memory limit is set.
 //
 // An error after the privileges have been given up in part leaves the process in an undefined
 // state: it must exit.
