@@ -18,7 +18,8 @@ func (e *Exit) Error() string {
 	return cmp.Or(strings.TrimRight(e.Stderr, "\n"), fmt.Sprintf("exit code %d", e.Code))
 }
 
-// Usage returns err if it is an *Exit, or else the Exit of a tool that prints err and names its help.
+// Usage returns err if it is an *Exit, or else the Exit of a tool that prints err and names its
+// help.
 func Usage(tool string, err error, code int) error {
 	if own, ok := errors.AsType[*Exit](err); ok {
 		return own

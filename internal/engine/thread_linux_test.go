@@ -117,8 +117,8 @@ func TestShardsFollowGOMAXPROCS(t *testing.T) {
 	}
 }
 
-// The kernel sends a large file: the process neither reads it nor holds it in memory. What exceeds the
-// response's Content-Length is an error and not sent, as of Write.
+// The kernel sends a large file: the process neither reads it nor holds it in memory. What exceeds
+// the response's Content-Length is an error and not sent, as of Write.
 func TestLargeFileIsSentWithoutReading(t *testing.T) {
 	testkit.Long(t, "it transfers much")
 	const length, mostReads, mostAllocated = 32 << 20, 600, 4 << 20 // of the file, which is a byte longer

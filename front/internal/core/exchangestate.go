@@ -71,8 +71,8 @@ func (x *Exchange) HandlerWriter() http.ResponseWriter {
 	return x.Response.ResponseWriter
 }
 
-// EndWithoutResponse sets the status to log for a request without a response: 444, 499 if the client
-// has gone, or that of the error whose page ends so.
+// EndWithoutResponse sets the status to log for a request without a response: 444, 499 if the
+// client has gone, or that of the error whose page ends so.
 func (x *Exchange) EndWithoutResponse(status int) Outcome {
 	x.LoggedStatus = cmp.Or(nginxstatus.ClientStatus(x.ErrorStatus), status)
 	return Responded

@@ -16,8 +16,8 @@ import (
 // defaultMaxBody is nginx's default.
 const defaultMaxBody = 1 << 20
 
-// checkLength rejects requests whose Content-Length is too large. As in nginx a named location takes
-// what the location before it has accepted.
+// checkLength rejects requests whose Content-Length is too large. As in nginx a named location
+// takes what the location before it has accepted.
 func (x *Exchange) checkLength() Outcome {
 	most := x.Loc.MaxBody
 	if most < 0 || x.Request.ContentLength <= most || x.Method != x.Request.Method || x.entry == atNamed {

@@ -60,8 +60,8 @@ func (t *Text) Append(b []byte, x *Exchange) []byte {
 	return b
 }
 
-// evalEscaped is Eval with captures encoded if the client's path has encoded characters, so that they
-// cannot delimit a path or a query.
+// evalEscaped is Eval with captures encoded if the client's path has encoded characters, so that
+// they cannot delimit a path or a query.
 func (t *Text) evalEscaped(x *Exchange) string {
 	if t.Parts == nil || !x.hasEncodedPath() {
 		return t.Eval(x)

@@ -16,8 +16,8 @@ type stamp struct {
 // times that are up to ten milliseconds old.
 const settle = 100 * time.Millisecond
 
-// Settled reports whether the stamp would show a change from now on. Shortly after a change, another
-// one may have the same times.
+// Settled reports whether the stamp would show a change from now on. Shortly after a change,
+// another one may have the same times.
 func (s stamp) Settled(now time.Time) bool {
 	age := time.Duration(now.UnixNano() - max(s.modified, s.changed))
 	return age >= settle || age <= -settle // another machine's clock

@@ -124,8 +124,8 @@ type headerField struct {
 	values []string
 }
 
-// sortFields appends the fields to room, which is empty, sorted by name. What fits is inserted field
-// by field: slices.SortFunc takes twice as long for four fields.
+// sortFields appends the fields to room, which is empty, sorted by name. What fits is inserted
+// field by field, which is faster than slices.SortFunc for a few.
 func sortFields(room []headerField, fields http.Header) []headerField {
 	fits := len(fields) <= cap(room)
 	for name, values := range fields {

@@ -73,9 +73,9 @@ func (c *client) hasResponse() bool {
 	return n > 0 && err == nil
 }
 
-// A conn serves connections of several shards. A shard whose handler stalls has its responses sent by
-// another runner, which may find a conn that a connection of another shard has by now: what it sends is
-// not sent again.
+// A conn serves connections of several shards. A shard whose handler stalls has its responses sent
+// by another runner, which may find a conn that a connection of another shard has by now: what it
+// sends is not sent again.
 func TestPipelinedResponsesAreSentOnceBesideStalls(t *testing.T) {
 	t.Cleanup(func(procs int) func() { return func() { runtime.GOMAXPROCS(procs) } }(runtime.GOMAXPROCS(4)))
 	l := tcpListener(t)

@@ -288,9 +288,9 @@ func (r *runner) gateOutput(k *shardConn) error {
 	return k.conn.Flush()
 }
 
-// openGate opens the gate of k's conn, and drops what was sent through it. The next leader of another
-// shard may have sent it: that finds the conn whose gate its shard has closed last, and a connection of
-// this shard may have that conn by now.
+// openGate opens the gate of k's conn, and drops what was sent through it. The next leader of
+// another shard may have sent it: that finds the conn whose gate its shard has closed last, and a
+// connection of this shard may have that conn by now.
 func (k *shardConn) openGate() {
 	if sent := k.conn.Gate.Open(); sent > 0 {
 		k.conn.DropSent(sent)

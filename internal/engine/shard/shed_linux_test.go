@@ -181,8 +181,8 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	<-s.group.stopped
 }
 
-// A connection on which a request has arrived that was not read, or is being served, is not idle: it is
-// closed neither if descriptors run out nor by Shutdown. Nor does Shutdown close a new one.
+// A connection on which a request has arrived that was not read, or is being served, is not idle:
+// it is closed neither if descriptors run out nor by Shutdown. Nor does Shutdown close a new one.
 func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
 	defer s.Close()

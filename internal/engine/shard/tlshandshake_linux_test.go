@@ -239,7 +239,8 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	testkit.Equal(t, begun.Load(), 0, "handshakes have begun")
 }
 
-// deadline waits until the connections have read everything and wait, and returns their first deadline.
+// deadline waits until the connections have read everything and wait, and returns their first
+// deadline.
 func (s *testServer) deadline(t *testing.T) instant {
 	var all []instant
 	testkit.WaitFor(t, "the connections to read everything and wait", func() bool {

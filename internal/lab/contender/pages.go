@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropPages makes the kernel forget the pages of the part's programs, so that they are read from the
-// disk when they start. Where pages lie in memory is decided when a file is written or read, and
-// with it how well the processor caches them. Otherwise all starts of a run have this in common: one
-// of two copies of a program took 4 % more CPU time, until both were read again.
+// dropPages makes the kernel forget the pages of the part's programs, so that they are read from
+// the disk when they start. Where pages lie in memory is decided when a file is written or read,
+// and with it how well the processor caches them. Otherwise all starts of a run have this in
+// common: one of two copies of a program took 4 % more CPU time, until both were read again.
 func (p *part) dropPages() {
 	for i, word := range p.words {
 		if i == 0 && !strings.Contains(word, "/") {

@@ -73,9 +73,9 @@ func LastPID() (int, error) {
 // execTime is how long HasEnv waits for a process that begins to execute a program.
 const execTime = 50 * time.Millisecond
 
-// HasEnv reports whether the process was started with the variable "NAME=value". Until a process has
-// begun to execute its program, the kernel shows no environment, although exec has closed its files and
-// its parent goes on.
+// HasEnv reports whether the process was started with the variable "NAME=value". Until a process
+// has begun to execute its program, the kernel shows no environment, although exec has closed its
+// files and its parent goes on.
 func (p Process) HasEnv(variable string) bool {
 	pr, err := procfs.NewProc(p.PID)
 	if err != nil {

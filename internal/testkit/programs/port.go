@@ -15,8 +15,8 @@ func FreeAddress(t testing.TB) string {
 	return FreeAddresses(t, 1)[0]
 }
 
-// FreeAddresses returns different unused addresses. Until the test ends, no other test of any binary
-// receives them: their programs may not listen yet.
+// FreeAddresses returns different unused addresses. Until the test ends, no other test of any
+// binary receives them: their programs may not listen yet.
 func FreeAddresses(t testing.TB, n int) (all []string) {
 	t.Helper()
 	var ports contender.Claims
