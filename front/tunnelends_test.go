@@ -164,7 +164,7 @@ func testTunnels(t *testing.T, server string) {
 	if server == "unix" {
 		delete(ends, "upstream resets")
 	}
-	results := make(chan error)
+	results := make(chan error, len(ends)) // a test that ends early leaves some
 	serveUpstream := func(nc net.Conn) {
 		in := bufio.NewReader(nc)
 		r, err := http.ReadRequest(in)
@@ -185,7 +185,7 @@ func testTunnels(t *testing.T, server string) {
 		log_format tunnels "$status $upstream_http_upgrade $body_bytes_sent $bytes_sent $upstream_bytes_received";
 		limit_conn_zone $server_name zone=c:1m;`, fmt.Sprintf(upgrading+`access_log %s tunnels; error_log %s; limit_conn c 1;
 		location / { proxy_pass http://%s; } location /unix { proxy_pass http://unix:%s; }
-		location /silent { proxy_pass http://%s; proxy_read_timeout 100ms; }
+		location /silent { proxy_pass http://%s; proxy_read_timeout 1s; }
 		location /stalled { proxy_pass http://%s; send_timeout 100ms; proxy_send_timeout 100ms; }`, logFile, errorLog, to,
 		unix, to, to), nil)
 	var address string
