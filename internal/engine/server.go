@@ -197,7 +197,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer recheck.Stop()
 	for {
 		// first, because a connection that was accepted before is counted below
-		mayStop := s.state.MayStop()
+		mayStop := !s.mayAccept()
 		if s.closeIdle() == 0 && mayStop {
 			s.state.SignalClosed() // for another call of Shutdown
 			return err
@@ -276,7 +276,6 @@ func (s *Server) trackListener(l net.Listener) bool {
 	}
 	s.listeners[l] = struct{}{}
 	s.listening.Add(1)
-	s.state.Accepting.Add(1)
 	return true
 }
 
@@ -288,13 +287,17 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.endAccepting()
 }
 
-// endAccepting is called when a Serve call or the wait for a socket has ended. Accepting counts
-// both.
+// endAccepting is called when a Serve call or the wait for a socket has ended.
 func (s *Server) endAccepting() {
-	s.state.Accepting.Add(-1)
 	s.state.SignalClosed()
-	s.group().StopIfDone()
 	s.stopIfUnused()
+}
+
+// mayAccept reports whether a Serve call or the wait for a socket may still add connections.
+func (s *Server) mayAccept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.state.Aborted.Load() && len(s.listeners)+len(s.awaited) > 0
 }
 
 func (s *Server) track(c *netconn.Conn) bool {
@@ -390,9 +393,9 @@ func (s *Server) group() *shard.Group {
 	return s.shards
 }
 
-// A server whose listeners were closed without Shutdown or Close serves its open connections until
-// they end, as net/http does. Its other goroutines and descriptors end with the last connection. A
-// later Serve creates them again.
+// A server whose listeners were closed serves its open connections until they end, as net/http does,
+// also without Shutdown or Close. Its other goroutines and descriptors end with the last connection.
+// A later Serve creates them again.
 
 // IsUnused reports whether no Serve runs, and no connection is open.
 func (s *Server) IsUnused() bool {
@@ -407,10 +410,9 @@ func (s *Server) isUnused() bool {
 }
 
 // stopIfUnused stops the shards if there are no connections and no listeners.
-// Shutdown and Close stop them themselves.
 func (s *Server) stopIfUnused() {
 	s.mu.Lock()
-	if s.state.Closing.Load() || !s.isUnused() {
+	if !s.isUnused() {
 		s.mu.Unlock()
 		return
 	}
@@ -418,7 +420,7 @@ func (s *Server) stopIfUnused() {
 	s.shards = nil
 	s.mu.Unlock()
 	g.Stop()
-	if s.Unused != nil {
+	if s.Unused != nil && !s.state.Closing.Load() {
 		s.Unused()
 	}
 }

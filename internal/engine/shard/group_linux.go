@@ -41,14 +41,10 @@ func outOfDescriptors(err error) bool {
 
 // connGone is called after a connection's descriptor was closed.
 func (g *Group) connGone() {
-	last := g.openConns.Add(-1) == 0
-	if last {
-		g.StopIfDone()
-	}
-	g.server.SignalClosed()
-	if last {
+	if g.openConns.Add(-1) == 0 {
 		g.unused()
 	}
+	g.server.SignalClosed()
 }
 
 // Open returns how many connections are open.
@@ -57,14 +53,6 @@ func (g *Group) Open() int64 {
 		return 0
 	}
 	return g.openConns.Load()
-}
-
-// StopIfDone stops the shards of a server that is closing, once no connection is left on them and
-// none can arrive.
-func (g *Group) StopIfDone() {
-	if g != nil && g.server.MayStop() && g.openConns.Load() == 0 {
-		g.Stop()
-	}
 }
 
 func (g *Group) isStopped() bool {
@@ -103,7 +91,6 @@ func (g *Group) CloseIdle() int {
 			k.shutdown()
 		}
 	})
-	g.StopIfDone()
 	return int(g.openConns.Load())
 }
 
@@ -117,7 +104,6 @@ func (g *Group) CloseAll() {
 			k.shutdown() // its runner closes it
 		}
 	})
-	g.StopIfDone()
 }
 
 // MakeRoom closes a connection if an error means that descriptors have run out. g may be nil.

@@ -50,7 +50,7 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
 	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true) // for tests that place connections themselves
-	s.group = testkit.Value(NewGroup(&s.state, func() {}))(t)
+	s.group = testkit.Value(NewGroup(&s.state, s.stopIfUnused))(t)
 	return s
 }
 
@@ -81,6 +81,13 @@ func (s *testServer) Close() {
 	s.state.Aborted.Store(true)
 	s.stopListening()
 	s.group.CloseAll()
+	s.stopIfUnused()
+}
+
+func (s *testServer) stopIfUnused() {
+	if s.state.Closing.Load() && s.group.Open() == 0 {
+		s.group.Stop()
+	}
 }
 
 // Shutdown closes the listener, and waits until no connection is open.
