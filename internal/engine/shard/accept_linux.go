@@ -157,7 +157,7 @@ func (a *acceptor) accept() error {
 	} else if a.left > 0 {
 		a.left--
 	}
-	isAdopted, failed := a.group.adopt(a.config, nc, nil)
+	isAdopted, failed := a.group.adopt(a.config.origin, nc)
 	if !isAdopted {
 		_ = nc.Close()
 	}
@@ -322,11 +322,10 @@ func (a *acceptor) acceptOn(s *shard) {
 		a.finish(nil) // the listener was closed
 		return
 	}
-	place := g.placementAt(a.config, s.index)
 	g.server.AcceptedConns.Add(int64(a.n))
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
-		k := newShardConn(place, c.fd, remoteOf(c.peer))
+		k := newShardConn(s, a.config.origin, c.fd, remoteOf(c.peer))
 		switch {
 		case !g.put(k):
 		case s.early.isWorthwhile():
@@ -383,13 +382,14 @@ func (g *Group) Adopt(p *Config, nc net.Conn, ctx context.Context) bool {
 		return false
 	}
 	g.prepare(p)
-	isAdopted, _ := g.adopt(p, nc, ctx)
+	isAdopted, _ := g.adopt(&origin{p, ctx}, nc)
 	return isAdopted
 }
 
 // prepare completes the settings of a listener before its first connection.
 func (g *Group) prepare(p *Config) {
 	p.preparing.Do(func() {
+		p.origin = &origin{p, p.Exchanges.BaseContext}
 		p.conns = exchange.NewConns(p.Exchanges, inSize, true)
 		p.lingers = true // each connection may have an option of its own
 		if secure := p.Exchanges.TLS; secure != nil {
@@ -414,8 +414,8 @@ func (g *Group) duplicate(fd int) (int, error) {
 }
 
 // adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
-// It reports a lack of descriptors as if package net had not been able to accept. ctx may be nil.
-func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bool, err error) {
+// It reports a lack of descriptors as if package net had not been able to accept.
+func (g *Group) adopt(from *origin, nc net.Conn) (isAdopted bool, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()
 	if closed != nil {
 		return false, nil
@@ -428,11 +428,7 @@ func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bo
 	if fd < 0 {
 		return false, err
 	}
-	place := g.nextPlacement(p)
-	if ctx != nil {
-		place = &placement{p, place.shard, ctx}
-	}
-	k := newShardConn(place, fd, remote)
+	k := newShardConn(g.chooseShard(), from, fd, remote)
 	_ = nc.Close()
 	g.server.AcceptedConns.Add(1)
 	if g.put(k) {

@@ -59,29 +59,24 @@ func (b *balancer) check(g *Group, now time.Time) {
 // event that the old loop has reported meanwhile is not lost: the new loop reports all that is
 // there. moveTo reports false if no loop reports the connection any more.
 func (k *shardConn) moveTo(to *shard) bool {
-	g, fd := k.group(), int(k.fd)
-	from := k.place.Load()
+	from, fd := k.shard(), int(k.fd)
 	if !k.acquire() {
 		return true
 	}
 	defer k.release()
-	if from.shard.loop.Remove(fd) != nil {
+	if from.loop.Remove(fd) != nil {
 		return true
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	place := g.placementAt(from.config, to.index)
-	if from.ctx != nil {
-		place = &placement{from.config, to, from.ctx}
-	}
-	k.place.Store(place)
+	k.home.Store(to)
 	if to.loop.Add(fd, fd, k.tag()) == nil {
 		if k.session.Load() != nil { // it may wait for room
 			_ = to.loop.AddOutput(fd, fd, k.tag())
 		}
 		return true
 	}
-	k.place.Store(from)
+	k.home.Store(from)
 	k.state.set(flagAdded, false)
 	return k.addToLoopLocked() == nil
 }

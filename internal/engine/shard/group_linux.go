@@ -2,7 +2,6 @@ package shard
 
 import (
 	"errors"
-	"slices"
 	"syscall"
 	"time"
 
@@ -12,27 +11,10 @@ import (
 // allShards returns the current shards.
 func (g *Group) allShards() []*shard { return g.shards.Load().all }
 
-// nextPlacement returns the placement of the next connection that package net has accepted.
-func (g *Group) nextPlacement(p *Config) *placement {
-	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
-}
-
-// placementAt returns a listener's placement on a shard.
-func (g *Group) placementAt(p *Config, i int) *placement {
-	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
-		return (*placements)[i]
-	}
-	g.growing.Lock()
-	defer g.growing.Unlock()
-	var placements []*placement
-	if old := p.placements.Load(); old != nil {
-		placements = slices.Clone(*old)
-	}
-	for _, s := range g.allShards()[len(placements):] {
-		placements = append(placements, &placement{config: p, shard: s})
-	}
-	p.placements.Store(&placements)
-	return placements[i]
+// chooseShard returns the shard of the next connection that package net has accepted.
+func (g *Group) chooseShard() *shard {
+	list := g.shards.Load()
+	return list.all[g.nextShard.Add(1)%uint32(list.active)]
 }
 
 func outOfDescriptors(err error) bool {

@@ -363,7 +363,7 @@ func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	s := newTestServer(t, tcpListener(t), nil, nil)
 	t.Cleanup(s.Close)
 	fd, client := testkit.SocketPair(t)
-	k = placeConn(s.group, s.group.nextPlacement(&s.config), fd)
+	k = s.placeConn(s.group.chooseShard(), fd)
 	k.state.move(stateWaiting, stateServed)
 	t.Cleanup(func() { k.Close() })
 	return k, client

@@ -67,7 +67,7 @@ type Group struct {
 	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
 
 	shards  atomic.Pointer[shardList]
-	growing sync.Mutex // held to add shards and placements, and to stop
+	growing sync.Mutex // held to add shards, and to stop
 	stopped chan struct{}
 }
 

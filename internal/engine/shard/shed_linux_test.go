@@ -23,11 +23,10 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 	const busy, idle = 300, 150
 	s := newTestServer(t, tcpListener(t), nil, nil)
 	defer s.Close()
-	place := s.group.placementAt(&s.config, 0)
 	var all []*shardConn
 	for i := range busy + idle {
 		ours, _ := testkit.SocketPair(t)
-		k := placeConn(s.group, place, ours)
+		k := s.placeConn(s.group.allShards()[0], ours)
 		if i < busy {
 			k.state.move(stateWaiting, stateServed)
 		}
@@ -86,9 +85,8 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	defer s.Close()
 	unled := testkit.Value(newShard(s.group, 0))(t)
 	defer unled.stop()
-	place := &placement{config: &s.config, shard: unled}
 	fd, client := testkit.SocketPair(t)
-	first := placeConn(s.group, place, fd)
+	first := s.placeConn(unled, fd)
 	testkit.Must(t, first.addToLoop())
 	_ = client.CloseWrite()
 	wait := func() poll.Event {
@@ -106,7 +104,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 		testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 		_ = syscall.Close(other)
 	}
-	second := placeConn(s.group, place, fd)
+	second := s.placeConn(unled, fd)
 	defer second.Close()
 	testkit.Equal(t, unled.connOf(old) == nil, true, "an event of the first connection is not one of the second")
 	testkit.Must(t, second.addToLoop())
@@ -162,7 +160,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	s.state.Closing.Store(true)
 	testkit.Equal(t, s.group.CloseIdle(), 0)
 	fd, client := testkit.SocketPair(t)
-	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd)
+	k := s.placeConn(s.group.chooseShard(), fd)
 	if k == nil {
 		t.Fatal("the connection was closed")
 	}
@@ -184,7 +182,7 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	defer s.Close()
 	placeWith := func(text string) (*shardConn, int) {
 		fd, client := testkit.SocketPair(t)
-		k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
+		k := s.placeConn(s.group.chooseShard(), fd) // no loop reports it
 		k.state.set(flagNew, false)
 		io.WriteString(client, text)
 		return k, fd

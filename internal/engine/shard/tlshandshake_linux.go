@@ -345,14 +345,14 @@ func (s *shard) beginsTLS(k *shardConn) bool {
 // Another shardConn replaces it, because other goroutines may use its TLS layer.
 func (k *shardConn) becomePlaintext() {
 	defer k.Close()
-	g, from := k.group(), k.place.Load()
+	g, on := k.group(), k.shard()
 	fd, err := g.duplicate(int(k.fd))
 	if fd < 0 {
 		k.Logf("http: connection from %s closed: %v", k.remote, os.NewSyscallError("fcntl", err))
 		return
 	}
-	_ = from.shard.loop.Remove(int(k.fd)) // fails if the loop does not have it
-	plain := newShardConn(&placement{from.config.Plaintext, from.shard, from.ctx}, fd, k.remote)
+	_ = on.loop.Remove(int(k.fd)) // fails if the loop does not have it
+	plain := newShardConn(on, &origin{k.config().Plaintext, k.origin.ctx}, fd, k.remote)
 	plain.opened = k.opened // so that the timeout of its head has begun
 	if g.put(plain) {
 		plain.addOrClose()
