@@ -57,6 +57,7 @@ func (g *Group) Stop() {
 		return
 	}
 	close(g.stopped)
+	g.sweeper.Stop()
 	for _, s := range g.allShards() {
 		s.stop()
 	}

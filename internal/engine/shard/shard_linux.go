@@ -61,14 +61,15 @@ type Group struct {
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
 	shedding    sync.Mutex
-	shedFrom    int // the descriptor at which shedIdle looks first; guarded by shedding
-	sweepSoon   chan struct{}
+	shedFrom    int          // the descriptor at which shedIdle looks first; guarded by shedding
+	sweeper     *time.Timer  // calls sweep
 	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
-	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
+	sweeps      atomic.Bool  // sweeper is set
 
-	shards  atomic.Pointer[shardList]
-	growing sync.Mutex // held to add shards, and to stop
-	stopped chan struct{}
+	shards     atomic.Pointer[shardList]
+	growing    sync.Mutex // held to add shards, and to stop
+	growFailed sync.Once
+	stopped    chan struct{}
 }
 
 // shardList is replaced when GOMAXPROCS changes. Shards are never removed.

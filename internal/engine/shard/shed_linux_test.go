@@ -127,7 +127,7 @@ func TestSweepsFollowShortestTimeout(t *testing.T) {
 		var http2 http.HTTP2Config
 		set(x, &http2)
 		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, &http2, 0)}
-		var g Group
+		g := Group{sweeper: time.NewTimer(time.Hour)}
 		long := &Config{Exchanges: &exchange.Config{HeadTimeout: time.Hour, HandshakeTimeout: time.Hour}, HTTP2: p.HTTP2}
 		for _, listener := range []*Config{long, p, long} {
 			g.sweepFor(listener)
