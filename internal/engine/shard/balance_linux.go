@@ -18,28 +18,19 @@ const (
 	available  = 60
 )
 
-// balancer compares the shards of a group.
-type balancer struct {
-	checked time.Time
-	totals  []time.Duration // at the last check, by shard
-}
-
-// check makes the busiest shard move connections to the least busy one, if that is worthwhile.
-func (b *balancer) check(g *Group, now time.Time) {
-	elapsed := now.Sub(b.checked)
+// balance makes the busiest shard move connections to the least busy one, if that is worthwhile.
+func (g *Group) balance(now time.Time) {
+	elapsed := now.Sub(g.balancedAt)
 	if elapsed < balanceInterval {
 		return
 	}
-	b.checked = now
+	g.balancedAt = now
 	shards, active := g.allShards(), g.shards.Load().active
 	busiest, idlest, most, least := -1, -1, time.Duration(-1), elapsed
 	for i, s := range shards {
 		total := s.load.total(g.instant(now))
-		if i == len(b.totals) {
-			b.totals = append(b.totals, total)
-		}
-		busy := total - b.totals[i]
-		b.totals[i] = total
+		busy := total - s.load.balanced
+		s.load.balanced = total
 		if busy > most {
 			busiest, most = i, busy
 		}

@@ -80,17 +80,16 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 		g := &Group{epoch: epoch}
 		shards := []*shard{{group: g}, {group: g}}
 		g.shards.Store(&shardList{shards, 2})
-		var b balancer
-		b.check(g, epoch.Add(time.Minute)) // the first interval
+		g.balance(epoch.Add(time.Minute)) // the first interval
 		began := time.Minute + balanceInterval
-		b.check(g, epoch.Add(began))
+		g.balance(epoch.Add(began))
 		for i, busy := range c.busy {
 			l := &shards[i].load
 			if l.beginTurn(instant(began)); busy <= c.elapsed {
 				l.endTurn(instant(began + busy))
 			}
 		}
-		b.check(g, epoch.Add(began+c.elapsed))
+		g.balance(epoch.Add(began + c.elapsed))
 		testkit.Equal(t, shards[0].load.relief.Load() == shards[1], c.relieved, c.name)
 	}
 }

@@ -62,6 +62,7 @@ type Group struct {
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
 	shedding    sync.Mutex
 	shedFrom    int          // the descriptor at which shedIdle looks first; guarded by shedding
+	balancedAt  time.Time    // when balance last compared the shards
 	sweeper     *time.Timer  // calls sweep
 	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
 	sweeps      atomic.Bool  // sweeper is set
@@ -157,7 +158,9 @@ type shardLoad struct {
 	// the time.Duration of all turns that have ended; during a turn, minus the instant of its
 	// beginning, and so negative
 	busy   atomic.Int64
-	relief atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
+	relief atomic.Pointer[shard] // receives connections until the turn ends; set by balance
+	// owned by balance: the total when it last compared the shards
+	balanced time.Duration
 }
 
 // beginTurn is called when the loop has reported events.

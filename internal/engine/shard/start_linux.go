@@ -21,8 +21,7 @@ func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
 		g.Stop()
 		return nil, err
 	}
-	var balancer balancer
-	go g.scheduler.Guard(g.stopped, func(now time.Time) { balancer.check(g, now) })
+	go g.scheduler.Guard(g.stopped, g.balance)
 	return g, nil
 }
 
