@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"io"
 	"runtime"
 	"time"
 
@@ -345,9 +344,6 @@ func (k *shardConn) receiveMore() error {
 	n, err := k.receive(room)
 	if err != nil {
 		return err
-	}
-	if n == 0 {
-		return io.EOF
 	}
 	c.Received(n)
 	k.mayHaveInput = n == len(room) || k.state.has(flagEnded) || k.tls != nil

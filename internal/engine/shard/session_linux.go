@@ -2,7 +2,6 @@ package shard
 
 import (
 	"crypto/tls"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -127,9 +126,6 @@ func (r *runner) receiveFrames(h *shardSession) error {
 		}
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return io.EOF
 		}
 		left -= n
 		h.session.Receive(room[:n]) // what arrives after the session's end is dropped

@@ -23,20 +23,17 @@ func (k *shardConn) Read(p []byte) (n int, err error) {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
+	return k.awaitInput(p, k.receive)
+}
+
+// awaitInput calls receive until there is input.
+func (k *shardConn) awaitInput(p []byte, receive func([]byte) (int, error)) (n int, err error) {
 	err = k.retry("read", waitInput, func() (done, moved bool, err error) {
 		if k.tls != nil {
 			k.tls.isDrained = false
 		}
-		n, err = k.receive(p)
-		switch {
-		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-			n = 0
+		if n, err = receive(p); err == poll.ErrAgain { //nolint:errorlint // a bare errno
 			return false, false, nil
-		case k.tls != nil:
-		case err != nil:
-			n, err = 0, k.opError("read", os.NewSyscallError("recv", err))
-		case n == 0:
-			err = io.EOF
 		}
 		return true, true, err
 	})
@@ -154,6 +151,9 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	if !again {
 		k.MayBlock()
 		return true
+	}
+	if k.tls != nil && k.tls.handshake != nil {
+		defer k.tls.handshake.pause(true)()
 	}
 	var passed <-chan time.Time
 	if until != 0 {

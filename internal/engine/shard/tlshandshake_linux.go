@@ -5,7 +5,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"runtime"
@@ -90,9 +89,8 @@ type handshake struct {
 	fragment    int // how many bytes are received at a time
 
 	// Guarded by all.mu.
-	turn    *list.Element // in computing; nil otherwise
-	wait    *list.Element // in waiting; nil otherwise
-	evicted bool
+	turn      *list.Element // in computing; nil otherwise
+	isEvicted bool
 }
 
 // begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
@@ -125,7 +123,7 @@ func (a *handshakes) startQueued() {
 // evict ends the handshake that has waited longest. Its caller holds mu.
 func (a *handshakes) evict() {
 	h := a.waiting.Remove(a.waiting.Front()).(*handshake)
-	h.wait, h.evicted = nil, true
+	h.isEvicted = true
 	h.conn.shutdown()
 }
 
@@ -149,6 +147,38 @@ func (h *handshake) endTurn() {
 		h.all.computing.Remove(h.turn)
 		h.turn = nil
 	}
+}
+
+// pause ends h's turn while h waits for its client, or for a function of the program. The result
+// begins the next one.
+func (h *handshake) pause(forClient bool) (resume func()) {
+	a := h.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.endTurn()
+	var wait *list.Element
+	if forClient {
+		wait = a.waiting.PushBack(h)
+	}
+	a.startQueued()
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if forClient {
+			a.waiting.Remove(wait) // unless evict has
+		}
+		h.beginTurn()
+	}
+}
+
+// reason returns why h has failed with an error.
+func (h *handshake) reason(err error) error {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	if h.isEvicted {
+		return errStalledHandshake
+	}
+	return err
 }
 
 // run performs the handshake. Then a runner serves the connection, or another protocol does.
@@ -185,7 +215,7 @@ func (h *handshake) perform(k *shardConn) bool {
 		err = k.sendCiphertext()
 	}
 	if err != nil {
-		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
+		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, h.reason(err))
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
 		t.handshake = nil
 		k.logHandshakeError(err)
@@ -238,10 +268,10 @@ func (h *handshake) read(p []byte) (int, error) {
 		return 0, err
 	}
 	if h.helloLeft == 0 || len(p) < recordHeaderLen+mostFragment {
-		return h.receive(p)
+		return h.conn.awaitInput(p, h.conn.recv)
 	}
 	if h.helloLeft < 0 {
-		n, err := h.receive(p[:recordHeaderLen])
+		n, err := h.conn.awaitInput(p[:recordHeaderLen], h.conn.recv)
 		h.helloLeft = 0
 		if err != nil || n < recordHeaderLen || p[0] != netconn.RecordHandshake {
 			return n, err
@@ -253,7 +283,7 @@ func (h *handshake) read(p []byte) (int, error) {
 		}
 		h.fragment = fragmentOf(h.helloLeft)
 	}
-	n, err := h.receive(p[recordHeaderLen:][:min(h.helloLeft, h.fragment)])
+	n, err := h.conn.awaitInput(p[recordHeaderLen:][:min(h.helloLeft, h.fragment)], h.conn.recv)
 	if err != nil {
 		return 0, err
 	}
@@ -261,58 +291,6 @@ func (h *handshake) read(p []byte) (int, error) {
 	copy(p, h.helloHeader[:])
 	p[3], p[4] = byte(n>>8), byte(n)
 	return recordHeaderLen + n, nil
-}
-
-// receive reads what has arrived, and waits for it if necessary.
-func (h *handshake) receive(p []byte) (int, error) {
-	k := h.conn
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(waitInput) {
-			return 0, k.opError("read", os.ErrDeadlineExceeded)
-		}
-		n, err := poll.Recv(int(k.fd), p)
-		switch {
-		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-		case err != nil:
-			return 0, k.opError("read", os.NewSyscallError("recv", err))
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-		if err := h.awaitInput(waited); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// awaitInput waits for the client. Meanwhile h does not count as computing.
-func (h *handshake) awaitInput(again bool) error {
-	a := h.all
-	if again {
-		a.mu.Lock()
-		h.endTurn()
-		h.wait = a.waiting.PushBack(h)
-		a.startQueued()
-		a.mu.Unlock()
-	}
-	isReported := h.conn.wait(waitInput, again, 0)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if h.wait != nil {
-		a.waiting.Remove(h.wait)
-		h.wait = nil
-	}
-	if again {
-		h.beginTurn()
-	}
-	switch {
-	case h.evicted:
-		return errStalledHandshake
-	case !isReported:
-		return h.conn.opError("read", os.ErrClosed)
-	}
-	return nil
 }
 
 // beginsTLS reports whether a connection that the leader has claimed still needs a handshake. It
@@ -397,23 +375,7 @@ func withoutTurns(config *tls.Config) *tls.Config {
 	return config
 }
 
-// pauseTurn ends the turn of the handshake that calls a function of the program. The result begins
-// the next turn.
+// pauseTurn pauses the handshake that calls a function of the program.
 func pauseTurn(hello *tls.ClientHelloInfo) (resume func()) {
-	var h *handshake
-	if t, ok := hello.Conn.(*tlsLayer); ok {
-		h = t.handshake
-	}
-	if h == nil { // on the goroutine path
-		return func() {}
-	}
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	h.endTurn()
-	h.all.startQueued()
-	return func() {
-		h.all.mu.Lock()
-		defer h.all.mu.Unlock()
-		h.beginTurn()
-	}
+	return hello.Conn.(*tlsLayer).handshake.pause(false)
 }

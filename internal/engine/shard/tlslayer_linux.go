@@ -72,15 +72,13 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	if t.isDrained {
 		return 0, os.ErrDeadlineExceeded // which a tls.Conn treats as temporary
 	}
-	n, err := poll.Recv(int(t.below.fd), p)
+	n, err := t.below.recv(p)
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 		t.isDrained = true
 		return 0, os.ErrDeadlineExceeded
 	case err != nil:
-		return 0, os.NewSyscallError("recv", err)
-	case n == 0:
-		return 0, io.EOF
+		return 0, err
 	}
 	// As in receiveMore: the loop reports input that arrives later.
 	t.isDrained = n < len(p) && !t.below.state.has(flagEnded)
@@ -222,7 +220,20 @@ func (k *shardConn) receive(p []byte) (int, error) {
 	if k.tls != nil {
 		return k.tls.receive(p)
 	}
-	return poll.Recv(int(k.fd), p)
+	return k.recv(p)
+}
+
+// recv is receive from the socket.
+func (k *shardConn) recv(p []byte) (int, error) {
+	n, err := poll.Recv(int(k.fd), p)
+	switch {
+	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+	case err != nil:
+		err = k.opError("read", os.NewSyscallError("recv", err))
+	case n == 0:
+		err = io.EOF
+	}
+	return n, err
 }
 
 // attachTLS prepares for reading what has arrived since the last time. It returns what handlers
