@@ -153,7 +153,7 @@ func (k *shardConn) trySendOut(out []byte) (n int) {
 	switch {
 	case k.deadlinePassed(waitOutput):
 	case k.endsOutput:
-		n, _ = poll.SendEnd(int(k.fd), out)
+		n = poll.SendEnd(int(k.fd), out)
 	default:
 		n, _ = poll.Send(int(k.fd), out) // if this fails, the next attempt does, too
 	}

@@ -335,12 +335,10 @@ func (k *shardConn) duplicate() (nc net.Conn, err error) {
 // Send implements exchange.Connection. Write reads the timeout itself. The last response and the
 // end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
-	if k.endsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
-		sent, ended := poll.SendEnd(int(k.fd), p)
-		if ended {
+	if k.endsOutput && k.tls == nil {
+		if p = p[k.trySendOut(p):]; len(p) == 0 {
 			return nil
 		}
-		p = p[sent:]
 	}
 	_, err := k.Write(p)
 	return err
