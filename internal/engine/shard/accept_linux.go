@@ -74,17 +74,12 @@ type acceptor struct {
 	isVerified  bool // a later connection was checked
 	isMultipath bool // connections may be of multipath TCP, and then do not inherit them
 
-	// The connections of a burst.
-	acceptBurst func(uintptr)
-	n           int
-	batch       [turnAccepts]acceptedConn
-	err         error
-}
-
-// acceptedConn is a new connection.
-type acceptedConn struct {
-	fd   int
-	peer poll.Peer
+	// The next connection of a burst.
+	acceptNext func(uintptr)
+	n          int // how many have been accepted
+	fd         int
+	peer       poll.Peer
+	err        error
 }
 
 // Supports reports whether shards can accept a listener's connections: those of package net's
@@ -112,18 +107,14 @@ func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	if err != nil {
 		return nil // the goroutine path reports the same error
 	}
-	// Made once, because a closure for each burst would be garbage. It takes no lock: Close of the
-	// listener waits for it, and its caller may hold the server's.
-	a.acceptBurst = func(fd uintptr) {
-		if a.isBlocking = !poll.IsNonblocking(int(fd)); a.isBlocking {
-			return
+	// Made once, because a closure for each connection would be garbage. It takes no lock: Close of
+	// the listener waits for it, and its caller may hold the server's.
+	a.acceptNext = func(fd uintptr) {
+		if a.n == 0 {
+			a.isBlocking = !poll.IsNonblocking(int(fd))
 		}
-		for a.n < a.burst {
-			c := &a.batch[a.n]
-			if c.fd, c.peer, a.err = poll.Accept(int(fd)); a.err != nil {
-				return
-			}
-			a.n++
+		if !a.isBlocking {
+			a.fd, a.peer, a.err = poll.Accept(int(fd))
 		}
 	}
 	return a.accept
@@ -281,39 +272,40 @@ func (a *acceptor) acceptOn(s *shard) {
 	if !a.isShared || s.index != a.holder {
 		return // an old event
 	}
-	g := a.group
 	// The last call of a burst finds the queue empty, unless the limit ends it. A loop that has
 	// slept has most likely been woken by a single connection.
 	if a.burst = min(2*a.burst, turnAccepts); s.slept {
 		a.burst = 1
 	}
-	a.n, a.err = 0, nil
-	if a.raw.Control(a.acceptBurst) != nil {
-		a.finish(nil) // the listener was closed
-		return
-	}
-	g.server.AcceptedConns.Add(int64(a.n))
-	for _, c := range a.batch[:a.n] {
-		a.completeOptions(c.fd)
-		k := newShardConn(s, a.config.origin, c.fd, remoteOf(c.peer))
-		switch {
-		case !g.put(k):
-		case s.early.isWorthwhile():
-			s.events = append(s.events, poll.Event{ID: c.fd, Tag: k.tag(), Readable: true})
-		default:
-			k.addOrClose()
+	for a.n, a.err = 0, nil; a.n < a.burst; a.n++ {
+		if a.raw.Control(a.acceptNext) != nil || a.isBlocking {
+			a.finish(nil) // the listener was closed, or calls would block
+			return
 		}
+		if a.err != nil {
+			break
+		}
+		a.place(s)
 	}
 	a.total.Add(uint64(a.n))
-	switch {
-	case a.isBlocking:
-		a.finish(nil)
-	case a.err != nil && a.err != poll.ErrAgain: //nolint:errorlint // a bare errno
+	if a.err != nil && a.err != poll.ErrAgain { //nolint:errorlint // a bare errno
 		a.finish(acceptError(a.config.Listener, a.err))
+	} else if a.turn += a.n; a.turn >= turnAccepts {
+		a.passTo((s.index + 1) % a.group.shards.Load().active)
+	}
+}
+
+// place puts the connection that was accepted on a shard.
+func (a *acceptor) place(on *shard) {
+	a.completeOptions(a.fd)
+	a.group.server.AcceptedConns.Add(1)
+	k := newShardConn(on, a.config.origin, a.fd, remoteOf(a.peer))
+	switch {
+	case !a.group.put(k):
+	case on.early.isWorthwhile():
+		on.events = append(on.events, poll.Event{ID: a.fd, Tag: k.tag(), Readable: true})
 	default:
-		if a.turn += a.n; a.turn >= turnAccepts {
-			a.passTo((s.index + 1) % g.shards.Load().active)
-		}
+		k.addOrClose()
 	}
 }
 
