@@ -360,22 +360,17 @@ func (k *shardConn) helloArrived() (isPlain, hasArrived bool) {
 // functions of a configuration that GetConfigForClient returns still count.
 func withoutTurns(config *tls.Config) *tls.Config {
 	config = config.Clone()
-	if f := config.GetConfigForClient; f != nil {
-		config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			defer pauseTurn(hello)()
-			return f(hello)
-		}
-	}
-	if f := config.GetCertificate; f != nil {
-		config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			defer pauseTurn(hello)()
-			return f(hello)
-		}
-	}
+	config.GetConfigForClient = withoutTurn(config.GetConfigForClient)
+	config.GetCertificate = withoutTurn(config.GetCertificate)
 	return config
 }
 
-// pauseTurn pauses the handshake that calls a function of the program.
-func pauseTurn(hello *tls.ClientHelloInfo) (resume func()) {
-	return hello.Conn.(*tlsLayer).handshake.pause(false)
+func withoutTurn[T any](f func(*tls.ClientHelloInfo) (T, error)) func(*tls.ClientHelloInfo) (T, error) {
+	if f == nil {
+		return nil
+	}
+	return func(hello *tls.ClientHelloInfo) (T, error) {
+		defer hello.Conn.(*tlsLayer).handshake.pause(false)()
+		return f(hello)
+	}
 }

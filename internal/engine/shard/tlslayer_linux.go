@@ -51,7 +51,7 @@ type tlsLayer struct {
 const (
 	// maxPlaintext is how much is encrypted before the ciphertext may be sent: a record.
 	maxPlaintext = 16 << 10
-	// sendCiphertext is how much ciphertext one system call sends if there is more to encrypt.
+	// sendCiphertext is how much is encrypted before a system call sends it if there is more.
 	sendCiphertext = 3 * maxPlaintext
 	// maxCiphertext limits what waits to be sent. Only a client that accepts nothing, and makes
 	// the server respond to TLS messages, causes more.
@@ -125,9 +125,7 @@ func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
 // receive returns decrypted input, or poll.ErrAgain if there is none.
 func (t *tlsLayer) receive(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
-	if t.ciphertext.size() > 0 { // the response to a KeyUpdate, or an alert
-		_, _, _ = t.ciphertext.send(t.below)
-	}
+	_, _, _ = t.ciphertext.send(t.below) // the response to a KeyUpdate, or an alert
 	switch {
 	case n > 0:
 		t.hasInput = true
@@ -187,18 +185,19 @@ func (t *tlsLayer) end() {
 
 // writeTLS is SendPieces.
 func (k *shardConn) writeTLS(pieces [][]byte) error {
-	t := k.tls
+	waiting := 0
 	for _, p := range pieces {
 		for len(p) > 0 {
-			n, err := t.conn.Write(p[:min(len(p), maxPlaintext)])
+			n, err := k.tls.conn.Write(p[:min(len(p), maxPlaintext)])
 			if err != nil {
 				return err
 			}
 			p = p[n:]
-			if len(p) > 0 && t.ciphertext.size() >= sendCiphertext {
+			if waiting += n; len(p) > 0 && waiting >= sendCiphertext {
 				if err := k.sendCiphertext(); err != nil {
 					return err
 				}
+				waiting = 0
 			}
 		}
 	}
@@ -281,16 +280,6 @@ func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
 	}
 	c.buffer.b = append(c.buffer.b, p...)
 	return nil
-}
-
-// size returns how much waits.
-func (c *ciphertext) size() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.buffer == nil {
-		return 0
-	}
-	return len(c.buffer.b) - c.sent
 }
 
 // send sends what k's socket has room for. done reports whether nothing waits any more, and moved
