@@ -50,7 +50,6 @@ type acceptor struct {
 	config *Config
 	closed <-chan struct{} // closed when the server closes the listener
 	raw    syscall.RawConn // of the listening socket
-	id     int             // loops report the listening socket as ^id; ids are not used twice
 	total  atomic.Uint64   // connections accepted by shards
 
 	// Owned by Serve's goroutine.
@@ -61,7 +60,7 @@ type acceptor struct {
 	isShared   bool       // shards accept
 	isBlocking bool       // the listening socket would block a loop
 	ended      chan error // receives the reason, or nil, when a shard stops accepting
-	relay      int        // by which loops report the listening socket; -1 for none
+	relay      int        // by which loops report the listening socket, as ^relay; -1 for none
 	holder     int        // index of a shard
 	turn       int        // connections accepted by the holder
 	burst      int        // connections to accept at once
@@ -97,7 +96,7 @@ func Supports(l net.Listener) bool {
 // Accept returns nil if the listener was closed before.
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	g.prepare(p)
-	a := &acceptor{group: g, config: p, closed: closed, relay: -1, id: int(g.acceptorIDs.Add(1))}
+	a := &acceptor{group: g, config: p, closed: closed, relay: -1}
 	_, isUnix := p.Listener.(*net.UnixListener)
 	a.hasOptions, a.isVerified = isUnix, isUnix
 	var err error
@@ -179,7 +178,6 @@ func (a *acceptor) copyOptions(first net.Conn) {
 
 // share lets shards accept. It reports false if they cannot.
 func (a *acceptor) share() bool {
-	a.group.acceptors.Store(a.id, a)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended, a.burst = make(chan error, 1), 1
@@ -192,7 +190,11 @@ func (a *acceptor) share() bool {
 func (a *acceptor) makeRelay() bool {
 	var failed error
 	err := a.raw.Control(func(fd uintptr) { a.relay, failed = poll.NewRelay(int(fd)) })
-	return err == nil && failed == nil
+	if err != nil || failed != nil {
+		return false
+	}
+	a.group.acceptors.Store(a.relay, a)
+	return true
 }
 
 // watch waits until shards should no longer accept. It returns the error of a shard. Accept reports
@@ -221,9 +223,8 @@ func (a *acceptor) watch() error {
 // reclaim ends what share began. When it returns, no shard accepts.
 func (a *acceptor) reclaim() {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.closeRelay()
-	a.mu.Unlock()
-	a.group.acceptors.Delete(a.id)
 }
 
 // finish returns the listener to package net. Its caller holds mu.
@@ -236,6 +237,7 @@ func (a *acceptor) finish(err error) {
 func (a *acceptor) closeRelay() {
 	a.isShared = false
 	if a.relay >= 0 {
+		a.group.acceptors.Delete(a.relay) // before another acceptor's relay can have the descriptor
 		_ = poll.Close(a.relay)
 		a.relay = -1
 	}
@@ -252,7 +254,7 @@ func acceptError(l net.Listener, err error) error {
 
 // addRelay makes a shard's loop report the listening socket.
 func (a *acceptor) addRelay(shard int) bool {
-	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.id) == nil
+	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.relay) == nil
 }
 
 // passTo makes another shard the holder. Its caller holds mu.
@@ -270,7 +272,7 @@ func (a *acceptor) acceptOn(s *shard) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.isShared || s.index != a.holder {
-		return // an old event
+		return // an old event, perhaps of another acceptor
 	}
 	// The last call of a burst finds the queue empty, unless the limit ends it. A loop that has
 	// slept has most likely been woken by a single connection.

@@ -53,11 +53,10 @@ type Group struct {
 	epoch       time.Time
 	conns       connTable
 	scheduler   *sched.Scheduler
-	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
+	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their relays
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
-	acceptorIDs atomic.Int32  // the last one
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
 	shedding    sync.Mutex
@@ -110,14 +109,12 @@ type runner struct {
 }
 
 // job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with a
-// request, or else to lead. A leader first continues the turn of a session, if the last leader had
-// to leave it.
+// request, or else to lead.
 type job struct {
 	conn    *shardConn
 	request *exchange.Exchange
 	stream  *h2.Stream
 	slot    sched.SlotID
-	turn    *shardSession
 }
 
 const (
@@ -188,7 +185,7 @@ func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
 		c.Gate.Send()
 	}
-	s.runners.Run(job{turn: s.turnOf.Swap(nil)})
+	s.runners.Run(job{})
 }
 
 // waitEvents waits for events. It reports false if the shard was stopped.
