@@ -102,7 +102,6 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) 
 	}
 }
 
-// interval returns the current interval between checks.
 func (w *Scheduler) interval() time.Duration {
 	if w.pace.Load() == paceSlow {
 		return slowInterval
