@@ -252,7 +252,6 @@ func acceptError(l net.Listener, err error) error {
 	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
 }
 
-// addRelay makes a shard's loop report the listening socket.
 func (a *acceptor) addRelay(shard int) bool {
 	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.relay) == nil
 }

@@ -8,7 +8,6 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
-// allShards returns the current shards.
 func (g *Group) allShards() []*shard { return g.shards.Load().all }
 
 // chooseShard returns the shard of the next connection that package net has accepted.

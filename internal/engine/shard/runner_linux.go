@@ -68,14 +68,12 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) (isD
 	case outcomeDetached:
 		settled, k.servedBy = true, nil
 		k.conn.BeginDetached(func(x *exchange.Exchange) { k.shard().runners.Run(job{conn: k, request: x}) })
-	case outcomeWaits, outcomeHandedOff:
 	}
 	reuse.ResetLabels()
 	settled = true
 	return isDelayed
 }
 
-// closeConn closes a connection that the runner serves.
 func (r *runner) closeConn(k *shardConn) {
 	if k.conn.Lingers {
 		g := k.group()
@@ -91,13 +89,12 @@ func (r *runner) closeConn(k *shardConn) {
 type outcome uint8
 
 const (
-	outcomeServed    outcome = iota // the runner still serves it
-	outcomeClose                    // it must be closed
-	outcomeWaits                    // it waits for input
-	outcomeHandedOff                // another runner serves it
-	outcomeHTTP2                    // it speaks HTTP/2
-	outcomeDelayed                  // its responses wait for the outbox
-	outcomeDetached                 // its handler has returned, and will end the response later
+	outcomeServed   outcome = iota // the runner still serves it
+	outcomeClose                   // it must be closed
+	outcomeLeft                    // it waits for input, or another runner serves it
+	outcomeHTTP2                   // it speaks HTTP/2
+	outcomeDelayed                 // its responses wait for the outbox
+	outcomeDetached                // its handler has returned, and will end the response later
 )
 
 // serveRequests serves x, which another runner has handed off, and then the requests that arrive.
@@ -184,7 +181,7 @@ func (r *runner) awaitRequest(k *shardConn) outcome {
 		return outcomeClose
 	case r.park(k):
 		r.closeIfEnding(k)
-		return outcomeWaits
+		return outcomeLeft
 	default:
 		r.attach(k)
 	}
@@ -227,7 +224,7 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) o
 	}
 	if r.leader.Leads() { // the flush may have cost the lead
 		r.handOff(job{conn: k, request: x, slot: at})
-		return outcomeHandedOff
+		return outcomeLeft
 	}
 	if r.turnCount > turnRequests {
 		r.turnCount = 0
@@ -236,7 +233,6 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) o
 	return outcomeServed
 }
 
-// handOff gives a job to another runner.
 func (r *runner) handOff(j job) {
 	r.handOffs++
 	r.shard.runners.Run(j)

@@ -221,12 +221,11 @@ func (h *shardSession) Send(p []byte) (int, error) {
 func (h *shardSession) sendTLS(p []byte) (sent int, err error) {
 	k := h.conn
 	for {
-		isDone, _, err := k.tls.ciphertext.send(k)
-		if err != nil {
-			return sent, err
-		}
-		if !isDone {
+		switch _, err := k.tls.ciphertext.send(k); {
+		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 			return sent, nil
+		case err != nil:
+			return sent, err
 		}
 		sent += h.encrypted
 		h.encrypted = 0
@@ -286,7 +285,7 @@ func (h *shardSession) closeWrite() {
 		return
 	}
 	_ = k.tls.conn.CloseWrite() // queues close_notify
-	_, _, _ = k.tls.ciphertext.send(k)
+	_, _ = k.tls.ciphertext.send(k)
 }
 
 // expire closes the connection if its wait's deadline has passed and no runner serves it.

@@ -91,7 +91,6 @@ func (s *connState) set(flag uint32, on bool) {
 
 func (s *connState) close() { s.word.Or(stateClosed) } // sets all bits of the mask
 
-// move changes the state if it is from.
 func (s *connState) move(from, to uint32) bool {
 	for word := s.word.Load(); word&stateMask == from; word = s.word.Load() {
 		if s.word.CompareAndSwap(word, word&^stateMask|to) {
@@ -182,7 +181,6 @@ func (k *shardConn) claim(e poll.Event) bool {
 	}
 }
 
-// notifyWaiters wakes the calls that wait for the event.
 func (k *shardConn) notifyWaiters(e poll.Event) {
 	k.mu.Lock()
 	if k.waiters != nil {
@@ -298,7 +296,6 @@ func (k *shardConn) isQuiet() bool {
 	return poll.Quiet(int(k.fd))
 }
 
-// quietFor returns how long nothing has arrived.
 func (k *shardConn) quietFor() time.Duration {
 	if !k.acquire() {
 		return 0

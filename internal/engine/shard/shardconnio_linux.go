@@ -28,29 +28,27 @@ func (k *shardConn) Read(p []byte) (n int, err error) {
 
 // awaitInput calls receive until there is input.
 func (k *shardConn) awaitInput(p []byte, receive func([]byte) (int, error)) (n int, err error) {
-	err = k.retry("read", waitInput, func() (done, moved bool, err error) {
+	err = k.retry("read", waitInput, func() (moved bool, err error) {
 		if k.tls != nil {
 			k.tls.isDrained = false
 		}
-		if n, err = receive(p); err == poll.ErrAgain { //nolint:errorlint // a bare errno
-			return false, false, nil
-		}
-		return true, true, err
+		n, err = receive(p)
+		return false, err
 	})
 	return n, err
 }
 
-// retry calls f until it is done. Whenever the socket is not ready, it waits for the loop's event,
-// as long as the direction's deadline and the send timeout permit. moved reports whether the client
-// has accepted something.
-func (k *shardConn) retry(op string, what direction, f func() (done, moved bool, err error)) error {
+// retry calls f until it does not return poll.ErrAgain. When it does, retry waits for the loop's
+// event, as long as the direction's deadline and the send timeout permit. moved reports whether the
+// client has accepted something.
+func (k *shardConn) retry(op string, what direction, f func() (moved bool, err error)) error {
 	var stalled instant
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(what) || stalled != 0 && k.group().now() >= stalled {
 			return k.opError(op, os.ErrDeadlineExceeded)
 		}
-		done, moved, err := f()
-		if done || err != nil {
+		moved, err := f()
+		if err != poll.ErrAgain { //nolint:errorlint // a bare errno
 			return err
 		}
 		if what == waitOutput {
@@ -77,14 +75,14 @@ func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 	if k.tls != nil {
 		return k.writeTLS(pieces)
 	}
-	return k.retry("write", waitOutput, func() (done, moved bool, err error) {
+	return k.retry("write", waitOutput, func() (moved bool, err error) {
 		for len(pieces) > 0 {
 			n, err := poll.SendAll(int(k.fd), pieces)
 			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-				return false, moved, nil
+				return moved, err
 			}
 			if err != nil {
-				return false, moved, k.opError("write", os.NewSyscallError("send", err))
+				return moved, k.opError("write", os.NewSyscallError("send", err))
 			}
 			moved = true
 			for len(pieces) > 0 && n >= len(pieces[0]) {
@@ -95,11 +93,10 @@ func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 				pieces[0] = pieces[0][n:]
 			}
 		}
-		return true, true, nil
+		return true, nil
 	})
 }
 
-// deadlinePassed reports whether a direction's deadline has passed.
 func (k *shardConn) deadlinePassed(what direction) bool {
 	if !k.state.has(flagDeadlines) {
 		return false
@@ -206,7 +203,7 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
-	err = k.retry("sendfile", waitOutput, func() (done, moved bool, err error) {
+	err = k.retry("sendfile", waitOutput, func() (moved bool, err error) {
 		for left > 0 {
 			n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
 			switch {
@@ -215,20 +212,20 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 				sent += int64(n)
 				left -= int64(n)
 				if k.deadlinePassed(waitOutput) { // a client that reads fast lets it never wait
-					return false, moved, k.opError("sendfile", os.ErrDeadlineExceeded)
+					return moved, k.opError("sendfile", os.ErrDeadlineExceeded)
 				}
 			case err == nil: // the end of the file
-				return true, moved, nil
+				return moved, nil
 			case errors.Is(err, syscall.EINTR):
 			case errors.Is(err, syscall.EAGAIN):
-				return false, moved, nil
+				return moved, poll.ErrAgain
 			case sent == 0 && (errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)):
-				return false, false, errors.ErrUnsupported
+				return false, errors.ErrUnsupported
 			default:
-				return false, moved, k.opError("sendfile", os.NewSyscallError("sendfile", err))
+				return moved, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 			}
 		}
-		return true, moved, nil
+		return moved, nil
 	})
 	return sent, err
 }
@@ -352,7 +349,6 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 	}
 }
 
-// waitDeadline returns the deadline of the last wait.
 func (k *shardConn) waitDeadline() instant {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -372,7 +368,7 @@ func (k *shardConn) TrySend(b []byte) int {
 	}
 	n, err := k.tls.conn.Write(b)
 	if err == nil {
-		_, _, _ = k.tls.ciphertext.send(k)
+		_, _ = k.tls.ciphertext.send(k)
 	}
 	return n
 }

@@ -127,7 +127,6 @@ func (a *handshakes) evict() {
 	h.conn.shutdown()
 }
 
-// endTurns ends the turns of all handshakes.
 func (a *handshakes) endTurns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()

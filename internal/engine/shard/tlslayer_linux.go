@@ -125,7 +125,7 @@ func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
 // receive returns decrypted input, or poll.ErrAgain if there is none.
 func (t *tlsLayer) receive(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
-	_, _, _ = t.ciphertext.send(t.below) // the response to a KeyUpdate, or an alert
+	_, _ = t.ciphertext.send(t.below) // the response to a KeyUpdate, or an alert
 	switch {
 	case n > 0:
 		t.hasInput = true
@@ -175,7 +175,7 @@ func (t *tlsLayer) end() {
 		// has not received yet.
 		poll.Discard(int(t.below.fd))
 		_ = t.conn.Close()
-		_, _, _ = t.ciphertext.send(t.below)
+		_, _ = t.ciphertext.send(t.below)
 		t.conn = nil
 	}
 	t.ciphertext.discard(&t.below.group().ciphertexts)
@@ -207,7 +207,7 @@ func (k *shardConn) writeTLS(pieces [][]byte) error {
 // sendCiphertext sends all ciphertext, and waits for room if necessary.
 func (k *shardConn) sendCiphertext() error {
 	c := &k.tls.ciphertext
-	err := k.retry("write", waitOutput, func() (done, moved bool, err error) { return c.send(k) })
+	err := k.retry("write", waitOutput, func() (moved bool, err error) { return c.send(k) })
 	if err != nil {
 		c.fail(err)
 	}
@@ -245,7 +245,6 @@ func (k *shardConn) attachTLS() *tls.ConnectionState {
 	return k.tls.state.Load()
 }
 
-// awaitsTLS reports whether the handshake is not complete.
 func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
 
 func (k *shardConn) logHandshakeError(err error) {
@@ -263,7 +262,6 @@ type ciphertext struct {
 // ciphertextBuffer wraps a slice, so that the group's sync.Pool stores a pointer.
 type ciphertextBuffer struct{ b []byte }
 
-// append adds p to what waits.
 func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -282,15 +280,15 @@ func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
 	return nil
 }
 
-// send sends what k's socket has room for. done reports whether nothing waits any more, and moved
-// whether the socket has accepted anything.
-func (c *ciphertext) send(k *shardConn) (done, moved bool, err error) {
+// send sends what k's socket has room for. It returns poll.ErrAgain if something still waits. moved
+// reports whether the socket has accepted anything.
+func (c *ciphertext) send(k *shardConn) (moved bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.err == nil && c.buffer != nil && c.sent < len(c.buffer.b) {
 		n, err := poll.Send(int(k.fd), c.buffer.b[c.sent:])
 		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-			return false, moved, nil
+			return moved, err
 		}
 		if err != nil {
 			c.err = k.opError("write", os.NewSyscallError("send", err))
@@ -299,7 +297,7 @@ func (c *ciphertext) send(k *shardConn) (done, moved bool, err error) {
 		moved = true
 	}
 	c.release(&k.group().ciphertexts)
-	return true, moved, c.err
+	return moved, c.err
 }
 
 // fail makes all later writes fail.
@@ -311,7 +309,6 @@ func (c *ciphertext) fail(err error) {
 	}
 }
 
-// discard drops what waits.
 func (c *ciphertext) discard(pool *sync.Pool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
