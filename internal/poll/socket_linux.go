@@ -1,7 +1,7 @@
 package poll
 
 import (
-	"fmt"
+	"errors"
 	"net/netip"
 	"os"
 	"syscall"
@@ -189,6 +189,10 @@ func Close(fd int) error { return syscall.Close(fd) }
 // the call cannot block; see transfer.
 func CloseAtOnce(fd int) error {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
+	return errorOf(errno)
+}
+
+func errorOf(errno syscall.Errno) error {
 	if errno != 0 {
 		return errno
 	}
@@ -207,32 +211,20 @@ func getsockopt[T any](fd int, level, option uintptr) (value T, err error) {
 	size := uint32(unsafe.Sizeof(value))
 	_, _, errno := syscall.RawSyscall6(sysGetsockopt, uintptr(fd), level, option,
 		uintptr(unsafe.Pointer(&value)), uintptr(unsafe.Pointer(&size)), 0)
-	if errno != 0 {
-		return value, errno
-	}
-	return value, nil
+	return value, errorOf(errno)
 }
 
 // Reset closes a connection at once: the peer receives a reset, and no local port stays in
 // TIME_WAIT.
 func Reset(fd int) error {
 	err := syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
-	if err := syscall.Close(fd); err != nil {
-		return err
-	}
-	if err != nil {
-		return fmt.Errorf("poll: closed without a reset: %w", err)
-	}
-	return nil
+	return errors.Join(err, syscall.Close(fd))
 }
 
-// Dup duplicates a descriptor.
+// Dup duplicates a descriptor. It returns -1 and an error if it fails.
 func Dup(fd int) (int, error) {
 	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(n), nil
+	return int(n), errorOf(errno)
 }
 
 // Ended reports whether the input has ended or the connection has failed, and no input is unread.
@@ -284,10 +276,8 @@ func CloseWrite(fd int) error { return shutdown(fd, syscall.SHUT_WR) }
 
 // shutdown does not inform the scheduler, because the call cannot block; see transfer.
 func shutdown(fd, how int) error {
-	if _, _, errno := syscall.RawSyscall(sysShutdown, uintptr(fd), uintptr(how), 0); errno != 0 {
-		return errno
-	}
-	return nil
+	_, _, errno := syscall.RawSyscall(sysShutdown, uintptr(fd), uintptr(how), 0)
+	return errorOf(errno)
 }
 
 // maxDiscards limits how often Discard reads.
@@ -325,8 +315,5 @@ func QuietFor(fd int) time.Duration {
 func Unread(fd int) (int, error) {
 	var n int32
 	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TIOCINQ, uintptr(unsafe.Pointer(&n)))
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
+	return int(n), errorOf(errno)
 }
