@@ -82,6 +82,7 @@ func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error { return s.s
 // serve implements Serve, and ServeTLS if secure is not nil.
 func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	once := &onceCloseListener{Listener: l, closed: make(chan struct{})}
+	once.close = sync.OnceValue(func() error { defer close(once.closed); return l.Close() })
 	defer func() { _ = once.Close() }()
 	if !s.trackListener(once) {
 		return http.ErrServerClosed
@@ -345,18 +346,11 @@ func (s *Server) logf(format string, args ...any) {
 // onceCloseListener allows both Serve and Shutdown to close a listener.
 type onceCloseListener struct {
 	net.Listener
-	once   sync.Once
+	close  func() error
 	closed chan struct{} // closed by Close
-	err    error
 }
 
-func (l *onceCloseListener) Close() error {
-	l.once.Do(func() {
-		l.err = l.Listener.Close()
-		close(l.closed)
-	})
-	return l.err
-}
+func (l *onceCloseListener) Close() error { return l.close() }
 
 // shardAcceptor returns a function that accepts a connection of l for the shards. It returns nil if
 // l's connections must take the goroutine path.
