@@ -36,15 +36,6 @@ func (g *Group) Open() int64 {
 	return g.openConns.Load()
 }
 
-func (g *Group) isStopped() bool {
-	select {
-	case <-g.stopped:
-		return true
-	default:
-		return false
-	}
-}
-
 // Stop stops the shards. No connection is left on them.
 func (g *Group) Stop() {
 	if g == nil {
@@ -52,9 +43,10 @@ func (g *Group) Stop() {
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped() {
+	if g.isStopped {
 		return
 	}
+	g.isStopped = true
 	close(g.stopped)
 	g.sweeper.Stop()
 	for _, s := range g.allShards() {

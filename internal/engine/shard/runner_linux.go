@@ -62,7 +62,10 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) (isD
 		r.closeConn(k)
 	case outcomeHTTP2:
 		settled = true // a handler that ends this goroutine ends its stream only
-		r.serveSession(r.beginSession(k), false)
+		h := newShardSession(k, nil)
+		h.session.Receive(k.conn.Input())
+		k.giveBack()
+		r.serveSession(h, false)
 	case outcomeDelayed:
 		isDelayed = true
 	case outcomeDetached:
@@ -295,9 +298,14 @@ func (k *shardConn) openGate() {
 func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at sched.SlotID) bool {
 	start := r.shard.group.now()
 	reuse := c.RunExchange(x)
+	r.learn(at, start)
+	return reuse
+}
+
+// learn records the duration of a handler that has ended.
+func (r *runner) learn(at sched.SlotID, start instant) {
 	r.endedAt = r.shard.group.now()
 	r.shard.group.scheduler.Learn(at, time.Duration(r.endedAt-start))
-	return reuse
 }
 
 // now returns the time, or for a leader the time when the loop reported what it serves. Reading the

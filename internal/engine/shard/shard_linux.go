@@ -69,6 +69,7 @@ type Group struct {
 	shards     atomic.Pointer[shardList]
 	growing    sync.Mutex // held to add shards, and to stop
 	growFailed sync.Once
+	isStopped  bool // guarded by growing
 	stopped    chan struct{}
 }
 

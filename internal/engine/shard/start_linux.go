@@ -34,7 +34,7 @@ func (g *Group) grow() error {
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped() {
+	if g.isStopped {
 		return nil
 	}
 	for list := *g.shards.Load(); ; {
