@@ -9,6 +9,7 @@ import (
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/netconn"
@@ -19,7 +20,7 @@ import (
 // are its states:
 //
 //	queued ──▶ computing ──waits for the client──▶ waiting ──input──▶ computing ──▶ over
-//	waiting ──evict, the deadline──▶ computing, whose Read fails ──▶ over
+//	waiting ──newer ones, the deadline──▶ computing, whose Read fails ──▶ over
 //
 // A handshake begins when the record with the client's first message has arrived. Only the first
 // part of a handshake waits for a turn: the limit of computing handshakes keeps the loops
@@ -65,14 +66,12 @@ func fragmentOf(size int) int {
 	return mostFragment
 }
 
-// errStalledHandshake is reported for a handshake that has ended in favor of newer ones.
-var errStalledHandshake = errors.New("too many handshakes wait for their clients")
-
 // handshakes are the handshakes of a group's connections.
 type handshakes struct {
 	mu        sync.Mutex
 	queue     list.List   // of *shardConn
-	computing list.List   // of *handshake; those that count
+	computing int         // goroutines that have a turn of this round
+	round     int         // how often all turns have ended
 	waiting   list.List   // of *handshake, the oldest first
 	running   int         // goroutines
 	timer     *time.Timer // runs while handshakes are queued; nil otherwise
@@ -88,9 +87,8 @@ type handshake struct {
 	helloLeft   int // bytes of its content that were not received; -1 before its header
 	fragment    int // how many bytes are received at a time
 
-	// Guarded by all.mu.
-	turn      *list.Element // in computing; nil otherwise
-	isEvicted bool
+	turn      int         // the round of its turn, plus one; 0 without a turn; guarded by all.mu
+	isEvicted atomic.Bool // it has ended in favor of newer ones
 }
 
 // begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
@@ -103,7 +101,7 @@ func (a *handshakes) begin(k *shardConn) {
 
 // startQueued starts handshakes that are queued, as far as the limits permit. Its caller holds mu.
 func (a *handshakes) startQueued() {
-	for a.queue.Len() > 0 && a.computing.Len() < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
+	for a.queue.Len() > 0 && a.computing < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
 		h := &handshake{all: a, conn: a.queue.Remove(a.queue.Front()).(*shardConn), helloLeft: -1}
 		h.beginTurn()
 		a.running++
@@ -113,39 +111,35 @@ func (a *handshakes) startQueued() {
 		return
 	}
 	if a.running >= maxHandshakes && a.waiting.Len() > 0 {
-		a.evict()
+		oldest := a.waiting.Remove(a.waiting.Front()).(*handshake)
+		oldest.isEvicted.Store(true)
+		oldest.conn.shutdown()
 	}
 	if a.timer == nil {
 		a.timer = time.AfterFunc(turnTime, a.endTurns)
 	}
 }
 
-// evict ends the handshake that has waited longest. Its caller holds mu.
-func (a *handshakes) evict() {
-	h := a.waiting.Remove(a.waiting.Front()).(*handshake)
-	h.isEvicted = true
-	h.conn.shutdown()
-}
-
 func (a *handshakes) endTurns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.timer = nil
-	for e := a.computing.Front(); e != nil; e = a.computing.Front() {
-		e.Value.(*handshake).endTurn()
-	}
+	a.timer, a.computing = nil, 0
+	a.round++
 	a.startQueued()
 }
 
 // beginTurn makes h count as computing. Its caller holds mu.
-func (h *handshake) beginTurn() { h.turn = h.all.computing.PushBack(h) }
+func (h *handshake) beginTurn() {
+	h.all.computing++
+	h.turn = h.all.round + 1
+}
 
 // endTurn is called when h no longer computes. Its caller holds mu.
 func (h *handshake) endTurn() {
-	if h.turn != nil {
-		h.all.computing.Remove(h.turn)
-		h.turn = nil
+	if h.turn == h.all.round+1 {
+		h.all.computing--
 	}
+	h.turn = 0
 }
 
 // pause ends h's turn while h waits for its client, or for a function of the program. The result
@@ -164,20 +158,10 @@ func (h *handshake) pause(forClient bool) (resume func()) {
 		a.mu.Lock()
 		defer a.mu.Unlock()
 		if forClient {
-			a.waiting.Remove(wait) // unless evict has
+			a.waiting.Remove(wait) // which does nothing if h was evicted
 		}
 		h.beginTurn()
 	}
-}
-
-// reason returns why h has failed with an error.
-func (h *handshake) reason(err error) error {
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	if h.isEvicted {
-		return errStalledHandshake
-	}
-	return err
 }
 
 // run performs the handshake. Then a runner serves the connection, or another protocol does.
@@ -214,7 +198,10 @@ func (h *handshake) perform(k *shardConn) bool {
 		err = k.sendCiphertext()
 	}
 	if err != nil {
-		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, h.reason(err))
+		if h.isEvicted.Load() {
+			err = errors.New("too many handshakes wait for their clients")
+		}
+		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
 		t.handshake = nil
 		k.logHandshakeError(err)
