@@ -28,8 +28,8 @@ func (s *shard) work(r *runner, j job) time.Time {
 	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
 }
 
-// lead serves the loop's events until another runner leads, or until the shard was stopped. It first
-// continues the turn of a session, if the last leader had to leave it.
+// lead serves the loop's events until another runner leads, or until the shard was stopped. It
+// first continues the turn of a session, if the last leader had to leave it.
 func (r *runner) lead() {
 	s := r.shard
 	r.leader.Follow(s.lead)
@@ -114,11 +114,8 @@ func (r *runner) delay(k *shardConn) {
 	w := &b.waiting[b.count]
 	b.count++
 	w.conn, w.sendTimeout = k, c.CurrentSendTimeout()
-	if cap(w.out) > outboxKept {
-		w.out = nil
-	}
 	w.out, c.Out = c.Out, w.out[:0]
-	k.giveBack()
+	k.giveBack() // drops a buffer that has held a large response
 }
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.

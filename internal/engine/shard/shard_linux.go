@@ -124,8 +124,6 @@ const (
 	outboxConns = 8
 	// outboxMax is how many bytes of a connection may wait.
 	outboxMax = 4 << 10
-	// outboxKept is how large a buffer for them is that is kept. It may have held a larger response.
-	outboxKept = 16 << 10
 )
 
 // outbox holds the complete responses of connections that the leader has served in this turn. The
