@@ -387,9 +387,9 @@ func (s *Server) group() *shard.Group {
 	return s.shards
 }
 
-// A server whose listeners were closed serves its open connections until they end, as net/http does,
-// also without Shutdown or Close. Its other goroutines and descriptors end with the last connection.
-// A later Serve creates them again.
+// A server whose listeners were closed serves its open connections until they end, as net/http
+// does. Its other goroutines and descriptors end with the last connection. A later Serve creates
+// them again.
 
 // IsUnused reports whether no Serve runs, and no connection is open.
 func (s *Server) IsUnused() bool {

@@ -109,8 +109,8 @@ func (w *Scheduler) interval() time.Duration {
 	return fastInterval
 }
 
-// checkLeads replaces the leaders whose word has not changed since the last check, and returns the slots
-// of their handlers. busy reports whether any loop had work.
+// checkLeads replaces the leaders whose word has not changed since the last check, and returns the
+// slots of their handlers. busy reports whether any loop had work.
 //
 // What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
 // check therefore proves nothing.

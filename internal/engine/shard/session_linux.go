@@ -75,7 +75,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 	k, s := h.conn, h.session
 	for {
 		if !isResumed && r.receiveFrames(h) != nil {
-			// The client has left: as with net/http, its last requests are served for their effects.
+			// The client has left. As with net/http, its last requests run for their effects.
 			for st := s.Next(); st != nil; st = s.Next() {
 				r.handOff(job{stream: st, slot: sched.SlotFor(st.Target())})
 			}
