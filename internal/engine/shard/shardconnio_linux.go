@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -171,12 +173,11 @@ func (k *shardConn) CanSendFrom() bool { return k.tls == nil }
 
 // SendFrom implements exchange.Transport: the kernel copies from a file.
 func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error) {
-	left := int64(1<<63 - 1)
-	file, limited := src, (*io.LimitedReader)(nil)
-	if l, ok := src.(*io.LimitedReader); ok {
-		file, limited, left = l.R, l, l.N
+	limited, ok := src.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: src, N: math.MaxInt64}
 	}
-	f, ok := file.(syscall.Conn)
+	f, ok := limited.R.(syscall.Conn)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
@@ -185,14 +186,10 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if err != nil {
 		return 0, err
 	}
-	rerr := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
-	if err == nil {
-		err = rerr
-	}
-	if limited != nil {
-		limited.N -= n
-	}
-	return n, err
+	left := limited.N // a closure with limited would allocate it
+	closed := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
+	limited.N -= n
+	return n, cmp.Or(err, closed)
 }
 
 // sendfile sends up to left bytes of a file. It returns errors.ErrUnsupported if the kernel cannot
