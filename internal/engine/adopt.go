@@ -9,12 +9,10 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// startSocket serves the socket beneath a connection, once that has returned it. Meanwhile the
-// server counts as accepting.
+// startSocket serves the socket beneath a connection, once that has returned it.
 func (s *Server) startSocket(p *serveConfig, above connection.AboveSocket) {
 	s.mu.Lock()
 	s.awaited[above] = time.Now()
-	s.state.Accepting.Add(1)
 	s.mu.Unlock()
 	if s.state.Aborted.Load() { // Close may have missed it
 		_ = above.Close()

@@ -82,6 +82,7 @@ func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error { return s.s
 // serve implements Serve, and ServeTLS if secure is not nil.
 func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	once := &onceCloseListener{Listener: l, closed: make(chan struct{})}
+	once.close = sync.OnceValue(func() error { defer close(once.closed); return l.Close() })
 	defer func() { _ = once.Close() }()
 	if !s.trackListener(once) {
 		return http.ErrServerClosed
@@ -197,7 +198,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	defer recheck.Stop()
 	for {
 		// first, because a connection that was accepted before is counted below
-		mayStop := s.state.MayStop()
+		mayStop := !s.mayAccept()
 		if s.closeIdle() == 0 && mayStop {
 			s.state.SignalClosed() // for another call of Shutdown
 			return err
@@ -276,7 +277,6 @@ func (s *Server) trackListener(l net.Listener) bool {
 	}
 	s.listeners[l] = struct{}{}
 	s.listening.Add(1)
-	s.state.Accepting.Add(1)
 	return true
 }
 
@@ -288,13 +288,17 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.endAccepting()
 }
 
-// endAccepting is called when a Serve call or the wait for a socket has ended. Accepting counts
-// both.
+// endAccepting is called when a Serve call or the wait for a socket has ended.
 func (s *Server) endAccepting() {
-	s.state.Accepting.Add(-1)
 	s.state.SignalClosed()
-	s.group().StopIfDone()
 	s.stopIfUnused()
+}
+
+// mayAccept reports whether a Serve call or the wait for a socket may still add connections.
+func (s *Server) mayAccept() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return !s.state.Aborted.Load() && len(s.listeners)+len(s.awaited) > 0
 }
 
 func (s *Server) track(c *netconn.Conn) bool {
@@ -342,18 +346,11 @@ func (s *Server) logf(format string, args ...any) {
 // onceCloseListener allows both Serve and Shutdown to close a listener.
 type onceCloseListener struct {
 	net.Listener
-	once   sync.Once
+	close  func() error
 	closed chan struct{} // closed by Close
-	err    error
 }
 
-func (l *onceCloseListener) Close() error {
-	l.once.Do(func() {
-		l.err = l.Listener.Close()
-		close(l.closed)
-	})
-	return l.err
-}
+func (l *onceCloseListener) Close() error { return l.close() }
 
 // shardAcceptor returns a function that accepts a connection of l for the shards. It returns nil if
 // l's connections must take the goroutine path.
@@ -390,9 +387,9 @@ func (s *Server) group() *shard.Group {
 	return s.shards
 }
 
-// A server whose listeners were closed without Shutdown or Close serves its open connections until
-// they end, as net/http does. Its other goroutines and descriptors end with the last connection. A
-// later Serve creates them again.
+// A server whose listeners were closed serves its open connections until they end, as net/http
+// does. Its other goroutines and descriptors end with the last connection. A later Serve creates
+// them again.
 
 // IsUnused reports whether no Serve runs, and no connection is open.
 func (s *Server) IsUnused() bool {
@@ -407,10 +404,9 @@ func (s *Server) isUnused() bool {
 }
 
 // stopIfUnused stops the shards if there are no connections and no listeners.
-// Shutdown and Close stop them themselves.
 func (s *Server) stopIfUnused() {
 	s.mu.Lock()
-	if s.state.Closing.Load() || !s.isUnused() {
+	if !s.isUnused() {
 		s.mu.Unlock()
 		return
 	}
@@ -418,7 +414,7 @@ func (s *Server) stopIfUnused() {
 	s.shards = nil
 	s.mu.Unlock()
 	g.Stop()
-	if s.Unused != nil {
+	if s.Unused != nil && !s.state.Closing.Load() {
 		s.Unused()
 	}
 }

@@ -124,19 +124,8 @@ func IsMultipath(fd int) bool {
 
 // QueuedConnections returns how many connections of a TCP listening socket wait to be accepted.
 func QueuedConnections(fd int) (int, error) {
-	info, err := tcpInfo(fd)
+	info, err := getsockopt[syscall.TCPInfo](fd, syscall.IPPROTO_TCP, syscall.TCP_INFO)
 	return int(info.Unacked), err // tcp(7) does not document it, but ss(8) relies on it
-}
-
-// tcpInfo returns what the kernel reports about a TCP socket.
-func tcpInfo(fd int) (info syscall.TCPInfo, err error) {
-	size := uint32(syscall.SizeofTCPInfo)
-	_, _, errno := syscall.Syscall6(sysGetsockopt, uintptr(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO,
-		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-	if errno != 0 {
-		return info, errno
-	}
-	return info, nil
 }
 
 // NewRelay returns an epoll descriptor that is readable as long as connections wait to be accepted

@@ -54,10 +54,7 @@ func (p *Poller) control(op, fd, id int, tag, events uint32) error {
 	e := syscall.EpollEvent{Events: events, Fd: int32(id), Pad: int32(tag)}
 	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.fd), uintptr(op), uintptr(fd),
 		uintptr(unsafe.Pointer(&e)), 0, 0)
-	if errno != 0 {
-		return errno
-	}
-	return nil
+	return errorOf(errno)
 }
 
 // Wait returns the events since the last call. If there are none, it waits for at most timeout. The

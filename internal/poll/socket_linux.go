@@ -1,7 +1,7 @@
 package poll
 
 import (
-	"fmt"
+	"errors"
 	"net/netip"
 	"os"
 	"syscall"
@@ -110,19 +110,18 @@ func Send(fd int, b []byte) (int, error) {
 }
 
 // SendEnd sends b, which is not empty, and the end of the output. Over TCP they share a segment if
-// b fits into one. ended is false if there was room for a part of b only, or if the connection has
-// failed.
+// b fits into one. If there was room for a part of b only, or if the connection has failed, sent is
+// smaller than b, and the output has not ended.
 //
 // MSG_MORE keeps b until the end follows. Close alone would add the end, too, but if input was not
 // read it resets the connection and drops what was kept.
-func SendEnd(fd int, b []byte) (sent int, ended bool) {
+func SendEnd(fd int, b []byte) (sent int) {
 	sending()
 	sent, _ = transfer(sysSendto, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL|msgMore)
-	if sent < len(b) {
-		return sent, false
+	if sent == len(b) {
+		_ = CloseWrite(fd)
 	}
-	_ = CloseWrite(fd)
-	return sent, true
+	return sent
 }
 
 // msgMore is MSG_MORE, which package syscall lacks.
@@ -190,6 +189,10 @@ func Close(fd int) error { return syscall.Close(fd) }
 // the call cannot block; see transfer.
 func CloseAtOnce(fd int) error {
 	_, _, errno := syscall.RawSyscall(syscall.SYS_CLOSE, uintptr(fd), 0, 0)
+	return errorOf(errno)
+}
+
+func errorOf(errno syscall.Errno) error {
 	if errno != 0 {
 		return errno
 	}
@@ -199,33 +202,29 @@ func CloseAtOnce(fd int) error {
 // Lingers reports whether Close of a socket may block because SO_LINGER is set. The connections of
 // a listening socket inherit the option.
 func Lingers(fd int) bool {
-	var linger syscall.Linger
-	size := uint32(syscall.SizeofLinger)
-	_, _, errno := syscall.RawSyscall6(sysGetsockopt, uintptr(fd), syscall.SOL_SOCKET, syscall.SO_LINGER,
-		uintptr(unsafe.Pointer(&linger)), uintptr(unsafe.Pointer(&size)), 0)
-	return errno != 0 || linger.Onoff != 0 && linger.Linger > 0
+	linger, err := getsockopt[syscall.Linger](fd, syscall.SOL_SOCKET, syscall.SO_LINGER)
+	return err != nil || linger.Onoff != 0 && linger.Linger > 0
+}
+
+// getsockopt returns an option of a socket whose value is a struct of the kernel.
+func getsockopt[T any](fd int, level, option uintptr) (value T, err error) {
+	size := uint32(unsafe.Sizeof(value))
+	_, _, errno := syscall.RawSyscall6(sysGetsockopt, uintptr(fd), level, option,
+		uintptr(unsafe.Pointer(&value)), uintptr(unsafe.Pointer(&size)), 0)
+	return value, errorOf(errno)
 }
 
 // Reset closes a connection at once: the peer receives a reset, and no local port stays in
 // TIME_WAIT.
 func Reset(fd int) error {
 	err := syscall.SetsockoptLinger(fd, syscall.SOL_SOCKET, syscall.SO_LINGER, &syscall.Linger{Onoff: 1})
-	if err := syscall.Close(fd); err != nil {
-		return err
-	}
-	if err != nil {
-		return fmt.Errorf("poll: closed without a reset: %w", err)
-	}
-	return nil
+	return errors.Join(err, syscall.Close(fd))
 }
 
-// Dup duplicates a descriptor.
+// Dup duplicates a descriptor. It returns -1 and an error if it fails.
 func Dup(fd int) (int, error) {
 	n, _, errno := syscall.Syscall(syscall.SYS_FCNTL, uintptr(fd), syscall.F_DUPFD_CLOEXEC, 0)
-	if errno != 0 {
-		return -1, errno
-	}
-	return int(n), nil
+	return int(n), errorOf(errno)
 }
 
 // Ended reports whether the input has ended or the connection has failed, and no input is unread.
@@ -277,10 +276,8 @@ func CloseWrite(fd int) error { return shutdown(fd, syscall.SHUT_WR) }
 
 // shutdown does not inform the scheduler, because the call cannot block; see transfer.
 func shutdown(fd, how int) error {
-	if _, _, errno := syscall.RawSyscall(sysShutdown, uintptr(fd), uintptr(how), 0); errno != 0 {
-		return errno
-	}
-	return nil
+	_, _, errno := syscall.RawSyscall(sysShutdown, uintptr(fd), uintptr(how), 0)
+	return errorOf(errno)
 }
 
 // maxDiscards limits how often Discard reads.
@@ -307,7 +304,7 @@ func AckNow(fd int) {
 
 // QuietFor returns how long no input has arrived on a TCP connection.
 func QuietFor(fd int) time.Duration {
-	info, err := tcpInfo(fd)
+	info, err := getsockopt[syscall.TCPInfo](fd, syscall.IPPROTO_TCP, syscall.TCP_INFO)
 	if err != nil {
 		return 0
 	}
@@ -318,8 +315,5 @@ func QuietFor(fd int) time.Duration {
 func Unread(fd int) (int, error) {
 	var n int32
 	_, _, errno := syscall.RawSyscall(syscall.SYS_IOCTL, uintptr(fd), syscall.TIOCINQ, uintptr(unsafe.Pointer(&n)))
-	if errno != 0 {
-		return 0, errno
-	}
-	return int(n), nil
+	return int(n), errorOf(errno)
 }

@@ -87,7 +87,6 @@ type ServerState struct {
 
 	Closing            atomic.Bool   // after Shutdown or Close
 	Aborted            atomic.Bool   // after Close
-	Accepting          atomic.Int32  // calls of Serve and awaited headers, which may add connections
 	KeepAlivesDisabled *atomic.Bool  // after SetKeepAlivesEnabled(false)
 	Retired            atomic.Bool   // after Retire
 	AcceptedConns      atomic.Int64  // total of accepted connections
@@ -107,12 +106,6 @@ func (p *Config) KeepsConnections() bool {
 // KeepsConnections reports whether a connection may wait for another request.
 func (s *ServerState) KeepsConnections() bool {
 	return !s.Closing.Load() && !s.KeepAlivesDisabled.Load()
-}
-
-// MayStop reports whether the server is ending and accepts no more connections. If it does, the
-// counters include every accepted connection.
-func (s *ServerState) MayStop() bool {
-	return s.Closing.Load() && (s.Aborted.Load() || s.Accepting.Load() == 0)
 }
 
 // LogPanic logs a recovered panic and the stack. It is called by the deferred function.

@@ -258,12 +258,10 @@ func (f *codec) endRecord(c *exchange.Conn) {
 	}
 }
 
-// stdoutHeader returns the header of a STDOUT record.
 func (f *codec) stdoutHeader(length int) fcgi.Header {
 	return fcgi.Header{Type: fcgi.Stdout, ID: f.id, Length: uint16(length)}
 }
 
-// endRequest appends the end of STDOUT and END_REQUEST.
 func (f *codec) endRequest(c *exchange.Conn) {
 	f.endRecord(c)
 	c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.id)

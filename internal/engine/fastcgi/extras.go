@@ -35,7 +35,6 @@ func (r *extras) StartWatch(c *exchange.Conn) (isAborted bool) {
 	return isAborted
 }
 
-// codecOf returns the codec of a conn that serves FastCGI.
 func codecOf(c *exchange.Conn) *codec { return c.Codec.(*codec) }
 
 // HasAbort reports whether in, all that has arrived since StartWatch, contains the request's

@@ -22,17 +22,6 @@ type fastcgiExchange struct {
 	extras   extras
 }
 
-var (
-	errParams    = errors.New("malformed parameters")
-	errMethod    = errors.New("REQUEST_METHOD missing or malformed")
-	errProtocol  = errors.New("SERVER_PROTOCOL missing or malformed")
-	errLength    = errors.New("malformed CONTENT_LENGTH")
-	errHost      = errors.New("malformed HTTP_HOST")
-	errType      = errors.New("malformed CONTENT_TYPE")
-	errVariable  = errors.New("malformed HTTP_ variable")
-	errManyParam = errors.New("too many parameters")
-)
-
 // variables are the parameters that do not become fields: those of RFC 3875, 4.1, and those that
 // web servers add.
 type variables struct {
@@ -78,7 +67,7 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 	for at := 0; at < len(list); {
 		p, next, err := fcgi.NextPair(list, at)
 		if err != nil {
-			return errParams
+			return errors.New("malformed parameters")
 		}
 		at = next
 		name := p.Name.In(list)
@@ -91,7 +80,7 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 				v.host = text.Of(p.Value)
 				continue
 			case !validField(field, list):
-				return errVariable
+				return errors.New("malformed HTTP_ variable")
 			}
 			fields = append(fields, field)
 		case string(name) == "CONTENT_TYPE":
@@ -100,13 +89,13 @@ func (f *codec) sortParams(list []byte, maxFields int, text *http1.Text, v *vari
 			v.set(name, p.Value, text)
 		}
 		if len(fields) > maxFields {
-			return errManyParam
+			return errors.New("too many parameters")
 		}
 	}
 	if contentType.Value.Start < contentType.Value.End { // web servers send HTTP_CONTENT_TYPE, too
 		fields = slices.DeleteFunc(fields, func(f http1.Field) bool { return f.Known == http1.NameContentType })
 		if fields = append(fields, contentType); !validField(contentType, list) {
-			return errType
+			return errors.New("malformed CONTENT_TYPE")
 		}
 	}
 	f.fields = fields
@@ -156,7 +145,7 @@ func (v *variables) set(name []byte, value http1.Span, text *http1.Text) {
 func (v *variables) apply(x *exchange.Exchange) error {
 	r := &x.Request
 	if r.Method = v.method; !http1.ValidToken(v.method) {
-		return errMethod
+		return errors.New("REQUEST_METHOD missing or malformed")
 	}
 	if v.protocol != r.Proto { // r.Proto is HTTP/1.1
 		var ok bool
@@ -165,19 +154,19 @@ func (v *variables) apply(x *exchange.Exchange) error {
 			r.ProtoMajor, ok = 1, true
 		}
 		if !ok {
-			return errProtocol
+			return errors.New("SERVER_PROTOCOL missing or malformed")
 		}
 		r.Proto = v.protocol
 	}
 	if v.length != "" {
 		n, err := strconv.ParseUint(v.length, 10, 63)
 		if err != nil {
-			return errLength
+			return errors.New("malformed CONTENT_LENGTH")
 		}
 		r.ContentLength = int64(n)
 	}
 	if r.Host = v.host; v.host != "" && !http1.ValidHost([]byte(v.host)) {
-		return errHost
+		return errors.New("malformed HTTP_HOST")
 	}
 	if r.TLS = nil; v.https == "on" || v.https == "ON" || v.https == "1" {
 		r.TLS = &tls.ConnectionState{HandshakeComplete: true} // as in net/http/cgi

@@ -1,8 +1,6 @@
 package sched
 
-import (
-	"time"
-)
+import "time"
 
 const (
 	// fastInterval is the interval between checks while loops run handlers that are not yet
@@ -57,7 +55,6 @@ func (w *Scheduler) signal() {
 
 // Guard checks all leads until stopped is closed. After each check it calls checked.
 func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) {
-	var all observations
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
 	last := time.Now()
@@ -79,7 +76,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) 
 		} else if quiet >= slowAfter && w.pace.CompareAndSwap(paceQuiet, paceSlow) {
 			ticker.Reset(slowInterval)
 		}
-		busy, stalled := all.check(*w.leads.Load(), late)
+		busy, stalled := checkLeads(*w.leads.Load(), late)
 		w.outages.isOn.Store(w.outages.check(now, stalled))
 		checked(now)
 		if idle++; busy {
@@ -90,7 +87,7 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) 
 		}
 		patience = sleepAfter
 		w.pace.Store(paceAsleep)
-		if busy, _ := all.check(*w.leads.Load(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
+		if busy, _ := checkLeads(*w.leads.Load(), false); !busy || !w.pace.CompareAndSwap(paceAsleep, paceQuiet) {
 			select { // meanwhile nobody receives from the ticker, which then does not run
 			case <-stopped:
 				return
@@ -105,7 +102,6 @@ func (w *Scheduler) Guard(stopped <-chan struct{}, checked func(now time.Time)) 
 	}
 }
 
-// interval returns the current interval between checks.
 func (w *Scheduler) interval() time.Duration {
 	if w.pace.Load() == paceSlow {
 		return slowInterval
@@ -113,33 +109,22 @@ func (w *Scheduler) interval() time.Duration {
 	return fastInterval
 }
 
-// observations are what the guard has seen of the leads, in the order of NewLead.
-type observations []observation
-
-type observation struct {
-	word    uint64
-	excused bool // a late check found the word again, which proves nothing
-}
-
-// check replaces the leaders whose word has not changed since the last check, and returns the slots
-// of their handlers. busy reports whether any loop had work.
+// checkLeads replaces the leaders whose word has not changed since the last check, and returns the
+// slots of their handlers. busy reports whether any loop had work.
 //
 // What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
 // check therefore proves nothing.
-func (all *observations) check(leads []*Lead, late bool) (busy bool, stalled []SlotID) {
-	for len(*all) < len(leads) {
-		*all = append(*all, observation{})
-	}
-	for i, l := range leads {
-		seen, word := &(*all)[i], l.word.Load()
+func checkLeads(leads []*Lead, late bool) (busy bool, stalled []SlotID) {
+	for _, l := range leads {
+		word := l.word.Load()
 		serving := word&servingBit != 0
-		busy = busy || serving || word != seen.word
+		busy = busy || serving || word != l.seen
 		switch {
-		case word != seen.word:
-			seen.word, seen.excused = word, false
+		case word != l.seen:
+			l.seen, l.isExcused = word, false
 		case !serving:
-		case late && !seen.excused:
-			seen.excused = true
+		case late && !l.isExcused:
+			l.isExcused = true
 		case l.take(word):
 			stalled = append(stalled, slotIn(word))
 		}

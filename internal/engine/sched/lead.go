@@ -7,6 +7,10 @@ type Lead struct {
 	scheduler *Scheduler
 	promote   func()
 
+	// Owned by the guard.
+	seen      uint64 // the word at the last check
+	isExcused bool   // a late check found the word again, which proves nothing
+
 	// word identifies the leader and its work; see below. It costs one store and one
 	// compare-and-swap for each connection served, and one more compare-and-swap for each
 	// handler.

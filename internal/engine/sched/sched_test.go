@@ -17,7 +17,6 @@ func word(sequence uint64, id SlotID, serving uint64) uint64 {
 func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 	w := New()
 	l := w.NewLead(func() {})
-	var all observations
 	id := SlotFor("GET", "/hung")
 	for i, step := range []struct {
 		word           uint64
@@ -38,7 +37,7 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 		{word(9, id, 1), false, true, true},
 	} {
 		l.word.Store(step.word)
-		busy, stalled := all.check(*w.leads.Load(), step.late)
+		busy, stalled := checkLeads(*w.leads.Load(), step.late)
 		if busy != step.busy || (len(stalled) == 1) != step.replaced || step.replaced && stalled[0] != id {
 			t.Errorf("step %d: busy %v, slots %v replaced", i, busy, stalled)
 		}

@@ -3,11 +3,13 @@ package shard
 import (
 	"context"
 	"errors"
+	"math"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -48,49 +50,35 @@ type acceptor struct {
 	config *Config
 	closed <-chan struct{} // closed when the server closes the listener
 	raw    syscall.RawConn // of the listening socket
-	ended  chan error      // the reason, or nil, when a shard stops accepting; holds one
-	id     int             // loops report the listening socket as ^id; ids are not used twice
+	total  atomic.Uint64   // connections accepted by shards
 
 	// Owned by Serve's goroutine.
 	lastAccept time.Time // when package net accepted
 	failed     error     // an error after accepted connections; the next accept returns it
-	left       int       // connections that only package net may accept, because they lack options
 
-	mu          sync.Mutex // held while shards accept; guards the rest
-	isShared    bool       // shards accept
-	isBlocking  bool       // the listening socket would block a loop
-	relay       int        // by which loops report the listening socket; -1 for none
-	holder      int        // index of a shard
-	turn        int        // connections accepted by the holder
-	burst       int        // connections to accept at once
-	total       uint64     // connections accepted by shards
+	mu         sync.Mutex // held while shards accept; guards the rest
+	isShared   bool       // shards accept
+	isBlocking bool       // the listening socket would block a loop
+	ended      chan error // receives the reason, or nil, when a shard stops accepting
+	relay      int        // by which loops report the listening socket, as ^relay; -1 for none
+	holder     int        // index of a shard
+	turn       int        // connections accepted by the holder
+	burst      int        // connections to accept at once
+
+	// The options that package net sets on each connection, and that the listening socket has so
+	// that connections inherit them.
 	options     poll.AcceptedOptions
-	inherited   inheritance
-	isMultipath bool // connections may be of multipath TCP
+	hasOptions  bool // the listening socket has them, or is a unix socket, which needs none
+	lacking     int  // how many connections are to come, at most, that have not inherited them
+	isVerified  bool // a later connection was checked
+	isMultipath bool // connections may be of multipath TCP, and then do not inherit them
 
-	// The connections of a burst.
-	acceptBurst func(uintptr)
-	n           int
-	batch       [turnAccepts]acceptedConn
-	err         error
-}
-
-// inheritance is whether connections inherit the options that package net sets:
-//
-//	unset ──copyOptions──▶ unverified ──a connection──▶ inherited, or setEach
-type inheritance uint8
-
-const (
-	unset      inheritance = iota // the listening socket does not have them yet
-	unverified                    // it has them, but no connection was checked
-	inherited
-	setEach // connections do not inherit them
-)
-
-// acceptedConn is a new connection.
-type acceptedConn struct {
-	fd   int
-	peer poll.Peer
+	// The next connection of a burst.
+	acceptNext func(uintptr)
+	n          int // how many have been accepted
+	fd         int
+	peer       poll.Peer
+	err        error
 }
 
 // Supports reports whether shards can accept a listener's connections: those of package net's
@@ -108,11 +96,9 @@ func Supports(l net.Listener) bool {
 // Accept returns nil if the listener was closed before.
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	g.prepare(p)
-	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1), relay: -1,
-		id: int(g.acceptorIDs.Add(1))}
-	if _, isUnix := p.Listener.(*net.UnixListener); isUnix {
-		a.inherited = inherited // unix sockets have no options
-	}
+	a := &acceptor{group: g, config: p, closed: closed, relay: -1}
+	_, isUnix := p.Listener.(*net.UnixListener)
+	a.hasOptions, a.isVerified = isUnix, isUnix
 	var err error
 	if a.raw, err = p.Listener.(syscall.Conn).SyscallConn(); err == nil {
 		err = a.raw.Control(func(fd uintptr) { p.lingers = poll.Lingers(int(fd)) })
@@ -120,18 +106,14 @@ func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	if err != nil {
 		return nil // the goroutine path reports the same error
 	}
-	// Made once, because a closure for each burst would be garbage. It takes no lock: Close of the
-	// listener waits for it, and its caller may hold the server's.
-	a.acceptBurst = func(fd uintptr) {
-		if a.isBlocking = !poll.IsNonblocking(int(fd)); a.isBlocking {
-			return
+	// Made once, because a closure for each connection would be garbage. It takes no lock: Close of
+	// the listener waits for it, and its caller may hold the server's.
+	a.acceptNext = func(fd uintptr) {
+		if a.n == 0 {
+			a.isBlocking = !poll.IsNonblocking(int(fd))
 		}
-		for a.n < a.burst {
-			c := &a.batch[a.n]
-			if c.fd, c.peer, a.err = poll.Accept(int(fd)); a.err != nil {
-				return
-			}
-			a.n++
+		if !a.isBlocking {
+			a.fd, a.peer, a.err = poll.Accept(int(fd))
 		}
 	}
 	return a.accept
@@ -152,27 +134,26 @@ func (a *acceptor) accept() error {
 	now := time.Now()
 	arriveFast := now.Sub(a.lastAccept) < quietInterval
 	a.lastAccept = now
-	if a.inherited == unset {
+	if !a.hasOptions {
 		a.copyOptions(nc)
-	} else if a.left > 0 {
-		a.left--
 	}
-	isAdopted, failed := a.group.adopt(a.config, nc, nil)
+	isAdopted, failed := a.group.adopt(a.config.origin, nc)
 	if !isAdopted {
 		_ = nc.Close()
 	}
 	a.failed = acceptError(a.config.Listener, failed)
-	if a.failed != nil || a.left > 0 || !arriveFast || !a.share() {
-		return nil
+	if a.failed == nil && a.hasOptions && arriveFast {
+		defer a.reclaim()
+		if a.share() {
+			a.failed = a.watch()
+		}
 	}
-	defer a.reclaim()
-	a.failed = a.watch()
 	return nil
 }
 
 // copyOptions sets the options that package net has set on its first connection on the listening
-// socket. Connections inherit them when their handshake ends. Package net must accept those that
-// already wait, which lack them, and one more for each CPU, which may be adding it to the queue.
+// socket. Connections inherit them when their handshake ends. Those that already wait lack them,
+// and one more for each CPU, which may be adding it to the queue.
 func (a *acceptor) copyOptions(first net.Conn) {
 	var failed error
 	conn, err := first.(syscall.Conn).SyscallConn()
@@ -180,8 +161,7 @@ func (a *acceptor) copyOptions(first net.Conn) {
 		err = conn.Control(func(fd uintptr) { a.options, failed = poll.ReadAcceptedOptions(int(fd)) })
 	}
 	if err = errors.Join(err, failed); err != nil {
-		a.left = 1 // the connection has ended; the next one may succeed
-		return
+		return // the connection has ended; the next one may succeed
 	}
 	queued := 0
 	err = a.raw.Control(func(fd uintptr) {
@@ -190,28 +170,19 @@ func (a *acceptor) copyOptions(first net.Conn) {
 			queued, failed = poll.QueuedConnections(int(fd))
 		}
 	})
-	if a.inherited = unverified; errors.Join(err, failed) != nil {
-		a.inherited = setEach
+	a.hasOptions, a.lacking = true, queued+runtime.NumCPU()
+	if errors.Join(err, failed) != nil {
+		a.lacking = math.MaxInt
 	}
-	a.left = queued + runtime.NumCPU()
 }
 
 // share lets shards accept. It reports false if they cannot.
 func (a *acceptor) share() bool {
-	a.group.acceptors.Store(a.id, a)
 	a.mu.Lock()
-	select {
-	case <-a.ended: //nolint:errcheck // it was that of the last time
-	default:
-	}
-	a.burst = 1
-	isShared := !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
-	a.isShared = isShared
-	a.mu.Unlock()
-	if !isShared {
-		a.reclaim()
-	}
-	return isShared
+	defer a.mu.Unlock()
+	a.ended, a.burst = make(chan error, 1), 1
+	a.isShared = !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
+	return a.isShared
 }
 
 // makeRelay makes the relay. It reports false if the listener was closed, or if descriptors have
@@ -219,7 +190,11 @@ func (a *acceptor) share() bool {
 func (a *acceptor) makeRelay() bool {
 	var failed error
 	err := a.raw.Control(func(fd uintptr) { a.relay, failed = poll.NewRelay(int(fd)) })
-	return err == nil && failed == nil
+	if err != nil || failed != nil {
+		return false
+	}
+	a.group.acceptors.Store(a.relay, a)
+	return true
 }
 
 // watch waits until shards should no longer accept. It returns the error of a shard. Accept reports
@@ -228,7 +203,7 @@ func (a *acceptor) watch() error {
 	ticker := time.NewTicker(quietInterval)
 	defer ticker.Stop()
 	began := time.Now()
-	for before := a.acceptedByShards(); ; {
+	for before := a.total.Load(); ; {
 		select {
 		case <-a.closed:
 			return nil
@@ -236,7 +211,7 @@ func (a *acceptor) watch() error {
 			a.group.MakeRoom(err)
 			return err
 		case <-ticker.C:
-			now := a.acceptedByShards()
+			now := a.total.Load()
 			if now == before || time.Since(began) > longestShare {
 				return nil
 			}
@@ -245,34 +220,26 @@ func (a *acceptor) watch() error {
 	}
 }
 
-func (a *acceptor) acceptedByShards() uint64 {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return a.total
-}
-
 // reclaim ends what share began. When it returns, no shard accepts.
 func (a *acceptor) reclaim() {
 	a.mu.Lock()
-	if a.isShared {
-		a.isShared = false
-		a.removeRelay(a.holder)
-	}
-	if a.relay >= 0 {
-		_ = poll.Close(a.relay)
-		a.relay = -1
-	}
-	a.mu.Unlock()
-	a.group.acceptors.Delete(a.id)
+	defer a.mu.Unlock()
+	a.closeRelay()
 }
 
 // finish returns the listener to package net. Its caller holds mu.
 func (a *acceptor) finish(err error) {
+	a.closeRelay()
+	a.ended <- err
+}
+
+// closeRelay ends the reports of the listening socket. Its caller holds mu.
+func (a *acceptor) closeRelay() {
 	a.isShared = false
-	a.removeRelay(a.holder)
-	select {
-	case a.ended <- err:
-	default:
+	if a.relay >= 0 {
+		a.group.acceptors.Delete(a.relay) // before another acceptor's relay can have the descriptor
+		_ = poll.Close(a.relay)
+		a.relay = -1
 	}
 }
 
@@ -285,20 +252,15 @@ func acceptError(l net.Listener, err error) error {
 	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
 }
 
-// addRelay makes a shard's loop report the listening socket.
 func (a *acceptor) addRelay(shard int) bool {
-	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.id) == nil
-}
-
-func (a *acceptor) removeRelay(shard int) {
-	_ = a.group.allShards()[shard].loop.RemoveRelay(a.relay)
+	return a.group.allShards()[shard].loop.AddRelay(a.relay, ^a.relay) == nil
 }
 
 // passTo makes another shard the holder. Its caller holds mu.
 func (a *acceptor) passTo(shard int) {
 	a.turn = 0
 	if shard != a.holder && a.addRelay(shard) {
-		a.removeRelay(a.holder)
+		_ = a.group.allShards()[a.holder].loop.RemoveRelay(a.relay)
 		a.holder = shard
 	}
 }
@@ -309,57 +271,61 @@ func (a *acceptor) acceptOn(s *shard) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if !a.isShared || s.index != a.holder {
-		return // an old event
+		return // an old event, perhaps of another acceptor
 	}
-	g := a.group
 	// The last call of a burst finds the queue empty, unless the limit ends it. A loop that has
 	// slept has most likely been woken by a single connection.
 	if a.burst = min(2*a.burst, turnAccepts); s.slept {
 		a.burst = 1
 	}
-	a.n, a.err = 0, nil
-	if a.raw.Control(a.acceptBurst) != nil {
-		a.finish(nil) // the listener was closed
-		return
-	}
-	place := g.placementAt(a.config, s.index)
-	g.server.AcceptedConns.Add(int64(a.n))
-	for _, c := range a.batch[:a.n] {
-		a.completeOptions(c.fd)
-		k := newShardConn(place, c.fd, remoteOf(c.peer))
-		switch {
-		case !g.put(k):
-		case s.early.isWorthwhile():
-			s.events = append(s.events, poll.Event{ID: c.fd, Tag: k.tag(), Readable: true})
-		default:
-			k.addOrClose()
+	for a.n, a.err = 0, nil; a.n < a.burst; a.n++ {
+		if a.raw.Control(a.acceptNext) != nil || a.isBlocking {
+			a.finish(nil) // the listener was closed, or calls would block
+			return
 		}
+		if a.err != nil {
+			break
+		}
+		a.place(s)
 	}
-	a.total += uint64(a.n)
-	switch {
-	case a.isBlocking:
-		a.finish(nil)
-	case a.err != nil && a.err != poll.ErrAgain: //nolint:errorlint // a bare errno
+	a.total.Add(uint64(a.n))
+	if a.err != nil && a.err != poll.ErrAgain { //nolint:errorlint // a bare errno
 		a.finish(acceptError(a.config.Listener, a.err))
+	} else if a.turn += a.n; a.turn >= turnAccepts {
+		a.passTo((s.index + 1) % a.group.shards.Load().active)
+	}
+}
+
+// place puts the connection that was accepted on a shard.
+func (a *acceptor) place(on *shard) {
+	a.completeOptions(a.fd)
+	a.group.server.AcceptedConns.Add(1)
+	k := newShardConn(on, a.config.origin, a.fd, remoteOf(a.peer))
+	switch {
+	case !a.group.put(k):
+	case on.early.isWorthwhile():
+		on.events = append(on.events, poll.Event{ID: a.fd, Tag: k.tag(), Readable: true})
 	default:
-		if a.turn += a.n; a.turn >= turnAccepts {
-			a.passTo((s.index + 1) % g.shards.Load().active)
-		}
+		k.addOrClose()
 	}
 }
 
 // completeOptions sets the options of a connection that has not inherited them.
 func (a *acceptor) completeOptions(fd int) {
-	isMultipath := a.isMultipath && poll.IsMultipath(fd)
-	if !isMultipath && a.inherited == unverified {
-		a.inherited = inherited
-		if options, err := poll.ReadAcceptedOptions(fd); err != nil || options != a.options {
-			a.inherited = setEach
+	switch {
+	case a.isMultipath && poll.IsMultipath(fd):
+	case a.lacking > 0:
+		a.lacking--
+	case a.isVerified:
+		return
+	default:
+		a.isVerified = true
+		if options, err := poll.ReadAcceptedOptions(fd); err == nil && options == a.options {
+			return
 		}
+		a.lacking = math.MaxInt
 	}
-	if isMultipath || a.inherited == setEach {
-		_ = a.options.Set(fd) // package net ignores the errors, too
-	}
+	_ = a.options.Set(fd) // package net ignores the errors, too
 }
 
 // remoteOf returns a peer's address in the form of package net.
@@ -383,13 +349,14 @@ func (g *Group) Adopt(p *Config, nc net.Conn, ctx context.Context) bool {
 		return false
 	}
 	g.prepare(p)
-	isAdopted, _ := g.adopt(p, nc, ctx)
+	isAdopted, _ := g.adopt(&origin{p, ctx}, nc)
 	return isAdopted
 }
 
 // prepare completes the settings of a listener before its first connection.
 func (g *Group) prepare(p *Config) {
 	p.preparing.Do(func() {
+		p.origin = &origin{p, p.Exchanges.BaseContext}
 		p.conns = exchange.NewConns(p.Exchanges, inSize, true)
 		p.lingers = true // each connection may have an option of its own
 		if secure := p.Exchanges.TLS; secure != nil {
@@ -414,8 +381,8 @@ func (g *Group) duplicate(fd int) (int, error) {
 }
 
 // adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
-// It reports a lack of descriptors as if package net had not been able to accept. ctx may be nil.
-func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bool, err error) {
+// It reports a lack of descriptors as if package net had not been able to accept.
+func (g *Group) adopt(from *origin, nc net.Conn) (isAdopted bool, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()
 	if closed != nil {
 		return false, nil
@@ -428,11 +395,7 @@ func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bo
 	if fd < 0 {
 		return false, err
 	}
-	place := g.nextPlacement(p)
-	if ctx != nil {
-		place = &placement{p, place.shard, ctx}
-	}
-	k := newShardConn(place, fd, remote)
+	k := newShardConn(g.chooseShard(), from, fd, remote)
 	_ = nc.Close()
 	g.server.AcceptedConns.Add(1)
 	if g.put(k) {
@@ -445,8 +408,8 @@ func (g *Group) adopt(p *Config, nc net.Conn, ctx context.Context) (isAdopted bo
 // has closed the connection.
 func (g *Group) put(k *shardConn) bool {
 	p := k.config()
-	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
-		exchange.Signal(g.sweepSoon)
+	if g.openConns.Add(1) == 1 {
+		g.sweepLater()
 	}
 	// before another goroutine can find it
 	timeout := p.Exchanges.HeadTimeout

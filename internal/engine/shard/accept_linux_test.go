@@ -137,18 +137,18 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 
 const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
-// placing returns the shards of a new server, a placement on them, and a connected descriptor.
-func placing(t *testing.T) (s *testServer, h *placement, fd int) {
+// placing returns the shards of a new server, one of them, and a connected descriptor.
+func placing(t *testing.T) (s *testServer, on *shard, fd int) {
 	t.Helper()
 	s = newTestServer(t, nil, nil, nil)
 	fd, client := testkit.SocketPair(t)
 	client.Close()
-	return s, s.group.nextPlacement(&s.config), fd
+	return s, s.group.chooseShard(), fd
 }
 
 func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 	for i := range 600 {
-		s, place, fd := placing(t)
+		s, on, fd := placing(t)
 		g := s.group
 		var closing sync.WaitGroup
 		begin := make(chan bool)
@@ -160,7 +160,7 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 		for range i % 200 { // another moment each time
 			_ = g.now()
 		}
-		placeConn(g, place, fd)
+		s.placeConn(on, fd)
 		closing.Wait()
 		testkit.Equal(t, g.Open(), 0, "connections after Close")
 	}
@@ -169,17 +169,17 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 // A connection that was closed just after it was placed is not added to a loop. Another file may
 // have its descriptor.
 func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
-	s, place, other := placing(t)
+	s, on, other := placing(t)
 	defer s.Close()
-	placeConn(s.group, place, other) // keeps the shards
-	const fd = 500                   // which nothing else takes
+	s.placeConn(on, other) // keeps the shards
+	const fd = 500         // which nothing else takes
 	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
-	k := placeConn(s.group, place, fd)
+	k := s.placeConn(on, fd)
 	testkit.Must(t, k.Close())
 	testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 	defer syscall.Close(fd)
 	k.addOrClose()
-	testkit.Check(t, place.shard.loop.Add(fd, fd, 0)) // else the loop reports events of another file
+	testkit.Check(t, on.loop.Add(fd, fd, 0)) // else the loop reports events of another file
 }
 
 func TestTableRefusesHighDescriptors(t *testing.T) {

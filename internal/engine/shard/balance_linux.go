@@ -18,28 +18,19 @@ const (
 	available  = 60
 )
 
-// balancer compares the shards of a group.
-type balancer struct {
-	checked time.Time
-	totals  []time.Duration // at the last check, by shard
-}
-
-// check makes the busiest shard move connections to the least busy one, if that is worthwhile.
-func (b *balancer) check(g *Group, now time.Time) {
-	elapsed := now.Sub(b.checked)
+// balance makes the busiest shard move connections to the least busy one, if that is worthwhile.
+func (g *Group) balance(now time.Time) {
+	elapsed := now.Sub(g.balancedAt)
 	if elapsed < balanceInterval {
 		return
 	}
-	b.checked = now
+	g.balancedAt = now
 	shards, active := g.allShards(), g.shards.Load().active
 	busiest, idlest, most, least := -1, -1, time.Duration(-1), elapsed
 	for i, s := range shards {
 		total := s.load.total(g.instant(now))
-		if i == len(b.totals) {
-			b.totals = append(b.totals, total)
-		}
-		busy := total - b.totals[i]
-		b.totals[i] = total
+		busy := total - s.load.balanced
+		s.load.balanced = total
 		if busy > most {
 			busiest, most = i, busy
 		}
@@ -59,29 +50,24 @@ func (b *balancer) check(g *Group, now time.Time) {
 // event that the old loop has reported meanwhile is not lost: the new loop reports all that is
 // there. moveTo reports false if no loop reports the connection any more.
 func (k *shardConn) moveTo(to *shard) bool {
-	g, fd := k.group(), int(k.fd)
-	from := k.place.Load()
+	from, fd := k.shard(), int(k.fd)
 	if !k.acquire() {
 		return true
 	}
 	defer k.release()
-	if from.shard.loop.Remove(fd) != nil {
+	if from.loop.Remove(fd) != nil {
 		return true
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	place := g.placementAt(from.config, to.index)
-	if from.ctx != nil {
-		place = &placement{from.config, to, from.ctx}
-	}
-	k.place.Store(place)
+	k.home.Store(to)
 	if to.loop.Add(fd, fd, k.tag()) == nil {
 		if k.session.Load() != nil { // it may wait for room
 			_ = to.loop.AddOutput(fd, fd, k.tag())
 		}
 		return true
 	}
-	k.place.Store(from)
+	k.home.Store(from)
 	k.state.set(flagAdded, false)
 	return k.addToLoopLocked() == nil
 }

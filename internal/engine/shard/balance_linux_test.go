@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"net"
@@ -81,17 +80,16 @@ func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
 		g := &Group{epoch: epoch}
 		shards := []*shard{{group: g}, {group: g}}
 		g.shards.Store(&shardList{shards, 2})
-		var b balancer
-		b.check(g, epoch.Add(time.Minute)) // the first interval
+		g.balance(epoch.Add(time.Minute)) // the first interval
 		began := time.Minute + balanceInterval
-		b.check(g, epoch.Add(began))
+		g.balance(epoch.Add(began))
 		for i, busy := range c.busy {
 			l := &shards[i].load
 			if l.beginTurn(instant(began)); busy <= c.elapsed {
 				l.endTurn(instant(began + busy))
 			}
 		}
-		b.check(g, epoch.Add(began+c.elapsed))
+		g.balance(epoch.Add(began + c.elapsed))
 		testkit.Equal(t, shards[0].load.relief.Load() == shards[1], c.relieved, c.name)
 	}
 }
@@ -103,7 +101,7 @@ func TestEveryOtherConnectionMoves(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
 	defer s.Close()
 	fd, _ := testkit.SocketPair(t)
-	k := placeConn(s.group, s.group.placementAt(&s.config, 0), fd)
+	k := s.placeConn(s.group.allShards()[0], fd)
 	testkit.Must(t, k.addToLoop())
 	from, to := k.shard(), s.group.allShards()[1]
 	r := &runner{shard: &shard{}}
@@ -141,18 +139,17 @@ func TestConnectionThatCannotMoveIsStillServed(t *testing.T) {
 	var k *shardConn
 	s.server.group.conns.each(func(found *shardConn) { k = found })
 	testkit.WaitFor(t, "the connection to wait", func() bool { return k.state.move(stateWaiting, stateServed) })
-	before := k.place.Load()
+	before := k.shard()
 	testkit.Equal(t, k.moveTo(&shard{group: s.server.group, loop: broken}), true)
-	testkit.Equal(t, k.place.Load(), before, "the place of a connection that another loop cannot report")
+	testkit.Equal(t, k.shard(), before, "the shard of a connection that another loop cannot report")
 	unled := testkit.Value(newShard(s.server.group, 0))(t)
 	defer time.AfterFunc(10*time.Second, unled.stop).Stop()
-	k.place.Store(&placement{before.config, before.shard, context.Background()})
 	k.session.Store(new(shardSession))
 	testkit.Equal(t, k.moveTo(unled), true)
 	events, _, _ := unled.loop.Wait()
 	testkit.Equal(t, len(events) == 1 && events[0].Writable, true, "the loop reports room, for which a session may wait")
 	k.session.Store(nil)
-	k.moveTo(before.shard)
+	k.moveTo(before)
 	testkit.Equal(t, k.park(), true, "no event was recorded")
 	testkit.Value(request(c))(t)
 }

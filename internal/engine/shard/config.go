@@ -5,7 +5,6 @@ import (
 	"crypto/tls"
 	"net"
 	"sync"
-	"sync/atomic"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
@@ -29,19 +28,18 @@ type Config struct {
 	// Plaintext, if not nil, has the settings of connections whose clients begin without TLS.
 	Plaintext *Config
 
-	preparing  sync.Once
-	tls        *tls.Config                  // that of Exchanges, for handshakes on shards
-	conns      *exchange.Conns              // for connections that are served
-	lingers    bool                         // SO_LINGER is set: closing a connection may block
-	placements atomic.Pointer[[]*placement] // indexed by shard
+	preparing sync.Once
+	tls       *tls.Config     // that of Exchanges, for handshakes on shards
+	conns     *exchange.Conns // for connections that are served
+	lingers   bool            // SO_LINGER is set: closing a connection may block
+	origin    *origin         // of the connections without a context of their own
 }
 
-// placement is a listener and a shard; its connections share it. A connection with a context of its
-// own has its own placement, so that others hold no pointer for one.
-type placement struct {
+// origin is where connections come from: a listener, with its context or with another one.
+// Connections share it, so that they hold a single pointer for both.
+type origin struct {
 	config *Config
-	shard  *shard
-	ctx    context.Context // parent of the requests' contexts; nil for that of the listener
+	ctx    context.Context // parent of the requests' contexts
 }
 
 // Dispatch selects where the handlers of shards run. The goroutine path ignores it, because each of

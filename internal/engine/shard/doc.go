@@ -46,7 +46,7 @@
 //
 //   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
 //   - holder: the shard that accepts the connections of a listener.
-//   - placement: a listener and a shard; its connections share it.
+//   - origin: a listener and a context; its connections share it.
 //   - outbox: complete responses that wait until the leader has served other connections.
 //   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
 //   - hand-off: the move of an exchange from the loop to another runner.

@@ -2,37 +2,18 @@ package shard
 
 import (
 	"errors"
-	"slices"
 	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
-// allShards returns the current shards.
 func (g *Group) allShards() []*shard { return g.shards.Load().all }
 
-// nextPlacement returns the placement of the next connection that package net has accepted.
-func (g *Group) nextPlacement(p *Config) *placement {
-	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.shards.Load().active)))
-}
-
-// placementAt returns a listener's placement on a shard.
-func (g *Group) placementAt(p *Config, i int) *placement {
-	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
-		return (*placements)[i]
-	}
-	g.growing.Lock()
-	defer g.growing.Unlock()
-	var placements []*placement
-	if old := p.placements.Load(); old != nil {
-		placements = slices.Clone(*old)
-	}
-	for _, s := range g.allShards()[len(placements):] {
-		placements = append(placements, &placement{config: p, shard: s})
-	}
-	p.placements.Store(&placements)
-	return placements[i]
+// chooseShard returns the shard of the next connection that package net has accepted.
+func (g *Group) chooseShard() *shard {
+	list := g.shards.Load()
+	return list.all[g.nextShard.Add(1)%uint32(list.active)]
 }
 
 func outOfDescriptors(err error) bool {
@@ -41,14 +22,10 @@ func outOfDescriptors(err error) bool {
 
 // connGone is called after a connection's descriptor was closed.
 func (g *Group) connGone() {
-	last := g.openConns.Add(-1) == 0
-	if last {
-		g.StopIfDone()
-	}
-	g.server.SignalClosed()
-	if last {
+	if g.openConns.Add(-1) == 0 {
 		g.unused()
 	}
+	g.server.SignalClosed()
 }
 
 // Open returns how many connections are open.
@@ -59,23 +36,6 @@ func (g *Group) Open() int64 {
 	return g.openConns.Load()
 }
 
-// StopIfDone stops the shards of a server that is closing, once no connection is left on them and
-// none can arrive.
-func (g *Group) StopIfDone() {
-	if g != nil && g.server.MayStop() && g.openConns.Load() == 0 {
-		g.Stop()
-	}
-}
-
-func (g *Group) isStopped() bool {
-	select {
-	case <-g.stopped:
-		return true
-	default:
-		return false
-	}
-}
-
 // Stop stops the shards. No connection is left on them.
 func (g *Group) Stop() {
 	if g == nil {
@@ -83,10 +43,12 @@ func (g *Group) Stop() {
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped() {
+	if g.isStopped {
 		return
 	}
+	g.isStopped = true
 	close(g.stopped)
+	g.sweeper.Stop()
 	for _, s := range g.allShards() {
 		s.stop()
 	}
@@ -103,7 +65,6 @@ func (g *Group) CloseIdle() int {
 			k.shutdown()
 		}
 	})
-	g.StopIfDone()
 	return int(g.openConns.Load())
 }
 
@@ -117,7 +78,6 @@ func (g *Group) CloseAll() {
 			k.shutdown() // its runner closes it
 		}
 	})
-	g.StopIfDone()
 }
 
 // MakeRoom closes a connection if an error means that descriptors have run out. g may be nil.

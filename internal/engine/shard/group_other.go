@@ -30,5 +30,4 @@ func (*Group) Open() int64                                   { return 0 }
 func (*Group) CloseIdle() int                                { return 0 }
 func (*Group) CloseAll()                                     {}
 func (*Group) MakeRoom(error)                                {}
-func (*Group) StopIfDone()                                   {}
 func (*Group) Stop()                                         {}

@@ -18,7 +18,7 @@ func (s *shard) work(r *runner, j job) time.Time {
 	case j.stream != nil:
 		r.runStream(j.stream, j.slot)
 	case j.conn == nil:
-		r.lead(j.turn)
+		r.lead()
 	case j.conn.session.Load() != nil:
 		r.serveSession(j.conn.session.Load(), false)
 	default:
@@ -28,13 +28,14 @@ func (s *shard) work(r *runner, j job) time.Time {
 	return s.group.epoch.Add(time.Duration(max(r.endedAt, r.reportedAt)))
 }
 
-// lead serves the loop's events until another runner leads, or until the shard was stopped.
-func (r *runner) lead(turn *shardSession) {
+// lead serves the loop's events until another runner leads, or until the shard was stopped. It
+// first continues the turn of a session, if the last leader had to leave it.
+func (r *runner) lead() {
 	s := r.shard
 	r.leader.Follow(s.lead)
 	r.reportedAt = s.group.now()
 	began := r.reportedAt
-	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
+	if h := s.turnOf.Swap(nil); h != nil && h.session.Turn.TakeOver() && !r.serveAsLeader(h.conn, true) {
 		return
 	}
 	if !r.sendOutbox() { // what the last leader has left has waited long enough
@@ -113,11 +114,8 @@ func (r *runner) delay(k *shardConn) {
 	w := &b.waiting[b.count]
 	b.count++
 	w.conn, w.sendTimeout = k, c.CurrentSendTimeout()
-	if cap(w.out) > outboxKept {
-		w.out = nil
-	}
 	w.out, c.Out = c.Out, w.out[:0]
-	k.giveBack()
+	k.giveBack() // drops a buffer that has held a large response
 }
 
 // sendOutbox sends the responses that wait. It reports whether the runner still leads.
@@ -153,7 +151,7 @@ func (k *shardConn) trySendOut(out []byte) (n int) {
 	switch {
 	case k.deadlinePassed(waitOutput):
 	case k.endsOutput:
-		n, _ = poll.SendEnd(int(k.fd), out)
+		n = poll.SendEnd(int(k.fd), out)
 	default:
 		n, _ = poll.Send(int(k.fd), out) // if this fails, the next attempt does, too
 	}

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"io"
 	"runtime"
 	"time"
 
@@ -63,20 +62,21 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) (isD
 		r.closeConn(k)
 	case outcomeHTTP2:
 		settled = true // a handler that ends this goroutine ends its stream only
-		r.serveSession(r.beginSession(k), false)
+		h := newShardSession(k, nil)
+		h.session.Receive(k.conn.Input())
+		k.giveBack()
+		r.serveSession(h, false)
 	case outcomeDelayed:
 		isDelayed = true
 	case outcomeDetached:
 		settled, k.servedBy = true, nil
 		k.conn.BeginDetached(func(x *exchange.Exchange) { k.shard().runners.Run(job{conn: k, request: x}) })
-	case outcomeWaits, outcomeHandedOff:
 	}
 	reuse.ResetLabels()
 	settled = true
 	return isDelayed
 }
 
-// closeConn closes a connection that the runner serves.
 func (r *runner) closeConn(k *shardConn) {
 	if k.conn.Lingers {
 		g := k.group()
@@ -92,13 +92,12 @@ func (r *runner) closeConn(k *shardConn) {
 type outcome uint8
 
 const (
-	outcomeServed    outcome = iota // the runner still serves it
-	outcomeClose                    // it must be closed
-	outcomeWaits                    // it waits for input
-	outcomeHandedOff                // another runner serves it
-	outcomeHTTP2                    // it speaks HTTP/2
-	outcomeDelayed                  // its responses wait for the outbox
-	outcomeDetached                 // its handler has returned, and will end the response later
+	outcomeServed   outcome = iota // the runner still serves it
+	outcomeClose                   // it must be closed
+	outcomeLeft                    // it waits for input, or another runner serves it
+	outcomeHTTP2                   // it speaks HTTP/2
+	outcomeDelayed                 // its responses wait for the outbox
+	outcomeDetached                // its handler has returned, and will end the response later
 )
 
 // serveRequests serves x, which another runner has handed off, and then the requests that arrive.
@@ -185,7 +184,7 @@ func (r *runner) awaitRequest(k *shardConn) outcome {
 		return outcomeClose
 	case r.park(k):
 		r.closeIfEnding(k)
-		return outcomeWaits
+		return outcomeLeft
 	default:
 		r.attach(k)
 	}
@@ -228,7 +227,7 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) o
 	}
 	if r.leader.Leads() { // the flush may have cost the lead
 		r.handOff(job{conn: k, request: x, slot: at})
-		return outcomeHandedOff
+		return outcomeLeft
 	}
 	if r.turnCount > turnRequests {
 		r.turnCount = 0
@@ -237,7 +236,6 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at sched.SlotID) o
 	return outcomeServed
 }
 
-// handOff gives a job to another runner.
 func (r *runner) handOff(j job) {
 	r.handOffs++
 	r.shard.runners.Run(j)
@@ -300,9 +298,14 @@ func (k *shardConn) openGate() {
 func (r *runner) timeExchange(c *exchange.Conn, x *exchange.Exchange, at sched.SlotID) bool {
 	start := r.shard.group.now()
 	reuse := c.RunExchange(x)
+	r.learn(at, start)
+	return reuse
+}
+
+// learn records the duration of a handler that has ended.
+func (r *runner) learn(at sched.SlotID, start instant) {
 	r.endedAt = r.shard.group.now()
 	r.shard.group.scheduler.Learn(at, time.Duration(r.endedAt-start))
-	return reuse
 }
 
 // now returns the time, or for a leader the time when the loop reported what it serves. Reading the
@@ -345,9 +348,6 @@ func (k *shardConn) receiveMore() error {
 	n, err := k.receive(room)
 	if err != nil {
 		return err
-	}
-	if n == 0 {
-		return io.EOF
 	}
 	c.Received(n)
 	k.mayHaveInput = n == len(room) || k.state.has(flagEnded) || k.tls != nil

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"crypto/tls"
-	"io"
 	"net"
 	"sync"
 	"time"
@@ -60,15 +59,6 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	return outcomeServed, partly
 }
 
-// beginSession makes a session of a connection whose first bytes are the preface, and passes it
-// what has arrived.
-func (r *runner) beginSession(k *shardConn) *shardSession {
-	c, h := k.conn, newShardSession(k, nil)
-	h.session.Receive(c.Input())
-	k.giveBack()
-	return h
-}
-
 // newShardSession makes a session of k. state is nil without TLS.
 func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
 	h := &shardSession{conn: k}
@@ -85,7 +75,10 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 	k, s := h.conn, h.session
 	for {
 		if !isResumed && r.receiveFrames(h) != nil {
-			r.handOffStreams(h)
+			// The client has left. As with net/http, its last requests run for their effects.
+			for st := s.Next(); st != nil; st = s.Next() {
+				r.handOff(job{stream: st, slot: sched.SlotFor(st.Target())})
+			}
 			_ = k.Close()
 			return
 		}
@@ -127,9 +120,6 @@ func (r *runner) receiveFrames(h *shardSession) error {
 		}
 		if err != nil {
 			return err
-		}
-		if n == 0 {
-			return io.EOF
 		}
 		left -= n
 		h.session.Receive(room[:n]) // what arrives after the session's end is dropped
@@ -176,31 +166,22 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 	return false, true
 }
 
-// handOffStreams makes other runners run the handlers of all streams that are ready. The client has
-// left: as with net/http, its last requests are served for their effects.
-func (r *runner) handOffStreams(h *shardSession) {
-	for st := h.session.Next(); st != nil; st = h.session.Next() {
-		r.handOff(job{stream: st, slot: sched.SlotFor(st.Target())})
-	}
-}
-
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
 func (r *runner) runOnLoop(st *h2.Stream, id sched.SlotID, token uint64) {
 	if !r.leader.CountRun(id) {
 		st.Run(r, token)
 		return
 	}
-	start := time.Now()
+	start := r.shard.group.now()
 	st.Run(r, token)
-	r.shard.group.scheduler.Learn(id, time.Since(start))
+	r.learn(id, start)
 }
 
 // runStream runs a stream's handler off the loop.
 func (r *runner) runStream(st *h2.Stream, id sched.SlotID) {
 	start := r.shard.group.now()
 	st.Run(nil, 0)
-	r.endedAt = r.shard.group.now()
-	r.shard.group.scheduler.Learn(id, time.Duration(r.endedAt-start))
+	r.learn(id, start)
 	st.Settle()
 }
 
@@ -225,12 +206,11 @@ func (h *shardSession) Send(p []byte) (int, error) {
 func (h *shardSession) sendTLS(p []byte) (sent int, err error) {
 	k := h.conn
 	for {
-		isDone, _, err := k.tls.ciphertext.send(k)
-		if err != nil {
-			return sent, err
-		}
-		if !isDone {
+		switch _, err := k.tls.ciphertext.send(k); {
+		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 			return sent, nil
+		case err != nil:
+			return sent, err
 		}
 		sent += h.encrypted
 		h.encrypted = 0
@@ -290,7 +270,7 @@ func (h *shardSession) closeWrite() {
 		return
 	}
 	_ = k.tls.conn.CloseWrite() // queues close_notify
-	_, _, _ = k.tls.ciphertext.send(k)
+	_, _ = k.tls.ciphertext.send(k)
 }
 
 // expire closes the connection if its wait's deadline has passed and no runner serves it.

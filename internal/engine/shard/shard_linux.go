@@ -53,22 +53,24 @@ type Group struct {
 	epoch       time.Time
 	conns       connTable
 	scheduler   *sched.Scheduler
-	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their ids
+	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their relays
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
-	acceptorIDs atomic.Int32  // the last one
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
 	shedding    sync.Mutex
-	shedFrom    int // the descriptor at which shedIdle looks first; guarded by shedding
-	sweepSoon   chan struct{}
+	shedFrom    int          // the descriptor at which shedIdle looks first; guarded by shedding
+	balancedAt  time.Time    // when balance last compared the shards
+	sweeper     *time.Timer  // calls sweep
 	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
-	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
+	sweeps      atomic.Bool  // sweeper is set
 
-	shards  atomic.Pointer[shardList]
-	growing sync.Mutex // held to add shards and placements, and to stop
-	stopped chan struct{}
+	shards     atomic.Pointer[shardList]
+	growing    sync.Mutex // held to add shards, and to stop
+	growFailed sync.Once
+	isStopped  bool // guarded by growing
+	stopped    chan struct{}
 }
 
 // shardList is replaced when GOMAXPROCS changes. Shards are never removed.
@@ -108,14 +110,12 @@ type runner struct {
 }
 
 // job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with a
-// request, or else to lead. A leader first continues the turn of a session, if the last leader had
-// to leave it.
+// request, or else to lead.
 type job struct {
 	conn    *shardConn
 	request *exchange.Exchange
 	stream  *h2.Stream
 	slot    sched.SlotID
-	turn    *shardSession
 }
 
 const (
@@ -124,8 +124,6 @@ const (
 	outboxConns = 8
 	// outboxMax is how many bytes of a connection may wait.
 	outboxMax = 4 << 10
-	// outboxKept is how large a buffer for them is that is kept. It may have held a larger response.
-	outboxKept = 16 << 10
 )
 
 // outbox holds the complete responses of connections that the leader has served in this turn. The
@@ -156,7 +154,9 @@ type shardLoad struct {
 	// the time.Duration of all turns that have ended; during a turn, minus the instant of its
 	// beginning, and so negative
 	busy   atomic.Int64
-	relief atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
+	relief atomic.Pointer[shard] // receives connections until the turn ends; set by balance
+	// owned by balance: the total when it last compared the shards
+	balanced time.Duration
 }
 
 // beginTurn is called when the loop has reported events.
@@ -184,7 +184,7 @@ func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
 		c.Gate.Send()
 	}
-	s.runners.Run(job{turn: s.turnOf.Swap(nil)})
+	s.runners.Run(job{})
 }
 
 // waitEvents waits for events. It reports false if the shard was stopped.

@@ -28,11 +28,12 @@ type shardConn struct {
 	state    connState
 	refs     atomic.Int32 // running calls on fd; Close makes it negative
 	fd       int32
-	place    atomic.Pointer[placement] // changed only by the leader that serves it
-	remote   string                    // not part of a larger string, because handlers keep it
-	conn     *exchange.Conn            // while a runner serves it, or for a part of a head
-	servedBy *sched.Leader             // while a runner serves it
-	tls      *tlsLayer                 // nil for a connection without TLS
+	home     atomic.Pointer[shard] // whose loop reports its events; changed only by the leader that serves it
+	origin   *origin
+	remote   string         // not part of a larger string, because handlers keep it
+	conn     *exchange.Conn // while a runner serves it, or for a part of a head
+	servedBy *sched.Leader  // while a runner serves it
+	tls      *tlsLayer      // nil for a connection without TLS
 
 	session         atomic.Pointer[shardSession] // of HTTP/2
 	opened          instant
@@ -90,7 +91,6 @@ func (s *connState) set(flag uint32, on bool) {
 
 func (s *connState) close() { s.word.Or(stateClosed) } // sets all bits of the mask
 
-// move changes the state if it is from.
 func (s *connState) move(from, to uint32) bool {
 	for word := s.word.Load(); word&stateMask == from; word = s.word.Load() {
 		if s.word.CompareAndSwap(word, word&^stateMask|to) {
@@ -103,11 +103,11 @@ func (s *connState) move(from, to uint32) bool {
 // waiters are the channels on which Read and Write wait, by direction.
 type waiters [2]chan struct{}
 
-func newShardConn(h *placement, fd int, remote string) *shardConn {
-	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
-	k.place.Store(h)
+func newShardConn(on *shard, from *origin, fd int, remote string) *shardConn {
+	k := &shardConn{fd: int32(fd), origin: from, remote: remote, opened: on.group.now()}
+	k.home.Store(on)
 	k.state.set(flagNew, true)
-	if h.config.tls != nil {
+	if from.config.tls != nil {
 		k.tls = &tlsLayer{Conn: timeless{k}, below: k}
 	}
 	return k
@@ -158,14 +158,9 @@ func (k *shardConn) addOrClose() {
 // descriptor: such connections were opened at different times.
 func (k *shardConn) tag() uint32 { return uint32(k.opened) }
 
-// shard returns the shard whose loop reports the connection's events.
-func (k *shardConn) shard() *shard { return k.place.Load().shard }
-
-// config returns the settings of the connection's listener.
-func (k *shardConn) config() *Config { return k.place.Load().config }
-
-// group returns the group of the connection's shard.
-func (k *shardConn) group() *Group { return k.shard().group }
+func (k *shardConn) shard() *shard   { return k.home.Load() }
+func (k *shardConn) config() *Config { return k.origin.config }
+func (k *shardConn) group() *Group   { return k.shard().group }
 
 // claim reports whether the caller now serves the connection. If it is being served already, claim
 // records the event.
@@ -186,7 +181,6 @@ func (k *shardConn) claim(e poll.Event) bool {
 	}
 }
 
-// notifyWaiters wakes the calls that wait for the event.
 func (k *shardConn) notifyWaiters(e poll.Event) {
 	k.mu.Lock()
 	if k.waiters != nil {
@@ -302,7 +296,6 @@ func (k *shardConn) isQuiet() bool {
 	return poll.Quiet(int(k.fd))
 }
 
-// quietFor returns how long nothing has arrived.
 func (k *shardConn) quietFor() time.Duration {
 	if !k.acquire() {
 		return 0
@@ -385,6 +378,7 @@ func (k *shardConn) shutdown() {
 // The methods of an exchange.Connection and a net.Conn that do not wait.
 
 func (k *shardConn) Opened() time.Time                  { return k.group().epoch.Add(time.Duration(k.opened)) }
+func (k *shardConn) Context() context.Context           { return k.origin.ctx }
 func (k *shardConn) Number(counter *atomic.Int64) int64 { return k.number.Of(counter) }
 func (k *shardConn) Logf(format string, args ...any) {
 	k.config().Exchanges.Server.Logf(format, args...)
@@ -393,13 +387,6 @@ func (k *shardConn) Logf(format string, args ...any) {
 func (k *shardConn) CountRequest() int {
 	k.requests++
 	return int(k.requests)
-}
-
-func (k *shardConn) Context() context.Context {
-	if ctx := k.place.Load().ctx; ctx != nil {
-		return ctx
-	}
-	return k.config().Exchanges.BaseContext
 }
 
 // MayBlock implements exchange.Transport. During a handshake no runner serves the connection.

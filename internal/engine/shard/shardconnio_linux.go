@@ -1,8 +1,10 @@
 package shard
 
 import (
+	"cmp"
 	"errors"
 	"io"
+	"math"
 	"net"
 	"os"
 	"sync"
@@ -23,37 +25,32 @@ func (k *shardConn) Read(p []byte) (n int, err error) {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
-	err = k.retry("read", waitInput, func() (done, moved bool, err error) {
+	return k.awaitInput(p, k.receive)
+}
+
+// awaitInput calls receive until there is input.
+func (k *shardConn) awaitInput(p []byte, receive func([]byte) (int, error)) (n int, err error) {
+	err = k.retry("read", waitInput, func() (moved bool, err error) {
 		if k.tls != nil {
 			k.tls.isDrained = false
 		}
-		n, err = k.receive(p)
-		switch {
-		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-			n = 0
-			return false, false, nil
-		case k.tls != nil:
-		case err != nil:
-			n, err = 0, k.opError("read", os.NewSyscallError("recv", err))
-		case n == 0:
-			err = io.EOF
-		}
-		return true, true, err
+		n, err = receive(p)
+		return false, err
 	})
 	return n, err
 }
 
-// retry calls f until it is done. Whenever the socket is not ready, it waits for the loop's event,
-// as long as the direction's deadline and the send timeout permit. moved reports whether the client
-// has accepted something.
-func (k *shardConn) retry(op string, what direction, f func() (done, moved bool, err error)) error {
+// retry calls f until it does not return poll.ErrAgain. When it does, retry waits for the loop's
+// event, as long as the direction's deadline and the send timeout permit. moved reports whether the
+// client has accepted something.
+func (k *shardConn) retry(op string, what direction, f func() (moved bool, err error)) error {
 	var stalled instant
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(what) || stalled != 0 && k.group().now() >= stalled {
 			return k.opError(op, os.ErrDeadlineExceeded)
 		}
-		done, moved, err := f()
-		if done || err != nil {
+		moved, err := f()
+		if err != poll.ErrAgain { //nolint:errorlint // a bare errno
 			return err
 		}
 		if what == waitOutput {
@@ -80,14 +77,14 @@ func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 	if k.tls != nil {
 		return k.writeTLS(pieces)
 	}
-	return k.retry("write", waitOutput, func() (done, moved bool, err error) {
+	return k.retry("write", waitOutput, func() (moved bool, err error) {
 		for len(pieces) > 0 {
 			n, err := poll.SendAll(int(k.fd), pieces)
 			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-				return false, moved, nil
+				return moved, err
 			}
 			if err != nil {
-				return false, moved, k.opError("write", os.NewSyscallError("send", err))
+				return moved, k.opError("write", os.NewSyscallError("send", err))
 			}
 			moved = true
 			for len(pieces) > 0 && n >= len(pieces[0]) {
@@ -98,11 +95,10 @@ func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 				pieces[0] = pieces[0][n:]
 			}
 		}
-		return true, true, nil
+		return true, nil
 	})
 }
 
-// deadlinePassed reports whether a direction's deadline has passed.
 func (k *shardConn) deadlinePassed(what direction) bool {
 	if !k.state.has(flagDeadlines) {
 		return false
@@ -155,6 +151,9 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 		k.MayBlock()
 		return true
 	}
+	if k.tls != nil && k.tls.handshake != nil {
+		defer k.tls.handshake.pause(true)()
+	}
 	var passed <-chan time.Time
 	if until != 0 {
 		t := time.NewTimer(time.Duration(until - k.group().now()))
@@ -174,12 +173,11 @@ func (k *shardConn) CanSendFrom() bool { return k.tls == nil }
 
 // SendFrom implements exchange.Transport: the kernel copies from a file.
 func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error) {
-	left := int64(1<<63 - 1)
-	file, limited := src, (*io.LimitedReader)(nil)
-	if l, ok := src.(*io.LimitedReader); ok {
-		file, limited, left = l.R, l, l.N
+	limited, ok := src.(*io.LimitedReader)
+	if !ok {
+		limited = &io.LimitedReader{R: src, N: math.MaxInt64}
 	}
-	f, ok := file.(syscall.Conn)
+	f, ok := limited.R.(syscall.Conn)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
@@ -188,14 +186,10 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if err != nil {
 		return 0, err
 	}
-	rerr := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
-	if err == nil {
-		err = rerr
-	}
-	if limited != nil {
-		limited.N -= n
-	}
-	return n, err
+	left := limited.N // a closure with limited would allocate it
+	closed := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
+	limited.N -= n
+	return n, cmp.Or(err, closed)
 }
 
 // sendfile sends up to left bytes of a file. It returns errors.ErrUnsupported if the kernel cannot
@@ -206,7 +200,7 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 		return 0, net.ErrClosed
 	}
 	defer k.release()
-	err = k.retry("sendfile", waitOutput, func() (done, moved bool, err error) {
+	err = k.retry("sendfile", waitOutput, func() (moved bool, err error) {
 		for left > 0 {
 			n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
 			switch {
@@ -215,20 +209,20 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 				sent += int64(n)
 				left -= int64(n)
 				if k.deadlinePassed(waitOutput) { // a client that reads fast lets it never wait
-					return false, moved, k.opError("sendfile", os.ErrDeadlineExceeded)
+					return moved, k.opError("sendfile", os.ErrDeadlineExceeded)
 				}
 			case err == nil: // the end of the file
-				return true, moved, nil
+				return moved, nil
 			case errors.Is(err, syscall.EINTR):
 			case errors.Is(err, syscall.EAGAIN):
-				return false, moved, nil
+				return moved, poll.ErrAgain
 			case sent == 0 && (errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported)):
-				return false, false, errors.ErrUnsupported
+				return false, errors.ErrUnsupported
 			default:
-				return false, moved, k.opError("sendfile", os.NewSyscallError("sendfile", err))
+				return moved, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 			}
 		}
-		return true, moved, nil
+		return moved, nil
 	})
 	return sent, err
 }
@@ -335,12 +329,10 @@ func (k *shardConn) duplicate() (nc net.Conn, err error) {
 // Send implements exchange.Connection. Write reads the timeout itself. The last response and the
 // end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
-	if k.endsOutput && k.tls == nil && !k.deadlinePassed(waitOutput) {
-		sent, ended := poll.SendEnd(int(k.fd), p)
-		if ended {
+	if k.endsOutput && k.tls == nil {
+		if p = p[k.trySendOut(p):]; len(p) == 0 {
 			return nil
 		}
-		p = p[sent:]
 	}
 	_, err := k.Write(p)
 	return err
@@ -354,7 +346,6 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 	}
 }
 
-// waitDeadline returns the deadline of the last wait.
 func (k *shardConn) waitDeadline() instant {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -374,7 +365,7 @@ func (k *shardConn) TrySend(b []byte) int {
 	}
 	n, err := k.tls.conn.Write(b)
 	if err == nil {
-		_, _, _ = k.tls.ciphertext.send(k)
+		_, _ = k.tls.ciphertext.send(k)
 	}
 	return n
 }

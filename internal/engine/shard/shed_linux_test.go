@@ -23,11 +23,10 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 	const busy, idle = 300, 150
 	s := newTestServer(t, tcpListener(t), nil, nil)
 	defer s.Close()
-	place := s.group.placementAt(&s.config, 0)
 	var all []*shardConn
 	for i := range busy + idle {
 		ours, _ := testkit.SocketPair(t)
-		k := placeConn(s.group, place, ours)
+		k := s.placeConn(s.group.allShards()[0], ours)
 		if i < busy {
 			k.state.move(stateWaiting, stateServed)
 		}
@@ -86,9 +85,8 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 	defer s.Close()
 	unled := testkit.Value(newShard(s.group, 0))(t)
 	defer unled.stop()
-	place := &placement{config: &s.config, shard: unled}
 	fd, client := testkit.SocketPair(t)
-	first := placeConn(s.group, place, fd)
+	first := s.placeConn(unled, fd)
 	testkit.Must(t, first.addToLoop())
 	_ = client.CloseWrite()
 	wait := func() poll.Event {
@@ -106,7 +104,7 @@ func TestEventsOfClosedConnectionsAreIgnored(t *testing.T) {
 		testkit.Must(t, syscall.Dup3(other, fd, syscall.O_CLOEXEC))
 		_ = syscall.Close(other)
 	}
-	second := placeConn(s.group, place, fd)
+	second := s.placeConn(unled, fd)
 	defer second.Close()
 	testkit.Equal(t, unled.connOf(old) == nil, true, "an event of the first connection is not one of the second")
 	testkit.Must(t, second.addToLoop())
@@ -129,7 +127,7 @@ func TestSweepsFollowShortestTimeout(t *testing.T) {
 		var http2 http.HTTP2Config
 		set(x, &http2)
 		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, &http2, 0)}
-		var g Group
+		g := Group{sweeper: time.NewTimer(time.Hour)}
 		long := &Config{Exchanges: &exchange.Config{HeadTimeout: time.Hour, HandshakeTimeout: time.Hour}, HTTP2: p.HTTP2}
 		for _, listener := range []*Config{long, p, long} {
 			g.sweepFor(listener)
@@ -156,21 +154,17 @@ func TestEarlyReadsThatFindNothingEnd(t *testing.T) {
 	testkit.Equal(t, e.isWorthwhile(), true, "after one has found a request")
 }
 
-// A connection that is placed while the server shuts down is served: it was accepted before. The
-// shards stop only when no connection can arrive any more.
+// A connection that is placed while the server shuts down is served: it was accepted before.
 func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	s := newTestServer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, nil)
-	s.state.Accepting.Store(1)
 	s.state.Closing.Store(true)
 	testkit.Equal(t, s.group.CloseIdle(), 0)
-	testkit.Equal(t, s.group.isStopped(), false)
 	fd, client := testkit.SocketPair(t)
-	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd)
+	k := s.placeConn(s.group.chooseShard(), fd)
 	if k == nil {
 		t.Fatal("the connection was closed")
 	}
 	k.addOrClose()
-	s.state.Accepting.Store(0)
 	io.WriteString(client, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 	in := bufio.NewReader(client)
 	resp := testkit.Value(http.ReadResponse(in, nil))(t)
@@ -188,7 +182,7 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	defer s.Close()
 	placeWith := func(text string) (*shardConn, int) {
 		fd, client := testkit.SocketPair(t)
-		k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
+		k := s.placeConn(s.group.chooseShard(), fd) // no loop reports it
 		k.state.set(flagNew, false)
 		io.WriteString(client, text)
 		return k, fd

@@ -49,8 +49,10 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 		TLS: config, HandshakeTimeout: 10 * time.Minute,
 	}
 	s.config.Listener, s.config.Exchanges, s.config.HTTP2 = l, &s.exchanges, h2.NewConfig(&s.exchanges, nil, 0)
-	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true) // for tests that place connections themselves
-	s.group = testkit.Value(NewGroup(&s.state, func() {}))(t)
+	// for tests that place connections themselves
+	s.config.conns = exchange.NewConns(&s.exchanges, inSize, true)
+	s.config.origin = &origin{&s.config, s.exchanges.BaseContext}
+	s.group = testkit.Value(NewGroup(&s.state, s.stopIfUnused))(t)
 	return s
 }
 
@@ -81,6 +83,13 @@ func (s *testServer) Close() {
 	s.state.Aborted.Store(true)
 	s.stopListening()
 	s.group.CloseAll()
+	s.stopIfUnused()
+}
+
+func (s *testServer) stopIfUnused() {
+	if s.state.Closing.Load() && s.group.Open() == 0 {
+		s.group.Stop()
+	}
 }
 
 // Shutdown closes the listener, and waits until no connection is open.
@@ -233,8 +242,8 @@ func (s *site) reachShards() {
 }
 
 // placeConn puts a connection on a shard. It returns nil if it was closed.
-func placeConn(g *Group, place *placement, fd int) *shardConn {
-	if k := newShardConn(place, fd, ""); g.put(k) {
+func (s *testServer) placeConn(on *shard, fd int) *shardConn {
+	if k := newShardConn(on, s.config.origin, fd, ""); s.group.put(k) {
 		return k
 	}
 	return nil

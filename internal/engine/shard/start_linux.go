@@ -15,15 +15,13 @@ import (
 func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
 	g := &Group{server: server, unused: unused, epoch: time.Now().Add(-1), scheduler: sched.New(),
 		stopped: make(chan struct{})}
-	g.sweepSoon = make(chan struct{}, 1)
+	g.sweeper = time.AfterFunc(time.Hour, g.sweep)
 	g.shards.Store(new(shardList))
 	if err := g.grow(); err != nil {
 		g.Stop()
 		return nil, err
 	}
-	var balancer balancer
-	go g.scheduler.Guard(g.stopped, func(now time.Time) { balancer.check(g, now) })
-	go g.sweep()
+	go g.scheduler.Guard(g.stopped, g.balance)
 	return g, nil
 }
 
@@ -36,7 +34,7 @@ func (g *Group) grow() error {
 	}
 	g.growing.Lock()
 	defer g.growing.Unlock()
-	if g.isStopped() {
+	if g.isStopped {
 		return nil
 	}
 	for list := *g.shards.Load(); ; {
@@ -84,35 +82,31 @@ func (g *Group) sweepFor(p *Config) {
 	every := int64(max(minSweepInterval, shortest/sweepFraction))
 	for old := g.sweepEvery.Load(); old == 0 || every < old; old = g.sweepEvery.Load() {
 		if g.sweepEvery.CompareAndSwap(old, every) {
-			exchange.Signal(g.sweepSoon)
+			g.sweeper.Reset(time.Duration(every))
 		}
 	}
 }
 
 // sweep closes the connections that have waited too long. Visiting all of them at intervals costs
-// less than a timer for each: nothing for each request, and no memory. While there are no
-// connections it sleeps.
+// less than a timer for each: nothing for each request, and no memory.
 func (g *Group) sweep() {
-	timer := time.NewTimer(0)
-	defer timer.Stop()
-	for failed := false; ; {
-		if err := g.grow(); err != nil && !failed {
+	if err := g.grow(); err != nil {
+		g.growFailed.Do(func() {
 			g.server.Logf("http: cannot follow GOMAXPROCS: %v; serving with %d loops", err, len(g.allShards()))
-			failed = true
-		}
-		select {
-		case <-g.stopped:
-			return
-		case <-g.sweepSoon:
-		case <-timer.C:
-			now := g.now()
-			g.conns.each(func(k *shardConn) { k.expire(now) })
-		}
-		// put increments openConns before it reads noSweep, so that one of the two sees the other.
-		g.noSweep.Store(true)
-		if every := g.sweepEvery.Load(); every > 0 && g.openConns.Load() > 0 {
-			g.noSweep.Store(false)
-			timer.Reset(time.Duration(every))
-		}
+		})
+	}
+	now := g.now()
+	g.conns.each(func(k *shardConn) { k.expire(now) })
+	g.sweeps.Store(false)
+	g.sweepLater()
+}
+
+// sweepLater sets the timer of the next sweep, unless it is set or there are no connections. put
+// calls it after the first one was counted, and sweep after it has cleared the mark: one of the two
+// sees the other.
+func (g *Group) sweepLater() {
+	every := time.Duration(g.sweepEvery.Load())
+	if every > 0 && g.openConns.Load() > 0 && g.sweeps.CompareAndSwap(false, true) {
+		g.sweeper.Reset(every)
 	}
 }

@@ -5,11 +5,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net/http"
 	"os"
 	"runtime"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/netconn"
@@ -20,7 +20,7 @@ import (
 // are its states:
 //
 //	queued ──▶ computing ──waits for the client──▶ waiting ──input──▶ computing ──▶ over
-//	waiting ──evict, the deadline──▶ computing, whose Read fails ──▶ over
+//	waiting ──newer ones, the deadline──▶ computing, whose Read fails ──▶ over
 //
 // A handshake begins when the record with the client's first message has arrived. Only the first
 // part of a handshake waits for a turn: the limit of computing handshakes keeps the loops
@@ -66,14 +66,12 @@ func fragmentOf(size int) int {
 	return mostFragment
 }
 
-// errStalledHandshake is reported for a handshake that has ended in favor of newer ones.
-var errStalledHandshake = errors.New("too many handshakes wait for their clients")
-
 // handshakes are the handshakes of a group's connections.
 type handshakes struct {
 	mu        sync.Mutex
 	queue     list.List   // of *shardConn
-	computing list.List   // of *handshake; those that count
+	computing int         // goroutines that have a turn of this round
+	round     int         // how often all turns have ended
 	waiting   list.List   // of *handshake, the oldest first
 	running   int         // goroutines
 	timer     *time.Timer // runs while handshakes are queued; nil otherwise
@@ -89,10 +87,8 @@ type handshake struct {
 	helloLeft   int // bytes of its content that were not received; -1 before its header
 	fragment    int // how many bytes are received at a time
 
-	// Guarded by all.mu.
-	turn    *list.Element // in computing; nil otherwise
-	wait    *list.Element // in waiting; nil otherwise
-	evicted bool
+	turn      int         // the round of its turn, plus one; 0 without a turn; guarded by all.mu
+	isEvicted atomic.Bool // it has ended in favor of newer ones
 }
 
 // begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
@@ -105,7 +101,7 @@ func (a *handshakes) begin(k *shardConn) {
 
 // startQueued starts handshakes that are queued, as far as the limits permit. Its caller holds mu.
 func (a *handshakes) startQueued() {
-	for a.queue.Len() > 0 && a.computing.Len() < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
+	for a.queue.Len() > 0 && a.computing < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
 		h := &handshake{all: a, conn: a.queue.Remove(a.queue.Front()).(*shardConn), helloLeft: -1}
 		h.beginTurn()
 		a.running++
@@ -115,39 +111,56 @@ func (a *handshakes) startQueued() {
 		return
 	}
 	if a.running >= maxHandshakes && a.waiting.Len() > 0 {
-		a.evict()
+		oldest := a.waiting.Remove(a.waiting.Front()).(*handshake)
+		oldest.isEvicted.Store(true)
+		oldest.conn.shutdown()
 	}
 	if a.timer == nil {
 		a.timer = time.AfterFunc(turnTime, a.endTurns)
 	}
 }
 
-// evict ends the handshake that has waited longest. Its caller holds mu.
-func (a *handshakes) evict() {
-	h := a.waiting.Remove(a.waiting.Front()).(*handshake)
-	h.wait, h.evicted = nil, true
-	h.conn.shutdown()
-}
-
-// endTurns ends the turns of all handshakes.
 func (a *handshakes) endTurns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.timer = nil
-	for e := a.computing.Front(); e != nil; e = a.computing.Front() {
-		e.Value.(*handshake).endTurn()
-	}
+	a.timer, a.computing = nil, 0
+	a.round++
 	a.startQueued()
 }
 
 // beginTurn makes h count as computing. Its caller holds mu.
-func (h *handshake) beginTurn() { h.turn = h.all.computing.PushBack(h) }
+func (h *handshake) beginTurn() {
+	h.all.computing++
+	h.turn = h.all.round + 1
+}
 
 // endTurn is called when h no longer computes. Its caller holds mu.
 func (h *handshake) endTurn() {
-	if h.turn != nil {
-		h.all.computing.Remove(h.turn)
-		h.turn = nil
+	if h.turn == h.all.round+1 {
+		h.all.computing--
+	}
+	h.turn = 0
+}
+
+// pause ends h's turn while h waits for its client, or for a function of the program. The result
+// begins the next one.
+func (h *handshake) pause(forClient bool) (resume func()) {
+	a := h.all
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	h.endTurn()
+	var wait *list.Element
+	if forClient {
+		wait = a.waiting.PushBack(h)
+	}
+	a.startQueued()
+	return func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if forClient {
+			a.waiting.Remove(wait) // which does nothing if h was evicted
+		}
+		h.beginTurn()
 	}
 }
 
@@ -185,6 +198,9 @@ func (h *handshake) perform(k *shardConn) bool {
 		err = k.sendCiphertext()
 	}
 	if err != nil {
+		if h.isEvicted.Load() {
+			err = errors.New("too many handshakes wait for their clients")
+		}
 		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
 		t.handshake = nil
@@ -238,10 +254,10 @@ func (h *handshake) read(p []byte) (int, error) {
 		return 0, err
 	}
 	if h.helloLeft == 0 || len(p) < recordHeaderLen+mostFragment {
-		return h.receive(p)
+		return h.conn.awaitInput(p, h.conn.recv)
 	}
 	if h.helloLeft < 0 {
-		n, err := h.receive(p[:recordHeaderLen])
+		n, err := h.conn.awaitInput(p[:recordHeaderLen], h.conn.recv)
 		h.helloLeft = 0
 		if err != nil || n < recordHeaderLen || p[0] != netconn.RecordHandshake {
 			return n, err
@@ -253,7 +269,7 @@ func (h *handshake) read(p []byte) (int, error) {
 		}
 		h.fragment = fragmentOf(h.helloLeft)
 	}
-	n, err := h.receive(p[recordHeaderLen:][:min(h.helloLeft, h.fragment)])
+	n, err := h.conn.awaitInput(p[recordHeaderLen:][:min(h.helloLeft, h.fragment)], h.conn.recv)
 	if err != nil {
 		return 0, err
 	}
@@ -261,58 +277,6 @@ func (h *handshake) read(p []byte) (int, error) {
 	copy(p, h.helloHeader[:])
 	p[3], p[4] = byte(n>>8), byte(n)
 	return recordHeaderLen + n, nil
-}
-
-// receive reads what has arrived, and waits for it if necessary.
-func (h *handshake) receive(p []byte) (int, error) {
-	k := h.conn
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(waitInput) {
-			return 0, k.opError("read", os.ErrDeadlineExceeded)
-		}
-		n, err := poll.Recv(int(k.fd), p)
-		switch {
-		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-		case err != nil:
-			return 0, k.opError("read", os.NewSyscallError("recv", err))
-		case n == 0:
-			return 0, io.EOF
-		default:
-			return n, nil
-		}
-		if err := h.awaitInput(waited); err != nil {
-			return 0, err
-		}
-	}
-}
-
-// awaitInput waits for the client. Meanwhile h does not count as computing.
-func (h *handshake) awaitInput(again bool) error {
-	a := h.all
-	if again {
-		a.mu.Lock()
-		h.endTurn()
-		h.wait = a.waiting.PushBack(h)
-		a.startQueued()
-		a.mu.Unlock()
-	}
-	isReported := h.conn.wait(waitInput, again, 0)
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if h.wait != nil {
-		a.waiting.Remove(h.wait)
-		h.wait = nil
-	}
-	if again {
-		h.beginTurn()
-	}
-	switch {
-	case h.evicted:
-		return errStalledHandshake
-	case !isReported:
-		return h.conn.opError("read", os.ErrClosed)
-	}
-	return nil
 }
 
 // beginsTLS reports whether a connection that the leader has claimed still needs a handshake. It
@@ -345,14 +309,14 @@ func (s *shard) beginsTLS(k *shardConn) bool {
 // Another shardConn replaces it, because other goroutines may use its TLS layer.
 func (k *shardConn) becomePlaintext() {
 	defer k.Close()
-	g, from := k.group(), k.place.Load()
+	g, on := k.group(), k.shard()
 	fd, err := g.duplicate(int(k.fd))
 	if fd < 0 {
 		k.Logf("http: connection from %s closed: %v", k.remote, os.NewSyscallError("fcntl", err))
 		return
 	}
-	_ = from.shard.loop.Remove(int(k.fd)) // fails if the loop does not have it
-	plain := newShardConn(&placement{from.config.Plaintext, from.shard, from.ctx}, fd, k.remote)
+	_ = on.loop.Remove(int(k.fd)) // fails if the loop does not have it
+	plain := newShardConn(on, &origin{k.config().Plaintext, k.origin.ctx}, fd, k.remote)
 	plain.opened = k.opened // so that the timeout of its head has begun
 	if g.put(plain) {
 		plain.addOrClose()
@@ -382,38 +346,17 @@ func (k *shardConn) helloArrived() (isPlain, hasArrived bool) {
 // functions of a configuration that GetConfigForClient returns still count.
 func withoutTurns(config *tls.Config) *tls.Config {
 	config = config.Clone()
-	if f := config.GetConfigForClient; f != nil {
-		config.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-			defer pauseTurn(hello)()
-			return f(hello)
-		}
-	}
-	if f := config.GetCertificate; f != nil {
-		config.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-			defer pauseTurn(hello)()
-			return f(hello)
-		}
-	}
+	config.GetConfigForClient = withoutTurn(config.GetConfigForClient)
+	config.GetCertificate = withoutTurn(config.GetCertificate)
 	return config
 }
 
-// pauseTurn ends the turn of the handshake that calls a function of the program. The result begins
-// the next turn.
-func pauseTurn(hello *tls.ClientHelloInfo) (resume func()) {
-	var h *handshake
-	if t, ok := hello.Conn.(*tlsLayer); ok {
-		h = t.handshake
+func withoutTurn[T any](f func(*tls.ClientHelloInfo) (T, error)) func(*tls.ClientHelloInfo) (T, error) {
+	if f == nil {
+		return nil
 	}
-	if h == nil { // on the goroutine path
-		return func() {}
-	}
-	h.all.mu.Lock()
-	defer h.all.mu.Unlock()
-	h.endTurn()
-	h.all.startQueued()
-	return func() {
-		h.all.mu.Lock()
-		defer h.all.mu.Unlock()
-		h.beginTurn()
+	return func(hello *tls.ClientHelloInfo) (T, error) {
+		defer hello.Conn.(*tlsLayer).handshake.pause(false)()
+		return f(hello)
 	}
 }

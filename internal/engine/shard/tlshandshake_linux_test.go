@@ -201,9 +201,7 @@ func (s tlsSite) queue(n int, begin func()) (release func()) {
 	s.Helper()
 	all := &s.server.group.handshakes
 	all.mu.Lock()
-	for range runtime.GOMAXPROCS(0) { // others compute
-		all.computing.PushBack(new(handshake))
-	}
+	all.computing = runtime.GOMAXPROCS(0) // others compute
 	all.timer = new(time.Timer)
 	all.mu.Unlock()
 	begin()
@@ -215,7 +213,7 @@ func (s tlsSite) queue(n int, begin func()) (release func()) {
 	return func() {
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		all.computing.Init()
+		all.computing = 0
 		all.startQueued()
 	}
 }

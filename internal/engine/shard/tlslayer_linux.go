@@ -51,7 +51,7 @@ type tlsLayer struct {
 const (
 	// maxPlaintext is how much is encrypted before the ciphertext may be sent: a record.
 	maxPlaintext = 16 << 10
-	// sendCiphertext is how much ciphertext one system call sends if there is more to encrypt.
+	// sendCiphertext is how much is encrypted before a system call sends it if there is more.
 	sendCiphertext = 3 * maxPlaintext
 	// maxCiphertext limits what waits to be sent. Only a client that accepts nothing, and makes
 	// the server respond to TLS messages, causes more.
@@ -72,15 +72,13 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	if t.isDrained {
 		return 0, os.ErrDeadlineExceeded // which a tls.Conn treats as temporary
 	}
-	n, err := poll.Recv(int(t.below.fd), p)
+	n, err := t.below.recv(p)
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 		t.isDrained = true
 		return 0, os.ErrDeadlineExceeded
 	case err != nil:
-		return 0, os.NewSyscallError("recv", err)
-	case n == 0:
-		return 0, io.EOF
+		return 0, err
 	}
 	// As in receiveMore: the loop reports input that arrives later.
 	t.isDrained = n < len(p) && !t.below.state.has(flagEnded)
@@ -127,9 +125,7 @@ func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
 // receive returns decrypted input, or poll.ErrAgain if there is none.
 func (t *tlsLayer) receive(p []byte) (int, error) {
 	n, err := t.conn.Read(p)
-	if t.ciphertext.size() > 0 { // the response to a KeyUpdate, or an alert
-		_, _, _ = t.ciphertext.send(t.below)
-	}
+	_, _ = t.ciphertext.send(t.below) // the response to a KeyUpdate, or an alert
 	switch {
 	case n > 0:
 		t.hasInput = true
@@ -179,7 +175,7 @@ func (t *tlsLayer) end() {
 		// has not received yet.
 		poll.Discard(int(t.below.fd))
 		_ = t.conn.Close()
-		_, _, _ = t.ciphertext.send(t.below)
+		_, _ = t.ciphertext.send(t.below)
 		t.conn = nil
 	}
 	t.ciphertext.discard(&t.below.group().ciphertexts)
@@ -189,18 +185,19 @@ func (t *tlsLayer) end() {
 
 // writeTLS is SendPieces.
 func (k *shardConn) writeTLS(pieces [][]byte) error {
-	t := k.tls
+	waiting := 0
 	for _, p := range pieces {
 		for len(p) > 0 {
-			n, err := t.conn.Write(p[:min(len(p), maxPlaintext)])
+			n, err := k.tls.conn.Write(p[:min(len(p), maxPlaintext)])
 			if err != nil {
 				return err
 			}
 			p = p[n:]
-			if len(p) > 0 && t.ciphertext.size() >= sendCiphertext {
+			if waiting += n; len(p) > 0 && waiting >= sendCiphertext {
 				if err := k.sendCiphertext(); err != nil {
 					return err
 				}
+				waiting = 0
 			}
 		}
 	}
@@ -210,7 +207,7 @@ func (k *shardConn) writeTLS(pieces [][]byte) error {
 // sendCiphertext sends all ciphertext, and waits for room if necessary.
 func (k *shardConn) sendCiphertext() error {
 	c := &k.tls.ciphertext
-	err := k.retry("write", waitOutput, func() (done, moved bool, err error) { return c.send(k) })
+	err := k.retry("write", waitOutput, func() (moved bool, err error) { return c.send(k) })
 	if err != nil {
 		c.fail(err)
 	}
@@ -222,7 +219,20 @@ func (k *shardConn) receive(p []byte) (int, error) {
 	if k.tls != nil {
 		return k.tls.receive(p)
 	}
-	return poll.Recv(int(k.fd), p)
+	return k.recv(p)
+}
+
+// recv is receive from the socket.
+func (k *shardConn) recv(p []byte) (int, error) {
+	n, err := poll.Recv(int(k.fd), p)
+	switch {
+	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+	case err != nil:
+		err = k.opError("read", os.NewSyscallError("recv", err))
+	case n == 0:
+		err = io.EOF
+	}
+	return n, err
 }
 
 // attachTLS prepares for reading what has arrived since the last time. It returns what handlers
@@ -235,7 +245,6 @@ func (k *shardConn) attachTLS() *tls.ConnectionState {
 	return k.tls.state.Load()
 }
 
-// awaitsTLS reports whether the handshake is not complete.
 func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
 
 func (k *shardConn) logHandshakeError(err error) {
@@ -253,7 +262,6 @@ type ciphertext struct {
 // ciphertextBuffer wraps a slice, so that the group's sync.Pool stores a pointer.
 type ciphertextBuffer struct{ b []byte }
 
-// append adds p to what waits.
 func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -272,25 +280,15 @@ func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
 	return nil
 }
 
-// size returns how much waits.
-func (c *ciphertext) size() int {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.buffer == nil {
-		return 0
-	}
-	return len(c.buffer.b) - c.sent
-}
-
-// send sends what k's socket has room for. done reports whether nothing waits any more, and moved
-// whether the socket has accepted anything.
-func (c *ciphertext) send(k *shardConn) (done, moved bool, err error) {
+// send sends what k's socket has room for. It returns poll.ErrAgain if something still waits. moved
+// reports whether the socket has accepted anything.
+func (c *ciphertext) send(k *shardConn) (moved bool, err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for c.err == nil && c.buffer != nil && c.sent < len(c.buffer.b) {
 		n, err := poll.Send(int(k.fd), c.buffer.b[c.sent:])
 		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-			return false, moved, nil
+			return moved, err
 		}
 		if err != nil {
 			c.err = k.opError("write", os.NewSyscallError("send", err))
@@ -299,7 +297,7 @@ func (c *ciphertext) send(k *shardConn) (done, moved bool, err error) {
 		moved = true
 	}
 	c.release(&k.group().ciphertexts)
-	return true, moved, c.err
+	return moved, c.err
 }
 
 // fail makes all later writes fail.
@@ -311,7 +309,6 @@ func (c *ciphertext) fail(err error) {
 	}
 }
 
-// discard drops what waits.
 func (c *ciphertext) discard(pool *sync.Pool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
