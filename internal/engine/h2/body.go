@@ -84,12 +84,9 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 		return false
 	}
 	queued = s.returnWindowLocked(n)
-	if !st.inEnded {
-		if more := st.window.Return(n); more > 0 {
-			s.ledger.Credit(1)
-			s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
-			queued = true
-		}
+	if !st.inEnded && s.updateWindowLocked(st.id, st.window.Return(n)) {
+		s.ledger.Credit(1)
+		queued = true
 	}
 	return queued
 }
@@ -97,12 +94,14 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 // returnWindowLocked returns n bytes to the connection's window. It reports whether it has queued a
 // frame.
 func (s *Session) returnWindowLocked(n int) (queued bool) {
-	more := s.windows.receive.Return(n)
-	if more == 0 {
-		return false
+	return s.updateWindowLocked(0, s.window.Return(n))
+}
+
+func (s *Session) updateWindowLocked(id, more uint32) (queued bool) {
+	if more > 0 {
+		s.output.reply(wire.AppendWindowUpdate(s.output.out, id, more))
 	}
-	s.output.reply(wire.AppendWindowUpdate(s.output.out, 0, more))
-	return true
+	return more > 0
 }
 
 // discardBodyLocked drops what has arrived of a body that nobody reads any more. It reports whether

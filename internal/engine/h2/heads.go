@@ -94,16 +94,11 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte, fault *wire.Error) *
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate, isOverdue := h.StreamID > s.lastID, false
-	if reset := s.findResetLocked(h.StreamID); reset != nil && !isNew {
-		isLate, isOverdue = true, reset.isOverdue()
-	}
+	isLate := h.StreamID > s.lastID || !isNew && s.findResetLocked(h.StreamID) != nil
 	s.mu.Unlock()
 	switch {
 	case st != nil:
 		return s.onTrailers(st, h, b)
-	case isOverdue:
-		return wire.StreamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
 	case isLate: // the client has not yet received RST_STREAM or the last GOAWAY
 		return s.debit(1)
 	case !isNew:
@@ -160,7 +155,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	}
 	st.blockBytes = uint32(blockBytes)
 	s.mu.Lock()
-	st.sendWindow = s.peer.initialWindow
+	st.sendWindow = s.initialWindow
 	s.addStreamLocked(st)
 	s.running++
 	s.headBytes += int(st.headBytes)
@@ -276,7 +271,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	out = wire.AppendField(out, "date", s.config.Exchanges.Server.Date.Text())
 	sent := len(text)
 	if string(b.Method.In(b.Text)) == http.MethodHead || s.output.unacked > 0 ||
-		min(s.peer.initialWindow, s.windows.send) < int32(sent) {
+		min(s.initialWindow, s.sendWindow) < int32(sent) {
 		sent = 0
 		wire.AddFrameFlags(out[at:], wire.EndStream)
 	} else {
@@ -284,7 +279,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	}
 	out = wire.EndBlock(out, at, wire.MinMaxFrameSize)
 	if sent > 0 {
-		s.windows.send -= int32(sent)
+		s.sendWindow -= int32(sent)
 		out = wire.AppendFrameHeader(out, wire.FrameHeader{
 			Length: uint32(sent), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
 		})

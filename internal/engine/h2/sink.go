@@ -151,12 +151,12 @@ func (st *Stream) TrySend(p []byte) connection.Delivery {
 	o := &s.output
 	s.mu.Lock()
 	if st.writeErrorLocked() != nil || s.waiter == nil || o.isSending || o.failed != nil || o.pendingLocked() > 0 ||
-		len(p) > wire.MinMaxFrameSize || n > st.sendWindow || n > s.windows.send {
+		len(p) > wire.MinMaxFrameSize || n > st.sendWindow || n > s.sendWindow {
 		s.mu.Unlock()
 		return connection.Refused
 	}
 	st.sendWindow -= n
-	s.windows.send -= n
+	s.sendWindow -= n
 	s.ledger.CreditData(len(p), len(p))
 	o.out = wire.AppendFrameHeader(o.out, wire.FrameHeader{Length: uint32(n), Type: wire.Data, StreamID: st.id})
 	o.out = append(o.out, p...)

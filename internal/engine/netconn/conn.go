@@ -113,14 +113,13 @@ func control(nc net.Conn, f func(fd int)) {
 	}
 }
 
-// The methods of an exchange.Connection and an h2.Connection; those of timedConn send.
+// The methods of an exchange.Connection; those of timedConn send.
 
 func (c *Conn) Context() context.Context           { return c.ctx }
 func (c *Conn) Opened() time.Time                  { return c.opened }
 func (c *Conn) Number(counter *atomic.Int64) int64 { return c.number.Of(counter) }
 func (c *Conn) Read(p []byte) (int, error)         { return c.NetConn.Read(p) }
 func (c *Conn) LocalAddr() net.Addr                { return c.NetConn.LocalAddr() }
-func (c *Conn) RemoteAddr() net.Addr               { return c.NetConn.RemoteAddr() }
 func (c *Conn) Logf(format string, args ...any)    { c.config.Exchanges.Server.Logf(format, args...) }
 func (c *Conn) MayBlock()                          {} // the connection has a goroutine of its own
 

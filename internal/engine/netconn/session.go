@@ -44,7 +44,7 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 		return
 	}
 	h := &http2Carrier{conn: c}
-	h.session = h2.New(c.config.HTTP2, h, c, state)
+	h.session = h2.New(c.config.HTTP2, h, c, c.conn.Template.RemoteAddr, state)
 	c.session.Store(h.session)
 	c.CallStateHook(http.StateActive)
 	h.Update()
