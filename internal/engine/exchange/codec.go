@@ -172,6 +172,9 @@ type Stream interface {
 	Transport
 	Source
 	Sink
+	// CloseBody drops what has arrived of the body and what follows, as net/http does: it must not
+	// hold up the bodies of other streams. A Read of another goroutine times out.
+	CloseBody()
 }
 
 // Detachable is a Connection whose exchange can outlast its handler without a goroutine.

@@ -334,7 +334,6 @@ func (c *Conn) Input() []byte { return c.in[c.next:c.end] }
 // Consume removes n bytes from the front of the input. A negative n puts back the last ones.
 func (c *Conn) Consume(n int) { c.next += n }
 
-// borrowInput lends c an input buffer.
 func (c *Conn) borrowInput() {
 	c.inBuffer = c.conns.GetInput()
 	c.in = c.inBuffer

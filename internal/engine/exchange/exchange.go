@@ -144,12 +144,8 @@ const (
 	LargeHead                        // the request's head is large: see Exchange.splitRequest
 )
 
-// Set sets a flag.
-func (f *Flags) Set(flag uint32) { f.bits.Or(flag) }
-
-func (f *Flags) clear(flag uint32) { f.bits.And(^flag) }
-
-// Has reports whether a flag is set.
+func (f *Flags) Set(flag uint32)      { f.bits.Or(flag) }
+func (f *Flags) clear(flag uint32)    { f.bits.And(^flag) }
 func (f *Flags) Has(flag uint32) bool { return f.bits.Load()&flag != 0 }
 
 // splitRequest moves what refers to a large head out of the exchange, and returns the request for

@@ -338,15 +338,16 @@ func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
 		return
 	}
 	r, line := s.describe(b)
+	ctx, local := context.WithoutCancel(s.conn.Context()), s.conn.LocalAddr()
 	go func() {
 		defer s.reports.Add(-1)
-		s.config.Exchanges.CallRefused(exchange.Refusal{Request: r, Line: line, Status: status, Sent: sent})
+		s.config.Exchanges.CallRefused(ctx, r, local, line, status, sent)
 	}()
 }
 
 // describe returns what is known of a request, and its request line as HTTP/1 has it. The line is
 // empty if the method or the path is missing.
-func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
+func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line []byte) {
 	text := http1.TextOf(b.Text)
 	r = new(*s.template)
 	r.Method, r.RequestURI, r.Host = text.Of(b.Method), text.Of(b.Path), text.Of(b.Host())
@@ -356,9 +357,7 @@ func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
 		r.URL = u
 	}
 	if r.Method != "" && r.RequestURI != "" {
-		line = r.Method + " " + r.RequestURI + " " + r.Proto
-		line = line[:min(len(line), exchange.MaxRefusedLine)]
+		line = []byte(r.Method + " " + r.RequestURI + " " + r.Proto)
 	}
-	ctx := context.WithValue(s.conn.Context(), http.LocalAddrContextKey, s.conn.LocalAddr())
-	return r.WithContext(context.WithoutCancel(ctx)), line
+	return r, line
 }

@@ -47,7 +47,7 @@ type Conn struct {
 	ctx    context.Context // parent of every request's context
 
 	opened   time.Time
-	secured  time.Time // when the TLS handshake ended; zero without one
+	ready    time.Time // when the client could send a request: opened, or the end of the TLS handshake
 	requests int       // counted by CountRequest
 	number   connection.Number
 	state    connState
@@ -57,7 +57,8 @@ type Conn struct {
 
 // New returns a connection with the context that is the parent of its requests' contexts.
 func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
-	return &Conn{config: p, timedConn: timedConn{NetConn: nc}, ctx: ctx, opened: time.Now()}
+	now := time.Now()
+	return &Conn{config: p, timedConn: timedConn{NetConn: nc}, ctx: ctx, opened: now, ready: now}
 }
 
 // serve serves the connection from its first byte to its end.
@@ -271,16 +272,12 @@ func (c *Conn) parseHead() (x *exchange.Exchange, ok bool) {
 	return x, ok
 }
 
-// timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
-// first request, when it was opened or its TLS handshake ended.
+// timeoutStart returns when the timeout for the next input starts.
 func (c *Conn) timeoutStart(first bool) time.Time {
-	switch {
-	case !first:
-		return time.Now()
-	case !c.secured.IsZero():
-		return c.secured
+	if first {
+		return c.ready
 	}
-	return c.opened
+	return time.Now()
 }
 
 // awaitInput waits for the first bytes of a request. For a connection's first request the head's

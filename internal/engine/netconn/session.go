@@ -3,6 +3,7 @@ package netconn
 import (
 	"crypto/tls"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -52,23 +53,16 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	h.serve()
 }
 
-// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher
-// suites of TLS 1.2, only those with ephemeral keys and authenticated encryption may, unless the
-// settings permit all.
+// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher suites
+// before TLS 1.3, only those with ephemeral keys and authenticated encryption may, unless the settings
+// permit all.
 func AllowsHTTP2(config *h2.Config, state *tls.ConnectionState) bool {
 	if config.PermitsProhibitedCiphers || state.Version > tls.VersionTLS12 {
 		return true
 	}
-	if state.Version < tls.VersionTLS12 {
-		return false
-	}
-	switch state.CipherSuite {
-	case tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-		tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256:
-		return true
-	}
-	return false
+	name := tls.CipherSuiteName(state.CipherSuite)
+	isAuthenticated := strings.Contains(name, "_GCM_") || strings.Contains(name, "_CHACHA20_")
+	return isAuthenticated && strings.HasPrefix(name, "TLS_ECDHE_")
 }
 
 // http2Carrier is the h2.Carrier of a Conn. The connection's goroutine only reads and parses. Each
@@ -127,7 +121,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 }
 
 func (h *http2Carrier) Send(p []byte) (int, error) {
-	return h.conn.sendParts(p, h.session.SendLimit())
+	return h.conn.send(p, h.session.SendLimit())
 }
 
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.

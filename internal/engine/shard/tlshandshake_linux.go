@@ -185,10 +185,9 @@ func (h *handshake) perform(k *shardConn) bool {
 		err = k.sendCiphertext()
 	}
 	if err != nil {
-		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
+		netconn.HandshakeFailed(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
 		t.handshake = nil
-		k.logHandshakeError(err)
 		return false
 	}
 	t.handshake = nil
