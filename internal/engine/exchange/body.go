@@ -185,7 +185,7 @@ func (b *Body) ReadFailed(err error) error {
 	if err == nil || IsTimeout(err) {
 		return err
 	}
-	b.Exchange.ctx.clientLeft()
+	b.Exchange.ctx.cancel(context.Canceled)
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}

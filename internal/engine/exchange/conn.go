@@ -184,41 +184,48 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if c.IsDetached() {
 		return false
 	}
-	return c.endExchange(x)
+	return c.endExchange(x, false)
 }
 
 // IsDetached reports whether the handler has returned and has left its response unfinished.
 func (c *Conn) IsDetached() bool { return c.begin != nil }
 
-// endExchange ends an exchange whose handler has returned, and reports whether the connection can be
-// reused.
-func (c *Conn) endExchange(x *Exchange) bool {
-	x.Response.Flags.Set(handlerReturned)
-	reuse := false
-	if !x.Response.IsHijacked() {
-		x.Body.release()
-		reuse = x.Response.finish()
+// endExchange ends an exchange whose handler has returned or was aborted. It reports whether the
+// connection can be reused.
+func (c *Conn) endExchange(x *Exchange, wasAborted bool) (isReusable bool) {
+	w, b := &x.Response, &x.Body
+	w.Flags.Set(handlerReturned)
+	wasSent := true
+	switch {
+	case w.IsHijacked():
+	case wasAborted:
+		x.ctx.cancel(context.Canceled)
+		b.release()
+		wasSent = w.abandon()
+	default:
+		b.release()
+		isReusable = w.finish()
 	}
 	request := c.handlerRequest
 	c.handlerRequest = nil
-	if x.Response.IsHijacked() {
+	wasUsed := x.ctx.cancel(context.Canceled)
+	if w.IsHijacked() {
 		c.current = nil
-		x.ctx.cancel(context.Canceled)
 		return false
 	}
-	if x.ctx.cancel(context.Canceled) {
-		x.Body.stopWatch(c)
+	if wasUsed {
+		b.stopWatch(c)
 	}
 	// no deadline can be set after cancel
-	if x.Response.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
+	if w.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
 		c.restoreDeadlines()
 	}
 	removeForm(request)
-	if b := &x.Body; !reuse {
+	if !isReusable {
 		waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
-		c.Lingers = waits && (c.Lingers || c.halfClose())
+		c.Lingers = waits && wasSent && (c.Lingers || c.halfClose()) // else a reset may discard what was sent
 	}
-	return reuse
+	return isReusable
 }
 
 // AbortExchange ends an exchange whose handler has panicked or called runtime.Goexit. err is what
@@ -229,23 +236,8 @@ func (c *Conn) AbortExchange(err any) {
 	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		c.Config.Server.LogPanic("serving", c.Template.RemoteAddr, err)
 	}
-	x := c.current
-	if x == nil {
-		return
-	}
-	x.Response.Flags.Set(handlerReturned)
-	x.ctx.cancel(context.Canceled)
-	if x.Response.IsHijacked() {
-		c.current = nil
-		return
-	}
-	x.Body.release()
-	sent := x.Response.abandon()
-	x.Body.stopWatch(c)
-	removeForm(c.handlerRequest)
-	c.handlerRequest = nil
-	if sent && (x.Body.mayContinue() || len(c.Input()) > 0) {
-		c.Lingers = c.halfClose() // else a reset may discard what was sent
+	if c.current != nil {
+		c.endExchange(c.current, true)
 	}
 }
 

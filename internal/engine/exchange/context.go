@@ -22,7 +22,6 @@ type requestContext struct {
 
 	mu    sync.Mutex // also guards the handler's deadlines: see Response.setDeadline
 	ended bool
-	left  bool        // the client has left
 	use   *contextUse // nil until the first use
 }
 
@@ -32,7 +31,7 @@ type contextUse struct {
 	done       chan struct{} // made by the first Done
 	unlink     func() bool   // unlinks the context from its parent
 	afterFuncs map[*func()]struct{}
-	notify     chan bool // made by the first CloseNotify
+	notify     chan bool // made by the first closeNotify
 }
 
 var _ context.Context = (*requestContext)(nil)
@@ -130,31 +129,18 @@ func (c *requestContext) activate() {
 	c.body.watchDeparture()
 }
 
-// closeNotify returns a channel that receives a value when the client leaves, for
-// http.CloseNotifier.
+// closeNotify returns a channel that receives a value when the context ends.
 func (c *requestContext) closeNotify() <-chan bool {
 	c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.use.notify == nil {
 		c.use.notify = make(chan bool, 1)
-		if c.left {
+		if c.ended {
 			c.use.notify <- true
 		}
 	}
 	return c.use.notify
-}
-
-// clientLeft ends the context because the client has left.
-func (c *requestContext) clientLeft() {
-	c.mu.Lock()
-	again := c.left
-	c.left = true
-	if !again && c.use != nil && c.use.notify != nil {
-		c.use.notify <- true
-	}
-	c.mu.Unlock()
-	c.cancel(context.Canceled)
 }
 
 // cancel ends the context. Only the first call has an effect. It reports whether the context was
@@ -170,6 +156,9 @@ func (c *requestContext) cancel(err error) (wasUsed bool) {
 	use.err = err
 	if use.done != nil {
 		close(use.done)
+	}
+	if use.notify != nil {
+		use.notify <- true
 	}
 	if use.unlink != nil {
 		use.unlink()

@@ -131,7 +131,8 @@ func (w *Response) EnableFullDuplex() error {
 	return nil
 }
 
-// CloseNotify implements http.CloseNotifier: the channel receives a value when the client leaves.
+// CloseNotify implements http.CloseNotifier: the channel receives a value when the client leaves or
+// the handler returns.
 func (w *Response) CloseNotify() <-chan bool {
 	if w.Flags.Has(handlerReturned) {
 		panic("net/http: CloseNotify called after ServeHTTP finished") // the handler's bug

@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -170,14 +171,14 @@ func (x *Exchange) Watched(in []byte, hasLeft bool) {
 	case x.Extras != nil && x.Extras.HasAbort(in):
 		x.Abort()
 	case hasLeft:
-		x.ctx.clientLeft()
+		x.ctx.cancel(context.Canceled)
 	}
 }
 
 // Abort ends the request's context because the client has aborted the request.
 func (x *Exchange) Abort() {
 	x.Body.flags.Set(bodyAborted)
-	x.ctx.clientLeft()
+	x.ctx.cancel(context.Canceled)
 }
 
 // Conn returns the conn that serves the request. It is valid until the handler returns.

@@ -58,7 +58,7 @@ func (st *Stream) readErrorLocked() error {
 	switch {
 	case st.dropsBody:
 		return os.ErrDeadlineExceeded
-	case st.inEnded && (!st.isClosed || st.keepsBody):
+	case st.inEnded:
 		if st.declared >= 0 && st.received != st.declared {
 			return errShortBody
 		}
@@ -136,13 +136,12 @@ func (st *Stream) CloseBody() {
 // memory as the connection's window.
 func (s *Session) closeBodyLocked(st *Stream) {
 	unread := len(st.body) - st.bodyStart
-	if !st.inEnded || s.keptBodies+unread > int(s.config.connWindow) {
+	if st.inEnded = st.inEnded && s.keptBodies+unread <= int(s.config.connWindow); !st.inEnded {
 		s.discardBodyLocked(st)
 		return
 	}
 	s.returnWindowLocked(unread)
 	s.keptBodies += unread
-	st.keepsBody = true
 }
 
 // endInputLocked ends the request's body. If the response is complete, that ends the stream.

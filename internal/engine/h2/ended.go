@@ -172,7 +172,6 @@ func (s *Session) dropStreamLocked(st *Stream, err error) {
 // endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
 func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 	for id, st := range s.streams {
-		st.keepsBody = st.inEnded
 		st.closeLocked(err)
 		delete(s.streams, id)
 		ended = append(ended, st)

@@ -165,7 +165,6 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	return nil
 }
 
-// addStreamLocked makes a stream one of the session's.
 func (s *Session) addStreamLocked(st *Stream) {
 	s.streams[st.id] = st
 	s.mostStreams = max(s.mostStreams, len(s.streams))
@@ -218,7 +217,6 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	return st, st.setBody()
 }
 
-// setBody sets the body of the request and what concerns it.
 func (st *Stream) setBody() error {
 	x := st.exchange
 	r := &x.Request

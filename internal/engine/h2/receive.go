@@ -82,7 +82,7 @@ func (s *Session) receiveSome(in []byte) (rest []byte, f *wire.Error) {
 		}
 		i.prefix += n
 		return in[n:], nil
-	case i.data.left > 0 || i.data.pad > 0:
+	case i.data.left > 0:
 		return s.receiveData(in), nil
 	case i.skip > 0:
 		n := min(len(in), i.skip)
@@ -208,7 +208,8 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return err
 	}
 	d := &s.input.data
-	*d = dataState{left: content, pad: padding, ends: fr.Flags.Has(wire.EndStream)}
+	*d = dataState{left: content, ends: fr.Flags.Has(wire.EndStream)}
+	s.input.skip = padding
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]
@@ -223,7 +224,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
 	if fault := s.checkDataLocked(st, fr, d.left); fault != nil || st == nil {
-		s.input.skip, *d = d.left+d.pad, dataState{}
+		s.input.skip, *d = d.left+padding, dataState{}
 		s.returnWindowLocked(int(fr.Length))
 		return fault
 	}
@@ -233,7 +234,7 @@ func (s *Session) startData(fr frame) *wire.Error {
 		s.updateWindowLocked(st.id, st.window.Return(overhead))
 	}
 	s.returnWindowLocked(overhead) // consumeLocked returns the rest
-	if d.left == 0 && d.pad == 0 {
+	if d.left == 0 {
 		s.endDataLocked()
 	}
 	return nil
@@ -261,18 +262,13 @@ func (s *Session) receiveData(in []byte) (rest []byte) {
 	d := &s.input.data
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := min(len(in), d.left); n > 0 {
-		if st := d.stream; !st.isClosed && !st.dropsBody {
-			st.storeLocked(in[:n])
-		} else {
-			s.returnWindowLocked(n)
-		}
-		d.left -= n
-		in = in[n:]
+	n := min(len(in), d.left)
+	if st := d.stream; !st.isClosed && !st.dropsBody {
+		st.storeLocked(in[:n])
+	} else {
+		s.returnWindowLocked(n)
 	}
-	n := min(len(in), d.pad)
-	d.pad -= n
-	if d.left == 0 && d.pad == 0 {
+	if d.left -= n; d.left == 0 {
 		s.endDataLocked()
 	}
 	return in[n:]

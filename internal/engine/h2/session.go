@@ -68,7 +68,6 @@ type Session struct {
 	reports       atomic.Int32 // that have not returned
 }
 
-// phase is a session's state.
 type phase uint8
 
 const (
@@ -87,7 +86,7 @@ const GoAwayTime = time.Second
 type inputState struct {
 	prefix  int    // bytes of the preface that have arrived
 	partial []byte // the start of an incomplete frame
-	skip    int    // bytes of the current frame that are ignored
+	skip    int    // bytes of the current frame that are ignored, after the content of DATA
 
 	data dataState
 
@@ -102,7 +101,6 @@ type inputState struct {
 type dataState struct {
 	stream *Stream
 	left   int  // bytes of content that are missing
-	pad    int  // bytes of padding that follow
 	ends   bool // the frame has END_STREAM
 }
 
@@ -141,9 +139,8 @@ type Stream struct {
 	urgency     uint8
 	incremental bool
 	isClosed    bool
-	inEnded     bool  // the client has sent END_STREAM
+	inEnded     bool  // the client has sent END_STREAM; if isClosed, the body can still be read, too
 	dropsBody   bool  // the handler reads the body no more
-	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
 	granted     bool  // reserve may return
 	isPinged    bool  // a PING has followed the early response
 	err         error // why it was closed
