@@ -177,7 +177,7 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 		c.SetWriteDeadline(time.Now().Add(timeout))
 	}
 	c.current, c.partlySent = x, false
-	if c.handlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
+	if c.handlerRequest = &x.Request; x.Response.Flags.Has(largeHead) {
 		c.handlerRequest = x.splitRequest()
 	}
 	c.Config.Handler.ServeHTTP(x.Response.writer(), c.handlerRequest)

@@ -248,15 +248,14 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 		return 0, true, err
 	}
 	limited, isLimited := src.(*io.LimitedReader)
-	switch { // the kernel copies from an io.LimitedReader over a file, not from two
-	case w.Length < 0:
-	case !isLimited:
-		src = io.LimitReader(src, left)
-	case limited.N > left:
+	if !isLimited { // the kernel copies from an io.LimitedReader over a file, not from two
+		limited = &io.LimitedReader{R: src, N: math.MaxInt64}
+	}
+	if w.Length >= 0 && limited.N > left {
 		defer func(rest int64) { limited.N += rest }(limited.N - left)
 		limited.N = left
 	}
-	n, err = w.Conn.Connection.SendFrom(src, w.Conn.CurrentSendTimeout())
+	n, err = w.Conn.Connection.SendFrom(limited, w.Conn.CurrentSendTimeout())
 	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
 		return 0, false, err
 	}

@@ -142,7 +142,7 @@ const (
 	handlerReadDeadline              // the handler has set a read deadline
 	HandlerWriteDeadline             // the handler has set a write deadline
 	handlerReturned                  // the handler has returned
-	LargeHead                        // the request's head is large: see Exchange.splitRequest
+	largeHead                        // the request's head is large: see Exchange.splitRequest
 )
 
 func (f *Flags) Set(flag uint32)      { f.bits.Or(flag) }
@@ -256,6 +256,7 @@ func (x *Exchange) SetHeader(fields []http1.Field, n int, text *http1.Text, cano
 	room := x.values[:0]
 	if !text.IsWhole() {
 		room = nil // a program that keeps a slice must not keep the exchange with it
+		x.Response.Flags.Set(largeHead)
 	}
 	c := http1.Collect(nil, n, room)
 	c.IsRequest = true

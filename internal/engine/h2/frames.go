@@ -45,10 +45,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	s.isOpen = true
 	s.output.unacked++
 	s.acknowledgeSettingsLocked()
-	if !s.ledger.Debit(cost) {
-		return wire.ConnError(wire.EnhanceYourCalm, "too many SETTINGS")
-	}
-	return s.checkRepliesLocked()
+	return s.debitLocked(cost)
 }
 
 // resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.

@@ -207,9 +207,6 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if protocol != "" {
 		r.Header[protocolField] = []string{protocol}
 	}
-	if !text.IsWhole() {
-		x.Response.Flags.Set(exchange.LargeHead)
-	}
 	st.incremental = s.config.IgnoresPriority
 	if priority := r.Header["Priority"]; len(priority) > 0 {
 		st.prioritizeLocked([]byte(priority[0])) // nobody else knows the stream yet
@@ -229,11 +226,9 @@ func (st *Stream) setBody() error {
 		textproto.CanonicalMIMEHeaderKey)
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
-		r.Body = http.NoBody
-		return err
+	} else {
+		x.Body.Init(x, exchange.ByStream, st.declared, expects)
 	}
-	x.Body.Init(x, exchange.ByStream, -1, expects)
-	r.Body, r.ContentLength = &x.Body, st.declared
 	return err
 }
 

@@ -144,6 +144,10 @@ func (p *Config) buffer() *outBuffer {
 func (s *Session) debit(n int) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.debitLocked(n)
+}
+
+func (s *Session) debitLocked(n int) *wire.Error {
 	if !s.ledger.Debit(n) {
 		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}

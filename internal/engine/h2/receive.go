@@ -251,8 +251,8 @@ func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 		return wire.StreamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
 	case st.declared >= 0 && st.received+int64(size) > st.declared:
 		return wire.StreamError(fr.StreamID, wire.ProtocolError, "body longer than Content-Length")
-	case size == 0 && !fr.Flags.Has(wire.EndStream) && !s.ledger.Debit(1):
-		return wire.ConnError(wire.EnhanceYourCalm, "too many empty frames")
+	case size == 0 && !fr.Flags.Has(wire.EndStream):
+		return s.debitLocked(1)
 	}
 	return nil
 }
@@ -296,8 +296,8 @@ func (s *Session) checkLateDataLocked(fr frame) *wire.Error {
 	}
 	isExcess := int64(fr.Length) > int64(reset.window)
 	reset.window = max(0, reset.window-int32(fr.Length))
-	if isExcess && !s.ledger.Debit(1) {
-		return wire.ConnError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
+	if isExcess {
+		return s.debitLocked(1)
 	}
 	return nil
 }

@@ -147,25 +147,17 @@ func (c *timedConn) CanSendFrom() bool {
 	return ok
 }
 
-func (c *timedConn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
+func (c *timedConn) SendFrom(src *io.LimitedReader, timeout time.Duration) (n int64, err error) {
 	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {
 		return direct.ReadFrom(src)
 	}
-	whole, from := int64(1<<63-1), src
-	limited, _ := src.(*io.LimitedReader)
-	// the kernel copies from an io.LimitedReader over a file, not from a nested one
-	if limited != nil {
-		whole, from = limited.N, limited.R
-	}
-	for n < whole {
+	for src.N > 0 {
 		c.extendDeadline(timeout)
-		most := min(whole-n, filePiece)
-		m, err := direct.ReadFrom(&io.LimitedReader{R: from, N: most})
+		most := min(src.N, filePiece)
+		m, err := direct.ReadFrom(&io.LimitedReader{R: src.R, N: most})
 		n += m
-		if limited != nil {
-			limited.N -= m
-		}
+		src.N -= m
 		if err != nil || m < most {
 			return n, err
 		}

@@ -145,15 +145,12 @@ func (h *http2Carrier) Update() {
 // End implements h2.Carrier. The goroutine that reads closes the connection when the client has, or
 // after a delay: closing at once could reset it before the client has read the last frames.
 func (h *http2Carrier) End(isClean bool) {
-	nc := h.conn.NetConn
-	half, ok := nc.(interface{ CloseWrite() error })
-	if !isClean || !ok {
-		_ = nc.SetReadDeadline(exchange.PastTime())
-		go nc.Close() // of a TLS connection may block
-		return
-	}
-	go func() {
-		_ = half.CloseWrite()
-		h.Update()
+	go func() { // both may block on a TLS connection
+		if isClean && h.conn.CloseWrite() == nil {
+			h.Update()
+			return
+		}
+		_ = h.conn.NetConn.SetReadDeadline(exchange.PastTime())
+		h.conn.NetConn.Close()
 	}()
 }

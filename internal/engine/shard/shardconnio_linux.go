@@ -172,14 +172,9 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 // then sent in the same records as the head of its response.
 func (k *shardConn) CanSendFrom() bool { return k.tls == nil }
 
-// SendFrom implements exchange.Transport: the kernel copies from a file.
-func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error) {
-	left := int64(1<<63 - 1)
-	file, limited := src, (*io.LimitedReader)(nil)
-	if l, ok := src.(*io.LimitedReader); ok {
-		file, limited, left = l.R, l, l.N
-	}
-	f, ok := file.(syscall.Conn)
+// SendFrom implements exchange.Connection: the kernel copies from a file.
+func (k *shardConn) SendFrom(src *io.LimitedReader, _ time.Duration) (n int64, err error) {
+	f, ok := src.R.(syscall.Conn)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
@@ -188,13 +183,11 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if err != nil {
 		return 0, err
 	}
-	rerr := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
+	rerr := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), src.N) })
 	if err == nil {
 		err = rerr
 	}
-	if limited != nil {
-		limited.N -= n
-	}
+	src.N -= n
 	return n, err
 }
 
