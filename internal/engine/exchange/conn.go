@@ -427,21 +427,16 @@ func (c *Conn) Linger() {
 	c.Trim() // a buffer for a part of a head would be small
 	buffer, began := c.Room(), time.Now()
 	for received := began; ; {
-		end := began.Add(c.linger.time)
+		limit := c.linger.time
 		if c.Config.Server.Closing.Load() { // nothing that a client does holds up Shutdown
-			end = began.Add(min(c.linger.time, lingerTimeout))
-		}
-		if idle := received.Add(c.linger.timeout); idle.Before(end) {
-			end = idle
+			limit = min(limit, lingerTimeout)
 		}
 		now := time.Now()
-		if !now.Before(end) {
+		left := min(limit-now.Sub(began), c.linger.timeout-now.Sub(received))
+		if left <= 0 {
 			return
 		}
-		if soon := now.Add(lingerTimeout); soon.Before(end) {
-			end = soon // to check whether the server is closing
-		}
-		c.SetReadDeadline(end)
+		c.SetReadDeadline(now.Add(min(left, lingerTimeout))) // to check whether the server is closing
 		n, err := c.Connection.Read(buffer)
 		switch {
 		case n > 0:

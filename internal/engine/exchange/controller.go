@@ -39,7 +39,6 @@ func (w *Response) WriteHeader(code int) {
 
 func (w *Response) Flush() { _ = w.FlushError() }
 
-// FlushError sends what the handler has written so far.
 func (w *Response) FlushError() error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -63,12 +62,10 @@ func (w *Response) flush() error {
 	return w.Conn.Flush()
 }
 
-// SetReadDeadline sets the deadline for reading the request's body.
 func (w *Response) SetReadDeadline(t time.Time) error {
 	return w.setDeadline(handlerReadDeadline, deadlines.SetReadDeadline, t)
 }
 
-// SetWriteDeadline sets the deadline for writing the response.
 func (w *Response) SetWriteDeadline(t time.Time) error {
 	return w.setDeadline(HandlerWriteDeadline, deadlines.SetWriteDeadline, t)
 }
@@ -124,8 +121,6 @@ func (w *Response) Stderr() io.Writer {
 	return w.x.Extras.ErrorStream(w)
 }
 
-// EnableFullDuplex allows the handler to read the request's body after it has begun to write the
-// response.
 func (w *Response) EnableFullDuplex() error {
 	w.Flags.Set(FullDuplex)
 	return nil

@@ -306,14 +306,11 @@ func (s *Session) Next() *Stream {
 			return st
 		}
 	}
-	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptReady {
+	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptStreams {
 		s.ready = nil
 	}
 	return nil
 }
-
-// keptReady is for how many streams an idle session keeps memory in ready.
-const keptReady = 32
 
 // maxReports is how many rejected requests of a session are being reported. More are not reported:
 // the hook hangs, and the client must not collect goroutines.

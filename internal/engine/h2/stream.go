@@ -84,7 +84,7 @@ func (s *Session) releaseLocked(st *Stream) {
 	s.headBytes -= int(st.headBytes)
 }
 
-// keptStreams is for how many streams an idle session keeps memory in streams.
+// keptStreams is for how many streams an idle session keeps memory.
 const keptStreams = 32
 
 // checkIdleLocked notes that the last stream has ended.

@@ -45,7 +45,7 @@ func (c *timedConn) SetReadDeadline(t time.Time) error { return c.extendReadDead
 func (c *timedConn) extendReadDeadline(t time.Time, slack time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if early := t.Sub(c.read); early >= 0 && early <= slack {
+	if early := t.Sub(c.read); !c.read.IsZero() && early >= 0 && early <= slack {
 		return nil
 	}
 	c.read = t

@@ -2,6 +2,7 @@ package netconn
 
 import (
 	"crypto/tls"
+	"math"
 	"net/http"
 	"strings"
 	"sync"
@@ -70,9 +71,7 @@ func AllowsHTTP2(config *h2.Config, state *tls.ConnectionState) bool {
 type http2Carrier struct {
 	conn    *Conn
 	session *h2.Session
-
-	mu       sync.Mutex
-	deadline time.Time // of reading, as last set
+	mu      sync.Mutex // held while the connection's state and deadline follow the session's
 }
 
 // serve reads to the connection's end.
@@ -109,10 +108,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		case !exchange.IsTimeout(err):
 			return 0, false
 		}
-		h.mu.Lock()
-		h.deadline = time.Time{}
-		_ = h.conn.NetConn.SetReadDeadline(h.deadline)
-		h.mu.Unlock()
+		_ = h.conn.SetReadDeadline(time.Time{})
 		if h.session.Expire() {
 			return 0, false
 		}
@@ -135,10 +131,8 @@ func (h *http2Carrier) Update() {
 	if h.conn.state.move(from, to) {
 		h.conn.CallStateHook(to)
 	}
-	at := h.session.WaitDeadline()
-	if !at.IsZero() && (h.deadline.IsZero() || at.Before(h.deadline)) {
-		h.deadline = at
-		_ = h.conn.NetConn.SetReadDeadline(at)
+	if at := h.session.WaitDeadline(); !at.IsZero() {
+		_ = h.conn.extendReadDeadline(at, math.MaxInt64)
 	}
 }
 
@@ -150,7 +144,7 @@ func (h *http2Carrier) End(isClean bool) {
 			h.Update()
 			return
 		}
-		_ = h.conn.NetConn.SetReadDeadline(exchange.PastTime())
+		_ = h.conn.SetReadDeadline(exchange.PastTime())
 		h.conn.NetConn.Close()
 	}()
 }
