@@ -220,7 +220,9 @@ func (c *Conn) endExchange(x *Exchange, wasAborted bool) (isReusable bool) {
 	if w.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
 		c.restoreDeadlines()
 	}
-	removeForm(request)
+	if request.MultipartForm != nil { // the handler has parsed a form
+		_ = request.MultipartForm.RemoveAll()
+	}
 	if !isReusable {
 		waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
 		c.Lingers = waits && wasSent && (c.Lingers || c.halfClose()) // else a reset may discard what was sent
@@ -238,13 +240,6 @@ func (c *Conn) AbortExchange(err any) {
 	}
 	if c.current != nil {
 		c.endExchange(c.current, true)
-	}
-}
-
-// removeForm removes the files of a form that the handler has parsed.
-func removeForm(r *http.Request) {
-	if r.MultipartForm != nil {
-		_ = r.MultipartForm.RemoveAll()
 	}
 }
 

@@ -179,7 +179,10 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
-	if !w.isFramed() { // the first bytes decide Content-Type and complete the head
+	w.Mu.Lock()
+	isFramed := w.stage >= stageFramed
+	w.Mu.Unlock()
+	if !isFramed { // the first bytes decide Content-Type and complete the head
 		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -277,12 +280,6 @@ func (f fittingWriter) Write(p []byte) (n int, err error) {
 		err = http.ErrContentLength
 	}
 	return n, err
-}
-
-func (w *Response) isFramed() bool {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	return w.stage >= stageFramed
 }
 
 // room returns how many bytes of the body are missing, at most.

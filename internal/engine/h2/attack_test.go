@@ -64,7 +64,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	p.discard()
 	p.send("SETTINGS 65536, GET 3 /%zz, RST_STREAM 1")
 	p.receive()
-	testkit.Error(t, st.append(0, make([]byte, 100)), "closed")
+	testkit.Error(t, st.append(make([]byte, 100), nil, false, 0), "closed")
 	p.session.Flush()
 	p.wantRest("HEADERS 400 end, SETTINGS ack") // a body might exceed the window of before
 	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.sendWindow), "0 65535", "output and window in the end")

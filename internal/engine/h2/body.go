@@ -117,7 +117,7 @@ func (s *Session) discardBodyLocked(st *Stream) (queued bool) {
 	return queued
 }
 
-// CloseBody implements exchange.bodyCloser.
+// CloseBody implements exchange.Stream.
 func (st *Stream) CloseBody() {
 	s := st.session
 	s.mu.Lock()

@@ -162,15 +162,15 @@ type Stream struct {
 	readWake, writeWake chan struct{} // made by the first call that waits
 }
 
-// framing locates the frames in the conn's output that are incomplete: a head that is being
-// appended, and the DATA frame at the end. Flush completes the DATA frame once it has reserved
-// windows for it. Offsets are one too large; 0 stands for none.
+// framing locates what is incomplete in the conn's output: a head that is being appended, and body
+// bytes at the end. Flush makes DATA frames of them once it has reserved windows. Offsets are one too
+// large; 0 stands for none.
 type framing struct {
 	interim  int32 // of the interim response's HEADERS frame that is being appended
 	head     int32 // of the final one that is being appended
-	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
-	isData   bool  // last is the offset of a DATA frame
-	hasEnded bool  // the body's end was appended
+	last     int32 // of the final HEADERS frame, or of the body bytes that follow it
+	isData   bool  // last is the offset of body bytes
+	hasEnded bool  // the body has ended
 }
 
 // resetStream is a stream that the server has reset. What the client has sent before it received the

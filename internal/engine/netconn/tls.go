@@ -61,7 +61,8 @@ func HandshakeFailed(p *exchange.Config, local net.Addr, remote string, err erro
 	re, ok := errors.AsType[tls.RecordHeaderError](err)
 	if ok && re.Conn != nil && !BeginsTLS(re.RecordHeader[0]) {
 		sent := int64(0)
-		if looksLikeHTTP(re.RecordHeader) {
+		switch string(re.RecordHeader[:]) {
+		case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET", "PRI *":
 			const text = "Client sent an HTTP request to an HTTPS server.\n"
 			_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 			err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
@@ -69,15 +70,6 @@ func HandshakeFailed(p *exchange.Config, local net.Addr, remote string, err erro
 		p.ReportRequest(&http.Request{RemoteAddr: remote}, local, re.RecordHeader[:], http.StatusBadRequest, sent)
 	}
 	p.Server.Logf("http: TLS handshake error from %s: %v", remote, err)
-}
-
-// looksLikeHTTP reports whether the first record begins like an HTTP request, or HTTP/2's preface.
-func looksLikeHTTP(record [5]byte) bool {
-	switch string(record[:]) {
-	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET", "PRI *":
-		return true
-	}
-	return false
 }
 
 // selectProtocol hands off a connection that speaks a protocol other than HTTP/1. It reports
