@@ -211,25 +211,19 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if priority := r.Header["Priority"]; len(priority) > 0 {
 		st.prioritizeLocked([]byte(priority[0])) // nobody else knows the stream yet
 	}
-	return st, st.setBody()
-}
-
-func (st *Stream) setBody() error {
-	x := st.exchange
-	r := &x.Request
 	expects := http1.HasToken(r.Header["Expect"], "100-continue")
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
 	var err error
-	r.Trailer, err = http1.TakeTrailer(r.Header, st.session.config.Exchanges.Limits.Fields, true,
+	r.Trailer, err = http1.TakeTrailer(r.Header, s.config.Exchanges.Limits.Fields, true,
 		textproto.CanonicalMIMEHeaderKey)
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
 	} else {
 		x.Body.Init(x, exchange.ByStream, st.declared, expects)
 	}
-	return err
+	return st, err
 }
 
 // onTrailers handles a head block of an open stream, which is a trailer section.

@@ -103,7 +103,11 @@ func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
 		size := wire.FrameHeaderSize
 		h, ok := wire.ParseFrameHeader(have)
 		if ok {
-			if f := s.checkHeader(h); f != nil {
+			f := h.CheckOrder(s.isOpen, i.blockHead.StreamID)
+			if f == nil {
+				f = h.Check(s.config.maxFrameSize)
+			}
+			if f != nil {
 				return s.skipFrame(in, h), f
 			}
 			size += bufferedSize(h)
@@ -155,19 +159,6 @@ func bufferedSize(h wire.FrameHeader) int {
 	}
 	return int(h.Length)
 }
-
-// checkHeader checks a frame before its payload has arrived.
-func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
-	if err := h.CheckOrder(s.isOpen, s.input.blockHead.StreamID); err != nil {
-		return err
-	}
-	if h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate {
-		return wire.ConnError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
-	}
-	return h.Check(s.config.maxFrameSize)
-}
-
-const maxPriorityUpdate = 1 << 10 // of the payload
 
 // process handles a complete frame, or the start of a DATA frame.
 func (s *Session) process(fr frame) *wire.Error {
