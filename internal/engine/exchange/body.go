@@ -6,16 +6,17 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"time"
 )
 
-// Init prepares b. length is -1 if it is unknown. expects reports whether the client waits for "100
-// Continue".
+// Init prepares b, and the request of x for it. length is -1 if it is unknown. expects reports whether
+// the client waits for "100 Continue".
 func (b *Body) Init(x *Exchange, mode BodyMode, length int64, expects bool) {
 	b.Exchange, b.Mode, b.Remaining, b.expectsContinue = x, mode, length, expects
+	x.Request.Body, x.Request.ContentLength = b, length
 	if mode == NoBody {
 		b.Err, b.readToEnd = io.EOF, true
+		x.Request.Body = http.NoBody
 	}
 }
 
@@ -43,19 +44,12 @@ func (b *Body) Close() error {
 	b.flags.Set(bodyClosed)
 	switch {
 	case b.Mode == ByStream:
-		b.Exchange.ctx.transport.(bodyCloser).CloseBody()
+		b.Exchange.ctx.transport.(Stream).CloseBody()
 	case b.Mode == NoBody || b.Exchange.Extras != nil || b.Mode == ByLength && b.isLast:
 	case !b.expectsContinue || b.flags.Has(bodyContinued) && !b.flags.Has(bodyWithheld):
 		return b.closeRead()
 	}
 	return nil
-}
-
-// bodyCloser is the Transport of a body ByStream.
-type bodyCloser interface {
-	// CloseBody drops what has arrived and what follows, as net/http does: it must not hold up the
-	// bodies of other streams. A Read of another goroutine times out.
-	CloseBody()
 }
 
 // closeRead reads the remainder for Close. If the handler returns meanwhile, its Conn continues.
@@ -331,18 +325,16 @@ func (b *Body) HasArrived(whole bool) bool {
 	return b.Remaining > 0 && len(c.Input()) > 0
 }
 
-func (b *Body) HasWhole() bool {
-	b.reading.Lock()
-	defer b.reading.Unlock()
-	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(true)
-}
+func (b *Body) HasWhole() bool { return b.mayRead(true) }
+func (b *Body) HasInput() bool { return b.mayRead(false) }
 
-func (b *Body) HasInput() bool {
+// mayRead is HasArrived while the handler runs and no other goroutine reads.
+func (b *Body) mayRead(whole bool) bool {
 	if !b.reading.TryLock() {
 		return false
 	}
 	defer b.reading.Unlock()
-	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(false)
+	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(whole)
 }
 
 // framingCounter is the Source of bodies ByChunks.
@@ -407,7 +399,6 @@ func (b *Body) resume() {
 	}
 }
 
-// hasRemainder reports whether the body has not been read to its end.
 func (b *Body) hasRemainder() bool {
 	if b.Mode == NoBody || b.Mode == ByStream {
 		return false
@@ -425,9 +416,6 @@ func (b *Body) mayContinue() bool {
 
 // IsTimeout reports whether err is that of a deadline that has passed.
 func IsTimeout(err error) bool {
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		return true
-	}
 	ne, ok := errors.AsType[net.Error](err)
 	return ok && ne.Timeout()
 }

@@ -154,7 +154,7 @@ type Connection interface {
 	CanSendFrom() bool
 	// SendFrom sends what src returns, like Send. The kernel may copy it. If nothing was sent
 	// because it cannot, SendFrom may return errors.ErrUnsupported.
-	SendFrom(src io.Reader, timeout time.Duration) (int64, error)
+	SendFrom(src *io.LimitedReader, timeout time.Duration) (int64, error)
 	// CloseWrite ends the output.
 	CloseWrite() error
 	// WatchDeparture starts to watch for the client's departure, which cancels x's context. The
@@ -172,6 +172,9 @@ type Stream interface {
 	Transport
 	Source
 	Sink
+	// CloseBody drops what has arrived of the body and what follows, as net/http does: it must not
+	// hold up the bodies of other streams. A Read of another goroutine times out.
+	CloseBody()
 }
 
 // Detachable is a Connection whose exchange can outlast its handler without a goroutine.

@@ -51,8 +51,7 @@ type Refusal struct {
 	Sent int64
 }
 
-// MaxRefusedLine limits Refusal.Line.
-const MaxRefusedLine = 8 << 10
+const maxRefusedLine = 8 << 10
 
 // ReportRequest calls the hook with a request, of which in was read. The caller has set in r what
 // is known of the connection.
@@ -62,20 +61,23 @@ func (p *Config) ReportRequest(r *http.Request, local net.Addr, in []byte, statu
 	}
 	r.Header, r.URL, r.Body = make(http.Header), new(url.URL), http.NoBody
 	line := p.Protocol.Describe(r, in, p.Limits)
-	ctx := context.WithValue(p.BaseContext, http.LocalAddrContextKey, local)
-	text := string(line[:min(len(line), MaxRefusedLine)])
-	p.CallRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
+	p.CallRefused(p.BaseContext, r, local, line, status, sent)
 }
 
-// CallRefused calls the hook, which is not nil. A panic is logged as a handler's is. It must not
-// end the process, and other requests of the connection must receive their responses.
-func (p *Config) CallRefused(r Refusal) {
+// CallRefused calls the hook, which is not nil, with a request that has all fields of a Refusal's. A
+// panic is logged as a handler's is. It must not end the process, and other requests of the
+// connection must receive their responses.
+func (p *Config) CallRefused(ctx context.Context, r *http.Request, local net.Addr,
+	line []byte, status int, sent int64,
+) {
 	defer func() {
 		if err := recover(); err != nil {
-			p.Server.LogPanic("reporting a rejected request of", r.Request.RemoteAddr, err)
+			p.Server.LogPanic("reporting a rejected request of", r.RemoteAddr, err)
 		}
 	}()
-	p.OnRefused(r)
+	ctx = context.WithValue(ctx, http.LocalAddrContextKey, local)
+	text := string(line[:min(len(line), maxRefusedLine)])
+	p.OnRefused(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
 }
 
 // ServerState is what a Server shares with its connections. They do not refer to the Server, so

@@ -177,48 +177,57 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 		c.SetWriteDeadline(time.Now().Add(timeout))
 	}
 	c.current, c.partlySent = x, false
-	if c.handlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
+	if c.handlerRequest = &x.Request; x.Response.Flags.Has(largeHead) {
 		c.handlerRequest = x.splitRequest()
 	}
 	c.Config.Handler.ServeHTTP(x.Response.writer(), c.handlerRequest)
 	if c.IsDetached() {
 		return false
 	}
-	return c.endExchange(x)
+	return c.endExchange(x, false)
 }
 
 // IsDetached reports whether the handler has returned and has left its response unfinished.
 func (c *Conn) IsDetached() bool { return c.begin != nil }
 
-// endExchange ends an exchange whose handler has returned, and reports whether the connection can be
-// reused.
-func (c *Conn) endExchange(x *Exchange) bool {
-	x.Response.Flags.Set(handlerReturned)
-	reuse := false
-	if !x.Response.IsHijacked() {
-		x.Body.release()
-		reuse = x.Response.finish()
+// endExchange ends an exchange whose handler has returned or was aborted. It reports whether the
+// connection can be reused.
+func (c *Conn) endExchange(x *Exchange, wasAborted bool) (isReusable bool) {
+	w, b := &x.Response, &x.Body
+	w.Flags.Set(handlerReturned)
+	wasSent := true
+	switch {
+	case w.IsHijacked():
+	case wasAborted:
+		x.ctx.cancel(context.Canceled)
+		b.release()
+		wasSent = w.abandon()
+	default:
+		b.release()
+		isReusable = w.finish()
 	}
 	request := c.handlerRequest
 	c.handlerRequest = nil
-	if x.Response.IsHijacked() {
+	wasUsed := x.ctx.cancel(context.Canceled)
+	if w.IsHijacked() {
 		c.current = nil
-		x.ctx.cancel(context.Canceled)
 		return false
 	}
-	if x.ctx.cancel(context.Canceled) {
-		x.Body.stopWatch(c)
+	if wasUsed {
+		b.stopWatch(c)
 	}
 	// no deadline can be set after cancel
-	if x.Response.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
+	if w.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
 		c.restoreDeadlines()
 	}
-	removeForm(request)
-	if b := &x.Body; !reuse {
-		waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
-		c.Lingers = waits && (c.Lingers || c.halfClose())
+	if request.MultipartForm != nil { // the handler has parsed a form
+		_ = request.MultipartForm.RemoveAll()
 	}
-	return reuse
+	if !isReusable {
+		waits := b.mayContinue() || b.flags.Has(bodyEndsConn) || len(c.Input()) > 0 || c.linger.always
+		c.Lingers = waits && wasSent && (c.Lingers || c.halfClose()) // else a reset may discard what was sent
+	}
+	return isReusable
 }
 
 // AbortExchange ends an exchange whose handler has panicked or called runtime.Goexit. err is what
@@ -229,30 +238,8 @@ func (c *Conn) AbortExchange(err any) {
 	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
 		c.Config.Server.LogPanic("serving", c.Template.RemoteAddr, err)
 	}
-	x := c.current
-	if x == nil {
-		return
-	}
-	x.Response.Flags.Set(handlerReturned)
-	x.ctx.cancel(context.Canceled)
-	if x.Response.IsHijacked() {
-		c.current = nil
-		return
-	}
-	x.Body.release()
-	sent := x.Response.abandon()
-	x.Body.stopWatch(c)
-	removeForm(c.handlerRequest)
-	c.handlerRequest = nil
-	if sent && (x.Body.mayContinue() || len(c.Input()) > 0) {
-		c.Lingers = c.halfClose() // else a reset may discard what was sent
-	}
-}
-
-// removeForm removes the files of a form that the handler has parsed.
-func removeForm(r *http.Request) {
-	if r.MultipartForm != nil {
-		_ = r.MultipartForm.RemoveAll()
+	if c.current != nil {
+		c.endExchange(c.current, true)
 	}
 }
 
@@ -334,7 +321,6 @@ func (c *Conn) Input() []byte { return c.in[c.next:c.end] }
 // Consume removes n bytes from the front of the input. A negative n puts back the last ones.
 func (c *Conn) Consume(n int) { c.next += n }
 
-// borrowInput lends c an input buffer.
 func (c *Conn) borrowInput() {
 	c.inBuffer = c.conns.GetInput()
 	c.in = c.inBuffer
@@ -436,21 +422,16 @@ func (c *Conn) Linger() {
 	c.Trim() // a buffer for a part of a head would be small
 	buffer, began := c.Room(), time.Now()
 	for received := began; ; {
-		end := began.Add(c.linger.time)
+		limit := c.linger.time
 		if c.Config.Server.Closing.Load() { // nothing that a client does holds up Shutdown
-			end = began.Add(min(c.linger.time, lingerTimeout))
-		}
-		if idle := received.Add(c.linger.timeout); idle.Before(end) {
-			end = idle
+			limit = min(limit, lingerTimeout)
 		}
 		now := time.Now()
-		if !now.Before(end) {
+		left := min(limit-now.Sub(began), c.linger.timeout-now.Sub(received))
+		if left <= 0 {
 			return
 		}
-		if soon := now.Add(lingerTimeout); soon.Before(end) {
-			end = soon // to check whether the server is closing
-		}
-		c.SetReadDeadline(end)
+		c.SetReadDeadline(now.Add(min(left, lingerTimeout))) // to check whether the server is closing
 		n, err := c.Connection.Read(buffer)
 		switch {
 		case n > 0:

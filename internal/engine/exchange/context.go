@@ -32,7 +32,7 @@ type contextUse struct {
 	done       chan struct{} // made by the first Done
 	unlink     func() bool   // unlinks the context from its parent
 	afterFuncs map[*func()]struct{}
-	notify     chan bool // made by the first CloseNotify
+	notify     chan bool // made by the first closeNotify
 }
 
 var _ context.Context = (*requestContext)(nil)
@@ -148,11 +148,10 @@ func (c *requestContext) closeNotify() <-chan bool {
 // clientLeft ends the context because the client has left.
 func (c *requestContext) clientLeft() {
 	c.mu.Lock()
-	again := c.left
-	c.left = true
-	if !again && c.use != nil && c.use.notify != nil {
+	if !c.left && c.use != nil && c.use.notify != nil {
 		c.use.notify <- true
 	}
+	c.left = true
 	c.mu.Unlock()
 	c.cancel(context.Canceled)
 }

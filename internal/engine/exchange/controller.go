@@ -39,7 +39,6 @@ func (w *Response) WriteHeader(code int) {
 
 func (w *Response) Flush() { _ = w.FlushError() }
 
-// FlushError sends what the handler has written so far.
 func (w *Response) FlushError() error {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -63,12 +62,10 @@ func (w *Response) flush() error {
 	return w.Conn.Flush()
 }
 
-// SetReadDeadline sets the deadline for reading the request's body.
 func (w *Response) SetReadDeadline(t time.Time) error {
 	return w.setDeadline(handlerReadDeadline, deadlines.SetReadDeadline, t)
 }
 
-// SetWriteDeadline sets the deadline for writing the response.
 func (w *Response) SetWriteDeadline(t time.Time) error {
 	return w.setDeadline(HandlerWriteDeadline, deadlines.SetWriteDeadline, t)
 }
@@ -124,8 +121,6 @@ func (w *Response) Stderr() io.Writer {
 	return w.x.Extras.ErrorStream(w)
 }
 
-// EnableFullDuplex allows the handler to read the request's body after it has begun to write the
-// response.
 func (w *Response) EnableFullDuplex() error {
 	w.Flags.Set(FullDuplex)
 	return nil
@@ -183,7 +178,10 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	if !kernelCanRead(src) {
 		return io.CopyBuffer(plain, src, make([]byte, CopySize))
 	}
-	if !w.isFramed() { // the first bytes decide Content-Type and complete the head
+	w.Mu.Lock()
+	isFramed := w.stage >= stageFramed
+	w.Mu.Unlock()
+	if !isFramed { // the first bytes decide Content-Type and complete the head
 		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
@@ -247,15 +245,14 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 		return 0, true, err
 	}
 	limited, isLimited := src.(*io.LimitedReader)
-	switch { // the kernel copies from an io.LimitedReader over a file, not from two
-	case w.Length < 0:
-	case !isLimited:
-		src = io.LimitReader(src, left)
-	case limited.N > left:
+	if !isLimited { // the kernel copies from an io.LimitedReader over a file, not from two
+		limited = &io.LimitedReader{R: src, N: math.MaxInt64}
+	}
+	if w.Length >= 0 && limited.N > left {
 		defer func(rest int64) { limited.N += rest }(limited.N - left)
 		limited.N = left
 	}
-	n, err = w.Conn.Connection.SendFrom(src, w.Conn.CurrentSendTimeout())
+	n, err = w.Conn.Connection.SendFrom(limited, w.Conn.CurrentSendTimeout())
 	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
 		return 0, false, err
 	}
@@ -282,12 +279,6 @@ func (f fittingWriter) Write(p []byte) (n int, err error) {
 		err = http.ErrContentLength
 	}
 	return n, err
-}
-
-func (w *Response) isFramed() bool {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	return w.stage >= stageFramed
 }
 
 // room returns how many bytes of the body are missing, at most.

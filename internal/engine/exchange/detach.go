@@ -82,5 +82,5 @@ func (c *Conn) EndDetached(x *Exchange) bool {
 	if c.begin, c.why = nil, nil; why != nil {
 		panic(why)
 	}
-	return c.endExchange(x)
+	return c.endExchange(x, false)
 }

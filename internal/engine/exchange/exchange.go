@@ -141,15 +141,11 @@ const (
 	handlerReadDeadline              // the handler has set a read deadline
 	HandlerWriteDeadline             // the handler has set a write deadline
 	handlerReturned                  // the handler has returned
-	LargeHead                        // the request's head is large: see Exchange.splitRequest
+	largeHead                        // the request's head is large: see Exchange.splitRequest
 )
 
-// Set sets a flag.
-func (f *Flags) Set(flag uint32) { f.bits.Or(flag) }
-
-func (f *Flags) clear(flag uint32) { f.bits.And(^flag) }
-
-// Has reports whether a flag is set.
+func (f *Flags) Set(flag uint32)      { f.bits.Or(flag) }
+func (f *Flags) clear(flag uint32)    { f.bits.And(^flag) }
 func (f *Flags) Has(flag uint32) bool { return f.bits.Load()&flag != 0 }
 
 // splitRequest moves what refers to a large head out of the exchange, and returns the request for
@@ -259,6 +255,7 @@ func (x *Exchange) SetHeader(fields []http1.Field, n int, text *http1.Text, cano
 	room := x.values[:0]
 	if !text.IsWhole() {
 		room = nil // a program that keeps a slice must not keep the exchange with it
+		x.Response.Flags.Set(largeHead)
 	}
 	c := http1.Collect(nil, n, room)
 	c.IsRequest = true

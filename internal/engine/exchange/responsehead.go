@@ -32,7 +32,6 @@ func (w *Response) mayCommit(code int) bool {
 	return true
 }
 
-// sendInterim sends an interim response.
 func (w *Response) sendInterim(code int) {
 	if code == http.StatusContinue {
 		w.x.Body.endContinue(bodyContinued)
@@ -66,7 +65,13 @@ func (w *Response) commit(code int) {
 // startHead fixes the status.
 func (w *Response) startHead(code int) {
 	if w.x.Body.Mode != ByStream {
-		w.withholdBody(code)
+		// A client that waits for "100 Continue" receives this status instead. It may never send the
+		// body, so that Read fails.
+		flags := uint32(bodyContinued | bodyWithheld)
+		if code != http.StatusSwitchingProtocols {
+			flags |= bodyClosed
+		}
+		w.x.Body.endContinue(flags)
 	}
 	w.stage, w.Status = stageCommitted, uint16(code)
 	w.NoBody = !http1.BodyAllowed(code)
@@ -75,16 +80,6 @@ func (w *Response) startHead(code int) {
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
 	w.Conn.sink.BeginHead(w, code)
-}
-
-// withholdBody makes Read of the body fail if the client waits for "100 Continue", which a final
-// status has replaced. The client may never send the body.
-func (w *Response) withholdBody(code int) {
-	flags := uint32(bodyContinued | bodyWithheld)
-	if code != http.StatusSwitchingProtocols {
-		flags |= bodyClosed
-	}
-	w.x.Body.endContinue(flags)
 }
 
 // OpensTunnel reports whether a tunnel follows the head, not a body (RFC 9110, 9.3.6). What the
@@ -142,7 +137,6 @@ func sortFields(room []headerField, fields http.Header) []headerField {
 	return room
 }
 
-// appendValues appends a field line for each value.
 func (w *Response) appendValues(name string, values []string) {
 	if !http1.ValidToken(name) {
 		return // net/http drops it silently, too

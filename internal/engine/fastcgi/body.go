@@ -3,7 +3,6 @@ package fastcgi
 import (
 	"errors"
 	"io"
-	"net/http"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -21,11 +20,9 @@ var (
 func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
 	r := &x.Request
 	if r.ContentLength == 0 && (hasLength || f.request.Empty) {
-		r.Body = http.NoBody
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		return
 	}
-	r.Body = &x.Body
 	if !hasLength {
 		r.ContentLength = -1
 	}

@@ -51,9 +51,6 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 	http1.TranslatePragma(x.Request.Header)
 	f.initBody(x, v.length != "")
 	x.Response.Init(c, x, 1, f.request.Keep)
-	if !text.IsWhole() {
-		x.Response.Flags.Set(exchange.LargeHead)
-	}
 	if x.Body.Mode != exchange.NoBody {
 		x.Response.Flags.Set(exchange.FullDuplex) // web servers read while they send
 	}

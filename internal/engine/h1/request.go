@@ -39,9 +39,6 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	}
 	x.Response.Init(c, x, head.Minor, head.IsPersistent())
 	x.Response.IsCONNECT = r.Method == http.MethodConnect
-	if !text.IsWhole() {
-		x.Response.Flags.Set(exchange.LargeHead)
-	}
 	return x, nil
 }
 
@@ -53,16 +50,14 @@ func (h *codec) setFraming(c *exchange.Conn, x *exchange.Exchange) (err error) {
 	switch f.Mode {
 	case http1.NoBody:
 		x.Body.Init(x, exchange.NoBody, 0, false)
-		r.Body = http.NoBody
 		return nil
 	case http1.ByLength:
 		x.Body.Init(x, exchange.ByLength, f.Length, expects)
-		r.Body, r.ContentLength = &x.Body, f.Length
 		return nil
 	}
 	h.chunks, h.framing = http1.Chunked{}, 0
 	x.Body.Init(x, exchange.ByChunks, -1, expects)
-	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
+	r.TransferEncoding = []string{"chunked"}
 	r.Trailer, err = http1.TakeTrailer(r.Header, c.Config.Limits.Fields, false, textproto.CanonicalMIMEHeaderKey)
 	return err
 }
@@ -202,9 +197,8 @@ func newPrefaceExchange(c *exchange.Conn) *exchange.Exchange {
 	r := &x.Request
 	r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor = "PRI", "*", "HTTP/2.0", 2, 0
 	x.URL.Path = "*"
-	r.URL, r.Header, r.Body = &x.URL, make(http.Header), http.NoBody
-	r.ContentLength, r.Close = -1, true
-	x.Body.Init(x, exchange.NoBody, 0, false)
+	r.URL, r.Header, r.Close = &x.URL, make(http.Header), true
+	x.Body.Init(x, exchange.NoBody, -1, false)
 	x.Response.Init(c, x, 1, false)
 	return x
 }

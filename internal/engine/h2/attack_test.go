@@ -44,7 +44,7 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 				p.session.Flush()
 				p.rest()
 				window += 61440 + 1000000
-				testkit.Equal(t, int(p.session.windows.send), window-p.data, order, "window after stream", id)
+				testkit.Equal(t, int(p.session.sendWindow), window-p.data, order, "window after stream", id)
 			}
 			p.send(strings.Repeat("WINDOW_UPDATE 0 1, ", p.data/256+4000))
 			testkit.Equal(t, p.receive(), false, order, "DATA that was not sent pays for updates")
@@ -53,9 +53,9 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.get(1)
 	st := p.received()
-	p.session.windows.send = 3
+	p.session.sendWindow = 3
 	testkit.Equal(t, st.TrySend([]byte("data")), connection.Refused, "beyond the connection's window")
-	p.session.windows.send, p.accepts = 1<<16-1, 0
+	p.session.sendWindow, p.accepts = 1<<16-1, 0
 	p.session.output.out = wire.AppendPing(nil, 0, [8]byte{})
 	testkit.Equal(t, st.TrySend([]byte("data")), connection.Refused, "before other output")
 	p.accepts = -1
@@ -64,10 +64,10 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	p.discard()
 	p.send("SETTINGS 65536, GET 3 /%zz, RST_STREAM 1")
 	p.receive()
-	testkit.Error(t, st.append(0, make([]byte, 100)), "closed")
+	testkit.Error(t, st.append(make([]byte, 100), nil, false, 0), "closed")
 	p.session.Flush()
 	p.wantRest("HEADERS 400 end, SETTINGS ack") // a body might exceed the window of before
-	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.windows.send), "0 65535", "output and window in the end")
+	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.sendWindow), "0 65535", "output and window in the end")
 }
 
 // What the server does at limits that h2spec does not test.

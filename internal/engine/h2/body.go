@@ -58,7 +58,7 @@ func (st *Stream) readErrorLocked() error {
 	switch {
 	case st.dropsBody:
 		return os.ErrDeadlineExceeded
-	case st.inEnded && (!st.isClosed || st.keepsBody):
+	case st.inEnded:
 		if st.declared >= 0 && st.received != st.declared {
 			return errShortBody
 		}
@@ -84,12 +84,9 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 		return false
 	}
 	queued = s.returnWindowLocked(n)
-	if !st.inEnded {
-		if more := st.window.Return(n); more > 0 {
-			s.ledger.Credit(1)
-			s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
-			queued = true
-		}
+	if !st.inEnded && s.updateWindowLocked(st.id, st.window.Return(n)) {
+		s.ledger.Credit(1)
+		queued = true
 	}
 	return queued
 }
@@ -97,12 +94,14 @@ func (st *Stream) consumeLocked(n int) (queued bool) {
 // returnWindowLocked returns n bytes to the connection's window. It reports whether it has queued a
 // frame.
 func (s *Session) returnWindowLocked(n int) (queued bool) {
-	more := s.windows.receive.Return(n)
-	if more == 0 {
-		return false
+	return s.updateWindowLocked(0, s.window.Return(n))
+}
+
+func (s *Session) updateWindowLocked(id, more uint32) (queued bool) {
+	if more > 0 {
+		s.output.reply(wire.AppendWindowUpdate(s.output.out, id, more))
 	}
-	s.output.reply(wire.AppendWindowUpdate(s.output.out, 0, more))
-	return true
+	return more > 0
 }
 
 // discardBodyLocked drops what has arrived of a body that nobody reads any more. It reports whether
@@ -118,7 +117,7 @@ func (s *Session) discardBodyLocked(st *Stream) (queued bool) {
 	return queued
 }
 
-// CloseBody implements exchange.bodyCloser.
+// CloseBody implements exchange.Stream.
 func (st *Stream) CloseBody() {
 	s := st.session
 	s.mu.Lock()
@@ -137,13 +136,12 @@ func (st *Stream) CloseBody() {
 // memory as the connection's window.
 func (s *Session) closeBodyLocked(st *Stream) {
 	unread := len(st.body) - st.bodyStart
-	if !st.inEnded || s.keptBodies+unread > int(s.config.connWindow) {
+	if st.inEnded = st.inEnded && s.keptBodies+unread <= int(s.config.connWindow); !st.inEnded {
 		s.discardBodyLocked(st)
 		return
 	}
 	s.returnWindowLocked(unread)
 	s.keptBodies += unread
-	st.keepsBody = true
 }
 
 // endInputLocked ends the request's body. If the response is complete, that ends the stream.

@@ -30,8 +30,8 @@ type Config struct {
 	writeByteTimeout time.Duration
 	countError       func(string)
 
-	buffers    sync.Pool       // of *outBuffer; for the output of sessions that are not idle
-	headBlocks sync.Pool       // of *wire.HeaderBlock; for heads while they are decoded
+	buffers    sync.Pool       // of *outBuffer; an idle session has none
+	headBlocks sync.Pool       // of *wire.HeaderBlock, while heads are decoded
 	conns      *exchange.Conns // for streams while their handlers run
 
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
@@ -119,7 +119,6 @@ func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
 	return limit
 }
 
-// headBlock returns a block for decoding a head. An idle session has none.
 func (p *Config) headBlock() *wire.HeaderBlock {
 	if b, ok := p.headBlocks.Get().(*wire.HeaderBlock); ok {
 		return b
@@ -127,7 +126,6 @@ func (p *Config) headBlock() *wire.HeaderBlock {
 	return new(wire.HeaderBlock)
 }
 
-// keepHeadBlock takes a block back.
 func (p *Config) keepHeadBlock(b *wire.HeaderBlock) {
 	b.Trim()
 	poison.Fill(b.Text)

@@ -16,7 +16,6 @@ import (
 //	pinged ──acknowledgment, GoAwayTime──▶ reset
 //	open ──error, panic, write deadline──▶ reset
 //	half-closed, pinged ──END_STREAM or RST_STREAM of the client──▶ closed
-//	reset ──GoAwayTime──▶ overdue ──DATA or HEADERS──▶ reset again
 //
 // RST_STREAM with NO_ERROR tells the client that it need not send the rest of the body (RFC 9113,
 // 8.1). Clients such as curl 7.88 lose a response that they have not read when it arrives. A PING
@@ -123,7 +122,7 @@ func (s *Session) addResetLocked(id uint32, window int32) {
 	if len(s.resets) >= min(max(int(s.config.maxStreams), leastResets), mostResets) {
 		s.resets = slices.Delete(s.resets, 0, 1)
 	}
-	s.resets = append(s.resets, resetStream{id, window, time.Now()})
+	s.resets = append(s.resets, resetStream{id, window})
 }
 
 // findResetLocked returns a stream that the server has reset, or nil if it is not among the last ones.
@@ -133,10 +132,6 @@ func (s *Session) findResetLocked(id uint32) *resetStream {
 	}
 	return nil
 }
-
-// isOverdue reports whether the client should have received the reset. Whatever it sends then is an
-// error, which resets the stream again.
-func (st *resetStream) isOverdue() bool { return time.Since(st.at) > GoAwayTime }
 
 // closeLocked closes the stream. Reads and writes fail with err.
 func (st *Stream) closeLocked(err error) {
@@ -177,7 +172,6 @@ func (s *Session) dropStreamLocked(st *Stream, err error) {
 // endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
 func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 	for id, st := range s.streams {
-		st.keepsBody = st.inEnded
 		st.closeLocked(err)
 		delete(s.streams, id)
 		ended = append(ended, st)

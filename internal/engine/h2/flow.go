@@ -24,9 +24,8 @@ const (
 // 0 it waits for room only. The bytes reserved count as output until they are appended. Only the
 // goroutine that writes the response calls it.
 func (st *Stream) reserve(want int, timeout time.Duration) (n int, err error) {
-	s := st.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
+	st.session.mu.Lock()
+	defer st.session.mu.Unlock()
 	return st.reserveLocked(want, timeout)
 }
 
@@ -38,24 +37,28 @@ func (st *Stream) tryReserve(want int) (n int) {
 	if want == 0 || st.writeErrorLocked() != nil {
 		return 0
 	}
-	st.wants, st.granted = want, false
-	s.output.waiting = append(s.output.waiting, st)
-	if s.grantLocked(); !st.granted {
+	if !st.requestLocked(want) {
 		s.dropWaitingLocked(st)
 		return 0
 	}
 	return st.reserved
 }
 
+// requestLocked reports whether grantLocked serves the stream at once. If not, the stream waits.
+func (st *Stream) requestLocked(want int) bool {
+	st.wants, st.granted = want, false
+	st.session.output.waiting = append(st.session.output.waiting, st)
+	st.session.grantLocked()
+	return st.granted
+}
+
+// reserveLocked releases the mutex while it waits. If the write deadline passes, expire ends the wait.
 func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err error) {
 	s := st.session
 	if err := st.writeErrorLocked(); err != nil {
 		return 0, err
 	}
-	st.wants, st.granted = want, false
-	s.output.waiting = append(s.output.waiting, st)
-	s.grantLocked()
-	if !st.granted && s.waiter != nil { // sending the output may make room
+	if !st.requestLocked(want) && s.waiter != nil { // sending the output may make room
 		s.mu.Unlock()
 		s.Flush()
 		s.mu.Lock()
@@ -63,13 +66,6 @@ func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err err
 	if st.granted {
 		return st.reserved, nil
 	}
-	return st.awaitGrantLocked(timeout)
-}
-
-// awaitGrantLocked waits for grantLocked. It releases the mutex meanwhile. If the write deadline
-// passes, expire ends the wait.
-func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
-	s := st.session
 	if st.writeWake == nil {
 		st.writeWake = make(chan struct{}, 1)
 	}
@@ -78,7 +74,10 @@ func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 	if timeout > 0 {
 		stalled = time.Now().Add(timeout)
 	}
-	st.blockLocked()
+	s.mu.Unlock()
+	st.MayBlock()
+	s.Flush()
+	s.mu.Lock()
 	for {
 		err := st.writeErrorLocked()
 		if st.granted && err == nil {
@@ -98,17 +97,7 @@ func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
 	}
 }
 
-// blockLocked prepares for a wait of the handler's goroutine: another goroutine takes over its turn
-// or loop, and the output is sent.
-func (st *Stream) blockLocked() {
-	s := st.session
-	s.mu.Unlock()
-	st.MayBlock()
-	s.Flush()
-	s.mu.Lock()
-}
-
-// MayBlock implements exchange.Transport.
+// MayBlock implements exchange.Transport: another goroutine takes over the turn or the loop.
 func (st *Stream) MayBlock() {
 	if st.host != nil {
 		st.host.MayBlock()
@@ -128,7 +117,6 @@ func (st *Stream) writeErrorLocked() error {
 	return nil
 }
 
-// awaitUntil waits for a signal or a time.
 func awaitUntil(wake <-chan struct{}, until time.Time) {
 	if until.IsZero() {
 		<-wake
@@ -163,7 +151,7 @@ func (s *Session) grantLocked() {
 func (s *Session) mostUrgentLocked() int {
 	best, waiting := -1, s.output.waiting
 	for i, st := range waiting {
-		if st.wants > 0 && (st.sendWindow <= 0 || s.windows.send <= 0) {
+		if st.wants > 0 && (st.sendWindow <= 0 || s.sendWindow <= 0) {
 			continue
 		}
 		if best < 0 || st.precedes(waiting[best]) {
@@ -179,12 +167,12 @@ func (s *Session) grantStreamLocked(at int) bool {
 	o := &s.output
 	st := o.waiting[at]
 	o.waiting = slices.Delete(o.waiting, at, at+1) // which drops the reference
-	n := min(st.wants, mostReserved, int(st.sendWindow), int(s.windows.send))
+	n := min(st.wants, mostReserved, int(st.sendWindow), int(s.sendWindow))
 	if n = max(n, 0); len(o.waiting) > 0 {
 		n = min(n, shareReserved)
 	}
 	st.sendWindow -= int32(n)
-	s.windows.send -= int32(n)
+	s.sendWindow -= int32(n)
 	o.reserved += n
 	st.reserved, st.granted = n, true
 	exchange.Signal(st.writeWake)
@@ -206,7 +194,6 @@ func (st *Stream) precedes(other *Stream) bool {
 	return !st.incremental && (other.incremental || st.id < other.id)
 }
 
-// dropWaitingLocked removes a stream from the waiting streams.
 func (s *Session) dropWaitingLocked(st *Stream) {
 	if i := slices.Index(s.output.waiting, st); i >= 0 {
 		s.output.waiting = slices.Delete(s.output.waiting, i, i+1)
@@ -218,7 +205,7 @@ func (s *Session) dropWaitingLocked(st *Stream) {
 func (st *Stream) unreserveLocked() {
 	s := st.session
 	s.output.reserved -= st.reserved
-	s.windows.send += int32(st.reserved)
+	s.sendWindow += int32(st.reserved)
 	s.ledger.Unsend(st.reserved)
 	st.reserved = 0
 	s.acknowledgeSettingsLocked()

@@ -19,13 +19,13 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if fr.Flags.Has(wire.Ack) {
-		if s.peer.unacked == 0 {
+		if s.isAccepted {
 			return wire.ConnError(wire.ProtocolError, "acknowledgment of no SETTINGS")
 		}
-		s.peer.unacked--
+		s.isAccepted = true
 		return nil
 	}
-	initial, largest := s.peer.initialWindow, s.peer.initialWindow
+	initial, largest := s.initialWindow, s.initialWindow
 	for set := range wire.SettingsOf(fr.content) {
 		if err := set.Check(); err != nil {
 			return err
@@ -36,7 +36,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 		}
 	}
 	cost := 1
-	if largest != s.peer.initialWindow || initial != largest {
+	if largest != s.initialWindow || initial != largest {
 		cost += len(s.streams) / resizesPerUnit
 		if !s.resizeWindowsLocked(initial, largest) {
 			return wire.ConnError(wire.FlowControlError, "window too large")
@@ -45,10 +45,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 	s.isOpen = true
 	s.output.unacked++
 	s.acknowledgeSettingsLocked()
-	if !s.ledger.Debit(cost) {
-		return wire.ConnError(wire.EnhanceYourCalm, "too many SETTINGS")
-	}
-	return s.checkRepliesLocked()
+	return s.debitLocked(cost)
 }
 
 // resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
@@ -61,8 +58,8 @@ const resizesPerUnit = 256
 // The client's other settings do not matter: all heads are encoded without its decoder's table and
 // announce that, and frames of the initial size suffice.
 func (s *Session) resizeWindowsLocked(initial, largest int32) bool {
-	by, most := int64(initial)-int64(s.peer.initialWindow), int64(largest)-int64(s.peer.initialWindow)
-	s.peer.initialWindow = initial
+	by, most := int64(initial)-int64(s.initialWindow), int64(largest)-int64(s.initialWindow)
+	s.initialWindow = initial
 	for _, st := range s.streams {
 		if int64(st.sendWindow)+most > wire.MaxWindow {
 			return false
@@ -93,8 +90,8 @@ func (s *Session) acknowledgeLocked(data [8]byte) bool {
 	switch {
 	case string(data[:]) == goAwayPing && s.phase == phaseAnnounced:
 		s.drainLocked()
-	case string(data[:]) == alivePing && !s.ping.sentAt.IsZero():
-		s.ping.sentAt = time.Time{}
+	case string(data[:]) == alivePing && !s.pingedAt.IsZero():
+		s.pingedAt = time.Time{}
 	case st != nil && st.isPinged && data == st.pingContent():
 		s.resetLocked(st, wire.NoError, errStreamClosed)
 	default:
@@ -132,7 +129,7 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	switch {
 	case fr.StreamID == 0 && err != nil:
 		return err
-	case fr.StreamID == 0 && !wire.GrowWindow(&s.windows.send, int64(by)):
+	case fr.StreamID == 0 && !wire.GrowWindow(&s.sendWindow, int64(by)):
 		return wire.ConnError(wire.FlowControlError, "window too large")
 	case st == nil: // for the connection, or for a stream that has ended
 	case err != nil:
@@ -157,6 +154,10 @@ func (s *Session) onPriority(fr frame) *wire.Error {
 
 // onPriorityUpdate changes a stream's priority (RFC 9218, 7.1).
 func (s *Session) onPriorityUpdate(fr frame) *wire.Error {
+	const mostBytes = 1 << 10
+	if fr.Length > mostBytes {
+		return wire.ConnError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
+	}
 	id, value, err := wire.PriorityUpdateOf(fr.content)
 	if err != nil {
 		return err

@@ -94,16 +94,11 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte, fault *wire.Error) *
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate, isOverdue := h.StreamID > s.lastID, false
-	if reset := s.findResetLocked(h.StreamID); reset != nil && !isNew {
-		isLate, isOverdue = true, reset.isOverdue()
-	}
+	isLate := h.StreamID > s.lastID || !isNew && s.findResetLocked(h.StreamID) != nil
 	s.mu.Unlock()
 	switch {
 	case st != nil:
 		return s.onTrailers(st, h, b)
-	case isOverdue:
-		return wire.StreamError(h.StreamID, wire.StreamClosed, "HEADERS on a closed stream")
 	case isLate: // the client has not yet received RST_STREAM or the last GOAWAY
 		return s.debit(1)
 	case !isNew:
@@ -160,7 +155,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	}
 	st.blockBytes = uint32(blockBytes)
 	s.mu.Lock()
-	st.sendWindow = s.peer.initialWindow
+	st.sendWindow = s.initialWindow
 	s.addStreamLocked(st)
 	s.running++
 	s.headBytes += int(st.headBytes)
@@ -170,7 +165,6 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	return nil
 }
 
-// addStreamLocked makes a stream one of the session's.
 func (s *Session) addStreamLocked(st *Stream) {
 	s.streams[st.id] = st
 	s.mostStreams = max(s.mostStreams, len(s.streams))
@@ -213,35 +207,23 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if protocol != "" {
 		r.Header[protocolField] = []string{protocol}
 	}
-	if !text.IsWhole() {
-		x.Response.Flags.Set(exchange.LargeHead)
-	}
 	st.incremental = s.config.IgnoresPriority
 	if priority := r.Header["Priority"]; len(priority) > 0 {
 		st.prioritizeLocked([]byte(priority[0])) // nobody else knows the stream yet
 	}
-	return st, st.setBody()
-}
-
-// setBody sets the body of the request and what concerns it.
-func (st *Stream) setBody() error {
-	x := st.exchange
-	r := &x.Request
 	expects := http1.HasToken(r.Header["Expect"], "100-continue")
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
 	var err error
-	r.Trailer, err = http1.TakeTrailer(r.Header, st.session.config.Exchanges.Limits.Fields, true,
+	r.Trailer, err = http1.TakeTrailer(r.Header, s.config.Exchanges.Limits.Fields, true,
 		textproto.CanonicalMIMEHeaderKey)
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
-		r.Body = http.NoBody
-		return err
+	} else {
+		x.Body.Init(x, exchange.ByStream, st.declared, expects)
 	}
-	x.Body.Init(x, exchange.ByStream, -1, expects)
-	r.Body, r.ContentLength = &x.Body, st.declared
-	return err
+	return st, err
 }
 
 // onTrailers handles a head block of an open stream, which is a trailer section.
@@ -276,7 +258,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	out = wire.AppendField(out, "date", s.config.Exchanges.Server.Date.Text())
 	sent := len(text)
 	if string(b.Method.In(b.Text)) == http.MethodHead || s.output.unacked > 0 ||
-		min(s.peer.initialWindow, s.windows.send) < int32(sent) {
+		min(s.initialWindow, s.sendWindow) < int32(sent) {
 		sent = 0
 		wire.AddFrameFlags(out[at:], wire.EndStream)
 	} else {
@@ -284,7 +266,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	}
 	out = wire.EndBlock(out, at, wire.MinMaxFrameSize)
 	if sent > 0 {
-		s.windows.send -= int32(sent)
+		s.sendWindow -= int32(sent)
 		out = wire.AppendFrameHeader(out, wire.FrameHeader{
 			Length: uint32(sent), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
 		})
@@ -318,14 +300,11 @@ func (s *Session) Next() *Stream {
 			return st
 		}
 	}
-	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptReady {
+	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptStreams {
 		s.ready = nil
 	}
 	return nil
 }
-
-// keptReady is for how many streams an idle session keeps memory in ready.
-const keptReady = 32
 
 // maxReports is how many rejected requests of a session are being reported. More are not reported:
 // the hook hangs, and the client must not collect goroutines.
@@ -343,15 +322,16 @@ func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
 		return
 	}
 	r, line := s.describe(b)
+	ctx, local := context.WithoutCancel(s.conn.Context()), s.conn.LocalAddr()
 	go func() {
 		defer s.reports.Add(-1)
-		s.config.Exchanges.CallRefused(exchange.Refusal{Request: r, Line: line, Status: status, Sent: sent})
+		s.config.Exchanges.CallRefused(ctx, r, local, line, status, sent)
 	}()
 }
 
 // describe returns what is known of a request, and its request line as HTTP/1 has it. The line is
 // empty if the method or the path is missing.
-func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
+func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line []byte) {
 	text := http1.TextOf(b.Text)
 	r = new(*s.template)
 	r.Method, r.RequestURI, r.Host = text.Of(b.Method), text.Of(b.Path), text.Of(b.Host())
@@ -361,9 +341,7 @@ func (s *Session) describe(b *wire.HeaderBlock) (r *http.Request, line string) {
 		r.URL = u
 	}
 	if r.Method != "" && r.RequestURI != "" {
-		line = r.Method + " " + r.RequestURI + " " + r.Proto
-		line = line[:min(len(line), exchange.MaxRefusedLine)]
+		line = []byte(r.Method + " " + r.RequestURI + " " + r.Proto)
 	}
-	ctx := context.WithValue(s.conn.Context(), http.LocalAddrContextKey, s.conn.LocalAddr())
-	return r.WithContext(context.WithoutCancel(ctx)), line
+	return r, line
 }

@@ -20,7 +20,6 @@ const (
 	keptOut  = 2 * maxOut
 )
 
-// pendingLocked returns how many bytes wait.
 func (o *outputState) pendingLocked() int { return o.unsentLocked() + o.reserved }
 
 func (o *outputState) unsentLocked() int { return len(o.out) + len(o.sending) - o.sent }
@@ -132,10 +131,9 @@ func (s *Session) returnBufferLocked() {
 	o.lent, o.out, o.sending, o.sent = nil, nil, nil, 0
 }
 
-// outBuffer is a buffer for output.
+// outBuffer wraps a slice, so that the pool stores a pointer.
 type outBuffer struct{ b []byte }
 
-// buffer returns an empty buffer for output.
 func (p *Config) buffer() *outBuffer {
 	if kept, ok := p.buffers.Get().(*outBuffer); ok {
 		return kept
@@ -143,17 +141,19 @@ func (p *Config) buffer() *outBuffer {
 	return &outBuffer{make([]byte, 0, firstOut)}
 }
 
-// debit takes units from the ledger.
 func (s *Session) debit(n int) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.debitLocked(n)
+}
+
+func (s *Session) debitLocked(n int) *wire.Error {
 	if !s.ledger.Debit(n) {
 		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
 	}
 	return s.checkRepliesLocked()
 }
 
-// checkRepliesLocked fails if too many replies wait.
 func (s *Session) checkRepliesLocked() *wire.Error {
 	if s.output.replies > maxReplies {
 		return wire.ConnError(wire.EnhanceYourCalm, "replies are not read")

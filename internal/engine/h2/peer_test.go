@@ -17,7 +17,6 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -61,7 +60,7 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, appl
 	for _, f := range apply {
 		f(settings)
 	}
-	p.session = New(settings, carrier{p: p}, carrier{p: p}, nil)
+	p.session = New(settings, carrier{p: p}, carrier{p: p}, "127.0.0.1:1", nil)
 	p.input = testkit.NewFrames(t)
 	p.framer = p.input.Framer
 	p.reader = http2.NewFramer(nil, &p.output)
@@ -216,9 +215,9 @@ func (p *peer) discard() {
 	p.output.Reset()
 }
 
-// carrier is the Carrier of a peer, and its Connection.
+// carrier is the Carrier of a peer, and the connection beneath it.
 type carrier struct {
-	connection.Info
+	exchange.Transport
 	p *peer
 }
 
@@ -239,7 +238,6 @@ func (c carrier) Update()                  {}
 func (c carrier) End(bool)                 { c.p.ended = true }
 func (c carrier) Context() context.Context { return context.Background() }
 func (c carrier) Logf(string, ...any)      {}
-func (c carrier) RemoteAddr() net.Addr     { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
 func (c carrier) LocalAddr() net.Addr      { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
 
 func hello(w http.ResponseWriter, r *http.Request) {

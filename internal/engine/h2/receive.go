@@ -39,8 +39,8 @@ func (s *Session) noteArrival(isWaiting bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
-	case !isWaiting:
-		s.headStarted, s.ping.receivedAt = time.Time{}, now
+	case !isWaiting && s.isOpen:
+		s.headStarted, s.receivedAt = time.Time{}, now
 	case s.headStarted.IsZero() || s.input.hasCompleted && s.input.block == nil:
 		s.headStarted = now
 	}
@@ -82,7 +82,7 @@ func (s *Session) receiveSome(in []byte) (rest []byte, f *wire.Error) {
 		}
 		i.prefix += n
 		return in[n:], nil
-	case i.data.left > 0 || i.data.pad > 0:
+	case i.data.left > 0:
 		return s.receiveData(in), nil
 	case i.skip > 0:
 		n := min(len(in), i.skip)
@@ -103,7 +103,11 @@ func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
 		size := wire.FrameHeaderSize
 		h, ok := wire.ParseFrameHeader(have)
 		if ok {
-			if f := s.checkHeader(h); f != nil {
+			f := h.CheckOrder(s.isOpen, i.blockHead.StreamID)
+			if f == nil {
+				f = h.Check(s.config.maxFrameSize)
+			}
+			if f != nil {
 				return s.skipFrame(in, h), f
 			}
 			size += bufferedSize(h)
@@ -156,20 +160,6 @@ func bufferedSize(h wire.FrameHeader) int {
 	return int(h.Length)
 }
 
-// checkHeader checks a frame before its payload has arrived.
-func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
-	if err := h.CheckOrder(s.isOpen, s.input.blockHead.StreamID); err != nil {
-		return err
-	}
-	if h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate {
-		return wire.ConnError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
-	}
-	return h.Check(s.config.maxFrameSize)
-}
-
-// maxPriorityUpdate limits a PRIORITY_UPDATE frame.
-const maxPriorityUpdate = 1 << 10
-
 // process handles a complete frame, or the start of a DATA frame.
 func (s *Session) process(fr frame) *wire.Error {
 	s.input.hasCompleted = true
@@ -208,61 +198,52 @@ func (s *Session) startData(fr frame) *wire.Error {
 	if err != nil {
 		return err
 	}
-	i, d := &s.input, &s.input.data
-	*d = dataState{left: content, pad: padding, ends: fr.Flags.Has(wire.EndStream)}
+	d := &s.input.data
+	*d = dataState{left: content, ends: fr.Flags.Has(wire.EndStream)}
+	s.input.skip = padding
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]
 	if s.isIdleStream(fr.StreamID) {
 		return wire.ConnError(wire.ProtocolError, "DATA on an idle stream")
 	}
-	if !s.windows.receive.Take(int(fr.Length)) {
+	if !s.window.Take(int(fr.Length)) {
 		return wire.ConnError(wire.FlowControlError, "connection window exceeded")
 	}
-	dropped := int(fr.Length)
-	if !s.ledger.DebitData(d.left, dropped-d.left) {
+	overhead := int(fr.Length) - d.left
+	if !s.ledger.DebitData(d.left, overhead) {
 		return wire.ConnError(wire.EnhanceYourCalm, "too many small DATA frames")
 	}
-	if st == nil {
-		reset := s.findResetLocked(fr.StreamID)
-		if reset != nil && !reset.isOverdue() || fr.StreamID > s.lastID {
-			return s.dropDataLocked(fr, reset)
-		}
-	}
-	fault := s.checkDataLocked(st, fr, d.left)
-	if fault == nil {
-		d.stream = st
-		dropped -= d.left // consumeLocked returns this part of the window
-		if overhead := int(fr.Length) - d.left; overhead > 0 && !st.isClosed {
-			if more := st.window.Return(overhead); more > 0 {
-				s.output.reply(wire.AppendWindowUpdate(s.output.out, st.id, more))
-			}
-		}
-		st.received += int64(d.left)
-	} else {
-		i.skip, *d = d.left+d.pad, dataState{}
-	}
-	s.returnWindowLocked(dropped)
-	if fault != nil {
+	if fault := s.checkDataLocked(st, fr, d.left); fault != nil || st == nil {
+		s.input.skip, *d = d.left+padding, dataState{}
+		s.returnWindowLocked(int(fr.Length))
 		return fault
 	}
-	if d.left == 0 && d.pad == 0 {
+	d.stream = st
+	st.received += int64(d.left)
+	if overhead > 0 && !st.isClosed {
+		s.updateWindowLocked(st.id, st.window.Return(overhead))
+	}
+	s.returnWindowLocked(overhead) // consumeLocked returns the rest
+	if d.left == 0 {
 		s.endDataLocked()
 	}
 	return nil
 }
 
-// checkDataLocked checks a DATA frame with size bytes of content.
+// checkDataLocked checks a DATA frame with size bytes of content. If st is nil, the frame is dropped.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch {
-	case st == nil || st.inEnded:
+	case st == nil:
+		return s.checkLateDataLocked(fr)
+	case st.inEnded:
 		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
 	case !st.window.Take(int(fr.Length)):
 		return wire.StreamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
 	case st.declared >= 0 && st.received+int64(size) > st.declared:
 		return wire.StreamError(fr.StreamID, wire.ProtocolError, "body longer than Content-Length")
-	case size == 0 && !fr.Flags.Has(wire.EndStream) && !s.ledger.Debit(1):
-		return wire.ConnError(wire.EnhanceYourCalm, "too many empty frames")
+	case size == 0 && !fr.Flags.Has(wire.EndStream):
+		return s.debitLocked(1)
 	}
 	return nil
 }
@@ -272,24 +253,18 @@ func (s *Session) receiveData(in []byte) (rest []byte) {
 	d := &s.input.data
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if n := min(len(in), d.left); n > 0 {
-		if st := d.stream; !st.isClosed && !st.dropsBody {
-			st.storeLocked(in[:n])
-		} else {
-			s.returnWindowLocked(n)
-		}
-		d.left -= n
-		in = in[n:]
+	n := min(len(in), d.left)
+	if st := d.stream; !st.isClosed && !st.dropsBody {
+		st.storeLocked(in[:n])
+	} else {
+		s.returnWindowLocked(n)
 	}
-	n := min(len(in), d.pad)
-	d.pad -= n
-	if d.left == 0 && d.pad == 0 {
+	if d.left -= n; d.left == 0 {
 		s.endDataLocked()
 	}
 	return in[n:]
 }
 
-// endDataLocked ends the current DATA frame.
 func (s *Session) endDataLocked() {
 	d := &s.input.data
 	st, ends := d.stream, d.ends
@@ -299,19 +274,21 @@ func (s *Session) endDataLocked() {
 	}
 }
 
-// dropDataLocked drops a DATA frame of a stream that the server has reset or not served. The client
-// has sent it before it knew, unless it exceeds the window of the stream that was closed.
-func (s *Session) dropDataLocked(fr frame, reset *resetStream) *wire.Error {
-	d := &s.input.data
-	s.input.skip, *d = d.left+d.pad, dataState{}
-	s.returnWindowLocked(int(fr.Length))
-	if reset == nil {
+// checkLateDataLocked checks a DATA frame of a stream that has ended. If the server has reset the
+// stream, or not served it, the client has sent the frame before it knew, unless it exceeds the
+// window that the stream had.
+func (s *Session) checkLateDataLocked(fr frame) *wire.Error {
+	reset := s.findResetLocked(fr.StreamID)
+	switch {
+	case reset == nil && fr.StreamID <= s.lastID:
+		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
+	case reset == nil:
 		return nil
 	}
 	isExcess := int64(fr.Length) > int64(reset.window)
 	reset.window = max(0, reset.window-int32(fr.Length))
-	if isExcess && !s.ledger.Debit(1) {
-		return wire.ConnError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
+	if isExcess {
+		return s.debitLocked(1)
 	}
 	return nil
 }

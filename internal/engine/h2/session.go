@@ -1,16 +1,12 @@
 package h2
 
 import (
-	"context"
 	"crypto/tls"
 	"errors"
-	"net"
 	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/tarehq/tare/internal/connection"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -32,9 +28,9 @@ import (
 type Session struct {
 	config   *Config
 	carrier  Carrier
-	waiter   RoomWaiter    // the carrier; nil if its Send blocks
-	conn     Connection    // beneath the carrier
-	template *http.Request // what all requests of the connection share
+	waiter   RoomWaiter         // the carrier; nil if its Send blocks
+	conn     exchange.Transport // beneath the carrier
+	template *http.Request      // what all requests of the connection share
 	Turn     Turn
 
 	// State of the input; the holder of the turn uses it.
@@ -43,34 +39,35 @@ type Session struct {
 	nextReady int       // index in ready of the first stream whose handler has not begun
 	decoder   wire.Decoder
 	highestID uint32 // of the streams that the client has opened
-	started   time.Time
 
-	mu          sync.Mutex
-	lastID      uint32 // of the streams that were or may be processed
-	streams     map[uint32]*Stream
-	mostStreams int           // the most that streams has held; a map never shrinks
-	resets      []resetStream // the last streams that the server has reset, the oldest first
-	running     int           // streams whose handlers have not returned, also of those that were reset
-	headBytes   int           // of their decoded heads
-	keptBodies  int           // bytes of bodies that handlers of ended streams can still read
-	phase       phase
-	endingAt    time.Time // when the current phase of ending began; zero while a drained session sends
-	ledger      wire.Ledger
-	windows     connWindows
-	peer        peerSettings
-	output      outputState
-	idleAt      time.Time // since when there has been no stream
-	ping        pingState
-	isOpen      bool      // the preface and SETTINGS have arrived; only the holder of the turn changes it
-	ownDeadline bool      // a handler has set a write deadline since the session was idle
-	isGathering bool      // a goroutine is going to send the responses that are appended
-	ungathered  int       // how many responses are sent at once; see Stream.Settle
-	headStarted time.Time // when the incomplete frame or block began, else zero; changed as isOpen
-	requests    atomic.Int64
-	reports     atomic.Int32 // that have not returned
+	mu            sync.Mutex
+	lastID        uint32 // of the streams that were or may be processed
+	streams       map[uint32]*Stream
+	initialWindow int32         // of streams, as the client has set it
+	mostStreams   int           // the most that streams has held; a map never shrinks
+	resets        []resetStream // the last streams that the server has reset, the oldest first
+	running       int           // streams whose handlers have not returned, also of those that were reset
+	headBytes     int           // of their decoded heads
+	keptBodies    int           // bytes of bodies that handlers of ended streams can still read
+	phase         phase
+	endingAt      time.Time // when the current phase of ending began; zero while a drained session sends
+	ledger        wire.Ledger
+	sendWindow    int32
+	window        wire.ReceiveWindow
+	output        outputState
+	idleAt        time.Time // since when there has been no stream
+	receivedAt    time.Time // when the last frame arrived
+	pingedAt      time.Time // when a PING was sent to a silent client; zero once it was acknowledged
+	isOpen        bool      // the preface and SETTINGS have arrived; only the holder of the turn changes it
+	ownDeadline   bool      // a handler has set a write deadline since the session was idle
+	isAccepted    bool      // the client has acknowledged the server's SETTINGS
+	isGathering   bool      // a goroutine is going to send the responses that are appended
+	ungathered    int       // how many responses are sent at once; see Stream.Settle
+	headStarted   time.Time // of the preface, or an incomplete frame or block; else zero
+	requests      atomic.Int64
+	reports       atomic.Int32 // that have not returned
 }
 
-// phase is a session's state.
 type phase uint8
 
 const (
@@ -84,24 +81,12 @@ const (
 // ended connection stays open for the client to read the last frames.
 const GoAwayTime = time.Second
 
-// peerSettings are what the client has set (RFC 9113, 6.5.2).
-type peerSettings struct {
-	initialWindow int32
-	unacked       int // SETTINGS of the server that it has not acknowledged
-}
-
-// pingState is the check whether a silent client is still there (http.HTTP2Config.SendPingTimeout).
-type pingState struct {
-	receivedAt time.Time // when the last frame arrived
-	sentAt     time.Time // zero if no PING is unacknowledged
-}
-
 // inputState is the state of the parser. DATA is processed as it arrives. An incomplete frame of
 // another type is kept in partial.
 type inputState struct {
 	prefix  int    // bytes of the preface that have arrived
 	partial []byte // the start of an incomplete frame
-	skip    int    // bytes of the current frame that are ignored
+	skip    int    // bytes of the current frame that are ignored, after the content of DATA
 
 	data dataState
 
@@ -116,7 +101,6 @@ type inputState struct {
 type dataState struct {
 	stream *Stream
 	left   int  // bytes of content that are missing
-	pad    int  // bytes of padding that follow
 	ends   bool // the frame has END_STREAM
 }
 
@@ -155,14 +139,13 @@ type Stream struct {
 	urgency     uint8
 	incremental bool
 	isClosed    bool
-	inEnded     bool  // the client has sent END_STREAM
+	inEnded     bool  // the client has sent END_STREAM; if isClosed, the body can still be read, too
 	dropsBody   bool  // the handler reads the body no more
-	keepsBody   bool  // what has arrived of the body is whole, and can be read although isClosed
 	granted     bool  // reserve may return
 	isPinged    bool  // a PING has followed the early response
 	err         error // why it was closed
 
-	sendWindow    int32
+	sendWindow    int32 // may be negative
 	window        wire.ReceiveWindow
 	writeDeadline time.Time
 	wants         int // bytes that reserve waits for
@@ -179,15 +162,15 @@ type Stream struct {
 	readWake, writeWake chan struct{} // made by the first call that waits
 }
 
-// framing locates the frames in the conn's output that are incomplete: a head that is being
-// appended, and the DATA frame at the end. Flush completes the DATA frame once it has reserved
-// windows for it. Offsets are one too large; 0 stands for none.
+// framing locates what is incomplete in the conn's output: a head that is being appended, and body
+// bytes at the end. Flush makes DATA frames of them once it has reserved windows. Offsets are one too
+// large; 0 stands for none.
 type framing struct {
 	interim  int32 // of the interim response's HEADERS frame that is being appended
 	head     int32 // of the final one that is being appended
-	last     int32 // of the final HEADERS frame or the DATA frame that the output ends in
-	isData   bool  // last is the offset of a DATA frame
-	hasEnded bool  // the body's end was appended
+	last     int32 // of the final HEADERS frame, or of the body bytes that follow it
+	isData   bool  // last is the offset of body bytes
+	hasEnded bool  // the body has ended
 }
 
 // resetStream is a stream that the server has reset. What the client has sent before it received the
@@ -195,13 +178,6 @@ type framing struct {
 type resetStream struct {
 	id     uint32
 	window int32 // what the client may have sent before it received the reset
-	at     time.Time
-}
-
-// connWindows are a connection's windows.
-type connWindows struct {
-	send    int32 // may be negative only for streams
-	receive wire.ReceiveWindow
 }
 
 // Errors that handlers receive when they read or write.
@@ -225,21 +201,17 @@ func BeginsPreface(in []byte) (whole, partly bool) {
 
 // New returns a session for a connection that is about to send the preface, and queues the server's
 // SETTINGS. The carrier is above conn. state is nil without TLS.
-func New(p *Config, carrier Carrier, conn Connection, state *tls.ConnectionState) *Session {
+func New(p *Config, carrier Carrier, conn exchange.Transport, remote string, state *tls.ConnectionState) *Session {
+	now := time.Now()
 	s := &Session{
 		config: p, carrier: carrier, conn: conn, streams: make(map[uint32]*Stream),
-		template: &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, TLS: state},
+		template:    &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, RemoteAddr: remote, TLS: state},
+		headStarted: now, receivedAt: now, idleAt: now,
+		ledger:     wire.NewLedger(func() int64 { return time.Since(now).Milliseconds() / 10 }),
+		decoder:    wire.NewDecoder(int(p.tableSize)),
+		sendWindow: wire.InitialWindow, initialWindow: wire.InitialWindow, window: wire.NewReceiveWindow(p.connWindow),
 	}
 	s.waiter, _ = carrier.(RoomWaiter)
-	if a := conn.RemoteAddr(); a != nil {
-		s.template.RemoteAddr = a.String()
-	}
-	s.started = time.Now()
-	s.idleAt, s.ping.receivedAt = s.started, s.started
-	s.ledger = wire.NewLedger(func() int64 { return time.Since(s.started).Milliseconds() / 10 })
-	s.decoder = wire.NewDecoder(int(p.tableSize))
-	s.windows = connWindows{send: wire.InitialWindow, receive: wire.NewReceiveWindow(p.connWindow)}
-	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
 	s.output.out = wire.AppendSettings(s.output.out, p.settings()...)
 	if more := p.connWindow - wire.InitialWindow; more > 0 {
 		s.output.out = wire.AppendWindowUpdate(s.output.out, 0, uint32(more))
@@ -315,18 +287,6 @@ type RoomWaiter interface {
 	Carrier
 	// AwaitRoom makes the carrier call Session.Flush when the connection accepts more.
 	AwaitRoom()
-}
-
-// Connection is what a session needs to know of its connection. It does not call CountRequest: it
-// counts requests itself.
-type Connection interface {
-	connection.Info
-	// Context returns the parent of the contexts of requests.
-	Context() context.Context
-	// Logf writes to the server's error log.
-	Logf(format string, args ...any)
-	LocalAddr() net.Addr
-	RemoteAddr() net.Addr
 }
 
 // Host is the goroutine that runs a handler, if others wait for that goroutine.

@@ -60,9 +60,9 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 		s.output.waiting = append(s.output.waiting, &Stream{session: s, id: st.id, urgency: st.urgency,
 			incremental: st.incremental, sendWindow: 1, wants: 1})
 	}
-	s.windows.send = 0
+	s.sendWindow = 0
 	testkit.Equal(t, s.mostUrgentLocked(), -1, "the stream that the connection's window permits")
-	s.windows.send = 1
+	s.sendWindow = 1
 	for len(s.output.waiting) > 0 {
 		next := s.mostUrgentLocked()
 		got += fmt.Sprint(s.output.waiting[next].id, " ")
@@ -273,7 +273,7 @@ func TestRequestWithoutItsBodyReceives400(t *testing.T) {
 		p := newPeer(t, nil, hello)
 		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: window})
 		p.exchange("GET 1 content-length=5", want+", RST_STREAM PROTOCOL_ERROR")
-		testkit.Equal(t, p.session.windows.send < 65535, window > 0, "it takes a part of the window")
+		testkit.Equal(t, p.session.sendWindow < 65535, window > 0, "it takes a part of the window")
 	}
 }
 

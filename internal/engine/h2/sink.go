@@ -1,7 +1,6 @@
 package h2
 
 import (
-	"bytes"
 	"net/http"
 	"strings"
 
@@ -32,7 +31,7 @@ func (st *Stream) EndHead(w *exchange.Response) {
 	at := int(f.interim) - 1
 	f.interim = 0
 	c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
-	c.FailWrite(st.send(c.Out[at:], c.CurrentSendTimeout()))
+	c.FailWrite(st.send(c.Out[at:], nil, false, c.CurrentSendTimeout()))
 	c.Out = c.Out[:at]
 }
 
@@ -84,7 +83,7 @@ func (st *Stream) Data(w *exchange.Response, p []byte) error {
 		c.FailWrite(err)
 		return err
 	}
-	st.openData(c)
+	st.beginData(c)
 	c.Out = append(c.Out, p...)
 	if len(c.Out) >= exchange.OutSize {
 		return c.Flush()
@@ -92,10 +91,9 @@ func (st *Stream) Data(w *exchange.Response, p []byte) error {
 	return c.WriteErr
 }
 
-func (st *Stream) openData(c *exchange.Conn) {
+func (st *Stream) beginData(c *exchange.Conn) {
 	if f := &st.framing; !f.isData {
 		f.last, f.isData = int32(len(c.Out))+1, true
-		c.Out = wire.AppendFrameHeader(c.Out, wire.FrameHeader{Type: wire.Data, StreamID: st.id})
 	}
 }
 
@@ -122,24 +120,31 @@ func (st *Stream) End(w *exchange.Response) {
 			return
 		}
 		c.Out = c.Out[:at]
-		st.openData(c)
+		st.beginData(c)
 	case f.last > 0 && !f.isData:
 		wire.AddFrameFlags(c.Out[f.last-1:], wire.EndStream)
 	default:
-		st.openData(c) // endData sets the flag
+		st.beginData(c) // Flush sets the flag
 	}
 }
 
-// Flush implements exchange.Sink. It completes the DATA frame that the output ends in. If the
-// windows do not allow all of it, it sends the output in parts. After an error it reserves nothing,
-// because nothing would send it.
+// Flush implements exchange.Sink. If the windows do not allow all body bytes, it sends the output in
+// parts. After an error it reserves nothing, because nothing would send it.
 func (st *Stream) Flush(c *exchange.Conn) error {
-	if c.WriteErr == nil {
-		st.endData(c)
+	f, frames, data := &st.framing, c.Out, []byte(nil)
+	isLast := f.isData && f.hasEnded
+	if f.isData {
+		frames, data = c.Out[:f.last-1], c.Out[f.last-1:]
 	}
+	f.last, f.isData = 0, false
 	err := c.WriteErr
-	if err == nil && len(c.Out) > 0 {
-		err = st.send(c.Out, c.CurrentSendTimeout())
+	if err == nil && (len(c.Out) > 0 || isLast) {
+		n := st.tryReserve(len(data))
+		// if n is 0, the client may need the head to decide about its window
+		err = st.send(frames, data[:n], isLast && n == len(data), c.CurrentSendTimeout())
+		if err == nil {
+			err = st.sendData(c, data[n:], isLast)
+		}
 	}
 	return c.EndFlush(err)
 }
@@ -150,13 +155,13 @@ func (st *Stream) TrySend(p []byte) connection.Delivery {
 	s, n := st.session, int32(len(p))
 	o := &s.output
 	s.mu.Lock()
-	if st.writeErrorLocked() != nil || s.waiter == nil || o.isSending || o.failed != nil || o.pendingLocked() > 0 ||
-		len(p) > wire.MinMaxFrameSize || n > st.sendWindow || n > s.windows.send {
+	if st.writeErrorLocked() != nil || s.waiter == nil || o.isSending || o.pendingLocked() > 0 ||
+		len(p) > wire.MinMaxFrameSize || n > st.sendWindow || n > s.sendWindow {
 		s.mu.Unlock()
 		return connection.Refused
 	}
 	st.sendWindow -= n
-	s.windows.send -= n
+	s.sendWindow -= n
 	s.ledger.CreditData(len(p), len(p))
 	o.out = wire.AppendFrameHeader(o.out, wire.FrameHeader{Length: uint32(n), Type: wire.Data, StreamID: st.id})
 	o.out = append(o.out, p...)
@@ -166,58 +171,19 @@ func (st *Stream) TrySend(p []byte) connection.Delivery {
 	return connection.Delivered
 }
 
-func (st *Stream) endData(c *exchange.Conn) {
-	f := &st.framing
-	at, isData := int(f.last)-1, f.isData
-	if f.last, f.isData = 0, false; !isData {
-		return
-	}
-	want := len(c.Out) - at - wire.FrameHeaderSize
-	n := st.tryReserve(want)
-	whole := at + wire.FrameHeaderSize + n
-	wire.SetFrameLength(c.Out[at:], n)
-	if n == want {
-		if f.hasEnded {
-			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
-		}
-		return
-	}
-	rest := bytes.Clone(c.Out[whole:])
-	if n == 0 {
-		whole = at // the client may need the head to decide about its window
-	}
-	err := st.send(c.Out[:whole], c.CurrentSendTimeout())
-	if err == nil {
-		err = st.sendData(c, rest, f.hasEnded)
-	}
-	c.Out = c.Out[:0]
-	c.FailWrite(err)
-}
-
-// sendData sends p as DATA frames, directly from p. Each call of the transport sends as many as the
-// windows allow.
+// sendData sends p as DATA frames, directly from p.
 func (st *Stream) sendData(c *exchange.Conn, p []byte, isLast bool) error {
-	const frames = mostReserved / wire.MinMaxFrameSize
-	var headers [frames * wire.FrameHeaderSize]byte
-	var pieces [2 * frames][]byte
+	timeout := c.CurrentSendTimeout()
 	for len(p) > 0 {
-		n, err := st.reserve(len(p), c.CurrentSendTimeout())
+		n, err := st.reserve(len(p), timeout)
+		if err == nil {
+			err = st.append(nil, p[:n], isLast && n == len(p), timeout)
+		}
 		if err != nil {
 			return err
 		}
-		next, all := headers[:0], pieces[:0]
-		for n > 0 {
-			frame := wire.FrameHeader{Length: uint32(min(n, wire.MinMaxFrameSize)), StreamID: st.id}
-			if isLast && int(frame.Length) == len(p) {
-				frame.Flags = wire.EndStream
-			}
-			at := len(next)
-			next = wire.AppendFrameHeader(next, frame)
-			all = append(all, next[at:], p[:frame.Length])
-			p, n = p[frame.Length:], n-int(frame.Length)
-		}
-		if err := st.sendPieces(all, c.CurrentSendTimeout()); err != nil {
-			return err
+		if p = p[n:]; !st.isOnTurn() {
+			st.session.Flush()
 		}
 	}
 	return nil

@@ -84,7 +84,7 @@ func (s *Session) releaseLocked(st *Stream) {
 	s.headBytes -= int(st.headBytes)
 }
 
-// keptStreams is for how many streams an idle session keeps memory in streams.
+// keptStreams is for how many streams an idle session keeps memory.
 const keptStreams = 32
 
 // checkIdleLocked notes that the last stream has ended.
@@ -141,9 +141,9 @@ const (
 	mostUngathered = 64
 )
 
-// send sends complete frames.
-func (st *Stream) send(p []byte, timeout time.Duration) error {
-	if err := st.append(timeout, p); err != nil {
+// send is append, followed by Flush unless the handler has returned.
+func (st *Stream) send(frames, data []byte, isLast bool, timeout time.Duration) error {
+	if err := st.append(frames, data, isLast, timeout); err != nil {
 		return err
 	}
 	if !st.exchange.Response.HasReturned() {
@@ -152,19 +152,9 @@ func (st *Stream) send(p []byte, timeout time.Duration) error {
 	return nil
 }
 
-// sendPieces sends complete frames, which lie in pieces.
-func (st *Stream) sendPieces(pieces [][]byte, timeout time.Duration) error {
-	if err := st.append(timeout, pieces...); err != nil {
-		return err
-	}
-	if !st.isOnTurn() {
-		st.session.Flush()
-	}
-	return nil
-}
-
-// append appends complete frames to the session's output. The DATA in them was reserved.
-func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
+// append appends complete frames to the session's output, and then data as DATA frames, with
+// END_STREAM if isLast is set. All DATA was reserved.
+func (st *Stream) append(frames, data []byte, isLast bool, timeout time.Duration) error {
 	s := st.session
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -176,9 +166,17 @@ func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
 		st.unreserveLocked()
 		return err
 	}
-	for _, p := range pieces {
-		s.output.out = append(s.output.out, p...)
+	out := append(s.output.out, frames...)
+	for len(data) > 0 || isLast {
+		n := min(len(data), wire.MinMaxFrameSize)
+		h := wire.FrameHeader{Length: uint32(n), StreamID: st.id}
+		if isLast && n == len(data) {
+			h.Flags, isLast = wire.EndStream, false
+		}
+		out = append(wire.AppendFrameHeader(out, h), data[:n]...)
+		data = data[n:]
 	}
+	s.output.out = out
 	s.output.reserved -= st.reserved
 	st.reserved = 0
 	if s.output.unacked > 0 {

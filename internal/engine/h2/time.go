@@ -37,12 +37,8 @@ func (s *Session) nextExpiryLocked() (at time.Time, what expiry) {
 		}
 	}
 	p := s.config.Exchanges
-	if s.isOpen {
-		after(s.headStarted, p.HeadTimeout, expiryClose)
-	} else {
-		after(s.started, p.HeadTimeout, expiryClose)
-	}
-	after(s.output.stalledAt, s.stallLimitLocked(), expiryStall)
+	after(s.headStarted, p.HeadTimeout, expiryClose)
+	after(s.output.stalledAt, s.sendLimitLocked(), expiryStall)
 	switch s.phase {
 	case phaseAnnounced:
 		after(s.endingAt, GoAwayTime, expiryDrain)
@@ -52,10 +48,10 @@ func (s *Session) nextExpiryLocked() (at time.Time, what expiry) {
 	if s.phase < phaseDraining && s.isIdleLocked() {
 		after(s.idleAt, p.IdleTimeout, expiryIdle)
 	}
-	if s.ping.sentAt.IsZero() {
-		after(s.ping.receivedAt, s.config.SendPingTimeout, expiryPing)
+	if s.pingedAt.IsZero() {
+		after(s.receivedAt, s.config.SendPingTimeout, expiryPing)
 	} else {
-		after(s.ping.sentAt, s.config.pingTimeout, expiryClose)
+		after(s.pingedAt, s.config.pingTimeout, expiryClose)
 	}
 	return at, what
 }
@@ -76,18 +72,14 @@ func (s *Session) SendLimit() time.Duration {
 }
 
 func (s *Session) sendLimitLocked() time.Duration {
+	limit := s.config.SendLimit()
 	if s.ownDeadline { // which replaces WriteTimeout
-		return s.config.sendLimit(0)
+		limit = s.config.sendLimit(0)
 	}
-	return s.config.SendLimit()
-}
-
-// stallLimitLocked is SendLimit for a session that may have ended.
-func (s *Session) stallLimitLocked() time.Duration {
-	if limit := s.sendLimitLocked(); limit > 0 || s.phase < phaseEnded {
-		return limit
+	if limit == 0 && s.phase == phaseEnded {
+		return s.config.Exchanges.HeadTimeout
 	}
-	return s.config.Exchanges.HeadTimeout
+	return limit
 }
 
 // Expire does what is due, if anything is. It reports whether the connection must be closed now.
@@ -97,7 +89,7 @@ func (s *Session) Expire() (closes bool) {
 	switch at, what := s.nextExpiryLocked(); {
 	case !exchange.IsPast(at):
 	case what == expiryPing:
-		s.ping.sentAt = time.Now()
+		s.pingedAt = time.Now()
 		s.output.out = wire.AppendPing(s.output.out, 0, [8]byte([]byte(alivePing)))
 	case what == expiryIdle && s.output.pendingLocked() > 0: // the client still receives the last response
 		s.idleAt = time.Now()

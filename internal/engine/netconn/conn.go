@@ -47,7 +47,7 @@ type Conn struct {
 	ctx    context.Context // parent of every request's context
 
 	opened   time.Time
-	secured  time.Time // when the TLS handshake ended; zero without one
+	ready    time.Time // when the client could send a request: opened, or the end of the TLS handshake
 	requests int       // counted by CountRequest
 	number   connection.Number
 	state    connState
@@ -57,7 +57,8 @@ type Conn struct {
 
 // New returns a connection with the context that is the parent of its requests' contexts.
 func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
-	return &Conn{config: p, timedConn: timedConn{NetConn: nc}, ctx: ctx, opened: time.Now()}
+	now := time.Now()
+	return &Conn{config: p, timedConn: timedConn{NetConn: nc}, ctx: ctx, opened: now, ready: now}
 }
 
 // serve serves the connection from its first byte to its end.
@@ -113,14 +114,13 @@ func control(nc net.Conn, f func(fd int)) {
 	}
 }
 
-// The methods of an exchange.Connection and an h2.Connection; those of timedConn send.
+// The methods of an exchange.Connection; those of timedConn send.
 
 func (c *Conn) Context() context.Context           { return c.ctx }
 func (c *Conn) Opened() time.Time                  { return c.opened }
 func (c *Conn) Number(counter *atomic.Int64) int64 { return c.number.Of(counter) }
 func (c *Conn) Read(p []byte) (int, error)         { return c.NetConn.Read(p) }
 func (c *Conn) LocalAddr() net.Addr                { return c.NetConn.LocalAddr() }
-func (c *Conn) RemoteAddr() net.Addr               { return c.NetConn.RemoteAddr() }
 func (c *Conn) Logf(format string, args ...any)    { c.config.Exchanges.Server.Logf(format, args...) }
 func (c *Conn) MayBlock()                          {} // the connection has a goroutine of its own
 
@@ -272,16 +272,12 @@ func (c *Conn) parseHead() (x *exchange.Exchange, ok bool) {
 	return x, ok
 }
 
-// timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
-// first request, when it was opened or its TLS handshake ended.
+// timeoutStart returns when the timeout for the next input starts.
 func (c *Conn) timeoutStart(first bool) time.Time {
-	switch {
-	case !first:
-		return time.Now()
-	case !c.secured.IsZero():
-		return c.secured
+	if first {
+		return c.ready
 	}
-	return c.opened
+	return time.Now()
 }
 
 // awaitInput waits for the first bytes of a request. For a connection's first request the head's

@@ -45,7 +45,7 @@ func (c *timedConn) SetReadDeadline(t time.Time) error { return c.extendReadDead
 func (c *timedConn) extendReadDeadline(t time.Time, slack time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if early := t.Sub(c.read); early >= 0 && early <= slack {
+	if early := t.Sub(c.read); !c.read.IsZero() && early >= 0 && early <= slack {
 		return nil
 	}
 	c.read = t
@@ -85,7 +85,7 @@ func (c *timedConn) extendDeadline(timeout time.Duration) {
 // canResume reports whether a write that timed out may continue, because the client has accepted n
 // bytes of it. If the fixed deadline has passed, the next write accepts none, and fails.
 func (c *timedConn) canResume(n int64, err error) bool {
-	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+	if n == 0 || !c.resumes() || !errors.Is(err, os.ErrDeadlineExceeded) {
 		return false
 	}
 	c.mu.Lock()
@@ -94,31 +94,30 @@ func (c *timedConn) canResume(n int64, err error) bool {
 	return true
 }
 
-func (c *timedConn) Send(p []byte, timeout time.Duration) error {
-	if timeout == 0 || !canResumeWrites(c.NetConn) {
-		_, err := c.sendParts(p, timeout)
-		return err
+// resumes reports whether a write that was interrupted returns how much it has written, and can be
+// followed by another.
+func (c *timedConn) resumes() bool {
+	switch c.NetConn.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
 	}
-	for len(p) > 0 {
-		c.extendDeadline(timeout)
-		n, err := c.NetConn.Write(p)
-		if p = p[n:]; err != nil && !c.canResume(int64(n), err) {
-			return err
-		}
-	}
-	return nil
+	return false
 }
 
-// sendParts sends p in parts, of which the client must accept each within the timeout.
-func (c *timedConn) sendParts(p []byte, timeout time.Duration) (sent int, err error) {
+func (c *timedConn) Send(p []byte, timeout time.Duration) error {
+	_, err := c.send(p, timeout)
+	return err
+}
+
+func (c *timedConn) send(p []byte, timeout time.Duration) (sent int, err error) {
+	most := len(p)
+	if timeout > 0 && !c.resumes() {
+		most = tlsPiece
+	}
 	for sent < len(p) {
-		part := p[sent:]
-		if timeout > 0 {
-			part = part[:min(len(part), tlsPiece)]
-		}
 		c.extendDeadline(timeout)
-		n, err := c.NetConn.Write(part)
-		if sent += n; err != nil {
+		n, err := c.NetConn.Write(p[sent:min(len(p), sent+most)])
+		if sent += n; err != nil && !c.canResume(int64(n), err) {
 			return sent, err
 		}
 	}
@@ -126,20 +125,16 @@ func (c *timedConn) sendParts(p []byte, timeout time.Duration) (sent int, err er
 }
 
 func (c *timedConn) SendPieces(pieces [][]byte, timeout time.Duration) error {
-	if c.extendDeadline(timeout); timeout == 0 {
-		buffers := net.Buffers(pieces)
-		_, err := buffers.WriteTo(c.NetConn)
-		return err
-	}
-	if !canResumeWrites(c.NetConn) {
+	if timeout > 0 && !c.resumes() {
 		for _, p := range pieces {
-			if _, err := c.sendParts(p, timeout); err != nil {
+			if err := c.Send(p, timeout); err != nil {
 				return err
 			}
 		}
 		return nil
 	}
-	for rest := net.Buffers(pieces); ; c.extendDeadline(timeout) {
+	for rest := net.Buffers(pieces); ; {
+		c.extendDeadline(timeout)
 		n, err := rest.WriteTo(c.NetConn)
 		if err == nil || !c.canResume(n, err) {
 			return err
@@ -147,40 +142,22 @@ func (c *timedConn) SendPieces(pieces [][]byte, timeout time.Duration) error {
 	}
 }
 
-// canResumeWrites reports whether a write that was interrupted returns how much it has written, and
-// can be followed by another.
-func canResumeWrites(nc net.Conn) bool {
-	switch nc.(type) {
-	case *net.TCPConn, *net.UnixConn:
-		return true
-	}
-	return false
-}
-
 func (c *timedConn) CanSendFrom() bool {
 	_, ok := c.NetConn.(io.ReaderFrom)
 	return ok
 }
 
-func (c *timedConn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
+func (c *timedConn) SendFrom(src *io.LimitedReader, timeout time.Duration) (n int64, err error) {
 	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {
 		return direct.ReadFrom(src)
 	}
-	whole, from := int64(1<<63-1), src
-	limited, _ := src.(*io.LimitedReader)
-	// the kernel copies from an io.LimitedReader over a file, not from a nested one
-	if limited != nil {
-		whole, from = limited.N, limited.R
-	}
-	for n < whole {
+	for src.N > 0 {
 		c.extendDeadline(timeout)
-		most := min(whole-n, filePiece)
-		m, err := direct.ReadFrom(&io.LimitedReader{R: from, N: most})
+		most := min(src.N, filePiece)
+		m, err := direct.ReadFrom(&io.LimitedReader{R: src.R, N: most})
 		n += m
-		if limited != nil {
-			limited.N -= m
-		}
+		src.N -= m
 		if err != nil || m < most {
 			return n, err
 		}

@@ -2,7 +2,9 @@ package netconn
 
 import (
 	"crypto/tls"
+	"math"
 	"net/http"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -44,7 +46,7 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 		return
 	}
 	h := &http2Carrier{conn: c}
-	h.session = h2.New(c.config.HTTP2, h, c, state)
+	h.session = h2.New(c.config.HTTP2, h, c, c.conn.Template.RemoteAddr, state)
 	c.session.Store(h.session)
 	c.CallStateHook(http.StateActive)
 	h.Update()
@@ -52,23 +54,16 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	h.serve()
 }
 
-// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher
-// suites of TLS 1.2, only those with ephemeral keys and authenticated encryption may, unless the
-// settings permit all.
+// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher suites
+// before TLS 1.3, only those with ephemeral keys and authenticated encryption may, unless the settings
+// permit all.
 func AllowsHTTP2(config *h2.Config, state *tls.ConnectionState) bool {
 	if config.PermitsProhibitedCiphers || state.Version > tls.VersionTLS12 {
 		return true
 	}
-	if state.Version < tls.VersionTLS12 {
-		return false
-	}
-	switch state.CipherSuite {
-	case tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
-		tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
-		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256:
-		return true
-	}
-	return false
+	name := tls.CipherSuiteName(state.CipherSuite)
+	isAuthenticated := strings.Contains(name, "_GCM_") || strings.Contains(name, "_CHACHA20_")
+	return isAuthenticated && strings.HasPrefix(name, "TLS_ECDHE_")
 }
 
 // http2Carrier is the h2.Carrier of a Conn. The connection's goroutine only reads and parses. Each
@@ -76,9 +71,7 @@ func AllowsHTTP2(config *h2.Config, state *tls.ConnectionState) bool {
 type http2Carrier struct {
 	conn    *Conn
 	session *h2.Session
-
-	mu       sync.Mutex
-	deadline time.Time // of reading, as last set
+	mu      sync.Mutex // held while the connection's state and deadline follow the session's
 }
 
 // serve reads to the connection's end.
@@ -115,10 +108,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 		case !exchange.IsTimeout(err):
 			return 0, false
 		}
-		h.mu.Lock()
-		h.deadline = time.Time{}
-		_ = h.conn.NetConn.SetReadDeadline(h.deadline)
-		h.mu.Unlock()
+		_ = h.conn.SetReadDeadline(time.Time{})
 		if h.session.Expire() {
 			return 0, false
 		}
@@ -127,7 +117,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 }
 
 func (h *http2Carrier) Send(p []byte) (int, error) {
-	return h.conn.sendParts(p, h.session.SendLimit())
+	return h.conn.send(p, h.session.SendLimit())
 }
 
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.
@@ -141,25 +131,20 @@ func (h *http2Carrier) Update() {
 	if h.conn.state.move(from, to) {
 		h.conn.CallStateHook(to)
 	}
-	at := h.session.WaitDeadline()
-	if !at.IsZero() && (h.deadline.IsZero() || at.Before(h.deadline)) {
-		h.deadline = at
-		_ = h.conn.NetConn.SetReadDeadline(at)
+	if at := h.session.WaitDeadline(); !at.IsZero() {
+		_ = h.conn.extendReadDeadline(at, math.MaxInt64)
 	}
 }
 
 // End implements h2.Carrier. The goroutine that reads closes the connection when the client has, or
 // after a delay: closing at once could reset it before the client has read the last frames.
 func (h *http2Carrier) End(isClean bool) {
-	nc := h.conn.NetConn
-	half, ok := nc.(interface{ CloseWrite() error })
-	if !isClean || !ok {
-		_ = nc.SetReadDeadline(exchange.PastTime())
-		go nc.Close() // of a TLS connection may block
-		return
-	}
-	go func() {
-		_ = half.CloseWrite()
-		h.Update()
+	go func() { // both may block on a TLS connection
+		if isClean && h.conn.CloseWrite() == nil {
+			h.Update()
+			return
+		}
+		_ = h.conn.SetReadDeadline(exchange.PastTime())
+		h.conn.NetConn.Close()
 	}()
 }

@@ -41,12 +41,11 @@ func (c *Conn) handshakeTLS() bool {
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 				err = os.ErrDeadlineExceeded // as if the connection had a deadline, like net/http's
 			}
-			err = RefusePlaintext(c.config.Exchanges, c.NetConn.LocalAddr(), c.conn.Template.RemoteAddr, err)
-			c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
+			HandshakeFailed(c.config.Exchanges, c.NetConn.LocalAddr(), c.conn.Template.RemoteAddr, err)
 			return false
 		}
 		c.config.Exchanges.Server.CountHandshake()
-		c.secured = time.Now()
+		c.ready = time.Now()
 	}
 	state := secure.ConnectionState()
 	c.conn.Template.TLS = &state
@@ -56,30 +55,21 @@ func (c *Conn) handshakeTLS() bool {
 	return true
 }
 
-// RefusePlaintext responds to a client that speaks HTTP without TLS, if this is why a handshake has
-// failed. It returns the error to be logged.
-func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err error) error {
+// HandshakeFailed logs the error of a handshake. It responds to a client that speaks HTTP without TLS,
+// if this is the reason.
+func HandshakeFailed(p *exchange.Config, local net.Addr, remote string, err error) {
 	re, ok := errors.AsType[tls.RecordHeaderError](err)
-	if !ok || re.Conn == nil || BeginsTLS(re.RecordHeader[0]) {
-		return err
+	if ok && re.Conn != nil && !BeginsTLS(re.RecordHeader[0]) {
+		sent := int64(0)
+		switch string(re.RecordHeader[:]) {
+		case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET", "PRI *":
+			const text = "Client sent an HTTP request to an HTTPS server.\n"
+			_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
+			err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
+		}
+		p.ReportRequest(&http.Request{RemoteAddr: remote}, local, re.RecordHeader[:], http.StatusBadRequest, sent)
 	}
-	sent := int64(0)
-	if looksLikeHTTP(re.RecordHeader) {
-		const text = "Client sent an HTTP request to an HTTPS server.\n"
-		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
-		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
-	}
-	p.ReportRequest(&http.Request{RemoteAddr: remote}, local, re.RecordHeader[:], http.StatusBadRequest, sent)
-	return err
-}
-
-// looksLikeHTTP reports whether the first record begins like an HTTP request, or HTTP/2's preface.
-func looksLikeHTTP(record [5]byte) bool {
-	switch string(record[:]) {
-	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO", "PATCH", "DELET", "PRI *":
-		return true
-	}
-	return false
+	p.Server.Logf("http: TLS handshake error from %s: %v", remote, err)
 }
 
 // selectProtocol hands off a connection that speaks a protocol other than HTTP/1. It reports

@@ -95,24 +95,18 @@ func (s *Workers[State, Work]) await(w *worker[State, Work]) (v Work, ok bool) {
 			return v, ok
 		case <-timer.C:
 		}
-		if s.remove(w) {
+		s.mu.Lock()
+		i := slices.Index(s.free, w)
+		if i >= 0 { // else Run or Stop has removed it meanwhile
+			s.free = slices.Delete(s.free, i, i+1)
+		}
+		s.mu.Unlock()
+		if i >= 0 {
 			return v, false
 		}
 	}
 	v, ok = <-w.next
 	return v, ok
-}
-
-// remove removes a free worker. It reports false if Run or Stop has removed it meanwhile.
-func (s *Workers[State, Work]) remove(w *worker[State, Work]) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	i := slices.Index(s.free, w)
-	if i < 0 {
-		return false
-	}
-	s.free = slices.Delete(s.free, i, i+1)
-	return true
 }
 
 // Stop ends the free workers now, and the others when the function has returned.

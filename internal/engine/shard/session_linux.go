@@ -62,7 +62,7 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 // newShardSession makes a session of k. state is nil without TLS.
 func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
 	h := &shardSession{conn: k}
-	h.session = h2.New(k.config().HTTP2, h, k, state)
+	h.session = h2.New(k.config().HTTP2, h, k, k.remote, state)
 	k.session.Store(h)
 	k.state.set(flagNew, false)
 	return h

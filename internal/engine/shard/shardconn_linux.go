@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/netconn"
 	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -255,7 +256,8 @@ func (k *shardConn) expire(now instant) {
 func (k *shardConn) closeLate() {
 	defer k.Close()
 	if k.awaitsTLS() {
-		k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
+		err := k.opError("read", os.ErrDeadlineExceeded)
+		netconn.HandshakeFailed(k.config().Exchanges, k.LocalAddr(), k.remote, err)
 		return
 	}
 	k.conn.ReportRefusal(http.StatusRequestTimeout, 0)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"errors"
 	"io"
-	"math"
 	"net"
 	"os"
 	"sync"
@@ -171,13 +170,9 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 // then sent in the same records as the head of its response.
 func (k *shardConn) CanSendFrom() bool { return k.tls == nil }
 
-// SendFrom implements exchange.Transport: the kernel copies from a file.
-func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error) {
-	limited, ok := src.(*io.LimitedReader)
-	if !ok {
-		limited = &io.LimitedReader{R: src, N: math.MaxInt64}
-	}
-	f, ok := limited.R.(syscall.Conn)
+// SendFrom implements exchange.Connection: the kernel copies from a file.
+func (k *shardConn) SendFrom(src *io.LimitedReader, _ time.Duration) (n int64, err error) {
+	f, ok := src.R.(syscall.Conn)
 	if !ok {
 		return 0, errors.ErrUnsupported
 	}
@@ -186,9 +181,8 @@ func (k *shardConn) SendFrom(src io.Reader, _ time.Duration) (n int64, err error
 	if err != nil {
 		return 0, err
 	}
-	left := limited.N // a closure with limited would allocate it
-	closed := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), left) })
-	limited.N -= n
+	closed := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), src.N) })
+	src.N -= n
 	return n, cmp.Or(err, closed)
 }
 

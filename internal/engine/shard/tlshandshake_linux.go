@@ -201,10 +201,9 @@ func (h *handshake) perform(k *shardConn) bool {
 		if h.isEvicted.Load() {
 			err = errors.New("too many handshakes wait for their clients")
 		}
-		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
+		netconn.HandshakeFailed(p.Exchanges, k.LocalAddr(), k.remote, err)
 		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
 		t.handshake = nil
-		k.logHandshakeError(err)
 		return false
 	}
 	t.handshake = nil

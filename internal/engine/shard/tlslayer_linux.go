@@ -247,10 +247,6 @@ func (k *shardConn) attachTLS() *tls.ConnectionState {
 
 func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
 
-func (k *shardConn) logHandshakeError(err error) {
-	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
-}
-
 // ciphertext is encrypted output that has not been sent.
 type ciphertext struct {
 	mu     sync.Mutex
