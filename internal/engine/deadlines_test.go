@@ -112,6 +112,13 @@ var deadlineCases = func() (all []deadlineCase) {
 			after(readAll, "write past", "read far", "write none"), "hello false"},
 		deadlineCase{"read soon", none, []string{half + rest},
 			after(readAll, "write far", "read soon"), " true"},
+		deadlineCase{"pipelined, ReadTimeout", readTimeout, []string{first + half + rest, late, "hello"},
+			func(w http.ResponseWriter, r *http.Request) string {
+				if r.URL.Path == "/first" {
+					time.Sleep(bound * 3 / 2)
+				}
+				return readAll(w, r)
+			}, "hello false"},
 		deadlineCase{"set while reading", readTimeout,
 			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
 				b := make([]byte, 2)

@@ -369,16 +369,30 @@ func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	return k, client
 }
 
-// Output behind which the connection ends is sent once, although the socket has room for a part only.
+// Output behind which the connection ends is sent once, although the socket has room for a part only:
+// of a response that has waited, too. To wait for room costs the lead, and with it the outbox.
 func TestLastOutputIsSentOnce(t *testing.T) {
-	k, client := servedConn(t)
-	k.endsOutput = true
 	out := strings.Repeat("0123456789", 100_000)
-	go func() {
-		testkit.Check(t, k.Send([]byte(out), 0))
-		k.Close()
-	}()
-	testkit.Reads(t, client, out)
+	for _, hasWaited := range []bool{true, false} {
+		k, client := servedConn(t)
+		k.endsOutput = true
+		hasEnded := make(chan bool)
+		read := func() {
+			testkit.Reads(t, client, out)
+			close(hasEnded)
+		}
+		if hasWaited {
+			r := &runner{shard: &shard{}}
+			r.leader.Follow(sched.New().NewLead(func() { go read() }))
+			r.shard.outbox.waiting[0], r.shard.outbox.count = waitingOutput{conn: k, out: []byte(out)}, 1
+			testkit.Equal(t, r.sendOutbox(), false, "the runner leads")
+		} else {
+			go read()
+			testkit.Check(t, k.Send([]byte(out), 0))
+			k.Close()
+		}
+		testkit.Receive(t, hasEnded, "the end of the output")
+	}
 }
 
 // The send timeout begins anew when the client has accepted something, also over TLS. What waits has
