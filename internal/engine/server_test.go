@@ -28,23 +28,23 @@ func awaitOpen(t *testing.T, s *engine.Server, n int64) {
 }
 
 // Connections are counted while they wait and while they are served, but not after they have closed
-// or were hijacked. A handler that takes one receives the type of package net.
+// or were hijacked. So are the requests of each. A handler that takes one receives the type of
+// package net.
 func TestConnectionsAreCounted(t *testing.T) {
+	began := time.Now()
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path != "/taken" {
-			io.WriteString(w, "done.")
+		info := connection.Of(context.WithValue(r.Context(), http.ServerContextKey, nil))
+		if opened := info.Opened(); opened.Before(began.Add(-time.Second)) || time.Since(opened) < 0 {
+			t.Errorf("opened at %v", opened)
+		}
+		if n := info.CountRequest(); r.URL.Path != "/taken" {
+			fmt.Fprint(w, n, ".")
 			return
 		}
 		c := hijacked(t, w)
 		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\n\r\n%T %v.", c, r.TLS != nil)
 		c.Close()
 	}), func(s *site) {
-		var conns []net.Conn
-		request := func(path string) string {
-			c := s.connect()
-			conns = append(conns, c)
-			return s.request(c, path)
-		}
 		await := func(accepted, open int64) {
 			s.Helper()
 			testkit.WaitFor(s.T, fmt.Sprintf("%d connections, %d open", accepted, open), func() bool {
@@ -53,11 +53,14 @@ func TestConnectionsAreCounted(t *testing.T) {
 			})
 		}
 		await(0, 0)
-		for range 3 {
-			request("/")
+		conns := []net.Conn{s.connect(), s.connect(), s.connect()}
+		for _, c := range conns {
+			for n := range 30 {
+				testkit.Contains(s, s.request(c, "/"), fmt.Sprintf("\r\n\r\n%d.", n+1))
+			}
 		}
 		await(3, 3)
-		testkit.Contains(s, request("/taken"), map[string]string{
+		testkit.Contains(s, s.request(s.connect(), "/taken"), map[string]string{
 			"tcp": "*net.TCPConn false.", "net.Conn": "*net.TCPConn false.", "unix": "*net.UnixConn false.",
 			"tls": "*tls.Conn true.", "ServeTLS": "*tls.Conn true.", "memory": "*testkit.MemConn false.",
 		}[s.mode])
@@ -118,24 +121,6 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	})
 }
 
-func TestRequestsOfConnectionAreCounted(t *testing.T) {
-	began := time.Now()
-	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
-		info := connection.Of(context.WithValue(r.Context(), http.ServerContextKey, nil))
-		if opened := info.Opened(); opened.Before(began.Add(-time.Second)) || time.Since(opened) < 0 {
-			t.Errorf("opened at %v", opened)
-		}
-		fmt.Fprint(w, info.CountRequest(), ".")
-	}), func(s *site) {
-		for range 2 {
-			c := s.connect() // http.Client opens another one if a busy machine delays it
-			for n := range 30 {
-				testkit.Contains(s, s.request(c, "/"), fmt.Sprintf("\r\n\r\n%d.", n+1))
-			}
-		}
-	})
-}
-
 // flaky is a listener whose Accept fails, as in a process out of descriptors. In turns it accepts a
 // connection each other time.
 type flaky struct {
@@ -176,7 +161,8 @@ func TestRepeatedAcceptErrorsAreLoggedRarely(t *testing.T) {
 	}
 }
 
-// Refused is called for each request that no handler sees, and for no other.
+// Refused is called for each request that no handler sees, and for no other. If it panics, that
+// neither ends the process nor costs a client its responses.
 func TestRefusedRequestsAreReported(t *testing.T) {
 	const good = "GET /good HTTP/1.1\r\n" + host + "\r\n"
 	for _, c := range []struct{ name, send, want string }{
@@ -204,7 +190,13 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 		{"nothing behind another", good, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			wantReports(t, c.want, 0, func(s *site) { s.exchangeText(c.send) }, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
+			wantReports(t, c.want, 0, func(s *site) {
+				got, want := s.exchangeText(c.send), strings.Count(c.send, good)
+				if c.want != "" {
+					want++
+				}
+				testkit.Equal(s, strings.Count(got, "HTTP/1.1 "), want, "responses")
+			}, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
 		})
 	}
 	// A head that is late is reported. A client that sends nothing is not.
@@ -227,11 +219,15 @@ func wantReports(t *testing.T, want string, timeout time.Duration, client func(*
 	var reports *testkit.Log
 	someServers(t, handle(func(http.ResponseWriter, *http.Request) {}), func(s *engine.Server, set *http.Server) {
 		reports = new(testkit.Log)
-		s.Refused = func(r engine.Refusal) { fmt.Fprint(reports, describeRefusal(t, r)) }
+		s.Refused = func(r engine.Refusal) {
+			fmt.Fprint(reports, describeRefusal(t, r))
+			panic("hook's")
+		}
 		set.MaxHeaderBytes, set.ReadHeaderTimeout, set.IdleTimeout = 4000, timeout, timeout
 	}, func(s *site) {
 		client(s)
 		testkit.Equal(s, reports.String(), want, "reported before the connection ends")
+		testkit.Equal(s, strings.Contains(s.logged.String(), "hook's"), want != "", "the log has the hook's panic")
 	}, modes...)
 }
 
@@ -248,21 +244,6 @@ func describeRefusal(t *testing.T, r engine.Refusal) string {
 }
 
 const badHead = "bad\r\n\r\n"
-
-// A hook that panics neither ends the process nor costs a client its due responses.
-func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
-	for send, want := range map[string]int{badHead: 1, get + badHead: 2} {
-		settings := handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "good") })
-		someServers(t, settings, func(s *engine.Server, _ *http.Server) {
-			s.Refused = func(engine.Refusal) { panic("hook's") }
-		}, func(s *site) {
-			c := s.connect()
-			io.WriteString(c, send)
-			testkit.Equal(s, strings.Count(readAllOf(s.T, c), "HTTP/1.1 "), want, "responses to", send)
-			testkit.Contains(s, s.logged.String(), "hook's", "the log after", send)
-		}, "tcp", "net.Conn", "tls", "ServeTLS")
-	}
-}
 
 // Each of several calls of Shutdown returns when the last connection closes.
 func TestAllCallsOfShutdownReturnTogether(t *testing.T) {
