@@ -87,17 +87,6 @@ func TestPanicResetsStreamOnly(t *testing.T) {
 	testkit.Contains(t, strings.Join(p.logged, "\n"), "panic")
 }
 
-// A client that breaks the protocol and reads nothing does not keep its connection longer than others.
-func TestConnectionErrorNeedNotBeRead(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		p := openPeer(t, nil, hello)
-		p.accepts = 0
-		p.send("WINDOW_UPDATE 0 0")
-		testkit.Equal(t, p.receive(), false, "the session continues")
-		p.wantExpiry(GoAwayTime, true)
-	})
-}
-
 // After Retire the next response announces the end, so that the client uses another connection. So
 // does a server whose keep-alives were disabled, after a response.
 func TestEndIsAnnouncedWithResponse(t *testing.T) {
