@@ -9,39 +9,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-// underAttack runs an attack on one connection while the handler of another one runs, over every
-// kind of connection. The other connection must be served. After the test nothing of the server may
-// be left.
-func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
-	t.Helper()
-	entered, release := make(chan bool, 1), make(chan bool)
-	settings := func() *http.Server {
-		return &http.Server{MaxHeaderBytes: maxParams,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/bystander" {
-					entered <- true
-					<-release
-				}
-				readsAtPath(w, r)
-			})}
-	}
-	everyFCGIMode(t, settings, func(s *fcgiSite) {
-		bystander := s.peer()
-		bystander.SetDeadline(time.Now().Add(time.Minute))
-		io.WriteString(bystander, aGET("/bystander"))
-		<-entered
-		attack(s)
-		testkit.Equal(s, s.roundTrip(aGET("/new")).body, "/new <nil>", "a new connection")
-		release <- true
-		testkit.Equal(s, bystander.readResponse().body, "/bystander <nil>", "the bystander")
-		testkit.Equal(s, bystander.roundTrip(aPOST("again")).body, "/ again<nil>", "the bystander, then")
-	})
-}
 
 // readsAtPath reads the body unless the path forbids it. The query names how it ends.
 func readsAtPath(w http.ResponseWriter, r *http.Request) {
@@ -59,41 +29,6 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 	if end := endings[r.URL.RawQuery]; end != nil {
 		end()
-	}
-}
-
-// responsesTo sends text, half-closes, and describes all that comes back until the connection is
-// closed.
-func (p *fcgiPeer) responsesTo(text string) string {
-	p.Helper()
-	go func() {
-		io.WriteString(p.Conn, text)
-		closeWriteOf(p.Conn)
-	}()
-	return p.rest()
-}
-
-// rest returns all that comes until the connection is closed.
-func (p *fcgiPeer) rest() string {
-	p.Helper()
-	var all []string
-	for {
-		a, err := p.tryReadResponse()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.Errorf("not closed; so far %q", all)
-		}
-		all = append(all, p.management...)
-		p.management = nil
-		switch {
-		case err != nil && len(p.open) > 0:
-			return strings.Join(append(all, "cut off"), "; ")
-		case err != nil:
-			return strings.Join(all, "; ")
-		case a.stdout == nil:
-			all = append(all, fmt.Sprintf("%d ended as %d", a.id, a.status))
-		default:
-			all = append(all, fmt.Sprintf("%d: %d %s", a.id, a.code, a.body))
-		}
 	}
 }
 
@@ -263,7 +198,7 @@ func fcgiAborts() (all []fcgiHostile) {
 		}
 	}
 	// what follows a body is dropped, but not for ever
-	all = append(all, fcgiHostile{name: "excess of a body", want: "1: 200 /unread <nil>; ",
+	all = append(all, fcgiHostile{name: "excess of a body", want: "1: 200 /unread <nil>",
 		begins: fcgiRequest{uri: "/unread", params: []string{"CONTENT_LENGTH", "1"}}.head() + rec(stdinStream, 1, "x"),
 		text:   strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 1<<15)), 40) + aGET("/next")})
 	return append(all, fcgiHostile{name: "not kept", want: "1: 200 / hefcgi: request aborted by web server",
@@ -275,17 +210,33 @@ func fcgiHostileStreams() []fcgiHostile {
 }
 
 // Records that are wrong, interleaved, or no request's get the replies of the specification or end
-// the connection. They harm no other connection.
+// the connection. They harm no other connection, on which a handler runs meanwhile.
 func TestFCGIHostileStreamsGetDefinedResponses(t *testing.T) {
+	entered, release := make(chan bool, 1), make(chan bool)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/bystander" {
+			entered <- true
+			<-release
+		}
+		readsAtPath(w, r)
+	})
 	all := fcgiHostileStreams()
 	for _, maxBytes := range []int{0, 1 << 10} {
-		underAttack(t, maxBytes, func(s *fcgiSite) {
-			for _, h := range all {
-				if h.maxBytes == maxBytes {
-					s.wantResponses(h)
+		everyFCGIMode(t, func() *http.Server { return &http.Server{MaxHeaderBytes: maxBytes, Handler: handler} },
+			func(s *fcgiSite) {
+				bystander := s.peer()
+				io.WriteString(bystander, aGET("/bystander"))
+				<-entered
+				for _, h := range all {
+					if h.maxBytes == maxBytes {
+						s.wantResponses(h)
+					}
 				}
-			}
-		})
+				testkit.Equal(s, s.roundTrip(aGET("/new")).body, "/new <nil>", "a new connection")
+				release <- true
+				testkit.Equal(s, bystander.readResponse().body, "/bystander <nil>", "the bystander")
+				testkit.Equal(s, bystander.roundTrip(aPOST("again")).body, "/ again<nil>", "the bystander, then")
+			})
 	}
 }
 
@@ -295,15 +246,37 @@ func (s *fcgiSite) wantResponses(h fcgiHostile) {
 	s.Helper()
 	p := s.peer()
 	defer p.Close()
-	first := ""
-	if h.begins != "" {
-		a := p.roundTrip(h.begins)
-		first = fmt.Sprintf("%d: %d %s; ", a.id, a.code, a.body)
+	var all []string
+	read := func() error {
+		a, err := p.tryReadResponse()
+		all, p.management = append(all, p.management...), nil
+		switch {
+		case err != nil && len(p.open) > 0:
+			all = append(all, "cut off")
+		case err != nil:
+		case a.stdout == nil:
+			all = append(all, fmt.Sprintf("%d ended as %d", a.id, a.status))
+		default:
+			all = append(all, fmt.Sprintf("%d: %d %s", a.id, a.code, a.body))
+		}
+		return err
 	}
-	all, want := strings.Split(first+p.responsesTo(h.text), "; "), strings.Split(h.want, "; ")
-	slices.Sort(all)
-	slices.Sort(want)
-	testkit.Equal(s, all, want, fmt.Sprintf("%s %.300q", h.name, h.begins+h.text))
+	if h.begins != "" {
+		io.WriteString(p, h.begins)
+		testkit.Check(s, read())
+	}
+	go func() {
+		io.WriteString(p.Conn, h.text)
+		closeWriteOf(p.Conn)
+	}()
+	err := read()
+	for err == nil {
+		err = read()
+	}
+	sorted := func(text string) []string { return slices.Sorted(strings.SplitSeq(text, "; ")) }
+	what := fmt.Sprintf("%s %.300q", h.name, h.begins+h.text)
+	testkit.Equal(s, errors.Is(err, os.ErrDeadlineExceeded), false, what, "is not closed")
+	testkit.Equal(s, sorted(strings.Join(all, "; ")), sorted(h.want), what)
 }
 
 // Management records get their replies at once in each state of a connection. No further input and

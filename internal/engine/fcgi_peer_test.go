@@ -148,14 +148,6 @@ type fcgiResponse struct {
 	body   string
 }
 
-func (a *fcgiResponse) String() string {
-	if a == nil {
-		return "nothing"
-	}
-	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header,
-		shorten([]byte(a.body)), shorten(a.stderr))
-}
-
 // parse splits STDOUT as web servers do (RFC 3875, 6.2).
 func (a *fcgiResponse) parse() error {
 	head, body, found := strings.Cut(string(a.stdout), "\r\n\r\n")
@@ -262,29 +254,11 @@ func (p *fcgiPeer) readResponse() *fcgiResponse {
 	return a
 }
 
-// send sends text while responses are read.
-func (p *fcgiPeer) send(text string) (sent chan error) {
-	sent = make(chan error, 1)
-	go func() {
-		_, err := io.WriteString(p.Conn, text)
-		sent <- err
-	}()
-	return sent
-}
-
 // roundTrip sends a request and returns the response.
 func (p *fcgiPeer) roundTrip(request string) *fcgiResponse {
 	p.Helper()
-	p.send(request)
+	go func() { _, _ = io.WriteString(p.Conn, request) }()
 	return p.readResponse()
-}
-
-// mustClose fails unless the server closes the connection without another response.
-func (p *fcgiPeer) mustClose() {
-	p.Helper()
-	if a, err := p.tryReadResponse(); !errors.Is(err, io.EOF) {
-		p.Errorf("not closed: %v, %v", a, err)
-	}
 }
 
 // fcgiSite is a server that speaks FastCGI.
