@@ -202,40 +202,43 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 }
 
 // A server that only closes its listener, without Shutdown, leaves nothing behind, as in net/http.
-// Open connections are served until they end. The server can serve again.
+// Open connections are served until they end. The server can serve again, until it or the wrapped
+// server ends: this ends connections that are open after the listener was closed, too.
 func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 	for kind, serve := range unusedKinds {
-		t.Run(kind, func(t *testing.T) {
-			mustEnd := leftovers(t)
-			s := tare.Wrap(&http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)})
-			for round := range 6 {
-				l := listen(t)
-				served := make(chan error, 1)
-				go func() { served <- serve(t, s, l) }()
-				client := keepingClient(round%2 == 0)
-				if round > 0 { // else no client connects
-					testkit.Must(t, getFrom(client, kind, l))
-					endServing(t, l, served)
-					testkit.Must(t, getFrom(client, kind, l))
-				}
-				endServing(t, l, served)
-				client.CloseIdleConnections()
+		for way, end := range endings {
+			for _, isUsed := range []bool{true, false} { // when it ends
+				t.Run(fmt.Sprint(kind, "/", way, "/", isUsed), func(t *testing.T) {
+					mustEnd := leftovers(t)
+					inner := &http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)}
+					s, client, l := tare.Wrap(inner), keepingClient(false), net.Listener(nil)
+					serveOnce := func(isUsed bool) {
+						l = listen(t)
+						served := make(chan error, 1)
+						go func() { served <- serve(t, s, l) }()
+						if isUsed {
+							testkit.Must(t, getFrom(client, kind, l))
+						}
+						testkit.Must(t, l.Close())
+						testkit.Is(t, <-served, net.ErrClosed, "Serve")
+					}
+					for round := range 4 {
+						client = keepingClient(round%2 == 0)
+						if serveOnce(round > 0); round > 0 {
+							testkit.Must(t, getFrom(client, kind, l))
+						}
+						client.CloseIdleConnections()
+					}
+					mustEnd()
+					serveOnce(isUsed)
+					testkit.Must(t, end(s, inner, t.Context()))
+					if err := getFrom(client, kind, l); err == nil || os.IsTimeout(err) {
+						t.Errorf("a connection is left open: %v", err)
+					}
+					testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, "Serve in the end")
+				})
 			}
-			mustEnd()
-			s.Close()
-			testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, "after Close")
-		})
-	}
-}
-
-// endServing closes a listener, as code does that has no access to the server.
-func endServing(t *testing.T, l net.Listener, served chan error) {
-	t.Helper()
-	if l.Close() != nil {
-		return // Serve has returned
-	}
-	if err := <-served; err == nil || errors.Is(err, http.ErrServerClosed) {
-		t.Errorf("Serve returned %v", err)
+		}
 	}
 }
 
@@ -258,35 +261,4 @@ func getFrom(c *http.Client, kind string, l net.Listener) error {
 	defer resp.Body.Close()
 	_, err = io.Copy(io.Discard, resp.Body)
 	return err
-}
-
-// Shutdown and Close of the wrapped server reach connections that are open after the listener was
-// closed. A server that is closed while nothing is served does not serve again.
-func TestWrappedServerEndsConnectionsAfterListenerClosed(t *testing.T) {
-	for kind, serve := range unusedKinds {
-		if kind == "tls" {
-			continue // its connections use the goroutine path
-		}
-		for name, end := range map[string]func(*http.Server) error{
-			"Close":    (*http.Server).Close,
-			"Shutdown": func(s *http.Server) error { return s.Shutdown(context.Background()) },
-		} {
-			for _, isUsed := range []bool{true, false} {
-				inner := &http.Server{Handler: textHandler("x")}
-				s, l := tare.Wrap(inner), listen(t)
-				served := make(chan error, 1)
-				go func() { served <- serve(t, s, l) }()
-				client := keepingClient(false)
-				if isUsed {
-					testkit.Must(t, getFrom(client, kind, l))
-				}
-				endServing(t, l, served)
-				testkit.Must(t, end(inner))
-				if err := getFrom(client, kind, l); err == nil || os.IsTimeout(err) {
-					t.Errorf("%s leaves a connection open: %v", name, err)
-				}
-				testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, name)
-			}
-		}
-	}
 }
