@@ -33,7 +33,6 @@ func (l headedListener) Accept() (net.Conn, error) {
 	return headedConn{c}, nil
 }
 
-// headedConn is a connection.AboveSocket.
 type headedConn struct{ net.Conn }
 
 func (c headedConn) Socket(ctx context.Context, deadline time.Time) (net.Conn, context.Context, error) {
@@ -150,7 +149,6 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	testkit.Check(t, <-ended)
 }
 
-// fewDescriptors is the limit of descriptors of servers that are to lack them.
 const fewDescriptors = 40
 
 // hoarder is a listener that takes all descriptors that are left after some connections. From then
@@ -174,7 +172,6 @@ func (h *hoarder) Accept() (net.Conn, error) {
 	return h.Listener.Accept()
 }
 
-// playServer plays a server with few descriptors, and returns its address.
 func playServer(t *testing.T, protocol string) string {
 	t.Helper()
 	line, _ := play(t, "TestServerWithFewDescriptors", protocol)

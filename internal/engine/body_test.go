@@ -179,7 +179,6 @@ var rawHeads = []string{
 	"Transfer-Encoding: chunked\r\nTrailer: X-A\r\nUpgrade: x\r\nKeep-Alive: 1\r\nConnection: close\r\nX-A: 1\r\n",
 }
 
-// parseFields returns a head with field lines, and its fields.
 func parseFields(lines string) ([]byte, []http1.Field, error) {
 	head := []byte("HTTP/1.1 200 OK\r\n" + lines + "\r\n")
 	var r http1.Response
@@ -187,13 +186,11 @@ func parseFields(lines string) ([]byte, []http1.Field, error) {
 	return head, r.Fields, err
 }
 
-// rawCase is a response to the fields of an upstream.
 type rawCase struct {
 	lines          string
 	status, length int
 }
 
-// asReceived sends the fields as they were received.
 func (c rawCase) asReceived(w http.ResponseWriter, _ *http.Request) {
 	head, fields, err := parseFields(c.lines)
 	raw := w.(connection.RawSender)
@@ -207,7 +204,6 @@ func (c rawCase) asReceived(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", c.length))
 }
 
-// inHeader sends the same fields by the Header.
 func (c rawCase) inHeader(w http.ResponseWriter, _ *http.Request) {
 	head, fields, err := parseFields(c.lines)
 	if err != nil {

@@ -26,7 +26,6 @@ func bothPaths(t *testing.T, settings func() *http.Server, test func(*site)) {
 	someModes(t, settings, test, "tcp", "net.Conn")
 }
 
-// connect returns a raw connection with a deadline.
 func (s *site) connect() net.Conn {
 	s.Helper()
 	c := testkit.Value(s.dial())(s)
@@ -142,7 +141,6 @@ var heads = slices.Concat(
 		strings.Repeat("X", 70000)+" / HTTP/1.1\r\n\r\n"),
 )
 
-// numbered returns a list of n names.
 func numbered(n int) string {
 	var names []string
 	for i := range n {

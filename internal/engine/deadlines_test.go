@@ -130,7 +130,6 @@ var deadlineCases = func() (all []deadlineCase) {
 	return all
 }()
 
-// server returns a server of the case.
 func (d *deadlineCase) server() *http.Server {
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<"+d.handler(w, r)+">")
@@ -139,7 +138,6 @@ func (d *deadlineCase) server() *http.Server {
 	return set
 }
 
-// check sends the pieces of the case and compares the last response.
 func (d *deadlineCase) check(t *testing.T, c net.Conn) {
 	received := make(chan string, len(d.pieces)+1)
 	go func() {
@@ -276,7 +274,6 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	}
 }
 
-// sendUnread sends a text until the connection is closed.
 func (s *site) sendUnread(text string) {
 	s.Helper()
 	c := s.connect()

@@ -38,7 +38,6 @@ func listed(pairs ...string) string {
 	return begins(1, true) + inRecords(paramsStream, 1, largestContent, nameValues(pairs...)) + rec(stdinStream, 1, "")
 }
 
-// with returns a GET with more parameters.
 func with(pairs ...string) string { return fcgiRequest{params: pairs}.String() }
 
 // fcgiRequests are parameters with the expected lines of fcgiDump's response, or the start of the
@@ -176,7 +175,6 @@ func located(pairs ...string) string {
 	return listed(append([]string{"REQUEST_METHOD", "GET", "SERVER_PROTOCOL", "HTTP/1.1"}, pairs...)...)
 }
 
-// fcgiFields returns n variables with different names.
 func fcgiFields(n int) (pairs []string) {
 	for i := range n {
 		pairs = append(pairs, fmt.Sprint("HTTP_X_", i), fmt.Sprint(i))

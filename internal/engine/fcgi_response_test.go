@@ -19,7 +19,6 @@ func sized(n int) string {
 	return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
 }
 
-// stderrOf returns a request's error stream.
 func stderrOf(w http.ResponseWriter) io.Writer {
 	return w.(interface{ Stderr() io.Writer }).Stderr()
 }

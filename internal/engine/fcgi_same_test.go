@@ -140,7 +140,6 @@ func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
 	}
 }
 
-// fcgiStreams are streams of more than one request.
 var fcgiStreams = map[string][]string{
 	"kept":     {aGET("/1"), aPOST("2"), aGET("/3")},
 	"not kept": {fcgiRequest{once: true}.String(), aGET("/2")},

@@ -63,13 +63,11 @@ func (h *hookLog) await(state string) (all string) {
 	return all
 }
 
-// hookCase is what a client does, and the settings for it.
 type hookCase struct {
 	set    func(s *http.Server)
 	client func(c *hookClient)
 }
 
-// hookClient is a client of a server with hooks.
 type hookClient struct {
 	*testing.T
 	net.Conn
@@ -90,7 +88,6 @@ func (c *hookClient) send(pieces ...string) {
 	}
 }
 
-// awaitEnd waits until the server has closed the connection.
 func (c *hookClient) awaitEnd() { io.Copy(io.Discard, c.reader) }
 
 const postUnread = "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: "
@@ -191,7 +188,6 @@ func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 	}
 }
 
-// playHooks returns the states of a connection.
 func playHooks(t *testing.T, mode, by string, how hookCase) string {
 	t.Helper()
 	set := &http.Server{Handler: hookHandler(t)}

@@ -58,7 +58,6 @@ func onStream(id int, frames string) string {
 	return strings.ReplaceAll(frames, "ID", strconv.Itoa(id))
 }
 
-// eachStream returns frames for each of the first n streams.
 func eachStream(frames string, n int) string {
 	var all []string
 	for i := range n {
@@ -184,7 +183,6 @@ type targetHandler struct {
 	calmed, other, begun atomic.Int64
 }
 
-// targetState is what a target reports.
 type targetState struct {
 	calmed int64 // connections that have ended with ENHANCE_YOUR_CALM
 	other  int64 // connections that have ended with other errors
@@ -215,7 +213,6 @@ func (g *targetHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "hello")
 }
 
-// countError counts how connections end.
 func (g *targetHandler) countError(what string) {
 	switch {
 	case what == "conn_ENHANCE_YOUR_CALM":
@@ -225,7 +222,6 @@ func (g *targetHandler) countError(what string) {
 	}
 }
 
-// targetSite is a client of a target.
 type targetSite struct {
 	*http2Site
 	address string
@@ -251,7 +247,6 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 	return g
 }
 
-// serveTarget starts the target of a maker in this process.
 func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	g := new(targetHandler)
 	set := &http.Server{Handler: g, HTTP2: &http.HTTP2Config{CountError: g.countError}}
@@ -264,7 +259,6 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	return &targetSite{http2Site: s, address: s.address().String(), pid: os.Getpid()}
 }
 
-// address returns the server's address.
 func (s *http2Site) address() net.Addr {
 	s.Helper()
 	c := testkit.Value(s.site.dial())(s)
@@ -276,7 +270,6 @@ func (s *http2Site) address() net.Addr {
 // how long.
 const attackFormat = "%s %s %q %d %d"
 
-// TestHTTP2Target is the role of a server.
 func TestHTTP2Target(t *testing.T) {
 	mode, maker, _ := strings.Cut(roleArguments(t), " ")
 	s := serveTarget(t, maker, mode)
@@ -284,7 +277,6 @@ func TestHTTP2Target(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// TestHTTP2Attackers is the role of clients.
 func TestHTTP2Attackers(t *testing.T) {
 	var mode, address, class string
 	var n int
@@ -301,7 +293,6 @@ func dialer(address string) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial("tcp", address) }
 }
 
-// state returns what the target reports.
 func (s *targetSite) state() (all targetState) {
 	s.Helper()
 	text := s.get("/state")

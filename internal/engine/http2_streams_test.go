@@ -291,7 +291,6 @@ func (s *targetSite) stall(n int, how stall) {
 	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
 }
 
-// rawHTTP2 is a client that writes any frames.
 type rawHTTP2 struct {
 	*testing.T
 	net.Conn
@@ -321,7 +320,6 @@ func newFrames(t *testing.T) *testkit.Frames {
 	return f
 }
 
-// dial connects a client that sends what it wants.
 func (s *http2Site) dial() (net.Conn, error) {
 	c, err := s.site.dial()
 	if err != nil {

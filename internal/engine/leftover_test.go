@@ -177,7 +177,6 @@ func (s *site) leaveAndCheck(duration time.Duration, leave string, wait func(net
 	clients.Wait()
 }
 
-// useLate uses a request and its response after their handler has returned.
 func useLate(w http.ResponseWriter, r *http.Request, stop *atomic.Bool) {
 	for i := 0; i < 100 && !stop.Load(); i++ {
 		for name, call := range lateCalls {
@@ -200,7 +199,6 @@ func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
 	}
 }
 
-// soak returns how long a test looks for rare events.
 func soak(short, long time.Duration) time.Duration {
 	if testkit.Slow() {
 		return long

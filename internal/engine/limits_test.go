@@ -92,7 +92,6 @@ func TestClientsCannotAmplifyAllocation(t *testing.T) {
 	}
 }
 
-// allocatedFor returns what a server allocates for a connection that sends text.
 func allocatedFor(newServer func(*http.Server) server, h http.Handler, text string) uint64 {
 	var before, after runtime.MemStats
 	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
@@ -202,7 +201,6 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 	})
 }
 
-// inUse returns the memory of the process's stacks and heap.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -357,7 +355,6 @@ var (
 	budgetBrowser  = spending{7, 2424}
 )
 
-// spending is a number of allocations and bytes.
 type spending struct{ objects, bytes float64 }
 
 func (s spending) plus(more spending) spending {
@@ -430,7 +427,6 @@ func TestRequestsAllocateLittle(t *testing.T) {
 	}
 }
 
-// httpServer is a server for HTTP, as fcgiServer is for FastCGI.
 func httpServer(settings *http.Server) server { return engine.New(settings) }
 
 // BenchmarkServe measures everything except the network.

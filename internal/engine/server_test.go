@@ -18,7 +18,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// awaitOpen waits until a server has n connections.
 func awaitOpen(t *testing.T, s *engine.Server, n int64) {
 	t.Helper()
 	testkit.WaitFor(t, "connections to open or close", func() bool {

@@ -104,7 +104,6 @@ func readResponses(t *testing.T, c net.Conn, n int) string {
 	return string(got)
 }
 
-// request sends a GET on a connection, and returns the response.
 func (s *site) request(c net.Conn, path string) string {
 	s.Helper()
 	io.WriteString(c, target(path))
@@ -186,7 +185,6 @@ func FuzzSameAsNetHTTP(f *testing.F) {
 	})
 }
 
-// joined returns pieces as one text.
 func joined(pieces []string) string {
 	return strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
 }

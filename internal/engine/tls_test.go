@@ -22,7 +22,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// overTLS runs a test on both paths of TLS connections.
 func overTLS(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	someModes(t, settings, test, "tls", "ServeTLS")
@@ -86,7 +85,6 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 	})
 }
 
-// recordTypes returns the types of the TLS records in b.
 func recordTypes(b []byte) (types []byte) {
 	for len(b) >= 5 {
 		types = append(types, b[0])
@@ -213,7 +211,6 @@ type updatingClient struct {
 	isAES  bool
 }
 
-// newUpdatingClient performs a handshake on below.
 func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 	var keys bytes.Buffer
 	c := &updatingClient{T: t, below: below}

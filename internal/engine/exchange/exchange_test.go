@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// stubCodec is a codec without a protocol.
 type stubCodec struct{ Codec }
 
 func (stubCodec) Reset() {}
@@ -75,7 +74,6 @@ func TestExchangeFillsItsSizeClass(t *testing.T) {
 	testkit.Between(t, unsafe.Sizeof(Exchange{})+header, class-unsafe.Sizeof("")+1, class)
 }
 
-// baseLink is a transport that has only a context.
 type baseLink struct {
 	Transport
 	ctx context.Context

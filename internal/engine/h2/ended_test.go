@@ -59,7 +59,6 @@ func (p *peer) play(steps string) {
 	}
 }
 
-// sleep runs what is due within a duration.
 func (p *peer) sleep(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()

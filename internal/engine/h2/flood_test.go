@@ -74,7 +74,6 @@ func TestFloodsEndTheConnection(t *testing.T) {
 	}
 }
 
-// sendOn sends frames with a stream in place of ID.
 func (p *peer) sendOn(id uint32, frames string) {
 	p.send(strings.ReplaceAll(frames, "ID", fmt.Sprint(id)))
 }

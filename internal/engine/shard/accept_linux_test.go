@@ -66,7 +66,6 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	testkit.Equal(t, s.byShards()-before, 0, "connections that shards have accepted from a blocking socket")
 }
 
-// churn makes connections that end after a request.
 func (s *site) churn(conns int) {
 	const clients = 8
 	var all sync.WaitGroup

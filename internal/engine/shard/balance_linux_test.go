@@ -220,7 +220,6 @@ const (
 	hostLine     = " HTTP/1.1\r\nHost: a\r\n"
 )
 
-// exchangeCase is what a client sends, and what it receives.
 type exchangeCase struct {
 	pieces []string // sent with pauses between them
 	want   int      // responses

@@ -63,7 +63,6 @@ func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 	return s
 }
 
-// hasResponse reports whether a response waits to be read.
 func (c *client) hasResponse() bool {
 	n := 0
 	raw, err := c.SyscallConn()
@@ -224,7 +223,6 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 	}
 }
 
-// endOf closes connections, and waits until the server has none.
 func (s *outboxSite) endOf(all ...*client) {
 	s.Helper()
 	for _, c := range all[1:] {
@@ -237,7 +235,6 @@ func (s *outboxSite) endOf(all ...*client) {
 	s.server.Close()
 }
 
-// limitBuffers makes the site's connections have small buffers.
 func (s *outboxSite) limitBuffers() {
 	s.Helper()
 	testkit.Control(s, s.listener, func(fd int) { // which connections inherit

@@ -54,7 +54,6 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	return s
 }
 
-// serve accepts connections until the listener is closed.
 func (s *testServer) serve() {
 	for accept := s.group.Accept(&s.config, s.closed); ; {
 		switch err := accept(); {
@@ -76,7 +75,6 @@ func (s *testServer) stopListening() {
 	})
 }
 
-// Close closes the listener and all connections.
 func (s *testServer) Close() {
 	s.state.Aborted.Store(true)
 	s.stopListening()
@@ -113,7 +111,6 @@ type site struct {
 	served   chan bool // receives a value when the server no longer accepts
 }
 
-// serveOn starts a server on l.
 func serveOn(t *testing.T, l net.Listener, handler http.HandlerFunc) *site {
 	t.Helper()
 	return startSite(t, l, newTestServer(t, l, handler, nil))
@@ -134,7 +131,6 @@ func tcpListener(t *testing.T) net.Listener {
 	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
-// try makes a connection, and a request on it.
 func (s *site) try() (c net.Conn, body string, err error) {
 	c, err = net.Dial(s.listener.Addr().Network(), s.listener.Addr().String())
 	if err == nil {
@@ -143,7 +139,6 @@ func (s *site) try() (c net.Conn, body string, err error) {
 	return c, body, err
 }
 
-// request makes a request on a connection.
 func request(c net.Conn) (body string, err error) {
 	c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err = io.WriteString(c, firstRequest); err != nil {
@@ -160,7 +155,6 @@ func (s *site) connect() *client {
 	return c
 }
 
-// client sends requests on a connection.
 type client struct {
 	*net.TCPConn
 	in *bufio.Reader
@@ -189,7 +183,6 @@ func (c *client) response() (string, error) {
 	return string(b), err
 }
 
-// want fails the test unless a response has this body.
 func (c *client) want(t testing.TB, body string) {
 	t.Helper()
 	testkit.Equal(t, testkit.Value(c.response())(t), body)
@@ -215,7 +208,6 @@ func (s *site) keepBusy(clients int, do func()) (stop func()) {
 	return func() { ended.Store(true); all.Wait() }
 }
 
-// byShards returns how many connections shards have accepted.
 func (s *site) byShards() int {
 	return int(s.server.state.AcceptedConns.Load()) - int(s.server.group.nextShard.Load())
 }

@@ -45,7 +45,6 @@ func (s tlsSite) dial() *net.TCPConn {
 	return newClient(s.T, s.listener).TCPConn
 }
 
-// get sends a request over TLS, and returns its error.
 func (s tlsSite) get(c net.Conn, sni string) error {
 	_, err := request(tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: sni}))
 	return err
@@ -56,7 +55,6 @@ func (s tlsSite) mustGet(c net.Conn) {
 	testkit.Check(s, s.get(c, "a"))
 }
 
-// running returns how many goroutines perform handshakes.
 func (s tlsSite) running() int {
 	h := &s.server.group.handshakes
 	h.mu.Lock()

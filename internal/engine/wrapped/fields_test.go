@@ -30,7 +30,6 @@ type field struct {
 	show func(t *testing.T, kind string, maker func(*http.Server) server, s *http.Server) string
 }
 
-// textHandler returns a handler that always sends the same response.
 func textHandler(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) })
 }
@@ -96,7 +95,6 @@ var fields = map[string]field{
 		showPriority},
 }
 
-// streamLimit returns the SETTINGS_MAX_CONCURRENT_STREAMS that a server sends.
 func streamLimit(t *testing.T, c io.ReadWriter) string {
 	testkit.Send(t, c, http2.ClientPreface)
 	framer := http2.NewFramer(c, c)

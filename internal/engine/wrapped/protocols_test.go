@@ -23,7 +23,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// compare fails the test unless both servers have the same result.
 func compare(t *testing.T, result func(maker func(*http.Server) server) string) {
 	t.Helper()
 	testkit.Equal(t, result(makers["tare"]), result(makers["net/http"]), "as net/http")
@@ -80,7 +79,6 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	}
 }
 
-// protocols returns a set of protocols.
 func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
 	p := new(http.Protocols)
 	for _, f := range set {

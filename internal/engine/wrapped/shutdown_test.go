@@ -191,7 +191,6 @@ func listen(t *testing.T) net.Listener {
 	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
-// unusedKinds are the ways to serve connections.
 var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) error{
 	"shards":    func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
 	"goroutine": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
@@ -248,7 +247,6 @@ func keepingClient(http2 bool) *http.Client {
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}}
 }
 
-// getFrom requests a page from a listener of unusedKinds.
 func getFrom(c *http.Client, kind string, l net.Listener) error {
 	scheme := "http://"
 	if kind == "tls" {

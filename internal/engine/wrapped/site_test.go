@@ -53,7 +53,6 @@ const (
 	h2c   = "h2 without tls"
 )
 
-// site is a running server with a client.
 type site struct {
 	*testing.T
 	kind   string
@@ -66,7 +65,6 @@ type site struct {
 	url    string
 }
 
-// patience is how long a test waits for an event that must happen.
 const patience = 30 * time.Second
 
 // start serves inner until the test ends.
