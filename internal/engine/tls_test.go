@@ -101,13 +101,10 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 		for _, closing := range []bool{true, false} {
 			raw := s.below()
 			c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-			request := get
 			if closing {
-				request = strings.Replace(get, host, host+"Connection: close\r\n", 1)
-			}
-			io.WriteString(c, request)
-			if !closing {
-				readResponses(s.T, c, 1)
+				io.WriteString(c, withField("Connection: close"))
+			} else {
+				s.request(c, "/")
 				s.server.SetKeepAlivesEnabled(false)
 			}
 			types := recordTypes([]byte(readAllOf(s.T, raw)))
@@ -154,31 +151,26 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 	testkit.Long(t, "it waits for the network")
 	const size, held = 200_000, 2048 // the end of an aborted response is held back, as by net/http
-	for _, mode := range []string{"tls", "ServeTLS"} {
-		for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
-			t.Run(mode+"/"+name, func(t *testing.T) {
-				entered, closed := make(chan bool), make(chan bool)
-				s := siteOf(t, "tare", mode, handle(func(w http.ResponseWriter, _ *http.Request) {
-					entered <- true
-					<-closed
-					time.Sleep(40 * time.Millisecond) // until the alert has arrived
-					io.WriteString(w, strings.Repeat("x", size))
-					end()
-				})())
-				c := s.connect().(*tls.Conn)
-				// The client reads late, so that a part waits in the server's socket.
-				testkit.Must(t, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
-				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-				<-entered // the request has arrived alone
-				c.CloseWrite()
-				closed <- true
-				time.Sleep(200 * time.Millisecond)
-				b, err := io.ReadAll(c)
-				if n := strings.Count(string(b), "x"); n < size-held {
-					t.Errorf("%d bytes of %d: %v", n, size, err)
-				}
-			})
-		}
+	for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
+		entered, closed := make(chan bool), make(chan bool)
+		overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+			entered <- true
+			<-closed
+			time.Sleep(40 * time.Millisecond) // until the alert has arrived
+			io.WriteString(w, strings.Repeat("@", size))
+			end()
+		}), func(s *site) {
+			c := s.connect().(*tls.Conn)
+			// The client reads late, so that a part waits in the server's socket.
+			testkit.Must(s, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
+			io.WriteString(c, withField("Connection: close"))
+			<-entered // the request has arrived alone
+			c.CloseWrite()
+			closed <- true
+			time.Sleep(200 * time.Millisecond)
+			b, err := io.ReadAll(c)
+			testkit.Between(s, strings.Count(string(b), "@"), size-held, size, name, err)
+		})
 	}
 }
 

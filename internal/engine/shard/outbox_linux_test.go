@@ -34,8 +34,7 @@ func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 	procs := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
 	s := new(outboxSite)
-	l := tcpListener(t)
-	server := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+	s.site = serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/send":
 			(*s.send.Load())()
@@ -54,12 +53,7 @@ func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 			w.Write(bytes.Repeat([]byte("x"), outboxMax/2))
 		}
 		io.WriteString(w, r.URL.Path)
-	}, nil)
-	server.config.Dispatch = OnLoop
-	for _, f := range apply {
-		f(&server.config)
-	}
-	s.site = startSite(t, l, server)
+	}, append(apply, onLoop)...)
 	return s
 }
 
@@ -77,8 +71,7 @@ func (c *client) hasResponse() bool {
 // sends is not sent again.
 func TestPipelinedResponsesAreSentOnceBesideStalls(t *testing.T) {
 	t.Cleanup(func(procs int) func() { return func() { runtime.GOMAXPROCS(procs) } }(runtime.GOMAXPROCS(4)))
-	l := tcpListener(t)
-	server := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		switch began := time.Now(); r.URL.Path {
 		case "/stall":
 			time.Sleep(3 * time.Millisecond)
@@ -87,9 +80,7 @@ func TestPipelinedResponsesAreSentOnceBesideStalls(t *testing.T) {
 			}
 		}
 		io.WriteString(w, r.URL.Path)
-	}, nil)
-	server.config.Dispatch = OnLoop
-	s := startSite(t, l, server)
+	}, onLoop)
 	var clients sync.WaitGroup
 	for i := range 24 {
 		c, paths := s.connect(), []string{"/0", "/1", "/2"}[:2+i%2]
@@ -216,23 +207,17 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 					p.first.want(t, [...]string{"/first", "/second", "/next"}[i])
 				}
 				close(p.received)
-				s.endOf(p.first, sender, second)
+				for _, c := range []*client{sender, second} {
+					_, _ = c.response()
+					c.Close()
+				}
+				p.first.Close()
+				testkit.WaitFor(t, "the connections' ends", func() bool { return s.server.group.Open() == 0 })
+				s.server.Close()
 				return waited.Load()
 			})
 		})
 	}
-}
-
-func (s *outboxSite) endOf(all ...*client) {
-	s.Helper()
-	for _, c := range all[1:] {
-		_, _ = c.response()
-	}
-	for _, c := range all {
-		c.Close()
-	}
-	testkit.WaitFor(s, "the connections' ends", func() bool { return s.server.group.Open() == 0 })
-	s.server.Close()
 }
 
 func (s *outboxSite) limitBuffers() {

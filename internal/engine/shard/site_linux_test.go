@@ -111,10 +111,16 @@ type site struct {
 	served   chan bool // receives a value when the server no longer accepts
 }
 
-func serveOn(t *testing.T, l net.Listener, handler http.HandlerFunc) *site {
+func serveOn(t *testing.T, l net.Listener, handler http.HandlerFunc, apply ...func(*Config)) *site {
 	t.Helper()
-	return startSite(t, l, newTestServer(t, l, handler, nil))
+	s := newTestServer(t, l, handler, nil)
+	for _, f := range apply {
+		f(&s.config)
+	}
+	return startSite(t, l, s)
 }
+
+func onLoop(c *Config) { c.Dispatch = OnLoop }
 
 func startSite(t *testing.T, l net.Listener, server *testServer) *site {
 	s := &site{t, server, l, make(chan bool, 1)}
