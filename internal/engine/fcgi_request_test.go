@@ -44,13 +44,6 @@ func with(pairs ...string) string { return fcgiRequest{params: pairs}.String() }
 // response of a rejected request. Nothing is expected of those whose Request is net/http/fcgi's.
 var fcgiRequests = map[string]struct{ request, want string }{
 	"as nginx sends it": {listed(likeNginx...), `params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
-GET "/a/b?c=d" HTTP/1.1 1.1
-url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a/b", Fragment:"", RawQuery:"c=d", RawPath:"", RawFragment:"", ForceQuery:false, OmitHost:false}
-host "example.org" remote "192.0.2.7:40000" tls false close false
-header map[Accept:[*/*] User-Agent:[curl/8.5.0]]
-length 0 coding [] nobody true
-body "" <nil>
-trailer before map[] after map[]
 `},
 
 	"other method": {fcgiRequest{method: "PROPFIND"}.String(), ""},

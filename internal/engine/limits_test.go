@@ -105,8 +105,7 @@ func allocatedFor(newServer func(*http.Server) server, h http.Handler, text stri
 // serveRepeatedly serves a connection that sends text n times, each after the last response.
 func serveRepeatedly(s server, text string, n int) {
 	c := &repeater{closed: make(chan bool), text: text, left: n}
-	l := &oneListener{conn: c, closed: make(chan bool)}
-	served := goServe(s, l)
+	served := goServe(s, &oneListener{new(testkit.Network).Listen(), c})
 	<-c.closed
 	s.Close()
 	<-served
@@ -141,10 +140,10 @@ func (c *repeater) SetDeadline(time.Time) error      { return nil }
 func (c *repeater) SetReadDeadline(time.Time) error  { return nil }
 func (c *repeater) SetWriteDeadline(time.Time) error { return nil }
 
+// oneListener is a listener that accepts one connection more.
 type oneListener struct {
-	conn   net.Conn
-	once   sync.Once
-	closed chan bool
+	net.Listener
+	conn net.Conn
 }
 
 func (l *oneListener) Accept() (net.Conn, error) {
@@ -152,12 +151,8 @@ func (l *oneListener) Accept() (net.Conn, error) {
 		l.conn = nil
 		return c, nil
 	}
-	<-l.closed
-	return nil, net.ErrClosed
+	return l.Listener.Accept()
 }
-
-func (l *oneListener) Close() error   { l.once.Do(func() { close(l.closed) }); return nil }
-func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // The same over shards, with the whole corpus at once, because the test cannot measure a single
 // connection.

@@ -248,35 +248,29 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 				resp.Body.Close()
 				testkit.Equal(t, string(b), "HTTP/2.0 /path body")
 			}
+			// exchange sends pieces and then SETTINGS, and receives up to the frame that must follow.
+			exchange := func(want string, pieces ...string) (got string) {
+				c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
+				defer c.Close()
+				for _, piece := range append(pieces, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") {
+					io.WriteString(c, piece)
+				}
+				c.SetReadDeadline(time.Now().Add(patience))
+				for b, err := make([]byte, 1<<10), error(nil); !strings.Contains(got, want); {
+					testkit.Must(t, err)
+					var n int
+					n, err = c.Read(b)
+					got += string(b[:n])
+				}
+				return got
+			}
 			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
-				const settings = "\x04\x00\x00\x00\x00\x00"
-				got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:], settings)
+				got := exchange("\x04\x00\x00\x00\x00\x00", http2.ClientPreface[:at], http2.ClientPreface[at:])
 				testkit.Equal(t, strings.HasPrefix(got, "\x00\x00"), true, at, got)
 			}
 			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
 				"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
-			testkit.Contains(t, frames(t, l, upgrade, http2.ClientPreface, " /up "), "HTTP/1.1 101 ", "upgraded")
+			testkit.Contains(t, exchange(" /up ", upgrade, http2.ClientPreface), "HTTP/1.1 101 ", "upgraded")
 		})
 	}
-}
-
-// frames sends two texts and then the frame that must follow. It returns the received bytes up to
-// the wanted ones.
-func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
-	t.Helper()
-	c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
-	defer c.Close()
-	io.WriteString(c, first)
-	framer := http2.NewFramer(c, nil)
-	io.WriteString(c, second)
-	framer.WriteSettings()
-	c.SetReadDeadline(time.Now().Add(patience))
-	for b := make([]byte, 1<<10); !strings.Contains(got, want); {
-		n, err := c.Read(b)
-		if got += string(b[:n]); err != nil {
-			t.Errorf("%v; want %q", err, want)
-			break
-		}
-	}
-	return got
 }
