@@ -309,16 +309,15 @@ func hostileFCGI() map[string]string {
 		"list in records of two": begins(1, true) + inRecords(paramsStream, 1, 99, list) +
 			strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") +
 			rec(stdinStream, 1, ""),
-		"empty parameters": listed(append(fcgiRequest{}.list(), make([]string, 500_000)...)...),
-		"too many fields":  listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
-		"one field":        listed(append(fcgiRequest{}.list(), slices.Repeat([]string{"HTTP_A", ""}, 990)...)...),
-		"a query":          fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
-		"escapes":          fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
-		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
-		"pipelined":        strings.Repeat(aGET("/"), 2000),
-		"pipelined posts":  strings.Repeat(aPOST("x"), 2000),
-		"aborted":          strings.Repeat(begins(1, true)+abort, 10_000),
-		"refused":          begins(1, true) + strings.Repeat(begins(2, true), 10_000),
+		"too many fields": listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
+		"one field":       listed(append(fcgiRequest{}.list(), slices.Repeat([]string{"HTTP_A", ""}, 990)...)...),
+		"a query":         fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
+		"escapes":         fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
+		"unescaped":       located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
+		"pipelined":       strings.Repeat(aGET("/"), 2000),
+		"pipelined posts": strings.Repeat(aPOST("x"), 2000),
+		"aborted":         strings.Repeat(begins(1, true)+abort, 10_000),
+		"refused":         begins(1, true) + strings.Repeat(begins(2, true), 10_000),
 		"other roles": strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"),
 			10_000),
 		"questions":       strings.Repeat(question, 10_000),
@@ -329,11 +328,7 @@ func hostileFCGI() map[string]string {
 		"strangers":             strings.Repeat(rec(stdinStream, 9, ""), 20_000),
 		"strangers' padding":    strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
 		"body of one byte each": fcgiRequest{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
-		"strangers in a body": sized(1) + rec(stdinStream, 1, "x") +
-			strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
-		"questions in a body": sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) +
-			rec(stdinStream, 1, ""),
-		"a large body": aPOST(strings.Repeat("x", 1<<20)),
+		"a large body":          aPOST(strings.Repeat("x", 1<<20)),
 		"a length that is large": fcgiRequest{method: "POST",
 			params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
 		"strangers behind a request": aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) +

@@ -94,24 +94,22 @@ func TestProtocolsOfTLSAreThoseOfNetHTTP(t *testing.T) {
 	type handlers = map[string]func(*http.Server, *tls.Conn, http.Handler)
 	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2
 	h2c := (*http.Protocols).SetUnencryptedHTTP2
-	for name, settings := range map[string]func() *http.Server{
-		"default": func() *http.Server { return new(http.Server) },
-		"config":  func() *http.Server { return &http.Server{TLSConfig: new(tls.Config)} },
-		"config of h2": func() *http.Server {
-			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"h2"}}}
+	for name, set := range map[string]func(*http.Server){
+		"default":      func(*http.Server) {},
+		"config":       func(s *http.Server) { s.TLSConfig = new(tls.Config) },
+		"config of h2": func(s *http.Server) { s.TLSConfig = &tls.Config{NextProtos: []string{"h2"}} },
+		"config of another": func(s *http.Server) {
+			s.TLSConfig = &tls.Config{NextProtos: []string{"foo", "http/1.1"}}
 		},
-		"config of another": func() *http.Server {
-			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"foo", "http/1.1"}}}
+		"no handlers":    func(s *http.Server) { s.TLSNextProto = handlers{} },
+		"own":            func(s *http.Server) { s.TLSNextProto = handlers{"foo": nil} },
+		"HTTP/1":         func(s *http.Server) { s.Protocols = protocols(http1) },
+		"HTTP/2":         func(s *http.Server) { s.Protocols = protocols(http2) },
+		"HTTP/1 and h2c": func(s *http.Server) { s.Protocols = protocols(http1, h2c) },
+		"both, no handlers": func(s *http.Server) {
+			s.Protocols, s.TLSNextProto = protocols(http1, http2), handlers{}
 		},
-		"no handlers":    func() *http.Server { return &http.Server{TLSNextProto: handlers{}} },
-		"own":            func() *http.Server { return &http.Server{TLSNextProto: handlers{"foo": nil}} },
-		"HTTP/1":         func() *http.Server { return &http.Server{Protocols: protocols(http1)} },
-		"HTTP/2":         func() *http.Server { return &http.Server{Protocols: protocols(http2)} },
-		"HTTP/1 and h2c": func() *http.Server { return &http.Server{Protocols: protocols(http1, h2c)} },
-		"both, no handlers": func() *http.Server {
-			return &http.Server{Protocols: protocols(http1, http2), TLSNextProto: handlers{}}
-		},
-		"http2server=0": func() *http.Server { return new(http.Server) },
+		"http2server=0": func(*http.Server) {},
 	} {
 		for how, serve := range map[string]func(server, net.Listener) error{
 			"Serve":              server.Serve,
@@ -127,13 +125,14 @@ func TestProtocolsOfTLSAreThoseOfNetHTTP(t *testing.T) {
 					t.Setenv("GODEBUG", name)
 				}
 				compare(t, func(maker func(*http.Server) server) (result string) {
-					inner, l := settings(), listen(t)
+					l := listen(t)
 					defer l.Close()
-					inner.Addr, inner.ErrorLog = "127.0.0.1:0", log.New(io.Discard, "", 0)
-					inner.Handler = http.HandlerFunc(
-						func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
 					serving, served := make(chan bool, 2), make(chan error, 1)
-					inner.BaseContext = func(net.Listener) context.Context { serving <- true; return t.Context() }
+					inner := &http.Server{Addr: "127.0.0.1:0", ErrorLog: log.New(io.Discard, "", 0),
+						BaseContext: func(net.Listener) context.Context { serving <- true; return t.Context() },
+						Handler: http.HandlerFunc(
+							func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })}
+					set(inner)
 					s := maker(inner)
 					go func() { served <- serve(s, l) }()
 					select {
