@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -118,7 +119,7 @@ const (
 )
 
 // A flood of any class ends its connection and no other one, over each kind of connection. In the
-// slow form, which runs the server in another process, it takes little memory,
+// slow form, which runs server and attackers in other processes, the server takes little memory,
 // and other clients wait no longer than those of net/http's server.
 func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 	testkit.Long(t, "it sends many frames")
@@ -133,7 +134,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 				t.Run(mode, func(t *testing.T) {
 					s, n := newTarget(t, "tare", mode), hostileConns(f.times)
 					begun := time.Now()
-					ours := s.attack(content, n, 0)
+					ours := s.attack(name, content, n, 0)
 					ended := s.state()
 					testkit.Equal(t, ended.calmed, int64(n), "connections that have ended with ENHANCE_YOUR_CALM")
 					testkit.Equal(t, ended.other, 0, "connections that have ended with other errors")
@@ -150,7 +151,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
 					netHTTP := newTarget(t, "net/http", mode)
-					theirs := netHTTP.attack(content, n, min(elapsed, longestComparison))
+					theirs := netHTTP.attack(name, content, n, min(elapsed, longestComparison))
 					t.Logf("%d connections in %v; others' p99 is %v, with net/http %v", n, elapsed, ours, theirs)
 					testkit.Between(t, ours, 0, harmFactor*theirs+slack, "the p99 of others; with net/http", theirs)
 				})
@@ -263,11 +264,27 @@ func (s *http2Site) address() net.Addr {
 	return c.RemoteAddr()
 }
 
+// attackFormat is the format of the arguments of attackers: mode, address, class, number, and for
+// how long.
+const attackFormat = "%s %s %q %d %d"
+
 func TestHTTP2Target(t *testing.T) {
 	mode, maker, _ := strings.Cut(roleArguments(t), " ")
 	s := serveTarget(t, maker, mode)
 	fmt.Println(s.pid, s.address)
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
+}
+
+func TestHTTP2Attackers(t *testing.T) {
+	var mode, address, class string
+	var n int
+	var limit time.Duration
+	testkit.Value(fmt.Sscanf(roleArguments(t), attackFormat, &mode, &address, &class, &n, &limit))(t)
+	content := http2Floods()[class].content(t)
+	s := newHTTP2Client(t, mode, dialer(address))
+	fmt.Println("attacking")
+	err := s.flood(content, n, limit)
+	fmt.Println("ended:", err)
 }
 
 func dialer(address string) func() (net.Conn, error) {
@@ -302,12 +319,24 @@ func (s *targetSite) wantMemory(n, each int) {
 	testkit.Between(s, max(0, grown)>>20, 0, limit>>20, "MB of", n, "connections")
 }
 
-// attack floods the target by n attackers, as flood does. Meanwhile another client must receive
-// responses. attack returns the 99th percentile of their durations.
-func (s *targetSite) attack(content *floodContent, n int, limit time.Duration) time.Duration {
+// attack floods the target with the frames of a class by n attackers, as flood does. Meanwhile
+// another client must receive responses. attack returns the 99th percentile of their durations. In
+// the slow form, where the attackers are another process, it does not use content.
+func (s *targetSite) attack(class string, content *floodContent, n int, limit time.Duration) time.Duration {
 	s.Helper()
 	over := make(chan error)
-	go func() { over <- s.flood(content, n, limit) }()
+	if testkit.Slow() {
+		_, output := play(s.T, "TestHTTP2Attackers", fmt.Sprintf(attackFormat, s.mode, s.address, class, n, limit))
+		go func() {
+			line, err := output.ReadString('\n')
+			if line != "ended: <nil>\n" {
+				err = errors.New(line)
+			}
+			over <- err
+		}()
+	} else {
+		go func() { over <- s.flood(content, n, limit) }()
+	}
 	var durations []time.Duration
 	for {
 		begun := time.Now()

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"bufio"
 	"bytes"
 	"crypto/tls"
 	"io"
@@ -360,44 +359,6 @@ func TestHijackSendsWaitingCiphertext(t *testing.T) {
 	c := tls.Client(s.dial(), &tls.Config{InsecureSkipVerify: true})
 	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
 	testkit.Equal(t, string(testkit.Value(io.ReadAll(c))(t)), "earlier,later")
-}
-
-// What arrives while a handler uses its context is the next request, also if it arrives in pieces.
-func TestWatchedConnectionKeepsNextRequest(t *testing.T) {
-	s := newTLSSite(t, nil)
-	goOn := make(chan bool)
-	s.handler.Store(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		r.Context().Done()
-		goOn <- true
-		goOn <- true
-		io.WriteString(w, r.Method)
-	}))
-	nc := s.dial()
-	c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true})
-	in := &client{nc, bufio.NewReader(c)}
-	io.WriteString(c, firstRequest)
-	testkit.Receive(t, goOn, "the first request")
-	reported := s.server.turns()
-	for _, piece := range []string{firstRequest[:1], firstRequest[1:]} {
-		io.WriteString(c, piece)
-		testkit.WaitFor(t, "a loop to report the piece", func() bool { return s.server.turns() > reported })
-		testkit.WaitFor(t, "the piece to be examined", func() bool {
-			examined := false
-			s.server.group.conns.each(func(k *shardConn) {
-				k.tls.watching.Lock()
-				defer k.tls.watching.Unlock()
-				examined = k.tls.hasEarly
-			})
-			return examined
-		})
-		reported = s.server.turns()
-	}
-	for i := range 2 {
-		for range 1 + i {
-			testkit.Receive(t, goOn, "request", i)
-		}
-		in.want(t, http.MethodGet)
-	}
 }
 
 // The loop does not report a hijacked connection.
