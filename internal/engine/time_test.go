@@ -197,7 +197,7 @@ func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 		entered <- r.Context()
 		<-proceed
 		testkit.Equal(t, r.Context().Err(), nil, "while the client waits")
-		io.WriteString(w, r.URL.Path+".")
+		io.WriteString(w, r.Method+r.URL.Path+".")
 	}), func(s *site) {
 		for _, size := range []int{0, 4 << 10, 16 << 10} {
 			c := s.connect()
@@ -213,7 +213,7 @@ func TestDepartureWatchKeepsNextRequest(t *testing.T) {
 				<-ctx.Done() // after the handler has returned
 				testkit.Equal(s, ctx.Err(), context.Canceled)
 			}
-			testkit.Matches(s, readResponses(s.T, c, 3), "(?s)/1[.].*/2[.].*/3[.]$", "with a head of", size)
+			testkit.Matches(s, readResponses(s.T, c, 3), "(?s)GET/1[.].*GET/2[.].*GET/3[.]$", "with a head of", size)
 		}
 	})
 }
