@@ -317,28 +317,6 @@ func TestResponsesOverTLSDoNotWait(t *testing.T) {
 	}
 }
 
-// What a socket has no room for is sent when the client reads.
-func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
-	testkit.Long(t, "it transfers much through small buffers")
-	const turns = 60 // 120 KB
-	s := newOutboxSite(t)
-	s.limitBuffers()
-	sender, slow, other := s.connect(), s.connect(), s.connect()
-	slow.SetReadBuffer(4 << 10)
-	for range turns {
-		s.turn(sender, func() {
-			slow.request("/large", "")
-			other.request("/", "")
-		})
-		other.want(t, "/")
-	}
-	want := strings.Repeat("x", outboxMax/2) + "/large"
-	for range turns {
-		slow.SetDeadline(time.Now().Add(time.Minute))
-		slow.want(t, want)
-	}
-}
-
 // servedConn returns a connection that a runner serves, as far as it can tell, and its client.
 func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	t.Helper()
@@ -351,20 +329,24 @@ func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	return k, client
 }
 
-// Output behind which the connection ends is sent once, although the socket has room for a part only:
-// of a response that has waited, too. To wait for room costs the lead, and with it the outbox.
-func TestLastOutputIsSentOnce(t *testing.T) {
+// Output for which the socket has no room is sent when the client reads, once, also if it has waited
+// or if the connection ends behind it. To wait for room costs the lead, and with it the outbox.
+func TestOutputThatWaitsForRoomIsSentOnce(t *testing.T) {
 	out := strings.Repeat("0123456789", 100_000)
-	for _, hasWaited := range []bool{true, false} {
+	for _, c := range []struct{ hasWaited, isLast bool }{{true, true}, {true, false}, {false, true}} {
 		k, client := servedConn(t)
-		k.endsOutput = true
-		hasEnded := make(chan bool)
+		k.endsOutput = c.isLast
+		hasArrived := make(chan bool)
 		read := func() {
-			testkit.Reads(t, client, out)
-			close(hasEnded)
+			if c.isLast {
+				testkit.Reads(t, client, out)
+			} else {
+				testkit.Receives(t, client, out)
+			}
+			close(hasArrived)
 		}
-		if hasWaited {
-			r := &runner{shard: &shard{}}
+		if c.hasWaited {
+			r := &runner{shard: &shard{group: k.group()}}
 			r.leader.Follow(sched.New().NewLead(func() { go read() }))
 			r.shard.outbox.waiting[0], r.shard.outbox.count = waitingOutput{conn: k, out: []byte(out)}, 1
 			testkit.Equal(t, r.sendOutbox(), false, "the runner leads")
@@ -373,7 +355,7 @@ func TestLastOutputIsSentOnce(t *testing.T) {
 			testkit.Check(t, k.Send([]byte(out), 0))
 			k.Close()
 		}
-		testkit.Receive(t, hasEnded, "the end of the output")
+		testkit.Receive(t, hasArrived, "the output", c)
 	}
 }
 
