@@ -105,6 +105,10 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	testkit.NoRace(t, "the handlers here are racy, on purpose")
+	duration := time.Second / 2
+	if testkit.Slow() {
+		duration = 30 * time.Second
+	}
 	var stop atomic.Bool
 	var left sync.WaitGroup
 	settings := handle(func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +133,7 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	})
 	check := func(s *site, leave string, wait func(net.Conn), sendAndCheck func(id int, deadline time.Time)) {
 		stop.Store(false)
-		s.leaveAndCheck(soak(time.Second/2, 30*time.Second), leave, wait, sendAndCheck)
+		s.leaveAndCheck(duration, leave, wait, sendAndCheck)
 		stop.Store(true)
 		left.Wait()
 	}
@@ -197,13 +201,6 @@ func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
 		testkit.Matches(s, readResponses(s.T, c, 1), "^HTTP/1.1 200 OK\r\n(.+\r\n)+\r\n"+path+body+"[.]$")
 	}
-}
-
-func soak(short, long time.Duration) time.Duration {
-	if testkit.Slow() {
-		return long
-	}
-	return short
 }
 
 // What a handler keeps does not change. In builds with the poison tag all reused memory is

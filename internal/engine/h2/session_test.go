@@ -71,10 +71,6 @@ func TestUrgentResponsesAreFirst(t *testing.T) {
 	testkit.Equal(t, got, "3 7 5 9 13 11 1 ", "the order of the streams")
 }
 
-func TestResponseWithoutBodyIsOneFrame(t *testing.T) {
-	openPeer(t, nil, func(http.ResponseWriter, *http.Request) {}).exchange("GET 1", "HEADERS 200 end")
-}
-
 func TestPanicResetsStreamOnly(t *testing.T) {
 	p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/panic" {
