@@ -285,7 +285,8 @@ func (p *port) newImporter() types.Importer {
 
 // isInternal reports whether only the standard library can import a package.
 func isInternal(path string) bool {
-	return slices.Contains(strings.Split(path, "/"), "internal") || strings.HasPrefix(path, "golang.org/")
+	isShared := !strings.HasPrefix(path, "github.com/") && slices.Contains(strings.Split(path, "/"), "internal")
+	return isShared || strings.HasPrefix(path, "golang.org/")
 }
 
 func (p *port) imports() map[string]bool {
