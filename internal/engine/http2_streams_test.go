@@ -254,11 +254,7 @@ func (s *targetSite) stall(n int, how stall) {
 	for first := range together {
 		clients.Go(func() {
 			for i := first; i < n; i += together {
-				c, err := dial()
-				if err != nil {
-					s.Error(err)
-					return
-				}
+				c := testkit.Value(dial())(s)
 				content := frames.Bytes()
 				if how.hello != nil {
 					content = how.hello(hello, i)

@@ -99,9 +99,7 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 
 // MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
 // other connection, also if a slow reader blocks their writes. Over FastCGI they also use the error
-// stream: a record that one opens in another response would cut that response in two. Their writes
-// race with the end of the handler, which is their own fault. The test therefore does not run with
-// the race detector.
+// stream: a record that one opens in another response would cut that response in two.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	testkit.NoRace(t, "the handlers here are racy, on purpose")
@@ -167,11 +165,7 @@ func (s *site) leaveAndCheck(duration time.Duration, leave string, wait func(net
 		clients.Go(func() { sendAndCheck(i, deadline) })
 		clients.Go(func() {
 			for time.Now().Before(deadline) {
-				c, err := s.dial()
-				if err != nil {
-					s.Error(err)
-					return
-				}
+				c := testkit.Value(s.dial())(s)
 				io.WriteString(c, leave)
 				wait(c)
 				c.Close()
@@ -307,11 +301,7 @@ func TestBlockedHandlersHoldUpNoOtherRequest(t *testing.T) {
 					clients.Go(func() {
 						body, end := io.Pipe()
 						go func() { <-isOver; end.Close() }()
-						response, err := s.client.Post(s.url+path, "a/b", body)
-						if err != nil {
-							s.Error(err)
-							return
-						}
+						response := testkit.Value(s.client.Post(s.url+path, "a/b", body))(s)
 						<-isOver
 						io.Copy(io.Discard, response.Body)
 						response.Body.Close()

@@ -73,10 +73,7 @@ func (s *site) churn(conns int) {
 		all.Go(func() {
 			for i := range conns / clients {
 				c, _, err := s.try()
-				if err != nil {
-					s.Error(err)
-					return
-				}
+				testkit.Must(s, err)
 				if tc, ok := c.(*net.TCPConn); ok && i%8 > 0 {
 					tc.SetLinger(0) // 100,000 ports would be too many
 				}

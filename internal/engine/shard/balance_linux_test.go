@@ -192,10 +192,7 @@ func TestConnectionsAcceptedByBusyLoopWork(t *testing.T) {
 	s := serveOn(t, tcpListener(t), busyHandler(left))
 	defer s.keepBusy(8, func() {
 		c, _, err := s.try()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		testkit.Must(t, err)
 		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 	})()
