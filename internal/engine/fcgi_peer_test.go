@@ -54,10 +54,8 @@ func padded(kind, id int, content string, padding int) string {
 // inRecords returns content in records of size bytes, and the empty record that ends the stream.
 func inRecords(kind, id, size int, content string) string {
 	var s strings.Builder
-	for len(content) > 0 {
-		n := min(len(content), size)
-		s.WriteString(rec(kind, id, content[:n]))
-		content = content[n:]
+	for part := range slices.Chunk([]byte(content), size) {
+		s.WriteString(rec(kind, id, string(part)))
 	}
 	return s.String() + rec(kind, id, "")
 }

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -69,9 +70,7 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 					c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: version})
 					testkit.Must(s, c.Handshake())
 					raw.holding = segment > 100
-					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
-						part := text[:min(len(text), record)]
-						text = text[len(part):]
+					for part := range slices.Chunk([]byte(strings.Repeat(request, n)), record) {
 						testkit.Send(s, c, part)
 					}
 					testkit.Must(s, raw.send())
