@@ -416,3 +416,16 @@ func TestRequestsAllocateLittle(t *testing.T) {
 }
 
 func httpServer(settings *http.Server) server { return engine.New(settings) }
+
+// BenchmarkServe measures everything except the network.
+func BenchmarkServe(b *testing.B) {
+	handler := http.HandlerFunc(recipeA)
+	for name, newServer := range makers {
+		for kind, request := range map[string]string{"small": get, "browser": testkit.BrowserGET()} {
+			b.Run(kind+"/"+name, func(b *testing.B) {
+				b.ReportAllocs()
+				serveRepeatedly(newServer(&http.Server{Handler: handler}), request, b.N)
+			})
+		}
+	}
+}
