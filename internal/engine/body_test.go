@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -140,10 +139,7 @@ func TestPiecesOfStreamsAreSentAtOnce(t *testing.T) {
 	sent := make(chan bool)
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		src, feed, err := os.Pipe()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		testkit.Must(t, err)
 		defer src.Close()
 		w.Header().Set("Content-Length", fmt.Sprint(piece*pieces))
 		go func() {
@@ -179,7 +175,6 @@ var rawHeads = []string{
 	"Transfer-Encoding: chunked\r\nTrailer: X-A\r\nUpgrade: x\r\nKeep-Alive: 1\r\nConnection: close\r\nX-A: 1\r\n",
 }
 
-// parseFields returns a head with field lines, and its fields.
 func parseFields(lines string) ([]byte, []http1.Field, error) {
 	head := []byte("HTTP/1.1 200 OK\r\n" + lines + "\r\n")
 	var r http1.Response
@@ -187,13 +182,11 @@ func parseFields(lines string) ([]byte, []http1.Field, error) {
 	return head, r.Fields, err
 }
 
-// rawCase is a response to the fields of an upstream.
 type rawCase struct {
 	lines          string
 	status, length int
 }
 
-// asReceived sends the fields as they were received.
 func (c rawCase) asReceived(w http.ResponseWriter, _ *http.Request) {
 	head, fields, err := parseFields(c.lines)
 	raw := w.(connection.RawSender)
@@ -207,7 +200,6 @@ func (c rawCase) asReceived(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, strings.Repeat("x", c.length))
 }
 
-// inHeader sends the same fields by the Header.
 func (c rawCase) inHeader(w http.ResponseWriter, _ *http.Request) {
 	head, fields, err := parseFields(c.lines)
 	if err != nil {
@@ -327,9 +319,7 @@ func TestResponsesOutlastHandlers(t *testing.T) {
 		n, _ := s.server.Connections()
 		testkit.Equal(t, n, 1, "connections, of which the first one can be kept")
 		resp := testkit.Value(s.client.Get(s.url + "/aborted"))(t)
-		if b, err := io.ReadAll(resp.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(b) > pieces*len(piece) {
-			t.Errorf("aborted: %d bytes, %v", len(b), err)
-		}
+		testkit.FailsWith(io.ReadAll(resp.Body))(t, io.ErrUnexpectedEOF, "aborted")
 		ctx, leave := context.WithCancel(t.Context())
 		resp = testkit.Value(s.client.Do(testkit.Value(http.NewRequestWithContext(ctx, "GET", s.url+"/left", nil))(t)))(t)
 		leave()

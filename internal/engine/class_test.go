@@ -26,7 +26,6 @@ func bothPaths(t *testing.T, settings func() *http.Server, test func(*site)) {
 	someModes(t, settings, test, "tcp", "net.Conn")
 }
 
-// connect returns a raw connection with a deadline.
 func (s *site) connect() net.Conn {
 	s.Helper()
 	c := testkit.Value(s.dial())(s)
@@ -142,7 +141,6 @@ var heads = slices.Concat(
 		strings.Repeat("X", 70000)+" / HTTP/1.1\r\n\r\n"),
 )
 
-// numbered returns a list of n names.
 func numbered(n int) string {
 	var names []string
 	for i := range n {
@@ -365,13 +363,10 @@ func TestNothingIsInjected(t *testing.T) {
 				got := s.exchangeText(request)
 				for _, bad := range []string{"\nSet-Cookie: evil", "\nSet-Cookie: y", "\n<html>", "\x00", "\x7f",
 					"\r\nTransfer-Encoding: chunked\r\nT", "Content-Length: 1\r"} {
-					if strings.Contains(got, bad) {
-						s.Errorf("%q in %q", bad, got)
-					}
+					testkit.Lacks(s, got, bad)
 				}
-				if lines := strings.ReplaceAll(got, "\r\n", ""); strings.ContainsAny(lines, "\r\n") {
-					s.Errorf("bare line ends in %q", got)
-				}
+				lines := strings.ReplaceAll(got, "\r\n", "")
+				testkit.Equal(s, strings.ContainsAny(lines, "\r\n"), false, "bare line ends in", got)
 				wantLines := map[string]int{"framing": 1}[name]
 				testkit.Equal(s, strings.Count(s.logged.String(), "\n"), wantLines, "lines in", s.logged.String())
 			})

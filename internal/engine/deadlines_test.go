@@ -3,7 +3,6 @@ package engine_test
 import (
 	"bufio"
 	"bytes"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -112,6 +111,13 @@ var deadlineCases = func() (all []deadlineCase) {
 			after(readAll, "write past", "read far", "write none"), "hello false"},
 		deadlineCase{"read soon", none, []string{half + rest},
 			after(readAll, "write far", "read soon"), " true"},
+		deadlineCase{"pipelined, ReadTimeout", readTimeout, []string{first + half + rest, late, "hello"},
+			func(w http.ResponseWriter, r *http.Request) string {
+				if r.URL.Path == "/first" {
+					time.Sleep(bound * 3 / 2)
+				}
+				return readAll(w, r)
+			}, "hello false"},
 		deadlineCase{"set while reading", readTimeout,
 			[]string{half + rest + "he", late, "llo"}, func(w http.ResponseWriter, r *http.Request) string {
 				b := make([]byte, 2)
@@ -123,7 +129,6 @@ var deadlineCases = func() (all []deadlineCase) {
 	return all
 }()
 
-// server returns a server of the case.
 func (d *deadlineCase) server() *http.Server {
 	set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		io.WriteString(w, "<"+d.handler(w, r)+">")
@@ -132,7 +137,6 @@ func (d *deadlineCase) server() *http.Server {
 	return set
 }
 
-// check sends the pieces of the case and compares the last response.
 func (d *deadlineCase) check(t *testing.T, c net.Conn) {
 	received := make(chan string, len(d.pieces)+1)
 	go func() {
@@ -269,7 +273,6 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 	}
 }
 
-// sendUnread sends a text until the connection is closed.
 func (s *site) sendUnread(text string) {
 	s.Helper()
 	c := s.connect()
@@ -287,36 +290,33 @@ func (s *site) sendUnread(text string) {
 // disconnected a timeout later.
 func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	const timeout, each = 10 * time.Second, 20 << 10
+	limited := func(set *http.Server) server {
+		s := engine.New(set)
+		s.SendTimeout = timeout
+		return s
+	}
 	for _, reads := range []int{40, 3} {
 		var failed chan error
 		set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			_, err := w.Write(bytes.Repeat([]byte("x"), 30*each))
 			failed <- err
 		})}
-		limited := func(set *http.Server) server {
-			s := engine.New(set)
-			s.SendTimeout = timeout
-			return s
-		}
 		inBubble(t, limited, set, func(t *testing.T, _ server, c *testkit.MemConn) {
 			failed = make(chan error, 1)
-			io.WriteString(c, "GET / HTTP/1.1\r\n"+host+"Connection: close\r\n\r\n")
+			io.WriteString(c, withField("Connection: close"))
 			got := 0
 			for range reads {
 				time.Sleep(timeout - time.Second)
 				n, _ := io.ReadAtLeast(c, make([]byte, each), each)
-				if got += n; n < each {
-					break
-				}
+				got += n
 			}
 			began := time.Now()
-			err := <-failed
-			if reads == 40 && (err != nil || got < 30*each) {
-				t.Errorf("%d bytes, %v", got, err)
-			}
-			if elapsed := time.Since(began); reads == 3 &&
-				(!errors.Is(err, os.ErrDeadlineExceeded) || elapsed > timeout) {
-				t.Errorf("%v after %v", err, elapsed)
+			if err := <-failed; reads == 3 {
+				testkit.Is(t, err, os.ErrDeadlineExceeded, "the handler's Write")
+				testkit.Between(t, time.Since(began), 0, timeout)
+			} else {
+				testkit.Check(t, err)
+				testkit.Between(t, got, 30*each, 31*each, "bytes")
 			}
 		})
 	}

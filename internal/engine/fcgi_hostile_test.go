@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -8,40 +9,12 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-// underAttack runs an attack on one connection while the handler of another one runs, over every
-// kind of connection. The other connection must be served. After the test nothing of the server may
-// be left.
-func underAttack(t *testing.T, maxParams int, attack func(s *fcgiSite)) {
-	t.Helper()
-	entered, release := make(chan bool, 1), make(chan bool)
-	settings := func() *http.Server {
-		return &http.Server{MaxHeaderBytes: maxParams,
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if r.URL.Path == "/bystander" {
-					entered <- true
-					<-release
-				}
-				readsAtPath(w, r)
-			})}
-	}
-	everyFCGIMode(t, settings, func(s *fcgiSite) {
-		bystander := s.peer()
-		bystander.SetDeadline(time.Now().Add(time.Minute))
-		io.WriteString(bystander, aGET("/bystander"))
-		<-entered
-		attack(s)
-		testkit.Equal(s, s.roundTrip(aGET("/new")).body, "/new <nil>", "a new connection")
-		release <- true
-		testkit.Equal(s, bystander.readResponse().body, "/bystander <nil>", "the bystander")
-		testkit.Equal(s, bystander.roundTrip(aPOST("again")).body, "/ again<nil>", "the bystander, then")
-	})
-}
 
 // readsAtPath reads the body unless the path forbids it. The query names how it ends.
 func readsAtPath(w http.ResponseWriter, r *http.Request) {
@@ -59,41 +32,6 @@ func readsAtPath(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "%s %s%v", r.URL.Path, shorten(b), err)
 	if end := endings[r.URL.RawQuery]; end != nil {
 		end()
-	}
-}
-
-// responsesTo sends text, half-closes, and describes all that comes back until the connection is
-// closed.
-func (p *fcgiPeer) responsesTo(text string) string {
-	p.Helper()
-	go func() {
-		io.WriteString(p.Conn, text)
-		closeWriteOf(p.Conn)
-	}()
-	return p.rest()
-}
-
-// rest returns all that comes until the connection is closed.
-func (p *fcgiPeer) rest() string {
-	p.Helper()
-	var all []string
-	for {
-		a, err := p.tryReadResponse()
-		if errors.Is(err, os.ErrDeadlineExceeded) {
-			p.Errorf("not closed; so far %q", all)
-		}
-		all = append(all, p.management...)
-		p.management = nil
-		switch {
-		case err != nil && len(p.open) > 0:
-			return strings.Join(append(all, "cut off"), "; ")
-		case err != nil:
-			return strings.Join(all, "; ")
-		case a.stdout == nil:
-			all = append(all, fmt.Sprintf("%d ended as %d", a.id, a.status))
-		default:
-			all = append(all, fmt.Sprintf("%d: %d %s", a.id, a.code, a.body))
-		}
 	}
 }
 
@@ -263,7 +201,7 @@ func fcgiAborts() (all []fcgiHostile) {
 		}
 	}
 	// what follows a body is dropped, but not for ever
-	all = append(all, fcgiHostile{name: "excess of a body", want: "1: 200 /unread <nil>; ",
+	all = append(all, fcgiHostile{name: "excess of a body", want: "1: 200 /unread <nil>",
 		begins: fcgiRequest{uri: "/unread", params: []string{"CONTENT_LENGTH", "1"}}.head() + rec(stdinStream, 1, "x"),
 		text:   strings.Repeat(rec(stdinStream, 1, strings.Repeat("x", 1<<15)), 40) + aGET("/next")})
 	return append(all, fcgiHostile{name: "not kept", want: "1: 200 / hefcgi: request aborted by web server",
@@ -275,17 +213,33 @@ func fcgiHostileStreams() []fcgiHostile {
 }
 
 // Records that are wrong, interleaved, or no request's get the replies of the specification or end
-// the connection. They harm no other connection.
+// the connection. They harm no other connection, on which a handler runs meanwhile.
 func TestFCGIHostileStreamsGetDefinedResponses(t *testing.T) {
+	entered, release := make(chan bool, 1), make(chan bool)
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/bystander" {
+			entered <- true
+			<-release
+		}
+		readsAtPath(w, r)
+	})
 	all := fcgiHostileStreams()
 	for _, maxBytes := range []int{0, 1 << 10} {
-		underAttack(t, maxBytes, func(s *fcgiSite) {
-			for _, h := range all {
-				if h.maxBytes == maxBytes {
-					s.wantResponses(h)
+		everyFCGIMode(t, func() *http.Server { return &http.Server{MaxHeaderBytes: maxBytes, Handler: handler} },
+			func(s *fcgiSite) {
+				bystander := s.peer()
+				io.WriteString(bystander, aGET("/bystander"))
+				<-entered
+				for _, h := range all {
+					if h.maxBytes == maxBytes {
+						s.wantResponses(h)
+					}
 				}
-			}
-		})
+				testkit.Equal(s, s.roundTrip(aGET("/new")).body, "/new <nil>", "a new connection")
+				release <- true
+				testkit.Equal(s, bystander.readResponse().body, "/bystander <nil>", "the bystander")
+				testkit.Equal(s, bystander.roundTrip(aPOST("again")).body, "/ again<nil>", "the bystander, then")
+			})
 	}
 }
 
@@ -295,15 +249,37 @@ func (s *fcgiSite) wantResponses(h fcgiHostile) {
 	s.Helper()
 	p := s.peer()
 	defer p.Close()
-	first := ""
-	if h.begins != "" {
-		a := p.roundTrip(h.begins)
-		first = fmt.Sprintf("%d: %d %s; ", a.id, a.code, a.body)
+	var all []string
+	read := func() error {
+		a, err := p.tryReadResponse()
+		all, p.management = append(all, p.management...), nil
+		switch {
+		case err != nil && len(p.open) > 0:
+			all = append(all, "cut off")
+		case err != nil:
+		case a.stdout == nil:
+			all = append(all, fmt.Sprintf("%d ended as %d", a.id, a.status))
+		default:
+			all = append(all, fmt.Sprintf("%d: %d %s", a.id, a.code, a.body))
+		}
+		return err
 	}
-	all, want := strings.Split(first+p.responsesTo(h.text), "; "), strings.Split(h.want, "; ")
-	slices.Sort(all)
-	slices.Sort(want)
-	testkit.Equal(s, all, want, fmt.Sprintf("%s %.300q", h.name, h.begins+h.text))
+	if h.begins != "" {
+		io.WriteString(p, h.begins)
+		testkit.Check(s, read())
+	}
+	go func() {
+		io.WriteString(p.Conn, h.text)
+		closeWriteOf(p.Conn)
+	}()
+	err := read()
+	for err == nil {
+		err = read()
+	}
+	sorted := func(text string) []string { return slices.Sorted(strings.SplitSeq(text, "; ")) }
+	what := fmt.Sprintf("%s %.300q", h.name, h.begins+h.text)
+	testkit.Equal(s, errors.Is(err, os.ErrDeadlineExceeded), false, what, "is not closed")
+	testkit.Equal(s, sorted(strings.Join(all, "; ")), sorted(h.want), what)
 }
 
 // Management records get their replies at once in each state of a connection. No further input and
@@ -347,4 +323,164 @@ func TestFCGIManagementRecordsGetRepliesAtAnyTime(t *testing.T) {
 			p.Close()
 		}
 	})
+}
+
+// sized returns a POST with CONTENT_LENGTH n, whatever follows.
+func sized(n int) string {
+	return fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", fmt.Sprint(n)}}.head()
+}
+
+func stderrOf(w http.ResponseWriter) io.Writer {
+	return w.(interface{ Stderr() io.Writer }).Stderr()
+}
+
+func writeError(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(stderrOf(w), text) }
+}
+
+// What a handler writes to the error stream arrives there at any time, and never in the body.
+func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
+	large := strings.Repeat("large ", 30_000)
+	between := inTurn(writeError("before,"), write("one "), writeError("between,"), flush, writeError("flushed,"),
+		write("two"), writeError("after"))
+	many := func(w http.ResponseWriter, r *http.Request) {
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				for range 500 {
+					writeError("x")(w, r)
+					write("y")(w, r)
+				}
+			})
+		}
+		wg.Wait()
+	}
+	for _, test := range []struct {
+		method, path string
+		handler      http.HandlerFunc
+		body, stderr string
+	}{
+		{"GET", "/between", between, "one two", "before,between,flushed,after"},
+		{"HEAD", "/between", between, "", "before,between,flushed,after"},
+		{"GET", "/alone", writeError("alone"), "", "alone"},
+		{"GET", "/large", writeError(large), "", large},
+		{"GET", "/many", many, strings.Repeat("y", 2000), strings.Repeat("x", 2000)},
+	} {
+		t.Run(test.method+test.path, func(t *testing.T) {
+			kept := make(chan http.ResponseWriter, 1)
+			everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/next" {
+					return
+				}
+				test.handler(w, r)
+				kept <- w
+			}), func(s *fcgiSite) {
+				p := s.peer()
+				a := p.roundTrip(fcgiRequest{method: test.method, uri: test.path}.String())
+				testkit.Equal(s, a.body, test.body)
+				testkit.Equal(s, string(a.stderr), test.stderr)
+				testkit.Fails(io.WriteString(stderrOf(<-kept), "late"))(s, "", "writing after the handler has returned")
+				a = p.roundTrip(aGET("/next"))
+				testkit.Equal(s, a.body+string(a.stderr), "", "the next response")
+			})
+		})
+	}
+}
+
+const wait = "/wait"
+
+var (
+	abort    = rec(abortRequest, 1, "")
+	question = rec(getValues, 0, nameValues("FCGI_MPXS_CONNS", ""))
+)
+
+// abortions are ways for ABORT_REQUEST to arrive.
+var abortions = map[string]struct {
+	with   string // in the request's own packet
+	before string // after it, before the handler uses its context
+	after  []string
+}{
+	"before it is used":            {before: abort},
+	"in the request's packet":      {with: abort},
+	"begun with the request":       {with: abort[:3], after: []string{abort[3:]}},
+	"behind a question, in pieces": {after: strings.SplitAfter(question+abort, "")},
+	"both in the packet":           {with: question + abort},
+	"behind part of a question":    {with: question[:12], after: []string{question[12:] + abort}},
+	"behind others' records": {before: rec(stdinStream, 2, strings.Repeat("\x01", 100)),
+		after: []string{padded(stdinStream, 2, "", 50) + abort}},
+	"behind the next one, in pieces": {with: aGET("/next")[:20],
+		after: []string{aGET("/next")[20:], abort[:2], abort[2:]}},
+}
+
+// ABORT_REQUEST cancels the request's context, whenever it arrives. The connection is kept, and
+// what came with it gets its responses.
+func TestFCGIAbortCancelsContext(t *testing.T) {
+	entered, proceed, waits := make(chan bool, 1), make(chan bool, 1), make(chan bool, 1)
+	everyFCGIMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != wait {
+			readsAtPath(w, r)
+			return
+		}
+		ctx := r.Context()
+		switch r.URL.RawQuery {
+		case "used":
+			_ = ctx.Err()
+			fallthrough
+		case "read":
+			io.Copy(io.Discard, r.Body)
+		}
+		entered <- true
+		<-proceed
+		done := ctx.Done()
+		waits <- true
+		<-done
+		fmt.Fprint(w, ctx.Err())
+	}), func(s *fcgiSite) {
+		for kind, request := range map[string]string{
+			"GET": aGET(wait), "POST": fcgiRequest{uri: wait + "?read", body: "hello", length: true}.String(),
+			"used before": fcgiRequest{uri: wait + "?used", body: "hello"}.String(),
+		} {
+			for name, variant := range abortions {
+				s.Run(kind+"/"+name, func(t *testing.T) {
+					p := s.in(t).peer()
+					defer p.Close()
+					io.WriteString(p, request+variant.with)
+					<-entered
+					io.WriteString(p, variant.before)
+					proceed <- true
+					<-waits
+					for _, piece := range variant.after {
+						io.WriteString(p, piece)
+					}
+					testkit.Equal(t, p.readResponse().body, context.Canceled.Error())
+					all := variant.with + variant.before + strings.Join(variant.after, "")
+					if strings.Contains(all, "/next") {
+						testkit.Equal(t, p.readResponse().body, "/next <nil>")
+					}
+					testkit.Equal(t, p.roundTrip(aPOST("x")).body, "/ x<nil>")
+					testkit.Equal(t, len(p.management), strings.Count(all, "MPXS"), "replies")
+				})
+			}
+		}
+	})
+}
+
+func fcgiSilences() []silence {
+	const second = time.Second
+	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...))
+	body := sized(9) + rec(stdinStream, 1, "ab")
+	halfMinute := make([]string, 30)
+	return append(silences(aGET("/"), []string{begin, list[:20], list[20:40]}, body, rec(stdinStream, 1, "c")), []silence{
+		{"default: part of a header", &http.Server{}, []string{begin[:1], begin[1:2], begin[2:3]}, 27 * second},
+		{"default: no body", &http.Server{}, []string{fcgiRequest{}.head()}, 29 * second},
+		{"default: records of others", &http.Server{},
+			[]string{rec(stdinStream, 7, "x"), rec(dataStream, 7, "x"), rec(stdinStream, 7, "")}, 27 * second},
+		{"default: questions", &http.Server{}, []string{question, question, question}, 27 * second},
+		{"default: aborted", &http.Server{}, []string{begin, abort, begin}, 27 * second},
+		{"no bound on bodies", &http.Server{}, []string{body}, -1},
+		{"default: replies not read", &http.Server{}, append([]string{body + strings.Repeat(rec(99, 0, ""), 6000)},
+			halfMinute...), 0},
+		{"question in a slow body", &http.Server{}, slices.Concat([]string{body + question}, halfMinute,
+			[]string{inRecords(stdinStream, 1, 9, "cdefghi")}), -1},
+	}...)
 }

@@ -38,13 +38,10 @@ const (
 	unknownType     = 11
 )
 
-// largestContent is the maximum content of a record.
 const largestContent = 65535
 
-// rec returns a record without padding.
 func rec(kind int, id int, content string) string { return padded(kind, id, content, 0) }
 
-// padded returns a record with padding.
 func padded(kind, id int, content string, padding int) string {
 	n := len(content)
 	if n > largestContent {
@@ -57,15 +54,12 @@ func padded(kind, id int, content string, padding int) string {
 // inRecords returns content in records of size bytes, and the empty record that ends the stream.
 func inRecords(kind, id, size int, content string) string {
 	var s strings.Builder
-	for len(content) > 0 {
-		n := min(len(content), size)
-		s.WriteString(rec(kind, id, content[:n]))
-		content = content[n:]
+	for part := range slices.Chunk([]byte(content), size) {
+		s.WriteString(rec(kind, id, string(part)))
 	}
 	return s.String() + rec(kind, id, "")
 }
 
-// begins returns the BEGIN_REQUEST of a responder.
 func begins(id int, keep bool) string {
 	if keep {
 		return rec(beginRequest, id, "\x00\x01\x01\x00\x00\x00\x00\x00")
@@ -89,7 +83,6 @@ func nameValues(pairs ...string) string {
 	return string(b)
 }
 
-// fcgiRequest is a request.
 type fcgiRequest struct {
 	id     int    // 0 stands for 1
 	once   bool   // without FCGI_KEEP_CONN
@@ -100,7 +93,6 @@ type fcgiRequest struct {
 	length bool // sends CONTENT_LENGTH
 }
 
-// head returns the request up to its body.
 func (a fcgiRequest) head() string {
 	return begins(a.number(), !a.once) + inRecords(paramsStream, a.number(), largestContent, nameValues(a.list()...))
 }
@@ -135,7 +127,6 @@ func aGET(uri string) string { return fcgiRequest{uri: uri}.String() }
 
 func aPOST(body string) string { return fcgiRequest{method: "POST", body: body, length: true}.String() }
 
-// fcgiResponse is a response.
 type fcgiResponse struct {
 	id             int
 	stdout, stderr []byte
@@ -146,14 +137,6 @@ type fcgiResponse struct {
 	code   int
 	header http.Header
 	body   string
-}
-
-func (a *fcgiResponse) String() string {
-	if a == nil {
-		return "nothing"
-	}
-	return fmt.Sprintf("%d for %d (%d): %d %v %q, errors %q", a.status, a.id, a.app, a.code, a.header,
-		shorten([]byte(a.body)), shorten(a.stderr))
 }
 
 // parse splits STDOUT as web servers do (RFC 3875, 6.2).
@@ -262,35 +245,14 @@ func (p *fcgiPeer) readResponse() *fcgiResponse {
 	return a
 }
 
-// send sends text while responses are read.
-func (p *fcgiPeer) send(text string) (sent chan error) {
-	sent = make(chan error, 1)
-	go func() {
-		_, err := io.WriteString(p.Conn, text)
-		sent <- err
-	}()
-	return sent
-}
-
-// roundTrip sends a request and returns the response.
 func (p *fcgiPeer) roundTrip(request string) *fcgiResponse {
 	p.Helper()
-	p.send(request)
+	go func() { _, _ = io.WriteString(p.Conn, request) }()
 	return p.readResponse()
 }
 
-// mustClose fails unless the server closes the connection without another response.
-func (p *fcgiPeer) mustClose() {
-	p.Helper()
-	if a, err := p.tryReadResponse(); !errors.Is(err, io.EOF) {
-		p.Errorf("not closed: %v, %v", a, err)
-	}
-}
-
-// fcgiSite is a server that speaks FastCGI.
 type fcgiSite struct{ *site }
 
-// peer connects. The connection has a deadline.
 func (s *fcgiSite) peer() *fcgiPeer {
 	s.Helper()
 	return newFCGIPeer(s.T, s.connect())
@@ -304,7 +266,6 @@ func (s *fcgiSite) roundTrip(request string) *fcgiResponse {
 	return p.roundTrip(request)
 }
 
-// in returns the same site in another test.
 func (s *fcgiSite) in(t *testing.T) *fcgiSite {
 	return &fcgiSite{s.site.in(t)}
 }
@@ -312,7 +273,6 @@ func (s *fcgiSite) in(t *testing.T) *fcgiSite {
 // dispatched are the modes on shards in which handlers do not run where they do by default.
 var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp, own goroutine": engine.OwnGoroutine}
 
-// sendAndCheck sends requests and checks the responses until the deadline.
 func (s *fcgiSite) sendAndCheck(id int, deadline time.Time) {
 	for p, j := s.peer(), 0; time.Now().Before(deadline) && !s.Failed(); j++ {
 		path, body := fmt.Sprintf("/%d-%d", id, j), strings.Repeat("hello", j%200)
@@ -330,7 +290,6 @@ func everyFCGIMode(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 	someFCGIModes(t, settings, test, append(slices.Sorted(maps.Keys(dispatched)), "net.Conn")...)
 }
 
-// bothFCGIPaths runs a test on shards and on the goroutine path.
 func bothFCGIPaths(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
 	t.Helper()
 	someFCGIModes(t, settings, test, "tcp", "net.Conn")
@@ -370,7 +329,6 @@ func engineGoroutines() (n int) {
 	return n
 }
 
-// allStacks returns the stacks of all goroutines.
 func allStacks() string {
 	b := make([]byte, 4<<20)
 	return string(b[:runtime.Stack(b, true)])

@@ -38,20 +38,12 @@ func listed(pairs ...string) string {
 	return begins(1, true) + inRecords(paramsStream, 1, largestContent, nameValues(pairs...)) + rec(stdinStream, 1, "")
 }
 
-// with returns a GET with more parameters.
 func with(pairs ...string) string { return fcgiRequest{params: pairs}.String() }
 
 // fcgiRequests are parameters with the expected lines of fcgiDump's response, or the start of the
 // response of a rejected request. Nothing is expected of those whose Request is net/http/fcgi's.
 var fcgiRequests = map[string]struct{ request, want string }{
 	"as nginx sends it": {listed(likeNginx...), `params map[CONTENT_LENGTH: CONTENT_TYPE: DOCUMENT_ROOT:/srv/www DOCUMENT_URI:/a/b GATEWAY_INTERFACE:CGI/1.1 HTTP_ACCEPT:*/* HTTP_HOST:example.org HTTP_USER_AGENT:curl/8.5.0 QUERY_STRING:c=d REDIRECT_STATUS:200 REMOTE_ADDR:192.0.2.7 REMOTE_PORT:40000 REMOTE_USER:ann REQUEST_METHOD:GET REQUEST_SCHEME:http REQUEST_URI:/a/b?c=d SCRIPT_NAME:/a/b SERVER_ADDR:192.0.2.1 SERVER_NAME:_ SERVER_PORT:80 SERVER_PROTOCOL:HTTP/1.1 SERVER_SOFTWARE:nginx/1.28.0]
-GET "/a/b?c=d" HTTP/1.1 1.1
-url url.URL{Scheme:"", Opaque:"", User:(*url.Userinfo)(nil), Host:"", Path:"/a/b", Fragment:"", RawQuery:"c=d", RawPath:"", RawFragment:"", ForceQuery:false, OmitHost:false}
-host "example.org" remote "192.0.2.7:40000" tls false close false
-header map[Accept:[*/*] User-Agent:[curl/8.5.0]]
-length 0 coding [] nobody true
-body "" <nil>
-trailer before map[] after map[]
 `},
 
 	"other method": {fcgiRequest{method: "PROPFIND"}.String(), ""},
@@ -176,7 +168,6 @@ func located(pairs ...string) string {
 	return listed(append([]string{"REQUEST_METHOD", "GET", "SERVER_PROTOCOL", "HTTP/1.1"}, pairs...)...)
 }
 
-// fcgiFields returns n variables with different names.
 func fcgiFields(n int) (pairs []string) {
 	for i := range n {
 		pairs = append(pairs, fmt.Sprint("HTTP_X_", i), fmt.Sprint(i))
@@ -200,7 +191,7 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 					t.Errorf("status %d, %v", a.code, a.header)
 				}
 				if refused || strings.Contains(test.want, "\nbody ") && !strings.Contains(test.want, "<nil>") {
-					p.mustClose()
+					testkit.FailsWith(p.tryReadResponse())(t, io.EOF, "the connection")
 				} else {
 					testkit.Contains(t, p.roundTrip(aGET("/next")).body, `GET "/next"`)
 				}
@@ -250,18 +241,6 @@ func fcgiProbe(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// describeWhole is describeFCGI for responses that must consist of whole records.
-func describeWhole(t *testing.T, all []byte, closed bool) string {
-	p := newFCGIPeer(t, nil)
-	p.in.Reset(bytes.NewReader(all))
-	for err := error(nil); err == nil; {
-		if _, _, _, err = p.record(); err != nil && !errors.Is(err, io.EOF) {
-			t.Errorf("%v in %q", err, all)
-		}
-	}
-	return describeFCGI(t, all, nil) + fmt.Sprintf("closed=%v\n", closed)
-}
-
 // cutAt cuts text into pieces, at random but reproducibly for a seed.
 func cutAt(text string, seed uint64) (pieces []string) {
 	rnd := rand.New(rand.NewPCG(seed, uint64(len(text))))
@@ -285,16 +264,20 @@ func FuzzFastCGI(f *testing.F) {
 		if len(in) > 5000 {
 			return
 		}
-		samePieces(t, fcgiProbe, in, cutAt(in, seed))
+		describe := func(pieces ...string) string {
+			all, closed := fcgiExchange(t, fcgiServer, fcgiProbe, pieces, 0)
+			p := newFCGIPeer(t, nil)
+			p.in.Reset(bytes.NewReader(all))
+			for err := error(nil); err == nil; {
+				if _, _, _, err = p.record(); err != nil && !errors.Is(err, io.EOF) {
+					t.Errorf("%v in %q", err, all)
+				}
+			}
+			return describeFCGI(t, all, closed, nil)
+		}
+		pieces := cutAt(in, seed)
+		testkit.Equal(t, describe(pieces...), describe(in), fmt.Sprintf("%q", pieces))
 	})
-}
-
-// samePieces fails unless a stream in pieces gets the same responses as whole.
-func samePieces(t *testing.T, h http.HandlerFunc, in string, pieces []string) {
-	t.Helper()
-	whole, closed := fcgiExchange(t, fcgiServer, h, []string{in}, 0)
-	split, closedToo := fcgiExchange(t, fcgiServer, h, pieces, 0)
-	testkit.Equal(t, describeWhole(t, split, closedToo), describeWhole(t, whole, closed), fmt.Sprintf("%q", pieces))
 }
 
 // budgetSmallFCGI covers the exchange, the list's string, RemoteAddr, and the map's two parts. A
@@ -326,16 +309,15 @@ func hostileFCGI() map[string]string {
 		"list in records of two": begins(1, true) + inRecords(paramsStream, 1, 99, list) +
 			strings.Repeat(rec(paramsStream, 1, "\x00\x00"), 100_000) + rec(paramsStream, 1, "") +
 			rec(stdinStream, 1, ""),
-		"empty parameters": listed(append(fcgiRequest{}.list(), make([]string, 500_000)...)...),
-		"too many fields":  listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
-		"one field":        listed(append(fcgiRequest{}.list(), slices.Repeat([]string{"HTTP_A", ""}, 990)...)...),
-		"a query":          fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
-		"escapes":          fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
-		"unescaped":        located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
-		"pipelined":        strings.Repeat(aGET("/"), 2000),
-		"pipelined posts":  strings.Repeat(aPOST("x"), 2000),
-		"aborted":          strings.Repeat(begins(1, true)+abort, 10_000),
-		"refused":          begins(1, true) + strings.Repeat(begins(2, true), 10_000),
+		"too many fields": listed(append(fcgiRequest{}.list(), fcgiFields(20_000)...)...),
+		"one field":       listed(append(fcgiRequest{}.list(), slices.Repeat([]string{"HTTP_A", ""}, 990)...)...),
+		"a query":         fcgiRequest{uri: "/?" + strings.Repeat("a&", 30_000)}.String(),
+		"escapes":         fcgiRequest{uri: "/" + strings.Repeat("%41", 20_000)}.String(),
+		"unescaped":       located("SCRIPT_NAME", "/"+strings.Repeat(" ", 60_000)),
+		"pipelined":       strings.Repeat(aGET("/"), 2000),
+		"pipelined posts": strings.Repeat(aPOST("x"), 2000),
+		"aborted":         strings.Repeat(begins(1, true)+abort, 10_000),
+		"refused":         begins(1, true) + strings.Repeat(begins(2, true), 10_000),
 		"other roles": strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"),
 			10_000),
 		"questions":       strings.Repeat(question, 10_000),
@@ -346,11 +328,7 @@ func hostileFCGI() map[string]string {
 		"strangers":             strings.Repeat(rec(stdinStream, 9, ""), 20_000),
 		"strangers' padding":    strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
 		"body of one byte each": fcgiRequest{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
-		"strangers in a body": sized(1) + rec(stdinStream, 1, "x") +
-			strings.Repeat(rec(stdinStream, 9, ""), 20_000) + rec(stdinStream, 1, ""),
-		"questions in a body": sized(1) + rec(stdinStream, 1, "x") + strings.Repeat(question, 20_000) +
-			rec(stdinStream, 1, ""),
-		"a large body": aPOST(strings.Repeat("x", 1<<20)),
+		"a large body":          aPOST(strings.Repeat("x", 1<<20)),
 		"a length that is large": fcgiRequest{method: "POST",
 			params: []string{"CONTENT_LENGTH", "9223372036854775807"}, body: strings.Repeat("x", 1<<20)}.String(),
 		"strangers behind a request": aPOST("x") + strings.Repeat(rec(stdinStream, 9, ""), 500) +

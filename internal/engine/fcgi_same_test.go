@@ -21,12 +21,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// fcgiMakers are the two servers that are compared.
-var fcgiMakers = map[string]func(*http.Server) server{
-	"net/http/fcgi": func(s *http.Server) server { return &stdServer{s.Handler, make(chan net.Listener, 1)} },
-	"tare":          fcgiServer,
-}
-
 func fcgiServer(settings *http.Server) server {
 	s := engine.New(settings)
 	s.FastCGI = true
@@ -42,17 +36,8 @@ type stdServer struct {
 func (s *stdServer) Serve(l net.Listener) error { s.started <- l; return stdfcgi.Serve(l, s.handler) }
 func (s *stdServer) Close() error               { return (<-s.started).Close() }
 
-// fcgiTranscript sends pieces to a server, each when it has processed those before, and describes
-// what came back after correct has adapted the responses.
-func fcgiTranscript(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
-	correct func(*fcgiResponse)) string {
-	// Some of the bubble's time passes for each, or net/http/fcgi would start the next one.
-	all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
-	return describeFCGI(t, all, correct) + fmt.Sprintf("closed=%v\n", closed)
-}
-
 // fcgiExchange returns what comes back, and whether the connection was closed.
-func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Handler, pieces []string,
+func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.HandlerFunc, pieces []string,
 	each time.Duration) (all []byte, closed bool) {
 	set := &http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0), DisableGeneralOptionsHandler: true}
 	inBubble(t, newServer, set, func(t *testing.T, _ server, c *testkit.MemConn) {
@@ -80,8 +65,9 @@ func fcgiExchange(t *testing.T, newServer func(*http.Server) server, h http.Hand
 }
 
 // describeFCGI decodes responses in the order of their ids: net/http/fcgi sends them in any order.
-// Replies to management records are first, because they do not wait for responses.
-func describeFCGI(t *testing.T, all []byte, correct func(*fcgiResponse)) string {
+// Replies to management records are first, because they do not wait for responses. correct adapts
+// the responses; it may be nil.
+func describeFCGI(t *testing.T, all []byte, closed bool, correct func(*fcgiResponse)) string {
 	p := newFCGIPeer(t, nil)
 	p.in.Reset(bytes.NewReader(all))
 	texts := make(map[int]string)
@@ -113,7 +99,7 @@ func describeFCGI(t *testing.T, all []byte, correct func(*fcgiResponse)) string 
 	for _, id := range slices.Sorted(maps.Keys(texts)) {
 		text.WriteString(texts[id])
 	}
-	return text.String()
+	return text.String() + fmt.Sprintf("closed=%v\n", closed)
 }
 
 // fcgiReport responds with what a handler observes of its request, as far as both servers agree on
@@ -142,19 +128,6 @@ var foundInRequest = []string{
 	"REQUEST_METHOD", "REQUEST_URI", "SCRIPT_NAME", "SERVER_PROTOCOL",
 }
 
-func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
-	for name, r := range fcgiRequests {
-		t.Run("request/"+name, func(t *testing.T) {
-			why := otherwiseThanStd["request/"+name]
-			if strings.HasPrefix(r.want, "400 ") {
-				why = refusals
-			}
-			sameFCGI(t, why, http.HandlerFunc(fcgiReport), []string{r.request}, nil)
-		})
-	}
-}
-
-// fcgiStreams are streams of more than one request.
 var fcgiStreams = map[string][]string{
 	"kept":     {aGET("/1"), aPOST("2"), aGET("/3")},
 	"not kept": {fcgiRequest{once: true}.String(), aGET("/2")},
@@ -179,10 +152,19 @@ var fcgiStreams = map[string][]string{
 	"a large body":              {aPOST(strings.Repeat("x", 300_000)), aGET("/")},
 }
 
-func TestFCGIStreamsAreReadAsByNetHTTP(t *testing.T) {
+func TestFCGIRequestsEqualThoseOfNetHTTP(t *testing.T) {
+	for name, r := range fcgiRequests {
+		t.Run("request/"+name, func(t *testing.T) {
+			why := otherwiseThanStd["request/"+name]
+			if strings.HasPrefix(r.want, "400 ") {
+				why = refusals
+			}
+			sameFCGI(t, why, fcgiReport, []string{r.request}, nil)
+		})
+	}
 	for name, pieces := range fcgiStreams {
-		t.Run(name, func(t *testing.T) {
-			sameFCGI(t, otherwiseThanStd["stream/"+name], http.HandlerFunc(fcgiReport), pieces, nil)
+		t.Run("stream/"+name, func(t *testing.T) {
+			sameFCGI(t, otherwiseThanStd["stream/"+name], fcgiReport, pieces, nil)
 		})
 	}
 }
@@ -276,15 +258,18 @@ func correctToTare(a *fcgiResponse, method string) {
 }
 
 // sameFCGI compares the two. It first corrects the response of net/http/fcgi.
-func sameFCGI(t *testing.T, why string, h http.Handler, pieces []string, correct func(*fcgiResponse)) {
+func sameFCGI(t *testing.T, why string, h http.HandlerFunc, pieces []string, correct func(*fcgiResponse)) {
 	t.Helper()
-	length := func(a *fcgiResponse) { a.header.Del("Content-Length") }
-	ours := fcgiTranscript(t, fcgiMakers["tare"], h, pieces, length)
-	theirs := fcgiTranscript(t, fcgiMakers["net/http/fcgi"], h, pieces, func(a *fcgiResponse) {
-		length(a)
-		if correct != nil {
-			correct(a)
-		}
-	})
+	by := func(newServer func(*http.Server) server, correct func(*fcgiResponse)) string {
+		// Some of the bubble's time passes for each, or net/http/fcgi would start the next one.
+		all, closed := fcgiExchange(t, newServer, h, pieces, 10*time.Millisecond)
+		return describeFCGI(t, all, closed, func(a *fcgiResponse) {
+			if a.header.Del("Content-Length"); correct != nil {
+				correct(a)
+			}
+		})
+	}
+	ours := by(fcgiServer, nil)
+	theirs := by(func(s *http.Server) server { return &stdServer{s.Handler, make(chan net.Listener, 1)} }, correct)
 	mustAgree(t, why, ours, theirs, fmt.Sprintf("%.300q", pieces))
 }

@@ -1,12 +1,10 @@
 package engine_test
 
 import (
-	"bytes"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -25,7 +23,7 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			var onShard, elsewhere atomic.Int64
 			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if isOnShard() {
+				if runsIn("/internal/engine/shard.") {
 					onShard.Add(1)
 				} else {
 					elsewhere.Add(1)
@@ -61,11 +59,4 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 			}
 		})
 	}
-}
-
-// isOnShard reports whether a shard runs the calling handler. A stack includes the function that
-// started its goroutine.
-func isOnShard() bool {
-	stack := make([]byte, 64<<10)
-	return bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("/internal/engine/shard."))
 }

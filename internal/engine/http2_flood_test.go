@@ -58,7 +58,6 @@ func onStream(id int, frames string) string {
 	return strings.ReplaceAll(frames, "ID", strconv.Itoa(id))
 }
 
-// eachStream returns frames for each of the first n streams.
 func eachStream(frames string, n int) string {
 	var all []string
 	for i := range n {
@@ -184,7 +183,6 @@ type targetHandler struct {
 	calmed, other, begun atomic.Int64
 }
 
-// targetState is what a target reports.
 type targetState struct {
 	calmed int64 // connections that have ended with ENHANCE_YOUR_CALM
 	other  int64 // connections that have ended with other errors
@@ -215,7 +213,6 @@ func (g *targetHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	io.WriteString(w, "hello")
 }
 
-// countError counts how connections end.
 func (g *targetHandler) countError(what string) {
 	switch {
 	case what == "conn_ENHANCE_YOUR_CALM":
@@ -225,7 +222,6 @@ func (g *targetHandler) countError(what string) {
 	}
 }
 
-// targetSite is a client of a target.
 type targetSite struct {
 	*http2Site
 	address string
@@ -241,9 +237,7 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 	}
 	g := new(targetSite)
 	line, _ := play(t, "TestHTTP2Target", mode+" "+maker)
-	if _, err := fmt.Sscan(line, &g.pid, &g.address); err != nil {
-		t.Fatalf("%q: %v", line, err)
-	}
+	testkit.Value(fmt.Sscan(line, &g.pid, &g.address))(t)
 	g.http2Site = newHTTP2Client(t, mode, dialer(g.address))
 	t.Cleanup(g.client.CloseIdleConnections)
 	g.get("/")
@@ -251,7 +245,6 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 	return g
 }
 
-// serveTarget starts the target of a maker in this process.
 func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	g := new(targetHandler)
 	set := &http.Server{Handler: g, HTTP2: &http.HTTP2Config{CountError: g.countError}}
@@ -264,7 +257,6 @@ func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	return &targetSite{http2Site: s, address: s.address().String(), pid: os.Getpid()}
 }
 
-// address returns the server's address.
 func (s *http2Site) address() net.Addr {
 	s.Helper()
 	c := testkit.Value(s.site.dial())(s)
@@ -276,7 +268,6 @@ func (s *http2Site) address() net.Addr {
 // how long.
 const attackFormat = "%s %s %q %d %d"
 
-// TestHTTP2Target is the role of a server.
 func TestHTTP2Target(t *testing.T) {
 	mode, maker, _ := strings.Cut(roleArguments(t), " ")
 	s := serveTarget(t, maker, mode)
@@ -284,7 +275,6 @@ func TestHTTP2Target(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// TestHTTP2Attackers is the role of clients.
 func TestHTTP2Attackers(t *testing.T) {
 	var mode, address, class string
 	var n int
@@ -301,13 +291,9 @@ func dialer(address string) func() (net.Conn, error) {
 	return func() (net.Conn, error) { return net.Dial("tcp", address) }
 }
 
-// state returns what the target reports.
 func (s *targetSite) state() (all targetState) {
 	s.Helper()
-	text := s.get("/state")
-	if _, err := fmt.Sscan(text, &all.calmed, &all.other, &all.begun, &all.open); err != nil {
-		s.Fatalf("%q: %v", text, err)
-	}
+	testkit.Value(fmt.Sscan(s.get("/state"), &all.calmed, &all.other, &all.begun, &all.open))(s)
 	return all
 }
 
@@ -316,8 +302,7 @@ func (s *targetSite) resident(key string) int {
 	s.Helper()
 	text := testkit.Value(os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid)))(s)
 	_, value, _ := strings.Cut(string(text), key+":")
-	kilobytes := testkit.Value(strconv.Atoi(strings.Fields(value)[0]))(s)
-	return kilobytes << 10
+	return testkit.Value(strconv.Atoi(strings.Fields(value)[0]))(s) << 10
 }
 
 // wantMemory fails the test if the target's process has grown by more than a constant and some

@@ -27,14 +27,12 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// http2Modes are the kinds of connection that carry HTTP/2.
 var http2Modes = map[string]string{
 	"h2c-shard": "tcp", "h2c-goroutine": "net.Conn", "h2-tls-goroutine": "tls", "h2-tls-shard": "ServeTLS",
 }
 
 func isTLS(mode string) bool { return strings.HasPrefix(mode, "h2-tls") }
 
-// http2Site is a running server and a client that speaks HTTP/2 to it.
 type http2Site struct {
 	*site
 	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
@@ -62,7 +60,6 @@ func startHTTP2Site(t *testing.T, mode string, set *http.Server, newServer func(
 	return s
 }
 
-// newHTTP2Client returns a client for a server that dial connects to.
 func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *http2Site {
 	s := &http2Site{site: &site{T: t, mode: mode, url: "http://a.test", dial: dial, logged: new(testkit.Log)}}
 	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute,
@@ -79,7 +76,6 @@ func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *h
 	return s
 }
 
-// http2Case is a request and a handler.
 type http2Case struct {
 	method, path string
 	header       http.Header
@@ -90,7 +86,6 @@ type http2Case struct {
 
 func textBody(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
 
-// http2Cases are compared with net/http.
 func http2Cases(t *testing.T) map[string]http2Case {
 	file := filepath.Join(t.TempDir(), "file")
 	testkit.Must(t, os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 30000), 0o600))
@@ -179,7 +174,6 @@ func writeInterfaces(w http.ResponseWriter, _ *http.Request) {
 		c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex(), c.Flush())
 }
 
-// result sends the request of a case and describes the response.
 func (s *http2Site) result(c http2Case) string {
 	s.Helper()
 	path := c.path
@@ -227,7 +221,6 @@ var http2Otherwise = map[string]string{
 	"close body/POST": "detail: the error has the words that it has over HTTP/1",
 }
 
-// Requests and responses over HTTP/2 are those of net/http.
 func TestHTTP2IsThatOfNetHTTP(t *testing.T) {
 	t.Parallel()
 	var handler atomic.Pointer[http.HandlerFunc] // of the current case
@@ -270,7 +263,6 @@ func inExtendedConnectProcess(t *testing.T) bool {
 	return false
 }
 
-// accept responds to an extended CONNECT request.
 func accept(w http.ResponseWriter) {
 	w.Header().Set("Sec-Websocket-Protocol", "chat")
 	w.WriteHeader(http.StatusOK)

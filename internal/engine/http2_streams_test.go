@@ -43,31 +43,24 @@ func TestHTTP2LastRequestIsServed(t *testing.T) {
 					})})
 				for range 3 {
 					for _, how := range []string{"/", "/wait", "/wait and reset"} {
-						s.leave(how, entered)
+						c := s.raw()
+						c.send("")
+						c.await("SETTINGS ack") // unread input would make the system reset the connection
+						path, _, resets := strings.Cut(how, " and ")
+						if c.send("POST 1 " + path + ", DATA 1 x*100 end"); path == "/wait" {
+							testkit.Receive(t, entered, how)
+						}
+						if resets {
+							c.send("RST_STREAM 1")
+						} else {
+							c.Conn.Close()
+						}
 						testkit.Equal(t, testkit.Receive(t, read, how), "100 bytes, <nil>", how, "the handler has read")
 					}
 				}
 			})
 		}
 	}
-}
-
-// leave sends a request to a path, and leaves at once or when its handler was called.
-func (s *http2Site) leave(how string, entered <-chan bool) {
-	s.Helper()
-	c := s.raw()
-	c.send("")
-	c.await("SETTINGS ack") // unread input would make the system reset the connection
-	path, _, resets := strings.Cut(how, " and ")
-	c.send("POST 1 " + path + ", DATA 1 x*100 end")
-	if path == "/wait" {
-		testkit.Receive(s, entered, how)
-	}
-	if resets {
-		c.send("RST_STREAM 1")
-		return
-	}
-	c.Conn.Close()
 }
 
 // As with net/http, a body that its handler has closed, or of which a Read has timed out, holds up no
@@ -261,11 +254,7 @@ func (s *targetSite) stall(n int, how stall) {
 	for first := range together {
 		clients.Go(func() {
 			for i := first; i < n; i += together {
-				c, err := dial()
-				if err != nil {
-					s.Error(err)
-					return
-				}
+				c := testkit.Value(dial())(s)
 				content := frames.Bytes()
 				if how.hello != nil {
 					content = how.hello(hello, i)
@@ -291,7 +280,6 @@ func (s *targetSite) stall(n int, how stall) {
 	testkit.WaitFor(s.T, "all connections to close", func() bool { return s.state().open == 1 })
 }
 
-// rawHTTP2 is a client that writes any frames.
 type rawHTTP2 struct {
 	*testing.T
 	net.Conn
@@ -321,7 +309,6 @@ func newFrames(t *testing.T) *testkit.Frames {
 	return f
 }
 
-// dial connects a client that sends what it wants.
 func (s *http2Site) dial() (net.Conn, error) {
 	c, err := s.site.dial()
 	if err != nil {
@@ -443,15 +430,13 @@ func TestHTTP2PanicRemovesFilesOfForm(t *testing.T) {
 func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
 	var readers sync.WaitGroup
 	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
-		own := r.URL.Path[1]
+		own := r.URL.Path[1:]
 		started := make(chan struct{})
 		readers.Go(func() {
 			close(started)
 			for p := make([]byte, 100); ; {
 				n, err := r.Body.Read(p)
-				if i := strings.IndexFunc(string(p[:n]), func(c rune) bool { return byte(c) != own }); i >= 0 {
-					t.Errorf("the body of %q contains %q", own, p[:n])
-				}
+				testkit.Equal(t, strings.Trim(string(p[:n]), own), "", "the body of", own, "contains")
 				if err != nil {
 					return
 				}
@@ -466,11 +451,7 @@ func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
 				letter := string(rune('a' + i))
 				for range 12 {
 					body := strings.NewReader(strings.Repeat(letter, 20000))
-					response, err := s.client.Post(s.url+"/"+letter, "a/b", body)
-					if err != nil {
-						t.Error(err)
-						return
-					}
+					response := testkit.Value(s.client.Post(s.url+"/"+letter, "a/b", body))(t)
 					testkit.Reads(t, response.Body, "/"+letter)
 					response.Body.Close()
 				}

@@ -99,12 +99,14 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 
 // MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
 // other connection, also if a slow reader blocks their writes. Over FastCGI they also use the error
-// stream: a record that one opens in another response would cut that response in two. Their writes
-// race with the end of the handler, which is their own fault. The test therefore does not run with
-// the race detector.
+// stream: a record that one opens in another response would cut that response in two.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	testkit.NoRace(t, "the handlers here are racy, on purpose")
+	duration := time.Second / 2
+	if testkit.Slow() {
+		duration = 30 * time.Second
+	}
 	var stop atomic.Bool
 	var left sync.WaitGroup
 	settings := handle(func(w http.ResponseWriter, r *http.Request) {
@@ -129,7 +131,7 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	})
 	check := func(s *site, leave string, wait func(net.Conn), sendAndCheck func(id int, deadline time.Time)) {
 		stop.Store(false)
-		s.leaveAndCheck(soak(time.Second/2, 30*time.Second), leave, wait, sendAndCheck)
+		s.leaveAndCheck(duration, leave, wait, sendAndCheck)
 		stop.Store(true)
 		left.Wait()
 	}
@@ -163,11 +165,7 @@ func (s *site) leaveAndCheck(duration time.Duration, leave string, wait func(net
 		clients.Go(func() { sendAndCheck(i, deadline) })
 		clients.Go(func() {
 			for time.Now().Before(deadline) {
-				c, err := s.dial()
-				if err != nil {
-					s.Error(err)
-					return
-				}
+				c := testkit.Value(s.dial())(s)
 				io.WriteString(c, leave)
 				wait(c)
 				c.Close()
@@ -177,7 +175,6 @@ func (s *site) leaveAndCheck(duration time.Duration, leave string, wait func(net
 	clients.Wait()
 }
 
-// useLate uses a request and its response after their handler has returned.
 func useLate(w http.ResponseWriter, r *http.Request, stop *atomic.Bool) {
 	for i := 0; i < 100 && !stop.Load(); i++ {
 		for name, call := range lateCalls {
@@ -198,14 +195,6 @@ func (s *site) sendAndCheck(id int, body string, deadline time.Time) {
 		fmt.Fprintf(c, "POST %s HTTP/1.1\r\n%sContent-Length: %d\r\n\r\n%s", path, host, len(body), body)
 		testkit.Matches(s, readResponses(s.T, c, 1), "^HTTP/1.1 200 OK\r\n(.+\r\n)+\r\n"+path+body+"[.]$")
 	}
-}
-
-// soak returns how long a test looks for rare events.
-func soak(short, long time.Duration) time.Duration {
-	if testkit.Slow() {
-		return long
-	}
-	return short
 }
 
 // What a handler keeps does not change. In builds with the poison tag all reused memory is
@@ -312,11 +301,7 @@ func TestBlockedHandlersHoldUpNoOtherRequest(t *testing.T) {
 					clients.Go(func() {
 						body, end := io.Pipe()
 						go func() { <-isOver; end.Close() }()
-						response, err := s.client.Post(s.url+path, "a/b", body)
-						if err != nil {
-							s.Error(err)
-							return
-						}
+						response := testkit.Value(s.client.Post(s.url+path, "a/b", body))(s)
 						<-isOver
 						io.Copy(io.Discard, response.Body)
 						response.Body.Close()

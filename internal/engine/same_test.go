@@ -94,7 +94,6 @@ var requests = map[string][]string{
 	"part of a head":    {"GET / HT", closeWrite},
 }
 
-// posted returns a POST with field lines and a body, or a part of it.
 func posted(fields, body string) string {
 	return "POST / HTTP/1.1\r\n" + host + fields + "\r\n\r\n" + body
 }
@@ -263,7 +262,6 @@ var handlers = map[string]http.HandlerFunc{
 	},
 }
 
-// inTurn returns a handler that consists of steps.
 func inTurn(steps ...http.HandlerFunc) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		for _, step := range steps {
@@ -436,7 +434,6 @@ var changed = map[string][]string{
 // connectReleases are the first that close the connection after CONNECT.
 var connectReleases = []string{"go1.26.9", "go1.27.2"}
 
-// skipChanged skips a case if net/http is too old for it.
 func skipChanged(t *testing.T, name string) {
 	t.Helper()
 	if first := changed[name]; first != nil && testkit.NetHTTPPrecedes(first...) {
@@ -444,7 +441,6 @@ func skipChanged(t *testing.T, name string) {
 	}
 }
 
-// The packages' documentation lists every difference.
 func TestDifferencesAreDocumented(t *testing.T) {
 	mustBeDocumented(t, "../../doc.go", deliberate)
 	mustBeDocumented(t, "../../doc.go", http2Otherwise)
@@ -452,7 +448,6 @@ func TestDifferencesAreDocumented(t *testing.T) {
 	mustBeDocumented(t, "../../fcgi/doc.go", map[string]string{"rejected requests": refusals})
 }
 
-// mustBeDocumented fails unless a file documents differences other than details.
 func mustBeDocumented(t *testing.T, file string, differences map[string]string) {
 	t.Helper()
 	b := testkit.Value(os.ReadFile(file))(t)

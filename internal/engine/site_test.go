@@ -89,7 +89,6 @@ func listen(t *testing.T, network, address string) (net.Listener, func() (net.Co
 	return l, func() (net.Conn, error) { return net.Dial(network, l.Addr().String()) }
 }
 
-// site is a running server and a client that is connected to it.
 type site struct {
 	*testing.T
 	mode   string
@@ -153,7 +152,6 @@ func handle(h http.HandlerFunc) func() *http.Server {
 	return func() *http.Server { return &http.Server{Handler: h} }
 }
 
-// get returns a response's body.
 func (s *site) get(path string) string {
 	s.Helper()
 	resp := testkit.Value(s.client.Get(s.url + path))(s)
@@ -161,7 +159,6 @@ func (s *site) get(path string) string {
 	return string(testkit.Value(io.ReadAll(resp.Body))(s))
 }
 
-// An upload streams to the handler, and a download from it, in constant memory.
 func TestLargeBodiesUseConstantMemory(t *testing.T) {
 	testkit.Long(t, "it transfers much")
 	const size = 3 << 20
@@ -205,20 +202,17 @@ func (zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// hijacked returns the connection of a response.
 func hijacked(t *testing.T, w http.ResponseWriter) net.Conn {
 	c, _, err := http.NewResponseController(w).Hijack()
 	testkit.Must(t, err)
 	return c
 }
 
-// siteOf returns a site with the server of a maker.
 func siteOf(t *testing.T, maker, mode string, set *http.Server) *site {
 	t.Helper()
 	return startSite(t, mode, set, makers[maker])
 }
 
-// startSite starts a server, which is closed when the test ends.
 func startSite(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *site {
 	t.Helper()
 	l, dial := modes[mode](t)
@@ -231,7 +225,6 @@ func startSite(t *testing.T, mode string, set *http.Server, newServer func(*http
 	return s
 }
 
-// start serves l until the test ends.
 func (s *site) start(set *http.Server, newServer func(*http.Server) server, l net.Listener) {
 	s.Helper()
 	set.ErrorLog = log.New(s.logged, "", 0)
@@ -240,14 +233,12 @@ func (s *site) start(set *http.Server, newServer func(*http.Server) server, l ne
 	serve(s.T, server, l)
 }
 
-// in returns the same site in another test.
 func (s *site) in(t *testing.T) *site {
 	other := *s
 	other.T = t
 	return &other
 }
 
-// server is the common interface of net/http's server and this engine's.
 type server interface {
 	Serve(net.Listener) error
 	Close() error
@@ -313,7 +304,6 @@ func goServe(s server, l net.Listener) chan error {
 	return done
 }
 
-// describe parses responses as a client would.
 func describe(response []byte, closed, head bool) string {
 	var s strings.Builder
 	r := bufio.NewReader(bytes.NewReader(response))

@@ -13,16 +13,14 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/crypto/chacha20poly1305"
-
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// overTLS runs a test on both paths of TLS connections.
 func overTLS(t *testing.T, settings func() *http.Server, test func(*site)) {
 	t.Helper()
 	someModes(t, settings, test, "tls", "ServeTLS")
@@ -72,9 +70,7 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 					c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: version})
 					testkit.Must(s, c.Handshake())
 					raw.holding = segment > 100
-					for text := []byte(strings.Repeat(request, n)); len(text) > 0; {
-						part := text[:min(len(text), record)]
-						text = text[len(part):]
+					for part := range slices.Chunk([]byte(strings.Repeat(request, n)), record) {
 						testkit.Send(s, c, part)
 					}
 					testkit.Must(s, raw.send())
@@ -86,7 +82,6 @@ func TestTLSRecordsArriveInAnyPieces(t *testing.T) {
 	})
 }
 
-// recordTypes returns the types of the TLS records in b.
 func recordTypes(b []byte) (types []byte) {
 	for len(b) >= 5 {
 		types = append(types, b[0])
@@ -103,13 +98,10 @@ func TestTLSConnectionEndsWithCloseNotify(t *testing.T) {
 		for _, closing := range []bool{true, false} {
 			raw := s.below()
 			c := tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
-			request := get
 			if closing {
-				request = strings.Replace(get, host, host+"Connection: close\r\n", 1)
-			}
-			io.WriteString(c, request)
-			if !closing {
-				readResponses(s.T, c, 1)
+				io.WriteString(c, withField("Connection: close"))
+			} else {
+				s.request(c, "/")
 				s.server.SetKeepAlivesEnabled(false)
 			}
 			types := recordTypes([]byte(readAllOf(s.T, raw)))
@@ -156,31 +148,26 @@ func TestFailedHandshakesAreLogged(t *testing.T) {
 func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 	testkit.Long(t, "it waits for the network")
 	const size, held = 200_000, 2048 // the end of an aborted response is held back, as by net/http
-	for _, mode := range []string{"tls", "ServeTLS"} {
-		for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
-			t.Run(mode+"/"+name, func(t *testing.T) {
-				entered, closed := make(chan bool), make(chan bool)
-				s := siteOf(t, "tare", mode, handle(func(w http.ResponseWriter, _ *http.Request) {
-					entered <- true
-					<-closed
-					time.Sleep(40 * time.Millisecond) // until the alert has arrived
-					io.WriteString(w, strings.Repeat("x", size))
-					end()
-				})())
-				c := s.connect().(*tls.Conn)
-				// The client reads late, so that a part waits in the server's socket.
-				testkit.Must(t, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
-				io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
-				<-entered // the request has arrived alone
-				c.CloseWrite()
-				closed <- true
-				time.Sleep(200 * time.Millisecond)
-				b, err := io.ReadAll(c)
-				if n := strings.Count(string(b), "x"); n < size-held {
-					t.Errorf("%d bytes of %d: %v", n, size, err)
-				}
-			})
-		}
+	for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
+		entered, closed := make(chan bool), make(chan bool)
+		overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+			entered <- true
+			<-closed
+			time.Sleep(40 * time.Millisecond) // until the alert has arrived
+			io.WriteString(w, strings.Repeat("@", size))
+			end()
+		}), func(s *site) {
+			c := s.connect().(*tls.Conn)
+			// The client reads late, so that a part waits in the server's socket.
+			testkit.Must(s, c.NetConn().(*net.TCPConn).SetReadBuffer(32<<10))
+			io.WriteString(c, withField("Connection: close"))
+			<-entered // the request has arrived alone
+			c.CloseWrite()
+			closed <- true
+			time.Sleep(200 * time.Millisecond)
+			b, err := io.ReadAll(c)
+			testkit.Between(s, strings.Count(string(b), "@"), size-held, size, name, err)
+		})
 	}
 }
 
@@ -210,21 +197,15 @@ type updatingClient struct {
 	aead   cipher.AEAD
 	iv     []byte
 	number uint64
-	isAES  bool
 }
 
-// newUpdatingClient performs a handshake on below.
 func newUpdatingClient(t *testing.T, below net.Conn) *updatingClient {
 	var keys bytes.Buffer
 	c := &updatingClient{T: t, below: below}
 	c.Conn = tls.Client(below, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS13, KeyLogWriter: &keys})
 	testkit.Must(t, c.Conn.Handshake())
-	switch suite := c.Conn.ConnectionState().CipherSuite; suite {
-	case tls.TLS_AES_128_GCM_SHA256:
-		c.isAES = true
-	case tls.TLS_CHACHA20_POLY1305_SHA256: // processors without AES instructions
-	default:
-		t.Fatalf("the cipher suite is %s", tls.CipherSuiteName(suite))
+	if suite := c.Conn.ConnectionState().CipherSuite; suite != tls.TLS_AES_128_GCM_SHA256 {
+		testkit.Missing(t, "the processor has no instructions for AES: ", tls.CipherSuiteName(suite))
 	}
 	_, rest, _ := strings.Cut(keys.String(), "CLIENT_TRAFFIC_SECRET_0 ")
 	line, _, _ := strings.Cut(rest, "\n")
@@ -245,18 +226,9 @@ func (c *updatingClient) expand(label string, size int) []byte {
 
 // use encrypts what follows with the keys of a traffic secret.
 func (c *updatingClient) use(secret []byte) {
-	var err error
 	c.secret, c.number = secret, 0
-	c.iv = c.expand("iv", chacha20poly1305.NonceSize)
-	if c.isAES {
-		var block cipher.Block
-		if block, err = aes.NewCipher(c.expand("key", 16)); err == nil {
-			c.aead, err = cipher.NewGCM(block)
-		}
-	} else {
-		c.aead, err = chacha20poly1305.New(c.expand("key", chacha20poly1305.KeySize))
-	}
-	testkit.Must(c, err)
+	c.iv = c.expand("iv", 12)
+	c.aead = testkit.Value(cipher.NewGCM(testkit.Value(aes.NewCipher(c.expand("key", 16)))(c)))(c)
 }
 
 // appendRecord appends an encrypted record (RFC 8446, 5.2).
@@ -338,10 +310,8 @@ func TestKeyUpdatesWithoutDataEndTheConnection(t *testing.T) {
 				out = c.appendUpdate(out, true)
 			}
 			testkit.Send(c, c.below, c.appendRecord(out, applicationData, get))
-			got := make([]byte, 1)
-			if n, err := c.Conn.Read(got); (n > 0) != (updates == accepted) {
-				s.Errorf("after %d KeyUpdates the client reads %q, %v", updates, got[:n], err)
-			}
+			n, err := c.Conn.Read(make([]byte, 1))
+			testkit.Equal(s, n > 0, updates == accepted, "there is a response to", updates, "KeyUpdates", err)
 			testkit.Equal(s, s.get("/"), "done.", "another client has received")
 		}
 	})

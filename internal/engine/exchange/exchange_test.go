@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// stubCodec is a codec without a protocol.
 type stubCodec struct{ Codec }
 
 func (stubCodec) Reset() {}
@@ -32,14 +31,12 @@ func TestShrunkConnContinuesHead(t *testing.T) {
 		for range 3 { // it may wait again
 			c.Shrink()
 			testkit.Equal(t, string(c.Input()), head)
-			if len(c.in) > max(leastPartial, 2*len(head)) || c.inBuffer != nil {
-				t.Errorf("%d bytes are held for %d", len(c.in), len(head))
-			}
+			testkit.Between(t, len(c.in), 0, max(leastPartial, 2*len(head)), "bytes are held for", len(head))
+			testkit.Equal(t, c.inBuffer == nil, true, "the buffer was given back")
 		}
 		c.conns.Put(c)
-		if c.Attach(nil, "another"); len(c.in) != size || c.next != 0 || c.end != 0 {
-			t.Errorf("the next connection has %d bytes of input, %d to %d received", len(c.in), c.next, c.end)
-		}
+		c.Attach(nil, "another")
+		testkit.Equal(t, [...]int{len(c.in), c.next, c.end}, [...]int{size, 0, 0}, "the next connection's input")
 	}
 }
 
@@ -75,7 +72,6 @@ func TestExchangeFillsItsSizeClass(t *testing.T) {
 	testkit.Between(t, unsafe.Sizeof(Exchange{})+header, class-unsafe.Sizeof("")+1, class)
 }
 
-// baseLink is a transport that has only a context.
 type baseLink struct {
 	Transport
 	ctx context.Context

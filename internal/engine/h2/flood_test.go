@@ -16,59 +16,66 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A client that causes work without an end, and pays nothing for it, loses its connection.
+// A client that causes work without an end, or sends frames of an open stream that carry little or
+// nothing, loses its connection.
 func TestFloodsEndTheConnection(t *testing.T) {
-	for name, frames := range map[string]string{
-		"rapid reset":               "GET ID, RST_STREAM ID",
-		"made you reset, by window": "GET ID, WINDOW_UPDATE ID 2147483647",
-		"made you reset, by head":   "GET ID connection=close",
-		"made you reset, by data":   "GET ID, DATA ID",
-		"SETTINGS":                  "SETTINGS 65535",
-		"PING":                      "PING",
-		"PRIORITY":                  "PRIORITY ID",
-		"PING ack":                  "ACK any",
-		"ack of no PING":            "ACK shutdown",
-		"ack of no PING, again":     "ACK is alive",
-		"WINDOW_UPDATE":             "WINDOW_UPDATE 0 1",
-		"WINDOW_UPDATE, large":      "WINDOW_UPDATE 0 1000",
-		"HPACK bomb":                "GET ID" + strings.Repeat(" x="+strings.Repeat("x", 3000), 100),
-		"small CONTINUATION":        "HEADERS ID" + strings.Repeat(", CONTINUATION ID", 50) + ", CONTINUATION ID end",
-		"unknown frames":            "EXTENSION",
-		"PRIORITY_UPDATE":           "PRIORITY_UPDATE",
-		"refused heads":             "GET ID /%zz",
+	const streams = "POST 1, POST 3, POST 5" // the second one is refused, and so is the third
+	for name, test := range map[string]struct{ begin, again string }{
+		"rapid reset":               {"", "GET ID, RST_STREAM ID"},
+		"made you reset, by window": {"", "GET ID, WINDOW_UPDATE ID 2147483647"},
+		"made you reset, by head":   {"", "GET ID connection=close"},
+		"made you reset, by data":   {"", "GET ID, DATA ID"},
+		"SETTINGS":                  {"", "SETTINGS 65535"},
+		"PING":                      {"", "PING"},
+		"PRIORITY":                  {"", "PRIORITY ID"},
+		"PING ack":                  {"", "ACK any"},
+		"ack of no PING":            {"", "ACK shutdown"},
+		"ack of no PING, again":     {"", "ACK is alive"},
+		"WINDOW_UPDATE":             {"", "WINDOW_UPDATE 0 1"},
+		"WINDOW_UPDATE, large":      {"", "WINDOW_UPDATE 0 1000"},
+		"HPACK bomb":                {"", "GET ID" + strings.Repeat(" x="+strings.Repeat("x", 3000), 100)},
+		"small CONTINUATION":        {"", "HEADERS ID" + strings.Repeat(", CONTINUATION ID", 50) + ", CONTINUATION ID end"},
+		"unknown frames":            {"", "EXTENSION"},
+		"PRIORITY_UPDATE":           {"", "PRIORITY_UPDATE"},
+		"refused heads":             {"", "GET ID /%zz"},
+		"DATA of one byte":          {streams, "DATA 1 x"},
+		"DATA of two bytes":         {streams, "DATA 1 xx"},
+		"padded DATA":               {streams, "PADDED-DATA 1 x"},
+		"empty DATA":                {streams, "DATA 1"},
+		"DATA without content":      {streams, "PADDED-DATA 1"},
+		"window of stream":          {streams, "WINDOW_UPDATE 1 1"},
+		"window of stream, large":   {streams, "WINDOW_UPDATE 1 1024"},
+		"DATA of a closed stream":   {streams, "DATA 3 x*16384"},
+		"empty DATA of another":     {streams, "DATA 3"},
+		"DATA of unserved streams":  {streams, "DATA 5 x"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
-				p := openPeer(t, nil, hello)
-				p.session.ledger.Credit(1 << 20) // it is full already
-				time.Sleep(time.Second)          // counts once
-				p.wantCalm(5000, func(id uint32) bool {
-					p.sendOn(id, frames)
-					return p.pump()
-				})
+				p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
+				pass, times := p.pump, 1
+				if test.begin == "" {
+					p.session.ledger.Credit(1 << 20) // it is full already
+					time.Sleep(time.Second)          // counts once
+				} else { // whose handlers would wait for their bodies
+					pass, times = p.receive, 100
+				}
+				p.send(test.begin)
+				for id := uint32(1); pass(); id += 2 {
+					if id > 10_000 {
+						t.Fatal("the session continues")
+					}
+					p.discard()
+					p.sendOn(id, strings.Repeat(test.again+", ", times))
+				}
+				p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
+				testkit.Equal(t, p.ended, true, "the connection is closed")
 			})
 		})
 	}
 }
 
-// sendOn sends frames with a stream in place of ID.
 func (p *peer) sendOn(id uint32, frames string) {
 	p.send(strings.ReplaceAll(frames, "ID", fmt.Sprint(id)))
-}
-
-// wantCalm fails unless a flood, of which send sends a part, ends the connection.
-func (p *peer) wantCalm(most int, send func(id uint32) (alive bool)) {
-	p.Helper()
-	for n := range most {
-		if !send(uint32(2*n + 1)) {
-			if got := p.rest(); !strings.HasSuffix(got, "GOAWAY ENHANCE_YOUR_CALM") || !p.ended {
-				p.Errorf("after %d the server has sent %s; closed %v", n, got[max(0, len(got)-100):], p.ended)
-			}
-			return
-		}
-		p.discard()
-	}
-	p.Error("the session continues")
 }
 
 // A head block without an end is limited in bytes and in frames.
@@ -187,35 +194,6 @@ func FuzzSession(f *testing.F) {
 		p.rest()
 		testkit.Between(t, p.pending()+p.buffered(), 0, 1<<20, "buffered bytes")
 	})
-}
-
-// Frames of an open stream that carry little or nothing are a flood.
-func TestFloodsOfAStreamEndTheConnection(t *testing.T) {
-	for name, frame := range map[string]string{
-		"DATA of one byte":         "DATA 1 x",
-		"DATA of two bytes":        "DATA 1 xx",
-		"padded DATA":              "PADDED-DATA 1 x",
-		"empty DATA":               "DATA 1",
-		"DATA without content":     "PADDED-DATA 1",
-		"WINDOW_UPDATE":            "WINDOW_UPDATE 1 1",
-		"WINDOW_UPDATE, large":     "WINDOW_UPDATE 1 1024",
-		"DATA of a closed stream":  "DATA 3 x*16384",
-		"empty DATA of another":    "DATA 3",
-		"DATA of unserved streams": "DATA 5 x",
-	} {
-		t.Run(name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { // whose clock stands still, so that the ledger does not grow
-				p := openPeer(t, &http.HTTP2Config{MaxConcurrentStreams: 1}, hello)
-				p.send("POST 1, POST 3, POST 5") // the second one is refused, and so is the third
-				p.receive()
-				p.rest()
-				p.wantCalm(5000, func(uint32) bool {
-					p.send(strings.Repeat(frame+", ", 100))
-					return p.receive()
-				})
-			})
-		})
-	}
 }
 
 // Honest clients may send many frames of the same kinds.

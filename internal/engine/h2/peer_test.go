@@ -41,7 +41,6 @@ type peer struct {
 	reader  *http2.Framer
 }
 
-// preface is what a client sends first.
 const preface = http2.ClientPreface
 
 func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*Config)) *peer {
@@ -122,14 +121,12 @@ func (p *peer) runReady() (wait func()) {
 	return running.Wait
 }
 
-// pending returns how many bytes of output wait.
 func (p *peer) pending() int {
 	p.session.mu.Lock()
 	defer p.session.mu.Unlock()
 	return p.session.output.pendingLocked()
 }
 
-// buffered returns how much memory the session's buffers for input hold.
 func (p *peer) buffered() int { return cap(p.session.input.partial) + cap(p.session.input.block) }
 
 // holdsStream reports whether the session refers to a stream.
@@ -142,7 +139,6 @@ func (p *peer) holdsStream() bool {
 		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }
 
-// get opens a stream with a GET with fields.
 func (p *peer) get(id uint32, fields ...string) {
 	p.request(id, true, append(testkit.Head("GET", "/"), fields...)...)
 }
@@ -178,7 +174,6 @@ func (p *peer) next() string {
 	return testkit.DescribeFrame(f)
 }
 
-// rest reads all frames.
 func (p *peer) rest() string {
 	var all []string
 	for f := p.next(); f != ""; f = p.next() {
@@ -187,7 +182,6 @@ func (p *peer) rest() string {
 	return strings.Join(all, ", ")
 }
 
-// wantRest fails unless the server has sent these frames.
 func (p *peer) wantRest(want string) {
 	p.Helper()
 	testkit.Equal(p, p.rest(), want, "the server's frames")
@@ -208,7 +202,6 @@ func (p *peer) wantLast(want string) {
 	testkit.Contains(p, got[max(0, len(got)-len(want)):], want, "the server ends with")
 }
 
-// discard drops what the server has sent.
 func (p *peer) discard() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

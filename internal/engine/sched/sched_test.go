@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// word returns the word of a lead.
 func word(sequence uint64, id SlotID, serving uint64) uint64 {
 	return sequence<<sequenceShift | uint64(id)<<slotShift | serving
 }

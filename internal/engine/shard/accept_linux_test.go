@@ -66,7 +66,6 @@ func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
 	testkit.Equal(t, s.byShards()-before, 0, "connections that shards have accepted from a blocking socket")
 }
 
-// churn makes connections that end after a request.
 func (s *site) churn(conns int) {
 	const clients = 8
 	var all sync.WaitGroup
@@ -74,10 +73,7 @@ func (s *site) churn(conns int) {
 		all.Go(func() {
 			for i := range conns / clients {
 				c, _, err := s.try()
-				if err != nil {
-					s.Error(err)
-					return
-				}
+				testkit.Must(s, err)
 				if tc, ok := c.(*net.TCPConn); ok && i%8 > 0 {
 					tc.SetLinger(0) // 100,000 ports would be too many
 				}
@@ -88,20 +84,13 @@ func (s *site) churn(conns int) {
 	all.Wait()
 }
 
-// sharing returns the acceptor for which shards accept, and which holds a descriptor then, or nil.
-func (s *site) sharing() (a *acceptor) {
-	s.server.group.acceptors.Range(func(_, one any) bool {
-		a = one.(*acceptor)
-		return false
-	})
-	return a
-}
-
 // rest returns what the process holds when no connection is open and package net accepts.
 func (s *site) rest() (descriptors int, heap uint64) {
 	s.Helper()
 	testkit.WaitFor(s, "the end of all connections, and for package net to accept", func() bool {
-		return s.server.group.Open() == 0 && s.sharing() == nil
+		shared := false // the acceptor for which shards accept has a descriptor
+		s.server.group.acceptors.Range(func(any, any) bool { shared = true; return false })
+		return s.server.group.Open() == 0 && !shared
 	})
 	runtime.GC()
 	runtime.GC()
@@ -121,8 +110,7 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 	for _, network := range []string{"tcp", "unix"} {
 		t.Run(network, func(t *testing.T) {
 			address := map[string]string{"tcp": "127.0.0.1:0", "unix": filepath.Join(t.TempDir(), "s")}[network]
-			l := testkit.Value(net.Listen(network, address))(t)
-			s := serveOn(t, l, nil)
+			s := serveOn(t, testkit.Value(net.Listen(network, address))(t), nil)
 			s.churn(conns / 4)
 			descriptors, heap := s.rest()
 			before := s.byShards()
@@ -134,8 +122,6 @@ func TestConnectionsLeaveNothingBehind(t *testing.T) {
 		})
 	}
 }
-
-const lastRequest = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
 
 // placing returns the shards of a new server, one of them, and a connected descriptor.
 func placing(t *testing.T) (s *testServer, on *shard, fd int) {
@@ -152,10 +138,7 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 		g := s.group
 		var closing sync.WaitGroup
 		begin := make(chan bool)
-		closing.Go(func() {
-			<-begin
-			s.Close()
-		})
+		closing.Go(func() { <-begin; s.Close() })
 		close(begin)
 		for range i % 200 { // another moment each time
 			_ = g.now()
@@ -205,7 +188,7 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			release := make(chan bool)
 			s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
-				if r.Method == http.MethodPost {
+				if r.URL.Path == "/keep" {
 					<-release // keeps the shards
 				}
 				io.WriteString(w, "done")
@@ -214,9 +197,7 @@ func TestLoopsSleepAfterSharedListenerIsClosed(t *testing.T) {
 			defer other.Close()
 			defer close(release)
 			s.reachShards()
-			post := testkit.Value(net.Dial("tcp", s.listener.Addr().String()))(t)
-			defer post.Close()
-			io.WriteString(post, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
+			newClient(t, s.listener).request("/keep", "")
 			stop := s.keepBusy(4, func() {
 				if c, err := net.Dial("tcp", s.listener.Addr().String()); err == nil {
 					c.SetDeadline(time.Now().Add(100 * time.Millisecond))
@@ -250,8 +231,7 @@ func TestListenersThatLingerAreRecognized(t *testing.T) {
 		s.reachShards()
 		testkit.Equal(t, s.server.config.lingers, want, "lingers")
 		c := s.connect()
-		c.SetDeadline(time.Now().Add(time.Minute))
-		testkit.Send(t, c, lastRequest)
+		c.request("/", "Connection: close\r\n")
 		testkit.Value(io.ReadAll(c))(t)
 	}
 }
@@ -322,12 +302,9 @@ func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
 		{"[::]:0", linkLocal(t)},
 	} {
 		t.Run(address[0]+" from "+address[1], func(t *testing.T) {
-			if address[1] == "" {
-				t.Skip("no interface has a link-local address")
-			}
 			l, err := net.Listen("tcp", address[0])
-			if err != nil {
-				t.Skip(err)
+			if address[1] == "" || err != nil {
+				t.Skip("no such address: ", err)
 			}
 			s := serveOn(t, l, nil)
 			_, port, _ := net.SplitHostPort(l.Addr().String())
@@ -336,6 +313,23 @@ func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
 				return c, c.LocalAddr().String()
 			})
 		})
+	}
+	path, own := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "client")
+	for _, name := range []string{"", own, "@" + own} {
+		l := testkit.Value(net.Listen("unix", path))(t)
+		dialer := new(net.Dialer)
+		if name != "" {
+			dialer.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
+		}
+		c, nc := testkit.Connect(t, l, dialer)
+		c.Close()
+		s := serveOn(t, l, nil)
+		s.wantRemoteAddr(func() (net.Conn, string) {
+			_ = syscall.Unlink(own)
+			return testkit.Value(dialer.Dial("unix", path))(t), nc.RemoteAddr().String()
+		})
+		s.server.Close()
+		<-s.served
 	}
 }
 
@@ -364,25 +358,4 @@ func linkLocal(t *testing.T) string {
 		}
 	}
 	return ""
-}
-
-func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
-	path, own := filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "client")
-	for _, name := range []string{"", own, "@" + own} {
-		l := testkit.Value(net.Listen("unix", path))(t)
-		dialer := new(net.Dialer)
-		if name != "" {
-			dialer.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
-		}
-		c, nc := testkit.Connect(t, l, dialer)
-		c.Close()
-		s := serveOn(t, l, nil)
-		s.wantRemoteAddr(func() (net.Conn, string) {
-			_ = syscall.Unlink(own)
-			c := testkit.Value(dialer.Dial("unix", path))(t)
-			return c, nc.RemoteAddr().String()
-		})
-		s.server.Close()
-		<-s.served
-	}
 }

@@ -3,6 +3,7 @@ package shard
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"runtime"
@@ -20,35 +21,28 @@ import (
 // A shard whose connections are all busy, while another shard's are idle, gives half of them away.
 func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	l := tcpListener(t)
-	s := newTestServer(t, l, func(w http.ResponseWriter, _ *http.Request) {
+	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, _ *http.Request) {
 		for start := time.Now(); time.Since(start) < 50*time.Microsecond; {
 		}
 		_, _ = io.WriteString(w, "done")
-	}, nil)
-	s.config.Dispatch = OnLoop
-	site := startSite(t, l, s)
+	}, onLoop)
 	clients := make(map[string]*client) // by address
 	for range 32 {
-		c := newClient(t, l)
+		c := newClient(t, s.listener)
 		c.get(t)
 		clients[c.LocalAddr().String()] = c
 	}
-	first := s.group.allShards()[0]
-	onFirst := connsOn(s.group, first)
+	g := s.server.group
+	first := g.allShards()[0]
+	onFirst := connsOn(g, first)
 	testkit.Between(t, len(onFirst), len(clients)/4, len(clients), "connections on the first shard")
 	for addr := range onFirst {
-		defer site.keepBusy(1, func() { clients[addr].get(t) })()
+		defer s.keepBusy(1, func() { clients[addr].get(t) })()
 	}
-	enough := len(onFirst) / 4
 	testkit.WaitFor(t, "busy connections of one shard to spread", func() bool {
-		left := 0
-		for addr := range connsOn(s.group, first) {
-			if onFirst[addr] {
-				left++
-			}
-		}
-		return left <= len(onFirst)-enough
+		left := connsOn(g, first)
+		maps.DeleteFunc(left, func(addr string, _ bool) bool { return !onFirst[addr] })
+		return len(left) <= len(onFirst)*3/4
 	})
 }
 
@@ -195,10 +189,7 @@ func TestConnectionsAcceptedByBusyLoopWork(t *testing.T) {
 	s := serveOn(t, tcpListener(t), busyHandler(left))
 	defer s.keepBusy(8, func() {
 		c, _, err := s.try()
-		if err != nil {
-			t.Error(err)
-			return
-		}
+		testkit.Must(t, err)
 		c.(*net.TCPConn).SetLinger(0)
 		c.Close()
 	})()
@@ -217,7 +208,6 @@ const (
 	hostLine     = " HTTP/1.1\r\nHost: a\r\n"
 )
 
-// exchangeCase is what a client sends, and what it receives.
 type exchangeCase struct {
 	pieces []string // sent with pauses between them
 	want   int      // responses

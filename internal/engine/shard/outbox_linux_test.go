@@ -34,8 +34,7 @@ func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 	procs := runtime.GOMAXPROCS(1)
 	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
 	s := new(outboxSite)
-	l := tcpListener(t)
-	server := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+	s.site = serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/send":
 			(*s.send.Load())()
@@ -54,16 +53,10 @@ func newOutboxSite(t *testing.T, apply ...func(*Config)) *outboxSite {
 			w.Write(bytes.Repeat([]byte("x"), outboxMax/2))
 		}
 		io.WriteString(w, r.URL.Path)
-	}, nil)
-	server.config.Dispatch = OnLoop
-	for _, f := range apply {
-		f(&server.config)
-	}
-	s.site = startSite(t, l, server)
+	}, append(apply, onLoop)...)
 	return s
 }
 
-// hasResponse reports whether a response waits to be read.
 func (c *client) hasResponse() bool {
 	n := 0
 	raw, err := c.SyscallConn()
@@ -78,8 +71,7 @@ func (c *client) hasResponse() bool {
 // sends is not sent again.
 func TestPipelinedResponsesAreSentOnceBesideStalls(t *testing.T) {
 	t.Cleanup(func(procs int) func() { return func() { runtime.GOMAXPROCS(procs) } }(runtime.GOMAXPROCS(4)))
-	l := tcpListener(t)
-	server := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+	s := serveOn(t, tcpListener(t), func(w http.ResponseWriter, r *http.Request) {
 		switch began := time.Now(); r.URL.Path {
 		case "/stall":
 			time.Sleep(3 * time.Millisecond)
@@ -88,9 +80,7 @@ func TestPipelinedResponsesAreSentOnceBesideStalls(t *testing.T) {
 			}
 		}
 		io.WriteString(w, r.URL.Path)
-	}, nil)
-	server.config.Dispatch = OnLoop
-	s := startSite(t, l, server)
+	}, onLoop)
 	var clients sync.WaitGroup
 	for i := range 24 {
 		c, paths := s.connect(), []string{"/0", "/1", "/2"}[:2+i%2]
@@ -217,27 +207,19 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 					p.first.want(t, [...]string{"/first", "/second", "/next"}[i])
 				}
 				close(p.received)
-				s.endOf(p.first, sender, second)
+				for _, c := range []*client{sender, second} {
+					_, _ = c.response()
+					c.Close()
+				}
+				p.first.Close()
+				testkit.WaitFor(t, "the connections' ends", func() bool { return s.server.group.Open() == 0 })
+				s.server.Close()
 				return waited.Load()
 			})
 		})
 	}
 }
 
-// endOf closes connections, and waits until the server has none.
-func (s *outboxSite) endOf(all ...*client) {
-	s.Helper()
-	for _, c := range all[1:] {
-		_, _ = c.response()
-	}
-	for _, c := range all {
-		c.Close()
-	}
-	testkit.WaitFor(s, "the connections' ends", func() bool { return s.server.group.Open() == 0 })
-	s.server.Close()
-}
-
-// limitBuffers makes the site's connections have small buffers.
 func (s *outboxSite) limitBuffers() {
 	s.Helper()
 	testkit.Control(s, s.listener, func(fd int) { // which connections inherit
@@ -335,28 +317,6 @@ func TestResponsesOverTLSDoNotWait(t *testing.T) {
 	}
 }
 
-// What a socket has no room for is sent when the client reads.
-func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
-	testkit.Long(t, "it transfers much through small buffers")
-	const turns = 60 // 120 KB
-	s := newOutboxSite(t)
-	s.limitBuffers()
-	sender, slow, other := s.connect(), s.connect(), s.connect()
-	slow.SetReadBuffer(4 << 10)
-	for range turns {
-		s.turn(sender, func() {
-			slow.request("/large", "")
-			other.request("/", "")
-		})
-		other.want(t, "/")
-	}
-	want := strings.Repeat("x", outboxMax/2) + "/large"
-	for range turns {
-		slow.SetDeadline(time.Now().Add(time.Minute))
-		slow.want(t, want)
-	}
-}
-
 // servedConn returns a connection that a runner serves, as far as it can tell, and its client.
 func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	t.Helper()
@@ -369,16 +329,34 @@ func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	return k, client
 }
 
-// Output behind which the connection ends is sent once, although the socket has room for a part only.
-func TestLastOutputIsSentOnce(t *testing.T) {
-	k, client := servedConn(t)
-	k.endsOutput = true
+// Output for which the socket has no room is sent when the client reads, once, also if it has waited
+// or if the connection ends behind it. To wait for room costs the lead, and with it the outbox.
+func TestOutputThatWaitsForRoomIsSentOnce(t *testing.T) {
 	out := strings.Repeat("0123456789", 100_000)
-	go func() {
-		testkit.Check(t, k.Send([]byte(out), 0))
-		k.Close()
-	}()
-	testkit.Reads(t, client, out)
+	for _, c := range []struct{ hasWaited, isLast bool }{{true, true}, {true, false}, {false, true}} {
+		k, client := servedConn(t)
+		k.endsOutput = c.isLast
+		hasArrived := make(chan bool)
+		read := func() {
+			if c.isLast {
+				testkit.Reads(t, client, out)
+			} else {
+				testkit.Receives(t, client, out)
+			}
+			close(hasArrived)
+		}
+		if c.hasWaited {
+			r := &runner{shard: &shard{group: k.group()}}
+			r.leader.Follow(sched.New().NewLead(func() { go read() }))
+			r.shard.outbox.waiting[0], r.shard.outbox.count = waitingOutput{conn: k, out: []byte(out)}, 1
+			testkit.Equal(t, r.sendOutbox(), false, "the runner leads")
+		} else {
+			go read()
+			testkit.Check(t, k.Send([]byte(out), 0))
+			k.Close()
+		}
+		testkit.Receive(t, hasArrived, "the output", c)
+	}
 }
 
 // The send timeout begins anew when the client has accepted something, also over TLS. What waits has

@@ -56,7 +56,6 @@ func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, confi
 	return s
 }
 
-// serve accepts connections until the listener is closed.
 func (s *testServer) serve() {
 	for accept := s.group.Accept(&s.config, s.closed); ; {
 		switch err := accept(); {
@@ -78,7 +77,6 @@ func (s *testServer) stopListening() {
 	})
 }
 
-// Close closes the listener and all connections.
 func (s *testServer) Close() {
 	s.state.Aborted.Store(true)
 	s.stopListening()
@@ -122,11 +120,16 @@ type site struct {
 	served   chan bool // receives a value when the server no longer accepts
 }
 
-// serveOn starts a server on l.
-func serveOn(t *testing.T, l net.Listener, handler http.HandlerFunc) *site {
+func serveOn(t *testing.T, l net.Listener, handler http.HandlerFunc, apply ...func(*Config)) *site {
 	t.Helper()
-	return startSite(t, l, newTestServer(t, l, handler, nil))
+	s := newTestServer(t, l, handler, nil)
+	for _, f := range apply {
+		f(&s.config)
+	}
+	return startSite(t, l, s)
 }
+
+func onLoop(c *Config) { c.Dispatch = OnLoop }
 
 func startSite(t *testing.T, l net.Listener, server *testServer) *site {
 	s := &site{t, server, l, make(chan bool, 1)}
@@ -143,7 +146,6 @@ func tcpListener(t *testing.T) net.Listener {
 	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
-// try makes a connection, and a request on it.
 func (s *site) try() (c net.Conn, body string, err error) {
 	c, err = net.Dial(s.listener.Addr().Network(), s.listener.Addr().String())
 	if err == nil {
@@ -152,7 +154,6 @@ func (s *site) try() (c net.Conn, body string, err error) {
 	return c, body, err
 }
 
-// request makes a request on a connection.
 func request(c net.Conn) (body string, err error) {
 	c.SetDeadline(time.Now().Add(time.Minute))
 	if _, err = io.WriteString(c, firstRequest); err != nil {
@@ -169,7 +170,6 @@ func (s *site) connect() *client {
 	return c
 }
 
-// client sends requests on a connection.
 type client struct {
 	*net.TCPConn
 	in *bufio.Reader
@@ -198,7 +198,6 @@ func (c *client) response() (string, error) {
 	return string(b), err
 }
 
-// want fails the test unless a response has this body.
 func (c *client) want(t testing.TB, body string) {
 	t.Helper()
 	testkit.Equal(t, testkit.Value(c.response())(t), body)
@@ -224,7 +223,6 @@ func (s *site) keepBusy(clients int, do func()) (stop func()) {
 	return func() { ended.Store(true); all.Wait() }
 }
 
-// byShards returns how many connections shards have accepted.
 func (s *site) byShards() int {
 	return int(s.server.state.AcceptedConns.Load()) - int(s.server.group.nextShard.Load())
 }

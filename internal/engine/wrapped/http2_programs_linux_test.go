@@ -31,7 +31,6 @@ type programSite struct {
 	conns map[string]bool // clients' addresses
 }
 
-// newProgramSite starts a server. serve may be nil.
 func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *http.Request) bool) *programSite {
 	s := &programSite{serve: serve, by: make(map[string]int), conns: make(map[string]bool)}
 	inner := &http.Server{Handler: s, HTTP2: &http.HTTP2Config{CountError: s.countError}}
@@ -42,7 +41,6 @@ func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *
 	return s
 }
 
-// ServeHTTP serves the requests of programs.
 func (s *programSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	stack := make([]byte, 64<<10)
 	stack = stack[:runtime.Stack(stack, false)]
@@ -80,7 +78,6 @@ func (s *programSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// countError records errors that end connections.
 func (s *programSite) countError(what string) {
 	if strings.HasPrefix(what, "conn_") {
 		s.mu.Lock()
@@ -103,14 +100,12 @@ func (s *programSite) wantServed() {
 	}
 }
 
-// connections returns how many connections there were.
 func (s *programSite) connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.conns)
 }
 
-// run runs a program and returns its output.
 func (s *programSite) run(env []string, path string, args ...string) string {
 	s.Helper()
 	c := testkit.Command(s.T, path, args...)
@@ -204,7 +199,6 @@ onload = () => document.title = "loaded";
 })();
 `
 
-// page is a page with many subresources.
 func page() string {
 	var text strings.Builder
 	text.WriteString("<!doctype html><title>-</title><body><iframe src=/until></iframe><script>var sum = 0</script>")

@@ -23,7 +23,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// compare fails the test unless both servers have the same result.
 func compare(t *testing.T, result func(maker func(*http.Server) server) string) {
 	t.Helper()
 	testkit.Equal(t, result(makers["tare"]), result(makers["net/http"]), "as net/http")
@@ -80,7 +79,6 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	}
 }
 
-// protocols returns a set of protocols.
 func protocols(set ...func(*http.Protocols, bool)) *http.Protocols {
 	p := new(http.Protocols)
 	for _, f := range set {
@@ -96,24 +94,22 @@ func TestProtocolsOfTLSAreThoseOfNetHTTP(t *testing.T) {
 	type handlers = map[string]func(*http.Server, *tls.Conn, http.Handler)
 	http1, http2 := (*http.Protocols).SetHTTP1, (*http.Protocols).SetHTTP2
 	h2c := (*http.Protocols).SetUnencryptedHTTP2
-	for name, settings := range map[string]func() *http.Server{
-		"default": func() *http.Server { return new(http.Server) },
-		"config":  func() *http.Server { return &http.Server{TLSConfig: new(tls.Config)} },
-		"config of h2": func() *http.Server {
-			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"h2"}}}
+	for name, set := range map[string]func(*http.Server){
+		"default":      func(*http.Server) {},
+		"config":       func(s *http.Server) { s.TLSConfig = new(tls.Config) },
+		"config of h2": func(s *http.Server) { s.TLSConfig = &tls.Config{NextProtos: []string{"h2"}} },
+		"config of another": func(s *http.Server) {
+			s.TLSConfig = &tls.Config{NextProtos: []string{"foo", "http/1.1"}}
 		},
-		"config of another": func() *http.Server {
-			return &http.Server{TLSConfig: &tls.Config{NextProtos: []string{"foo", "http/1.1"}}}
+		"no handlers":    func(s *http.Server) { s.TLSNextProto = handlers{} },
+		"own":            func(s *http.Server) { s.TLSNextProto = handlers{"foo": nil} },
+		"HTTP/1":         func(s *http.Server) { s.Protocols = protocols(http1) },
+		"HTTP/2":         func(s *http.Server) { s.Protocols = protocols(http2) },
+		"HTTP/1 and h2c": func(s *http.Server) { s.Protocols = protocols(http1, h2c) },
+		"both, no handlers": func(s *http.Server) {
+			s.Protocols, s.TLSNextProto = protocols(http1, http2), handlers{}
 		},
-		"no handlers":    func() *http.Server { return &http.Server{TLSNextProto: handlers{}} },
-		"own":            func() *http.Server { return &http.Server{TLSNextProto: handlers{"foo": nil}} },
-		"HTTP/1":         func() *http.Server { return &http.Server{Protocols: protocols(http1)} },
-		"HTTP/2":         func() *http.Server { return &http.Server{Protocols: protocols(http2)} },
-		"HTTP/1 and h2c": func() *http.Server { return &http.Server{Protocols: protocols(http1, h2c)} },
-		"both, no handlers": func() *http.Server {
-			return &http.Server{Protocols: protocols(http1, http2), TLSNextProto: handlers{}}
-		},
-		"http2server=0": func() *http.Server { return new(http.Server) },
+		"http2server=0": func(*http.Server) {},
 	} {
 		for how, serve := range map[string]func(server, net.Listener) error{
 			"Serve":              server.Serve,
@@ -129,13 +125,14 @@ func TestProtocolsOfTLSAreThoseOfNetHTTP(t *testing.T) {
 					t.Setenv("GODEBUG", name)
 				}
 				compare(t, func(maker func(*http.Server) server) (result string) {
-					inner, l := settings(), listen(t)
+					l := listen(t)
 					defer l.Close()
-					inner.Addr, inner.ErrorLog = "127.0.0.1:0", log.New(io.Discard, "", 0)
-					inner.Handler = http.HandlerFunc(
-						func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })
 					serving, served := make(chan bool, 2), make(chan error, 1)
-					inner.BaseContext = func(net.Listener) context.Context { serving <- true; return t.Context() }
+					inner := &http.Server{Addr: "127.0.0.1:0", ErrorLog: log.New(io.Discard, "", 0),
+						BaseContext: func(net.Listener) context.Context { serving <- true; return t.Context() },
+						Handler: http.HandlerFunc(
+							func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.Proto) })}
+					set(inner)
 					s := maker(inner)
 					go func() { served <- serve(s, l) }()
 					select {
@@ -203,17 +200,14 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 			testkit.Equal(t, site.get("/"), "200 OK x", "HTTP/1")
 			got := site.sendText("PRO / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n")
 			testkit.Contains(t, got, "HTTP/1.1 200", "a method that begins like the preface")
-			if got := site.sendText("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); strings.Contains(got, "HTTP/1.1 2") &&
-				by == "tare" {
-				t.Errorf("no preface after all: %q", got)
+			if got = site.sendText("PRI * HTTP/2.0\r\n\r\nXX\r\n\r\n"); by == "tare" {
+				testkit.Lacks(t, got, "HTTP/1.1 2", "no preface after all")
 			}
 			for _, size := range []int{1, 7, 23, 24, 25, 100} {
 				c := site.dial()
-				rest := "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"
-				for rest != "" {
-					n := min(size, len(rest))
-					io.WriteString(c, rest[:n])
-					rest = rest[n:]
+				settings := "\x00\x00\x00\x04\x00\x00\x00\x00\x00"
+				for piece := range slices.Chunk([]byte(http2.ClientPreface+settings), size) {
+					c.Write(piece)
 					time.Sleep(time.Millisecond)
 				}
 				head := make([]byte, 9)
@@ -250,35 +244,29 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 				resp.Body.Close()
 				testkit.Equal(t, string(b), "HTTP/2.0 /path body")
 			}
+			// exchange sends pieces and then SETTINGS, and receives up to the frame that must follow.
+			exchange := func(want string, pieces ...string) (got string) {
+				c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
+				defer c.Close()
+				for _, piece := range append(pieces, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") {
+					io.WriteString(c, piece)
+				}
+				c.SetReadDeadline(time.Now().Add(patience))
+				for b, err := make([]byte, 1<<10), error(nil); !strings.Contains(got, want); {
+					testkit.Must(t, err)
+					var n int
+					n, err = c.Read(b)
+					got += string(b[:n])
+				}
+				return got
+			}
 			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
-				const settings = "\x04\x00\x00\x00\x00\x00"
-				got := frames(t, l, http2.ClientPreface[:at], http2.ClientPreface[at:], settings)
+				got := exchange("\x04\x00\x00\x00\x00\x00", http2.ClientPreface[:at], http2.ClientPreface[at:])
 				testkit.Equal(t, strings.HasPrefix(got, "\x00\x00"), true, at, got)
 			}
 			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
 				"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
-			testkit.Contains(t, frames(t, l, upgrade, http2.ClientPreface, " /up "), "HTTP/1.1 101 ", "upgraded")
+			testkit.Contains(t, exchange(" /up ", upgrade, http2.ClientPreface), "HTTP/1.1 101 ", "upgraded")
 		})
 	}
-}
-
-// frames sends two texts and then the frame that must follow. It returns the received bytes up to
-// the wanted ones.
-func frames(t *testing.T, l net.Listener, first, second, want string) (got string) {
-	t.Helper()
-	c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
-	defer c.Close()
-	io.WriteString(c, first)
-	framer := http2.NewFramer(c, nil)
-	io.WriteString(c, second)
-	framer.WriteSettings()
-	c.SetReadDeadline(time.Now().Add(patience))
-	for b := make([]byte, 1<<10); !strings.Contains(got, want); {
-		n, err := c.Read(b)
-		if got += string(b[:n]); err != nil {
-			t.Errorf("%v; want %q", err, want)
-			break
-		}
-	}
-	return got
 }

@@ -5,13 +5,16 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
@@ -53,7 +56,6 @@ const (
 	h2c   = "h2 without tls"
 )
 
-// site is a running server with a client.
 type site struct {
 	*testing.T
 	kind   string
@@ -66,7 +68,6 @@ type site struct {
 	url    string
 }
 
-// patience is how long a test waits for an event that must happen.
 const patience = 30 * time.Second
 
 // start serves inner until the test ends.
@@ -158,4 +159,246 @@ func leftovers(t *testing.T) (mustEnd func()) {
 			return g <= goroutines && d <= descriptors
 		})
 	}
+}
+
+// ending is a way to end a server: through the Server or the wrapped http.Server.
+type ending func(s server, inner *http.Server, ctx context.Context) error
+
+var endings = map[string]ending{
+	"shutdown":       func(s server, _ *http.Server, ctx context.Context) error { return s.Shutdown(ctx) },
+	"inner shutdown": func(_ server, inner *http.Server, ctx context.Context) error { return inner.Shutdown(ctx) },
+	"close":          func(s server, _ *http.Server, _ context.Context) error { return s.Close() },
+	"inner close":    func(_ server, inner *http.Server, _ context.Context) error { return inner.Close() },
+}
+
+// Shutdown of either server waits for requests in progress, over every protocol, and closes idle
+// connections. Close of either ends them.
+func TestEndingsOfEitherServerReachRequests(t *testing.T) {
+	for way, end := range endings {
+		waits := strings.HasSuffix(way, "shutdown")
+		for _, kind := range []string{plain, h1, h2, h2c} {
+			t.Run(way+"/"+kind, func(t *testing.T) {
+				t.Cleanup(leftovers(t))
+				entered, release := make(chan bool), make(chan bool)
+				s := &http.Server{Protocols: new(http.Protocols),
+					Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						io.WriteString(w, "x")
+						if r.URL.Path == "/wait" {
+							http.NewResponseController(w).Flush()
+							close(entered)
+							select {
+							case <-release:
+							case <-r.Context().Done():
+							}
+						}
+					})}
+				s.Protocols.SetHTTP1(kind != h2)
+				s.Protocols.SetHTTP2(true)
+				s.Protocols.SetUnencryptedHTTP2(kind == h2c)
+				registered := make(chan bool, 2)
+				s.RegisterOnShutdown(func() { registered <- true })
+				site := start(t, kind, makers["tare"], s)
+				site.get("/")
+				got, want := make(chan string), "failed"
+				go func() { got <- site.get("/wait") }()
+				<-entered
+				short, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+				defer cancel()
+				err := end(site.server, s, short)
+				testkit.Is(t, <-site.served, http.ErrServerClosed, "Serve")
+				site.served <- nil
+				if waits {
+					want = "200 OK x"
+					testkit.Equal(t, err, context.DeadlineExceeded, "while a handler runs")
+					time.AfterFunc(50*time.Millisecond, func() { close(release) })
+					err = end(site.server, s, t.Context())
+					select {
+					case <-release:
+					default:
+						t.Error("Shutdown did not wait")
+					}
+					<-registered
+				}
+				testkit.Check(t, err)
+				testkit.Equal(t, <-got, want)
+			})
+		}
+	}
+}
+
+func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
+	for _, name := range []string{"inner shutdown", "inner close"} {
+		t.Cleanup(leftovers(t))
+		for range 100 {
+			inner, served := &http.Server{Protocols: protocols((*http.Protocols).SetHTTP2)}, make(chan error)
+			s, l := tare.Wrap(inner), listen(t)
+			go func() { served <- s.Serve(l) }()
+			testkit.Must(t, endings[name](nil, inner, t.Context()))
+			testkit.Is(t, <-served, http.ErrServerClosed, name)
+		}
+	}
+}
+
+// slowListener is a listener whose Accept returns a second after Close, which fails.
+type slowListener struct{ closed chan bool }
+
+func (l slowListener) Accept() (net.Conn, error) {
+	<-l.closed
+	time.Sleep(time.Second)
+	return nil, net.ErrClosed
+}
+
+func (l slowListener) Close() error { close(l.closed); return io.ErrShortWrite }
+func (slowListener) Addr() net.Addr { return &net.TCPAddr{} }
+
+// Shutdown and Close of either server return when Accept is not being called any more. They return
+// the error of Close, but the wrapped server does not know it.
+func TestEndingsWaitForAccept(t *testing.T) {
+	for by, maker := range makers {
+		for way, end := range endings {
+			t.Run(by+"/"+way, func(t *testing.T) {
+				synctest.Test(t, func(t *testing.T) {
+					inner := new(http.Server)
+					s, served := maker(inner), make(chan error, 1)
+					go func() { served <- s.Serve(slowListener{make(chan bool)}) }()
+					synctest.Wait()
+					began := time.Now()
+					err := end(s, inner, t.Context())
+					isKnown := by == "net/http" || !strings.HasPrefix(way, "inner")
+					testkit.Equal(t, errors.Is(err, io.ErrShortWrite), isKnown, "the error of Close", err)
+					testkit.Equal(t, time.Since(began) >= time.Second, true, "it waits")
+					testkit.Equal(t, <-served == http.ErrServerClosed, true, "the error of Serve") //nolint:errorlint // unwrapped
+				})
+			})
+		}
+	}
+}
+
+// A server that was ended through either server, before or after it served, neither serves nor
+// listens again.
+func TestEndedServerDoesNotServe(t *testing.T) {
+	taken := listen(t)
+	defer taken.Close()
+	certFile, keyFile := certificateFiles(t)
+	for by, maker := range makers {
+		for _, served := range []bool{false, true} {
+			for way, end := range endings {
+				t.Run(fmt.Sprint(by, served, way), func(t *testing.T) {
+					t.Cleanup(leftovers(t))
+					inner := &http.Server{Addr: taken.Addr().String(), Handler: textHandler("x")}
+					s := maker(inner)
+					if served {
+						start(t, plain, func(*http.Server) server { return s }, inner).get("/")
+					}
+					testkit.Must(t, end(s, inner, t.Context()))
+					l := listen(t)
+					for what, err := range map[string]error{
+						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(listen(t), certFile, keyFile),
+						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile,
+							keyFile),
+					} {
+						testkit.Equal(t, err == http.ErrServerClosed, true, what, err) //nolint:errorlint // unwrapped
+					}
+					if c, err := net.Dial("tcp", l.Addr().String()); err == nil {
+						c.Close()
+						t.Error("Serve did not close the listener")
+					}
+				})
+			}
+		}
+	}
+}
+
+func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
+	certFile, keyFile := certificateFiles(t)
+	for name, serve := range map[string]func(net.Listener) error{
+		"http": func(l net.Listener) error { return tare.Serve(l, textHandler("x")) },
+		"tls":  func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := listen(t)
+			served := make(chan error, 1)
+			go func() { served <- serve(l) }()
+			client := keepingClient(false)
+			testkit.Must(t, getFrom(client, name, l))
+			client.CloseIdleConnections()
+			l.Close()
+			testkit.Is(t, <-served, net.ErrClosed)
+		})
+	}
+	testkit.Is(t, tare.ListenAndServeTLS("127.0.0.1:0", certFile, "/nowhere", nil), os.ErrNotExist)
+}
+
+func listen(t *testing.T) net.Listener {
+	t.Helper()
+	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+}
+
+var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) error{
+	"shards":    func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
+	"goroutine": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
+	"tls": func(t *testing.T, s *tare.Server, l net.Listener) error {
+		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()},
+			NextProtos: []string{"h2", "http/1.1"}}))
+	},
+}
+
+// A server that only closes its listener, without Shutdown, leaves nothing behind, as in net/http.
+// Open connections are served until they end. The server can serve again, until it or the wrapped
+// server ends: this ends connections that are open after the listener was closed, too.
+func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
+	for kind, serve := range unusedKinds {
+		for way, end := range endings {
+			for _, isUsed := range []bool{true, false} { // when it ends
+				t.Run(fmt.Sprint(kind, "/", way, "/", isUsed), func(t *testing.T) {
+					mustEnd := leftovers(t)
+					inner := &http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)}
+					s, client, l := tare.Wrap(inner), keepingClient(false), net.Listener(nil)
+					serveOnce := func(isUsed bool) {
+						l = listen(t)
+						served := make(chan error, 1)
+						go func() { served <- serve(t, s, l) }()
+						if isUsed {
+							testkit.Must(t, getFrom(client, kind, l))
+						}
+						testkit.Must(t, l.Close())
+						testkit.Is(t, <-served, net.ErrClosed, "Serve")
+					}
+					for round := range 4 {
+						client = keepingClient(round%2 == 0)
+						if serveOnce(round > 0); round > 0 {
+							testkit.Must(t, getFrom(client, kind, l))
+						}
+						client.CloseIdleConnections()
+					}
+					mustEnd()
+					serveOnce(isUsed)
+					testkit.Must(t, end(s, inner, t.Context()))
+					err := getFrom(client, kind, l)
+					testkit.Equal(t, err == nil || os.IsTimeout(err), false, "a connection is left open", err)
+					testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, "Serve in the end")
+				})
+			}
+		}
+	}
+}
+
+// keepingClient returns a client that keeps connections, which may use HTTP/2 over TLS.
+func keepingClient(http2 bool) *http.Client {
+	return &http.Client{Timeout: patience, Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: http2}}
+}
+
+func getFrom(c *http.Client, kind string, l net.Listener) error {
+	scheme := "http://"
+	if kind == "tls" {
+		scheme = "https://"
+	}
+	resp, err := c.Get(scheme + l.Addr().String())
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	_, err = io.Copy(io.Discard, resp.Body)
+	return err
 }

@@ -9,7 +9,6 @@ import (
 	"log"
 	"net"
 	"net/http"
-	"net/http/httptest"
 	"os"
 	"slices"
 	"sync"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // server is what tests call of an http.Server, apart from fields and hooks.
@@ -126,7 +126,7 @@ func (s *testServer) StartTLS() {
 		s.TLS.NextProtos = []string{"h2"}
 	}
 	if len(s.TLS.Certificates) == 0 {
-		s.TLS.Certificates = []tls.Certificate{testCertificate()}
+		s.TLS.Certificates = []tls.Certificate{testkit.ServerCertificate()}
 	}
 	trusted := x509.NewCertPool()
 	trusted.AddCert(s.TLS.Certificates[0].Leaf)
@@ -187,19 +187,8 @@ func (s *testServer) Close() {
 	delete(servers.all, s.Config)
 }
 
-// testCertificate returns the certificate of package httptest.
-func testCertificate() tls.Certificate {
-	borrowed := httptest.NewUnstartedServer(nil)
-	borrowed.Config.ErrorLog = log.New(os.Stderr, "", 0)
-	borrowed.StartTLS()
-	defer borrowed.Close()
-	c := borrowed.TLS.Certificates[0]
-	c.Leaf = borrowed.Certificate()
-	return c
-}
-
-// localhostCert and localhostKey are that certificate in PEM.
-var localhostCert, localhostKey = encodeCertificate(testCertificate())
+// localhostCert and localhostKey are the certificate of package httptest in PEM.
+var localhostCert, localhostKey = encodeCertificate(testkit.ServerCertificate())
 
 func encodeCertificate(c tls.Certificate) (cert, key []byte) {
 	b, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)
