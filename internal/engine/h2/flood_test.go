@@ -304,6 +304,19 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 	}
 }
 
+// A client gains nothing from DATA that a stream was granted and has yet to send when it is reset.
+func TestResetOfGrantedStreamsIsAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		p.wantCalm(5000, func(id uint32) bool {
+			p.respond(id, 1)
+			p.sendOn(id, "WINDOW_UPDATE ID 1000, RST_STREAM ID")
+			return p.receive()
+		})
+	})
+}
+
 // Each field of http.HTTP2Config has an effect, except those of clients and of a dynamic table for
 // the fields of responses, which the server does not use.
 func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {

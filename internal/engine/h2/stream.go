@@ -179,8 +179,11 @@ func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
 	for _, p := range pieces {
 		s.output.out = append(s.output.out, p...)
 	}
-	s.output.reserved -= st.reserved
-	st.reserved = 0
+	if st.reserved > 0 {
+		s.ledger.CreditData(st.reserved, st.wants)
+		s.output.reserved -= st.reserved
+		st.reserved = 0
+	}
 	if s.output.unacked > 0 {
 		s.acknowledgeSettingsLocked()
 	}
