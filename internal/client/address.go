@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // key identifies a host for the pool. A connection with a key can serve any request with that key.
@@ -16,6 +18,7 @@ type key struct {
 	network, address string // to dial instead of host and port, such as a unix socket; or both ""
 	host, port       string // of the server; both "" if a proxy forwards requests to any server
 	tls              bool
+	onlyHTTP1        bool // HTTP/2 is not offered, for a WebSocket
 }
 
 // addr returns the host and port, for dialers and error messages.
@@ -60,7 +63,13 @@ func (h *http1Codec) route(x *exchange) error {
 	case !x.key.tls && !c.allowsPlainHTTP2:
 		return errors.New("tare: http URLs require HTTP/1.1 or unencrypted HTTP/2, which Protocols excludes")
 	}
+	x.key.onlyHTTP1 = x.key.tls && x.client.offersHTTP2 && x.client.allowsHTTP1 && isWebSocket(x.request.Header)
 	return nil
+}
+
+// isWebSocket reports whether a request is to become a WebSocket, for which net/http uses HTTP/1.1.
+func isWebSocket(h http.Header) bool {
+	return strings.EqualFold(firstValue(h["Upgrade"]), "websocket") && http1.HasToken(h["Connection"], "upgrade")
 }
 
 // setKey determines where the request goes.

@@ -331,6 +331,8 @@ func TestSOCKSHandshake(t *testing.T) {
 			"\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
 		{"IPv6", "socks5://p", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + strings.Repeat("x", 18),
 			"\x05\x01\x00" + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
+		{"IPv6 with a zone", "socks5://p", "fe80::1%1", "80", "\x05\x00" + ok,
+			"\x05\x01\x00" + "\x05\x01\x00\x03\x09fe80::1%1\x00\x50", ""},
 		{"name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\x01x\x00\x50",
 			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
 		{"longest name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\xff" + strings.Repeat("x", 255) +
@@ -361,11 +363,12 @@ func TestSOCKSHandshake(t *testing.T) {
 			io.ErrUnexpectedEOF.Error()},
 		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00",
 			"longer than 255 bytes"},
-		{"invalid port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
+		{"invalid port", "socks5://p", "h", "65536", "", "", `invalid port "65536"`},
+		{"port 0", "socks5://p", "h", "0", "", "", `invalid port "0"`},
 	} {
 		proxy := testkit.Value(url.Parse(test.proxy))(t)
 		nc := &recordingConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
-		err := socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
+		err := socksTunnel(nc, proxy, &key{host: test.host, port: test.port})
 		if test.want != "" {
 			testkit.Error(t, err, test.want, test.name)
 		} else if err != nil || nc.text != "" {

@@ -37,13 +37,16 @@ func (c *Client) configureProtocols() {
 		}
 		c.tls.NextProtos = protos
 	} else {
-		c.tls.NextProtos = slices.DeleteFunc(slices.Clone(c.tls.NextProtos),
-			func(p string) bool { return p == protoHTTP2 })
+		c.tls.NextProtos = withoutHTTP2(c.tls.NextProtos)
 	}
 	c.http2 = http2Config(c.settings, c.maxHeadBytes)
 	l := &c.pool.limits
 	l.onlyHTTP2, l.sharesNothing = !c.allowsHTTP1, c.settings.DisableKeepAlives
 	l.waitsForStreams = c.settings.HTTP2 != nil && c.settings.HTTP2.StrictMaxConcurrentRequests
+}
+
+func withoutHTTP2(protos []string) []string {
+	return slices.DeleteFunc(slices.Clone(protos), func(p string) bool { return p == protoHTTP2 })
 }
 
 func (c *Client) protocols() http.Protocols {

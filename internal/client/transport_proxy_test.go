@@ -2,6 +2,7 @@ package client_test
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,15 +69,17 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 				testkit.Must(t, err)
 				testkit.Equal(t, text, "/a?b []", address)
 				testkit.Equal(t, resp.ProtoMajor == 2, address == secure.URL, address, "over HTTP/2")
+				c.note("TLS %v", resp.TLS != nil)
 				c.mu.Lock()
 				hooks[i] = append(hooks[i], c.hooks[:slices.Index(c.hooks, "GotConn false false")+1]...)
+				hooks[i] = append(hooks[i], c.hooks[len(c.hooks)-1])
 				c.mu.Unlock()
 			}
 			want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
 				"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
 			testkit.Equal(t, requests, want, "the proxy received")
 		}
-		testkit.Equal(t, hooks[1], hooks[0], "hooks beside net/http")
+		testkit.Equal(t, hooks[1], hooks[0], "hooks and TLS beside net/http")
 		theirs.CloseIdleConnections()
 		ours.CloseIdleConnections()
 	}
@@ -115,9 +118,13 @@ func tunnelTo(c net.Conn, head, host string) {
 func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 	for _, host := range []string{"bücher.example", "BÜCHER.example:81", "ｆｏｏ.example", "faß.example", "１.2.3.4",
 		"a_ü.example", "a\u200db.example"} {
-		for _, proxy := range []string{"", "http://" + host, "socks5://" + host} {
+		for _, proxy := range []string{"", "http://" + host, "https://" + host, "socks5://" + host} {
 			var dialed []string
 			dial := func(_ context.Context, _, addr string) (net.Conn, error) {
+				if strings.HasPrefix(proxy, "https:") {
+					client, _ := net.Pipe()
+					return &helloRecorder{client, addr, &dialed}, nil
+				}
 				dialed = append(dialed, addr)
 				return nil, net.ErrClosed
 			}
@@ -135,6 +142,19 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 			}
 		}
 	}
+}
+
+// helloRecorder records whether the address is the name in the client's hello, and sends nothing.
+type helloRecorder struct {
+	net.Conn
+	addr   string
+	dialed *[]string
+}
+
+func (c *helloRecorder) Write(p []byte) (int, error) {
+	name, _, _ := net.SplitHostPort(c.addr)
+	*c.dialed = append(*c.dialed, fmt.Sprint(c.addr, bytes.Contains(p, []byte(name))))
+	return 0, net.ErrClosed
 }
 
 // An httputil.ReverseProxy works on a Transport, in both directions and with upgrades.
