@@ -145,6 +145,7 @@ func (x *slab) attempt() (*http.Response, error) {
 			x.body.Close()
 			return nil, err
 		}
+		x.isEncoded = true
 	} else if h, ok := x.scratch.codec.(*http1Codec); ok && x.tracesFields() {
 		out := x.scratch.out // which prepare has written, before there was a connection
 		x.scratch.out = nil
