@@ -41,7 +41,9 @@ func (c *Client) configureProtocols() {
 	}
 	c.http2 = http2Config(c.settings, c.maxHeadBytes)
 	l := &c.pool.limits
-	l.onlyHTTP2, l.sharesNothing = !c.allowsHTTP1, c.settings.DisableKeepAlives
+	if l.onlyHTTP2 = !c.allowsHTTP1; c.settings.DisableKeepAlives {
+		l.maxUses = 1
+	}
 	l.waitsForStreams = c.settings.HTTP2 != nil && c.settings.HTTP2.StrictMaxConcurrentRequests
 }
 

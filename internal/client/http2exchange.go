@@ -57,7 +57,7 @@ func (x *slab) attemptHTTP2() (*http.Response, error) {
 	}
 	if err != nil {
 		x.conn.h2.Unreserve()
-		x.conn.closeStream()
+		x.conn.StreamClosed()
 		x.body.Close()
 		return nil, err
 	}
@@ -82,9 +82,9 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	if !x.streamsBody() {
 		x.progress = bodyEnding
 	}
-	sent, err := e.conn.h2.Open(&e.stream, e, r)
+	sent, err := e.conn.h2.Open(&e.stream, r)
 	if err != nil {
-		e.conn.closeStream()
+		e.conn.StreamClosed()
 		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
 		x.mayRetry, x.isUnprocessed, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)
@@ -295,9 +295,6 @@ func (e *http2Exchange) errorOf(err error) error {
 	result.CanRetry = result.CanRetry || f.IsUnprocessed
 	return result
 }
-
-// StreamClosed implements h2.Owner.
-func (e *http2Exchange) StreamClosed() { e.conn.closeStream() }
 
 // ContextEnded implements Ender.
 func (e *http2Exchange) ContextEnded() { e.abort(contextCause(e.x.ctx)) }

@@ -22,7 +22,6 @@ type limits struct {
 	maxAge         time.Duration // limits the age of a connection that is kept; 0 is no limit
 
 	onlyHTTP2       bool // all connections speak HTTP/2
-	sharesNothing   bool // each request has a connection of its own
 	waitsForStreams bool // if no stream is free, instead of opening a connection
 }
 
@@ -70,7 +69,7 @@ type host struct {
 // get returns an idle connection to a host, a shared one, or a slot, whose Conn is nil. The caller
 // must open a slot. get does not check the connection: see conn.hasInput. At the limit it waits. If
 // ctx ends first, it returns the cause. If fresh is set, it closes an idle connection and returns
-// its slot, but still shares connections. The caller must call keep, drop, detach or closeStream on
+// its slot, but still shares connections. The caller must call keep, drop, detach or StreamClosed on
 // the result.
 func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	c, queue := p.takeOrWait(k)
@@ -118,7 +117,7 @@ func (h *host) next() *conn {
 	if c := h.takeStream(isFull && h.opening == 0); c != nil {
 		return c
 	}
-	if isFull || h.isHTTP2 && !h.pool.limits.sharesNothing && h.opening > 0 { // that may have a stream
+	if isFull || h.isHTTP2 && h.pool.limits.maxUses != 1 && h.opening > 0 { // that may have a stream
 		return nil
 	}
 	h.active++
@@ -162,7 +161,7 @@ func (p *pool) stopWaiting(k key, queue chan *conn) {
 	case c.openErr != nil:
 	case c.h2 != nil:
 		c.h2.Unreserve()
-		c.closeStream()
+		c.StreamClosed()
 	case c.Conn != nil:
 		c.uses-- // keep counts one
 		c.keep()
@@ -240,12 +239,26 @@ func (p *pool) releaseLocked(c *conn, isUsable bool) (isKept bool, evicted *conn
 	h.idle.add(c, hostList)
 	p.unwatched.add(c, ageList)
 	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {
-		evicted = p.oldest()
-		p.markInUse(evicted)
-		p.removeIfEmpty(evicted.host)
+		evicted = p.evict(p.oldest())
 	}
 	p.scheduleSweep(c.idleSince.Add(watchDelay))
 	return true, evicted
+}
+
+// evict removes an idle connection from the pool. The caller holds mu, and closes the connection.
+func (p *pool) evict(c *conn) *conn {
+	p.markInUse(c)
+	p.removeIfEmpty(c.host)
+	return c
+}
+
+// evictAfter evicts the connections that have been idle for a time. The caller holds mu.
+func (p *pool) evictAfter(d time.Duration) (all []*conn) {
+	now := time.Now()
+	for c := p.oldest(); c != nil && now.Sub(c.idleSince) >= d; c = p.oldest() {
+		all = append(all, p.evict(c))
+	}
+	return all
 }
 
 // oldest returns the connection that became idle first, or nil. The caller holds mu.
@@ -253,14 +266,9 @@ func (p *pool) oldest() *conn { return cmp.Or(p.watched.first, p.unwatched.first
 
 // closeIdle closes all idle connections, and those that are returned before the next get.
 func (p *pool) closeIdle() {
-	var all []*conn
 	p.mu.Lock()
 	p.closing = true
-	for c := p.oldest(); c != nil; c = p.oldest() {
-		p.markInUse(c)
-		p.removeIfEmpty(c.host)
-		all = append(all, c)
-	}
+	all := p.evictAfter(0)
 	p.stopWatching()
 	p.mu.Unlock()
 	closeAll(all)

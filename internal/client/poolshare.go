@@ -116,11 +116,7 @@ func (c *conn) openHTTP2(config *h2.Config) {
 		maxStreams = h.shared[0].h2.MaxStreams()
 	}
 	c.h2 = h2.New(Direct(c.Conn), config, c, maxStreams)
-	if !p.limits.sharesNothing {
-		h.shared = append(h.shared, c)
-	} else {
-		c.isRetired = true
-	}
+	h.shared = append(h.shared, c)
 	h.use(c)
 	h.serve()
 }
@@ -158,15 +154,11 @@ func (c *conn) otherStream() *conn {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.limits.sharesNothing {
-		return nil
-	}
 	return h.takeStream(false)
 }
 
-// closeStream ends the use of a stream. The connection becomes idle, or is closed, after its last
-// one.
-func (c *conn) closeStream() {
+// StreamClosed implements h2.Host. The connection becomes idle, or is closed, after its last stream.
+func (c *conn) StreamClosed() {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	c.streams--
@@ -194,16 +186,9 @@ func (c *conn) Closing() {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	h.retire(c)
-	wasIdle := c.state != inUse
-	if wasIdle {
-		p.markInUse(c)
-		p.removeIfEmpty(h)
-	}
 	h.serve()
 	p.mu.Unlock()
-	if wasIdle {
-		c.Close()
-	}
+	p.closeIfIdle(c)
 }
 
 // HasRoom implements h2.Host.

@@ -22,15 +22,10 @@ func (p *pool) scheduleSweep(at time.Time) {
 // been idle for watchDelay.
 func (p *pool) sweep() {
 	var old []*conn
-	now := time.Now()
 	p.mu.Lock()
-	p.sweepAt = time.Time{}
-	if limit := p.limits.idleTimeout; limit > 0 {
-		for c := p.oldest(); c != nil && now.Sub(c.idleSince) >= limit; c = p.oldest() {
-			p.markInUse(c)
-			p.removeIfEmpty(c.host)
-			old = append(old, c)
-		}
+	now := time.Now()
+	if p.sweepAt = (time.Time{}); p.limits.idleTimeout > 0 {
+		old = p.evictAfter(p.limits.idleTimeout)
 	}
 	for range sweepBatch {
 		c := p.unwatched.first
@@ -86,8 +81,7 @@ func (p *pool) closeIfIdle(c *conn) bool {
 	p.mu.Lock()
 	wasIdle := c.state != inUse
 	if wasIdle {
-		p.markInUse(c)
-		p.removeIfEmpty(c.host)
+		p.evict(c)
 	}
 	p.mu.Unlock()
 	if wasIdle {

@@ -16,6 +16,9 @@ type Host interface {
 	Closing()
 	// HasRoom reports that Reserve may succeed again after it has failed.
 	HasRoom()
+	// StreamClosed reports that an opened stream does not count toward the peer's limit any more. It is
+	// called once for each. What has arrived of the response may still be read.
+	StreamClosed()
 }
 
 // Conn is the client's end of an HTTP/2 connection. It is safe for concurrent use.
@@ -154,10 +157,9 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 		err.Err = &goAwayError{c.goAway.last, c.goAway.code, err.Err}
 	}
 	c.err, c.isClosing = err, true
-	ended := make([]*Stream, 0, len(c.streams))
+	ended := len(c.streams)
 	for _, st := range c.streams {
 		st.failLocked(err)
-		ended = append(ended, st)
 	}
 	clear(c.streams)
 	if !c.peer.hasArrived {
@@ -178,8 +180,8 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	c.flushLocked()
 	c.mu.Unlock()
 	c.host.Closing()
-	for _, st := range ended {
-		st.owner.StreamClosed()
+	for range ended {
+		c.host.StreamClosed()
 	}
 }
 

@@ -8,14 +8,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// Owner is the exchange that a stream belongs to. Its methods are called without locks of the
-// connection, and must not wait.
-type Owner interface {
-	// StreamClosed reports, once, that an opened stream does not count toward the peer's limit any
-	// more. What has arrived of the response may still be read.
-	StreamClosed()
-}
-
 // sendFunc sends a piece of content, or refuses it.
 type sendFunc func(b []byte) connection.Delivery
 
@@ -23,7 +15,6 @@ type sendFunc func(b []byte) connection.Delivery
 // package comment describes its states.
 type Stream struct {
 	conn      *Conn
-	owner     Owner
 	sawFrames uint64
 	id        uint32
 	hasNoBody bool // the response to HEAD
@@ -70,8 +61,8 @@ const requestCredit = 8
 
 // Open sends a request on the reserved stream, which is new. It returns how many bytes of the body
 // were sent. If it fails, nothing was sent.
-func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
-	st.conn, st.owner, st.hasNoBody, st.left = c, owner, r.IsHead, -1
+func (c *Conn) Open(st *Stream, r *Request) (sent int, err error) {
+	st.conn, st.hasNoBody, st.left = c, r.IsHead, -1
 	st.received = make(chan struct{}, 1)
 	st.window = wire.NewReceiveWindow(c.config.StreamWindow)
 	c.mu.Lock()
@@ -417,6 +408,6 @@ func (st *Stream) closeLocked() bool {
 // notifyClosed reports that the stream was closed, if it was. The caller does not hold mu.
 func (st *Stream) notifyClosed(closed bool) {
 	if closed {
-		st.owner.StreamClosed()
+		st.conn.host.StreamClosed()
 	}
 }
