@@ -198,7 +198,10 @@ func (x *slab) connect() (err error) {
 		}
 	}
 	if x.conn.h2 == nil {
-		x.conn.traffic.reset(x.scratch.call.hooks())
+		t := &x.conn.traffic
+		t.hooks = x.scratch.call.hooks()
+		t.sent.Store(0)
+		t.received.Store(0)
 	}
 	if trace != nil && trace.GotConn != nil {
 		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: !x.openedConn}

@@ -29,10 +29,9 @@ func (c *Client) openConn(x *slab) error {
 		x.conn.failToOpen(err)
 		return failed
 	}
+	x.conn.tlsState = state
 	if tc, ok := nc.(*tls.Conn); ok {
-		x.conn.info = connInfoOf(tc, state)
-	} else {
-		x.conn.info.tlsState = state
+		x.conn.setTLS(tc)
 	}
 	if isHTTP2 {
 		x.useHTTP2(nc)
@@ -42,7 +41,7 @@ func (c *Client) openConn(x *slab) error {
 	if u, ok := nc.(*net.UnixConn); ok && c.config.Verbatim {
 		nc = inputOnly(u)
 	}
-	x.conn.info.raw = newRawExchange(nc)
+	x.conn.raw = newRawExchange(nc)
 	x.conn.open(nc)
 	return nil
 }

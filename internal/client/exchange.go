@@ -128,7 +128,7 @@ func (x *exchange) abandon(cause error) { x.end(cause, false) }
 // finish ends the exchange at the end of the response. isClean reports whether the response allows
 // another use of the connection.
 func (x *exchange) finish(isClean bool) {
-	x.end(nil, x.keepAlive && isClean && x.conn.info.isDrained())
+	x.end(nil, x.keepAlive && isClean && x.conn.isDrained())
 }
 
 // end ends the exchange, unless it has ended.
@@ -152,7 +152,7 @@ func (x *exchange) end(cause error, isReusable bool) {
 		x.bodyTimer = time.AfterFunc(lateBodyTimeout, func() { x.dropIfLeft() })
 	}
 	x.mu.Unlock()
-	x.conn.info.raw.unwatch()
+	x.conn.raw.unwatch()
 	switch {
 	case leftToSender:
 	case isReusable:

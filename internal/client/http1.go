@@ -1,7 +1,9 @@
 package client
 
 import (
+	"io"
 	"net/http"
+	"net/textproto"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -75,4 +77,174 @@ func (h *http1Codec) reset() {
 
 func (h *http1Codec) isClean(x *exchange) bool {
 	return h.head.IsPersistent() && h.mode != http1.UntilClose && len(x.scratch.received()) == 0
+}
+
+// maxTrailerBytes limits a trailer section, and maxFields the number of its field lines.
+const maxTrailerBytes = 64 << 10
+
+// readBody implements codec.
+func (h *http1Codec) readBody(x *slab, p []byte) (n int, err error) {
+	switch h.mode {
+	case http1.ByLength:
+		return h.readLength(&x.exchange, p)
+	case http1.ByChunks:
+		return h.readChunks(x, p)
+	}
+	return readUntilClose(&x.exchange, p)
+}
+
+func (h *http1Codec) readLength(x *exchange, p []byte) (n int, err error) {
+	p = p[:min(int64(len(p)), h.remaining)]
+	if n = x.scratch.takeInto(p); n == 0 {
+		if n, err = x.receiveInto(p); err != nil {
+			return 0, err
+		}
+	}
+	if h.remaining -= int64(n); h.remaining == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// readUntilClose reads a body that ends when the server closes the connection, by close_notify if
+// the connection uses TLS.
+func readUntilClose(x *exchange, p []byte) (n int, err error) {
+	if n = x.scratch.takeInto(p); n > 0 {
+		return n, nil
+	}
+	if n, err = x.receiveInto(p); err != nil && x.connEOF {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// readChunks reads a chunked body. If p is large, chunks are received into p and their framing is
+// removed in place.
+func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
+	s := x.scratch
+	// If p is full and the body's end has arrived, io.EOF comes with the last data.
+	for err == nil && (n < len(p) || !h.hasInput(s)) {
+		var got int
+		switch {
+		case h.chunks.Done():
+			return n, h.readTrailer(x, n == 0)
+		case len(s.received()) > 0:
+			got, err = h.decode(x, p[n:])
+		case n > 0:
+			return n, nil
+		case len(p) < len(s.in):
+			err = x.fill()
+		default:
+			if got, err = x.receiveInto(p); err == nil {
+				got, err = h.decodeInPlace(x, p[:got])
+			}
+		}
+		n += got
+	}
+	return n, err
+}
+
+// decode decodes bytes of the scratch: at most one piece of data. If p is empty, they contain none.
+func (h *http1Codec) decode(x *slab, p []byte) (int, error) {
+	s := x.scratch
+	in := s.received()
+	if len(p) > 0 {
+		in = in[:min(len(in), len(p))]
+	}
+	data, n, err := h.chunks.Next(in)
+	s.parsed += n
+	if err != nil {
+		return 0, x.malformed(err)
+	}
+	return copy(p, data), nil
+}
+
+// decodeInPlace decodes bytes that were received into p. Bytes after the last chunk are put back.
+func (h *http1Codec) decodeInPlace(x *slab, p []byte) (n int, err error) {
+	for from := 0; from < len(p); {
+		if h.chunks.Done() {
+			x.putBack(p[from:])
+			return n, nil
+		}
+		data, used, err := h.chunks.Next(p[from:])
+		if err != nil {
+			return n, x.malformed(err)
+		}
+		from += used
+		n += copy(p[n:], data)
+	}
+	return n, nil
+}
+
+// putBack returns received bytes to the scratch, which is empty.
+func (x *exchange) putBack(rest []byte) {
+	s := x.scratch
+	if s.in == nil {
+		x.client.borrowInput(s)
+	}
+	if len(rest) > len(s.in) {
+		s.in = make([]byte, len(rest))
+	}
+	s.parsed, s.filled = 0, copy(s.in, rest)
+}
+
+// readTrailer reads the trailer section into the response's Trailer, and then returns io.EOF. With
+// wait, it waits for the section to arrive.
+func (h *http1Codec) readTrailer(x *slab, wait bool) error {
+	t := http1.Trailer{IsLenient: true} // the response is complete, as for nginx and net/http
+	for {
+		in := x.scratch.received()
+		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxFields})
+		if err != nil {
+			return x.malformed(err)
+		}
+		if complete {
+			if !x.isDraining { // otherwise the response belongs to the caller
+				x.response.Trailer = t.AddTo(x.response.Trailer, in, textproto.CanonicalMIMEHeaderKey)
+			}
+			x.scratch.parsed += t.Size
+			return io.EOF
+		}
+		if !wait {
+			return nil
+		}
+		if err := x.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// hasInput implements codec.
+func (h *http1Codec) hasInput(s *scratch) bool {
+	if h.mode != http1.ByChunks {
+		return len(s.received()) > 0
+	}
+	return h.chunks.HasData(s.received())
+}
+
+// skipBuffered implements codec.
+func (h *http1Codec) skipBuffered(x *slab) (err error) {
+	s := x.scratch
+	switch h.mode {
+	case http1.ByLength:
+		if int64(len(s.received())) >= h.remaining {
+			s.parsed += int(h.remaining)
+			err = io.EOF
+		}
+	case http1.ByChunks:
+		for err == nil && !h.chunks.Done() && len(s.received()) > 0 {
+			var n int
+			_, n, err = h.chunks.Next(s.received())
+			s.parsed += n
+		}
+		if err == nil && h.chunks.Done() {
+			err = h.readTrailer(x, false)
+		}
+	}
+	return err
+}
+
+// mayDrain implements codec.
+func (h *http1Codec) mayDrain(x *exchange) bool {
+	return x.keepAlive && h.head.IsPersistent() && h.mode != http1.UntilClose && h.remaining <= maxDrain
 }

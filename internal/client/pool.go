@@ -69,7 +69,7 @@ type host struct {
 // get returns an idle connection to a host, a shared one, or a slot, whose Conn is nil. The caller
 // must open a slot. get does not check the connection: see conn.hasInput. At the limit it waits. If
 // ctx ends first, it returns the cause. If fresh is set, it closes an idle connection and returns
-// its slot, but still shares connections. The caller must call keep, drop, detach or StreamClosed on
+// its slot, but still shares connections. The caller must call keep, drop or StreamClosed on
 // the result.
 func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	c, queue := p.takeOrWait(k)
@@ -193,13 +193,10 @@ func (h *host) takeIdle() *conn {
 // markInUse removes an idle connection from its lists, and stops watching it. The caller holds mu.
 func (p *pool) markInUse(c *conn) {
 	c.host.idle.remove(c, hostList)
-	if c.state == idleWatched {
-		p.watched.remove(c, ageList)
+	if c.idleIn.remove(c, ageList); c.idleIn == &p.watched {
 		p.unwatch(c)
-	} else {
-		p.unwatched.remove(c, ageList)
 	}
-	c.state = inUse
+	c.idleIn = nil
 }
 
 // removeIfEmpty removes a host without connections and waiting requests. The caller holds mu.
@@ -209,9 +206,9 @@ func (p *pool) removeIfEmpty(h *host) {
 	}
 }
 
-// release ends the use of a connection or slot, and reports whether the connection is kept or
-// passed on. If another idle connection must be closed to make room, it returns that.
-func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
+// release ends the use of a connection or slot. It returns what must be closed: the connection
+// unless it is kept or passed on, or an idle one that makes room for it, or nil.
+func (p *pool) release(c *conn, isUsable bool) (surplus *conn) {
 	isUsable = isUsable && !c.countUse(&p.limits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -219,30 +216,31 @@ func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
 }
 
 // releaseLocked is release without counting the use.
-func (p *pool) releaseLocked(c *conn, isUsable bool) (isKept bool, evicted *conn) {
+func (p *pool) releaseLocked(c *conn, isUsable bool) (surplus *conn) {
 	h := c.host
 	c.endOpening()
 	if len(h.waiting) > 0 {
-		if isUsable = isUsable && (c.h2 == nil || h.share(c)); !isUsable {
-			c = h.slot()
+		if isUsable && (c.h2 == nil || h.share(c)) {
+			h.serveFirst(c)
+			return nil
 		}
-		h.serveFirst(c)
-		return isUsable, nil
+		h.serveFirst(h.slot())
+		return c
 	}
 	h.active--
 	if !isUsable || p.closing || p.limits.maxIdlePerHost >= 0 && h.idle.n >= p.limits.maxIdlePerHost {
 		p.removeIfEmpty(h)
-		return false, nil
+		return c
 	}
-	c.state = idleUnwatched
+	c.idleIn = &p.unwatched
 	c.idleSince = c.opened.Add(time.Since(c.opened)) // reads one clock, and time.Now two
 	h.idle.add(c, hostList)
 	p.unwatched.add(c, ageList)
 	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {
-		evicted = p.evict(p.oldest())
+		surplus = p.evict(p.oldest())
 	}
 	p.scheduleSweep(c.idleSince.Add(watchDelay))
-	return true, evicted
+	return surplus
 }
 
 // evict removes an idle connection from the pool. The caller holds mu, and closes the connection.
@@ -295,4 +293,49 @@ func (p *pool) count() Count {
 		n.Waiting += len(h.waiting)
 	}
 	return n
+}
+
+// list is a doubly linked list of connections, whose links are in the connections. Removing one
+// from the middle takes constant time. The zero value is empty. An idle connection is in two lists.
+type list struct {
+	first, last *conn
+	n           int
+}
+
+type node struct{ prev, next *conn }
+
+// listKind selects which links of a connection a list uses.
+type listKind uint8
+
+const (
+	hostList listKind = iota // the list of a host
+	ageList                  // a list of the pool, in the order in which connections became idle
+)
+
+func (l *list) add(c *conn, w listKind) {
+	c.nodes[w] = node{prev: l.last}
+	if l.last != nil {
+		l.last.nodes[w].next = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+	l.n++
+}
+
+// remove removes c, which is in the list.
+func (l *list) remove(c *conn, w listKind) {
+	at := c.nodes[w]
+	if at.prev != nil {
+		at.prev.nodes[w].next = at.next
+	} else {
+		l.first = at.next
+	}
+	if at.next != nil {
+		at.next.nodes[w].prev = at.prev
+	} else {
+		l.last = at.prev
+	}
+	c.nodes[w] = node{}
+	l.n--
 }

@@ -32,7 +32,6 @@ func (h *host) takeStream(isOnly bool) *conn {
 // use counts a stream of a connection in h.shared. The caller holds mu.
 func (h *host) use(c *conn) {
 	c.streams++
-	c.state = inUse
 	if c.countUse(&h.pool.limits) {
 		h.retire(c)
 	}
@@ -168,9 +167,11 @@ func (c *conn) StreamClosed() {
 		return
 	}
 	h.unshare(c)
-	isKept, evicted := p.releaseLocked(c, !c.isRetired)
+	surplus := p.releaseLocked(c, !c.isRetired)
 	p.mu.Unlock()
-	c.closeReleased(isKept, evicted)
+	if surplus != nil {
+		surplus.Close()
+	}
 }
 
 // retireNow makes a connection accept no more streams, because a request demands it.

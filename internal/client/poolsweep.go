@@ -34,7 +34,7 @@ func (p *pool) sweep() {
 		}
 		p.unwatched.remove(c, ageList)
 		p.watched.add(c, ageList)
-		c.state = idleWatched
+		c.idleIn = &p.watched
 		p.startWatching(c)
 	}
 	p.scheduleNextSweep(now)
@@ -79,7 +79,7 @@ func (p *pool) watchByRead(c *conn, pending chan<- earlyRead) {
 // closeIfIdle closes a connection if it is idle, and reports whether it was.
 func (p *pool) closeIfIdle(c *conn) bool {
 	p.mu.Lock()
-	wasIdle := c.state != inUse
+	wasIdle := c.idleIn != nil
 	if wasIdle {
 		p.evict(c)
 	}

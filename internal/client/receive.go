@@ -37,10 +37,10 @@ func (x *exchange) hasInput() bool {
 	switch {
 	case s.codec.hasInput(s), c.hasInput():
 		return true
-	case c.info.tlsConn == nil, s.filled == len(s.in):
+	case c.tlsConn == nil, s.filled == len(s.in):
 		return false
 	}
-	n, isDrained := c.info.readUnread(s.in[s.filled:])
+	n, isDrained := c.readUnread(s.in[s.filled:])
 	s.filled += n
 	c.traffic.received.Add(int64(n))
 	return n == 0 && !isDrained || s.codec.hasInput(s)
@@ -50,11 +50,11 @@ func (x *exchange) hasInput() bool {
 // input buffer, which would be half of the memory of a stream through a proxy.
 func (x *exchange) awaitInput() {
 	s, c := x.scratch, x.conn
-	if c.info.raw == nil || len(s.received()) > 0 || s.codec.hasInput(s) {
+	if c.raw == nil || len(s.received()) > 0 || s.codec.hasInput(s) {
 		return
 	}
 	x.client.releaseInput(s)
-	c.info.raw.awaitInput()
+	c.raw.awaitInput()
 }
 
 // receiveInto reads into p, through the scratch if p is small. The scratch has no unparsed input.
@@ -90,7 +90,7 @@ func (x *exchange) read(p []byte) (int, error) {
 
 // setResponse copies the request and the TLS state into the response.
 func (x *slab) setResponse() {
-	x.response.Request, x.response.TLS = x.request, x.conn.info.tlsState
+	x.response.Request, x.response.TLS = x.request, x.conn.tlsState
 }
 
 // headerValues returns room for the slices of the response's Header. A slab that is used again has
