@@ -159,7 +159,6 @@ func (x *slab) attempt() (*http.Response, error) {
 	}
 	if err != nil {
 		x.abandon(err)
-		x.mayRetry = !x.openedConn && x.connLost && !x.receivedAny
 		return nil, err
 	}
 	return &x.response, nil

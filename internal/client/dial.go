@@ -34,7 +34,11 @@ func (c *Client) openConn(x *slab) error {
 		x.conn.setTLS(tc)
 	}
 	if isHTTP2 {
-		x.useHTTP2(nc)
+		if other := x.conn.openHTTP2(nc, c.http2); other != nil {
+			go nc.Close() // Close may block
+			x.conn.drop()
+			x.conn, x.openedConn = other, false
+		}
 		return nil
 	}
 	x.conn.openedHTTP1()
@@ -44,18 +48,6 @@ func (c *Client) openConn(x *slab) error {
 	x.conn.raw = newRawExchange(nc)
 	x.conn.open(nc)
 	return nil
-}
-
-// useHTTP2 assigns a new connection to the exchange, or another one that has a free stream by now.
-func (x *slab) useHTTP2(nc net.Conn) {
-	if other := x.conn.otherStream(); other != nil {
-		go nc.Close() // Close may block
-		x.conn.drop()
-		x.conn, x.openedConn = other, false
-		return
-	}
-	x.conn.Conn = nc
-	x.conn.openHTTP2(x.client.http2)
 }
 
 // connectError returns the error of an exchange that got no connection.

@@ -55,7 +55,6 @@ type exchange struct {
 	isUnprocessed bool // no byte of the request was sent, or so the server reports over HTTP/2
 	bodyUntouched bool // nothing was read of the body, although it is not in the scratch
 	openedConn    bool // for this exchange
-	connLost      bool // the connection was closed or broken
 	connEOF       bool // the server closed the connection without an error
 	isDraining    bool // the body is read only for the sake of the connection
 	isOver        bool // it has ended, and no other goroutine refers to it
@@ -158,19 +157,11 @@ func (x *exchange) end(cause error, isReusable bool) {
 	case isReusable:
 		x.keepConn()
 	default:
-		if cause != nil && progress >= bodyEnding {
-			x.abort()
+		if m := x.client.protocol.abortMessage; m != nil && cause != nil && progress >= bodyEnding &&
+			x.conn.SetWriteDeadline(time.Now().Add(abortTimeout)) == nil {
+			_, _ = x.conn.Write(m) // a server that reads also sees that the connection ends
 		}
 		x.drop()
-	}
-}
-
-// abort sends the message that abandons a request, if it can be sent at once. A server that reads
-// also sees that the connection ends.
-func (x *exchange) abort() {
-	if m := x.client.protocol.abortMessage(); m != nil &&
-		x.conn.SetWriteDeadline(time.Now().Add(abortTimeout)) == nil {
-		_, _ = x.conn.Write(m)
 	}
 }
 
@@ -248,7 +239,7 @@ func (x *exchange) readError(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	isLate := isTimeout(err)
-	x.connLost = x.cause == nil && (x.sendErr != nil || !isLate)
+	x.mayRetry = !x.openedConn && !x.receivedAny && x.cause == nil && (x.sendErr != nil || !isLate)
 	switch {
 	case x.cause != nil:
 		return x.cause

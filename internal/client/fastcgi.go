@@ -62,21 +62,18 @@ func NewFastCGI(config *Config, f *FastCGI) *Client {
 		readBuffer         = 16 << 10
 	)
 	settings := *f
-	c := newClient(config, &fastcgiProtocol{&settings}, http.DefaultMaxHeaderBytes, readBuffer)
+	c := newClient(config, protocol{
+		newCodec:     func() codec { return &fastcgiCodec{config: &settings, remaining: -1} },
+		framePiece:   frameStdin,
+		abortMessage: wire.AppendAbort(nil, requestID),
+	}, http.DefaultMaxHeaderBytes, readBuffer)
 	c.config.DialTimeout = cmp.Or(c.config.DialTimeout, defaultDialTimeout)
 	c.pool.limits.idleTimeout = cmp.Or(c.pool.limits.idleTimeout, defaultIdleTimeout)
 	return c
 }
 
-// fastcgiProtocol implements protocol for FastCGI.
-type fastcgiProtocol struct{ config *FastCGI }
-
-func (f *fastcgiProtocol) newCodec() codec { return &fastcgiCodec{config: f.config, remaining: -1} }
-
-func (*fastcgiProtocol) abortMessage() []byte { return wire.AppendAbort(nil, requestID) }
-
-// framePiece implements protocol: a piece is a record of STDIN.
-func (*fastcgiProtocol) framePiece(_ *exchange, m []byte, n int, end bool) []byte {
+// frameStdin is protocol.framePiece for FastCGI: a piece is a record of STDIN.
+func frameStdin(_ *exchange, m []byte, n int, end bool) []byte {
 	const at = roomBefore - wire.HeaderSize
 	b := m[at:at]
 	if n > 0 {

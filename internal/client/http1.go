@@ -8,14 +8,12 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// http1Protocol implements protocol for HTTP/1.1.
-type http1Protocol struct{}
-
 // New returns a Client that speaks HTTP/1.1 and HTTP/2. It copies the settings.
 func New(config *Config) *Client {
 	// as in net/http
 	const maxHeadBytes = 10 << 20
-	c := newClient(config, http1Protocol{}, maxHeadBytes, defaultReadBuffer)
+	c := newClient(config, protocol{newCodec: func() codec { return new(http1Codec) }, framePiece: frameChunk},
+		maxHeadBytes, defaultReadBuffer)
 	if c.settings.MaxIdleConnsPerHost == 0 {
 		c.pool.limits.maxIdlePerHost = http.DefaultMaxIdleConnsPerHost
 	}
@@ -23,13 +21,8 @@ func New(config *Config) *Client {
 	return c
 }
 
-func (http1Protocol) newCodec() codec { return new(http1Codec) }
-
-// abortMessage returns nil: only the end of the connection abandons a request.
-func (http1Protocol) abortMessage() []byte { return nil }
-
-// framePiece implements protocol: a body of unknown length is sent in chunks.
-func (http1Protocol) framePiece(x *exchange, m []byte, n int, end bool) []byte {
+// frameChunk is protocol.framePiece for HTTP/1.1: a body of unknown length is sent in chunks.
+func frameChunk(x *exchange, m []byte, n int, end bool) []byte {
 	b := m[roomBefore : roomBefore+n]
 	if x.bodyLength >= 0 {
 		return b

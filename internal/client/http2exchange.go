@@ -24,7 +24,6 @@ import (
 type http2Exchange struct {
 	stream h2.Stream
 	x      *slab
-	conn   *conn
 	hooks  Hooks // nil without any
 
 	isTunnel      bool // a CONNECT request without a body
@@ -43,7 +42,7 @@ type http2Exchange struct {
 
 // attemptHTTP2 sends the request on a reserved stream of x.conn.
 func (x *slab) attemptHTTP2() (*http.Response, error) {
-	e := &http2Exchange{x: x, conn: x.conn, hooks: x.scratch.call.hooks()}
+	e := &http2Exchange{x: x, hooks: x.scratch.call.hooks()}
 	var r h2.Request
 	err := e.encode(&r)
 	if err == nil && r.NeedsExtendedConnect {
@@ -62,7 +61,7 @@ func (x *slab) attemptHTTP2() (*http.Response, error) {
 		return nil, err
 	}
 	if !x.keepAlive && x.request.Method != http.MethodConnect {
-		x.conn.retireNow()
+		x.conn.Closing()
 	}
 	err = e.open(&r)
 	x.release()
@@ -82,9 +81,9 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	if !x.streamsBody() {
 		x.progress = bodyEnding
 	}
-	sent, err := e.conn.h2.Open(&e.stream, r)
+	sent, err := x.conn.h2.Open(&e.stream, r)
 	if err != nil {
-		e.conn.StreamClosed()
+		x.conn.StreamClosed()
 		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
 		x.mayRetry, x.isUnprocessed, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)

@@ -7,7 +7,6 @@ import (
 	"slices"
 	"unsafe"
 
-	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -101,11 +100,7 @@ func (m *Memory) Reset() bool {
 		h = nil
 	}
 	clear(h)
-	poison.Fill(m.text[:cap(m.text)])
-	text, fields := m.text[:0], m.head.Fields[:0]
-	if cap(text) > maxKeptBuffer {
-		text = nil
-	}
+	text, fields := keptOrNil(m.text), m.head.Fields[:0]
 	if cap(fields) > maxKeptFields {
 		fields = nil
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net"
 	"slices"
 	"time"
 
@@ -102,14 +103,18 @@ func (h *host) serveFirst(c *conn) {
 	h.waiting = h.waiting[1:] // moving the rest would cost much if a thousand wait
 }
 
-// openHTTP2 turns a slot into a connection that speaks HTTP/2, with a stream.
-func (c *conn) openHTTP2(config *h2.Config) {
+// openHTTP2 turns a slot into a connection that speaks HTTP/2, with a stream. If another connection
+// has a free stream by now, openHTTP2 returns that instead.
+func (c *conn) openHTTP2(nc net.Conn, config *h2.Config) (other *conn) {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if other = h.takeStream(false); other != nil {
+		return other
+	}
 	c.endOpening()
 	h.isHTTP2 = true
-	c.opened = time.Now()
+	c.Conn, c.opened = nc, time.Now()
 	maxStreams := uint32(h2.AssumedStreams)
 	if len(h.shared) > 0 {
 		maxStreams = h.shared[0].h2.MaxStreams()
@@ -118,6 +123,7 @@ func (c *conn) openHTTP2(config *h2.Config) {
 	h.shared = append(h.shared, c)
 	h.use(c)
 	h.serve()
+	return nil
 }
 
 // openedHTTP1 records that a slot has a connection that does not speak HTTP/2.
@@ -147,15 +153,6 @@ func (c *conn) failToOpen(err error) {
 	c.drop()
 }
 
-// otherStream returns a shared connection with a stream, for a request that has opened another
-// connection meanwhile, or nil.
-func (c *conn) otherStream() *conn {
-	p, h := c.host.pool, c.host
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return h.takeStream(false)
-}
-
 // StreamClosed implements h2.Host. The connection becomes idle, or is closed, after its last stream.
 func (c *conn) StreamClosed() {
 	p, h := c.host.pool, c.host
@@ -172,14 +169,6 @@ func (c *conn) StreamClosed() {
 	if surplus != nil {
 		surplus.Close()
 	}
-}
-
-// retireNow makes a connection accept no more streams, because a request demands it.
-func (c *conn) retireNow() {
-	p := c.host.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c.host.retire(c)
 }
 
 // Closing implements h2.Host.

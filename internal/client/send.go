@@ -274,7 +274,7 @@ const minSendfile = 4 * pieceSize
 func (x *exchange) sendFile() (int64, error) {
 	file, isFile := x.body.body.(*os.File)
 	nc, isTCP := x.conn.Conn.(*net.TCPConn)
-	_, isHTTP := x.client.protocol.(http1Protocol) // which sends a body of known length as it is
+	isHTTP := x.client.http2 != nil // it sends a body of known length as it is
 	if !isFile || !isTCP || !isHTTP || x.bodyLength < minSendfile {
 		return 0, nil
 	}
