@@ -153,9 +153,9 @@ func nameToDial(host string) string {
 	return name
 }
 
-// asciiHost converts a Host field to ASCII as net/http does: it keeps the case. net/http exports
-// this conversion only through a written request.
-func asciiHost(host string) (string, error) {
+// sentHost converts a Host field as net/http does: to ASCII, in which it keeps the case, and without
+// an IPv6 zone. net/http exports this conversion only through a written request.
+func sentHost(host string) (string, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Host: host, Header: make(http.Header)}
 	var b strings.Builder
 	if err := r.Write(&b); err != nil {

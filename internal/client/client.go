@@ -152,7 +152,12 @@ func (x *slab) attempt() (*http.Response, error) {
 		_ = h.writeHead(&x.exchange)
 		x.scratch.out = out
 	}
-	x.begin()
+	if !x.streamsBody() {
+		x.progress = bodyEnding
+	}
+	x.mu.Lock()
+	x.contextWatch = watchContext(x.ctx, x)
+	x.mu.Unlock()
 	err := x.send()
 	if err == nil {
 		err = x.receive()

@@ -108,16 +108,6 @@ func (x *exchange) prepare() error {
 // streamsBody reports whether there is a body that is not in the scratch.
 func (x *exchange) streamsBody() bool { return x.body != nil && !x.bodyBuffered }
 
-// begin watches the request's context.
-func (x *exchange) begin() {
-	if !x.streamsBody() {
-		x.progress = bodyEnding
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.contextWatch = watchContext(x.ctx, x)
-}
-
 // ContextEnded implements Ender.
 func (x *exchange) ContextEnded() { x.abandon(contextCause(x.ctx)) }
 

@@ -1,7 +1,6 @@
 package client
 
 import (
-	"fmt"
 	"net/http"
 	"net/textproto"
 	"slices"
@@ -74,23 +73,10 @@ func (h *http1Codec) handleInterim(x *exchange, hasContinued bool) (isSeen bool,
 		}
 		x.startBody()
 	}
-	var hook func(status int, h http.Header) error
-	switch hooks := x.scratch.call.hooks(); {
-	case trace != nil && trace.Got1xxResponse != nil:
-		hook = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
-	case hooks != nil && head.Status != http.StatusContinue:
-		hook = func(status int, h http.Header) error {
-			hooks.Interim(status, h)
-			return nil
-		}
-	default:
-		return false, nil
-	}
-	text := http1.TextOf(x.scratch.received()[:head.Size])
-	if err := hook(head.Status, makeHeader(nil, head.Fields, &text, nil)); err != nil {
-		return true, x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
-	}
-	return true, nil
+	return x.callInterim(head.Status, x.scratch.call.hooks(), func() http.Header {
+		text := http1.TextOf(x.scratch.received()[:head.Size])
+		return makeHeader(nil, head.Fields, &text, nil)
+	})
 }
 
 // makeResponse implements codec.

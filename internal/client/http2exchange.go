@@ -2,11 +2,9 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
@@ -97,7 +95,8 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	}
 	switch rest := r.Body[sent:]; {
 	case !x.streamsBody() && (len(rest) > 0 || e.hasTrailer):
-		go e.sendRest(append([]byte(nil), rest...))
+		rest = append([]byte(nil), rest...) // the windows do not allow it yet
+		go func() { e.sendDone(e.write(rest, true)) }()
 	case !x.streamsBody():
 		e.sendDone(nil)
 	case x.expectsContinue:
@@ -108,13 +107,14 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	return nil
 }
 
-// sendRest sends the part of a body in memory that the windows did not allow at once.
-func (e *http2Exchange) sendRest(rest []byte) {
-	err := e.stream.Write(rest, !e.hasTrailer)
-	if err == nil && e.hasTrailer {
+// write sends a part of the body, and after the last one the trailer section. If the stream has
+// ended, it does not read the request, which may belong to the caller again.
+func (e *http2Exchange) write(p []byte, isLast bool) error {
+	err := e.stream.Write(p, isLast && !e.hasTrailer)
+	if err == nil && isLast && e.hasTrailer {
 		err = e.stream.WriteTrailer(trailerBlock(e.x.request.Trailer))
 	}
-	e.sendDone(err)
+	return err
 }
 
 // startBody is exchange.startBody.
@@ -142,12 +142,7 @@ func (e *http2Exchange) sendBody() {
 			return
 		}
 		total += int64(n)
-		// If Write fails, the request may belong to the caller again.
-		err = e.stream.Write(m[:n], end && !e.hasTrailer)
-		if err == nil && end && e.hasTrailer {
-			err = e.stream.WriteTrailer(trailerBlock(x.request.Trailer))
-		}
-		if err != nil || end {
+		if err = e.write(m[:n], end); err != nil || end {
 			e.sendDone(err)
 			return
 		}
@@ -175,7 +170,7 @@ func (e *http2Exchange) receiveHead() error {
 		if err != nil {
 			return e.lost(err)
 		}
-		e.headArrived()
+		e.x.firstReceived()
 		if head.Status >= http.StatusOK {
 			return e.makeResponse(head)
 		}
@@ -185,24 +180,10 @@ func (e *http2Exchange) receiveHead() error {
 	}
 }
 
-func (e *http2Exchange) headArrived() {
+func (e *http2Exchange) handleInterim(head *h2.Head) error {
 	x := e.x
-	if !x.receivedAny && x.trace != nil && x.trace.GotFirstResponseByte != nil {
-		x.trace.GotFirstResponseByte()
-	}
-	x.receivedAny = true
-}
-
-func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
-	x := e.x
-	switch {
-	case x.trace != nil && x.trace.Got1xxResponse != nil:
-		err = x.trace.Got1xxResponse(head.Status, textproto.MIMEHeader(head.Header))
-	case e.hooks != nil && head.Status != http.StatusContinue:
-		e.hooks.Interim(head.Status, head.Header)
-	}
-	if err != nil {
-		return x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	if _, err := x.callInterim(head.Status, e.hooks, func() http.Header { return head.Header }); err != nil {
+		return err
 	}
 	if head.Status == http.StatusContinue {
 		if x.trace != nil && x.trace.Got100Continue != nil {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -77,15 +78,35 @@ func (x *exchange) read(p []byte) (int, error) {
 		}
 	}
 	x.conn.traffic.received.Add(int64(n))
-	switch {
-	case n == 0:
+	if n == 0 {
 		return 0, x.readError(err)
-	case x.receivedAny:
-	case x.trace != nil && x.trace.GotFirstResponseByte != nil:
+	}
+	x.firstReceived()
+	return n, nil
+}
+
+// firstReceived records that a part of a response was received.
+func (x *exchange) firstReceived() {
+	if !x.receivedAny && x.trace != nil && x.trace.GotFirstResponseByte != nil {
 		x.trace.GotFirstResponseByte()
 	}
 	x.receivedAny = true
-	return n, nil
+}
+
+// callInterim calls the hook for an interim response, and reports whether there is one.
+func (x *exchange) callInterim(status int, hooks Hooks, header func() http.Header) (isSeen bool, err error) {
+	switch trace := x.trace; {
+	case trace != nil && trace.Got1xxResponse != nil:
+		err = trace.Got1xxResponse(status, textproto.MIMEHeader(header()))
+	case hooks != nil && status != http.StatusContinue:
+		hooks.Interim(status, header())
+	default:
+		return false, nil
+	}
+	if err != nil {
+		err = x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	}
+	return true, err
 }
 
 // setResponse copies the request and the TLS state into the response.

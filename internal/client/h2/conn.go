@@ -79,7 +79,10 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 		out = wire.AppendWindowUpdate(out, 0, uint32(more))
 	}
 	c.output.buf = out
-	c.startPingsLocked()
+	if d := config.PingAfter; d > 0 {
+		c.health.arrivedAt = opened
+		c.health.timer = time.AfterFunc(d, c.checkHealth)
+	}
 	c.flushLocked()
 	c.mu.Unlock()
 	go c.read()
@@ -165,7 +168,9 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	if !c.peer.hasArrived {
 		close(c.peer.arrival)
 	}
-	c.health.stop()
+	if t := c.health.timer; t != nil {
+		t.Stop()
+	}
 	c.output.closeAfter = true
 	deadline := time.Unix(1, 0)
 	if tells {

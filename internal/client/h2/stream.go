@@ -82,14 +82,7 @@ func (c *Conn) Open(st *Stream, r *Request) (sent int, err error) {
 	c.nextID += 2
 	c.streams[st.id] = st
 	c.ledger.Credit(requestCredit)
-	at := len(c.output.buf)
-	out := append(c.output.buf, r.Head...)
-	wire.SetStreamID(out[at:], st.id)
-	if st.outEnded = r.IsLast && len(r.Body) == 0; st.outEnded {
-		wire.AddFrameFlags(out[at:], wire.EndStream)
-	}
-	c.output.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
-	st.bytesOut = int64(len(c.output.buf) - at)
+	st.appendBlockLocked(r.Head, r.IsLast && len(r.Body) == 0)
 	if len(r.Body) > 0 {
 		sent = st.appendDataLocked(r.Body, r.IsLast)
 	}
@@ -146,7 +139,7 @@ func (st *Stream) send(b []byte, isLast bool, trailer []byte) error {
 		}
 		b = b[st.appendDataLocked(b, isLast):]
 		if trailer != nil {
-			st.appendTrailerLocked(trailer)
+			st.appendBlockLocked(trailer, true)
 		}
 		c.flushHereLocked()
 		if len(b) == 0 && (st.outEnded || !isLast && trailer == nil) {
@@ -170,15 +163,17 @@ func (st *Stream) send(b []byte, isLast bool, trailer []byte) error {
 	return nil
 }
 
-func (st *Stream) appendTrailerLocked(block []byte) {
-	c := st.conn
-	at := len(c.output.buf)
-	out := append(c.output.buf, block...)
+// appendBlockLocked appends a head or a trailer section.
+func (st *Stream) appendBlockLocked(block []byte, isLast bool) {
+	o := &st.conn.output
+	at := len(o.buf)
+	out := append(o.buf, block...)
 	wire.SetStreamID(out[at:], st.id)
-	wire.AddFrameFlags(out[at:], wire.EndStream)
-	c.output.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
-	st.bytesOut += int64(len(c.output.buf) - at)
-	st.outEnded = true
+	if st.outEnded = isLast; isLast {
+		wire.AddFrameFlags(out[at:], wire.EndStream)
+	}
+	o.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
+	st.bytesOut += int64(len(o.buf) - at)
 }
 
 // canSendLocked reports whether a stream that wants to send n bytes of content can send some.
