@@ -43,7 +43,6 @@ func (k *key) firstAddr() string {
 	return k.addr()
 }
 
-// route implements codec.
 func (h *http1Codec) route(x *exchange) error {
 	switch r := x.request; {
 	case r.URL == nil:

@@ -164,7 +164,7 @@ func TestErrorsReportSideAndTimeout(t *testing.T) {
 		!errors.Is(e, io.ErrNoProgress) {
 		t.Error(e)
 	}
-	e = &Error{Kind: CannotConnect, Err: handshakeTimeout{}}
+	e = &Error{Kind: CannotConnect, Err: noResponseWithin(0, "")}
 	testkit.Equal(t, e.Timeout() && isTimeout(e), true, e, "is a timeout")
 	var names []string
 	for s := range Server + 1 {

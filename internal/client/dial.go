@@ -165,7 +165,7 @@ func (c *Client) handshake(
 		err = shaker.HandshakeContext(bounded)
 	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		err = handshakeTimeout{}
+		err = textError{"net/http: TLS handshake timeout", os.ErrDeadlineExceeded}
 	}
 	state := tc.ConnectionState()
 	if trace != nil && trace.TLSHandshakeDone != nil {
@@ -177,10 +177,3 @@ func (c *Client) handshake(
 	}
 	return tc, &state, nil
 }
-
-// handshakeTimeout is the error if TLSHandshakeTimeout passes.
-type handshakeTimeout struct{}
-
-func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout" }
-
-func (handshakeTimeout) Unwrap() error { return os.ErrDeadlineExceeded }

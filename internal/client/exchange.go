@@ -236,9 +236,10 @@ func (x *exchange) readError(err error) error {
 	case x.sendErr != nil && !x.headIsOver:
 		return x.newError(Server, CannotSend, "sending the request to", x.sendErr)
 	case x.hasDeadline && isLate:
-		return x.newError(Server, TimedOut, whileWaiting, headTimeout(x.client.settings.ResponseHeaderTimeout))
+		late := noResponseWithin(x.client.settings.ResponseHeaderTimeout, headTimeout)
+		return x.newError(Server, TimedOut, whileWaiting, late)
 	case errors.Is(err, io.EOF) && !x.receivedAny:
-		return x.newError(Server, Closed, whileWaiting, noResponse{})
+		return x.newError(Server, Closed, whileWaiting, noResponse())
 	case errors.Is(err, io.EOF):
 		x.connEOF = true
 		err = io.ErrUnexpectedEOF

@@ -86,7 +86,9 @@ func frameStdin(_ *exchange, m []byte, n int, end bool) []byte {
 	return b
 }
 
-// fastcgiCodec implements codec for FastCGI.
+var _ codec = (*fastcgiCodec)(nil)
+
+// fastcgiCodec is the codec of FastCGI.
 type fastcgiCodec struct {
 	config *FastCGI
 
@@ -122,7 +124,6 @@ func (f *fastcgiCodec) isClean(x *exchange) bool {
 	return f.endIsLast && x.sendProgress() >= bodyEnding
 }
 
-// route implements codec.
 func (f *fastcgiCodec) route(x *exchange) error {
 	u, k := x.request.URL, &x.key
 	if call := x.scratch.call; call != nil && call.Addr != "" {
@@ -164,7 +165,6 @@ func (f *fastcgiCodec) stderr(x *exchange, text []byte) {
 	}
 }
 
-// encode implements codec.
 func (f *fastcgiCodec) encode(x *exchange) error {
 	if err := f.bufferBody(x); err != nil {
 		return err

@@ -17,7 +17,6 @@ import (
 // maxExcess limits how much is read and discarded after the end of a body.
 const maxExcess = 256 << 10
 
-// receiveHead implements codec.
 func (f *fastcgiCodec) receiveHead(x *exchange) error {
 	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
 	for {
@@ -47,7 +46,6 @@ func (f *fastcgiCodec) receiveHead(x *exchange) error {
 	}
 }
 
-// makeResponse implements codec.
 func (f *fastcgiCodec) makeResponse(x *slab) error {
 	f.setFraming(x)
 	f.limitBody()
@@ -189,7 +187,6 @@ func (f *fastcgiCodec) mayDrain(*exchange) bool { return false }
 // hasInput implements codec. readBody has advanced to the next content.
 func (f *fastcgiCodec) hasInput(*scratch) bool { return len(f.content) > 0 }
 
-// skipBuffered implements codec.
 func (f *fastcgiCodec) skipBuffered(x *slab) (err error) {
 	for more := true; more && err == nil; more = len(f.content) > 0 {
 		f.content = nil

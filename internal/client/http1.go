@@ -52,7 +52,9 @@ func appendTrailer(b []byte, trailer http.Header) []byte {
 	return b
 }
 
-// http1Codec implements codec for HTTP/1.1.
+var _ codec = (*http1Codec)(nil)
+
+// http1Codec is the codec of HTTP/1.1.
 type http1Codec struct {
 	proxyAuth     string // value of Proxy-Authorization, or ""
 	requestedGzip bool   // by the Client, not by the caller
@@ -75,7 +77,6 @@ func (h *http1Codec) isClean(x *exchange) bool {
 // maxTrailerBytes limits a trailer section, and maxFields the number of its field lines.
 const maxTrailerBytes = 64 << 10
 
-// readBody implements codec.
 func (h *http1Codec) readBody(x *slab, p []byte) (n int, err error) {
 	switch h.mode {
 	case http1.ByLength:
@@ -207,7 +208,6 @@ func (h *http1Codec) readTrailer(x *slab, wait bool) error {
 	}
 }
 
-// hasInput implements codec.
 func (h *http1Codec) hasInput(s *scratch) bool {
 	if h.mode != http1.ByChunks {
 		return len(s.received()) > 0
@@ -215,7 +215,6 @@ func (h *http1Codec) hasInput(s *scratch) bool {
 	return h.chunks.HasData(s.received())
 }
 
-// skipBuffered implements codec.
 func (h *http1Codec) skipBuffered(x *slab) (err error) {
 	s := x.scratch
 	switch h.mode {
@@ -237,7 +236,6 @@ func (h *http1Codec) skipBuffered(x *slab) (err error) {
 	return err
 }
 
-// mayDrain implements codec.
 func (h *http1Codec) mayDrain(x *exchange) bool {
 	return x.keepAlive && h.head.IsPersistent() && h.mode != http1.UntilClose && h.remaining <= maxDrain
 }

@@ -20,7 +20,6 @@ const (
 	inlineNames = 24
 )
 
-// encode implements codec.
 func (h *http1Codec) encode(x *exchange) error {
 	setBodyLength(x)
 	if err := h.writeHead(x); err != nil {

@@ -12,7 +12,6 @@ import (
 // heads also count toward the limit on the response's head.
 const maxInterim = 100
 
-// receiveHead implements codec.
 func (h *http1Codec) receiveHead(x *exchange) error {
 	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
 	for n, hasContinued := 0, false; ; n++ {
@@ -79,7 +78,6 @@ func (h *http1Codec) handleInterim(x *exchange, hasContinued bool) (isSeen bool,
 	})
 }
 
-// makeResponse implements codec.
 func (h *http1Codec) makeResponse(x *slab) error {
 	s, head := x.scratch, &h.head
 	framing := head.Body(x.request.Method == http.MethodHead)

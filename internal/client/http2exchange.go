@@ -158,7 +158,7 @@ func (e *http2Exchange) sendDone(err error) {
 	x.progress = bodySent
 	if d := x.client.settings.ResponseHeaderTimeout; d > 0 && err == nil && !x.headIsOver && !x.ended {
 		e.headTimer = time.AfterFunc(d, func() {
-			e.abort(x.newError(Server, TimedOut, whileWaiting, headTimeout(d)))
+			e.abort(x.newError(Server, TimedOut, whileWaiting, noResponseWithin(d, headTimeout)))
 		})
 	}
 }
@@ -266,7 +266,7 @@ func (e *http2Exchange) errorOf(err error) error {
 	case h2.Closed:
 		switch isEOF := errors.Is(err, io.EOF); {
 		case isEOF && !x.receivedAny:
-			err = noResponse{}
+			err = noResponse()
 		case isEOF:
 			err = io.ErrUnexpectedEOF
 		}

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
-	"os"
 	"time"
 )
 
@@ -82,8 +81,7 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, *tls.Connecti
 // openTunnel makes a proxy connect to a key's server. The end of the context closes the connection,
 // which may lack deadlines.
 func (c *Client) openTunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) (err error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, proxyConnectTimeout, fmt.Errorf("no response within %v: %w, %w",
-		proxyConnectTimeout, context.DeadlineExceeded, os.ErrDeadlineExceeded))
+	ctx, cancel := context.WithTimeoutCause(ctx, proxyConnectTimeout, noResponseWithin(proxyConnectTimeout, ""))
 	defer cancel()
 	stop := context.AfterFunc(ctx, func() { nc.Close() })
 	if proxy.Scheme == "socks5" || proxy.Scheme == "socks5h" {

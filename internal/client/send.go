@@ -60,9 +60,7 @@ func (x *exchange) send() error {
 		trace.WroteHeaders()
 	}
 	switch {
-	case !x.streamsBody():
-		x.sendDone()
-	case isLast:
+	case isLast, !x.streamsBody():
 		x.body.Close()
 		x.sendDone()
 	case first > 0:
