@@ -115,8 +115,6 @@ func (c *conn) hasInput() bool {
 	return len(c.pending) > 0 || c.probe != nil && !c.probe.quiet()
 }
 
-var _ net.Conn = (*conn)(nil)
-
 // setTLS sets the TLS connection, which may run over TLS to a proxy.
 func (c *conn) setTLS(tc *tls.Conn) {
 	c.tlsConn = tc

@@ -372,8 +372,6 @@ func (e *http2Exchange) Close() error {
 // http2Tunnel is the body of a response to CONNECT.
 type http2Tunnel struct{ *http2Exchange }
 
-var _ io.ReadWriteCloser = http2Tunnel{}
-
 // Write implements io.Writer.
 func (t http2Tunnel) Write(p []byte) (int, error) {
 	if err := t.stream.Write(p, false); err != nil {

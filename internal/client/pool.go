@@ -81,15 +81,12 @@ func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	switch {
-	case c.openErr != nil:
+	if c.openErr != nil {
 		return nil, c.openErr
-	case c.h2 != nil:
-		return c, nil
 	}
-	if c.Conn != nil && fresh {
+	if fresh && c.Conn != nil && c.h2 == nil {
 		c.Close()
-		return &conn{host: c.host}, nil
+		c = &conn{host: c.host}
 	}
 	return c, nil
 }
@@ -100,7 +97,14 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closing = false
-	h := p.hostOf(k)
+	h := p.hosts[k]
+	if h == nil {
+		h = &host{pool: p, key: k, isHTTP2: p.limits.onlyHTTP2}
+		if p.hosts == nil {
+			p.hosts = make(map[key]*host)
+		}
+		p.hosts[k] = h
+	}
 	if len(h.waiting) == 0 {
 		if c := h.next(); c != nil {
 			return c, nil
@@ -122,19 +126,6 @@ func (h *host) next() *conn {
 	}
 	h.active++
 	return h.takeIdle()
-}
-
-// hostOf returns the host of a key. The caller holds mu.
-func (p *pool) hostOf(k key) *host {
-	h := p.hosts[k]
-	if h == nil {
-		h = &host{pool: p, key: k, isHTTP2: p.limits.onlyHTTP2}
-		if p.hosts == nil {
-			p.hosts = make(map[key]*host)
-		}
-		p.hosts[k] = h
-	}
-	return h
 }
 
 // isHTTP2 reports whether connections to a host are expected to speak HTTP/2.

@@ -37,13 +37,6 @@ func (p *pool) sweep() {
 		c.idleIn = &p.watched
 		p.startWatching(c)
 	}
-	p.scheduleNextSweep(now)
-	p.mu.Unlock()
-	closeAll(old)
-}
-
-// scheduleNextSweep schedules the next sweep if one is needed. The caller holds mu.
-func (p *pool) scheduleNextSweep(now time.Time) {
 	if c := p.unwatched.first; c != nil {
 		p.scheduleSweep(c.idleSince.Add(watchDelay))
 	}
@@ -53,6 +46,8 @@ func (p *pool) scheduleNextSweep(now time.Time) {
 	if at, ok := p.closeEmptyWatcher(now); ok {
 		p.scheduleSweep(at)
 	}
+	p.mu.Unlock()
+	closeAll(old)
 }
 
 // startWatching starts to watch a connection, unless a goroutine reads from it. The caller

@@ -52,8 +52,6 @@ type upgradedConn struct {
 	buffered []byte   // bytes received behind the head
 }
 
-var _ io.ReadWriteCloser = (*upgradedConn)(nil)
-
 func (u *upgradedConn) Read(p []byte) (int, error) {
 	if len(u.buffered) > 0 {
 		n := copy(p, u.buffered)

@@ -74,7 +74,12 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 	c.input.decoder = wire.NewDecoder(int(config.TableSize))
 	c.mu.Lock()
 	out := append(c.output.buf, wire.Preface...)
-	out = wire.AppendSettings(out, config.settings()...)
+	out = wire.AppendSettings(out,
+		wire.Setting{ID: wire.EnablePush, Value: 0},
+		wire.Setting{ID: wire.InitialWindowSize, Value: uint32(config.StreamWindow)},
+		wire.Setting{ID: wire.MaxFrameSizeSetting, Value: config.MaxFrameSize},
+		wire.Setting{ID: wire.MaxHeaderListSize, Value: uint32(config.MaxHeadBytes)},
+		wire.Setting{ID: wire.HeaderTableSize, Value: config.TableSize})
 	if more := config.ConnWindow - wire.InitialWindow; more > 0 {
 		out = wire.AppendWindowUpdate(out, 0, uint32(more))
 	}
