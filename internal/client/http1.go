@@ -123,14 +123,23 @@ func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
 		case h.chunks.Done():
 			return n, h.readTrailer(x, n == 0)
 		case len(s.received()) > 0:
-			got, err = h.decode(x, p[n:])
+			in := s.received()
+			if n < len(p) { // else they have no data
+				in = in[:min(len(in), len(p)-n)]
+			}
+			var used int
+			got, used, err = h.decode(x, p[n:], in)
+			s.parsed += used
 		case n > 0:
 			return n, nil
 		case len(p) < len(s.in):
 			err = x.fill()
 		default:
 			if got, err = x.receiveInto(p); err == nil {
-				got, err = h.decodeInPlace(x, p[:got])
+				in, used := p[:got], 0
+				if got, used, err = h.decode(x, p, in); used < len(in) {
+					x.putBack(in[used:])
+				}
 			}
 		}
 		n += got
@@ -138,36 +147,17 @@ func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
 	return n, err
 }
 
-// decode decodes bytes of the scratch: at most one piece of data. If p is empty, they contain none.
-func (h *http1Codec) decode(x *slab, p []byte) (int, error) {
-	s := x.scratch
-	in := s.received()
-	if len(p) > 0 {
-		in = in[:min(len(in), len(p))]
-	}
-	data, n, err := h.chunks.Next(in)
-	s.parsed += n
-	if err != nil {
-		return 0, x.malformed(err)
-	}
-	return copy(p, data), nil
-}
-
-// decodeInPlace decodes bytes that were received into p. Bytes after the last chunk are put back.
-func (h *http1Codec) decodeInPlace(x *slab, p []byte) (n int, err error) {
-	for from := 0; from < len(p); {
-		if h.chunks.Done() {
-			x.putBack(p[from:])
-			return n, nil
-		}
-		data, used, err := h.chunks.Next(p[from:])
+// decode moves the data of in to p, which may share its memory. It stops at the end of the body.
+func (h *http1Codec) decode(x *slab, p, in []byte) (n, used int, err error) {
+	for used < len(in) && !h.chunks.Done() {
+		data, size, err := h.chunks.Next(in[used:])
 		if err != nil {
-			return n, x.malformed(err)
+			return n, used, x.malformed(err)
 		}
-		from += used
+		used += size
 		n += copy(p[n:], data)
 	}
-	return n, nil
+	return n, used, nil
 }
 
 // putBack returns received bytes to the scratch, which is empty.
@@ -224,11 +214,9 @@ func (h *http1Codec) skipBuffered(x *slab) (err error) {
 			err = io.EOF
 		}
 	case http1.ByChunks:
-		for err == nil && !h.chunks.Done() && len(s.received()) > 0 {
-			var n int
-			_, n, err = h.chunks.Next(s.received())
-			s.parsed += n
-		}
+		var used int
+		_, used, err = h.decode(x, nil, s.received())
+		s.parsed += used
 		if err == nil && h.chunks.Done() {
 			err = h.readTrailer(x, false)
 		}
