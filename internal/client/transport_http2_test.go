@@ -1,9 +1,7 @@
 package client_test
 
 import (
-	"bufio"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -301,49 +299,4 @@ func (f writeFlusher) Write(p []byte) (int, error) {
 	n, err := f.w.Write(p)
 	f.w.(http.Flusher).Flush()
 	return n, err
-}
-
-// A request that is to use HTTP/2 may get a connection of HTTP/1.1, and be retried on another one: it
-// is encoded once.
-func TestTransportRetriesOverHTTP1WhatWasForHTTP2(t *testing.T) {
-	server, config := testkit.TLSConfigs()
-	l := listenAt(t, "tcp", "127.0.0.1:0")
-	received, second := make(chan bool), make(chan bool)
-	wait := testkit.Accept(l, func(n int, nc net.Conn) {
-		own := server.Clone()
-		if own.NextProtos = []string{"http/1.1"}; n == 1 {
-			own.NextProtos = []string{"h2"}
-		}
-		c := tls.Server(nc, own)
-		defer c.Close()
-		if n == 1 {
-			_ = c.Handshake()
-			new(http2x.Server).ServeConn(c, &http2x.ServeConnOpts{Handler: http.HandlerFunc(
-				func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })})
-			return
-		}
-		br := bufio.NewReader(c)
-		_, _ = http.ReadRequest(br)
-		if n == 0 {
-			received <- true
-			<-second
-		}
-		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n%d", br.Buffered())
-		_, _ = http.ReadRequest(br) // and closes the connection without a response
-	})
-	tr := &tare.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
-	get := func() string {
-		_, text, err := exchange(tr, mustRequest("GET", "https://"+l.Addr().String(), nil))
-		return fmt.Sprint(text, err)
-	}
-	first := make(chan string)
-	go func() { first <- get() }()
-	<-received
-	testkit.Equal(t, get(), "<nil>", "the second response, over HTTP/2")
-	second <- true
-	testkit.Equal(t, <-first, "0<nil>", "the first response")
-	testkit.Equal(t, get(), "0<nil>", "the third response, of the third connection")
-	tr.CloseIdleConnections()
-	l.Close()
-	wait()
 }
