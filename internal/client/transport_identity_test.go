@@ -167,7 +167,17 @@ func failuresOfConnecting() []failure {
 		{name: "SOCKS proxy rejects", settings: proxiedBy("socks5", ""), serve: greeting("\x05\xff")},
 		{name: "TLS proxy without TLS", settings: proxiedBy("https", ""), serve: greeting("HTTP/1.1 400 No\n\n")},
 		{name: "CONNECT rejected", scheme: "https", settings: proxiedBy("http", ""),
-			serve: responding("HTTP/1.1 407 Proxy Authentication Required\n\n")},
+			serve:   responding("HTTP/1.1 407 Proxy Authentication Required\n\n"),
+			reports: tare.TransportError{Side: tare.ProxySide, Kind: tare.CannotConnect, CanRetry: true}},
+		{name: "long response to CONNECT", scheme: "https", settings: func(t *http.Transport) {
+			proxiedBy("", "")(t) // without a scheme it is http
+			t.MaxResponseHeaderBytes = 1000
+		}, serve: responding("HTTP/1.1 200 OK\nA: " + strings.Repeat("a", 2000) + "\n\n")},
+		{name: "body in the response to CONNECT", scheme: "https", settings: proxiedBy("http", ""), serve: func(c *scripted) {
+			if c.respond("HTTP/1.1 200 OK\nContent-Length: 2\n\nhi") {
+				tlsServer(c)
+			}
+		}, reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.CannotConnect, CanRetry: true}},
 		{name: "no response to CONNECT", scheme: "https", settings: proxiedBy("http", ""), serve: responding("")},
 		{name: "plain server behind proxy", scheme: "https", settings: proxiedBy("http", ""), serve: func(c *scripted) {
 			if c.respond("HTTP/1.1 200 OK\n\n") {
