@@ -77,6 +77,7 @@ type outgoing struct {
 	isRepeatable    bool
 	expectsContinue bool // the body waits for an interim response
 	bodyBuffered    bool // the body is in the scratch
+	requestedGzip   bool // by the Client, not by the caller
 }
 
 // prepare determines where the request goes, and writes it into the scratch.

@@ -280,18 +280,12 @@ func (f *fastcgiCodec) handleEndRequest(x *exchange, p wire.Piece) error {
 
 // rejection returns the error for the status of a request that was not processed.
 func rejection(x *exchange, s wire.Status) error {
-	var err error
-	switch s {
-	case wire.Overloaded:
-		err = ErrOverloaded
-	case wire.CantMultiplex:
-		err = ErrCannotMultiplex
-	case wire.UnknownRole:
-		err = ErrUnknownRole
-	default:
-		return x.malformed(fmt.Errorf("the application ended the request with unknown protocol status %d", s))
+	known := map[wire.Status]error{wire.Overloaded: ErrOverloaded, wire.CantMultiplex: ErrCannotMultiplex,
+		wire.UnknownRole: ErrUnknownRole}
+	if err := known[s]; err != nil {
+		return x.newError(Server, Rejected, x.whileReading(), err)
 	}
-	return x.newError(Server, Rejected, x.whileReading(), err)
+	return x.malformed(fmt.Errorf("the application ended the request with unknown protocol status %d", s))
 }
 
 // isDirect reports whether the next content can be received into the reader's buffer, which has

@@ -56,8 +56,7 @@ var _ codec = (*http1Codec)(nil)
 
 // http1Codec is the codec of HTTP/1.1.
 type http1Codec struct {
-	proxyAuth     string // value of Proxy-Authorization, or ""
-	requestedGzip bool   // by the Client, not by the caller
+	proxyAuth string // value of Proxy-Authorization, or ""
 
 	head      http1.Response // its offsets refer to the received bytes
 	mode      http1.Mode     // of the response's body

@@ -307,7 +307,7 @@ func isWrittenSeparately(name string) bool {
 // appendAddedFields writes the fields that the Client adds.
 func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []byte {
 	header := x.request.Header
-	if h.requestedGzip = x.requestsGzip(method); h.requestedGzip {
+	if x.requestedGzip = x.requestsGzip(method); x.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")
 	}

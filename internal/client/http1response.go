@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"slices"
+	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -38,6 +39,7 @@ func (h *http1Codec) receiveHead(x *exchange) error {
 
 // receiveOneHead receives the head of the final response, or of an interim one.
 func (h *http1Codec) receiveOneHead(x *exchange, limits http1.Limits) error {
+	const version = "HTTP/1."
 	for {
 		received := x.scratch.received()
 		complete, err := h.head.Parse(received, limits)
@@ -46,20 +48,14 @@ func (h *http1Codec) receiveOneHead(x *exchange, limits http1.Limits) error {
 			return x.malformed(err)
 		case complete:
 			return nil
-		case !beginsResponse(received): // more bytes cannot make it a response, and may never come
+		case !strings.HasPrefix(version, string(received[:min(len(received), len(version))])):
+			// more bytes cannot make it a response, and may never come
 			return x.malformed(errNotHTTP)
 		}
 		if err := x.fill(); err != nil {
 			return err
 		}
 	}
-}
-
-// beginsResponse reports whether the bytes may be the beginning of a response.
-func beginsResponse(b []byte) bool {
-	const version = "HTTP/1."
-	n := min(len(b), len(version))
-	return string(b[:n]) == version[:n]
 }
 
 // handleInterim handles an interim response, and reports whether a hook received it. hasContinued
@@ -116,7 +112,7 @@ func (h *http1Codec) makeResponse(x *slab) error {
 		}
 	}
 	h.mode, h.remaining = framing.Mode, framing.Length
-	isEncoded = isEncoded && h.requestedGzip && !switches
+	isEncoded = isEncoded && x.requestedGzip && !switches
 	switch {
 	case switches:
 		x.response.Body = x.detachConn()

@@ -24,10 +24,9 @@ type http2Exchange struct {
 	x      *slab
 	hooks  Hooks // nil without any
 
-	isTunnel      bool // a CONNECT request without a body
-	hasTrailer    bool // a trailer section follows the body
-	requestedGzip bool // by the Client, not by the caller
-	listSize      int  // of the request's head
+	isTunnel   bool // a CONNECT request without a body
+	hasTrailer bool // a trailer section follows the body
+	listSize   int  // of the request's head
 
 	// x.mu guards the fields below, and those of x that it guards over HTTP/1.1.
 	isOpen    bool        // the stream was opened
@@ -224,7 +223,7 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 		r.Body = http.NoBody
 		e.end()
 	}
-	if e.requestedGzip {
+	if x.requestedGzip {
 		x.decompress()
 	}
 	return nil
