@@ -56,13 +56,15 @@ func (h *http1Codec) route(x *exchange) error {
 		return err
 	}
 	switch c := x.client; {
-	case c.allowsHTTP1:
-	case x.key.tls && !c.offersHTTP2:
+	case c.protocols.HTTP1():
+	case x.key.tls && !c.protocols.HTTP2():
 		return errors.New("tare: https URLs require HTTP/1.1 or HTTP/2, which Protocols excludes")
-	case !x.key.tls && !c.allowsPlainHTTP2:
+	case !x.key.tls && !c.protocols.UnencryptedHTTP2():
 		return errors.New("tare: http URLs require HTTP/1.1 or unencrypted HTTP/2, which Protocols excludes")
 	}
-	x.key.onlyHTTP1 = x.key.tls && x.client.offersHTTP2 && x.client.allowsHTTP1 && isWebSocket(x.request.Header)
+	if p := x.client.protocols; x.key.tls && p.HTTP1() && p.HTTP2() {
+		x.key.onlyHTTP1 = isWebSocket(x.request.Header)
+	}
 	return nil
 }
 
@@ -117,7 +119,7 @@ func (x *exchange) setSocketKey(socket string) error {
 	if from := x.request.Response; from != nil && !sameHost(from.Request, x.request.URL) {
 		return fmt.Errorf("tare: redirect to %q rejected: UnixSockets maps that host to a unix socket", x.request.URL.Host)
 	}
-	if !x.client.allowsHTTP1 {
+	if !x.client.protocols.HTTP1() {
 		return fmt.Errorf("tare: unix socket of %q requires HTTP/1.1, which Protocols excludes", x.request.URL.Host)
 	}
 	x.key.network, x.key.address, x.key.port = "unix", socket, ""

@@ -54,11 +54,8 @@ type Client struct {
 	tls            *tls.Config // for handshakes with servers, without ServerName
 	maxHeadBytes   int
 	readBufferSize int
-	http2          *h2.Config // nil for FastCGI
-	allowsHTTP1    bool       // over TLS and without
-	offersHTTP2    bool       // over TLS
-	// allowsPlainHTTP2 allows HTTP/2 without TLS, unless HTTP/1.1 is allowed.
-	allowsPlainHTTP2 bool
+	http2          *h2.Config     // nil for FastCGI
+	protocols      http.Protocols // HTTP/2 without TLS is used only without HTTP/1.1
 
 	scratches   sync.Pool // of *scratch
 	inputs      connection.Buffers

@@ -99,7 +99,7 @@ func (x *exchange) prepare() error {
 	}
 	// otherwise the request is encoded once its connection is known
 	c := x.client
-	x.isEncoded = !c.pool.limits.onlyHTTP2 && (!c.offersHTTP2 || !x.key.tls || !c.pool.isHTTP2(x.key))
+	x.isEncoded = !c.pool.limits.onlyHTTP2 && (!c.protocols.HTTP2() || !x.key.tls || !c.pool.isHTTP2(x.key))
 	if !x.isEncoded {
 		return nil
 	}

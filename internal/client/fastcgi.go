@@ -108,7 +108,6 @@ type fastcgiCodec struct {
 	excess      int       // bytes received behind the body's end
 	stdoutEnded bool      // STDOUT has ended
 	hasHead     bool      // the content that follows belongs to the body
-	hasNoBody   bool      // a body is not allowed
 	endIsLast   bool      // no bytes follow the end of the request
 }
 

@@ -48,8 +48,9 @@ func (f *fastcgiCodec) receiveHead(x *exchange) error {
 
 func (f *fastcgiCodec) makeResponse(x *slab) error {
 	f.setFraming(x)
+	mayHaveBody := f.remaining != 0
 	f.limitBody()
-	if n, ok := f.bufferedBody(x.scratch.received()); ok && !f.hasNoBody {
+	if n, ok := f.bufferedBody(x.scratch.received()); ok && mayHaveBody {
 		f.setHeader(x, n)
 		whole := f.takeBody(x, n)
 		x.endWhole(whole, f.isClean(&x.exchange))
@@ -58,7 +59,7 @@ func (f *fastcgiCodec) makeResponse(x *slab) error {
 	f.setHeader(x, 0)
 	body := &responseBody{x: x}
 	x.response.Body = body
-	if f.hasNoBody {
+	if !mayHaveBody {
 		if err := f.skipBuffered(x); err != nil {
 			body.end(err)
 		}
@@ -150,11 +151,11 @@ func (f *fastcgiCodec) setFraming(x *slab) {
 	}
 	switch {
 	case x.request.Method == http.MethodHead:
-		f.hasNoBody = true
+		f.remaining = 0
 	case !http1.BodyAllowed(status):
-		f.hasNoBody, r.ContentLength = true, 0
+		f.remaining, r.ContentLength = 0, 0
 	case known:
-		f.remaining, f.hasNoBody = length, length == 0
+		f.remaining = length
 	}
 }
 
@@ -246,10 +247,7 @@ func (f *fastcgiCodec) handleRecord(x *exchange, p wire.Piece) error {
 // limitBody counts content as a part of the body, and cuts off what exceeds Content-Length.
 func (f *fastcgiCodec) limitBody() {
 	most := int64(len(f.content))
-	switch {
-	case f.hasNoBody:
-		most = 0
-	case f.remaining >= 0:
+	if f.remaining >= 0 {
 		most = min(most, f.remaining)
 		f.remaining -= most
 	}
@@ -292,7 +290,7 @@ func rejection(x *exchange, s wire.Status) error {
 // room for n bytes.
 func (f *fastcgiCodec) isDirect(s *scratch, n int) bool {
 	return s.in != nil && n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
-		f.recordType == wire.Stdout && !f.hasNoBody && f.remaining != 0
+		f.recordType == wire.Stdout && f.remaining != 0
 }
 
 // readDirect receives content into the reader's buffer.
