@@ -233,7 +233,7 @@ func (x *slab) retry() *slab {
 		if err != nil {
 			return nil
 		}
-		body = newRequestBody(again)
+		body = &requestBody{body: again}
 	}
 	x.isOver = false // a Memory does not know the second exchange
 	second := &slab{exchange: exchange{outgoing: x.outgoing}}

@@ -236,7 +236,7 @@ func (f *fastcgiCodec) bufferBody(x *exchange) error {
 		return nil
 	}
 	x.getBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
-	x.body = newRequestBody(io.NopCloser(bytes.NewReader(b)))
+	x.body = &requestBody{body: io.NopCloser(bytes.NewReader(b))}
 	f.body = nil // its sender may outlive the exchange
 	return nil
 }

@@ -62,7 +62,7 @@ func bufferBody(x *exchange) error {
 			return err
 		}
 		defer again.Close()
-		n, err = newRequestBody(again).readInto(out[start:])
+		n, err = (&requestBody{body: again}).readInto(out[start:])
 	}
 	switch {
 	case err != nil:

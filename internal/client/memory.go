@@ -55,7 +55,7 @@ func (c *Client) newSlab(r *http.Request, call *Call) (x *slab) {
 		x.ctx = r.Context()
 	}
 	if x.getBody = r.GetBody; r.Body != nil && r.Body != http.NoBody {
-		x.body = newRequestBody(r.Body)
+		x.body = &requestBody{body: r.Body}
 	}
 	x.scratch = c.newScratch()
 	x.scratch.call, x.scratch.memory = call, m

@@ -117,11 +117,12 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 
 // next returns a connection or slot for a request, or nil if it must wait. The caller holds mu.
 func (h *host) next() *conn {
-	isFull := h.isFull()
+	l := &h.pool.limits
+	isFull := l.maxConns > 0 && h.active >= l.maxConns || l.waitsForStreams && h.isHTTP2 && len(h.shared) > 0
 	if c := h.takeStream(isFull && h.opening == 0); c != nil {
 		return c
 	}
-	if isFull || h.isHTTP2 && h.pool.limits.maxUses != 1 && h.opening > 0 { // that may have a stream
+	if isFull || h.isHTTP2 && l.maxUses != 1 && h.opening > 0 { // that may have a stream
 		return nil
 	}
 	h.active++

@@ -62,12 +62,6 @@ func (h *host) unshare(c *conn) {
 	}
 }
 
-// isFull reports whether no further connection may be opened. The caller holds mu.
-func (h *host) isFull() bool {
-	l := &h.pool.limits
-	return l.maxConns > 0 && h.active >= l.maxConns || l.waitsForStreams && h.isHTTP2 && len(h.shared) > 0
-}
-
 // slot returns a slot. The caller holds mu.
 func (h *host) slot() *conn {
 	c := &conn{host: h, isOpening: h.isHTTP2}

@@ -289,8 +289,6 @@ type requestBody struct {
 	empty  int // the number of consecutive Reads that have returned nothing
 }
 
-func newRequestBody(b io.ReadCloser) *requestBody { return &requestBody{body: b} }
-
 // Close closes the body unless it is closed. It ignores the error, which does not matter to a
 // request. b may be nil.
 func (b *requestBody) Close() {
