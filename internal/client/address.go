@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // key identifies a host for the pool. A connection with a key can serve any request with that key.
@@ -16,6 +18,7 @@ type key struct {
 	network, address string // to dial instead of host and port, such as a unix socket; or both ""
 	host, port       string // of the server; both "" if a proxy forwards requests to any server
 	tls              bool
+	onlyHTTP1        bool // HTTP/2 is not offered, for a WebSocket
 }
 
 // addr returns the host and port, for dialers and error messages.
@@ -40,7 +43,6 @@ func (k *key) firstAddr() string {
 	return k.addr()
 }
 
-// route implements codec.
 func (h *http1Codec) route(x *exchange) error {
 	switch r := x.request; {
 	case r.URL == nil:
@@ -54,13 +56,21 @@ func (h *http1Codec) route(x *exchange) error {
 		return err
 	}
 	switch c := x.client; {
-	case c.allowsHTTP1:
-	case x.key.tls && !c.offersHTTP2:
+	case c.protocols.HTTP1():
+	case x.key.tls && !c.protocols.HTTP2():
 		return errors.New("tare: https URLs require HTTP/1.1 or HTTP/2, which Protocols excludes")
-	case !x.key.tls && !c.allowsPlainHTTP2:
+	case !x.key.tls && !c.protocols.UnencryptedHTTP2():
 		return errors.New("tare: http URLs require HTTP/1.1 or unencrypted HTTP/2, which Protocols excludes")
 	}
+	if p := x.client.protocols; x.key.tls && p.HTTP1() && p.HTTP2() {
+		x.key.onlyHTTP1 = isWebSocket(x.request.Header)
+	}
 	return nil
+}
+
+// isWebSocket reports whether a request is to become a WebSocket, for which net/http uses HTTP/1.1.
+func isWebSocket(h http.Header) bool {
+	return strings.EqualFold(firstValue(h["Upgrade"]), "websocket") && http1.HasToken(h["Connection"], "upgrade")
 }
 
 // setKey determines where the request goes.
@@ -109,7 +119,7 @@ func (x *exchange) setSocketKey(socket string) error {
 	if from := x.request.Response; from != nil && !sameHost(from.Request, x.request.URL) {
 		return fmt.Errorf("tare: redirect to %q rejected: UnixSockets maps that host to a unix socket", x.request.URL.Host)
 	}
-	if !x.client.allowsHTTP1 {
+	if !x.client.protocols.HTTP1() {
 		return fmt.Errorf("tare: unix socket of %q requires HTTP/1.1, which Protocols excludes", x.request.URL.Host)
 	}
 	x.key.network, x.key.address, x.key.port = "unix", socket, ""
@@ -144,9 +154,9 @@ func nameToDial(host string) string {
 	return name
 }
 
-// asciiHost converts a Host field to ASCII as net/http does: it keeps the case. net/http exports
-// this conversion only through a written request.
-func asciiHost(host string) (string, error) {
+// sentHost converts a Host field as net/http does: to ASCII, in which it keeps the case, and without
+// an IPv6 zone. net/http exports this conversion only through a written request.
+func sentHost(host string) (string, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Host: host, Header: make(http.Header)}
 	var b strings.Builder
 	if err := r.Write(&b); err != nil {

@@ -54,11 +54,8 @@ type Client struct {
 	tls            *tls.Config // for handshakes with servers, without ServerName
 	maxHeadBytes   int
 	readBufferSize int
-	http2          *h2.Config // nil for FastCGI
-	allowsHTTP1    bool       // over TLS and without
-	offersHTTP2    bool       // over TLS
-	// allowsPlainHTTP2 allows HTTP/2 without TLS, unless HTTP/1.1 is allowed.
-	allowsPlainHTTP2 bool
+	http2          *h2.Config     // nil for FastCGI
+	protocols      http.Protocols // HTTP/2 without TLS is used only without HTTP/1.1
 
 	scratches   sync.Pool // of *scratch
 	inputs      connection.Buffers
@@ -145,20 +142,25 @@ func (x *slab) attempt() (*http.Response, error) {
 			x.body.Close()
 			return nil, err
 		}
+		x.isEncoded = true
 	} else if h, ok := x.scratch.codec.(*http1Codec); ok && x.tracesFields() {
 		out := x.scratch.out // which prepare has written, before there was a connection
 		x.scratch.out = nil
 		_ = h.writeHead(&x.exchange)
 		x.scratch.out = out
 	}
-	x.begin()
+	if !x.streamsBody() {
+		x.progress = bodyEnding
+	}
+	x.mu.Lock()
+	x.contextWatch = watchContext(x.ctx, x)
+	x.mu.Unlock()
 	err := x.send()
 	if err == nil {
 		err = x.receive()
 	}
 	if err != nil {
 		x.abandon(err)
-		x.mayRetry = !x.openedConn && x.connLost && !x.receivedAny
 		return nil, err
 	}
 	return &x.response, nil
@@ -197,7 +199,10 @@ func (x *slab) connect() (err error) {
 		}
 	}
 	if x.conn.h2 == nil {
-		x.conn.traffic.reset(x.scratch.call.hooks())
+		t := &x.conn.traffic
+		t.hooks = x.scratch.call.hooks()
+		t.sent.Store(0)
+		t.received.Store(0)
 	}
 	if trace != nil && trace.GotConn != nil {
 		info := httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: !x.openedConn}
@@ -228,7 +233,7 @@ func (x *slab) retry() *slab {
 		if err != nil {
 			return nil
 		}
-		body = newRequestBody(again)
+		body = &requestBody{body: again}
 	}
 	x.isOver = false // a Memory does not know the second exchange
 	second := &slab{exchange: exchange{outgoing: x.outgoing}}

@@ -164,7 +164,7 @@ func TestErrorsReportSideAndTimeout(t *testing.T) {
 		!errors.Is(e, io.ErrNoProgress) {
 		t.Error(e)
 	}
-	e = &Error{Kind: CannotConnect, Err: handshakeTimeout{}}
+	e = &Error{Kind: CannotConnect, Err: noResponseWithin(0, "")}
 	testkit.Equal(t, e.Timeout() && isTimeout(e), true, e, "is a timeout")
 	var names []string
 	for s := range Server + 1 {
@@ -322,50 +322,37 @@ func TestContextWatchNotifiesUntilStopped(t *testing.T) {
 
 // The bytes sent to a SOCKS5 proxy, and the errors for its replies.
 func TestSOCKSHandshake(t *testing.T) {
+	const hello, login, name = "\x05\x01\x00", "\x05\x02\x00\x02", "\x05\x01\x00\x03\x01h\x00\x50"
 	const ok = "\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50"
-	for _, test := range []struct {
-		name, proxy, host, port string
-		replies, sent, want     string
-	}{
-		{"IPv4 in IPv6", "socks5://p", "::ffff:192.0.2.1", "80", "\x05\x00" + ok,
-			"\x05\x01\x00" + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
-		{"IPv6", "socks5://p", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + strings.Repeat("x", 18),
-			"\x05\x01\x00" + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
-		{"name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\x01x\x00\x50",
-			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"longest name", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x03\xff" + strings.Repeat("x", 255) +
-			"\x00\x50", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x00" + ok,
-			"\x05\x02\x00\x02" + "\x01\x01u\x02pw" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
-		{"password not required", "socks5://u:pw@p", "h", "80", "\x05\x00" + ok,
-			"\x05\x02\x00\x02" + "\x05\x01\x00\x03\x01h\x00\x50", ""},
+	long := strings.Repeat("x", 255)
+	for _, test := range []struct{ name, user, host, port, replies, sent, want string }{
+		{"IPv4 in IPv6", "", "::ffff:192.0.2.1", "80", "\x05\x00" + ok,
+			hello + "\x05\x01\x00\x01\xc0\x00\x02\x01\x00\x50", ""},
+		{"IPv6", "", "2001:db8::1", "443", "\x05\x00\x05\x00\x00\x04" + long[:18],
+			hello + "\x05\x01\x00\x04\x20\x01\x0d\xb8" + strings.Repeat("\x00", 11) + "\x01\x01\xbb", ""},
+		{"zone", "", "fe80::1%1", "80", "\x05\x00" + ok, hello + "\x05\x01\x00\x03\x09fe80::1%1\x00\x50", ""},
+		{"name", "", "h", "80", "\x05\x00\x05\x00\x00\x03\x01x\x00\x50", hello + name, ""},
+		{"longest name", "", "h", "80", "\x05\x00\x05\x00\x00\x03\xff" + long + "\x00\x50", hello + name, ""},
+		{"password", "u:pw@", "h", "80", "\x05\x02\x01\x00" + ok, login + "\x01\x01u\x02pw" + name, ""},
+		{"password not required", "u:pw@", "h", "80", "\x05\x00" + ok, login + name, ""},
 
-		{"wrong password", "socks5://u:pw@p", "h", "80", "\x05\x02\x01\x01", "\x05\x02\x00\x02" + "\x01\x01u\x02pw",
-			"rejects user name and password"},
-		{"no user name", "socks5://:pw@p", "h", "80", "\x05\x02", "\x05\x02\x00\x02",
-			"invalid length of user name or password"},
-		{"password required", "socks5://p", "h", "80", "\x05\x02", "\x05\x01\x00",
-			"none of the offered authentication methods"},
-		{"no common method", "socks5://u:pw@p", "h", "80", "\x05\xff", "\x05\x02\x00\x02",
-			"none of the offered authentication methods"},
-		{"SOCKS4", "socks5://p", "h", "80", "\x04\x00", "\x05\x01\x00", "SOCKS version 4, want 5"},
-		{"refused", "socks5://p", "h", "80", "\x05\x00\x05\x05\x00\x01",
-			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "connection refused"},
-		{"unknown reply", "socks5://p", "h", "80", "\x05\x00\x05\x63\x00\x01\x00",
-			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown reply code 99"},
-		{"reserved", "socks5://p", "h", "80", "\x05\x00\x05\x00\x01\x01",
-			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "reserved field is 1, want 0"},
-		{"unknown address", "socks5://p", "h", "80", "\x05\x00\x05\x00\x00\x09\x00",
-			"\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50", "unknown address type 9"},
-		{"cut off", "socks5://p", "h", "80", "\x05\x00\x05\x00", "\x05\x01\x00" + "\x05\x01\x00\x03\x01h\x00\x50",
-			io.ErrUnexpectedEOF.Error()},
-		{"long name", "socks5://p", strings.Repeat("h", 256), "80", "\x05\x00", "\x05\x01\x00",
-			"longer than 255 bytes"},
-		{"invalid port", "socks5://p", "h", "65536", "\x05\x00", "\x05\x01\x00", `invalid port "65536"`},
+		{"wrong password", "u:pw@", "h", "80", "\x05\x02\x01\x01", login + "\x01\x01u\x02pw", "rejects user name"},
+		{"no user name", ":pw@", "h", "80", "\x05\x02", login, "invalid length of user name or password"},
+		{"password required", "", "h", "80", "\x05\x02", hello, "none of the offered authentication methods"},
+		{"no common method", "u:pw@", "h", "80", "\x05\xff", login, "none of the offered authentication methods"},
+		{"SOCKS4", "", "h", "80", "\x04\x00", hello, "SOCKS version 4, want 5"},
+		{"refused", "", "h", "80", "\x05\x00\x05\x05\x00\x01", hello + name, "connection refused"},
+		{"unknown reply", "", "h", "80", "\x05\x00\x05\x63\x00\x01\x00", hello + name, "unknown reply code 99"},
+		{"reserved", "", "h", "80", "\x05\x00\x05\x00\x01\x01", hello + name, "reserved field is 1, want 0"},
+		{"unknown address", "", "h", "80", "\x05\x00\x05\x00\x00\x09\x00", hello + name, "unknown address type 9"},
+		{"cut off", "", "h", "80", "\x05\x00\x05\x00", hello + name, io.ErrUnexpectedEOF.Error()},
+		{"long name", "", long + "x", "80", "\x05\x00", hello, "longer than 255 bytes"},
+		{"invalid port", "", "h", "65536", "", "", `invalid port "65536"`},
+		{"port 0", "", "h", "0", "", "", `invalid port "0"`},
 	} {
-		proxy := testkit.Value(url.Parse(test.proxy))(t)
+		proxy := testkit.Value(url.Parse("socks5://" + test.user + "p"))(t)
 		nc := &recordingConn{scriptedConn: scriptedConn{text: test.replies, piece: 1}}
-		err := socksTunnel(context.Background(), nc, proxy, &key{host: test.host, port: test.port})
+		err := socksTunnel(nc, proxy, &key{host: test.host, port: test.port})
 		if test.want != "" {
 			testkit.Error(t, err, test.want, test.name)
 		} else if err != nil || nc.text != "" {

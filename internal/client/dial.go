@@ -1,6 +1,7 @@
 package client
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -9,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptrace"
 	"os"
-	"time"
 )
 
 // openConn opens the connection of an exchange.
@@ -29,34 +29,25 @@ func (c *Client) openConn(x *slab) error {
 		x.conn.failToOpen(err)
 		return failed
 	}
+	x.conn.tlsState = state
 	if tc, ok := nc.(*tls.Conn); ok {
-		x.conn.info = connInfoOf(tc, state)
-	} else {
-		x.conn.info.tlsState = state
+		x.conn.setTLS(tc)
 	}
 	if isHTTP2 {
-		x.useHTTP2(nc)
+		if other := x.conn.openHTTP2(nc, c.http2); other != nil {
+			go nc.Close() // Close may block
+			x.conn.drop()
+			x.conn, x.openedConn = other, false
+		}
 		return nil
 	}
 	x.conn.openedHTTP1()
 	if u, ok := nc.(*net.UnixConn); ok && c.config.Verbatim {
 		nc = inputOnly(u)
 	}
-	x.conn.info.raw = newRawExchange(nc)
+	x.conn.raw = newRawExchange(nc)
 	x.conn.open(nc)
 	return nil
-}
-
-// useHTTP2 assigns a new connection to the exchange, or another one that has a free stream by now.
-func (x *slab) useHTTP2(nc net.Conn) {
-	if other := x.conn.otherStream(); other != nil {
-		go nc.Close() // Close may block
-		x.conn.drop()
-		x.conn, x.openedConn = other, false
-		return
-	}
-	x.conn.Conn = nc
-	x.conn.openHTTP2(x.client.http2)
 }
 
 // connectError returns the error of an exchange that got no connection.
@@ -77,45 +68,50 @@ func (x *exchange) connectError(err error) error {
 	return x.newError(side, kind, whileConnecting, err)
 }
 
-// dial opens a connection for an exchange, with TLS if its key requires it.
+// dial opens a connection for an exchange, with TLS if its key requires it. The state is that of TLS
+// with the server, or with a proxy that forwards the request.
 func (c *Client) dial(x *slab) (nc net.Conn, state *tls.ConnectionState, err error) {
 	ctx, k := x.ctx, &x.key
 	switch hooks := x.scratch.call.hooks(); {
 	case hooks != nil:
 		nc, err = hooks.Dial(ctx)
 	case k.tls && k.proxy == "" && k.address == "" && c.settings.DialTLSContext != nil:
-		nc, err = c.settings.DialTLSContext(ctx, "tcp", k.addr())
+		nc, err = c.dialWith(ctx, c.settings.DialTLSContext, "tcp", k.addr())
 	default:
-		nc, err = c.dialPlain(ctx, k)
+		nc, state, err = c.dialPlain(ctx, k)
 		if err != nil || !k.tls {
-			return nc, nil, err
+			return nc, state, err
 		}
-		return c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, c.tlsFor(k)), x.trace)
+		nc = tls.Client(&underTLS{Conn: nc}, c.tlsFor(k.host, k.address == "" && !k.onlyHTTP1))
 	}
-	tc, ok := nc.(secureConn)
-	if err != nil || !ok {
-		return nc, nil, err
+	if err != nil {
+		return nil, nil, err
 	}
-	return c.handshake(ctx, tc, x.trace)
+	return c.handshake(ctx, nc, x.trace)
 }
 
-// dialPlain opens the connection below TLS for a key.
-func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
-	switch addr := c.config.Addr; {
+// dialPlain opens the connection below TLS for a key. The state is that of TLS with a proxy.
+func (c *Client) dialPlain(ctx context.Context, k *key) (nc net.Conn, state *tls.ConnectionState, err error) {
+	network, addr := "tcp", c.config.Addr
+	switch {
 	case k.proxy != "":
 		return c.dialProxy(ctx, k)
 	case k.address != "":
-		return c.dialNetwork(ctx, k.network, k.address)
+		network, addr = k.network, k.address
 	case addr != "" && addr[0] == '@':
-		return c.dialNetwork(ctx, "unix", addr)
+		network = "unix"
 	case addr != "":
-		return c.dialNetwork(ctx, networkOf(addr), addr)
+		network = networkOf(addr)
+	default:
+		addr = k.addr()
 	}
-	return c.dialNetwork(ctx, "tcp", k.addr())
+	nc, err = c.dialWith(ctx, c.settings.DialContext, network, addr)
+	return nc, nil, err
 }
 
-func (c *Client) dialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
-	dial := c.settings.DialContext
+// dialWith calls dial, or dials itself if that is nil.
+func (c *Client) dialWith(ctx context.Context, dial func(_ context.Context, network, addr string) (net.Conn, error),
+	network, addr string) (net.Conn, error) {
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
 	}
@@ -126,19 +122,17 @@ func (c *Client) dialNetwork(ctx context.Context, network, addr string) (net.Con
 	}
 	nc, err := dial(ctx, network, addr)
 	if err == nil && nc == nil {
-		err = errors.New("tare: DialContext returned neither a connection nor an error")
+		err = errors.New("tare: the dialer returned neither a connection nor an error")
 	}
 	return nc, err
 }
 
-// tlsFor returns the configuration of a handshake with a key's server.
-func (c *Client) tlsFor(k *key) *tls.Config {
+// tlsFor returns the configuration of a handshake with a host.
+func (c *Client) tlsFor(host string, offersHTTP2 bool) *tls.Config {
 	config := c.tls.Clone()
-	if config.ServerName == "" {
-		config.ServerName = k.host
-	}
-	if k.address != "" {
-		config.NextProtos = []string{protoHTTP1}
+	config.ServerName = cmp.Or(config.ServerName, host)
+	if !offersHTTP2 {
+		config.NextProtos = withoutHTTP2(config.NextProtos)
 	}
 	return config
 }
@@ -149,9 +143,14 @@ type secureConn interface {
 	ConnectionState() tls.ConnectionState
 }
 
-// handshake performs the TLS handshake. If it fails, it closes the connection.
+// handshake performs the TLS handshake of a connection that has TLS. If it fails, it closes the
+// connection.
 func (c *Client) handshake(
-	ctx context.Context, tc secureConn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+	ctx context.Context, nc net.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
+	tc, ok := nc.(secureConn)
+	if !ok {
+		return nc, nil, nil
+	}
 	bounded := ctx
 	if d := c.settings.TLSHandshakeTimeout; d > 0 {
 		var cancel context.CancelFunc
@@ -166,7 +165,7 @@ func (c *Client) handshake(
 		err = shaker.HandshakeContext(bounded)
 	}
 	if err != nil && ctx.Err() == nil && bounded.Err() != nil {
-		err = handshakeTimeout{}
+		err = textError{"net/http: TLS handshake timeout", os.ErrDeadlineExceeded}
 	}
 	state := tc.ConnectionState()
 	if trace != nil && trace.TLSHandshakeDone != nil {
@@ -177,24 +176,4 @@ func (c *Client) handshake(
 		return nil, nil, err
 	}
 	return tc, &state, nil
-}
-
-// handshakeTimeout is the error if TLSHandshakeTimeout passes.
-type handshakeTimeout struct{}
-
-func (handshakeTimeout) Error() string { return "net/http: TLS handshake timeout" }
-
-func (handshakeTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
-
-// withDeadline calls f, which makes a proxy connect, with a deadline at the end of ctx or of
-// proxyConnectTimeout.
-func withDeadline(ctx context.Context, nc net.Conn, f func() error) error {
-	_ = nc.SetDeadline(time.Now().Add(proxyConnectTimeout))
-	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
-	err := f()
-	if !stop() {
-		return contextCause(ctx)
-	}
-	_ = nc.SetDeadline(time.Time{})
-	return err
 }

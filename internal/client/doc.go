@@ -45,16 +45,16 @@
 // # Files
 //
 //	exchange, send, receive, body, error   an exchange, whatever its protocol
-//	call, memory                           what a proxy's exchange has of its own
-//	traffic                                the bytes of an exchange
+//	memory                                 what a proxy's exchange has of its own
 //	protocol                               the interfaces that the protocols implement
 //	http1*, upgrade, inflate               HTTP/1.1
 //	http2*                                 HTTP/2, over the connections of package h2
 //	fastcgi*, params                       FastCGI
-//	pool*, conn, probe, quiet              connections: idle, in use, shared, awaited
+//	pool*, conn                            connections: idle, in use, shared, watched
 //	unixconn                               unix sockets that wake a proxy for input only
-//	directconn                             sockets whose system calls bypass the scheduler
+//	rawexchange, directconn                sockets whose system calls bypass the scheduler
 //	loopdelivery                           bodies that an event loop receives
+//	other                                  what takes their place where Linux is missing
 //	address, dial, proxy, socks            how connections are opened
 //
 // # Memory

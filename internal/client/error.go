@@ -88,6 +88,8 @@ const (
 	whileReadingHead = "reading the response from"
 	whileReadingBody = "reading the response's body from"
 	whileGettingBody = "reading the request's body for"
+
+	headTimeout = " (ResponseHeaderTimeout)" // the setting, in an error
 )
 
 // whileReading returns the step of reading that the exchange has reached.
@@ -109,24 +111,26 @@ var (
 	errTrailerNames      = errors.New("invalid or too many names in the Trailer field")
 )
 
-// headTimeout is the error if ResponseHeaderTimeout, its value, passes.
-type headTimeout time.Duration
-
-func (t headTimeout) Error() string {
-	return "no response within " + time.Duration(t).String() + " (ResponseHeaderTimeout)"
+// textError is an error with a text of its own.
+type textError struct {
+	text string
+	err  error // that it wraps
 }
 
-// Is matches context.DeadlineExceeded, as net/http's error does.
-func (headTimeout) Is(target error) bool { return target == context.DeadlineExceeded }
+func (e textError) Error() string { return e.text }
 
-func (headTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
+func (e textError) Unwrap() error { return e.err }
 
-// noResponse is the error if a connection ends before the first byte of a response.
-type noResponse struct{}
+// noResponseWithin returns the error if a time passes. It is a context.DeadlineExceeded, as net/http's.
+func noResponseWithin(d time.Duration, setting string) error {
+	return textError{"no response within " + d.String() + setting,
+		errors.Join(context.DeadlineExceeded, os.ErrDeadlineExceeded)}
+}
 
-// Error ends with the text of io.EOF, for which many programs search.
-func (noResponse) Error() string { return "the server closed the connection without a response: EOF" }
-
-func (noResponse) Unwrap() error { return io.EOF }
+// noResponse returns the error if a connection ends before the first byte of a response. Many
+// programs search for the text of io.EOF at its end.
+func noResponse() error {
+	return textError{"the server closed the connection without a response: EOF", io.EOF}
+}
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

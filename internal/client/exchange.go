@@ -55,7 +55,6 @@ type exchange struct {
 	isUnprocessed bool // no byte of the request was sent, or so the server reports over HTTP/2
 	bodyUntouched bool // nothing was read of the body, although it is not in the scratch
 	openedConn    bool // for this exchange
-	connLost      bool // the connection was closed or broken
 	connEOF       bool // the server closed the connection without an error
 	isDraining    bool // the body is read only for the sake of the connection
 	isOver        bool // it has ended, and no other goroutine refers to it
@@ -78,6 +77,7 @@ type outgoing struct {
 	isRepeatable    bool
 	expectsContinue bool // the body waits for an interim response
 	bodyBuffered    bool // the body is in the scratch
+	requestedGzip   bool // by the Client, not by the caller
 }
 
 // prepare determines where the request goes, and writes it into the scratch.
@@ -99,7 +99,7 @@ func (x *exchange) prepare() error {
 	}
 	// otherwise the request is encoded once its connection is known
 	c := x.client
-	x.isEncoded = !c.pool.limits.onlyHTTP2 && (!c.offersHTTP2 || !x.key.tls || !c.pool.isHTTP2(x.key))
+	x.isEncoded = !c.pool.limits.onlyHTTP2 && (!c.protocols.HTTP2() || !x.key.tls || !c.pool.isHTTP2(x.key))
 	if !x.isEncoded {
 		return nil
 	}
@@ -108,16 +108,6 @@ func (x *exchange) prepare() error {
 
 // streamsBody reports whether there is a body that is not in the scratch.
 func (x *exchange) streamsBody() bool { return x.body != nil && !x.bodyBuffered }
-
-// begin watches the request's context.
-func (x *exchange) begin() {
-	if !x.streamsBody() {
-		x.progress = bodyEnding
-	}
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.contextWatch = watchContext(x.ctx, x)
-}
 
 // ContextEnded implements Ender.
 func (x *exchange) ContextEnded() { x.abandon(contextCause(x.ctx)) }
@@ -128,7 +118,7 @@ func (x *exchange) abandon(cause error) { x.end(cause, false) }
 // finish ends the exchange at the end of the response. isClean reports whether the response allows
 // another use of the connection.
 func (x *exchange) finish(isClean bool) {
-	x.end(nil, x.keepAlive && isClean && x.conn.info.isDrained())
+	x.end(nil, x.keepAlive && isClean && x.conn.isDrained())
 }
 
 // end ends the exchange, unless it has ended.
@@ -152,25 +142,17 @@ func (x *exchange) end(cause error, isReusable bool) {
 		x.bodyTimer = time.AfterFunc(lateBodyTimeout, func() { x.dropIfLeft() })
 	}
 	x.mu.Unlock()
-	x.conn.info.raw.unwatch()
+	x.conn.raw.unwatch()
 	switch {
 	case leftToSender:
 	case isReusable:
 		x.keepConn()
 	default:
-		if cause != nil && progress >= bodyEnding {
-			x.abort()
+		if m := x.client.protocol.abortMessage; m != nil && cause != nil && progress >= bodyEnding &&
+			x.conn.SetWriteDeadline(time.Now().Add(abortTimeout)) == nil {
+			_, _ = x.conn.Write(m) // a server that reads also sees that the connection ends
 		}
 		x.drop()
-	}
-}
-
-// abort sends the message that abandons a request, if it can be sent at once. A server that reads
-// also sees that the connection ends.
-func (x *exchange) abort() {
-	if m := x.client.protocol.abortMessage(); m != nil &&
-		x.conn.SetWriteDeadline(time.Now().Add(abortTimeout)) == nil {
-		_, _ = x.conn.Write(m)
 	}
 }
 
@@ -248,16 +230,17 @@ func (x *exchange) readError(err error) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	isLate := isTimeout(err)
-	x.connLost = x.cause == nil && (x.sendErr != nil || !isLate)
+	x.mayRetry = !x.openedConn && !x.receivedAny && x.cause == nil && (x.sendErr != nil || !isLate)
 	switch {
 	case x.cause != nil:
 		return x.cause
 	case x.sendErr != nil && !x.headIsOver:
 		return x.newError(Server, CannotSend, "sending the request to", x.sendErr)
 	case x.hasDeadline && isLate:
-		return x.newError(Server, TimedOut, whileWaiting, headTimeout(x.client.settings.ResponseHeaderTimeout))
+		late := noResponseWithin(x.client.settings.ResponseHeaderTimeout, headTimeout)
+		return x.newError(Server, TimedOut, whileWaiting, late)
 	case errors.Is(err, io.EOF) && !x.receivedAny:
-		return x.newError(Server, Closed, whileWaiting, noResponse{})
+		return x.newError(Server, Closed, whileWaiting, noResponse())
 	case errors.Is(err, io.EOF):
 		x.connEOF = true
 		err = io.ErrUnexpectedEOF

@@ -17,7 +17,6 @@ import (
 // maxExcess limits how much is read and discarded after the end of a body.
 const maxExcess = 256 << 10
 
-// receiveHead implements codec.
 func (f *fastcgiCodec) receiveHead(x *exchange) error {
 	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
 	for {
@@ -47,11 +46,11 @@ func (f *fastcgiCodec) receiveHead(x *exchange) error {
 	}
 }
 
-// makeResponse implements codec.
 func (f *fastcgiCodec) makeResponse(x *slab) error {
 	f.setFraming(x)
+	mayHaveBody := f.remaining != 0
 	f.limitBody()
-	if n, ok := f.bufferedBody(x.scratch.received()); ok && !f.hasNoBody {
+	if n, ok := f.bufferedBody(x.scratch.received()); ok && mayHaveBody {
 		f.setHeader(x, n)
 		whole := f.takeBody(x, n)
 		x.endWhole(whole, f.isClean(&x.exchange))
@@ -60,7 +59,7 @@ func (f *fastcgiCodec) makeResponse(x *slab) error {
 	f.setHeader(x, 0)
 	body := &responseBody{x: x}
 	x.response.Body = body
-	if f.hasNoBody {
+	if !mayHaveBody {
 		if err := f.skipBuffered(x); err != nil {
 			body.end(err)
 		}
@@ -152,11 +151,11 @@ func (f *fastcgiCodec) setFraming(x *slab) {
 	}
 	switch {
 	case x.request.Method == http.MethodHead:
-		f.hasNoBody = true
+		f.remaining = 0
 	case !http1.BodyAllowed(status):
-		f.hasNoBody, r.ContentLength = true, 0
+		f.remaining, r.ContentLength = 0, 0
 	case known:
-		f.remaining, f.hasNoBody = length, length == 0
+		f.remaining = length
 	}
 }
 
@@ -189,7 +188,6 @@ func (f *fastcgiCodec) mayDrain(*exchange) bool { return false }
 // hasInput implements codec. readBody has advanced to the next content.
 func (f *fastcgiCodec) hasInput(*scratch) bool { return len(f.content) > 0 }
 
-// skipBuffered implements codec.
 func (f *fastcgiCodec) skipBuffered(x *slab) (err error) {
 	for more := true; more && err == nil; more = len(f.content) > 0 {
 		f.content = nil
@@ -249,10 +247,7 @@ func (f *fastcgiCodec) handleRecord(x *exchange, p wire.Piece) error {
 // limitBody counts content as a part of the body, and cuts off what exceeds Content-Length.
 func (f *fastcgiCodec) limitBody() {
 	most := int64(len(f.content))
-	switch {
-	case f.hasNoBody:
-		most = 0
-	case f.remaining >= 0:
+	if f.remaining >= 0 {
 		most = min(most, f.remaining)
 		f.remaining -= most
 	}
@@ -283,25 +278,19 @@ func (f *fastcgiCodec) handleEndRequest(x *exchange, p wire.Piece) error {
 
 // rejection returns the error for the status of a request that was not processed.
 func rejection(x *exchange, s wire.Status) error {
-	var err error
-	switch s {
-	case wire.Overloaded:
-		err = ErrOverloaded
-	case wire.CantMultiplex:
-		err = ErrCannotMultiplex
-	case wire.UnknownRole:
-		err = ErrUnknownRole
-	default:
-		return x.malformed(fmt.Errorf("the application ended the request with unknown protocol status %d", s))
+	known := map[wire.Status]error{wire.Overloaded: ErrOverloaded, wire.CantMultiplex: ErrCannotMultiplex,
+		wire.UnknownRole: ErrUnknownRole}
+	if err := known[s]; err != nil {
+		return x.newError(Server, Rejected, x.whileReading(), err)
 	}
-	return x.newError(Server, Rejected, x.whileReading(), err)
+	return x.malformed(fmt.Errorf("the application ended the request with unknown protocol status %d", s))
 }
 
 // isDirect reports whether the next content can be received into the reader's buffer, which has
 // room for n bytes.
 func (f *fastcgiCodec) isDirect(s *scratch, n int) bool {
 	return s.in != nil && n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
-		f.recordType == wire.Stdout && !f.hasNoBody && f.remaining != 0
+		f.recordType == wire.Stdout && f.remaining != 0
 }
 
 // readDirect receives content into the reader's buffer.

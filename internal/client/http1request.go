@@ -20,7 +20,6 @@ const (
 	inlineNames = 24
 )
 
-// encode implements codec.
 func (h *http1Codec) encode(x *exchange) error {
 	setBodyLength(x)
 	if err := h.writeHead(x); err != nil {
@@ -63,7 +62,7 @@ func bufferBody(x *exchange) error {
 			return err
 		}
 		defer again.Close()
-		n, err = newRequestBody(again).readInto(out[start:])
+		n, err = (&requestBody{body: again}).readInto(out[start:])
 	}
 	switch {
 	case err != nil:
@@ -133,17 +132,10 @@ func (x *exchange) hostField() (string, error) {
 	if host != "" && host[0] != '[' && http1.ValidHost([]byte(host)) {
 		return host, nil
 	}
-	if !isASCII(host) {
+	if !isASCII(host) || strings.Contains(host, "%") { // RFC 6874: a zone is local to this machine
 		var err error
-		if host, err = asciiHost(host); err != nil {
+		if host, err = sentHost(host); err != nil {
 			return "", err
-		}
-	}
-	if strings.HasPrefix(host, "[") { // RFC 6874: a zone is local to this machine
-		if end := strings.LastIndexByte(host, ']'); end > 0 {
-			if zone := strings.LastIndexByte(host[:end], '%'); zone > 0 {
-				host = host[:zone] + host[end:]
-			}
 		}
 	}
 	if !http1.ValidHost([]byte(host)) {
@@ -230,7 +222,14 @@ func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
 	case x.bodyLength < 0:
 		b = http1.AppendField(b, "Transfer-Encoding", "chunked")
 		x.traceField("Transfer-Encoding", "chunked")
-		return x.appendTrailerNames(b)
+		if len(x.request.Trailer) > 0 {
+			list, err := x.trailerNames()
+			if err != nil {
+				return nil, err
+			}
+			x.traceField("Trailer", list)
+			b = http1.AppendField(b, "Trailer", list)
+		}
 	case x.bodyLength > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
 		b = http1.AppendLength(b, x.bodyLength)
 		if x.trace != nil {
@@ -238,18 +237,6 @@ func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
 		}
 	}
 	return b, nil
-}
-
-func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
-	if len(x.request.Trailer) == 0 {
-		return b, nil
-	}
-	list, err := x.trailerNames()
-	if err != nil {
-		return nil, err
-	}
-	x.traceField("Trailer", list)
-	return http1.AppendField(b, "Trailer", list), nil
 }
 
 // trailerNames returns the value of the Trailer field.
@@ -320,7 +307,7 @@ func isWrittenSeparately(name string) bool {
 // appendAddedFields writes the fields that the Client adds.
 func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []byte {
 	header := x.request.Header
-	if h.requestedGzip = x.requestsGzip(method); h.requestedGzip {
+	if x.requestedGzip = x.requestsGzip(method); x.requestedGzip {
 		b = append(b, "Accept-Encoding: gzip\r\n"...)
 		x.traceField("Accept-Encoding", "gzip")
 	}

@@ -1,10 +1,10 @@
 package client
 
 import (
-	"fmt"
 	"net/http"
 	"net/textproto"
 	"slices"
+	"strings"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -13,7 +13,6 @@ import (
 // heads also count toward the limit on the response's head.
 const maxInterim = 100
 
-// receiveHead implements codec.
 func (h *http1Codec) receiveHead(x *exchange) error {
 	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
 	for n, hasContinued := 0, false; ; n++ {
@@ -40,6 +39,7 @@ func (h *http1Codec) receiveHead(x *exchange) error {
 
 // receiveOneHead receives the head of the final response, or of an interim one.
 func (h *http1Codec) receiveOneHead(x *exchange, limits http1.Limits) error {
+	const version = "HTTP/1."
 	for {
 		received := x.scratch.received()
 		complete, err := h.head.Parse(received, limits)
@@ -48,20 +48,14 @@ func (h *http1Codec) receiveOneHead(x *exchange, limits http1.Limits) error {
 			return x.malformed(err)
 		case complete:
 			return nil
-		case !beginsResponse(received): // more bytes cannot make it a response, and may never come
+		case !strings.HasPrefix(version, string(received[:min(len(received), len(version))])):
+			// more bytes cannot make it a response, and may never come
 			return x.malformed(errNotHTTP)
 		}
 		if err := x.fill(); err != nil {
 			return err
 		}
 	}
-}
-
-// beginsResponse reports whether the bytes may be the beginning of a response.
-func beginsResponse(b []byte) bool {
-	const version = "HTTP/1."
-	n := min(len(b), len(version))
-	return string(b[:n]) == version[:n]
 }
 
 // handleInterim handles an interim response, and reports whether a hook received it. hasContinued
@@ -74,26 +68,12 @@ func (h *http1Codec) handleInterim(x *exchange, hasContinued bool) (isSeen bool,
 		}
 		x.startBody()
 	}
-	var hook func(status int, h http.Header) error
-	switch hooks := x.scratch.call.hooks(); {
-	case trace != nil && trace.Got1xxResponse != nil:
-		hook = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
-	case hooks != nil && head.Status != http.StatusContinue:
-		hook = func(status int, h http.Header) error {
-			hooks.Interim(status, h)
-			return nil
-		}
-	default:
-		return false, nil
-	}
-	text := http1.TextOf(x.scratch.received()[:head.Size])
-	if err := hook(head.Status, makeHeader(nil, head.Fields, &text, nil)); err != nil {
-		return true, x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
-	}
-	return true, nil
+	return x.callInterim(head.Status, x.scratch.call.hooks(), func() http.Header {
+		text := http1.TextOf(x.scratch.received()[:head.Size])
+		return makeHeader(nil, head.Fields, &text, nil)
+	})
 }
 
-// makeResponse implements codec.
 func (h *http1Codec) makeResponse(x *slab) error {
 	s, head := x.scratch, &h.head
 	framing := head.Body(x.request.Method == http.MethodHead)
@@ -132,7 +112,7 @@ func (h *http1Codec) makeResponse(x *slab) error {
 		}
 	}
 	h.mode, h.remaining = framing.Mode, framing.Length
-	isEncoded = isEncoded && h.requestedGzip && !switches
+	isEncoded = isEncoded && x.requestedGzip && !switches
 	switch {
 	case switches:
 		x.response.Body = x.detachConn()

@@ -20,34 +20,32 @@ const (
 
 // configureProtocols determines the protocols to offer, as net/http does.
 func (c *Client) configureProtocols() {
-	p := c.protocols()
-	c.allowsHTTP1, c.allowsPlainHTTP2 = p.HTTP1(), p.UnencryptedHTTP2()
+	c.protocols = enabledProtocols(c.settings)
 	if c.tls = c.settings.TLSClientConfig.Clone(); c.tls == nil {
 		c.tls = new(tls.Config)
 	}
-	if c.offersHTTP2 = p.HTTP2(); c.offersHTTP2 {
-		protos := []string{protoHTTP2}
-		if c.allowsHTTP1 {
-			protos = append(protos, protoHTTP1)
+	protos := withoutHTTP2(c.tls.NextProtos)
+	if c.protocols.HTTP2() {
+		protos = slices.DeleteFunc(protos, func(p string) bool { return p == protoHTTP1 })
+		if c.protocols.HTTP1() {
+			protos = append([]string{protoHTTP1}, protos...)
 		}
-		for _, p := range c.tls.NextProtos {
-			if !slices.Contains(protos, p) && p != protoHTTP1 {
-				protos = append(protos, p)
-			}
-		}
-		c.tls.NextProtos = protos
-	} else {
-		c.tls.NextProtos = slices.DeleteFunc(slices.Clone(c.tls.NextProtos),
-			func(p string) bool { return p == protoHTTP2 })
+		protos = append([]string{protoHTTP2}, protos...)
 	}
+	c.tls.NextProtos = protos
 	c.http2 = http2Config(c.settings, c.maxHeadBytes)
 	l := &c.pool.limits
-	l.onlyHTTP2, l.sharesNothing = !c.allowsHTTP1, c.settings.DisableKeepAlives
+	if l.onlyHTTP2 = !c.protocols.HTTP1(); c.settings.DisableKeepAlives {
+		l.maxUses = 1
+	}
 	l.waitsForStreams = c.settings.HTTP2 != nil && c.settings.HTTP2.StrictMaxConcurrentRequests
 }
 
-func (c *Client) protocols() http.Protocols {
-	s := c.settings
+func withoutHTTP2(protos []string) []string {
+	return slices.DeleteFunc(slices.Clone(protos), func(p string) bool { return p == protoHTTP2 })
+}
+
+func enabledProtocols(s *http.Transport) http.Protocols {
 	if s.Protocols != nil && *s.Protocols != (http.Protocols{}) {
 		return *s.Protocols
 	}
@@ -110,7 +108,7 @@ func (c *Client) speaksHTTP2(k *key, state *tls.ConnectionState) (bool, error) {
 		return false, nil
 	case state != nil && state.NegotiatedProtocol == protoHTTP2:
 		return true, nil
-	case c.allowsHTTP1:
+	case c.protocols.HTTP1():
 		return false, nil
 	case k.tls && state != nil && state.NegotiatedProtocol != "":
 		return false, errNotHTTP2

@@ -360,3 +360,30 @@ func TestServerMayStopSpeakingHTTP2(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A request that was to use HTTP/2 may get a connection of HTTP/1.1, and be retried on another one:
+// each receives it once.
+func TestRequestForHTTP2IsEncodedOnceForHTTP1(t *testing.T) {
+	var isOld atomic.Bool
+	var received atomic.Int32
+	isOld.Store(true)
+	address, settings := serveALPN(t, &isOld, func(w http.ResponseWriter, _ *http.Request) {
+		switch received.Add(1) {
+		case 2:
+			panic(http.ErrAbortHandler)
+		case 3:
+			nc, rw, _ := http.NewResponseController(w).Hijack()
+			fmt.Fprint(nc, "HTTP/1.0 200 OK\r\n\r\n", rw.Reader.Buffered())
+			nc.Close()
+		}
+	})
+	c := New(&Config{Settings: settings})
+	for _, want := range []string{"", "0"} {
+		wantText(t, c, request(t, http.MethodGet, address, nil), want)
+		c.pool.mu.Lock()
+		for _, h := range c.pool.hosts {
+			h.isHTTP2 = true // as after a connection of another server
+		}
+		c.pool.mu.Unlock()
+	}
+}

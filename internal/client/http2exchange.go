@@ -2,11 +2,9 @@ package client
 
 import (
 	"errors"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"net/textproto"
 	"strconv"
 	"sync"
 	"time"
@@ -24,13 +22,11 @@ import (
 type http2Exchange struct {
 	stream h2.Stream
 	x      *slab
-	conn   *conn
 	hooks  Hooks // nil without any
 
-	isTunnel      bool // a CONNECT request without a body
-	hasTrailer    bool // a trailer section follows the body
-	requestedGzip bool // by the Client, not by the caller
-	listSize      int  // of the request's head
+	isTunnel   bool // a CONNECT request without a body
+	hasTrailer bool // a trailer section follows the body
+	listSize   int  // of the request's head
 
 	// x.mu guards the fields below, and those of x that it guards over HTTP/1.1.
 	isOpen    bool        // the stream was opened
@@ -43,7 +39,7 @@ type http2Exchange struct {
 
 // attemptHTTP2 sends the request on a reserved stream of x.conn.
 func (x *slab) attemptHTTP2() (*http.Response, error) {
-	e := &http2Exchange{x: x, conn: x.conn, hooks: x.scratch.call.hooks()}
+	e := &http2Exchange{x: x, hooks: x.scratch.call.hooks()}
 	var r h2.Request
 	err := e.encode(&r)
 	if err == nil && r.NeedsExtendedConnect {
@@ -57,12 +53,12 @@ func (x *slab) attemptHTTP2() (*http.Response, error) {
 	}
 	if err != nil {
 		x.conn.h2.Unreserve()
-		x.conn.closeStream()
+		x.conn.StreamClosed()
 		x.body.Close()
 		return nil, err
 	}
 	if !x.keepAlive && x.request.Method != http.MethodConnect {
-		x.conn.retireNow()
+		x.conn.Closing()
 	}
 	err = e.open(&r)
 	x.release()
@@ -82,9 +78,9 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	if !x.streamsBody() {
 		x.progress = bodyEnding
 	}
-	sent, err := e.conn.h2.Open(&e.stream, e, r)
+	sent, err := x.conn.h2.Open(&e.stream, r)
 	if err != nil {
-		e.conn.closeStream()
+		x.conn.StreamClosed()
 		_, ofConn := err.(*h2.Error) //nolint:errorlint // not wrapped
 		x.mayRetry, x.isUnprocessed, x.bodyUntouched = ofConn, true, x.streamsBody()
 		return e.errorOf(err)
@@ -98,7 +94,8 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	}
 	switch rest := r.Body[sent:]; {
 	case !x.streamsBody() && (len(rest) > 0 || e.hasTrailer):
-		go e.sendRest(append([]byte(nil), rest...))
+		rest = append([]byte(nil), rest...) // the windows do not allow it yet
+		go func() { e.sendDone(e.write(rest, true)) }()
 	case !x.streamsBody():
 		e.sendDone(nil)
 	case x.expectsContinue:
@@ -109,13 +106,14 @@ func (e *http2Exchange) open(r *h2.Request) error {
 	return nil
 }
 
-// sendRest sends the part of a body in memory that the windows did not allow at once.
-func (e *http2Exchange) sendRest(rest []byte) {
-	err := e.stream.Write(rest, !e.hasTrailer)
-	if err == nil && e.hasTrailer {
+// write sends a part of the body, and after the last one the trailer section. If the stream has
+// ended, it does not read the request, which may belong to the caller again.
+func (e *http2Exchange) write(p []byte, isLast bool) error {
+	err := e.stream.Write(p, isLast && !e.hasTrailer)
+	if err == nil && isLast && e.hasTrailer {
 		err = e.stream.WriteTrailer(trailerBlock(e.x.request.Trailer))
 	}
-	e.sendDone(err)
+	return err
 }
 
 // startBody is exchange.startBody.
@@ -143,12 +141,7 @@ func (e *http2Exchange) sendBody() {
 			return
 		}
 		total += int64(n)
-		// If Write fails, the request may belong to the caller again.
-		err = e.stream.Write(m[:n], end && !e.hasTrailer)
-		if err == nil && end && e.hasTrailer {
-			err = e.stream.WriteTrailer(trailerBlock(x.request.Trailer))
-		}
-		if err != nil || end {
+		if err = e.write(m[:n], end); err != nil || end {
 			e.sendDone(err)
 			return
 		}
@@ -164,7 +157,7 @@ func (e *http2Exchange) sendDone(err error) {
 	x.progress = bodySent
 	if d := x.client.settings.ResponseHeaderTimeout; d > 0 && err == nil && !x.headIsOver && !x.ended {
 		e.headTimer = time.AfterFunc(d, func() {
-			e.abort(x.newError(Server, TimedOut, whileWaiting, headTimeout(d)))
+			e.abort(x.newError(Server, TimedOut, whileWaiting, noResponseWithin(d, headTimeout)))
 		})
 	}
 }
@@ -176,7 +169,7 @@ func (e *http2Exchange) receiveHead() error {
 		if err != nil {
 			return e.lost(err)
 		}
-		e.headArrived()
+		e.x.firstReceived()
 		if head.Status >= http.StatusOK {
 			return e.makeResponse(head)
 		}
@@ -186,24 +179,10 @@ func (e *http2Exchange) receiveHead() error {
 	}
 }
 
-func (e *http2Exchange) headArrived() {
+func (e *http2Exchange) handleInterim(head *h2.Head) error {
 	x := e.x
-	if !x.receivedAny && x.trace != nil && x.trace.GotFirstResponseByte != nil {
-		x.trace.GotFirstResponseByte()
-	}
-	x.receivedAny = true
-}
-
-func (e *http2Exchange) handleInterim(head *h2.Head) (err error) {
-	x := e.x
-	switch {
-	case x.trace != nil && x.trace.Got1xxResponse != nil:
-		err = x.trace.Got1xxResponse(head.Status, textproto.MIMEHeader(head.Header))
-	case e.hooks != nil && head.Status != http.StatusContinue:
-		e.hooks.Interim(head.Status, head.Header)
-	}
-	if err != nil {
-		return x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	if _, err := x.callInterim(head.Status, e.hooks, func() http.Header { return head.Header }); err != nil {
+		return err
 	}
 	if head.Status == http.StatusContinue {
 		if x.trace != nil && x.trace.Got100Continue != nil {
@@ -244,7 +223,7 @@ func (e *http2Exchange) makeResponse(head *h2.Head) error {
 		r.Body = http.NoBody
 		e.end()
 	}
-	if e.requestedGzip {
+	if x.requestedGzip {
 		x.decompress()
 	}
 	return nil
@@ -286,7 +265,7 @@ func (e *http2Exchange) errorOf(err error) error {
 	case h2.Closed:
 		switch isEOF := errors.Is(err, io.EOF); {
 		case isEOF && !x.receivedAny:
-			err = noResponse{}
+			err = noResponse()
 		case isEOF:
 			err = io.ErrUnexpectedEOF
 		}
@@ -295,9 +274,6 @@ func (e *http2Exchange) errorOf(err error) error {
 	result.CanRetry = result.CanRetry || f.IsUnprocessed
 	return result
 }
-
-// StreamClosed implements h2.Owner.
-func (e *http2Exchange) StreamClosed() { e.conn.closeStream() }
 
 // ContextEnded implements Ender.
 func (e *http2Exchange) ContextEnded() { e.abort(contextCause(e.x.ctx)) }
@@ -394,8 +370,6 @@ func (e *http2Exchange) Close() error {
 
 // http2Tunnel is the body of a response to CONNECT.
 type http2Tunnel struct{ *http2Exchange }
-
-var _ io.ReadWriteCloser = http2Tunnel{}
 
 // Write implements io.Writer.
 func (t http2Tunnel) Write(p []byte) (int, error) {

@@ -146,7 +146,7 @@ func (e *http2Exchange) appendFields(b []byte, method string, names []string) ([
 	if addsAgent {
 		b = e.appendField(b, "User-Agent", userAgent2)
 	}
-	if e.requestedGzip = x.requestsGzip(method); e.requestedGzip {
+	if x.requestedGzip = x.requestsGzip(method); x.requestedGzip {
 		b = e.appendField(b, "Accept-Encoding", "gzip")
 	}
 	return b, nil

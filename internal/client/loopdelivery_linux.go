@@ -30,7 +30,7 @@ func (b *responseBody) CanDeliverOn() bool {
 		return false
 	}
 	h, isHTTP := b.x.scratch.codec.(*http1Codec)
-	return isHTTP && h.mode != http1.ByLength && b.x.conn.info.raw != nil
+	return isHTTP && h.mode != http1.ByLength && b.x.conn.raw != nil
 }
 
 // DeliverOn implements connection.LoopDeliverer, if CanDeliverOn.
@@ -54,7 +54,7 @@ func (x *slab) deliverOn(loop connection.InputLoop, send func(p []byte) connecti
 	x.client.releaseInput(s)
 	d := &loopDelivery{x: x, codec: h, send: send}
 	d.receive = d.receiveFrom
-	return x.conn.info.raw.watch(loop, d.onInput, over, func() bool {
+	return x.conn.raw.watch(loop, d.onInput, over, func() bool {
 		x.mu.Lock()
 		defer x.mu.Unlock()
 		return x.ended
@@ -64,7 +64,7 @@ func (x *slab) deliverOn(loop connection.InputLoop, send func(p []byte) connecti
 // onInput receives what has arrived into memory.
 func (d *loopDelivery) onInput(memory []byte) (goesOn, hasMore bool) {
 	d.memory, d.goesOn, d.hasMore = memory, false, false
-	_ = d.x.conn.info.raw.control(d.receive) // it fails if the connection was closed, as the next Read reports
+	_ = d.x.conn.raw.control(d.receive) // it fails if the connection was closed, as the next Read reports
 	d.memory = nil
 	poison.Fill(memory)
 	return d.goesOn, d.hasMore
@@ -78,7 +78,7 @@ func (d *loopDelivery) receiveFrom(fd uintptr) {
 		d.goesOn = true
 		return
 	case err != nil: // the socket reports it only once
-		x.conn.info.raw.failure = opError(x.conn.info.raw.conn, "read", err)
+		x.conn.raw.failure = opError(x.conn.raw.conn, "read", err)
 		return
 	case n == 0:
 		return

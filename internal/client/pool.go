@@ -22,7 +22,6 @@ type limits struct {
 	maxAge         time.Duration // limits the age of a connection that is kept; 0 is no limit
 
 	onlyHTTP2       bool // all connections speak HTTP/2
-	sharesNothing   bool // each request has a connection of its own
 	waitsForStreams bool // if no stream is free, instead of opening a connection
 }
 
@@ -70,7 +69,7 @@ type host struct {
 // get returns an idle connection to a host, a shared one, or a slot, whose Conn is nil. The caller
 // must open a slot. get does not check the connection: see conn.hasInput. At the limit it waits. If
 // ctx ends first, it returns the cause. If fresh is set, it closes an idle connection and returns
-// its slot, but still shares connections. The caller must call keep, drop, detach or closeStream on
+// its slot, but still shares connections. The caller must call keep, drop or StreamClosed on
 // the result.
 func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 	c, queue := p.takeOrWait(k)
@@ -82,15 +81,12 @@ func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
 			return nil, context.Cause(ctx)
 		}
 	}
-	switch {
-	case c.openErr != nil:
+	if c.openErr != nil {
 		return nil, c.openErr
-	case c.h2 != nil:
-		return c, nil
 	}
-	if c.Conn != nil && fresh {
+	if fresh && c.Conn != nil && c.h2 == nil {
 		c.Close()
-		return &conn{host: c.host}, nil
+		c = &conn{host: c.host}
 	}
 	return c, nil
 }
@@ -101,7 +97,14 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.closing = false
-	h := p.hostOf(k)
+	h := p.hosts[k]
+	if h == nil {
+		h = &host{pool: p, key: k, isHTTP2: p.limits.onlyHTTP2}
+		if p.hosts == nil {
+			p.hosts = make(map[key]*host)
+		}
+		p.hosts[k] = h
+	}
 	if len(h.waiting) == 0 {
 		if c := h.next(); c != nil {
 			return c, nil
@@ -114,28 +117,16 @@ func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
 
 // next returns a connection or slot for a request, or nil if it must wait. The caller holds mu.
 func (h *host) next() *conn {
-	isFull := h.isFull()
+	l := &h.pool.limits
+	isFull := l.maxConns > 0 && h.active >= l.maxConns || l.waitsForStreams && h.isHTTP2 && len(h.shared) > 0
 	if c := h.takeStream(isFull && h.opening == 0); c != nil {
 		return c
 	}
-	if isFull || h.isHTTP2 && !h.pool.limits.sharesNothing && h.opening > 0 { // that may have a stream
+	if isFull || h.isHTTP2 && l.maxUses != 1 && h.opening > 0 { // that may have a stream
 		return nil
 	}
 	h.active++
 	return h.takeIdle()
-}
-
-// hostOf returns the host of a key. The caller holds mu.
-func (p *pool) hostOf(k key) *host {
-	h := p.hosts[k]
-	if h == nil {
-		h = &host{pool: p, key: k, isHTTP2: p.limits.onlyHTTP2}
-		if p.hosts == nil {
-			p.hosts = make(map[key]*host)
-		}
-		p.hosts[k] = h
-	}
-	return h
 }
 
 // isHTTP2 reports whether connections to a host are expected to speak HTTP/2.
@@ -162,7 +153,7 @@ func (p *pool) stopWaiting(k key, queue chan *conn) {
 	case c.openErr != nil:
 	case c.h2 != nil:
 		c.h2.Unreserve()
-		c.closeStream()
+		c.StreamClosed()
 	case c.Conn != nil:
 		c.uses-- // keep counts one
 		c.keep()
@@ -194,13 +185,10 @@ func (h *host) takeIdle() *conn {
 // markInUse removes an idle connection from its lists, and stops watching it. The caller holds mu.
 func (p *pool) markInUse(c *conn) {
 	c.host.idle.remove(c, hostList)
-	if c.state == idleWatched {
-		p.watched.remove(c, ageList)
+	if c.idleIn.remove(c, ageList); c.idleIn == &p.watched {
 		p.unwatch(c)
-	} else {
-		p.unwatched.remove(c, ageList)
 	}
-	c.state = inUse
+	c.idleIn = nil
 }
 
 // removeIfEmpty removes a host without connections and waiting requests. The caller holds mu.
@@ -210,9 +198,9 @@ func (p *pool) removeIfEmpty(h *host) {
 	}
 }
 
-// release ends the use of a connection or slot, and reports whether the connection is kept or
-// passed on. If another idle connection must be closed to make room, it returns that.
-func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
+// release ends the use of a connection or slot. It returns what must be closed: the connection
+// unless it is kept or passed on, or an idle one that makes room for it, or nil.
+func (p *pool) release(c *conn, isUsable bool) (surplus *conn) {
 	isUsable = isUsable && !c.countUse(&p.limits)
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -220,32 +208,47 @@ func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
 }
 
 // releaseLocked is release without counting the use.
-func (p *pool) releaseLocked(c *conn, isUsable bool) (isKept bool, evicted *conn) {
+func (p *pool) releaseLocked(c *conn, isUsable bool) (surplus *conn) {
 	h := c.host
 	c.endOpening()
 	if len(h.waiting) > 0 {
-		if isUsable = isUsable && (c.h2 == nil || h.share(c)); !isUsable {
-			c = h.slot()
+		if isUsable && (c.h2 == nil || h.share(c)) {
+			h.serveFirst(c)
+			return nil
 		}
-		h.serveFirst(c)
-		return isUsable, nil
+		h.serveFirst(h.slot())
+		return c
 	}
 	h.active--
 	if !isUsable || p.closing || p.limits.maxIdlePerHost >= 0 && h.idle.n >= p.limits.maxIdlePerHost {
 		p.removeIfEmpty(h)
-		return false, nil
+		return c
 	}
-	c.state = idleUnwatched
+	c.idleIn = &p.unwatched
 	c.idleSince = c.opened.Add(time.Since(c.opened)) // reads one clock, and time.Now two
 	h.idle.add(c, hostList)
 	p.unwatched.add(c, ageList)
 	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {
-		evicted = p.oldest()
-		p.markInUse(evicted)
-		p.removeIfEmpty(evicted.host)
+		surplus = p.evict(p.oldest())
 	}
 	p.scheduleSweep(c.idleSince.Add(watchDelay))
-	return true, evicted
+	return surplus
+}
+
+// evict removes an idle connection from the pool. The caller holds mu, and closes the connection.
+func (p *pool) evict(c *conn) *conn {
+	p.markInUse(c)
+	p.removeIfEmpty(c.host)
+	return c
+}
+
+// evictAfter evicts the connections that have been idle for a time. The caller holds mu.
+func (p *pool) evictAfter(d time.Duration) (all []*conn) {
+	now := time.Now()
+	for c := p.oldest(); c != nil && now.Sub(c.idleSince) >= d; c = p.oldest() {
+		all = append(all, p.evict(c))
+	}
+	return all
 }
 
 // oldest returns the connection that became idle first, or nil. The caller holds mu.
@@ -253,14 +256,9 @@ func (p *pool) oldest() *conn { return cmp.Or(p.watched.first, p.unwatched.first
 
 // closeIdle closes all idle connections, and those that are returned before the next get.
 func (p *pool) closeIdle() {
-	var all []*conn
 	p.mu.Lock()
 	p.closing = true
-	for c := p.oldest(); c != nil; c = p.oldest() {
-		p.markInUse(c)
-		p.removeIfEmpty(c.host)
-		all = append(all, c)
-	}
+	all := p.evictAfter(0)
 	p.stopWatching()
 	p.mu.Unlock()
 	closeAll(all)
@@ -287,4 +285,49 @@ func (p *pool) count() Count {
 		n.Waiting += len(h.waiting)
 	}
 	return n
+}
+
+// list is a doubly linked list of connections, whose links are in the connections. Removing one
+// from the middle takes constant time. The zero value is empty. An idle connection is in two lists.
+type list struct {
+	first, last *conn
+	n           int
+}
+
+type node struct{ prev, next *conn }
+
+// listKind selects which links of a connection a list uses.
+type listKind uint8
+
+const (
+	hostList listKind = iota // the list of a host
+	ageList                  // a list of the pool, in the order in which connections became idle
+)
+
+func (l *list) add(c *conn, w listKind) {
+	c.nodes[w] = node{prev: l.last}
+	if l.last != nil {
+		l.last.nodes[w].next = c
+	} else {
+		l.first = c
+	}
+	l.last = c
+	l.n++
+}
+
+// remove removes c, which is in the list.
+func (l *list) remove(c *conn, w listKind) {
+	at := c.nodes[w]
+	if at.prev != nil {
+		at.prev.nodes[w].next = at.next
+	} else {
+		l.first = at.next
+	}
+	if at.next != nil {
+		at.next.nodes[w].prev = at.prev
+	} else {
+		l.last = at.prev
+	}
+	c.nodes[w] = node{}
+	l.n--
 }

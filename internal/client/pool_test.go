@@ -144,13 +144,11 @@ func TestIdleLimitsHold(t *testing.T) {
 	var conns []*conn
 	for _, key := range []string{"a", "a", "a", "b", "b"} {
 		nc, _ := pipe(t)
-		c, _ := p.get(t.Context(), keyOf(key), true)
-		c.open(nc)
-		conns = append(conns, c)
+		conns = append(conns, open(t, p, key, nc))
 	}
-	kept := make([]bool, 5)
-	for i, c := range conns {
-		kept[i] = c.keep()
+	var kept []bool
+	for _, c := range conns {
+		kept = append(kept, c.keep())
 	}
 	testkit.Equal(t, kept, []bool{true, true, false, true, true}, "kept")
 	want(t, p, Count{Hosts: 2, Idle: 3})
@@ -237,9 +235,7 @@ func TestOneGoroutineWatchesAllSockets(t *testing.T) {
 		var all []*conn
 		for range many {
 			ours, _ := sockets(t)
-			c, _ := p.get(t.Context(), keyOf("x"), true)
-			c.open(ours)
-			all = append(all, c)
+			all = append(all, open(t, p, "x", ours))
 		}
 		for _, c := range all {
 			c.keep()

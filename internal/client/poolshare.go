@@ -1,6 +1,7 @@
 package client
 
 import (
+	"net"
 	"slices"
 	"time"
 
@@ -32,7 +33,6 @@ func (h *host) takeStream(isOnly bool) *conn {
 // use counts a stream of a connection in h.shared. The caller holds mu.
 func (h *host) use(c *conn) {
 	c.streams++
-	c.state = inUse
 	if c.countUse(&h.pool.limits) {
 		h.retire(c)
 	}
@@ -60,12 +60,6 @@ func (h *host) unshare(c *conn) {
 	if i := slices.Index(h.shared, c); i >= 0 {
 		h.shared = slices.Delete(h.shared, i, i+1)
 	}
-}
-
-// isFull reports whether no further connection may be opened. The caller holds mu.
-func (h *host) isFull() bool {
-	l := &h.pool.limits
-	return l.maxConns > 0 && h.active >= l.maxConns || l.waitsForStreams && h.isHTTP2 && len(h.shared) > 0
 }
 
 // slot returns a slot. The caller holds mu.
@@ -103,26 +97,27 @@ func (h *host) serveFirst(c *conn) {
 	h.waiting = h.waiting[1:] // moving the rest would cost much if a thousand wait
 }
 
-// openHTTP2 turns a slot into a connection that speaks HTTP/2, with a stream.
-func (c *conn) openHTTP2(config *h2.Config) {
+// openHTTP2 turns a slot into a connection that speaks HTTP/2, with a stream. If another connection
+// has a free stream by now, openHTTP2 returns that instead.
+func (c *conn) openHTTP2(nc net.Conn, config *h2.Config) (other *conn) {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if other = h.takeStream(false); other != nil {
+		return other
+	}
 	c.endOpening()
 	h.isHTTP2 = true
-	c.opened = time.Now()
+	c.Conn, c.opened = nc, time.Now()
 	maxStreams := uint32(h2.AssumedStreams)
 	if len(h.shared) > 0 {
 		maxStreams = h.shared[0].h2.MaxStreams()
 	}
 	c.h2 = h2.New(Direct(c.Conn), config, c, maxStreams)
-	if !p.limits.sharesNothing {
-		h.shared = append(h.shared, c)
-	} else {
-		c.isRetired = true
-	}
+	h.shared = append(h.shared, c)
 	h.use(c)
 	h.serve()
+	return nil
 }
 
 // openedHTTP1 records that a slot has a connection that does not speak HTTP/2.
@@ -152,21 +147,8 @@ func (c *conn) failToOpen(err error) {
 	c.drop()
 }
 
-// otherStream returns a shared connection with a stream, for a request that has opened another
-// connection meanwhile, or nil.
-func (c *conn) otherStream() *conn {
-	p, h := c.host.pool, c.host
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.limits.sharesNothing {
-		return nil
-	}
-	return h.takeStream(false)
-}
-
-// closeStream ends the use of a stream. The connection becomes idle, or is closed, after its last
-// one.
-func (c *conn) closeStream() {
+// StreamClosed implements h2.Host. The connection becomes idle, or is closed, after its last stream.
+func (c *conn) StreamClosed() {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	c.streams--
@@ -176,17 +158,11 @@ func (c *conn) closeStream() {
 		return
 	}
 	h.unshare(c)
-	isKept, evicted := p.releaseLocked(c, !c.isRetired)
+	surplus := p.releaseLocked(c, !c.isRetired)
 	p.mu.Unlock()
-	c.closeReleased(isKept, evicted)
-}
-
-// retireNow makes a connection accept no more streams, because a request demands it.
-func (c *conn) retireNow() {
-	p := c.host.pool
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	c.host.retire(c)
+	if surplus != nil {
+		surplus.Close()
+	}
 }
 
 // Closing implements h2.Host.
@@ -194,16 +170,9 @@ func (c *conn) Closing() {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
 	h.retire(c)
-	wasIdle := c.state != inUse
-	if wasIdle {
-		p.markInUse(c)
-		p.removeIfEmpty(h)
-	}
 	h.serve()
 	p.mu.Unlock()
-	if wasIdle {
-		c.Close()
-	}
+	p.closeIfIdle(c)
 }
 
 // HasRoom implements h2.Host.

@@ -22,15 +22,10 @@ func (p *pool) scheduleSweep(at time.Time) {
 // been idle for watchDelay.
 func (p *pool) sweep() {
 	var old []*conn
-	now := time.Now()
 	p.mu.Lock()
-	p.sweepAt = time.Time{}
-	if limit := p.limits.idleTimeout; limit > 0 {
-		for c := p.oldest(); c != nil && now.Sub(c.idleSince) >= limit; c = p.oldest() {
-			p.markInUse(c)
-			p.removeIfEmpty(c.host)
-			old = append(old, c)
-		}
+	now := time.Now()
+	if p.sweepAt = (time.Time{}); p.limits.idleTimeout > 0 {
+		old = p.evictAfter(p.limits.idleTimeout)
 	}
 	for range sweepBatch {
 		c := p.unwatched.first
@@ -39,16 +34,9 @@ func (p *pool) sweep() {
 		}
 		p.unwatched.remove(c, ageList)
 		p.watched.add(c, ageList)
-		c.state = idleWatched
+		c.idleIn = &p.watched
 		p.startWatching(c)
 	}
-	p.scheduleNextSweep(now)
-	p.mu.Unlock()
-	closeAll(old)
-}
-
-// scheduleNextSweep schedules the next sweep if one is needed. The caller holds mu.
-func (p *pool) scheduleNextSweep(now time.Time) {
 	if c := p.unwatched.first; c != nil {
 		p.scheduleSweep(c.idleSince.Add(watchDelay))
 	}
@@ -58,6 +46,8 @@ func (p *pool) scheduleNextSweep(now time.Time) {
 	if at, ok := p.closeEmptyWatcher(now); ok {
 		p.scheduleSweep(at)
 	}
+	p.mu.Unlock()
+	closeAll(old)
 }
 
 // startWatching starts to watch a connection, unless a goroutine reads from it. The caller
@@ -84,10 +74,9 @@ func (p *pool) watchByRead(c *conn, pending chan<- earlyRead) {
 // closeIfIdle closes a connection if it is idle, and reports whether it was.
 func (p *pool) closeIfIdle(c *conn) bool {
 	p.mu.Lock()
-	wasIdle := c.state != inUse
+	wasIdle := c.idleIn != nil
 	if wasIdle {
-		p.markInUse(c)
-		p.removeIfEmpty(c.host)
+		p.evict(c)
 	}
 	p.mu.Unlock()
 	if wasIdle {

@@ -1,17 +1,15 @@
 package client
 
 // protocol holds what differs between HTTP/1.1 and FastCGI for all exchanges of a Client.
-// Everything else is common to both: connections, goroutines, timeouts and retries. Its methods may
-// be called concurrently.
-type protocol interface {
+// Everything else is common to both: connections, goroutines, timeouts and retries.
+type protocol struct {
 	// newCodec returns a codec, which serves one exchange after another.
-	newCodec() codec
+	newCodec func() codec
 	// framePiece adds the framing to a piece of a request's body: n bytes in m, from roomBefore on.
-	// end reports whether the body ends with it.
-	framePiece(x *exchange, m []byte, n int, end bool) []byte
-	// abortMessage returns the message by which the client abandons a request that it has sent, or
-	// nil if there is none.
-	abortMessage() []byte
+	// end reports whether the body ends with it. framePiece is called concurrently.
+	framePiece func(x *exchange, m []byte, n int, end bool) []byte
+	// abortMessage abandons a request that was sent; nil if only the end of the connection does.
+	abortMessage []byte
 }
 
 // codec holds what differs between HTTP/1.1 and FastCGI in an exchange: the forms of the request in

@@ -59,28 +59,42 @@ func basicAuth(proxy *url.URL) string {
 }
 
 // dialProxy opens a connection to a proxy, and a tunnel through the proxy if the key has a server.
-func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
+func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, *tls.ConnectionState, error) {
 	proxy, err := url.Parse(k.proxy)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	addr := proxyAddr(proxy)
-	nc, err := c.dialToProxy(ctx, proxy, addr)
+	nc, state, err := c.dialToProxy(ctx, proxy, addr)
 	if err != nil {
-		return nil, &proxyError{addr, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}}
+		return nil, nil, &proxyError{addr, &net.OpError{Op: "proxyconnect", Net: "tcp", Err: err}}
 	}
-	tunnel := c.tunnel
-	switch {
-	case k.host == "":
-		return nc, nil
-	case proxy.Scheme == "socks5" || proxy.Scheme == "socks5h":
-		tunnel = socksTunnel
+	if k.host != "" {
+		if err := c.openTunnel(ctx, nc, proxy, k); err != nil {
+			nc.Close()
+			return nil, nil, &proxyError{addr, err}
+		}
 	}
-	if err := withDeadline(ctx, nc, func() error { return tunnel(ctx, nc, proxy, k) }); err != nil {
-		nc.Close()
-		return nil, &proxyError{addr, err}
+	return nc, state, nil
+}
+
+// openTunnel makes a proxy connect to a key's server. The end of the context closes the connection,
+// which may lack deadlines.
+func (c *Client) openTunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) (err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, proxyConnectTimeout, noResponseWithin(proxyConnectTimeout, ""))
+	defer cancel()
+	stop := context.AfterFunc(ctx, func() { nc.Close() })
+	if proxy.Scheme == "socks5" || proxy.Scheme == "socks5h" {
+		if err = socksTunnel(nc, proxy, k); err != nil {
+			err = &net.OpError{Op: "socks connect", Net: "tcp", Err: err}
+		}
+	} else {
+		err = c.connect(ctx, nc, proxy, k)
 	}
-	return nc, nil
+	if !stop() {
+		return contextCause(ctx)
+	}
+	return err
 }
 
 // proxyAddr returns the host and port of a proxy.
@@ -89,25 +103,22 @@ func proxyAddr(proxy *url.URL) string {
 	return net.JoinHostPort(nameToDial(proxy.Hostname()), cmp.Or(proxy.Port(), port, "80"))
 }
 
-func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (net.Conn, error) {
-	if proxy.Scheme == "https" && c.settings.DialTLSContext != nil {
-		return c.settings.DialTLSContext(ctx, "tcp", addr)
+func (c *Client) dialToProxy(
+	ctx context.Context, proxy *url.URL, addr string) (nc net.Conn, state *tls.ConnectionState, err error) {
+	hasTLS := proxy.Scheme == "https"
+	if hasTLS && c.settings.DialTLSContext != nil {
+		nc, err = c.dialWith(ctx, c.settings.DialTLSContext, "tcp", addr)
+	} else if nc, err = c.dialWith(ctx, c.settings.DialContext, "tcp", addr); hasTLS && err == nil {
+		nc = tls.Client(&underTLS{Conn: nc}, c.tlsFor(nameToDial(proxy.Hostname()), false))
 	}
-	nc, err := c.dialNetwork(ctx, "tcp", addr)
-	if err != nil || proxy.Scheme != "https" {
-		return nc, err
+	if err != nil || !hasTLS {
+		return nc, nil, err
 	}
-	config := c.tls.Clone()
-	config.NextProtos = []string{protoHTTP1}
-	if config.ServerName == "" {
-		config.ServerName = proxy.Hostname()
-	}
-	nc, _, err = c.handshake(ctx, tls.Client(&underTLS{Conn: nc}, config), httptrace.ContextClientTrace(ctx))
-	return nc, err
+	return c.handshake(ctx, nc, httptrace.ContextClientTrace(ctx))
 }
 
-// tunnel makes an HTTP proxy connect to a key's server.
-func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) error {
+// connect makes an HTTP proxy connect to a key's server.
+func (c *Client) connect(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) error {
 	header := c.settings.ProxyConnectHeader
 	if c.settings.GetProxyConnectHeader != nil {
 		var err error
@@ -121,18 +132,17 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 	if auth := basicAuth(proxy); auth != "" {
 		header.Set("Proxy-Authorization", auth)
 	}
-	connect := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: k.addr()}, Host: k.addr(),
-		Header: header}
-	if err := connect.Write(nc); err != nil {
+	r := &http.Request{Method: http.MethodConnect, URL: &url.URL{Opaque: k.addr()}, Host: k.addr(), Header: header}
+	if err := r.Write(nc); err != nil {
 		return err
 	}
 	// As in net/http what follows the head is dropped: the server does not speak before the client.
-	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(nc, int64(c.maxHeadBytes))), connect)
+	resp, err := http.ReadResponse(bufio.NewReader(io.LimitReader(nc, int64(c.maxHeadBytes))), r)
 	if err != nil {
 		return err
 	}
 	if c.settings.OnProxyConnectResponse != nil {
-		if err := c.settings.OnProxyConnectResponse(ctx, proxy, connect, resp); err != nil {
+		if err := c.settings.OnProxyConnectResponse(ctx, proxy, r, resp); err != nil {
 			return err
 		}
 	}

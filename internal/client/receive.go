@@ -1,6 +1,7 @@
 package client
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -37,10 +38,10 @@ func (x *exchange) hasInput() bool {
 	switch {
 	case s.codec.hasInput(s), c.hasInput():
 		return true
-	case c.info.tlsConn == nil, s.filled == len(s.in):
+	case c.tlsConn == nil, s.filled == len(s.in):
 		return false
 	}
-	n, isDrained := c.info.readUnread(s.in[s.filled:])
+	n, isDrained := c.readUnread(s.in[s.filled:])
 	s.filled += n
 	c.traffic.received.Add(int64(n))
 	return n == 0 && !isDrained || s.codec.hasInput(s)
@@ -50,11 +51,11 @@ func (x *exchange) hasInput() bool {
 // input buffer, which would be half of the memory of a stream through a proxy.
 func (x *exchange) awaitInput() {
 	s, c := x.scratch, x.conn
-	if c.info.raw == nil || len(s.received()) > 0 || s.codec.hasInput(s) {
+	if c.raw == nil || len(s.received()) > 0 || s.codec.hasInput(s) {
 		return
 	}
 	x.client.releaseInput(s)
-	c.info.raw.awaitInput()
+	c.raw.awaitInput()
 }
 
 // receiveInto reads into p, through the scratch if p is small. The scratch has no unparsed input.
@@ -77,20 +78,40 @@ func (x *exchange) read(p []byte) (int, error) {
 		}
 	}
 	x.conn.traffic.received.Add(int64(n))
-	switch {
-	case n == 0:
+	if n == 0 {
 		return 0, x.readError(err)
-	case x.receivedAny:
-	case x.trace != nil && x.trace.GotFirstResponseByte != nil:
+	}
+	x.firstReceived()
+	return n, nil
+}
+
+// firstReceived records that a part of a response was received.
+func (x *exchange) firstReceived() {
+	if !x.receivedAny && x.trace != nil && x.trace.GotFirstResponseByte != nil {
 		x.trace.GotFirstResponseByte()
 	}
 	x.receivedAny = true
-	return n, nil
+}
+
+// callInterim calls the hook for an interim response, and reports whether there is one.
+func (x *exchange) callInterim(status int, hooks Hooks, header func() http.Header) (isSeen bool, err error) {
+	switch trace := x.trace; {
+	case trace != nil && trace.Got1xxResponse != nil:
+		err = trace.Got1xxResponse(status, textproto.MIMEHeader(header()))
+	case hooks != nil && status != http.StatusContinue:
+		hooks.Interim(status, header())
+	default:
+		return false, nil
+	}
+	if err != nil {
+		err = x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	}
+	return true, err
 }
 
 // setResponse copies the request and the TLS state into the response.
 func (x *slab) setResponse() {
-	x.response.Request, x.response.TLS = x.request, x.conn.info.tlsState
+	x.response.Request, x.response.TLS = x.request, x.conn.tlsState
 }
 
 // headerValues returns room for the slices of the response's Header. A slab that is used again has

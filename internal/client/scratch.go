@@ -69,14 +69,11 @@ func (x *exchange) release() {
 		return
 	}
 	x.scratch, s.call, s.memory = nil, nil, nil
-	if cap(s.out) > maxKeptBuffer {
-		s.out = nil
-	}
+	s.out = keptOrNil(s.out)
 	if len(s.in) > max(maxKeptBuffer, x.client.readBufferSize) {
 		s.in = nil
 	}
 	s.codec.reset()
-	poison.Fill(s.out[:cap(s.out)])
 	poison.Fill(s.in)
 	x.client.scratches.Put(s)
 }

@@ -1,8 +1,15 @@
 package client
 
 import (
+	"fmt"
+	"io"
+	"net"
 	"net/http/httptrace"
+	"os"
+	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/connection"
 )
 
 const (
@@ -33,7 +40,7 @@ const (
 // otherwise there may be a response.
 func (x *exchange) send() error {
 	if x.usesRawExchange() {
-		return x.sendAndReceive(x.conn.info.raw)
+		return x.sendAndReceive(x.conn.raw)
 	}
 	first, isLast, err := x.encodeFirstPiece()
 	if err != nil {
@@ -53,9 +60,7 @@ func (x *exchange) send() error {
 		trace.WroteHeaders()
 	}
 	switch {
-	case !x.streamsBody():
-		x.sendDone()
-	case isLast:
+	case isLast, !x.streamsBody():
 		x.body.Close()
 		x.sendDone()
 	case first > 0:
@@ -109,7 +114,7 @@ func (x *exchange) encodeFirstPiece() (n int64, isLast bool, err error) {
 
 // usesRawExchange reports whether rawExchange sends the request and receives the response.
 func (x *exchange) usesRawExchange() bool {
-	return x.conn.info.raw != nil && !x.conn.hasReader() && !x.streamsBody() && x.trace == nil &&
+	return x.conn.raw != nil && x.conn.pending == nil && !x.streamsBody() && x.trace == nil &&
 		x.client.settings.ResponseHeaderTimeout <= 0
 }
 
@@ -254,4 +259,94 @@ func (x *exchange) traceSent(err error) {
 	if x.trace != nil && x.trace.WroteRequest != nil {
 		x.trace.WroteRequest(httptrace.WroteRequestInfo{Err: err})
 	}
+}
+
+// minSendfile is the size from which the kernel sends a file (sendfile, splice). Compared with
+// copying it piece by piece, that takes 0.6 of the CPU time, including the server's, at 256 KB and
+// at 10 MB (BenchmarkFileBody).
+const minSendfile = 4 * pieceSize
+
+// sendFile makes the kernel send a body that is a file, except for its last piece. That piece is
+// sent like other bodies, after a check that nothing follows it. sendFile returns the number of
+// bytes sent. If the file is shorter than its ContentLength, the last piece shows that.
+func (x *exchange) sendFile() (int64, error) {
+	file, isFile := x.body.body.(*os.File)
+	nc, isTCP := x.conn.Conn.(*net.TCPConn)
+	isHTTP := x.client.http2 != nil // it sends a body of known length as it is
+	if !isFile || !isTCP || !isHTTP || x.bodyLength < minSendfile {
+		return 0, nil
+	}
+	return nc.ReadFrom(io.LimitReader(file, x.bodyLength-pieceSize))
+}
+
+// maxEmptyReads is the number of consecutive Reads that may return neither bytes nor an error.
+const maxEmptyReads = 100
+
+// requestBody is a request's body. It can be closed while it is read, and is closed once.
+type requestBody struct {
+	body   io.ReadCloser
+	closed atomic.Bool
+	empty  int // the number of consecutive Reads that have returned nothing
+}
+
+// Close closes the body unless it is closed. It ignores the error, which does not matter to a
+// request. b may be nil.
+func (b *requestBody) Close() {
+	if b != nil && !b.closed.Swap(true) {
+		_ = b.body.Close()
+	}
+}
+
+// closeLater closes the body in another goroutine, because Close may wait for a Read.
+func (b *requestBody) closeLater() {
+	if b != nil && !b.closed.Load() {
+		go b.Close()
+	}
+}
+
+// Read implements io.Reader.
+func (b *requestBody) Read(p []byte) (int, error) {
+	n, err := b.body.Read(p)
+	if b.empty++; n > 0 {
+		b.empty = 0
+	} else if err == nil && b.empty == maxEmptyReads {
+		err = io.ErrNoProgress
+	}
+	return n, err
+}
+
+// piece reads from the body, and reports whether the body has ended. Further Reads
+// follow if they need not wait, so that the last piece of a body is sent as such.
+func (b *requestBody) piece(p []byte) (n int, end bool, err error) {
+	n, err = b.Read(p)
+	for more := n; err == nil && more > 0 && n < len(p) && b.hasInput(); n += more {
+		more, err = b.Read(p[n:])
+	}
+	if err == io.EOF { //nolint:errorlint // a wrapped io.EOF is an error
+		return n, true, nil
+	}
+	return n, false, err
+}
+
+// readInto reads the body until its end, or until p is full.
+func (b *requestBody) readInto(p []byte) (n int, err error) {
+	for end := false; n < len(p) && !end && err == nil; {
+		var k int
+		k, end, err = b.piece(p[n:])
+		n += k
+	}
+	return n, err
+}
+
+// hasInput reports whether the body is known to return from a Read at once.
+func (b *requestBody) hasInput() bool {
+	body, ok := b.body.(connection.InputReporter)
+	return ok && body.HasInput()
+}
+
+func bodyLengthError(want, got int64) error {
+	if got < want {
+		return fmt.Errorf("http: ContentLength=%d with Body length %d", want, got)
+	}
+	return fmt.Errorf("http: ContentLength=%d with Body length %d or more", want, got)
 }

@@ -1,12 +1,10 @@
 package client
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net"
-	"net/netip"
 	"net/url"
 	"strconv"
 )
@@ -24,21 +22,20 @@ const (
 )
 
 // socksTunnel makes a SOCKS5 proxy connect to a key's server. The proxy resolves the name.
-func socksTunnel(_ context.Context, nc net.Conn, proxy *url.URL, k *key) error {
+func socksTunnel(nc net.Conn, proxy *url.URL, k *key) error {
+	port, err := strconv.ParseUint(k.port, 10, 16)
+	if err != nil || port == 0 {
+		return fmt.Errorf("SOCKS5: invalid port %q", k.port)
+	}
 	if err := negotiateSocksAuth(nc, proxy.User); err != nil {
 		return err
 	}
-	port, err := strconv.ParseUint(k.port, 10, 16)
-	if err != nil {
-		return fmt.Errorf("invalid port %q", k.port)
-	}
 	b := []byte{socksVersion, socksCmdConnect, 0}
-	ip, _ := netip.ParseAddr(k.host)
-	switch ip = ip.Unmap(); {
-	case ip.Is4():
-		b = append(append(b, socksIPv4), ip.AsSlice()...)
-	case ip.Is6():
-		b = append(append(b, socksIPv6), ip.AsSlice()...)
+	switch ip := net.ParseIP(k.host); { // nil for an address with a zone, which is sent as a name
+	case ip.To4() != nil:
+		b = append(append(b, socksIPv4), ip.To4()...)
+	case ip != nil:
+		b = append(append(b, socksIPv6), ip...)
 	case len(k.host) > 255:
 		return errors.New("SOCKS5: the server's name is longer than 255 bytes")
 	default:

@@ -275,13 +275,15 @@ func differencesOfSettings() []difference {
 			observe: func(s side) string { return s.throughProxy("ftp", "GET", "http://server.invalid") }},
 		{row: "CONNECT through a proxy", ours: "CC", theirs: "C",
 			observe: func(s side) string { return s.throughProxy("http", "CONNECT", "http://server.invalid") }},
+		{row: "HTTP/2 to an `https` proxy", ours: "200 hello", theirs: "error", observe: func(s side) string {
+			where, _ := url.Parse(s.helloOverTLS(true).URL)
+			s.set("Proxy", http.ProxyURL(where))
+			s.set("TLSClientConfig", &tls.Config{InsecureSkipVerify: true})
+			s.set("ForceAttemptHTTP2", true)
+			return s.request(mustRequest("GET", "http://server.invalid", nil))
+		}},
 		{row: "`TLSClientConfig`", ours: "error", theirs: "200 hello", observe: func(s side) string {
-			server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				io.WriteString(w, "hello")
-			}))
-			server.Config.ErrorLog = log.New(io.Discard, "", 0)
-			server.StartTLS()
-			s.Cleanup(server.Close)
+			server := s.helloOverTLS(false)
 			if got := s.request(mustRequest("GET", server.URL, nil)); got != "error" {
 				return got
 			}
@@ -330,6 +332,17 @@ func differencesOfSettings() []difference {
 				return fmt.Sprint(absent)
 			}},
 	}
+}
+
+// helloOverTLS returns a server that responds with hello.
+func (s side) helloOverTLS(isHTTP2 bool) *httptest.Server {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+	}))
+	server.Config.ErrorLog, server.EnableHTTP2 = log.New(io.Discard, "", 0), isHTTP2
+	server.StartTLS()
+	s.Cleanup(server.Close)
+	return server
 }
 
 // throughProxy sends a request through a proxy that responds with 201 to whatever it receives, and

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"net/url"
 	"os"
 	"reflect"
 	"regexp"
@@ -235,6 +236,12 @@ func changesOfTransport() []changed {
 			r, began := mustRequest("PUT", s.url, strings.NewReader("body")), time.Now()
 			r.Header.Set("Expect", "100-continue")
 			return fmt.Sprint(s.request(r), " after ", time.Since(began))
+		}},
+		{what: "a proxy does not respond to CONNECT", want: "error after 1m0s", observe: func(s side) string {
+			s.set("Proxy", http.ProxyURL(&url.URL{Scheme: "http", Host: "proxy"}))
+			s.runScript(func(_ int, c *scripted) { _, _ = io.Copy(io.Discard, c.r) })
+			began := time.Now()
+			return fmt.Sprint(s.request(mustRequest("GET", "https://server.invalid", nil)), " after ", time.Since(began))
 		}},
 		{what: "the end of a chunked body has arrived", want: "hello EOF b", observe: func(s side) string {
 			next := make(chan bool)

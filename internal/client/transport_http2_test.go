@@ -57,8 +57,14 @@ func TestTransportUsesProtocolsOfNetHTTP(t *testing.T) {
 			theirs.TLSClientConfig = config.Clone()
 			var got [2]string
 			for i, rt := range []http.RoundTripper{likeTheirs(theirs), theirs} {
-				_, text, err := exchange(rt, mustRequest("POST", s.URL, io.LimitReader(zeros{}, 100_000)))
-				got[i] = fmt.Sprint(text, err != nil)
+				webSocket := mustRequest("GET", s.URL, nil)
+				webSocket.Header = http.Header{"Connection": {"Upgrade"}, "Upgrade": {"WebSocket"}}
+				for _, r := range []*http.Request{mustRequest("POST", s.URL, io.LimitReader(zeros{}, 100_000)), webSocket} {
+					if r.Method == "POST" || what != "secure" { // see above
+						_, text, err := exchange(rt, r)
+						got[i] += fmt.Sprint(text, err != nil)
+					}
+				}
 				rt.(interface{ CloseIdleConnections() }).CloseIdleConnections()
 			}
 			testkit.Equal(t, got[0], got[1], server, what, "beside net/http")

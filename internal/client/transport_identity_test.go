@@ -96,6 +96,11 @@ type unwritable struct{ net.Conn }
 
 func (unwritable) Write([]byte) (int, error) { return 0, errTest }
 
+// withoutDeadlines is a connection without deadlines, such as a tunnel of package ssh.
+type withoutDeadlines struct{ net.Conn }
+
+func (withoutDeadlines) SetDeadline(time.Time) error { return os.ErrNoDeadline }
+
 func proxiedBy(scheme, host string) func(*http.Transport) {
 	return func(t *http.Transport) {
 		t.Proxy = func(r *http.Request) (*url.URL, error) {
@@ -128,6 +133,7 @@ func failuresOfConnecting() []failure {
 			}
 		}, reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.CannotSend, CanRetry: true}},
 		{name: "dial, TLS", scheme: "https", settings: dialing(errTest)},
+		{name: "dial, nothing", scheme: "https", settings: dialing(nil)},
 		{name: "refused", settings: func(t *http.Transport) {
 			t.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return new(net.Dialer).DialContext(ctx, "tcp", refusing)
@@ -154,9 +160,24 @@ func failuresOfConnecting() []failure {
 			reports: tare.TransportError{Side: tare.ProxySide, Kind: tare.CannotConnect, CanRetry: true}},
 		{name: "TLS proxy refuses", settings: proxiedBy("https", refusing)},
 		{name: "SOCKS proxy refuses", settings: proxiedBy("socks5", refusing)},
+		{name: "TLS proxy, nothing", scheme: "https", settings: func(t *http.Transport) {
+			dialing(nil)(t)
+			proxiedBy("https", refusing)(t)
+		}},
+		{name: "SOCKS proxy rejects", settings: proxiedBy("socks5", ""), serve: greeting("\x05\xff")},
 		{name: "TLS proxy without TLS", settings: proxiedBy("https", ""), serve: greeting("HTTP/1.1 400 No\n\n")},
 		{name: "CONNECT rejected", scheme: "https", settings: proxiedBy("http", ""),
-			serve: responding("HTTP/1.1 407 Proxy Authentication Required\n\n")},
+			serve:   responding("HTTP/1.1 407 Proxy Authentication Required\n\n"),
+			reports: tare.TransportError{Side: tare.ProxySide, Kind: tare.CannotConnect, CanRetry: true}},
+		{name: "long response to CONNECT", scheme: "https", settings: func(t *http.Transport) {
+			proxiedBy("", "")(t) // without a scheme it is http
+			t.MaxResponseHeaderBytes = 1000
+		}, serve: responding("HTTP/1.1 200 OK\nA: " + strings.Repeat("a", 2000) + "\n\n")},
+		{name: "body in the response to CONNECT", scheme: "https", settings: proxiedBy("http", ""), serve: func(c *scripted) {
+			if c.respond("HTTP/1.1 200 OK\nContent-Length: 2\n\nhi") {
+				tlsServer(c)
+			}
+		}, reports: tare.TransportError{Side: tare.ServerSide, Kind: tare.CannotConnect, CanRetry: true}},
 		{name: "no response to CONNECT", scheme: "https", settings: proxiedBy("http", ""), serve: responding("")},
 		{name: "plain server behind proxy", scheme: "https", settings: proxiedBy("http", ""), serve: func(c *scripted) {
 			if c.respond("HTTP/1.1 200 OK\n\n") {
@@ -207,6 +228,14 @@ func failuresOfHeads() []failure {
 				return net.Dial(network, address) // an error of a slow one would be about connecting
 			}
 		}},
+		{name: "deadline of CONNECT", scheme: "https", serve: waiting(""), change: within(10 * time.Millisecond),
+			settings: func(t *http.Transport) {
+				proxiedBy("http", "")(t)
+				t.DialContext = func(_ context.Context, network, address string) (net.Conn, error) {
+					nc, err := net.Dial(network, address)
+					return withoutDeadlines{nc}, err
+				}
+			}},
 		{name: "deadline has passed", serve: waiting(""), change: within(-1)},
 		{name: "cause", serve: waiting(""), change: func(r *http.Request) *http.Request {
 			ctx, cancel := context.WithCancelCause(r.Context())

@@ -3,7 +3,7 @@ package client_test
 import (
 	"bufio"
 	"context"
-	"errors"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -68,36 +68,19 @@ func TestTransportUsesHTTPProxies(t *testing.T) {
 				testkit.Must(t, err)
 				testkit.Equal(t, text, "/a?b []", address)
 				testkit.Equal(t, resp.ProtoMajor == 2, address == secure.URL, address, "over HTTP/2")
+				c.note("TLS %v", resp.TLS != nil)
 				c.mu.Lock()
 				hooks[i] = append(hooks[i], c.hooks[:slices.Index(c.hooks, "GotConn false false")+1]...)
+				hooks[i] = append(hooks[i], c.hooks[len(c.hooks)-1])
 				c.mu.Unlock()
 			}
 			want := []string{"GET " + plain.URL + "/a?b Basic dTpw",
 				"CONNECT " + secure.Listener.Addr().String() + " Basic dTpw"}
 			testkit.Equal(t, requests, want, "the proxy received")
 		}
-		testkit.Equal(t, hooks[1], hooks[0], "hooks beside net/http")
+		testkit.Equal(t, hooks[1], hooks[0], "hooks and TLS beside net/http")
 		theirs.CloseIdleConnections()
 		ours.CloseIdleConnections()
-	}
-	for head, want := range map[string]string{
-		"HTTP/1.1 407 No\r\n\r\n": "No",
-		"HTTP/1.1 200 OK\r\nA: " + strings.Repeat("a", 2000) + "\r\n\r\n": "unexpected EOF",
-		"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi":                  "x509", // a body is dropped
-	} {
-		// without a scheme it is http
-		where := &url.URL{Host: testkit.ServeTCP(t, func(c net.Conn) {
-			if r, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-				tunnelTo(c, head, r.Host)
-			}
-		})}
-		theirs := &http.Transport{Proxy: http.ProxyURL(where), MaxResponseHeaderBytes: 1000}
-		testkit.Fails(theirs.RoundTrip(mustRequest("GET", secure.URL, nil)))(t, want, "net/http")
-		_, err := likeTheirs(theirs).RoundTrip(mustRequest("GET", secure.URL, nil))
-		failure, ok := errors.AsType[*tare.TransportError](err)
-		if !ok || (failure.Side.String() == "proxy") != (want != "x509") || !strings.Contains(err.Error(), want) {
-			t.Errorf("%.30q: %v", head, err)
-		}
 	}
 }
 
@@ -115,24 +98,33 @@ func tunnelTo(c net.Conn, head, host string) {
 func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 	for _, host := range []string{"bücher.example", "BÜCHER.example:81", "ｆｏｏ.example", "faß.example", "１.2.3.4",
 		"a_ü.example", "a\u200db.example"} {
-		for _, proxy := range []string{"", "http://" + host, "socks5://" + host} {
-			var dialed []string
+		for _, proxy := range []string{"", "http://" + host, "https://" + host, "socks5://" + host} {
+			var dialed []string // and the name in the hello to an https proxy
+			server, _ := testkit.TLSConfigs()
+			config := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
+				dialed = append(dialed, s.ServerName)
+				return net.ErrClosed
+			}}
 			dial := func(_ context.Context, _, addr string) (net.Conn, error) {
-				dialed = append(dialed, addr)
-				return nil, net.ErrClosed
+				if dialed = append(dialed, addr); !strings.HasPrefix(proxy, "https:") {
+					return nil, net.ErrClosed
+				}
+				client, peer := net.Pipe()
+				go tls.Server(peer, server).Handshake()
+				return client, nil
 			}
-			theirs, ours := &http.Transport{DialContext: dial}, &tare.Transport{DialContext: dial}
+			theirs := &http.Transport{DialContext: dial, TLSClientConfig: config}
 			if proxy != "" {
-				where := testkit.Value(url.Parse(proxy))(t)
-				theirs.Proxy, ours.Proxy = http.ProxyURL(where), http.ProxyURL(where)
+				theirs.Proxy = http.ProxyURL(testkit.Value(url.Parse(proxy))(t))
 			}
-			for _, tr := range []http.RoundTripper{theirs, ours} {
+			var got [2][]string
+			for i, tr := range []http.RoundTripper{likeTheirs(theirs), theirs} {
+				dialed = nil
 				r := mustRequest("GET", "http://"+host+"/", nil)
 				testkit.FailsWith(tr.RoundTrip(r))(t, net.ErrClosed, host, "through", proxy)
+				got[i] = dialed
 			}
-			if len(dialed) != 2 || dialed[0] != dialed[1] {
-				t.Errorf("%s through %q: dialed %q", host, proxy, dialed)
-			}
+			testkit.Equal(t, got[0], got[1], host, "through", proxy, "beside net/http")
 		}
 	}
 }

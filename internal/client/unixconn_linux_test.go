@@ -23,6 +23,18 @@ func unixPair(t *testing.T) (ours, theirs *net.UnixConn) {
 	return a.(*net.UnixConn), b.(*net.UnixConn)
 }
 
+// whileWriting returns what a Write returns during which something happens.
+func whileWriting(large []byte, happens func(ours net.Conn, theirs *net.UnixConn)) func(net.Conn, *net.UnixConn) []any {
+	return func(ours net.Conn, theirs *net.UnixConn) []any {
+		go func() {
+			_, _ = theirs.Read(make([]byte, 1))
+			happens(ours, theirs)
+		}()
+		n, err := ours.Write(large)
+		return []any{n > 0 && n < len(large), err}
+	}
+}
+
 // A unixConn does what the connection does that it replaces.
 func TestUnixConnIsLikeNetUnixConn(t *testing.T) {
 	const much = 4 << 20 // more than a socket holds
@@ -86,14 +98,11 @@ func TestUnixConnIsLikeNetUnixConn(t *testing.T) {
 			_, _ = ours.Write(large)
 			return []any{set, n, err, m < much, later}
 		},
-		"deadline of a waiting write": func(ours net.Conn, theirs *net.UnixConn) []any {
-			go func() {
-				_, _ = theirs.Read(make([]byte, 1))
-				_ = ours.SetWriteDeadline(past)
-			}()
-			n, err := ours.Write(large)
-			return []any{n > 0 && n < much, err}
-		},
+		"deadline of a waiting write": whileWriting(large, func(ours net.Conn, _ *net.UnixConn) {
+			_ = ours.SetWriteDeadline(past)
+		}),
+		"closed while writing":      whileWriting(large, func(ours net.Conn, _ *net.UnixConn) { ours.Close() }),
+		"peer closes while writing": whileWriting(large, func(_ net.Conn, theirs *net.UnixConn) { theirs.Close() }),
 		"closed while reading": func(ours net.Conn, _ *net.UnixConn) []any {
 			go ours.Close()
 			_, err := ours.Read(make([]byte, 10))
@@ -101,22 +110,6 @@ func TestUnixConnIsLikeNetUnixConn(t *testing.T) {
 			_, wrote := ours.Write([]byte("x"))
 			return []any{err, after, wrote, ours.SetDeadline(past), ours.SetReadDeadline(past),
 				ours.SetWriteDeadline(past)}
-		},
-		"closed while writing": func(ours net.Conn, theirs *net.UnixConn) []any {
-			go func() {
-				_, _ = theirs.Read(make([]byte, 1))
-				ours.Close()
-			}()
-			n, err := ours.Write(large)
-			return []any{n > 0 && n < much, err}
-		},
-		"peer closes while writing": func(ours net.Conn, theirs *net.UnixConn) []any {
-			go func() {
-				_, _ = theirs.Read(make([]byte, 1))
-				theirs.Close()
-			}()
-			n, err := ours.Write(large)
-			return []any{n > 0 && n < much, err}
 		},
 		"both directions": func(ours net.Conn, theirs *net.UnixConn) []any {
 			results := make(chan any, 3)

@@ -24,7 +24,7 @@ func (x *exchange) switchesProtocol(status int) bool {
 func (x *slab) detachConn() io.ReadCloser {
 	buffered := append([]byte(nil), x.scratch.received()...)
 	u := &upgradedConn{conn: x.conn, direct: x.conn, buffered: buffered}
-	if raw := x.conn.info.raw; raw != nil {
+	if raw := x.conn.raw; raw != nil {
 		u.direct = raw.direct()
 	}
 	x.mu.Lock()
@@ -39,7 +39,7 @@ func (x *slab) detachConn() io.ReadCloser {
 	x.mu.Unlock()
 	x.release()
 	if !hasEnded {
-		x.conn.detach()
+		x.conn.host.pool.release(x.conn, false) // it belongs to the caller
 	}
 	return u
 }
@@ -51,8 +51,6 @@ type upgradedConn struct {
 	direct   net.Conn // a directConn, or conn
 	buffered []byte   // bytes received behind the head
 }
-
-var _ io.ReadWriteCloser = (*upgradedConn)(nil)
 
 func (u *upgradedConn) Read(p []byte) (int, error) {
 	if len(u.buffered) > 0 {

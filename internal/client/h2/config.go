@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poison"
-	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // Config holds the settings of connections. It must not be copied, nor changed after its first use.
@@ -21,17 +20,6 @@ type Config struct {
 	CountError               func(string)  // may be nil
 
 	chunks sync.Pool // of *chunk
-}
-
-// settings returns what the server receives first.
-func (p *Config) settings() []wire.Setting {
-	return []wire.Setting{
-		{ID: wire.EnablePush, Value: 0},
-		{ID: wire.InitialWindowSize, Value: uint32(p.StreamWindow)},
-		{ID: wire.MaxFrameSizeSetting, Value: p.MaxFrameSize},
-		{ID: wire.MaxHeaderListSize, Value: uint32(p.MaxHeadBytes)},
-		{ID: wire.HeaderTableSize, Value: p.TableSize},
-	}
 }
 
 // chunk is a part of a response's body, in a list.

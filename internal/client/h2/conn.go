@@ -16,6 +16,9 @@ type Host interface {
 	Closing()
 	// HasRoom reports that Reserve may succeed again after it has failed.
 	HasRoom()
+	// StreamClosed reports that an opened stream does not count toward the peer's limit any more. It is
+	// called once for each. What has arrived of the response may still be read.
+	StreamClosed()
 }
 
 // Conn is the client's end of an HTTP/2 connection. It is safe for concurrent use.
@@ -71,12 +74,20 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 	c.input.decoder = wire.NewDecoder(int(config.TableSize))
 	c.mu.Lock()
 	out := append(c.output.buf, wire.Preface...)
-	out = wire.AppendSettings(out, config.settings()...)
+	out = wire.AppendSettings(out,
+		wire.Setting{ID: wire.EnablePush, Value: 0},
+		wire.Setting{ID: wire.InitialWindowSize, Value: uint32(config.StreamWindow)},
+		wire.Setting{ID: wire.MaxFrameSizeSetting, Value: config.MaxFrameSize},
+		wire.Setting{ID: wire.MaxHeaderListSize, Value: uint32(config.MaxHeadBytes)},
+		wire.Setting{ID: wire.HeaderTableSize, Value: config.TableSize})
 	if more := config.ConnWindow - wire.InitialWindow; more > 0 {
 		out = wire.AppendWindowUpdate(out, 0, uint32(more))
 	}
 	c.output.buf = out
-	c.startPingsLocked()
+	if d := config.PingAfter; d > 0 {
+		c.health.arrivedAt = opened
+		c.health.timer = time.AfterFunc(d, c.checkHealth)
+	}
 	c.flushLocked()
 	c.mu.Unlock()
 	go c.read()
@@ -154,16 +165,17 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 		err.Err = &goAwayError{c.goAway.last, c.goAway.code, err.Err}
 	}
 	c.err, c.isClosing = err, true
-	ended := make([]*Stream, 0, len(c.streams))
+	ended := len(c.streams)
 	for _, st := range c.streams {
 		st.failLocked(err)
-		ended = append(ended, st)
 	}
 	clear(c.streams)
 	if !c.peer.hasArrived {
 		close(c.peer.arrival)
 	}
-	c.health.stop()
+	if t := c.health.timer; t != nil {
+		t.Stop()
+	}
 	c.output.closeAfter = true
 	deadline := time.Unix(1, 0)
 	if tells {
@@ -178,8 +190,8 @@ func (c *Conn) end(err *Error, code wire.ErrorCode, tells bool) {
 	c.flushLocked()
 	c.mu.Unlock()
 	c.host.Closing()
-	for _, st := range ended {
-		st.owner.StreamClosed()
+	for range ended {
+		c.host.StreamClosed()
 	}
 }
 

@@ -37,7 +37,7 @@ func newConnOn(t *testing.T, ours, theirs net.Conn) *Conn {
 
 func open(c *Conn) (*Stream, error) {
 	st := new(Stream)
-	_, err := c.Open(st, noHost{}, &Request{Head: wire.AppendHeaders(nil, 0)})
+	_, err := c.Open(st, &Request{Head: wire.AppendHeaders(nil, 0)})
 	return st, err
 }
 

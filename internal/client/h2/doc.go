@@ -1,6 +1,6 @@
 // Package h2 is the client's side of HTTP/2 connections (RFC 9113): frames, streams, windows,
 // settings and timers. It knows neither pools nor dialing nor http.Request. Its Host manages
-// connections, and an Owner uses a stream.
+// connections.
 //
 // # A stream
 //
@@ -12,7 +12,7 @@
 //	               closed ◀─────────────────────────────────────────  closed
 //
 // A stream that fails (err) is closed at once, from any state: by a stream error, RST_STREAM,
-// Abort, GOAWAY or the end of the connection. Owner.StreamClosed reports each closing, once. What
+// Abort, GOAWAY or the end of the connection. Host.StreamClosed reports each closing, once. What
 // has arrived of a closed stream can still be read.
 //
 // The response of a stream passes through its heads (AwaitHead), of which the last one is final,

@@ -136,19 +136,19 @@ func (c *Conn) onGoAway(payload []byte) *wire.Error {
 	}
 	c.goAway = &goAwayError{last: last, code: code}
 	c.isClosing = true // a request that is sent again at once needs another connection
-	var ended []*Stream
+	ended := 0
 	for id, st := range c.streams {
 		if id > last {
 			st.failLocked(&Error{Kind: Closed, IsUnprocessed: true, OfNewConn: id == 1 && code != wire.NoError,
 				Err: c.goAway})
 			st.closeLocked()
-			ended = append(ended, st)
+			ended++
 		}
 	}
 	c.mu.Unlock()
 	c.host.Closing()
-	for _, st := range ended {
-		st.owner.StreamClosed()
+	for range ended {
+		c.host.StreamClosed()
 	}
 	return f
 }

@@ -41,18 +41,16 @@ func (*piecesConn) Write(p []byte) (int, error)      { return len(p), nil }
 func (*piecesConn) Close() error                     { return nil }
 func (*piecesConn) SetWriteDeadline(time.Time) error { return nil }
 
-// host is the h2.Host of a connection, and owner the h2.Owner of its streams.
+// host is the h2.Host of a connection.
 type host struct {
 	closing chan struct{}
 	once    *sync.Once
+	ended   *sync.WaitGroup // streams
 }
 
-func (h host) Closing() { h.once.Do(func() { close(h.closing) }) }
-func (host) HasRoom()   {}
-
-type owner struct{ closed chan struct{} }
-
-func (o owner) StreamClosed() { close(o.closed) }
+func (h host) Closing()      { h.once.Do(func() { close(h.closing) }) }
+func (host) HasRoom()        {}
+func (h host) StreamClosed() { h.ended.Done() }
 
 const streamWindow = 1 << 12
 
@@ -71,22 +69,22 @@ func requestHead() []byte {
 func receive(pieces [][]byte) (result string) {
 	input := &piecesConn{pieces: append(slices.Clone(pieces), nil)}
 	input.mu.Lock() // nothing arrives before the requests are sent
-	h := host{make(chan struct{}), new(sync.Once)}
+	h := host{make(chan struct{}), new(sync.Once), new(sync.WaitGroup)}
 	c := h2.New(input, testConfig(), h, 10)
-	streams, owners := make([]h2.Stream, 2), make([]owner, 2)
+	streams := make([]h2.Stream, 2)
+	h.ended.Add(len(streams))
 	for i := range streams {
 		if i > 0 && !c.Reserve(false) {
 			panic("no stream")
 		}
-		owners[i] = owner{make(chan struct{})}
-		if _, err := c.Open(&streams[i], owners[i], &h2.Request{Head: requestHead(), IsLast: true}); err != nil {
+		if _, err := c.Open(&streams[i], &h2.Request{Head: requestHead(), IsLast: true}); err != nil {
 			panic(err)
 		}
 	}
 	input.mu.Unlock()
 	<-h.closing
+	h.ended.Wait()
 	for i := range streams {
-		<-owners[i].closed
 		result += describe(&streams[i]) + "; "
 	}
 	return result

@@ -22,20 +22,6 @@ type health struct {
 
 const healthPing = "tare-h2c"
 
-func (h *health) stop() {
-	if h.timer != nil {
-		h.timer.Stop()
-	}
-}
-
-// startPingsLocked starts to watch for silence.
-func (c *Conn) startPingsLocked() {
-	if d := c.config.PingAfter; d > 0 {
-		c.health.arrivedAt = time.Now()
-		c.health.timer = time.AfterFunc(d, c.checkHealth)
-	}
-}
-
 // checkHealth sends a PING after a silence, and ends the connection if there is no response.
 func (c *Conn) checkHealth() {
 	c.mu.Lock()

@@ -48,7 +48,11 @@ func (c *Conn) readFrame() error {
 		return err
 	}
 	h, _ := wire.ParseFrameHeader(head)
-	f := c.checkHeader(h)
+	// hasArrived needs no lock: only this goroutine changes it
+	f := h.CheckOrder(c.peer.hasArrived, c.input.blockHead.StreamID)
+	if f == nil {
+		f = h.Check(c.config.MaxFrameSize)
+	}
 	if f != nil && f.StreamID == 0 {
 		return f
 	}
@@ -80,15 +84,6 @@ func (c *Conn) receive(n int) (b []byte, err error) {
 	b, err = r.Peek(n)
 	_, _ = r.Discard(len(b)) // they are buffered
 	return b, err
-}
-
-// checkHeader checks what is known of a frame once its header has arrived.
-func (c *Conn) checkHeader(h wire.FrameHeader) *wire.Error {
-	// hasArrived needs no lock: only this goroutine changes it
-	if f := h.CheckOrder(c.peer.hasArrived, c.input.blockHead.StreamID); f != nil {
-		return f
-	}
-	return h.Check(c.config.MaxFrameSize)
 }
 
 // process handles a complete frame except DATA.
@@ -140,8 +135,10 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 	}
 	c.mu.Lock()
 	st := c.streams[f.StreamID]
-	isLost := st == nil && !c.ledger.Debit(1)
-	if st != nil {
+	var fault *wire.Error
+	if st == nil {
+		fault = c.debitLocked(1)
+	} else {
 		e := &Error{Kind: Malformed, Err: f}
 		if f.What == tooShort {
 			e.Err = cutOffError{f}
@@ -150,14 +147,12 @@ func (c *Conn) resetStream(f *wire.Error) bool {
 		st.resetLocked(f.Code)
 	}
 	c.mu.Unlock()
-	if isLost {
-		c.violate(wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose"))
-		return false
-	}
-	if st != nil {
+	if fault != nil {
+		c.violate(fault)
+	} else if st != nil {
 		st.notifyClosed(true)
 	}
-	return true
+	return fault == nil
 }
 
 // readData receives a DATA frame, whose content takes effect as it arrives (RFC 9113, 6.1).

@@ -8,14 +8,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// Owner is the exchange that a stream belongs to. Its methods are called without locks of the
-// connection, and must not wait.
-type Owner interface {
-	// StreamClosed reports, once, that an opened stream does not count toward the peer's limit any
-	// more. What has arrived of the response may still be read.
-	StreamClosed()
-}
-
 // sendFunc sends a piece of content, or refuses it.
 type sendFunc func(b []byte) connection.Delivery
 
@@ -23,7 +15,6 @@ type sendFunc func(b []byte) connection.Delivery
 // package comment describes its states.
 type Stream struct {
 	conn      *Conn
-	owner     Owner
 	sawFrames uint64
 	id        uint32
 	hasNoBody bool // the response to HEAD
@@ -70,8 +61,8 @@ const requestCredit = 8
 
 // Open sends a request on the reserved stream, which is new. It returns how many bytes of the body
 // were sent. If it fails, nothing was sent.
-func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
-	st.conn, st.owner, st.hasNoBody, st.left = c, owner, r.IsHead, -1
+func (c *Conn) Open(st *Stream, r *Request) (sent int, err error) {
+	st.conn, st.hasNoBody, st.left = c, r.IsHead, -1
 	st.received = make(chan struct{}, 1)
 	st.window = wire.NewReceiveWindow(c.config.StreamWindow)
 	c.mu.Lock()
@@ -91,14 +82,7 @@ func (c *Conn) Open(st *Stream, owner Owner, r *Request) (sent int, err error) {
 	c.nextID += 2
 	c.streams[st.id] = st
 	c.ledger.Credit(requestCredit)
-	at := len(c.output.buf)
-	out := append(c.output.buf, r.Head...)
-	wire.SetStreamID(out[at:], st.id)
-	if st.outEnded = r.IsLast && len(r.Body) == 0; st.outEnded {
-		wire.AddFrameFlags(out[at:], wire.EndStream)
-	}
-	c.output.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
-	st.bytesOut = int64(len(c.output.buf) - at)
+	st.appendBlockLocked(r.Head, r.IsLast && len(r.Body) == 0)
 	if len(r.Body) > 0 {
 		sent = st.appendDataLocked(r.Body, r.IsLast)
 	}
@@ -155,7 +139,7 @@ func (st *Stream) send(b []byte, isLast bool, trailer []byte) error {
 		}
 		b = b[st.appendDataLocked(b, isLast):]
 		if trailer != nil {
-			st.appendTrailerLocked(trailer)
+			st.appendBlockLocked(trailer, true)
 		}
 		c.flushHereLocked()
 		if len(b) == 0 && (st.outEnded || !isLast && trailer == nil) {
@@ -179,15 +163,17 @@ func (st *Stream) send(b []byte, isLast bool, trailer []byte) error {
 	return nil
 }
 
-func (st *Stream) appendTrailerLocked(block []byte) {
-	c := st.conn
-	at := len(c.output.buf)
-	out := append(c.output.buf, block...)
+// appendBlockLocked appends a head or a trailer section.
+func (st *Stream) appendBlockLocked(block []byte, isLast bool) {
+	o := &st.conn.output
+	at := len(o.buf)
+	out := append(o.buf, block...)
 	wire.SetStreamID(out[at:], st.id)
-	wire.AddFrameFlags(out[at:], wire.EndStream)
-	c.output.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
-	st.bytesOut += int64(len(c.output.buf) - at)
-	st.outEnded = true
+	if st.outEnded = isLast; isLast {
+		wire.AddFrameFlags(out[at:], wire.EndStream)
+	}
+	o.buf = wire.EndBlock(out, at, wire.MinMaxFrameSize)
+	st.bytesOut += int64(len(o.buf) - at)
 }
 
 // canSendLocked reports whether a stream that wants to send n bytes of content can send some.
@@ -417,6 +403,6 @@ func (st *Stream) closeLocked() bool {
 // notifyClosed reports that the stream was closed, if it was. The caller does not hold mu.
 func (st *Stream) notifyClosed(closed bool) {
 	if closed {
-		st.owner.StreamClosed()
+		st.conn.host.StreamClosed()
 	}
 }

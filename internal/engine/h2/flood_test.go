@@ -282,6 +282,23 @@ func TestFrameThatOpensManyWindowsPaysForEach(t *testing.T) {
 	}
 }
 
+// A client gains nothing from DATA that a stream was granted and has yet to send when it is reset.
+func TestResetOfGrantedStreamsIsAFlood(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		for id := uint32(1); !p.ended; id += 2 {
+			if id > 10_000 {
+				t.Fatal("the session continues")
+			}
+			p.respond(id, 1)
+			p.sendOn(id, "WINDOW_UPDATE ID 1000, RST_STREAM ID")
+			p.receive()
+		}
+		p.wantLast("GOAWAY ENHANCE_YOUR_CALM")
+	})
+}
+
 // Each field of http.HTTP2Config has an effect, except those of clients and of a dynamic table for
 // the fields of responses, which the server does not use.
 func TestEveryFieldOfHTTP2ConfigIsRead(t *testing.T) {

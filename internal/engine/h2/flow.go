@@ -176,7 +176,7 @@ func (s *Session) grantStreamLocked(at int) bool {
 	o.reserved += n
 	st.reserved, st.granted = n, true
 	exchange.Signal(st.writeWake)
-	return s.ledger.CreditData(n, st.wants)
+	return !wire.IsSmallPiece(n, st.wants)
 }
 
 // prioritizeLocked sets the priority that the client has sent.
@@ -206,7 +206,6 @@ func (st *Stream) unreserveLocked() {
 	s := st.session
 	s.output.reserved -= st.reserved
 	s.sendWindow += int32(st.reserved)
-	s.ledger.Unsend(st.reserved)
 	st.reserved = 0
 	s.acknowledgeSettingsLocked()
 }

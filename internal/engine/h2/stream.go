@@ -177,8 +177,11 @@ func (st *Stream) append(frames, data []byte, isLast bool, timeout time.Duration
 		data = data[n:]
 	}
 	s.output.out = out
-	s.output.reserved -= st.reserved
-	st.reserved = 0
+	if st.reserved > 0 {
+		s.ledger.CreditData(st.reserved, st.wants)
+		s.output.reserved -= st.reserved
+		st.reserved = 0
+	}
 	if s.output.unacked > 0 {
 		s.acknowledgeSettingsLocked()
 	}

@@ -77,9 +77,9 @@ func (l *Ledger) DebitUpdate() bool {
 	return l.Debit(1)
 }
 
-// DebitPieces takes units for n pieces of DATA that CreditData has called small, and that a frame
-// of the peer has caused. The frame itself costs a unit, so that the first piece is paid for: more
-// than one follow from a frame that opens the windows of many streams.
+// DebitPieces takes units for n small pieces of DATA that a frame of the peer has caused. The frame
+// itself costs a unit, so that the first piece is paid for: more than one follow from a frame that
+// opens the windows of many streams.
 func (l *Ledger) DebitPieces(n int) {
 	if n > 1 {
 		l.units -= n - 1
@@ -89,20 +89,18 @@ func (l *Ledger) DebitPieces(n int) {
 // Credit adds n units.
 func (l *Ledger) Credit(n int) { l.units = min(l.units+n, FullLedger) }
 
-// CreditData pays for the peer's replies to a piece of DATA with n of the bytes that a stream wants
-// to send. A peer that opens its windows by little receives many small pieces, and gains no units by
-// them. CreditData then returns false.
-func (l *Ledger) CreditData(n, wants int) bool {
+// IsSmallPiece reports whether a piece of DATA has too few of the bytes that a stream wants to send.
+// A peer that opens its windows by little receives many small pieces, and gains no units by them.
+func IsSmallPiece(n, wants int) bool { return n < wants && n < updatePrice }
+
+// CreditData pays for the peer's replies to a piece of DATA that was appended to the output, with n
+// of the bytes that a stream wants to send.
+func (l *Ledger) CreditData(n, wants int) {
 	l.sent += int64(n)
-	if n < wants && n < updatePrice {
-		return false
+	if !IsSmallPiece(n, wants) {
+		l.CreditContent()
 	}
-	l.CreditContent()
-	return true
 }
 
 // CreditContent adds units for a piece of DATA.
 func (l *Ledger) CreditContent() { l.Credit(contentCredit) }
-
-// Unsend is called when n bytes of CreditData were not sent.
-func (l *Ledger) Unsend(n int) { l.sent -= int64(n) }

@@ -2,7 +2,10 @@
 
 package client
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // rawExchange exists on Linux only.
 type rawExchange struct{}
@@ -23,3 +26,17 @@ func (*rawExchange) direct() net.Conn { return nil }
 func Direct(nc net.Conn) net.Conn { return nc }
 
 func (*rawExchange) unwatch() {}
+
+// inputOnly returns nc: see the version for Linux.
+func inputOnly(nc *net.UnixConn) net.Conn { return nc }
+
+// socketWatcher does nothing on this system: a goroutine watches each connection.
+type socketWatcher struct{}
+
+func (p *pool) watchSocket(*conn) bool { return false }
+
+func (p *pool) unwatch(*conn) {}
+
+func (p *pool) closeEmptyWatcher(time.Time) (at time.Time, ok bool) { return at, false }
+
+func (p *pool) stopWatching() {}
