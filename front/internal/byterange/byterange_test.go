@@ -1,6 +1,7 @@
 package byterange
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -56,6 +57,21 @@ func FuzzRange(f *testing.F) {
 			if total += r.Length; total > size {
 				t.Fatalf("%v: total length is greater than %d", ranges, size)
 			}
+		}
+	})
+}
+
+func FuzzETags(f *testing.F) {
+	for _, s := range []string{`"a"`, `W/"a", "b"`, "*", `"`, `,,"x"`, `"a" "x"`, "W/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		if listed(list, `"x"`, true) && list != "" && !strings.Contains(list, `"x"`) &&
+			strings.Trim(list, " \t") != "*" {
+			t.Fatalf("%q", list)
+		}
+		if listed(list, `"x"`, false) && !listed(list, `"x"`, true) {
+			t.Fatalf("%q: strong match without weak match", list)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -255,7 +256,7 @@ func TestWholeResponseIsStored(t *testing.T) {
 			fetched = true
 			s.get().want(t, cache.StateHit, 200, "body")
 		}}
-		testkit.Check(t, a.Send(w, r))
+		testkit.Check(t, a.Send(w, r, byterange.Selector{}))
 		testkit.Equal(t, fetched, true, "fetched again")
 	})
 }
