@@ -351,7 +351,7 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 		header["Accept-Ranges"] = []string{"bytes"}
 	}
 	a.Mark(header)
-	if x.DiscardsBody() {
+	if x.DiscardsBody() || !message.BodyAllowed(x.PageStatus(a.Status)) {
 		x.Response.WriteHeader(a.Status)
 		return core.Responded
 	}
