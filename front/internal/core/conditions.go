@@ -14,8 +14,9 @@ func (r *Rules) Selector() byterange.Selector {
 }
 
 // WithConditions returns the request for a Selector. It removes conditions that do not apply here,
-// and decides those that compare fields of add_header.
-func (x *Exchange) WithConditions(r *http.Request) *http.Request {
+// and decides those that compare fields of add_header. A range of a response that is edited would
+// refer to the original. contentType may be empty unless EditsBody.
+func (x *Exchange) WithConditions(r *http.Request, contentType string) *http.Request {
 	if len(r.Header) == 0 {
 		return r
 	}
@@ -25,6 +26,9 @@ func (x *Exchange) WithConditions(r *http.Request) *http.Request {
 	var drop []string
 	if x.Loc.Settings.ModifiedSince == "off" && r.Header["If-Modified-Since"] != nil {
 		drop = append(drop, "If-Modified-Since", "If-None-Match")
+	}
+	if r.Header["Range"] != nil && x.Loc.Filters.edits(contentType) {
+		drop = append(drop, "Range")
 	}
 	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {
 		switch holds, known := x.ifRange(r.Header.Get("If-Range")); {

@@ -355,7 +355,7 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 		x.Response.WriteHeader(a.Status)
 		return core.Responded
 	}
-	r := x.WithoutRange(x.WithConditions(x.Request), message.FirstValue(a.Header["Content-Type"]))
+	r := x.WithConditions(x.Request, message.FirstValue(a.Header["Content-Type"]))
 	return endSelected(x, a.Send(&x.Response, r, x.Loc.Selector()))
 }
 

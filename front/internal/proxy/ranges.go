@@ -19,7 +19,7 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 		return core.Proceed
 	}
 	modified := message.FirstValue(resp.Header["Last-Modified"])
-	r := x.WithConditions(x.WithoutRange(x.Request, message.FirstValue(resp.Header["Content-Type"])))
+	r := x.WithConditions(x.Request, message.FirstValue(resp.Header["Content-Type"]))
 	by := x.Loc.Selector().Single()
 	ranges, err := byterange.Parse(message.FirstValue(r.Header["Range"]), resp.ContentLength, by.MaxRanges)
 	if x.Method != http.MethodGet || ranges == nil && err == nil {

@@ -145,7 +145,7 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 		first.Mark(header)
 	}
 	delete(header, "Content-Range")
-	r := x.WithoutRange(x.WithConditions(x.Request), first.Header.Get("Content-Type"))
+	r := x.WithConditions(x.Request, first.Header.Get("Content-Type"))
 	return endSelected(x, cache.SendSelected(&x.Response, r, x.Loc.Selector().Single(), b.modified, b))
 }
 

@@ -102,10 +102,11 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 	if f.alias && mediatype.Extension(x.Path) != mediatype.Extension(p.name) {
 		x.Response.Header()["Content-Type"] = []string{f.types.TypeOf(x.Path)}
 	}
-	r := x.WithConditions(fileRequest(x))
-	if x.EditsBody() { // otherwise the type need not be known
-		r = x.WithoutRange(r, f.types.TypeOf(x.Path))
+	contentType := ""
+	if x.EditsBody() { // otherwise it need not be known
+		contentType = f.types.TypeOf(x.Path)
 	}
+	r := x.WithConditions(fileRequest(x), contentType)
 	switch status := f.servePath(x, r, &p); status {
 	case 0:
 		return core.Responded
