@@ -144,7 +144,7 @@ func SendSelected(w http.ResponseWriter, r *http.Request, by byterange.Selector,
 // copyBody sends the next n bytes of a body, or all if n is negative. It does not use the writer's
 // ReadFrom, within which nothing may be flushed.
 func copyBody(w http.ResponseWriter, from io.Reader, n int64) (err error) {
-	to, body := struct{ io.Writer }{w}, servedBody{from, w}
+	to, body := struct{ io.Writer }{w}, &servedBody{from, w, true}
 	if n < 0 {
 		_, err = io.Copy(to, body)
 	} else if _, err = io.CopyN(to, body, n); err == io.EOF { //nolint:errorlint // CopyN returns it as it is
@@ -201,13 +201,15 @@ func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 // that waits.
 type servedBody struct {
 	io.Reader
-	w http.ResponseWriter
+	w       http.ResponseWriter
+	flushes bool // else it does from the second Read on: the head is sent with the first bytes
 }
 
-func (b servedBody) Read(p []byte) (int, error) {
-	if !HasInput(b.Reader) {
+func (b *servedBody) Read(p []byte) (int, error) {
+	if b.flushes && !HasInput(b.Reader) {
 		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
 	}
+	b.flushes = true
 	return b.Reader.Read(p)
 }
 
