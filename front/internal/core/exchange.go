@@ -65,7 +65,6 @@ type Exchange struct {
 
 	HandlerHasRequest bool                            // a handler has received Request, and may keep it
 	isKept            bool                            // a handler may keep Response
-	isObserved        bool                            // a bound handler writes to Response, not to the server's writer
 	isComplete        bool                            // the content has returned without a panic
 	releases          []func()                        // of Hold
 	detached          func(end func(isComplete bool)) // of Detach

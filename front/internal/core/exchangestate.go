@@ -49,11 +49,13 @@ func (x *Exchange) serve() Outcome {
 }
 
 // HandlerWriter returns the writer for a bound handler, which may keep it: the server's own, unless
-// the response is observed. The exchange can be used again then.
+// the response is observed. The exchange can be used again then. After an error of reading the
+// request's body the response is nginx's, whatever the handler writes.
 func (x *Exchange) HandlerWriter() http.ResponseWriter {
 	hasTimeout := x.limitByServer()
-	if x.isObserved || x.Loc.observes || x.Loc.deadline != 0 && !hasTimeout || x.ErrorStatus != 0 ||
-		len(x.Request.Header["Upgrade"]) > 0 { // a hijacked connection is closed
+	isObserved := x.Loc.observes || x.Loc.deadline != 0 && !hasTimeout || x.ErrorStatus != 0 || x.Body != nil ||
+		x.Parent != nil
+	if isObserved || len(x.Request.Header["Upgrade"]) > 0 { // a hijacked connection is closed
 		x.isKept = true
 		return &x.Response
 	}
