@@ -243,7 +243,8 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 	testkit.Must(t, os.Mkdir(filepath.Join(dir, "root"), 0o700))
 	testkit.Must(t, os.Symlink("loop", filepath.Join(dir, "loop")))
 	testkit.Must(t, os.WriteFile(filepath.Join(dir, "passwords"), []byte("known:{PLAIN}secret\n"), 0o600))
-	outer := "limit_req_zone $host zone=one:1m rate=1r/m; upstream u { server unix:LOGS/a; server unix:LOGS/b; }"
+	outer := "limit_req_zone $host zone=one:1m rate=1r/m; upstream u { server unix:LOGS/a; server unix:LOGS/b; } " +
+		"proxy_cache_path LOGS/cache keys_zone=z:1m;"
 	h := confFront(t, strings.ReplaceAll(outer, "LOGS", dir), strings.ReplaceAll(`error_log LOGS/error.log info; root LOGS/root; server_name front.test;
 		location /limited { limit_req zone=one; empty_gif; }
 		location /delayed { limit_req zone=one burst=9; limit_req_dry_run on; empty_gif; }
@@ -255,7 +256,9 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		location /to/loop { proxy_pass http://unix:LOGS/loop; }
 		location /to/away { proxy_pass http://127.0.0.1:1; proxy_bind 192.0.2.1; }
 		location /to/file { proxy_pass http://unix:LOGS/passwords; }
-		location /to/port { proxy_pass http://127.0.0.1:1; }`, "LOGS", dir), nil)
+		location /emptied { error_page 421 =204 /stored; return 421; }
+		location /stored { proxy_pass http://app; proxy_cache z; proxy_cache_valid 1h; }
+		location /to/port { proxy_pass http://127.0.0.1:1; }`, "LOGS", dir), handlers{"app": echo})
 	a := serveHandler(t, onNumbered(h))
 	at := func(level, text string) string {
 		return `^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[` + level + `\] \d+#\d+: \*\d+ ` + text
@@ -269,7 +272,7 @@ func TestErrorLogCanBeSearchedLikeNginxs(t *testing.T) {
 		{"/none.php", "", []string{at("error", `open\(\) "[^"]+/none\.php" failed \(2: No such file or directory\)`+client+`request: "GET /none\.php `)}},
 		{"/", "", []string{at("error", `directory index of "[^"]+/" is forbidden`+client)}},
 		{"/missing/", "", []string{at("error", `"[^"]+/missing/index\.html" is not found \(2: No such file or directory\)`+client)}},
-		{"/limited", "", nil},
+		{"/limited", "", nil}, {"/emptied", "", nil},
 		{"/limited", "", []string{at("error", `limiting requests, excess: [\d\.]+ by zone "one"`+client)}},
 		{"/delayed", "", []string{at("warn", `delaying request, dry run, excess: [\d\.]+, by zone "one"`+client)}},
 		{"/closed/a\"\\\xff", `Referer: x"y`, []string{at("error",

@@ -59,7 +59,7 @@ func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
 	for bad, pass := range map[string]string{
-		"/a%20b": "proxy_pass http://up$uri;", "/?host=a/b": "proxy_pass http://up; proxy_set_header Host $arg_host;",
+		"/a%0ab": "proxy_pass http://up$uri;", "/?host=a/b": "proxy_pass http://up; proxy_set_header Host $arg_host;",
 		"/?method=a/b": "proxy_pass http://up; proxy_method $arg_method;",
 	} {
 		a := serveConf(t, "upstream up { server "+serve(t, echo)+"; server "+serve(t, echo)+"; }", "location / { "+pass+" }")

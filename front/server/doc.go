@@ -30,7 +30,7 @@
 //	SIGUSR1          Reopen
 //	SIGQUIT          finish the requests in progress, and end
 //	SIGUSR2          Upgrade, with Options.Upgrade
-//	SIGTERM, SIGINT  finish them within Options.Grace, and end; a second one ends the process
+//	SIGTERM, SIGINT  finish them within Options.Grace, and end; a second one aborts them
 //
 // # Reloads
 //

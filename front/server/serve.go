@@ -19,8 +19,8 @@ type signals struct {
 	stop func()
 }
 
-// notify registers for signals. The returned context ends at SIGTERM and SIGINT, after which these
-// have their default action: a second one ends the process.
+// notify registers for signals. The returned context ends at SIGTERM and SIGINT, and s.aborted at a
+// second one. After that these have their default action.
 func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 	if s.options.NoSignals {
 		return ctx, &signals{quit: ctx, stop: func() {}}
@@ -28,7 +28,8 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 	c := make(chan os.Signal, 8)
 	ignored := make(chan os.Signal, 1)
 	notify(c, ignored, !s.options.NoHangup, s.upgrader != nil)
-	ctx, stop := interrupt.Context(ctx, os.Interrupt, syscall.SIGTERM)
+	ctx, aborted, stop := interrupt.Contexts(ctx, os.Interrupt, syscall.SIGTERM)
+	s.aborted = aborted
 	quit, stopQuit := signal.NotifyContext(ctx, quitSignal)
 	return ctx, &signals{c, quit, func() {
 		stop()

@@ -21,8 +21,9 @@ import (
 )
 
 var (
-	// ErrAborted reports that requests in progress did not end within the grace period.
-	ErrAborted = errors.New("requests were aborted at the end of the grace period")
+	// ErrAborted reports that requests in progress did not end within the grace period, or before a
+	// second signal.
+	ErrAborted = errors.New("requests were aborted at the end of the grace period, or at a second signal")
 	// ErrNotServing is returned by methods of a Server that has not started to serve, or has
 	// begun to drain.
 	ErrNotServing = errors.New("server: not serving")
@@ -46,6 +47,7 @@ type Server struct {
 	program    io.Closer         // Config.Handler, if that can be closed
 	failed     chan error        // receives errors of servers
 	stopped    <-chan struct{}   // closed when a signal or the context ends Run; nil in Check
+	aborted    context.Context   // ends at a signal that ends requests in progress
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
 	upgrading  sync.Mutex        // held while a new process starts
 	hasChild   atomic.Bool       // likewise
@@ -78,7 +80,7 @@ func New(source Source, options Options, bound ...Binding) *Server {
 	return &Server{
 		source: source, options: options, bound: bound,
 		failed: make(chan error, 1), drains: make(chan struct{}), stopping: make(chan struct{}),
-		active: make(map[liveServer]bool),
+		active: make(map[liveServer]bool), aborted: context.Background(),
 	}
 }
 

@@ -30,14 +30,16 @@ func (s *Server) quit(ctx context.Context) error {
 }
 
 // finishing returns the context of active requests at the end of the server: it ends after
-// worker_shutdown_timeout, and Options.Grace after the end of ctx.
+// worker_shutdown_timeout, Options.Grace after the end of ctx, and at a second signal.
 func (s *Server) finishing(ctx context.Context) (context.Context, context.CancelFunc) {
 	s.changes.Lock()
 	finishing, cancel := withLimit(s.config.Front.ShutdownTimeout)
 	s.changes.Unlock()
 	stop := context.AfterFunc(ctx, func() { time.AfterFunc(s.options.grace(), cancel) })
+	stopAbort := context.AfterFunc(s.aborted, cancel)
 	return finishing, func() {
 		stop()
+		stopAbort()
 		cancel()
 	}
 }

@@ -33,7 +33,7 @@ If started as root, tare opens its ports, logs and keys and then becomes --user 
 
 Signals:
 
-  SIGTERM, SIGINT  finish active requests within --grace, and exit
+  SIGTERM, SIGINT  finish active requests within --grace, and exit; a second one aborts them
   SIGQUIT          finish active requests without limit, and exit
   SIGHUP           reload the certificate (which also happens when it changes); without one, like
                    SIGTERM, or ignored under nohup.

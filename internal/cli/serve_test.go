@@ -267,7 +267,8 @@ func stalled(t *testing.T, addr string) (rest io.ReadCloser) {
 	return resp.Body
 }
 
-// Active requests are finished, after SIGTERM only within --grace.
+// Active requests are finished, after SIGTERM only within --grace and until a second one. All are
+// logged.
 func TestShutdownFinishesActiveRequests(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
@@ -276,11 +277,19 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 	for _, c := range []struct {
 		sig   syscall.Signal
 		grace string
+		twice bool
 		code  int
-	}{{syscall.SIGTERM, "1m", 0}, {syscall.SIGQUIT, "0s", 0}, {syscall.SIGTERM, "10ms", 1}} {
-		s := serveFiles(t, "--listen", "127.0.0.1:0", "--grace", c.grace, dir)
+	}{{syscall.SIGTERM, "1m", false, 0}, {syscall.SIGQUIT, "0s", false, 0}, {syscall.SIGTERM, "10ms", false, 1},
+		{syscall.SIGTERM, "1m", true, 1}} {
+		log := filepath.Join(t.TempDir(), "log")
+		s := serveFiles(t, "--listen", "127.0.0.1:0", "--grace", c.grace, "--access-log", log, dir)
 		rest := stalled(t, s.address())
+		get(t, client(t, nil), "http://"+s.address(), "hello")
 		s.signal(c.sig)
+		if c.twice {
+			awaitRefusal(t, s.address())
+			s.signal(c.sig)
+		}
 		if c.code == 0 {
 			awaitRefusal(t, s.address())
 			if n, err := io.Copy(io.Discard, rest); n != large-1000 || err != nil {
@@ -291,6 +300,7 @@ func TestShutdownFinishesActiveRequests(t *testing.T) {
 		}
 		rest.Close()
 		testkit.Equal(t, s.wait(), c.code, "exit code after", c.sig)
+		testkit.Equal(t, strings.Count(string(testkit.Value(os.ReadFile(log))(t)), "\n"), 2, "logged after", c.sig)
 	}
 }
 

@@ -52,8 +52,9 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		Privileges: server.Privileges{User: plan.privilege.User, Group: plan.privilege.Group, Root: root,
 			Chroot: plan.privilege.Chroot, Sandbox: sandboxOption(plan.privilege.Sandbox)},
 	}
+	signal.Reset(os.Interrupt, syscall.SIGTERM) // they end other commands
 	if plan.cert != "" {
-		signal.Reset(syscall.SIGHUP) // it ends other commands
+		signal.Reset(syscall.SIGHUP)
 		options.NoHangup = false
 	}
 	return plan.explainError(server.Run(ctx, plan.config(root, listeners), options))

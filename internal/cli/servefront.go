@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"os/signal"
 	"strings"
 	"syscall"
@@ -39,7 +40,7 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 	case plan.test:
 		return interruptible(ctx, func() error { return plan.check(env) })
 	}
-	signal.Reset(syscall.SIGHUP) // it ends other commands
+	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // they end other commands
 	return plan.reportError(env.Stderr, server.Run(ctx, plan.source(), plan.options(env)))
 }
 

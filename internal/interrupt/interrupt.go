@@ -1,4 +1,4 @@
-// Package interrupt ends a context at a signal, and the process at the second one.
+// Package interrupt ends contexts at signals, and the process at one more.
 package interrupt
 
 import (
@@ -15,38 +15,55 @@ import (
 //
 // stop ends the context and gives the signals their default action.
 func Context(parent context.Context, signals ...os.Signal) (ctx context.Context, stop func()) {
-	c := make(chan os.Signal, 2)
-	signal.Notify(c, signals...)
 	ctx, end := context.WithCancelCause(parent)
+	return ctx, endInTurn(ctx, signals, end)
+}
+
+// Contexts is Context for programs that do something else at the second signal: another context ends
+// then, which does not end with parent. A third signal ends the process.
+func Contexts(parent context.Context, signals ...os.Signal) (first, second context.Context, stop func()) {
+	first, endFirst := context.WithCancelCause(parent)
+	second, endSecond := context.WithCancelCause(context.WithoutCancel(parent))
+	return first, second, endInTurn(second, signals, endFirst, endSecond)
+}
+
+// endInTurn ends contexts, of which last is the last one, at one signal each.
+func endInTurn(last context.Context, signals []os.Signal, ends ...context.CancelCauseFunc) (stop func()) {
+	c := make(chan os.Signal, len(ends)+1)
+	signal.Notify(c, signals...)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		endByTwo(ctx, end, c, func() { signal.Stop(c) }, raise)
+		receive(last, c, ends, func() { signal.Stop(c) }, raise)
 	}()
-	return ctx, func() {
-		end(nil)
+	return func() {
+		for _, end := range ends {
+			end(nil)
+		}
 		<-done
 	}
 }
 
-// endByTwo ends a context at the first signal from c, and then calls reset, which gives signals
-// their default action. A second one may have arrived meanwhile: it is raised again.
-func endByTwo(ctx context.Context, end context.CancelCauseFunc, c <-chan os.Signal, reset func(),
+// receive ends a context at each signal from c, and then calls reset, which gives signals their
+// default action. One more may have arrived meanwhile: it is raised again.
+func receive(last context.Context, c <-chan os.Signal, ends []context.CancelCauseFunc, reset func(),
 	raise func(os.Signal)) {
-	var last os.Signal
-	count := 0
-	select {
-	case last = <-c:
-		count++
-		end(fmt.Errorf("%v signal received", last))
-	case <-ctx.Done(): // perhaps because of a signal that is in c, too
+	var latest os.Signal
+	received := 0
+	for last.Err() == nil {
+		select {
+		case latest = <-c:
+			ends[received](fmt.Errorf("%v signal received", latest))
+			received++
+		case <-last.Done(): // perhaps because of a signal that is in c, too
+		}
 	}
 	reset()
 	for len(c) > 0 {
-		last = <-c
-		count++
+		latest = <-c
+		received++
 	}
-	if count > 1 {
-		raise(last)
+	if received > len(ends) {
+		raise(latest)
 	}
 }

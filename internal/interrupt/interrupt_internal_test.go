@@ -14,6 +14,7 @@ func TestSecondSignalIsNotLost(t *testing.T) {
 	for _, test := range []struct {
 		name          string
 		before, early int  // signals that arrive before the context ends, and before the reset
+		more          int  // contexts besides the last one
 		parent        bool // the parent ends
 		want          []string
 	}{
@@ -23,6 +24,8 @@ func TestSecondSignalIsNotLost(t *testing.T) {
 		{name: "parent", parent: true, want: []string{"reset"}},
 		{name: "parent and one", before: 1, parent: true, want: []string{"reset"}},
 		{name: "parent and two", before: 1, early: 1, parent: true, want: []string{"reset", "terminated"}},
+		{name: "two of three", before: 2, more: 1, want: []string{"reset"}},
+		{name: "three", before: 2, early: 1, more: 1, want: []string{"reset", "terminated"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			parent, endParent := context.WithCancel(t.Context())
@@ -30,13 +33,14 @@ func TestSecondSignalIsNotLost(t *testing.T) {
 			if test.parent {
 				endParent()
 			}
-			c := make(chan os.Signal, 2)
+			c := make(chan os.Signal, 3)
 			for range test.before {
 				c <- syscall.SIGTERM
 			}
 			ctx, end := context.WithCancelCause(parent)
+			ends := append(slices.Repeat([]context.CancelCauseFunc{func(error) {}}, test.more), end)
 			var got []string
-			endByTwo(ctx, end, c, func() {
+			receive(ctx, c, ends, func() {
 				got = append(got, "reset")
 				for range test.early {
 					c <- syscall.SIGTERM

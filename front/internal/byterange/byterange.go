@@ -1,4 +1,5 @@
-// Package byterange parses Range fields (RFC 9110, 14.2).
+// Package byterange selects what a request with preconditions or ranges gets of a representation:
+// RFC 9110, 13 and 14.
 package byterange
 
 import (
@@ -89,21 +90,6 @@ func parsePosition(s string) (int64, error) {
 		return 0, errRange
 	}
 	return int64(n), nil
-}
-
-// Plain returns a Range field that means the same to [http.ServeContent] as a value means to
-// Parse. It is "" for the whole representation. ok is false if the ranges cannot be satisfied.
-func Plain(value string, size int64, most int) (plain string, ok bool) {
-	ranges, err := Parse(value, size, most)
-	if err != nil {
-		return "bytes=" + strconv.FormatInt(size, 10) + "-", false
-	}
-	separator := "bytes="
-	for _, r := range ranges {
-		plain += separator + strconv.FormatInt(r.From, 10) + "-" + strconv.FormatInt(r.End()-1, 10)
-		separator = ","
-	}
-	return plain, true
 }
 
 // MaySelect reports whether a request's preconditions and ranges may select less than the whole

@@ -1,6 +1,7 @@
 package byterange
 
 import (
+	"strings"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit"
@@ -22,7 +23,8 @@ func TestParsedRanges(t *testing.T) {
 		{"bytes=,0-1,,", 10, []Range{{0, 2}}, false},
 		{"bytes=10-", 10, nil, true}, {"bytes=-0", 10, nil, true}, {"bytes=5-4", 10, nil, true},
 		{"bytes=", 10, nil, false}, {"bytes=,", 10, nil, false}, {"bytes=a-b", 10, nil, true}, {"bytes=-", 10, nil, true},
-		{"bytes=+1-2", 10, nil, true}, {"bytes=1--2", 10, nil, true}, {"bytes=0x1-2", 10, nil, true},
+		{"bytes=+0-1", 10, nil, true}, {"bytes=5-3,0-1", 10, []Range{{0, 2}}, false},
+		{"bytes=x-3", 10, nil, true}, {"bytes=1--2", 10, nil, true}, {"bytes=0x1-2", 10, nil, true},
 		{"bytes=1", 10, nil, true},
 		{"bytes=99999999999999999999-", 10, nil, true}, {"bytes=0-99999999999999999999", 10, nil, true},
 		{"bytes=0-0", 0, nil, false}, {"bytes=-5", 0, nil, false}, {"lines=0-0", 10, nil, false},
@@ -56,6 +58,21 @@ func FuzzRange(f *testing.F) {
 			if total += r.Length; total > size {
 				t.Fatalf("%v: total length is greater than %d", ranges, size)
 			}
+		}
+	})
+}
+
+func FuzzETags(f *testing.F) {
+	for _, s := range []string{`"a"`, `W/"a", "b"`, "*", `"`, `,,"x"`, `"a" "x"`, "W/"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, list string) {
+		if listed(list, `"x"`, true) && list != "" && !strings.Contains(list, `"x"`) &&
+			strings.Trim(list, " \t") != "*" {
+			t.Fatalf("%q", list)
+		}
+		if listed(list, `"x"`, false) && !listed(list, `"x"`, true) {
+			t.Fatalf("%q: strong match without weak match", list)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -84,8 +85,7 @@ func TestResponseInvalidatedOnItsWayIsNotStored(t *testing.T) {
 	}
 }
 
-// Several ranges become multipart, and odd ranges of a stored response select what nginx selects.
-// In [http.ServeContent] "-0" is a part without bytes, and a 416 lacks the length.
+// Several ranges become multipart, and one that selects nothing gets the length.
 func TestRangesOfStoredResponses(t *testing.T) {
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.stores("0123456789", fresh)
@@ -94,11 +94,7 @@ func TestRangesOfStoredResponses(t *testing.T) {
 		testkit.Contains(t, g.body, "Content-Range: bytes 0-1/10\r\n")
 		testkit.Contains(t, g.body, "\r\n\r\n56\r\n")
 		s.get("Range: bytes="+strings.Repeat("0-0,", 20)+"1-1").want(t, cache.StateHit, 200, "0123456789")
-		for value, want := range map[string]string{"-": "*/10", "5": "*/10", "-0": "*/10", "5-3": "*/10", "x-3": "*/10",
-			"+0-1": "*/10", "0-99999999999999999999": "*/10", "0-1,-0": "0-1/10", "5-3,0-1": "0-1/10"} {
-			testkit.Equal(t, s.get("Range: bytes="+value).header.Get("Content-Range"), "bytes "+want, value)
-		}
-		testkit.Equal(t, s.get("Range: BYTES=2-3").body, "23", "a unit in upper case")
+		testkit.Equal(t, s.get("Range: bytes=-0").header.Get("Content-Range"), "bytes */10")
 	})
 }
 
@@ -255,7 +251,7 @@ func TestWholeResponseIsStored(t *testing.T) {
 			fetched = true
 			s.get().want(t, cache.StateHit, 200, "body")
 		}}
-		testkit.Check(t, a.Send(w, r))
+		testkit.Check(t, a.Send(w, r, byterange.Selector{}))
 		testkit.Equal(t, fetched, true, "fetched again")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -61,7 +62,7 @@ func hitter(t testing.TB) func() {
 	q.Origin = nobody{t, r.Header}
 	return func() {
 		a := testkit.Value(c.Find(q))(t)
-		testkit.Must(t, a.Send(w, r))
+		testkit.Must(t, a.Send(w, r, byterange.Selector{}))
 		a.Close()
 	}
 }
@@ -126,7 +127,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 		if a.Passed != nil {
 			_, err = io.Copy(w, a.Passed.Body)
 		} else {
-			err = a.Send(w, r)
+			err = a.Send(w, r, byterange.Selector{})
 		}
 		want := h.size
 		if fields != nil && a.Passed == nil { // the origin does not support ranges

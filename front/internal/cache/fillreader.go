@@ -15,7 +15,6 @@ type fillReader struct {
 	at     int64
 	rest   int64      // bytes read since the fill was handed over
 	pieces *sync.Pool // of *[sendPiece]byte
-	waits  func()     // called before a Read that waits; nil does nothing
 }
 
 // Forward returns the body of a response, which can be read forward only. It can seek to its end if
@@ -59,7 +58,6 @@ func (g *fillReader) Read(p []byte) (n int, err error) {
 		}
 		moved := f.moved
 		f.mu.Unlock()
-		g.wait()
 		select {
 		case <-moved:
 		case <-g.ctx.Done():
@@ -68,18 +66,9 @@ func (g *fillReader) Read(p []byte) (n int, err error) {
 	}
 }
 
-func (g *fillReader) wait() {
-	if g.waits != nil {
-		g.waits()
-	}
-}
-
 // readRest reads what was handed over.
 func (g *fillReader) readRest(p []byte) (n int, err error) {
 	if err = g.skip(); err == nil {
-		if !HasInput(g.f.body) {
-			g.wait()
-		}
 		n, err = g.f.body.Read(p)
 	}
 	g.rest += int64(n)
@@ -109,18 +98,13 @@ func (g *fillReader) HasInput() bool {
 	return f.state != filling || g.at < f.shown
 }
 
-// sendTo sends the whole body to a client. It flushes before it waits, but not before the first byte.
+// sendTo sends the whole body to a client.
 func (g *fillReader) sendTo(w http.ResponseWriter) error {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {
 		buf = new([sendPiece]byte)
 	}
-	g.waits = func() {
-		if g.at > 0 && g.at != g.f.length {
-			_ = http.NewResponseController(w).Flush() // without Flush the data is late, but correct
-		}
-	}
-	_, err := io.CopyBuffer(struct{ io.Writer }{w}, g, buf[:])
+	_, err := io.CopyBuffer(struct{ io.Writer }{w}, &servedBody{g, w, false}, buf[:])
 	if err == nil { // a Write that has failed may still read buf: see proxy.abortOnError
 		g.pieces.Put(buf)
 	}

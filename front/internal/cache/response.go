@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/byterange"
-	"github.com/tarehq/tare/front/internal/message"
 )
 
 // State is how a response came about, as nginx's $upstream_cache_status. It is empty if the cache
@@ -62,14 +61,12 @@ func (a *Response) Mark(header http.Header) {
 
 // Send sends the status and the body, or the part of it that the request selects. An error other
 // than Unmet means that the response is incomplete: the connection must be closed.
-func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
-	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() &&
-		(a.hasLength() || replaces(w.Header(), r)) {
-		most := byterange.Max
+func (a *Response) Send(w http.ResponseWriter, r *http.Request, by byterange.Selector) error {
+	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() {
 		if a.arriving != nil { // bytes that bypass the cache can be read only once
-			most = 1
+			by = by.Single()
 		}
-		return SendSelected(w, r, a.Header.Get("Last-Modified"), a.seeker(), most)
+		return SendSelected(w, r, by, a.Header.Get("Last-Modified"), a.seeker())
 	}
 	w.WriteHeader(a.Status)
 	switch {
@@ -101,33 +98,6 @@ func (a *Response) announced() int64 {
 	return n
 }
 
-// hasLength reports whether the length is known before the body has arrived.
-func (a *Response) hasLength() bool { return a.arriving == nil || a.arriving.f.length >= 0 }
-
-// replaces reports whether a 304 or a 412 replaces a response with a header. As in nginx a range of
-// a response of unknown length is ignored.
-func replaces(header http.Header, r *http.Request) bool {
-	modified, _ := http.ParseTime(header.Get("Last-Modified"))
-	return selectedStatus(header, message.Without(r, "Range"), modified, 0) >= http.StatusMultipleChoices
-}
-
-// selectedStatus returns the status that http.ServeContent gives to a body of a length.
-func selectedStatus(header http.Header, r *http.Request, modified time.Time, size int64) int {
-	w := statusWriter{header: header.Clone()}
-	http.ServeContent(&w, r, "", modified, io.NewSectionReader(nothing{}, 0, size))
-	return w.status
-}
-
-// statusWriter discards a response and keeps its status.
-type statusWriter struct {
-	header http.Header
-	status int
-}
-
-func (w *statusWriter) Header() http.Header         { return w.header }
-func (w *statusWriter) WriteHeader(status int)      { w.status = status }
-func (w *statusWriter) Write(p []byte) (int, error) { return len(p), nil }
-
 // Unmet is the status, 412 or 416, of a request whose preconditions or ranges select nothing.
 type Unmet int
 
@@ -135,40 +105,52 @@ type Unmet int
 func (u Unmet) Error() string { return http.StatusText(int(u)) }
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
-// It sends all if there are more than most ranges, or not ranges of bytes. The body can seek to its
-// end; one that arrives is passed on when it pauses. An error is that of reading the body, or Unmet
-// if the request selects nothing: the caller then sends that status.
-func SendSelected(w http.ResponseWriter, r *http.Request, lastModified string, from io.ReadSeeker, most int) error {
+// The body can seek to its end; one that arrives is passed on when it pauses. An error means that
+// the response is incomplete, or is Unmet if the request selects nothing: the caller then sends that
+// status.
+func SendSelected(w http.ResponseWriter, r *http.Request, by byterange.Selector, lastModified string,
+	from io.ReadSeeker) error {
 	header := w.Header()
-	delete(header, "Content-Length")
-	delete(header, "Accept-Ranges") // ServeContent sets it, if the response has a body
-	if header["Content-Type"] == nil {
-		header["Content-Type"] = nil // prevents guessing
-	}
-	mayBeUnmet := r.Header["If-Match"] != nil || r.Header["If-Unmodified-Since"] != nil
 	size, _ := from.Seek(0, io.SeekEnd)
-	if ranges := r.Header["Range"]; len(ranges) > 0 {
-		r = message.Without(r, "Range")
-		plain, ok := byterange.Plain(ranges[0], size, most)
-		if plain != "" {
-			r.Header["Range"] = []string{plain}
-		}
-		mayBeUnmet = mayBeUnmet || !ok
+	if size < 0 { // as in nginx a range of a response of unknown length is ignored
+		by.MaxRanges = -1
+	} else {
+		header["Accept-Ranges"], header["Content-Length"] = []string{"bytes"}, []string{strconv.FormatInt(size, 10)}
 	}
 	modified, _ := http.ParseTime(lastModified)
-	if mayBeUnmet {
-		switch status := selectedStatus(header, r, modified, size); status {
-		case http.StatusRequestedRangeNotSatisfiable:
-			header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(size, 10)}
-			return Unmet(status)
-		case http.StatusPreconditionFailed:
-			return Unmet(status)
-		}
+	selection := by.Select(r.Header, header.Get("Etag"), modified, size)
+	parts := selection.SetHeader(header)
+	switch {
+	case selection.IsUnmet():
+		return Unmet(selection.Status)
+	case selection.Status == http.StatusOK:
+		parts = []byterange.Part{{Range: byterange.Range{Length: size}}}
 	}
-	body := &servedBody{ReadSeeker: from, w: w}
-	// without the writer's ReadFrom, within which nothing may be flushed
-	http.ServeContent(struct{ http.ResponseWriter }{w}, r, "", modified, body)
-	return body.err
+	w.WriteHeader(selection.Status)
+	if r.Method == http.MethodHead {
+		return nil
+	}
+	for _, p := range parts {
+		_, _ = io.WriteString(w, p.Before)
+		_, _ = from.Seek(p.From, io.SeekStart)
+		if err := copyBody(w, from, p.Length); err != nil {
+			return err
+		}
+		_, _ = io.WriteString(w, p.After)
+	}
+	return nil
+}
+
+// copyBody sends the next n bytes of a body, or all if n is negative. It does not use the writer's
+// ReadFrom, within which nothing may be flushed.
+func copyBody(w http.ResponseWriter, from io.Reader, n int64) (err error) {
+	to, body := struct{ io.Writer }{w}, &servedBody{from, w, true}
+	if n < 0 {
+		_, err = io.Copy(to, body)
+	} else if _, err = io.CopyN(to, body, n); err == io.EOF { //nolint:errorlint // CopyN returns it as it is
+		err = io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // inputReporter is a body that arrives while it is read. HasInput reports whether a Read returns at
@@ -216,28 +198,19 @@ type nothing struct{}
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
 // servedBody is the body of a response that is being served. It flushes the response before a Read
-// that waits, and records the error of reading. ServeContent never reads beyond the length, so the
-// end of the file is an error, too.
+// that waits.
 type servedBody struct {
-	io.ReadSeeker
-	w   http.ResponseWriter
-	err error
+	io.Reader
+	w       http.ResponseWriter
+	flushes bool // else it does from the second Read on: the head is sent with the first bytes
 }
 
 func (b *servedBody) Read(p []byte) (int, error) {
-	if !HasInput(b.ReadSeeker) {
+	if b.flushes && !HasInput(b.Reader) {
 		_ = http.NewResponseController(b.w).Flush() // without Flush the data is late, but correct
 	}
-	n, err := b.ReadSeeker.Read(p)
-	if err == io.EOF { //nolint:errorlint // readers return it as it is
-		if err = io.ErrUnexpectedEOF; n > 0 {
-			err = nil // the bytes already read may be all that is needed
-		}
-	}
-	if err != nil {
-		b.err = err
-	}
-	return n, err
+	b.flushes = true
+	return b.Reader.Read(p)
 }
 
 // sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -186,7 +187,7 @@ func (s *site) query(q cache.Query, method, url string, fields ...string) got {
 		_, err = io.Copy(w, a.Passed.Body)
 		a.Passed.Body.Close()
 	} else {
-		err = a.Send(w, r)
+		err = a.Send(w, r, byterange.Selector{})
 		a.Close()
 		if unmet, ok := errors.AsType[cache.Unmet](err); ok {
 			w.WriteHeader(int(unmet))

@@ -4,14 +4,19 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/tarehq/tare/front/internal/byterange"
 	"github.com/tarehq/tare/front/internal/message"
 )
 
-// WithConditions returns the request whose conditions are compared with a file or a cached
-// response. It removes conditions that do not apply here, and decides those that compare fields of
-// add_header. lastModified is "" if the caller compares times as the location requires. maxRanges is
-// 0 if it counts ranges itself.
-func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRanges int) *http.Request {
+// Selector returns what evaluates conditions and ranges for responses of a location.
+func (r *Rules) Selector() byterange.Selector {
+	return byterange.Selector{ModifiedExact: r.Settings.ModifiedSince == "", MaxRanges: r.Settings.MaxRanges}
+}
+
+// WithConditions returns the request for a Selector. It removes conditions that do not apply here,
+// and decides those that compare fields of add_header. A range of a response that is edited would
+// refer to the original. contentType may be empty unless EditsBody.
+func (x *Exchange) WithConditions(r *http.Request, contentType string) *http.Request {
 	if len(r.Header) == 0 {
 		return r
 	}
@@ -19,16 +24,10 @@ func (x *Exchange) WithConditions(r *http.Request, lastModified string, maxRange
 		return message.Without(r, "If-Match", "If-Modified-Since", "If-None-Match", "If-Unmodified-Since", "Range")
 	}
 	var drop []string
-	since := r.Header["If-Modified-Since"]
-	switch {
-	case since == nil:
-	case x.Loc.Settings.ModifiedSince == "off":
+	if x.Loc.Settings.ModifiedSince == "off" && r.Header["If-Modified-Since"] != nil {
 		drop = append(drop, "If-Modified-Since", "If-None-Match")
-	case x.Loc.Settings.ModifiedSince == "" && lastModified != "" && !message.SameTime(since[0],
-		lastModified):
-		drop = append(drop, "If-Modified-Since")
 	}
-	if maxRanges != 0 && strings.Count(r.Header.Get("Range"), ",") >= maxRanges {
+	if r.Header["Range"] != nil && x.Loc.Filters.edits(contentType) {
 		drop = append(drop, "Range")
 	}
 	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {

@@ -24,21 +24,16 @@ const (
 	deadlineSlack = 8
 )
 
-// setServerSendTimeout lets the server bound the response, and reports whether it can.
-func (x *Exchange) setServerSendTimeout(timeout time.Duration) bool {
-	if x.sendTimeout != 0 && x.sendTimeout == timeout {
-		return true
-	}
+// limitByServer lets the server apply the location's timeouts to the response, and reports whether it
+// bounds the time between two writes.
+func (x *Exchange) limitByServer() bool {
+	x.setLinger()
 	// A type parameter costs each request a search in the runtime's table of interfaces.
 	v, ok := x.Response.ResponseWriter.(connection.SendTimer)
 	if !ok {
 		v, ok = serverAs[connection.SendTimer](x)
 	}
-	if !ok || v.SetSendTimeout(timeout) != nil {
-		return false
-	}
-	x.sendTimeout = timeout
-	return true
+	return ok && v.SetSendTimeout(x.Loc.sendTimeout) == nil
 }
 
 // serverAs returns the server's writer as an optional interface.
@@ -61,7 +56,7 @@ func (x *Exchange) setLinger() {
 	const defaultTime, defaultLingerTimeout = 30 * time.Second, 5 * time.Second // as in nginx
 	s := x.Loc.Settings
 	always := s.Linger == "always" // also if the client has sent all of the request
-	if x.Request.ProtoMajor > 1 || x.Request.ContentLength == 0 && !always {
+	if x.Request.ProtoMajor > 1 || x.ClientRequest().ContentLength == 0 && !always {
 		return
 	}
 	most := cmp.Or(s.LingerTime, defaultTime)
@@ -81,11 +76,11 @@ type sendDeadline struct {
 }
 
 // newSendDeadline starts with the response.
-func newSendDeadline(x *Exchange, timeout time.Duration) sendDeadline {
-	if timeout <= 0 || x.setServerSendTimeout(timeout) {
+func newSendDeadline(x *Exchange) sendDeadline {
+	if x.limitByServer() || x.Loc.deadline <= 0 {
 		return sendDeadline{}
 	}
-	b := sendDeadline{timeout: timeout}
+	b := sendDeadline{timeout: x.Loc.deadline}
 	if x.Request.ProtoMajor == 1 { // the server may send the header before the first write
 		b.extend(&x.Response)
 	}
@@ -138,7 +133,7 @@ type rateLimiter struct {
 
 // StartLimits starts the limits of the body's rate and of the time between two writes.
 func (w *Writer) StartLimits(f *filters) {
-	w.deadline = newSendDeadline(w.X, w.X.Loc.deadline)
+	w.deadline = newSendDeadline(w.X)
 	if w.X.LimitRate == "" && f.rate.Empty() {
 		return
 	}

@@ -65,9 +65,7 @@ type Exchange struct {
 
 	HandlerHasRequest bool                            // a handler has received Request, and may keep it
 	isKept            bool                            // a handler may keep Response
-	isObserved        bool                            // a bound handler writes to Response, not to the server's writer
 	isComplete        bool                            // the content has returned without a panic
-	sendTimeout       time.Duration                   // that the server applies to the response; 0 if it was not set
 	releases          []func()                        // of Hold
 	detached          func(end func(isComplete bool)) // of Detach
 
@@ -197,7 +195,6 @@ func (x *Exchange) runPhases() Outcome {
 		}
 	case atNamed:
 		x.Loc = x.named
-		x.applyLocation()
 	}
 	if x.Loc.isDebugged {
 		x.Errorf(errorlog.LevelDebug, "using configuration %q for %q", x.Loc.Path, errorlog.Truncate(x.Path))

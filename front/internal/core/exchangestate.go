@@ -29,20 +29,8 @@ func (x *Exchange) start() {
 	}
 }
 
-// applyLocation applies the timeouts of Loc. It is called whenever the phases after rewrite may have
-// another one.
-func (x *Exchange) applyLocation() {
-	timeoutSet := x.setServerSendTimeout(x.Loc.sendTimeout)
-	x.setLinger()
-	// a client may block even the shortest response
-	x.isObserved = x.isObserved || x.Loc.observes || x.Loc.deadline != 0 && !timeoutSet
-}
-
 // LeaveLocation makes the host's defaults those of the exchange, as before a location was found.
-func (x *Exchange) LeaveLocation() {
-	x.Loc = &x.Host.defaults
-	x.applyLocation()
-}
+func (x *Exchange) LeaveLocation() { x.Loc = &x.Host.defaults }
 
 // serve runs the content phase.
 func (x *Exchange) serve() Outcome {
@@ -61,9 +49,13 @@ func (x *Exchange) serve() Outcome {
 }
 
 // HandlerWriter returns the writer for a bound handler, which may keep it: the server's own, unless
-// the response is observed. The exchange can be used again then.
+// the response is observed. The exchange can be used again then. After an error of reading the
+// request's body the response is nginx's, whatever the handler writes.
 func (x *Exchange) HandlerWriter() http.ResponseWriter {
-	if x.isObserved || x.ErrorStatus != 0 || len(x.Request.Header["Upgrade"]) > 0 { // a hijacked connection is closed
+	hasTimeout := x.limitByServer()
+	isObserved := x.Loc.observes || x.Loc.deadline != 0 && !hasTimeout || x.ErrorStatus != 0 || x.Body != nil ||
+		x.Parent != nil
+	if isObserved || len(x.Request.Header["Upgrade"]) > 0 { // a hijacked connection is closed
 		x.isKept = true
 		return &x.Response
 	}

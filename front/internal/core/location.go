@@ -158,7 +158,6 @@ func (x *Exchange) locate() Outcome {
 	best := &x.Host.defaults
 	v := x.Host.locations.find(x, x.Path, &best)
 	x.Loc, x.PathRewritten = best, false
-	x.applyLocation()
 	switch {
 	case x.RegexTimedOut:
 		return x.Fail(http.StatusInternalServerError)

@@ -45,7 +45,6 @@ func (x *Exchange) limitBody() Outcome {
 		b.Served, _ = b.Original.(connection.RequestBody)
 		x.Body, x.Request.Body = b, b
 	}
-	x.isObserved = true // whatever the content does after an error of reading, the response is nginx's
 	b.ReadCloser, b.timeout = b.Original, readTimeout(x.Request, x.Loc.bodyTimeout)
 	if most := x.Loc.MaxBody; most >= 0 && x.Request.ContentLength < 0 {
 		b.ReadCloser = http.MaxBytesReader(x.Response.ResponseWriter, b.Original, most)

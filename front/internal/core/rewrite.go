@@ -142,7 +142,6 @@ func (c *Compiler) ifStep(s conf.If) (action, error) {
 		}
 		if ifLoc != nil {
 			x.Loc = ifLoc
-			x.applyLocation()
 		}
 		for _, do := range then {
 			if out, ends := do(x); ends || x.RegexTimedOut {

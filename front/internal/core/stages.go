@@ -85,14 +85,9 @@ type editor interface {
 // EditsBody reports whether responses of some type are edited, so that their length changes.
 func (x *Exchange) EditsBody() bool { return x.Loc.Filters.editors != nil }
 
-// WithoutRange returns a request for the whole response if responses of a type are edited: a range
-// would refer to the original.
-func (x *Exchange) WithoutRange(r *http.Request, contentType string) *http.Request {
-	if len(r.Header["Range"]) == 0 || !slices.ContainsFunc(x.Loc.Filters.editors,
-		func(e editor) bool { return e.Edits(contentType) }) {
-		return r
-	}
-	return message.Without(r, "Range")
+// edits reports whether responses of a type are edited.
+func (f *filters) edits(contentType string) bool {
+	return slices.ContainsFunc(f.editors, func(e editor) bool { return e.Edits(contentType) })
 }
 
 // startByType starts those of some filters that apply to a response whose header is complete. If

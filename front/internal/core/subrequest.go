@@ -17,7 +17,6 @@ func (x *Exchange) Subrequest(path string) *Exchange {
 		Plan: x.Plan, Parent: x, Request: subrequestOf(x.Request), HostHeader: x.HostHeader,
 		ConnUse: x.ConnUse, Method: http.MethodGet, StartTime: x.StartTime,
 		Host: x.Host, Loc: &x.Host.defaults, Path: path, internal: true, URIChanged: true, Vars: x.Vars,
-		isObserved: true,
 	}
 	sub.Response = Writer{ResponseWriter: make(discardWriter), X: sub}
 	return sub

@@ -66,15 +66,12 @@ func (q *Queue) Put(b []byte, n int) {
 // Receive reads a response to its end, or until the sender ends.
 func (q *Queue) Receive(from io.Reader) {
 	b := q.buffers.Get(BufferSize)
-	for empty := 0; ; {
+	for {
 		n, err := from.Read(b)
 		if n > 0 {
-			empty = 0
 			if b = q.store(b, n); b == nil {
 				return
 			}
-		} else if empty++; err == nil && empty == 100 {
-			err = io.ErrNoProgress
 		}
 		if err != nil {
 			q.buffers.Put(b)

@@ -16,15 +16,11 @@ func (r *Request) shouldRetry(ctx context.Context, last *Error, tries int) bool 
 // once they have been sent.
 func (r *Request) canRetry(ctx context.Context, notSent bool, tries int) bool {
 	n := &r.upstream.Next
-	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || r.retryTimeIsOver() {
+	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries ||
+		n.For > 0 && time.Since(r.firstAttempt.startTime) >= n.For {
 		return false
 	}
 	return (notSent || r.IsRepeatable) && r.Body.IsAvailable()
-}
-
-func (r *Request) retryTimeIsOver() bool {
-	limit := r.upstream.Next.For
-	return limit > 0 && time.Since(r.firstAttempt.startTime) >= limit
 }
 
 // canRepeat reports whether a request may be sent again to a server that has closed a kept

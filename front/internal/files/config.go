@@ -37,12 +37,8 @@ type Config struct {
 	// paths are always followed.
 	DisableSymlinks string
 	SymlinksFrom    string
-	// ModifiedExact requires If-Modified-Since to be equal to the file's time, as in nginx.
-	// Otherwise it may be later, too.
-	ModifiedExact bool
-	// MaxRanges bounds the ranges of a request: with more it gets the whole file. 0 is 16, which is
-	// also the most, and a negative value disables ranges.
-	MaxRanges int
+	// Selector evaluates conditions and ranges.
+	Selector byterange.Selector
 
 	CacheControl string
 	Compress     Compress
@@ -118,7 +114,7 @@ func compile(c Config) (*plan, error) {
 	if len(c.Index) > maxIndex {
 		return nil, fmt.Errorf("files: %d names in Index (maximum: %d)", len(c.Index), maxIndex)
 	}
-	c.Limits, c.MaxRanges = c.Limits.withDefaults(), cmp.Or(c.MaxRanges, byterange.Max)
+	c.Limits = c.Limits.withDefaults()
 	p := &plan{config: c}
 	for _, name := range c.Index {
 		if place, dir, status := p.place("/" + name); status != 0 || dir || place != name ||

@@ -94,7 +94,7 @@ func (h *Handler) choose(res *resource, header http.Header) *variant {
 	if !res.varies || len(header) == 0 {
 		return res.identity
 	}
-	value := joined(header, "Accept-Encoding")
+	value := strings.Join(header["Accept-Encoding"], ", ")
 	if value == "" {
 		return res.identity
 	}

@@ -51,11 +51,7 @@ func TestManyRangesGetMultipart(t *testing.T) {
 				"bytes " + strconv.Itoa(n-2) + "-" + strconv.Itoa(n-1) + "/" + size + " " + c[n-2:],
 			}
 			testkit.Equal(t, strings.Join(parts, "|"), strings.Join(want, "|"), path)
-			// Overlapping ranges are joined, and too many are ignored.
-			if got := ours.request(t, "GET", path, "Range: bytes=0-5,2-7,8-9"); got.status != 206 ||
-				got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
-				t.Errorf("%s: %d %q", path, got.status, got.header.Get("Content-Range"))
-			}
+			// Too many ranges are ignored.
 			for _, ranges := range []string{"0" + strings.Repeat(",5-5", 16), strings.Repeat(",0-", 2000)} {
 				got := ours.request(t, "GET", path, "Range: bytes=0-"+ranges)
 				testkit.Equal(t, got.status, 200, path, "with many ranges")

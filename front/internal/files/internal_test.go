@@ -324,21 +324,6 @@ func FuzzAcceptEncoding(f *testing.F) {
 	})
 }
 
-func FuzzETags(f *testing.F) {
-	for _, s := range []string{`"a"`, `W/"a", "b"`, "*", `"`, `,,"x"`, `"a" "x"`, "W/"} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, list string) {
-		if listed(list, `"x"`, true) && list != "" && !strings.Contains(list, `"x"`) &&
-			strings.Trim(list, " \t") != "*" {
-			t.Fatalf("%q", list)
-		}
-		if listed(list, `"x"`, false) && !listed(list, `"x"`, true) {
-			t.Fatalf("%q: strong match without weak match", list)
-		}
-	})
-}
-
 func TestErrorsHaveStatus(t *testing.T) {
 	for err, want := range map[error]int{
 		fs.ErrNotExist: 404, fs.ErrPermission: 403, errIrregular: 404, errors.New("path escapes from parent"): 404,

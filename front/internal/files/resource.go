@@ -57,7 +57,7 @@ func (v *variant) describe(p *plan, coding string, varies bool) {
 			v.fields = append(v.fields, field{name, []string{value}})
 		}
 	}
-	if p.config.MaxRanges >= 0 {
+	if p.config.Selector.MaxRanges >= 0 {
 		add("Accept-Ranges", "bytes")
 	}
 	add("Cache-Control", p.config.CacheControl)

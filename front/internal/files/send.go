@@ -1,12 +1,10 @@
 package files
 
 import (
-	"crypto/rand"
 	"errors"
 	"io"
 	"net/http"
 	"os"
-	"strconv"
 
 	"github.com/tarehq/tare/front/internal/byterange"
 )
@@ -23,11 +21,15 @@ const (
 func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource, returnsUnmet bool) (status int,
 	ok bool) {
 	v := h.choose(res, r.Header)
-	o := outcome{status: http.StatusOK}
+	o := byterange.Selection{Status: http.StatusOK}
 	if len(r.Header) > 0 && byterange.MaySelect(r.Header) {
-		o = h.plan.judge(r, v)
+		by := h.plan.config.Selector
+		if r.Method != http.MethodGet { // ranges are defined for GET only
+			by.MaxRanges = -1
+		}
+		o = by.Select(r.Header, v.etag, v.modified, v.size)
 	}
-	body := r.Method != http.MethodHead && (o.status == http.StatusOK || o.status == http.StatusPartialContent)
+	body := r.Method != http.MethodHead && (o.Status == http.StatusOK || o.Status == http.StatusPartialContent)
 	if body && v.content == nil && v.size > 0 {
 		f, err := h.borrow(v)
 		if err != nil {
@@ -37,14 +39,17 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 		return 0, true
 	}
 	header := w.Header()
-	if returnsUnmet && o.unmet() {
-		o.setUnmet(header, v)
-		return o.status, true
+	if returnsUnmet && o.IsUnmet() {
+		o.SetHeader(header)
+		return o.Status, true
 	}
 	v.set(header)
-	parts := o.set(header, v)
-	if o.status != http.StatusOK { // otherwise the first Write implies it
-		w.WriteHeader(o.status)
+	parts := o.SetHeader(header)
+	if o.IsUnmet() {
+		header["Content-Length"] = []string{"0"}
+	}
+	if o.Status != http.StatusOK { // otherwise the first Write implies it
+		w.WriteHeader(o.Status)
 	}
 	switch {
 	case !body || v.size == 0:
@@ -52,81 +57,18 @@ func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource,
 		_, _ = w.Write(v.content)
 	default:
 		for _, p := range parts {
-			_, _ = io.WriteString(w, p.before)
+			_, _ = io.WriteString(w, p.Before)
 			_, _ = w.Write(v.content[p.From:p.End()])
+			_, _ = io.WriteString(w, p.After)
 		}
-		_, _ = io.WriteString(w, parts[0].closing)
 	}
 	return 0, true
-}
-
-// part is a range with the delimiters around it, if there are several.
-type part struct {
-	byterange.Range
-	before, closing string // closing ends the last part; the first one contains it
-}
-
-// set changes the fields of a 200 into those of another status. For a 206 it returns the parts.
-func (o outcome) set(header http.Header, v *variant) []part {
-	switch o.status {
-	case http.StatusPartialContent:
-		return o.setParts(header, v)
-	case http.StatusNotModified: // RFC 9110, 15.4.5
-		for _, name := range [...]string{"Accept-Ranges", "Content-Encoding", "Content-Length", "Content-Type"} {
-			delete(header, name)
-		}
-	case http.StatusPreconditionFailed, http.StatusRequestedRangeNotSatisfiable:
-		for _, name := range [...]string{"Cache-Control", "Content-Encoding", "Content-Type", "Etag", "Last-Modified"} {
-			delete(header, name)
-		}
-		header["Content-Length"] = []string{"0"}
-		o.setUnmet(header, v)
-	}
-	return nil
-}
-
-// unmet reports whether a precondition failed, or a range cannot be satisfied.
-func (o outcome) unmet() bool {
-	return o.status == http.StatusPreconditionFailed || o.status == http.StatusRequestedRangeNotSatisfiable
-}
-
-// setUnmet sets the fields of a 412 or 416.
-func (o outcome) setUnmet(header http.Header, v *variant) {
-	if o.status == http.StatusRequestedRangeNotSatisfiable {
-		header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(v.size, 10)}
-	}
-}
-
-func (o outcome) setParts(header http.Header, v *variant) []part {
-	if len(o.ranges) == 1 {
-		r := o.ranges[0]
-		header["Content-Range"] = []string{r.ContentRange(v.size)}
-		header["Content-Length"] = []string{strconv.FormatInt(r.Length, 10)}
-		return []part{{Range: r}}
-	}
-	boundary, contentType := rand.Text(), header.Get("Content-Type") // the caller may have set it
-	parts, length := make([]part, len(o.ranges)), int64(0)
-	for i, r := range o.ranges {
-		before := "--" + boundary + "\r\n"
-		if i > 0 {
-			before = "\r\n" + before
-		}
-		if contentType != "" {
-			before += "Content-Type: " + contentType + "\r\n"
-		}
-		parts[i] = part{Range: r, before: before + "Content-Range: " + r.ContentRange(v.size) + "\r\n\r\n"}
-		length += int64(len(parts[i].before)) + r.Length
-	}
-	parts[0].closing = "\r\n--" + boundary + "--\r\n"
-	header["Content-Type"] = []string{"multipart/byteranges; boundary=" + boundary}
-	header["Content-Length"] = []string{strconv.FormatInt(length+int64(len(parts[0].closing)), 10)}
-	return parts
 }
 
 // sendFile sends a file that is not in memory. If the file changes, ends early or cannot be read,
 // sendFile closes the connection, because the length has already been sent. It does so by a panic
 // that servers do not log.
-func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.File) {
+func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o byterange.Selection, f *os.File) {
 	sent := false
 	defer func() {
 		if sent {
@@ -137,25 +79,23 @@ func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.F
 	}()
 	header := w.Header()
 	v.set(header)
-	parts := o.set(header, v)
+	parts := o.SetHeader(header)
 	if parts == nil {
-		parts = []part{{Range: byterange.Range{Length: v.size}}}
+		parts = []byterange.Part{{Range: byterange.Range{Length: v.size}}}
 	}
-	w.WriteHeader(o.status)
+	w.WriteHeader(o.Status)
 	for i, p := range parts {
-		err := h.sendPart(w, v, f, p, i == len(parts)-1)
-		if err != nil {
+		if err := h.sendPart(w, v, f, p, i == len(parts)-1); err != nil {
 			panic(http.ErrAbortHandler)
 		}
 	}
-	_, err := io.WriteString(w, parts[0].closing)
-	sent = err == nil
+	sent = true
 }
 
 // sendPart sends a part of a file. It sends the last bytes of the last part after a check of the
 // file.
-func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part, last bool) error {
-	if _, err := io.WriteString(w, p.before); err != nil {
+func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p byterange.Part, last bool) error {
+	if _, err := io.WriteString(w, p.Before); err != nil {
 		return err
 	}
 	held := int64(0)
@@ -180,7 +120,7 @@ func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part
 	if now, err := stampOf(f); err != nil || !now.sameBytes(v.stamp) {
 		return errors.Join(errChanged, err)
 	}
-	_, err := w.Write(end)
+	_, err := w.Write(append(end, p.After...))
 	return err
 }
 

@@ -25,8 +25,7 @@ type proxyCache struct {
 	noStore         []core.Text
 	noStoreResponse []core.Text // those of NoStore that depend on the response
 	purge           []core.Text
-	maxRangeOffset  int64
-	isStreamed      func(http.Header) bool
+	isStreamed      func(http.Header) bool // made once, since it would be an allocation
 }
 
 // caches are the caches of a plan, by name.
@@ -95,7 +94,6 @@ func compileProxyCache(c *core.Compiler, of *proxy) (pc *proxyCache, err error) 
 	}
 	noStoreTexts(c, pc, p.Cache.NoStore)
 	policy := p.Cache.Policy
-	pc.maxRangeOffset = policy.MaxRangeOffset
 	policy.Ignore = slices.Clip(policy.Ignore)
 	for _, name := range p.Ignore {
 		if cache.IsIgnorable(name) {
@@ -169,8 +167,9 @@ func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
 		HasBody: pc.key.bodyNotInKey(x, p), Key: pc.key.eval(x, p, origin.target), Rules: pc.rules,
 		Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
 			removesOwnFields(x.Request.Header) || hidesFields(x, x.Request.Header),
-		KeyedByAuthorization: pc.key.hasAuthorization, PassesRange: passesRange(pc.maxRangeOffset, x.Request.Header),
-		IsStreamed: pc.isStreamed,
+		KeyedByAuthorization: pc.key.hasAuthorization,
+		PassesRange:          passesRange(p.from.Cache.Policy.MaxRangeOffset, x.Request.Header),
+		IsStreamed:           pc.isStreamed,
 	}
 	if pc.noStoreResponse != nil {
 		q.Rejects = func(resp *http.Response) bool {

@@ -351,13 +351,12 @@ func (p *proxy) serveCached(x *core.Exchange, target destination, from *openedCa
 		header["Accept-Ranges"] = []string{"bytes"}
 	}
 	a.Mark(header)
-	if x.DiscardsBody() {
+	if x.DiscardsBody() || !message.BodyAllowed(x.PageStatus(a.Status)) {
 		x.Response.WriteHeader(a.Status)
 		return core.Responded
 	}
-	return endSelected(x, a.Send(&x.Response, x.WithoutRange(x.WithConditions(x.Request,
-		message.FirstValue(a.Header["Last-Modified"]), x.Loc.Settings.MaxRanges),
-		message.FirstValue(a.Header["Content-Type"]))))
+	r := x.WithConditions(x.Request, message.FirstValue(a.Header["Content-Type"]))
+	return endSelected(x, a.Send(&x.Response, r, x.Loc.Selector()))
 }
 
 // endSelected ends a response that the request's conditions and ranges have selected.

@@ -19,9 +19,9 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 		return core.Proceed
 	}
 	modified := message.FirstValue(resp.Header["Last-Modified"])
-	r := x.WithConditions(x.WithoutRange(x.Request, message.FirstValue(resp.Header["Content-Type"])), modified,
-		x.Loc.Settings.MaxRanges)
-	ranges, err := byterange.Parse(message.FirstValue(r.Header["Range"]), resp.ContentLength, 1)
+	r := x.WithConditions(x.Request, message.FirstValue(resp.Header["Content-Type"]))
+	by := x.Loc.Selector().Single()
+	ranges, err := byterange.Parse(message.FirstValue(r.Header["Range"]), resp.ContentLength, by.MaxRanges)
 	if x.Method != http.MethodGet || ranges == nil && err == nil {
 		resp.Header["Accept-Ranges"] = []string{"bytes"}
 		return core.Proceed
@@ -30,7 +30,7 @@ func (p *proxy) respondRange(x *core.Exchange, resp *http.Response) core.Outcome
 	p.response.copyHeader(x, resp.StatusCode, header, resp.Header)
 	// the upstream has evaluated conditions other than that of the range
 	r = message.Without(r, "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since")
-	return endSelected(x, cache.SendSelected(&x.Response, r, modified, cache.Forward(resp), 1))
+	return endSelected(x, cache.SendSelected(&x.Response, r, by, modified, cache.Forward(resp)))
 }
 
 // passesRange reports whether a cache passes a request's range on to the upstream: it begins

@@ -30,28 +30,24 @@ func (p *proxy) relay(x *core.Exchange, resp *http.Response) core.Outcome {
 	}
 	b := x.Plan.State.Buffers.Get(fetch.BufferSize)
 	n, err := fill(b, resp.Body, keepsConnectionByLength(x.Request, resp))
+	isComplete := errors.Is(err, io.EOF)
 	switch {
 	case err == nil: // more follows, maybe much later
 		p.sendHead(x, resp)
 		p.pump(x, resp, b, n)
-	case errors.Is(err, io.EOF):
+		return core.Responded
+	case isComplete:
 		_ = resp.Body.Close()
-		p.sendHead(x, resp)
-		_, err = x.Response.Write(b[:n])
-		abortOnError(err)
-		x.Plan.State.Buffers.Put(b)
+	case x.Request.Context().Err() != nil && !p.from.IgnoreAbort:
+		return x.Abort(nginxstatus.ClientGone)
+	}
+	p.sendHead(x, resp)
+	_, writeErr := x.Response.Write(b[:n])
+	abortOnError(writeErr)
+	x.Plan.State.Buffers.Put(b)
+	if isComplete {
 		p.sendTrailer(x, resp)
-	default:
-		if x.Request.Context().Err() != nil && !p.from.IgnoreAbort {
-			return x.Abort(nginxstatus.ClientGone)
-		}
-		p.sendHead(x, resp)
-		if x.Response.WithheldStatus != 0 { // the request's body was rejected
-			return core.Responded
-		}
-		_, writeErr := x.Response.Write(b[:n])
-		abortOnError(writeErr)
-		x.Plan.State.Buffers.Put(b)
+	} else if x.Response.WithheldStatus == 0 { // else the request's body was rejected
 		abortResponse(x, err)
 	}
 	return core.Responded
@@ -119,14 +115,10 @@ func keepsConnectionByLength(r *http.Request, resp *http.Response) bool {
 // fill reads until it has the whole body (io.EOF) or b is full. Unless waits is set, it also stops
 // when the upstream pauses.
 func fill(b []byte, from io.Reader, waits bool) (n int, err error) {
-	for empty := 0; err == nil && (n == 0 || n < len(b) && (waits || cache.HasInput(from))); {
+	for err == nil && (n == 0 || n < len(b) && (waits || cache.HasInput(from))) {
 		var m int
 		m, err = from.Read(b[n:])
-		if n += m; m > 0 {
-			empty = 0
-		} else if empty++; empty == 100 {
-			err = io.ErrNoProgress
-		}
+		n += m
 	}
 	return n, err
 }

@@ -145,9 +145,8 @@ func (s *sliceState) respond(x *core.Exchange, p *proxy, target destination, fir
 		first.Mark(header)
 	}
 	delete(header, "Content-Range")
-	r := x.WithoutRange(x.WithConditions(x.Request, b.modified, x.Loc.Settings.MaxRanges),
-		first.Header.Get("Content-Type"))
-	return endSelected(x, cache.SendSelected(&x.Response, r, b.modified, b, 1))
+	r := x.WithConditions(x.Request, first.Header.Get("Content-Type"))
+	return endSelected(x, cache.SendSelected(&x.Response, r, x.Loc.Selector().Single(), b.modified, b))
 }
 
 // slicedBody is the body of a sliced response. It implements io.ReadSeeker.

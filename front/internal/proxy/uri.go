@@ -50,8 +50,8 @@ func (r *uriRule) requestTarget(x *core.Exchange, rest string) string {
 		target += r.text.Eval(x)
 	}
 	switch {
-	case target != "":
-		return "/" + strings.TrimPrefix(target, "/")
+	case target != "": // a capture may have decoded spaces, which nginx sends
+		return "/" + strings.ReplaceAll(strings.TrimPrefix(target, "/"), " ", "%20")
 	case (r.text == nil || r.isWhole) && !x.URIChanged:
 		return core.RequestURI(x)
 	case r.text == nil, r.isWhole, x.PathRewritten, !strings.HasPrefix(x.Path, r.prefix):

@@ -102,10 +102,11 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 	if f.alias && mediatype.Extension(x.Path) != mediatype.Extension(p.name) {
 		x.Response.Header()["Content-Type"] = []string{f.types.TypeOf(x.Path)}
 	}
-	r := x.WithConditions(fileRequest(x), "", 0)
-	if x.EditsBody() { // otherwise the type need not be known
-		r = x.WithoutRange(r, f.types.TypeOf(x.Path))
+	contentType := ""
+	if x.EditsBody() { // otherwise it need not be known
+		contentType = f.types.TypeOf(x.Path)
 	}
+	r := x.WithConditions(fileRequest(x), contentType)
 	switch status := f.servePath(x, r, &p); status {
 	case 0:
 		return core.Responded
@@ -345,8 +346,7 @@ func compileFiles(c *core.Compiler, loc *core.Location, from *conf.Location) (*f
 }
 
 func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
-	settings := key.rules.Settings
-	s := &settings.Files
+	s := &key.rules.Settings.Files
 	f := &fileSet{types: key.rules.Types, precompressed: precompressedOf(s),
 		prefix: key.prefix, alias: s.Alias != "", from: key.rules.LinksFrom}
 	if !slices.Contains([]string{"", "html", "json"}, s.ListingFormat) {
@@ -361,8 +361,7 @@ func newFiles(c *core.Compiler, key filesKey) (*fileSet, error) {
 	f.config = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, ByPath: true,
 		Compress:        files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
-		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, ModifiedExact: settings.ModifiedSince == "",
-		MaxRanges: settings.MaxRanges,
+		DisableSymlinks: s.DisableSymlinks, NoEtag: s.NoEtag, Selector: key.rules.Selector(),
 	}
 	if root == "" {
 		return f, nil

@@ -29,21 +29,9 @@ func hashMethod() method {
 		case len(args) > 1 || args[0] != "consistent":
 			return nil, fmt.Errorf("invalid argument %q: want consistent", args[0])
 		}
-		points, err := ringOf(servers)
+		points, err := ring(servers)
 		return func(t *Turn) int { return t.walk.onRing(t.list, points, t.key) }, err
 	}}
-}
-
-// ringOf returns the ring of servers. The names of servers count, not their addresses.
-func ringOf(servers []conf.Server) ([]point, error) {
-	names, weights, total := make([]string, len(servers)), make([]int, len(servers)), 0
-	for i := range servers {
-		names[i], weights[i] = servers[i].Addr, servers[i].Weight
-		if total += servers[i].Weight; total > maxRing {
-			return nil, errors.New("the total weight of a consistent hash is greater than " + strconv.Itoa(maxRing))
-		}
-	}
-	return ring(names, weights), nil
 }
 
 // byKey chooses by a key, as hash does: compatible with Cache::Memcached. It returns -1 for an empty
@@ -64,28 +52,33 @@ func (w *walk) byKey(peers []peer, total int, key string) int {
 	return -1
 }
 
-// point is a position on the ring, with its owner: an index into the names of servers.
+// point is a position on the ring, with its owner: an index into the servers.
 type point struct {
 	hash  uint32
 	owner int
 }
 
 // ring places servers on a circle, as nginx and libketama (Cache::Memcached::Fast) do. If a server
-// is added or removed, only the keys next to its points move.
-func ring(names []string, weights []int) []point {
-	var points []point
-	for owner, name := range names {
-		host, port := nameParts(name)
+// is added or removed, only the keys next to its points move. The names of servers count, not their
+// addresses.
+func ring(servers []conf.Server) (points []point, err error) {
+	total := 0
+	for owner := range servers {
+		s := &servers[owner]
+		if total += s.Weight; total > maxRing {
+			return nil, errors.New("the total weight of a consistent hash is greater than " + strconv.Itoa(maxRing))
+		}
+		host, port := nameParts(s.Addr)
 		base := crc32.ChecksumIEEE([]byte(host + "\x00" + port))
 		var previous [4]byte
-		for range weights[owner] * pointsPerWeight {
+		for range s.Weight * pointsPerWeight {
 			h := crc32.Update(base, crc32.IEEETable, previous[:])
 			points = append(points, point{h, owner})
 			previous = [4]byte{byte(h), byte(h >> 8), byte(h >> 16), byte(h >> 24)}
 		}
 	}
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.hash, b.hash) })
-	return slices.CompactFunc(points, func(a, b point) bool { return a.hash == b.hash })
+	return slices.CompactFunc(points, func(a, b point) bool { return a.hash == b.hash }), nil
 }
 
 // nameParts splits a server's name as configured.

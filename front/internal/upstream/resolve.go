@@ -107,6 +107,16 @@ type lookup struct {
 	err  error // set when done is closed
 }
 
+// await waits for the result of a lookup, or until ctx ends.
+func (l *lookup) await(ctx context.Context) error {
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
 // begin parses addresses and resolves names without Resolve.
 func (n *names) begin(g *Group, o Options) error {
 	if o.Lookup == nil {
@@ -176,11 +186,7 @@ func (n *names) start() error {
 // looked up once, or until ctx ends. New has started these lookups.
 func (g *Group) Await(ctx context.Context) {
 	for _, l := range g.names.first {
-		select {
-		case <-l.done:
-		case <-ctx.Done():
-			return
-		}
+		_ = l.await(ctx)
 	}
 }
 
@@ -342,11 +348,7 @@ func (n *names) refresh(ctx context.Context) {
 		}
 	}
 	for _, l := range all {
-		select {
-		case <-l.done:
-		case <-ctx.Done():
-			return
-		}
+		_ = l.await(ctx)
 	}
 }
 
@@ -396,12 +398,7 @@ func (n *names) wait(ctx context.Context, i int, briefly bool) error {
 		ctx, cancel = context.WithTimeout(ctx, refreshTime)
 		defer cancel()
 	}
-	select {
-	case <-l.done:
-		return l.err
-	case <-ctx.Done():
-		return context.Cause(ctx)
-	}
+	return l.await(ctx)
 }
 
 func (n *names) addresses(i int) []string {
