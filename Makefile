@@ -33,6 +33,13 @@ RACELESS := ^($(shell awk '/^func Test/ { name = $$2; sub("[^A-Za-z0-9_].*", "",
 	$(RACELESS_FILES) | sort -u | paste -s -d '|'))$$
 RACELESS_PACKAGES := $(sort $(dir $(RACELESS_FILES)))
 
+# So do packages that start nothing beside their tests: it only makes them slower.
+packages = $(sort $(dir $(shell grep -rlE --include='$(1)' --exclude-dir='.?*' --exclude-dir=contenders \
+	--exclude-dir=grpctest --exclude-dir=testdata '$(2)' .)))
+TESTED := $(call packages,*_test.go,^package)
+CONCURRENT := $(call packages,*.go,^[[:space:]]*go |[.](Go|Parallel)[^a-zA-Z]|"sync|"net"|"net/http"|"os/exec|internal/poison)
+SEQUENTIAL := $(filter-out $(CONCURRENT),$(TESTED))
+
 # The newest release of each version of Go that is supported. They have the fixes of net/http and crypto/tls, and tare
 # does what they do. COMPARED are the tests that compare it with net/http.
 GO_RELEASES := go1.26.11 go1.27.4
@@ -88,7 +95,9 @@ test-grpc:
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
 
 test-raceless:
-	$(GOTEST) -vet off -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
+	@# test-compared runs the tests of net/http's server.
+	$(GOTEST) -vet off -run '$(RACELESS)' -skip ServerTestsOfNetHTTP -timeout 30m $(RACELESS_PACKAGES)
+	$(GOTEST) -vet off $(SEQUENTIAL)
 
 # net/http differs between releases of Go.
 test-compared:
@@ -97,7 +106,7 @@ test-compared:
 	done
 
 test-race:
-	$(GOTEST) $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
+	$(GOTEST) $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) $(filter-out $(SEQUENTIAL),$(TESTED))
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
