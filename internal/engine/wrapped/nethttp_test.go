@@ -385,7 +385,7 @@ func (p *port) compile() (program string) {
 	list := filepath.Join(dir, "overlay.json")
 	testkit.Must(p, os.WriteFile(list, text, 0o600))
 	program = filepath.Join(dir, "nethttp.test")
-	p.goTool("test", "-c", "-vet=off", "-overlay", list, "-o", program, "./"+portDir)
+	p.goTool("test", "-c", "-vet=off", "-ldflags=-s", "-overlay", list, "-o", program, "./"+portDir)
 	return program
 }
 
