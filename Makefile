@@ -88,7 +88,8 @@ test-grpc:
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
 
 test-raceless:
-	$(GOTEST) -vet off -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
+	@# test-compared runs the tests of net/http's server.
+	$(GOTEST) -vet off -run '$(RACELESS)' -skip ServerTestsOfNetHTTP -timeout 30m $(RACELESS_PACKAGES)
 
 # net/http differs between releases of Go.
 test-compared:

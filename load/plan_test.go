@@ -183,7 +183,7 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 // mode.
 func TestBodiesAreTransferredAndChecked(t *testing.T) {
 	const bodies = 4
-	body := strings.Repeat("0123456789abcdef", 20_000)
+	body := strings.Repeat("0123456789abcdef", 8_000)
 	sum := sha256.Sum256([]byte(body))
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {

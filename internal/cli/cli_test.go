@@ -146,7 +146,7 @@ func usersTare(t *testing.T) (dir string) {
 		if users.dir, users.err = os.MkdirTemp("", "tare-cli-test-"); users.err != nil {
 			return
 		}
-		build := testkit.Command(t, "go", "build", "-pgo=off", "-o", filepath.Join(users.dir, "tare"), "./cmd/tare")
+		build := testkit.Command(t, "go", "build", "-pgo=off", "-ldflags=-s", "-o", users.dir+"/tare", "./cmd/tare")
 		build.Dir = programs.Root(t)
 		if out, err := build.CombinedOutput(); err != nil {
 			users.err = fmt.Errorf("%w\n%s", err, out)

@@ -296,7 +296,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	t.Parallel()
 	dir := openDir(t)
 	program := filepath.Join(dir, "tare")
-	build := exec.Command("go", "build", "-pgo=off", "-tags", "http3 otel", "-o", program, "./cmd/tare")
+	build := exec.Command("go", "build", "-pgo=off", "-ldflags=-s", "-tags", "http3 otel", "-o", program, "./cmd/tare")
 	build.Dir = programs.Root(t)
 	testkit.Succeeds(t, build)
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})

@@ -202,7 +202,7 @@ func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 			t.Parallel()
 			url, _ := server(t)
 			f := open(t, 3, fleet.Options{OnLoss: test.policy, Silence: test.silence})
-			p := load.Plan{URL: url, Connections: 6, Duration: 5 * time.Second}
+			p := load.Plan{URL: url, Connections: 6, Duration: 5 * time.Second, Pace: load.Constant(300)}
 			once := sync.OnceFunc(func() {
 				testkit.Check(t, f.cmds[1].Process.Signal(test.signal))
 			})

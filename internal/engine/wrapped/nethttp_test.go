@@ -33,6 +33,7 @@ import (
 // the modes that were added, and some depend on what the port replaces.
 func TestServerTestsOfNetHTTPPass(t *testing.T) {
 	testkit.Long(t, "it runs net/http's tests")
+	testkit.NoRace(t, "it runs another program")
 	v := testkit.Release()
 	if isKnown := slices.Contains([]string{"go1.26", "go1.27"}, version.Lang(v)); !isKnown ||
 		testkit.NetHTTPPrecedes("go1.26.8", "go1.27.0") {
@@ -380,7 +381,7 @@ func (p *port) compile() (program string) {
 	list := filepath.Join(dir, "overlay.json")
 	testkit.Must(p, os.WriteFile(list, text, 0o600))
 	program = filepath.Join(dir, "nethttp.test")
-	p.goTool("test", "-c", "-vet=off", "-overlay", list, "-o", program, "./"+portDir)
+	p.goTool("test", "-c", "-vet=off", "-ldflags=-s", "-overlay", list, "-o", program, "./"+portDir)
 	return program
 }
 

@@ -5,14 +5,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -39,11 +37,9 @@ func TestStreamsSurviveReloadsAndUpgrades(t *testing.T) {
 func streamThrough(t *testing.T, name string) {
 	t.Helper()
 	const clients = 20
-	root := programs.Root(t)
 	r, dir, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: "streams", Out: t.TempDir(), Logf: t.Logf,
-		Tools: &contender.Tools{Cache: filepath.Join(root, ".cache"), Checkout: root},
-		Only:  []string{name},
+		Root: programs.Root(t), Experiment: "streams", Out: t.TempDir(), Logf: t.Logf, Tools: programs.Tools(t),
+		Only: []string{name},
 		Adjust: func(trials *lab.Trials) {
 			trials.Connections, trials.Measure = []int{clients}, yamlfile.Duration(300*time.Millisecond)
 		},

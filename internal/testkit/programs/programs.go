@@ -34,7 +34,10 @@ func Root(t testing.TB) string {
 func Tools(t testing.TB) *contender.Tools {
 	t.Helper()
 	testkit.Long(t, "it needs a real program")
-	return &contender.Tools{Cache: filepath.Join(Root(t), ".cache"), Checkout: Root(t), Logf: t.Logf}
+	return &contender.Tools{
+		Cache: filepath.Join(Root(t), ".cache"), Checkout: Root(t), Logf: t.Logf,
+		GoFlags: []string{"-pgo=off"}, // for a profile the command's packages are compiled once more
+	}
 }
 
 // Nginx returns a working nginx.
