@@ -153,7 +153,7 @@ func (x *slab) attempt() (*http.Response, error) {
 		x.progress = bodyEnding
 	}
 	x.mu.Lock()
-	x.contextWatch = watchContext(x.ctx, x)
+	x.contextWatch = watchContext(x.ctx, &x.exchange)
 	x.mu.Unlock()
 	err := x.send()
 	if err == nil {

@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"testing/iotest"
@@ -291,7 +292,13 @@ type own struct {
 
 func (c *own) Done() <-chan struct{} { c.t.Error("Done was called"); return nil }
 func (c *own) Watch(e Ender)         { c.waiting = append(c.waiting, e) }
-func (c *own) Unwatch(Ender) bool    { c.waiting = nil; return true }
+func (c *own) Unwatch(e Ender) bool {
+	i := slices.Index(c.waiting, e)
+	if i >= 0 {
+		c.waiting = slices.Delete(c.waiting, i, i+1)
+	}
+	return i >= 0
+}
 
 type afterFuncs struct {
 	context.Context

@@ -35,10 +35,11 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	heads := []string{"X-A: 1\r\nX-B: 2\r\nX-B: 3\r\n", "X-B: 4\r\n", many.String(),
 		"X-A: 5\r\nX-C: 6\r\nX-D: 7\r\nX-E: 8\r\nX-F: 9\r\nX-G: 10\r\n", ""}
 	var m Memory
+	ctx := &own{Context: t.Context(), t: t}
 	kept := make(map[string][]string)
 	for i, head := range heads {
 		c := proxyTo(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i))
-		resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Memory: &m}))(t)
+		resp := testkit.Value(c.Do(request(t, http.MethodGet, "http://host/", nil), &Call{Context: ctx, Memory: &m}))(t)
 		testkit.Reads(t, resp.Body, fmt.Sprint(i), "body", i)
 		if resp.Header != nil || m.Head() == nil {
 			t.Errorf("%d: the response has a Header: %v", i, resp.Header)
@@ -54,6 +55,7 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 		if !m.Reset() {
 			t.Error("the memory is not reused")
 		}
+		testkit.Equal(t, len(ctx.waiting), 0, "what waits for the end of the context")
 		c.CloseIdleConnections()
 	}
 	testkit.Equal(t, fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]), "[1] [2 3] [4] [10]", "kept")
