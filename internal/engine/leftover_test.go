@@ -97,6 +97,27 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 	}
 }
 
+// CloseNotify tells of clients that leave, and not of handlers that return: programs log the former.
+func TestCloseNotifyTellsOnlyOfDepartures(t *testing.T) {
+	notifies := make(chan (<-chan bool), 1)
+	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		notifies <- w.(http.CloseNotifier).CloseNotify()
+		if r.URL.Path != "/" {
+			<-r.Context().Done()
+		}
+		io.WriteString(w, ".")
+	}), func(s *site) {
+		c := s.connect()
+		s.request(c, "/")
+		ended := <-notifies
+		io.WriteString(c, strings.Replace(get, "/ ", "/wait ", 1))
+		left := <-notifies
+		testkit.Equal(s, len(ended), 0, "departures after the handler has returned")
+		c.Close()
+		testkit.Receive(s.T, left, "the departure")
+	})
+}
+
 // MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
 // other connection, also if a slow reader blocks their writes. Over FastCGI they also use the error
 // stream: a record that one opens in another response would cut that response in two.
