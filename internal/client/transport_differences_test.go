@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 func differencesOfRequests() []difference {
@@ -268,6 +269,10 @@ func waitForDial(s side) string {
 }
 
 func differencesOfSettings() []difference {
+	atProxy := "error"
+	if !testkit.NetHTTPPrecedes("go1.27") {
+		atProxy = "200 hello"
+	}
 	return []difference{
 		{row: "A proxy's 2xx to CONNECT other than 200", ours: "C\x16", theirs: "C", // and a handshake
 			observe: func(s side) string { return s.throughProxy("http", "GET", "https://server.invalid") }},
@@ -275,7 +280,7 @@ func differencesOfSettings() []difference {
 			observe: func(s side) string { return s.throughProxy("ftp", "GET", "http://server.invalid") }},
 		{row: "CONNECT through a proxy", ours: "CC", theirs: "C",
 			observe: func(s side) string { return s.throughProxy("http", "CONNECT", "http://server.invalid") }},
-		{row: "HTTP/2 to an `https` proxy", ours: "200 hello", theirs: "error", observe: func(s side) string {
+		{row: "HTTP/2 to an `https` proxy", ours: "200 hello", theirs: atProxy, observe: func(s side) string {
 			where, _ := url.Parse(s.helloOverTLS(true).URL)
 			s.set("Proxy", http.ProxyURL(where))
 			s.set("TLSClientConfig", &tls.Config{InsecureSkipVerify: true})
