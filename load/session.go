@@ -176,6 +176,7 @@ func (w *worker) updatePause() bool {
 	case p == draining && !w.paused:
 		w.paused, w.started = true, false
 		w.now = w.nanos()
+		w.pausedAt = w.now
 		w.endPacing()
 	}
 	// A worker that did not run for a whole slice missed its phase. It still has to report for this
@@ -190,7 +191,23 @@ func (w *worker) updatePause() bool {
 		w.run.drainedSlices <- Slice{Requests: t.Requests - was.Requests, Errors: w.reported.Errors - was.Errors,
 			Due: t.Due - was.Due}
 	}
+	if w.paused && !w.drained && w.nanos()-w.pausedAt > int64(drainPatience) {
+		w.closeIdle()
+	}
 	return w.drained
+}
+
+// drainPatience is how long a worker waits for the last responses before it closes its idle
+// connections. A server with one process may wait for the request of one of them, and meanwhile serve
+// no other.
+const drainPatience = time.Second
+
+func (w *worker) closeIdle() {
+	for id := range w.conns[:w.nextUnopened] {
+		if c := &w.conns[id]; c.state == open && c.inFlight == 0 {
+			w.closeConn(id)
+		}
+	}
 }
 
 // resume starts a slice. Closed connections are reopened, a few at a time.

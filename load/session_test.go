@@ -1,8 +1,11 @@
 package load_test
 
 import (
+	"bufio"
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -104,6 +107,32 @@ func slicesUntilResponse(t *testing.T, session *load.Session) {
 		}
 		return got.Requests > 0
 	})
+}
+
+// A server with one process waits for the request of its second connection, and the slice for a response
+// on the first one. The second one is closed, so that the server serves the first.
+func TestDrainFreesServerOfOneProcess(t *testing.T) {
+	testkit.Long(t, "it waits for a second")
+	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+	second := make(chan bool)
+	wait := testkit.Accept(l, func(n int, c net.Conn) {
+		if n == 0 {
+			<-second
+		}
+		if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
+		}
+		if n == 1 {
+			close(second)
+		}
+	})
+	defer wait()
+	defer l.Close()
+	session := testkit.Value(load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String(), Connections: 2,
+		Threads: 1, Pace: load.Constant(1), Timeout: patience}))(t)
+	defer session.Close()
+	got := testkit.Value(session.Slice(t.Context(), time.Second/2, true))(t)
+	testkit.Equal(t, fmt.Sprint(got.Requests, got.Errors), "1 0", "requests and errors")
 }
 
 func TestOpenFailsWithoutAServer(t *testing.T) {

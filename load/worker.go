@@ -56,6 +56,7 @@ type worker struct {
 	cpuAtStart   cpuTime // CPU time of the thread when counting began
 	nextSweep    int64
 	paused       bool      // between two slices: no request may begin
+	pausedAt     int64
 	drained      bool      // paused, and no request is in flight
 	nextReopen   int       // conns[nextReopen:] were not checked since the slice began
 	failed       connQueue // connections to reopen
