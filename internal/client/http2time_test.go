@@ -311,13 +311,17 @@ func TestHTTP2InterimResponses(t *testing.T) {
 	})
 }
 
-// Requests that arrive while a connection is being opened share it, or its error.
+// Requests that arrive while a connection is being opened share it, or its error. Without keep-alive
+// they wait for a connection of their own.
 func TestHTTP2DialsAreShared(t *testing.T) {
 	const requests = 32
-	for _, failure := range []string{"", "refused", "canceled"} {
+	for _, failure := range []string{"", "refused", "canceled", "refused once"} {
 		t.Run(failure, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				set := new(http.Transport)
+				if failure == "refused once" {
+					set.DisableKeepAlives, set.MaxConnsPerHost = true, 1
+				}
 				c, _ := serveHTTP2(t, set, respondAll)
 				dial, dials, mu := c.settings.DialContext, 0, new(sync.Mutex)
 				c.settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -330,7 +334,7 @@ func TestHTTP2DialsAreShared(t *testing.T) {
 					case <-ctx.Done():
 						return nil, ctx.Err()
 					}
-					if failure == "refused" && n == 0 {
+					if strings.HasPrefix(failure, "refused") && n == 0 {
 						return nil, net.ErrClosed
 					}
 					return dial(ctx, network, addr)
@@ -357,7 +361,8 @@ func TestHTTP2DialsAreShared(t *testing.T) {
 				}
 				all.Wait()
 				cancel()
-				want := map[string][2]int{"": {1, 0}, "refused": {1, requests}, "canceled": {2, 1}}[failure]
+				want := map[string][2]int{"": {1, 0}, "refused": {1, requests}, "canceled": {2, 1},
+					"refused once": {requests, 1}}[failure]
 				testkit.Equal(t, [2]int{dials, failed}, want, "dials and failures")
 			})
 		})

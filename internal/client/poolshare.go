@@ -138,7 +138,8 @@ func (c *conn) openedHTTP1() {
 func (c *conn) failToOpen(err error) {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()
-	if c.isOpening && err != nil && h.opening == 1 && len(h.shared) == 0 {
+	isAwaited := h.opening == 1 && len(h.shared) == 0 && p.limits.maxUses != 1
+	if c.isOpening && err != nil && isAwaited {
 		for len(h.waiting) > 0 {
 			h.serveFirst(&conn{host: h, openErr: err})
 		}
