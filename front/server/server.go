@@ -159,7 +159,9 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	if s.options.Prepare != nil {
-		if err := s.options.Prepare(ctx); err != nil || ctx.Err() != nil {
+		if err := s.options.Prepare(ctx); ctx.Err() != nil {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

@@ -413,16 +413,23 @@ func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
 }
 
 // A process that is stopped while it starts does not take over: the old one would end, and so would
-// the new one.
+// the new one. To be stopped is no error.
 func TestStoppedProcessDoesNotServe(t *testing.T) {
-	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	ctx, cancel := context.WithCancel(t.Context())
-	config := &server.Config{Handler: func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }}
-	config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
-	var log bytes.Buffer
-	testkit.Check(t, server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, NoSignals: true,
-		Listeners: []net.Listener{l}}))
-	testkit.Equal(t, strings.Contains(log.String(), "serving"), false, log.String())
+	for _, inPrepare := range []bool{false, true} {
+		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		config, options := &server.Config{}, server.Options{NoSignals: true, Listeners: []net.Listener{l}}
+		config.Handler = func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }
+		if inPrepare {
+			config.Handler = nil
+			options.Prepare = func(ctx context.Context) error { cancel(); return ctx.Err() }
+		}
+		config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
+		var log bytes.Buffer
+		options.Stdout, options.Stderr = &log, &log
+		testkit.Check(t, server.Run(ctx, config, options))
+		testkit.Equal(t, strings.Contains(log.String(), "serving"), false, log.String())
+	}
 }
 
 // If the new process has another PID file, that of the old one is removed.
