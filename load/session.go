@@ -198,8 +198,8 @@ func (w *worker) updatePause() bool {
 }
 
 // drainPatience is how long a worker waits for the last responses before it closes its idle
-// connections. A server with one process may wait for the request of one of them, and meanwhile serve
-// no other.
+// connections. A server with one process may wait for the request of one of them, and meanwhile
+// serve no other.
 const drainPatience = time.Second
 
 func (w *worker) closeIdle() {

@@ -108,8 +108,8 @@ func slicesUntilResponse(t *testing.T, session *load.Session) {
 	})
 }
 
-// A server with one process waits for a request on an idle connection, and the slice for a response on
-// another one. The idle one is closed, so that the server serves the other.
+// A server with one process waits for a request on an idle connection, and the slice for a response
+// on another one. The idle one is closed, so that the server serves the other.
 func TestDrainFreesServerOfOneProcess(t *testing.T) {
 	testkit.Long(t, "it waits for a second")
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)

@@ -154,8 +154,8 @@ func nameToDial(host string) string {
 	return name
 }
 
-// sentHost converts a Host field as net/http does: to ASCII, in which it keeps the case, and without
-// an IPv6 zone. net/http exports this conversion only through a written request.
+// sentHost converts a Host field as net/http does: to ASCII, in which it keeps the case, and
+// without an IPv6 zone. net/http exports this conversion only through a written request.
 func sentHost(host string) (string, error) {
 	r := &http.Request{Method: http.MethodGet, URL: &url.URL{Path: "/"}, Host: host, Header: make(http.Header)}
 	var b strings.Builder

@@ -68,8 +68,8 @@ func (x *exchange) connectError(err error) error {
 	return x.newError(side, kind, whileConnecting, err)
 }
 
-// dial opens a connection for an exchange, with TLS if its key requires it. The state is that of TLS
-// with the server, or with a proxy that forwards the request.
+// dial opens a connection for an exchange, with TLS if its key requires it. The state is that of
+// TLS with the server, or with a proxy that forwards the request.
 func (c *Client) dial(x *slab) (nc net.Conn, state *tls.ConnectionState, err error) {
 	ctx, k := x.ctx, &x.key
 	switch hooks := x.scratch.call.hooks(); {

@@ -121,7 +121,8 @@ func (e textError) Error() string { return e.text }
 
 func (e textError) Unwrap() error { return e.err }
 
-// noResponseWithin returns the error if a time passes. It is a context.DeadlineExceeded, as net/http's.
+// noResponseWithin returns the error if a time passes. It is a context.DeadlineExceeded, as
+// net/http's.
 func noResponseWithin(d time.Duration, setting string) error {
 	return textError{"no response within " + d.String() + setting,
 		errors.Join(context.DeadlineExceeded, os.ErrDeadlineExceeded)}

@@ -311,8 +311,8 @@ func TestHTTP2InterimResponses(t *testing.T) {
 	})
 }
 
-// Requests that arrive while a connection is being opened share it, or its error. Without keep-alive
-// they wait for a connection of their own.
+// Requests that arrive while a connection is being opened share it, or its error. Without
+// keep-alive they wait for a connection of their own.
 func TestHTTP2DialsAreShared(t *testing.T) {
 	const requests = 32
 	for _, failure := range []string{"", "refused", "canceled", "refused once"} {

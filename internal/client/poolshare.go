@@ -148,7 +148,8 @@ func (c *conn) failToOpen(err error) {
 	c.drop()
 }
 
-// StreamClosed implements h2.Host. The connection becomes idle, or is closed, after its last stream.
+// StreamClosed implements h2.Host. The connection becomes idle, or is closed, after its last
+// stream.
 func (c *conn) StreamClosed() {
 	p, h := c.host.pool, c.host
 	p.mu.Lock()

@@ -97,7 +97,8 @@ func TestCallsAfterHandlerReturnedAffectNoOtherRequest(t *testing.T) {
 	}
 }
 
-// CloseNotify tells of clients that leave, and not of handlers that return: programs log the former.
+// CloseNotify tells of clients that leave, and not of handlers that return: programs log the
+// former.
 func TestCloseNotifyTellsOnlyOfDepartures(t *testing.T) {
 	notifies := make(chan (<-chan bool), 1)
 	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {

@@ -425,8 +425,8 @@ func hookHandler(t *testing.T) http.Handler {
 }
 
 // The hooks are called as by net/http: with the same connections, in the same order and as often.
-// net/http's own tests show the usual cases. A hook may wait for Shutdown when its connection is idle
-// or closed, even if the client has sent another request meanwhile.
+// net/http's own tests show the usual cases. A hook may wait for Shutdown when its connection is
+// idle or closed, even if the client has sent another request meanwhile.
 func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 	for _, mode := range []string{"tcp", "ServeTLS"} {
 		for name, how := range hookCases {

@@ -19,8 +19,8 @@ func Context(parent context.Context, signals ...os.Signal) (ctx context.Context,
 	return ctx, endInTurn(ctx, signals, end)
 }
 
-// Contexts is Context for programs that do something else at the second signal: another context ends
-// then, which does not end with parent. A third signal ends the process.
+// Contexts is Context for programs that do something else at the second signal: another context
+// ends then, which does not end with parent. A third signal ends the process.
 func Contexts(parent context.Context, signals ...os.Signal) (first, second context.Context, stop func()) {
 	first, endFirst := context.WithCancelCause(parent)
 	second, endSecond := context.WithCancelCause(context.WithoutCancel(parent))

@@ -133,8 +133,8 @@ func (s Selection) setParts(header http.Header) []Part {
 	return parts
 }
 
-// ifRange reports whether If-Range matches the current representation. A time has whole seconds. It is a
-// strong validator only if nothing can have changed within that second, so recent times do not
+// ifRange reports whether If-Range matches the current representation. A time has whole seconds. It
+// is a strong validator only if nothing can have changed within that second, so recent times do not
 // match (RFC 9110, 8.8.2.2).
 func ifRange(header http.Header, etag string, modified time.Time) bool {
 	value := joined(header, "If-Range")

@@ -106,8 +106,8 @@ func (u Unmet) Error() string { return http.StatusText(int(u)) }
 
 // SendSelected sends what a request's conditions and ranges select of a response with status 200.
 // The body can seek to its end; one that arrives is passed on when it pauses. An error means that
-// the response is incomplete, or is Unmet if the request selects nothing: the caller then sends that
-// status.
+// the response is incomplete, or is Unmet if the request selects nothing: the caller then sends
+// that status.
 func SendSelected(w http.ResponseWriter, r *http.Request, by byterange.Selector, lastModified string,
 	from io.ReadSeeker) error {
 	header := w.Header()

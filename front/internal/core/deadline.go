@@ -24,8 +24,8 @@ const (
 	deadlineSlack = 8
 )
 
-// limitByServer lets the server apply the location's timeouts to the response, and reports whether it
-// bounds the time between two writes.
+// limitByServer lets the server apply the location's timeouts to the response, and reports whether
+// it bounds the time between two writes.
 func (x *Exchange) limitByServer() bool {
 	x.setLinger()
 	// A type parameter costs each request a search in the runtime's table of interfaces.

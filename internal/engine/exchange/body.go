@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// Init prepares b, and the request of x for it. length is -1 if it is unknown. expects reports whether
-// the client waits for "100 Continue".
+// Init prepares b, and the request of x for it. length is -1 if it is unknown. expects reports
+// whether the client waits for "100 Continue".
 func (b *Body) Init(x *Exchange, mode BodyMode, length int64, expects bool) {
 	b.Exchange, b.Mode, b.Remaining, b.expectsContinue = x, mode, length, expects
 	x.Request.Body, x.Request.ContentLength = b, length

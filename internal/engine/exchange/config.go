@@ -64,8 +64,8 @@ func (p *Config) ReportRequest(r *http.Request, local net.Addr, in []byte, statu
 	p.CallRefused(p.BaseContext, r, local, line, status, sent)
 }
 
-// CallRefused calls the hook, which is not nil, with a request that has all fields of a Refusal's. A
-// panic is logged as a handler's is. It must not end the process, and other requests of the
+// CallRefused calls the hook, which is not nil, with a request that has all fields of a Refusal's.
+// A panic is logged as a handler's is. It must not end the process, and other requests of the
 // connection must receive their responses.
 func (p *Config) CallRefused(ctx context.Context, r *http.Request, local net.Addr,
 	line []byte, status int, sent int64,

@@ -70,8 +70,9 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.sendWindow), "0 65535", "output and window in the end")
 }
 
-// What the server does at limits that h2spec does not test. As with net/http, a body that is shorter
-// than its Content-Length is an error of Read, and the handler responds. The client has not left.
+// What the server does at limits that h2spec does not test. As with net/http, a body that is
+// shorter than its Content-Length is an error of Read, and the handler responds. The client has not
+// left.
 func TestLimitsOfFrames(t *testing.T) {
 	const hello200, short = "HEADERS 200, DATA hello end", "POST 1 /report content-length=3 trailer=sum, "
 	handler := func(w http.ResponseWriter, r *http.Request) {

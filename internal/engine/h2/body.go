@@ -136,8 +136,9 @@ func (st *Stream) CloseBody() {
 // memory as the connection's window.
 func (s *Session) closeBodyLocked(st *Stream) {
 	unread := len(st.body) - st.bodyStart
-	if st.inEnded = st.inEnded && s.keptBodies+unread <= int(s.config.connWindow); !st.inEnded {
+	if !st.inEnded || s.keptBodies+unread > int(s.config.connWindow) {
 		s.discardBodyLocked(st)
+		st.inEnded = false
 		return
 	}
 	s.returnWindowLocked(unread)

@@ -52,7 +52,8 @@ func (st *Stream) requestLocked(want int) bool {
 	return st.granted
 }
 
-// reserveLocked releases the mutex while it waits. If the write deadline passes, expire ends the wait.
+// reserveLocked releases the mutex while it waits. If the write deadline passes, expire ends the
+// wait.
 func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err error) {
 	s := st.session
 	if err := st.writeErrorLocked(); err != nil {

@@ -231,7 +231,8 @@ func (s *Session) startData(fr frame) *wire.Error {
 	return nil
 }
 
-// checkDataLocked checks a DATA frame with size bytes of content. If st is nil, the frame is dropped.
+// checkDataLocked checks a DATA frame with size bytes of content. If st is nil, the frame is
+// dropped.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch {
 	case st == nil:

@@ -163,8 +163,8 @@ type Stream struct {
 }
 
 // framing locates what is incomplete in the conn's output: a head that is being appended, and body
-// bytes at the end. Flush makes DATA frames of them once it has reserved windows. Offsets are one too
-// large; 0 stands for none.
+// bytes at the end. Flush makes DATA frames of them once it has reserved windows. Offsets are one
+// too large; 0 stands for none.
 type framing struct {
 	interim  int32 // of the interim response's HEADERS frame that is being appended
 	head     int32 // of the final one that is being appended

@@ -128,8 +128,8 @@ func (st *Stream) End(w *exchange.Response) {
 	}
 }
 
-// Flush implements exchange.Sink. If the windows do not allow all body bytes, it sends the output in
-// parts. After an error it reserves nothing, because nothing would send it.
+// Flush implements exchange.Sink. If the windows do not allow all body bytes, it sends the output
+// in parts. After an error it reserves nothing, because nothing would send it.
 func (st *Stream) Flush(c *exchange.Conn) error {
 	f, frames, data := &st.framing, c.Out, []byte(nil)
 	isLast := f.isData && f.hasEnded

@@ -109,6 +109,8 @@ func (c *timedConn) Send(p []byte, timeout time.Duration) error {
 	return err
 }
 
+// send is Send. If a write cannot be resumed, it sends parts, of which the client must accept each
+// within the timeout.
 func (c *timedConn) send(p []byte, timeout time.Duration) (sent int, err error) {
 	most := len(p)
 	if timeout > 0 && !c.resumes() {

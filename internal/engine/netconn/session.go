@@ -54,9 +54,9 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	h.serve()
 }
 
-// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher suites
-// before TLS 1.3, only those with ephemeral keys and authenticated encryption may, unless the settings
-// permit all.
+// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher
+// suites before TLS 1.3, only those with ephemeral keys and authenticated encryption may, unless
+// the settings permit all.
 func AllowsHTTP2(config *h2.Config, state *tls.ConnectionState) bool {
 	if config.PermitsProhibitedCiphers || state.Version > tls.VersionTLS12 {
 		return true

@@ -55,8 +55,8 @@ func (c *Conn) handshakeTLS() bool {
 	return true
 }
 
-// HandshakeFailed logs the error of a handshake. It responds to a client that speaks HTTP without TLS,
-// if this is the reason.
+// HandshakeFailed logs the error of a handshake. It responds to a client that speaks HTTP without
+// TLS, if this is the reason.
 func HandshakeFailed(p *exchange.Config, local net.Addr, remote string, err error) {
 	re, ok := errors.AsType[tls.RecordHeaderError](err)
 	if ok && re.Conn != nil && !BeginsTLS(re.RecordHeader[0]) {

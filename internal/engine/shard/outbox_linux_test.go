@@ -329,8 +329,9 @@ func servedConn(t *testing.T) (k *shardConn, client *net.UnixConn) {
 	return k, client
 }
 
-// Output for which the socket has no room is sent when the client reads, once, also if it has waited
-// or if the connection ends behind it. To wait for room costs the lead, and with it the outbox.
+// Output for which the socket has no room is sent when the client reads, once, also if it has
+// waited or if the connection ends behind it. To wait for room costs the lead, and with it the
+// outbox.
 func TestOutputThatWaitsForRoomIsSentOnce(t *testing.T) {
 	out := strings.Repeat("0123456789", 100_000)
 	for _, c := range []struct{ hasWaited, isLast bool }{{true, true}, {true, false}, {false, true}} {

@@ -89,8 +89,9 @@ func (l *Ledger) DebitPieces(n int) {
 // Credit adds n units.
 func (l *Ledger) Credit(n int) { l.units = min(l.units+n, FullLedger) }
 
-// IsSmallPiece reports whether a piece of DATA has too few of the bytes that a stream wants to send.
-// A peer that opens its windows by little receives many small pieces, and gains no units by them.
+// IsSmallPiece reports whether a piece of DATA has too few of the bytes that a stream wants to
+// send. A peer that opens its windows by little receives many small pieces, and gains no units by
+// them.
 func IsSmallPiece(n, wants int) bool { return n < wants && n < updatePrice }
 
 // CreditData pays for the peer's replies to a piece of DATA that was appended to the output, with n
