@@ -114,11 +114,10 @@ func (b *Body) Close() {
 
 // Share returns a complete body for another request.
 func (b *Body) Share() *Body {
-	shared := &Body{memory: b.memory, length: b.length}
 	if b.file != nil {
-		shared.file = b.file.share()
+		b.file.users.Add(1)
 	}
-	return shared
+	return &Body{memory: b.memory, file: b.file, length: b.length}
 }
 
 // Open returns the body from its start, or ErrBodyConsumed.

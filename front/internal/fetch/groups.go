@@ -114,7 +114,8 @@ func (d *Groups) acquire(to string) (*Servers, *pendingGroup, error) {
 		if err != nil {
 			return nil, nil, err
 		}
-		p = &pendingGroup{group: &Servers{Name: to, Peers: peers, Transport: NewTransport(KeepAliveOf(peers.Config()))}}
+		transport := NewTransport(KeepAliveOf(peers.Config()), nil)
+		p = &pendingGroup{group: &Servers{Name: to, Peers: peers, Transport: transport}}
 		d.pending[to] = p
 	}
 	p.users++

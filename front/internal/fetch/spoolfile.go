@@ -43,12 +43,6 @@ func newBodyFile(dir string, kept bool) (*spoolFile, error) {
 	return t, nil
 }
 
-// share returns the file for another user.
-func (t *spoolFile) share() *spoolFile {
-	t.users.Add(1)
-	return t
-}
-
 // discard ends a use of the file. The last one closes and removes it.
 func (t *spoolFile) discard() {
 	if t.users.Add(-1) > 0 {

@@ -62,7 +62,7 @@ func (p *Pool) Transport(id Identity) (*Transport, error) {
 	if id.UsesTLS {
 		config = p.config(id.Name, own)
 	}
-	made := newTransport(p.keepAlive, config)
+	made := NewTransport(p.keepAlive, config)
 	p.transports.Add(id, made)
 	return made, nil
 }

@@ -21,6 +21,14 @@ const (
 	defaultKeepaliveTimeout  = 60 * time.Second
 	defaultKeepaliveTime     = time.Hour
 	defaultKeepaliveRequests = 1000
+
+	// pingAfter is how long an HTTP/2 connection to an upstream may be silent while requests use it
+	// before it is checked by a PING, and pingTimeout how long the response to that may take.
+	// Servers of gRPC close connections that send PINGs more often than every 5 minutes.
+	pingAfter   = 5*time.Minute + 15*time.Second
+	pingTimeout = 15 * time.Second
+	// streamWindow bounds the part of a response that has arrived and that nobody has read.
+	streamWindow = 512 << 10
 )
 
 // Servers are those of a group, with the connections to them.
@@ -57,10 +65,8 @@ func KeepAliveOf(u *conf.Upstream) KeepAlive {
 		cmp.Or(u.KeepaliveTime, defaultKeepaliveTime), cmp.Or(u.KeepaliveRequests, defaultKeepaliveRequests)}
 }
 
-// NewTransport makes the transport of a group, without TLS.
-func NewTransport(k KeepAlive) *Transport { return newTransport(k, nil) }
-
-func newTransport(k KeepAlive, config *tls.Config) *Transport {
+// NewTransport makes a Transport, without TLS if config is nil.
+func NewTransport(k KeepAlive, config *tls.Config) *Transport {
 	return &Transport{
 		tls:   config,
 		http:  client.New(clientConfig(k)),
@@ -84,6 +90,18 @@ func clientConfig(k KeepAlive) *client.Config {
 			MaxIdleConnsPerHost: idle, IdleConnTimeout: k.Timeout,
 		},
 	}
+}
+
+func http2Config(k KeepAlive, usesTLS bool) *client.Config {
+	settings := clientConfig(k)
+	protocols := new(http.Protocols)
+	protocols.SetHTTP2(usesTLS)
+	protocols.SetUnencryptedHTTP2(!usesTLS)
+	settings.Settings.Protocols = protocols
+	settings.Settings.MaxIdleConnsPerHost = 0 // connections are shared: keepalive does not apply
+	settings.Settings.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingTimeout,
+		MaxReceiveBufferPerStream: streamWindow}
+	return settings
 }
 
 // Close closes the unused connections.

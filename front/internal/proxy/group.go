@@ -105,7 +105,7 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close)
 	transport := transportKey{config.Name, fetch.KeepAliveOf(g.servers.Peers.Config())}
 	g.servers.Transport, err = core.AcquireForPlan(c, &c.State.Transports, transport,
-		func() (*fetch.Transport, error) { return fetch.NewTransport(transport.keepAlive), nil },
+		func() (*fetch.Transport, error) { return fetch.NewTransport(transport.keepAlive, nil), nil },
 		(*fetch.Transport).Close)
 	if err != nil {
 		return nil, err
