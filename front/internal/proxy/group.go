@@ -82,11 +82,7 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 			Help: "Responses of an upstream, by class of the status; none are attempts without a response."},
 		core.Metric{Name: "tare_upstream_header_seconds",
 			Help: "Times until the head of an upstream's response arrived."})
-	key, err := upstream.Key(&config.Balance)
-	if err != nil {
-		return nil, err
-	}
-	g.key = c.Text("upstream "+config.Name, key)
+	var err error
 	if g.sticky, err = compileSticky(c, config.Sticky); err != nil {
 		return nil, err
 	}
@@ -102,6 +98,7 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 	if g.servers.Peers, err = upstream.New(*config, state, options); err != nil {
 		return nil, err
 	}
+	g.key = c.Text("upstream "+config.Name, g.servers.Peers.Key())
 	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close)
 	transport := transportKey{config.Name, fetch.KeepAliveOf(g.servers.Peers.Config())}
 	g.servers.Transport, err = core.AcquireForPlan(c, &c.State.Transports, transport,

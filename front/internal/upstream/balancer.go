@@ -35,36 +35,27 @@ func methods() map[string]method {
 	}
 }
 
-// methodOf returns the method of a group, its key and its other arguments.
-func methodOf(b *conf.Balance) (m method, key conf.Text, args []string, err error) {
-	m, ok := methods()[b.Method]
-	if !ok {
-		return m, "", nil, fmt.Errorf("unknown load balancing method %q: want one of %s", b.Method,
+// setBalance sets the method of the group, its key and its balancer.
+func (g *Group) setBalance() (err error) {
+	of, ok := g.config.Balance, false
+	if g.method, ok = methods()[of.Method]; !ok {
+		return fmt.Errorf("unknown load balancing method %q: want one of %s", of.Method,
 			strings.Join(slices.Sorted(maps.Keys(methods())), " "))
 	}
-	for _, arg := range b.Args {
+	var args []string
+	for _, arg := range of.Args {
 		args = append(args, string(arg))
 	}
-	if m.hasKey {
+	if g.method.hasKey {
 		if len(args) == 0 || args[0] == "" {
-			return m, "", nil, fmt.Errorf("%s requires a key", b.Method)
+			return fmt.Errorf("%s requires a key", of.Method)
 		}
-		key, args = b.Args[0], args[1:]
+		g.key, args = of.Args[0], args[1:]
 	}
-	return m, key, args, nil
-}
-
-// makeBalancer returns the balancer of a group.
-func makeBalancer(c *conf.Upstream) (balancer, method, error) {
-	m, _, args, err := methodOf(&c.Balance)
-	if err != nil {
-		return nil, m, err
+	if g.balance, err = g.method.make(args, g.config.Servers); err != nil {
+		return fmt.Errorf("%s: %w", of.Method, err)
 	}
-	b, err := m.make(args, c.Servers)
-	if err != nil {
-		return nil, m, fmt.Errorf("%s: %w", c.Balance.Method, err)
-	}
-	return b, m, nil
+	return nil
 }
 
 // noArguments returns the make of a method without arguments.
@@ -75,12 +66,6 @@ func noArguments(b balancer) func([]string, []conf.Server) (balancer, error) {
 		}
 		return b, nil
 	}
-}
-
-// Key returns the text by which a method chooses; "" if it has none.
-func Key(b *conf.Balance) (conf.Text, error) {
-	_, key, _, err := methodOf(b)
-	return key, err
 }
 
 // peer is a server at one address, as the load balancing methods see it.

@@ -54,13 +54,11 @@ type Check struct {
 	active  int // probes; the state's mu guards it
 }
 
-// checkedServers are the states of servers for a key.
 type checkedServers struct {
 	current *Check // the last one that has begun: only it adds and removes servers
 	servers map[string]*checkedServer
 }
 
-// checkedServer is the state of a server.
 type checkedServer struct {
 	isNew, isBad  bool
 	inRow         int // results that contradict the state

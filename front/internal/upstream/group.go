@@ -38,6 +38,7 @@ type Group struct {
 	config  conf.Upstream
 	state   *State
 	method  method
+	key     conf.Text // "" if the method has none
 	balance balancer
 	names   names
 	// slowStarts: a server has slow_start, and the method respects it.
@@ -63,7 +64,7 @@ func New(config conf.Upstream, state *State, o Options) (*Group, error) {
 		return nil, errors.New("no servers, or only backups")
 	}
 	var err error
-	if g.balance, g.method, err = makeBalancer(&g.config); err != nil {
+	if err = g.setBalance(); err != nil {
 		return nil, err
 	}
 	g.slowStarts = g.method.slowStarts &&
@@ -113,6 +114,9 @@ func (g *Group) Close() {
 func (g *Group) Turn(key string, client netip.Addr) Turn {
 	return Turn{group: g, key: key, client: client}
 }
+
+// Key returns the text by which the method chooses; "" if it has none.
+func (g *Group) Key() conf.Text { return g.key }
 
 // UsesClient reports whether the method chooses by the client's address.
 func (g *Group) UsesClient() bool { return g.method.usesClient }

@@ -68,7 +68,10 @@ func ring(servers []conf.Server) (points []point, err error) {
 		if total += s.Weight; total > maxRing {
 			return nil, errors.New("the total weight of a consistent hash is greater than " + strconv.Itoa(maxRing))
 		}
-		host, port := nameParts(s.Addr)
+		host, port := grammar.SplitPort(s.Addr, "")
+		if path, ok := strings.CutPrefix(s.Addr, "unix:"); ok {
+			host, port = path, ""
+		}
 		base := crc32.ChecksumIEEE([]byte(host + "\x00" + port))
 		var previous [4]byte
 		for range s.Weight * pointsPerWeight {
@@ -79,14 +82,6 @@ func ring(servers []conf.Server) (points []point, err error) {
 	}
 	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.hash, b.hash) })
 	return slices.CompactFunc(points, func(a, b point) bool { return a.hash == b.hash }), nil
-}
-
-// nameParts splits a server's name as configured.
-func nameParts(name string) (host, port string) {
-	if path, ok := strings.CutPrefix(name, "unix:"); ok {
-		return path, ""
-	}
-	return grammar.SplitPort(name, "")
 }
 
 // onRing is byKey with the ring.

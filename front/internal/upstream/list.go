@@ -5,7 +5,6 @@ import (
 	"crypto/md5" //nolint:gosec // it only names servers, as in nginx
 	"encoding/hex"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
@@ -115,11 +114,6 @@ func (l *list) release(s *State) {
 	for i := range l.members {
 		s.known.release(l.members[i].known)
 	}
-}
-
-// byRoute returns the index of the peer with a route, or -1.
-func (l *list) byRoute(route string) int {
-	return slices.IndexFunc(l.members, func(m member) bool { return m.route == route })
 }
 
 // startSlowly sets the weight of a server that has become available again, and after that its

@@ -34,7 +34,7 @@ const (
 	maxFailureInterval = 8 * time.Second
 	// lookupTime limits lookups by the system, and those of names without Resolve.
 	lookupTime = 5 * time.Second
-	// refreshInterval is the minimum interval of lookups because of failed connections.
+	// refreshInterval is the minimum interval of lookups of a name.
 	refreshInterval = 100 * time.Millisecond
 	// refreshTime is how long a request waits for a lookup while old addresses are known.
 	refreshTime = time.Second
@@ -83,8 +83,7 @@ type names struct {
 	stop    context.CancelFunc
 	running sync.WaitGroup // lookups and timers
 
-	mu       sync.Mutex // guards the fields below, and what changes in hosts
-	isBegun  bool       // New has read the addresses: changes make new lists
+	mu       sync.Mutex // guards isClosed, and what changes in hosts
 	isClosed bool
 }
 
@@ -152,22 +151,22 @@ func (n *names) begin(g *Group, o Options) error {
 	return n.start()
 }
 
-// start waits for the first addresses of names without Resolve.
+// start looks up the first addresses of names without Resolve.
 func (n *names) start() error {
 	slots := make(chan struct{}, maxStartLookups)
 	errs := make([]error, len(n.hosts))
 	var all sync.WaitGroup
 	for i := range n.hosts {
-		if h := &n.hosts[i]; h.name == "" || h.follows {
+		h := &n.hosts[i]
+		if h.name == "" || h.follows {
 			continue
 		}
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			if l := n.startLookup(i, false); l != nil {
-				<-l.done
-				errs[i] = l.err
-			}
+			var ips []netip.Addr
+			ips, _, errs[i] = n.find(h)
+			h.addresses, h.expires = h.withPort(ips), time.Now().Add(lookupEvery)
 		})
 	}
 	all.Wait()
@@ -176,9 +175,6 @@ func (n *names) start() error {
 			return fmt.Errorf("host not found in server %q: %w", n.group.config.Servers[i].Addr, err)
 		}
 	}
-	n.mu.Lock()
-	n.isBegun = true
-	n.mu.Unlock()
 	return nil
 }
 
@@ -243,9 +239,14 @@ func (n *names) startLookup(i int, ifExpired bool) *lookup {
 		return nil
 	}
 	l := &lookup{done: make(chan struct{})}
-	h.lookup, h.began = l, time.Now()
+	wait := max(0, time.Until(h.began.Add(refreshInterval)))
+	h.lookup, h.began = l, time.Now().Add(wait)
 	n.running.Go(func() {
 		defer close(l.done)
+		select {
+		case <-time.After(wait):
+		case <-n.context.Done():
+		}
 		ips, valid, err := n.find(h)
 		l.err = n.finish(i, ips, valid, err)
 	})
@@ -289,8 +290,7 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 	h := &n.hosts[i]
 	addresses := h.withPort(ips)
 	n.mu.Lock()
-	isBegun, hasFailed, changed := n.isBegun, h.failures > 0, false
-	hasAddresses := len(h.addresses) > 0
+	hasFailed, hasAddresses, changed := h.failures > 0, len(h.addresses) > 0, false
 	if h.lookup = nil; err != nil {
 		h.failures = min(max(2*h.failures, minLookupInterval), n.options.FailureInterval)
 		h.expires = time.Now().Add(h.failures)
@@ -307,7 +307,7 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 	}
 	n.mu.Unlock()
 	switch {
-	case n.context.Err() != nil, !isBegun && !h.follows: // New returns the error
+	case n.context.Err() != nil:
 		return err
 	case err != nil && !hasFailed, err == nil && hasFailed:
 		n.options.Report(h.name, hasAddresses, err)
@@ -320,10 +320,8 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 		*h.known = ips
 		n.group.state.mu.Unlock()
 	}
-	if isBegun { // else New makes the lists
-		if err := n.group.rebuild(); err != nil { // too many addresses: the old ones stay
-			n.options.Report(h.name, true, err)
-		}
+	if err := n.group.rebuild(); err != nil { // too many addresses: the old ones stay
+		n.options.Report(h.name, true, err)
 	}
 	return nil
 }
@@ -333,11 +331,6 @@ func (n *names) finish(i int, ips []netip.Addr, valid time.Duration, err error) 
 func (n *names) refresh(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, refreshTime)
 	defer cancel()
-	select {
-	case <-time.After(n.untilRefresh()):
-	case <-ctx.Done():
-		return
-	}
 	var all []*lookup
 	for i := range n.hosts {
 		if !n.hosts[i].follows {
@@ -350,18 +343,6 @@ func (n *names) refresh(ctx context.Context) {
 	for _, l := range all {
 		_ = l.await(ctx)
 	}
-}
-
-// untilRefresh returns how long the next refresh has to wait.
-func (n *names) untilRefresh() (wait time.Duration) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	for i := range n.hosts {
-		if h := &n.hosts[i]; h.follows && h.lookup == nil {
-			wait = max(wait, time.Until(h.began.Add(refreshInterval)))
-		}
-	}
-	return wait
 }
 
 // Renew makes sure that the names of a group on demand are resolved. If they have expired, it

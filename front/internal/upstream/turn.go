@@ -94,7 +94,8 @@ func (t *Turn) chooseBut(includesResting bool) int {
 		}
 	}
 	if t.route != "" {
-		if i := l.byRoute(t.route); i >= 0 && !l.peers[i].out {
+		i := slices.IndexFunc(l.members, func(m member) bool { return m.route == t.route })
+		if i >= 0 && !l.peers[i].out {
 			return i
 		}
 	}
