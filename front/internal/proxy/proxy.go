@@ -48,7 +48,8 @@ type proxy struct {
 	readRate core.Text
 	pool     *fetch.Pool // connections by TLS or with a local address; nil if there may be none
 
-	upstream fetch.Upstream
+	upstream    fetch.Upstream
+	boundClient *client.Client // nil without a cache
 }
 
 // ProxyModule forwards requests to upstreams, and caches responses: proxy_pass, fastcgi_pass,
@@ -110,6 +111,9 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	if p.cache, err = compileProxyCache(c, p); err != nil {
 		return nil, err
 	}
+	if p.cache != nil && len(c.Options.Bound) > 0 {
+		p.boundClient = newBoundClient()
+	}
 	if err = checkProtocol(from); err != nil {
 		return nil, err
 	}
@@ -129,7 +133,6 @@ func newProxy(c *core.Compiler, l *conf.Location) (core.Content, error) {
 	return p, nil
 }
 
-// checkProtocol rejects settings of another protocol.
 func checkProtocol(p *conf.Proxy) error {
 	switch {
 	case !slices.Contains([]string{"https", "scheme", "grpc"}, p.Protocol) &&

@@ -61,7 +61,7 @@ func (p *proxy) newRequest(x *core.Exchange, target destination, opts *cache.Ori
 	q := &s.request
 	q.Params = &s.params
 	if p.buildRequest(x, s, target, opts); target.bound != nil {
-		s.upstream = &boundUpstream{handler: target.bound, received: *x.Request, errorLog: s.errorLog, plan: x.Plan}
+		s.upstream = &boundUpstream{target.bound, p.boundClient, *x.Request, s.errorLog, x.Plan}
 	} else {
 		s.upstream, q.Observer = &p.upstream, s
 		q.Servers, q.Transport, q.Turn = target.servers, target.servers.Transport, target.turn(x)
