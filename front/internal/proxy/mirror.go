@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime/debug"
 	"slices"
@@ -100,7 +101,9 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 	sub.Request = r
 	if !m.from.NoBody && x.Received != nil && !x.Received.IsStreamed() {
 		sub.Received = x.Received.Share()
-		r.Body, r.ContentLength = &errorBody{}, sub.Received.Length()
+		unread, end := io.Pipe()
+		_ = end.CloseWithError(fetch.ErrBodyConsumed) // it never fails
+		r.Body, r.ContentLength = unread, sub.Received.Length()
 	}
 	go runMirror(sub, func() {
 		unwatch()
@@ -108,15 +111,6 @@ func (m *mirror) start(x *core.Exchange, uri string) {
 		running.Add(-1)
 	})
 }
-
-// errorBody is the body of a request whose body is in memory or a file: nothing reads it.
-type errorBody struct{}
-
-// Read implements io.Reader.
-func (*errorBody) Read([]byte) (int, error) { return 0, fetch.ErrBodyConsumed }
-
-// Close implements io.Closer.
-func (*errorBody) Close() error { return nil }
 
 // runMirror runs the phases of a copy, and then calls release.
 func runMirror(x *core.Exchange, release func()) {
