@@ -97,8 +97,6 @@ type Resolver struct {
 	NoIPv4, NoIPv6 bool
 	// Timeout limits the time to resolve a name; 0 is 30 s.
 	Timeout time.Duration
-	// StatusZone is a name under which metrics count queries; "" counts nothing.
-	StatusZone string
 }
 
 // HealthCheck checks the servers of a Proxy's upstream by requests of its own: health_check. The

@@ -143,7 +143,7 @@ func (t *translator) resolver(s *scope) *conf.Resolver {
 		if strings.Contains(arg, "=") {
 			t.params(d, d.Args[i:i+1],
 				value("valid=", &r.Valid, grammar.ParseSeconds), value("ipv4=", &r.NoIPv4, not),
-				value("ipv6=", &r.NoIPv6, not), value("status_zone=", &r.StatusZone, nonEmpty))
+				value("ipv6=", &r.NoIPv6, not))
 			continue
 		}
 		if err := checkServerAddr(arg); err != nil {
