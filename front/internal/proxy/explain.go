@@ -1,10 +1,8 @@
 package proxy
 
 import (
-	"fmt"
 	"strings"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/uri"
 )
@@ -31,36 +29,12 @@ func (p *proxy) Explain(x *core.Exchange, e *core.Explanation) core.Outcome {
 	}
 	for i := range e.Config.Upstreams {
 		if u := &e.Config.Upstreams[i]; strings.EqualFold(u.Name, to) {
-			e.Add(x, "upstream", u.Pos, "%s: %s", u.Name, describeServers(u))
+			var servers []string
+			for _, s := range u.Servers {
+				servers = append(servers, s.Addr)
+			}
+			e.Add(x, "upstream", u.Pos, "%s: %s", u.Name, strings.Join(servers, ", "))
 		}
 	}
 	return e.End(x)
-}
-
-func describeServers(u *conf.Upstream) string {
-	var all []string
-	for _, s := range u.Servers {
-		text := s.Addr
-		if s.Weight > 1 {
-			text += fmt.Sprintf(" weight=%d", s.Weight)
-		}
-		if s.Backup {
-			text += " backup"
-		}
-		if s.Down {
-			text += " down"
-		}
-		all = append(all, text)
-	}
-	text, method := strings.Join(all, ", "), u.Balance.Method
-	switch {
-	case len(all) == 1:
-		return text
-	case method == "":
-		return "one of " + text + " in turns"
-	}
-	for _, arg := range u.Balance.Args {
-		method += " " + string(arg)
-	}
-	return "one of " + text + " by " + method
 }
