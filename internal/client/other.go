@@ -2,10 +2,7 @@
 
 package client
 
-import (
-	"net"
-	"time"
-)
+import "net"
 
 // rawExchange exists on Linux only.
 type rawExchange struct{}
@@ -36,7 +33,5 @@ type socketWatcher struct{}
 func (p *pool) watchSocket(*conn) bool { return false }
 
 func (p *pool) unwatch(*conn) {}
-
-func (p *pool) closeEmptyWatcher(time.Time) (at time.Time, ok bool) { return at, false }
 
 func (p *pool) stopWatching() {}
