@@ -66,22 +66,21 @@ func (e ResetError) Error() string {
 // As fills an http2.StreamError of golang.org/x/net, as net/http's error does: the client does not
 // import that module.
 func (e ResetError) As(target any) bool {
-	v := reflect.ValueOf(target).Elem()
-	if v.Kind() != reflect.Struct || v.NumField() != 3 {
+	to, from := reflect.ValueOf(target).Elem(), reflect.ValueOf(struct {
+		StreamID, Code uint32
+		Cause          error
+	}{e.streamID, uint32(e.code), errFromPeer})
+	if to.Kind() != reflect.Struct || to.NumField() != from.NumField() {
 		return false
 	}
-	for i, want := range []reflect.StructField{
-		{Name: "StreamID", Type: reflect.TypeFor[uint32]()}, {Name: "Code", Type: reflect.TypeFor[uint32]()},
-		{Name: "Cause", Type: reflect.TypeFor[error]()},
-	} {
-		if f := v.Type().Field(i); f.Name != want.Name || f.Type.Kind() != want.Type.Kind() {
+	for i := range to.NumField() {
+		own, f := from.Type().Field(i), to.Type().Field(i)
+		if f.Name != own.Name || !own.Type.ConvertibleTo(f.Type) {
 			return false
 		}
 	}
-	v.Field(0).SetUint(uint64(e.streamID))
-	v.Field(1).SetUint(uint64(e.code))
-	if cause := reflect.ValueOf(errFromPeer); cause.Type().AssignableTo(v.Field(2).Type()) {
-		v.Field(2).Set(cause)
+	for i := range to.NumField() {
+		to.Field(i).Set(from.Field(i).Convert(to.Field(i).Type()))
 	}
 	return true
 }
