@@ -96,7 +96,7 @@ func (f *fill) run() bool {
 			f.finish(err)
 			return false
 		}
-		if f.size > f.whole || !f.fits() {
+		if f.size > f.whole || f.draft == nil && f.size > f.most && !f.toFile() {
 			f.handOver(nil, nil)
 			return false
 		}
@@ -147,9 +147,6 @@ func (f *fill) readable() int64 {
 	}
 	return f.size
 }
-
-// fits reports whether there is room for what has come, in memory or else on disk.
-func (f *fill) fits() bool { return f.draft != nil || f.size <= f.most || f.toFile() }
 
 // toFile moves what has come from memory to a file.
 func (f *fill) toFile() bool {

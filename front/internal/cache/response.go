@@ -62,7 +62,8 @@ func (a *Response) Mark(header http.Header) {
 // Send sends the status and the body, or the part of it that the request selects. An error other
 // than Unmet means that the response is incomplete: the connection must be closed.
 func (a *Response) Send(w http.ResponseWriter, r *http.Request, by byterange.Selector) error {
-	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) && a.sized() {
+	if a.Status == http.StatusOK && len(r.Header) > 0 && byterange.MaySelect(r.Header) &&
+		(!a.headOnly() || a.announced() >= 0) {
 		if a.arriving != nil { // bytes that bypass the cache can be read only once
 			by = by.Single()
 		}
@@ -83,9 +84,6 @@ func (a *Response) Send(w http.ResponseWriter, r *http.Request, by byterange.Sel
 	_, err := w.Write(a.stored.body)
 	return err
 }
-
-// sized reports whether the length of a response to HEAD is known.
-func (a *Response) sized() bool { return !a.headOnly() || a.announced() >= 0 }
 
 func (a *Response) headOnly() bool { return a.stored != nil && a.stored.headOnly() }
 
@@ -192,7 +190,6 @@ func (a *Response) seeker() io.ReadSeeker {
 	return bytes.NewReader(a.stored.body)
 }
 
-// nothing is a body that is never read.
 type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }

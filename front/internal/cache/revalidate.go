@@ -18,7 +18,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	life, why := s.rules.judge(&s.q, merged, sentAt, now)
 	life.grow(ageOf(resp.Header))
 	fresh.life = life
-	if !s.rules.ignore.vary {
+	if !s.rules.ignores["Vary"] {
 		var ok bool
 		if fresh.choices, ok = choices(fresh.header["Vary"], s.q.Origin); !ok {
 			why = "vary"

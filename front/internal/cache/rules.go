@@ -16,21 +16,20 @@ import (
 // Rules are a validated conf.CachePolicy. They never change.
 type Rules struct {
 	policy  conf.CachePolicy
-	diverts bool // X-Accel-Redirect diverts
-	ignore  struct{ control, expires, cookies, vary, accel bool }
+	diverts bool            // X-Accel-Redirect diverts
+	ignores map[string]bool // fields, by their canonical names
 }
 
 // Compile validates a policy. With diverts the caller replaces a response with X-Accel-Redirect by
 // another one. Such a response authorizes one request only: it is never stored, and a stored one is not
 // used.
 func Compile(p conf.CachePolicy, diverts bool) (*Rules, error) {
-	u := &Rules{policy: p, diverts: diverts}
+	u := &Rules{policy: p, diverts: diverts, ignores: make(map[string]bool)}
 	for _, name := range p.Ignore {
-		effect := u.effectOf(name)
-		if effect == nil {
+		if !IsIgnorable(name) {
 			return nil, fmt.Errorf("field %q cannot be ignored by a cache", name)
 		}
-		*effect = true
+		u.ignores[http.CanonicalHeaderKey(name)] = true
 	}
 	for _, v := range p.Valid {
 		if v.For < 0 || slices.ContainsFunc(v.Statuses, func(s int) bool { return s < 100 || s > 599 }) {
@@ -50,25 +49,11 @@ func Compile(p conf.CachePolicy, diverts bool) (*Rules, error) {
 	return u, nil
 }
 
-// effectOf returns whether the Rules ignore a field, or nil if they cannot.
-func (u *Rules) effectOf(name string) (ignore *bool) {
-	switch http.CanonicalHeaderKey(name) {
-	case "Cache-Control":
-		return &u.ignore.control
-	case "Expires":
-		return &u.ignore.expires
-	case "Set-Cookie":
-		return &u.ignore.cookies
-	case "Vary":
-		return &u.ignore.vary
-	case "X-Accel-Expires":
-		return &u.ignore.accel
-	}
-	return nil
-}
-
 // IsIgnorable reports whether conf.CachePolicy.Ignore may have a field.
-func IsIgnorable(name string) bool { return new(Rules).effectOf(name) != nil }
+func IsIgnorable(name string) bool {
+	return slices.Contains([]string{"Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires"},
+		http.CanonicalHeaderKey(name))
+}
 
 // IsFailure reports whether a status can be one of conf.CacheStale or conf.NextUpstream.
 func IsFailure(status int) bool {
@@ -112,9 +97,9 @@ func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l l
 		return l, diverted
 	case q.IsStreamed != nil && q.IsStreamed(h):
 		return l, streamed
-	case !u.ignore.cookies && len(h["Set-Cookie"]) > 0:
+	case !u.ignores["Set-Cookie"] && len(h["Set-Cookie"]) > 0:
 		return l, "set-cookie"
-	case !u.ignore.vary && !varies(h["Vary"]):
+	case !u.ignores["Vary"] && !varies(h["Vary"]):
 		return l, "vary"
 	}
 	l = lifetime{received: now, age: ageOf(h) + max(0, now.Sub(sentAt))}
@@ -144,7 +129,7 @@ func (u *Rules) judge(q *Query, resp *http.Response, sentAt, now time.Time) (l l
 // control returns the response's cache directives. If CDN-Cache-Control defines them (targeted, RFC
 // 9213), Cache-Control and Expires have no effect.
 func (u *Rules) control(h http.Header) (d directives, targeted bool) {
-	if u.ignore.control {
+	if u.ignores["Cache-Control"] {
 		return d, false
 	}
 	if lines := h["Cdn-Cache-Control"]; len(lines) > 0 {
@@ -165,7 +150,7 @@ func (u *Rules) applyControl(l *lifetime, d directives, targeted bool, h http.He
 		l.fresh = arrived.Add(d.sharedMaxAge.duration())
 	case d.maxAge.isSet:
 		l.fresh = arrived.Add(d.maxAge.duration())
-	case !targeted && !u.ignore.expires && len(h["Expires"]) > 0:
+	case !targeted && !u.ignores["Expires"] && len(h["Expires"]) > 0:
 		l.fresh = arrived.Add(expiresIn(h, l.received))
 	default:
 		l.fresh = l.received.Add(u.validFor(status))
@@ -186,7 +171,7 @@ func (u *Rules) validFor(status int) time.Duration {
 // time is stored as stale, and an invalid value is ignored.
 func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, given bool) {
 	lines := h["X-Accel-Expires"]
-	if u.ignore.accel || len(lines) == 0 {
+	if u.ignores["X-Accel-Expires"] || len(lines) == 0 {
 		return until, false
 	}
 	if len(lines) > 1 {

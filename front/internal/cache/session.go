@@ -415,7 +415,7 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 		header["Date"] = []string{life.received.UTC().Format(http.TimeFormat)}
 	}
 	head := &stored{key: s.q.Key, status: resp.StatusCode, header: header, life: life}
-	if !s.rules.ignore.vary {
+	if !s.rules.ignores["Vary"] {
 		if head.choices, ok = choices(resp.Header["Vary"], s.q.Origin); !ok {
 			return nil
 		}

@@ -142,12 +142,15 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, from *openedCa
 	origin := &cachedOrigin{proxy: p, x: x, target: target, usesFastCGI: p.fastcgi != nil && target.bound == nil}
 	q := p.cache.query(origin)
 	purges := anyTrue(p.cache.purge, x)
-	if x.RegexTimedOut { // the key may be that of another request
+	switch {
+	case x.RegexTimedOut: // the key may be that of another request
 		return nil, nil, errRegexTimeout()
-	}
-	if purges {
-		a, err := from.purgeKey(q.Key)
-		return a, nil, err
+	case purges && purge(from.cache, q.Key) == 0:
+		err := errors.New("nothing to purge")
+		return nil, nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: err}
+	case purges:
+		purged := &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}
+		return cache.Pass(purged), nil, nil
 	}
 	a, err := from.cache.Find(q)
 	stateOf(x).cacheState = a.State
@@ -186,14 +189,6 @@ func (pc *proxyCache) query(origin *cachedOrigin) cache.Query {
 func errRegexTimeout() error {
 	return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError,
 		Err: errors.New("a regular expression exceeded its steps")}
-}
-
-func (c *openedCache) purgeKey(key string) (*cache.Response, error) {
-	if purge(c.cache, key) == 0 {
-		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
-	}
-	return cache.Pass(&http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
-		Body: http.NoBody}), nil
 }
 
 func anyTrue(texts []core.Text, x *core.Exchange) bool {
