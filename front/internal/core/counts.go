@@ -38,8 +38,6 @@ func (c *Compiler) Counting() bool { return c.Plan.counts != nil }
 // Metric is a metric of a page.
 type Metric struct{ Name, Help string }
 
-type countsKey struct{ label, name string }
-
 // CountResponses returns the counts of a host or an upstream, as label says, and shows them in
 // metrics. Those with the same name share them. It returns nil if nothing is counted.
 func (c *Compiler) CountResponses(label, name string, total, durations Metric) *ResponseCounts {
@@ -47,22 +45,23 @@ func (c *Compiler) CountResponses(label, name string, total, durations Metric) *
 		return nil
 	}
 	c.Use(NeedsStartTime)
-	n, _ := Shared(c, countsKey{label, name}, func() (*ResponseCounts, error) {
-		n := SharedCounts[ResponseCounts](c, label+" "+name)
-		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
-			for i, class := range [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} {
-				e.Add(total.Name, exposition.Counter, total.Help, n.Classes[i].Load(), label, name, "class", class)
-			}
-			e.AddHistogram(durations.Name, durations.Help, &n.Durations, label, name)
-		})
-		return n, nil
+	return SharedCounts(c, label+" "+name, func(n *ResponseCounts, e *exposition.Page) {
+		for i, class := range [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} {
+			e.Add(total.Name, exposition.Counter, total.Help, n.Classes[i].Load(), label, name, "class", class)
+		}
+		e.AddHistogram(durations.Name, durations.Help, &n.Durations, label, name)
 	})
-	return n
 }
 
-// SharedCounts returns counts that plans share.
-func SharedCounts[T any](c *Compiler, key string) *T {
-	n, _ := AcquireForPlan(c, &c.State.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
+type countsKey string
+
+// SharedCounts returns counts that plans share, by a key, and shows them in metrics.
+func SharedCounts[T any](c *Compiler, key string, measure func(n *T, e *exposition.Page)) *T {
+	n, _ := Shared(c, countsKey(key), func() (*T, error) {
+		n, err := AcquireForPlan(c, &c.State.sharedCounts, key, func() (*T, error) { return new(T), nil }, func(*T) {})
+		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) { measure(n, e) })
+		return n, err
+	})
 	return n
 }
 

@@ -297,20 +297,13 @@ func (l *limits) countConn(x *core.Exchange, result *string) core.Outcome {
 
 type limitCounts struct{ rejected, delayed atomic.Int64 }
 
-type limitCountsKey struct{ kind, name string }
-
 // compileLimitCounts returns the counts of a zone, and registers their metrics.
 func compileLimitCounts(c *core.Compiler, kind, name string, zone interface{ Len() int }) *limitCounts {
-	n, _ := core.Shared(c, limitCountsKey{kind, name}, func() (*limitCounts, error) {
-		n := core.SharedCounts[limitCounts](c, kind+" "+name)
-		c.Plan.Measures = append(c.Plan.Measures, func(e *exposition.Page) {
-			e.Add("tare_limit_rejected_total", exposition.Counter, "Requests that a limit rejected.",
-				n.rejected.Load(), "zone", name, "kind", kind)
-			e.Add("tare_limit_delayed_total", exposition.Counter, "Requests that a limit delayed.",
-				n.delayed.Load(), "zone", name, "kind", kind)
-			e.Add("tare_limit_keys", exposition.Gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
-		})
-		return n, nil
+	return core.SharedCounts(c, kind+" "+name, func(n *limitCounts, e *exposition.Page) {
+		e.Add("tare_limit_rejected_total", exposition.Counter, "Requests that a limit rejected.",
+			n.rejected.Load(), "zone", name, "kind", kind)
+		e.Add("tare_limit_delayed_total", exposition.Counter, "Requests that a limit delayed.",
+			n.delayed.Load(), "zone", name, "kind", kind)
+		e.Add("tare_limit_keys", exposition.Gauge, "Keys in a zone.", int64(zone.Len()), "zone", name, "kind", kind)
 	})
-	return n
 }

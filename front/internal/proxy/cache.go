@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/front/internal/core"
 	"github.com/tarehq/tare/front/internal/errorlog"
+	"github.com/tarehq/tare/front/internal/exposition"
 	"github.com/tarehq/tare/front/internal/fetch"
 )
 
@@ -68,7 +69,8 @@ func compileCaches(c *core.Compiler) error {
 		}
 		one := &openedCache{cache: opened}
 		if all[config.Name] = one; c.Counting() {
-			one.counts = core.SharedCounts[cacheCounts](c, "cache "+config.Name)
+			one.counts = core.SharedCounts(c, "cache "+config.Name,
+				func(n *cacheCounts, e *exposition.Page) { n.measure(e, config.Name) })
 		}
 		c.Plan.Commits = append(c.Plan.Commits, func() {
 			opened.Resize(config)

@@ -12,22 +12,23 @@ import (
 // cacheCounts are the requests of a cache, by its result.
 type cacheCounts struct{ states [7]atomic.Int64 }
 
-// cacheStates returns the results that are counted.
-func cacheStates() [7]cache.State {
-	return [...]cache.State{
+func cacheStates() []cache.State {
+	return []cache.State{
 		cache.StateMiss, cache.StateBypass, cache.StateExpired, cache.StateStale, cache.StateUpdating,
 		cache.StateRevalidated, cache.StateHit,
 	}
 }
 
 func (n *cacheCounts) add(s cache.State) {
-	if n == nil {
-		return
+	if i := slices.Index(cacheStates(), s); n != nil && i >= 0 {
+		n.states[i].Add(1)
 	}
+}
+
+func (n *cacheCounts) measure(e *exposition.Page, name string) {
 	for i, state := range cacheStates() {
-		if state == s {
-			n.states[i].Add(1)
-		}
+		e.Add("tare_cache_requests_total", exposition.Counter, "Requests that used a cache, by the cache's result.",
+			n.states[i].Load(), "cache", name, "state", string(state))
 	}
 }
 
@@ -65,12 +66,5 @@ func (all caches) measure(e *exposition.Page) {
 		e.Add("tare_cache_responses", exposition.Gauge, "Responses in a cache.", responses, "cache", name)
 		e.Add("tare_cache_memory_bytes", exposition.Gauge, "Memory that a cache uses.", memory, "cache", name)
 		e.Add("tare_cache_disk_bytes", exposition.Gauge, "Disk space that a cache uses.", disk, "cache", name)
-		for i, state := range cacheStates() {
-			if n := all[name].counts; n != nil {
-				e.Add("tare_cache_requests_total", exposition.Counter,
-					"Requests that used a cache, by the cache's result.", n.states[i].Load(), "cache", name, "state",
-					string(state))
-			}
-		}
 	}
 }
