@@ -61,7 +61,6 @@ func (u *upstreams) awaitNames() {
 	}
 }
 
-// boundTo returns the handler that is bound to a name, or nil.
 func boundTo(o *core.Options, name string) http.Handler {
 	if h := o.Bound[name]; h != nil {
 		return h
@@ -98,8 +97,8 @@ func serverGroup(c *core.Compiler, config *conf.Upstream) (*upstreamGroup, error
 	if g.servers.Peers, err = upstream.New(*config, state, options); err != nil {
 		return nil, err
 	}
-	g.key = c.Text("upstream "+config.Name, g.servers.Peers.Key())
 	c.Plan.Releases = append(c.Plan.Releases, g.servers.Peers.Close)
+	g.key = c.Text("upstream "+config.Name, g.servers.Peers.Key())
 	transport := transportKey{config.Name, fetch.KeepAliveOf(g.servers.Peers.Config())}
 	g.servers.Transport, err = core.AcquireForPlan(c, &c.State.Transports, transport,
 		func() (*fetch.Transport, error) { return fetch.NewTransport(transport.keepAlive, nil), nil },

@@ -49,7 +49,6 @@ func fileLimits(c *core.Compiler) files.Limits {
 	return limits
 }
 
-// fileLimitsKey identifies the limits of each directory.
 type fileLimitsKey struct{}
 
 // shareOf returns the limits of one of n handlers.

@@ -17,7 +17,6 @@ import (
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
-// fileSet is the content of a location that serves files.
 type fileSet struct {
 	root   core.Text // or Alias
 	alias  bool      // root is an Alias

@@ -41,12 +41,6 @@ func (f *fileSet) findPrecompressed(r *http.Request, p *filePlace, always bool) 
 	return nil
 }
 
-func (f *fileSet) existsPrecompressed(p *filePlace) bool {
-	return slices.ContainsFunc(f.precompressed, func(c precompressed) bool {
-		return p.handler.Kind(p.name+c.suffix) == files.File
-	})
-}
-
 // servePrecompressed serves a file that findPrecompressed has found, like ServePath.
 func (f *fileSet) servePrecompressed(x *core.Exchange, r *http.Request, p *filePlace, c *precompressed) (status int) {
 	header := x.Response.Header()
@@ -73,7 +67,8 @@ func (f *fileSet) servePath(x *core.Exchange, r *http.Request, p *filePlace) (st
 		if c := f.findPrecompressed(r, p, false); c != nil {
 			return f.servePrecompressed(x, r, p, c)
 		}
-		if f.existsPrecompressed(p) {
+		exists := func(c precompressed) bool { return p.handler.Kind(p.name+c.suffix) == files.File }
+		if slices.ContainsFunc(f.precompressed, exists) {
 			message.AddVary(x.Response.Header()) // other clients get the file
 		}
 	}
