@@ -58,7 +58,6 @@ type manyFiles struct {
 	lastReport time.Time
 }
 
-// openedFile is a file that lines were written to.
 type openedFile struct {
 	io.WriteCloser
 	used, checked time.Time

@@ -79,7 +79,6 @@ func (c *Cache) flightKeyOf(id keyID, key string, request Fields) flightKey {
 	return flightKey{key, hashChoices(c.index.seed, requested)}
 }
 
-// waitResult is how waiting for a flight ended.
 type waitResult int
 
 const (

@@ -8,7 +8,6 @@ type list struct {
 	of    func(*entry) *links
 }
 
-// links is an entry's place in a list.
 type links struct {
 	next, prev *links
 	entry      *entry

@@ -96,7 +96,6 @@ func (c *Compiler) compile() error {
 	return nil
 }
 
-// productName returns the name and version that error pages show.
 func productName() string {
 	const name, path = "tare", "github.com/tarehq/tare"
 	info, ok := debug.ReadBuildInfo()

@@ -186,7 +186,6 @@ func (e *expires) set(x *Exchange, header http.Header) {
 	header["Expires"], header["Cache-Control"] = []string{at}, []string{control}
 }
 
-// expiresAt returns when a response that is sent now expires.
 func expiresAt(e grammar.Expiry, now time.Time, modified bool, header http.Header) time.Time {
 	if e.Kind == grammar.ExpiryAt {
 		y, m, d := now.Date()

@@ -7,7 +7,6 @@ import (
 	"github.com/tarehq/tare/internal/connection"
 )
 
-// connUse is what is known of the request's connection.
 type connUse struct {
 	info     connection.Info // nil if the server does not provide it
 	requests int             // including this one

@@ -60,7 +60,6 @@ func (p Page) Serve(x *Exchange) Outcome {
 // Explain implements Content.
 func (p Page) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, p.Name) }
 
-// handlerContent is the content of Options.Handler.
 type handlerContent struct{ http.Handler }
 
 func (handlerContent) Explain(x *Exchange, e *Explanation) Outcome { return e.Respond(x, "a handler") }
@@ -108,7 +107,6 @@ func (l *locations) longest(path string) *Location {
 	return nil
 }
 
-// searchResult is the result of a search for a location.
 type searchResult int
 
 const (
@@ -315,7 +313,6 @@ func (c *Compiler) partsOf(loc *Location, from *conf.Location) error {
 	return nil
 }
 
-// checkContent rejects a Location with several contents.
 func checkContent(from *conf.Location) error {
 	kinds := 0
 	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {

@@ -100,7 +100,6 @@ func (c *Compiler) mapKind(name string) MapKind {
 	return nil
 }
 
-// casePattern returns the regular expression of a case, if it has one.
 func casePattern(m *conf.Map, from string) (source string, fold, ok bool) {
 	if m.Kind != "" {
 		return "", false, false

@@ -58,7 +58,6 @@ func requestMethod(x *Exchange) string {
 	return x.Method
 }
 
-// requestLine returns the client's request line.
 func requestLine(x *Exchange) string {
 	if x.rejected != nil {
 		return x.rejected.line

@@ -52,7 +52,6 @@ func (x *Exchange) limitBody() Outcome {
 	return Proceed
 }
 
-// limitedBody is a request's body with a maximum length and a timeout.
 type limitedBody struct {
 	io.ReadCloser
 	Original      io.ReadCloser // the server's

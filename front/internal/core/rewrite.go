@@ -229,7 +229,6 @@ func (x *Exchange) fileIs(path string, kind byte) bool {
 	return true
 }
 
-// replacement is the new URI of a Rewrite.
 type replacement struct {
 	path, args Text
 	hasArgs    bool // the new URI has a query

@@ -90,7 +90,6 @@ func requestVariables() map[string]KnownVariable {
 	}
 }
 
-// clientVariables are about the client and its connection.
 func clientVariables() map[string]KnownVariable {
 	return map[string]KnownVariable{
 		"server_name": {Get: func(x *Exchange) string { return x.Host.name }, IsSetWhenEmpty: true},

@@ -66,7 +66,6 @@ func compileReferers(c *core.Compiler, from *conf.Referers) (*referers, error) {
 	return r, nil
 }
 
-// cutPath splits a host from the path that may follow.
 func cutPath(s string) (host, path string) {
 	if i := strings.IndexByte(s, '/'); i >= 0 {
 		return s[:i], s[i:]

@@ -16,7 +16,6 @@ type Rate struct {
 	rate int64 // thousandths of a request per second
 }
 
-// bucket is the state of a key.
 type bucket struct {
 	excess int64 // thousandths of a request
 	last   int64 // time of the last request in milliseconds

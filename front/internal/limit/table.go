@@ -22,7 +22,6 @@ const (
 	overhead = 160
 )
 
-// table stores values by key in limited memory.
 type table[V any] struct {
 	seed   maphash.Seed
 	shards [shards]shard[V]

@@ -42,7 +42,6 @@ func AccessLogModule() core.Module {
 	return core.Module{Compile: compileAccessLogs}
 }
 
-// accessLogs are the access logs of a location.
 type accessLogs []accessLog
 
 func (all accessLogs) write(x *core.Exchange) {

@@ -135,7 +135,6 @@ func (t *traceContext) extract(header http.Header) {
 	t.state = strings.Join(header["Tracestate"], ",")
 }
 
-// isTraceHex reports whether s has n hexadecimal digits, in lower case.
 func isTraceHex(s string, n int) bool {
 	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
 }

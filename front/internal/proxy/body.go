@@ -30,7 +30,6 @@ func (p *proxy) receiveBody(x *core.Exchange) core.Outcome {
 	return receiveWhole(x)
 }
 
-// receiveWhole receives the request's body completely.
 func receiveWhole(x *core.Exchange) core.Outcome {
 	var b *fetch.Body
 	var err error
@@ -77,7 +76,6 @@ func goneStatus(x *core.Exchange) int {
 	return nginxstatus.ClientGone
 }
 
-// bodyBuffer returns the length up to which bodies stay in memory.
 func bodyBuffer(s *conf.Settings) int64 { return cmp.Or(s.BodyBuffer, fetch.DefaultBodyBuffer) }
 
 // bodyHasArrived reports whether a body that would be streamed has arrived whole and stays in

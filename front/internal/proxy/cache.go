@@ -80,7 +80,6 @@ func compileCaches(c *core.Compiler) error {
 	return nil
 }
 
-// compileProxyCache compiles a ProxyCache; nil if there is none.
 func compileProxyCache(c *core.Compiler, of *proxy) (pc *proxyCache, err error) {
 	p := of.from
 	if p.Cache == nil {
@@ -124,7 +123,6 @@ func (pc *proxyCache) of(x *core.Exchange) (*openedCache, error) {
 	return nil, fmt.Errorf("unknown cache %q", errorlog.Truncate(name))
 }
 
-// noStoreTexts compiles the conditions for not storing responses.
 func noStoreTexts(c *core.Compiler, pc *proxyCache, from []conf.Text) {
 	for _, t := range from {
 		c.TextNeeds = 0

@@ -93,7 +93,6 @@ func coversAuthorization(p *conf.Proxy, key conf.Text) bool {
 	return !slices.ContainsFunc(variablesOf(*set), func(name string) bool { return !slices.Contains(inKey, name) })
 }
 
-// variablesOf returns the names of a text's variables.
 func variablesOf(t conf.Text) (names []string) {
 	for _, match := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(strings.ToLower(string(t)), -1) {
 		names = append(names, match[1])

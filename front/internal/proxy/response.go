@@ -40,7 +40,6 @@ func compileResponse(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	return err
 }
 
-// compileResponseRules completes the rules for responses.
 func compileResponseRules(c *core.Compiler, p *proxy, l *conf.Location) (err error) {
 	from, r := p.from, p.response
 	for _, name := range from.Ignore {

@@ -25,7 +25,6 @@ func cookieDomainRules(c *core.Compiler, all []conf.Replace) ([]replaceRule, err
 	return replaceRules(c, "proxy cookie domains", all)
 }
 
-// foldedRules returns rules whose patterns ignore case.
 func foldedRules(all []conf.Replace) []conf.Replace {
 	out := slices.Clone(all)
 	for i, r := range out {

@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/front/internal/message"
 )
 
-// proxyVariables are about upstreams.
 func proxyVariables() map[string]core.KnownVariable {
 	return map[string]core.KnownVariable{
 		"proxy_host": {Get: func(x *core.Exchange) string { return proxyTargetName(x).host }, IsReplaceable: true},

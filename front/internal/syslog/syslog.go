@@ -133,14 +133,12 @@ func isTag(tag string) bool {
 	return tag != "" && len(tag) <= maxTag
 }
 
-// facilityOf returns the number of a facility, or -1.
 func facilityOf(name string) int {
 	return slices.Index([]string{"kern", "user", "mail", "daemon", "auth", "intern", "lpr", "news", "uucp", "clock",
 		"authpriv", "ftp", "ntp", "audit", "alert", "cron", "local0", "local1", "local2", "local3", "local4", "local5",
 		"local6", "local7"}, name)
 }
 
-// severityOf returns a severity by its name, or -1.
 func severityOf(name string) Severity {
 	all := Severities()
 	return Severity(slices.Index(all[:], name))

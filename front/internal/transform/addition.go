@@ -65,7 +65,6 @@ func (a *addition) Edits(contentType string) bool { return a.types.Contains(cont
 // ChangesAdded implements editor.
 func (a *addition) ChangesAdded() bool { return false }
 
-// addedBodies is the stage that adds bodies to a response.
 type addedBodies struct {
 	core.PlainStage
 	w        *core.Writer

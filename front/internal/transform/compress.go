@@ -208,7 +208,6 @@ type compressedOutput struct{ w *core.Writer }
 
 func (t compressedOutput) Write(p []byte) (int, error) { return t.w.SendBody(p) }
 
-// compressWriter is the stage that compresses a body.
 type compressWriter struct {
 	encoder      encoder
 	pool         *encoderPool
