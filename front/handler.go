@@ -189,8 +189,7 @@ func (h *Handler) HostAt(local net.Addr, name string) (host, defaultHost *conf.H
 }
 
 // Purge removes the cached responses of a key from a cache, and returns how many there were. The
-// key is as ProxyCache.Key evaluates for a request. As in ProxyCache.Purge, a key that ends in a
-// star purges all keys with that prefix; to find them, it may have to read the cache's directory.
+// key is as ProxyCache.Key evaluates for a request.
 func (h *Handler) Purge(zone, key string) (int, error) {
 	p := h.enter()
 	if p == nil {

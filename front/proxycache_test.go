@@ -129,11 +129,7 @@ func TestAllowedRequestPurges(t *testing.T) {
 	purge("/a/1").want(t, "", 404, "none\n")
 	a.get("/a/1").want(t, "MISS", 200, "5 "+to+" /a/1")
 	a.get("/a/2").want(t, "HIT", 200, "2 "+to+" /a/2")
-	purge("/a/*").want(t, "", 204, "")
-	purge("/a/*").want(t, "", 404, "none\n")
-	a.get("/a/2").want(t, "MISS", 200, "6 "+to+" /a/2")
 	purge("/").want(t, "", 404, "none\n")
-	purge("/*").want(t, "", 204, "")
 }
 
 // Cached responses outlive a reload, within the new limits, and a failed reload changes nothing.
@@ -181,8 +177,7 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	testkit.Error(t, h.Reload(bad), "$nothing")
 	testkit.Equal(t, files(), 2, "files")
 	testkit.Must(t, h.Reload(config(" levels=1")))
-	n := testkit.Value(h.Purge("one", "*"))(t) // which waits for the search
-	testkit.Equal(t, n, 0, "responses of other levels that were kept")
+	testkit.WaitFor(t, "the end of the files of other levels", func() bool { return files() == 1 })
 	testkit.Fails(h.Purge("two", "x"))(t, "two")
 	a.get("/x").want(t, "MISS", 200, "2 "+to+" /x")
 }

@@ -145,9 +145,9 @@ type ProxyCache struct {
 	// Cache is an error, 500.
 	Zone Text
 	Key  Text // "" is $scheme$proxy_host and the target of the upstream request
-	// If one of Purge is neither empty nor "0", the request purges its key. A key that ends in "*"
-	// purges all keys with that prefix. The response is 204, or 404 if nothing was cached. Any
-	// client that can send such a request can purge: the texts must restrict that.
+	// If one of Purge is neither empty nor "0", the request purges its key. The response is 204, or
+	// 404 if nothing was cached. Any client that can send such a request can purge: the texts must
+	// restrict that.
 	Purge []Text
 	// If one of Skip is neither empty nor "0", the request is not served from the cache. If one of
 	// NoStore is, the response is not stored. NoStore may use variables of the response, such as

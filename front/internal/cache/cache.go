@@ -7,7 +7,6 @@ import (
 	"log"
 	"net/http"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -25,8 +24,6 @@ type Cache struct {
 	disk     *disk // nil without a directory
 
 	changes     changes
-	purges      atomic.Uint64 // of more than one key
-	purging     sync.Mutex    // held during a walk over all entries
 	search      search
 	uncacheable marks
 	uses        uses
@@ -208,40 +205,6 @@ func (c *Cache) forget(id keyID) int {
 	c.changes.of(id).Add(1)
 	c.search.forget(id)
 	return c.index.dropKey(id)
-}
-
-// PurgePrefix removes all responses whose key begins with prefix, and returns their number. It
-// reads the keys of entries that are only on disk, and it waits until the directory has been read:
-// both may take long. Calls run one after another.
-func (c *Cache) PurgePrefix(prefix string) int {
-	<-c.search.done
-	c.purging.Lock()
-	defer c.purging.Unlock()
-	c.purges.Add(1)
-	if prefix == "" {
-		return c.index.each(func(*entry) bool { return true })
-	}
-	var unread []*entry
-	n := c.index.each(func(e *entry) bool {
-		if e.stored == nil {
-			unread = append(unread, e) // it may be loaded meanwhile, and is checked in any case
-			return false
-		}
-		return strings.HasPrefix(e.stored.key, prefix)
-	})
-	for _, e := range unread {
-		f := c.index.fileOf(e)
-		if f == nil {
-			continue
-		}
-		if s, err := c.disk.head(f); err != nil || strings.HasPrefix(s.key, prefix) {
-			c.index.drop(e)
-			if err == nil {
-				n++
-			}
-		}
-	}
-	return n
 }
 
 // Len returns the number of stored responses, and the bytes that they use in memory and on disk.

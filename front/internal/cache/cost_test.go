@@ -146,7 +146,7 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 	change := func(h *heldReaders, what string, i int) {
 		switch what {
 		case "purged":
-			h.site.cache.PurgePrefix("")
+			h.site.cache.Purge(fmt.Sprint("http://a.example/", i))
 		case "replaced":
 			h.site.query(cache.Query{Skip: true}, "GET", fmt.Sprint("http://a.example/", i))
 		}

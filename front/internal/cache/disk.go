@@ -239,19 +239,6 @@ func (f *file) check(r *os.File, p prelude) error {
 	return nil
 }
 
-// head reads a response without its body.
-func (d *disk) head(f *file) (*stored, error) {
-	r, err := d.root().Open(f.name)
-	if err != nil {
-		return nil, err
-	}
-	defer r.Close()
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	s, _, err := readHead(r)
-	return s, err
-}
-
 // readHead reads what precedes the body.
 func readHead(r *os.File) (*stored, prelude, error) {
 	p, err := readPrelude(r)

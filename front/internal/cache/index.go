@@ -336,28 +336,6 @@ func (x *index) discardAll(files []*file) {
 	}
 }
 
-// each calls f for every entry, a shard at a time. It drops those for which f returns true, and
-// returns their number.
-func (x *index) each(f func(*entry) bool) (dropped int) {
-	for i := range x.shards {
-		sh := &x.shards[i]
-		var gone []*entry
-		sh.mu.Lock()
-		for _, all := range sh.keys {
-			for _, e := range all {
-				if f(e) {
-					gone = append(gone, e)
-				}
-			}
-		}
-		files := x.dropLocked(sh, gone)
-		sh.mu.Unlock()
-		x.discardAll(files)
-		dropped += len(gone)
-	}
-	return dropped
-}
-
 // sweep drops entries that were not used since then, a few at a time.
 func (x *index) sweep(since time.Time) {
 	const few = 64

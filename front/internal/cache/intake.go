@@ -14,14 +14,11 @@ type intake struct {
 	head   *stored // without the fields that are known at the end
 	fill   *fill
 	flight *flight // nil if no request waits
-
-	change, purges uint64 // the counts of invalidations when the request was sent
+	change uint64  // the count of invalidations when the request was sent
 }
 
 // still reports whether nothing was invalidated meanwhile.
-func (in *intake) still() bool {
-	return in.c.changes.of(in.id).Load() == in.change && in.c.purges.Load() == in.purges
-}
+func (in *intake) still() bool { return in.c.changes.of(in.id).Load() == in.change }
 
 // begin starts to receive a response in a goroutine. It returns false, without effect, if the
 // response is too long.

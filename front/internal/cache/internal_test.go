@@ -55,7 +55,11 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	for what, forgets := range forget {
 		dir, name := written(t)
 		c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
-		<-c.search.done
+		testkit.WaitFor(t, "the search", func() bool {
+			c.search.mu.Lock()
+			defer c.search.mu.Unlock()
+			return c.search.forgotten == nil
+		})
 		id := identify(writtenKey)
 		c.index.discard = func(*file) {} // the file must be found again
 		c.index.dropKey(id)
@@ -72,19 +76,6 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 		testkit.Equal(t, found, want, what, "was purged, and the key is in the index")
 		c.Close()
 	}
-}
-
-func TestPurgeReadsHeadsOnly(t *testing.T) {
-	dir, name := written(t)
-	path := filepath.Join(dir, name)
-	b := testkit.Value(os.ReadFile(path))(t)
-	b[len(b)-1] ^= 1 // of the body
-	testkit.Must(t, os.WriteFile(path, b, 0o600))
-	c := testkit.Value(New(conf.Cache{Name: "test", Dir: dir}, nil))(t)
-	defer c.Close()
-	testkit.Equal(t, c.PurgePrefix("another"), 0, "responses purged")
-	testkit.Equal(t, c.PurgePrefix(writtenKey[:1]), 1)
-	testkit.Fails(os.Stat(path))(t, "no such file")
 }
 
 // A body of an earlier run is compared with its checksum once, for any number of concurrent
@@ -245,9 +236,10 @@ func New(config conf.Cache, errors *log.Logger) (*Cache, error) {
 // NothingInMemory makes the cache read all bodies from files.
 func (c *Cache) NothingInMemory() { c.most.Store(-1) }
 
-// Unload removes what is also on disk from memory.
+// Unload evicts everything from the memory of a cache on disk.
 func (c *Cache) Unload() {
-	c.index.each(func(e *entry) bool { return e.file != nil && len(c.index.unloadLocked(nil, e)) > 0 })
+	for c.disk != nil && c.index.evictOne((*shard).leastInMemory, c.index.unloadLocked) {
+	}
 }
 
 // Held returns the bytes in memory of responses on their way in, and of those that left the index

@@ -31,19 +31,16 @@ func (c *Cache) keep() {
 // search is the search for the files of an earlier run. It remembers the keys that were purged
 // meanwhile: their files may not have been found yet.
 type search struct {
-	done chan struct{} // closed at the end of the search
-
 	mu        sync.Mutex
-	forgotten map[keyID]bool
+	forgotten map[keyID]bool // nil after the search
 }
 
-func (s *search) begin() { s.done, s.forgotten = make(chan struct{}), make(map[keyID]bool) }
+func (s *search) begin() { s.forgotten = make(map[keyID]bool) }
 
 func (s *search) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.forgotten = nil
-	close(s.done)
 }
 
 // forget marks a key: its files that are found from now on are removed.

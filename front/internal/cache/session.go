@@ -309,7 +309,7 @@ func (s *session) fetch() (*Response, error) {
 // send sends a request by fetch, and handles the response. The exchange continues if the client has
 // gone.
 func (s *session) send(request OriginRequest, fetch Fetch) (*Response, error) {
-	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
+	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load()}
 	sentAt := time.Now()
 	resp, err := s.c.detached(s.q.Context, fetch)
 	now := time.Now()

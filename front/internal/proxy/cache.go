@@ -6,7 +6,6 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
@@ -145,7 +144,7 @@ func (p *proxy) fetchCached(x *core.Exchange, target destination, from *openedCa
 	switch {
 	case x.RegexTimedOut: // the key may be that of another request
 		return nil, nil, errRegexTimeout()
-	case purges && purge(from.cache, q.Key) == 0:
+	case purges && from.cache.Purge(q.Key) == 0:
 		err := errors.New("nothing to purge")
 		return nil, nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: err}
 	case purges:
@@ -195,19 +194,11 @@ func anyTrue(texts []core.Text, x *core.Exchange) bool {
 	return slices.ContainsFunc(texts, func(t core.Text) bool { return t.IsTrue(x) })
 }
 
-// PurgeZone purges a key, as purge does, from the cache with a name.
+// PurgeZone purges a key from the cache with a name.
 func PurgeZone(p *core.Plan, zone, key string) (int, error) {
 	c := core.PlanPart[caches](p)[zone]
 	if c == nil {
 		return 0, fmt.Errorf("front: unknown cache %q", zone)
 	}
-	return purge(c.cache, key), nil
-}
-
-// purge purges a key, or all keys with a prefix if it ends in a star.
-func purge(c *cache.Cache, key string) int {
-	if prefix, ok := strings.CutSuffix(key, "*"); ok {
-		return c.PurgePrefix(prefix)
-	}
-	return c.Purge(key)
+	return c.cache.Purge(key), nil
 }
