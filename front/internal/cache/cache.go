@@ -24,7 +24,6 @@ type Cache struct {
 	disk     *disk // nil without a directory
 
 	changes     changes
-	search      search
 	uncacheable marks
 	uses        uses
 	pieces      sync.Pool // of *[sendPiece]byte
@@ -52,7 +51,6 @@ func Open(config conf.Cache, errors *log.Logger) (*Cache, error) {
 		c.errors = log.Default()
 	}
 	c.closing, c.close = context.WithCancel(context.Background())
-	c.search.begin()
 	c.index.init()
 	c.index.discard = func(f *file) { c.disk.remove(f) }
 	if config.Dir != "" {
@@ -203,7 +201,6 @@ func (c *Cache) Purge(key string) int {
 // forget removes the responses of a key, and invalidates those on their way in.
 func (c *Cache) forget(id keyID) int {
 	c.changes.of(id).Add(1)
-	c.search.forget(id)
 	return c.index.dropKey(id)
 }
 

@@ -5,7 +5,6 @@ import (
 	"io/fs"
 	"path"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -15,7 +14,6 @@ func (c *Cache) keep() {
 	if c.disk != nil {
 		c.findFiles()
 	}
-	c.search.end()
 	ticker := time.NewTicker(sweepEvery)
 	defer ticker.Stop()
 	for {
@@ -26,37 +24,6 @@ func (c *Cache) keep() {
 			c.index.sweep(now.Add(-time.Duration(c.inactive.Load())))
 		}
 	}
-}
-
-// search is the search for the files of an earlier run. It remembers the keys that were purged
-// meanwhile: their files may not have been found yet.
-type search struct {
-	mu        sync.Mutex
-	forgotten map[keyID]bool // nil after the search
-}
-
-func (s *search) begin() { s.forgotten = make(map[keyID]bool) }
-
-func (s *search) end() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forgotten = nil
-}
-
-// forget marks a key: its files that are found from now on are removed.
-func (s *search) forget(id keyID) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.forgotten != nil && len(s.forgotten) < maxForgotten {
-		s.forgotten[id] = true
-	}
-}
-
-// forgot reports whether a key was purged. It also returns true if too many keys were.
-func (s *search) forgot(id keyID) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.forgotten[id] || len(s.forgotten) == maxForgotten
 }
 
 // findFiles adds the files of an earlier run to the index. They are read when they are requested.
@@ -95,7 +62,7 @@ func (c *Cache) found(name string, d fs.DirEntry, now time.Time) {
 		c.disk.remove(f)
 		return
 	}
-	c.index.addFound(id, f, now, func() bool { return !c.search.forgot(id) })
+	c.index.addFound(id, f, now, func() bool { return c.changes.of(id).Load() == 0 }) // it was not purged
 }
 
 // outOfDescriptors reports whether a file could not be opened for a temporary reason.

@@ -31,8 +31,6 @@ const (
 	maxBackground = 256      // background updates
 	maxWaiting    = 32 << 10 // waiting requests; above that, requests are forwarded
 	maxLevels     = 3        // of subdirectories, each of 1 or 2 characters, as in nginx
-	// keys purged before all files were found; above that, the other files are removed
-	maxForgotten = 64 << 10
 
 	smallBody = 256 << 10 // bytes of a body in memory if there is a disk
 	largeBody = 4 << 20   // bytes of a body in memory without a disk
