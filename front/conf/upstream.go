@@ -113,9 +113,7 @@ type HealthCheck struct {
 	// Mandatory gives a server no requests until its first check has passed. With Persistent, a
 	// server keeps its state in a reload.
 	Mandatory, Persistent bool
-	// KeepaliveTime is how long a connection is kept for further checks; 0 keeps none.
-	KeepaliveTime time.Duration
-	Match         *HealthMatch // what a successful response is; nil is the default
+	Match                 *HealthMatch // what a successful response is; nil is the default
 }
 
 // HealthMatch is what the response to a HealthCheck must be: a match block. All of it must be met.

@@ -242,8 +242,7 @@ func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 			value("port=", &h.Port, func(text string) (int, error) {
 				port, err := grammar.ParsePort(text)
 				return int(port), err
-			}),
-			value("keepalive_time=", &h.KeepaliveTime, grammar.ParseSeconds))
+			}))
 		if h.Persistent && !h.Mandatory {
 			t.errorf(d, "persistent requires mandatory")
 		}

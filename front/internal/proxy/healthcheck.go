@@ -27,7 +27,7 @@ const (
 	defaultCheckInterval = 5 * time.Second
 	// maxCheckedBody limits the part of a body that a match block reads, as in nginx.
 	maxCheckedBody = 256 << 10
-	// maxDrainedBody limits the part of a body that is read to keep a connection.
+	// maxDrainedBody limits the part of a body that is read, so that the server can send all of it.
 	maxDrainedBody = 64 << 10
 )
 
@@ -43,8 +43,8 @@ func compileHealthCheck(c *core.Compiler, p *proxy) error {
 		return errors.New("health check: only HTTP servers can be checked")
 	case p.target.group == nil:
 		return errors.New("health check: the upstream depends on variables, or is a bound handler")
-	case from.Interval < 0 || from.Jitter < 0 || from.Fails < 0 || from.Passes < 0 || from.KeepaliveTime < 0 ||
-		from.Port < 0 || from.Port > 65535:
+	case from.Interval < 0 || from.Jitter < 0 || from.Fails < 0 || from.Passes < 0 || from.Port < 0 ||
+		from.Port > 65535:
 		return errors.New("health check: negative time or number, or invalid port")
 	}
 	g := p.target.group
@@ -92,11 +92,9 @@ func addCheck(c *core.Compiler, p *proxy, key string, probe *probe) {
 type probe struct {
 	upstream fetch.Upstream
 	from     *conf.HealthCheck
-	group    conf.Upstream // of each server alone
 	target   string
 	host     string
 	header   http.Header
-	reuses   bool // connections
 	identity fetch.Identity
 	pool     *fetch.Pool
 	match    *healthMatch // nil is the default
@@ -106,14 +104,9 @@ type probe struct {
 // not depend on a client's request.
 func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 	from := p.from.Check
-	b := &probe{
-		upstream: p.upstream, from: from, group: conf.Upstream{KeepaliveTimeout: from.KeepaliveTime},
-		target: cmp.Or(from.URI, "/"), host: p.target.name.host, header: make(http.Header),
-		reuses: from.KeepaliveTime != 0,
-	}
-	if b.upstream.Next = (conf.NextUpstream{Off: true}); b.reuses {
-		b.group.Keepalive = 1
-	}
+	b := &probe{upstream: p.upstream, from: from, target: cmp.Or(from.URI, "/"), host: p.target.name.host,
+		header: make(http.Header)}
+	b.upstream.Next = conf.NextUpstream{Off: true}
 	if target, err := url.ParseRequestURI(b.target); err != nil || target.IsAbs() {
 		return nil, fmt.Errorf("invalid uri %q", b.target)
 	}
@@ -132,7 +125,7 @@ func compileProbe(c *core.Compiler, p *proxy) (*probe, error) {
 		b.identity.UsesTLS = true
 		b.identity.Name = fetch.CertificateName(cmp.Or(p.tlsName.Literal, b.host))
 	}
-	b.pool = fetch.NewPool(&p.from.TLS, fetch.KeepAliveOf(&b.group), b.upstream.IsHTTP2)
+	b.pool = fetch.NewPool(&p.from.TLS, fetch.KeepAlive{}, b.upstream.IsHTTP2)
 	if from.Match != nil {
 		b.match = compileHealthMatch(c, from.Match)
 	}
@@ -147,10 +140,10 @@ func (b *probe) key() string {
 func (b *probe) check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.upstream.ConnectTimeout+b.upstream.ReadTimeout)
 	defer cancel()
-	if b.upstream.IsHTTP2 && !b.reuses {
+	if b.upstream.IsHTTP2 {
 		defer b.pool.Close() // HTTP/2 keeps connections
 	}
-	q := &fetch.Request{Method: http.MethodGet, Target: b.target, Host: b.host, Header: b.header, ReusesConn: b.reuses}
+	q := &fetch.Request{Method: http.MethodGet, Target: b.target, Host: b.host, Header: b.header}
 	if err := b.choose(q, addr); err != nil {
 		return err
 	}
@@ -179,8 +172,7 @@ func (b *probe) choose(q *fetch.Request, addr string) (err error) {
 		}
 		addr = net.JoinHostPort(addr, strconv.Itoa(b.from.Port))
 	}
-	one := b.group
-	one.Name, one.Servers = addr, []conf.Server{{Addr: addr}}
+	one := conf.Upstream{Name: addr, Servers: []conf.Server{{Addr: addr}}}
 	peers, err := upstream.New(one, new(upstream.State), upstream.Options{})
 	if err != nil {
 		return err
