@@ -398,7 +398,10 @@ type Case struct {
 }
 
 // Step is a step of the rewrite phase: a Set, If, Rewrite, Return or Break.
-type Step interface{ step() }
+type Step interface {
+	// Position returns the step's position in the configuration, "" if it is unknown.
+	Position() string
+}
 
 // Set sets a variable.
 type Set struct {
@@ -449,11 +452,11 @@ type Return struct {
 // Break ends the steps.
 type Break struct{}
 
-func (Set) step()     {}
-func (If) step()      {}
-func (Rewrite) step() {}
-func (Return) step()  {}
-func (Break) step()   {}
+func (s Set) Position() string     { return s.Pos }
+func (s If) Position() string      { return s.Pos }
+func (s Rewrite) Position() string { return s.Pos }
+func (s Return) Position() string  { return s.Pos }
+func (Break) Position() string     { return "" }
 
 // Text is text in which $name and ${name} stand for variables, as in nginx:
 // "https://$host$request_uri". As there, a literal dollar sign cannot be written.

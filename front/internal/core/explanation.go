@@ -132,7 +132,7 @@ func (c *Compiler) explainStep(s conf.Step, do action) action {
 		}
 	}
 	return func(x *Exchange) (Outcome, bool) {
-		e.Add(x, "rewrite", stepPos(s), "%s", text(x))
+		e.Add(x, "rewrite", s.Position(), "%s", text(x))
 		return do(x)
 	}
 }

@@ -67,27 +67,13 @@ func (c *Compiler) steps(from []conf.Step) ([]action, error) {
 		default:
 			err = fmt.Errorf("unknown step %T", s)
 		}
-		if err = c.WithPos(stepPos(s), err); err != nil {
+		if err = c.WithPos(s.Position(), err); err != nil {
 			return nil, err
 		}
 		a = c.explainStep(s, a)
 		all = append(all, a)
 	}
 	return all, nil
-}
-
-func stepPos(s conf.Step) string {
-	switch s := s.(type) {
-	case conf.Set:
-		return s.Pos
-	case conf.If:
-		return s.Pos
-	case conf.Rewrite:
-		return s.Pos
-	case conf.Return:
-		return s.Pos
-	}
-	return ""
 }
 
 func (c *Compiler) setStep(s conf.Set) action {

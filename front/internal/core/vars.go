@@ -256,7 +256,7 @@ func (c *Compiler) declareSteps(p places.Place) error {
 				err = c.declareGroups("if", string(s.Right), op == "~*")
 			}
 		}
-		if err = c.WithPos(stepPos(s), err); err != nil {
+		if err = c.WithPos(s.Position(), err); err != nil {
 			return err
 		}
 	}
