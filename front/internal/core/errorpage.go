@@ -104,11 +104,6 @@ func (x *Exchange) dropBody() {
 	x.BodyStatus.Store(0)
 }
 
-// fixedStatus is content that always fails with a status.
-type fixedStatus int
-
-func (f fixedStatus) Serve(x *Exchange) Outcome { return x.Fail(int(f)) }
-
 // clearHeader removes the fields of a response that is not sent.
 func (x *Exchange) clearHeader() {
 	header := x.Response.Header()
@@ -194,5 +189,3 @@ func StatusVariable(x *Exchange) string { return fmt.Sprintf("%03d", x.ResponseS
 
 // BodyBytesSent is $body_bytes_sent.
 func BodyBytesSent(x *Exchange) string { return strconv.FormatInt(x.ResponseBytes(), 10) }
-
-func (f fixedStatus) Explain(x *Exchange, _ *Explanation) Outcome { return f.Serve(x) }

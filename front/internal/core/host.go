@@ -161,7 +161,9 @@ func (c *Compiler) listen(all []*host) error {
 		return nil
 	}
 	misdirected := new(host) // for addresses that no host listens on
-	misdirected.defaults.Content = fixedStatus(http.StatusMisdirectedRequest)
+	misdirected.steps = []action{func(x *Exchange) (Outcome, bool) {
+		return x.Fail(http.StatusMisdirectedRequest), true
+	}}
 	var err error
 	if misdirected.defaults.Rules, err = c.rules(nil); err != nil {
 		return err
