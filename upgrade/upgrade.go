@@ -263,7 +263,7 @@ func (u *Upgrader) Upgrade(ctx context.Context) error {
 		if u.state = serving; !errors.Is(err, ErrStopped) {
 			err = fmt.Errorf("upgrade: %w", err)
 		}
-		u.options.Logger.Error("upgrade failed, the old process serves on", "error", err)
+		u.options.Logger.Error("upgrade failed", "error", err)
 		u.notify(sdnotify.Ready, sdnotify.Status(err.Error()))
 		return err
 	}

@@ -52,7 +52,7 @@ type Host struct {
 	// Names are the names of the host. "*.example.org" and "www.example.*" stand for all names of
 	// that form, ".example.org" for the name and all below it, "" for requests without a host. A
 	// name that begins with "~" is a regular expression, whose named groups become variables. Case
-	// is ignored.
+	// is ignored. Of several hosts of an address with a name, the first one has it.
 	Names []string
 	// Steps are run before a location is found.
 	Steps []Step

@@ -93,7 +93,8 @@ func (s *Server) read() (*Config, error) {
 		file.Options.HTTP3, file.Options.Tracing = s.options.HTTP3 != nil, s.options.Tracing != nil
 		source = file
 	}
-	c, err := s.readSource(source, names)
+	var c *Config
+	err := await(func() (err error) { c, err = source.Read(names); return err }, s.stopped, s.drains)
 	if err == nil && c == nil {
 		err = errors.New("server: the Source returned no configuration")
 	}
@@ -118,32 +119,25 @@ func (s *Server) read() (*Config, error) {
 	return c, nil
 }
 
-// readSource reads a Source until Run must end or drain: opening a named pipe waits for another
-// program. The goroutine that reads then stays.
-func (s *Server) readSource(source Source, names []string) (*Config, error) {
-	if s.stopped == nil {
-		return source.Read(names)
+// await returns the error of f, or errStopped once stop or other is closed: f may wait for another
+// program, such as the writer of a named pipe, or be the user's. Its goroutine then stays.
+func await(f func() error, stop, other <-chan struct{}) error {
+	if stop == nil {
+		return f()
 	}
-	type result struct {
-		config *Config
-		err    error
-	}
-	done := make(chan result, 1)
-	go func() {
-		c, err := source.Read(names)
-		done <- result{c, err}
-	}()
+	done := make(chan error, 1)
+	go func() { done <- f() }()
 	select {
-	case r := <-done:
-		return r.config, r.err
-	case <-s.stopped:
-	case <-s.drains:
+	case err := <-done:
+		return err
+	case <-stop:
+	case <-other:
 	}
-	return nil, errStopped
+	return errStopped
 }
 
-// errStopped is returned if Run must end before the configuration was read.
-var errStopped = errors.New("reading the configuration was interrupted")
+// errStopped is returned if Run must end before what it does is done.
+var errStopped = errors.New("the server is about to stop")
 
 // listenersOf returns the addresses of hosts, each once.
 func listenersOf(hosts []conf.Host) []nginxconf.Listener {

@@ -30,7 +30,8 @@
 //	SIGUSR1          Reopen
 //	SIGQUIT          finish the requests in progress, and end
 //	SIGUSR2          Upgrade, with Options.Upgrade
-//	SIGTERM, SIGINT  finish them within Options.Grace, and end; a second one aborts them
+//	SIGTERM, SIGINT  finish them within Options.Grace, and end; a second one aborts them, and a
+//	                 start or a reload that waits
 //
 // # Reloads
 //

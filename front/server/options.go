@@ -58,7 +58,8 @@ type Options struct {
 	Upgrade *upgrade.Options
 
 	// Prepare is called once everything is open and the privileges have been given up, before
-	// the first connection is accepted. If it fails, Run does.
+	// the first connection is accepted. If it fails, Run does. At a second signal that ends ctx, Run
+	// returns without waiting for it.
 	Prepare func(ctx context.Context) error
 	// Ready is called when all sockets are served: after the start, and after each reload,
 	// whether it succeeded or not. Reloading is called before a reload, and Draining when the

@@ -171,7 +171,7 @@ func (s *Server) apply(c *Config) (err error) {
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
-	if err := s.front.Reload(c.Front); err != nil {
+	if err := await(func() error { return s.front.Reload(c.Front) }, s.aborted.Done(), nil); err != nil {
 		s.tlsTable.Store(&before)
 		return configError(err)
 	}

@@ -12,31 +12,24 @@ import (
 	"github.com/tarehq/tare/internal/sdnotify"
 )
 
-// signals are the signals of a Server besides those that end its context.
-type signals struct {
-	c    chan os.Signal
-	quit context.Context // ends at signals that end Run; c keeps the order of all signals
-	stop func()
-}
-
 // notify registers for signals. The returned context ends at SIGTERM and SIGINT, and s.aborted at a
-// second one. After that these have their default action.
-func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
-	if s.options.NoSignals {
-		return ctx, &signals{quit: ctx, stop: func() {}}
+// second one. After that these have their default action. c receives the others in their order.
+func (s *Server) notify(ctx context.Context) (_ context.Context, c chan os.Signal, stop func()) {
+	if s.stopped = ctx.Done(); s.options.NoSignals {
+		return ctx, nil, func() {}
 	}
-	c := make(chan os.Signal, 8)
+	c = make(chan os.Signal, 8)
 	ignored := make(chan os.Signal, 1)
 	notify(c, ignored, !s.options.NoHangup, s.upgrader != nil)
-	ctx, aborted, stop := interrupt.Contexts(ctx, os.Interrupt, syscall.SIGTERM)
-	s.aborted = aborted
+	ctx, aborted, stopContexts := interrupt.Contexts(ctx, os.Interrupt, syscall.SIGTERM)
 	quit, stopQuit := signal.NotifyContext(ctx, quitSignal)
-	return ctx, &signals{c, quit, func() {
-		stop()
+	s.aborted, s.stopped = aborted, quit.Done()
+	return ctx, c, func() {
+		stopContexts()
 		stopQuit()
 		signal.Stop(c)
 		signal.Stop(ignored)
-	}}
+	}
 }
 
 // serve serves until ctx ends, a signal arrives or a listener fails.

@@ -142,30 +142,15 @@ func (s *Server) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer inherited.Close()
-	ctx, signals := s.notify(ctx) // they may arrive once the PID file exists
-	defer signals.stop()
-	actions, stopActions := actionsOf(signals.c)
+	ctx, signals, stopSignals := s.notify(ctx) // they may arrive once the PID file exists
+	defer stopSignals()
+	actions, stopActions := actionsOf(signals)
 	defer stopActions()
-	s.stopped = signals.quit.Done()
-	config, err := s.read()
-	if ctx.Err() != nil || errors.Is(err, errStopped) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	s.printMessages(config, false)
-	if err := s.openAll(config, inherited); err != nil {
-		return err
-	}
-	if s.options.Prepare != nil {
-		if err := s.options.Prepare(ctx); ctx.Err() != nil {
-			return nil
-		} else if err != nil {
-			return err
-		}
-	}
-	if err := s.start(ctx, config); err != nil || !s.isServing() {
+	err = s.begin(ctx, inherited)
+	switch {
+	case errors.Is(err, errStopped), ctx.Err() != nil && !s.isServing():
+		return nil // to be stopped is no error
+	case err != nil:
 		return err
 	}
 	defer spareCollector()()

@@ -58,19 +58,6 @@ func TestProgramServesReloadsAndDrains(t *testing.T) {
 	testkit.Is(t, p.server.Reload(), server.ErrNotServing, "a Reload after the end")
 }
 
-// A Run that fails leaves no socket.
-func TestFailedRunLeavesNothing(t *testing.T) {
-	taken := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer taken.Close()
-	dir := t.TempDir()
-	path, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "socket")
-	content := fmt.Sprintf("events {}\nhttp { server { listen unix:%s; listen %s; } }\n", socket, taken.Addr())
-	testkit.Must(t, os.WriteFile(path, []byte(content), 0o644))
-	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, NoSignals: true}
-	testkit.Error(t, server.Run(t.Context(), server.File{Path: path}, options), "", "although an address is in use")
-	testkit.Fails(os.Stat(socket))(t, "no such file", "the other socket")
-}
-
 // A check fails where a start would, because a folder does not exist. A warning says where relative
 // paths start.
 func TestCheckFindsMissingFolders(t *testing.T) {
@@ -187,26 +174,16 @@ func (p *program) get(path string) (*http.Response, string) {
 	return resp, string(body)
 }
 
-// closingHandler is a handler that a server closes.
-type closingHandler struct {
-	http.Handler
-	closed bool
-}
-
-// Close implements io.Closer.
-func (h *closingHandler) Close() error {
-	h.closed = true
-	return nil
-}
-
 // A Config with a Handler serves all requests by it, with a log, and closes it at the end. An error
 // of the function that makes it ends Run.
 func TestConfigWithHandlerServesIt(t *testing.T) {
 	dir := t.TempDir()
 	socket, log := filepath.Join(dir, "socket"), filepath.Join(dir, "log")
-	handler := &closingHandler{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.WriteString(w, r.URL.Path)
-	})}
+	closer := testkit.Value(os.Open(os.DevNull))(t)
+	handler := struct {
+		http.Handler
+		io.Closer
+	}{http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) }), closer}
 	host := conf.Host{Listen: []conf.Listen{{Addr: "unix:" + socket}}}
 	host.Defaults = &conf.Settings{Logs: []conf.Log{{Path: log}}}
 	config := &server.Config{Name: "a handler", Front: conf.Config{Hosts: []conf.Host{host}}}
@@ -226,7 +203,7 @@ func TestConfigWithHandlerServesIt(t *testing.T) {
 	testkit.Equal(t, string(b), "/a//b")
 	s.Drain()
 	testkit.Check(t, <-ended)
-	testkit.Equal(t, handler.closed, true, "the handler is closed")
+	testkit.Error(t, closer.Close(), "already closed", "the handler")
 	line := testkit.Value(os.ReadFile(log))(t)
 	testkit.Matches(t, string(line), `^unix: - - \[[^]]*\] "GET /a//b HTTP/1.1" 200 5 "-" "Go-http-client/1.1"\n$`)
 }

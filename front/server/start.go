@@ -8,6 +8,7 @@ import (
 	"maps"
 	"mime"
 	"net"
+	"net/http"
 	"net/netip"
 	"os"
 	"os/user"
@@ -138,6 +139,25 @@ func (s *Server) lookUpUser(c *Config) (err error) {
 func isCurrentUser(name string) bool {
 	u, err := user.Lookup(name)
 	return err == nil && u.Uid == strconv.Itoa(os.Geteuid())
+}
+
+// begin does all that precedes serving. It serves nothing if ctx has ended.
+func (s *Server) begin(ctx context.Context, inherited *listen.Passed) error {
+	config, err := s.read()
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	s.printMessages(config, false)
+	if err := s.openAll(config, inherited); err != nil {
+		return err
+	}
+	if s.options.Prepare != nil {
+		err = await(func() error { return s.options.Prepare(ctx) }, s.aborted.Done(), nil)
+	}
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	return s.start(ctx, config)
 }
 
 // openAll does what may need privileges, and gives them up.
@@ -395,17 +415,20 @@ func (s *Server) openFront(c *Config) error {
 	options := s.handlerOptions(front.LogErrors(s.log.logger()), front.OpenLogs(s.logs.open),
 		front.CountConnections(s.connections))
 	if c.Handler != nil {
-		h, err := c.Handler()
+		var h http.Handler
+		err := await(func() (err error) { h, err = c.Handler(); return err }, s.aborted.Done(), nil)
 		if err != nil {
 			return err
 		}
 		s.program, _ = h.(io.Closer)
 		options = append(options, func(o *core.Options) { o.Handler = h })
 	}
-	var err error
-	if s.front, err = front.New(c.Front, options...); err != nil {
+	var h *front.Handler
+	err := await(func() (err error) { h, err = front.New(c.Front, options...); return err }, s.aborted.Done(), nil)
+	if err != nil {
 		return configError(err)
 	}
+	s.front = h
 	exporter, err := s.newSpanExporter(c, s.front.ErrorLogger())
 	if err != nil {
 		return errors.Join(err, s.closeFront())

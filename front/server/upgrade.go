@@ -45,7 +45,9 @@ func (s *Server) Upgrade(ctx context.Context) error {
 	}
 	if err := s.upgrade(ctx); err != nil {
 		s.log.print(err.Error())
-		s.log.print("upgrade: failed, this process serves on")
+		if !errors.Is(err, upgrade.ErrStopped) {
+			s.log.print("upgrade: failed, this process serves on")
+		}
 		return err
 	}
 	return nil
@@ -87,7 +89,7 @@ func (s *Server) takeOver() error {
 		return nil
 	}
 	isSuccessor := s.upgrader.HasParent()
-	if err := s.upgrader.Ready(); err != nil {
+	if err := await(s.upgrader.Ready, s.aborted.Done(), nil); err != nil {
 		return err
 	}
 	if isSuccessor {

@@ -2,8 +2,6 @@ package server_test
 
 import (
 	"bufio"
-	"bytes"
-	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -19,7 +17,6 @@ import (
 	"github.com/quic-go/quic-go"
 	"github.com/quic-go/quic-go/http3"
 
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
@@ -412,26 +409,6 @@ func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
 	s.end(old)
 }
 
-// A process that is stopped while it starts does not take over: the old one would end, and so would
-// the new one. To be stopped is no error.
-func TestStoppedProcessDoesNotServe(t *testing.T) {
-	for _, inPrepare := range []bool{false, true} {
-		l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-		ctx, cancel := context.WithCancel(t.Context())
-		config, options := &server.Config{}, server.Options{NoSignals: true, Listeners: []net.Listener{l}}
-		config.Handler = func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }
-		if inPrepare {
-			config.Handler = nil
-			options.Prepare = func(ctx context.Context) error { cancel(); return ctx.Err() }
-		}
-		config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
-		var log bytes.Buffer
-		options.Stdout, options.Stderr = &log, &log
-		testkit.Check(t, server.Run(ctx, config, options))
-		testkit.Equal(t, strings.Contains(log.String(), "serving"), false, log.String())
-	}
-}
-
 // If the new process has another PID file, that of the old one is removed.
 func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	t.Parallel()
@@ -447,7 +424,7 @@ func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 }
 
 // A reload while a new process starts is rejected, because that process may have read the old
-// configuration. It succeeds later.
+// configuration. It succeeds later. SIGTERM ends both processes.
 func TestReloadDuringUpgradeIsRejected(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, time.Hour)
@@ -463,5 +440,9 @@ func TestReloadDuringUpgradeIsRejected(t *testing.T) {
 	s.AwaitLog("ended before it was ready", 1)
 	s.Signal(pid, syscall.SIGHUP)
 	s.AwaitLog("new configuration active", 1)
+	testkit.Must(t, os.Remove(s.Path("hangs")))
+	s.Signal(pid, syscall.SIGUSR2)
+	s.Number("hangs")
 	s.end()
+	testkit.Equal(t, strings.Count(s.Read("log"), "this process serves on"), 2, "upgrades that failed")
 }

@@ -105,18 +105,17 @@ func (f *loadFlags) readTLS(ctx context.Context, env Env) error {
 // parseStatuses parses statuses separated by commas; 2xx means 200 to 299.
 func parseStatuses(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
-		if class, ok := strings.CutSuffix(part, "xx"); ok && len(class) == 1 && class >= "1" && class <= "5" {
-			first := 100 * int(class[0]-'0')
-			for code := first; code < first+100; code++ {
-				all = append(all, code)
-			}
-			continue
+		first, more := part, 0
+		if class, ok := strings.CutSuffix(part, "xx"); ok {
+			first, more = class+"00", 99
 		}
-		code, err := strconv.Atoi(part)
-		if err != nil || code < 100 || code > 599 {
-			return nil, fmt.Errorf("%q: want a status from 100 to 599, or a class such as 2xx", part)
+		code, err := strconv.Atoi(first)
+		if err != nil || code < 200 || code > 599 {
+			return nil, fmt.Errorf("%q: want a status from 200 to 599, or a class such as 2xx", part)
 		}
-		all = append(all, code)
+		for status := code; status <= code+more; status++ {
+			all = append(all, status)
+		}
 	}
 	return all, nil
 }

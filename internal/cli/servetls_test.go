@@ -304,7 +304,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	address := programs.FreeAddresses(t, 1)[0]
 	write(t, filepath.Join(dir, "nginx.conf"), strings.NewReplacer("DIR", dir, "ADDR", address).Replace(`events {}
 		http { access_log DIR/access.log; otel_exporter { endpoint 127.0.0.1:1; } server { listen ADDR quic; return 200 "$http3\n";
-		ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem; } }`))
+		add_trailer Sum 1; ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem; } }`))
 	file := filepath.Join(dir, "nginx.conf")
 	out, err := exec.Command("tare", "serve", "-c", file, "-t").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "built without HTTP/3 (build it with -tags http3)") ||
@@ -322,7 +322,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	for _, more := range [][]string{{"-n", "500"}, {"-n", "100", "--close"}, {"-n", "50", "--rate", "50"},
 		{"-n", "20", "--template", "--urls", filepath.Join(dir, "urls")}} {
 		args := append([]string{"load", url, "--http3", "--insecure", "-c", "4", "--expect-status", "200",
-			"--expect-header", "Content-Type: text/plain"}, more...)
+			"--expect-header", "Content-Type: text/plain", "--expect-header", "Sum: 1"}, more...)
 		out, err = exec.Command(program, args...).CombinedOutput()
 		if err != nil || !strings.HasPrefix(string(out), url+"\n") {
 			t.Errorf("%v: %v: %s", more, err, out)

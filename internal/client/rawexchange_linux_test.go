@@ -41,8 +41,12 @@ func TestRawExchange(t *testing.T) {
 		"end":            {func(_, theirs net.Conn) { go respond(theirs, "") }, "", io.EOF},
 		"reset":          {func(_, theirs net.Conn) { go reset(theirs) }, "", syscall.ECONNRESET},
 		"closed here":    {func(ours, _ net.Conn) { ours.Close() }, "", net.ErrClosed},
-		"late": {func(ours, _ net.Conn) { _ = ours.SetReadDeadline(time.Now().Add(time.Millisecond)) }, "",
-			os.ErrDeadlineExceeded},
+		"late": {func(ours, theirs net.Conn) {
+			go func() { // an earlier deadline could prevent the request, too
+				_, _ = theirs.Read(make([]byte, 100))
+				_ = ours.SetReadDeadline(time.Unix(1, 0))
+			}()
+		}, "", os.ErrDeadlineExceeded},
 	} {
 		for network, ends := range rawSockets(t) {
 			ours, theirs := ends[0], ends[1]

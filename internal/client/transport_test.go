@@ -304,18 +304,22 @@ func compareResponses(t *testing.T, mode string, parts [2]string, request func(u
 	})
 	theirs := p.theirs()
 	defer theirs.CloseIdleConnections()
-	var got [2]string
-	for i, rt := range []http.RoundTripper{p.tr, theirs} {
+	outcome := func(rt http.RoundTripper) string {
 		r := request(p.url)
 		resp := testkit.Value(rt.RoundTrip(r))(t)
-		if got[i] = describeResponse(resp, r); r.Method == "CONNECT" {
-			continue // TestTransportFollowsNewReleases shows what becomes of its connection
+		text := describeResponse(resp, r)
+		if r.Method == "CONNECT" {
+			return text // TestTransportFollowsNewReleases shows what becomes of its connection
 		}
 		_, kept, err := exchange(rt, mustRequest("GET", p.url+"/second", nil))
 		testkit.Must(t, err)
-		got[i] += ", " + kept
+		return text + ", " + kept
 	}
-	testkit.Equal(t, got[0], got[1], mode, request(p.url).Method, parts, "beside net/http")
+	got, want := outcome(p.tr), outcome(theirs)
+	if got != want { // net/http drops a connection whose goroutine needs 50 ms to report the end of a write
+		want = outcome(theirs)
+	}
+	testkit.Equal(t, got, want, mode, request(p.url).Method, parts, "beside net/http")
 }
 
 // describeResponse describes all fields of a response, and how its body behaves.

@@ -51,12 +51,7 @@ func RequestURI(x *Exchange) string {
 
 // requestMethod returns the client's method, or GET for an error page. A subrequest does not change
 // it.
-func requestMethod(x *Exchange) string {
-	if x.Parent != nil {
-		return x.Parent.Method
-	}
-	return x.Method
-}
+func requestMethod(x *Exchange) string { return x.Root().Method }
 
 func requestLine(x *Exchange) string {
 	if x.rejected != nil {
@@ -127,7 +122,11 @@ type addressText struct {
 func serverPort(x *Exchange) string { return realip.PortString(x.LocalAddrPort()) }
 
 // requestLength is $request_length: the lengths of the head, and of the body as far as it was read.
+// A subrequest was not received.
 func requestLength(x *Exchange) string {
+	if x.Parent != nil {
+		return "0"
+	}
 	n := x.headLength()
 	if x.Body != nil {
 		n += x.Body.received.Load() + x.Body.framing.Load()
@@ -164,10 +163,7 @@ func (x *Exchange) headLength() int64 {
 
 // RequestID is $request_id: 16 random bytes, the same for the request and its subrequests.
 func RequestID(x *Exchange) string {
-	if x.Parent != nil {
-		return RequestID(x.Parent)
-	}
-	if x.ID == "" {
+	if x = x.Root(); x.ID == "" {
 		x.ID = RandomHex(16)
 	}
 	return x.ID
@@ -189,9 +185,7 @@ func Seconds(d time.Duration) string {
 // contentLengthVariable is $content_length: that of the field, or, as in nginx, the length of the
 // body once it was received completely or the response has begun. It is 0 if nothing reads the body.
 func contentLengthVariable(x *Exchange) string {
-	if x.Parent != nil {
-		x = x.Parent
-	}
+	x = x.Root()
 	r, b, hasBegun := x.ClientRequest(), x.Body, x.ResponseStatus() != 0
 	switch {
 	case r.Header["Content-Length"] != nil:

@@ -168,7 +168,7 @@ func (r *responseRules) rawFate(f *http1.Field, head []byte) fieldFate {
 func bytesSent(x *core.Exchange) string {
 	const line, field = len("HTTP/1.1 200 OK\r\n\r\n"), len(": \r\n")
 	switch {
-	case x.LoggedStatus != 0:
+	case x.LoggedStatus != 0, x.ResponseStatus() == 0:
 		return "0"
 	case x.Response.SwitchBytes > 0:
 		return strconv.FormatInt(x.Response.SwitchBytes+x.Response.Sent, 10)

@@ -91,7 +91,7 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 	if out != core.Proceed {
 		return out
 	}
-	if isDir := strings.HasSuffix(p.name, "/"); isDir || x.Method == http.MethodPost { // alias may be a directory
+	if isDir := strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, "/."); isDir || x.Method == http.MethodPost { // alias may be a directory
 		kind := p.handler.Kind(p.name)
 		if isDir && kind == files.File {
 			kind = files.Nothing
@@ -196,8 +196,10 @@ func (f *fileSet) directory(x *core.Exchange) core.Outcome {
 			file = p.name + name
 		}
 		switch p.handler.Kind(file) {
-		case files.File, files.Directory: // as in nginx, also this one, by an empty name
+		case files.File:
 			return x.Redirect(to, x.Args)
+		case files.Directory: // as in nginx, also this one, by an empty name or a dot
+			return x.RedirectTo(to, x.Args)
 		case files.Denied:
 			f.logNoIndex(x, name, http.StatusForbidden)
 			return x.Fail(http.StatusForbidden)

@@ -154,10 +154,6 @@ func (s *Session) onPriority(fr frame) *wire.Error {
 
 // onPriorityUpdate changes a stream's priority (RFC 9218, 7.1).
 func (s *Session) onPriorityUpdate(fr frame) *wire.Error {
-	const mostBytes = 1 << 10
-	if fr.Length > mostBytes {
-		return wire.ConnError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
-	}
 	id, value, err := wire.PriorityUpdateOf(fr.content)
 	if err != nil {
 		return err

@@ -18,6 +18,7 @@ const (
 	DefaultTableSize    = 4096 // the initial value of SETTINGS_HEADER_TABLE_SIZE
 	settingSize         = 6
 	maxSettings         = 100 // of one frame, as in net/http
+	maxPriorityUpdate   = 1 << 10
 	priorityFieldsSize  = 5
 	pingSize            = 8
 	goAwaySize          = 8
@@ -137,6 +138,8 @@ func (h FrameHeader) Check(maxFrameSize uint32) *Error {
 		return ConnError(FrameSizeError, "SETTINGS frame of a wrong size")
 	case h.Type == Settings && h.Length > maxSettings*settingSize:
 		return ConnError(EnhanceYourCalm, "too many settings")
+	case h.Type == PriorityUpdate && h.Length > maxPriorityUpdate:
+		return ConnError(EnhanceYourCalm, "PRIORITY_UPDATE too large")
 	}
 	return nil
 }

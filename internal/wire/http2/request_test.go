@@ -253,6 +253,7 @@ func TestFrameHeaderIsChecked(t *testing.T) {
 		{http2.FrameHeader{Type: http2.Continuation}, http2.ProtocolError, conn},
 		{http2.FrameHeader{Type: http2.PriorityUpdate, Length: 4, StreamID: 1}, http2.ProtocolError, conn},
 		{http2.FrameHeader{Type: http2.PriorityUpdate, Length: 3}, http2.FrameSizeError, conn},
+		{http2.FrameHeader{Type: http2.PriorityUpdate, Length: 1<<10 + 1}, http2.EnhanceYourCalm, conn},
 		{http2.FrameHeader{Type: 0xbb, StreamID: 9}, http2.NoError, conn},
 	} {
 		err := test.header.Check(http2.MinMaxFrameSize)
