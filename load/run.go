@@ -49,8 +49,7 @@ type run struct {
 }
 
 const (
-	// progressEvery is the interval of Trace.Progress.
-	progressEvery = 100 * time.Millisecond
+	progressEvery = 100 * time.Millisecond // interval of Trace.Progress
 	// maxFailedConnects is the number of failed attempts per connection, without a success between
 	// them, after which a run with a number of Requests ends.
 	maxFailedConnects = 20

@@ -17,7 +17,6 @@ import (
 	"github.com/tarehq/tare/load/fleet"
 )
 
-// fleetFlags holds the flags of load for several agents.
 type fleetFlags struct {
 	on            []string
 	onLoss        string
@@ -75,8 +74,7 @@ func (f *fleetFlags) lossPolicy() (fleet.OnLoss, error) {
 	return 0, fmt.Errorf("load: --on-loss %q: want end or continue", f.onLoss)
 }
 
-// maxLocal limits the agents of local:N.
-const maxLocal = 1024
+const maxLocal = 1024 // limits the agents of local:N
 
 func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 	var programs []*fleet.Program
@@ -111,7 +109,6 @@ func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 	return all, nil
 }
 
-// openPrograms returns this program and those of --agent-program.
 func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 	own, err := os.Executable()
 	if err != nil {
@@ -131,7 +128,6 @@ func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 	return all, nil
 }
 
-// runner runs plans in this process or by agents.
 type runner struct {
 	run   func(context.Context, load.Plan) (*load.Result, error)
 	close func() error

@@ -77,8 +77,7 @@ func (g *http3Gateway) Accept() (net.Conn, error) {
 	return &gatewayConn{c, &http3.Transport{TLSClientConfig: g.tls, DisableCompression: true, Dial: g.dial}}, nil
 }
 
-// redialEvery is the pause after a failed dial.
-const redialEvery = 50 * time.Millisecond
+const redialEvery = 50 * time.Millisecond // pause after a failed dial
 
 func (g *http3Gateway) dial(ctx context.Context, to string, secure *tls.Config, q *quic.Config) (*quic.Conn, error) {
 	start := time.Now()

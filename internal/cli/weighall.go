@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 )
 
-// listExperiments prints each experiment of the project with its question.
 func listExperiments(env Env) error {
 	w, err := findWorkspace(env, true)
 	if err != nil {
@@ -58,7 +57,6 @@ func namesOf(all []*lab.Experiment) string {
 	return strings.Join(names, ", ")
 }
 
-// experiments returns all experiments of the project, sorted by name.
 func experiments(root string) (all []*lab.Experiment, err error) {
 	dir := filepath.Join(root, "experiments")
 	if all, err = lab.ReadExperiments(dir); err == nil && len(all) == 0 {
@@ -125,7 +123,6 @@ func (f *weighFlags) checkForAll() error {
 	return nil
 }
 
-// outDir returns the folder of --out; empty if it is not set.
 func (f *weighFlags) outDir(env Env) string {
 	if f.out == "" {
 		return ""

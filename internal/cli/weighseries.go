@@ -17,10 +17,8 @@ import (
 	"github.com/tarehq/tare/internal/textbar"
 )
 
-// seriesFile is the page that links to the reports of a series.
-const seriesFile = "index.html"
+const seriesFile = "index.html" // page that links to the reports of a series
 
-// series is several experiments, one after another.
 type series struct {
 	started time.Time
 	of      int    // number of experiments

@@ -16,10 +16,8 @@ import (
 // object is an object of a JSON or YAML document, whose keys are written in their order.
 type object = map[string]any
 
-// sumsFile is the name of the file of checksums.
 const sumsFile = "SHA256SUMS"
 
-// artifacts makes the files of a release.
 type artifacts struct {
 	release release
 	source  string // the checkout
@@ -116,7 +114,6 @@ func fileSum(path string) (string, error) {
 	return hexSum(b), nil
 }
 
-// hexSum returns the SHA-256 of b in hexadecimal digits.
 func hexSum(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

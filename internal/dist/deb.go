@@ -74,7 +74,6 @@ func packagedFile(name string) []byte {
 	return b
 }
 
-// debian makes the Debian package of a platform.
 func (a *artifacts) debian(ctx context.Context, p platform, files []file) error {
 	stage, err := os.MkdirTemp("", "tare-deb-")
 	if err != nil {

@@ -23,7 +23,6 @@ type page struct {
 	help    string
 }
 
-// name returns the page's name: tare-load-compare.
 func (p page) name() string { return strings.Join(append([]string{productName}, p.command...), "-") }
 
 // help returns what the program prints.
@@ -78,7 +77,6 @@ func splitHelp(text string) map[string][]string {
 	return sections
 }
 
-// subcommands returns the pages of a command's subcommands, without their help texts.
 func (p page) subcommands(sections map[string][]string) (all []page) {
 	for _, line := range sections[headingCommands] {
 		name, short, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -162,7 +160,6 @@ func writeFlags(b *bytes.Buffer, lines []string) {
 	}
 }
 
-// unindent removes the indentation of the first line from all lines.
 func unindent(lines []string) []string {
 	all := slices.Clone(lines)
 	indent := ""

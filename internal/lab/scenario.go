@@ -154,7 +154,6 @@ func (w *runner) requests() []equal.Request {
 	return all
 }
 
-// keepBodies remembers the expected bodies of the scenarios' paths.
 func (w *runner) keepBodies(control []*equal.Response) {
 	w.bench.Bodies = map[string][]byte{"": w.experiment.body(control[0])}
 	if w.bench.Bodies[""] == nil {

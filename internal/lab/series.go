@@ -26,7 +26,6 @@ type series struct {
 	enough  func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
 }
 
-// turn is one block under one condition.
 type turn struct {
 	of        *series
 	block     int // from 1
@@ -153,7 +152,6 @@ func (w *runner) progress(t turn, block int, estimate time.Duration) func(name s
 	}
 }
 
-// runTrials carries out the trials at saturation.
 func (w *runner) runTrials(ctx context.Context) error {
 	if !w.comparable() {
 		return errNoControl
@@ -184,10 +182,8 @@ func (w *runner) runTrials(ctx context.Context) error {
 	return err
 }
 
-// firstEarly is the block after which early results are shown.
-const firstEarly = 3
+const firstEarly = 3 // block after which early results are shown
 
-// early passes on what was measured in some blocks.
 func (w *runner) early(blocks int) {
 	if w.Early != nil && blocks >= firstEarly {
 		until := *w.run

@@ -17,8 +17,7 @@ import (
 // run. A test that sets its own environment must include it.
 const RunEnv = "TARE_TEST_RUN"
 
-// exitTimeout is how long programs may outlive the tests, on a busy machine.
-const exitTimeout = 10 * time.Second
+const exitTimeout = 10 * time.Second // how long programs may outlive the tests, on a busy machine
 
 // runGuarded runs tests with a guard: a process that kills the programs they started if this
 // process is killed. Programs that still run after the tests are a failure, and are killed.

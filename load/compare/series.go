@@ -113,7 +113,6 @@ func (s *series) sortTimes(numbers map[time.Duration]int32) {
 	}
 }
 
-// enough reports whether all runs are long enough for intervals.
 func (s *series) enough() bool {
 	isShort := func(run []second) bool { return len(run) < minSeconds }
 	return len(s.runs) > 0 && !slices.ContainsFunc(s.runs, isShort)

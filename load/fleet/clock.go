@@ -16,7 +16,6 @@ type clock struct {
 	pong   chan struct{} // receives a value for each round trip, if there is room
 }
 
-// trip is a round trip.
 type trip struct {
 	duration time.Duration
 	offset   time.Duration // the agent's clock minus the controller's
@@ -55,7 +54,6 @@ func (c *clock) receive(number uint64, agents, now time.Duration) {
 	}
 }
 
-// isKnown reports whether there was a round trip.
 func (c *clock) isKnown() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

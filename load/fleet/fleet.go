@@ -100,8 +100,7 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// noteEvery is the interval of reports of hosts that have not responded.
-const noteEvery = 5 * time.Second
+const noteEvery = 5 * time.Second // interval of reports of hosts that have not responded
 
 // noteWaiting reports the hosts whose agents have not started, when they change, until the function
 // that it returns is called.
@@ -211,7 +210,6 @@ func (f *Fleet) About() (all []agent.About) {
 	return all
 }
 
-// alive returns the links that are not lost.
 func (f *Fleet) alive() (all []*link) {
 	for _, l := range f.links {
 		if !l.isLost {
@@ -221,7 +219,6 @@ func (f *Fleet) alive() (all []*link) {
 	return all
 }
 
-// lose ends a link for good and reports why.
 func (f *Fleet) lose(l *link, why string) {
 	l.isLost = true
 	l.kill()

@@ -44,8 +44,7 @@ const (
 	Siege  = "siege"
 )
 
-// defaultReady is the default timeout of a contender's first response.
-const defaultReady = 10 * time.Second
+const defaultReady = 10 * time.Second // default timeout of a contender's first response
 
 // Spec is the content of a contender.yaml.
 type Spec struct {

@@ -157,8 +157,7 @@ func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
 }
 
-// keepAlive is the name of the difference in whether connections are kept.
-const keepAlive = "keep-alive"
+const keepAlive = "keep-alive" // name of the difference in whether connections are kept
 
 // Difference is one difference between two responses.
 type Difference struct {
@@ -203,8 +202,7 @@ func Compare(want, got *Response) []Difference {
 	return all
 }
 
-// excerptBytes is the maximum length of a shown part of a body.
-const excerptBytes = 60
+const excerptBytes = 60 // maximum length of a shown part of a body
 
 func excerpt(b []byte) string {
 	if len(b) > excerptBytes {

@@ -70,7 +70,6 @@ func (t *Table) weightChart() *page.Drawing {
 	return d
 }
 
-// piece is a section of a bar.
 type piece struct {
 	class, name string
 	us          float64

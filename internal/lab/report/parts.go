@@ -45,7 +45,6 @@ func partTexts(d *analyze.Decomposition) (words []string) {
 
 const listedCalls = 6
 
-// callList returns the system calls that differ most.
 func callList(d *analyze.Decomposition) string {
 	var words []string
 	for _, c := range d.Calls[:min(listedCalls, len(d.Calls))] {

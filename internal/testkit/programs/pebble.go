@@ -136,7 +136,6 @@ func (p *Pebble) Resolve(address string) error {
 	return p.manageDNS("set-default-ipv4", map[string]string{"ip": address})
 }
 
-// manageDNS sends a command to the DNS server.
 func (p *Pebble) manageDNS(path string, fields map[string]string) error {
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -170,7 +169,6 @@ func (p *Pebble) SetRenewalInfo(t testing.TB, cert *x509.Certificate, start, end
 	}
 }
 
-// buildPebble returns the path of one of Pebble's programs.
 func buildPebble(t testing.TB, program string) string {
 	t.Helper()
 	return built(t, "pebble-"+pebbleVersion, program, pebbleModule+"/cmd/"+program+"@"+pebbleVersion)

@@ -76,7 +76,6 @@ func (d *Decoder) Decode(block []byte, limits http1.Limits, b *HeaderBlock) *Err
 
 func compressionError(what string) *Error { return ConnError(CompressionError, what) }
 
-// updateSize decodes a dynamic table size update.
 func (d *Decoder) updateSize(block []byte) (rest []byte, err *Error) {
 	n, rest, err := integer(block, updatePrefix)
 	if err != nil {

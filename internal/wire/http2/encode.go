@@ -104,8 +104,7 @@ func appendName[T string | []byte](out []byte, name T) []byte {
 	return out
 }
 
-// maxKnownName is no less than the length of the longest name of the static table.
-const maxKnownName = 32
+const maxKnownName = 32 // no less than the length of the longest name of the static table
 
 // appendInteger appends an integer whose first octet has prefix bits, after the bits of first.
 func appendInteger(out []byte, first byte, prefix, n int) []byte {
