@@ -20,8 +20,6 @@ func (p *Part) isPart() bool { return p.Threads > 0 }
 
 func (p *Plan) wholeThreads() int { return cmp.Or(p.Part.Threads, p.Threads) }
 
-func (p *Plan) wholeConnections() int { return cmp.Or(p.Part.Connections, p.Connections) }
-
 func (p *Plan) checkPart() error {
 	w := &p.Part
 	isInside := func(first, own, all int) bool { return first >= 0 && first <= all-own }

@@ -99,7 +99,7 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if r.plan.Pace.open() {
-		share := float64(conns) / float64(r.plan.wholeConnections())
+		share := float64(conns) / float64(max(r.plan.Part.Connections, r.plan.Connections))
 		s := newSchedule(&r.plan.Pace, share, r.plan.Part.FirstThread+index, r.plan.wholeThreads())
 		w.pacer = newPacer(w.timer, s)
 		w.tally.Generator.Lag = w.pacer.lag

@@ -225,10 +225,8 @@ func (w *runner) count(ctx context.Context, what string, names []string, conditi
 
 // Until determines how many blocks follow those of the experiment. The zero value adds none.
 type Until struct {
-	// Width is the target for intervals: half of an interval's width, as a share of its ratio.
-	Width float64
-	// Within is the time after which no block begins; 0 is DefaultWithin.
-	Within time.Duration
+	Width  float64       // target for half of an interval's width, as a share of its ratio
+	Within time.Duration // time after which no block begins; 0 is DefaultWithin
 }
 
 const (

@@ -25,8 +25,6 @@ type trip struct {
 // so clocks that drift apart by 50 µs a second stay within a millisecond.
 const keptTrips = 16
 
-func newClock() *clock { return &clock{pong: make(chan struct{}, 1)} }
-
 // ping returns the number of a new ping. One without a reply is forgotten.
 func (c *clock) ping(now time.Duration) uint64 {
 	c.mu.Lock()

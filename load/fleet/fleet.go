@@ -70,7 +70,8 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	o.Silence = cmp.Or(o.Silence, DefaultSilence)
 	f := &Fleet{options: o, zero: time.Now(), events: make(chan event), done: make(chan struct{})}
 	for i, name := range uniqueNames(hosts) {
-		f.links = append(f.links, &link{host: &hosts[i], name: name, zero: f.zero, clock: newClock()})
+		c := &clock{pong: make(chan struct{}, 1)}
+		f.links = append(f.links, &link{host: &hosts[i], name: name, zero: f.zero, clock: c})
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no agent within %v", openTimeout))
 	defer cancel()

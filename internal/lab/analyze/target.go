@@ -140,11 +140,10 @@ func perStart(records []*sample.Record, m sample.Metric) stat.Starts {
 
 // Change is the difference of the second of two builds from the first in one metric.
 type Change struct {
-	Metric sample.Metric
-	Ratio  stat.Interval // second to first; unset for sample.Errors
-	Count  uint64        // errors of the second build
-	// ErrorShare is the share of errors among its requests that ended.
-	ErrorShare float64
+	Metric     sample.Metric
+	Ratio      stat.Interval // second to first; unset for sample.Errors
+	Count      uint64        // errors of the second build
+	ErrorShare float64       // share of errors among its requests that ended
 }
 
 // Changes returns the differences of the second build from the first under the table's condition,

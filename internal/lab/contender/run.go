@@ -39,10 +39,8 @@ type Setting struct {
 	// Activated passes a listening TCP socket to the application, as systemd does. The socket stays
 	// open while the application is replaced.
 	Activated bool
-	// Files limits the open files of each process; 0 is the limit of this process.
-	Files int
-	// Replaced starts nginx so that it can be replaced.
-	Replaced bool
+	Files     int  // limits the open files of each process; 0 is the limit of this process
+	Replaced  bool // starts nginx so that it can be replaced
 }
 
 // replaced is a shell script that starts nginx, and passes signals on. nginx ignores SIGUSR2 until

@@ -48,11 +48,9 @@ type StageOptions struct {
 	// this process is killed.
 	Guard []string
 
-	// SmallFiles is the number of small files in sites.
-	SmallFiles int
+	SmallFiles int // number of small files in sites
 
-	// Host is the IPv4 address on which contenders listen for clients; "" is 127.0.0.1.
-	Host string
+	Host string // IPv4 address on which contenders listen for clients; "" is 127.0.0.1
 }
 
 // NewStage makes a stage. The caller must close it.

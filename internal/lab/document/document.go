@@ -39,14 +39,12 @@ type writer struct {
 	strings.Builder
 }
 
-func (w *writer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
-
 // Text returns the document as text.
 func (d *Document) Text(f Form) string {
 	f.Width = cmp.Or(f.Width, Width)
 	w := &writer{Form: f}
 	if f.Markdown {
-		w.printf("# %s\n\n%s\n\n", d.Title, d.Question)
+		fmt.Fprintf(w, "# %s\n\n%s\n\n", d.Title, d.Question)
 	}
 	for _, b := range d.Blocks {
 		b.text(w)

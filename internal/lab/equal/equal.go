@@ -35,8 +35,7 @@ type Request struct {
 	// PerConnection is the number of requests on a connection; 0 is no limit. If it is 1, the
 	// request announces that it is the last.
 	PerConnection int
-	// Resume resumes the TLS session of a connection before.
-	Resume bool
+	Resume        bool // resumes the TLS session of a connection before
 }
 
 // HTTP2 is the version of a Request by HTTP/2. It requires TLS.

@@ -34,14 +34,10 @@ type PebbleConfig struct {
 	Profiles map[string]time.Duration
 	// ExternalKeys are MAC keys of external accounts by their IDs, which are then required.
 	ExternalKeys map[string]string
-	// BadNonces is the percentage of valid nonces that are rejected.
-	BadNonces int
-	// Blocked are names that are rejected.
-	Blocked []string
-	// Roots is the number of alternate roots.
-	Roots int
-	// Address is where to listen; "" is a free address.
-	Address string
+	BadNonces    int      // percentage of valid nonces that are rejected
+	Blocked      []string // names that are rejected
+	Roots        int      // number of alternate roots
+	Address      string   // where to listen; "" is a free address
 }
 
 // Pebble is an ACME server, with a DNS server that resolves all names to this machine.

@@ -13,10 +13,7 @@ type Decoder struct {
 // SETTINGS_HEADER_TABLE_SIZE that the peer receives.
 func NewDecoder(tableSize int) Decoder {
 	d := Decoder{maxSize: tableSize}
-	d.table.maxSize = DefaultTableSize
-	if tableSize < DefaultTableSize {
-		d.table.maxSize = tableSize
-	}
+	d.table.maxSize = min(tableSize, DefaultTableSize)
 	return d
 }
 
