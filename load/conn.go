@@ -227,7 +227,6 @@ func (w *worker) onReady(id int) {
 	w.sendDue(id)
 }
 
-// markConnected records that the server accepts connections.
 func (w *worker) markConnected() {
 	if !w.run.connected.Load() {
 		w.run.connected.Store(true)

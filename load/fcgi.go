@@ -41,7 +41,6 @@ const (
 // params are FastCGI parameters with unique names.
 type params []field
 
-// set adds or replaces a parameter.
 func (p *params) set(name, value string) {
 	for i := range *p {
 		if (*p)[i].name == name {

@@ -177,7 +177,6 @@ func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
 	return r.partial, n, nil
 }
 
-// frameSize returns the size of a frame including its header.
 func frameSize(b []byte) (int, error) {
 	h, _ := http2.ParseFrameHeader(b)
 	if err := h.Check(http2.MinMaxFrameSize); err != nil {
@@ -372,7 +371,6 @@ func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) err
 	return nil
 }
 
-// endStream ends a stream and checks that its response is complete.
 func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	switch {
 	case st.response.streamError != "":

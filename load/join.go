@@ -197,7 +197,6 @@ func (p *joinedPart) sum(isOpen bool) *Result {
 	return r
 }
 
-// join adds the Result of a part, or of a worker.
 func (r *Result) join(o *Result) {
 	r.Connections += o.Connections
 	r.Threads += o.Threads

@@ -83,7 +83,6 @@ func shareOf(n, i, all int) int {
 	return share
 }
 
-// portion returns part/whole of n, rounded down.
 func portion(n uint64, part, whole int) uint64 {
 	if part == whole {
 		return n

@@ -99,7 +99,6 @@ func (r *run) startWorkers() {
 	}
 }
 
-// stopWorkers stops the workers and merges their last parts.
 func (r *run) stopWorkers() {
 	r.setPhase(stopped)
 	go func() {

@@ -106,7 +106,6 @@ type templateFill struct {
 	filled *request  // returned by next
 }
 
-// newFill returns a templateFill for a request that holds marks.
 func newFill(q *request, expressions []expression) *templateFill {
 	f := &templateFill{expressions: expressions, filled: q.clone()}
 	own := f.filled

@@ -24,7 +24,6 @@ type timeline struct {
 	total    *hist.Histogram
 }
 
-// partialSecond is a second that not all workers have reported.
 type partialSecond struct {
 	reports int
 	sum     Second

@@ -58,7 +58,6 @@ func (c *gatewayConn) Close() error {
 	return c.Conn.Close()
 }
 
-// transportKey is the context key of a connection's transport.
 type transportKey struct{}
 
 func withTransport(ctx context.Context, c net.Conn) context.Context {

@@ -99,12 +99,10 @@ func messages(from []nginxconf.Message) []checkMessage {
 	return all
 }
 
-// isJoin reports whether errors.Join has made err of parts.
 func isJoin(err error, parts []error) bool {
 	return errors.Join(parts...).Error() == err.Error()
 }
 
-// errorMessages returns the errors that are joined in err.
 func errorMessages(err error) []checkMessage {
 	if err == nil {
 		return []checkMessage{}

@@ -190,7 +190,6 @@ func (p *servePlan) handler(root *os.Root) (http.Handler, error) {
 	return h, nil
 }
 
-// explainError adds the flag to an error that concerns one.
 func (p *servePlan) explainError(err error) error {
 	invalid, ok := errors.AsType[*server.ConfigError](err)
 	switch {

@@ -181,7 +181,6 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 	return nil
 }
 
-// readPaths sets the absolute paths of the log and the keys.
 func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 	switch p.accessLog = f.accessLog; f.accessLog {
 	case "", stdio:

@@ -44,7 +44,6 @@ func listExperiments(env Env) error {
 	return nil
 }
 
-// writeUps returns the experiments that repeat a write-up.
 func writeUps(all []*lab.Experiment) []*lab.Experiment {
 	return slices.DeleteFunc(slices.Clone(all), func(e *lab.Experiment) bool { return e.Source == "" })
 }
@@ -112,7 +111,6 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	return s.end(ctx, env, flags.prepare)
 }
 
-// checkForAll rejects flags that apply to a single experiment.
 func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err

@@ -62,7 +62,6 @@ func (f *ownFlags) rejectFor(what string) error {
 	return nil
 }
 
-// experiment returns the experiment for one command, or for two builds.
 func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err error) {
 	request := lab.OwnRequest{Path: f.path, Host: f.host}
 	if f.set.Changed("expect") {

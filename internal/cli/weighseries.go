@@ -80,7 +80,6 @@ func (s *series) end(ctx context.Context, env Env, prepared bool) error {
 	return nil
 }
 
-// summarize writes the verdicts, a table, and the page.
 func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {

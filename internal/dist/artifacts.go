@@ -56,7 +56,6 @@ func (a *artifacts) binary(ctx context.Context, p platform) error {
 	return os.WriteFile(a.path(p, ".spdx.json"), text, 0o644)
 }
 
-// shared makes the files that all packages have in common.
 func (a *artifacts) shared(ctx context.Context) (s sharedFiles, err error) {
 	if s.man, err = manPages(ctx, a.release); err != nil {
 		return s, err
@@ -76,7 +75,6 @@ func (a *artifacts) shared(ctx context.Context) (s sharedFiles, err error) {
 	return s, err
 }
 
-// packages makes the packages and images of the binaries.
 func (a *artifacts) packages(ctx context.Context) error {
 	shared, err := a.shared(ctx)
 	if err != nil {

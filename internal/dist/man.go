@@ -16,7 +16,6 @@ import (
 // Manual pages are the commands' help texts, formatted as pages of section 1. cobra's own generator
 // needs a Markdown converter, and joins the lines of tables.
 
-// page is a command's manual page.
 type page struct {
 	command []string // its names, without the program's
 	short   string
@@ -25,7 +24,6 @@ type page struct {
 
 func (p page) name() string { return strings.Join(append([]string{productName}, p.command...), "-") }
 
-// help returns what the program prints.
 func help(ctx context.Context, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	env := cli.Env{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs, Dir: "/"}
@@ -35,7 +33,6 @@ func help(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// manPages returns the pages of all commands, by file name.
 func manPages(ctx context.Context, r release) (map[string][]byte, error) {
 	pages := make(map[string][]byte)
 	waiting := []page{{short: summary}}

@@ -172,7 +172,6 @@ func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	return s, nil
 }
 
-// ownFile is a file that holds an experiment and its contenders.
 type ownFile struct {
 	Experiment Experiment                 `yaml:"experiment"`
 	Contenders map[string]*contender.Spec `yaml:"contenders"`

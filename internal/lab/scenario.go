@@ -37,7 +37,6 @@ type Scenario struct {
 	Targets []sample.Target `yaml:"targets"`
 }
 
-// condition returns the scenario as a condition without cores.
 func (s *Scenario) condition() sample.Condition {
 	form := s.Scenario
 	form.Header = strings.Join(s.Fields, "\n")

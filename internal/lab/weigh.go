@@ -398,7 +398,6 @@ func (w *runner) kind(name string) sample.Kind {
 	return sample.Way
 }
 
-// comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
 // keep adds a record to the run and to the journal. It counts failures.

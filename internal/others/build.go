@@ -82,7 +82,6 @@ func (b *builder) programs(ctx context.Context) (all []program, err error) {
 	return all, err
 }
 
-// build builds a program with the hook, and reports whether it has.
 func (b *builder) build(ctx context.Context, p program) bool {
 	file, suffix, args := "zz_tare_test.go", "_test", []string{"test", "-c", "-vet=off"}
 	if b.Script != "" {

@@ -98,7 +98,6 @@ func KillMarked(mark string) {
 	}
 }
 
-// processesWith returns the processes with mark in their environment.
 func processesWith(mark string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {

@@ -147,7 +147,6 @@ func (s *server) loop(ctx context.Context) error {
 	}
 }
 
-// endRun ends a run in progress and waits for it.
 func (s *server) endRun() {
 	if s.run != nil {
 		s.run.stop()

@@ -106,7 +106,6 @@ const (
 	errorsName = "errors"
 )
 
-// figures returns the compared quantities, in order.
 func figures() []figure {
 	all := []figure{
 		{rateName, report.Count, (*whole).rate, (*sum).rate},

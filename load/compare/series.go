@@ -95,7 +95,6 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, is
 	return seconds, isComplete
 }
 
-// sortTimes renumbers the latencies in rising order.
 func (s *series) sortTimes(numbers map[time.Duration]int32) {
 	rising := slices.Sorted(maps.Keys(numbers))
 	renumbered := make([]int32, len(rising))

@@ -90,7 +90,6 @@ type span struct {
 // SpanSeconds returns the number of seconds in each span.
 func (r *Run) SpanSeconds() int { return (len(r.Timeline) + mostSpans - 1) / mostSpans }
 
-// spans returns the timeline in the parts that are drawn.
 func (r *Run) spans() (all []span) {
 	each := r.SpanSeconds()
 	for first := 0; first < len(r.Timeline); first += each {

@@ -49,7 +49,6 @@ func count(r *load.Result) outcome {
 	return o
 }
 
-// responses returns the number of transactions with a time.
 func (o *outcome) responses(r *load.Result) int {
 	return int(r.Requests - r.Statuses[teapot])
 }

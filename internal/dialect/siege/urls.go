@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// origin is a server as named by a URL.
 type origin struct {
 	scheme, host string // the host as written, including brackets of IPv6
 	port         int

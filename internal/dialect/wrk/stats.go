@@ -54,7 +54,6 @@ func (d *distribution) mean() float64 {
 	return sum / n
 }
 
-// stdev returns the standard deviation of a sample.
 func (d *distribution) stdev(mean float64) float64 {
 	n := float64(d.count())
 	if n < 2 {

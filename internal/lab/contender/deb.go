@@ -224,7 +224,6 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	})
 }
 
-// works returns an error if the program is incomplete.
 func (p Program) works(ctx context.Context, tool *debianTool) error {
 	for _, name := range tool.files {
 		if _, err := os.Stat(filepath.Join(p.Etc, name)); err != nil {

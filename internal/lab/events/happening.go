@@ -152,7 +152,6 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 	return h.running[0].Signal(role, signals()[s.Do])
 }
 
-// startEnded starts the processes that have ended because of a Restart.
 func (h *happening) startEnded(ctx context.Context) error {
 	for role, deadline := range h.restarting {
 		ended, err := h.running[0].Ended(role)

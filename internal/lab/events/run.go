@@ -150,7 +150,6 @@ func (l *look) until(later *look, cores int) sample.Work {
 	}
 }
 
-// processes returns the processes of contenders, each once.
 func processes(running []*contender.Running) (all []proc.Process, err error) {
 	for _, r := range running {
 		some, err := r.Processes()

@@ -53,7 +53,6 @@ func callList(d *analyze.Decomposition) string {
 	return strings.Join(words, ", ")
 }
 
-// signed formats a number with its sign and one decimal.
 func signed(v float64) string {
 	text := fmt.Sprintf("%.1f", math.Abs(v))
 	switch {

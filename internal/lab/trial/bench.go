@@ -115,7 +115,6 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 	return func() { _ = bindProcess(b.CPUs) }, generator, nil
 }
 
-// bindProcess sets the processors of all threads of this process.
 func bindProcess(cpus []int) error {
 	return contender.EachThread(func(tid int) error { return contender.Bind(tid, cpus) })
 }

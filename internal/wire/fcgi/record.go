@@ -206,7 +206,6 @@ func (e *Error) Error() string { return "fcgi: " + e.What }
 
 func fault(offset int, what string) error { return &Error{Offset: offset, What: what} }
 
-// shiftError adds by to the offset of an error of this package.
 func shiftError(err error, by int) error {
 	e := err.(*Error) //nolint:errorlint // never wrapped
 	e.Offset += by

@@ -26,7 +26,6 @@ const (
 
 func (k nameKind) isPseudo() bool { return kindMethod <= k && k <= kindStatus }
 
-// isKept reports whether Fields holds such a field.
 func (k nameKind) isKept() bool { return k == kindField || k >= kindTE }
 
 type nameInfo struct {
