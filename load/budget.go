@@ -29,14 +29,12 @@ func (b *budget) acquire() bool {
 // release returns a reserved request that must be retried.
 func (b *budget) release() { b.acquired.Add(^uint64(0)) }
 
-// finish records that a request ended.
 func (b *budget) finish() {
 	if b.finished.Add(1) == b.total {
 		close(b.exhausted)
 	}
 }
 
-// hasRequestLimit reports whether the Plan limits the number of requests.
 func (j *job) hasRequestLimit() bool { return j.plan.Requests > 0 }
 
 // measuresConnecting reports whether measuring begins before connections are opened. With a limited

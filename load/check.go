@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// expectation is a parsed Expect.
 type expectation struct {
 	statuses *[1000]bool // allowed status codes; nil allows all below 400
 	body     []byte      // nil allows any body
@@ -75,7 +74,6 @@ type check struct {
 	sum      [sha256.Size]byte // reused for the body's sum
 }
 
-// begin prepares for a new response.
 func (k *check) begin() {
 	k.matched, k.differs = 0, false
 	if k.hash != nil {
@@ -94,13 +92,11 @@ func (k *check) field(name, value []byte) {
 	}
 }
 
-// head starts a response and checks the fields of its head.
 func (k *check) head(text []byte, h *http1.Head) {
 	k.begin()
 	k.section(text, h)
 }
 
-// section checks the fields of a head or of a trailer section.
 func (k *check) section(text []byte, h *http1.Head) {
 	if len(k.expected.fields) == 0 {
 		return
@@ -122,7 +118,6 @@ func (k *check) data(piece []byte) {
 	}
 }
 
-// wrongBody reports whether the body differs from the expected one.
 func (k *check) wrongBody() bool {
 	x := k.expected
 	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil &&

@@ -76,7 +76,6 @@ type exchange struct {
 	counted     bool // it counts toward Plan.Requests
 }
 
-// unsent returns the number of output bytes not sent yet.
 func (c *conn) unsent() int {
 	if c.tls != nil {
 		return len(c.out) + len(c.tls.out)
@@ -118,7 +117,6 @@ func (w *worker) connect(id int) {
 	w.dial(id)
 }
 
-// dial opens connection id.
 func (w *worker) dial(id int) {
 	c := &w.conns[id]
 	if c.state != awaitingBacklog {
@@ -184,7 +182,6 @@ func (w *worker) endFirstAttempt(c *conn) {
 	}
 }
 
-// onConnected is called when the socket is connected.
 func (w *worker) onConnected(id int) {
 	c := &w.conns[id]
 	if err := poll.ConnectError(c.fd); err != nil {
@@ -202,7 +199,6 @@ func (w *worker) onConnected(id int) {
 	w.continueHandshake(id)
 }
 
-// onReady is called when the connection can carry requests.
 func (w *worker) onReady(id int) {
 	c := &w.conns[id]
 	if w.tally.counting {
@@ -231,7 +227,6 @@ func (w *worker) onReady(id int) {
 	w.sendDue(id)
 }
 
-// markConnected records that the server accepts connections.
 func (w *worker) markConnected() {
 	if !w.run.connected.Load() {
 		w.run.connected.Store(true)
@@ -299,7 +294,6 @@ func (w *worker) failConn(id int, kind Failure, text string) {
 	w.closeFailed(id)
 }
 
-// failExchange ends an exchange without a response.
 func (w *worker) failExchange(id int, f *exchange, kind Failure) {
 	w.recordSample(id, f, Sample{Request: f.message.index, Failure: kind, Bytes: f.bytes})
 	f.active = false
@@ -346,7 +340,6 @@ func (w *worker) handleEvent(e *poll.Event) {
 	}
 }
 
-// onEOF is called when the server has closed the connection.
 func (w *worker) onEOF(id int) {
 	c := &w.conns[id]
 	switch {
@@ -371,7 +364,6 @@ func (w *worker) onEOF(id int) {
 	w.reconnect(id)
 }
 
-// onError is called when reading or writing failed.
 func (w *worker) onError(id int, kind Failure, text string) {
 	if w.isSilentClose(&w.conns[id]) {
 		w.retryOnNewConn(id)

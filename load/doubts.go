@@ -8,17 +8,13 @@ import (
 
 // Thresholds of Result.Doubts.
 const (
-	// busyBound is the least Generator.Busy at which Generator.MayLimit reports true.
-	busyBound = 0.9
+	busyBound = 0.9 // least Generator.Busy at which Generator.MayLimit reports true
 	// maxLagShare limits the 99th percentile of Lag as a share of the median latency; a lag below
 	// minLag is always accepted.
 	maxLagShare, minLag = 0.1, 100 * time.Microsecond
-	// minResponseShare is the share of due requests that must have a response.
-	minResponseShare = 0.99
-	// maxApart is how far apart the parts of a joined Result may begin.
-	maxApart = time.Millisecond
-	// maxBehind is how long after its end a second of a part may be reported.
-	maxBehind = 2 * time.Second
+	minResponseShare    = 0.99             // share of due requests that must have a response
+	maxApart            = time.Millisecond // how far apart the parts of a joined Result may begin
+	maxBehind           = 2 * time.Second  // after its end a second of a part may be reported
 )
 
 // Doubts returns why the generator or the Plan, rather than the server, may have determined the
@@ -52,7 +48,6 @@ type namedGenerator struct {
 	median    time.Duration
 }
 
-// generatorDoubts returns why generators may have determined the figures.
 func generatorDoubts(all []namedGenerator) (doubts []string) {
 	var busy, late []string
 	mostBusy, latest := 0.0, time.Duration(0)
@@ -101,7 +96,6 @@ func generatorsWere(names []string) string {
 	return "the generators on " + strings.Join(names[:last], ", ") + " and " + names[last] + " were"
 }
 
-// partDoubts returns what is missing or doubtful in the parts of a joined Result.
 func (r *Result) partDoubts() (doubts []string) {
 	last := time.Duration(0)
 	var generators []namedGenerator

@@ -36,7 +36,6 @@ func newEventStream(t *tally, text []byte, fields []http1.Field) *eventStream {
 	return nil
 }
 
-// data counts the events that end in a piece of the body.
 func (s *eventStream) data(piece []byte) {
 	for _, b := range piece {
 		switch isEnd := b == '\r' || b == '\n'; {
@@ -54,7 +53,6 @@ func (s *eventStream) data(piece []byte) {
 	}
 }
 
-// record counts an event, if it is measured.
 func (s *eventStream) record() {
 	t := s.tally
 	if t.counting {

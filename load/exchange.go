@@ -250,7 +250,6 @@ func (w *worker) failStream(id int, f *exchange, kind Failure, text string) {
 	w.conns[id].inFlight--
 }
 
-// feedReader passes input to the reader.
 func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 	if c.reusable.http2 == nil {
 		if c.response.stage == beforeHead {
@@ -270,10 +269,8 @@ func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 	return n, err
 }
 
-// currentExchange returns the exchange whose response is being received.
 func (w *worker) currentExchange(c *conn) *exchange { return &c.reusable.exchanges[c.response.slot] }
 
-// completeExchange ends an exchange with its response.
 func (w *worker) completeExchange(id int, f *exchange) {
 	c := &w.conns[id]
 	if c.responses++; c.responses > 1 {
@@ -301,7 +298,6 @@ func (w *worker) completeExchange(id int, f *exchange) {
 	w.startThinking(id)
 }
 
-// countResponse counts a response and its times, if it is measured.
 func (w *worker) countResponse(f *exchange, status int, body int64) {
 	if !w.tally.counting || w.job.hasRequestLimit() && !f.counted {
 		return

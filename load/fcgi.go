@@ -12,10 +12,8 @@ import (
 type fcgiProtocol struct{}
 
 const (
-	// fcgiPort is the default port of php-fpm and of nginx's examples.
-	fcgiPort = "9000"
-	// requestID is the ID of every request: a connection carries one at a time.
-	requestID = 1
+	fcgiPort  = "9000" // default port of php-fpm and of nginx's examples
+	requestID = 1      // ID of every request: a connection carries one at a time
 )
 
 func (fcgiProtocol) defaultPort(bool) string { return fcgiPort }
@@ -33,19 +31,16 @@ func (fcgiProtocol) render(dst []byte, q *request, to address, last bool) []byte
 }
 
 const (
-	// defaultRoot is the default DOCUMENT_ROOT.
-	defaultRoot = "/var/www/html"
+	defaultRoot = "/var/www/html" // default DOCUMENT_ROOT
 	// remotePort is the REMOTE_PORT of all requests. Real clients differ in it, but all connections
 	// send the same bytes.
 	remotePort = "49152"
-	// software identifies the web server and the client.
-	software = "tare"
+	software   = "tare" // identifies the web server and the client
 )
 
 // params are FastCGI parameters with unique names.
 type params []field
 
-// set adds or replaces a parameter.
 func (p *params) set(name, value string) {
 	for i := range *p {
 		if (*p)[i].name == name {

@@ -35,7 +35,6 @@ func (f *FastCGI) merge(o *FastCGI) {
 	}
 }
 
-// maxStderr limits the length of FastCGI.Stderr.
 const maxStderr = 512
 
 func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
@@ -49,13 +48,11 @@ func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
 	return all
 }
 
-// fcgiReaderShared is what the FastCGI readers of one worker share.
 type fcgiReaderShared struct {
 	tally    *tally
 	response http1.CGI
 }
 
-// fcgiReader is the reader of a FastCGI connection.
 type fcgiReader struct {
 	shared  *fcgiReaderShared
 	state   fcgiState

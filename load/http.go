@@ -43,14 +43,12 @@ func (o httpProtocol) newReaders(n int, s readerConfig) []reader {
 	return all
 }
 
-// httpReaderShared is what the HTTP readers of one worker share.
 type httpReaderShared struct {
 	tally    *tally
 	response http1.Response
 	minor    int // minor version of the requests
 }
 
-// httpReader is the reader of an HTTP/1 connection.
 type httpReader struct {
 	shared    *httpReaderShared
 	partial   []byte // a head or trailer section received in pieces

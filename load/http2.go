@@ -15,8 +15,7 @@ type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }
 
-// blockLengthSize is the size of the length that precedes a rendered header block.
-const blockLengthSize = 4
+const blockLengthSize = 4 // size of the length that precedes a rendered header block
 
 // render appends the length of the header block, the block, and the body. Frames are added when the
 // stream ID is known. The block uses no dynamic table, so it is valid on any connection.
@@ -33,7 +32,6 @@ func (http2Protocol) render(dst []byte, q *request, _ address, _ bool) []byte {
 	return append(b, q.body...)
 }
 
-// splitRendered returns the parts of what render appended.
 func splitRendered(b []byte) (block, body []byte) {
 	n := blockLengthSize + binary.BigEndian.Uint32(b)
 	return b[blockLengthSize:n], b[n:]

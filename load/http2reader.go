@@ -46,7 +46,6 @@ type http2Reader struct {
 	replies         []byte // to control frames
 }
 
-// http2Stream is an active request.
 type http2Stream struct {
 	id         uint32
 	unsent     []byte // part of the body not sent yet
@@ -79,7 +78,6 @@ func (r *http2Reader) appendPreface(dst []byte) []byte {
 	return http2.AppendWindowUpdate(dst, 0, http2.MaxWindow-http2.InitialWindow)
 }
 
-// acceptsRequest reports whether the server allows one more concurrent stream.
 func (r *http2Reader) acceptsRequest(inFlight int) bool { return uint32(inFlight) < r.maxStreams }
 
 // appendRequest appends a rendered request whose response will have the given slot. It reports
@@ -126,7 +124,6 @@ func (r *http2Reader) appendBody(out []byte, st *http2Stream) []byte {
 	return out
 }
 
-// appendReplies appends the frames that are due in response to the input.
 func (r *http2Reader) appendReplies(dst []byte) []byte {
 	dst = append(dst, r.replies...)
 	r.replies = r.replies[:0]
@@ -180,7 +177,6 @@ func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
 	return r.partial, n, nil
 }
 
-// frameSize returns the size of a frame including its header.
 func frameSize(b []byte) (int, error) {
 	h, _ := http2.ParseFrameHeader(b)
 	if err := h.Check(http2.MinMaxFrameSize); err != nil {
@@ -230,7 +226,6 @@ func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *respon
 	return nil
 }
 
-// stream returns the active stream with that ID, or nil.
 func (r *http2Reader) stream(id uint32) *http2Stream {
 	if slot, ok := r.slots[id]; ok {
 		return &r.streams[slot]
@@ -335,7 +330,6 @@ func (r *http2Reader) responseHead(st *http2Stream) {
 	}
 }
 
-// checkFields checks the fields of the current header block.
 func (r *http2Reader) checkFields(st *http2Stream) {
 	if k := st.response.checked; k != nil && len(k.expected.fields) > 0 {
 		for _, f := range r.head.Fields {
@@ -344,7 +338,6 @@ func (r *http2Reader) checkFields(st *http2Stream) {
 	}
 }
 
-// nameOf returns the name of a field of the current head.
 func (r *http2Reader) nameOf(f http1.Field) string {
 	if f.Known != http1.NameUnknown {
 		return strings.ToLower(f.Known.String())
@@ -352,7 +345,6 @@ func (r *http2Reader) nameOf(f http1.Field) string {
 	return string(f.Name.In(r.head.Text))
 }
 
-// headText returns the current head for Result.Head.
 func (r *http2Reader) headText() string {
 	text := "HTTP/2 " + string(r.head.Status.In(r.head.Text)) + "\r\n"
 	for _, f := range r.head.Fields {
@@ -379,7 +371,6 @@ func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) err
 	return nil
 }
 
-// endStream ends a stream and checks that its response is complete.
 func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	switch {
 	case st.response.streamError != "":

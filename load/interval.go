@@ -17,7 +17,6 @@ type interval struct {
 	errors   Errors
 }
 
-// rollSecond starts a new second if the current one is over.
 func (w *worker) rollSecond() {
 	if !w.tally.counting || w.run.isSession() {
 		return
@@ -28,7 +27,6 @@ func (w *worker) rollSecond() {
 	}
 }
 
-// deliverSecond sends the current second to the coordinator.
 func (w *worker) deliverSecond() {
 	if !w.run.isSession() {
 		w.countKinds()
@@ -58,16 +56,13 @@ func (w *worker) countKinds() {
 	c.errors = w.tally.Errors
 }
 
-// windowLength is the length of each of a Result's Windows.
-const windowLength = 100 * time.Millisecond
+const windowLength = 100 * time.Millisecond // length of each of a Result's Windows
 
-// window is a tenth of a second.
 type window struct {
 	ends   int64
 	before uint64 // requests counted before it
 }
 
-// rollWindow starts a new window if the current one is over.
 func (w *worker) rollWindow() {
 	for w.tally.counting && !w.run.isSession() && w.now >= w.window.ends {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.Requests-w.window.before))

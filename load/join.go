@@ -43,7 +43,6 @@ type Joiner struct {
 	parts    []joinedPart
 }
 
-// joinedPart is what a Joiner knows of a part.
 type joinedPart struct {
 	figures  PartResult
 	next     int // seconds reported so far; noMore after the part's end
@@ -69,8 +68,7 @@ func NewJoiner(parts []Plan, names []string, second func(Second)) *Joiner {
 	return j
 }
 
-// maxSecondIndex limits the seconds of a part: a year.
-const maxSecondIndex = 366 * 24 * 3600
+const maxSecondIndex = 366 * 24 * 3600 // limits the seconds of a part: a year
 
 // Second adds a second of a part, as its Trace.Second received it.
 func (j *Joiner) Second(part int, s Second) error {
@@ -109,7 +107,6 @@ func (p *joinedPart) addSecond(s Second, h *hist.Histogram) {
 	p.figures.Timeline[s.Index] = s
 }
 
-// advance completes the seconds that all running parts have reported.
 func (j *Joiner) advance() {
 	least := noMore
 	for i := range j.parts {
@@ -200,7 +197,6 @@ func (p *joinedPart) sum(isOpen bool) *Result {
 	return r
 }
 
-// join adds the Result of a part, or of a worker.
 func (r *Result) join(o *Result) {
 	r.Connections += o.Connections
 	r.Threads += o.Threads

@@ -35,7 +35,6 @@ type adjustedResult struct {
 	lag    *hist.Histogram // the generator's; nil for the Result as measured
 }
 
-// misses returns why the rate does not count as sustained.
 func (a adjustedResult) misses(g Goal) (why []string) {
 	if a.result.Requests == 0 {
 		return []string{"no responses"}
@@ -90,7 +89,6 @@ func (a adjustedResult) meets(b Bound) bool {
 	return b.Holds(float64(elapsed))
 }
 
-// timeIn returns the bound's figure of a distribution.
 func (b Bound) timeIn(h *hist.Histogram) time.Duration {
 	switch b.Figure {
 	case Mean:
@@ -112,7 +110,6 @@ func (t *Try) Figure(b Bound) string {
 	return threeDigits(b.timeIn(t.Result.Latency)).String()
 }
 
-// threeDigits rounds a duration to three significant digits.
 func threeDigits(d time.Duration) time.Duration {
 	unit := time.Duration(1)
 	for d/unit >= 1000 {

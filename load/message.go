@@ -22,10 +22,8 @@ func newMessage(j *job, q *request, number int, f *templateFill) message {
 	return m
 }
 
-// fixed reports whether the rendered bytes are the same for every request.
 func (m *message) fixed() bool { return m.fill == nil }
 
-// bytes returns the rendered bytes of a fixed message.
 func (m *message) bytes(last bool) []byte {
 	if last {
 		return m.final

@@ -6,8 +6,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// timerID is the poller's ID for a pacer's timer.
-const timerID = -1
+const timerID = -1 // poller's ID for a pacer's timer
 
 // pacer sends a worker's requests when they are due. The request that has been due longest goes to
 // the connection that has been idle longest. While all connections are busy, requests wait, and the
@@ -74,8 +73,7 @@ func (p *pacer) next() int64 {
 	return never
 }
 
-// never is later than the end of any run, and far from overflow.
-const never = int64(1) << 62
+const never = int64(1) << 62 // later than the end of any run, and far from overflow
 
 // connQueue is a queue of connections. Each is in it at most once.
 type connQueue struct {
@@ -103,7 +101,6 @@ func (q *connQueue) pop() (id int, ok bool) {
 // connsPerBusy is the number of connections for each busy one: itself and its spare ones.
 func (j *job) connsPerBusy() int { return 1 + j.plan.Spare }
 
-// isBusy reports whether a connection is one that sends requests.
 func (w *worker) isBusy(id int) bool { return id%w.job.connsPerBusy() == 0 }
 
 // isDue reports whether connection id, which has room, may send a request now, and when that was
@@ -123,7 +120,6 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 	return 0, false
 }
 
-// queueIdle adds a connection to the pacer's idle queue.
 func (w *worker) queueIdle(id int) {
 	if c := &w.conns[id]; !c.reusable.queuedIdle {
 		c.reusable.queuedIdle = true

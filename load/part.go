@@ -18,13 +18,8 @@ type Part struct {
 
 func (p *Part) isPart() bool { return p.Threads > 0 }
 
-// wholeThreads returns the number of threads of the whole Plan.
 func (p *Plan) wholeThreads() int { return cmp.Or(p.Part.Threads, p.Threads) }
 
-// wholeConnections returns the number of connections of the whole Plan.
-func (p *Plan) wholeConnections() int { return cmp.Or(p.Part.Connections, p.Connections) }
-
-// checkPart validates the Plan's place in the whole Plan.
 func (p *Plan) checkPart() error {
 	w := &p.Part
 	isInside := func(first, own, all int) bool { return first >= 0 && first <= all-own }
@@ -88,7 +83,6 @@ func shareOf(n, i, all int) int {
 	return share
 }
 
-// portion returns part/whole of n, rounded down.
 func portion(n uint64, part, whole int) uint64 {
 	if part == whole {
 		return n

@@ -187,7 +187,6 @@ func (e *PlanError) Error() string { return "load: " + e.Reason }
 
 func badPlan(format string, args ...any) error { return &PlanError{fmt.Sprintf(format, args...)} }
 
-// withDefaults returns the Plan with its zero fields replaced by defaults.
 func (p Plan) withDefaults() Plan {
 	p.Method = cmp.Or(p.Method, "GET")
 	p.Connections = cmp.Or(p.Connections, DefaultConnections)
@@ -201,10 +200,8 @@ func (p Plan) withDefaults() Plan {
 	return p
 }
 
-// maxPipeline limits the concurrent requests of a connection.
 const maxPipeline = 1024
 
-// check validates the Plan's numbers.
 func (p *Plan) check() error {
 	if p.Connections < 1 || p.Threads < 1 || p.Threads > p.Connections {
 		return badPlan("%d threads for %d connections: want at least one of each, and no more threads than connections",

@@ -51,8 +51,7 @@ func (p *Pace) check() error {
 	return nil
 }
 
-// maxRate limits a Plan's rate to one request per nanosecond.
-const maxRate = 1_000_000_000
+const maxRate = 1_000_000_000 // limits a Plan's rate to one request per nanosecond
 
 // rateProfile is the steps of a Pace, integrated: how many requests are due by a given time.
 type rateProfile []ramp
@@ -131,7 +130,6 @@ func (s *schedule) restart() {
 	s.due = s.profile.timeOf(s.next)
 }
 
-// advance moves on to the next request.
 func (s *schedule) advance() {
 	step := s.gap
 	if s.random != nil {

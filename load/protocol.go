@@ -59,7 +59,6 @@ func (a *response) begin(status int, last bool) {
 	a.stage, a.status, a.last, a.body, a.events = inBody, status, last, 0, nil
 }
 
-// data counts and checks a piece of the body.
 func (a *response) data(piece []byte) {
 	a.body += int64(len(piece))
 	if a.checked != nil {

@@ -52,7 +52,6 @@ func (q *request) clone() *request {
 	return &c
 }
 
-// get returns the value of a header field of the Plan, and whether it exists.
 func (q *request) get(name string) (value string, ok bool) {
 	for _, f := range q.fields {
 		if strings.EqualFold(f.name, name) {

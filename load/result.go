@@ -135,7 +135,6 @@ func (e Errors) Total() uint64 {
 // too.
 func (e Errors) WithoutResponse() uint64 { return e.Connect + e.Read + e.Write + e.Timeout + e.Refused }
 
-// of returns the counter of one kind.
 func (e *Errors) of(f Failure) *uint64 {
 	return [failures]*uint64{
 		FailedConnect: &e.Connect, FailedRead: &e.Read, FailedWrite: &e.Write, FailedTimeout: &e.Timeout,

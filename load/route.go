@@ -18,12 +18,10 @@ type route struct {
 const (
 	// connsPerSource is the number of connections from one source before the next one is used. The
 	// system takes long to find a free port when most are taken.
-	connsPerSource = 4096
-	// loopbackSources is the number of loopback addresses that are used.
-	loopbackSources = 250
+	connsPerSource  = 4096
+	loopbackSources = 250 // number of loopback addresses that are used
 )
 
-// newRoute returns the route of worker i of n.
 func newRoute(given []netip.Addr, to *address, i, n int) route {
 	r := route{sources: given}
 	if len(given) == 0 && to.socket == "" && to.tcp.Addr().Is4() && to.tcp.Addr().IsLoopback() {

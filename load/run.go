@@ -49,8 +49,7 @@ type run struct {
 }
 
 const (
-	// progressEvery is the interval of Trace.Progress.
-	progressEvery = 100 * time.Millisecond
+	progressEvery = 100 * time.Millisecond // interval of Trace.Progress
 	// maxFailedConnects is the number of failed attempts per connection, without a success between
 	// them, after which a run with a number of Requests ends.
 	maxFailedConnects = 20
@@ -100,7 +99,6 @@ func (r *run) startWorkers() {
 	}
 }
 
-// stopWorkers stops the workers and merges their last parts.
 func (r *run) stopWorkers() {
 	r.setPhase(stopped)
 	go func() {

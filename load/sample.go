@@ -26,7 +26,6 @@ func (w *worker) sinceMeasuring(ns int64) time.Duration {
 	return time.Duration(ns - w.began)
 }
 
-// sortSamples sorts the samples of several workers by when they ended.
 func sortSamples(samples []Sample) {
 	slices.SortFunc(samples, func(a, b Sample) int { return cmp.Compare(a.Done, b.Done) })
 }

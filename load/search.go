@@ -101,16 +101,11 @@ const (
 )
 
 const (
-	// minRequests is the number of requests in a run at the lowest rate.
-	minRequests = 10
-	// closedLoopShare is the length of the closed loop, as a share of a step.
-	closedLoopShare = 0.5
-	// warmupShare is the length of the default warm-up, as a share of a step.
-	warmupShare = 0.2
-	// boundPrecision is the precision if the generator is the limit, where it matters less.
-	boundPrecision = 0.25
-	// maxConfirmations limits Search.Confirmations.
-	maxConfirmations = 100
+	minRequests      = 10   // number of requests in a run at the lowest rate
+	closedLoopShare  = 0.5  // length of the closed loop, as a share of a step
+	warmupShare      = 0.2  // length of the default warm-up, as a share of a step
+	boundPrecision   = 0.25 // precision if the generator is the limit, where it matters less
+	maxConfirmations = 100  // limits Search.Confirmations
 )
 
 func (s Search) withDefaults() Search {

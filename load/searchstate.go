@@ -38,7 +38,6 @@ func (h *searchState) search(ctx context.Context) error {
 	return err
 }
 
-// lowest returns the lowest rate that is tried.
 func (h *searchState) lowest() float64 { return min(minRequests/h.settings.Step.Seconds(), h.top()) }
 
 func (h *searchState) top() float64 { return cmp.Or(h.settings.To, maxRate) }
@@ -48,7 +47,6 @@ func (h *searchState) isExhausted() bool {
 	return len(h.found.Tries)+h.settings.Confirmations >= h.settings.Runs
 }
 
-// start returns the first rate to try.
 func (h *searchState) start(ctx context.Context) (float64, error) {
 	rate := h.settings.From
 	if rate == 0 {
@@ -63,7 +61,6 @@ func (h *searchState) start(ctx context.Context) (float64, error) {
 	return min(max(rate, h.lowest()), h.top()), nil
 }
 
-// bracket finds a sustained rate and one that is not.
 func (h *searchState) bracket(ctx context.Context, rate float64) error {
 	const up, down = 2, 4
 	for !h.isExhausted() {
@@ -82,7 +79,6 @@ func (h *searchState) bracket(ctx context.Context, rate float64) error {
 	return nil
 }
 
-// isNarrow reports whether the bracket has reached the required precision.
 func (h *searchState) isNarrow() bool {
 	precision := h.settings.Precision
 	if h.generatorBound {
@@ -91,7 +87,6 @@ func (h *searchState) isNarrow() bool {
 	return h.high <= h.low*(1+precision)
 }
 
-// bisect narrows the bracket by trying its geometric mean.
 func (h *searchState) bisect(ctx context.Context) error {
 	for h.low > 0 && h.high > 0 && !h.isNarrow() && !h.isExhausted() {
 		if _, err := h.tryTwice(ctx, math.Sqrt(h.low*h.high), ToBisect); err != nil {

@@ -33,7 +33,6 @@ type Slice struct {
 	Drained  time.Duration `json:"drainedNs"` // part of Elapsed in which no request began
 }
 
-// errEnded is the error of a slice after the Session's end.
 var errEnded = errors.New("load: session has ended: Close was called, or a context ended during a slice")
 
 // Open opens the Plan's connections and returns once no request is in flight. In a closed loop each
@@ -121,7 +120,6 @@ func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
 	return sum, nil
 }
 
-// mergeParts merges the parts that workers have delivered so far.
 func (s *Session) mergeParts() {
 	for {
 		select {
@@ -146,7 +144,6 @@ func (s *Session) Close() *Result {
 
 func (r *run) isSession() bool { return r.drainedSlices != nil }
 
-// setPhase moves all workers to a phase at once.
 func (r *run) setPhase(p phase) {
 	r.phase.Store(int32(p))
 	r.wakeAll()
@@ -229,5 +226,4 @@ func (w *worker) idle() bool {
 	return true
 }
 
-// wakerID is the poller's ID for a worker's waker.
-const wakerID = -2
+const wakerID = -2 // poller's ID for a worker's waker

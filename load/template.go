@@ -29,10 +29,8 @@ const (
 )
 
 const (
-	// maxNumber is the highest number in an expression.
-	maxNumber = 1 << 60
-	// maxHex is the most digits of a hex expression.
-	maxHex = 1024
+	maxNumber = 1 << 60 // highest number in an expression
+	maxHex    = 1024    // most digits of a hex expression
 )
 
 const wantExpression = "want {{seq}}, {{seq 5 9}}, {{random 5 9}} or {{hex 8}}"
@@ -108,7 +106,6 @@ type templateFill struct {
 	filled *request  // returned by next
 }
 
-// newFill returns a templateFill for a request that holds marks.
 func newFill(q *request, expressions []expression) *templateFill {
 	f := &templateFill{expressions: expressions, filled: q.clone()}
 	own := f.filled
@@ -140,7 +137,6 @@ func (f *templateFill) next(v *sequenceValues) *request {
 	return f.filled
 }
 
-// substitute replaces the marks in a text by the chosen values.
 func substitute(text string, chosen []string) string {
 	var out strings.Builder
 	for {

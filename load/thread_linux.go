@@ -8,7 +8,6 @@ import (
 
 type cpuTime struct{ user, sys time.Duration }
 
-// threadTime returns the CPU time of the calling thread.
 func threadTime() cpuTime {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {

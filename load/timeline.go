@@ -8,7 +8,6 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// workerSecond is what one worker measured in one second.
 type workerSecond struct {
 	index   int
 	sum     Second
@@ -25,7 +24,6 @@ type timeline struct {
 	total    *hist.Histogram
 }
 
-// partialSecond is a second that not all workers have reported.
 type partialSecond struct {
 	reports int
 	sum     Second
@@ -62,7 +60,6 @@ func (s *timeline) report(complete Second) {
 	}
 }
 
-// reportRest reports the seconds that not all workers have reported.
 func (s *timeline) reportRest() {
 	for _, n := range slices.Sorted(maps.Keys(s.partials)) {
 		sum := s.partials[n].sum
@@ -95,8 +92,7 @@ func packHistogram(h *hist.Histogram) hist.Packed {
 	return p
 }
 
-// minTail is the shortest last second, in seconds, that shows a rate.
-const minTail = 0.1
+const minTail = 0.1 // shortest last second, in seconds, that shows a rate
 
 // finish returns the seconds of a run of the given length. A last part longer than minTail becomes
 // a second of its own; anything after that is added to the last second.
@@ -115,7 +111,6 @@ func (s *timeline) finish(elapsed time.Duration) []Second {
 	return s.complete
 }
 
-// foldTail merges everything after the first n seconds into the last of them.
 func (s *timeline) foldTail(n int) {
 	var late []int
 	for i := range s.partials {
@@ -143,7 +138,6 @@ func (s *timeline) foldTail(n int) {
 	s.pack(n - 1)
 }
 
-// reopen returns second n as a partial one.
 func (s *timeline) reopen(n int) *partialSecond {
 	if b := s.partials[n]; b != nil {
 		return b

@@ -178,7 +178,6 @@ func (w *worker) ignoreBlocked(id int, err error) error {
 	return err
 }
 
-// flushTLS is flush for a TLS connection.
 func (w *worker) flushTLS(id int) {
 	c := &w.conns[id]
 	var err error

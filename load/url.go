@@ -10,7 +10,6 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// parsedURL holds the parts of a Plan's URL.
 type parsedURL struct {
 	protocol protocol
 	secure   bool   // over TLS
@@ -80,7 +79,6 @@ func resolveURL(plan, own string) string {
 	return scheme + "://" + rest + own
 }
 
-// sameServer reports whether two URLs lead to the same server by the same protocol.
 func (p *parsedURL) sameServer(o *parsedURL) bool {
 	return p.protocol == o.protocol && p.secure == o.secure && p.name == o.name && p.port == o.port &&
 		p.socket == o.socket
@@ -95,10 +93,8 @@ func (p *parsedURL) setHost(u *url.URL) error {
 }
 
 const (
-	// maxSocketPath is the longest path of a unix socket (unix(7)).
-	maxSocketPath = 107
-	// socketHost is the Host of requests over a unix socket, whose URL has none.
-	socketHost = "localhost"
+	maxSocketPath = 107         // longest path of a unix socket (unix(7))
+	socketHost    = "localhost" // Host of requests over a unix socket, whose URL has none
 )
 
 // setSocket splits the path of u at the first colon, as nginx does: the socket's path before it,

@@ -1,6 +1,5 @@
 package load
 
-// protocol returns the protocol that implements a version of HTTP.
 func (v Version) protocol() protocol {
 	switch v {
 	case HTTP10:
@@ -11,7 +10,6 @@ func (v Version) protocol() protocol {
 	return httpProtocol{1}
 }
 
-// alpn returns the version's protocol names for ALPN (RFC 7301).
 func (v Version) alpn() []string {
 	if v == HTTP2 {
 		return []string{"h2"}

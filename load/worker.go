@@ -11,8 +11,7 @@ import (
 )
 
 const (
-	// readSize is the size of the buffer shared by all of a worker's connections.
-	readSize = 64 << 10
+	readSize = 64 << 10 // size of the buffer shared by all of a worker's connections
 	// maxBacklog is the number of connections that a worker opens concurrently. More could overflow
 	// the server's backlog, and each dropped SYN costs a second.
 	maxBacklog = 128
@@ -21,8 +20,7 @@ const (
 	backlogTime = 250 * time.Millisecond
 	// sweepEvery is the interval of sweeps, which check timeouts and reopen closed connections.
 	sweepEvery = 50 * time.Millisecond
-	// pausedWait is the poll timeout of a paused Session's worker.
-	pausedWait = time.Hour
+	pausedWait = time.Hour // poll timeout of a paused Session's worker
 )
 
 // worker is a thread with its share of the connections. Only its own goroutine uses its fields,
@@ -101,7 +99,7 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	if r.plan.Pace.open() {
-		share := float64(conns) / float64(r.plan.wholeConnections())
+		share := float64(conns) / float64(max(r.plan.Part.Connections, r.plan.Connections))
 		s := newSchedule(&r.plan.Pace, share, r.plan.Part.FirstThread+index, r.plan.wholeThreads())
 		w.pacer = newPacer(w.timer, s)
 		w.tally.Generator.Lag = w.pacer.lag
@@ -109,7 +107,6 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 	return w, nil
 }
 
-// prepareConns creates the worker's messages and connections.
 func (w *worker) prepareConns() {
 	for i, q := range w.job.requests {
 		var f *templateFill
@@ -133,7 +130,6 @@ func (w *worker) prepareConns() {
 
 func (w *worker) nanos() int64 { return int64(time.Since(w.clock)) }
 
-// loop runs the worker until the phase is stopped.
 func (w *worker) loop() {
 	defer w.bind()()
 	defer w.close() // on the same thread: handshakes are coroutines of this goroutine

@@ -4,6 +4,7 @@ package cli
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -36,8 +37,7 @@ type Env struct {
 	Dir    string // absolute; relative paths on the command line start here
 }
 
-// stdio is the file name that means standard input or output.
-const stdio = "-"
+const stdio = "-" // file name that means standard input or output
 
 // path returns the path of a file named on the command line.
 func (e Env) path(name string) string {
@@ -102,6 +102,13 @@ func (w *checkedWriter) Write(b []byte) (int, error) {
 	n, err := w.out.Write(b)
 	w.err = cmp.Or(w.err, err)
 	return n, err
+}
+
+func writeJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	e.SetEscapeHTML(false) // goals contain <
+	return e.Encode(v)
 }
 
 // exitError is an error with an exit code. Without an err, the message has been printed already.

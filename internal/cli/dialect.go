@@ -38,8 +38,7 @@ type earlyExiter interface {
 	GivesUp(e *load.Errors) bool
 }
 
-// noFootnotes is a flag of all emulations that no tool has.
-const noFootnotes = "--no-footnotes"
+const noFootnotes = "--no-footnotes" // a flag of all emulations that no tool has
 
 func dialectCommands(env Env) []*cobra.Command {
 	return []*cobra.Command{
@@ -88,7 +87,6 @@ func splitFootnotes(args []string) (own []string, footnotes bool) {
 	return append(flags, args[end:]...), len(flags) == end
 }
 
-// runTool runs a tool's plan and prints the tool's report.
 func runTool(ctx context.Context, env Env, t tool, footnotes bool) error {
 	if p, ok := t.(prober); ok {
 		if err := p.Probe(ctx); err != nil {

@@ -5,7 +5,6 @@ package cli
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -60,7 +59,6 @@ func (f *findMax) complete(all *loadFlags) error {
 	return nil
 }
 
-// searchReport is the JSON form of a search.
 type searchReport struct {
 	*load.SearchResult
 	About report.About `json:"run"`
@@ -71,7 +69,7 @@ type searchReport struct {
 func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	run := searchReport{About: about(flags)}
 	for _, out := range flags.outputs.all { // ready rejects all others
-		out.write = func(_ *report.Run, w io.Writer) error { return run.write(w) }
+		out.write = func(_ *report.Run, w io.Writer) error { return writeJSON(w, &run) }
 	}
 	if err := flags.outputs.open(env); err != nil {
 		return usageError(err)
@@ -119,13 +117,6 @@ func (r *searchReport) show(ctx context.Context, env Env, flags *loadFlags, err 
 	return nil
 }
 
-func (r *searchReport) write(w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false) // goals contain <
-	return e.Encode(r)
-}
-
 func tryLine(t load.Try) string {
 	if t.Rate == 0 {
 		return fmt.Sprintf("%9s/s  reached by a closed loop", report.Count(t.Achieved))
@@ -145,7 +136,6 @@ func outcome(t load.Try) string {
 	return "failed"
 }
 
-// printSearch prints the result, the tried rates and their curve.
 func printSearch(out io.Writer, f *load.SearchResult) {
 	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, report.Note(searchSentence(f)))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
@@ -157,7 +147,6 @@ func printSearch(out io.Writer, f *load.SearchResult) {
 			report.Duration(t.P50), report.Duration(t.P99), 100*t.ErrorShare, outcome(t))
 	}
 	_ = w.Flush()
-	fmt.Fprint(out, newRateCurve(tries, f.Goal))
 }
 
 func searchSentence(f *load.SearchResult) string {
@@ -188,7 +177,6 @@ func searchSentence(f *load.SearchResult) string {
 	return "sustains " + sustains() + "; " + fails()
 }
 
-// unconfirmedClause returns a clause with the highest rate that was sustained in any run.
 func unconfirmedClause(f *load.SearchResult) string {
 	most := 0.0
 	for _, t := range f.Tries {
@@ -222,7 +210,6 @@ func failureReasons(f *load.SearchResult) string {
 	return strings.Join(lastTry(f, f.Failed, false).Why, "; ")
 }
 
-// lastTry returns the last try at a rate with the given outcome.
 func lastTry(f *load.SearchResult, rate float64, sustained bool) load.Try {
 	for _, t := range slices.Backward(f.Tries) {
 		if t.Rate == rate && t.Sustained == sustained {

@@ -7,5 +7,4 @@ import (
 	"github.com/tarehq/tare/front/server"
 )
 
-// http3Server returns what serves HTTP/3.
 func http3Server() server.HTTP3 { return http3.New() }

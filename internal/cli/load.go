@@ -19,8 +19,7 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// exitConnect is load's exit code if no connection could be opened.
-const exitConnect = 3
+const exitConnect = 3 // load's exit code if no connection could be opened
 
 func loadCommand(env Env) *cobra.Command {
 	flags := new(loadFlags)
@@ -139,7 +138,6 @@ func joinClosing(err, closeErr error) error {
 	return errors.Join(err, closeErr)
 }
 
-// openFailure returns the error of agents that could not be started.
 func openFailure(ctx context.Context, err error) error {
 	if ctx.Err() == nil {
 		return err

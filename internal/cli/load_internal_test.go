@@ -2,7 +2,6 @@ package cli
 
 import (
 	"io"
-	"strings"
 	"testing"
 	"time"
 
@@ -32,34 +31,6 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 	} {
 		f.Goal, f.Tries = goal, []load.Try{sustained, failed}
 		testkit.Equal(t, searchSentence(&f), want, f.Verdict)
-	}
-}
-
-// Sustained and failed rates are drawn at their positions, with the goal between them.
-func TestRateCurveShowsRatesAndGoal(t *testing.T) {
-	goal := testkit.Value(load.ParseGoal("p99<10ms"))(t)
-	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Sustained: true}, {Rate: 1000, P99: 100 * time.Millisecond},
-		{Rate: 2000}}
-	lines := strings.Split(newRateCurve(tries, goal).String(), "\n")
-	const first = 2 // after an empty line and the name
-	if len(lines) < first+curveHeight {
-		t.Fatalf("%d lines", len(lines))
-	}
-	top, bottom := []rune(lines[first]), []rune(lines[first+curveHeight-1])
-	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != sustainedMark ||
-		len(top)-len(bottom) != curveWidth/2-1 &&
-			len(top)-len(bottom) != curveWidth/2 {
-		t.Errorf("the first row is %q, the last %q", string(top), string(bottom))
-	}
-	if !strings.HasPrefix(lines[first], "   100ms ┤") || !strings.HasPrefix(lines[first+curveHeight-1], "     1ms ┤") {
-		t.Errorf("labels: %q, %q", lines[first], lines[first+curveHeight-1])
-	}
-	if limit := strings.Join(lines[first:first+curveHeight], "\n"); strings.Count(limit,
-		string(limitMark)) != curveWidth {
-		t.Errorf("the goal is not a line:\n%s", limit)
-	}
-	if newRateCurve(nil, goal).String() != "" || newRateCurve(tries[2:], goal).String() != "" {
-		t.Error("nothing is drawn")
 	}
 }
 

@@ -54,8 +54,7 @@ func (f *loadFlags) define(c *cobra.Command) {
 	c.Flags().IntVar(&f.maxSamples, "keep", defaultKeep, "store the first `N` requests of --samples")
 }
 
-// defaultKeep is the default number of samples; each takes about 100 bytes.
-const defaultKeep = 1_000_000
+const defaultKeep = 1_000_000 // default number of samples; each takes about 100 bytes
 
 // defineLoad defines the flags for the amount and duration of the load.
 func (f *loadFlags) defineLoad(c *cobra.Command) {
@@ -270,7 +269,6 @@ func (f *loadFlags) complete(ctx context.Context, env Env, args []string) error 
 	return f.setURL(args)
 }
 
-// setURL takes the URL from the arguments, or else from the list.
 func (f *loadFlags) setURL(args []string) error {
 	if len(args) == 1 {
 		f.plan.URL = args[0]

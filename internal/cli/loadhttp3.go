@@ -58,7 +58,6 @@ func (c *gatewayConn) Close() error {
 	return c.Conn.Close()
 }
 
-// transportKey is the context key of a connection's transport.
 type transportKey struct{}
 
 func withTransport(ctx context.Context, c net.Conn) context.Context {
@@ -77,8 +76,7 @@ func (g *http3Gateway) Accept() (net.Conn, error) {
 	return &gatewayConn{c, &http3.Transport{TLSClientConfig: g.tls, DisableCompression: true, Dial: g.dial}}, nil
 }
 
-// redialEvery is the pause after a failed dial.
-const redialEvery = 50 * time.Millisecond
+const redialEvery = 50 * time.Millisecond // pause after a failed dial
 
 func (g *http3Gateway) dial(ctx context.Context, to string, secure *tls.Config, q *quic.Config) (*quic.Conn, error) {
 	start := time.Now()

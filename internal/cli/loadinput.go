@@ -37,8 +37,7 @@ func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 	return f.readTLS(ctx, env)
 }
 
-// maxInput limits the size of an input file; a larger one is probably a mistake.
-const maxInput = 1 << 30
+const maxInput = 1 << 30 // limits the size of an input file; a larger one is probably a mistake
 
 // readInput reads a file named by a flag. It ends with ctx even if the file is a named pipe without
 // a writer.

@@ -13,10 +13,8 @@ import (
 )
 
 const (
-	// displayPrecision is the precision of displayed times.
-	displayPrecision = 100 * time.Millisecond
-	// liveSeconds is the number of recent seconds shown.
-	liveSeconds = 40
+	displayPrecision = 100 * time.Millisecond // precision of displayed times
+	liveSeconds      = 40                     // number of recent seconds shown
 )
 
 // live shows a run of the generator while it lasts. Only one goroutine uses it.
@@ -60,7 +58,6 @@ func (l *live) onSecond(s load.Second) {
 	l.seconds = append(l.seconds, s)
 }
 
-// rate returns the requests per second of about the last second.
 func (l *live) rate() float64 {
 	first, elapsed := load.Progress{}, l.now.Elapsed
 	if len(l.recent) > 1 {
@@ -103,7 +100,6 @@ func (l *live) lines() []string {
 	return lines
 }
 
-// line formats a figure's current value and its values in the recent seconds.
 func (l *live) line(name, now string, of func(*load.Second) float64) string {
 	values := make([]float64, len(l.seconds))
 	for i := range l.seconds {

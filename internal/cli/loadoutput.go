@@ -4,7 +4,6 @@ package cli
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -16,7 +15,6 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// outputs are load's output files and standard output.
 type outputs struct{ all []*output }
 
 type output struct {
@@ -32,7 +30,8 @@ type output struct {
 
 func (o *outputs) define(c *cobra.Command) {
 	o.all = []*output{
-		{flag: "json", usage: "write the result with all histograms as JSON to =`FILE`, or without a file to standard output (default none)", write: writeJSON},
+		{flag: "json", usage: "write the result with all histograms as JSON to =`FILE`, or without a file to standard output (default none)",
+			write: func(r *report.Run, w io.Writer) error { return writeJSON(w, r) }},
 		{flag: "csv", usage: "write the figures as a row of CSV to `FILE`; - is standard output (default none)",
 			write: (*report.Run).WriteCSV},
 		{flag: "hdr", usage: "write the latency of each second as an HDR histogram log to `FILE` (default none)",
@@ -48,12 +47,6 @@ func (o *outputs) define(c *cobra.Command) {
 		c.Flags().StringVar(&out.name, out.flag, "", out.usage)
 	}
 	c.Flags().Lookup("json").NoOptDefVal = stdio
-}
-
-func writeJSON(r *report.Run, w io.Writer) error {
-	e := json.NewEncoder(w)
-	e.SetIndent("", "  ")
-	return e.Encode(r)
 }
 
 // usesStdout reports whether an output goes to standard output, which replaces the text report.

@@ -7,5 +7,4 @@ import (
 	"github.com/tarehq/tare/front/server"
 )
 
-// spanTracing returns what exports spans.
 func spanTracing() server.Tracing { return otel.New() }

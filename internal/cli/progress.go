@@ -14,10 +14,8 @@ import (
 )
 
 const (
-	// barWidth is the width of the progress bar in columns.
-	barWidth = 24
-	// plainEvery is the interval of progress lines if the output cannot be redrawn.
-	plainEvery = 10 * time.Second
+	barWidth   = 24               // width of the progress bar in columns
+	plainEvery = 10 * time.Second // interval of progress lines if the output cannot be redrawn
 )
 
 // progress shows a command's progress: lines redrawn on a terminal, or an occasional line
@@ -57,14 +55,12 @@ func (p *progress) set(share float64, format string, args ...any) {
 	p.show(append(slices.Clip(table), bar(share)+" "+text), text)
 }
 
-// above sets lines that a terminal shows above the bar.
 func (p *progress) above(lines []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.table = lines
 }
 
-// print prints a permanent line.
 func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -76,7 +72,6 @@ func (p *progress) print(format string, args ...any) {
 	fmt.Fprintln(p.out, line)
 }
 
-// end erases the redrawn lines.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/term"
 
+	"github.com/tarehq/tare/internal/printable"
 	"github.com/tarehq/tare/internal/textbar"
 )
 
@@ -98,13 +99,8 @@ func (a *redrawArea) size() (width, height int) {
 	return width, height
 }
 
-// cut returns the first n characters, with control characters replaced.
+// cut returns the first n characters of a printable form of a line.
 func cut(line string, n int) string {
-	runes := []rune(line)
-	for i, c := range runes {
-		if c < ' ' || c >= 0x7f && c < 0xa0 {
-			runes[i] = '?'
-		}
-	}
+	runes := []rune(printable.Text(line, ""))
 	return string(runes[:min(len(runes), n)])
 }

@@ -15,13 +15,11 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// replay holds the flags of load that repeat the requests of an access log.
 type replay struct {
 	file  string // "-" is standard input
 	speed float64
 }
 
-// complete sets the Plan's list and pace from the log.
 func (r *replay) complete(ctx context.Context, env Env, all *loadFlags) error {
 	if r.file == "" {
 		return nil

@@ -97,7 +97,6 @@ func readResults(dir string) (*sample.Run, error) {
 	return run, err
 }
 
-// compareRuns compares the runs in two results folders.
 func compareRuns(env Env, names []string, anyway bool) error {
 	var sides [2]*sample.Run
 	for i, name := range names {

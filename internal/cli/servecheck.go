@@ -2,7 +2,6 @@ package cli
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -38,7 +37,6 @@ func (p *frontPlan) check(env Env) error {
 // leaves.
 func withoutEmptyNames(path string) string { return strings.ReplaceAll(path, "//", "/") }
 
-// checkResult is what --json prints.
 type checkResult struct {
 	File     string         `json:"file"`
 	Valid    bool           `json:"valid"`
@@ -60,7 +58,6 @@ type checkMessage struct {
 	Unsupported bool `json:"unsupported,omitempty"`
 }
 
-// keptConfig is a Source that keeps the configuration that was read.
 type keptConfig struct {
 	server.Source
 	read *server.Config
@@ -85,10 +82,7 @@ func (p *frontPlan) checkJSON(env Env, source server.File, options server.Option
 		result.Ignored, result.Warnings = messages(c.Ignored), messages(c.Warnings)
 		result.Notes = messages(c.Notes)
 	}
-	out := json.NewEncoder(env.Stdout)
-	out.SetEscapeHTML(false)
-	out.SetIndent("", "  ")
-	if writeErr := out.Encode(result); writeErr != nil {
+	if writeErr := writeJSON(env.Stdout, result); writeErr != nil {
 		return writeErr
 	}
 	if invalid, ok := errors.AsType[*server.ConfigError](err); ok && !invalid.InOptions {
@@ -105,12 +99,10 @@ func messages(from []nginxconf.Message) []checkMessage {
 	return all
 }
 
-// isJoin reports whether errors.Join has made err of parts.
 func isJoin(err error, parts []error) bool {
 	return errors.Join(parts...).Error() == err.Error()
 }
 
-// errorMessages returns the errors that are joined in err.
 func errorMessages(err error) []checkMessage {
 	if err == nil {
 		return []checkMessage{}

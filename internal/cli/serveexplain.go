@@ -20,8 +20,7 @@ import (
 	"github.com/tarehq/tare/internal/printable"
 )
 
-// explainedClient is the address of the client whose request is explained.
-const explainedClient = "127.0.0.1:50000"
+const explainedClient = "127.0.0.1:50000" // address of the client whose request is explained
 
 // maxExplainedURL limits the length of a URL. The server's limit for a request's head is 32 KB by
 // default, and each rewrite may double a path.

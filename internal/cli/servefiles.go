@@ -29,8 +29,7 @@ const (
 	maxHeadBytes = 32 << 10
 )
 
-// certFlags is the place of the certificate in messages.
-const certFlags = "--cert, --key"
+const certFlags = "--cert, --key" // place of the certificate in messages
 
 // runServe serves files until a signal.
 func runServe(ctx context.Context, env Env, plan *servePlan) error {
@@ -89,7 +88,6 @@ func (p *servePlan) openDir() (*os.Root, error) {
 	return nil, err
 }
 
-// dirError explains why a folder cannot be opened.
 func dirError(name string, err error) error {
 	info, statErr := os.Stat(name)
 	switch {
@@ -192,7 +190,6 @@ func (p *servePlan) handler(root *os.Root) (http.Handler, error) {
 	return h, nil
 }
 
-// explainError adds the flag to an error that concerns one.
 func (p *servePlan) explainError(err error) error {
 	invalid, ok := errors.AsType[*server.ConfigError](err)
 	switch {

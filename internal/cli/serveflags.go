@@ -19,16 +19,11 @@ import (
 )
 
 const (
-	// defaultPort is the port without --port and --listen.
-	defaultPort = 8080
-	// defaultGrace is the default of --grace.
-	defaultGrace = 10 * time.Second
-	// maxListeners limits the number of --listen flags.
-	maxListeners = 256
-	// defaultLogFormat is the default of --log-format.
-	defaultLogFormat = "combined"
-	// noCompression is the value of --compress that disables it.
-	noCompression = "none"
+	defaultPort      = 8080             // port without --port and --listen
+	defaultGrace     = 10 * time.Second // default of --grace
+	maxListeners     = 256              // limits the number of --listen flags
+	defaultLogFormat = "combined"       // default of --log-format
+	noCompression    = "none"           // value of --compress that disables it
 )
 
 type serveFlags struct {
@@ -55,7 +50,6 @@ type serveFlags struct {
 	grace                        time.Duration
 }
 
-// servePlan is a parsed command line of tare serve DIR.
 type servePlan struct {
 	dir          string // absolute
 	listeners    []listen.Spec
@@ -187,7 +181,6 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 	return nil
 }
 
-// readPaths sets the absolute paths of the log and the keys.
 func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 	switch p.accessLog = f.accessLog; f.accessLog {
 	case "", stdio:

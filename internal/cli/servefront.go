@@ -16,10 +16,8 @@ import (
 	"github.com/tarehq/tare/upgrade"
 )
 
-// defaultUser is the user that a server started as root becomes by default, as in nginx.
-const defaultUser = "nobody"
+const defaultUser = "nobody" // user that a server started as root becomes by default, as in nginx
 
-// frontPlan is a parsed command line with an nginx.conf.
 type frontPlan struct {
 	file, prefix string // absolute; prefix may be empty
 	user, group  string // override the file's

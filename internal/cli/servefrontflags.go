@@ -88,7 +88,6 @@ func (f *serveFlags) checkEmpty(args []string) error {
 	return nil
 }
 
-// frontPlan parses the flags for an nginx.conf.
 func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 	for _, flag := range []string{
 		"listen", "socket-mode", "chroot", "sandbox", "cert", "access-log", "log-format", "index", "listing",

@@ -38,7 +38,6 @@ func version() string {
 // toolVersion returns the versions of this program and of the Go that built it, for reports.
 func toolVersion() string { return version() + " " + runtime.Version() }
 
-// versionLine returns the line that "tare version" prints.
 func versionLine() string {
 	return fmt.Sprintf("tare %s %s/%s", toolVersion(), runtime.GOOS, runtime.GOARCH)
 }

@@ -22,11 +22,9 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// defaultExperiment is the experiment of weigh without arguments.
 const defaultExperiment = "front"
 
-// allExperiments is the name for all experiments that repeat a write-up.
-const allExperiments = "all"
+const allExperiments = "all" // name for all experiments that repeat a write-up
 
 type weighFlags struct {
 	quick, prepare, list, details, check bool

@@ -15,7 +15,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 )
 
-// listExperiments prints each experiment of the project with its question.
 func listExperiments(env Env) error {
 	w, err := findWorkspace(env, true)
 	if err != nil {
@@ -45,7 +44,6 @@ func listExperiments(env Env) error {
 	return nil
 }
 
-// writeUps returns the experiments that repeat a write-up.
 func writeUps(all []*lab.Experiment) []*lab.Experiment {
 	return slices.DeleteFunc(slices.Clone(all), func(e *lab.Experiment) bool { return e.Source == "" })
 }
@@ -58,7 +56,6 @@ func namesOf(all []*lab.Experiment) string {
 	return strings.Join(names, ", ")
 }
 
-// experiments returns all experiments of the project, sorted by name.
 func experiments(root string) (all []*lab.Experiment, err error) {
 	dir := filepath.Join(root, "experiments")
 	if all, err = lab.ReadExperiments(dir); err == nil && len(all) == 0 {
@@ -114,7 +111,6 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	return s.end(ctx, env, flags.prepare)
 }
 
-// checkForAll rejects flags that apply to a single experiment.
 func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
@@ -125,7 +121,6 @@ func (f *weighFlags) checkForAll() error {
 	return nil
 }
 
-// outDir returns the folder of --out; empty if it is not set.
 func (f *weighFlags) outDir(env Env) string {
 	if f.out == "" {
 		return ""

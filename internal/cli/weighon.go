@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/remote"
 )
 
-// generatorFlags holds the flags of weigh for a generator on another machine.
 type generatorFlags struct {
 	on       []string // one host
 	address  string

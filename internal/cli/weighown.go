@@ -19,7 +19,6 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 )
 
-// ownFlags holds the flags for the user's own applications.
 type ownFlags struct {
 	env                []string
 	path, host, expect string
@@ -46,7 +45,6 @@ func (f *ownFlags) define(set *pflag.FlagSet) {
 	set.StringVar(&f.failIf, "fail-if", "", "with --a and --b, exit with 0 if B is shown to hold these `BOUNDS` of cpu, rps, p50, p99 or errors, with 1 if it\nviolates one, and with 3 if the run cannot tell: 'cpu>+3%,rps<-5%,errors>0'; p50 and p99 need --rate")
 }
 
-// builds reports whether two builds are compared.
 func (f *ownFlags) builds() bool { return f.set.Changed("a") || f.set.Changed("b") }
 
 // rejectFor returns an error if a flag for the user's own application is set.
@@ -64,7 +62,6 @@ func (f *ownFlags) rejectFor(what string) error {
 	return nil
 }
 
-// experiment returns the experiment for one command, or for two builds.
 func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err error) {
 	request := lab.OwnRequest{Path: f.path, Host: f.host}
 	if f.set.Changed("expect") {
@@ -101,7 +98,6 @@ func (f *ownFlags) experiment(env Env, command []string) (s *lab.Experiment, err
 	return lab.Builds(sides[0], sides[1], request)
 }
 
-// check validates the flags themselves.
 func (f *ownFlags) check() error {
 	if f.path == "" || f.path[0] != '/' || strings.ContainsAny(f.path, " \t\r\n") {
 		return fmt.Errorf("--path %q: want a path that begins with / and has no spaces", f.path)
@@ -170,7 +166,6 @@ func (f *ownFlags) commandLine() []string {
 	return wordsOf(f.set, f.set.Changed, "env", "path", "host", "expect", "ready", "a", "b", "fail-if", "fcgi")
 }
 
-// saveOwn writes an experiment to a new file.
 func saveOwn(env Env, s *lab.Experiment, name string) error {
 	file := env.path(name)
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -17,10 +17,8 @@ import (
 	"github.com/tarehq/tare/internal/textbar"
 )
 
-// seriesFile is the page that links to the reports of a series.
-const seriesFile = "index.html"
+const seriesFile = "index.html" // page that links to the reports of a series
 
-// series is several experiments, one after another.
 type series struct {
 	started time.Time
 	of      int    // number of experiments
@@ -82,7 +80,6 @@ func (s *series) end(ctx context.Context, env Env, prepared bool) error {
 	return nil
 }
 
-// summarize writes the verdicts, a table, and the page.
 func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {

@@ -16,7 +16,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 )
 
-// targetRows is rows of an experiment of targets.
 type targetRows struct {
 	experiment string // its folder in experiments/targets/
 	rows       []string

@@ -80,7 +80,6 @@ func variables(words []string) (env, command []string) {
 	return words, nil
 }
 
-// isVariable reports whether a word is the name of an environment variable.
 func isVariable(name string) bool {
 	for i, c := range name {
 		letter := c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'

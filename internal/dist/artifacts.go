@@ -16,10 +16,8 @@ import (
 // object is an object of a JSON or YAML document, whose keys are written in their order.
 type object = map[string]any
 
-// sumsFile is the name of the file of checksums.
 const sumsFile = "SHA256SUMS"
 
-// artifacts makes the files of a release.
 type artifacts struct {
 	release release
 	source  string // the checkout
@@ -58,7 +56,6 @@ func (a *artifacts) binary(ctx context.Context, p platform) error {
 	return os.WriteFile(a.path(p, ".spdx.json"), text, 0o644)
 }
 
-// shared makes the files that all packages have in common.
 func (a *artifacts) shared(ctx context.Context) (s sharedFiles, err error) {
 	if s.man, err = manPages(ctx, a.release); err != nil {
 		return s, err
@@ -78,7 +75,6 @@ func (a *artifacts) shared(ctx context.Context) (s sharedFiles, err error) {
 	return s, err
 }
 
-// packages makes the packages and images of the binaries.
 func (a *artifacts) packages(ctx context.Context) error {
 	shared, err := a.shared(ctx)
 	if err != nil {
@@ -116,7 +112,6 @@ func fileSum(path string) (string, error) {
 	return hexSum(b), nil
 }
 
-// hexSum returns the SHA-256 of b in hexadecimal digits.
 func hexSum(b []byte) string {
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:])

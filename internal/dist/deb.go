@@ -32,7 +32,6 @@ type file struct {
 
 func (f file) isFolder() bool { return f.path[len(f.path)-1] == '/' }
 
-// sharedFiles are the files that the packages of all architectures have in common.
 type sharedFiles struct {
 	man                map[string][]byte // by file name
 	completions        map[string][]byte // by shell
@@ -58,7 +57,6 @@ func (s sharedFiles) files() []file {
 	return all
 }
 
-// programFiles returns the files of packages that depend on the architecture.
 func programFiles(binary, modules []byte) []file {
 	return []file{
 		{path: "usr/bin/tare", mode: 0o755, text: binary},
@@ -74,7 +72,6 @@ func packagedFile(name string) []byte {
 	return b
 }
 
-// debian makes the Debian package of a platform.
 func (a *artifacts) debian(ctx context.Context, p platform, files []file) error {
 	stage, err := os.MkdirTemp("", "tare-deb-")
 	if err != nil {

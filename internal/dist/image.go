@@ -109,7 +109,6 @@ func writeImage(w io.Writer, arch string, r release, files []file) error {
 
 func digest(b []byte) string { return "sha256:" + hexSum(b) }
 
-// describe returns the descriptor of a blob.
 func describe(mediaType string, b []byte) object {
 	return object{"mediaType": mediaType, "digest": digest(b), "size": len(b)}
 }

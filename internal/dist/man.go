@@ -16,17 +16,14 @@ import (
 // Manual pages are the commands' help texts, formatted as pages of section 1. cobra's own generator
 // needs a Markdown converter, and joins the lines of tables.
 
-// page is a command's manual page.
 type page struct {
 	command []string // its names, without the program's
 	short   string
 	help    string
 }
 
-// name returns the page's name: tare-load-compare.
 func (p page) name() string { return strings.Join(append([]string{productName}, p.command...), "-") }
 
-// help returns what the program prints.
 func help(ctx context.Context, args ...string) (string, error) {
 	var out, errs bytes.Buffer
 	env := cli.Env{Stdin: &bytes.Buffer{}, Stdout: &out, Stderr: &errs, Dir: "/"}
@@ -36,7 +33,6 @@ func help(ctx context.Context, args ...string) (string, error) {
 	return out.String(), nil
 }
 
-// manPages returns the pages of all commands, by file name.
 func manPages(ctx context.Context, r release) (map[string][]byte, error) {
 	pages := make(map[string][]byte)
 	waiting := []page{{short: summary}}
@@ -78,7 +74,6 @@ func splitHelp(text string) map[string][]string {
 	return sections
 }
 
-// subcommands returns the pages of a command's subcommands, without their help texts.
 func (p page) subcommands(sections map[string][]string) (all []page) {
 	for _, line := range sections[headingCommands] {
 		name, short, ok := strings.Cut(strings.TrimSpace(line), " ")
@@ -162,7 +157,6 @@ func writeFlags(b *bytes.Buffer, lines []string) {
 	}
 }
 
-// unindent removes the indentation of the first line from all lines.
 func unindent(lines []string) []string {
 	all := slices.Clone(lines)
 	indent := ""

@@ -35,7 +35,6 @@ func platforms() []platform {
 	return []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
 }
 
-// packagedPlatforms returns the platforms for which packages and images are made.
 func packagedPlatforms() (all []platform) {
 	for _, p := range platforms() {
 		if p.os == "linux" {
@@ -60,7 +59,6 @@ func (r release) debianVersion() string {
 	return main + "~" + strings.ReplaceAll(pre, "-", ".")
 }
 
-// fileVersion returns the version in names of files.
 func (r release) fileVersion() string { return strings.TrimPrefix(r.version, "v") }
 
 // readRelease returns the release of a checkout. Without a version it is the commit's tag, or else

@@ -7,7 +7,6 @@ import (
 	"runtime"
 )
 
-// provenanceFile is the name of the file that says how the artifacts were built.
 const provenanceFile = "provenance.json"
 
 // provenance writes from which commit, and how, the files in the folder were built, as an in-toto

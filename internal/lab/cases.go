@@ -9,7 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// planCases determines the cases of an experiment of events, as the options change them.
 func (w *runner) planCases() error {
 	plan := &w.experiment.Events
 	if err := plan.Adjust(w.trials.Connections, w.trials.Measure); err != nil {

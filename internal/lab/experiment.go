@@ -349,7 +349,6 @@ func (e *Experiment) checkName(f *yamlfile.File, path, about, name string) error
 	return f.Fault(path, "%s%q is not a contender of the experiment", about, name)
 }
 
-// runPrograms reports whether the scenarios are rows of programs.
 func (t *Trials) runPrograms() bool {
 	return slices.ContainsFunc(t.Scenarios, func(s Scenario) bool { return s.isProgram() })
 }

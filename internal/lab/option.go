@@ -43,7 +43,6 @@ func UsageErrorf(o Option, format string, args ...any) *UsageError {
 	return &UsageError{Option: o, What: fmt.Sprintf(format, args...)}
 }
 
-// at returns the error for an item of a list.
 func (e *UsageError) at(i int) *UsageError {
 	e.item = fmt.Sprintf("[%d]", i)
 	return e

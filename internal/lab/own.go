@@ -99,7 +99,6 @@ func (o *Own) Experiment(request OwnRequest) (*Experiment, error) {
 	return e, nil
 }
 
-// behind returns the application, which is alone, behind a front.
 func (o *Own) behind(alone contender.Spec, front *contender.Front, network string) *contender.Spec {
 	by := map[string]string{contender.TCP: "TCP", contender.Unix: "unix"}[network]
 	if o.FastCGI {
@@ -173,7 +172,6 @@ func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	return s, nil
 }
 
-// ownFile is a file that holds an experiment and its contenders.
 type ownFile struct {
 	Experiment Experiment                 `yaml:"experiment"`
 	Contenders map[string]*contender.Spec `yaml:"contenders"`

@@ -132,7 +132,6 @@ func (e *Engine) fault(isTool bool) string {
 	return ""
 }
 
-// isProgram reports whether the scenario is a row of programs.
 func (s *Scenario) isProgram() bool { return s.Benchmark != "" || len(s.Run) > 0 }
 
 // program is what runs the rows of an engine: compiled benchmarks, or a load generator.
@@ -284,7 +283,6 @@ func (w *runner) runEngines(ctx context.Context, stage *contender.Stage, t turn)
 	return all, nil
 }
 
-// startServer starts the server of load generators with the settings of a row.
 func (w *runner) startServer(ctx context.Context, stage *contender.Stage, row *Scenario) (*contender.Running, error) {
 	spec, c := *w.server.Spec, *w.server
 	spec.Set, c.Spec = row.Set, &spec

@@ -148,8 +148,7 @@ func (x *Expectation) wrong(a *equal.Response) string {
 	return ""
 }
 
-// anyField stands in a Differ for all header fields.
-const anyField = "fields"
+const anyField = "fields" // stands in a Differ for all header fields
 
 // declared returns why a contender's response may have a difference, if the experiment declares it.
 func (e *Experiment) declared(contender string, d equal.Difference) (why string, ok bool) {
@@ -174,7 +173,6 @@ func (e *Experiment) body(control *equal.Response) []byte {
 	return append([]byte{}, control.Body...)
 }
 
-// addDifferences records differences, each once.
 func (w *runner) addDifferences(e *sample.Entrant, all []equal.Difference) {
 	for _, d := range all {
 		known := func(r sample.DeclaredDifference) bool { return r.Difference == d }
@@ -188,7 +186,6 @@ func (w *runner) addDifferences(e *sample.Entrant, all []equal.Difference) {
 	}
 }
 
-// compare records how a contender's responses to w.requests differ from the control's.
 func (w *runner) compare(e *sample.Entrant, control, got []*equal.Response) {
 	for i := range control {
 		w.addDifferences(e, equal.Compare(control[i], got[i]))

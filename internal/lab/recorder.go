@@ -54,7 +54,6 @@ func (r *Recorder) Save() {
 	}
 }
 
-// stopWriting closes the journal after an error.
 func (r *Recorder) stopWriting(err error) {
 	r.Warn("results are no longer written to disk: %v", err)
 	_ = r.journal.Close()

@@ -37,7 +37,6 @@ type Scenario struct {
 	Targets []sample.Target `yaml:"targets"`
 }
 
-// condition returns the scenario as a condition without cores.
 func (s *Scenario) condition() sample.Condition {
 	form := s.Scenario
 	form.Header = strings.Join(s.Fields, "\n")
@@ -154,7 +153,6 @@ func (w *runner) requests() []equal.Request {
 	return all
 }
 
-// keepBodies remembers the expected bodies of the scenarios' paths.
 func (w *runner) keepBodies(control []*equal.Response) {
 	w.bench.Bodies = map[string][]byte{"": w.experiment.body(control[0])}
 	if w.bench.Bodies[""] == nil {

@@ -26,7 +26,6 @@ type series struct {
 	enough  func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
 }
 
-// turn is one block under one condition.
 type turn struct {
 	of        *series
 	block     int // from 1
@@ -153,7 +152,6 @@ func (w *runner) progress(t turn, block int, estimate time.Duration) func(name s
 	}
 }
 
-// runTrials carries out the trials at saturation.
 func (w *runner) runTrials(ctx context.Context) error {
 	if !w.comparable() {
 		return errNoControl
@@ -184,10 +182,8 @@ func (w *runner) runTrials(ctx context.Context) error {
 	return err
 }
 
-// firstEarly is the block after which early results are shown.
-const firstEarly = 3
+const firstEarly = 3 // block after which early results are shown
 
-// early passes on what was measured in some blocks.
 func (w *runner) early(blocks int) {
 	if w.Early != nil && blocks >= firstEarly {
 		until := *w.run
@@ -229,10 +225,8 @@ func (w *runner) count(ctx context.Context, what string, names []string, conditi
 
 // Until determines how many blocks follow those of the experiment. The zero value adds none.
 type Until struct {
-	// Width is the target for intervals: half of an interval's width, as a share of its ratio.
-	Width float64
-	// Within is the time after which no block begins; 0 is DefaultWithin.
-	Within time.Duration
+	Width  float64       // target for half of an interval's width, as a share of its ratio
+	Within time.Duration // time after which no block begins; 0 is DefaultWithin
 }
 
 const (

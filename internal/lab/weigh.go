@@ -71,8 +71,7 @@ type Progress struct {
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// twin is the name of the control's copy, whose difference from it is chance.
-const twin = "twin"
+const twin = "twin" // name of the control's copy, whose difference from it is chance
 
 // FailuresToDrop is the number of failed trials after which a contender is left out: of the run at
 // saturation, and otherwise of their condition.
@@ -81,7 +80,6 @@ const FailuresToDrop = 2
 // overhead estimates the time that a trial spends on starting, connecting and stopping.
 const overhead = 450 * time.Millisecond
 
-// runner carries out one run of an experiment.
 type runner struct {
 	Options
 	experiment *Experiment
@@ -188,7 +186,6 @@ func (w *runner) prioritize(stage *contender.Stage) (restore func()) {
 	}
 }
 
-// measure carries out all series of the experiment.
 func (w *runner) measure(ctx context.Context) error {
 	all := []func(context.Context) error{w.runTrials, w.atRate, w.attribute}
 	if w.experiment.Kind == Targets {
@@ -211,7 +208,6 @@ func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
 	return w.run, w.gather(ctx)
 }
 
-// prepare reads the experiment and determines its trials.
 func prepare(o Options) (*runner, error) {
 	e := o.Own
 	if e == nil {
@@ -402,7 +398,6 @@ func (w *runner) kind(name string) sample.Kind {
 	return sample.Way
 }
 
-// comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
 // keep adds a record to the run and to the journal. It counts failures.
@@ -436,8 +431,7 @@ func (w *runner) useGenerator(ctx context.Context) error {
 	return nil
 }
 
-// carriedShare is the share of the network's bandwidth from which on it may limit the rate.
-const carriedShare = 0.8
+const carriedShare = 0.8 // share of the network's bandwidth from which on it may limit the rate
 
 // checkLink warns of a record whose responses almost fill the network.
 func (w *runner) checkLink(rec *sample.Record) {

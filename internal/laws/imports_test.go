@@ -163,7 +163,7 @@ var only = []struct {
 		[]string{"load", "load/hist", "load/report", "internal/stat"}},
 	{"load/agent", "an agent runs plans and does not know who controls it", []string{"load"}},
 	{"load/fleet", "a fleet divides plans and joins results; it neither sends requests nor writes reports",
-		[]string{"load", "load/agent"}},
+		[]string{"load", "load/agent", "internal/printable"}},
 	{"internal/inmemory", "clients in memory do not depend on their servers", nil},
 	{"internal/page", "it is below all packages that write pages", nil},
 	// The shared package holds what all contenders serve, so that it is the same.

@@ -12,7 +12,6 @@ import (
 	"time"
 )
 
-// builder builds the programs of a project, and compares their runs.
 type builder struct {
 	*project
 	runner  *runner
@@ -28,7 +27,6 @@ type program struct {
 	TestGoFiles, XTestGoFiles   []string
 }
 
-// newBuilder returns the builder of a project, whose folder does not exist yet.
 func (r *runner) newBuilder(p *project) *builder {
 	work := filepath.Join(r.work, "project")
 	return &builder{project: p, runner: r, overlay: maps.Clone(r.overlay), work: work,
@@ -36,14 +34,12 @@ func (r *runner) newBuilder(p *project) *builder {
 		out:    result{Name: p.name(), Version: p.Version, Go: r.goVersion, Tare: r.commit}}
 }
 
-// fail notes an error.
 func (b *builder) fail(err error) {
 	if err != nil {
 		b.out.Problem += err.Error() + "\n"
 	}
 }
 
-// compareAll compares the runs of all programs of the project.
 func (b *builder) compareAll(ctx context.Context) {
 	began := time.Now()
 	programs, err := b.programs(ctx)
@@ -86,7 +82,6 @@ func (b *builder) programs(ctx context.Context) (all []program, err error) {
 	return all, err
 }
 
-// build builds a program with the hook, and reports whether it has.
 func (b *builder) build(ctx context.Context, p program) bool {
 	file, suffix, args := "zz_tare_test.go", "_test", []string{"test", "-c", "-vet=off"}
 	if b.Script != "" {

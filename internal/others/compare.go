@@ -28,7 +28,6 @@ type difference struct {
 	Reason              string // "" if no document has it
 }
 
-// compare runs a program in all modes.
 func (b *builder) compare(ctx context.Context, p program) {
 	want, isServed := b.runAll(ctx, p, reference), false
 	for _, mode := range b.Modes {

@@ -24,7 +24,6 @@ const (
 const asOrdinaryUser = `chown -R 65534:65534 "$0" && ip link set lo up &&
 	exec setpriv --reuid 65534 --regid 65534 --clear-groups "$@"`
 
-// trial is one run of a program.
 type trial struct {
 	outcomes   map[string]string // pass, FAIL or SKIP, by test; none if it hangs or ends the program
 	unfinished []string          // tests, without subtests, that ran when the program ended

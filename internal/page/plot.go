@@ -39,8 +39,7 @@ func Path(places []string) string {
 	return "M" + strings.Join(places, "L")
 }
 
-// tickHeight is the least distance between labels of a vertical axis.
-const tickHeight = 28
+const tickHeight = 28 // least distance between labels of a vertical axis
 
 // VerticalTicks returns the ticks of a positioned vertical axis. If they do not all fit, it returns
 // only powersOfTen of ten.

@@ -34,7 +34,6 @@ func Accept(listener int) (fd int, peer Peer, err error) {
 	}
 }
 
-// peerAt converts a socket address.
 func peerAt(from *syscall.RawSockaddrAny) Peer {
 	switch from.Addr.Family {
 	case syscall.AF_INET:
@@ -73,8 +72,7 @@ func IsNonblocking(fd int) bool {
 	return errno == 0 && flags&syscall.O_NONBLOCK != 0
 }
 
-// optionCount is the number of options that package net sets on each TCP connection.
-const optionCount = 5
+const optionCount = 5 // number of options that package net sets on each TCP connection
 
 // AcceptedOptions are the values of the options that package net sets on each TCP connection that
 // it accepts. They are in the order of acceptedOptions.
@@ -112,8 +110,7 @@ func (all AcceptedOptions) Set(fd int) error {
 	return nil
 }
 
-// protocolMPTCP is IPPROTO_MPTCP, which package syscall lacks.
-const protocolMPTCP = 262
+const protocolMPTCP = 262 // IPPROTO_MPTCP, which package syscall lacks
 
 // IsMultipath reports whether a socket speaks multipath TCP. Listeners of package net do by
 // default; their connections do if the client does.

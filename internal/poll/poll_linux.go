@@ -7,11 +7,9 @@ import (
 	"unsafe"
 )
 
-// batch is the maximum number of events that one Wait returns.
-const batch = 256
+const batch = 256 // maximum number of events that one Wait returns
 
-// edge is EPOLLET, which is a negative number in package syscall.
-const edge = 1 << 31
+const edge = 1 << 31 // EPOLLET, which is a negative number in package syscall
 
 // Poller reports readiness, edge-triggered: it reports a descriptor when its state changes, so that
 // the caller must read or write until that would block. Only one goroutine may use it at a time.
@@ -75,7 +73,6 @@ func (p *Poller) Wait(timeout time.Duration) ([]Event, error) {
 	return p.translate(n), nil
 }
 
-// translate converts the first n events of raw.
 func (p *Poller) translate(n int) []Event {
 	const ended = syscall.EPOLLRDHUP | syscall.EPOLLHUP | syscall.EPOLLERR
 	for i := range n {

@@ -41,7 +41,6 @@ func Connect(from netip.Addr, address netip.AddrPort) (fd int, err error) {
 // port when the peer is known, so that one port can serve several peers (ip(7)).
 const bindAddressNoPort = 24
 
-// bind sets a socket's local address.
 func bind(fd int, from netip.Addr) error {
 	if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_IP, bindAddressNoPort, 1); err != nil {
 		return err
@@ -124,8 +123,7 @@ func SendEnd(fd int, b []byte) (sent int) {
 	return sent
 }
 
-// msgMore is MSG_MORE, which package syscall lacks.
-const msgMore = 0x8000
+const msgMore = 0x8000 // MSG_MORE, which package syscall lacks
 
 // setLength sets a length field of the kernel, whose type depends on the architecture.
 func setLength[T uint32 | uint64](length *T, n int) { *length = T(n) }
@@ -157,8 +155,7 @@ func SendAll(fd int, pieces [][]byte) (int, error) {
 	}
 }
 
-// maxPieces is the maximum number of pieces of one call.
-const maxPieces = 40
+const maxPieces = 40 // maximum number of pieces of one call
 
 // transfer makes a system call without informing the scheduler. This is safe because MSG_DONTWAIT
 // keeps the call from blocking. A send and a receive together take 595 ns this way, and 717 with
@@ -280,8 +277,7 @@ func shutdown(fd, how int) error {
 	return errorOf(errno)
 }
 
-// maxDiscards limits how often Discard reads.
-const maxDiscards = 64
+const maxDiscards = 64 // limits how often Discard reads
 
 // Discard reads and discards what has arrived. Unread input makes Close reset a connection, and the
 // client then loses what it has not received yet.

@@ -4,6 +4,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/aclements/go-moremath/stats"
 	"golang.org/x/perf/benchmath"
 )
 
@@ -38,8 +39,7 @@ type Estimate struct {
 // distribution.
 const FewestStarts = 5
 
-// fewestEarly is the number of starts that Early requires.
-const fewestEarly = 3
+const fewestEarly = 3 // number of starts that Early requires
 
 // Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of
 // start s. Pairs with a missing value are left out.
@@ -93,7 +93,6 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 	return compared
 }
 
-// estimate returns the estimate of values, at least one for each start.
 func estimate(values Starts) Estimate {
 	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, StartCount: len(values)}
 	e.Early = e.Interval
@@ -114,10 +113,10 @@ func estimate(values Starts) Estimate {
 	if several > 0 {
 		e.Slices = math.Sqrt(e.Slices / float64(several))
 	}
-	e.Mid = mean(middles)
+	e.Mid = stats.Mean(middles)
 	e.Early = e.Interval
 	if len(middles) > 1 {
-		e.Starts = math.Sqrt(max(0, variance(middles)-e.Slices*e.Slices*perRound))
+		e.Starts = math.Sqrt(max(0, stats.Variance(middles)-e.Slices*e.Slices*perRound))
 	}
 	if len(middles) >= fewestEarly {
 		s := benchmath.AssumeNormal.Summary(&benchmath.Sample{Values: middles}, Confidence)
@@ -151,22 +150,5 @@ func midmeanVariance(values []float64) float64 {
 		without[i] = midmean(rest)
 	}
 	n := float64(len(values))
-	return variance(without) * (n - 1) * (n - 1) / n
-}
-
-func mean(values []float64) float64 {
-	sum := 0.0
-	for _, v := range values {
-		sum += v
-	}
-	return sum / float64(len(values))
-}
-
-// variance returns the unbiased variance of at least two values.
-func variance(values []float64) float64 {
-	m, sum := mean(values), 0.0
-	for _, v := range values {
-		sum += (v - m) * (v - m)
-	}
-	return sum / float64(len(values)-1)
+	return stats.Variance(without) * (n - 1) * (n - 1) / n
 }

@@ -138,7 +138,6 @@ func named(what []any) string {
 	return strings.TrimSpace(fmt.Sprintln(what...)) + ": "
 }
 
-// shown returns a value as text, with strings in quotes.
 func shown(v any) string {
 	of := reflect.TypeOf(v)
 	if of != nil && (of.Kind() == reflect.String || of.Kind() == reflect.Slice && of.Elem().Kind() == reflect.String) {

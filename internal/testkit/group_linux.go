@@ -17,7 +17,6 @@ func ownGroup(c *exec.Cmd, death syscall.Signal) {
 	c.SysProcAttr.Setpgid, c.SysProcAttr.Pdeathsig = true, death
 }
 
-// killGroup kills a process group.
 func killGroup(pid int) error { return unix.Kill(-pid, unix.SIGKILL) }
 
 // endGroup waits until the leader of a group has exited and kills the rest. The leader stays a

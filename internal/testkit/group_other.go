@@ -11,7 +11,6 @@ import (
 // ownGroup does nothing: tests that start process groups run on Linux only.
 func ownGroup(*exec.Cmd, syscall.Signal) {}
 
-// killGroup kills a process.
 func killGroup(pid int) error {
 	p, err := os.FindProcess(pid)
 	if err != nil {

@@ -17,8 +17,7 @@ import (
 // run. A test that sets its own environment must include it.
 const RunEnv = "TARE_TEST_RUN"
 
-// exitTimeout is how long programs may outlive the tests, on a busy machine.
-const exitTimeout = 10 * time.Second
+const exitTimeout = 10 * time.Second // how long programs may outlive the tests, on a busy machine
 
 // runGuarded runs tests with a guard: a process that kills the programs they started if this
 // process is killed. Programs that still run after the tests are a failure, and are killed.
@@ -99,7 +98,6 @@ func KillMarked(mark string) {
 	}
 }
 
-// processesWith returns the processes with mark in their environment.
 func processesWith(mark string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {

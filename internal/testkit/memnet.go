@@ -16,8 +16,7 @@ type Network struct {
 	listener *memListener
 }
 
-// pipeSize is the buffer size of a connection in each direction.
-const pipeSize = 64 << 10
+const pipeSize = 64 << 10 // buffer size of a connection in each direction
 
 // Listen returns the network's one listener.
 func (n *Network) Listen() net.Listener { return n.listen() }
@@ -125,7 +124,6 @@ func (c *MemConn) SetWriteDeadline(t time.Time) error {
 	return nil
 }
 
-// pipe is one direction of a connection.
 type pipe struct {
 	mu      sync.Mutex
 	changed *sync.Cond

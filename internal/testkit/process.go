@@ -17,8 +17,7 @@ type Process struct {
 	err  error
 }
 
-// endTimeout limits how long programs may take to exit.
-const endTimeout = 10 * time.Second
+const endTimeout = 10 * time.Second // limits how long programs may take to exit
 
 // Start starts a program. The program is killed when the test ends, and receives SIGTERM if the
 // test binary exits before that. When the program has exited, the rest of its process group is

@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// singleCuts is the most offsets at which EverySplit cuts an input in two.
-	singleCuts = 512
-	// randomCuts is the number of random sets of cuts that EverySplit tries.
-	randomCuts = 24
+	singleCuts = 512 // most offsets at which EverySplit cuts an input in two
+	randomCuts = 24  // number of random sets of cuts that EverySplit tries
 )
 
 // EverySplit calls run with the input whole, byte by byte, in two pieces for each place to cut it,

@@ -107,8 +107,7 @@ func (s *server) read(ctx context.Context, in io.Reader) {
 	}
 }
 
-// forever is longer than any silence.
-const forever = time.Duration(1) << 62
+const forever = time.Duration(1) << 62 // longer than any silence
 
 // loop executes commands until the end of the input or of ctx.
 func (s *server) loop(ctx context.Context) error {
@@ -148,7 +147,6 @@ func (s *server) loop(ctx context.Context) error {
 	}
 }
 
-// endRun ends a run in progress and waits for it.
 func (s *server) endRun() {
 	if s.run != nil {
 		s.run.stop()
@@ -194,7 +192,6 @@ func (s *server) execute(ctx context.Context, c Command) error {
 	return nil
 }
 
-// begin begins a run of a plan.
 func (s *server) begin(ctx context.Context, p *Plan) {
 	plan, err := p.Load()
 	if err != nil {
@@ -207,7 +204,6 @@ func (s *server) begin(ctx context.Context, p *Plan) {
 	go s.run.execute(ctx)
 }
 
-// describe returns the error of a run for the controller.
 func describe(err error) *Error {
 	kind := Failed
 	if _, ok := errors.AsType[*load.PlanError](err); ok {

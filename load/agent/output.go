@@ -69,7 +69,6 @@ func (o *output) send(r Record) {
 	}
 }
 
-// wait queues a record as soon as there is room.
 func (o *output) wait(r Record) {
 	select {
 	case o.queue <- r:

@@ -7,7 +7,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// run is a plan in progress.
 type run struct {
 	server *server
 	plan   load.Plan
@@ -21,10 +20,8 @@ type run struct {
 	cpu       time.Duration // of the process at the last record
 }
 
-// samplesPerRecord limits the length of a line.
-const samplesPerRecord = 1000
+const samplesPerRecord = 1000 // limits the length of a line
 
-// execute runs the plan and writes its records.
 func (r *run) execute(ctx context.Context) {
 	defer close(r.done)
 	defer r.stop()
@@ -68,7 +65,6 @@ func (r *run) awaitStart(ctx context.Context) {
 	}
 }
 
-// pause waits until d has passed or ctx ends.
 func pause(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
@@ -90,7 +86,6 @@ func (r *run) begin(ctx context.Context) {
 	}
 }
 
-// second writes the record of a second.
 func (r *run) second(s load.Second) {
 	spent := processTime()
 	r.server.out.send(Record{Second: &s, CPU: (spent - r.cpu).Seconds()})

@@ -46,7 +46,6 @@ func (s *server) direct(ctx context.Context, c *SessionCommand) error {
 	}
 }
 
-// serve runs the session and queues its last record.
 func (o *session) serve(ctx context.Context, p *Plan) {
 	defer close(o.done)
 	if last := o.run(ctx, p); last != nil {
@@ -83,7 +82,6 @@ func (o *session) run(ctx context.Context, p *Plan) (last *Record) {
 	}
 }
 
-// slice carries out a slice and reports it.
 func (o *session) slice(ctx context.Context, opened *load.Session, s *Slice) error {
 	if s == nil {
 		return errors.New("agent: a command for a session has neither a plan, a slice nor a close")
@@ -96,7 +94,6 @@ func (o *session) slice(ctx context.Context, opened *load.Session, s *Slice) err
 	return err
 }
 
-// report queues a record of the session.
 func (o *session) report(r Record) {
 	if r.Session == nil {
 		r.Session = new(SessionRecord)

@@ -56,7 +56,6 @@ func spread(logs []float64, wide float64) stat.Interval {
 	return stat.Interval{Lo: math.Exp(wide * (at(tail) - middle)), Mid: 1, Hi: math.Exp(wide * (at(1-tail) - middle))}
 }
 
-// drawing draws seconds of a side's runs.
 type drawing struct {
 	series *series
 	sum    *sum
@@ -112,8 +111,7 @@ func widening(a, b *drawing) float64 {
 	return math.Sqrt(lacking) * student(blocks) / normal
 }
 
-// normal is the upper bound of a standard normal distribution's interval.
-const normal = 1.959964
+const normal = 1.959964 // upper bound of a standard normal distribution's interval
 
 // student returns the same bound of Student's distribution.
 func student(freedom float64) float64 {

@@ -91,7 +91,6 @@ func none() stat.Interval {
 	return stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}
 }
 
-// figure is a compared quantity.
 type figure struct {
 	name   string
 	format func(float64) string
@@ -107,7 +106,6 @@ const (
 	errorsName = "errors"
 )
 
-// figures returns the compared quantities, in order.
 func figures() []figure {
 	all := []figure{
 		{rateName, report.Count, (*whole).rate, (*sum).rate},
@@ -128,7 +126,6 @@ func figures() []figure {
 
 func nanoseconds(ns float64) string { return report.Duration(time.Duration(ns)) }
 
-// whole is the total of a side's runs.
 type whole struct {
 	requests, ended, errors, seconds, cpuSeconds float64
 	latency                                      *hist.Histogram
@@ -194,7 +191,6 @@ func (c *Comparison) remark(text string) {
 	}
 }
 
-// shift scales an interval of factors to a ratio.
 func shift(i stat.Interval, ratio float64) stat.Interval {
 	if math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio == 0 {
 		return none()

@@ -95,7 +95,6 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, is
 	return seconds, isComplete
 }
 
-// sortTimes renumbers the latencies in rising order.
 func (s *series) sortTimes(numbers map[time.Duration]int32) {
 	rising := slices.Sorted(maps.Keys(numbers))
 	renumbered := make([]int32, len(rising))
@@ -113,7 +112,6 @@ func (s *series) sortTimes(numbers map[time.Duration]int32) {
 	}
 }
 
-// enough reports whether all runs are long enough for intervals.
 func (s *series) enough() bool {
 	isShort := func(run []second) bool { return len(run) < minSeconds }
 	return len(s.runs) > 0 && !slices.ContainsFunc(s.runs, isShort)

@@ -64,7 +64,6 @@ func (c *Comparison) writeRows(b *strings.Builder) {
 	_ = w.Flush()
 }
 
-// word returns the text of a row's finding.
 func (r *Row) word() string {
 	faster, slower := r.IsFaster()
 	switch {

@@ -16,7 +16,6 @@ type clock struct {
 	pong   chan struct{} // receives a value for each round trip, if there is room
 }
 
-// trip is a round trip.
 type trip struct {
 	duration time.Duration
 	offset   time.Duration // the agent's clock minus the controller's
@@ -25,8 +24,6 @@ type trip struct {
 // keptTrips is the number of round trips from which the shortest is chosen. There is one a second,
 // so clocks that drift apart by 50 µs a second stay within a millisecond.
 const keptTrips = 16
-
-func newClock() *clock { return &clock{pong: make(chan struct{}, 1)} }
 
 // ping returns the number of a new ping. One without a reply is forgotten.
 func (c *clock) ping(now time.Duration) uint64 {
@@ -55,7 +52,6 @@ func (c *clock) receive(number uint64, agents, now time.Duration) {
 	}
 }
 
-// isKnown reports whether there was a round trip.
 func (c *clock) isKnown() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -70,7 +70,8 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	o.Silence = cmp.Or(o.Silence, DefaultSilence)
 	f := &Fleet{options: o, zero: time.Now(), events: make(chan event), done: make(chan struct{})}
 	for i, name := range uniqueNames(hosts) {
-		f.links = append(f.links, &link{host: &hosts[i], name: name, zero: f.zero, clock: newClock()})
+		c := &clock{pong: make(chan struct{}, 1)}
+		f.links = append(f.links, &link{host: &hosts[i], name: name, zero: f.zero, clock: c})
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no agent within %v", openTimeout))
 	defer cancel()
@@ -100,8 +101,7 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// noteEvery is the interval of reports of hosts that have not responded.
-const noteEvery = 5 * time.Second
+const noteEvery = 5 * time.Second // interval of reports of hosts that have not responded
 
 // noteWaiting reports the hosts whose agents have not started, when they change, until the function
 // that it returns is called.
@@ -211,7 +211,6 @@ func (f *Fleet) About() (all []agent.About) {
 	return all
 }
 
-// alive returns the links that are not lost.
 func (f *Fleet) alive() (all []*link) {
 	for _, l := range f.links {
 		if !l.isLost {
@@ -221,7 +220,6 @@ func (f *Fleet) alive() (all []*link) {
 	return all
 }
 
-// lose ends a link for good and reports why.
 func (f *Fleet) lose(l *link, why string) {
 	l.isLost = true
 	l.kill()

@@ -273,7 +273,7 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 	command := func(words ...string) fleet.Host { return host("bad", nil, words...) }
 	for want, host := range map[string]fleet.Host{
 		"no such file":                    fleet.Local("bad", "/does/not/exist"),
-		"7: [2J[Hreason":                  command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
+		`7: \x1b[2J\x1b[Hreason`:          command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
 		"bytes it printed are an agent's": command("yes"),
 		"agent is missing":                command("echo", "tare-missing Linux x86_64"),
 		"version 99":                      command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),

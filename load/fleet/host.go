@@ -18,8 +18,7 @@ type Host struct {
 	Explain func(context.Context) string
 }
 
-// missing begins the output of a host that has no agent yet.
-const missing = "tare-missing"
+const missing = "tare-missing" // begins the output of a host that has no agent yet
 
 // Local returns a host on this machine, whose agents are processes of the program.
 func Local(name, program string) Host {

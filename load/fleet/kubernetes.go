@@ -24,11 +24,9 @@ type Job struct {
 const (
 	// podsTimeout limits how long pods may take to run. A cluster may have to add nodes and to pull
 	// the image.
-	podsTimeout = 10 * time.Minute
-	// podsEvery is the interval between checks of the pods.
-	podsEvery = 500 * time.Millisecond
-	// deleteTimeout limits how long deleting a Job may take.
-	deleteTimeout = time.Minute
+	podsTimeout   = 10 * time.Minute
+	podsEvery     = 500 * time.Millisecond // interval between checks of the pods
+	deleteTimeout = time.Minute            // limits how long deleting a Job may take
 )
 
 // NewJobName returns a new name for a Job.
@@ -112,7 +110,6 @@ func (j *Job) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// kubectl runs kubectl and returns its output.
 func (j *Job) kubectl(ctx context.Context, in []byte, args ...string) ([]byte, error) {
 	c, out := j.command(args...), new(bytes.Buffer)
 	c.Stdin, c.Stdout = bytes.NewReader(in), out
@@ -154,7 +151,6 @@ type pod struct {
 	} `json:"status"`
 }
 
-// isRunning reports whether the pod's agent runs.
 func (p *pod) isRunning() bool {
 	return p.Status.Phase == "Running" && len(p.Status.Containers) > 0 && p.Status.Containers[0].State.Running != nil
 }
@@ -196,7 +192,6 @@ func (p *pod) waitsFor() string {
 	return "pending"
 }
 
-// awaitPods waits until all pods run.
 func (j *Job) awaitPods(ctx context.Context, note func(string)) error {
 	reported := ""
 	for {

@@ -14,8 +14,8 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unicode"
 
+	"github.com/tarehq/tare/internal/printable"
 	"github.com/tarehq/tare/load/agent"
 )
 
@@ -51,24 +51,20 @@ type event struct {
 }
 
 const (
-	// maxRecord limits the length of a record.
-	maxRecord = 64 << 20
+	maxRecord = 64 << 20 // limits the length of a record
 	// maxNoise limits the bytes before the first record, such as what a login shell prints.
-	maxNoise = 1 << 20
-	// pingEvery is the interval of pings.
-	pingEvery = time.Second
+	maxNoise  = 1 << 20
+	pingEvery = time.Second // interval of pings
 	// closeTimeout limits how long a command may take to end after its input was closed.
 	closeTimeout = 5 * time.Second
 	// maxText is the number of bytes kept of an agent's text: the end of standard error, or the
 	// beginning of an error.
-	maxText = 4096
-	// killAfter is how long after SIGTERM a command is killed.
-	killAfter = time.Second
+	maxText   = 4096
+	killAfter = time.Second // how long after SIGTERM a command is killed
 )
 
 func (l *link) now() time.Duration { return time.Since(l.zero) }
 
-// start starts the command and connects its pipes.
 func (l *link) start(ctx context.Context) (err error) {
 	if l.cmd, err = l.host.Command(ctx); err != nil {
 		return err
@@ -183,7 +179,6 @@ func (l *link) read(events chan<- event, done <-chan struct{}) {
 	}
 }
 
-// makePrintable makes the texts of a record printable.
 func makePrintable(r *agent.Record) {
 	if r.Error != nil {
 		r.Error.Text = excerpt(r.Error.Text)
@@ -290,7 +285,6 @@ func (l *link) ping() error {
 	return l.send(agent.Command{Ping: &n})
 }
 
-// keepPinging sends pings until done.
 func (l *link) keepPinging(done <-chan struct{}) {
 	t := time.NewTicker(pingEvery)
 	defer t.Stop()
@@ -351,16 +345,8 @@ func (t *tail) lastLine() string {
 	return excerpt(strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
 }
 
-// excerpt returns the beginning of another machine's text without control characters, because it is
-// printed on a terminal.
-func excerpt(text string) string {
-	return strings.Map(func(c rune) rune {
-		if unicode.IsControl(c) {
-			return -1
-		}
-		return c
-	}, text[:min(len(text), maxText)])
-}
+// excerpt returns the beginning of another machine's text, which is printed on a terminal.
+func excerpt(text string) string { return printable.Text(text[:min(len(text), maxText)], "") }
 
 // runCommand runs a command until it ends, or until ctx does. The error is ctx's cause, or the last
 // line of the command's standard error.

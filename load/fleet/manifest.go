@@ -25,10 +25,8 @@ type Kubernetes struct {
 }
 
 const (
-	// jobLabel is the label of a Job's pods that holds the Job's name.
-	jobLabel = "batch.kubernetes.io/job-name"
-	// containerName is the name of the container in each pod.
-	containerName = "agent"
+	jobLabel      = "batch.kubernetes.io/job-name" // label of pods with their Job's name
+	containerName = "agent"                        // name of the container in each pod
 	// podSilence is how long an agent waits for its controller before it ends. The controller comes
 	// once all pods run.
 	podSilence = podsTimeout + 2*time.Minute

@@ -38,7 +38,6 @@ func OpenProgram(path string) (*Program, error) {
 	return p, nil
 }
 
-// archOf returns the architecture of a file, as GOARCH.
 func archOf(f *elf.File) string {
 	arch := map[elf.Machine]string{
 		elf.EM_X86_64: "amd64", elf.EM_AARCH64: "arm64", elf.EM_386: "386", elf.EM_ARM: "arm", elf.EM_RISCV: "riscv64",

@@ -38,7 +38,6 @@ type run struct {
 	sentAt time.Duration // when the plans were queued, on the controller's clock
 }
 
-// part is one agent's part of a run.
 type part struct {
 	link       *link
 	index      int
@@ -66,12 +65,9 @@ const (
 )
 
 const (
-	// leadTime is how long before the start the agents receive it, at least.
-	leadTime = 50 * time.Millisecond
-	// commandsPerRun is how many commands a part receives at most: a plan, a start and a stop.
-	commandsPerRun = 3
-	// watchEvery is the interval of checks for silent agents.
-	watchEvery = 200 * time.Millisecond
+	leadTime       = 50 * time.Millisecond  // agents receive the start at least this long before it
+	commandsPerRun = 3                      // most for a part: a plan, a start and a stop
+	watchEvery     = 200 * time.Millisecond // interval of checks for silent agents
 	// resultTimeout is how long after its end a run's result may arrive, besides the timeout of
 	// requests.
 	resultTimeout = 30 * time.Second
@@ -108,7 +104,6 @@ func (f *Fleet) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	return res, nil
 }
 
-// newRun divides the plan.
 func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	r := &run{fleet: f, plan: p, byLink: make(map[*link]*part)}
 	var threads []int
@@ -136,7 +131,6 @@ func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	return r, nil
 }
 
-// send queues each part's plan, and starts a goroutine that sends the part's commands.
 func (r *run) send() error {
 	commands := make([]agent.Command, len(r.parts))
 	for i, one := range r.parts {
@@ -158,7 +152,6 @@ func (r *run) send() error {
 	return nil
 }
 
-// await handles records until all parts are over.
 func (r *run) await(ctx context.Context) {
 	watch := time.NewTicker(watchEvery)
 	defer watch.Stop()
@@ -276,7 +269,6 @@ func call(hook func()) {
 	}
 }
 
-// second adds a second of a part.
 func (r *run) second(p *part, s *load.Second, at time.Duration) {
 	if time.Duration(s.Index) > (at-r.sentAt)/time.Second {
 		r.lose(p, fmt.Sprintf("it reported second %d, which has not begun", s.Index))
@@ -299,7 +291,6 @@ func (r *run) second(p *part, s *load.Second, at time.Duration) {
 	}
 }
 
-// end ends a part with its result or error.
 func (r *run) end(p *part, rec *agent.Record) {
 	e := rec.Error
 	if res := rec.Result; res != nil && !(res.Seconds >= 0 && res.Seconds <= (r.now()-r.sentAt+time.Second).Seconds()) {
@@ -343,7 +334,6 @@ func (r *run) end(p *part, rec *agent.Record) {
 // isComplete reports whether a result has what a Joiner needs.
 func isComplete(r *load.Result) bool { return r != nil && r.Latency != nil && r.Service != nil }
 
-// lose ends a part whose agent is lost.
 func (r *run) lose(p *part, why string) {
 	r.fleet.lose(p.link, why)
 	if p.state == over {
@@ -360,7 +350,6 @@ func (r *run) lose(p *part, why string) {
 	r.startIfReady()
 }
 
-// recordLoss records a loss, which may end the run.
 func (r *run) recordLoss(p *part, why string) {
 	r.lost = append(r.lost, fmt.Sprintf("%s was lost: %s", p.link.name, why))
 	if r.fleet.options.OnLoss == End {
@@ -368,7 +357,6 @@ func (r *run) recordLoss(p *part, why string) {
 	}
 }
 
-// stop orders the agents to end the run.
 func (r *run) stop() {
 	if r.isStopped {
 		return
@@ -436,7 +424,6 @@ func (r *run) deadline() time.Duration {
 	return r.startAt + r.plan.Warmup + cmp.Or(r.plan.Duration, load.DefaultDuration) + late
 }
 
-// result joins the parts.
 func (r *run) result() *load.Result {
 	call(r.plan.Trace.Ended)
 	first := time.Duration(-1)

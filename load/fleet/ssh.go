@@ -18,7 +18,6 @@ func SSH(destination string, programs []*Program) Host {
 	return Host{Name: destination, Command: s.command, Install: s.install}
 }
 
-// sshHost is a machine that ssh reaches.
 type sshHost struct {
 	destination string
 	programs    []*Program

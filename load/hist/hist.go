@@ -124,7 +124,6 @@ func (h *Histogram) UnmarshalJSON(b []byte) error {
 // second. A sum of thousands of decoded histograms then has no overflow.
 const mostDecoded = 1 << 44
 
-// decode fills an empty histogram with encoded counts.
 func (h *Histogram) decode(text string, sum, longest time.Duration) error {
 	counts, err := hdr.Decode([]byte(text))
 	if err != nil {

@@ -37,15 +37,9 @@ func (r *Run) columns() []column {
 		{"latency", r.Latency}, {"service", r.Service}, {"firstByte", r.FirstByte},
 		{"betweenEvents", cmp.Or(r.BetweenEvents, hist.New())},
 	} {
-		for _, v := range []struct {
-			name string
-			d    time.Duration
-		}{
-			{"Mean", h.durations.Mean()}, {"Stdev", h.durations.Stdev()}, {"Min", h.durations.Quantile(0)},
-			{"P50", h.durations.Quantile(0.5)}, {"P90", h.durations.Quantile(0.9)}, {"P99", h.durations.Quantile(0.99)},
-			{"P999", h.durations.Quantile(0.999)}, {"Max", h.durations.Max()},
-		} {
-			all = append(all, column{h.prefix + v.name + "Ns", strconv.FormatInt(int64(v.d), 10)})
+		for _, s := range statistics(h.durations) {
+			name := h.prefix + sentence(strings.ReplaceAll(s.name, ".", "")) + "Ns"
+			all = append(all, column{name, strconv.FormatInt(int64(s.value), 10)})
 		}
 	}
 	return append(all,

@@ -14,7 +14,6 @@ func Count(n float64) string {
 	return s
 }
 
-// sizeText formats a number of bytes with three significant digits.
 func sizeText(n float64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0

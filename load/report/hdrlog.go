@@ -9,8 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/printable"
 )
 
-// hdrTag is the tag of the lines of an HDR histogram log.
-const hdrTag = "latency"
+const hdrTag = "latency" // tag of the lines of an HDR histogram log
 
 // WriteHDRLog writes the latency of each second as an HDR histogram log, version 1.3
 // (github.com/HdrHistogram/HdrHistogram, HistogramLogWriter). Each line has a tag, its start in

@@ -9,7 +9,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/internal/page"
 )
@@ -30,21 +29,19 @@ func (r *Run) WritePage(w io.Writer) error {
 	return err
 }
 
-// pageFuncs returns the functions of the page's template.
 func pageFuncs() map[string]any {
 	return map[string]any{
 		"duration": Duration,
-		"due":      Count,
 		"count":    func(n uint64) string { return Count(float64(n)) },
 		"size":     func(n uint64) string { return sizeText(float64(n)) },
 		"percent":  func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
 		"share": func(part, of uint64) string {
 			return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1)))
 		},
-		"kinds":    errorKinds,
-		"sentence": sentence,
-		"codes":    func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },
-		"names":    func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"kinds": errorKinds,
+		"join":  strings.Join,
+		"codes": func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },
+		"names": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 	}
 }
 
@@ -65,27 +62,16 @@ func (r *Run) Verdict() string {
 		Count(r.PerSecond()), Duration(r.Latency.Quantile(0.5)), Duration(r.Latency.Quantile(0.99)), since, failed)
 }
 
-// Circumstances returns the settings needed to interpret the figures.
-func (r *Run) Circumstances() string { return sentence(r.circumstances()) + "." }
-
-// CPUPerRequest returns the generator's CPU time per request.
-func (r *Run) CPUPerRequest() time.Duration {
-	return time.Duration(r.perRequest(r.Generator.UserSeconds+r.Generator.SysSeconds) * float64(time.Second))
-}
-
-// BodyPerRequest returns the mean size of a response's body.
-func (r *Run) BodyPerRequest() string { return sizeText(r.perRequest(float64(r.BodyBytes))) }
-
-// Warnings returns the doubts about the run, its first error and its first STDERR output.
+// Warnings returns the run's first error, its first STDERR output and the doubts about it.
 func (r *Run) Warnings() (all []string) {
-	for _, doubt := range r.Doubts() {
-		all = append(all, sentence(doubt)+".")
-	}
 	if r.Errors.First != "" {
 		all = append(all, "First error: "+r.Errors.First)
 	}
 	if f := r.FastCGI; f != nil && f.Stderr != "" {
 		all = append(all, fmt.Sprintf("First on STDERR: %q", f.Stderr))
+	}
+	for _, doubt := range r.Doubts() {
+		all = append(all, sentence(doubt)+".")
 	}
 	return all
 }

@@ -1,8 +1,10 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -26,8 +28,7 @@ func newPlot(x, y page.Axis, xTicks []page.Tick, label func(float64) string, uni
 
 func horizontal(most float64) page.Axis { return page.Axis{Max: most, From: plotLeft, To: plotRight} }
 
-// logRange is the ratio of the greatest to the least value above which an axis is logarithmic.
-const logRange = 12
+const logRange = 12 // ratio of the greatest to the least value above which an axis is logarithmic
 
 func timeAxis(lo, hi time.Duration) page.Axis {
 	hi = max(hi, 1)
@@ -76,8 +77,7 @@ func Curves(all ...Curve) *page.Drawing {
 	return p
 }
 
-// mostSpans limits the parts of a drawn timeline to about one per screen column.
-const mostSpans = 480
+const mostSpans = 480 // limits the parts of a drawn timeline to about one per screen column
 
 // span is a second of the timeline, or several together.
 type span struct {
@@ -90,7 +90,6 @@ type span struct {
 // SpanSeconds returns the number of seconds in each span.
 func (r *Run) SpanSeconds() int { return (len(r.Timeline) + mostSpans - 1) / mostSpans }
 
-// spans returns the timeline in the parts that are drawn.
 func (r *Run) spans() (all []span) {
 	each := r.SpanSeconds()
 	for first := 0; first < len(r.Timeline); first += each {
@@ -114,64 +113,51 @@ func (r *Run) spans() (all []span) {
 	return all
 }
 
-// RatePlot returns the rate of each second, or nil if there is only one.
-func (r *Run) RatePlot() *page.Drawing {
-	if len(r.Timeline) < 2 {
-		return nil
-	}
-	_, most := r.rateRange()
-	return r.ratePlot(r.Seconds, most)
+// Plots show a run, or an agent, over time. They are nil if there is too little to draw.
+type Plots struct {
+	Name          string // of the agent
+	Rate, Latency *page.Drawing
 }
 
-// rateRange returns the lowest and the highest rate of the spans.
-func (r *Run) rateRange() (least, most float64) {
-	least = math.Inf(1)
-	for _, s := range r.spans() {
-		least, most = min(least, s.rate), max(most, s.rate)
+// Plots returns the plots of the run.
+func (r *Run) Plots() Plots { return plots(r.Seconds, r)[0] }
+
+// plots returns the plots of runs, whose axes are the same.
+func plots(seconds float64, runs ...*Run) (all []Plots) {
+	most, lo, hi := 0.0, time.Duration(math.MaxInt64), time.Duration(0)
+	for _, r := range runs {
+		for _, s := range r.spans() {
+			most = max(most, s.rate)
+			if s.known {
+				lo, hi = min(lo, s.p50), max(hi, s.max)
+			}
+		}
 	}
-	return least, most
+	x := horizontal(seconds)
+	for _, r := range runs {
+		all = append(all, Plots{Rate: ratePlot(r.spans(), x, most), Latency: latencyPlot(r.spans(), x, lo, hi)})
+	}
+	return all
 }
 
-// ratePlot returns the rate of each second on axes up to the given values.
-func (r *Run) ratePlot(seconds, top float64) *page.Drawing {
-	if len(r.Timeline) < 2 {
+func ratePlot(spans []span, x page.Axis, top float64) *page.Drawing {
+	if len(spans) < 2 {
 		return nil
 	}
-	spans := r.spans()
-	least, most := r.rateRange()
-	x, y := horizontal(seconds), page.Axis{Max: max(1, top*1.05), From: plotBottom, To: plotTop}
+	y := page.Axis{Max: max(1, top*1.05), From: plotBottom, To: plotTop}
 	p := newPlot(x, y, x.Ticks(page.Number), Count, "seconds")
 	p.Series("line-0", "requests per second", steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true }))
-	p.Alt = fmt.Sprintf("Between %s and %s requests per second.", Count(least), Count(most))
+	byRate := func(a, b span) int { return cmp.Compare(a.rate, b.rate) }
+	p.Alt = fmt.Sprintf("Between %s and %s requests per second.", Count(slices.MinFunc(spans, byRate).rate),
+		Count(slices.MaxFunc(spans, byRate).rate))
 	return p
 }
 
-// LatencyPlot returns the latency of each second, or nil if there is only one or none has
-// latencies.
-func (r *Run) LatencyPlot() *page.Drawing {
-	lo, hi := r.latencyRange()
-	return r.latencyPlot(r.Seconds, lo, hi)
-}
-
-// latencyRange returns the lowest median and the longest latency of the spans. Without latencies,
-// the latter is 0.
-func (r *Run) latencyRange() (lo, hi time.Duration) {
-	lo = time.Duration(math.MaxInt64)
-	for _, s := range r.spans() {
-		if s.known {
-			lo, hi = min(lo, s.p50), max(hi, s.max)
-		}
-	}
-	return lo, hi
-}
-
-// latencyPlot returns the latency of each second on axes with the given ranges.
-func (r *Run) latencyPlot(seconds float64, lo, hi time.Duration) *page.Drawing {
-	spans := r.spans()
-	if _, longest := r.latencyRange(); len(spans) < 2 || longest == 0 {
+func latencyPlot(spans []span, x page.Axis, lo, hi time.Duration) *page.Drawing {
+	if len(spans) < 2 || !slices.ContainsFunc(spans, func(s span) bool { return s.known }) {
 		return nil
 	}
-	x, y := horizontal(seconds), timeAxis(lo, hi)
+	y := timeAxis(lo, hi)
 	p := newPlot(x, y, x.Ticks(page.Number), timeLabel, "seconds")
 	for i, l := range []struct {
 		name string

@@ -95,7 +95,7 @@ func TestTextReportShowsAllFigures(t *testing.T) {
 		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`,
 		`^connections +64 opened before +2 while measuring$`,
 		`^generator +25% busy +75% headroom +50µs of CPU time per request$`,
-		`^each second +████  10,000 to 10,000 requests/s$`, `^first error: status 503$`,
+		`^each second +████  10,000 to 10,000 requests/s$`, `^First error: status 503$`,
 	)
 	if s := text(t, sample(t)); strings.Contains(s, "99.999%") || strings.Contains(s, "since due") {
 		t.Errorf("more nines than 35,000 requests tell, or an open loop:\n%s", s)

@@ -73,7 +73,6 @@ func (r *Run) rates() []float64 {
 	return rates
 }
 
-// perRequest divides a total by the number of requests.
 func (r *Run) perRequest(total float64) float64 {
 	if r.Requests == 0 {
 		return 0
@@ -81,19 +80,35 @@ func (r *Run) perRequest(total float64) float64 {
 	return total / float64(r.Requests)
 }
 
-// Times is a named distribution of times.
-type Times struct {
-	Name      string
-	Durations *hist.Histogram
+type statistic struct {
+	name  string
+	value time.Duration
+}
+
+func statistics(h *hist.Histogram) []statistic {
+	return []statistic{
+		{"mean", h.Mean()}, {"stdev", h.Stdev()}, {"min", h.Quantile(0)}, {"p50", h.Quantile(0.5)},
+		{"p90", h.Quantile(0.9)}, {"p99", h.Quantile(0.99)}, {"p99.9", h.Quantile(0.999)}, {"max", h.Max()},
+	}
 }
 
 // Times returns the run's distributions, in the order of a request's life. In a closed loop, a
 // request is due when it is sent.
-func (r *Run) Times() (all []Times) {
+func (r *Run) Times() Table {
+	head := []string{""}
+	for _, s := range statistics(hist.New()) {
+		head = append(head, s.name)
+	}
+	all := Table{head}
 	add := func(name string, h *hist.Histogram) {
-		if h != nil && h.Count() > 0 {
-			all = append(all, Times{name, h})
+		if h == nil || h.Count() == 0 {
+			return
 		}
+		row := []string{name}
+		for _, s := range statistics(h) {
+			row = append(row, Duration(s.value))
+		}
+		all = append(all, row)
 	}
 	add("connect", r.Connect)
 	add("TLS handshake", r.Handshake)
@@ -119,7 +134,6 @@ func errorKinds(e *load.Errors) (kinds []kindCount) {
 	return kinds
 }
 
-// kindCount is the number of errors of one kind.
 type kindCount struct {
 	Name  string
 	Count uint64

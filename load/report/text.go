@@ -9,6 +9,7 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/textbar"
@@ -16,10 +17,8 @@ import (
 )
 
 const (
-	// barWidth is the width of the percentile curve's bars, in columns.
-	barWidth = 44
-	// sparkWidth is the most columns of the timeline.
-	sparkWidth = 36
+	barWidth   = 44 // width of the percentile curve's bars, in columns
+	sparkWidth = 36 // most columns of the timeline
 	// logFrom is the ratio of the longest to the shortest bar above which bars are logarithmic. The
 	// short ones would be invisible otherwise.
 	logFrom = 40
@@ -29,19 +28,13 @@ const (
 // a terminal of 24 lines shows.
 func (r *Run) WriteText(out io.Writer) error {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.circumstances())
+	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.Circumstances())
 	r.writeCurve(&b)
 	r.writeFigures(&b)
-	r.writeTimes(&b)
-	r.writeAgents(&b)
-	if r.Errors.First != "" {
-		fmt.Fprintf(&b, "\n%s\n", Note("first error: "+r.Errors.First))
-	}
-	if f := r.FastCGI; f != nil && f.Stderr != "" {
-		fmt.Fprintf(&b, "\n%s\n", Note(fmt.Sprintf("first on STDERR: %q", f.Stderr)))
-	}
-	for _, doubt := range r.Doubts() {
-		fmt.Fprintf(&b, "\n%s\n", Note(sentence(doubt)+"."))
+	r.Times().write(&b)
+	r.Agents().write(&b)
+	for _, warning := range r.Warnings() {
+		fmt.Fprintf(&b, "\n%s\n", Note(warning))
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -58,8 +51,8 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// circumstances returns the settings needed to interpret the figures.
-func (r *Run) circumstances() string {
+// Circumstances returns the settings needed to interpret the figures.
+func (r *Run) Circumstances() string {
 	loop := "closed loop"
 	if r.Open() {
 		loop = "open loop"
@@ -79,33 +72,22 @@ func Plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// newTable returns a writer that aligns cells separated by tabs.
-func newTable(b *strings.Builder, flags uint) *tabwriter.Writer {
-	return tabwriter.NewWriter(b, 0, 8, 2, ' ', flags)
-}
+// Table is a table of the text and of the page. Its first row is the head.
+type Table [][]string
 
-func (r *Run) writeTimes(b *strings.Builder) {
-	all := r.Times()
-	if len(all) == 0 {
+// write writes a table with values for a terminal. Its first column holds names.
+func (t Table) write(b *strings.Builder) {
+	if len(t) < 2 {
 		return
 	}
-	fmt.Fprintln(b)
-	w := newTable(b, tabwriter.AlignRight)
 	wide := 0
-	for _, t := range all {
-		wide = max(wide, len(t.Name))
+	for _, row := range t {
+		wide = max(wide, utf8.RuneCountInString(row[0]))
 	}
-	fmt.Fprintf(w, "%-*s\tmean\tstdev\tmin\tp50\tp90\tp99\tp99.9\tmax\t\n", wide, "")
-	for _, t := range all {
-		fmt.Fprintf(w, "%-*s\t", wide, t.Name)
-		h := t.Durations
-		for _, d := range []time.Duration{
-			h.Mean(), h.Stdev(), h.Quantile(0), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999),
-			h.Max(),
-		} {
-			fmt.Fprintf(w, "%s\t", Duration(d))
-		}
-		fmt.Fprintln(w)
+	fmt.Fprintln(b)
+	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	for _, row := range t {
+		fmt.Fprintf(w, "%-*s\t%s\t\n", wide, row[0], strings.Join(row[1:], "\t"))
 	}
 	_ = w.Flush()
 }
@@ -137,7 +119,6 @@ func (r *Run) writeCurve(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// barScale maps times to bar lengths.
 type barScale struct {
 	from, to time.Duration
 	log      bool
@@ -165,10 +146,23 @@ func (s barScale) note() string {
 }
 
 func (r *Run) writeFigures(b *strings.Builder) {
-	w := newTable(b, 0)
-	line := func(name string, cells ...string) {
-		fmt.Fprintf(w, "%s\t%s\n", name, strings.Join(cells, "\t"))
+	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+	for _, figure := range r.Figures() {
+		fmt.Fprintln(w, strings.Join(figure, "\t"))
 	}
+	fmt.Fprintf(w, "statuses\t%s\nerrors\t%s\n", r.statuses(), Errors(&r.Errors))
+	if len(r.Timeline) > 1 {
+		rates := r.rates()
+		fmt.Fprintf(w, "each second\t%s  %s to %s requests/s\n", textbar.Sparkline(rates, sparkWidth),
+			Count(slices.Min(rates)), Count(slices.Max(rates)))
+	}
+	_ = w.Flush()
+}
+
+// Figures returns the totals of the run, each with its name first.
+func (r *Run) Figures() (all [][]string) {
+	line := func(name string, cells ...string) { all = append(all, append([]string{name}, cells...)) }
+	perSecond := func(bytes uint64) string { return sizeText(float64(bytes)/max(r.Seconds, 1e-9)) + "/s" }
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.Open() {
 		line("due", fmt.Sprintf("%.0f", r.Due),
@@ -181,26 +175,19 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	if r.Events > 0 {
 		line("events", fmt.Sprint(r.Events), Count(float64(r.Events)/max(r.Seconds, 1e-9))+"/s")
 	}
-	line("received", sizeText(float64(r.Bytes)), sizeText(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
+	line("received", sizeText(float64(r.Bytes)), perSecond(r.Bytes),
 		sizeText(r.perRequest(float64(r.BodyBytes)))+" of body per request")
-	line("sent", sizeText(float64(r.SentBytes)), sizeText(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
-	line("statuses", r.statuses())
-	line("errors", Errors(&r.Errors))
+	line("sent", sizeText(float64(r.SentBytes)), perSecond(r.SentBytes))
 	line("connections", fmt.Sprintf("%d opened before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
 	if f := r.FastCGI; f != nil {
 		line("FastCGI", sizeText(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d nonzero exit codes", f.Exits),
 			fmt.Sprintf("%d requests retried", f.Resent))
 	}
 	g := &r.Generator
-	cpu := g.UserSeconds + g.SysSeconds
+	cpu := r.perRequest(g.UserSeconds + g.SysSeconds)
 	line("generator", fmt.Sprintf("%.0f%% busy", 100*g.Busy), fmt.Sprintf("%.0f%% headroom", 100*max(0, 1-g.Busy)),
-		Duration(time.Duration(r.perRequest(cpu)*1e9))+" of CPU time per request")
-	if len(r.Timeline) > 1 {
-		rates := r.rates()
-		line("each second", textbar.Sparkline(rates,
-			sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
-	}
-	_ = w.Flush()
+		Duration(time.Duration(cpu*1e9))+" of CPU time per request")
+	return all
 }
 
 func (r *Run) statuses() string {

@@ -16,8 +16,7 @@ import (
 )
 
 const (
-	// timedRequests is the limit of requests of a run with -t.
-	timedRequests = 50000
+	timedRequests = 50000 // limit of requests of a run with -t
 	// maxRequests limits the memory for the times of all requests, which ab keeps, too.
 	maxRequests    = 100_000_000
 	maxConcurrency = 20000 // ab's limit

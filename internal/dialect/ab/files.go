@@ -7,7 +7,6 @@ import (
 	"os"
 )
 
-// writeFiles writes the files of -e and -g. sorted holds the requests by total time.
 func (c *Command) writeFiles(sorted []request) error {
 	if c.csvFile != "" {
 		if err := writeFile(c.csvFile, func(w io.Writer) { writeCSV(w, sorted) }); err != nil {
@@ -61,5 +60,4 @@ func (c *Command) writePlot(w io.Writer, sorted []request) {
 	}
 }
 
-// ctime is the layout of C's ctime, with APR's two-digit day.
-const ctime = "Mon Jan 02 15:04:05 2006"
+const ctime = "Mon Jan 02 15:04:05 2006" // layout of C's ctime, with APR's two-digit day

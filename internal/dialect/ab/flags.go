@@ -46,7 +46,6 @@ Run tare's load generator with ab's flags and print ab's report.
 Unsupported: -v above 1, -b, -X, -I and -Z.
 `
 
-// flags returns ab's flags, in the order of its help.
 func (c *Command) flags() []getopt.Flag {
 	takes := func(letter byte, set func(value string) error) getopt.Flag { return getopt.Value(letter, "", set) }
 	text := func(letter byte, to *string) getopt.Flag { return getopt.Text(letter, "", to) }
@@ -95,7 +94,6 @@ func (c *Command) flags() []getopt.Flag {
 	}
 }
 
-// printText ends the command with a text and ab's exit code.
 func printText(text string, code int) error {
 	return &dialect.Exit{Code: code, Stdout: text}
 }

@@ -17,7 +17,6 @@ type request struct {
 
 func (r *request) processing() int64 { return r.total - r.connect }
 
-// outcome holds the counters of a run as ab would have counted it.
 type outcome struct {
 	seconds  float64
 	requests []request // in the order in which they ended

@@ -64,7 +64,6 @@ func (c *Command) headerLines() (lines []string) {
 	return lines
 }
 
-// headerValue returns the value of a header field set by -H.
 func (c *Command) headerValue(name string) (value string, ok bool) {
 	i := slices.IndexFunc(c.header, func(line string) bool {
 		n, _, _ := strings.Cut(line, ":")

@@ -110,7 +110,6 @@ func (c *Command) printRates(w io.Writer, o *outcome) {
 
 func kilobytes(bytes int64) float64 { return float64(bytes) / 1024 }
 
-// row is a line of the table of times.
 type row struct {
 	name  string // start of the line
 	about string // name in warnings

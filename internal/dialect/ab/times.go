@@ -40,7 +40,6 @@ func columnOf(requests []request, time func(*request) int64) column {
 	return c
 }
 
-// millis rounds microseconds.
 func millis(micros int64) int64 { return (micros + 500) / 1000 }
 
 func connectTime(r *request) int64    { return r.connect }
@@ -55,7 +54,6 @@ func byTotal(requests []request) []request {
 	return sorted
 }
 
-// meanTotal returns the mean total time in milliseconds.
 func meanTotal(requests []request) float64 {
 	var sum int64
 	for i := range requests {

@@ -11,7 +11,6 @@ import (
 	"sync"
 )
 
-// session describes the first TLS handshake.
 type session struct {
 	once           sync.Once
 	protocol, temp string // in ab's format

@@ -23,13 +23,10 @@ const (
 	defaultUsers   = 25
 	defaultLimit   = 255 // limit of users
 	defaultTimeout = 30 * time.Second
-	// endless is siege's number of repetitions if none is set.
-	endless = 10301062
-	maxReps = endless
-	// maxSeconds limits a run's length.
-	maxSeconds = 10_000_000
-	// maxFailures is the number of failures after which siege exits.
-	maxFailures = 1024
+	endless        = 10301062 // siege's number of repetitions if none is set
+	maxReps        = endless
+	maxSeconds     = 10_000_000 // limits a run's length
+	maxFailures    = 1024       // number of failures after which siege exits
 
 	userAgent      = "Mozilla/5.0 (pc-x86_64-linux-gnu) Siege/4.0.7"
 	acceptEncoding = "gzip, deflate"
@@ -46,7 +43,6 @@ type Command struct {
 	notice         string // message about conflicting flags
 }
 
-// settings are set by flags and the file of -R.
 type settings struct {
 	url, file, rcFile string
 	users, limit      int

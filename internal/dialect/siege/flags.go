@@ -37,7 +37,6 @@ Run tare's load generator with siege's flags and print siege's report.
 Unsupported: -C, -D, -g and -p.
 `
 
-// flags returns siege's flags, in the order of its help.
 func (c *Command) flags() []getopt.Flag {
 	print := func(letter byte, name, text string) getopt.Flag {
 		return getopt.Flag{Short: letter, Long: name, Set: func(string) error { return &dialect.Exit{Stdout: text} }}

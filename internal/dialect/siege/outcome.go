@@ -6,7 +6,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// outcome holds the counters of a run as siege would have counted it.
 type outcome struct {
 	hits, successful, failed uint64
 	unanswered               uint64 // those of failed without a response
@@ -50,7 +49,6 @@ func count(r *load.Result) outcome {
 	return o
 }
 
-// responses returns the number of transactions with a time.
 func (o *outcome) responses(r *load.Result) int {
 	return int(r.Requests - r.Statuses[teapot])
 }
@@ -64,10 +62,8 @@ func (o *outcome) add(elapsed time.Duration) {
 	o.timed++
 }
 
-// teapot is the status that siege assigns to a response that is not HTTP.
-const teapot = 418
+const teapot = 418 // status that siege assigns to a response that is not HTTP
 
-// isFailure reports whether siege counts a response as failed.
 func isFailure(status int) bool {
 	return status == 408 || status == teapot || 500 <= status && status <= 509
 }

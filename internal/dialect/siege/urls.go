@@ -9,7 +9,6 @@ import (
 	"strings"
 )
 
-// origin is a server as named by a URL.
 type origin struct {
 	scheme, host string // the host as written, including brackets of IPv6
 	port         int
@@ -33,7 +32,6 @@ func defaultPort(scheme string) int {
 	return 80
 }
 
-// target is one of the URLs with its request.
 type target struct {
 	origin
 	method, path, body string
@@ -86,7 +84,6 @@ func stripComment(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// isVariable reports whether a line has the form NAME=value.
 func isVariable(line string) bool {
 	name, _, ok := strings.Cut(line, "=")
 	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""

@@ -22,10 +22,8 @@ const (
 
 // Limits of a command line.
 const (
-	// maxThreads is half of Go's limit of threads.
-	maxThreads = 5000
-	// maxConnections exceeds any system's limit of descriptors.
-	maxConnections = 1 << 24
+	maxThreads     = 5000    // half of Go's limit of threads
+	maxConnections = 1 << 24 // exceeds any system's limit of descriptors
 	maxSeconds     = 365 * 24 * 60 * 60
 )
 
@@ -69,10 +67,8 @@ func (c *Command) flags() []getopt.Flag {
 	}
 }
 
-// exitCode is wrk's exit code without a run, even for help.
-const exitCode = 1
+const exitCode = 1 // wrk's exit code without a run, even for help
 
-// printText ends the command with a text.
 func printText(text string) error {
 	return &dialect.Exit{Code: exitCode, Stdout: text}
 }

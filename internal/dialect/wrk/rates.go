@@ -8,10 +8,8 @@ import (
 )
 
 const (
-	// windowMilliseconds is the length of a window of load.Result.
-	windowMilliseconds = 100
-	// windowTolerance is the part of a window that may be missing from the last one.
-	windowTolerance = 1e-6
+	windowMilliseconds = 100  // length of a window of load.Result
+	windowTolerance    = 1e-6 // part of a window that may be missing from the last one
 )
 
 // rates returns the distribution of each thread's requests per second, sampled ten times a second.

@@ -20,7 +20,6 @@ type distribution struct {
 	interval int64 // between phantoms; 0 if there are none
 }
 
-// phantoms returns the number of phantoms of a value.
 func (d *distribution) phantoms(value int64) int64 {
 	if d.interval < 1 || value < 2*d.interval {
 		return 0
@@ -28,7 +27,6 @@ func (d *distribution) phantoms(value int64) int64 {
 	return (value-1)/d.interval - 1
 }
 
-// count returns the number of samples.
 func (d *distribution) count() (n int64) {
 	for _, b := range d.bars {
 		n += b.count * (1 + d.phantoms(b.value))
@@ -56,7 +54,6 @@ func (d *distribution) mean() float64 {
 	return sum / n
 }
 
-// stdev returns the standard deviation of a sample.
 func (d *distribution) stdev(mean float64) float64 {
 	n := float64(d.count())
 	if n < 2 {
@@ -72,7 +69,6 @@ func (d *distribution) stdev(mean float64) float64 {
 	return math.Sqrt(max(sum, 0) / (n - 1))
 }
 
-// upTo returns the number of samples not above x.
 func (d *distribution) upTo(x int64) (n int64) {
 	for _, b := range d.bars {
 		k := d.phantoms(b.value)
@@ -128,7 +124,6 @@ func (c *Command) latencies(r *load.Result) (d distribution) {
 	return d
 }
 
-// countTimeouts returns the number of durations above the timeout.
 func (c *Command) countTimeouts(h *hist.Histogram) (n uint64) {
 	for value, count := range h.All() {
 		if value.Microseconds() > c.timeout.Microseconds() {

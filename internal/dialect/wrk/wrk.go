@@ -110,7 +110,6 @@ func writeRow(b *strings.Builder, name string, d *distribution, format func(floa
 // runtime returns the measured time in microseconds.
 func runtime(r *load.Result) int64 { return int64(math.Round(r.Seconds * 1e6)) }
 
-// failures returns the number of responses with status 400 or above.
 func failures(r *load.Result) (n uint64) {
 	for status, count := range r.Statuses {
 		if status > 399 {

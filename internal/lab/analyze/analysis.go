@@ -180,7 +180,6 @@ func perRequest(blocks []*sample.Record, role string, figure func(proc.Cost) flo
 	return median(blocks, func(r *sample.Record) float64 { return r.PerRequest(role, figure) })
 }
 
-// over divides a number by that of a record's requests.
 func over(r *sample.Record, n uint64) float64 { return float64(n) / float64(max(1, r.Load.Requests)) }
 
 // Row returns the row of the first entrant of a kind, or nil.

@@ -35,7 +35,6 @@ func (a *Analysis) warnings(t *Table, row *Row, checks ...func(*Analysis, *Table
 	return slices.Clip(all)
 }
 
-// measured returns the records of the blocks that have one.
 func (r *Row) measured() []*sample.Record {
 	return slices.DeleteFunc(slices.Clone(r.blocks), func(r *sample.Record) bool { return r == nil })
 }
@@ -103,8 +102,7 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 	return fmt.Sprintf("clients had to open %d connections again during the measurement", n)
 }
 
-// reachedBound is the share of due requests that must receive a response.
-const reachedBound = 0.99
+const reachedBound = 0.99 // share of due requests that must receive a response
 
 // rateMissed warns of trials that did not reach their fixed rate, and of doubts about the
 // generator.
@@ -143,10 +141,8 @@ func generatorDoubted(records []*sample.Record) string {
 }
 
 const (
-	// sleepShown is the share of a CPU that a contender may use during the slices of others.
-	sleepShown = 0.005
-	// deferredShown is the share of its CPU time that a contender may use after its slices.
-	deferredShown = 0.02
+	sleepShown    = 0.005 // share of a CPU that a contender may use during the slices of others
+	deferredShown = 0.02  // share of its CPU time that a contender may use after its slices
 )
 
 // recordsLike returns the records of another contender that can be compared with these: in each

@@ -107,8 +107,7 @@ func (d *Decomposition) divide(of, than []*sample.Record) {
 	}
 }
 
-// rounding is the error of floating point in sums of microseconds.
-const rounding = 1e-9
+const rounding = 1e-9 // error of floating point in sums of microseconds
 
 func hasRole(blocks []*sample.Record, role string) bool {
 	return slices.ContainsFunc(blocks, func(r *sample.Record) bool { return r != nil && len(r.Costs[role]) > 0 })

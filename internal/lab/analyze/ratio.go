@@ -12,10 +12,8 @@ const (
 	// disturbedSlice is the share of a CPU that other programs may use during a slice. Slices above
 	// it are left out. Clock ticks and interrupts alone make a tenth.
 	disturbedSlice = 0.4
-	// disturbedRun is the share of disturbed pairs of slices from which they are not left out.
-	disturbedRun = 0.25
-	// disturbedMean is the share of a CPU that other programs may use on average.
-	disturbedMean = 0.2
+	disturbedRun   = 0.25 // share of disturbed pairs of slices from which they are not left out
+	disturbedMean  = 0.2  // share of a CPU that other programs may use on average
 	// disturbedShift is how far other programs that use a whole CPU move a ratio from its value on a
 	// quiet machine, as a share of its distance from 1 (of logarithms). They slow both contenders:
 	// 12 of 12 ratios of equal programs held 1 without a wider interval, beside a load of 12 to 23.

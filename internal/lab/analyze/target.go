@@ -72,7 +72,6 @@ func pairOf(run *sample.Run, c sample.Condition, t sample.Target) (of, than []*s
 	return of, recordsLike(run, reference, c, of)
 }
 
-// countsPerBlock returns the records in which the kernel counted, by block.
 func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
 	return inBlocks(run, e, c, func(r *sample.Record) bool {
 		return r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
@@ -129,7 +128,6 @@ func inverse(i stat.Interval) stat.Interval {
 	return stat.Interval{Lo: 1 / i.Hi, Mid: 1 / i.Mid, Hi: 1 / i.Lo}
 }
 
-// perStart returns one value of each start.
 func perStart(records []*sample.Record, m sample.Metric) stat.Starts {
 	all := make(stat.Starts, len(records))
 	for i, v := range values(records, m.Of) {
@@ -140,11 +138,10 @@ func perStart(records []*sample.Record, m sample.Metric) stat.Starts {
 
 // Change is the difference of the second of two builds from the first in one metric.
 type Change struct {
-	Metric sample.Metric
-	Ratio  stat.Interval // second to first; unset for sample.Errors
-	Count  uint64        // errors of the second build
-	// ErrorShare is the share of errors among its requests that ended.
-	ErrorShare float64
+	Metric     sample.Metric
+	Ratio      stat.Interval // second to first; unset for sample.Errors
+	Count      uint64        // errors of the second build
+	ErrorShare float64       // share of errors among its requests that ended
 }
 
 // Changes returns the differences of the second build from the first under the table's condition,

@@ -41,8 +41,7 @@ func (p Part) AllCalls() (all float64) {
 	return all
 }
 
-// shownCalls is the number of system calls that have a column.
-const shownCalls = 10
+const shownCalls = 10 // number of system calls that have a column
 
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {

@@ -22,9 +22,8 @@ import (
 const (
 	// restOfOutput is the timeout of a command's output after the command has ended. Only processes
 	// that left the command's group can still write.
-	restOfOutput = 5 * time.Second
-	// maxCommandOutput limits the output of a command, in bytes.
-	maxCommandOutput = 16 << 20
+	restOfOutput     = 5 * time.Second
+	maxCommandOutput = 16 << 20 // limits the output of a command, in bytes
 )
 
 // Command runs programs that end by themselves.

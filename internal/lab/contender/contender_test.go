@@ -122,8 +122,10 @@ func actorAt(role, protocol, place string) *contender.Contender {
 // start starts a contender and waits until it responds.
 func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
 	set contender.Setting) (*contender.Running, error) {
-	return s.Start(ctx, c, set, equal.Ready(c, equal.Request{Method: "GET", Path: "/", Host: "a"}))
+	return s.Start(ctx, c, set, equal.Ready(c, root))
 }
+
+var root = equal.Request{Method: "GET", Path: "/", Host: "a"}
 
 func TestStopEndsWhatStartStarted(t *testing.T) {
 	t.Parallel()
@@ -138,7 +140,7 @@ func TestStopEndsWhatStartStarted(t *testing.T) {
 	} {
 		t.Run(c.Run, func(t *testing.T) {
 			r := testkit.Value(start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}}))(t)
-			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
+			a, err := equal.Fetch(context.Background(), r.Place(), root)
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
 			}
@@ -176,31 +178,27 @@ func TestErrorsQuoteTheReason(t *testing.T) {
 func TestStartReportsFailures(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it starts contenders")
-	taken := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
-	defer taken.Close()
-	go http.Serve(taken, http.NotFoundHandler())
-	takenPort := func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }
 	for _, test := range []struct {
 		role  string
-		ports func() (int, error)
+		taken bool // another program listens on the port before the contender does
 		want  []string
 	}{
-		{"crash", nil,
+		{"crash", false,
 			[]string{`its application ended by itself (exit status 3); application printed: \x1b[31mcannot find my configuration`}},
-		{"silent", nil, []string{"no response after 3s", "connection refused"}},
-		// The response comes from another program that holds the port.
-		{"silent", takenPort, []string{
-			"port " + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port) + " is held by process " +
-				strconv.Itoa(os.Getpid()),
-			"which was not started here",
-		}},
-		// It ends with its own error, perhaps after the other program has responded.
-		{"server", takenPort, []string{strconv.Itoa(taken.Addr().(*net.TCPAddr).Port)}},
+		{"silent", false, []string{"no response after 3s", "connection refused"}},
+		{"silent", true, []string{"is held by process " + strconv.Itoa(os.Getpid()), "which was not started here"}},
 	} {
-		s := stage(t, contender.StageOptions{Ports: test.ports})
+		s := stage(t, contender.StageOptions{})
 		c := actor(test.role)
 		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long enough for a busy machine
-		_, err := start(context.Background(), s, c, contender.Setting{Cores: 1})
+		_, err := s.Start(context.Background(), c, contender.Setting{Cores: 1}, func(ctx context.Context, address string) error {
+			if test.taken {
+				other := testkit.Value(net.Listen("tcp", address))(t)
+				t.Cleanup(func() { other.Close() })
+				go http.Serve(other, http.NotFoundHandler())
+			}
+			return equal.Ready(c, root)(ctx, address)
+		})
 		for _, want := range test.want {
 			testkit.Error(t, err, want, test.role)
 		}
@@ -211,32 +209,18 @@ func TestStartReportsFailures(t *testing.T) {
 func TestPortIsClaimedByOneContender(t *testing.T) {
 	t.Parallel()
 	testkit.Long(t, "it starts contenders")
-	port := 100_000 + 2*os.Getpid() // claims are the machine's; another run of this test has others
-	candidates := []int{port, port, port + 1}
-	s := stage(t, contender.StageOptions{Ports: func() (int, error) {
-		next := candidates[0]
-		candidates = candidates[1:]
-		return next, nil
-	}})
-	silent := func() { // fails, because nothing responds
-		c := actor("silent")
-		c.Ready.Within = yamlfile.Duration(100 * time.Millisecond)
-		testkit.Fails(start(context.Background(), s, c, contender.Setting{Cores: 1}))(t, "", "listens nowhere")
-	}
-	silent()
-	if len(candidates) != 2 {
-		t.Fatalf("left: %d", candidates)
-	}
-	testkit.WaitFor(t, "the claim to end", func() bool { // a process that begins may hold it until it runs its program
-		other, err := net.Listen("unix", fmt.Sprintf("@tare-port-%d", port)) // another process has it
-		if err == nil {
-			t.Cleanup(func() { other.Close() })
-		}
-		return err == nil
+	s, c, claim := stage(t, contender.StageOptions{}), actor("silent"), ""
+	c.Ready.Within = yamlfile.Duration(100 * time.Millisecond)
+	_, err := s.Start(context.Background(), c, contender.Setting{Cores: 1}, func(_ context.Context, address string) error {
+		claim = "@tare-port-" + strings.TrimPrefix(address, "127.0.0.1:")
+		testkit.FailsWith(net.Listen("unix", claim))(t, syscall.EADDRINUSE)
+		return errors.New("no response")
 	})
-	if silent(); len(candidates) != 0 {
-		t.Errorf("left: %d", candidates)
-	}
+	testkit.Error(t, err, "nor anywhere else")
+	testkit.WaitFor(t, "the claim to end", func() bool { // a process that begins may hold it until it runs its program
+		l, err := net.Listen("unix", claim)
+		return err == nil && l.Close() == nil
+	})
 }
 
 func TestTooLongSocketPathIsRejected(t *testing.T) {
@@ -329,19 +313,15 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	testkit.FailsWith(start(ctx, s, actor("silent"), contender.Setting{Cores: 1}))(t, context.DeadlineExceeded)
 }
 
-func TestFreePortIsBelowPortsOfClients(t *testing.T) {
+func TestClaimedPortIsBelowPortsOfClients(t *testing.T) {
 	low, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
 	limit := testkit.Value(strconv.Atoi(low))(t)
-	seen := map[int]bool{}
+	var ports contender.Claims
+	defer ports.Release()
 	for range 20 {
-		port, err := contender.FreePort()
-		if err != nil || port >= limit {
+		if port, err := ports.Claim(); err != nil || port >= limit {
 			t.Fatal(port, err)
 		}
-		seen[port] = true
-	}
-	if len(seen) < 10 {
-		t.Errorf("only %d ports in 20 tries", len(seen))
 	}
 }
 

@@ -140,8 +140,7 @@ type debianTool struct {
 	env      []string // variables that it needs
 }
 
-// nginxEtc is the folder of the files that configurations include, below the root.
-const nginxEtc = "etc/nginx"
+const nginxEtc = "etc/nginx" // folder of the files that configurations include, below the root
 
 func debianTools() map[string]debianTool {
 	return map[string]debianTool{
@@ -225,7 +224,6 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 	})
 }
 
-// works returns an error if the program is incomplete.
 func (p Program) works(ctx context.Context, tool *debianTool) error {
 	for _, name := range tool.files {
 		if _, err := os.Stat(filepath.Join(p.Etc, name)); err != nil {
@@ -247,7 +245,6 @@ func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
 	return out, err
 }
 
-// program returns the path of a program of the tree, or "".
 func (t Tree) program(name string) string {
 	for _, dir := range []string{"usr/bin", "usr/sbin"} {
 		path := filepath.Join(t.Root, dir, name)
@@ -258,7 +255,6 @@ func (t Tree) program(name string) string {
 	return ""
 }
 
-// rubyEnv returns the environment in which Ruby finds the tree's Ruby libraries.
 func (t Tree) rubyEnv() []string {
 	return t.pathVariable("RUBYLIB",
 		"usr/lib/ruby/vendor_ruby", "usr/lib/*-linux-gnu*/ruby/vendor_ruby/[0-9]*",

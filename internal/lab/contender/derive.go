@@ -60,7 +60,6 @@ type Front struct {
 // TLS is a word of the names of derived contenders, and of Front.Lacks.
 const TLS = "tls"
 
-// notFound returns the error for a name that no contender has.
 func notFound(dir, name, why string) error {
 	return &yamlfile.Error{File: filepath.Join(dir, name, FileName), What: "no such contender: " + why}
 }

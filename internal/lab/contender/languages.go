@@ -18,8 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// oldestGo is the first version of Go that downloads the version that a module requires.
-const oldestGo = "go1.21"
+const oldestGo = "go1.21" // first version of Go that downloads the version that a module requires
 
 const goRemedy = "apt-get install golang-go"
 
@@ -102,11 +101,9 @@ func (t *Tools) useBuiltin(c *Contender, need string, why error) bool {
 	return true
 }
 
-// requirements is the file with the exact versions of packages and their hashes.
-const requirements = "requirements.txt"
+const requirements = "requirements.txt" // file with the exact versions of packages and their hashes
 
-// completeFile is created in a virtual environment when it is complete.
-const completeFile = "complete"
+const completeFile = "complete" // created in a virtual environment when it is complete
 
 const pythonRemedy = "apt-get install python3-venv"
 
@@ -156,8 +153,7 @@ func (t *Tools) makeVenv(ctx context.Context, venv, file string) error {
 	return os.WriteFile(filepath.Join(venv, completeFile), nil, 0o644)
 }
 
-// lockEvery is the pause between two tries to lock a file.
-const lockEvery = 50 * time.Millisecond
+const lockEvery = 50 * time.Millisecond // pause between two tries to lock a file
 
 // lock locks a file, so that only one of several processes makes the file. The kernel releases the
 // lock when its process dies.

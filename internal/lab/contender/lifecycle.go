@@ -36,7 +36,6 @@ func fileName(role string) string {
 	return strings.ReplaceAll(role, " ", "-")
 }
 
-// openSocket listens on a TCP address and returns the socket.
 func openSocket(address string) (*os.File, error) {
 	l, err := net.Listen("tcp", address)
 	if err != nil {
@@ -79,7 +78,6 @@ func (p *part) command() []string {
 	return append([]string{"/bin/sh", "-c", script + `exec "$@"`, "sh"}, p.words...)
 }
 
-// start starts the process of a part that has none.
 func (r *Running) start(p *part) error {
 	words := p.command()
 	c := exec.Command(words[0], words[1:]...)
@@ -123,8 +121,7 @@ func (r *Running) Signal(role string, s syscall.Signal) error {
 	return p.cmd.Process.Signal(s)
 }
 
-// reloadPatience is how long Reload waits for a command to fail.
-const reloadPatience = time.Second
+const reloadPatience = time.Second // how long Reload waits for a command to fail
 
 // Reload makes the front read its configuration again. A command that takes longer continues until
 // ctx ends: it may wait for clients.

@@ -74,7 +74,6 @@ func (n *NginxConf) fit() {
 	}
 }
 
-// render writes the configuration to a file and returns its text.
 func (n *NginxConf) render(t *template.Template, file string) ([]byte, error) {
 	var b bytes.Buffer
 	if err := t.Execute(&b, n); err != nil {

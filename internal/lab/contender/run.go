@@ -20,12 +20,9 @@ import (
 )
 
 const (
-	// stopGrace is the time between SIGTERM and SIGKILL.
-	stopGrace = 3 * time.Second
-	// pollEvery is the pause between two probes of a contender that starts.
-	pollEvery = 5 * time.Millisecond
-	// longestSocket is the maximum length of a unix socket's path on Linux, in bytes.
-	longestSocket = 107
+	stopGrace     = 3 * time.Second      // time between SIGTERM and SIGKILL
+	pollEvery     = 5 * time.Millisecond // pause between two probes of a contender that starts
+	longestSocket = 107                  // most bytes of a unix socket's path on Linux
 )
 
 // Setting determines how a contender runs.
@@ -42,10 +39,8 @@ type Setting struct {
 	// Activated passes a listening TCP socket to the application, as systemd does. The socket stays
 	// open while the application is replaced.
 	Activated bool
-	// Files limits the open files of each process; 0 is the limit of this process.
-	Files int
-	// Replaced starts nginx so that it can be replaced.
-	Replaced bool
+	Files     int  // limits the open files of each process; 0 is the limit of this process
+	Replaced  bool // starts nginx so that it can be replaced
 }
 
 // replaced is a shell script that starts nginx, and passes signals on. nginx ignores SIGUSR2 until
@@ -105,7 +100,6 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
 	return r, nil
 }
 
-// launch starts the application, and the front if there is one.
 func (r *Running) launch(set Setting) error {
 	if r.Cores == AllCores {
 		set.Cores, set.Workers, set.CPUs = len(r.stage.cpus), 0, nil
@@ -137,7 +131,7 @@ func (r *Running) launch(set Setting) error {
 			return err
 		}
 	}
-	port, err := r.ports.Claim(r.stage.ports)
+	port, err := r.ports.Claim()
 	if err != nil {
 		return err
 	}
@@ -213,7 +207,7 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 	}
 	ports := make([]string, n)
 	for i := range ports {
-		port, err := r.ports.Claim(r.stage.ports)
+		port, err := r.ports.Claim()
 		if err != nil {
 			return nil, err
 		}
@@ -241,7 +235,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {
-		unused, err := r.ports.Claim(r.stage.ports)
+		unused, err := r.ports.Claim()
 		if err != nil {
 			return err
 		}

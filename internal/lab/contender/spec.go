@@ -44,8 +44,7 @@ const (
 	Siege  = "siege"
 )
 
-// defaultReady is the default timeout of a contender's first response.
-const defaultReady = 10 * time.Second
+const defaultReady = 10 * time.Second // default timeout of a contender's first response
 
 // Spec is the content of a contender.yaml.
 type Spec struct {
@@ -122,8 +121,7 @@ type Spec struct {
 	// socket: tcp or unix. "" is the only one that it has a placeholder for.
 	Network string `yaml:"network"`
 
-	// Protocol is the application's protocol: http or fastcgi.
-	Protocol string `yaml:"protocol"`
+	Protocol string `yaml:"protocol"` // application's protocol: http or fastcgi
 
 	// Front is the server between clients and the application: nginx, or the name of another one
 	// that reads an nginx.conf; "" means none. A front speaks HTTP with clients. Without a front,
@@ -155,8 +153,7 @@ type Spec struct {
 	// Set are the values of {{.Setting "name"}} in the experiment's nginx.conf.
 	Set map[string]string `yaml:"set"`
 
-	// Module is the Go module whose version is shown in addition to Go's.
-	Module string `yaml:"module"`
+	Module string `yaml:"module"` // Go module whose version is shown in addition to Go's
 
 	Ready struct {
 		Within yamlfile.Duration `yaml:"within"`

@@ -28,7 +28,6 @@ type Stage struct {
 	dir   string // scratch folder; its path is short, because a socket's must be
 	cpus  []int  // that this process may use
 	guard *guard
-	ports func() (int, error)
 	host  string      // on which clients reach contenders
 	do    chan func() // executed by the one thread that starts processes
 
@@ -49,14 +48,9 @@ type StageOptions struct {
 	// this process is killed.
 	Guard []string
 
-	// SmallFiles is the number of small files in sites.
-	SmallFiles int
+	SmallFiles int // number of small files in sites
 
-	// Ports returns a port to listen on; nil is FreePort.
-	Ports func() (int, error)
-
-	// Host is the IPv4 address on which contenders listen for clients; "" is 127.0.0.1.
-	Host string
+	Host string // IPv4 address on which contenders listen for clients; "" is 127.0.0.1
 }
 
 // NewStage makes a stage. The caller must close it.
@@ -74,14 +68,11 @@ func NewStage(o StageOptions) (*Stage, error) {
 		return nil, err
 	}
 	s := &Stage{
-		dir: dir, cpus: cpus, ports: o.Ports, host: cmp.Or(o.Host, loopbackHost), small: o.SmallFiles,
+		dir: dir, cpus: cpus, host: cmp.Or(o.Host, loopbackHost), small: o.SmallFiles,
 		do:    make(chan func()),
 		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
 	}
 	s.certificate = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })
-	if s.ports == nil {
-		s.ports = FreePort
-	}
 	if err := os.Chmod(dir, 0o755); err != nil { // nginx workers of another user read it
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
@@ -208,51 +199,45 @@ func endStrays(mark string) (ended []proc.Process, err error) {
 	return ended, errors.New("contender: processes multiply faster than they can be killed")
 }
 
-// portTries limits the number of ports that are tried.
-const portTries = 100
+// Claims are TCP ports of 127.0.0.1 that servers of this process will listen on. A port is free
+// until its server listens, which takes a moment. Meanwhile another part, or another process that
+// measures or tests on this machine, could choose it, too.
+type Claims struct{ held []io.Closer }
 
-// FreePort returns a TCP port of 127.0.0.1 on which no socket listens. It is below the range of
-// outgoing connections, so that no client gets it before the server listens.
-func FreePort() (int, error) {
+// Claim returns a port on which no socket listens and which no other process has claimed. It is
+// below the range of outgoing connections, so that no client gets it before the server listens.
+func (c *Claims) Claim() (int, error) {
 	low := 32768
 	first, _, _ := strings.Cut(proc.Setting("net.ipv4.ip_local_port_range"), " ")
 	if n, err := strconv.Atoi(first); err == nil {
 		low = n
 	}
-	const lowest = 10_000
+	const lowest, tries = 10_000, 100
 	from := min(lowest, low/2)
 	var last error
-	for range portTries {
+	for range tries {
 		port := from + rand.IntN(max(1, low-from))
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
+		if last = c.claim(port); last == nil {
+			return port, nil
 		}
-		last = err
 	}
 	return 0, fmt.Errorf("contender: no free port: %w", last)
 }
 
-// Claims are ports that servers of this process will listen on. A port is free until its server
-// listens, which takes a moment. Meanwhile another part, or another process that measures or tests
-// on this machine, could choose it, too.
-type Claims struct{ held []io.Closer }
-
-// Claim returns a port that no other process has claimed. choose returns candidates.
-func (c *Claims) Claim(choose func() (int, error)) (int, error) {
-	for range portTries {
-		port, err := choose()
-		if err != nil {
-			return 0, err
-		}
-		// A socket with an abstract name vanishes with its process.
-		l, err := net.Listen("unix", "@tare-port-"+strconv.Itoa(port))
-		if err == nil {
-			c.held = append(c.held, l)
-			return port, nil
-		}
+// claim claims a port. Only then it listens there for a moment to see that no other socket does:
+// the server of another process that has claimed the port may be about to listen.
+func (c *Claims) claim(port int) error {
+	// A socket with an abstract name vanishes with its process.
+	claim, err := net.Listen("unix", "@tare-port-"+strconv.Itoa(port))
+	if err != nil {
+		return err
 	}
-	return 0, errors.New("contender: no free port: all candidates are claimed")
+	probe, err := net.Listen("tcp", net.JoinHostPort(loopbackHost, strconv.Itoa(port)))
+	if err != nil {
+		return errors.Join(err, claim.Close())
+	}
+	c.held = append(c.held, claim)
+	return probe.Close()
 }
 
 // Release ends all claims.

@@ -18,8 +18,7 @@ import (
 
 type certFiles struct{ certFile, keyFile string }
 
-// certLifetime is longer than any run.
-const certLifetime = 365 * 24 * time.Hour
+const certLifetime = 365 * 24 * time.Hour // longer than any run
 
 // newCertificate writes a self-signed certificate (ECDSA, P-256) and its key to a folder.
 func newCertificate(dir string) (certFiles, error) {

@@ -171,7 +171,6 @@ func (c *Contender) fill(words []string, pairs ...string) []string {
 	return filled
 }
 
-// findCompiler runs the C compiler and records its version.
 func (c *Contender) findCompiler(ctx context.Context) error {
 	out, err := (&Command{Dir: c.Dir}).Run(ctx, "cc", "--version")
 	if err != nil {

@@ -2,8 +2,9 @@ package document
 
 import (
 	"cmp"
+	_ "embed"
 	"fmt"
-	"html"
+	"html/template"
 	"strings"
 
 	"github.com/tarehq/tare/internal/page"
@@ -18,10 +19,7 @@ type Document struct {
 }
 
 // Block is a part of a document.
-type Block interface {
-	text(w *writer)
-	html(w *writer)
-}
+type Block interface{ text(w *writer) }
 
 // Add adds blocks.
 func (d *Document) Add(blocks ...Block) { d.Blocks = append(d.Blocks, blocks...) }
@@ -41,14 +39,12 @@ type writer struct {
 	strings.Builder
 }
 
-func (w *writer) printf(format string, args ...any) { fmt.Fprintf(w, format, args...) }
-
 // Text returns the document as text.
 func (d *Document) Text(f Form) string {
 	f.Width = cmp.Or(f.Width, Width)
 	w := &writer{Form: f}
 	if f.Markdown {
-		w.printf("# %s\n\n%s\n\n", d.Title, d.Question)
+		fmt.Fprintf(w, "# %s\n\n%s\n\n", d.Title, d.Question)
 	}
 	for _, b := range d.Blocks {
 		b.text(w)
@@ -56,39 +52,27 @@ func (d *Document) Text(f Form) string {
 	return w.String()
 }
 
+//go:embed page.html
+var pageSource string
+
 // Page returns the document as one HTML file without external resources. Styles are added to those
 // of all pages.
 func (d *Document) Page(styles string) string {
-	w := &writer{Form: Form{Out: Page}}
-	w.printf(`<h1>%s</h1>
-<p class="question">%s</p>
-`, html.EscapeString(d.Title), html.EscapeString(d.Question))
-	for _, b := range d.Blocks {
-		b.html(w)
+	t := template.New("")
+	write := func(name string, data any) template.HTML {
+		var b strings.Builder
+		if err := t.ExecuteTemplate(&b, name, data); err != nil {
+			panic("document: BUG: " + err.Error())
+		}
+		return template.HTML(b.String())
 	}
-	return page.Framed(d.Title, styles, w.String())
-}
-
-// tag writes an element whose content is HTML on a line.
-func (w *writer) tag(name, class, content string) {
-	w.WriteString(element(name, class, content) + "\n")
-}
-
-// element returns an element whose content is HTML.
-func element(name, class, content string) string {
-	return "<" + name + attribute(class) + ">" + content + "</" + name + ">"
-}
-
-func attribute(class string) string {
-	if class == "" {
-		return ""
-	}
-	return fmt.Sprintf(" class=%q", class)
-}
-
-// escaped returns a text as HTML, whose line breaks stay.
-func escaped(text string) string {
-	return strings.ReplaceAll(html.EscapeString(text), "\n", "<br>")
+	template.Must(t.Funcs(template.FuncMap{
+		"draw": func(b Block) template.HTML { return write(fmt.Sprintf("%T", b), b) },
+		"lines": func(text string) template.HTML { // line breaks stay
+			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
+		},
+	}).Parse(pageSource))
+	return page.Framed(d.Title, styles, string(write("document", d)))
 }
 
 // Only restricts blocks to some outputs.
@@ -101,14 +85,6 @@ func (o Only) text(w *writer) {
 	if o.In&w.Out != 0 {
 		for _, b := range o.Blocks {
 			b.text(w)
-		}
-	}
-}
-
-func (o Only) html(w *writer) {
-	if o.In&Page != 0 {
-		for _, b := range o.Blocks {
-			b.html(w)
 		}
 	}
 }
@@ -128,17 +104,6 @@ func (h Heading) text(w *writer) {
 	w.WriteString(h.Text + "\n\n")
 }
 
-func (h Heading) html(w *writer) {
-	id, text := "", html.EscapeString(h.Text)
-	if h.ID != "" {
-		id = fmt.Sprintf(" id=%q", h.ID)
-	}
-	if h.Link != "" {
-		text = fmt.Sprintf(`<a href="%s">%s</a>`, html.EscapeString(h.Link), text)
-	}
-	w.printf("<h%d%s>%s</h%d>\n", h.Level, id, text, h.Level)
-}
-
 // Paragraph is prose; "" is nothing.
 type Paragraph struct{ Class, Text string }
 
@@ -148,12 +113,6 @@ func Note(text string) Paragraph { return Paragraph{"note", text} }
 func (p Paragraph) text(w *writer) {
 	if p.Text != "" {
 		w.WriteString(wrap(p.Text, w.Width, "") + "\n\n")
-	}
-}
-
-func (p Paragraph) html(w *writer) {
-	if p.Text != "" {
-		w.tag("p", p.Class, html.EscapeString(p.Text))
 	}
 }
 
@@ -168,8 +127,6 @@ func (l Lines) text(w *writer) {
 		w.WriteByte('\n')
 	}
 }
-
-func (l Lines) html(w *writer) { Warnings(l).html(w) }
 
 // Items is a list. An empty one is nothing.
 type Items struct {
@@ -197,16 +154,6 @@ func (i Items) text(w *writer) {
 	}
 }
 
-func (i Items) html(w *writer) {
-	if len(i.Texts) > 0 {
-		all := ""
-		for _, text := range i.Texts {
-			all += "<li>" + html.EscapeString(text) + "</li>"
-		}
-		w.tag("div", i.Class, "<ul>"+all+"</ul>")
-	}
-}
-
 // Terms is a list of names with descriptions. Those without a description are left out. Codes
 // are names of files or settings.
 type Terms struct {
@@ -225,20 +172,6 @@ func (t Terms) text(w *writer) {
 	Items{Texts: all}.text(w)
 }
 
-func (t Terms) html(w *writer) {
-	all := ""
-	for _, p := range t.Pairs {
-		name := html.EscapeString(p[0])
-		if t.Codes {
-			name = "<code>" + name + "</code>"
-		}
-		if p[1] != "" {
-			all += "<dt>" + name + "</dt><dd>" + html.EscapeString(p[1]) + "</dd>\n"
-		}
-	}
-	w.tag("dl", t.Class, all)
-}
-
 // Chart is a drawing, on a page only.
 type Chart struct {
 	Drawing *page.Drawing
@@ -246,14 +179,6 @@ type Chart struct {
 }
 
 func (Chart) text(*writer) {}
-
-func (c Chart) html(w *writer) {
-	caption := ""
-	if c.Caption != "" {
-		caption = "<figcaption>" + html.EscapeString(c.Caption) + "</figcaption>"
-	}
-	w.tag("figure", "", string(c.Drawing.HTML())+caption)
-}
 
 // Details are blocks that a reader of the page can hide.
 type Details struct {
@@ -264,30 +189,10 @@ type Details struct {
 
 func (d Details) text(w *writer) { Only{w.Out, d.Blocks}.text(w) }
 
-func (d Details) html(w *writer) {
-	open := ""
-	if d.Open {
-		open = " open"
-	}
-	w.printf("<details%s%s><summary>%s</summary>\n", attribute(d.Class), open, html.EscapeString(d.Summary))
-	Only{Page, d.Blocks}.html(w)
-	w.WriteString("</details>\n")
-}
-
 // Links is a list of links to headings of the page, as pairs of ID and text.
 type Links [][2]string
 
 func (Links) text(*writer) {}
-
-func (l Links) html(w *writer) {
-	all := ""
-	for _, link := range l {
-		all += fmt.Sprintf("<li><a href=\"#%s\">%s</a></li>", link[0], html.EscapeString(link[1]))
-	}
-	if all != "" {
-		w.WriteString(`<nav class="contents" aria-label="On this page"><ol>` + all + "</ol></nav>\n")
-	}
-}
 
 // wrap breaks a text into lines of at most width characters. All but the first have an indent.
 func wrap(text string, width int, indent string) string {

@@ -23,6 +23,9 @@ const (
 	Page                         // HTML
 )
 
+// OnPage reports whether the page is among the outputs; 0 is all.
+func (o Outputs) OnPage() bool { return o == 0 || o&Page != 0 }
+
 // Column is a column of a table whose lines show values of a type.
 type Column[T any] struct {
 	Name string         // in CSV, with the unit; "" leaves it out
@@ -216,33 +219,8 @@ func (w *writer) line(left int, widths []int, cells []string) string {
 	return strings.TrimRight(b.String(), " ") + "\n"
 }
 
-func (t *Table) html(w *writer) {
-	w.WriteString(`<div class="scroll">`)
-	w.printf("<table%s>\n<tr>", attribute(t.Class))
-	for i, head := range t.Heads {
-		if head.In == 0 || head.In&Page != 0 {
-			w.WriteString(element("th", t.class(i, ""), escaped(head.Text)))
-		}
-	}
-	w.WriteString("</tr>\n")
-	for _, line := range t.Lines {
-		w.printf("<tr%s>", attribute(line.Class))
-		for i, cell := range line.Cells {
-			if in := t.Heads[i].In; in != 0 && in&Page == 0 {
-				continue
-			}
-			text := escaped(cell.Text)
-			if cell.Small != "" {
-				text += "<br><small>" + escaped(cell.Small) + "</small>"
-			}
-			w.WriteString(element("td", t.class(i, cell.Class), text))
-		}
-		w.WriteString("</tr>\n")
-	}
-	w.WriteString("</table></div>\n")
-}
-
-func (t *Table) class(column int, own string) string {
+// ClassOf returns the classes of a cell on the page: its column's and its own.
+func (t *Table) ClassOf(column int, own string) string {
 	class := t.Heads[column].Class
 	if class == "" && column > 0 && column < t.Left {
 		class = "wrap"

@@ -35,8 +35,7 @@ type Request struct {
 	// PerConnection is the number of requests on a connection; 0 is no limit. If it is 1, the
 	// request announces that it is the last.
 	PerConnection int
-	// Resume resumes the TLS session of a connection before.
-	Resume bool
+	Resume        bool // resumes the TLS session of a connection before
 }
 
 // HTTP2 is the version of a Request by HTTP/2. It requires TLS.
@@ -157,8 +156,7 @@ func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
 }
 
-// keepAlive is the name of the difference in whether connections are kept.
-const keepAlive = "keep-alive"
+const keepAlive = "keep-alive" // name of the difference in whether connections are kept
 
 // Difference is one difference between two responses.
 type Difference struct {
@@ -203,8 +201,7 @@ func Compare(want, got *Response) []Difference {
 	return all
 }
 
-// excerptBytes is the maximum length of a shown part of a body.
-const excerptBytes = 60
+const excerptBytes = 60 // maximum length of a shown part of a body
 
 func excerpt(b []byte) string {
 	if len(b) > excerptBytes {

@@ -29,7 +29,6 @@ func clientTLS(r Request) *tls.Config {
 	return config
 }
 
-// dial connects to a place, by TLS if config is not nil.
 func dial(ctx context.Context, at contender.Place, config *tls.Config) (net.Conn, *tls.ConnectionState, error) {
 	if config == nil {
 		c, err := new(net.Dialer).DialContext(ctx, at.Network(), at.Address)

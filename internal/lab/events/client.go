@@ -33,7 +33,6 @@ type keptConn struct {
 	in *bufio.Reader
 }
 
-// postBody is the body of POST requests.
 const postBody = "name=value"
 
 // run sends requests at the group's rate until a time after the start, and waits for all outcomes.

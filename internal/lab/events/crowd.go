@@ -18,16 +18,12 @@ import (
 const (
 	// crowdAddress is the address of the crowd, which limits by address tell from other clients.
 	crowdAddress = "127.0.0.2"
-	// uploadBytes is the length that slow uploads announce.
-	uploadBytes = 256 << 10
+	uploadBytes  = 256 << 10 // length that slow uploads announce
 	// receiveBuffer is the size of the socket buffer of slow readers. The kernel doubles it.
 	receiveBuffer = 4 << 10
-	// segmentBytes is the size of TCP's segments over Ethernet.
-	segmentBytes = 1460
-	// joinTimeout limits how long a client of the crowd waits for its connection.
-	joinTimeout = 5 * time.Second
-	// rejoinAfter is the pause before a client opens another connection.
-	rejoinAfter = time.Second
+	segmentBytes  = 1460            // size of TCP's segments over Ethernet
+	joinTimeout   = 5 * time.Second // most that a client waits for its connection
+	rejoinAfter   = time.Second     // pause before a client opens another connection
 )
 
 type crowd struct {
@@ -40,7 +36,6 @@ type crowd struct {
 	ended   atomic.Int64 // connections that the server refused or ended
 }
 
-// gather starts all clients, evenly over a time.
 func (c *crowd) gather(ctx context.Context) {
 	ctx, c.cancel = context.WithCancel(ctx)
 	for n := range c.Connections {

@@ -169,7 +169,6 @@ func (e *Plan) caseFault(i int) (key, what string) {
 	return "", ""
 }
 
-// text returns the step as the report names it.
 func (s *Step) text() string {
 	return cmp.Or(s.As, strings.TrimSpace(s.Do+" "+s.Of))
 }

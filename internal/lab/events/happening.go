@@ -17,10 +17,8 @@ import (
 )
 
 const (
-	// tick is the precision of the times at which steps happen.
-	tick = 5 * time.Millisecond
-	// sampleEvery is the time between two samples of the memory.
-	sampleEvery = 500 * time.Millisecond
+	tick        = 5 * time.Millisecond   // precision of the times at which steps happen
+	sampleEvery = 500 * time.Millisecond // time between two samples of the memory
 	// endWithin is how long a process that is restarted may take to end. Then it is killed.
 	endWithin = 15 * time.Second
 )
@@ -40,7 +38,6 @@ type happening struct {
 	restarting map[string]time.Time // roles whose process is ending, with the time at which it is killed
 }
 
-// run lets all clients send requests while the plan happens.
 func (h *happening) run(ctx context.Context) error {
 	if err := h.checkRoles(); err != nil {
 		return err
@@ -155,7 +152,6 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 	return h.running[0].Signal(role, signals()[s.Do])
 }
 
-// startEnded starts the processes that have ended because of a Restart.
 func (h *happening) startEnded(ctx context.Context) error {
 	for role, deadline := range h.restarting {
 		ended, err := h.running[0].Ended(role)

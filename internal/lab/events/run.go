@@ -96,8 +96,7 @@ func (s *Setting) carryOut(ctx context.Context, c *Case, built *contender.Conten
 	return err
 }
 
-// maxRepeats limits how often a case is carried out again.
-const maxRepeats = 2
+const maxRepeats = 2 // limits how often a case is carried out again
 
 // undisturbed carries out a case, and again if the machine disturbed it, which it reports. It
 // returns the one whose requests were the least late. After an error it returns the last one.
@@ -151,7 +150,6 @@ func (l *look) until(later *look, cores int) sample.Work {
 	}
 }
 
-// processes returns the processes of contenders, each once.
 func processes(running []*contender.Running) (all []proc.Process, err error) {
 	for _, r := range running {
 		some, err := r.Processes()

@@ -27,12 +27,9 @@ const (
 )
 
 const (
-	// timeDigits is the length of the time in an event, which is all of a token.
-	timeDigits = 20
-	// bufferBytes is the size of a client's buffer: some events.
-	bufferBytes = 512
-	// streamsPerConn is how many gRPC streams share a connection.
-	streamsPerConn = 100
+	timeDigits     = 20  // length of the time in an event, which is all of a token
+	bufferBytes    = 512 // size of a client's buffer: some events
+	streamsPerConn = 100 // how many gRPC streams share a connection
 )
 
 // stream is an open stream. next waits for an event and returns when it was written.

@@ -40,12 +40,10 @@ type StreamKind struct {
 }
 
 const (
-	// openRate is how many streams are opened in a second.
-	openRate = 5000
+	openRate = 5000 // how many streams are opened in a second
 	// openTimeout limits the time until all streams have received their first event.
-	openTimeout = 15 * time.Second
-	// filesPerStream is how many files a front opens for each stream.
-	filesPerStream = 2
+	openTimeout    = 15 * time.Second
+	filesPerStream = 2 // how many files a front opens for each stream
 )
 
 // flood is the target of a stream that the server fills as fast as its client reads.
@@ -139,7 +137,6 @@ func (k *StreamKind) open(ctx context.Context, conn *grpcConn, address string) (
 	return openSSE(ctx, address, target)
 }
 
-// ready returns nil if a stream receives an event.
 func (k *StreamKind) ready(ctx context.Context, address string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Second)
 	defer cancel()

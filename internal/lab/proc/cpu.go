@@ -140,7 +140,6 @@ func Costs(before, after []Usage) []Cost {
 // Sum adds up the costs of processes in several spans of time. It is ready to use.
 type Sum struct{ all []processSum }
 
-// processSum is what one process used in all spans.
 type processSum struct {
 	Usage
 	hasRan bool // the kernel reports Ran

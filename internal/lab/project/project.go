@@ -135,7 +135,6 @@ func flush(dir string) error {
 	return os.NewSyscallError("syncfs", unix.Syncfs(int(f.Fd())))
 }
 
-// modulePath is the path of this program's module.
 const modulePath = "github.com/tarehq/tare"
 
 // IsModule reports whether a folder is the root of this program's module.

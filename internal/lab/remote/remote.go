@@ -95,18 +95,14 @@ func describeTLS(c *tls.Config) *agent.TLS {
 }
 
 const (
-	// tripTime is how long round trips are measured.
-	tripTime = 300 * time.Millisecond
-	// bulkTime is how long the bandwidth of a direction is measured.
-	bulkTime = 500 * time.Millisecond
+	tripTime = 300 * time.Millisecond // how long round trips are measured
+	bulkTime = 500 * time.Millisecond // how long the bandwidth of a direction is measured
 	// bulkWarmup is the time in which TCP finds the bandwidth, and is not measured.
 	bulkWarmup = 200 * time.Millisecond
-	// bulkSize is the number of bytes of a body that measures the bandwidth.
-	bulkSize = 256 << 10
+	bulkSize   = 256 << 10 // number of bytes of a body that measures the bandwidth
 	// bulkConnections carry such bodies at once.
 	bulkConnections = 4
-	// linkTimeout limits a request that measures the link.
-	linkTimeout = 10 * time.Second
+	linkTimeout     = 10 * time.Second // limits a request that measures the link
 )
 
 // Link measures the network between the generator and this machine with requests to a server of its
@@ -164,7 +160,6 @@ func (g *Generator) slice(ctx context.Context, p load.Plan, d time.Duration) (*l
 	return r, err
 }
 
-// serveLink reads what the client sends and responds with a small or a large body.
 func serveLink(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.Copy(io.Discard, r.Body)
 	if r.URL.Path == "/bulk" {

@@ -70,7 +70,6 @@ func (t *Table) weightChart() *page.Drawing {
 	return d
 }
 
-// piece is a section of a bar.
 type piece struct {
 	class, name string
 	us          float64
@@ -167,7 +166,6 @@ func outcomesText(s *sample.Second) string {
 	return strings.Join(texts, ", ") + "; slowest response " + wholeMillis(s.Slowest)
 }
 
-// drawCrowd draws the memory, whose scale is that of all cases, and the crowd.
 func (a *Report) drawCrowd(d *page.Drawing, l *caseLine, x page.Axis, top, foot float64) {
 	var all int64
 	for i := range a.Events.Cases {

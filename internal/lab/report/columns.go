@@ -99,7 +99,6 @@ func splitColumns() []document.Column[rowLine] {
 	}
 }
 
-// loadColumns returns the columns of what the generator measured.
 func loadColumns() []document.Column[rowLine] {
 	all := []document.Column[rowLine]{
 		document.Figure("requests_per_sec", func(l rowLine) float64 { return l.PerSecond.Mid }).
@@ -121,7 +120,6 @@ func loadColumns() []document.Column[rowLine] {
 	return all
 }
 
-// processColumns returns the columns of what the kernel measured of the processes.
 func processColumns() []document.Column[rowLine] {
 	return []document.Column[rowLine]{
 		document.Column[rowLine]{}.For(document.Terminal, "switches",

@@ -23,8 +23,7 @@ type RunComparison struct {
 	// incomparable.
 	Mismatches []string
 
-	// Changes lists other differences: versions and settings.
-	Changes []string
+	Changes []string // other differences: versions and settings
 
 	Tables []comparedTable // of conditions that both runs have
 }

@@ -19,7 +19,6 @@ type caseLine struct {
 	sum   sample.Second
 }
 
-// caseLines returns a line for each case that ran.
 func (a *Report) caseLines() (all []caseLine) {
 	for i := range a.Events.Cases {
 		c := &a.Events.Cases[i]
@@ -152,7 +151,6 @@ func sizeColumn(name, head string, of func(first, most sample.Moment) int64) doc
 		For(always, head, func(l caseLine) string { return megabytes(value(l)) })
 }
 
-// lossTime returns the time from the first lost request to the last one.
 func lossTime(l *caseLine) time.Duration { return l.total.LastLost - l.total.FirstLost }
 
 func (a *Report) addEvents(d *document.Document) {
@@ -220,7 +218,6 @@ func marksText(c *sample.Case) string {
 	return "Events: " + strings.Join(texts, ", ") + "."
 }
 
-// caseProblems returns the cases that were left out or disturbed.
 func (a *Report) caseProblems() (all []string) {
 	if a.Events == nil {
 		return nil

@@ -150,8 +150,7 @@ func (t *Table) grouped(of func(*analyze.Row) []string) (lines []string) {
 	return lines
 }
 
-// manyRequests is a rate that readers can multiply.
-const manyRequests = 1000
+const manyRequests = 1000 // a rate that readers can multiply
 
 // sharers returns the contenders of whose costs the report says what they mean. Costs at a fixed rate
 // are preferred: a contender finds less work at once than at saturation, as at a moderate rate.

@@ -45,7 +45,6 @@ func partTexts(d *analyze.Decomposition) (words []string) {
 
 const listedCalls = 6
 
-// callList returns the system calls that differ most.
 func callList(d *analyze.Decomposition) string {
 	var words []string
 	for _, c := range d.Calls[:min(listedCalls, len(d.Calls))] {
@@ -54,7 +53,6 @@ func callList(d *analyze.Decomposition) string {
 	return strings.Join(words, ", ")
 }
 
-// signed formats a number with its sign and one decimal.
 func signed(v float64) string {
 	text := fmt.Sprintf("%.1f", math.Abs(v))
 	switch {

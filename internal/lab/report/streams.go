@@ -11,7 +11,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// streamTable is the cases with one kind of streams and one number of clients.
 type streamTable struct {
 	Title string
 	cases []*sample.Case

@@ -60,7 +60,6 @@ func standingText(r analyze.TargetResult) string {
 	return r.Standing.String()
 }
 
-// valueText formats a ratio, or a figure in its unit.
 func valueText(r *analyze.TargetResult, v float64) string {
 	if r.Reference == "" {
 		return metricText(r.Metric, v)

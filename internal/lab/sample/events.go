@@ -227,10 +227,8 @@ func (e *Events) HasCrowd() bool {
 
 // Limits of what counts as the server's doing.
 const (
-	// maxLateShare is the share of their timeout by which requests may be sent late.
-	maxLateShare = 0.1
-	// maxStolenShare is the share of the processors' time that other virtual machines may have.
-	maxStolenShare = 0.05
+	maxLateShare   = 0.1  // share of their timeout by which requests may be sent late
+	maxStolenShare = 0.05 // share of the processors' time that other virtual machines may have
 )
 
 // Work is what the processors did during a case.

@@ -123,8 +123,7 @@ func parse(name string, text []byte) (*Run, error) {
 	return run, nil
 }
 
-// maxBlocks limits the memory that a damaged file can claim.
-const maxBlocks = 10_000
+const maxBlocks = 10_000 // limits the memory that a damaged file can claim
 
 // readJournal adds the records of a journal. The error begins with the number of its line.
 func (r *Run) readJournal(lines *bufio.Reader) error {

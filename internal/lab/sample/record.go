@@ -23,8 +23,7 @@ type Record struct {
 	// Generator is the cost of this process: the generator and the lab.
 	Generator *proc.Cost `json:"generator,omitempty"`
 
-	// Idle is the memory with idle connections; nil under load.
-	Idle *Idle `json:"idle,omitempty"`
+	Idle *Idle `json:"idle,omitempty"` // memory with idle connections; nil under load
 
 	// Attribution holds the kernel's counts; nil in a timed trial.
 	Attribution *Attribution `json:"attribution,omitempty"`
@@ -34,8 +33,7 @@ type Record struct {
 
 	// Slices are the turns of the contender in a block; none if it was measured alone.
 	Slices []Slice `json:"slices,omitempty"`
-	// Asleep is its cost while the others had their turns.
-	Asleep Asleep `json:"asleep,omitzero"`
+	Asleep Asleep  `json:"asleep,omitzero"` // its cost while the others had their turns
 	// Alone is the reason why a block measured this contender alone; "" if it did not.
 	Alone string `json:"alone,omitempty"`
 
@@ -174,8 +172,7 @@ type Attribution struct {
 	// this whole process.
 	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
 
-	// Missing lists what could not be counted, and why.
-	Missing []string `json:"missing,omitempty"`
+	Missing []string `json:"missing,omitempty"` // what could not be counted, and why
 }
 
 // RoleGenerator is the role of the load generator, which does not belong to a contender.

@@ -64,8 +64,7 @@ type Run struct {
 	// Notes holds sentences that a reader should know and that are not warnings.
 	Notes []string `json:"notes,omitempty"`
 
-	// Warnings are about the whole run, such as that it was interrupted.
-	Warnings []string `json:"warnings"`
+	Warnings []string `json:"warnings"` // about the whole run, such as that it was interrupted
 
 	Records []Record `json:"-"`
 	Count   int      `json:"records,omitempty"` // of the journal; 0 if it is unknown

@@ -27,22 +27,19 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
-	// Generator produces the load; nil is this process.
-	Generator Generator
+	Generator Generator // produces the load; nil is this process
 
 	// Template is the generator's path, with expressions of package load; "" is the request's path.
 	Template string
 
-	// Statuses are the expected ones; none means all below 400.
-	Statuses []int
+	Statuses []int // expected ones; none means all below 400
 	// Bodies are the expected bodies by the path of a Scenario; one that is missing or nil is any.
 	Bodies map[string][]byte
 
 	// Shapes are parts of the load that a Condition does not hold, by the name of its scenario.
-	Shapes map[string]Shape
-	// Env are more variables for all applications.
-	Env       []string
-	restBound float64 // replaces sleepBound in tests
+	Shapes    map[string]Shape
+	Env       []string // more variables for all applications
+	restBound float64  // replaces sleepBound in tests
 }
 
 // requestTimeout is the time after which the generator counts a missing response as an error. The
@@ -118,7 +115,6 @@ func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, 
 	return func() { _ = bindProcess(b.CPUs) }, generator, nil
 }
 
-// bindProcess sets the processors of all threads of this process.
 func bindProcess(cpus []int) error {
 	return contender.EachThread(func(tid int) error { return contender.Bind(tid, cpus) })
 }

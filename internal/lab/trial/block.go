@@ -29,13 +29,11 @@ const (
 	// rateSlice is the length at a fixed rate. The first requests of a slice take longer: with 50
 	// and 100 ms the 99th percentile was 3 to 4 ms, with 250 and 500 ms 1 to 2 ms, with 2 s 1.6 to
 	// 6 ms. The median differed by 4 %, CPU time by 3 %.
-	rateSlice = 250 * time.Millisecond
-	// dueRequests is the minimum number of requests that are due in a slice at a fixed rate.
-	dueRequests = 50
+	rateSlice   = 250 * time.Millisecond
+	dueRequests = 50 // minimum number of requests that are due in a slice at a fixed rate
 	// longestSlice bounds what follows from drainShare.
 	longestSlice = time.Second
-	// fewestRounds is the number of rounds that a start has even if its slices end slowly.
-	fewestRounds = 4
+	fewestRounds = 4 // number of rounds that a start has even if its slices end slowly
 	// drainShare is the share of a slice that its end may take, when no request begins and fewer
 	// and fewer connections are busy.
 	drainShare = 0.2
@@ -43,11 +41,9 @@ const (
 	// measured beside others.
 	sleepBound = 0.02
 	// sleepTime is how long that is measured.
-	sleepTime = 200 * time.Millisecond
-	// deathTime is how long a process that has closed its connections may take to end.
-	deathTime = time.Second
-	// spareMemory is the share of the machine's memory that has to stay available.
-	spareMemory = 0.1
+	sleepTime   = 200 * time.Millisecond
+	deathTime   = time.Second // how long a process that has closed its connections may take to end
+	spareMemory = 0.1         // share of the machine's memory that has to stay available
 )
 
 // Block is one start of several contenders, which run at the same time and are loaded in turns.
@@ -78,7 +74,6 @@ type Member struct {
 	*contender.Contender
 }
 
-// member is a contender that takes part in a block.
 type member struct {
 	Member
 	rec      sample.Record
@@ -225,7 +220,6 @@ func (s *blockState) measure(ctx context.Context) (err error) {
 	return nil
 }
 
-// load loads all members that run, in rounds of slices.
 func (s *blockState) load(ctx context.Context) error {
 	for _, m := range slices.Clone(s.up) {
 		if err := s.warm(ctx, m); err != nil {
@@ -254,7 +248,6 @@ func (s *blockState) isComparable() bool {
 	return slices.ContainsFunc(s.up, func(m *member) bool { return m.Name == s.Control })
 }
 
-// start starts a member and connects to it.
 func (s *blockState) start(ctx context.Context, of Member) error {
 	free, total := float64(proc.MemoryAvailable()), float64(proc.MemoryTotal())
 	if !s.isTrial && free > 0 && free < spareMemory*total {
@@ -285,7 +278,6 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 	return s.connect(ctx, m)
 }
 
-// connect opens the connections of a member.
 func (s *blockState) connect(ctx context.Context, m *member) (err error) {
 	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
 	if g := s.bench.Generator; g != nil {

@@ -27,8 +27,7 @@ type Beside struct {
 	Rate        float64 `yaml:"rate"` // requests per second; 0 is saturation
 }
 
-// maxBeside is longer than any trial.
-const maxBeside = time.Hour
+const maxBeside = time.Hour // longer than any trial
 
 // loadBeside begins the scenario's other load of the member of a trial. stop ends it, and returns an
 // error if it has failed.
@@ -115,7 +114,6 @@ func (s *blockState) measureIdle(ctx context.Context, m *member) error {
 	return s.remove(m)
 }
 
-// resident returns the resident memory of all processes.
 func resident(usages map[string][]proc.Usage) (bytes int64) {
 	for _, all := range usages {
 		for _, u := range all {

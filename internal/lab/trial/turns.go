@@ -167,7 +167,6 @@ func (m *member) look() error {
 	return err
 }
 
-// readClocks reports whether every process has a clock.
 func (m *member) readClocks() bool {
 	if len(m.usages) == 0 {
 		return false

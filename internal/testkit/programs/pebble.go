@@ -34,14 +34,10 @@ type PebbleConfig struct {
 	Profiles map[string]time.Duration
 	// ExternalKeys are MAC keys of external accounts by their IDs, which are then required.
 	ExternalKeys map[string]string
-	// BadNonces is the percentage of valid nonces that are rejected.
-	BadNonces int
-	// Blocked are names that are rejected.
-	Blocked []string
-	// Roots is the number of alternate roots.
-	Roots int
-	// Address is where to listen; "" is a free address.
-	Address string
+	BadNonces    int      // percentage of valid nonces that are rejected
+	Blocked      []string // names that are rejected
+	Roots        int      // number of alternate roots
+	Address      string   // where to listen; "" is a free address
 }
 
 // Pebble is an ACME server, with a DNS server that resolves all names to this machine.
@@ -136,7 +132,6 @@ func (p *Pebble) Resolve(address string) error {
 	return p.manageDNS("set-default-ipv4", map[string]string{"ip": address})
 }
 
-// manageDNS sends a command to the DNS server.
 func (p *Pebble) manageDNS(path string, fields map[string]string) error {
 	text, err := json.Marshal(fields)
 	if err != nil {
@@ -170,7 +165,6 @@ func (p *Pebble) SetRenewalInfo(t testing.TB, cert *x509.Certificate, start, end
 	}
 }
 
-// buildPebble returns the path of one of Pebble's programs.
 func buildPebble(t testing.TB, program string) string {
 	t.Helper()
 	return built(t, "pebble-"+pebbleVersion, program, pebbleModule+"/cmd/"+program+"@"+pebbleVersion)

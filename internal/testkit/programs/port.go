@@ -22,7 +22,7 @@ func FreeAddresses(t testing.TB, n int) (all []string) {
 	var ports contender.Claims
 	t.Cleanup(ports.Release)
 	for range n {
-		port := testkit.Value(ports.Claim(contender.FreePort))(t)
+		port := testkit.Value(ports.Claim())(t)
 		all = append(all, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
 	}
 	return all

@@ -13,11 +13,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// listenTimeout limits how long a program may take to listen.
-const listenTimeout = time.Minute
+const listenTimeout = time.Minute // limits how long a program may take to listen
 
-// maxProgramOutput limits how much of a program's output is logged.
-const maxProgramOutput = 8 << 10
+const maxProgramOutput = 8 << 10 // limits how much of a program's output is logged
 
 // Start runs a program until the test ends, and returns once it listens on an address. If the test
 // fails, the end of the program's output is logged.
@@ -39,7 +37,6 @@ func Start(t testing.TB, network, address string, env []string, path string, arg
 	return p
 }
 
-// awaitListener waits until a program listens on an address.
 func awaitListener(t testing.TB, network, address, name string, exited <-chan struct{}) {
 	t.Helper()
 	for late := time.Now().Add(listenTimeout); ; time.Sleep(5 * time.Millisecond) {

@@ -16,8 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// maxLogged limits how much of a server's log a failed test prints.
-const maxLogged = 16 << 10
+const maxLogged = 16 << 10 // limits how much of a server's log a failed test prints
 
 // Patience limits how long a test waits for a process.
 const Patience = 2 * time.Minute

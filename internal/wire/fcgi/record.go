@@ -24,7 +24,6 @@ const (
 // pieces.
 func (t Type) isMessage() bool { return !t.streams() && t <= UnknownType }
 
-// streams reports whether records of the type belong to a stream.
 func (t Type) streams() bool { return t >= Params && t <= Data }
 
 const (
@@ -95,7 +94,6 @@ func (r *Reader) Next(b []byte) (p Piece, n int, err error) {
 	return r.content(b)
 }
 
-// content returns the part of a record that has arrived.
 func (r *Reader) content(b []byte) (Piece, int, error) {
 	n := min(r.left, len(b))
 	if n == 0 {
@@ -208,7 +206,6 @@ func (e *Error) Error() string { return "fcgi: " + e.What }
 
 func fault(offset int, what string) error { return &Error{Offset: offset, What: what} }
 
-// shiftError adds by to the offset of an error of this package.
 func shiftError(err error, by int) error {
 	e := err.(*Error) //nolint:errorlint // never wrapped
 	e.Offset += by

@@ -124,7 +124,6 @@ func (r *Request) body(b []byte) (event Event, ok bool) {
 	return Ready, true
 }
 
-// handle processes a record before the first of STDIN.
 func (r *Request) handle(p Piece) (Event, error) {
 	// offset of the record, if this is its first piece
 	start := r.Size - len(p.Content) - HeaderSize
@@ -181,7 +180,6 @@ func (r *Request) begin(p Piece, start int) (Event, error) {
 	return More, nil
 }
 
-// add appends a span to the list.
 func (r *Request) add(s http1.Span) {
 	if n := len(r.Params); n > 0 && r.Params[n-1].End == s.Start {
 		r.Params[n-1].End = s.End // more of the same record

@@ -7,11 +7,9 @@ import "math"
 // allowOverhead), so that valid bodies in many small chunks never exceed it.
 const maxChunkOverhead = 16 << 10
 
-// chunkAllowance is the overhead that each chunk allows, whatever its size.
-const chunkAllowance = 16
+const chunkAllowance = 16 // overhead that each chunk allows, whatever its size
 
-// maxSizeDigits is enough for every size; a longer number has leading zeros.
-const maxSizeDigits = 16
+const maxSizeDigits = 16 // enough for every size; a longer number has leading zeros
 
 // chunkState is a position in the grammar of a chunked body (RFC 9112, 7.1):
 //

@@ -59,7 +59,6 @@ func (r *Request) plainRequestLine(b []byte, limits Limits) bool {
 	return true
 }
 
-// endsAt reports whether CRLF is at offset i of b.
 func endsAt(b []byte, i int) bool { return i+1 < len(b) && b[i] == '\r' && b[i+1] == '\n' }
 
 // plainRun returns the offset, from i on, of the first byte that is less than least or is 0x7f, or

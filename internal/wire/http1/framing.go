@@ -203,7 +203,6 @@ func wholeEscapes(name []byte) bool {
 	}
 }
 
-// ipFuture reports whether b is an IPvFuture address (RFC 3986, 3.2.2).
 func ipFuture(b []byte) bool {
 	if len(b) == 0 || b[0]|0x20 != 'v' {
 		return false

@@ -111,7 +111,6 @@ func (l *lines) checkLine(limits Limits, end int) error {
 	return nil
 }
 
-// parseFields parses field lines and the empty line that ends them.
 func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 	for {
 		if err := h.plainFields(b, limits); err != nil {
@@ -131,7 +130,6 @@ func (h *Head) parseFields(b []byte, limits Limits) (complete bool, err error) {
 	}
 }
 
-// field parses one field line.
 func (h *Head) field(b []byte, start, end int, limit int) error {
 	line := b[start:end]
 	n := span(line, tokenByte)

@@ -143,5 +143,4 @@ func LookupVariable(b []byte) Name {
 	return LookupName(name[:len(b)])
 }
 
-// maxName is the length of the longest name of the table.
-const maxName = 32
+const maxName = 32 // length of the longest name of the table

@@ -1,8 +1,7 @@
 package http1
 
 const (
-	// wholeText is the size up to which all parts of a text share one string.
-	wholeText = 2 << 10
+	wholeText = 2 << 10 // size up to which all parts of a text share one string
 	// pieceText is the size of the shared strings of a larger text. ownText is the size from
 	// which a part has a string of its own.
 	pieceText = 1 << 10

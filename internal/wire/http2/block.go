@@ -52,7 +52,6 @@ func (b *HeaderBlock) Trim() {
 	}
 }
 
-// setFault records the first fault.
 func (b *HeaderBlock) setFault(what string) {
 	if b.fault == "" {
 		b.fault = what

@@ -13,10 +13,7 @@ type Decoder struct {
 // SETTINGS_HEADER_TABLE_SIZE that the peer receives.
 func NewDecoder(tableSize int) Decoder {
 	d := Decoder{maxSize: tableSize}
-	d.table.maxSize = DefaultTableSize
-	if tableSize < DefaultTableSize {
-		d.table.maxSize = tableSize
-	}
+	d.table.maxSize = min(tableSize, DefaultTableSize)
 	return d
 }
 
@@ -76,7 +73,6 @@ func (d *Decoder) Decode(block []byte, limits http1.Limits, b *HeaderBlock) *Err
 
 func compressionError(what string) *Error { return ConnError(CompressionError, what) }
 
-// updateSize decodes a dynamic table size update.
 func (d *Decoder) updateSize(block []byte) (rest []byte, err *Error) {
 	n, rest, err := integer(block, updatePrefix)
 	if err != nil {

@@ -60,8 +60,8 @@ func AppendRequest(out []byte, f *RequestFields) []byte {
 
 // appendIndexed appends a literal field with the name of an entry of the static table.
 func appendIndexed(out []byte, index int, value string) []byte {
-	out = appendInteger(out, 0, literalPrefix, index)
-	out = appendInteger(out, 0, stringPrefix, len(value))
+	out = appendInteger(out, literalPrefix, index)
+	out = appendInteger(out, stringPrefix, len(value))
 	return append(out, value...)
 }
 
@@ -69,7 +69,7 @@ func appendIndexed(out []byte, index int, value string) []byte {
 // Huffman-encoded: that makes a head a quarter smaller, but takes longer than all else.
 func AppendField[T string | []byte](out []byte, name, value T) []byte {
 	out = appendName(out, name)
-	out = appendInteger(out, 0, stringPrefix, len(value))
+	out = appendInteger(out, stringPrefix, len(value))
 	return append(out, value...)
 }
 
@@ -78,8 +78,8 @@ func AppendLength(out []byte, n int64) []byte {
 	const indexLength, mostDigits = 28, 20
 	var digits [mostDigits]byte
 	text := strconv.AppendInt(digits[:0], n, 10)
-	out = appendInteger(out, 0, literalPrefix, indexLength)
-	out = appendInteger(out, 0, stringPrefix, len(text))
+	out = appendInteger(out, literalPrefix, indexLength)
+	out = appendInteger(out, stringPrefix, len(text))
 	return append(out, text...)
 }
 
@@ -89,11 +89,11 @@ func appendName[T string | []byte](out []byte, name T) []byte {
 	if len(name) <= len(lookup) {
 		copy(lookup[:], name)
 		if index := staticIndexes[http1.LookupName(lookup[:len(name)])]; index > 0 {
-			return appendInteger(out, 0, literalPrefix, int(index))
+			return appendInteger(out, literalPrefix, int(index))
 		}
 	}
 	out = append(out, 0)
-	out = appendInteger(out, 0, stringPrefix, len(name))
+	out = appendInteger(out, stringPrefix, len(name))
 	for i := range len(name) {
 		c := name[i]
 		if 'A' <= c && c <= 'Z' {
@@ -104,16 +104,15 @@ func appendName[T string | []byte](out []byte, name T) []byte {
 	return out
 }
 
-// maxKnownName is no less than the length of the longest name of the static table.
-const maxKnownName = 32
+const maxKnownName = 32 // no less than the length of the longest name of the static table
 
-// appendInteger appends an integer whose first octet has prefix bits, after the bits of first.
-func appendInteger(out []byte, first byte, prefix, n int) []byte {
+// appendInteger appends an integer whose first octet has prefix bits; those before are 0.
+func appendInteger(out []byte, prefix, n int) []byte {
 	largest := 1<<prefix - 1
 	if n < largest {
-		return append(out, first|byte(n))
+		return append(out, byte(n))
 	}
-	out = append(out, first|byte(largest))
+	out = append(out, byte(largest))
 	for n -= largest; n >= 0x80; n >>= 7 {
 		out = append(out, byte(n)|0x80)
 	}

@@ -29,9 +29,8 @@ const (
 	overheadPerByte = 2
 	// unitExcess is how many bytes of unpaid overhead cost a unit: 73 frames of one byte take the
 	// receiver about as long as a request.
-	unitExcess = 512
-	// updatePrice is how many bytes of DATA pay for a WINDOW_UPDATE.
-	updatePrice = 256
+	unitExcess  = 512
+	updatePrice = 256 // how many bytes of DATA pay for a WINDOW_UPDATE
 	// contentCredit is how many units a piece of DATA adds. The peer may respond to it with
 	// WINDOW_UPDATEs and a PING, which then serve a purpose.
 	contentCredit = 4

@@ -26,16 +26,13 @@ const (
 
 func (k nameKind) isPseudo() bool { return kindMethod <= k && k <= kindStatus }
 
-// isKept reports whether Fields holds such a field.
 func (k nameKind) isKept() bool { return k == kindField || k >= kindTE }
 
-// nameInfo is what is known of a field name.
 type nameInfo struct {
 	kind  nameKind
 	known http1.Name
 }
 
-// infoOf classifies a name.
 func infoOf(name []byte) nameInfo {
 	if len(name) > 0 && name[0] == ':' {
 		switch string(name) {

@@ -163,7 +163,6 @@ func ParsePriority(value []byte) (urgency uint8, incremental bool) {
 	return urgency, incremental
 }
 
-// trimSpace removes spaces and tabs around b.
 func trimSpace[T string | []byte](b T) T {
 	for len(b) > 0 && isBlank(b[0]) {
 		b = b[1:]

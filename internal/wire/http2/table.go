@@ -8,7 +8,6 @@ import (
 // 4.1), and a field of a list (RFC 9113, 10.5.1).
 const entryOverhead = 32
 
-// entry is a field of the dynamic table.
 type entry struct {
 	start     uint64 // of the name, in bytes inserted since the table exists; the value follows
 	nameSize  uint32
@@ -46,13 +45,11 @@ func (t *dynamicTable) value(e *entry) []byte {
 	return t.text[at : at+uint64(e.valueSize)]
 }
 
-// setMaxSize changes the maximum size and evicts what exceeds it.
 func (t *dynamicTable) setMaxSize(n int) {
 	t.maxSize = n
 	t.evict(n)
 }
 
-// evict removes the oldest entries until the size is at most n.
 func (t *dynamicTable) evict(n int) {
 	for t.size > n {
 		t.size -= t.ring[t.oldest].size()
@@ -112,7 +109,6 @@ func (t *dynamicTable) makeRoom(n int) {
 	t.text = append(room, rest...)
 }
 
-// staticField is an entry of the static table.
 type staticField struct{ name, value string }
 
 // staticTable is RFC 7541, appendix A. Its first entry has index 1. It is never modified.
