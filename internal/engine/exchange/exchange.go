@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -145,7 +146,6 @@ const (
 )
 
 func (f *Flags) Set(flag uint32)      { f.bits.Or(flag) }
-func (f *Flags) clear(flag uint32)    { f.bits.And(^flag) }
 func (f *Flags) Has(flag uint32) bool { return f.bits.Load()&flag != 0 }
 
 // splitRequest moves what refers to a large head out of the exchange, and returns the request for
@@ -170,14 +170,14 @@ func (x *Exchange) Watched(in []byte, hasLeft bool) {
 	case x.Extras != nil && x.Extras.HasAbort(in):
 		x.Abort()
 	case hasLeft:
-		x.ctx.clientLeft()
+		x.ctx.cancel(context.Canceled)
 	}
 }
 
 // Abort ends the request's context because the client has aborted the request.
 func (x *Exchange) Abort() {
 	x.Body.flags.Set(bodyAborted)
-	x.ctx.clientLeft()
+	x.ctx.cancel(context.Canceled)
 }
 
 // Conn returns the conn that serves the request. It is valid until the handler returns.
