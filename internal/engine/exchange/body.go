@@ -30,11 +30,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	n, err := b.readLocked(p)
-	if b.Mode == ByStream && b.flags.Has(bodyClosed) && IsTimeout(err) {
-		err = http.ErrBodyReadAfterClose
-	}
-	return n, err
+	return b.readLocked(p)
 }
 
 // Close implements io.Closer. As in net/http, it reads a small remainder, unless the client sends

@@ -163,7 +163,7 @@ func TestAcknowledgedSettingsLimitData(t *testing.T) {
 // The heads of a session's requests together have a limit, because a few bytes of each may refer to
 // large fields. Requests that have ended do not count.
 func TestLargeHeadsAreLimitedTogether(t *testing.T) {
-	p := openPeer(t, nil, hello, func(c *Config) { c.maxHeadList = 1 << 10 })
+	p := openPeer(t, nil, hello, func(c *Config) { c.Exchanges.Limits.Bytes = 1 << 10 })
 	for _, first := range []uint32{1, 7} {
 		for id := first; id < first+6; id += 2 {
 			p.get(id, "x", strings.Repeat("a", 800))

@@ -13,7 +13,6 @@ import (
 // ReadBody implements exchange.Source. It returns bytes of both windows to the client.
 func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	s := st.session
-	isBounded := false
 	for {
 		s.mu.Lock()
 		if unread := st.body[st.bodyStart:]; len(unread) > 0 {
@@ -36,19 +35,15 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 		case err == io.EOF: //nolint:errorlint // made here
 			copyTrailer(b, trailer)
 			return 0, io.EOF
-		case err == errShortBody: //nolint:errorlint // made here; the client has not left
+		case err == errShortBody, err == http.ErrBodyReadAfterClose: //nolint:errorlint // the client has not left
 			return 0, err
 		case err != nil: // later calls return the same error
 			st.CloseBody()
 			return 0, b.ReadFailed(err)
 		}
-		if !isBounded { // sets a deadline, so that the loop starts again
-			isBounded = true
-			b.BoundRead()
-			st.MayBlock()
-			s.Flush()
-			continue
-		}
+		b.BoundRead() // a new deadline ends the wait
+		st.MayBlock()
+		s.Flush()
 		awaitUntil(wake, until)
 	}
 }
@@ -57,7 +52,7 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 func (st *Stream) readErrorLocked() error {
 	switch {
 	case st.dropsBody:
-		return os.ErrDeadlineExceeded
+		return http.ErrBodyReadAfterClose
 	case st.inEnded:
 		if st.declared >= 0 && st.received != st.declared {
 			return errShortBody

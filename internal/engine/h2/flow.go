@@ -119,15 +119,13 @@ func (st *Stream) writeErrorLocked() error {
 }
 
 func awaitUntil(wake <-chan struct{}, until time.Time) {
-	if until.IsZero() {
-		<-wake
-		return
+	var passed <-chan time.Time
+	if !until.IsZero() {
+		passed = time.After(time.Until(until))
 	}
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
 	select {
 	case <-wake:
-	case <-t.C:
+	case <-passed:
 	}
 }
 
@@ -180,7 +178,6 @@ func (s *Session) grantStreamLocked(at int) bool {
 	return !wire.IsSmallPiece(n, st.wants)
 }
 
-// prioritizeLocked sets the priority that the client has sent.
 func (st *Stream) prioritizeLocked(value []byte) {
 	if !st.session.config.IgnoresPriority {
 		st.urgency, st.incremental = wire.ParsePriority(value)

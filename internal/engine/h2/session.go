@@ -43,12 +43,13 @@ type Session struct {
 	mu            sync.Mutex
 	lastID        uint32 // of the streams that were or may be processed
 	streams       map[uint32]*Stream
-	initialWindow int32         // of streams, as the client has set it
-	mostStreams   int           // the most that streams has held; a map never shrinks
-	resets        []resetStream // the last streams that the server has reset, the oldest first
-	running       int           // streams whose handlers have not returned, also of those that were reset
-	headBytes     int           // of their decoded heads
-	keptBodies    int           // bytes of bodies that handlers of ended streams can still read
+	initialWindow int32 // of streams, as the client has set it
+	mostStreams   int   // the most that streams has held; a map never shrinks
+	lateBytes     int64 // of DATA that may still arrive for streams that the server has reset
+	lateTrailers  int   // the trailer sections that may
+	running       int   // streams whose handlers have not returned, also of those that were reset
+	headBytes     int   // of their decoded heads
+	keptBodies    int   // bytes of bodies that handlers of ended streams can still read
 	phase         phase
 	endingAt      time.Time // when the current phase of ending began; zero while a drained session sends
 	ledger        wire.Ledger
@@ -60,7 +61,6 @@ type Session struct {
 	pingedAt      time.Time // when a PING was sent to a silent client; zero once it was acknowledged
 	isOpen        bool      // the preface and SETTINGS have arrived; only the holder of the turn changes it
 	ownDeadline   bool      // a handler has set a write deadline since the session was idle
-	isAccepted    bool      // the client has acknowledged the server's SETTINGS
 	isGathering   bool      // a goroutine is going to send the responses that are appended
 	ungathered    int       // how many responses are sent at once; see Stream.Settle
 	headStarted   time.Time // of the preface, or an incomplete frame or block; else zero
@@ -171,13 +171,6 @@ type framing struct {
 	last     int32 // of the final HEADERS frame, or of the body bytes that follow it
 	isData   bool  // last is the offset of body bytes
 	hasEnded bool  // the body has ended
-}
-
-// resetStream is a stream that the server has reset. What the client has sent before it received the
-// reset is no error.
-type resetStream struct {
-	id     uint32
-	window int32 // what the client may have sent before it received the reset
 }
 
 // Errors that handlers receive when they read or write.

@@ -108,13 +108,11 @@ func (st *Stream) Settle() {
 	s.mu.Lock()
 	switch {
 	case s.running == 0: // the last response is sent at once
-		s.mu.Unlock()
 	case s.isGathering: // that goroutine sends this one, too
 		s.mu.Unlock()
 		return
 	case s.ungathered > 0:
 		s.ungathered--
-		s.mu.Unlock()
 	default:
 		s.isGathering = true
 		s.mu.Unlock()
@@ -122,12 +120,11 @@ func (st *Stream) Settle() {
 		runtime.Gosched()
 		isLate := time.Since(began) > maxGathering
 		s.mu.Lock()
-		s.isGathering = false
-		if isLate {
+		if s.isGathering = false; isLate {
 			s.ungathered = mostUngathered
 		}
-		s.mu.Unlock()
 	}
+	s.mu.Unlock()
 	s.Flush()
 	if s.IsIdle() {
 		s.carrier.Update()
