@@ -84,10 +84,7 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			c.SetWriteDeadline(time.Now().Add(timeout))
 		}
 		c.Out = appendReply(c.Out, event, r.Message)
-		if event == fcgi.Aborted {
-			r.ID = 0 // the request gets no further record
-		}
-		if endsConn(event, r) {
+		if (event == fcgi.Aborted || event == fcgi.Misplaced) && !r.Keep {
 			c.EndOutput()
 			return nil, false
 		}
@@ -95,18 +92,6 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			return nil, false
 		}
 	}
-}
-
-// endsConn reports whether an event ended a request that did not set FCGI_KEEP_CONN.
-func endsConn(event fcgi.Event, r *fcgi.Request) bool {
-	switch event {
-	case fcgi.Aborted:
-		return !r.Keep
-	case fcgi.Misplaced:
-		begin, err := fcgi.ParseBegin(r.Message.Content)
-		return err == nil && !begin.Keep
-	}
-	return false
 }
 
 // appendReply appends the reply to an event that is not a request.
