@@ -106,19 +106,18 @@ type Response struct {
 	Conn   *Conn       // nil once finished
 	fields http.Header // nil until Header is called
 
-	Mu          sync.Mutex // goroutines that outlive the handler may still write
-	stage       stage
-	Minor       uint8 // the request's minor version
-	Status      uint16
-	IsHEAD      bool  // the request is a HEAD
-	IsCONNECT   bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
-	ClosesConn  bool  // the connection closes after this response
-	KeepsHTTP10 bool  // an HTTP/1.0 client requested a persistent connection
-	Chunked     bool  // valid once framed
-	NoBody      bool  // valid once committed: the status allows no body
-	Flags       Flags // not guarded by Mu; here it needs no padding
-	Length      int64 // declared or computed; -1 for unknown
-	written     int64 // bytes that the handler has written
+	Mu         sync.Mutex // goroutines that outlive the handler may still write
+	stage      stage
+	Minor      uint8 // the request's minor version
+	Status     uint16
+	IsHEAD     bool  // the request is a HEAD
+	IsCONNECT  bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
+	ClosesConn bool  // the connection closes after this response
+	Chunked    bool  // valid once framed
+	NoBody     bool  // valid once committed: the status allows no body
+	Flags      Flags // not guarded by Mu; here it needs no padding
+	Length     int64 // declared or computed; -1 for unknown
+	written    int64 // bytes that the handler has written
 
 	hijacked atomic.Pointer[net.Conn] // set by Hijack; not guarded by Mu
 }
