@@ -168,7 +168,11 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if c.handlerRequest = &x.Request; x.Response.Flags.Has(largeHead) {
 		c.handlerRequest = x.splitRequest()
 	}
-	c.Config.Handler.ServeHTTP(x.Response.writer(), c.handlerRequest)
+	w := http.ResponseWriter(&x.Response)
+	if c.traits.CanHijack {
+		w = connResponse{&x.Response}
+	}
+	c.Config.Handler.ServeHTTP(w, c.handlerRequest)
 	if c.IsDetached() {
 		return false
 	}

@@ -227,10 +227,3 @@ func (w *Response) abandon() (sent bool) {
 // has methods of the connection, which other protocols lack. Its conversion to an interface does
 // not allocate.
 type connResponse struct{ *Response }
-
-func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.traits.CanHijack {
-		return connResponse{w}
-	}
-	return w
-}

@@ -44,9 +44,8 @@ func (s *Session) halfCloseLocked(st *Stream) {
 func (st *Stream) checkHalfClosed() {
 	s := st.session
 	s.mu.Lock()
-	isDue := s.streams[st.id] != nil // else the client was quicker
 	switch {
-	case !isDue:
+	case s.streams[st.id] == nil: // the client was quicker
 	case !st.isPinged:
 		st.isPinged = true
 		s.output.out = wire.AppendPing(s.output.out, 0, st.pingContent())
@@ -57,9 +56,6 @@ func (st *Stream) checkHalfClosed() {
 		s.resetLocked(st, wire.NoError, errStreamClosed)
 	}
 	s.mu.Unlock()
-	if !isDue {
-		return
-	}
 	s.Flush()
 	if s.IsIdle() {
 		s.carrier.Update()

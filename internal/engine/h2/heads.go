@@ -284,15 +284,11 @@ func (s *Session) Next() *Stream {
 		s.nextReady++
 		s.mu.Lock()
 		isClosed := st.isClosed
-		if isClosed { // reset before its handler began
-			s.discardBodyLocked(st)
-			s.releaseLocked(st)
-			s.checkIdleLocked()
-		}
 		s.mu.Unlock()
 		if !isClosed {
 			return st
 		}
+		st.finish(false) // it was reset before its handler began
 	}
 	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptStreams {
 		s.ready = nil
@@ -307,8 +303,7 @@ const maxReports = 64
 // report calls the server's hook with a request that no handler sees, as far as it was decoded. The
 // hook may block in spite of its doc, so it has a goroutine: the turn must not wait for a log.
 func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
-	hook := s.config.Exchanges.OnRefused
-	if hook == nil {
+	if s.config.Exchanges.OnRefused == nil {
 		return
 	}
 	if s.reports.Add(1) > maxReports {

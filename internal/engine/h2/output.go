@@ -131,13 +131,6 @@ func (s *Session) returnBufferLocked() {
 // outBuffer wraps a slice, so that the pool stores a pointer.
 type outBuffer struct{ b []byte }
 
-func (p *Config) buffer() *outBuffer {
-	if kept, ok := p.buffers.Get().(*outBuffer); ok {
-		return kept
-	}
-	return &outBuffer{make([]byte, 0, firstOut)}
-}
-
 func (s *Session) debit(n int) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

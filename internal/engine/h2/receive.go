@@ -55,7 +55,9 @@ func (s *Session) beginReceive() (isOpen bool, f *wire.Error) {
 		return false, nil
 	}
 	if o := &s.output; o.out == nil && o.lent == nil {
-		o.lent = s.config.buffer()
+		if o.lent, _ = s.config.buffers.Get().(*outBuffer); o.lent == nil {
+			o.lent = &outBuffer{make([]byte, 0, firstOut)}
+		}
 		o.out = o.lent.b
 	}
 	return true, s.debitLocked(0)
@@ -231,12 +233,14 @@ func (s *Session) startDataLocked(fr frame) *wire.Error {
 }
 
 // checkDataLocked checks a DATA frame with size bytes of content. If st is nil, the frame is
-// dropped.
+// dropped: the server has reset the stream, or has not served it, and the client did not know. Other
+// frames of streams that have ended are errors.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
-	switch {
-	case st == nil:
-		return s.checkLateDataLocked(fr)
-	case st.inEnded:
+	switch late := int64(fr.Length); {
+	case st == nil && fr.StreamID > s.lastID:
+	case st == nil && s.lateBytes > 0 && s.lateBytes >= late:
+		s.lateBytes -= late
+	case st == nil || st.inEnded:
 		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
 	case !st.window.Take(int(fr.Length)):
 		return wire.StreamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
@@ -272,18 +276,4 @@ func (s *Session) endDataLocked() {
 	if ends {
 		s.endInputLocked(st)
 	}
-}
-
-// checkLateDataLocked checks a DATA frame of a stream that has ended. If the server has reset
-// streams, or has not served this one, the client may have sent it before it knew.
-func (s *Session) checkLateDataLocked(fr frame) *wire.Error {
-	size := int64(fr.Length)
-	switch {
-	case fr.StreamID > s.lastID:
-	case s.lateBytes == 0 || s.lateBytes < size:
-		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
-	default:
-		s.lateBytes -= size
-	}
-	return nil
 }

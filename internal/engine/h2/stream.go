@@ -53,11 +53,13 @@ func (st *Stream) Run(host Host, token uint64) {
 	st.finish(st.framing.hasEnded && c.WriteErr == nil)
 }
 
-// finish ends the stream after its handler has returned. complete reports that the response is.
+// finish ends the stream after its handler has returned, or if it will not run. complete reports
+// that the response is.
 func (st *Stream) finish(complete bool) {
 	s := st.session
 	s.mu.Lock()
-	s.releaseLocked(st)
+	s.running--
+	s.headBytes -= int(st.headBytes)
 	s.discardBodyLocked(st)
 	if !st.isClosed {
 		switch {
@@ -76,12 +78,6 @@ func (st *Stream) finish(complete bool) {
 	}
 	s.checkIdleLocked()
 	s.mu.Unlock()
-}
-
-// releaseLocked is called when a stream's handler has returned, or will not run.
-func (s *Session) releaseLocked(st *Stream) {
-	s.running--
-	s.headBytes -= int(st.headBytes)
 }
 
 // keptStreams is for how many streams an idle session keeps memory.
