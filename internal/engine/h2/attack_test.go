@@ -60,15 +60,11 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	testkit.Equal(t, st.TrySend([]byte("data")), connection.Refused, "before other output")
 	p.accepts = -1
 	p.session.Flush()
-	p.session.mu.Lock()
 	testkit.Equal(t, testkit.Value(st.reserveLocked(100, 0))(t), 100)
-	p.session.mu.Unlock()
 	p.discard()
 	p.send("SETTINGS 65536, GET 3 /%zz, RST_STREAM 1")
 	p.receive()
-	p.session.mu.Lock()
 	st.unreserveLocked()
-	p.session.mu.Unlock()
 	p.session.Flush()
 	p.wantRest("HEADERS 400 end, SETTINGS ack") // a body might exceed the window of before
 	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.sendWindow), "0 65535", "output and window in the end")
