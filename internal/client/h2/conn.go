@@ -52,7 +52,6 @@ type peerSettings struct {
 	maxStreams      uint32
 	initialWindow   int32
 	maxHeadList     uint32
-	maxFrame        uint32
 	extendedConnect bool
 }
 
@@ -66,7 +65,7 @@ func New(nc net.Conn, config *Config, host Host, maxStreams uint32) *Conn {
 	c := &Conn{
 		nc: nc, config: config, host: host, streams: make(map[uint32]*Stream), reserved: 1, nextID: 1,
 		peer: peerSettings{maxStreams: maxStreams, initialWindow: wire.InitialWindow, maxHeadList: 1<<32 - 1,
-			maxFrame: wire.MinMaxFrameSize, arrival: make(chan struct{})},
+			arrival: make(chan struct{})},
 		sendWindow: wire.InitialWindow, window: wire.NewReceiveWindow(config.ConnWindow),
 	}
 	opened := time.Now()

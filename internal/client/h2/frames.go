@@ -27,8 +27,6 @@ func (c *Conn) onSettingsLocked(h wire.FrameHeader, payload []byte) *wire.Error 
 			p.maxStreams = s.Value
 		case wire.InitialWindowSize:
 			initial = int32(s.Value)
-		case wire.MaxFrameSizeSetting:
-			p.maxFrame = s.Value
 		case wire.MaxHeaderListSize:
 			p.maxHeadList = s.Value
 		case wire.EnablePush:

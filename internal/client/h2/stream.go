@@ -96,28 +96,19 @@ func (c *Conn) Open(st *Stream, r *Request) (sent int, err error) {
 // appendDataLocked appends DATA as far as the windows and the room in the output allow, and returns
 // the number of bytes.
 func (st *Stream) appendDataLocked(b []byte, isLast bool) (sent int) {
-	c := st.conn
-	for !st.outEnded {
-		n := max(0, min(len(b), int(st.sendWindow), int(c.sendWindow), int(c.peer.maxFrame), maxOut))
-		if ends := isLast && n == len(b); n == 0 && (!ends || len(b) > 0) || c.output.pending() >= maxOut {
-			break
-		} else if ends {
-			st.outEnded = true
-		}
-		h := wire.FrameHeader{Length: uint32(n), Type: wire.Data, StreamID: st.id}
-		if st.outEnded {
-			h.Flags = wire.EndStream
-		}
-		c.output.buf = append(wire.AppendFrameHeader(c.output.buf, h), b[:n]...)
-		st.sendWindow -= int32(n)
-		c.sendWindow -= int32(n)
-		c.ledger.CreditData(n, n)
-		st.bytesOut += int64(wire.FrameHeaderSize + n)
-		sent += n
-		if b = b[n:]; len(b) == 0 {
-			break
-		}
+	c, o := st.conn, &st.conn.output
+	sent = max(0, min(len(b), int(st.sendWindow), int(c.sendWindow), maxOut-o.pending()))
+	isEnd := isLast && sent == len(b)
+	if st.outEnded || sent == 0 && !isEnd || o.pending() >= maxOut {
+		return 0
 	}
+	at := len(o.buf)
+	o.buf = wire.AppendData(o.buf, st.id, b[:sent], isEnd)
+	st.outEnded = isEnd
+	st.sendWindow -= int32(sent)
+	c.sendWindow -= int32(sent)
+	c.ledger.CreditData(sent, sent)
+	st.bytesOut += int64(len(o.buf) - at)
 	return sent
 }
 

@@ -30,11 +30,7 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	n, err := b.readLocked(p)
-	if b.Mode == ByStream && b.flags.Has(bodyClosed) && IsTimeout(err) {
-		err = http.ErrBodyReadAfterClose
-	}
-	return n, err
+	return b.readLocked(p)
 }
 
 // Close implements io.Closer. As in net/http, it reads a small remainder, unless the client sends
@@ -187,7 +183,7 @@ func (b *Body) ReadFailed(err error) error {
 	if err == nil || IsTimeout(err) {
 		return err
 	}
-	b.Exchange.ctx.clientLeft()
+	b.Exchange.ctx.cancel(context.Canceled)
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
@@ -337,9 +333,6 @@ func (b *Body) mayRead(whole bool) bool {
 	return !b.flags.Has(bodyClosed|bodyInterrupted) && b.Err == nil && b.HasArrived(whole)
 }
 
-// framingCounter is the Source of bodies ByChunks.
-type framingCounter interface{ FramingLength() int64 }
-
 func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.Mode != ByChunks {
 		return 0, true
@@ -351,7 +344,7 @@ func (b *Body) FramingLength() (n int64, ok bool) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) { // the connection may serve another request
 		return 0, false
 	}
-	return b.Exchange.Conn().source.(framingCounter).FramingLength(), true
+	return b.Exchange.Conn().source.(interface{ FramingLength() int64 }).FramingLength(), true
 }
 
 // atEnd reports whether the body has been read to its end, which may be an abort. The caller holds
@@ -381,21 +374,6 @@ func (b *Body) stopWatch(c *Conn) {
 	b.mu.Unlock()
 	if watched && c.Connection != nil {
 		c.Connection.StopWatch()
-	}
-}
-
-// resume undoes claimInput and stopWatch after Hijack has failed. A Read that was interrupted has
-// returned its error, but the next one may continue.
-func (b *Body) resume() {
-	b.flags.clear(bodyInterrupted)
-	b.deadlineSet = false
-	if IsTimeout(b.Err) {
-		b.Err = nil
-	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.noWatch = false; b.readToEnd && b.wantsWatch {
-		b.startWatch()
 	}
 }
 

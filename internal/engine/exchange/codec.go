@@ -53,7 +53,7 @@ type Parser interface {
 	// HasBegun reports whether a part of a head has arrived. in is the input that Next has left.
 	HasBegun(in []byte) bool
 	// Refuse appends the response to a request that no handler sees, with text as its body.
-	Refuse(c *Conn, status int, text string)
+	Refuse(c *Conn, status int, f ServerFields, text string)
 	// Reset prepares the codec for another connection.
 	Reset()
 }
@@ -68,8 +68,8 @@ type Source interface {
 	HasArrived(b *Body, whole bool) bool
 }
 
-// Sink frames a response. Except for Flush, its methods append to the conn's output. Its content
-// was decided before, except for what only the protocol knows: see Delimit.
+// Sink frames a response. Except for SendData and Flush, its methods append to the conn's output. Its
+// content was decided before, except for what only the protocol knows: see Delimit.
 type Sink interface {
 	// BeginHead begins a head, which may be that of an interim response. Fields follow.
 	BeginHead(w *Response, code int)
@@ -82,8 +82,10 @@ type Sink interface {
 	Delimit(w *Response, f ServerFields)
 	// EndHead completes a head.
 	EndHead(w *Response)
-	// Data appends body bytes, or writes them directly from p if they are many.
-	Data(w *Response, p []byte) error
+	// Data appends body bytes.
+	Data(w *Response, p []byte)
+	// SendData writes the output, and then body bytes directly from p.
+	SendData(w *Response, p []byte) error
 	// End appends what ends the body.
 	End(w *Response)
 	// Flush completes the output, and writes it.
@@ -102,6 +104,19 @@ func (TextHead) AppendRawField(out, name, value []byte) []byte {
 }
 
 func (TextHead) EndHead(w *Response) { w.Conn.Out = http1.AppendHeadEnd(w.Conn.Out) }
+
+// AppendServerFields appends the fields that Delimit and Refuse receive.
+func (TextHead) AppendServerFields(c *Conn, f ServerFields) {
+	if f.Length >= 0 {
+		c.Out = http1.AppendLength(c.Out, f.Length)
+	}
+	if f.ContentType != "" {
+		c.Out = http1.AppendField(c.Out, "Content-Type", f.ContentType)
+	}
+	if f.SendsDate {
+		c.Out = http1.AppendDate(c.Out, c.Config.Server.Date.Text())
+	}
+}
 
 // ServerFields are fields that a head needs and the handler has not set.
 type ServerFields struct {
@@ -172,18 +187,13 @@ type Stream interface {
 	Transport
 	Source
 	Sink
+	// TrySend is the function of connection.TrySender.
+	TrySend(p []byte) connection.Delivery
 	// CloseBody drops what has arrived of the body and what follows, as net/http does: it must not
-	// hold up the bodies of other streams. A Read of another goroutine times out.
+	// hold up the bodies of other streams. It ends a Read of another goroutine.
 	CloseBody()
 }
 
-// Detachable is a Connection whose exchange can outlast its handler without a goroutine.
-type Detachable interface {
-	Connection
-	Sender
-	// CanDetach reports whether an exchange can now be detached.
-	CanDetach() bool
-}
-
-// Sender sends what can be sent without blocking, and returns how much that was.
+// Sender sends what can be sent without blocking, and returns how much that was. A Connection that
+// is a Sender, and does not encrypt, can carry an exchange that has outlasted its handler.
 type Sender interface{ TrySend([]byte) int }

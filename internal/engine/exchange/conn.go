@@ -35,7 +35,6 @@ type Conn struct {
 	transport  Transport // the Connection, or the stream
 
 	// Read state; see Input.
-	inBuffer     []byte
 	in           []byte
 	next, end    int
 	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
@@ -90,8 +89,8 @@ func (l *Conns) Get() *Conn {
 
 // Put takes back a conn that serves nothing any more, and prepares it for another connection.
 func (l *Conns) Put(c *Conn) {
-	c.in, c.next, c.end = c.inBuffer, 0, 0
 	poison.Fill(c.in)
+	c.next, c.end = 0, 0
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
 	c.WriteErr, c.Lingers = nil, false
@@ -121,7 +120,7 @@ func (c *Conn) Attach(to Connection, remote string) {
 	c.Connection, c.transport = to, to
 	c.Template.RemoteAddr, c.Template.TLS = remote, nil
 	if c.in == nil {
-		c.borrowInput()
+		c.in = c.conns.GetInput()
 	}
 	c.SetSendTimeout(c.Config.DefaultSendTimeout)
 	c.linger = defaultLinger()
@@ -140,28 +139,17 @@ const leastPartial = 256
 // Shrink moves the part of a head that c has received to a small buffer. The memory that a waiting
 // connection holds is in proportion to what its client has sent.
 func (c *Conn) Shrink() {
-	head, in := c.Input(), c.in
-	if c.inBuffer != nil {
-		in = make([]byte, max(leastPartial, 2*len(head)))
-	}
-	n := copy(in, head)
-	if c.inBuffer != nil {
-		c.releaseBuffers()
-	}
-	c.in, c.next, c.end = in, 0, n
-}
-
-// releaseBuffers releases the buffers of a connection that waits. All output was sent, and no
-// handler has seen the buffers.
-func (c *Conn) releaseBuffers() {
-	c.releaseInput()
 	c.Out, c.heldBody = nil, nil
+	if size := max(leastPartial, 2*len(c.Input())); size < len(c.in) {
+		c.moveInput(size)
+	}
 }
 
 // ReleaseHijacked releases what a hijacked connection no longer needs, because its handler may run
 // for long.
 func (c *Conn) ReleaseHijacked() {
-	c.releaseBuffers()
+	c.releaseInput()
+	c.Out, c.heldBody = nil, nil
 	c.Codec, c.source, c.sink = nil, nil, nil
 }
 
@@ -180,7 +168,11 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if c.handlerRequest = &x.Request; x.Response.Flags.Has(largeHead) {
 		c.handlerRequest = x.splitRequest()
 	}
-	c.Config.Handler.ServeHTTP(x.Response.writer(), c.handlerRequest)
+	w := http.ResponseWriter(&x.Response)
+	if c.traits.CanHijack {
+		w = connResponse{&x.Response}
+	}
+	c.Config.Handler.ServeHTTP(w, c.handlerRequest)
 	if c.IsDetached() {
 		return false
 	}
@@ -312,8 +304,8 @@ func (c *Conn) SetSendTimeout(d time.Duration) {
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
 
-// The input of a Conn is in[next:end]: what has been received and not consumed. in is inBuffer,
-// unless a head was large or has waited, and nil while the buffer is released.
+// The input of a Conn is in[next:end]: what has been received and not consumed. in comes from conns,
+// unless a head was large or has waited. It is nil while the buffer is released.
 
 // Input returns the input.
 func (c *Conn) Input() []byte { return c.in[c.next:c.end] }
@@ -321,18 +313,20 @@ func (c *Conn) Input() []byte { return c.in[c.next:c.end] }
 // Consume removes n bytes from the front of the input. A negative n puts back the last ones.
 func (c *Conn) Consume(n int) { c.next += n }
 
-func (c *Conn) borrowInput() {
-	c.inBuffer = c.conns.GetInput()
-	c.in = c.inBuffer
+func (c *Conn) moveInput(size int) {
+	in := make([]byte, size)
+	n := copy(in, c.Input())
+	c.releaseInput()
+	c.in, c.end = in, n
 }
 
-// releaseInput ends what borrowInput began. All input was consumed, or copied.
+// releaseInput gives back the buffer. All input was consumed, or copied.
 func (c *Conn) releaseInput() {
 	poison.Fill(c.in)
-	if c.inBuffer != nil {
-		c.conns.PutInput(c.inBuffer)
+	if len(c.in) == c.conns.inSize {
+		c.conns.PutInput(c.in)
 	}
-	c.inBuffer, c.in, c.next, c.end = nil, nil, 0, 0
+	c.in, c.next, c.end = nil, 0, 0
 }
 
 // HasBegun reports whether a part of a head has arrived.
@@ -343,15 +337,14 @@ func (c *Conn) HasBegun() bool { return c.Codec.HasBegun(c.Input()) }
 func (c *Conn) Room() []byte {
 	switch {
 	case c.in == nil:
-		c.borrowInput()
+		c.in = c.conns.GetInput()
 	case c.next == c.end:
 		c.next, c.end = 0, 0
-	case c.end == len(c.in):
-		room := c.in
-		if c.next == 0 {
-			room = make([]byte, 2*len(c.in))
-		}
-		c.next, c.end, c.in = 0, copy(room, c.Input()), room
+	case c.end < len(c.in):
+	case c.next > 0:
+		c.next, c.end = 0, copy(c.in, c.Input())
+	default:
+		c.moveInput(2 * len(c.in))
 	}
 	return c.in[c.end:]
 }
@@ -376,7 +369,9 @@ func (c *Conn) Fill() error {
 // connection that waits holds no more memory than one that was never busy.
 func (c *Conn) Trim() {
 	if c.next == c.end {
-		c.in, c.next, c.end = c.inBuffer, 0, 0
+		if c.next, c.end = 0, 0; len(c.in) != c.conns.inSize {
+			c.in = nil
+		}
 	}
 	if cap(c.Out) > keptOut {
 		c.Out = nil

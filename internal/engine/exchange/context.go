@@ -22,14 +22,12 @@ type requestContext struct {
 
 	mu    sync.Mutex // also guards the handler's deadlines: see Response.setDeadline
 	ended bool
-	left  bool        // the client has left
 	use   *contextUse // nil until the first use
 }
 
-// contextUse is the state of a context that is in use.
 type contextUse struct {
 	err        error         // not nil once the context has ended
-	done       chan struct{} // made by the first Done
+	done       chan struct{} // closed once the context has ended
 	unlink     func() bool   // unlinks the context from its parent
 	afterFuncs map[*func()]struct{}
 	notify     chan bool // made by the first closeNotify
@@ -58,36 +56,24 @@ func (c *requestContext) Value(key any) any {
 	return c.parent().Value(key)
 }
 
-func (c *requestContext) Done() <-chan struct{} {
-	c.activate()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.use.done == nil {
-		c.use.done = make(chan struct{})
-		if c.ended {
-			close(c.use.done)
-		}
-	}
-	return c.use.done
-}
+func (c *requestContext) Done() <-chan struct{} { return c.activate().done }
 
 func (c *requestContext) Err() error {
-	c.activate()
+	use := c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.use.err
+	return use.err
 }
 
 // AfterFunc allows package context to derive contexts without a goroutine for each.
 func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
-	c.activate()
+	use, key := c.activate(), &f
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.ended {
 		go f()
 		return func() bool { return false }
 	}
-	key, use := &f, c.use
 	if use.afterFuncs == nil {
 		use.afterFuncs = make(map[*func()]struct{})
 	}
@@ -101,59 +87,52 @@ func (c *requestContext) AfterFunc(f func()) (stop func() bool) {
 	}
 }
 
-// activate links the context to its parent and starts the departure watch, once.
-func (c *requestContext) activate() {
+// activate returns the state of a context that is in use. The first call links the context to its
+// parent and starts the departure watch.
+func (c *requestContext) activate() *contextUse {
 	c.mu.Lock()
-	if c.use != nil {
+	use, hasEnded := c.use, c.ended
+	if use != nil {
 		c.mu.Unlock()
-		return
+		return use
 	}
-	c.use = new(contextUse)
-	if c.ended {
-		c.use.err = context.Canceled
-		c.mu.Unlock()
-		return
+	use = &contextUse{done: make(chan struct{})}
+	if c.use = use; hasEnded {
+		use.err = context.Canceled
+		close(use.done)
 	}
 	c.mu.Unlock()
-	if err := c.parent().Err(); err != nil {
+	parent := c.parent()
+	switch err := parent.Err(); {
+	case hasEnded:
+		return use
+	case err != nil:
 		c.cancel(err)
-		return
-	}
-	if c.parent().Done() != nil {
-		unlink := context.AfterFunc(c.parent(), func() { c.cancel(c.parent().Err()) })
+		return use
+	case parent.Done() != nil:
+		unlink := context.AfterFunc(parent, func() { c.cancel(parent.Err()) })
 		c.mu.Lock()
-		if c.use.unlink = unlink; c.ended {
+		if use.unlink = unlink; c.ended {
 			unlink()
 		}
 		c.mu.Unlock()
 	}
 	c.body.watchDeparture()
+	return use
 }
 
-// closeNotify returns a channel that receives a value when the client leaves, for
-// http.CloseNotifier.
+// closeNotify returns a channel that receives a value if the context ends before the handler
+// returns, for http.CloseNotifier.
 func (c *requestContext) closeNotify() <-chan bool {
-	c.activate()
+	use := c.activate()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.use.notify == nil {
-		c.use.notify = make(chan bool, 1)
-		if c.left {
-			c.use.notify <- true
+	if use.notify == nil {
+		if use.notify = make(chan bool, 1); c.ended {
+			use.notify <- true
 		}
 	}
-	return c.use.notify
-}
-
-// clientLeft ends the context because the client has left.
-func (c *requestContext) clientLeft() {
-	c.mu.Lock()
-	if !c.left && c.use != nil && c.use.notify != nil {
-		c.use.notify <- true
-	}
-	c.left = true
-	c.mu.Unlock()
-	c.cancel(context.Canceled)
+	return use.notify
 }
 
 // cancel ends the context. Only the first call has an effect. It reports whether the context was
@@ -167,8 +146,9 @@ func (c *requestContext) cancel(err error) (wasUsed bool) {
 		return use != nil
 	}
 	use.err = err
-	if use.done != nil {
-		close(use.done)
+	close(use.done)
+	if use.notify != nil && !c.body.Exchange.Response.HasReturned() {
+		use.notify <- true
 	}
 	if use.unlink != nil {
 		use.unlink()

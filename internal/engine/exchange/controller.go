@@ -9,7 +9,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"reflect"
 	"syscall"
 	"time"
@@ -135,7 +134,8 @@ func (w *Response) CloseNotify() <-chan bool {
 }
 
 // Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds
-// what was received after the request. If Hijack fails, the response can continue.
+// what was received after the request. If Hijack fails, the response can continue, but not the
+// request's body.
 func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -159,7 +159,6 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	rest := bytes.Clone(c.Input())
 	nc, err := c.Connection.Hijack()
 	if err != nil {
-		b.resume()
 		return nil, nil, err
 	}
 	w.hijacked.Store(&nc)
@@ -174,15 +173,14 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
 func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
-	plain := fittingWriter{w: w.Response}
 	if !kernelCanRead(src) {
-		return io.CopyBuffer(plain, src, make([]byte, CopySize))
+		return io.Copy(w.Response, src)
 	}
 	w.Mu.Lock()
 	isFramed := w.stage >= stageFramed
 	w.Mu.Unlock()
 	if !isFramed { // the first bytes decide Content-Type and complete the head
-		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
+		if n, err = io.CopyN(w.Response, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
@@ -190,17 +188,15 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 		}
 	}
 	more, done, err := w.copyFrom(src)
-	if n += more; !done {
-		plain.flushes = err != nil // as in net/http: a pipe or a socket may provide no more for long
-		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
-		return n + more, err
+	if n += more; done {
+		return n, err
 	}
-	if err == nil && w.room() == 0 {
-		if excess, _ := src.Read(make([]byte, 1)); excess > 0 { // as of Write
-			err = http.ErrContentLength
-		}
+	var plain io.Writer = w.Response
+	if err != nil { // as in net/http: a pipe or a socket may provide no more for long
+		plain = flushingWriter{w.Response}
 	}
-	return n, err
+	more, err = io.Copy(plain, src)
+	return n + more, err
 }
 
 // kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes wrappers
@@ -210,22 +206,16 @@ func kernelCanRead(src io.Reader) bool {
 	if limited, ok := src.(*io.LimitedReader); ok {
 		src = limited.R
 	}
-	switch src := src.(type) {
-	case *os.File, *net.TCPConn, *net.UnixConn:
+	switch src.(type) {
+	case *net.TCPConn, *net.UnixConn, interface {
+		fs.File
+		syscall.Conn
+	}:
 		return true
-	case kernelFile:
-		info, err := src.Stat()
-		return err == nil && (info.Mode().IsRegular() || info.Mode()&fs.ModeNamedPipe != 0)
 	case net.Conn:
 		return reflect.TypeOf(src).PkgPath() == "net"
 	}
 	return false
-}
-
-// kernelFile is a file with a descriptor.
-type kernelFile interface {
-	fs.File
-	syscall.Conn
 }
 
 // copyFrom makes the connection copy from src. done reports whether it could. If not, err is
@@ -248,45 +238,30 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	if !isLimited { // the kernel copies from an io.LimitedReader over a file, not from two
 		limited = &io.LimitedReader{R: src, N: math.MaxInt64}
 	}
+	excess := int64(0)
 	if w.Length >= 0 && limited.N > left {
-		defer func(rest int64) { limited.N += rest }(limited.N - left)
+		excess = limited.N - left
 		limited.N = left
 	}
 	n, err = w.Conn.Connection.SendFrom(limited, w.Conn.CurrentSendTimeout())
-	if err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
+	if limited.N += excess; err == errors.ErrUnsupported { //nolint:errorlint // an ENOSYS is ErrUnsupported, too
 		return 0, false, err
 	}
 	w.written += n
 	w.Conn.FailWrite(err)
+	if err == nil && n == left {
+		if more, _ := limited.Read(make([]byte, 1)); more > 0 { // as of Write
+			err = http.ErrContentLength
+		}
+	}
 	return n, true, err
 }
 
-// fittingWriter writes as much as Content-Length permits.
-type fittingWriter struct {
-	w       *Response
-	flushes bool // after each Write
-}
+type flushingWriter struct{ response *Response }
 
-func (f fittingWriter) Write(p []byte) (n int, err error) {
-	if _, err := f.w.Write(nil); err != nil { // fixes the length
-		return 0, err
-	}
-	fitting := p[:min(int64(len(p)), f.w.room())]
-	if n, err = f.w.Write(fitting); err == nil && f.flushes {
-		err = f.w.FlushError()
-	}
-	if err == nil && n < len(p) {
-		err = http.ErrContentLength
+func (f flushingWriter) Write(p []byte) (n int, err error) {
+	if n, err = f.response.Write(p); err == nil {
+		err = f.response.FlushError()
 	}
 	return n, err
-}
-
-// room returns how many bytes of the body are missing, at most.
-func (w *Response) room() int64 {
-	w.Mu.Lock()
-	defer w.Mu.Unlock()
-	if w.Length < 0 {
-		return math.MaxInt64
-	}
-	return max(0, w.Length-w.written)
 }

@@ -2,11 +2,6 @@ package exchange
 
 import "github.com/tarehq/tare/internal/connection"
 
-// trySink is a Sink that can send a piece of a body, complete, without waiting.
-type trySink interface {
-	TrySend(p []byte) connection.Delivery
-}
-
 var _ connection.TrySender = (*Response)(nil)
 
 // TrySender implements connection.TrySender, for a response whose body has begun and has no length:
@@ -21,13 +16,13 @@ func (w *Response) TrySender(begin func(end func(why any))) func(p []byte) conne
 	}
 	c := w.Conn
 	if begin == nil {
-		if to, ok := c.sink.(trySink); ok {
+		if to, ok := c.transport.(Stream); ok {
 			return to.TrySend
 		}
 		return nil
 	}
-	to, ok := c.Connection.(Detachable)
-	if !ok || !to.CanDetach() || c.Config.WriteTimeout > 0 || w.x.Extras != nil || w.x.Body.hasRemainder() ||
+	_, ok := c.Connection.(Sender)
+	if !ok || !c.Connection.CanSendFrom() || c.Config.WriteTimeout > 0 || w.x.Extras != nil || w.x.Body.hasRemainder() ||
 		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) {
 		return nil
 	}
@@ -46,14 +41,14 @@ func (w *Response) trySend(p []byte) connection.Delivery {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
 	c := w.Conn
-	if w.stage != stageFramed || !w.hasSentAll() || len(p) > OutSize/2 { // else Data might do more than append
+	if w.stage != stageFramed || !w.hasSentAll() || len(p) > OutSize/2 {
 		return connection.Refused
 	}
 	if c.heldBody != nil { // of a Write that waited
 		c.Out, c.heldBody = nil, nil
 	}
-	_ = c.sink.Data(w, p)
-	n := c.Connection.(Detachable).TrySend(c.Out)
+	c.sink.Data(w, p)
+	n := c.Connection.(Sender).TrySend(c.Out)
 	if n == 0 {
 		c.Out = c.Out[:0]
 		return connection.Refused

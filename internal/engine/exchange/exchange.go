@@ -1,6 +1,7 @@
 package exchange
 
 import (
+	"context"
 	"errors"
 	"net"
 	"net/http"
@@ -105,19 +106,18 @@ type Response struct {
 	Conn   *Conn       // nil once finished
 	fields http.Header // nil until Header is called
 
-	Mu          sync.Mutex // goroutines that outlive the handler may still write
-	stage       stage
-	Minor       uint8 // the request's minor version
-	Status      uint16
-	IsHEAD      bool  // the request is a HEAD
-	IsCONNECT   bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
-	ClosesConn  bool  // the connection closes after this response
-	KeepsHTTP10 bool  // an HTTP/1.0 client requested a persistent connection
-	Chunked     bool  // valid once framed
-	NoBody      bool  // valid once committed: the status allows no body
-	Flags       Flags // not guarded by Mu; here it needs no padding
-	Length      int64 // declared or computed; -1 for unknown
-	written     int64 // bytes that the handler has written
+	Mu         sync.Mutex // goroutines that outlive the handler may still write
+	stage      stage
+	Minor      uint8 // the request's minor version
+	Status     uint16
+	IsHEAD     bool  // the request is a HEAD
+	IsCONNECT  bool  // the request is a CONNECT of HTTP/1, whose connection is not kept
+	ClosesConn bool  // the connection closes after this response
+	Chunked    bool  // valid once framed
+	NoBody     bool  // valid once committed: the status allows no body
+	Flags      Flags // not guarded by Mu; here it needs no padding
+	Length     int64 // declared or computed; -1 for unknown
+	written    int64 // bytes that the handler has written
 
 	hijacked atomic.Pointer[net.Conn] // set by Hijack; not guarded by Mu
 }
@@ -145,7 +145,6 @@ const (
 )
 
 func (f *Flags) Set(flag uint32)      { f.bits.Or(flag) }
-func (f *Flags) clear(flag uint32)    { f.bits.And(^flag) }
 func (f *Flags) Has(flag uint32) bool { return f.bits.Load()&flag != 0 }
 
 // splitRequest moves what refers to a large head out of the exchange, and returns the request for
@@ -170,14 +169,14 @@ func (x *Exchange) Watched(in []byte, hasLeft bool) {
 	case x.Extras != nil && x.Extras.HasAbort(in):
 		x.Abort()
 	case hasLeft:
-		x.ctx.clientLeft()
+		x.ctx.cancel(context.Canceled)
 	}
 }
 
 // Abort ends the request's context because the client has aborted the request.
 func (x *Exchange) Abort() {
 	x.Body.flags.Set(bodyAborted)
-	x.ctx.clientLeft()
+	x.ctx.cancel(context.Canceled)
 }
 
 // Conn returns the conn that serves the request. It is valid until the handler returns.

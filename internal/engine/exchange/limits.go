@@ -32,6 +32,4 @@ const (
 	// connection keeps.
 	keptOut    = 16 << 10
 	KeptFields = 64
-	// CopySize is the buffer for copying a source that the kernel cannot copy.
-	CopySize = 32 << 10
 )

@@ -24,7 +24,11 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 // text that the client sent.
 func (c *Conn) Refuse(status int, why string) {
 	text := RefusalText(status, why)
-	c.Codec.Refuse(c, status, text)
+	fields := ServerFields{Length: int64(len(text)), ContentType: "text/plain; charset=utf-8", SendsDate: true}
+	if status == http.StatusNotImplemented { // whose head is net/http's
+		fields.Length, fields.SendsDate = -1, false
+	}
+	c.Codec.Refuse(c, status, fields, text)
 	c.ReportRefusal(status, int64(len(text)))
 	c.EndOutput()
 }

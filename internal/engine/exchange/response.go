@@ -16,8 +16,7 @@ func (w *Response) Init(c *Conn, x *Exchange, minor int, persistent bool) {
 	w.Length = -1
 	w.Minor = uint8(minor)
 	w.IsHEAD = x.Request.Method == http.MethodHead
-	w.KeepsHTTP10 = minor == 0 && persistent
-	w.ClosesConn = minor > 0 && !persistent
+	w.ClosesConn = !persistent
 	x.Body.isLast = !persistent
 }
 
@@ -117,10 +116,16 @@ func (w *Response) emitHeld() error {
 // emit appends body bytes to the output with their framing. It writes large ones directly from p.
 func (w *Response) emit(p []byte) error {
 	c := w.Conn
-	if w.IsHEAD || len(p) == 0 {
-		return c.WriteErr
+	switch {
+	case w.IsHEAD || len(p) == 0:
+	case len(p) >= OutSize:
+		return c.sink.SendData(w, p)
+	default:
+		if c.sink.Data(w, p); len(c.Out) >= OutSize {
+			return c.Flush()
+		}
 	}
-	return c.sink.Data(w, p)
+	return c.WriteErr
 }
 
 // finish completes the response after the handler has returned, and reports whether the connection
@@ -222,11 +227,3 @@ func (w *Response) abandon() (sent bool) {
 // has methods of the connection, which other protocols lack. Its conversion to an interface does
 // not allocate.
 type connResponse struct{ *Response }
-
-// writer returns what the handler receives.
-func (w *Response) writer() http.ResponseWriter {
-	if w.Conn.traits.CanHijack {
-		return connResponse{w}
-	}
-	return w
-}

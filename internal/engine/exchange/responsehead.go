@@ -54,7 +54,6 @@ func (w *Response) endInterim() {
 	}
 }
 
-// commit fixes the status and the handler's fields.
 func (w *Response) commit(code int) {
 	w.startHead(code)
 	if w.fields != nil {
@@ -62,7 +61,6 @@ func (w *Response) commit(code int) {
 	}
 }
 
-// startHead fixes the status.
 func (w *Response) startHead(code int) {
 	if w.x.Body.Mode != ByStream {
 		// A client that waits for "100 Continue" receives this status instead. It may never send the
@@ -139,7 +137,7 @@ func sortFields(room []headerField, fields http.Header) []headerField {
 
 func (w *Response) appendValues(name string, values []string) {
 	if !http1.ValidToken(name) {
-		return // net/http drops it silently, too
+		return // net/http omits it silently, too
 	}
 	c := w.Conn
 	for _, v := range values {
@@ -266,30 +264,24 @@ func (p *Config) TrailerLimits() http1.Limits {
 
 // AppendTrailers appends the response's trailer fields: those announced in Trailer, and those with
 // http.TrailerPrefix.
-func (w *Response) AppendTrailers(out []byte) []byte {
+func (w *Response) AppendTrailers() {
 	for _, list := range w.Conn.Summary.trailer {
 		for name := range http1.Elements(list) {
 			name = http.CanonicalHeaderKey(name)
-			out = w.appendTrailer(out, name, w.fields[name])
+			w.appendTrailer(name, w.fields[name])
 		}
 	}
 	for name, values := range w.fields {
 		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok {
-			out = w.appendTrailer(out, name, values)
+			w.appendTrailer(name, values)
 		}
 	}
-	return out
 }
 
-// appendTrailer omits invalid names silently, as net/http does.
-func (w *Response) appendTrailer(out []byte, name string, values []string) []byte {
-	if !http1.TrailerAllowed(name) {
-		return out
+func (w *Response) appendTrailer(name string, values []string) {
+	if http1.TrailerAllowed(name) {
+		w.appendValues(name, values)
 	}
-	for _, v := range values {
-		out = w.Conn.sink.AppendField(out, name, v)
-	}
-	return out
 }
 
 // HasTrailers reports whether the handler has announced trailer fields, or has set one by prefix.

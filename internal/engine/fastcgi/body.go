@@ -43,10 +43,9 @@ func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	for {
 		// directly into p, which saves a copy
 		if len(c.Input()) == 0 && reader.Left() > 0 && f.inBody {
-			b.BoundRead()
-			n, err := c.Connection.Read(p[:min(len(p), reader.Left())])
+			n, err := b.ReadDirectly(p[:min(len(p), reader.Left())])
 			reader.Consumed(n)
-			return f.countBytes(b, n, readFailed(b, err))
+			return f.countBytes(b, n, readFailed(err))
 		}
 		before := *reader
 		piece, n, err := reader.Next(c.Input())
@@ -60,7 +59,7 @@ func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
 		case err != nil:
 			return 0, err
 		case piece.Type == 0:
-			if err := readFailed(b, b.Fill()); err != nil {
+			if err := readFailed(b.Fill()); err != nil {
 				return 0, err
 			}
 		case piece.Type != fcgi.Stdin || piece.ID != f.id:
@@ -105,9 +104,8 @@ func (f *codec) takeEnd(b *exchange.Body) {
 	}
 }
 
-// readFailed is the body's ReadFailed with FastCGI's errors.
-func readFailed(b *exchange.Body, err error) error {
-	if err = b.ReadFailed(err); errors.Is(err, io.ErrUnexpectedEOF) {
+func readFailed(err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return ErrConnClosed
 	}
 	return err

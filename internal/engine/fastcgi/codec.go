@@ -26,7 +26,6 @@ type codec struct {
 	// recordStart is the offset in the output of the content of the record that the output ends
 	// in; 0 if no record is open.
 	recordStart int
-	headers     []byte // of the records of a large write; nil until the first
 }
 
 // maxDropped limits records between requests: what exceeds CONTENT_LENGTH, GET_VALUES, and records
@@ -75,19 +74,13 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			return nil, false
 		}
 		if event == fcgi.More {
-			if r.Pending() { // the connection may wait for long
-				f.fields, f.headers = nil, nil
-			}
 			return nil, true
 		}
 		if timeout := c.Config.WriteTimeout; timeout > 0 && len(c.Out) == 0 { // else the output has a deadline
 			c.SetWriteDeadline(time.Now().Add(timeout))
 		}
 		c.Out = appendReply(c.Out, event, r.Message)
-		if event == fcgi.Aborted {
-			r.ID = 0 // the request gets no further record
-		}
-		if endsConn(event, r) {
+		if (event == fcgi.Aborted || event == fcgi.Misplaced) && !r.Keep {
 			c.EndOutput()
 			return nil, false
 		}
@@ -95,18 +88,6 @@ func (f *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 			return nil, false
 		}
 	}
-}
-
-// endsConn reports whether an event ended a request that did not set FCGI_KEEP_CONN.
-func endsConn(event fcgi.Event, r *fcgi.Request) bool {
-	switch event {
-	case fcgi.Aborted:
-		return !r.Keep
-	case fcgi.Misplaced:
-		begin, err := fcgi.ParseBegin(r.Message.Content)
-		return err == nil && !begin.Keep
-	}
-	return false
 }
 
 // appendReply appends the reply to an event that is not a request.
@@ -162,17 +143,15 @@ func (f *codec) refuseParams(c *exchange.Conn, err error) {
 	c.EndOutput() // with the responses to earlier requests
 }
 
-func (f *codec) Refuse(c *exchange.Conn, status int, text string) {
+func (f *codec) Refuse(c *exchange.Conn, status int, fields exchange.ServerFields, text string) {
 	if f.request.ID == 0 {
 		return // no request has begun
 	}
 	f.id = f.request.ID
 	f.openRecord(c)
 	c.Out = appendStatus(c.Out, status)
-	c.Out = http1.AppendField(c.Out, "Content-Type", "text/plain; charset=utf-8")
-	c.Out = http1.AppendLength(c.Out, int64(len(text)))
-	c.Out = http1.AppendHeadEnd(c.Out)
-	c.Out = append(c.Out, text...)
+	f.AppendServerFields(c, fields)
+	c.Out = append(http1.AppendHeadEnd(c.Out), text...)
 	f.endRequest(c)
 }
 
@@ -201,28 +180,23 @@ func (f *codec) Delimit(w *exchange.Response, fields exchange.ServerFields) {
 		w.ClosesConn = true
 	}
 	f.openRecord(c) // for the rest of the head; STDERR records may have come between
-	if fields.Length >= 0 {
-		c.Out = http1.AppendLength(c.Out, fields.Length)
-	}
-	if fields.ContentType != "" {
-		c.Out = http1.AppendField(c.Out, "Content-Type", fields.ContentType)
-	}
-	if fields.SendsDate {
-		c.Out = http1.AppendDate(c.Out, c.Config.Server.Date.Text())
-	}
+	f.AppendServerFields(c, fields)
 }
 
-func (f *codec) Data(w *exchange.Response, p []byte) error {
-	c := w.Conn
-	if len(p) >= exchange.OutSize {
-		return f.writeRecords(c, p)
+func (f *codec) Data(w *exchange.Response, p []byte) {
+	f.openRecord(w.Conn)
+	w.Conn.Out = append(w.Conn.Out, p...)
+}
+
+func (f *codec) SendData(w *exchange.Response, p []byte) (err error) {
+	for c := w.Conn; len(p) > 0 && err == nil; {
+		n := min(len(p), fcgi.MaxContent)
+		f.endRecord(c)
+		c.Out = fcgi.AppendHeader(c.Out, f.stdoutHeader(n))
+		err = c.Send(p[:n])
+		p = p[n:]
 	}
-	f.openRecord(c)
-	c.Out = append(c.Out, p...)
-	if len(c.Out) >= exchange.OutSize {
-		return c.Flush()
-	}
-	return c.WriteErr
+	return err
 }
 
 func (f *codec) End(w *exchange.Response) { f.endRequest(w.Conn) }
@@ -266,30 +240,4 @@ func (f *codec) endRequest(c *exchange.Conn) {
 	f.endRecord(c)
 	c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.id)
 	c.Out = fcgi.AppendEnd(c.Out, f.id, fcgi.End{})
-}
-
-// recordsAtOnce is how many records of a large body one write sends.
-const recordsAtOnce = 16
-
-// writeRecords writes the output and then a large part of a body, directly from p.
-func (f *codec) writeRecords(c *exchange.Conn, p []byte) error {
-	if f.headers == nil {
-		f.headers = make([]byte, 0, recordsAtOnce*fcgi.HeaderSize)
-	}
-	var pieces [2 * recordsAtOnce][]byte
-	for len(p) > 0 {
-		tail, headers := pieces[:0], f.headers
-		for len(p) > 0 && len(tail) < len(pieces) {
-			n := min(len(p), fcgi.MaxContent)
-			at := len(headers)
-			headers = fcgi.AppendHeader(headers, f.stdoutHeader(n))
-			tail = append(tail, headers[at:], p[:n])
-			p = p[n:]
-		}
-		f.endRecord(c)
-		if err := c.Send(tail...); err != nil {
-			return err
-		}
-	}
-	return nil
 }

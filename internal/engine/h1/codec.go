@@ -1,7 +1,9 @@
 package h1
 
 import (
+	"bytes"
 	"net/http"
+	"strings"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -37,13 +39,14 @@ func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 		return nil, true
 	}
 	if err != nil && !c.Config.ServesH2C && !c.Config.ExpectedTLS {
-		if whole, isPreface := beginsPreface(in); isPreface {
+		switch {
+		case bytes.HasPrefix(in, []byte(prefaceHead)):
 			h.request.Reset()
-			if !whole {
-				return nil, true
-			}
 			c.Consume(len(prefaceHead))
 			return newPrefaceExchange(c), true
+		case strings.HasPrefix(prefaceHead, string(in)):
+			h.request.Reset()
+			return nil, true
 		}
 	}
 	if err == nil {
@@ -69,19 +72,11 @@ func (h *codec) Next(c *exchange.Conn) (x *exchange.Exchange, ok bool) {
 // HasBegun implements exchange.Parser. All of an incomplete head stays in the input.
 func (h *codec) HasBegun(in []byte) bool { return len(in) > 0 }
 
-func (h *codec) Refuse(c *exchange.Conn, status int, text string) {
-	out := http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))
-	isPlain := status != http.StatusNotImplemented // whose head is net/http's
-	if isPlain {
-		out = http1.AppendDate(out, c.Config.Server.Date.Text())
-	}
-	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
-	if isPlain {
-		out = http1.AppendLength(out, int64(len(text)))
-	}
-	out = http1.AppendField(out, "Connection", "close")
-	out = http1.AppendHeadEnd(out)
-	c.Out = append(out, text...)
+func (h *codec) Refuse(c *exchange.Conn, status int, f exchange.ServerFields, text string) {
+	c.Out = http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))
+	h.AppendServerFields(c, f)
+	c.Out = http1.AppendField(c.Out, "Connection", "close")
+	c.Out = append(http1.AppendHeadEnd(c.Out), text...)
 }
 
 func (h *codec) BeginHead(w *exchange.Response, code int) {
@@ -99,52 +94,42 @@ func (h *codec) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	chooseCoding(w)
 	choosePersistence(w)
 	w.DrainRequestBody()
-	out := w.Conn.Out
-	switch {
-	case f.Length >= 0:
-		out = http1.AppendLength(out, f.Length)
-	case w.Chunked:
+	c := w.Conn
+	h.AppendServerFields(c, f)
+	if w.Chunked {
 		// a coding that the handler has applied to the body (RFC 9112, 6.1)
-		if own := w.Conn.Summary.TransferEncoding; own != "" && own != "chunked" {
-			out = http1.AppendField(out, "Transfer-Encoding", own)
+		if own := c.Summary.TransferEncoding; own != "" && own != "chunked" {
+			c.Out = http1.AppendField(c.Out, "Transfer-Encoding", own)
 		}
-		out = http1.AppendField(out, "Transfer-Encoding", "chunked")
+		c.Out = http1.AppendField(c.Out, "Transfer-Encoding", "chunked")
 	}
-	if f.ContentType != "" {
-		out = http1.AppendField(out, "Content-Type", f.ContentType)
-	}
-	out = appendConnection(out, w)
-	if f.SendsDate {
-		out = http1.AppendDate(out, w.Conn.Config.Server.Date.Text())
-	}
-	w.Conn.Out = out
+	c.Out = appendConnection(c.Out, w)
 }
 
-func (h *codec) Data(w *exchange.Response, p []byte) error {
+func (h *codec) Data(w *exchange.Response, p []byte) {
 	c := w.Conn
-	if w.Chunked {
-		c.Out = http1.AppendChunkSize(c.Out, len(p))
+	if !w.Chunked {
+		c.Out = append(c.Out, p...)
+		return
 	}
-	if len(p) >= exchange.OutSize {
-		if w.Chunked {
-			return c.Send(p, []byte("\r\n"))
-		}
+	c.Out = http1.AppendChunkSize(c.Out, len(p))
+	c.Out = http1.AppendChunkEnd(append(c.Out, p...))
+}
+
+func (h *codec) SendData(w *exchange.Response, p []byte) error {
+	c := w.Conn
+	if !w.Chunked {
 		return c.Send(p)
 	}
-	c.Out = append(c.Out, p...)
-	if w.Chunked {
-		c.Out = http1.AppendChunkEnd(c.Out)
-	}
-	if len(c.Out) >= exchange.OutSize {
-		return c.Send()
-	}
-	return c.WriteErr
+	c.Out = http1.AppendChunkSize(c.Out, len(p))
+	return c.Send(p, []byte("\r\n"))
 }
 
 func (h *codec) End(w *exchange.Response) {
-	if w.Chunked && !w.IsHEAD {
-		out := http1.AppendLastChunk(w.Conn.Out)
-		w.Conn.Out = http1.AppendHeadEnd(w.AppendTrailers(out))
+	if c := w.Conn; w.Chunked && !w.IsHEAD {
+		c.Out = http1.AppendLastChunk(c.Out)
+		w.AppendTrailers()
+		c.Out = http1.AppendHeadEnd(c.Out)
 	}
 }
 
@@ -160,19 +145,15 @@ func chooseCoding(w *exchange.Response) {
 	}
 }
 
-// choosePersistence sets ClosesConn if the connection cannot be kept.
+// choosePersistence sets ClosesConn if the connection cannot be kept. If one of HTTP/1.0 is kept, the
+// response says so.
 func choosePersistence(w *exchange.Response) {
-	if w.Minor == 0 {
-		switch known := w.IsHEAD || w.NoBody || w.Length >= 0; {
-		case !w.KeepsHTTP10 || !known:
-			w.ClosesConn = true
-		case w.Conn.Summary.Connection == nil:
-			w.Conn.Summary.Connection = keepAlive
-		}
-	}
 	// What follows a CONNECT may be meant for a tunnel, also if there is none.
 	if w.IsCONNECT || !w.Conn.Config.KeepsConnections() {
 		w.ClosesConn = true
+	}
+	if f := &w.Conn.Summary; w.Minor == 0 && !w.ClosesConn && f.Connection == nil {
+		f.Connection = keepAlive
 	}
 }
 

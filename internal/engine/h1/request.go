@@ -183,13 +183,6 @@ func describe(r *http.Request, in []byte, limits http1.Limits) (line []byte) {
 // They may hijack the connection and speak HTTP/2.
 const prefaceHead = "PRI * HTTP/2.0\r\n\r\n"
 
-// beginsPreface reports in ok whether in is prefaceHead or its beginning, and in whole whether it
-// is complete.
-func beginsPreface(in []byte) (whole, ok bool) {
-	n := min(len(in), len(prefaceHead))
-	return n == len(prefaceHead), string(in[:n]) == prefaceHead[:n]
-}
-
 // newPrefaceExchange makes the same request of it as net/http.
 func newPrefaceExchange(c *exchange.Conn) *exchange.Exchange {
 	x := &exchange.Exchange{}

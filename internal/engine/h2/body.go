@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"bytes"
 	"io"
 	"net/http"
 	"os"
@@ -13,11 +14,10 @@ import (
 // ReadBody implements exchange.Source. It returns bytes of both windows to the client.
 func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 	s := st.session
-	isBounded := false
 	for {
 		s.mu.Lock()
-		if unread := st.body[st.bodyStart:]; len(unread) > 0 {
-			n := copy(p, unread)
+		if st.body.Len() > 0 {
+			n := copy(p, st.body.Bytes())
 			replies := st.consumeLocked(n)
 			s.mu.Unlock()
 			if replies && !st.isOnTurn() {
@@ -36,19 +36,15 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 		case err == io.EOF: //nolint:errorlint // made here
 			copyTrailer(b, trailer)
 			return 0, io.EOF
-		case err == errShortBody: //nolint:errorlint // made here; the client has not left
+		case err == errShortBody, err == http.ErrBodyReadAfterClose: //nolint:errorlint // the client has not left
 			return 0, err
 		case err != nil: // later calls return the same error
 			st.CloseBody()
 			return 0, b.ReadFailed(err)
 		}
-		if !isBounded { // sets a deadline, so that the loop starts again
-			isBounded = true
-			b.BoundRead()
-			st.MayBlock()
-			s.Flush()
-			continue
-		}
+		b.BoundRead() // a new deadline ends the wait
+		st.MayBlock()
+		s.Flush()
 		awaitUntil(wake, until)
 	}
 }
@@ -57,7 +53,7 @@ func (st *Stream) ReadBody(b *exchange.Body, p []byte) (int, error) {
 func (st *Stream) readErrorLocked() error {
 	switch {
 	case st.dropsBody:
-		return os.ErrDeadlineExceeded
+		return http.ErrBodyReadAfterClose
 	case st.inEnded:
 		if st.declared >= 0 && st.received != st.declared {
 			return errShortBody
@@ -75,10 +71,7 @@ func (st *Stream) readErrorLocked() error {
 // reports whether it has queued a frame.
 func (st *Stream) consumeLocked(n int) (queued bool) {
 	s := st.session
-	poison.Fill(st.body[st.bodyStart : st.bodyStart+n])
-	if st.bodyStart += n; st.bodyStart == len(st.body) {
-		st.body, st.bodyStart = st.body[:0], 0
-	}
+	poison.Fill(st.body.Next(n))
 	if st.isClosed {
 		s.keptBodies -= n
 		return false
@@ -107,13 +100,13 @@ func (s *Session) updateWindowLocked(id, more uint32) (queued bool) {
 // discardBodyLocked drops what has arrived of a body that nobody reads any more. It reports whether
 // it has queued a frame.
 func (s *Session) discardBodyLocked(st *Stream) (queued bool) {
-	if unread := len(st.body) - st.bodyStart; st.isClosed {
+	if unread := st.body.Len(); st.isClosed {
 		s.keptBodies -= unread
 	} else {
 		queued = s.returnWindowLocked(unread)
 	}
-	poison.Fill(st.body)
-	st.body, st.bodyStart = nil, 0
+	poison.Fill(st.body.Bytes())
+	st.body = bytes.Buffer{}
 	return queued
 }
 
@@ -135,7 +128,7 @@ func (st *Stream) CloseBody() {
 // window at once, although the handler has yet to read them. Such bodies together may take as much
 // memory as the connection's window.
 func (s *Session) closeBodyLocked(st *Stream) {
-	unread := len(st.body) - st.bodyStart
+	unread := st.body.Len()
 	if !st.inEnded || s.keptBodies+unread > int(s.config.connWindow) {
 		s.discardBodyLocked(st)
 		st.inEnded = false
@@ -157,15 +150,8 @@ func (s *Session) endInputLocked(st *Stream) {
 	exchange.Signal(st.readWake)
 }
 
-// storeLocked appends DATA to the body's buffer. A full buffer is moved to its start only if half
-// of it was read. Each byte is thus moved once for each byte read, also if the handler reads little
-// at a time from a full window.
 func (st *Stream) storeLocked(data []byte) {
-	if 2*st.bodyStart >= len(st.body) && st.bodyStart > 0 && len(st.body)+len(data) > cap(st.body) {
-		n := copy(st.body, st.body[st.bodyStart:])
-		st.body, st.bodyStart = st.body[:n], 0
-	}
-	st.body = append(st.body, data...)
+	st.body.Write(data)
 	exchange.Signal(st.readWake)
 }
 

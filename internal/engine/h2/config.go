@@ -21,7 +21,6 @@ type Config struct {
 	connWindow   int32
 	streamWindow int32
 	tableSize    uint32 // of the decoder
-	maxHeadList  uint32 // SETTINGS_MAX_HEADER_LIST_SIZE
 
 	// SendPingTimeout is how long nothing may arrive before a PING is sent; 0 for no limit.
 	SendPingTimeout time.Duration
@@ -69,6 +68,7 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 		maxHeaderBytes = http.DefaultMaxHeaderBytes
 	}
 	const fieldOverhead, typicalFields = 32, 10 // net/http adds these to a limit of HTTP/1
+	own.Limits.Bytes = min(maxHeaderBytes, math.MaxInt32) + fieldOverhead*typicalFields
 	return &Config{
 		Exchanges:  &own,
 		conns:      exchange.NewConns(&own, 0, false),
@@ -79,7 +79,6 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 			defaultWindow)),
 		streamWindow: int32(within(set.MaxReceiveBufferPerStream, 1, wire.MaxWindow, defaultWindow)),
 		tableSize:    uint32(within(set.MaxDecoderHeaderTableSize, 1, maxTableSize, defaultTableSize)),
-		maxHeadList:  uint32(min(maxHeaderBytes, math.MaxInt32) + fieldOverhead*typicalFields),
 
 		SendPingTimeout:  max(0, set.SendPingTimeout),
 		pingTimeout:      within(set.PingTimeout, 1, math.MaxInt64, defaultPingTimeout),
@@ -95,7 +94,7 @@ func (p *Config) settings() []wire.Setting {
 	all := []wire.Setting{
 		{ID: wire.MaxFrameSizeSetting, Value: p.maxFrameSize},
 		{ID: wire.MaxConcurrentStreams, Value: p.maxStreams},
-		{ID: wire.MaxHeaderListSize, Value: p.maxHeadList},
+		{ID: wire.MaxHeaderListSize, Value: uint32(p.Exchanges.Limits.Bytes)},
 		{ID: wire.HeaderTableSize, Value: p.tableSize},
 		{ID: wire.InitialWindowSize, Value: uint32(p.streamWindow)},
 		{ID: wire.NoRFC7540Priorities, Value: 1},
@@ -106,11 +105,9 @@ func (p *Config) settings() []wire.Setting {
 	return all
 }
 
-// SendLimit returns how long a client may accept nothing, unless a handler sets a write deadline of
-// its own; 0 for no limit.
-func (p *Config) SendLimit() time.Duration { return p.sendLimit(p.Exchanges.WriteTimeout) }
-
-func (p *Config) sendLimit(writeTimeout time.Duration) (limit time.Duration) {
+// SendLimit returns how long a client may accept nothing; 0 for no limit. writeTimeout is
+// WriteTimeout, unless a handler has replaced it.
+func (p *Config) SendLimit(writeTimeout time.Duration) (limit time.Duration) {
 	for _, d := range [...]time.Duration{p.Exchanges.DefaultSendTimeout, p.writeByteTimeout, writeTimeout} {
 		if d > 0 && (limit == 0 || d < limit) {
 			limit = d

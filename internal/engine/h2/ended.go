@@ -3,7 +3,6 @@ package h2
 import (
 	"encoding/binary"
 	"net"
-	"slices"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -45,9 +44,8 @@ func (s *Session) halfCloseLocked(st *Stream) {
 func (st *Stream) checkHalfClosed() {
 	s := st.session
 	s.mu.Lock()
-	isDue := s.streams[st.id] != nil // else the client was quicker
 	switch {
-	case !isDue:
+	case s.streams[st.id] == nil: // the client was quicker
 	case !st.isPinged:
 		st.isPinged = true
 		s.output.out = wire.AppendPing(s.output.out, 0, st.pingContent())
@@ -58,9 +56,6 @@ func (st *Stream) checkHalfClosed() {
 		s.resetLocked(st, wire.NoError, errStreamClosed)
 	}
 	s.mu.Unlock()
-	if !isDue {
-		return
-	}
 	s.Flush()
 	if s.IsIdle() {
 		s.carrier.Update()
@@ -84,17 +79,19 @@ func (s *Session) resetStream(f *wire.Error) bool {
 		s.resetLocked(st, f.Code, errStreamClosed)
 	} else {
 		s.output.reply(wire.AppendRSTStream(s.output.out, f.StreamID, f.Code))
-		s.addResetLocked(f.StreamID, s.config.streamWindow)
+		if f.Code != wire.StreamClosed { // the client may not know that the stream was refused
+			s.expectLateLocked(s.config.streamWindow)
+		}
 	}
+	flood := s.debitLocked(resetCost)
 	s.mu.Unlock()
 	if st != nil {
 		st.abort()
 	}
-	if f := s.debit(resetCost); f != nil {
-		s.fail(f)
-		return false
+	if flood != nil {
+		s.fail(flood)
 	}
-	return true
+	return flood == nil
 }
 
 // resetCost is how many units of the ledger a stream costs that the client or the server resets.
@@ -105,32 +102,16 @@ const resetCost = 2
 func (s *Session) resetLocked(st *Stream, code wire.ErrorCode, err error) {
 	s.output.reply(wire.AppendRSTStream(s.output.out, st.id, code))
 	if !st.inEnded {
-		s.addResetLocked(st.id, st.window.Available())
+		s.expectLateLocked(st.window.Available())
 	}
 	s.dropStreamLocked(st, err)
 }
 
-// leastResets and mostResets bound the number of reset streams. It is the number of streams that a
-// client may open: it may have uploaded to as many, when the server responds to all of them early.
-const (
-	leastResets = 32
-	mostResets  = 1024
-)
-
-func (s *Session) addResetLocked(id uint32, window int32) {
-	s.resets = slices.DeleteFunc(s.resets, func(st resetStream) bool { return st.id == id })
-	if len(s.resets) >= min(max(int(s.config.maxStreams), leastResets), mostResets) {
-		s.resets = slices.Delete(s.resets, 0, 1)
-	}
-	s.resets = append(s.resets, resetStream{id, window})
-}
-
-// findResetLocked returns a stream that the server has reset, or nil if it is not among the last ones.
-func (s *Session) findResetLocked(id uint32) *resetStream {
-	if i := slices.IndexFunc(s.resets, func(st resetStream) bool { return st.id == id }); i >= 0 {
-		return &s.resets[i]
-	}
-	return nil
+// expectLateLocked is called when the server resets a stream that the client has not ended. What
+// the client sends before it learns of that is no error.
+func (s *Session) expectLateLocked(window int32) {
+	s.lateBytes += int64(window)
+	s.lateTrailers++
 }
 
 // closeLocked closes the stream. Reads and writes fail with err.
@@ -169,21 +150,13 @@ func (s *Session) dropStreamLocked(st *Stream, err error) {
 	st.closeLocked(err)
 }
 
-// endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
-func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
+// endStreamsLocked ends all streams. Their contexts end in other goroutines, because a context's
+// mutex precedes the session's.
+func (s *Session) endStreamsLocked(err error) {
 	for id, st := range s.streams {
 		st.closeLocked(err)
 		delete(s.streams, id)
-		ended = append(ended, st)
-	}
-	return ended
-}
-
-// cancelAll cancels the contexts of streams. The caller does not hold the session's mutex, which a
-// context's mutex precedes.
-func cancelAll(streams []*Stream) {
-	for _, st := range streams {
-		st.abort()
+		go st.abort()
 	}
 }
 
@@ -193,23 +166,20 @@ func (s *Session) fail(f *wire.Error) {
 		s.config.countError("conn_" + f.Code.String())
 	}
 	s.mu.Lock()
-	var ended []*Stream
+	defer s.mu.Unlock()
 	if s.phase < phaseEnded {
 		s.output.out = wire.AppendGoAway(s.output.out, s.lastID, f.Code)
 		s.endingAt = time.Now()
-		ended = s.endStreamsLocked(errClientLeft)
+		s.endStreamsLocked(errClientLeft)
 		s.phase = phaseEnded
 	}
-	s.mu.Unlock()
-	cancelAll(ended)
 }
 
 // Closed is called when the connection has ended. Handlers that still run learn of it.
 func (s *Session) Closed() {
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.phase = phaseEnded
 	s.output.failed = net.ErrClosed
-	ended := s.endStreamsLocked(errClientLeft)
-	s.mu.Unlock()
-	cancelAll(ended)
+	s.endStreamsLocked(errClientLeft)
 }

@@ -20,51 +20,23 @@ const (
 	shareReserved = 16 << 10
 )
 
-// reserve waits until the stream may send up to want bytes of DATA, and returns how many. With want
-// 0 it waits for room only. The bytes reserved count as output until they are appended. Only the
-// goroutine that writes the response calls it.
-func (st *Stream) reserve(want int, timeout time.Duration) (n int, err error) {
-	st.session.mu.Lock()
-	defer st.session.mu.Unlock()
-	return st.reserveLocked(want, timeout)
-}
-
-// tryReserve is reserve without a wait: it returns 0 if nothing can be sent now.
-func (st *Stream) tryReserve(want int) (n int) {
-	s := st.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if want == 0 || st.writeErrorLocked() != nil {
-		return 0
-	}
-	if !st.requestLocked(want) {
-		s.dropWaitingLocked(st)
-		return 0
-	}
-	return st.reserved
-}
-
-// requestLocked reports whether grantLocked serves the stream at once. If not, the stream waits.
-func (st *Stream) requestLocked(want int) bool {
-	st.wants, st.granted = want, false
-	st.session.output.waiting = append(st.session.output.waiting, st)
-	st.session.grantLocked()
-	return st.granted
-}
-
-// reserveLocked releases the mutex while it waits. If the write deadline passes, expire ends the
-// wait.
+// reserveLocked waits until the stream may send up to want bytes of DATA, and returns how many. With
+// want 0 it waits for room only. The bytes reserved count as output until they are appended. Only
+// the goroutine that writes the response calls it. It releases the mutex while it waits. If the
+// write deadline passes, expire ends the wait.
 func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err error) {
-	s := st.session
-	if err := st.writeErrorLocked(); err != nil {
+	s, o := st.session, &st.session.output
+	if err := st.writeErrorLocked(); err != nil || want == 0 && o.pendingLocked() < maxOut {
 		return 0, err
 	}
-	if !st.requestLocked(want) && s.waiter != nil { // sending the output may make room
+	st.wants, st.granted = want, false
+	o.waiting = append(o.waiting, st)
+	if s.grantLocked(); !st.granted && s.waiter != nil { // sending the output may make room
 		s.mu.Unlock()
 		s.Flush()
 		s.mu.Lock()
 	}
-	if st.granted {
+	if st.granted && st.writeErrorLocked() == nil {
 		return st.reserved, nil
 	}
 	if st.writeWake == nil {
@@ -78,8 +50,8 @@ func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err err
 	s.mu.Unlock()
 	st.MayBlock()
 	s.Flush()
-	s.mu.Lock()
 	for {
+		s.mu.Lock()
 		err := st.writeErrorLocked()
 		if st.granted && err == nil {
 			return st.reserved, nil
@@ -94,7 +66,6 @@ func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err err
 		}
 		s.mu.Unlock()
 		awaitUntil(wake, stalled)
-		s.mu.Lock()
 	}
 }
 
@@ -119,15 +90,13 @@ func (st *Stream) writeErrorLocked() error {
 }
 
 func awaitUntil(wake <-chan struct{}, until time.Time) {
-	if until.IsZero() {
-		<-wake
-		return
+	var passed <-chan time.Time
+	if !until.IsZero() {
+		passed = time.After(time.Until(until))
 	}
-	t := time.NewTimer(time.Until(until))
-	defer t.Stop()
 	select {
 	case <-wake:
-	case <-t.C:
+	case <-passed:
 	}
 }
 
@@ -180,7 +149,6 @@ func (s *Session) grantStreamLocked(at int) bool {
 	return !wire.IsSmallPiece(n, st.wants)
 }
 
-// prioritizeLocked sets the priority that the client has sent.
 func (st *Stream) prioritizeLocked(value []byte) {
 	if !st.session.config.IgnoresPriority {
 		st.urgency, st.incremental = wire.ParsePriority(value)
@@ -204,11 +172,14 @@ func (s *Session) dropWaitingLocked(st *Stream) {
 // unreserveLocked gives back what the stream has reserved and did not send. The stream's own window
 // does not matter any more.
 func (st *Stream) unreserveLocked() {
-	s := st.session
-	s.output.reserved -= st.reserved
-	s.sendWindow += int32(st.reserved)
+	st.session.sendWindow += int32(st.reserved)
+	st.endReservationLocked()
+}
+
+func (st *Stream) endReservationLocked() {
+	st.session.output.reserved -= st.reserved
 	st.reserved = 0
-	s.acknowledgeSettingsLocked()
+	st.session.acknowledgeSettingsLocked()
 }
 
 // acknowledgeSettingsLocked acknowledges SETTINGS once no stream has reserved DATA by the windows

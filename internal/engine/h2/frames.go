@@ -15,15 +15,9 @@ type frame struct {
 
 // The frames that do not carry a request's head or body.
 
-func (s *Session) onSettings(fr frame) *wire.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Session) onSettingsLocked(fr frame) *wire.Error {
 	if fr.Flags.Has(wire.Ack) {
-		if s.isAccepted {
-			return wire.ConnError(wire.ProtocolError, "acknowledgment of no SETTINGS")
-		}
-		s.isAccepted = true
-		return nil
+		return s.debitLocked(1)
 	}
 	initial, largest := s.initialWindow, s.initialWindow
 	for set := range wire.SettingsOf(fr.content) {
@@ -69,19 +63,14 @@ func (s *Session) resizeWindowsLocked(initial, largest int32) bool {
 	return true
 }
 
-func (s *Session) onPing(fr frame) *wire.Error {
-	data, isAwaited := [8]byte(fr.content), false
-	s.mu.Lock()
-	if fr.Flags.Has(wire.Ack) {
-		isAwaited = s.acknowledgeLocked(data)
-	} else {
+func (s *Session) onPingLocked(fr frame) *wire.Error {
+	data := [8]byte(fr.content)
+	if !fr.Flags.Has(wire.Ack) {
 		s.output.reply(wire.AppendPing(s.output.out, wire.Ack, data))
-	}
-	s.mu.Unlock()
-	if isAwaited {
+	} else if s.acknowledgeLocked(data) {
 		return nil
 	}
-	return s.debit(1)
+	return s.debitLocked(1)
 }
 
 // acknowledgeLocked handles the acknowledgment of a PING. It reports whether it was awaited.
@@ -118,9 +107,7 @@ func (s *Session) onRSTStream(fr frame) *wire.Error {
 	return s.debit(resetCost)
 }
 
-func (s *Session) onWindowUpdate(fr frame) *wire.Error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+func (s *Session) onWindowUpdateLocked(fr frame) *wire.Error {
 	if s.isIdleStream(fr.StreamID) {
 		return wire.ConnError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
 	}
@@ -144,24 +131,22 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	return nil
 }
 
-// onPriority ignores a PRIORITY frame except for its errors (RFC 9113, 5.3.2).
-func (s *Session) onPriority(fr frame) *wire.Error {
+// onPriorityLocked ignores a PRIORITY frame except for its errors (RFC 9113, 5.3.2).
+func (s *Session) onPriorityLocked(fr frame) *wire.Error {
 	if err := wire.CheckPriority(fr.FrameHeader, fr.content); err != nil {
 		return err
 	}
-	return s.debit(1)
+	return s.debitLocked(1)
 }
 
-// onPriorityUpdate changes a stream's priority (RFC 9218, 7.1).
-func (s *Session) onPriorityUpdate(fr frame) *wire.Error {
+// onPriorityUpdateLocked changes a stream's priority (RFC 9218, 7.1).
+func (s *Session) onPriorityUpdateLocked(fr frame) *wire.Error {
 	id, value, err := wire.PriorityUpdateOf(fr.content)
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
 	if st := s.streams[id]; st != nil {
 		st.prioritizeLocked(value)
 	}
-	s.mu.Unlock()
-	return s.debit(1)
+	return s.debitLocked(1)
 }

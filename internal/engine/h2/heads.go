@@ -41,7 +41,7 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 func (s *Session) onContinuation(fr frame) *wire.Error {
 	i := &s.input
 	i.fragments++
-	if len(i.block)+len(fr.content) > int(s.config.maxHeadList) || i.fragments > maxFragments {
+	if len(i.block)+len(fr.content) > s.config.Exchanges.Limits.Bytes || i.fragments > maxFragments {
 		s.reportPartial(http.StatusRequestHeaderFieldsTooLarge)
 		return wire.ConnError(wire.EnhanceYourCalm, "head block too large")
 	}
@@ -66,15 +66,9 @@ func (s *Session) reportPartial(status int) {
 	}
 	b := s.config.headBlock()
 	defer s.config.keepHeadBlock(b)
-	_ = s.decoder.Decode(i.block, s.limits(), b) // the block ends anywhere
+	_ = s.decoder.Decode(i.block, s.config.Exchanges.Limits, b) // the block ends anywhere
 	i.block = nil
 	s.report(b, status, 0)
-}
-
-func (s *Session) limits() http1.Limits {
-	limits := s.config.Exchanges.Limits
-	limits.Bytes = int(s.config.maxHeadList)
-	return limits
 }
 
 // onBlock decodes a complete head block: that of a request, or a trailer section. fault is the
@@ -82,7 +76,7 @@ func (s *Session) limits() http1.Limits {
 func (s *Session) onBlock(h wire.FrameHeader, block []byte, fault *wire.Error) *wire.Error {
 	b := s.config.headBlock()
 	defer s.config.keepHeadBlock(b)
-	if err := s.decoder.Decode(block, s.limits(), b); err != nil {
+	if err := s.decoder.Decode(block, s.config.Exchanges.Limits, b); err != nil {
 		s.report(b, http.StatusBadRequest, 0)
 		return err
 	}
@@ -94,7 +88,11 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte, fault *wire.Error) *
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate := h.StreamID > s.lastID || !isNew && s.findResetLocked(h.StreamID) != nil
+	isLate := h.StreamID > s.lastID
+	if st == nil && !isNew && s.lateTrailers > 0 {
+		isLate = true
+		s.lateTrailers--
+	}
 	s.mu.Unlock()
 	switch {
 	case st != nil:
@@ -131,7 +129,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock, blockBytes 
 	isFull := len(s.streams) >= int(s.config.maxStreams)
 	isBusy := s.running >= int(s.config.maxStreams)
 	// An indexed field of a few bits may stand for thousands of bytes, in each of the heads.
-	isLarge := s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
+	isLarge := s.headBytes+len(b.Text) > 2*s.config.Exchanges.Limits.Bytes
 	s.mu.Unlock()
 	fault := b.CheckRequest()
 	switch {
@@ -198,9 +196,8 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	protocol := text.Of(b.Protocol)
 	if r.Method == http.MethodConnect && protocol == "" {
 		r.RequestURI = r.Host
-		x.URL = url.URL{Host: r.Host}
-		r.URL = &x.URL
-	} else if err := x.SetURL(); err != nil {
+	}
+	if err := x.SetURL(); err != nil {
 		return nil, err
 	}
 	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
@@ -267,10 +264,7 @@ func (s *Session) refuse(h wire.FrameHeader, b *wire.HeaderBlock, status int, wh
 	out = wire.EndBlock(out, at, wire.MinMaxFrameSize)
 	if sent > 0 {
 		s.sendWindow -= int32(sent)
-		out = wire.AppendFrameHeader(out, wire.FrameHeader{
-			Length: uint32(sent), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
-		})
-		out = append(out, text...)
+		out = wire.AppendData(out, h.StreamID, []byte(text), true)
 	}
 	s.output.reply(out)
 	if !h.Flags.Has(wire.EndStream) && s.phase < phaseEnded {
@@ -290,15 +284,11 @@ func (s *Session) Next() *Stream {
 		s.nextReady++
 		s.mu.Lock()
 		isClosed := st.isClosed
-		if isClosed { // reset before its handler began
-			s.discardBodyLocked(st)
-			s.releaseLocked(st)
-			s.checkIdleLocked()
-		}
 		s.mu.Unlock()
 		if !isClosed {
 			return st
 		}
+		st.finish(false) // it was reset before its handler began
 	}
 	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptStreams {
 		s.ready = nil
@@ -313,8 +303,7 @@ const maxReports = 64
 // report calls the server's hook with a request that no handler sees, as far as it was decoded. The
 // hook may block in spite of its doc, so it has a goroutine: the turn must not wait for a log.
 func (s *Session) report(b *wire.HeaderBlock, status int, sent int64) {
-	hook := s.config.Exchanges.OnRefused
-	if hook == nil {
+	if s.config.Exchanges.OnRefused == nil {
 		return
 	}
 	if s.reports.Add(1) > maxReports {

@@ -73,11 +73,8 @@ func (s *Session) send(once bool) {
 		if err != nil {
 			o.failed = err
 			s.phase = phaseEnded
-			ended := s.endStreamsLocked(errClientLeft)
+			s.endStreamsLocked(errClientLeft)
 			o.out, o.sending, o.sent = nil, nil, 0
-			s.mu.Unlock()
-			cancelAll(ended)
-			s.mu.Lock()
 			break
 		}
 		if n > 0 {
@@ -134,13 +131,6 @@ func (s *Session) returnBufferLocked() {
 // outBuffer wraps a slice, so that the pool stores a pointer.
 type outBuffer struct{ b []byte }
 
-func (p *Config) buffer() *outBuffer {
-	if kept, ok := p.buffers.Get().(*outBuffer); ok {
-		return kept
-	}
-	return &outBuffer{make([]byte, 0, firstOut)}
-}
-
 func (s *Session) debit(n int) *wire.Error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -148,14 +138,10 @@ func (s *Session) debit(n int) *wire.Error {
 }
 
 func (s *Session) debitLocked(n int) *wire.Error {
-	if !s.ledger.Debit(n) {
+	switch {
+	case !s.ledger.Debit(n):
 		return wire.ConnError(wire.EnhanceYourCalm, "too many frames without a purpose")
-	}
-	return s.checkRepliesLocked()
-}
-
-func (s *Session) checkRepliesLocked() *wire.Error {
-	if s.output.replies > maxReplies {
+	case s.output.replies > maxReplies:
 		return wire.ConnError(wire.EnhanceYourCalm, "replies are not read")
 	}
 	return nil

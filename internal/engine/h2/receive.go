@@ -55,10 +55,12 @@ func (s *Session) beginReceive() (isOpen bool, f *wire.Error) {
 		return false, nil
 	}
 	if o := &s.output; o.out == nil && o.lent == nil {
-		o.lent = s.config.buffer()
+		if o.lent, _ = s.config.buffers.Get().(*outBuffer); o.lent == nil {
+			o.lent = &outBuffer{make([]byte, 0, firstOut)}
+		}
 		o.out = o.lent.b
 	}
-	return true, s.checkRepliesLocked()
+	return true, s.debitLocked(0)
 }
 
 // reject handles the error of a frame. It reports whether the session continues.
@@ -164,36 +166,37 @@ func bufferedSize(h wire.FrameHeader) int {
 func (s *Session) process(fr frame) *wire.Error {
 	s.input.hasCompleted = true
 	switch fr.Type {
-	case wire.Data:
-		return s.startData(fr)
 	case wire.Headers:
 		return s.onHeaders(fr)
 	case wire.Continuation:
 		return s.onContinuation(fr)
-	case wire.Settings:
-		return s.onSettings(fr)
-	case wire.Ping:
-		return s.onPing(fr)
 	case wire.RSTStream:
 		return s.onRSTStream(fr)
-	case wire.WindowUpdate:
-		return s.onWindowUpdate(fr)
-	case wire.Priority:
-		return s.onPriority(fr)
-	case wire.PriorityUpdate:
-		return s.onPriorityUpdate(fr)
 	}
-	if fr.Type == wire.GoAway { // the client is about to leave, as net/http understands it
-		s.mu.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch fr.Type {
+	case wire.Data:
+		return s.startDataLocked(fr)
+	case wire.Settings:
+		return s.onSettingsLocked(fr)
+	case wire.Ping:
+		return s.onPingLocked(fr)
+	case wire.WindowUpdate:
+		return s.onWindowUpdateLocked(fr)
+	case wire.Priority:
+		return s.onPriorityLocked(fr)
+	case wire.PriorityUpdate:
+		return s.onPriorityUpdateLocked(fr)
+	case wire.GoAway: // the client is about to leave, as net/http understands it
 		s.drainLocked()
-		s.mu.Unlock()
 	}
 	s.input.skip = int(fr.Length) - len(fr.content)
-	return s.debit(1) // GOAWAY, or a frame of an extension that the server does not know
+	return s.debitLocked(1) // GOAWAY, or a frame of an extension that the server does not know
 }
 
-// startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
-func (s *Session) startData(fr frame) *wire.Error {
+// startDataLocked begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
+func (s *Session) startDataLocked(fr frame) *wire.Error {
 	content, padding, err := wire.PaddingOf(fr.FrameHeader, fr.content)
 	if err != nil {
 		return err
@@ -201,8 +204,6 @@ func (s *Session) startData(fr frame) *wire.Error {
 	d := &s.input.data
 	*d = dataState{left: content, ends: fr.Flags.Has(wire.EndStream)}
 	s.input.skip = padding
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	st := s.streams[fr.StreamID]
 	if s.isIdleStream(fr.StreamID) {
 		return wire.ConnError(wire.ProtocolError, "DATA on an idle stream")
@@ -232,12 +233,14 @@ func (s *Session) startData(fr frame) *wire.Error {
 }
 
 // checkDataLocked checks a DATA frame with size bytes of content. If st is nil, the frame is
-// dropped.
+// dropped: the server has reset the stream, or has not served it, and the client did not know. Other
+// frames of streams that have ended are errors.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
-	switch {
-	case st == nil:
-		return s.checkLateDataLocked(fr)
-	case st.inEnded:
+	switch late := int64(fr.Length); {
+	case st == nil && fr.StreamID > s.lastID:
+	case st == nil && s.lateBytes > 0 && s.lateBytes >= late:
+		s.lateBytes -= late
+	case st == nil || st.inEnded:
 		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
 	case !st.window.Take(int(fr.Length)):
 		return wire.StreamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
@@ -273,23 +276,4 @@ func (s *Session) endDataLocked() {
 	if ends {
 		s.endInputLocked(st)
 	}
-}
-
-// checkLateDataLocked checks a DATA frame of a stream that has ended. If the server has reset the
-// stream, or not served it, the client has sent the frame before it knew, unless it exceeds the
-// window that the stream had.
-func (s *Session) checkLateDataLocked(fr frame) *wire.Error {
-	reset := s.findResetLocked(fr.StreamID)
-	switch {
-	case reset == nil && fr.StreamID <= s.lastID:
-		return wire.StreamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
-	case reset == nil:
-		return nil
-	}
-	isExcess := int64(fr.Length) > int64(reset.window)
-	reset.window = max(0, reset.window-int32(fr.Length))
-	if isExcess {
-		return s.debitLocked(1)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"bytes"
 	"crypto/tls"
 	"errors"
 	"net/http"
@@ -43,12 +44,13 @@ type Session struct {
 	mu            sync.Mutex
 	lastID        uint32 // of the streams that were or may be processed
 	streams       map[uint32]*Stream
-	initialWindow int32         // of streams, as the client has set it
-	mostStreams   int           // the most that streams has held; a map never shrinks
-	resets        []resetStream // the last streams that the server has reset, the oldest first
-	running       int           // streams whose handlers have not returned, also of those that were reset
-	headBytes     int           // of their decoded heads
-	keptBodies    int           // bytes of bodies that handlers of ended streams can still read
+	initialWindow int32 // of streams, as the client has set it
+	mostStreams   int   // the most that streams has held; a map never shrinks
+	lateBytes     int64 // of DATA that may still arrive for streams that the server has reset
+	lateTrailers  int   // the trailer sections that may
+	running       int   // streams whose handlers have not returned, also of those that were reset
+	headBytes     int   // of their decoded heads
+	keptBodies    int   // bytes of bodies that handlers of ended streams can still read
 	phase         phase
 	endingAt      time.Time // when the current phase of ending began; zero while a drained session sends
 	ledger        wire.Ledger
@@ -60,7 +62,6 @@ type Session struct {
 	pingedAt      time.Time // when a PING was sent to a silent client; zero once it was acknowledged
 	isOpen        bool      // the preface and SETTINGS have arrived; only the holder of the turn changes it
 	ownDeadline   bool      // a handler has set a write deadline since the session was idle
-	isAccepted    bool      // the client has acknowledged the server's SETTINGS
 	isGathering   bool      // a goroutine is going to send the responses that are appended
 	ungathered    int       // how many responses are sent at once; see Stream.Settle
 	headStarted   time.Time // of the preface, or an incomplete frame or block; else zero
@@ -115,7 +116,7 @@ type outputState struct {
 	isOver    bool       // carrier.End was called
 	stalledAt time.Time  // since when the connection has accepted nothing; zero if it does
 	failed    error      // why nothing more can be sent
-	reserved  int        // bytes of DATA that streams may append; see Stream.reserve
+	reserved  int        // bytes of DATA that streams may append; see Stream.reserveLocked
 	unacked   int        // SETTINGS of the client that wait for what was reserved before them
 	waiting   []*Stream  // streams that wait for windows or for room
 }
@@ -131,9 +132,9 @@ type Stream struct {
 	id         uint32
 	headBytes  uint32 // of the decoded head
 	blockBytes uint32 // of the encoded head
+	framing    framing
 	host       Host   // of the handler, or nil
 	token      uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
-	framing    framing
 
 	// The session's mutex guards the rest.
 	urgency     uint8
@@ -141,19 +142,18 @@ type Stream struct {
 	isClosed    bool
 	inEnded     bool  // the client has sent END_STREAM; if isClosed, the body can still be read, too
 	dropsBody   bool  // the handler reads the body no more
-	granted     bool  // reserve may return
+	granted     bool  // reserveLocked may return
 	isPinged    bool  // a PING has followed the early response
 	err         error // why it was closed
 
 	sendWindow    int32 // may be negative
 	window        wire.ReceiveWindow
 	writeDeadline time.Time
-	wants         int // bytes that reserve waits for
-	reserved      int // bytes that reserve has granted and that were not appended yet
+	wants         int // bytes that reserveLocked waits for
+	reserved      int // bytes that reserveLocked has granted and that were not appended yet
 
-	body         []byte // DATA that has not been read
-	bodyStart    int
-	declared     int64 // by Content-Length; -1 if unknown
+	body         bytes.Buffer // DATA that has not been read
+	declared     int64        // by Content-Length; -1 if unknown
 	received     int64
 	trailer      http.Header
 	readDeadline time.Time
@@ -162,22 +162,13 @@ type Stream struct {
 	readWake, writeWake chan struct{} // made by the first call that waits
 }
 
-// framing locates what is incomplete in the conn's output: a head that is being appended, and body
-// bytes at the end. Flush makes DATA frames of them once it has reserved windows. Offsets are one
-// too large; 0 stands for none.
+// framing locates what is incomplete in the conn's output, which the final head begins: an interim
+// head that is being appended, and body bytes at the end. Flush makes DATA frames of them once it
+// has reserved windows. Offsets are one too large; 0 stands for none.
 type framing struct {
-	interim  int32 // of the interim response's HEADERS frame that is being appended
-	head     int32 // of the final one that is being appended
-	last     int32 // of the final HEADERS frame, or of the body bytes that follow it
-	isData   bool  // last is the offset of body bytes
-	hasEnded bool  // the body has ended
-}
-
-// resetStream is a stream that the server has reset. What the client has sent before it received the
-// reset is no error.
-type resetStream struct {
-	id     uint32
-	window int32 // what the client may have sent before it received the reset
+	interim  int32
+	data     int32
+	hasEnded bool // the body has ended
 }
 
 // Errors that handlers receive when they read or write.

@@ -11,28 +11,24 @@ import (
 )
 
 func (st *Stream) BeginHead(w *exchange.Response, code int) {
-	c, at := w.Conn, &st.framing.head
+	c := w.Conn
 	if code < 200 && code != http.StatusSwitchingProtocols {
-		at = &st.framing.interim
+		st.framing.interim = int32(len(c.Out)) + 1
 	}
-	*at = int32(len(c.Out)) + 1
 	c.Out = wire.AppendStatus(wire.AppendHeaders(c.Out, st.id), code)
 }
 
 // EndHead implements exchange.Sink. It sends an interim response at once, before the final head
 // that may have begun.
 func (st *Stream) EndHead(w *exchange.Response) {
-	c, f := w.Conn, &st.framing
-	if f.interim == 0 {
-		c.Out = wire.EndBlock(c.Out, int(f.head)-1, wire.MinMaxFrameSize)
-		f.head, f.last = 0, f.head
-		return
-	}
-	at := int(f.interim) - 1
-	f.interim = 0
+	c := w.Conn
+	at := max(0, int(st.framing.interim)-1)
 	c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
-	c.FailWrite(st.send(c.Out[at:], nil, false, c.CurrentSendTimeout()))
-	c.Out = c.Out[:at]
+	if st.framing.interim > 0 {
+		c.FailWrite(st.send(c, c.Out[at:], nil, false))
+		st.session.Flush()
+		c.Out, st.framing.interim = c.Out[:at], 0
+	}
 }
 
 // AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
@@ -73,27 +69,22 @@ func (st *Stream) Delimit(w *exchange.Response, f exchange.ServerFields) {
 	}
 }
 
-func (st *Stream) Data(w *exchange.Response, p []byte) error {
-	c := w.Conn
-	if len(p) >= exchange.OutSize {
-		if err := c.Flush(); err != nil {
-			return err
-		}
-		err := st.sendData(c, p, false)
-		c.FailWrite(err)
-		return err
+func (st *Stream) Data(w *exchange.Response, p []byte) {
+	st.beginData(w.Conn)
+	w.Conn.Out = append(w.Conn.Out, p...)
+}
+
+func (st *Stream) SendData(w *exchange.Response, p []byte) error {
+	err := st.sendOutput(w.Conn, p)
+	if !st.isOnTurn() {
+		st.session.Flush()
 	}
-	st.beginData(c)
-	c.Out = append(c.Out, p...)
-	if len(c.Out) >= exchange.OutSize {
-		return c.Flush()
-	}
-	return c.WriteErr
+	return err
 }
 
 func (st *Stream) beginData(c *exchange.Conn) {
-	if f := &st.framing; !f.isData {
-		f.last, f.isData = int32(len(c.Out))+1, true
+	if st.framing.data == 0 {
+		st.framing.data = int32(len(c.Out)) + 1
 	}
 }
 
@@ -104,7 +95,7 @@ func (st *Stream) End(w *exchange.Response) {
 	}
 	f := &st.framing
 	hasTrailers := !w.IsHEAD && w.HasTrailers() // as in net/http
-	if hasTrailers && f.isData && c.Flush() != nil {
+	if hasTrailers && f.data > 0 && c.Flush() != nil {
 		return
 	}
 	f.hasEnded = true
@@ -113,40 +104,69 @@ func (st *Stream) End(w *exchange.Response) {
 		at := len(c.Out)
 		c.Out = wire.AppendHeaders(c.Out, st.id)
 		empty := len(c.Out)
-		c.Out = w.AppendTrailers(c.Out)
-		if len(c.Out) > empty {
+		if w.AppendTrailers(); len(c.Out) > empty {
 			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
 			c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
 			return
 		}
 		c.Out = c.Out[:at]
 		st.beginData(c)
-	case f.last > 0 && !f.isData:
-		wire.AddFrameFlags(c.Out[f.last-1:], wire.EndStream)
+	case f.data == 0 && len(c.Out) > 0:
+		wire.AddFrameFlags(c.Out, wire.EndStream) // of the head
 	default:
 		st.beginData(c) // Flush sets the flag
 	}
 }
 
-// Flush implements exchange.Sink. If the windows do not allow all body bytes, it sends the output
-// in parts. After an error it reserves nothing, because nothing would send it.
+// Flush implements exchange.Sink.
 func (st *Stream) Flush(c *exchange.Conn) error {
-	f, frames, data := &st.framing, c.Out, []byte(nil)
-	isLast := f.isData && f.hasEnded
-	if f.isData {
-		frames, data = c.Out[:f.last-1], c.Out[f.last-1:]
+	err := st.sendOutput(c, nil)
+	if !st.exchange.Response.HasReturned() {
+		st.session.Flush() // the handler has called Flush
 	}
-	f.last, f.isData = 0, false
+	return err
+}
+
+// sendOutput appends the conn's output and then p to the session's. After an error it reserves
+// nothing, because nothing would send it.
+func (st *Stream) sendOutput(c *exchange.Conn, p []byte) error {
+	frames, data, isLast := c.Out, []byte(nil), false
+	if f := &st.framing; f.data > 0 {
+		frames, data, isLast = c.Out[:f.data-1], c.Out[f.data-1:], f.hasEnded
+		f.data = 0
+	}
 	err := c.WriteErr
 	if err == nil && (len(c.Out) > 0 || isLast) {
-		n := st.tryReserve(len(data))
-		// if n is 0, the client may need the head to decide about its window
-		err = st.send(frames, data[:n], isLast && n == len(data), c.CurrentSendTimeout())
-		if err == nil {
-			err = st.sendData(c, data[n:], isLast)
-		}
+		err = st.send(c, frames, data, isLast)
+	}
+	if err == nil && len(p) > 0 {
+		err = st.send(c, nil, p, false)
 	}
 	return c.EndFlush(err)
+}
+
+// send appends complete frames to the session's output, and then data as DATA frames, with
+// END_STREAM if isLast is set. It waits for windows and for room.
+func (st *Stream) send(c *exchange.Conn, frames, data []byte, isLast bool) error {
+	s, timeout := st.session, c.CurrentSendTimeout()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	_, err := st.reserveLocked(0, timeout)
+	if err == nil { // the client may need the head to decide about its window
+		s.output.out = append(s.output.out, frames...)
+	}
+	for n := 0; err == nil && (len(data) > 0 || isLast); data = data[n:] {
+		if n, err = st.reserveLocked(len(data), timeout); err != nil {
+			break
+		}
+		isEnd := isLast && n == len(data)
+		s.output.out = wire.AppendData(s.output.out, st.id, data[:n], isEnd)
+		if isLast = isLast && !isEnd; n > 0 {
+			s.ledger.CreditData(n, st.wants)
+			st.endReservationLocked()
+		}
+	}
+	return err
 }
 
 // TrySend sends p as one DATA frame, if windows and room allow all of it now and the connection has
@@ -163,28 +183,9 @@ func (st *Stream) TrySend(p []byte) connection.Delivery {
 	st.sendWindow -= n
 	s.sendWindow -= n
 	s.ledger.CreditData(len(p), len(p))
-	o.out = wire.AppendFrameHeader(o.out, wire.FrameHeader{Length: uint32(n), Type: wire.Data, StreamID: st.id})
-	o.out = append(o.out, p...)
+	o.out = wire.AppendData(o.out, st.id, p, false)
 	o.isSending = true
 	s.mu.Unlock()
 	s.send(true)
 	return connection.Delivered
-}
-
-// sendData sends p as DATA frames, directly from p.
-func (st *Stream) sendData(c *exchange.Conn, p []byte, isLast bool) error {
-	timeout := c.CurrentSendTimeout()
-	for len(p) > 0 {
-		n, err := st.reserve(len(p), timeout)
-		if err == nil {
-			err = st.append(nil, p[:n], isLast && n == len(p), timeout)
-		}
-		if err != nil {
-			return err
-		}
-		if p = p[n:]; !st.isOnTurn() {
-			st.session.Flush()
-		}
-	}
-	return nil
 }

@@ -27,7 +27,7 @@ func (st *Stream) Target() (method, uri string) {
 func (st *Stream) HasArrived(_ *exchange.Body, whole bool) bool {
 	st.session.mu.Lock()
 	defer st.session.mu.Unlock()
-	return st.inEnded || !whole && (st.bodyStart < len(st.body) || st.readErrorLocked() != nil)
+	return st.inEnded || !whole && (st.body.Len() > 0 || st.readErrorLocked() != nil)
 }
 
 // Run runs the stream's handler and ends the stream. host is nil unless others wait for the
@@ -53,11 +53,13 @@ func (st *Stream) Run(host Host, token uint64) {
 	st.finish(st.framing.hasEnded && c.WriteErr == nil)
 }
 
-// finish ends the stream after its handler has returned. complete reports that the response is.
+// finish ends the stream after its handler has returned, or if it will not run. complete reports
+// that the response is.
 func (st *Stream) finish(complete bool) {
 	s := st.session
 	s.mu.Lock()
-	s.releaseLocked(st)
+	s.running--
+	s.headBytes -= int(st.headBytes)
 	s.discardBodyLocked(st)
 	if !st.isClosed {
 		switch {
@@ -76,12 +78,6 @@ func (st *Stream) finish(complete bool) {
 	}
 	s.checkIdleLocked()
 	s.mu.Unlock()
-}
-
-// releaseLocked is called when a stream's handler has returned, or will not run.
-func (s *Session) releaseLocked(st *Stream) {
-	s.running--
-	s.headBytes -= int(st.headBytes)
 }
 
 // keptStreams is for how many streams an idle session keeps memory.
@@ -108,13 +104,11 @@ func (st *Stream) Settle() {
 	s.mu.Lock()
 	switch {
 	case s.running == 0: // the last response is sent at once
-		s.mu.Unlock()
 	case s.isGathering: // that goroutine sends this one, too
 		s.mu.Unlock()
 		return
 	case s.ungathered > 0:
 		s.ungathered--
-		s.mu.Unlock()
 	default:
 		s.isGathering = true
 		s.mu.Unlock()
@@ -122,12 +116,11 @@ func (st *Stream) Settle() {
 		runtime.Gosched()
 		isLate := time.Since(began) > maxGathering
 		s.mu.Lock()
-		s.isGathering = false
-		if isLate {
+		if s.isGathering = false; isLate {
 			s.ungathered = mostUngathered
 		}
-		s.mu.Unlock()
 	}
+	s.mu.Unlock()
 	s.Flush()
 	if s.IsIdle() {
 		s.carrier.Update()
@@ -140,53 +133,6 @@ const (
 	maxGathering   = 200 * time.Microsecond
 	mostUngathered = 64
 )
-
-// send is append, followed by Flush unless the handler has returned.
-func (st *Stream) send(frames, data []byte, isLast bool, timeout time.Duration) error {
-	if err := st.append(frames, data, isLast, timeout); err != nil {
-		return err
-	}
-	if !st.exchange.Response.HasReturned() {
-		st.session.Flush() // the handler has called Flush
-	}
-	return nil
-}
-
-// append appends complete frames to the session's output, and then data as DATA frames, with
-// END_STREAM if isLast is set. All DATA was reserved.
-func (st *Stream) append(frames, data []byte, isLast bool, timeout time.Duration) error {
-	s := st.session
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	err := st.writeErrorLocked()
-	if err == nil && st.reserved == 0 && s.output.pendingLocked() >= maxOut {
-		_, err = st.reserveLocked(0, timeout)
-	}
-	if err != nil {
-		st.unreserveLocked()
-		return err
-	}
-	out := append(s.output.out, frames...)
-	for len(data) > 0 || isLast {
-		n := min(len(data), wire.MinMaxFrameSize)
-		h := wire.FrameHeader{Length: uint32(n), StreamID: st.id}
-		if isLast && n == len(data) {
-			h.Flags, isLast = wire.EndStream, false
-		}
-		out = append(wire.AppendFrameHeader(out, h), data[:n]...)
-		data = data[n:]
-	}
-	s.output.out = out
-	if st.reserved > 0 {
-		s.ledger.CreditData(st.reserved, st.wants)
-		s.output.reserved -= st.reserved
-		st.reserved = 0
-	}
-	if s.output.unacked > 0 {
-		s.acknowledgeSettingsLocked()
-	}
-	return nil
-}
 
 // SetWriteDeadline implements exchange.Transport. A write that waits is ended by expire.
 func (st *Stream) SetWriteDeadline(t time.Time) error {

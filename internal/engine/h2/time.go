@@ -72,10 +72,11 @@ func (s *Session) SendLimit() time.Duration {
 }
 
 func (s *Session) sendLimitLocked() time.Duration {
-	limit := s.config.SendLimit()
-	if s.ownDeadline { // which replaces WriteTimeout
-		limit = s.config.sendLimit(0)
+	writeTimeout := s.config.Exchanges.WriteTimeout
+	if s.ownDeadline {
+		writeTimeout = 0
 	}
+	limit := s.config.SendLimit(writeTimeout)
 	if limit == 0 && s.phase == phaseEnded {
 		return s.config.Exchanges.HeadTimeout
 	}
@@ -84,7 +85,6 @@ func (s *Session) sendLimitLocked() time.Duration {
 
 // Expire does what is due, if anything is. It reports whether the connection must be closed now.
 func (s *Session) Expire() (closes bool) {
-	var ended []*Stream
 	s.mu.Lock()
 	switch at, what := s.nextExpiryLocked(); {
 	case !exchange.IsPast(at):
@@ -99,11 +99,10 @@ func (s *Session) Expire() (closes bool) {
 		s.drainLocked()
 		closes = what == expiryClose || what == expiryStall
 		if what == expiryStall {
-			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
+			s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
 		}
 	}
 	s.mu.Unlock()
-	cancelAll(ended)
 	s.Flush()
 	return closes
 }

@@ -418,9 +418,6 @@ func (k *shardConn) StopWatch() {
 	}
 }
 
-// CanDetach implements exchange.Detachable. Over TLS, TrySend may keep ciphertext that waits.
-func (k *shardConn) CanDetach() bool { return k.tls == nil }
-
 // direction is the event that a call waits for.
 type direction uint8
 

@@ -74,7 +74,8 @@ const (
 // sweepFor makes sweeps frequent enough for a listener's timeouts.
 func (g *Group) sweepFor(p *Config) {
 	shortest := min(p.Exchanges.HeadTimeout, p.Exchanges.HandshakeTimeout)
-	for _, limit := range []time.Duration{p.HTTP2.SendLimit(), p.HTTP2.SendPingTimeout, p.Exchanges.IdleTimeout} {
+	for _, limit := range []time.Duration{p.HTTP2.SendLimit(p.Exchanges.WriteTimeout), p.HTTP2.SendPingTimeout,
+		p.Exchanges.IdleTimeout} {
 		if limit > 0 {
 			shortest = min(shortest, limit)
 		}

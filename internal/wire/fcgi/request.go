@@ -32,7 +32,7 @@ const (
 //	     └──────ABORT_REQUEST───────┴─────────────────────────┘
 type Request struct {
 	ID   uint16
-	Keep bool // keep the connection after the response
+	Keep bool // keep the connection after the response, also to a Misplaced request
 	Size int  // bytes up to the body's first record or, without a body, to its end
 
 	// Params holds the offsets of the list of parameters. It is one span unless the list comes
@@ -136,7 +136,7 @@ func (r *Request) handle(p Piece) (Event, error) {
 	case p.ID != r.ID || !r.begun:
 		return More, nil // section 3.3: records of inactive requests are ignored
 	case p.Type == AbortRequest:
-		r.begun, r.listed, r.Params = false, false, r.Params[:0]
+		r.begun, r.listed, r.Params, r.ID = false, false, r.Params[:0], 0
 		return Aborted, nil
 	case p.Type == Params && r.listed:
 		return More, fault(start, "PARAMS record after the end of PARAMS")
@@ -174,6 +174,7 @@ func (r *Request) begin(p Piece, start int) (Event, error) {
 	case r.begun:
 		return Second, nil
 	case begin.Role != Responder:
+		r.Keep = begin.Keep
 		return Misplaced, nil
 	}
 	r.begun, r.start, r.ID, r.Keep = true, start, p.ID, begin.Keep

@@ -76,5 +76,19 @@ func EndBlock(out []byte, start int, maxFrameSize int) []byte {
 	return out
 }
 
+// AppendData appends data as DATA frames. If isLast is set, the last one ends the stream.
+func AppendData(out []byte, id uint32, data []byte, isLast bool) []byte {
+	for len(data) > 0 || isLast {
+		n := min(len(data), MinMaxFrameSize)
+		h := FrameHeader{Length: uint32(n), Type: Data, StreamID: id}
+		if isLast && n == len(data) {
+			h.Flags, isLast = EndStream, false
+		}
+		out = append(AppendFrameHeader(out, h), data[:n]...)
+		data = data[n:]
+	}
+	return out
+}
+
 // SetStreamID sets the stream in the frame header that frame begins with.
 func SetStreamID(frame []byte, id uint32) { binary.BigEndian.PutUint32(frame[5:], id) }
