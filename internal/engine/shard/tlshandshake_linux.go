@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/netconn"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -164,7 +165,7 @@ func (h *handshake) pause(forClient bool) (resume func()) {
 	}
 }
 
-// run performs the handshake. Then a runner serves the connection, or another protocol does.
+// run performs the handshake. Then a runner serves the connection.
 func (h *handshake) run() {
 	k, settled := h.conn, false
 	defer func() { // also after runtime.Goexit in a function of the tls.Config
@@ -222,27 +223,17 @@ func (h *handshake) perform(k *shardConn) bool {
 			poll.AckNow(int(k.fd))
 			k.release()
 		}
-	case proto == netconn.ProtoHTTP2 && p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, &state):
-		newShardSession(k, &state)
+	case proto != netconn.ProtoHTTP2:
+		return false
+	case !netconn.AllowsHTTP2(p.HTTP2, &state):
+		_ = k.writeTLS([][]byte{h2.Rejection()})
+		return false
 	default:
-		return k.leaveShard()
+		newShardSession(k, &state)
 	}
 	t.secured = k.group().now()
 	t.state.Store(&state)
 	k.shard().runners.Run(job{conn: k})
-	return true
-}
-
-// leaveShard hands a connection that speaks another protocol to the goroutine path. It reports
-// false if it cannot.
-func (k *shardConn) leaveShard() bool {
-	nc, err := k.hijack()
-	if err != nil {
-		k.Logf("http: connection from %s closed: %v", k.remote, err)
-		return false
-	}
-	k.config().ServeNegotiated(k.Context(), nc)
-	_ = k.Close() // closes this descriptor; nc has another
 	return true
 }
 
