@@ -264,8 +264,7 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 // closeIdle closes the connections that wait for a request, and returns how many stay open. It
 // counts those of shards last, because connections move only to shards.
 func (s *Server) closeIdle() int {
-	others := s.closeConns((*netconn.Conn).ClaimForClosing)
-	return others + s.group().CloseIdle()
+	return s.closeConns((*netconn.Conn).ClaimForClosing) + s.group().CloseIdle()
 }
 
 // Retire makes every connection end after the response to its next request. The response announces
