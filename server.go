@@ -48,9 +48,9 @@ type Server struct {
 	ExtendedConnect bool
 
 	// Plaintext, if not nil, handles HTTP/1 requests that arrive without TLS at ServeTLS, for
-	// example to redirect them. Such a connection serves one request. Where descriptors have run out
-	// it takes that of a connection that waits for a request. Without Plaintext, and where Dispatch
-	// has no effect, the response is 400, as from net/http. It is read when Serve is first called.
+	// example to redirect them. Such a connection serves one request. Without Plaintext, and where
+	// Dispatch has no effect, the response is 400, as from net/http. It is read when Serve is first
+	// called.
 	Plaintext http.Handler
 
 	// MaxFieldBytes limits each line of a request's head. Over HTTP/2 it limits each name and value,

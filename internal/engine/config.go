@@ -12,7 +12,6 @@ import (
 	"reflect"
 	"strings"
 	"time"
-	"unsafe"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/fastcgi"
@@ -23,11 +22,31 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
+// Defaults of http.Server's zero fields, and limits for which it has no field.
+const (
+	// defaultHeadTimeout limits how long a client may take to send a head: from its first byte
+	// on, or for the first request from the start of the connection. It applies if neither
+	// ReadHeaderTimeout nor ReadTimeout is set. net/http has no limit then.
+	defaultHeadTimeout = 30 * time.Second
+
+	// headSlop is how many bytes beyond MaxHeaderBytes net/http reads before it rejects a head.
+	headSlop = 4096
+
+	// defaultMaxFields limits the field lines of a head, as http.DefaultMaxHeaderValueCount of Go
+	// 1.27 does. A limit in bytes is not enough: an empty field costs the client four bytes and the
+	// server a map entry.
+	defaultMaxFields = 500
+
+	// maxParams limits the fields of a FastCGI request, which the web server has accepted.
+	maxParams = 1000
+)
+
 // serveConfig holds the settings of one Serve call in the form in which connections use them.
 type serveConfig struct {
-	exchanges exchange.Config
-	shards    shard.Config
-	netConns  netconn.Config
+	exchanges  exchange.Config
+	shards     shard.Config
+	usesShards bool
+	netConns   netconn.Config
 }
 
 func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig {
@@ -37,15 +56,11 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 		strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1") // net/http's own rule
 	http2.IgnoresPriority = setting[bool](s.settings, "DisableClientPriority")
 	p.netConns = netconn.Config{
-		Exchanges: &p.exchanges, HTTP2: http2, ConnState: s.settings.ConnState,
-		Untrack: s.untrack, ProtocolHandler: s.protocolHandler,
+		Exchanges: &p.exchanges, HTTP2: http2, Settings: s.settings, NextProto: s.nextProto, Untrack: s.untrack,
 	}
 	p.netConns.Start()
-	p.shards = shard.Config{
-		Listener: l, Exchanges: &p.exchanges, HTTP2: http2, Dispatch: s.Dispatch,
-		NegotiatesHTTP2: s.nextProto(netconn.ProtoHTTP2) == nil,
-		ServeNegotiated: func(ctx context.Context, nc net.Conn) { s.startConn(p, ctx, nc) },
-	}
+	p.usesShards = s.canUseShards(&p.exchanges)
+	p.shards = shard.Config{Listener: l, Exchanges: &p.exchanges, HTTP2: http2, Dispatch: s.Dispatch}
 	if s.Plaintext != nil && secure != nil && p.exchanges.ServesHTTP1 {
 		plain := p.exchanges
 		plain.Handler, plain.TLS, plain.ServesH2C, plain.ExpectedTLS = s.Plaintext, nil, false, true
@@ -54,16 +69,21 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	return p
 }
 
-// canUseShards reports whether shards can serve the protocols of the connections, and no hook
-// requires the net.Conn of each.
-func (s *Server) canUseShards(p *serveConfig) bool {
+// canUseShards reports whether shards can serve the protocols of the connections, and no function
+// of the settings requires the net.Conn of each.
+func (s *Server) canUseShards(p *exchange.Config) bool {
 	switch {
 	case s.settings.ConnContext != nil || s.settings.ConnState != nil:
 		return false
-	case p.exchanges.TLS != nil:
-		return (p.exchanges.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !s.FastCGI
+	case p.TLS == nil:
+		return p.ServesHTTP1 || p.ServesH2C
 	}
-	return p.exchanges.ServesHTTP1 || p.exchanges.ServesH2C
+	for proto := range s.settings.TLSNextProto {
+		if s.nextProto(proto) != nil {
+			return false
+		}
+	}
+	return !s.FastCGI
 }
 
 func (s *Server) newExchangeConfig(l net.Listener, secure *tls.Config) exchange.Config {
@@ -131,7 +151,14 @@ func http2Config(set *http.Server) *http.HTTP2Config {
 	if set.HTTP2 != nil {
 		c = *set.HTTP2
 	}
-	external, ok := externalHTTP2Config(set).(interface{ HTTP2Config() http.HTTP2Config })
+	// ConfigureServer stores it in a field that Go 1.27 has and does not export. Without it the limits
+	// that a program sets would have no effect, silently.
+	f := reflect.ValueOf(set).Elem().FieldByName("h2Config")
+	if !f.IsValid() || f.Kind() != reflect.Interface {
+		return &c
+	}
+	stored := reflect.NewAt(f.Type(), f.Addr().UnsafePointer()).Elem().Interface()
+	external, ok := stored.(interface{ HTTP2Config() http.HTTP2Config })
 	if !ok {
 		return &c
 	}
@@ -144,12 +171,10 @@ func http2Config(set *http.Server) *http.HTTP2Config {
 	return &c
 }
 
-// externalHTTP2Config returns what ConfigureServer has left in a field that Go 1.27 has and does
-// not export, or nil. Without it the limits that a program sets would have no effect, silently.
-func externalHTTP2Config(set *http.Server) any {
-	f := reflect.ValueOf(set).Elem().FieldByName("h2Config")
-	if !f.IsValid() || f.Kind() != reflect.Interface {
-		return nil
+// setting returns a field of the settings that not all supported versions of Go have.
+func setting[T any](set *http.Server, name string) (v T) {
+	if f := reflect.ValueOf(set).Elem().FieldByName(name); f.IsValid() {
+		v, _ = f.Interface().(T)
 	}
-	return reflect.NewAt(f.Type(), unsafe.Pointer(f.UnsafeAddr())).Elem().Interface()
+	return v
 }

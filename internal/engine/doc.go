@@ -14,13 +14,11 @@
 // Two paths drive an exchange.Conn. On the goroutine path a netconn.Conn serves any net.Conn: a
 // worker goroutine waits for its input and runs its handlers until the connection ends. This path
 // serves custom listeners, those of package tls among them, systems other than Linux, and servers
-// whose hooks receive every net.Conn. Listeners of this module may return connections whose sockets
-// take the other path (adopt.go).
+// whose hooks or functions of TLSNextProto receive a net.Conn. Listeners of this module may return
+// connections whose sockets take the other path (connection.AboveSocket).
 //
 // On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. For TLS,
-// ServeTLS receives a listener of plain connections, and a tls.Config. A connection that has
-// negotiated a protocol other than HTTP leaves its shard for the goroutine path, which calls a
-// function of TLSNextProto with the tls.Conn.
+// ServeTLS receives a listener of plain connections, and a tls.Config.
 //
 // # HTTP/2
 //
@@ -32,20 +30,9 @@
 //
 // Everything that a handler receives (Request, Header, URL, context, every string) is made for that
 // request and never reused. It lies in one allocation, the exchange, and in one string that holds
-// the whole head. Buffers belong to the conn, which serves one connection after another. No handler
-// ever sees a buffer.
+// the whole head. Buffers belong to the exchange.Conn, which serves one connection after another. No
+// handler ever sees a buffer.
 //
 // Semantics are those of net/http, which the tests compare with. Where net/http is lenient about
 // framing, this package is strict: see package http1.
-//
-// # Glossary
-//
-//   - conn: an exchange.Conn, the buffers and the codec that serve a connection.
-//   - transport: what is beneath a conn: a connection, or a stream of HTTP/2.
-//   - codec: the parser and the sink of a protocol, which hold its state.
-//   - parser: finds requests in the input of a connection.
-//   - sink: frames a response in the output.
-//   - extras: what a protocol has beyond HTTP/1, such as parameters; part of an exchange.
-//   - exchange: one request and its response, with everything of fixed size in one allocation.
-//   - flush gate: complete responses in the output that another goroutine may send.
 package engine

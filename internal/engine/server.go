@@ -36,16 +36,14 @@ type Server struct {
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 
-	settings     *http.Server
-	state        exchange.ServerState
-	acceptErrors acceptErrors
+	settings *http.Server
+	state    exchange.ServerState
 
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
-	listening sync.WaitGroup // counts listeners; grows while mu is locked
-	conns     map[*netconn.Conn]struct{}
-	awaited   map[connection.AboveSocket]time.Time // since when; zero once Socket has returned
-	shards    *shard.Group                         // nil until a listener needs them
+	listening sync.WaitGroup             // counts listeners; grows while mu is locked
+	conns     map[*netconn.Conn]struct{} // on the goroutine path, or above a socket that is awaited
+	shards    *shard.Group               // nil until a listener needs them
 }
 
 // Refusal is a request that no handler sees.
@@ -64,7 +62,7 @@ const (
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
 	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{}),
-		conns: make(map[*netconn.Conn]struct{}), awaited: make(map[connection.AboveSocket]time.Time)}
+		conns: make(map[*netconn.Conn]struct{})}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.state.KeepAlivesDisabled = keepAlivesDisabled(settings)
@@ -73,14 +71,11 @@ func New(settings *http.Server) *Server {
 
 // Serve accepts connections on l until Shutdown or Close, and then returns http.ErrServerClosed. It
 // returns early if Accept fails permanently. It closes l.
-func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
+func (s *Server) Serve(l net.Listener) error { return s.ServeTLS(l, nil) }
 
-// ServeTLS is Serve for TLS connections on the connections that l accepts. Unlike Serve with a
-// listener of package tls, it serves the sockets of package net on shards.
-func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error { return s.serve(l, config) }
-
-// serve implements Serve, and ServeTLS if secure is not nil.
-func (s *Server) serve(l net.Listener, secure *tls.Config) error {
+// ServeTLS is Serve for TLS connections on the connections that l accepts, unless secure is nil.
+// Unlike Serve with a listener of package tls, it serves the sockets of package net on shards.
+func (s *Server) ServeTLS(l net.Listener, secure *tls.Config) error {
 	once := &onceCloseListener{Listener: l, closed: make(chan struct{})}
 	once.close = sync.OnceValue(func() error { defer close(once.closed); return l.Close() })
 	defer func() { _ = once.Close() }()
@@ -94,7 +89,8 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	if accept == nil {
 		accept = func() error { return s.acceptConn(p, once) }
 	}
-	var delay time.Duration
+	var delay, loggedDelay time.Duration
+	var logged time.Time
 	for {
 		err := accept()
 		if err == nil {
@@ -108,37 +104,17 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 			return err
 		}
 		delay = min(max(2*delay, 5*time.Millisecond), time.Second)
-		if s.acceptErrors.isDue(delay) {
+		// At the limit of descriptors Accept may succeed and fail in turns, hundreds of times a minute.
+		if delay > loggedDelay || time.Since(logged) > acceptLogInterval {
 			s.logf("http: Accept error: %v; retrying in %v", err, delay)
+			logged, loggedDelay = time.Now(), delay
 		}
 		time.Sleep(delay)
 	}
 }
 
-// acceptErrors bounds how often errors of Accept are logged. At the limit of descriptors Accept may
-// succeed and fail in turns, hundreds of times a minute. A line is due if its delay is longer than
-// that of earlier ones, or after interval. It all starts anew when there was no error for interval.
-type acceptErrors struct {
-	mu                    sync.Mutex
-	lastError, lastLogged time.Time
-	longest               time.Duration
-}
-
-func (a *acceptErrors) isDue(delay time.Duration) bool {
-	const interval = 10 * time.Second
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	now := time.Now()
-	if now.Sub(a.lastError) > interval {
-		a.longest = 0
-	}
-	a.lastError = now
-	if delay <= a.longest && now.Sub(a.lastLogged) < interval {
-		return false
-	}
-	a.lastLogged, a.longest = now, max(a.longest, delay)
-	return true
-}
+// acceptLogInterval is how often an error of Accept is logged whose delay is not longer than the last.
+const acceptLogInterval = 10 * time.Second
 
 // acceptConn accepts a connection of a listener that shards do not accept from.
 func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
@@ -150,13 +126,17 @@ func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
 	if above, ok := nc.(connection.AboveSocket); ok {
 		s.startSocket(p, above)
 	} else {
-		s.startOnGoroutine(p, nc, p.exchanges.BaseContext)
+		s.startConn(p, nc, p.exchanges.BaseContext)
 	}
 	return nil
 }
 
-// startConn serves a connection on the goroutine path. It was counted as accepted.
-func (s *Server) startConn(p *serveConfig, ctx context.Context, nc net.Conn) {
+// startConn serves a connection on the goroutine path.
+func (s *Server) startConn(p *serveConfig, nc net.Conn, ctx context.Context) {
+	s.state.AcceptedConns.Add(1)
+	if p.exchanges.TLS != nil {
+		nc = tls.Server(nc, p.exchanges.TLS)
+	}
 	if s.settings.ConnContext != nil {
 		if ctx = s.settings.ConnContext(ctx, nc); ctx == nil {
 			panic("ConnContext returned nil")
@@ -169,6 +149,35 @@ func (s *Server) startConn(p *serveConfig, ctx context.Context, nc net.Conn) {
 	}
 	c.CallStateHook(http.StateNew)
 	c.Serve()
+}
+
+// startSocket serves the socket beneath a connection, once that has returned it.
+func (s *Server) startSocket(p *serveConfig, above connection.AboveSocket) {
+	c := netconn.New(&p.netConns, above, p.exchanges.BaseContext)
+	if !s.track(c) {
+		above.Close()
+		return
+	}
+	go func() {
+		defer s.untrack(c)
+		nc, ctx, err := above.Socket(p.exchanges.BaseContext, time.Now().Add(p.exchanges.HeadTimeout))
+		switch {
+		case err != nil || !c.ClaimNew():
+			s.state.AcceptedConns.Add(1)
+			above.Close()
+		case !s.adopt(p, nc, ctx):
+			s.startConn(p, nc, ctx)
+		}
+	}()
+}
+
+// adopt puts a connection on a shard. It reports false if it cannot.
+func (s *Server) adopt(p *serveConfig, nc net.Conn, ctx context.Context) bool {
+	if !p.usesShards {
+		return false
+	}
+	g, err := s.ensureGroup()
+	return err == nil && g.Adopt(&p.shards, nc, ctx)
 }
 
 // StopListening closes the listeners. No later Serve accepts connections. Shutdown and Close call
@@ -217,7 +226,6 @@ func (s *Server) Close() error {
 	s.state.Aborted.Store(true)
 	err := s.StopListening()
 	s.closeConns(func(*netconn.Conn) bool { return true })
-	s.closeAwaited(0)
 	s.group().CloseAll()
 	return err
 }
@@ -226,12 +234,8 @@ func (s *Server) Close() error {
 // connections are not counted as open.
 func (s *Server) Connections() (accepted, open int64) {
 	s.mu.Lock()
-	awaited := len(s.awaited)
-	s.mu.Unlock()
-	onShards := s.group().Open() // in this order: awaited connections move to shards, and from them to goroutines
-	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.AcceptedConns.Load(), onShards + int64(len(s.conns)+awaited)
+	return s.state.AcceptedConns.Load(), int64(len(s.conns)) + s.shards.Open()
 }
 
 // Reading returns the number of connections on which a part of a request's head has arrived.
@@ -258,11 +262,9 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 }
 
 // closeIdle closes the connections that wait for a request, and returns how many stay open. It
-// counts those of shards first, because connections move only from shards to goroutines.
+// counts those of shards last, because connections move only to shards.
 func (s *Server) closeIdle() int {
-	s.closeAwaited(exchange.NewGrace)
-	onShards := s.group().CloseIdle()
-	return onShards + s.closeConns((*netconn.Conn).ClaimForClosing)
+	return s.closeConns((*netconn.Conn).ClaimForClosing) + s.group().CloseIdle()
 }
 
 // Retire makes every connection end after the response to its next request. The response announces
@@ -285,20 +287,15 @@ func (s *Server) untrackListener(l net.Listener) {
 	delete(s.listeners, l)
 	s.mu.Unlock()
 	s.listening.Done()
-	s.endAccepting()
-}
-
-// endAccepting is called when a Serve call or the wait for a socket has ended.
-func (s *Server) endAccepting() {
 	s.state.SignalClosed()
 	s.stopIfUnused()
 }
 
-// mayAccept reports whether a Serve call or the wait for a socket may still add connections.
+// mayAccept reports whether a Serve call may still add connections.
 func (s *Server) mayAccept() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return !s.state.Aborted.Load() && len(s.listeners)+len(s.awaited) > 0
+	return !s.state.Aborted.Load() && len(s.listeners) > 0
 }
 
 func (s *Server) track(c *netconn.Conn) bool {
@@ -355,7 +352,7 @@ func (l *onceCloseListener) Close() error { return l.close() }
 // shardAcceptor returns a function that accepts a connection of l for the shards. It returns nil if
 // l's connections must take the goroutine path.
 func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() error {
-	if !shard.Supports(l.Listener) || !s.canUseShards(p) {
+	if !shard.Supports(l.Listener) || !p.usesShards {
 		return nil
 	}
 	g, err := s.ensureGroup()
@@ -400,7 +397,7 @@ func (s *Server) IsUnused() bool {
 
 // isUnused is IsUnused for a caller that holds the mutex.
 func (s *Server) isUnused() bool {
-	return len(s.listeners) == 0 && len(s.awaited) == 0 && len(s.conns) == 0 && s.shards.Open() == 0
+	return len(s.listeners) == 0 && len(s.conns) == 0 && s.shards.Open() == 0
 }
 
 // stopIfUnused stops the shards if there are no connections and no listeners.

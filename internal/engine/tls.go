@@ -56,15 +56,6 @@ func (s *Server) protocols() (p http.Protocols) {
 	return p
 }
 
-// protocolHandler is the ProtocolHandler of netconn.Config.
-func (s *Server) protocolHandler(proto string) func(*tls.Conn, http.Handler) {
-	f := s.nextProto(proto)
-	if f == nil {
-		return nil
-	}
-	return func(tc *tls.Conn, h http.Handler) { f(s.settings, tc, h) }
-}
-
 // nextProto returns the settings' own function for connections that speak proto, or nil. Functions
 // that net/http itself has put into TLSNextProto do not count: they work only for connections of
 // net/http.

@@ -110,6 +110,13 @@ func (all AcceptedOptions) Set(fd int) error {
 	return nil
 }
 
+// WereInherited reports whether a connection has inherited the options of its listening socket. It
+// checks TCP_NODELAY, which package net always sets.
+func (all AcceptedOptions) WereInherited(fd int) bool {
+	value, err := syscall.GetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY)
+	return err == nil && value == all[0]
+}
+
 const protocolMPTCP = 262 // IPPROTO_MPTCP, which package syscall lacks
 
 // IsMultipath reports whether a socket speaks multipath TCP. Listeners of package net do by

@@ -22,12 +22,12 @@ import (
 // the first of them, and Stop when no more are accepted.
 type Config struct {
 	Exchanges *exchange.Config
+	HTTP2     *h2.Config
+	Settings  *http.Server // passed to functions of NextProto; its ConnState is called
+	// NextProto returns the function that serves connections of an ALPN protocol, or nil.
+	NextProto func(proto string) func(*http.Server, *tls.Conn, http.Handler)
 	// Untrack is called when a connection has ended or was hijacked.
 	Untrack func(*Conn)
-	// ProtocolHandler returns the function that serves connections of an ALPN protocol, or nil.
-	ProtocolHandler func(proto string) func(*tls.Conn, http.Handler)
-	ConnState       func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
-	HTTP2           *h2.Config
 
 	conns    *exchange.Conns
 	workers  *reuse.Workers[struct{}, *Conn]
@@ -51,6 +51,7 @@ type Conn struct {
 	requests int       // counted by CountRequest
 	number   connection.Number
 	state    connState
+	inHook   atomic.Bool // the ConnState hook runs
 	watch    *departureWatch
 	session  atomic.Pointer[h2.Session] // of HTTP/2
 }
@@ -84,7 +85,8 @@ func (c *Conn) close() {
 			c.prepareClose(tc)
 		}
 		c.NetConn.Close()
-		c.setState(http.StateClosed)
+		c.state.set(http.StateClosed)
+		c.CallStateHook(http.StateClosed)
 		c.config.Untrack(c)
 	}
 }
@@ -140,8 +142,9 @@ func (c *Conn) Hijack() (net.Conn, error) {
 	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
 		return nil, err
 	}
-	defer c.config.Untrack(c) // also if the hook panics
-	c.setState(http.StateHijacked)
+	c.state.set(http.StateHijacked)
+	c.config.Untrack(c)
+	c.CallStateHook(http.StateHijacked)
 	c.conn.ReleaseHijacked() // not before the hook: if that panics, the response is still c's
 	return c.NetConn, nil
 }
@@ -153,14 +156,23 @@ func (c *Conn) ClaimForClosing() bool {
 		s.Flush()
 		return false
 	}
-	if c.state.is(http.StateIdle) && !c.isQuiet() && !c.state.isHookOverdue() {
-		return false // the goroutine is about to read a request
+	// If the goroutine is about to read a request, it stays. If a hook waits for Shutdown meanwhile,
+	// the request is lost, as with net/http.
+	if c.state.is(http.StateIdle) && !c.isQuiet() && !c.inHook.Load() {
+		return false
 	}
 	if c.state.move(http.StateIdle, http.StateClosed) {
 		return true
 	}
 	return time.Since(c.opened) > exchange.NewGrace && c.state.move(http.StateNew, http.StateClosed)
 }
+
+// HoldsUpShutdown reports whether Shutdown waits for the connection. It does not if the connection
+// is closed and the hook, which may wait for Shutdown, has not returned.
+func (c *Conn) HoldsUpShutdown() bool { return !c.state.is(http.StateClosed) || !c.inHook.Load() }
+
+// ClaimNew claims a new connection for another use than Serve, or reports false if it was closed.
+func (c *Conn) ClaimNew() bool { return c.state.move(http.StateNew, http.StateActive) }
 
 // isQuiet reports whether nothing has arrived that was not read. If it cannot tell, it returns
 // true.
@@ -173,7 +185,7 @@ func (c *Conn) isQuiet() bool {
 // becomeActive is called when the first bytes of a request have arrived. It reports false if the
 // connection is being closed.
 func (c *Conn) becomeActive() bool {
-	isClaimed := c.state.move(http.StateIdle, http.StateActive) || c.state.move(http.StateNew, http.StateActive)
+	isClaimed := c.state.move(http.StateIdle, http.StateActive) || c.ClaimNew()
 	if isClaimed {
 		c.CallStateHook(http.StateActive)
 	}
@@ -182,36 +194,17 @@ func (c *Conn) becomeActive() bool {
 
 // becomeIdle is called when a response is complete. It reports false if connections are not kept.
 func (c *Conn) becomeIdle() bool {
-	c.setState(http.StateIdle)
+	c.state.set(http.StateIdle)
+	c.CallStateHook(http.StateIdle)
 	return c.config.Exchanges.Server.KeepsConnections()
-}
-
-// setState sets the state and calls the ConnState hook. With StateIdle and StateClosed the hook may
-// wait for Shutdown.
-func (c *Conn) setState(s http.ConnState) {
-	word := uint32(s)
-	if c.config.ConnState == nil {
-		c.state.word.Store(word)
-		return
-	}
-	if s == http.StateIdle || s == http.StateClosed {
-		word |= flagInHook
-	}
-	c.state.word.Store(word)
-	c.CallStateHook(s)
-	c.state.word.And(stateMask)
-}
-
-// HoldsUpShutdown reports whether Shutdown waits for the connection. It does not if the connection
-// is closed and the hook has not returned.
-func (c *Conn) HoldsUpShutdown() bool {
-	return c.state.word.Load()&^flagWasOverdue != uint32(http.StateClosed)|flagInHook
 }
 
 // CallStateHook calls the ConnState hook, if there is one.
 func (c *Conn) CallStateHook(s http.ConnState) {
-	if hook := c.config.ConnState; hook != nil {
+	if hook := c.config.Settings.ConnState; hook != nil {
+		c.inHook.Store(true)
 		hook(c.NetConn, s)
+		c.inHook.Store(false)
 	}
 }
 
@@ -304,6 +297,47 @@ func (c *Conn) awaitInput(first bool) bool {
 	}
 }
 
+// A departureWatch reads a connection while its handler runs, to detect that the client has closed
+// it. Any bytes that it receives are the start of the next request and stay in the input buffer. It
+// starts only when the handler uses its context, and never while the body can still be read.
+type departureWatch struct {
+	stopped  chan struct{} // closed when the goroutine no longer uses the buffer
+	received int           // bytes; valid once stopped is closed
+}
+
+func (c *Conn) WatchDeparture(x *exchange.Exchange) {
+	w := &departureWatch{stopped: make(chan struct{})}
+	c.watch = w
+	c.ignoreReadDeadlines(true)
+	room, nc := c.conn.Room(), c.NetConn
+	go func() {
+		defer close(w.stopped)
+		for again := true; again; again = x.Extras != nil && w.received < len(room) {
+			n, err := nc.Read(room[w.received:])
+			w.received += n
+			x.Watched(room[:w.received], err != nil && !exchange.IsTimeout(err))
+			if err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// StopWatch implements exchange.Connection. It keeps what the watch received. No other watch can
+// start when it is called. The error that a net.Conn returns for a deadline in the past does not
+// matter: no context is left that it could cancel.
+func (c *Conn) StopWatch() {
+	w := c.watch
+	if w == nil {
+		return
+	}
+	c.watch = nil
+	_ = c.NetConn.SetReadDeadline(exchange.PastTime())
+	<-w.stopped
+	c.conn.Received(w.received)
+	c.ignoreReadDeadlines(false)
+}
+
 // A worker whose connection has ended serves another. For connections of one request this halves
 // the cost of a connection.
 
@@ -353,7 +387,7 @@ func (p *Config) Stop() {
 	p.streams.Stop()
 }
 
-// connState is the state of a Conn, in one word: an http.ConnState, and flags.
+// connState is the state of a Conn: an http.ConnState.
 //
 //	new ──request──▶ active ──response──▶ idle ──request──▶ active
 //	active ──Hijack──▶ hijacked
@@ -362,28 +396,13 @@ func (p *Config) Stop() {
 // Shutdown closes a connection that is idle, or that is new for longer than NewGrace. The serving
 // goroutine makes it active when a request arrives. Both claim it by a compare-and-swap of the
 // state, so that no request begins on a connection that is being closed.
-type connState struct{ word atomic.Uint32 }
+type connState struct{ value atomic.Uint32 }
 
-const (
-	stateMask      = 7
-	flagInHook     = 8  // the ConnState hook runs for StateIdle or StateClosed
-	flagWasOverdue = 16 // it also ran when Shutdown last checked
-)
+func (s *connState) set(state http.ConnState) { s.value.Store(uint32(state)) }
 
-func (s *connState) is(state http.ConnState) bool { return s.word.Load()&stateMask == uint32(state) }
+func (s *connState) is(state http.ConnState) bool { return s.value.Load() == uint32(state) }
 
 // move changes the state if it is from.
 func (s *connState) move(from, to http.ConnState) bool {
-	for word := s.word.Load(); word&stateMask == uint32(from); word = s.word.Load() {
-		if s.word.CompareAndSwap(word, word&^stateMask|uint32(to)) {
-			return true
-		}
-	}
-	return false
-}
-
-// isHookOverdue reports whether the hook has been running for StateIdle since Shutdown last
-// checked. The request that has arrived meanwhile is then lost, as with net/http.
-func (s *connState) isHookOverdue() bool {
-	return s.word.Load()&flagInHook != 0 && s.word.Or(flagWasOverdue)&flagWasOverdue != 0
+	return s.value.CompareAndSwap(uint32(from), uint32(to))
 }

@@ -28,14 +28,14 @@ const (
 )
 
 // timedConn is a net.Conn with send timeouts. It knows the deadlines that it has set last: setting
-// one costs more than reading the clock. Of the two for writes, the earlier one is in effect.
+// one costs more than reading the clock.
 type timedConn struct {
 	NetConn net.Conn
 
-	mu     sync.Mutex
-	read   time.Time
-	fixed  time.Time // set by WriteTimeout or a handler; zero for none
-	moving time.Time // set by the send timeout; zero if fixed is in effect
+	mu          sync.Mutex
+	read, write time.Time // set last
+	fixed       time.Time // for writes, by WriteTimeout or a handler; zero for none
+	isWatched   bool      // read deadlines have no effect
 }
 
 func (c *timedConn) SetReadDeadline(t time.Time) error { return c.extendReadDeadline(t, 0) }
@@ -45,17 +45,26 @@ func (c *timedConn) SetReadDeadline(t time.Time) error { return c.extendReadDead
 func (c *timedConn) extendReadDeadline(t time.Time, slack time.Duration) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if early := t.Sub(c.read); !c.read.IsZero() && early >= 0 && early <= slack {
+	if early := t.Sub(c.read); c.isWatched || !c.read.IsZero() && early >= 0 && early <= slack {
 		return nil
 	}
 	c.read = t
 	return c.NetConn.SetReadDeadline(t)
 }
 
+// ignoreReadDeadlines removes the read deadline, and ignores others until it is called again. They
+// limit reading a request, which is complete while the connection is watched.
+func (c *timedConn) ignoreReadDeadlines(ignore bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isWatched, c.read = ignore, time.Time{}
+	_ = c.NetConn.SetReadDeadline(time.Time{})
+}
+
 func (c *timedConn) SetWriteDeadline(t time.Time) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.fixed, c.moving = t, time.Time{}
+	c.fixed, c.write = t, t
 	_ = c.NetConn.SetWriteDeadline(t)
 	return nil
 }
@@ -64,22 +73,16 @@ func (c *timedConn) SetWriteDeadline(t time.Time) error {
 func (c *timedConn) extendDeadline(timeout time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if timeout == 0 && c.moving.IsZero() {
-		return // before reading the clock, which is a twentieth of a request in memory
-	}
-	by := time.Now().Add(timeout)
-	switch {
-	case timeout > 0 && (c.fixed.IsZero() || !c.fixed.Before(by)):
-		if by.Sub(c.moving) <= timeout/sendSlack {
-			return
+	to := c.fixed
+	if timeout > 0 { // else without reading the clock, which is a twentieth of a request in memory
+		if moving := time.Now().Add(timeout); to.IsZero() || moving.Before(to) {
+			to = moving
 		}
-		c.moving = by
-	case c.moving.IsZero():
-		return
-	default:
-		by, c.moving = c.fixed, time.Time{}
 	}
-	_ = c.NetConn.SetWriteDeadline(by)
+	if early := to.Sub(c.write); early < 0 || early > timeout/sendSlack {
+		c.write = to
+		_ = c.NetConn.SetWriteDeadline(to)
+	}
 }
 
 // canResume reports whether a write that timed out may continue, because the client has accepted n
@@ -90,7 +93,7 @@ func (c *timedConn) canResume(n int64, err error) bool {
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.moving = exchange.PastTime() // so that the next write sets a deadline again
+	c.write = exchange.PastTime() // so that the next write sets a deadline again
 	return true
 }
 
@@ -104,26 +107,21 @@ func (c *timedConn) resumes() bool {
 	return false
 }
 
+// Send implements exchange.Connection. If a write cannot be resumed, it sends parts, of which the
+// client must accept each within the timeout.
 func (c *timedConn) Send(p []byte, timeout time.Duration) error {
-	_, err := c.send(p, timeout)
-	return err
-}
-
-// send is Send. If a write cannot be resumed, it sends parts, of which the client must accept each
-// within the timeout.
-func (c *timedConn) send(p []byte, timeout time.Duration) (sent int, err error) {
 	most := len(p)
 	if timeout > 0 && !c.resumes() {
 		most = tlsPiece
 	}
-	for sent < len(p) {
+	for len(p) > 0 {
 		c.extendDeadline(timeout)
-		n, err := c.NetConn.Write(p[sent:min(len(p), sent+most)])
-		if sent += n; err != nil && !c.canResume(int64(n), err) {
-			return sent, err
+		n, err := c.NetConn.Write(p[:min(len(p), most)])
+		if p = p[n:]; err != nil && !c.canResume(int64(n), err) {
+			return err
 		}
 	}
-	return sent, nil
+	return nil
 }
 
 func (c *timedConn) SendPieces(pieces [][]byte, timeout time.Duration) error {

@@ -38,7 +38,7 @@ func (c *Conn) hasPreface() bool {
 
 // serveHTTP2 serves HTTP/2 to the connection's end. state is nil without TLS.
 func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
-	if !c.state.move(http.StateNew, http.StateActive) {
+	if !c.ClaimNew() {
 		return // Shutdown closes it
 	}
 	if state != nil && !AllowsHTTP2(c.config.HTTP2, state) {
@@ -117,7 +117,7 @@ func (h *http2Carrier) read(p []byte) (n int, ok bool) {
 }
 
 func (h *http2Carrier) Send(p []byte) (int, error) {
-	return h.conn.send(p, h.session.SendLimit())
+	return len(p), h.conn.Send(p, h.session.SendLimit())
 }
 
 // Update implements h2.Carrier. A deadline that is too early is corrected when it expires.

@@ -19,7 +19,7 @@ func TestConnWithUnreadInputIsNotClaimed(t *testing.T) {
 	want := func(claims bool, nc net.Conn, what string) {
 		t.Helper()
 		c := New(&Config{}, nc, t.Context())
-		c.setState(http.StateIdle)
+		c.state.set(http.StateIdle)
 		testkit.Equal(t, c.ClaimForClosing(), claims, what)
 	}
 	overTLS := tls.Server(server, &tls.Config{})

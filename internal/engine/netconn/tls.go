@@ -87,10 +87,10 @@ func (c *Conn) selectProtocol() bool {
 	if IsHTTP1(proto) || !isTLS && proto != ProtoHTTP2 {
 		return c.config.Exchanges.ServesHTTP1
 	}
-	switch serve := c.config.ProtocolHandler(proto); {
-	case serve != nil && isTLS && c.state.move(http.StateNew, http.StateActive): // without a call of the hook
+	switch serve := c.config.NextProto(proto); {
+	case serve != nil && isTLS && c.ClaimNew(): // without a call of the hook
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
-		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
+		serve(c.config.Settings, tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
 	case serve == nil && proto == ProtoHTTP2:
 		c.serveHTTP2(c.conn.Template.TLS)
 	}

@@ -20,8 +20,8 @@ const (
 	// maxFree is how many goroutines of a kind wait for work without a time limit.
 	maxFree = 64
 
-	// surplusTimeout is how long the others wait. If hundreds of handlers block at a time, each
-	// request would otherwise pay for a new goroutine and its stack.
+	// surplusTimeout is how long the others wait at most. If hundreds of handlers block at a time,
+	// each request would otherwise pay for a new goroutine and its stack.
 	surplusTimeout = time.Second
 )
 
@@ -36,6 +36,7 @@ type Workers[State, Work any] struct {
 
 	mu      sync.Mutex
 	free    []*worker[State, Work] // the last to finish is the first to receive more: the cache has its stack
+	trims   bool                   // endSurplus will be called
 	stopped bool
 }
 
@@ -85,28 +86,28 @@ func (s *Workers[State, Work]) await(w *worker[State, Work]) (v Work, ok bool) {
 		return v, false
 	}
 	s.free = append(s.free, w)
-	isSurplus := len(s.free) > maxFree
-	s.mu.Unlock()
-	if isSurplus {
-		timer := time.NewTimer(surplusTimeout)
-		defer timer.Stop()
-		select {
-		case v, ok = <-w.next:
-			return v, ok
-		case <-timer.C:
-		}
-		s.mu.Lock()
-		i := slices.Index(s.free, w)
-		if i >= 0 { // else Run or Stop has removed it meanwhile
-			s.free = slices.Delete(s.free, i, i+1)
-		}
-		s.mu.Unlock()
-		if i >= 0 {
-			return v, false
-		}
+	if len(s.free) > maxFree && !s.trims {
+		s.trims = true
+		time.AfterFunc(surplusTimeout, s.endSurplus)
 	}
+	s.mu.Unlock()
 	v, ok = <-w.next
 	return v, ok
+}
+
+func (s *Workers[State, Work]) endSurplus() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.trims = false
+	s.end(max(0, len(s.free)-maxFree))
+}
+
+// end ends the n workers that have been free longest. Its caller holds mu.
+func (s *Workers[State, Work]) end(n int) {
+	for _, w := range s.free[:n] {
+		close(w.next)
+	}
+	s.free = slices.Delete(s.free, 0, n)
 }
 
 // Stop ends the free workers now, and the others when the function has returned.
@@ -114,8 +115,5 @@ func (s *Workers[State, Work]) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.stopped = true
-	for _, w := range s.free {
-		close(w.next)
-	}
-	s.free = nil
+	s.end(len(s.free))
 }

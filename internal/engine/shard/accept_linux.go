@@ -57,21 +57,18 @@ type acceptor struct {
 	failed     error     // an error after accepted connections; the next accept returns it
 
 	mu         sync.Mutex // held while shards accept; guards the rest
-	isShared   bool       // shards accept
 	isBlocking bool       // the listening socket would block a loop
 	ended      chan error // receives the reason, or nil, when a shard stops accepting
-	relay      int        // by which loops report the listening socket, as ^relay; -1 for none
+	relay      int        // by which loops report the listening socket, as ^relay; -1 while none does
 	holder     int        // index of a shard
 	turn       int        // connections accepted by the holder
 	burst      int        // connections to accept at once
 
 	// The options that package net sets on each connection, and that the listening socket has so
 	// that connections inherit them.
-	options     poll.AcceptedOptions
-	hasOptions  bool // the listening socket has them, or is a unix socket, which needs none
-	lacking     int  // how many connections are to come, at most, that have not inherited them
-	isVerified  bool // a later connection was checked
-	isMultipath bool // connections may be of multipath TCP, and then do not inherit them
+	options    poll.AcceptedOptions
+	hasOptions bool // the listening socket has them, or is a unix socket, which needs none
+	unchecked  int  // how many of the next connections may not have inherited them
 
 	// The next connection of a burst.
 	acceptNext func(uintptr)
@@ -97,8 +94,7 @@ func Supports(l net.Listener) bool {
 func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 	g.prepare(p)
 	a := &acceptor{group: g, config: p, closed: closed, relay: -1}
-	_, isUnix := p.Listener.(*net.UnixListener)
-	a.hasOptions, a.isVerified = isUnix, isUnix
+	_, a.hasOptions = p.Listener.(*net.UnixListener)
 	var err error
 	if a.raw, err = p.Listener.(syscall.Conn).SyscallConn(); err == nil {
 		err = a.raw.Control(func(fd uintptr) { p.lingers = poll.Lingers(int(fd)) })
@@ -152,8 +148,9 @@ func (a *acceptor) accept() error {
 }
 
 // copyOptions sets the options that package net has set on its first connection on the listening
-// socket. Connections inherit them when their handshake ends. Those that already wait lack them,
-// and one more for each CPU, which may be adding it to the queue.
+// socket. Connections inherit them when their handshake ends, unless they are of multipath TCP. Those
+// that already wait lack them, and one more for each CPU, which may be adding it to the queue. The
+// next one shows whether connections of this system inherit them at all.
 func (a *acceptor) copyOptions(first net.Conn) {
 	var failed error
 	conn, err := first.(syscall.Conn).SyscallConn()
@@ -163,38 +160,35 @@ func (a *acceptor) copyOptions(first net.Conn) {
 	if err = errors.Join(err, failed); err != nil {
 		return // the connection has ended; the next one may succeed
 	}
-	queued := 0
+	queued, isMultipath := 0, false
 	err = a.raw.Control(func(fd uintptr) {
-		a.isMultipath = poll.IsMultipath(int(fd))
+		isMultipath = poll.IsMultipath(int(fd))
 		if failed = a.options.Set(int(fd)); failed == nil {
 			queued, failed = poll.QueuedConnections(int(fd))
 		}
 	})
-	a.hasOptions, a.lacking = true, queued+runtime.NumCPU()
-	if errors.Join(err, failed) != nil {
-		a.lacking = math.MaxInt
+	a.hasOptions, a.unchecked = true, queued+runtime.NumCPU()+1
+	if isMultipath || errors.Join(err, failed) != nil {
+		a.unchecked = math.MaxInt
 	}
 }
 
-// share lets shards accept. It reports false if they cannot.
+// share lets shards accept. It reports false if they cannot, because the listener was closed or
+// descriptors have run out.
 func (a *acceptor) share() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.ended, a.burst = make(chan error, 1), 1
-	a.isShared = !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
-	return a.isShared
-}
-
-// makeRelay makes the relay. It reports false if the listener was closed, or if descriptors have
-// run out.
-func (a *acceptor) makeRelay() bool {
+	if a.isBlocking {
+		return false
+	}
 	var failed error
 	err := a.raw.Control(func(fd uintptr) { a.relay, failed = poll.NewRelay(int(fd)) })
 	if err != nil || failed != nil {
 		return false
 	}
 	a.group.acceptors.Store(a.relay, a)
-	return true
+	return a.addRelay(a.holder)
 }
 
 // watch waits until shards should no longer accept. It returns the error of a shard. Accept reports
@@ -235,7 +229,6 @@ func (a *acceptor) finish(err error) {
 
 // closeRelay ends the reports of the listening socket. Its caller holds mu.
 func (a *acceptor) closeRelay() {
-	a.isShared = false
 	if a.relay >= 0 {
 		a.group.acceptors.Delete(a.relay) // before another acceptor's relay can have the descriptor
 		_ = poll.Close(a.relay)
@@ -270,7 +263,7 @@ func (a *acceptor) passTo(shard int) {
 func (a *acceptor) acceptOn(s *shard) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if !a.isShared || s.index != a.holder {
+	if a.relay < 0 || s.index != a.holder {
 		return // an old event, perhaps of another acceptor
 	}
 	// The last call of a burst finds the queue empty, unless the limit ends it. A loop that has
@@ -312,18 +305,15 @@ func (a *acceptor) place(on *shard) {
 
 // completeOptions sets the options of a connection that has not inherited them.
 func (a *acceptor) completeOptions(fd int) {
-	switch {
-	case a.isMultipath && poll.IsMultipath(fd):
-	case a.lacking > 0:
-		a.lacking--
-	case a.isVerified:
+	if a.unchecked == 0 {
 		return
-	default:
-		a.isVerified = true
-		if options, err := poll.ReadAcceptedOptions(fd); err == nil && options == a.options {
-			return
-		}
-		a.lacking = math.MaxInt
+	}
+	a.unchecked--
+	if a.options.WereInherited(fd) {
+		return
+	}
+	if a.unchecked == 0 {
+		a.unchecked = math.MaxInt
 	}
 	_ = a.options.Set(fd) // package net ignores the errors, too
 }
@@ -369,19 +359,9 @@ func (g *Group) prepare(p *Config) {
 	})
 }
 
-// duplicate duplicates a descriptor. It reports a lack of descriptors even if closing an idle
-// connection has freed one.
-func (g *Group) duplicate(fd int) (int, error) {
-	other, err := poll.Dup(fd)
-	if outOfDescriptors(err) {
-		g.shedIdle()
-		other, _ = poll.Dup(fd)
-	}
-	return other, err
-}
-
 // adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
-// It reports a lack of descriptors as if package net had not been able to accept.
+// It reports a lack of descriptors as if package net had not been able to accept, even if closing an
+// idle connection has freed one.
 func (g *Group) adopt(from *origin, nc net.Conn) (isAdopted bool, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()
 	if closed != nil {
@@ -391,7 +371,12 @@ func (g *Group) adopt(from *origin, nc net.Conn) (isAdopted bool, err error) {
 	if a := nc.RemoteAddr(); a != nil {
 		remote = a.String()
 	}
-	_ = raw.Control(func(old uintptr) { fd, err = g.duplicate(int(old)) })
+	_ = raw.Control(func(old uintptr) {
+		if fd, err = poll.Dup(int(old)); outOfDescriptors(err) {
+			g.shed(false)
+			fd, _ = poll.Dup(int(old))
+		}
+	})
 	if fd < 0 {
 		return false, err
 	}
@@ -408,12 +393,10 @@ func (g *Group) adopt(from *origin, nc net.Conn) (isAdopted bool, err error) {
 // has closed the connection.
 func (g *Group) put(k *shardConn) bool {
 	p := k.config()
-	if g.openConns.Add(1) == 1 {
-		g.sweepLater()
-	}
+	g.openConns.Add(1)
 	// before another goroutine can find it
 	timeout := p.Exchanges.HeadTimeout
-	if k.tls != nil {
+	if k.state.has(flagAwaitsTLS) {
 		timeout = p.Exchanges.HandshakeTimeout
 	}
 	k.setWaitDeadline(k.opened + instant(timeout))

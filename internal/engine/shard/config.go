@@ -17,14 +17,6 @@ type Config struct {
 	Dispatch  Dispatch
 	HTTP2     *h2.Config
 
-	// NegotiatesHTTP2 makes shards serve the connections that have negotiated HTTP/2. Otherwise
-	// they leave their shards.
-	NegotiatesHTTP2 bool
-
-	// ServeNegotiated serves a TLS connection that has left its shard. Its handshake is complete.
-	// The context is the connection's.
-	ServeNegotiated func(context.Context, net.Conn)
-
 	// Plaintext, if not nil, has the settings of connections whose clients begin without TLS.
 	Plaintext *Config
 

@@ -32,8 +32,7 @@
 // The connections of a Config with a tls.Config have a TLS layer: a tls.Conn of package tls above a
 // transport that never blocks (tlslayer_linux.go). Only the handshake has a goroutine, which begins
 // when the client's first message has arrived (tlshandshake_linux.go). Then the connection waits on
-// its shard, and holds no more than what package tls keeps. One that has negotiated a protocol
-// other than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
+// its shard, and holds no more than what package tls keeps.
 //
 // The first byte decides whether a client speaks TLS. If it does not, and there is a
 // Config.Plaintext, no handshake begins, and those settings apply.

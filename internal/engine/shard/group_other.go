@@ -10,11 +10,8 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
 
-// shard and Group are empty where there are no shards.
-type (
-	shard struct{}
-	Group struct{}
-)
+// Group is empty where there are no shards.
+type Group struct{}
 
 // Supports reports whether shards can accept a listener's connections.
 func Supports(net.Listener) bool { return false }

@@ -16,7 +16,8 @@ func (s *shard) work(r *runner, j job) time.Time {
 	defer r.MayBlock()
 	switch {
 	case j.stream != nil:
-		r.runStream(j.stream, j.slot)
+		r.timeStream(j.stream, j.slot, nil, 0)
+		j.stream.Settle()
 	case j.conn == nil:
 		r.lead()
 	case j.conn.session.Load() != nil:
@@ -41,13 +42,36 @@ func (r *runner) lead() {
 	if !r.sendOutbox() { // what the last leader has left has waited long enough
 		return
 	}
-	for r.serveEvents() && s.waitEvents() {
-		r.reportedAt = s.group.instant(s.reportedAt)
+	for r.serveEvents() && r.waitEvents() {
 		if r.reportedAt-began > instant(reuse.MaxAge) {
 			r.leader.Resign()
 			return
 		}
 	}
+}
+
+// waitEvents waits for events. It reports false if the shard was stopped.
+func (r *runner) waitEvents() bool {
+	s := r.shard
+	now := s.group.now()
+	s.load.endTurn(now)
+	if now-s.lastYield > instant(yieldAfter) {
+		s.loop.Yield()
+		now = s.group.now()
+		s.lastYield = now
+	}
+	events, waited, err := s.loop.Wait()
+	if err != nil {
+		return false
+	}
+	if waited {
+		now = s.group.now()
+		s.lastYield = now
+	}
+	r.reportedAt, s.events, s.nextEvent, s.slept = now, events, 0, waited
+	s.turns.Add(1)
+	s.load.beginTurn(now)
+	return true
 }
 
 // serveEvents serves the events that the loop has reported. It reports whether the runner still

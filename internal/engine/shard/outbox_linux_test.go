@@ -384,7 +384,7 @@ func TestSendTimeoutRestartsWithProgress(t *testing.T) {
 	start := time.Now()
 	testkit.Must(t, k.SetWriteDeadline(start.Add(50*time.Millisecond)))
 	defer time.AfterFunc(10*time.Second, func() { client.Close() }).Stop()
-	testkit.FailsWith(k.Write(make([]byte, 2*maxCiphertext)))(t, os.ErrDeadlineExceeded)
+	testkit.Is(t, k.Send(make([]byte, 2*maxCiphertext), 0), os.ErrDeadlineExceeded)
 	time.AfterFunc(50*time.Millisecond, func() { k.SetReadDeadline(start) })
 	testkit.FailsWith(k.Read(make([]byte, 1)))(t, os.ErrDeadlineExceeded)
 	testkit.Between(t, time.Since(start), 0, 9*time.Second, "deadlines before the send timeout's")

@@ -79,10 +79,8 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at sched.SlotID) (isD
 
 func (r *runner) closeConn(k *shardConn) {
 	if k.conn.Lingers {
-		g := k.group()
-		g.lingering.Store(k, g.now())
+		k.state.set(flagLingers, true)
 		k.conn.Linger()
-		g.lingering.Delete(k)
 	}
 	k.giveBack()
 	_ = k.Close()
@@ -308,16 +306,6 @@ func (r *runner) learn(at sched.SlotID, start instant) {
 	r.shard.group.scheduler.Learn(at, time.Duration(r.endedAt-start))
 }
 
-// now returns the time, or for a leader the time when the loop reported what it serves. Reading the
-// clock for each request would cost a hundredth of a small request, and a runner that leads is not
-// late.
-func (r *runner) now() instant {
-	if r.leader.Leads() {
-		return r.reportedAt
-	}
-	return r.shard.group.now()
-}
-
 // MayBlock implements h2.Host. If a handler on a loop makes a call that may block, another runner
 // takes the loop.
 func (r *runner) MayBlock() { r.leader.MayBlock() }
@@ -365,9 +353,13 @@ func (r *runner) park(k *shardConn) bool {
 	case k.state.has(flagNew):
 		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.tls != nil && !k.tls.hasInput: // parts of records do not extend the idle timeout
-		deadline = k.waitDeadline()
+		deadline = k.deadline(waitInput)
 	case c.Config.IdleTimeout > 0:
-		deadline = r.now() + instant(c.Config.IdleTimeout)
+		now := r.reportedAt // reading the clock would cost a hundredth of a small request
+		if !r.leader.Leads() {
+			now = k.group().now()
+		}
+		deadline = now + instant(c.Config.IdleTimeout)
 	}
 	k.setWaitDeadline(deadline)
 	if !k.state.has(flagHead) {

@@ -140,14 +140,11 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			return true, true
 		}
 		id := sched.SlotFor(st.Target())
-		if !r.leader.Leads() || !r.runsOnLoop(h.conn, id) || !st.HasArrived(nil, true) {
-			r.handOff(job{stream: st, slot: id})
-			continue
-		}
-		if r.shard.turnOf.Load() != h {
+		isOnLoop := r.leader.Leads() && r.runsOnLoop(h.conn, id) && st.HasArrived(nil, true)
+		if isOnLoop && r.shard.turnOf.Load() != h {
 			r.shard.turnOf.Store(h)
 		}
-		if !r.leader.Enter(id) {
+		if !isOnLoop || !r.leader.Enter(id) {
 			r.handOff(job{stream: st, slot: id})
 			continue
 		}
@@ -157,7 +154,11 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 			r.handOff(job{stream: st, slot: id})
 			continue
 		}
-		r.runOnLoop(st, id, token)
+		if r.leader.CountRun(id) {
+			r.timeStream(st, id, r, token)
+		} else {
+			st.Run(r, token)
+		}
 		if !turn.Leave(token) {
 			st.Settle()
 			return false, false
@@ -166,23 +167,10 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 	return false, true
 }
 
-// runOnLoop runs a stream's handler while the runner leads. It times some runs.
-func (r *runner) runOnLoop(st *h2.Stream, id sched.SlotID, token uint64) {
-	if !r.leader.CountRun(id) {
-		st.Run(r, token)
-		return
-	}
+func (r *runner) timeStream(st *h2.Stream, id sched.SlotID, on h2.Host, token uint64) {
 	start := r.shard.group.now()
-	st.Run(r, token)
+	st.Run(on, token)
 	r.learn(id, start)
-}
-
-// runStream runs a stream's handler off the loop.
-func (r *runner) runStream(st *h2.Stream, id sched.SlotID) {
-	start := r.shard.group.now()
-	st.Run(nil, 0)
-	r.learn(id, start)
-	st.Settle()
 }
 
 func (h *shardSession) Send(p []byte) (int, error) {
@@ -253,24 +241,12 @@ func (h *shardSession) End(isClean bool) {
 		h.conn.shutdown() // the loop reports the end
 		return
 	}
-	h.closeWrite()
+	_ = h.conn.endOutput(func() error { // without waiting
+		_, err := h.conn.tls.ciphertext.send(h.conn)
+		return err
+	})
 	h.Update()
 	time.AfterFunc(h2.GoAwayTime, h.expire)
-}
-
-// closeWrite ends the output, without waiting.
-func (h *shardSession) closeWrite() {
-	k := h.conn
-	if !k.acquire() {
-		return
-	}
-	defer k.release()
-	if k.tls == nil {
-		_ = poll.CloseWrite(int(k.fd))
-		return
-	}
-	_ = k.tls.conn.CloseWrite() // queues close_notify
-	_, _ = k.tls.ciphertext.send(k)
 }
 
 // expire closes the connection if its wait's deadline has passed and no runner serves it.

@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -29,13 +28,12 @@ type shard struct {
 	lead  *sched.Lead
 
 	// Owned by the leader.
-	events     []poll.Event
-	nextEvent  int       // index of the next event
-	slept      bool      // the loop has waited for events
-	reportedAt time.Time // when events were reported
-	lastYield  time.Time
-	early      earlyReads
-	outbox     outbox
+	events    []poll.Event
+	nextEvent int  // index of the next event
+	slept     bool // the loop has waited for events
+	lastYield instant
+	early     earlyReads
+	outbox    outbox
 
 	turns     atomic.Uint32                 // how often events were reported; read by tests
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
@@ -46,50 +44,16 @@ type shard struct {
 	load shardLoad
 }
 
-// Group is the shards of a server, one for each P, and the connections on them.
-type Group struct {
-	server      *exchange.ServerState
-	unused      func() // called after the last connection has ended
-	epoch       time.Time
-	conns       connTable
-	scheduler   *sched.Scheduler
-	acceptors   sync.Map // of int: *acceptor; those for which shards accept, by their relays
-	handshakes  handshakes
-	ciphertexts sync.Pool // of *ciphertextBuffer
-	openConns   atomic.Int64
-	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
-	lingering   sync.Map      // of *shardConn: when Linger was called, an instant
-	shedding    sync.Mutex
-	shedFrom    int          // the descriptor at which shedIdle looks first; guarded by shedding
-	balancedAt  time.Time    // when balance last compared the shards
-	sweeper     *time.Timer  // calls sweep
-	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
-	sweeps      atomic.Bool  // sweeper is set
-
-	shards     atomic.Pointer[shardList]
-	growing    sync.Mutex // held to add shards, and to stop
-	growFailed sync.Once
-	isStopped  bool // guarded by growing
-	stopped    chan struct{}
-}
-
-// shardList is replaced when GOMAXPROCS changes. Shards are never removed.
-type shardList struct {
-	all    []*shard
-	active int // the first ones, one for each P, receive new connections
-}
-
-func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
-
-func (g *Group) instant(t time.Time) instant {
-	if t.IsZero() {
-		return 0
+func newShard(g *Group, index int) (*shard, error) {
+	loop, err := poll.NewLoop()
+	if err != nil {
+		return nil, err
 	}
-	return max(1, instant(t.Sub(g.epoch))) // a time before the epoch is not 0 either
+	s := &shard{group: g, index: index, loop: loop}
+	s.lead = g.scheduler.NewLead(s.promote)
+	s.runners = reuse.NewWorkers(s.work)
+	return s, nil
 }
-
-// instant is a time in nanoseconds since the group's epoch; 0 for none.
-type instant int64
 
 // runner is a goroutine that serves connections of a shard. One runner of each shard leads: it waits
 // for the shard's loop and serves the connections that are ready, their handlers included. The
@@ -185,29 +149,6 @@ func (s *shard) promote() {
 		c.Gate.Send()
 	}
 	s.runners.Run(job{})
-}
-
-// waitEvents waits for events. It reports false if the shard was stopped.
-func (s *shard) waitEvents() bool {
-	s.reportedAt = time.Now()
-	s.load.endTurn(s.group.instant(s.reportedAt))
-	if s.reportedAt.Sub(s.lastYield) > yieldAfter {
-		s.loop.Yield()
-		s.reportedAt = time.Now()
-		s.lastYield = s.reportedAt
-	}
-	events, waited, err := s.loop.Wait()
-	if err != nil {
-		return false
-	}
-	if waited {
-		s.reportedAt = time.Now()
-		s.lastYield = s.reportedAt
-	}
-	s.events, s.nextEvent, s.slept = events, 0, waited
-	s.turns.Add(1)
-	s.load.beginTurn(s.group.instant(s.reportedAt))
-	return true
 }
 
 // stop ends the leader and the free runners.

@@ -34,7 +34,7 @@ type shardConn struct {
 	remote   string         // not part of a larger string, because handlers keep it
 	conn     *exchange.Conn // while a runner serves it, or for a part of a head
 	servedBy *sched.Leader  // while a runner serves it
-	tls      *tlsLayer      // nil for a connection without TLS
+	tls      *tlsLayer      // nil without TLS, and while flagAwaitsTLS is set
 
 	session         atomic.Pointer[shardSession] // of HTTP/2
 	opened          instant
@@ -69,10 +69,14 @@ const (
 	stateMask = stateClosed
 )
 
-// Flags of a connState. The first two belong to the goroutine that serves the connection.
+// Flags of a connState. The first three belong to the goroutine that serves the connection. While
+// flagAwaitsTLS is set, no other goroutine uses the connection's settings and its TLS layer, which
+// are not decided yet.
 const (
 	flagNew       = 4 << iota // no request has been served
 	flagHead                  // it waits for the rest of a head
+	flagAwaitsTLS             // its TLS handshake is not complete
+	flagLingers               // it is read to its end before it is closed; see Group.shed
 	flagEnded                 // the loop has reported the end of the input
 	flagAdded                 // the loop reports events
 	flagDeadlines             // a deadline is set
@@ -109,7 +113,7 @@ func newShardConn(on *shard, from *origin, fd int, remote string) *shardConn {
 	k.home.Store(on)
 	k.state.set(flagNew, true)
 	if from.config.tls != nil {
-		k.tls = &tlsLayer{Conn: timeless{k}, below: k}
+		k.state.set(flagAwaitsTLS, true)
 	}
 	return k
 }
@@ -117,7 +121,7 @@ func newShardConn(on *shard, from *origin, fd int, remote string) *shardConn {
 // ready returns when the client could send its first request: when the connection was opened, or
 // when the TLS handshake ended.
 func (k *shardConn) ready() instant {
-	if k.tls != nil && k.tls.state.Load() != nil {
+	if !k.state.has(flagAwaitsTLS) && k.tls != nil {
 		return k.tls.secured
 	}
 	return k.opened
@@ -198,9 +202,6 @@ func (k *shardConn) notifyWaiters(e poll.Event) {
 	}
 }
 
-// peekSize is how many bytes checkDeparture searches for an abort.
-const peekSize = 1 << 10
-
 // checkDeparture cancels the context of the watched exchange if the client has left.
 func (k *shardConn) checkDeparture() {
 	x := k.watchedExchange.Load()
@@ -216,7 +217,7 @@ func (k *shardConn) checkDeparture() {
 		hasLeft = poll.Ended(int(k.fd))
 	default: // what remains of the request may hide the end
 		if hasLeft = k.state.has(flagEnded) || poll.Ended(int(k.fd)); !hasLeft {
-			in = make([]byte, peekSize)
+			in = make([]byte, 1<<10) // for an abort
 			in = in[:poll.Peek(int(k.fd), in)]
 		}
 	}
@@ -239,23 +240,19 @@ func (k *shardConn) expire(now instant) {
 		h.expire()
 		return
 	}
-	k.mu.Lock()
-	passed := k.deadlines[waitInput] != 0 && k.deadlines[waitInput] <= now
-	k.mu.Unlock()
-	if !passed || !k.state.move(stateWaiting, stateClosed) {
-		return
-	}
-	if k.awaitsTLS() || k.conn != nil {
+	switch at := k.deadline(waitInput); {
+	case at == 0 || at > now || !k.state.move(stateWaiting, stateClosed):
+	case k.state.has(flagAwaitsTLS) || k.conn != nil:
 		go k.closeLate() // the sweeper must not wait for a log or a hook
-		return
+	default:
+		_ = k.Close()
 	}
-	_ = k.Close()
 }
 
 // closeLate closes a connection whose handshake or head is late, and reports that.
 func (k *shardConn) closeLate() {
 	defer k.Close()
-	if k.awaitsTLS() {
+	if k.state.has(flagAwaitsTLS) {
 		err := k.opError("read", os.ErrDeadlineExceeded)
 		netconn.HandshakeFailed(k.config().Exchanges, k.LocalAddr(), k.remote, err)
 		return

@@ -14,11 +14,11 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// The methods that make a shardConn a net.Conn. They block their goroutine without holding up the
-// loop.
-var _ net.Conn = (*shardConn)(nil)
+// The methods of an exchange.Connection that may wait. They block their goroutine without holding up
+// the loop.
+var _ exchange.Connection = (*shardConn)(nil)
 
-// Read implements net.Conn. p is not empty.
+// Read receives input. p is not empty.
 func (k *shardConn) Read(p []byte) (n int, err error) {
 	if !k.acquire() {
 		return 0, net.ErrClosed
@@ -61,14 +61,6 @@ func (k *shardConn) retry(op string, what direction, f func() (moved bool, err e
 	}
 }
 
-func (k *shardConn) Write(p []byte) (int, error) {
-	pieces := [1][]byte{p}
-	if err := k.SendPieces(pieces[:], 0); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}
-
 // SendPieces implements exchange.Connection. Only the goroutine that serves the connection calls it,
 // and no other closes the connection meanwhile. Unlike Read, which a goroutine that outlives its
 // handler may call, it need not acquire the descriptor. It changes the slices of pieces.
@@ -98,14 +90,18 @@ func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 	})
 }
 
-func (k *shardConn) deadlinePassed(what direction) bool {
+func (k *shardConn) deadline(what direction) instant {
 	if !k.state.has(flagDeadlines) {
-		return false
+		return 0
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	deadline := k.deadlines[what]
-	return deadline != 0 && k.group().now() >= deadline
+	return k.deadlines[what]
+}
+
+func (k *shardConn) deadlinePassed(what direction) bool {
+	at := k.deadline(what)
+	return at != 0 && k.group().now() >= at
 }
 
 // stallDeadline returns when a waiting write times out because the client has accepted nothing; 0
@@ -222,7 +218,10 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, err error) {
 }
 
 // CloseWrite shuts down the sending side. Over TLS it sends close_notify.
-func (k *shardConn) CloseWrite() error {
+func (k *shardConn) CloseWrite() error { return k.endOutput(k.sendCiphertext) }
+
+// endOutput is CloseWrite. It calls send if there is ciphertext to be sent.
+func (k *shardConn) endOutput(send func() error) error {
 	if !k.acquire() {
 		return net.ErrClosed
 	}
@@ -233,7 +232,7 @@ func (k *shardConn) CloseWrite() error {
 	if err := k.tls.conn.CloseWrite(); err != nil {
 		return err
 	}
-	return k.sendCiphertext()
+	return send()
 }
 
 func (k *shardConn) SetDeadline(t time.Time) error {
@@ -264,22 +263,6 @@ func (k *shardConn) setDeadline(what direction, deadline instant) error {
 // descriptor of its own. If none can be made, nothing changes, and the loop still serves the
 // connection.
 func (k *shardConn) Hijack() (net.Conn, error) {
-	nc, err := k.hijack()
-	if err != nil {
-		return nil, err
-	}
-	k.MayBlock()
-	k.conn.ReleaseHijacked()
-	_ = k.Close() // closes this descriptor; the handler has another
-	return nc, nil
-}
-
-// hijack returns a connection with another descriptor. The loop no longer reports this one.
-func (k *shardConn) hijack() (net.Conn, error) {
-	if !k.acquire() {
-		return nil, net.ErrClosed
-	}
-	defer k.release()
 	if k.tls != nil { // the client decrypts records only in their order
 		if err := k.sendCiphertext(); err != nil {
 			return nil, err
@@ -288,18 +271,21 @@ func (k *shardConn) hijack() (net.Conn, error) {
 	nc, err := k.duplicate()
 	for range 2 { // FileConn duplicates the descriptor a second time
 		if outOfDescriptors(err) {
-			k.group().shedIdle()
+			k.group().shed(false)
 			nc, err = k.duplicate()
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	_ = k.shard().loop.Remove(int(k.fd)) // fails if the loop does not have it
 	if t := k.tls; t != nil {
-		t.Conn, t.isTaken = nc, true
-		return t.conn, nil
+		t.Conn, nc = nc, t.conn
+		t.conn = nil
 	}
+	k.MayBlock()
+	k.conn.ReleaseHijacked()
+	_ = k.shard().loop.Remove(int(k.fd)) // fails if the loop does not have it
+	_ = k.Close()                        // closes this descriptor; the handler has another
 	return nc, nil
 }
 
@@ -320,16 +306,16 @@ func (k *shardConn) duplicate() (nc net.Conn, err error) {
 	return nc, err
 }
 
-// Send implements exchange.Connection. Write reads the timeout itself. The last response and the
-// end of the connection leave in one segment.
+// Send implements exchange.Connection. retry reads the timeout itself. The last response and the end
+// of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	if k.endsOutput && k.tls == nil {
 		if p = p[k.trySendOut(p):]; len(p) == 0 {
 			return nil
 		}
 	}
-	_, err := k.Write(p)
-	return err
+	pieces := [1][]byte{p}
+	return k.SendPieces(pieces[:], 0)
 }
 
 // setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
@@ -338,12 +324,6 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 	if deadline != 0 || k.state.has(flagDeadlines) {
 		_ = k.setDeadline(waitInput, deadline)
 	}
-}
-
-func (k *shardConn) waitDeadline() instant {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.deadlines[waitInput]
 }
 
 // TrySend implements exchange.Sender. Over TLS it encrypts all of b, of which the next response sends

@@ -2,7 +2,6 @@ package shard
 
 import (
 	"bufio"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net/http"
@@ -33,7 +32,7 @@ func TestIdleConnectionsAmongBusyOnesMakeRoom(t *testing.T) {
 		all = append(all, k)
 	}
 	for n := range idle {
-		s.group.shed()
+		s.group.shed(true)
 		testkit.Equal(t, s.group.Open(), int64(busy+idle-n-1), "open connections after", n+1, "calls")
 		testkit.Equal(t, n == 1 && all[busy+1].state.is(stateClosed), false, "the second sample is the first")
 	}
@@ -52,7 +51,11 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 	idle := s.connect()
 	g := s.server.group
 	lingering := func() (n int) {
-		g.lingering.Range(func(any, any) bool { n++; return true })
+		g.conns.each(func(k *shardConn) {
+			if k.state.has(flagLingers) {
+				n++
+			}
+		})
 		return n
 	}
 	var clients []io.Writer
@@ -68,11 +71,11 @@ func TestLingeringConnectionsMakeRoom(t *testing.T) {
 			return err != nil
 		})
 	}
-	g.shed()
+	g.shed(true)
 	awaitEnd(0) // the oldest
 	testkit.WaitFor(t, "the others to stay", func() bool { return g.Open() == 3 })
-	g.shed()
-	g.shed() // the second call follows at once, and ends another one
+	g.shed(true)
+	g.shed(true) // the second call follows at once, and ends another one
 	awaitEnd(1)
 	awaitEnd(2)
 	testkit.WaitFor(t, "the idle one to stay", func() bool { return g.Open() == 1 })
@@ -127,12 +130,12 @@ func TestSweepsFollowShortestTimeout(t *testing.T) {
 		var http2 http.HTTP2Config
 		set(x, &http2)
 		p := &Config{Exchanges: x, HTTP2: h2.NewConfig(x, &http2, 0)}
-		g := Group{sweeper: time.NewTimer(time.Hour)}
+		g := Group{sweeper: time.NewTimer(time.Hour), sweepEvery: time.Hour}
 		long := &Config{Exchanges: &exchange.Config{HeadTimeout: time.Hour, HandshakeTimeout: time.Hour}, HTTP2: p.HTTP2}
 		for _, listener := range []*Config{long, p, long} {
 			g.sweepFor(listener)
 		}
-		testkit.Equal(t, time.Duration(g.sweepEvery.Load()), every, name)
+		testkit.Equal(t, g.sweepEvery, every, name)
 	}
 }
 
@@ -188,19 +191,18 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 		return k, fd
 	}
 	k, fd := placeWith("G")
-	s.group.shedIdle()
+	s.group.shed(false)
 	testkit.Equal(t, k.state.is(stateWaiting), true, "the lack of descriptors does not close it")
 	testkit.Equal(t, k.closeIfIdle(), false, "Shutdown closes a connection with an unread request")
 	testkit.Value(syscall.Read(fd, make([]byte, 1)))(t)
 	k.state.set(flagHead, true)
 	testkit.Equal(t, k.closeIfIdle(), false, "Shutdown closes a connection with a part of a head")
 	k.state.set(flagHead, false)
-	s.group.shedIdle()
+	s.group.shed(false)
 	testkit.Equal(t, k.state.is(stateClosed), true, "the lack of descriptors closes an idle connection")
 	k, _ = placeWith("")
 	k.opened -= instant(time.Hour)
 	k.tls = &tlsLayer{below: k, secured: s.group.now()}
-	k.tls.state.Store(new(tls.ConnectionState))
 	k.state.set(flagNew, true)
 	testkit.Equal(t, k.closeIfIdle(), false, "Shutdown closes a connection whose handshake has just ended")
 	k.tls.secured = k.opened
@@ -210,6 +212,6 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	frames.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	frames.Add("SETTINGS 65535, GET 1")
 	newShardSession(k, nil).session.Receive(frames.Bytes())
-	s.group.shedIdle()
+	s.group.shed(false)
 	testkit.Equal(t, k.state.is(stateWaiting), true, "the lack of descriptors does not close a session with a stream")
 }

@@ -6,12 +6,12 @@ import (
 	"crypto/tls"
 	"errors"
 	"net/http"
-	"os"
 	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/netconn"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -50,28 +50,20 @@ const (
 
 // fragmentOf returns the size of the fragments in which package tls receives the client's first
 // record, of a size. Package tls also keeps the buffer that holds the whole message. The first
-// fragment determines its size, which doubles until the message has room: fragments of 384 bytes
+// fragment determines its size, which doubles until the message has room: fragments of 375 bytes
 // make it 1,536 bytes for a message of 1,500, and fragments of 512 make it 2,048.
 func fragmentOf(size int) int {
-	times := 1
-	for mostFragment*times < size {
-		times *= 2
+	for size > mostFragment {
+		size = (size + 1) / 2
 	}
-	// Twice and four times these are size classes of the allocator, too.
-	for _, f := range [...]int{256, 288, 320, 352, 384, 448} {
-		if f*times >= size {
-			return f
-		}
-	}
-	return mostFragment
+	return size
 }
 
 // handshakes are the handshakes of a group's connections.
 type handshakes struct {
 	mu        sync.Mutex
 	queue     list.List   // of *shardConn
-	computing int         // goroutines that have a turn of this round
-	round     int         // how often all turns have ended
+	computing *int        // goroutines that have a turn; replaced when all turns have ended
 	waiting   list.List   // of *handshake, the oldest first
 	running   int         // goroutines
 	timer     *time.Timer // runs while handshakes are queued; nil otherwise
@@ -87,7 +79,7 @@ type handshake struct {
 	helloLeft   int // bytes of its content that were not received; -1 before its header
 	fragment    int // how many bytes are received at a time
 
-	turn      int         // the round of its turn, plus one; 0 without a turn; guarded by all.mu
+	turn      *int        // the count in which it computes; nil while it waits; guarded by all.mu
 	isEvicted atomic.Bool // it has ended in favor of newer ones
 }
 
@@ -101,7 +93,7 @@ func (a *handshakes) begin(k *shardConn) {
 
 // startQueued starts handshakes that are queued, as far as the limits permit. Its caller holds mu.
 func (a *handshakes) startQueued() {
-	for a.queue.Len() > 0 && a.computing < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
+	for a.queue.Len() > 0 && *a.computing < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
 		h := &handshake{all: a, conn: a.queue.Remove(a.queue.Front()).(*shardConn), helloLeft: -1}
 		h.beginTurn()
 		a.running++
@@ -123,23 +115,22 @@ func (a *handshakes) startQueued() {
 func (a *handshakes) endTurns() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.timer, a.computing = nil, 0
-	a.round++
+	a.timer, a.computing = nil, new(int)
 	a.startQueued()
 }
 
 // beginTurn makes h count as computing. Its caller holds mu.
 func (h *handshake) beginTurn() {
-	h.all.computing++
-	h.turn = h.all.round + 1
+	h.turn = h.all.computing
+	*h.turn++
 }
 
 // endTurn is called when h no longer computes. Its caller holds mu.
 func (h *handshake) endTurn() {
-	if h.turn == h.all.round+1 {
-		h.all.computing--
+	if h.turn != nil {
+		*h.turn--
 	}
-	h.turn = 0
+	h.turn = nil
 }
 
 // pause ends h's turn while h waits for its client, or for a function of the program. The result
@@ -149,7 +140,7 @@ func (h *handshake) pause(forClient bool) (resume func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	h.endTurn()
-	var wait *list.Element
+	wait := new(list.Element)
 	if forClient {
 		wait = a.waiting.PushBack(h)
 	}
@@ -157,14 +148,12 @@ func (h *handshake) pause(forClient bool) (resume func()) {
 	return func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		if forClient {
-			a.waiting.Remove(wait) // which does nothing if h was evicted
-		}
+		a.waiting.Remove(wait) // does nothing if wait is not in the list: h may be evicted
 		h.beginTurn()
 	}
 }
 
-// run performs the handshake. Then a runner serves the connection, or another protocol does.
+// run performs the handshake. Then a runner serves the connection.
 func (h *handshake) run() {
 	k, settled := h.conn, false
 	defer func() { // also after runtime.Goexit in a function of the tls.Config
@@ -188,10 +177,10 @@ func (h *handshake) perform(k *shardConn) bool {
 	if k.group().server.Aborted.Load() { // since the handshake was queued
 		return false
 	}
-	p, t := k.config(), k.tls
+	p, t := k.config(), &tlsLayer{Conn: recordTransport{k}, below: k, handshake: h}
 	_ = k.SetDeadline(k.Opened().Add(p.Exchanges.HandshakeTimeout))
 	t.conn = tls.Server(t, p.tls)
-	t.handshake = h
+	k.tls = t
 	ctx := context.WithValue(k.Context(), http.LocalAddrContextKey, k.LocalAddr())
 	err := t.conn.HandshakeContext(ctx)
 	if err == nil {
@@ -222,27 +211,17 @@ func (h *handshake) perform(k *shardConn) bool {
 			poll.AckNow(int(k.fd))
 			k.release()
 		}
-	case proto == netconn.ProtoHTTP2 && p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, &state):
-		newShardSession(k, &state)
-	default:
-		return k.leaveShard()
-	}
-	t.secured = k.group().now()
-	t.state.Store(&state)
-	k.shard().runners.Run(job{conn: k})
-	return true
-}
-
-// leaveShard hands a connection that speaks another protocol to the goroutine path. It reports
-// false if it cannot.
-func (k *shardConn) leaveShard() bool {
-	nc, err := k.hijack()
-	if err != nil {
-		k.Logf("http: connection from %s closed: %v", k.remote, err)
+	case proto != netconn.ProtoHTTP2:
 		return false
+	case !netconn.AllowsHTTP2(p.HTTP2, &state):
+		_ = k.writeTLS([][]byte{h2.Rejection()})
+		return false
+	default:
+		newShardSession(k, &state)
 	}
-	k.config().ServeNegotiated(k.Context(), nc)
-	_ = k.Close() // closes this descriptor; nc has another
+	t.secured, t.state = k.group().now(), &state
+	k.state.set(flagAwaitsTLS, false)
+	k.shard().runners.Run(job{conn: k})
 	return true
 }
 
@@ -280,9 +259,10 @@ func (h *handshake) read(p []byte) (int, error) {
 
 // beginsTLS reports whether a connection that the leader has claimed still needs a handshake. It
 // starts the handshake once the client's first message has arrived. Until then the connection waits
-// without a goroutine, so that slow clients hold up nothing.
+// without a goroutine, so that slow clients hold up nothing. If the client does not speak TLS, the
+// settings for plaintext apply, if there are any.
 func (s *shard) beginsTLS(k *shardConn) bool {
-	if !k.awaitsTLS() {
+	if !k.state.has(flagAwaitsTLS) {
 		return false
 	}
 	isPlain, hasArrived := k.helloArrived()
@@ -296,30 +276,13 @@ func (s *shard) beginsTLS(k *shardConn) bool {
 		}
 		isPlain, hasArrived = k.helloArrived()
 	}
-	if isPlain && k.config().Plaintext != nil {
-		k.becomePlaintext()
-	} else {
-		s.group.handshakes.begin(k)
+	if plain := k.config().Plaintext; isPlain && plain != nil {
+		k.origin = &origin{plain, k.origin.ctx}
+		k.state.set(flagAwaitsTLS, false)
+		return false
 	}
+	s.group.handshakes.begin(k)
 	return true
-}
-
-// becomePlaintext makes the settings for plaintext apply to a connection of which nothing was read.
-// Another shardConn replaces it, because other goroutines may use its TLS layer.
-func (k *shardConn) becomePlaintext() {
-	defer k.Close()
-	g, on := k.group(), k.shard()
-	fd, err := g.duplicate(int(k.fd))
-	if fd < 0 {
-		k.Logf("http: connection from %s closed: %v", k.remote, os.NewSyscallError("fcntl", err))
-		return
-	}
-	_ = on.loop.Remove(int(k.fd)) // fails if the loop does not have it
-	plain := newShardConn(on, &origin{k.config().Plaintext, k.origin.ctx}, fd, k.remote)
-	plain.opened = k.opened // so that the timeout of its head has begun
-	if g.put(plain) {
-		plain.addOrClose()
-	}
 }
 
 // helloArrived reports whether the record with the client's first message has arrived, or something

@@ -198,7 +198,7 @@ func (s tlsSite) queue(n int, begin func()) (release func()) {
 	s.Helper()
 	all := &s.server.group.handshakes
 	all.mu.Lock()
-	all.computing = runtime.GOMAXPROCS(0) // others compute
+	*all.computing = runtime.GOMAXPROCS(0) // others compute
 	all.timer = new(time.Timer)
 	all.mu.Unlock()
 	begin()
@@ -210,7 +210,7 @@ func (s tlsSite) queue(n int, begin func()) (release func()) {
 	return func() {
 		all.mu.Lock()
 		defer all.mu.Unlock()
-		all.computing = 0
+		*all.computing = 0
 		all.startQueued()
 	}
 }
@@ -244,7 +244,7 @@ func (s *testServer) deadline(t *testing.T) instant {
 		s.group.conns.each(func(k *shardConn) {
 			unread, err := poll.Unread(int(k.fd))
 			wait = wait && err == nil && unread == 0 && k.state.is(stateWaiting) && k.state.has(flagAdded)
-			all = append(all, k.waitDeadline())
+			all = append(all, k.deadline(waitInput))
 		})
 		return wait && len(all) > 0
 	})

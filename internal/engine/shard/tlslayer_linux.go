@@ -1,13 +1,13 @@
 package shard
 
 import (
+	"cmp"
 	"crypto/tls"
 	"errors"
 	"io"
 	"net"
 	"os"
 	"sync"
-	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -15,29 +15,16 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// tlsLayer is the TLS layer of a shardConn. It is also the net.Conn beneath its tls.Conn: the
-// record transport, which never blocks once the handshake is complete.
-//
-//   - Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record
-//     after such an error, and continues with it.
-//   - Write always succeeds and collects the ciphertext, so that one system call sends all records
-//     of a response. The shardConn sends it, and waits if the socket has no room.
-//
-// Its states:
-//
-//	hello awaited ──ClientHello──▶ handshake ──▶ established ──take──▶ taken
-//
-// Until the ClientHello has arrived, and again after the handshake, no goroutine and no buffer
-// belong to the layer, except those in which the tls.Conn keeps received records. After take,
-// the layer passes all calls to a connection of package net, which may block.
+// tlsLayer is the TLS layer of a shardConn, and the net.Conn beneath its tls.Conn. After the
+// handshake no goroutine and no buffer belong to it, except those in which the tls.Conn keeps
+// received records.
 type tlsLayer struct {
-	net.Conn                                      // below, or after take its successor: addresses and deadlines
-	conn      *tls.Conn                           // nil until the handshake begins
-	state     atomic.Pointer[tls.ConnectionState] // nil until the handshake is complete
-	handshake *handshake                          // while it runs
+	net.Conn                       // a recordTransport, or after Hijack a connection of package net
+	conn      *tls.Conn            // nil after Hijack, and once the connection is closed
+	handshake *handshake           // while it runs
+	state     *tls.ConnectionState // valid once the handshake is complete, like secured
+	secured   instant              // when the handshake ended
 	below     *shardConn
-	secured   instant // when the handshake ended; valid once state is not nil
-	isTaken   bool    // another owner has the tls.Conn
 
 	isDrained bool // the last call has received all that had arrived
 	hasInput  bool // something was decrypted since attachTLS
@@ -62,17 +49,25 @@ const (
 
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
-func (t *tlsLayer) Read(p []byte) (int, error) {
-	if t.isTaken {
-		return t.Conn.Read(p)
-	}
+// recordTransport never blocks once the handshake is complete. It ignores the deadlines that package
+// tls sets: the shardConn has its own.
+type recordTransport struct{ *shardConn }
+
+func (recordTransport) SetDeadline(time.Time) error      { return nil }
+func (recordTransport) SetReadDeadline(time.Time) error  { return nil }
+func (recordTransport) SetWriteDeadline(time.Time) error { return nil }
+
+// Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record after such
+// an error, and continues with it.
+func (k recordTransport) Read(p []byte) (int, error) {
+	t := k.tls
 	if h := t.handshake; h != nil {
 		return h.read(p)
 	}
 	if t.isDrained {
 		return 0, os.ErrDeadlineExceeded // which a tls.Conn treats as temporary
 	}
-	n, err := t.below.recv(p)
+	n, err := k.recv(p)
 	switch {
 	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 		t.isDrained = true
@@ -81,40 +76,29 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 		return 0, err
 	}
 	// As in receiveMore: the loop reports input that arrives later.
-	t.isDrained = n < len(p) && !t.below.state.has(flagEnded)
+	t.isDrained = n < len(p) && !k.state.has(flagEnded)
 	return n, nil
 }
 
-func (t *tlsLayer) Write(p []byte) (int, error) {
-	if t.isTaken {
-		return t.Conn.Write(p)
-	}
-	if err := t.ciphertext.append(p, &t.below.group().ciphertexts); err != nil {
+// Write always succeeds and collects the ciphertext, so that one system call sends all records of a
+// response. The shardConn sends it, and waits if the socket has no room.
+func (k recordTransport) Write(p []byte) (int, error) {
+	if err := k.tls.ciphertext.append(p, &k.group().ciphertexts); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Close implements net.Conn. The shardConn closes the descriptor, after it has sent what Close of
-// the tls.Conn has written.
-func (t *tlsLayer) Close() error {
-	switch {
-	case t.isTaken:
-		return t.Conn.Close()
-	case t.handshake != nil:
-		t.below.shutdown()
+// Close ends a handshake. The shardConn closes the descriptor, after it has sent what Close of the
+// tls.Conn has written.
+func (k recordTransport) Close() error {
+	if k.tls.handshake != nil {
+		k.shutdown()
 	}
 	return nil
 }
 
-// timeless ignores the deadlines that package tls sets: the shardConn has its own.
-type timeless struct{ *shardConn }
-
-func (timeless) SetDeadline(time.Time) error      { return nil }
-func (timeless) SetReadDeadline(time.Time) error  { return nil }
-func (timeless) SetWriteDeadline(time.Time) error { return nil }
-
-// SyscallConn implements syscall.Conn for the owner of a connection that was taken.
+// SyscallConn implements syscall.Conn for the owner of a connection that was hijacked.
 func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
 	if sc, ok := t.Conn.(syscall.Conn); ok {
 		return sc.SyscallConn()
@@ -166,38 +150,30 @@ func (t *tlsLayer) endWatch(c *exchange.Conn) {
 // end sends what remains to be sent, and close_notify, without waiting. Then it drops everything: a
 // Request that a program keeps refers to the shardConn.
 func (t *tlsLayer) end() {
-	if t.isTaken {
-		t.conn = nil
+	if t.conn == nil {
 		return
 	}
-	if t.conn != nil {
-		// Input left unread would make the kernel send a reset, and the client would lose what it
-		// has not received yet.
-		poll.Discard(int(t.below.fd))
-		_ = t.conn.Close()
-		_, _ = t.ciphertext.send(t.below)
-		t.conn = nil
-	}
-	t.ciphertext.discard(&t.below.group().ciphertexts)
+	// Input left unread would make the kernel send a reset, and the client would lose what it has
+	// not received yet.
+	poll.Discard(int(t.below.fd))
+	_ = t.conn.Close()
+	_, _ = t.ciphertext.send(t.below)
+	t.conn = nil
+	t.ciphertext.release(&t.below.group().ciphertexts) // nothing else uses it any more
 }
 
 // Methods of a shardConn for TLS.
 
 // writeTLS is SendPieces.
 func (k *shardConn) writeTLS(pieces [][]byte) error {
-	waiting := 0
 	for _, p := range pieces {
 		for len(p) > 0 {
-			n, err := k.tls.conn.Write(p[:min(len(p), maxPlaintext)])
+			n, err := k.tls.conn.Write(p[:min(len(p), sendCiphertext)])
+			if p = p[n:]; err == nil && len(p) > 0 {
+				err = k.sendCiphertext()
+			}
 			if err != nil {
 				return err
-			}
-			p = p[n:]
-			if waiting += n; len(p) > 0 && waiting >= sendCiphertext {
-				if err := k.sendCiphertext(); err != nil {
-					return err
-				}
-				waiting = 0
 			}
 		}
 	}
@@ -208,8 +184,10 @@ func (k *shardConn) writeTLS(pieces [][]byte) error {
 func (k *shardConn) sendCiphertext() error {
 	c := &k.tls.ciphertext
 	err := k.retry("write", waitOutput, func() (moved bool, err error) { return c.send(k) })
-	if err != nil {
-		c.fail(err)
+	if err != nil { // all later writes fail, too
+		c.mu.Lock()
+		c.err = cmp.Or(c.err, err)
+		c.mu.Unlock()
 	}
 	return err
 }
@@ -242,10 +220,8 @@ func (k *shardConn) attachTLS() *tls.ConnectionState {
 		return nil
 	}
 	k.tls.isDrained, k.tls.hasInput = false, false
-	return k.tls.state.Load()
+	return k.tls.state
 }
-
-func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
 
 // ciphertext is encrypted output that has not been sent.
 type ciphertext struct {
@@ -296,22 +272,7 @@ func (c *ciphertext) send(k *shardConn) (moved bool, err error) {
 	return moved, c.err
 }
 
-// fail makes all later writes fail.
-func (c *ciphertext) fail(err error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.err == nil {
-		c.err = err
-	}
-}
-
-func (c *ciphertext) discard(pool *sync.Pool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.release(pool)
-}
-
-// release returns the buffer to the pool. Its caller holds mu.
+// release returns the buffer to the pool.
 func (c *ciphertext) release(pool *sync.Pool) {
 	if c.buffer != nil && cap(c.buffer.b) <= keptCiphertext {
 		c.buffer.b = c.buffer.b[:0]
