@@ -175,13 +175,12 @@ func (s *Server) apply(c *Config) (err error) {
 		s.tlsTable.Store(&before)
 		return configError(err)
 	}
-	previous := s.config
+	atMost := s.config.Front.ShutdownTimeout
 	s.config = c
-	atMost := previous.Front.ShutdownTimeout
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
 	s.applySockets(next, atMost)
-	s.applyQUIC(nextQUIC, previous)
+	s.applyQUIC(nextQUIC, atMost)
 	return nil
 }
 
@@ -219,7 +218,7 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 }
 
 // needsNewServers reports whether new servers must replace those of a socket. TLS connections keep
-// their handshake's configuration, so TLS always gets new ones.
+// their handshake's configuration, so TLS always gets new ones, and so does HTTP/3.
 func needsNewServers(before, now []nginxconf.Listener) bool {
 	return slices.ContainsFunc(now, func(l nginxconf.Listener) bool { return l.TLS }) ||
 		!slices.EqualFunc(before, now, sameServer)
