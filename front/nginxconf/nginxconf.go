@@ -120,9 +120,6 @@ type Listener struct {
 	// HTTP3Window is how many bytes of a body a client of HTTP/3 may send before they are read; the
 	// default is 64 KB.
 	HTTP3Window int64
-	// HTTP3HostKey is the content of a secret file, from which the keys of tokens and of stateless
-	// resets are derived. If it is empty, each process has random ones.
-	HTTP3HostKey []byte
 }
 
 // NewListener returns a Listener with nginx's defaults.

@@ -148,7 +148,6 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{"server { listen 443 quic http2;" + certs, `parameter "http2": incompatible with quic`},
 		{"server { listen unix:/s quic;" + certs, "not supported on unix sockets"},
 		{"server { listen 443 quic; ssl_protocols TLSv1.2;" + certs, "listen with quic requires TLSv1.3"},
-		{"server { listen 443 quic; quic_host_key /missing;" + certs, "missing"},
 		{"server { listen 443 quic; http3_hq on;" + certs, "interoperability"},
 		{"server { listen 443 quic; listen 443 quic;" + certs, "duplicate address quic:*:443"},
 		{"server { listen 443 quic; quic_retry maybe;" + certs, "quic_retry"},

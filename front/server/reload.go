@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,14 +118,8 @@ func (s *Server) needRestart(before, now *Config) (all []string) {
 	for i := range p.Listeners {
 		l := &p.Listeners[i]
 		at := slices.IndexFunc(old.Listeners, func(o nginxconf.Listener) bool { return o.Addr == l.Addr })
-		if at < 0 {
-			continue
-		}
-		if old.Listeners[at].IPv6Only != l.IPv6Only && grammar.Wildcard(l.Addr) == "" {
+		if at >= 0 && old.Listeners[at].IPv6Only != l.IPv6Only && grammar.Wildcard(l.Addr) == "" {
 			all = append(all, "listen "+l.Addr+": ipv6only")
-		}
-		if !bytes.Equal(old.Listeners[at].HTTP3HostKey, l.HTTP3HostKey) {
-			all = append(all, "listen "+l.Addr+": quic_host_key")
 		}
 	}
 	return all
