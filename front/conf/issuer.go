@@ -5,17 +5,12 @@ import "crypto/x509"
 // Issuer is a certificate authority that issues certificates by ACME (RFC 8555): an acme_issuer
 // block. The server orders and renews certificates, not the handler.
 type Issuer struct {
-	// Name is what Issued and Fallback refer to.
+	// Name is what Issued refers to.
 	Name string
 	// Directory is the URL of the authority's directory.
 	Directory string
 	// Contacts are URLs for the authority's messages, such as "mailto:admin@example.org".
 	Contacts []string
-	// AccountKey is the type of the account's key, which is created with the account. It is
-	// "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072" or "rsa:4096"; "" is
-	// "ecdsa:256". AccountKeyFile is a file with a key in PEM, which is used instead.
-	AccountKey     string
-	AccountKeyFile string
 	// ExternalAccount is the ID of an account outside of ACME to which the account is bound (RFC
 	// 8555, 7.3.4); "" binds none. ExternalKey is its MAC key in base64url, and ExternalKeyFile a file
 	// with that. One of them is set.
@@ -26,9 +21,6 @@ type Issuer struct {
 	// Challenge is how the control of names is proved (RFC 8555, 8, and RFC 8737): "http-01",
 	// "tls-alpn-01" or "dns-01"; "" is "http-01".
 	Challenge string
-	// PreferredChain selects the chain whose topmost certificate was issued by this common name.
-	// "" is the authority's default, and so is a name that no chain has.
-	PreferredChain string
 	// Profile is the certificate profile to request. If the authority does not offer it, its
 	// default is used, which is logged, or ordering fails if RequireProfile is set.
 	Profile        string
@@ -42,8 +34,6 @@ type Issuer struct {
 	// StateDir is the directory for the account, certificates and keys. "" keeps them in memory:
 	// they are lost at the end of the process.
 	StateDir string
-	// Fallback is the name of an issuer that is used if this one fails, or "".
-	Fallback string
 	// Pos is its position in the configuration, for messages.
 	Pos string
 }
@@ -55,6 +45,7 @@ type Issued struct {
 	// Names are DNS names and IP addresses. Names such as "*.example.org" require the
 	// challenge "dns-01".
 	Names []string
-	// Key is the type of the certificate's key: see Issuer.AccountKey.
+	// Key is the type of the certificate's key: "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048",
+	// "rsa:3072" or "rsa:4096"; "" is "ecdsa:256".
 	Key string
 }

@@ -39,13 +39,6 @@ func (t *translator) issuer(d *syntax.Directive) {
 	if c := s.one("challenge"); c != nil {
 		i.Challenge = t.challenge(c)
 	}
-	if k := s.one("account_key"); k != nil {
-		if kind, ok := keyType(k.Args[0]); ok {
-			i.AccountKey = kind
-		} else if t.plainFile(k) {
-			i.AccountKeyFile = t.confPath(k.Args[0])
-		}
-	}
 	if k := s.one("external_account_key"); k != nil {
 		if i.ExternalAccount = k.Args[0]; i.ExternalAccount == "" {
 			t.errorf(k, "missing ID of the account")
@@ -61,19 +54,10 @@ func (t *translator) issuer(d *syntax.Directive) {
 	} else if p != nil {
 		i.StateDir = t.path(p, p.Args[0])
 	}
-	t.issuerPreferences(s, &i)
-	t.config.Issuers = append(t.config.Issuers, i)
-}
-
-// issuerPreferences translates what replaces the defaults of an issuer.
-func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
-	i.PreferredChain, i.Fallback = s.word("preferred_chain"), s.word("fallback")
 	if p := s.one("profile"); p != nil {
-		i.Profile = p.Args[0]
-		if i.RequireProfile = len(p.Args) == 2; i.RequireProfile && p.Args[1] != "require" {
-			t.errorf(p, "unknown parameter %s (must be require)", grammar.Quote(p.Args[1]))
-		}
+		i.Profile, i.RequireProfile = p.Args[0], len(p.Args) == 2
 	}
+	t.config.Issuers = append(t.config.Issuers, i)
 }
 
 // challenge translates the type of challenges, whose version may be missing.

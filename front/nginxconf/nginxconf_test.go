@@ -134,7 +134,7 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{issuerI + "acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
 		{"acme_issuer x { }", "missing uri"},
 		{"acme_issuer x { uri https://b.test/; challenge mail; }", "unknown challenge"},
-		{"acme_issuer x { uri https://b.test/; profile a b; }", "unknown parameter"},
+		{"acme_issuer x { uri https://b.test/; profile a b; }", "TEXT require"},
 		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
 		{"server { acme_certificate x a.test;" + issued, "unknown issuer"},
 		{issuerI + "server { acme_certificate i a.test key=dsa;" + issued, "unknown key type"},

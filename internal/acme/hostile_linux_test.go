@@ -212,28 +212,23 @@ func TestRateLimitDelaysNextAttempt(t *testing.T) {
 	s.lines.await(t, "rateLimited - too many", 2)
 }
 
-// A rate limit of an issuer does not keep its fallback from renewing a certificate in time. The
-// issuer receives no request while it lasts, or for a quarter of the time that remains.
-func TestFallbackIssuesDuringRateLimit(t *testing.T) {
+// An issuer with a rate limit receives no request while it lasts, or for a quarter of the time that
+// remains.
+func TestRateLimitEndsBeforeTheCertificate(t *testing.T) {
 	t.Parallel()
-	testkit.Long(t, "it waits for attempts")
 	l := &limiter{after: "604800"}
 	limited := httptest.NewServer(l)
 	defer limited.Close()
 	now := time.Now()
-	f := newForger(t)
 	s := newServers(t)
 	dir := t.TempDir()
-	config := configOf("a.test",
-		conf.Issuer{Name: "limited", Directory: limited.URL + "/dir", StateDir: dir, Fallback: "forger"},
-		conf.Issuer{Name: "forger", Directory: f.URL + "/dir", StateDir: filepath.Join(dir, "forger")})
+	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: limited.URL + "/dir", StateDir: dir})
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: now.Add(-65 * 24 * time.Hour), NotAfter: now.Add(25 * 24 * time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
 	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
 	s.run(config, Config{})
-	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
-	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)
+	s.lines.await(t, "acme: a.test: still serving .*; next attempt in 1[45].h", 1)
 	testkit.Equal(t, l.requests.Load(), 1, "requests that the issuer received")
 }
 
@@ -347,7 +342,7 @@ func (f *forger) manage(t *testing.T, handler http.Handler, issuer conf.Issuer, 
 	config := configOf("a.test", issuer)
 	testkit.Must(t, m.Load(config, -1))
 	cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	transport := cert.issuers[0].transport.Transport
+	transport := cert.issuer.transport.Transport
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return network.Dial() }
 	return cert, func() {
 		m.Close()

@@ -50,7 +50,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			testkit.Fails(s.handshake("a.test", nil))(t, "unrecognized name", "before the certificate")
 			close(block)
 			s.awaitIssued(1)
-			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
+			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t)))(t)
 			for _, name := range strings.Fields(names) {
 				testkit.Check(t, leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)))
 			}
@@ -117,47 +117,18 @@ func TestExternalAccountIsBound(t *testing.T) {
 	s.awaitIssued(1)
 }
 
-func TestFallbackIssues(t *testing.T) {
+// Types of keys and profiles are those of the configuration.
+func TestKeysAndProfilesAreConfigured(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	dir := t.TempDir()
-	broken := s.issuer(filepath.Join(dir, "broken"))
-	broken.Name, broken.Directory, broken.Fallback = "broken", "https://"+programs.FreeAddresses(t, 1)[0]+"/dir", "pebble"
-	s.run(configOf("a.test", broken, s.issuer(filepath.Join(dir, "pebble"))), Config{})
-	s.lines.await(t, "acme: a.test: broken: .*connection refused", 1)
-	s.lines.await(t, "acme: a.test: pebble has issued a certificate", 1)
-	testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
-}
-
-// A fallback is not used while there is time to try the first issuer again.
-func TestFallbackWaitsWhileThereIsTime(t *testing.T) {
-	now := time.Now()
-	c := &Certificate{manager: New(Config{}), issuers: []*issuer{{}, {}}}
-	testkit.Equal(t, len(c.candidates()), 2, "without a certificate")
-	leaf := &x509.Certificate{NotBefore: now.Add(-60 * time.Hour), NotAfter: now.Add(30 * time.Hour)}
-	held := &certificate{}
-	held.Leaf = leaf
-	c.current.Store(held)
-	testkit.Equal(t, len(c.candidates()), 1, "with a third of the lifetime")
-	c.failures = 2
-	testkit.Equal(t, len(c.candidates()), 2, "after two failures")
-	c.failures, leaf.NotAfter = 0, now.Add(5*time.Hour)
-	testkit.Equal(t, len(c.candidates()), 2, "shortly before the end")
-}
-
-// Types of keys, profiles and chains are those of the configuration.
-func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{Roots: 1, Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
+	s := newSite(t, programs.PebbleConfig{Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
 	dir := t.TempDir()
 	issuer := s.issuer(filepath.Join(dir, "one"))
-	issuer.AccountKey, issuer.Profile, issuer.RequireProfile = "ecdsa:384", "short", true
-	issuer.PreferredChain = s.pebble.Root(t, 1).Subject.CommonName
+	issuer.Profile, issuer.RequireProfile = "short", true
 	config := configOf("a.test", issuer)
 	config.Hosts[0].Listen[0].Issued.Key = "rsa:2048"
 	s.run(config, Config{})
 	s.awaitIssued(1)
-	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 1)))(t)
+	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t)))(t)
 	testkit.Equal(t, leaf.PublicKeyAlgorithm, x509.RSA, "key")
 	testkit.Equal(t, leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute), 10*time.Hour, "lifetime")
 	issuer.StateDir, issuer.Profile = filepath.Join(dir, "two"), "none"
@@ -177,7 +148,7 @@ func TestStateInMemorySurvivesReload(t *testing.T) {
 	m := s.run(config, Config{})
 	s.awaitIssued(1)
 	changed := configOf("a.test", s.issuer(""))
-	changed.Issuers[0].PreferredChain = "X"
+	changed.Issuers[0].Profile = "X"
 	testkit.Must(t, m.Load(changed, -1))
 	m.Retain(changed)
 	m.Start()
@@ -248,14 +219,11 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"invalid uri":            configOf("a.test", with(func(i *conf.Issuer) { i.Directory = "ftp://x" })),
 		"server.Options.DNS":     configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "dns-01" })),
 		"unknown challenge":      configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "x" })),
-		"unknown issuer \"k\"":   configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "k" })),
-		"leads back":             configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "i" })),
 		"requires the challenge": configOf("*.a.test", good), "not a DNS name": configOf("a..test", good),
 		"zone":     configOf("fe80::1%eth0", good),
 		"no names": configOf("", good), "duplicate issuer": configOf("a.test", good, good),
 		"is also that of": configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "/x" }),
 			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
-		"no such file": configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
 	} {
 		testkit.Error(t, New(Config{}).Check(config), want)
 	}

@@ -41,8 +41,9 @@ type Manager struct {
 	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
-	secrets    map[string][]byte       // the contents of keys' files, by path
 	running    sync.WaitGroup
+
+	externalKeys map[string][]byte // the contents of files, by path
 }
 
 // New returns a Manager without certificates.
@@ -57,7 +58,7 @@ func New(config Config) *Manager {
 	}
 	config.Timing = config.Timing.withDefaults()
 	return &Manager{config: config, challenges: newChallenges(), slots: make(map[string]chan struct{}),
-		stores: make(map[string]*store), managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
+		stores: make(map[string]*store), managed: make(map[string]*Certificate), externalKeys: make(map[string][]byte)}
 }
 
 // Load reads the state of the certificates of a Config that are not loaded yet. It creates missing
@@ -89,28 +90,26 @@ func (m *Manager) Load(config *conf.Config, uid int) error {
 // open makes a certificate and loads what is stored about it.
 func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Certificate, error) {
 	c := &Certificate{manager: m, spec: *issued, name: fileName(issued)}
-	for _, ic := range issuersOf(config, issued) {
-		s := m.storeOf(ic)
-		if err := s.prepare(uid); err != nil {
-			return nil, fmt.Errorf("%s: state_path: %w", positionOf(ic), err)
-		}
-		if err := s.check(ic); err != nil {
-			return nil, err
-		}
-		keys, err := m.readSecrets(ic)
-		if err != nil {
-			return nil, err
-		}
-		c.issuers = append(c.issuers, m.newIssuer(ic, s, keys))
+	ic := findIssuer(config, issued.Issuer)
+	c.store = m.storeOf(ic)
+	if err := c.store.prepare(uid); err != nil {
+		return nil, fmt.Errorf("%s: state_path: %w", positionOf(ic), err)
 	}
-	c.store = c.issuers[0].store
-	_, err := c.load()
+	if err := c.store.check(ic); err != nil {
+		return nil, err
+	}
+	external, err := m.readExternalKey(ic)
+	if err != nil {
+		return nil, err
+	}
+	c.issuer = m.newIssuer(ic, c.store, external)
+	_, err = c.load()
 	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
 		c.logf("%v (a new certificate will be ordered)", invalid)
 		err = nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", positionOf(c.issuers[0].conf), err)
+		return nil, fmt.Errorf("%s: %w", positionOf(ic), err)
 	}
 	return c, nil
 }
@@ -139,24 +138,23 @@ func (m *Manager) storeOf(ic *conf.Issuer) *store {
 	return m.stores[id]
 }
 
-// readSecrets reads the files with keys that an issuer names. A file that is no longer readable,
-// because the process has become another user, keeps its content.
-func (m *Manager) readSecrets(ic *conf.Issuer) (keys secrets, err error) {
-	if ic.AccountKeyFile != "" {
-		keys.accountKey, err = m.readSecret(ic.AccountKeyFile)
-		if err == nil {
-			_, err = decodeKey(keys.accountKey)
-		}
-		if err != nil {
-			return keys, fmt.Errorf("%s: account_key %s: %w", positionOf(ic), ic.AccountKeyFile, err)
-		}
+// readExternalKey reads the file with an issuer's key of an external account. A file that is no
+// longer readable, because the process has become another user, keeps its content.
+func (m *Manager) readExternalKey(ic *conf.Issuer) ([]byte, error) {
+	path := ic.ExternalKeyFile
+	if path == "" {
+		return nil, nil
 	}
-	if ic.ExternalKeyFile != "" {
-		if keys.externalKey, err = m.readSecret(ic.ExternalKeyFile); err != nil {
-			return keys, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), withoutPath(err))
-		}
+	text, err := newStore("/").read(path)
+	known, isKnown := m.externalKeys[path]
+	switch {
+	case isKnown && errors.Is(err, fs.ErrPermission):
+		return known, nil
+	case err != nil:
+		return nil, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), withoutPath(err))
 	}
-	return keys, nil
+	m.externalKeys[path] = text
+	return text, nil
 }
 
 // withoutPath returns the cause of an error about a file. The path may be a key that should follow
@@ -166,17 +164,6 @@ func withoutPath(err error) error {
 		err = e.Err
 	}
 	return fmt.Errorf("the file cannot be read: %w (a key itself is written as data:KEY)", err)
-}
-
-func (m *Manager) readSecret(path string) ([]byte, error) {
-	text, err := newStore("/").read(path)
-	if known, ok := m.secrets[path]; ok && errors.Is(err, fs.ErrPermission) {
-		return known, nil
-	}
-	if err == nil {
-		m.secrets[path] = text
-	}
-	return text, err
 }
 
 // Retain stops and removes the certificates that a Config does not name.
@@ -197,10 +184,8 @@ func (m *Manager) Retain(config *conf.Config) {
 // directory. A full disk is no error.
 func (m *Manager) CheckWritable() error {
 	for _, c := range m.sorted() {
-		for _, i := range c.issuers {
-			if err := i.store.check(i.conf); err != nil {
-				return err
-			}
+		if err := c.store.check(c.issuer.conf); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -216,7 +201,7 @@ func (m *Manager) Start() {
 			c.logf("certificate %s, renewal about %s", c.validity(current),
 				c.renewalTime(current).UTC().Format(time.DateTime))
 		} else {
-			c.logf("no certificate yet: TLS handshakes for it fail until %s has issued one", c.issuers[0].conf.Name)
+			c.logf("no certificate yet: TLS handshakes for it fail until %s has issued one", c.issuer.conf.Name)
 		}
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(context.Background())
@@ -260,9 +245,7 @@ func (c *Certificate) close() {
 	if c.stop != nil {
 		c.stop()
 	}
-	for _, i := range c.issuers {
-		i.transport.CloseIdleConnections()
-	}
+	c.issuer.transport.CloseIdleConnections()
 }
 
 // slotsOf returns the slots of an issuer.
@@ -271,32 +254,6 @@ func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
 		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
 	}
 	return m.slots[ic.Directory]
-}
-
-// slot is one of the maxOrders slots of an issuer, or none.
-type slot struct{ of chan struct{} }
-
-// moveTo waits for a slot of an issuer. It holds no other meanwhile: orders that wait for each
-// other's issuer would wait forever. It returns false if ctx ends first.
-func (s *slot) moveTo(ctx context.Context, i *issuer) bool {
-	if s.of == i.slots {
-		return true
-	}
-	s.leave()
-	select {
-	case i.slots <- struct{}{}:
-		s.of = i.slots
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s *slot) leave() {
-	if s.of != nil {
-		<-s.of
-		s.of = nil
-	}
 }
 
 // fileName returns the name of a certificate's files, without an extension.

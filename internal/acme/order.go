@@ -4,8 +4,6 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -76,8 +74,9 @@ func parseCertificate(text []byte, names []string) (*certificate, error) {
 	return c, nil
 }
 
-// order orders a certificate from one issuer. The key is stored before the order is made.
-func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error) {
+// order orders a certificate. The key is stored before the order is made.
+func (c *Certificate) order(ctx context.Context) (*certificate, error) {
+	i := c.issuer
 	i.newClient()
 	account, err := i.register(ctx)
 	if err != nil {
@@ -87,7 +86,7 @@ func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error
 	if err != nil {
 		return nil, err
 	}
-	params, err := c.orderParameters(ctx, i, key, account)
+	params, err := c.orderParameters(ctx, key, account)
 	if err != nil {
 		return nil, err
 	}
@@ -103,7 +102,7 @@ func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error
 		return nil, err
 	}
 	text := []byte(issuedBy + i.conf.Directory + "\n")
-	text = append(append(text, keyText...), preferred(chains, i.conf.PreferredChain)...)
+	text = append(append(text, keyText...), chains[0].ChainPEM...)
 	cert, err := parseCertificate(text, c.spec.Names)
 	if err == nil {
 		err = c.checkNew(cert)
@@ -130,8 +129,9 @@ func (c *Certificate) checkNew(cert *certificate) error {
 }
 
 // orderParameters returns the parameters of an order.
-func (c *Certificate) orderParameters(ctx context.Context, i *issuer, key crypto.Signer,
+func (c *Certificate) orderParameters(ctx context.Context, key crypto.Signer,
 	account acme.Account) (params acmez.OrderParameters, err error) {
+	i := c.issuer
 	csr, err := acmez.NewCSR(key, c.spec.Names)
 	if err != nil {
 		return params, err
@@ -200,31 +200,4 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 func (c *Certificate) uses(key crypto.Signer) bool {
 	current := c.current.Load()
 	return current != nil && samePublicKey(current.Leaf.PublicKey, key.Public())
-}
-
-// preferred returns the chain whose topmost certificate was issued by a common name, or the first
-// one.
-func preferred(chains []acme.Certificate, commonName string) []byte {
-	if commonName != "" {
-		for _, chain := range chains {
-			if topmostIssuer(chain.ChainPEM) == commonName {
-				return chain.ChainPEM
-			}
-		}
-	}
-	return chains[0].ChainPEM
-}
-
-// topmostIssuer returns the common name that issued the last certificate of a chain.
-func topmostIssuer(chain []byte) string {
-	name := ""
-	for {
-		var block *pem.Block
-		if block, chain = pem.Decode(chain); block == nil {
-			return name
-		}
-		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
-			name = cert.Issuer.CommonName
-		}
-	}
 }
