@@ -46,6 +46,6 @@ type Issued struct {
 	// challenge "dns-01".
 	Names []string
 	// Key is the type of the certificate's key: "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048",
-	// "rsa:3072" or "rsa:4096"; "" is "ecdsa:256".
+	// "rsa:3072" or "rsa:4096". "" and "ecdsa" are "ecdsa:256", and "rsa" is "rsa:2048".
 	Key string
 }

@@ -51,9 +51,6 @@ func (t *translator) errorLog(s *scope) *conf.ErrorLog {
 }
 
 func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {
-	if len(d.Args) > 2 {
-		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", syntax.Plural(len(d.Args), "argument"))
-	}
 	log := &conf.ErrorLog{Path: d.Args[0], Level: "error"}
 	if len(d.Args) > 1 {
 		log.Level = d.Args[1]

@@ -227,6 +227,12 @@ func TestCheckFindsMistakes(t *testing.T) {
 	} {
 		testkit.Error(t, New(Config{}).Check(config), want)
 	}
+	for want, issued := range map[string]conf.Issued{"unknown issuer": {Issuer: "k", Names: []string{"a.test"}},
+		"unknown key type": {Issuer: "i", Names: []string{"a.test"}, Key: "dsa"}} {
+		config := configOf("a.test", good)
+		config.Hosts[0].Listen[0].Issued = &issued
+		testkit.Error(t, New(Config{}).Check(config), want)
+	}
 	testkit.Check(t, New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)))
 	dns := configOf("::1", with(func(i *conf.Issuer) { i.Challenge = "dns-01" }))
 	testkit.Error(t, New(Config{DNS: new(programs.Pebble)}).Check(dns), "an IP address", "dns-01 for an address")
