@@ -35,10 +35,9 @@
 // # Reloads
 //
 // Reload applies a configuration completely or not at all, and then reopens the logs. Sockets whose
-// address stays remain open. If settings of connections change, new servers replace those of the
-// socket, with a duplicate of the descriptor. The old ones end their connections after their next
-// response, and after worker_shutdown_timeout at the latest. Settings that only a start can apply
-// are reported.
+// address stays remain open. New servers replace those of the socket, with a duplicate of the
+// descriptor. The old ones end their connections after their next response, and after
+// worker_shutdown_timeout at the latest. Settings that only a start can apply are reported.
 //
 // The socket for all addresses of a port accepts for its single addresses, too. Each address has a
 // server of its own: for its TLS, versions of HTTP, PROXY protocol and timeouts. front.Handler
