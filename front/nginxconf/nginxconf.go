@@ -77,8 +77,6 @@ type Process struct {
 	// Files is worker_rlimit_nofile, the maximum number of open files and connections; 0 means no
 	// change.
 	Files uint64
-	// Connections is worker_connections, which counts per worker; 0 without the directive.
-	Connections int
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
 	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,

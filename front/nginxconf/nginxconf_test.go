@@ -196,7 +196,7 @@ func TestProcessHasItsSettings(t *testing.T) {
 		}`, Options{})
 	p := r.Process
 	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" ||
-		p.Connections != 7 || r.Config.ShutdownTimeout != 5*time.Second ||
+		r.Config.ShutdownTimeout != 5*time.Second ||
 		r.Config.ErrorLog == nil || *r.Config.ErrorLog != (conf.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
 		t.Errorf("%+v", p)
 	}

@@ -31,10 +31,6 @@ func (t *translator) processOf(s *scope) {
 	if d := s.one("worker_shutdown_timeout"); d != nil {
 		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
-	for _, d := range s.own("events") {
-		events := newScope(nil, "events", d.Block)
-		p.Connections = events.number("worker_connections", 0)
-	}
 	t.config.ErrorLog = t.errorLog(s)
 }
 
