@@ -31,8 +31,7 @@ type Issuer struct {
 	Trusted  []*x509.Certificate
 	Insecure bool
 
-	// StateDir is the directory for the account, certificates and keys. "" keeps them in memory:
-	// they are lost at the end of the process.
+	// StateDir is the directory for the account, certificates and keys.
 	StateDir string
 	// Pos is its position in the configuration, for messages.
 	Pos string

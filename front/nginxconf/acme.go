@@ -43,7 +43,7 @@ func (t *translator) issuer(d *syntax.Directive) {
 		}
 	}
 	if p := s.one("state_path"); p != nil && p.Args[0] == "off" {
-		i.StateDir = ""
+		t.omit(p, "off is not supported (name a folder: each start would order anew)")
 	} else if p != nil {
 		i.StateDir = t.path(p, p.Args[0])
 	}

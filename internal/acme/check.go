@@ -36,7 +36,7 @@ func (m *Manager) Check(config *conf.Config) error {
 			errs = append(errs, fmt.Errorf("%s: duplicate issuer %q", positionOf(ic), ic.Name))
 		}
 		names[ic.Name] = true
-		if other, ok := dirs[ic.StateDir]; ok && ic.StateDir != "" {
+		if other, ok := dirs[ic.StateDir]; ok {
 			errs = append(errs, fmt.Errorf("%s: state_path %q is also that of issuer %q", positionOf(ic), ic.StateDir,
 				other))
 		}
@@ -61,6 +61,8 @@ func (m *Manager) checkIssuer(ic *conf.Issuer) error {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("invalid uri %q (must be the URL of an ACME directory)", ic.Directory)
+	case ic.StateDir == "":
+		return errors.New("missing folder of the state")
 	case ic.Challenge == "dns-01" && m.config.DNS == nil:
 		return errors.New("challenge dns-01 requires a program that sets DNS records (server.Options.DNS)")
 	}

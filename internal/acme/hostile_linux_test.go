@@ -268,7 +268,7 @@ func TestErrorTextsOfIssuersArePrintable(t *testing.T) {
 	}))
 	defer garbage.Close()
 	s := newServers(t)
-	s.run(configOf("a.test", conf.Issuer{Name: "garbage", Directory: garbage.URL}), Config{})
+	s.run(configOf("a.test", conf.Issuer{Name: "garbage", Directory: garbage.URL, StateDir: t.TempDir()}), Config{})
 	s.lines.await(t, "next attempt", 1)
 	s.close()
 	for line := range strings.Lines(s.lines.String()) {
@@ -322,7 +322,7 @@ func (s *shortLived) start(t *testing.T) (end func()) {
 		s.begun = s.now()
 		return s.begun, s.begun.Add(s.life)
 	}
-	c, end := s.manage(t, s, conf.Issuer{Profile: "shortlived"},
+	c, end := s.manage(t, s, conf.Issuer{Profile: "shortlived", StateDir: t.TempDir()},
 		Config{Now: s.now, Log: func(text string) { t.Log(s.now().Format("02 15:04:05"), text) }})
 	s.cert = c
 	c.manager.Start()

@@ -140,23 +140,6 @@ func TestKeysAndProfilesAreConfigured(t *testing.T) {
 	s.awaitIssued(2)
 }
 
-// Without a directory the state lasts as long as the Manager, also if the configuration changes.
-func TestStateInMemorySurvivesReload(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	config := configOf("a.test", s.issuer(""))
-	m := s.run(config, Config{})
-	s.awaitIssued(1)
-	changed := configOf("a.test", s.issuer(""))
-	changed.Issuers[0].Profile = "X"
-	testkit.Must(t, m.Load(changed, -1))
-	m.Retain(changed)
-	m.Start()
-	testkit.Equal(t, m.Lookup(config, config.Hosts[0].Listen[0].Issued), nil, "the old certificate")
-	cert := testkit.Value(m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil))(t)
-	testkit.Equal(t, cert != nil, true, "there is a certificate after the change")
-}
-
 // An order that is in progress when the Manager closes ends at once, and is no failure.
 func TestCloseEndsAnOrder(t *testing.T) {
 	t.Parallel()
@@ -209,7 +192,7 @@ func TestHandshakeNames(t *testing.T) {
 
 // A configuration that cannot work is an error before anything is ordered.
 func TestCheckFindsMistakes(t *testing.T) {
-	good := conf.Issuer{Name: "i", Directory: "https://ca.test/"}
+	good := conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: "/x"}
 	with := func(change func(*conf.Issuer)) conf.Issuer {
 		i := good
 		change(&i)
@@ -222,8 +205,8 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"requires the challenge": configOf("*.a.test", good), "not a DNS name": configOf("a..test", good),
 		"zone":     configOf("fe80::1%eth0", good),
 		"no names": configOf("", good), "duplicate issuer": configOf("a.test", good, good),
-		"is also that of": configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "/x" }),
-			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
+		"is also that of": configOf("a.test", good, with(func(i *conf.Issuer) { i.Name = "j" })),
+		"missing folder":  configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "" })),
 	} {
 		testkit.Error(t, New(Config{}).Check(config), want)
 	}

@@ -125,17 +125,13 @@ func oneLine(text string) string {
 	return text
 }
 
-// storeOf returns the store of an issuer. Those in memory outlive changes of the configuration.
+// storeOf returns the store of an issuer, which its certificates share.
 func (m *Manager) storeOf(ic *conf.Issuer) *store {
-	id := ic.StateDir
-	if id == "" {
-		id = "memory:" + ic.Name
+	if m.stores[ic.StateDir] == nil {
+		m.stores[ic.StateDir] = newStore(ic.StateDir)
+		m.stores[ic.StateDir].fault = m.config.fault
 	}
-	if m.stores[id] == nil {
-		m.stores[id] = newStore(ic.StateDir)
-		m.stores[id].fault = m.config.fault
-	}
-	return m.stores[id]
+	return m.stores[ic.StateDir]
 }
 
 // readExternalKey reads the file with an issuer's key of an external account. A file that is no
