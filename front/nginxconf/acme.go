@@ -25,12 +25,20 @@ func (t *translator) issuer(d *syntax.Directive) {
 	i := conf.Issuer{
 		Name: d.Args[0], Pos: d.Place(), Directory: s.word("uri"), Challenge: "http-01",
 		AcceptTerms: s.own("accept_terms_of_service") != nil, Insecure: !s.flag("ssl_verify", true),
-		Trusted: t.trusted(s.own("ssl_trusted_certificate")), StateDir: t.path(d, "acme_"+d.Args[0])}
+		Trusted: t.trusted(s.own("ssl_trusted_certificate")), StateDir: t.path(d, "acme_"+d.Args[0]),
+		PreferredChain: s.word("preferred_chain")}
 	for _, c := range s.own("contact") {
 		i.Contacts = append(i.Contacts, contact(c.Args[0]))
 	}
 	if c := s.word("challenge"); c != "" { // whose version may be missing
 		i.Challenge = strings.TrimSuffix(strings.ToLower(c), "-01") + "-01"
+	}
+	if k := s.one("account_key"); k != nil {
+		if kind, _, _ := strings.Cut(k.Args[0], ":"); kind == "ecdsa" || kind == "rsa" {
+			i.AccountKey = k.Args[0]
+		} else if t.plainFile(k) {
+			i.AccountKeyFile = t.confPath(k.Args[0])
+		}
 	}
 	if k := s.one("external_account_key"); k != nil {
 		if i.ExternalAccount = k.Args[0]; i.ExternalAccount == "" {

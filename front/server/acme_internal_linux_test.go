@@ -135,7 +135,7 @@ func (s *acmeSite) handshake(name string, root *x509.CertPool) error {
 
 func (s *acmeSite) roots() *x509.CertPool {
 	pool := x509.NewCertPool()
-	pool.AddCert(s.pebble.Root(s))
+	pool.AddCert(s.pebble.Root(s, 0))
 	return pool
 }
 

@@ -29,7 +29,7 @@ func (m *Manager) Check(config *conf.Config) error {
 		if err := m.checkIssuer(ic); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", positionOf(ic), err))
 		}
-		if _, err := m.readExternalKey(ic); err != nil {
+		if _, err := m.readSecrets(ic); err != nil {
 			errs = append(errs, err)
 		}
 		if names[ic.Name] {
@@ -61,6 +61,8 @@ func (m *Manager) checkIssuer(ic *conf.Issuer) error {
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("invalid uri %q (must be the URL of an ACME directory)", ic.Directory)
+	case !isKeyType(ic.AccountKey):
+		return keyTypeError(ic.AccountKey)
 	case ic.StateDir == "":
 		return errors.New("missing folder of the state")
 	case ic.Challenge == "dns-01" && m.config.DNS == nil:

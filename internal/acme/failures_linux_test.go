@@ -91,8 +91,8 @@ func TestWrongClockIsLogged(t *testing.T) {
 		s.run(configOf(name+".test", issuer), wrong)
 		s.awaitIssued(before + 1)
 		s.lines.await(t, "acme: "+name+".test: the new certificate is valid from .*: check the clock", 1)
-		testkit.Value(s.handshake(name+".test", s.pebble.Root(t)))(t) // clients' clocks are right
-		time.Sleep(300 * time.Millisecond)                            // an order takes less
+		testkit.Value(s.handshake(name+".test", s.pebble.Root(t, 0)))(t) // clients' clocks are right
+		time.Sleep(300 * time.Millisecond)                               // an order takes less
 		testkit.Equal(t, s.lines.count("has issued a")-before, 1, name, "certificates")
 	}
 }

@@ -64,7 +64,7 @@ func newIssuedSite(t testing.TB, c programs.PebbleConfig) (*site, *conf.Config, 
 	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
 	s.run(config, Config{})
 	s.awaitIssued(1)
-	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t)))(t)
+	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 	return s, config, leaf
 }
 

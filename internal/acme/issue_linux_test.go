@@ -50,7 +50,7 @@ func TestFirstCertificateIsIssued(t *testing.T) {
 			testkit.Fails(s.handshake("a.test", nil))(t, "unrecognized name", "before the certificate")
 			close(block)
 			s.awaitIssued(1)
-			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t)))(t)
+			leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
 			for _, name := range strings.Fields(names) {
 				testkit.Check(t, leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)))
 			}
@@ -117,18 +117,19 @@ func TestExternalAccountIsBound(t *testing.T) {
 	s.awaitIssued(1)
 }
 
-// Types of keys and profiles are those of the configuration.
-func TestKeysAndProfilesAreConfigured(t *testing.T) {
+// Types of keys, profiles and chains are those of the configuration.
+func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
+	s := newSite(t, programs.PebbleConfig{Roots: 1, Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
 	dir := t.TempDir()
 	issuer := s.issuer(filepath.Join(dir, "one"))
-	issuer.Profile, issuer.RequireProfile = "short", true
+	issuer.AccountKey, issuer.Profile, issuer.RequireProfile = "ecdsa:384", "short", true
+	issuer.PreferredChain = s.pebble.Root(t, 1).Subject.CommonName
 	config := configOf("a.test", issuer)
 	config.Hosts[0].Listen[0].Issued.Key = "rsa:2048"
 	s.run(config, Config{})
 	s.awaitIssued(1)
-	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t)))(t)
+	leaf := testkit.Value(s.handshake("a.test", s.pebble.Root(t, 1)))(t)
 	testkit.Equal(t, leaf.PublicKeyAlgorithm, x509.RSA, "key")
 	testkit.Equal(t, leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute), 10*time.Hour, "lifetime")
 	issuer.StateDir, issuer.Profile = filepath.Join(dir, "two"), "none"
@@ -206,6 +207,7 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"zone":     configOf("fe80::1%eth0", good),
 		"no names": configOf("", good), "duplicate issuer": configOf("a.test", good, good),
 		"is also that of": configOf("a.test", good, with(func(i *conf.Issuer) { i.Name = "j" })),
+		"no such file":    configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
 		"missing folder":  configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "" })),
 	} {
 		testkit.Error(t, New(Config{}).Check(config), want)

@@ -42,12 +42,15 @@ type issuer struct {
 	store     *store
 	transport *issuerTransport
 	client    *acmez.Client
-	external  []byte // the content of ExternalKeyFile, which is read while that is allowed
+	secrets   secrets
 	slots     chan struct{}
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
 }
+
+// secrets are the contents of an issuer's files, which are read while that is allowed.
+type secrets struct{ accountKey, externalKey []byte }
 
 // registration is the content of account.json.
 type registration struct {
@@ -57,7 +60,7 @@ type registration struct {
 	Key       []byte   `json:"key"` // the account's public key (PKIX): another one is another account
 }
 
-func (m *Manager) newIssuer(c *conf.Issuer, s *store, external []byte) *issuer {
+func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 	config := &tls.Config{InsecureSkipVerify: c.Insecure, Time: m.config.Now, MinVersion: tls.VersionTLS12}
 	if c.Trusted != nil {
 		config.RootCAs = x509.NewCertPool()
@@ -67,7 +70,7 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, external []byte) *issuer {
 	}
 	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
-	i := &issuer{conf: c, store: s, external: external, slots: m.slotsOf(c),
+	i := &issuer{conf: c, store: s, secrets: keys, slots: m.slotsOf(c),
 		transport: &issuerTransport{Transport: transport},
 		client:    &acmez.Client{ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS)}}
 	i.newClient()
@@ -146,9 +149,16 @@ func (i *issuer) lockAccount(ctx context.Context) (unlock func(), err error) {
 
 // accountKey returns the account's key, and creates it if there is none.
 func (i *issuer) accountKey() (crypto.Signer, error) {
+	if i.conf.AccountKeyFile != "" {
+		key, err := decodeKey(i.secrets.accountKey)
+		if err != nil {
+			return nil, fmt.Errorf("account_key %s: %w", i.conf.AccountKeyFile, err)
+		}
+		return key, nil
+	}
 	text, err := i.store.read(accountKeyName)
 	if errors.Is(err, fs.ErrNotExist) {
-		key, err := newKey("")
+		key, err := newKey(i.conf.AccountKey)
 		if err == nil {
 			text, err = encodeKey(key)
 		}
@@ -186,7 +196,7 @@ func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Acc
 	if id := i.conf.ExternalAccount; id != "" {
 		text := i.conf.ExternalKey
 		if i.conf.ExternalKeyFile != "" {
-			text = string(i.external)
+			text = string(i.secrets.externalKey)
 		}
 		err := account.SetExternalAccountBinding(ctx, i.client.Client, acme.EAB{KeyID: id,
 			MACKey: strings.TrimRight(strings.TrimSpace(text), "=")})

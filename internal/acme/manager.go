@@ -41,9 +41,8 @@ type Manager struct {
 	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
+	secrets    map[string][]byte       // the contents of keys' files, by path
 	running    sync.WaitGroup
-
-	externalKeys map[string][]byte // the contents of files, by path
 }
 
 // New returns a Manager without certificates.
@@ -58,7 +57,7 @@ func New(config Config) *Manager {
 	}
 	config.Timing = config.Timing.withDefaults()
 	return &Manager{config: config, challenges: newChallenges(), slots: make(map[string]chan struct{}),
-		stores: make(map[string]*store), managed: make(map[string]*Certificate), externalKeys: make(map[string][]byte)}
+		stores: make(map[string]*store), managed: make(map[string]*Certificate), secrets: make(map[string][]byte)}
 }
 
 // Load reads the state of the certificates of a Config that are not loaded yet. It creates missing
@@ -98,11 +97,11 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 	if err := c.store.check(ic); err != nil {
 		return nil, err
 	}
-	external, err := m.readExternalKey(ic)
+	keys, err := m.readSecrets(ic)
 	if err != nil {
 		return nil, err
 	}
-	c.issuer = m.newIssuer(ic, c.store, external)
+	c.issuer = m.newIssuer(ic, c.store, keys)
 	_, err = c.load()
 	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
 		c.logf("%v (a new certificate will be ordered)", invalid)
@@ -134,23 +133,24 @@ func (m *Manager) storeOf(ic *conf.Issuer) *store {
 	return m.stores[ic.StateDir]
 }
 
-// readExternalKey reads the file with an issuer's key of an external account. A file that is no
-// longer readable, because the process has become another user, keeps its content.
-func (m *Manager) readExternalKey(ic *conf.Issuer) ([]byte, error) {
-	path := ic.ExternalKeyFile
-	if path == "" {
-		return nil, nil
+// readSecrets reads the files with keys that an issuer names. A file that is no longer readable,
+// because the process has become another user, keeps its content.
+func (m *Manager) readSecrets(ic *conf.Issuer) (keys secrets, err error) {
+	if ic.AccountKeyFile != "" {
+		keys.accountKey, err = m.readSecret(ic.AccountKeyFile)
+		if err == nil {
+			_, err = decodeKey(keys.accountKey)
+		}
+		if err != nil {
+			return keys, fmt.Errorf("%s: account_key %s: %w", positionOf(ic), ic.AccountKeyFile, err)
+		}
 	}
-	text, err := newStore("/").read(path)
-	known, isKnown := m.externalKeys[path]
-	switch {
-	case isKnown && errors.Is(err, fs.ErrPermission):
-		return known, nil
-	case err != nil:
-		return nil, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), withoutPath(err))
+	if ic.ExternalKeyFile != "" {
+		if keys.externalKey, err = m.readSecret(ic.ExternalKeyFile); err != nil {
+			return keys, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), withoutPath(err))
+		}
 	}
-	m.externalKeys[path] = text
-	return text, nil
+	return keys, nil
 }
 
 // withoutPath returns the cause of an error about a file. The path may be a key that should follow
@@ -160,6 +160,17 @@ func withoutPath(err error) error {
 		err = e.Err
 	}
 	return fmt.Errorf("the file cannot be read: %w (a key itself is written as data:KEY)", err)
+}
+
+func (m *Manager) readSecret(path string) ([]byte, error) {
+	text, err := newStore("/").read(path)
+	if known, ok := m.secrets[path]; ok && errors.Is(err, fs.ErrPermission) {
+		return known, nil
+	}
+	if err == nil {
+		m.secrets[path] = text
+	}
+	return text, err
 }
 
 // Retain stops and removes the certificates that a Config does not name.

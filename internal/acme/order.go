@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto"
 	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -102,7 +104,7 @@ func (c *Certificate) order(ctx context.Context) (*certificate, error) {
 		return nil, err
 	}
 	text := []byte(issuedBy + i.conf.Directory + "\n")
-	text = append(append(text, keyText...), chains[0].ChainPEM...)
+	text = append(append(text, keyText...), preferred(chains, i.conf.PreferredChain)...)
 	cert, err := parseCertificate(text, c.spec.Names)
 	if err == nil {
 		err = c.checkNew(cert)
@@ -200,4 +202,31 @@ func (c *Certificate) pendingKey() (crypto.Signer, error) {
 func (c *Certificate) uses(key crypto.Signer) bool {
 	current := c.current.Load()
 	return current != nil && samePublicKey(current.Leaf.PublicKey, key.Public())
+}
+
+// preferred returns the chain whose topmost certificate was issued by a common name, or the first
+// one.
+func preferred(chains []acme.Certificate, commonName string) []byte {
+	if commonName != "" {
+		for _, chain := range chains {
+			if topmostIssuer(chain.ChainPEM) == commonName {
+				return chain.ChainPEM
+			}
+		}
+	}
+	return chains[0].ChainPEM
+}
+
+// topmostIssuer returns the common name that issued the last certificate of a chain.
+func topmostIssuer(chain []byte) string {
+	name := ""
+	for {
+		var block *pem.Block
+		if block, chain = pem.Decode(chain); block == nil {
+			return name
+		}
+		if cert, err := x509.ParseCertificate(block.Bytes); err == nil {
+			name = cert.Issuer.CommonName
+		}
+	}
 }

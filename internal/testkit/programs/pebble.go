@@ -38,6 +38,8 @@ type PebbleConfig struct {
 	BadNonces int
 	// Blocked are names that are rejected.
 	Blocked []string
+	// Roots is the number of alternate roots.
+	Roots int
 	// Address is where to listen; "" is a free address.
 	Address string
 }
@@ -88,7 +90,7 @@ func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
 		"", "-doh", "", "-dnsserver", dns, "-management", p.dnsManagement, "-defaultIPv4", "127.0.0.1",
 		"-defaultIPv6", "")
 	p.server = Start(t, "tcp", p.address, []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0",
-		"PEBBLE_WFE_NONCEREJECT=" + strconv.Itoa(c.BadNonces)},
+		"PEBBLE_WFE_NONCEREJECT=" + strconv.Itoa(c.BadNonces), "PEBBLE_ALTERNATE_ROOTS=" + strconv.Itoa(c.Roots)},
 		buildPebble(t, "pebble"), "-strict=false", "-config", filepath.Join(dir, "config.json"), "-dnsserver", dns)
 	awaitListener(t, "tcp", p.management, "pebble", p.server.Done()) // it listens there independently
 	return p
@@ -105,10 +107,11 @@ func (p *Pebble) Stop(t testing.TB) { p.server.End(t) }
 // Signal sends a signal to the ACME server.
 func (p *Pebble) Signal(t testing.TB, sig os.Signal) { p.server.Signal(t, sig) }
 
-// Root returns the root certificate of the certificates that the server issues.
-func (p *Pebble) Root(t testing.TB) *x509.Certificate {
+// Root returns the root certificate of the certificates that the server issues. The alternate roots
+// have numbers from 1.
+func (p *Pebble) Root(t testing.TB, number int) *x509.Certificate {
 	t.Helper()
-	resp := testkit.Value(p.client.Get("https://" + p.management + "/roots/0"))(t)
+	resp := testkit.Value(p.client.Get(fmt.Sprintf("https://%s/roots/%d", p.management, number)))(t)
 	defer resp.Body.Close()
 	text := testkit.Value(io.ReadAll(resp.Body))(t)
 	block, _ := pem.Decode(text)
