@@ -35,7 +35,7 @@
 //
 // If the service manager has set NOTIFY_SOCKET, Run reports READY, RELOADING, STOPPING, the main
 // process and, at half of WatchdogSec, WATCHDOG (sd_notify(3)). Sockets of socket units replace
-// those that Listen would open. Options.StoreSockets keeps sockets open while the service restarts.
+// those that Listen would open.
 //
 // # Systems
 //

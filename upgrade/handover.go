@@ -255,7 +255,7 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 			if isClosed(err) {
 				continue // the program no longer listens there
 			} else if err != nil {
-				return files, "", fmt.Errorf("%s: %w", displayName(s.name), err)
+				return files, "", fmt.Errorf("%s: %w", s.name, err)
 			}
 			files = append(files, file)
 			if isOwned {
@@ -270,7 +270,7 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 		if isClosed(err) {
 			continue
 		} else if err != nil {
-			return files, "", fmt.Errorf("%s: %w", displayName(s.name), err)
+			return files, "", fmt.Errorf("%s: %w", s.name, err)
 		}
 		files, h.Packets = append(files, file), append(h.Packets, s.name)
 	}

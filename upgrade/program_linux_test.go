@@ -36,7 +36,6 @@ type settings struct {
 	Ready  time.Duration // Options.ReadyTimeout
 	Grace  time.Duration // Options.IdleGrace
 	Drain  time.Duration // Options.DrainTimeout
-	Stores bool          // Options.StoreSockets
 	Name   string        // of passed sockets to serve, too
 	Script bool          // new processes are those of the script "program" in the folder
 }
@@ -77,7 +76,7 @@ func (s settings) run() error {
 		os.Exit(7)
 	}
 	options := upgrade.Options{PIDFile: s.path("pid"), ReadyTimeout: s.Ready, IdleGrace: s.Grace,
-		DrainTimeout: s.Drain, StoreSockets: s.Stores, Logger: slog.New(slog.NewTextHandler(s.log(), nil))}
+		DrainTimeout: s.Drain, Logger: slog.New(slog.NewTextHandler(s.log(), nil))}
 	if s.Script {
 		options.Executable = s.path("program")
 	}

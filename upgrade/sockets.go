@@ -3,27 +3,14 @@ package upgrade
 import (
 	"fmt"
 	"net"
-	"net/url"
 	"slices"
 	"syscall"
 
 	"github.com/tarehq/tare/internal/listen"
-	"github.com/tarehq/tare/internal/sdnotify"
 )
 
-// namePrefix begins the names of sockets that Listen has opened.
-const namePrefix = "listen-"
-
-// nameOf returns the name under which a socket is passed on: to new processes, and to the store of
-// the service manager, where it must be printable and without colons.
-func nameOf(s listen.Spec) string { return namePrefix + url.QueryEscape(s.Network+" "+s.Address) }
-
-func unescape(name string) string {
-	if text, err := url.QueryUnescape(name); err == nil {
-		return text
-	}
-	return name
-}
+// nameOf returns the name under which a socket is passed to new processes.
+func nameOf(s listen.Spec) string { return s.Network + " " + s.Address }
 
 // Listen listens on a TCP address or a unix socket: network is "tcp", "tcp4", "tcp6" or "unix". If
 // an older process or the service manager has passed a socket with that address, Listen returns
@@ -61,9 +48,6 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 	}
 	u.setUnlink(opened)
 	u.sockets = append(slices.DeleteFunc(u.sockets, isClosedSocket), opened)
-	if u.state != starting {
-		u.store() // Ready has done so for earlier ones
-	}
 	return opened.listener, nil
 }
 
@@ -72,7 +56,7 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 // passed.
 func (u *Upgrader) setUnlink(s socket) {
 	if l, ok := s.listener.(*net.UnixListener); ok {
-		l.SetUnlinkOnClose(s.isOwned && !u.stores() && (s.isNew || u.parent == nil))
+		l.SetUnlinkOnClose(s.isOwned && (s.isNew || u.parent == nil))
 	}
 }
 
@@ -84,22 +68,17 @@ func isClosedSocket(s socket) bool {
 // find finds a passed socket. If there is none, the result has no Listener.
 func (u *Upgrader) find(s listen.Spec) socket {
 	name := nameOf(s)
-	for _, passed := range []*listen.Passed{u.owned, u.given} {
-		if all, err := passed.Named(name); err == nil {
-			for _, surplus := range all[1:] {
-				surplus.Listener.Close()
-			}
-			// a socket with such a name comes back from the store
-			return socket{listener: all[0].Listener, name: name, isOwned: true}
+	if all, err := u.owned.Named(name); err == nil {
+		for _, surplus := range all[1:] {
+			surplus.Listener.Close()
 		}
-		found := passed.At(s)
-		if found.Listener != nil && passed == u.owned {
-			return socket{listener: found.Listener, name: name, isOwned: true}
-		} else if found.Listener != nil {
-			return socket{listener: found.Listener, name: found.Name}
-		}
+		return socket{listener: all[0].Listener, name: name, isOwned: true}
 	}
-	return socket{}
+	if found := u.owned.At(s); found.Listener != nil {
+		return socket{listener: found.Listener, name: name, isOwned: true}
+	}
+	found := u.given.At(s)
+	return socket{listener: found.Listener, name: found.Name}
 }
 
 // Unused returns the addresses of sockets of the service manager that the program does not use. It
@@ -133,31 +112,6 @@ func (u *Upgrader) Activated(name string) ([]net.Listener, error) {
 		listeners = append(listeners, s.Listener)
 	}
 	return listeners, nil
-}
-
-// stores reports whether the service manager keeps the sockets.
-func (u *Upgrader) stores() bool { return u.options.StoreSockets && sdnotify.IsEnabled() }
-
-// store passes the sockets to the service manager. It ignores those that it has already.
-func (u *Upgrader) store() {
-	if !u.stores() {
-		return
-	}
-	for _, s := range u.sockets {
-		if !s.isOwned {
-			continue // a socket unit has it
-		}
-		if !sdnotify.IsName(s.name) {
-			u.options.Logger.Error("upgrade: storing a socket: its address is too long", "socket", displayName(s.name))
-			continue
-		}
-		file, err := listen.Duplicate(s.listener)
-		if err == nil {
-			err = sdnotify.Store(s.name, file)
-			file.Close()
-		}
-		u.logIfFailed("storing a socket", err)
-	}
 }
 
 // closeSockets closes the listeners. If a new process has taken over, files of unix sockets stay.

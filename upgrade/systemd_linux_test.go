@@ -21,12 +21,11 @@ type manager struct {
 	path     string
 	socket   *net.UnixConn
 	messages []string
-	stored   map[string]*os.File // by name
 }
 
 func newManager(t *testing.T) *manager {
 	t.Helper()
-	m := &manager{T: t, path: filepath.Join(t.TempDir(), "notify"), stored: make(map[string]*os.File)}
+	m := &manager{T: t, path: filepath.Join(t.TempDir(), "notify")}
 	m.socket = testkit.Value(net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}))(t)
 	t.Cleanup(func() { m.socket.Close() })
 	return m
@@ -35,41 +34,19 @@ func newManager(t *testing.T) *manager {
 // until receives messages until one has all of the lines, and returns it.
 func (m *manager) until(lines ...string) string {
 	m.Helper()
-	b, rights := make([]byte, 4096), make([]byte, 4096)
+	b := make([]byte, 4096)
 	for {
 		testkit.Must(m, m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)))
-		n, nrights, _, _, err := m.socket.ReadMsgUnix(b, rights)
+		n, err := m.socket.Read(b)
 		if err != nil {
 			m.Fatalf("no message with %q: %v; all: %q", lines, err, m.messages)
 		}
 		message := string(b[:n])
 		m.messages = append(m.messages, message)
 		all := strings.Split(message, "\n")
-		if slices.Contains(all, "FDSTORE=1") {
-			m.store(all, rights[:nrights])
-		}
 		isMissing := func(line string) bool { return !slices.Contains(all, line) }
 		if !slices.ContainsFunc(lines, isMissing) {
 			return message
-		}
-	}
-}
-
-// store keeps a descriptor.
-func (m *manager) store(lines []string, rights []byte) {
-	m.Helper()
-	controls, err := syscall.ParseSocketControlMessage(rights)
-	if err != nil || len(controls) != 1 {
-		m.Fatalf("%d control messages, %v", len(controls), err)
-	}
-	fds, err := syscall.ParseUnixRights(&controls[0])
-	if err != nil || len(fds) != 1 {
-		m.Fatalf("%d descriptors, %v", len(fds), err)
-	}
-	for _, line := range lines {
-		if name, ok := strings.CutPrefix(line, "FDNAME="); ok {
-			m.stored[name] = os.NewFile(uintptr(fds[0]), name)
-			m.Cleanup(func() { m.stored[name].Close() })
 		}
 	}
 }
@@ -104,35 +81,6 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	s.Signal(second, syscall.SIGTERM)
 	m.until("STOPPING=1")
 	s.Wait(second)
-}
-
-// Sockets in the descriptor store outlive the service: a connection that arrives while it restarts
-// is served.
-func TestStoredSocketsOutliveRestart(t *testing.T) {
-	m := newManager(t)
-	settings := settings{Unix: true, Grace: time.Hour, Stores: true, Folder: t.TempDir()}
-	s := activate(t, settings, nil, "NOTIFY_SOCKET="+m.path)
-	for len(m.stored) < 2 {
-		m.until("FDSTORE=1")
-	}
-	address := s.Await("plain")
-	s.End()
-	waiting := make(chan error, 1)
-	go func() {
-		c := &upgrades.RawClient{Network: "unix", Address: s.Path("socket")}
-		defer c.Close()
-		_, err := c.Request("/", "x")
-		waiting <- err
-	}()
-	var names []string
-	var sockets []*os.File
-	for name, file := range m.stored {
-		names, sockets = append(names, name), append(sockets, file)
-	}
-	s = activate(t, settings, sockets, "NOTIFY_SOCKET="+m.path, "LISTEN_FDNAMES="+strings.Join(names, ":"))
-	testkit.Check(t, <-waiting)
-	testkit.Equal(t, s.Read("plain"), address)
-	s.End()
 }
 
 // Sockets of socket units are served by each process, and their files stay.

@@ -12,7 +12,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,9 +44,6 @@ type Options struct {
 	PIDFile string
 	// SocketMode is the permissions of new unix sockets. 0 is DefaultSocketMode.
 	SocketMode fs.FileMode
-	// StoreSockets passes the sockets that Listen opens to the service manager, which keeps them
-	// open while the service restarts. The unit must set FileDescriptorStoreMax.
-	StoreSockets bool
 	// Signals are the signals on which Run upgrades. If it is nil, this is SIGUSR2.
 	Signals []os.Signal
 	// Logger logs upgrades and their errors. If it is nil, slog.Default does.
@@ -210,7 +206,6 @@ func (u *Upgrader) Ready() error {
 	if isMain {
 		u.notify(sdnotify.MainPID(os.Getpid()), sdnotify.Ready)
 	}
-	u.store()
 	u.state = serving
 	return nil
 }
@@ -218,21 +213,13 @@ func (u *Upgrader) Ready() error {
 // closeUnused closes the passed sockets that the program has not requested. No other
 // process serves them any more, so files of unix sockets are removed.
 func (u *Upgrader) closeUnused() {
-	if !u.stores() {
-		u.owned.RemoveFiles()
-	}
+	u.owned.RemoveFiles()
 	u.passedPackets.Close()
 	for _, name := range u.owned.Close() {
-		u.options.Logger.Info("upgrade: no longer listening", "socket", displayName(name))
-		if u.options.StoreSockets && sdnotify.IsName(name) {
-			u.logIfFailed("removing a stored socket", sdnotify.Remove(name))
-		}
+		u.options.Logger.Info("upgrade: no longer listening", "socket", name)
 	}
 	for _, name := range u.given.Close() {
-		u.options.Logger.Warn("upgrade: a socket of the service manager is not used", "name", displayName(name))
-		if u.options.StoreSockets && sdnotify.IsName(name) {
-			u.logIfFailed("removing a stored socket", sdnotify.Remove(name))
-		}
+		u.options.Logger.Warn("upgrade: a socket of the service manager is not used", "name", name)
 	}
 }
 
@@ -321,12 +308,4 @@ type socket struct {
 	name     string // under which it is passed on
 	isOwned  bool   // the program has opened it, not the service manager
 	isNew    bool   // this process has opened it
-}
-
-// displayName returns a socket's name for logs.
-func displayName(name string) string {
-	if text, ok := strings.CutPrefix(name, namePrefix); ok {
-		return unescape(text)
-	}
-	return name
 }

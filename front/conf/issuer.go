@@ -5,15 +5,16 @@ import "crypto/x509"
 // Issuer is a certificate authority that issues certificates by ACME (RFC 8555): an acme_issuer
 // block. The server orders and renews certificates, not the handler.
 type Issuer struct {
-	// Name is what Issued and Fallback refer to.
+	// Name is what Issued refers to.
 	Name string
 	// Directory is the URL of the authority's directory.
 	Directory string
 	// Contacts are URLs for the authority's messages, such as "mailto:admin@example.org".
 	Contacts []string
 	// AccountKey is the type of the account's key, which is created with the account. It is
-	// "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072" or "rsa:4096"; "" is
-	// "ecdsa:256". AccountKeyFile is a file with a key in PEM, which is used instead.
+	// "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072" or "rsa:4096". "" and "ecdsa"
+	// are "ecdsa:256", and "rsa" is "rsa:2048". AccountKeyFile is a file with a key in PEM, which
+	// is used instead.
 	AccountKey     string
 	AccountKeyFile string
 	// ExternalAccount is the ID of an account outside of ACME to which the account is bound (RFC
@@ -39,11 +40,8 @@ type Issuer struct {
 	Trusted  []*x509.Certificate
 	Insecure bool
 
-	// StateDir is the directory for the account, certificates and keys. "" keeps them in memory:
-	// they are lost at the end of the process.
+	// StateDir is the directory for the account, certificates and keys.
 	StateDir string
-	// Fallback is the name of an issuer that is used if this one fails, or "".
-	Fallback string
 	// Pos is its position in the configuration, for messages.
 	Pos string
 }

@@ -2,8 +2,6 @@ package http3
 
 import (
 	"context"
-	"crypto/hkdf"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
@@ -60,10 +58,7 @@ func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
 	s.transport = &quic.Transport{
 		Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify, ConnContext: s.countConnection,
 	}
-	if err = s.setKeys(c.Listener.HTTP3HostKey); err == nil {
-		err = s.listen()
-	}
-	if err != nil {
+	if err = s.listen(); err != nil {
 		_ = s.conn.Close()
 		return nil, err
 	}
@@ -98,23 +93,6 @@ type socketServer struct {
 	forOthers bool          // Shutdown waits for older processes
 	isEnding  bool          // Shutdown closes the socket
 	resumed   chan struct{} // closed and replaced by Resume
-}
-
-// setKeys derives the keys of tokens and stateless resets from a secret.
-func (s *socketServer) setKeys(secret []byte) error {
-	if len(secret) == 0 {
-		return nil
-	}
-	reset, token := new(quic.StatelessResetKey), new(quic.TokenGeneratorKey)
-	s.transport.StatelessResetKey, s.transport.TokenGeneratorKey = reset, token
-	for info, key := range map[string][]byte{"tare stateless reset": reset[:], "tare address token": token[:]} {
-		derived, err := hkdf.Key(sha256.New, secret, nil, info, len(key))
-		if err != nil {
-			return err
-		}
-		copy(key, derived)
-	}
-	return nil
 }
 
 // mustVerify reports whether a new client must prove its address (RFC 9000, 8.1.2).

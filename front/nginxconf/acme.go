@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"net/netip"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -20,28 +21,21 @@ const (
 )
 
 func (t *translator) issuer(d *syntax.Directive) {
-	name := d.Args[0]
-	if slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == name }) {
-		t.errorf(d, "duplicate issuer %s", grammar.Quote(name))
-		return
-	}
 	s := newScope(nil, levelIssuer, d.Block)
 	i := conf.Issuer{
-		Name: name, Pos: d.Place(), Challenge: "http-01", AcceptTerms: s.own("accept_terms_of_service") != nil,
-		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
-		StateDir: t.path(d, "acme_"+name)}
-	if i.Directory = s.word("uri"); s.one("uri") == nil {
-		t.errorf(d, "missing uri")
-	}
+		Name: d.Args[0], Pos: d.Place(), Directory: s.word("uri"), Challenge: "http-01",
+		AcceptTerms: s.own("accept_terms_of_service") != nil, Insecure: !s.flag("ssl_verify", true),
+		Trusted: t.trusted(s.own("ssl_trusted_certificate")), StateDir: t.path(d, "acme_"+d.Args[0]),
+		PreferredChain: s.word("preferred_chain")}
 	for _, c := range s.own("contact") {
 		i.Contacts = append(i.Contacts, contact(c.Args[0]))
 	}
-	if c := s.one("challenge"); c != nil {
-		i.Challenge = t.challenge(c)
+	if c := s.word("challenge"); c != "" { // whose version may be missing
+		i.Challenge = strings.TrimSuffix(strings.ToLower(c), "-01") + "-01"
 	}
 	if k := s.one("account_key"); k != nil {
-		if kind, ok := keyType(k.Args[0]); ok {
-			i.AccountKey = kind
+		if kind, _, _ := strings.Cut(k.Args[0], ":"); kind == "ecdsa" || kind == "rsa" {
+			i.AccountKey = k.Args[0]
 		} else if t.plainFile(k) {
 			i.AccountKeyFile = t.confPath(k.Args[0])
 		}
@@ -57,62 +51,22 @@ func (t *translator) issuer(d *syntax.Directive) {
 		}
 	}
 	if p := s.one("state_path"); p != nil && p.Args[0] == "off" {
-		i.StateDir = ""
+		t.omit(p, "off is not supported (name a folder: each start would order anew)")
 	} else if p != nil {
 		i.StateDir = t.path(p, p.Args[0])
 	}
-	t.issuerPreferences(s, &i)
-	t.config.Issuers = append(t.config.Issuers, i)
-}
-
-// issuerPreferences translates what replaces the defaults of an issuer.
-func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
-	i.PreferredChain, i.Fallback = s.word("preferred_chain"), s.word("fallback")
 	if p := s.one("profile"); p != nil {
-		i.Profile = p.Args[0]
-		if i.RequireProfile = len(p.Args) == 2; i.RequireProfile && p.Args[1] != "require" {
-			t.errorf(p, "unknown parameter %s (must be require)", grammar.Quote(p.Args[1]))
-		}
+		i.Profile, i.RequireProfile = p.Args[0], len(p.Args) == 2
 	}
-}
-
-// challenge translates the type of challenges, whose version may be missing.
-func (t *translator) challenge(d *syntax.Directive) string {
-	switch d.Args[0] {
-	case "http-01", "http":
-	case "tls-alpn-01", "tls-alpn":
-		return "tls-alpn-01"
-	case "dns-01", "dns":
-		return "dns-01"
-	default:
-		t.errorf(d, "unknown challenge %s (must be http-01, tls-alpn-01 or, in programs with a DNS provider, dns-01)",
-			grammar.Quote(d.Args[0]))
-	}
-	return "http-01"
+	t.config.Issuers = append(t.config.Issuers, i)
 }
 
 // contact returns the URL of a contact. As in nginx, mailto: is assumed.
 func contact(text string) string {
-	end := strings.IndexFunc(text, func(r rune) bool {
-		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.", r)
-	})
-	if end > 0 && text[end] == ':' {
+	if u, err := url.Parse(text); err == nil && u.Scheme != "" {
 		return text
 	}
 	return "mailto:" + text
-}
-
-// keyType parses the type of a key, whose size may be missing. It returns false for any other text.
-func keyType(text string) (string, bool) {
-	switch text {
-	case "ecdsa":
-		return "ecdsa:256", true
-	case "rsa":
-		return "rsa:2048", true
-	case "ecdsa:256", "ecdsa:384", "ecdsa:521", "rsa:2048", "rsa:3072", "rsa:4096":
-		return text, true
-	}
-	return "", false
 }
 
 // issued translates the acme_certificate of a server; nil if the server has none, or does not use
@@ -137,25 +91,15 @@ func (t *translator) issued(s *scope) *conf.Issued {
 	}
 	d := own[0]
 	issued := &conf.Issued{Issuer: d.Args[0]}
-	if !slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == issued.Issuer }) {
-		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", grammar.Quote(issued.Issuer))
-	}
 	for _, arg := range d.Args[1:] {
 		if key, ok := strings.CutPrefix(arg, "key="); ok {
-			if issued.Key, ok = keyType(key); !ok {
-				t.errorf(d, "unknown key type %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
-					grammar.Quote(key))
-			}
+			issued.Key = key
 			continue
 		}
 		issued.Names = appendIdentifier(issued.Names, arg)
 	}
 	if issued.Names == nil {
 		issued.Names = t.identifiers(s)
-	}
-	if len(issued.Names) == 0 {
-		t.errorf(d, "no names (list them, or add them to server_name)")
-		return nil
 	}
 	if !uses {
 		t.warn(d, "the certificate is not used, and not ordered: add \"ssl_certificate %s; ssl_certificate_key %s;\"",

@@ -1,7 +1,6 @@
 package nginxconf
 
 import (
-	"bytes"
 	"cmp"
 	"crypto/tls"
 	"errors"
@@ -276,7 +275,7 @@ func (t *translator) belowWildcard(a *address, l *Listener, all *address) {
 		return
 	}
 	if s := t.listener(all); l.HTTP3Retry != s.HTTP3Retry || l.HTTP3Streams != s.HTTP3Streams ||
-		l.HTTP3Window != s.HTTP3Window || !bytes.Equal(l.HTTP3HostKey, s.HTTP3HostKey) {
+		l.HTTP3Window != s.HTTP3Window {
 		t.warn(a.main.directive, "settings of QUIC connections, such as quic_retry, are those of %s, whose socket has them",
 			all.main.Addr)
 	}
@@ -425,10 +424,4 @@ func (t *translator) quic(s *scope, l *Listener) {
 	l.HTTP3Retry = s.flag("quic_retry", false)
 	l.HTTP3Streams = cmp.Or(s.number("http3_max_concurrent_streams", 1), l.HTTP3Streams)
 	l.HTTP3Window = cmp.Or(s.size("http3_stream_buffer_size", 1), l.HTTP3Window)
-	if d := s.one("quic_host_key"); d != nil {
-		l.HTTP3HostKey, _ = t.read(d) // it reports errors
-		if len(l.HTTP3HostKey) == 0 {
-			t.errorf(d, "the file is empty: it must contain random bytes")
-		}
-	}
 }

@@ -42,22 +42,19 @@ func TestQUICAddressesAreSeparate(t *testing.T) {
 	text := inHTTP(`ssl_certificate c; ssl_certificate_key k;
 		server { listen 443 ssl; listen 443 quic reuseport; http2 on; server_name a; location / { empty_gif; } }
 		server { listen 443 ssl default_server; listen 443 quic; listen [::1]:443 quic; http3 off; server_name b;
-			quic_retry on; http3_max_concurrent_streams 7; http3_stream_buffer_size 10k; quic_host_key /key;
-			location / { empty_gif; } }
+			quic_retry on; http3_max_concurrent_streams 7; http3_stream_buffer_size 10k; location / { empty_gif; } }
 		server { listen 127.0.0.1:443 quic; server_name c; http3_max_concurrent_streams 5; location / { empty_gif; } }`)
-	files := fstest.MapFS{"nginx.conf": {Data: []byte(text)}, "key": {Data: []byte("secret")}}
-	r := testkit.Value(Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true}))(t)
+	r := parsed(t, text, Options{HTTP3: true})
 	type settings struct {
 		retry   bool
 		streams int
 		window  int64
-		hostKey string
 	}
 	want := map[string]settings{"*:443": {}, "quic:*:443": {streams: 128, window: 64 << 10},
-		"quic:[::1]:443": {true, 7, 10 << 10, "secret"}, "quic:127.0.0.1:443": {streams: 5, window: 64 << 10}}
+		"quic:[::1]:443": {true, 7, 10 << 10}, "quic:127.0.0.1:443": {streams: 5, window: 64 << 10}}
 	for i := range r.Process.Listeners {
 		l := &r.Process.Listeners[i]
-		got := settings{l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window, string(l.HTTP3HostKey)}
+		got := settings{l.HTTP3Retry, l.HTTP3Streams, l.HTTP3Window}
 		if s, ok := want[l.Addr]; !ok || s != got || !l.TLS || l.HTTP2 != (l.Addr == "*:443") {
 			t.Errorf("%s: %+v", l.Addr, l)
 		}

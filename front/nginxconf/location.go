@@ -102,7 +102,7 @@ func (t *translator) checkUnused(s *scope) {
 	}
 	for _, kind := range []string{"proxy", "fastcgi", "grpc"} {
 		if s.own(kind+"_pass") == nil &&
-			slices.ContainsFunc(s.groups, func(g group) bool { return strings.HasPrefix(g.name, kind+"_") }) {
+			slices.ContainsFunc(s.list, func(d *syntax.Directive) bool { return strings.HasPrefix(d.Name, kind+"_") }) {
 			_ = t.pass(s, kind)
 		}
 	}
@@ -128,11 +128,6 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 		for _, arg := range d.Args {
 			tries = append(tries, t.text(d, arg))
 		}
-		if code, ok := strings.CutPrefix(d.Args[len(d.Args)-1], "="); ok {
-			if n, err := grammar.ParseNumber(code); err != nil || n > 999 {
-				t.errorf(d, "invalid status %s (example: =404)", grammar.Quote(d.Args[len(d.Args)-1]))
-			}
-		}
 	}
 	return tries
 }
@@ -157,24 +152,14 @@ func (t *translator) checkNamed(server *scope, list []*syntax.Directive) {
 // limitExcept translates limit_except. Requests with other methods continue in a location of their
 // own, which has the block's settings, and inherits the location's without rewriting.
 func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
-	known := []string{
-		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
-		"UNLOCK", "PATCH",
-	}
 	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
-		var methods []string
-		for _, m := range d.Args {
-			m = strings.ToUpper(m)
-			if !slices.Contains(known, m) {
-				t.errorf(d, "unknown method %s", grammar.Quote(m))
-			}
-			if methods = append(methods, m); m == "GET" {
-				methods = append(methods, "HEAD")
-			}
+		methods := strings.ToUpper(strings.Join(d.Args, " "))
+		if slices.Contains(strings.Fields(methods), "GET") {
+			methods += " HEAD"
 		}
 		steps = append(steps, conf.If{
-			Op: "!method", Right: conf.Text(strings.Join(methods, " ")), Then: []conf.Step{conf.Break{}},
+			Op: "!method", Right: conf.Text(methods), Then: []conf.Step{conf.Break{}},
 			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.Block), here),
 		})
 	}

@@ -77,8 +77,6 @@ type Process struct {
 	// Files is worker_rlimit_nofile, the maximum number of open files and connections; 0 means no
 	// change.
 	Files uint64
-	// Connections is worker_connections, which counts per worker; 0 without the directive.
-	Connections int
 	// SpanExporter sends spans to a collector; nil sends none.
 	SpanExporter *conf.SpanExporter
 	// Listeners are the addresses of the Config's hosts. If one is for all addresses of a port,
@@ -120,9 +118,6 @@ type Listener struct {
 	// HTTP3Window is how many bytes of a body a client of HTTP/3 may send before they are read; the
 	// default is 64 KB.
 	HTTP3Window int64
-	// HTTP3HostKey is the content of a secret file, from which the keys of tokens and of stateless
-	// resets are derived. If it is empty, each process has random ones.
-	HTTP3HostKey []byte
 }
 
 // NewListener returns a Listener with nginx's defaults.

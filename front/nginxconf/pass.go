@@ -97,14 +97,10 @@ func (t *translator) bind(s *scope, name string) conf.Text {
 		return ""
 	}
 	if len(d.Args) == 2 {
-		switch {
-		case d.Args[1] != "transparent":
-			t.errorf(d, "invalid parameter %s (must be transparent)", grammar.Quote(d.Args[1]))
-		case d.Args[0] == "off":
+		if d.Args[0] == "off" {
 			return ""
-		default:
-			t.reject(d, "transparent is not supported: it requires a server with privileges")
 		}
+		t.reject(d, "transparent is not supported: it requires a server with privileges")
 	}
 	if !hasVariable(d.Args[0]) {
 		if _, ok := grammar.ParseAddress(d.Args[0]); !ok {
@@ -167,7 +163,7 @@ func (t *translator) target(d *syntax.Directive, text, port string) conf.Text {
 
 // isUpstream reports whether a name is that of an upstream or a bound handler.
 func (t *translator) isUpstream(name string) bool {
-	return t.upstreams[strings.ToLower(name)] != nil ||
+	return t.upstreams[strings.ToLower(name)] ||
 		slices.ContainsFunc(t.options.Bound, func(bound string) bool { return strings.EqualFold(bound, name) })
 }
 
@@ -179,13 +175,8 @@ func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
 	p.SplitPath = s.word("fastcgi_split_path_info")
 	p.CatchStderr = s.words("fastcgi_catch_stderr")
 	for _, d := range s.all("fastcgi_param") {
-		param := conf.Param{Name: d.Args[0], Value: t.upstreamText(s, d, d.Args[1])}
-		if len(d.Args) == 3 {
-			if param.IfNotEmpty = d.Args[2] == "if_not_empty"; !param.IfNotEmpty {
-				t.errorf(d, "invalid parameter %s (must be if_not_empty)", grammar.Quote(d.Args[2]))
-			}
-		}
-		p.Params = append(p.Params, param)
+		p.Params = append(p.Params, conf.Param{Name: d.Args[0], Value: t.upstreamText(s, d, d.Args[1]),
+			IfNotEmpty: len(d.Args) == 3})
 	}
 }
 

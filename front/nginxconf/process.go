@@ -31,10 +31,6 @@ func (t *translator) processOf(s *scope) {
 	if d := s.one("worker_shutdown_timeout"); d != nil {
 		t.config.ShutdownTimeout, _ = grammar.ParseTime(d.Args[0]) // in both, 0 means no limit
 	}
-	for _, d := range s.own("events") {
-		events := newScope(nil, "events", d.Block)
-		p.Connections = events.number("worker_connections", 0)
-	}
 	t.config.ErrorLog = t.errorLog(s)
 }
 
@@ -51,9 +47,6 @@ func (t *translator) errorLog(s *scope) *conf.ErrorLog {
 }
 
 func (t *translator) oneErrorLog(d *syntax.Directive) *conf.ErrorLog {
-	if len(d.Args) > 2 {
-		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", syntax.Plural(len(d.Args), "argument"))
-	}
 	log := &conf.ErrorLog{Path: d.Args[0], Level: "error"}
 	if len(d.Args) > 1 {
 		log.Level = d.Args[1]

@@ -64,9 +64,6 @@ func (t *translator) rewrite(d *syntax.Directive) conf.Step {
 	r := conf.Rewrite{Pattern: d.Args[0], To: t.text(d, d.Args[1]), Pos: d.Place()}
 	if len(d.Args) == 3 {
 		r.Flag = d.Args[2]
-		if !slices.Contains([]string{"last", "break", "redirect", "permanent"}, r.Flag) {
-			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", grammar.Quote(r.Flag))
-		}
 	}
 	return r
 }

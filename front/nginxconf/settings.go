@@ -225,14 +225,8 @@ func (t *translator) expires(s *scope) *conf.Expires {
 	if d == nil || d.IsOff() {
 		return nil
 	}
-	e := &conf.Expires{}
-	value := d.Args[0]
-	if len(d.Args) == 2 {
-		if e.Modified = d.Args[0] == "modified"; !e.Modified {
-			t.errorf(d, "invalid parameter %s (must be modified)", grammar.Quote(d.Args[0]))
-		}
-		value = d.Args[1]
-	}
+	e := &conf.Expires{Modified: len(d.Args) == 2}
+	value := d.Args[len(d.Args)-1]
 	if e.Text = t.text(d, value); !grammar.HasVariables(e.Text) {
 		_, err := grammar.ParseExpiry(value, e.Modified)
 		t.check(d, err)

@@ -22,11 +22,6 @@ func (t *translator) settings(s *scope, here *place) *conf.Settings {
 	if len(t.closing) > 0 { // the reason names a directive of the block
 		return t.newSettings(s, here)
 	}
-	return t.settingsOf(s, here)
-}
-
-// settingsOf is settings if nothing closes a block.
-func (t *translator) settingsOf(s *scope, here *place) *conf.Settings {
 	if s.set != nil {
 		return s.set
 	}
@@ -38,7 +33,7 @@ func (t *translator) settingsOf(s *scope, here *place) *conf.Settings {
 	if here != nil && here.scope == s {
 		around = here.outer
 	}
-	key := settingsKey{outer: t.settingsOf(s.outer, around), own: s.ownSettings(here)}
+	key := settingsKey{outer: t.settings(s.outer, around), own: s.ownSettings(here)}
 	if s.set = t.sharedSettings[key]; s.set != nil {
 		return s.set
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/internal/crl"
+	"github.com/tarehq/tare/front/internal/clientcert"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 )
@@ -116,26 +116,15 @@ func chains(s *scope, depth string, lists []*x509.RevocationList) func(tls.Conne
 		if len(state.PeerCertificates) == 0 || state.DidResume {
 			return nil
 		}
-		fault := errTooDeep
+		reason := ""
 		for _, chain := range state.VerifiedChains {
-			if len(chain)-2 > most {
-				continue
-			}
-			if lists == nil {
+			if reason = clientcert.ChainError(chain, most, lists, time.Now()); reason == "" {
 				return nil
 			}
-			reason := crl.Check(lists, chain, time.Now())
-			if reason == "" {
-				return nil
-			}
-			fault = errors.New("tls: " + reason)
 		}
-		return fault
+		return errors.New("tls: " + reason)
 	}
 }
-
-// errTooDeep fails handshakes whose certificate is too far from a trust anchor.
-var errTooDeep = errors.New("tls: the certificate chain is too long")
 
 // ciphers sets the cipher suites up to TLS 1.2. Those of TLS 1.3 cannot be chosen.
 func (t *translator) ciphers(s *scope, name string, config *tls.Config) {

@@ -21,7 +21,7 @@ type translator struct {
 	config  conf.Config
 	process Process
 
-	upstreams map[string]*syntax.Directive // by name
+	upstreams map[string]bool // names in lower case
 	matches   map[string]*conf.HealthMatch
 	zones     map[string]*syntax.Directive // limit_req_zone or limit_conn_zone, by name
 	// the name of the directive that defines a cache, by the cache's name
@@ -43,7 +43,7 @@ func newTranslator(s *syntax.Source, file string, o Options, r *report) *transla
 	t := &translator{
 		report: r, options: o, source: s, hosts: newResolver(o.LookupNetIP), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
-		upstreams: make(map[string]*syntax.Directive), matches: make(map[string]*conf.HealthMatch),
+		upstreams: make(map[string]bool), matches: make(map[string]*conf.HealthMatch),
 		zones: make(map[string]*syntax.Directive), caches: make(map[string]string),
 		formats:       map[string]bool{"combined": true},
 		passwordFiles: make(map[string]string), available: make(map[string]bool),

@@ -13,11 +13,7 @@ import (
 
 func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	u := conf.Upstream{Name: d.Args[0], Pos: d.Place()}
-	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
-		t.errorf(d, "duplicate upstream %s (first one at %s)", grammar.Quote(u.Name), other.Where())
-		return
-	}
-	t.upstreams[strings.ToLower(u.Name)] = d
+	t.upstreams[strings.ToLower(u.Name)] = true
 	s := newScope(nil, levelUpstream, d.Block)
 	// it inherits nothing but the resolver: keepalive_timeout and others have another meaning in
 	// http
@@ -28,9 +24,6 @@ func (t *translator) upstream(d *syntax.Directive, http *scope) {
 	u.Sticky = t.sticky(s)
 	for _, server := range s.own("server") {
 		u.Servers = append(u.Servers, t.upstreamServer(server, balancer))
-	}
-	if len(u.Servers) == 0 {
-		t.errorf(d, "no server in upstream %s", grammar.Quote(u.Name))
 	}
 	u.Keepalive = s.number("keepalive", 0)
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
@@ -204,9 +197,7 @@ func (t *translator) healthMatch(d *syntax.Directive) {
 		m.Header = append(m.Header, h)
 	}
 	for _, body := range s.own("body") {
-		if m.Body, m.NotBody = body.Args[1], body.Args[0] == "!~"; !m.NotBody && body.Args[0] != "~" {
-			t.errorf(body, "invalid operator %s (must be ~ or !~)", grammar.Quote(body.Args[0]))
-		}
+		m.Body, m.NotBody = body.Args[1], body.Args[0] == "!~"
 	}
 }
 

@@ -36,10 +36,9 @@
 // # Reloads
 //
 // Reload applies a configuration completely or not at all, and then reopens the logs. Sockets whose
-// address stays remain open. If settings of connections change, new servers replace those of the
-// socket, with a duplicate of the descriptor. The old ones end their connections after their next
-// response, and after worker_shutdown_timeout at the latest. Settings that only a start can apply
-// are reported.
+// address stays remain open. New servers replace those of the socket, with a duplicate of the
+// descriptor. The old ones end their connections after their next response, and after
+// worker_shutdown_timeout at the latest. Settings that only a start can apply are reported.
 //
 // The socket for all addresses of a port accepts for its single addresses, too. Each address has a
 // server of its own: for its TLS, versions of HTTP, PROXY protocol and timeouts. front.Handler
@@ -48,8 +47,7 @@
 // # HTTP/3
 //
 // Options.HTTP3 serves "listen … quic": see package front/http3. Its settings change without
-// another socket. Open connections end with GOAWAY if they depend on what changed, such as a
-// timeout or a TLS setting of their address.
+// another socket. As those of TLS, open connections end after their requests, with GOAWAY.
 //
 // # Upgrades
 //

@@ -104,15 +104,13 @@ func TestReloadReportsWhatNeedsARestart(t *testing.T) {
 	var config Config
 	config.Process = nginxconf.Process{User: "a", Files: 9, Listeners: []nginxconf.Listener{
 		{Listen: conf.Listen{Addr: "[::]:80", IPv6Only: true}}, {Listen: conf.Listen{Addr: "[::1]:80", IPv6Only: true}},
-		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("a")},
 	}}
 	changed := config
 	changed.Process = nginxconf.Process{User: "a", Group: "b", Listeners: []nginxconf.Listener{
-		{Listen: conf.Listen{Addr: "[::]:80"}}, {Listen: conf.Listen{Addr: "[::1]:80"}},
-		{Listen: conf.Listen{Addr: "quic:*:443"}, HTTP3HostKey: []byte("b")}, {Listen: conf.Listen{Addr: "[::]:81"}},
+		{Listen: conf.Listen{Addr: "[::]:80"}}, {Listen: conf.Listen{Addr: "[::1]:80"}}, {Listen: conf.Listen{Addr: "[::]:81"}},
 	}}
 	s := New(&config, Options{})
-	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only", "listen quic:*:443: quic_host_key"}
+	want := []string{"user", "worker_rlimit_nofile", "listen [::]:80: ipv6only"}
 	testkit.Equal(t, s.needRestart(&config, &changed), want)
 	testkit.Equal(t, s.needRestart(&config, &config), nil)
 }

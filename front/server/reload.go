@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -119,14 +118,8 @@ func (s *Server) needRestart(before, now *Config) (all []string) {
 	for i := range p.Listeners {
 		l := &p.Listeners[i]
 		at := slices.IndexFunc(old.Listeners, func(o nginxconf.Listener) bool { return o.Addr == l.Addr })
-		if at < 0 {
-			continue
-		}
-		if old.Listeners[at].IPv6Only != l.IPv6Only && grammar.Wildcard(l.Addr) == "" {
+		if at >= 0 && old.Listeners[at].IPv6Only != l.IPv6Only && grammar.Wildcard(l.Addr) == "" {
 			all = append(all, "listen "+l.Addr+": ipv6only")
-		}
-		if !bytes.Equal(old.Listeners[at].HTTP3HostKey, l.HTTP3HostKey) {
-			all = append(all, "listen "+l.Addr+": quic_host_key")
 		}
 	}
 	return all
@@ -175,13 +168,12 @@ func (s *Server) apply(c *Config) (err error) {
 		s.tlsTable.Store(&before)
 		return configError(err)
 	}
-	previous := s.config
+	atMost := s.config.Front.ShutdownTimeout
 	s.config = c
-	atMost := previous.Front.ShutdownTimeout
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
 	s.applySockets(next, atMost)
-	s.applyQUIC(nextQUIC, previous)
+	s.applyQUIC(nextQUIC, atMost)
 	return nil
 }
 
@@ -192,14 +184,12 @@ type socketChange struct {
 	socket *socket
 	now    []nginxconf.Listener
 	opened bool
-	start  net.Listener // for new servers; nil if the current ones are kept
+	start  net.Listener // for new servers
 }
 
 // nextSockets opens the sockets and listeners that the new configuration needs. After an error it
 // returns those that it has opened.
 func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
-	hasOtherHandler := usesIssuers(c) != usesIssuers(s.config)
-	isLimited := s.config.Front.ShutdownTimeout > 0 // then earlier connections need servers of their own
 	for _, now := range socketsOf(c.Process.Listeners, false) {
 		at := slices.IndexFunc(s.sockets, func(o *socket) bool { return o.listeners[0].Addr == now[0].Addr })
 		n := socketChange{now: now, opened: at < 0}
@@ -208,21 +198,12 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 		} else if n.socket, err = s.openSocket(now, new(listen.Passed)); err != nil {
 			return next, err
 		}
-		if n.opened || hasOtherHandler || isLimited || needsNewServers(n.socket.listeners, now) {
-			n.start, err = duplicate(n.socket.base)
-		}
+		n.start, err = duplicate(n.socket.base)
 		if next = append(next, n); err != nil {
 			return next, err
 		}
 	}
 	return next, nil
-}
-
-// needsNewServers reports whether new servers must replace those of a socket. TLS connections keep
-// their handshake's configuration, so TLS always gets new ones.
-func needsNewServers(before, now []nginxconf.Listener) bool {
-	return slices.ContainsFunc(now, func(l nginxconf.Listener) bool { return l.TLS }) ||
-		!slices.EqualFunc(before, now, sameServer)
 }
 
 func (n socketChanges) closeOpened() {
@@ -236,8 +217,8 @@ func (n socketChanges) closeOpened() {
 	}
 }
 
-// applySockets serves new sockets, closes removed ones, and replaces servers whose settings
-// changed. Their requests may take atMost longer; 0 is no limit.
+// applySockets serves new sockets, closes removed ones, and replaces the servers of others. Requests
+// of before may take atMost longer; 0 is no limit.
 func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 	before := urlsOf(s.sockets)
 	var sockets []*socket
@@ -247,10 +228,8 @@ func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 			s.log.print(fmt.Sprintf("warning: listen %s: %v", n.now[0].Addr, err))
 		}
 		n.socket.listeners = n.now
-		if n.start != nil {
-			s.startSocket(n.socket, n.start)
-			s.replace(old, atMost)
-		}
+		s.startSocket(n.socket, n.start)
+		s.replace(old, atMost)
 		sockets = append(sockets, n.socket)
 	}
 	for _, socket := range s.sockets {

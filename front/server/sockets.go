@@ -8,14 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
@@ -29,8 +27,8 @@ const socketMode = 0o666
 const connWindow = 1 << 20
 
 // socket is a listening socket, open while the configuration names its address. That of all
-// addresses of a port accepts for its single addresses, too: see sharedSocket. If settings of its
-// connections change, new servers replace the old ones; they have a duplicate of the descriptor.
+// addresses of a port accepts for its single addresses, too: see sharedSocket. In a reload new servers
+// replace the old ones; they have a duplicate of the descriptor.
 type socket struct {
 	listeners []nginxconf.Listener // the socket's own address, and then the single ones
 	base      net.Listener
@@ -65,15 +63,6 @@ func socketsOf(all []nginxconf.Listener, ofQUIC bool) [][]nginxconf.Listener {
 		sockets[i] = append(sockets[i], l)
 	}
 	return sockets
-}
-
-// sameServer reports whether an address needs no new server: settings of the socket, of handshakes,
-// and of hosts do not matter.
-func sameServer(a, b nginxconf.Listener) bool {
-	for _, l := range []*nginxconf.Listener{&a, &b} {
-		l.Listen = conf.Listen{Addr: l.Addr, TLS: l.TLS, HTTP2: l.HTTP2, Proxied: l.Proxied}
-	}
-	return reflect.DeepEqual(a, b)
 }
 
 // openSockets opens the sockets of the configuration and accepts those that are open already.
@@ -238,13 +227,11 @@ func (s *Server) newServer(at *nginxconf.Listener) *tare.Server {
 // handler returns what servers call: the front.Handler itself if nothing comes before it, since it
 // then knows that it owns the requests.
 func (s *Server) handler() http.Handler {
-	if usesIssuers(s.config) {
+	if len(s.config.Front.Issuers) > 0 {
 		return s.issued.Handler(s.front)
 	}
 	return s.front
 }
-
-func usesIssuers(c *Config) bool { return len(c.Front.Issuers) > 0 }
 
 // duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {

@@ -3,7 +3,6 @@ package acme
 import (
 	"context"
 	"encoding/json"
-	"slices"
 	"time"
 )
 
@@ -24,11 +23,10 @@ type advice struct {
 func (c *Certificate) requestAdvice(ctx context.Context) {
 	now, current, timing := c.now(), c.current.Load(), c.manager.config.Timing
 	c.advice.next = now.Add(pace(current.period().lifetime(), timing.InfoMin, adviceDefault))
-	own := slices.IndexFunc(c.issuers, func(i *issuer) bool { return i.conf.Directory == current.directory })
-	if own < 0 {
+	from := c.issuer
+	if from.conf.Directory != current.directory {
 		return // it was issued by one that is no longer configured
 	}
-	from := c.issuers[own]
 	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
 	defer cancel()
 	info, err := from.client.GetRenewalInfo(ctx, current.Leaf)

@@ -21,9 +21,9 @@ const maxSleep = time.Minute
 type Certificate struct {
 	manager *Manager
 	spec    conf.Issued
-	issuers []*issuer // the first one, and its fallbacks in their order
-	store   *store    // the first issuer's
-	name    string    // of its files
+	issuer  *issuer
+	store   *store // the issuer's
+	name    string // of its files
 	current atomic.Pointer[certificate]
 	stop    context.CancelFunc // nil unless it is renewed
 
@@ -135,9 +135,10 @@ func (c *Certificate) renewalTime(cert *certificate) time.Time {
 
 // attempt orders the certificate, unless another process does or has done so.
 func (c *Certificate) attempt(ctx context.Context) {
-	var held slot
-	defer held.leave()
-	if !held.moveTo(ctx, c.issuers[0]) {
+	select {
+	case c.issuer.slots <- struct{}{}:
+		defer func() { <-c.issuer.slots }()
+	case <-ctx.Done():
 		return
 	}
 	unlock, err := c.store.lock(c.name)
@@ -157,7 +158,7 @@ func (c *Certificate) attempt(ctx context.Context) {
 	if c.adopt() {
 		return
 	}
-	c.obtain(ctx, &held)
+	c.obtain(ctx)
 }
 
 // adopt takes over a certificate that another process has stored.
@@ -178,54 +179,22 @@ func (c *Certificate) adopt() bool {
 	return c.now().Before(c.due())
 }
 
-// obtain orders the certificate from its issuers, in turn.
-func (c *Certificate) obtain(ctx context.Context, held *slot) {
-	var delay time.Duration
-	var failed []error
-	for _, i := range c.candidates() {
-		if !held.moveTo(ctx, i) {
-			return
-		}
-		now := c.now()
-		if left := timeLeft(i.limitedUntil, now); left > 0 {
-			failed = append(failed, fmt.Errorf("%s: its rate limit ends in %s", i.conf.Name, left.Round(time.Second)))
-			delay = max(delay, left)
-			continue
-		}
-		cert, wait, err := c.orderWithin(ctx, i)
-		switch {
-		case err == nil:
-			c.install(cert, i, failed)
-			return
-		case ctx.Err() != nil:
-			return // the process stops: that is no failure
-		}
-		i.limitedUntil = now.Add(wait)
-		failed = append(failed, fmt.Errorf("%s: %s", i.conf.Name, oneLine(err.Error())))
-		delay = max(delay, wait)
+// obtain orders the certificate.
+func (c *Certificate) obtain(ctx context.Context) {
+	cert, delay, err := c.orderWithin(ctx)
+	if err == nil {
+		c.install(cert)
+	} else if ctx.Err() == nil { // else the process stops: that is no failure
+		c.fail(fmt.Errorf("%s: %w", c.issuer.conf.Name, err), delay)
 	}
-	if len(c.issuers) > 1 {
-		delay = 0 // another issuer may succeed before the rate limit of one ends
-	}
-	c.fail(errors.Join(failed...), delay)
-}
-
-// candidates returns the issuers to try: the first one, and its fallbacks if it has failed before
-// or if there is little time.
-func (c *Certificate) candidates() []*issuer {
-	current := c.current.Load()
-	if current == nil || c.failures > 1 ||
-		current.remaining(c.now()) < current.period().lifetime()/latestPart {
-		return c.issuers
-	}
-	return c.issuers[:1]
 }
 
 // orderWithin orders a certificate within orderTimeout. It returns how long the issuer wants no
 // further order, but at most a part of the time that the current certificate is valid.
-func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate, time.Duration, error) {
+func (c *Certificate) orderWithin(ctx context.Context) (*certificate, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
+	i := c.issuer
 	if i.conf.Challenge == "tls-alpn-01" {
 		release, err := c.manager.challenges.reserve(ctx, c.spec.Names)
 		if err != nil {
@@ -234,10 +203,10 @@ func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate,
 		defer release()
 	}
 	i.transport.retryAfter.Store(0)
-	cert, err := c.order(ctx, i)
+	cert, err := c.order(ctx)
 	if isUnknownAccount(err) { // the issuer has lost or removed it
 		i.forget()
-		cert, err = c.order(ctx, i)
+		cert, err = c.order(ctx)
 	}
 	delay := time.Duration(i.transport.retryAfter.Load())
 	if current := c.current.Load(); current != nil {
@@ -247,14 +216,11 @@ func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate,
 }
 
 // install serves a new certificate, stores it, and then logs it: a reload after that finds it.
-func (c *Certificate) install(cert *certificate, i *issuer, failed []error) {
+func (c *Certificate) install(cert *certificate) {
 	c.current.Store(cert)
 	c.advice = advice{}
 	err := c.write(cert.text)
-	for _, err := range failed {
-		c.logf("%v", err)
-	}
-	c.logf("%s has issued a certificate, %s", i.conf.Name, c.validity(cert))
+	c.logf("%s has issued a certificate, %s", c.issuer.conf.Name, c.validity(cert))
 	if now := c.now(); !cert.isValid(now) {
 		c.logf("the new certificate is valid from %s to %s, and this machine's clock is at %s: check the clock",
 			cert.Leaf.NotBefore.Format(time.DateTime), cert.Leaf.NotAfter.Format(time.DateTime),
@@ -300,9 +266,7 @@ func (c *Certificate) fail(err error, delay time.Duration) {
 	if current != nil {
 		state = "still serving the one " + c.validity(current)
 	}
-	for line := range strings.Lines(err.Error()) {
-		c.logf("%s", strings.TrimRight(line, "\n"))
-	}
+	c.logf("%v", err)
 	c.logf("%s; next attempt in %s", state, wait.Round(time.Second))
 	c.storeFailures(now, delay)
 }

@@ -26,7 +26,7 @@ func (m *Manager) Check(config *conf.Config) error {
 	names, dirs := make(map[string]bool), make(map[string]string)
 	for n := range config.Issuers {
 		ic := &config.Issuers[n]
-		if err := m.checkIssuer(config, ic); err != nil {
+		if err := m.checkIssuer(ic); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", positionOf(ic), err))
 		}
 		if _, err := m.readSecrets(ic); err != nil {
@@ -36,7 +36,7 @@ func (m *Manager) Check(config *conf.Config) error {
 			errs = append(errs, fmt.Errorf("%s: duplicate issuer %q", positionOf(ic), ic.Name))
 		}
 		names[ic.Name] = true
-		if other, ok := dirs[ic.StateDir]; ok && ic.StateDir != "" {
+		if other, ok := dirs[ic.StateDir]; ok {
 			errs = append(errs, fmt.Errorf("%s: state_path %q is also that of issuer %q", positionOf(ic), ic.StateDir,
 				other))
 		}
@@ -56,13 +56,15 @@ func (m *Manager) Check(config *conf.Config) error {
 	return errors.Join(errs...)
 }
 
-func (m *Manager) checkIssuer(config *conf.Config, ic *conf.Issuer) error {
+func (m *Manager) checkIssuer(ic *conf.Issuer) error {
 	u, err := url.Parse(ic.Directory)
 	switch {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("invalid uri %q (must be the URL of an ACME directory)", ic.Directory)
 	case !isKeyType(ic.AccountKey):
 		return keyTypeError(ic.AccountKey)
+	case ic.StateDir == "":
+		return errors.New("missing folder of the state")
 	case ic.Challenge == "dns-01" && m.config.DNS == nil:
 		return errors.New("challenge dns-01 requires a program that sets DNS records (server.Options.DNS)")
 	}
@@ -71,24 +73,13 @@ func (m *Manager) checkIssuer(config *conf.Config, ic *conf.Issuer) error {
 	default:
 		return fmt.Errorf("unknown challenge %q (must be http-01 or tls-alpn-01)", ic.Challenge)
 	}
-	seen := map[string]bool{ic.Name: true}
-	for next := ic.Fallback; next != ""; {
-		other := findIssuer(config, next)
-		if other == nil {
-			return fmt.Errorf("unknown issuer %q in fallback", next)
-		}
-		if seen[next] {
-			return fmt.Errorf("fallback %q leads back to %q", ic.Fallback, next)
-		}
-		seen[next] = true
-		next = other.Fallback
-	}
 	return nil
 }
 
 func checkIssued(config *conf.Config, issued *conf.Issued) error {
+	ic := findIssuer(config, issued.Issuer)
 	switch {
-	case findIssuer(config, issued.Issuer) == nil:
+	case ic == nil:
 		return fmt.Errorf("acme_certificate: unknown issuer %q", issued.Issuer)
 	case len(issued.Names) == 0:
 		return errors.New("acme_certificate: no names (list them, or add them to server_name)")
@@ -101,15 +92,13 @@ func checkIssued(config *conf.Config, issued *conf.Issued) error {
 		if err := checkName(name); err != nil {
 			return fmt.Errorf("acme_certificate: %q: %w", name, err)
 		}
-		for _, ic := range issuersOf(config, issued) {
-			if _, err := netip.ParseAddr(name); err == nil && ic.Challenge == "dns-01" {
-				return fmt.Errorf("acme_certificate: %q: the challenge dns-01 of issuer %q cannot prove an IP address (use "+
-					"http-01 or tls-alpn-01)", name, ic.Name)
-			}
-			if strings.HasPrefix(name, "*.") && ic.Challenge != "dns-01" {
-				return fmt.Errorf("acme_certificate: %q: a wildcard requires the challenge dns-01, and issuer %q has another "+
-					"one (list the names instead)", name, ic.Name)
-			}
+		if _, err := netip.ParseAddr(name); err == nil && ic.Challenge == "dns-01" {
+			return fmt.Errorf("acme_certificate: %q: the challenge dns-01 of issuer %q cannot prove an IP address (use "+
+				"http-01 or tls-alpn-01)", name, ic.Name)
+		}
+		if strings.HasPrefix(name, "*.") && ic.Challenge != "dns-01" {
+			return fmt.Errorf("acme_certificate: %q: a wildcard requires the challenge dns-01, and issuer %q has another "+
+				"one (list the names instead)", name, ic.Name)
 		}
 	}
 	return nil
@@ -168,15 +157,6 @@ func findIssuer(config *conf.Config, name string) *conf.Issuer {
 	return nil
 }
 
-// issuersOf returns the issuer of a certificate and its fallbacks.
-func issuersOf(config *conf.Config, issued *conf.Issued) (all []*conf.Issuer) {
-	for ic := findIssuer(config, issued.Issuer); ic != nil && len(all) < len(config.Issuers); {
-		all = append(all, ic)
-		ic = findIssuer(config, ic.Fallback)
-	}
-	return all
-}
-
 // allIssued returns the issued certificates of a Config.
 func allIssued(config *conf.Config) (all []*conf.Issued) {
 	for i := range config.Hosts {
@@ -192,15 +172,12 @@ func allIssued(config *conf.Config) (all []*conf.Issued) {
 // identify returns a text that is equal for certificates that need not be distinguished: those with
 // equal names, keys and issuers.
 func identify(config *conf.Config, issued *conf.Issued) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s", fileName(issued), issued.Names)
-	for _, ic := range issuersOf(config, issued) {
-		plain := *ic
-		plain.Pos, plain.Trusted = "", nil
-		fmt.Fprintf(&b, "\n%+v", plain)
-		for _, cert := range ic.Trusted {
-			fmt.Fprintf(&b, " %x", sha256.Sum256(cert.Raw))
-		}
+	ic := *findIssuer(config, issued.Issuer)
+	trusted := ic.Trusted
+	ic.Pos, ic.Trusted = "", nil
+	text := fmt.Sprintf("%s %s\n%+v", fileName(issued), issued.Names, ic)
+	for _, cert := range trusted {
+		text += fmt.Sprintf(" %x", sha256.Sum256(cert.Raw))
 	}
-	return b.String()
+	return text
 }

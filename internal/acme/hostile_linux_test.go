@@ -212,28 +212,23 @@ func TestRateLimitDelaysNextAttempt(t *testing.T) {
 	s.lines.await(t, "rateLimited - too many", 2)
 }
 
-// A rate limit of an issuer does not keep its fallback from renewing a certificate in time. The
-// issuer receives no request while it lasts, or for a quarter of the time that remains.
-func TestFallbackIssuesDuringRateLimit(t *testing.T) {
+// An issuer with a rate limit receives no request while it lasts, or for a quarter of the time that
+// remains.
+func TestRateLimitEndsBeforeTheCertificate(t *testing.T) {
 	t.Parallel()
-	testkit.Long(t, "it waits for attempts")
 	l := &limiter{after: "604800"}
 	limited := httptest.NewServer(l)
 	defer limited.Close()
 	now := time.Now()
-	f := newForger(t)
 	s := newServers(t)
 	dir := t.TempDir()
-	config := configOf("a.test",
-		conf.Issuer{Name: "limited", Directory: limited.URL + "/dir", StateDir: dir, Fallback: "forger"},
-		conf.Issuer{Name: "forger", Directory: f.URL + "/dir", StateDir: filepath.Join(dir, "forger")})
+	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: limited.URL + "/dir", StateDir: dir})
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: now.Add(-65 * 24 * time.Hour), NotAfter: now.Add(25 * 24 * time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
 	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
 	s.run(config, Config{})
-	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
-	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 1[45].h", 1)
+	s.lines.await(t, "acme: a.test: still serving .*; next attempt in 1[45].h", 1)
 	testkit.Equal(t, l.requests.Load(), 1, "requests that the issuer received")
 }
 
@@ -273,7 +268,7 @@ func TestErrorTextsOfIssuersArePrintable(t *testing.T) {
 	}))
 	defer garbage.Close()
 	s := newServers(t)
-	s.run(configOf("a.test", conf.Issuer{Name: "garbage", Directory: garbage.URL}), Config{})
+	s.run(configOf("a.test", conf.Issuer{Name: "garbage", Directory: garbage.URL, StateDir: t.TempDir()}), Config{})
 	s.lines.await(t, "next attempt", 1)
 	s.close()
 	for line := range strings.Lines(s.lines.String()) {
@@ -327,7 +322,7 @@ func (s *shortLived) start(t *testing.T) (end func()) {
 		s.begun = s.now()
 		return s.begun, s.begun.Add(s.life)
 	}
-	c, end := s.manage(t, s, conf.Issuer{Profile: "shortlived"},
+	c, end := s.manage(t, s, conf.Issuer{Profile: "shortlived", StateDir: t.TempDir()},
 		Config{Now: s.now, Log: func(text string) { t.Log(s.now().Format("02 15:04:05"), text) }})
 	s.cert = c
 	c.manager.Start()
@@ -347,7 +342,7 @@ func (f *forger) manage(t *testing.T, handler http.Handler, issuer conf.Issuer, 
 	config := configOf("a.test", issuer)
 	testkit.Must(t, m.Load(config, -1))
 	cert = m.Lookup(config, config.Hosts[0].Listen[0].Issued)
-	transport := cert.issuers[0].transport.Transport
+	transport := cert.issuer.transport.Transport
 	transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return network.Dial() }
 	return cert, func() {
 		m.Close()

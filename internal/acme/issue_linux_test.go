@@ -117,34 +117,6 @@ func TestExternalAccountIsBound(t *testing.T) {
 	s.awaitIssued(1)
 }
 
-func TestFallbackIssues(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	dir := t.TempDir()
-	broken := s.issuer(filepath.Join(dir, "broken"))
-	broken.Name, broken.Directory, broken.Fallback = "broken", "https://"+programs.FreeAddresses(t, 1)[0]+"/dir", "pebble"
-	s.run(configOf("a.test", broken, s.issuer(filepath.Join(dir, "pebble"))), Config{})
-	s.lines.await(t, "acme: a.test: broken: .*connection refused", 1)
-	s.lines.await(t, "acme: a.test: pebble has issued a certificate", 1)
-	testkit.Value(s.handshake("a.test", s.pebble.Root(t, 0)))(t)
-}
-
-// A fallback is not used while there is time to try the first issuer again.
-func TestFallbackWaitsWhileThereIsTime(t *testing.T) {
-	now := time.Now()
-	c := &Certificate{manager: New(Config{}), issuers: []*issuer{{}, {}}}
-	testkit.Equal(t, len(c.candidates()), 2, "without a certificate")
-	leaf := &x509.Certificate{NotBefore: now.Add(-60 * time.Hour), NotAfter: now.Add(30 * time.Hour)}
-	held := &certificate{}
-	held.Leaf = leaf
-	c.current.Store(held)
-	testkit.Equal(t, len(c.candidates()), 1, "with a third of the lifetime")
-	c.failures = 2
-	testkit.Equal(t, len(c.candidates()), 2, "after two failures")
-	c.failures, leaf.NotAfter = 0, now.Add(5*time.Hour)
-	testkit.Equal(t, len(c.candidates()), 2, "shortly before the end")
-}
-
 // Types of keys, profiles and chains are those of the configuration.
 func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	t.Parallel()
@@ -167,23 +139,6 @@ func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	s.run(configOf("a.test", issuer), Config{})
 	s.lines.await(t, `no profile "none" \(it has: default, short\): its default is used`, 1)
 	s.awaitIssued(2)
-}
-
-// Without a directory the state lasts as long as the Manager, also if the configuration changes.
-func TestStateInMemorySurvivesReload(t *testing.T) {
-	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	config := configOf("a.test", s.issuer(""))
-	m := s.run(config, Config{})
-	s.awaitIssued(1)
-	changed := configOf("a.test", s.issuer(""))
-	changed.Issuers[0].PreferredChain = "X"
-	testkit.Must(t, m.Load(changed, -1))
-	m.Retain(changed)
-	m.Start()
-	testkit.Equal(t, m.Lookup(config, config.Hosts[0].Listen[0].Issued), nil, "the old certificate")
-	cert := testkit.Value(m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil))(t)
-	testkit.Equal(t, cert != nil, true, "there is a certificate after the change")
 }
 
 // An order that is in progress when the Manager closes ends at once, and is no failure.
@@ -238,7 +193,7 @@ func TestHandshakeNames(t *testing.T) {
 
 // A configuration that cannot work is an error before anything is ordered.
 func TestCheckFindsMistakes(t *testing.T) {
-	good := conf.Issuer{Name: "i", Directory: "https://ca.test/"}
+	good := conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: "/x"}
 	with := func(change func(*conf.Issuer)) conf.Issuer {
 		i := good
 		change(&i)
@@ -248,15 +203,19 @@ func TestCheckFindsMistakes(t *testing.T) {
 		"invalid uri":            configOf("a.test", with(func(i *conf.Issuer) { i.Directory = "ftp://x" })),
 		"server.Options.DNS":     configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "dns-01" })),
 		"unknown challenge":      configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "x" })),
-		"unknown issuer \"k\"":   configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "k" })),
-		"leads back":             configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "i" })),
 		"requires the challenge": configOf("*.a.test", good), "not a DNS name": configOf("a..test", good),
 		"zone":     configOf("fe80::1%eth0", good),
 		"no names": configOf("", good), "duplicate issuer": configOf("a.test", good, good),
-		"is also that of": configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "/x" }),
-			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
-		"no such file": configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
+		"is also that of": configOf("a.test", good, with(func(i *conf.Issuer) { i.Name = "j" })),
+		"no such file":    configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
+		"missing folder":  configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "" })),
 	} {
+		testkit.Error(t, New(Config{}).Check(config), want)
+	}
+	for want, issued := range map[string]conf.Issued{"unknown issuer": {Issuer: "k", Names: []string{"a.test"}},
+		"unknown key type": {Issuer: "i", Names: []string{"a.test"}, Key: "dsa"}} {
+		config := configOf("a.test", good)
+		config.Hosts[0].Listen[0].Issued = &issued
 		testkit.Error(t, New(Config{}).Check(config), want)
 	}
 	testkit.Check(t, New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)))

@@ -47,8 +47,6 @@ type issuer struct {
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
-
-	limitedUntil time.Time // no order before this; belongs to the goroutine that renews the certificate
 }
 
 // secrets are the contents of an issuer's files, which are read while that is allowed.

@@ -1,7 +1,6 @@
 package acme
 
 import (
-	"cmp"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -99,5 +98,13 @@ func typeOf(public crypto.PublicKey) string {
 	return ""
 }
 
-// keyTypeOf returns a type, or the default for "".
-func keyTypeOf(t string) string { return cmp.Or(t, "ecdsa:256") }
+// keyTypeOf returns a type with the size that is missing.
+func keyTypeOf(t string) string {
+	switch t {
+	case "", "ecdsa":
+		return "ecdsa:256"
+	case "rsa":
+		return "rsa:2048"
+	}
+	return t
+}

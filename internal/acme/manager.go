@@ -89,28 +89,26 @@ func (m *Manager) Load(config *conf.Config, uid int) error {
 // open makes a certificate and loads what is stored about it.
 func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Certificate, error) {
 	c := &Certificate{manager: m, spec: *issued, name: fileName(issued)}
-	for _, ic := range issuersOf(config, issued) {
-		s := m.storeOf(ic)
-		if err := s.prepare(uid); err != nil {
-			return nil, fmt.Errorf("%s: state_path: %w", positionOf(ic), err)
-		}
-		if err := s.check(ic); err != nil {
-			return nil, err
-		}
-		keys, err := m.readSecrets(ic)
-		if err != nil {
-			return nil, err
-		}
-		c.issuers = append(c.issuers, m.newIssuer(ic, s, keys))
+	ic := findIssuer(config, issued.Issuer)
+	c.store = m.storeOf(ic)
+	if err := c.store.prepare(uid); err != nil {
+		return nil, fmt.Errorf("%s: state_path: %w", positionOf(ic), err)
 	}
-	c.store = c.issuers[0].store
-	_, err := c.load()
+	if err := c.store.check(ic); err != nil {
+		return nil, err
+	}
+	keys, err := m.readSecrets(ic)
+	if err != nil {
+		return nil, err
+	}
+	c.issuer = m.newIssuer(ic, c.store, keys)
+	_, err = c.load()
 	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
 		c.logf("%v (a new certificate will be ordered)", invalid)
 		err = nil
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", positionOf(c.issuers[0].conf), err)
+		return nil, fmt.Errorf("%s: %w", positionOf(ic), err)
 	}
 	return c, nil
 }
@@ -126,17 +124,13 @@ func oneLine(text string) string {
 	return text
 }
 
-// storeOf returns the store of an issuer. Those in memory outlive changes of the configuration.
+// storeOf returns the store of an issuer, which its certificates share.
 func (m *Manager) storeOf(ic *conf.Issuer) *store {
-	id := ic.StateDir
-	if id == "" {
-		id = "memory:" + ic.Name
+	if m.stores[ic.StateDir] == nil {
+		m.stores[ic.StateDir] = newStore(ic.StateDir)
+		m.stores[ic.StateDir].fault = m.config.fault
 	}
-	if m.stores[id] == nil {
-		m.stores[id] = newStore(ic.StateDir)
-		m.stores[id].fault = m.config.fault
-	}
-	return m.stores[id]
+	return m.stores[ic.StateDir]
 }
 
 // readSecrets reads the files with keys that an issuer names. A file that is no longer readable,
@@ -197,10 +191,8 @@ func (m *Manager) Retain(config *conf.Config) {
 // directory. A full disk is no error.
 func (m *Manager) CheckWritable() error {
 	for _, c := range m.sorted() {
-		for _, i := range c.issuers {
-			if err := i.store.check(i.conf); err != nil {
-				return err
-			}
+		if err := c.store.check(c.issuer.conf); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -216,7 +208,7 @@ func (m *Manager) Start() {
 			c.logf("certificate %s, renewal about %s", c.validity(current),
 				c.renewalTime(current).UTC().Format(time.DateTime))
 		} else {
-			c.logf("no certificate yet: TLS handshakes for it fail until %s has issued one", c.issuers[0].conf.Name)
+			c.logf("no certificate yet: TLS handshakes for it fail until %s has issued one", c.issuer.conf.Name)
 		}
 		var ctx context.Context
 		ctx, c.stop = context.WithCancel(context.Background())
@@ -260,9 +252,7 @@ func (c *Certificate) close() {
 	if c.stop != nil {
 		c.stop()
 	}
-	for _, i := range c.issuers {
-		i.transport.CloseIdleConnections()
-	}
+	c.issuer.transport.CloseIdleConnections()
 }
 
 // slotsOf returns the slots of an issuer.
@@ -271,32 +261,6 @@ func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
 		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
 	}
 	return m.slots[ic.Directory]
-}
-
-// slot is one of the maxOrders slots of an issuer, or none.
-type slot struct{ of chan struct{} }
-
-// moveTo waits for a slot of an issuer. It holds no other meanwhile: orders that wait for each
-// other's issuer would wait forever. It returns false if ctx ends first.
-func (s *slot) moveTo(ctx context.Context, i *issuer) bool {
-	if s.of == i.slots {
-		return true
-	}
-	s.leave()
-	select {
-	case i.slots <- struct{}{}:
-		s.of = i.slots
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
-func (s *slot) leave() {
-	if s.of != nil {
-		<-s.of
-		s.of = nil
-	}
 }
 
 // fileName returns the name of a certificate's files, without an extension.

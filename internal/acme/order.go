@@ -76,8 +76,9 @@ func parseCertificate(text []byte, names []string) (*certificate, error) {
 	return c, nil
 }
 
-// order orders a certificate from one issuer. The key is stored before the order is made.
-func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error) {
+// order orders a certificate. The key is stored before the order is made.
+func (c *Certificate) order(ctx context.Context) (*certificate, error) {
+	i := c.issuer
 	i.newClient()
 	account, err := i.register(ctx)
 	if err != nil {
@@ -87,7 +88,7 @@ func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error
 	if err != nil {
 		return nil, err
 	}
-	params, err := c.orderParameters(ctx, i, key, account)
+	params, err := c.orderParameters(ctx, key, account)
 	if err != nil {
 		return nil, err
 	}
@@ -130,8 +131,9 @@ func (c *Certificate) checkNew(cert *certificate) error {
 }
 
 // orderParameters returns the parameters of an order.
-func (c *Certificate) orderParameters(ctx context.Context, i *issuer, key crypto.Signer,
+func (c *Certificate) orderParameters(ctx context.Context, key crypto.Signer,
 	account acme.Account) (params acmez.OrderParameters, err error) {
+	i := c.issuer
 	csr, err := acmez.NewCSR(key, c.spec.Names)
 	if err != nil {
 		return params, err

@@ -25,7 +25,7 @@ const (
 // errLocked reports that another process, or another certificate of this one, holds a lock.
 var errLocked = errors.New("another process is ordering it")
 
-// store keeps files by name: in a directory, or in memory if dir is "".
+// store keeps files in a directory, by name.
 type store struct {
 	dir string
 	// fault is called before each change of a file, and makes it fail if it returns an error. It is
@@ -33,34 +33,15 @@ type store struct {
 	fault func() error
 
 	mu     sync.Mutex
-	memory map[string][]byte
 	locked map[string]bool
 }
 
-func newStore(dir string) *store {
-	return &store{dir: dir, memory: make(map[string][]byte), locked: make(map[string]bool)}
-}
+func newStore(dir string) *store { return &store{dir: dir, locked: make(map[string]bool)} }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// String returns where the files are, for messages.
-func (s *store) String() string {
-	if s.dir == "" {
-		return "memory"
-	}
-	return s.dir
-}
-
 // read returns the content of a file, or an error that is fs.ErrNotExist.
 func (s *store) read(name string) ([]byte, error) {
-	if s.dir == "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		if b, ok := s.memory[name]; ok {
-			return b, nil
-		}
-		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
-	}
 	f, _, err := safefile.OpenFile(s.path(name), os.O_RDONLY, 0)
 	if err != nil {
 		return nil, err
@@ -75,12 +56,6 @@ func (s *store) read(name string) ([]byte, error) {
 
 // write replaces a file atomically. When it returns nil the content survives a loss of power.
 func (s *store) write(name string, content []byte) error {
-	if s.dir == "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.memory[name] = content
-		return nil
-	}
 	// The name is fixed, since writers hold a lock: the file that a killed process left is
 	// replaced.
 	temporary := s.path("." + name + ".new")
@@ -145,12 +120,6 @@ func createNew(path string) (*os.File, error) {
 
 // remove removes a file. It is not an error if there is none.
 func (s *store) remove(name string) error {
-	if s.dir == "" {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.memory, name)
-		return nil
-	}
 	if err := s.change(); err != nil {
 		return err
 	}
@@ -162,9 +131,6 @@ func (s *store) remove(name string) error {
 
 // setAside renames a file that cannot be parsed, so that it is kept and no longer read.
 func (s *store) setAside(name string) error {
-	if s.dir == "" {
-		return s.remove(name)
-	}
 	return s.rename(s.path(name), s.path(name+".invalid"))
 }
 
@@ -183,32 +149,25 @@ func (s *store) lock(name string) (unlock func(), err error) {
 	if s.locked[name] {
 		return nil, errLocked
 	}
-	release := func() {}
-	if s.dir != "" {
-		f, _, err := safefile.OpenFile(s.path(name+".lock"), os.O_RDWR|os.O_CREATE, fileMode)
-		if err != nil {
-			return nil, err
-		}
-		if err := lockFile(f); err != nil {
-			f.Close()
-			return nil, err
-		}
-		release = func() { f.Close() }
+	f, _, err := safefile.OpenFile(s.path(name+".lock"), os.O_RDWR|os.O_CREATE, fileMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := lockFile(f); err != nil {
+		f.Close()
+		return nil, err
 	}
 	s.locked[name] = true
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.locked, name)
-		release()
+		f.Close()
 	}, nil
 }
 
 // check returns an error if the process may not write to the directory of an issuer.
 func (s *store) check(ic *conf.Issuer) error {
-	if s.dir == "" {
-		return nil
-	}
 	if err := safefile.CheckWritable(s.dir); err != nil {
 		return fmt.Errorf("%s: state_path: %w (make the serving user the owner of it and of all its files)",
 			positionOf(ic), err)
@@ -241,9 +200,6 @@ func checkContent(dir string) error {
 // prepare creates the directory. If the process is root and will become another user, that user
 // owns it.
 func (s *store) prepare(uid int) error {
-	if s.dir == "" {
-		return nil
-	}
 	var err error
 	if uid >= 0 {
 		if err := checkContent(s.dir); err != nil {

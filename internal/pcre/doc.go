@@ -13,9 +13,6 @@
 //
 // After many steps a match also remembers which instructions have failed where.
 //
-// Expressions that begin with (*UTF8) or (*UTF) match code points, and fail on subjects that are
-// not UTF-8. The parser of package regexp reads them, so they have its syntax and its classes.
-//
-// Compile rejects recursion, callouts, backtracking verbs such as (*SKIP), \X, and conditions on
-// recursion.
+// Compile rejects recursion, callouts, conditions, verbs such as (*SKIP) and (*UTF8), groups with
+// reset numbers, options other than imsx, \c, \g, \o and \X.
 package pcre

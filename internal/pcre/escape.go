@@ -40,8 +40,8 @@ func (p *parser) escape() (*node, error) {
 		crlf := &node{op: opCat, subs: []*node{{op: opSet, set: setOf("\r")}, {op: opSet, set: setOf("\n")}}}
 		return &node{op: opAtomic, subs: []*node{{op: opAlt,
 			subs: []*node{crlf, {op: opSet, set: setOf("\n\v\f\r\x85")}}}}}, nil
-	case 'g', 'k':
-		return p.reference(c)
+	case 'k':
+		return p.reference()
 	}
 	p.at-- // what follows parses it again
 	if c >= '1' && c <= '9' {
@@ -93,63 +93,15 @@ func (p *parser) backReference() (number_, length int) {
 	return 0, 0
 }
 
-// reference parses \g and \k.
-func (p *parser) reference(c byte) (*node, error) {
+// reference parses \k{name}, \k<name> or \k'name'.
+func (p *parser) reference() (*node, error) {
 	for _, ends := range []string{"{}", "<>", "''"} {
-		if !p.accept(ends[:1]) {
-			continue
+		if p.accept(ends[:1]) {
+			name, err := p.name(ends[1])
+			return p.refTo(name), err
 		}
-		text, _, ok := strings.Cut(p.rest(), ends[1:])
-		if !ok {
-			return nil, fmt.Errorf("unterminated \\%c", c)
-		}
-		if c == 'g' && ends != "{}" {
-			return nil, errors.New("recursion by \\g is not supported")
-		}
-		p.at += len(text) + 1
-		if isName(text) {
-			return p.refTo(text), nil
-		}
-		if c == 'k' {
-			return nil, fmt.Errorf("invalid group name %q", text)
-		}
-		return p.relative(text)
 	}
-	end := 0
-	for end < len(p.rest()) && (isDigit(p.rest()[end]) || end == 0 && (p.rest()[0] == '-' || p.rest()[0] == '+')) {
-		end++
-	}
-	text := p.rest()[:end]
-	p.at += end
-	if c == 'k' {
-		return nil, errors.New("missing group name after \\k")
-	}
-	return p.relative(text)
-}
-
-// relative parses a group number, which is relative if it has a sign.
-func (p *parser) relative(text string) (*node, error) {
-	bare := strings.TrimLeft(text, "+-")
-	if bare == "" || !digits(bare) || len(text)-len(bare) > 1 {
-		return nil, fmt.Errorf("invalid group number %q", text)
-	}
-	n := p.groupNumber(text)
-	if n <= 0 {
-		return nil, fmt.Errorf("unknown group %q", text)
-	}
-	return p.refToNumber(n), nil
-}
-
-// groupNumber returns a group's number, which counts from here if it has a sign.
-func (p *parser) groupNumber(text string) int {
-	n := number(strings.TrimLeft(text, "+-"))
-	switch text[0] {
-	case '-':
-		return len(p.names) - n
-	case '+':
-		return n + len(p.names) - 1
-	}
-	return n
+	return nil, errors.New("missing group name after \\k")
 }
 
 // common parses the escapes that are allowed inside and outside of classes, after the backslash.
@@ -165,16 +117,7 @@ func (p *parser) common() (s set, err error) {
 		b = "\a\x1b\f\n\r\t"[strings.IndexByte("aefnrt", c)]
 	case 'p', 'P':
 		return p.property(c == 'P')
-	case 'c':
-		if p.at == len(p.text) || p.text[p.at] < ' ' || p.text[p.at] > '~' {
-			return s, errors.New("missing printable character after \\c")
-		}
-		if b = p.text[p.at]; b >= 'a' && b <= 'z' {
-			b -= 'a' - 'A'
-		}
-		b ^= 0x40
-		p.at++
-	case 'o', 'x', '0', '1', '2', '3', '4', '5', '6', '7':
+	case 'x', '0', '1', '2', '3', '4', '5', '6', '7':
 		if b, err = p.number(c); err != nil {
 			return s, err
 		}
@@ -190,35 +133,23 @@ func (p *parser) common() (s set, err error) {
 
 // number parses the number of a byte, after its first character.
 func (p *parser) number(c byte) (byte, error) {
-	base, most := 8, 2
-	isPart := func(c byte) bool { return c >= '0' && c <= '7' }
-	if c == 'x' {
-		base = 16
-		isPart = func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
+	base, most, allowed := 16, 2, "0123456789abcdefABCDEF"
+	if c != 'x' {
+		p.at-- // it is a digit itself
+		base, most, allowed = 8, 3, "01234567"
 	}
-	text := ""
-	if (c == 'x' || c == 'o') && p.accept("{") {
+	text := p.rest()[:min(most, len(p.rest()))]
+	text = text[:len(text)-len(strings.TrimLeft(text, allowed))]
+	if c == 'x' && p.accept("{") {
 		var ok bool
 		if text, _, ok = strings.Cut(p.rest(), "}"); !ok || text == "" {
-			return 0, fmt.Errorf("unterminated \\%c{", c)
+			return 0, errors.New("unterminated \\x{")
 		}
-		p.at += len(text) + 1
-	} else if c == 'o' {
-		return 0, errors.New("missing brace after \\o")
-	} else {
-		if c != 'x' {
-			p.at--
-			most = 3
-		}
-		end := 0
-		for end < most && end < len(p.rest()) && isPart(p.rest()[end]) {
-			end++
-		}
-		text = p.rest()[:end]
-		if p.at += end; text == "" {
-			return 0, nil // \x alone
-		}
+		p.at++
+	} else if text == "" {
+		return 0, nil // \x alone
 	}
+	p.at += len(text)
 	n, err := strconv.ParseUint(text, base, 32)
 	if err != nil || n > 0xff {
 		return 0, fmt.Errorf("\\%c: %q is not a byte", c, text)

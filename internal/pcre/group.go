@@ -11,16 +11,11 @@ import (
 func (p *parser) parenthesis() (*node, error) {
 	switch {
 	case p.accept("*"):
-		return nil, errors.New("verbs such as (*SKIP) are not supported")
+		return nil, errors.New("verbs such as (*SKIP) and (*UTF8) are not supported: expressions match bytes")
 	case !p.accept("?"):
-		if p.options.noCaptures {
-			return p.closed(false)
-		}
 		return p.capture("")
 	case p.accept(":"):
-		return p.closed(false)
-	case p.accept("|"):
-		return p.closed(true)
+		return p.closed()
 	case p.accept(">"):
 		return p.around(&node{op: opAtomic})
 	case p.accept("="):
@@ -39,7 +34,7 @@ func (p *parser) parenthesis() (*node, error) {
 	case p.accept("'"):
 		return p.namedCapture('\'')
 	case p.accept("("):
-		return p.condition()
+		return nil, errors.New("conditions are not supported")
 	}
 	if c := p.rest(); c != "" && (strings.IndexByte("R&C+0123456789", c[0]) >= 0 || strings.HasPrefix(c, "P>") ||
 		len(c) > 1 && c[0] == '-' && isDigit(c[1])) {
@@ -49,8 +44,8 @@ func (p *parser) parenthesis() (*node, error) {
 }
 
 // closed parses a group up to its closing parenthesis.
-func (p *parser) closed(reset bool) (*node, error) {
-	n, err := p.alternatives(reset)
+func (p *parser) closed() (*node, error) {
+	n, err := p.alternatives()
 	if err == nil && !p.accept(")") {
 		err = errUnclosed
 	}
@@ -59,7 +54,7 @@ func (p *parser) closed(reset bool) (*node, error) {
 
 // around parses the group of an atomic group or a lookaround.
 func (p *parser) around(n *node) (*node, error) {
-	body, err := p.closed(false)
+	body, err := p.closed()
 	if err != nil {
 		return nil, err
 	}
@@ -83,7 +78,7 @@ func (p *parser) capture(name string) (*node, error) {
 	if p.names = append(p.names, name); len(p.names) > maxGroups {
 		return nil, fmt.Errorf("more than %d groups", maxGroups)
 	}
-	body, err := p.closed(false)
+	body, err := p.closed()
 	n.subs = []*node{body}
 	return n, err
 }
@@ -134,9 +129,6 @@ func (p *parser) refToNumber(number int) *node {
 // switches parses options, for the rest of the enclosing group or for a group of their own.
 func (p *parser) switches() (*node, error) {
 	o, on := p.options, true
-	if p.accept("^") {
-		o = options{}
-	}
 	for p.at < len(p.text) {
 		c := p.text[p.at]
 		p.at++
@@ -152,10 +144,6 @@ func (p *parser) switches() (*node, error) {
 			if p.accept("x") {
 				return nil, errors.New("option (?xx) is not supported")
 			}
-		case 'n':
-			o.noCaptures = on
-		case 'U':
-			o.ungreedy = on
 		case '-':
 			if !on {
 				return nil, errors.New("two minus signs in options")
@@ -167,7 +155,7 @@ func (p *parser) switches() (*node, error) {
 		case ':':
 			before := p.options
 			p.options = o
-			n, err := p.closed(false)
+			n, err := p.closed()
 			p.options = before
 			return n, err
 		default:
@@ -175,61 +163,4 @@ func (p *parser) switches() (*node, error) {
 		}
 	}
 	return nil, errUnclosed
-}
-
-// condition parses (?(condition)yes|no) after its second parenthesis.
-func (p *parser) condition() (*node, error) {
-	n := &node{op: opIfGroup}
-	if strings.HasPrefix(p.rest(), "?") {
-		assertion, err := p.parenthesis()
-		if err != nil {
-			return nil, err
-		}
-		if assertion == nil || assertion.op != opLook && assertion.op != opBehind {
-			return nil, errors.New("condition is neither a group nor an assertion")
-		}
-		n = &node{op: opIfLook, subs: []*node{assertion}}
-	} else if err := p.ifGroup(n); err != nil {
-		return nil, err
-	}
-	body, err := p.closed(false)
-	if err != nil {
-		return nil, err
-	}
-	yes, no := body, &node{op: opEmpty}
-	if body.op == opAlt {
-		if len(body.subs) > 2 {
-			return nil, errors.New("condition with more than two alternatives")
-		}
-		yes, no = body.subs[0], body.subs[1]
-	}
-	n.subs = append(n.subs, yes, no)
-	return n, nil
-}
-
-// ifGroup parses the group of a condition.
-func (p *parser) ifGroup(n *node) error {
-	inner, _, ok := strings.Cut(p.rest(), ")")
-	if !ok {
-		return errUnclosed
-	}
-	p.at += len(inner) + 1
-	switch bare := strings.TrimLeft(inner, "+-"); {
-	case bare != "" && digits(bare):
-		if n.n = p.groupNumber(inner); n.n <= 0 {
-			return fmt.Errorf("unknown group %q", inner)
-		}
-		p.refs = append(p.refs, n)
-		return nil
-	case len(inner) > 2 && (inner[0] == '<' && strings.HasSuffix(inner, ">") || inner[0] == '\'' &&
-		strings.HasSuffix(inner, "'")):
-		inner = inner[1 : len(inner)-1]
-	case inner == "R" || inner == "DEFINE" || strings.HasPrefix(inner, "R&") || strings.HasPrefix(inner, "VERSION"):
-		return fmt.Errorf("condition %q is not supported", inner)
-	}
-	if !isName(inner) {
-		return fmt.Errorf("condition %q is not supported", inner)
-	}
-	p.named = append(p.named, namedRef{n, inner})
-	return nil
 }

@@ -73,7 +73,7 @@ func (r *required) add(n *node) {
 			all = append(all, slices.MaxFunc(sets, func(a, b []string) int { return shortest(a) - shortest(b) })...)
 		}
 		r.sets = append(r.sets, all)
-	case opRunes, opRef, opIfGroup, opIfLook:
+	case opRef:
 		r.end()
 	default: // a position
 	}
@@ -128,7 +128,7 @@ func (n *node) prefixes() (texts []string, whole bool) {
 			return texts, false
 		}
 		return []string{""}, false
-	case opRunes, opRef, opIfGroup, opIfLook, opBack:
+	case opRef, opBack:
 		return []string{""}, false
 	}
 	return []string{""}, true // a position

@@ -1,13 +1,10 @@
 package pcre
 
-import (
-	"slices"
-	"unicode/utf8"
-)
+import "slices"
 
 // memoAfter is the number of steps after which a match remembers which instructions have failed
-// where. Without references and conditions on groups they fail there again. So nested repetitions
-// need a time polynomial in the subject's length, and usual matches pay nothing.
+// where. Without references to groups they fail there again. So nested repetitions need a time
+// polynomial in the subject's length, and usual matches pay nothing.
 const memoAfter = 1 << 15
 
 const (
@@ -93,18 +90,19 @@ func (m *machine) run(pc, at int) (int, error) {
 			if pc++; m.marks[i.x] != at {
 				pc = i.y
 			}
-		case instRunes, instRef, instBack:
-			at, ok = m.move(i, at)
+		case instRef:
+			at, ok = m.ref(i, at)
 			pc++
-		case instIfGroup:
-			if pc++; m.caps[2*i.n+1] < 0 {
-				pc = i.x
-			}
+		case instBack:
+			at -= i.x
+			ok = at >= 0
+			pc++
 		case instSub:
 			var err error
-			if pc, at, ok, err = m.sub(i, pc, at); err != nil {
+			if at, ok, err = m.sub(i, pc+1, at); err != nil {
 				return -1, err
 			}
+			pc = i.x
 		default:
 			ok = m.holds(i.assertion, at)
 			pc++
@@ -135,18 +133,6 @@ func (m *machine) store(i *inst, at int) {
 		m.push(frameCapture, 2*i.n+1, m.caps[2*i.n+1], 0)
 		m.caps[2*i.n], m.caps[2*i.n+1] = m.marks[i.x], at
 	}
-}
-
-// move matches a code point, matches the text of a group, or moves back.
-func (m *machine) move(i *inst, at int) (int, bool) {
-	switch i.op {
-	case instRunes:
-		c, size := utf8.DecodeRuneInString(m.s[at:])
-		return at + size, size > 0 && inRanges(i.runes, c)
-	case instRef:
-		return m.ref(i, at)
-	}
-	return at - i.x, at >= i.x
 }
 
 // hasFailed reports whether the match has failed at an instruction and a position before, and
@@ -279,14 +265,14 @@ func (m *machine) ref(i *inst, at int) (int, bool) {
 
 // sub runs the program of an atomic group or an assertion. Captures stay, except those of a
 // negative assertion.
-func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err error) {
+func (m *machine) sub(i *inst, pc, at int) (next int, ok bool, err error) {
 	base := len(m.stack)
 	m.subs++
-	end, err := m.run(pc+1, at)
+	end, err := m.run(pc, at)
 	m.subs--
 	switch {
 	case err != nil:
-		return pc, at, false, err
+		return at, false, err
 	case end < 0 || i.sub == subNotLook:
 		m.undo(base)
 	default:
@@ -294,16 +280,11 @@ func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err err
 	}
 	switch i.sub {
 	case subAtomic:
-		return i.x, end, end >= 0, nil
+		return end, end >= 0, nil
 	case subLook:
-		return i.x, at, end >= 0, nil
-	case subNotLook:
-		return i.x, at, end < 0, nil
+		return at, end >= 0, nil
 	}
-	if (end >= 0) == (i.sub == subIf) {
-		return i.x, at, true, nil
-	}
-	return i.y, at, true, nil
+	return at, end < 0, nil
 }
 
 // undo undoes all changes above base.
@@ -351,9 +332,4 @@ func (m *machine) holds(assertion op, at int) bool {
 	}
 	edge := (at > 0 && isWord(s[at-1])) != (at < len(s) && isWord(s[at]))
 	return edge == (assertion == opWord)
-}
-
-func inRanges(ranges []rune, c rune) bool {
-	i, _ := slices.BinarySearch(ranges, c)
-	return i < len(ranges) && (i%2 == 1 || ranges[i] == c)
 }

@@ -7,10 +7,8 @@ import (
 	"strings"
 )
 
-// options are the options of (?imsxnU).
-type options struct {
-	fold, lines, dotAll, extended, noCaptures, ungreedy bool
-}
+// options are the options of (?imsx).
+type options struct{ fold, lines, dotAll, extended bool }
 
 // parser parses an expression to a tree.
 type parser struct {
@@ -18,7 +16,6 @@ type parser struct {
 	at      int
 	options options
 	names   []string // of the groups; the first one is the whole match
-	most    int      // the greatest number of groups so far, for forward references
 	refs    []*node  // backreferences
 	named   []namedRef
 	depth   int
@@ -40,7 +37,7 @@ var errUnclosed = errors.New("missing \")\"")
 
 func (p *parser) parse() (*node, error) {
 	p.names = []string{""}
-	n, err := p.alternatives(false)
+	n, err := p.alternatives()
 	if err != nil {
 		return nil, err
 	}
@@ -82,31 +79,21 @@ func (p *parser) accept(prefix string) bool {
 }
 
 // alternatives parses up to the end or a closing parenthesis. Options set inside apply until there.
-// With reset, each alternative numbers its groups from the same start.
-func (p *parser) alternatives(reset bool) (*node, error) {
-	before, first := p.options, len(p.names)
+func (p *parser) alternatives() (*node, error) {
+	before := p.options
 	if p.depth++; p.depth > maxDepth {
 		return nil, fmt.Errorf("parentheses nested more than %d deep", maxDepth)
 	}
 	all := &node{op: opAlt}
-	count := first
 	for {
 		n, err := p.sequence()
 		if err != nil {
 			return nil, err
 		}
 		all.subs = append(all.subs, n)
-		count = max(count, len(p.names))
 		if !p.accept("|") {
 			break
 		}
-		if reset {
-			p.most = max(p.most, len(p.names))
-			p.names = p.names[:first]
-		}
-	}
-	for reset && len(p.names) < count {
-		p.names = append(p.names, "")
 	}
 	p.options = before
 	p.depth--
@@ -243,15 +230,8 @@ func (p *parser) quantified(item *node) (*node, error) {
 	if item.op == opLook || item.op == opBehind { // once is enough
 		least, most = min(least, 1), 1
 	}
-	lazy := p.options.ungreedy
-	possessive := false
-	if p.accept("?") {
-		lazy = !lazy
-	} else {
-		possessive = p.accept("+")
-	}
-	item = &node{op: opRepeat, min: least, max: most, lazy: lazy && !possessive, subs: []*node{item}}
-	if possessive {
+	item = &node{op: opRepeat, min: least, max: most, lazy: p.accept("?"), subs: []*node{item}}
+	if !item.lazy && p.accept("+") { // possessive
 		item = &node{op: opAtomic, subs: []*node{item}}
 	}
 	if p.skip(); p.quantifier() {

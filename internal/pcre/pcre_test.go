@@ -67,8 +67,8 @@ func TestListsOfNamesTakeFewSteps(t *testing.T) {
 		"words": {`\b(` + list + `)\b`}, "between anything": {"^.*(?:" + list + ").*$"},
 		"nested": {"((" + list + ")|x(?:" + list + "))"},
 		"groups": {strings.Join(grouped, "|")}, "with others": {list + "|x[a-z]+y|zz.*9"},
-		"UTF-8": {"ä" + strings.Join(names, "|ö")}, "code points": {"(*UTF8)ä" + strings.Join(names, "|ö")},
-		"many": each("%s"), "many words": each(`\b(%s)\b`), "many with anything": each("AppleWebKit.*%s"),
+		"UTF-8": {"ä" + strings.Join(names, "|ö")},
+		"many":  each("%s"), "many words": each(`\b(%s)\b`), "many with anything": each("AppleWebKit.*%s"),
 		"many anchored": each("^%s"),
 	} {
 		var used []int
@@ -130,7 +130,7 @@ func TestTriesAreLimited(t *testing.T) {
 	testkit.Equal(t, found, true, "it matches")
 }
 
-// Subjects and groups are bytes, and only ASCII letters have two cases, without (*UTF8).
+// Subjects and groups are bytes, and only ASCII letters have two cases.
 func TestSubjectsAreBytes(t *testing.T) {
 	for _, test := range []struct{ expression, subject, want string }{
 		{"\xc0\xae", "/\xc0\xae", "y[][][]"}, {"^/(.)(.)$", "/é", "y[\xc3][\xa9][]"},
@@ -140,8 +140,6 @@ func TestSubjectsAreBytes(t *testing.T) {
 		bounds := testkit.Value(re.Find(test.subject, new(Budget)))(t)
 		testkit.Equal(t, shown(test.subject, bounds), test.want, test.expression, test.subject)
 	}
-	re := testkit.Value(Compile("(*UTF8).", false))(t)
-	testkit.FailsWith(re.Match("\xff", new(Budget)))(t, ErrNotUTF8)
 }
 
 // FuzzSame checks that what makes matches faster does not change them, and that nothing panics.
@@ -181,7 +179,7 @@ func FuzzSame(f *testing.F) {
 
 // slow returns the expression without what makes matches faster.
 func (re *Regexp) slow() *Regexp {
-	slow := &Regexp{names: re.names, utf8: re.utf8, prog: slices.Clone(re.prog), marks: re.marks}
+	slow := &Regexp{names: re.names, prog: slices.Clone(re.prog), marks: re.marks}
 	for i := range slow.prog {
 		if in := &slow.prog[i]; in.op == instAlt {
 			var all []trieText

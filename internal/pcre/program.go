@@ -5,24 +5,20 @@ import "errors"
 type instOp uint8
 
 const (
-	instAccept instOp = iota // ends the program, or a sub-program, with a match
-	instSet                  // matches a byte of the set
-	instRunes                // matches a code point of the ranges
-	instRun                  // matches min to max bytes of the set
-	instSplit                // continues at x, and after a failure at y
-	instAlt                  // continues at those of the targets that the trie finds, one after another
-	instJump                 // continues at x
-	instSave                 // sets capture x to the position
-	instMark                 // sets mark x to the position, as for an iteration that begins
-	instClose                // sets group n to what follows mark x
-	instAgain                // ends an iteration: continues at y, unless it has matched nothing
-	instRef                  // matches the text of group n
-	instBack                 // moves x bytes back
-	// continues with the next instruction if group n has matched, else at x
-	instIfGroup
-	// runs the following sub-program, then continues at x; for a failed condition, at y
-	instSub
-	instPosition // matches where the assertion holds
+	instAccept   instOp = iota // ends the program, or a sub-program, with a match
+	instSet                    // matches a byte of the set
+	instRun                    // matches min to max bytes of the set
+	instSplit                  // continues at x, and after a failure at y
+	instAlt                    // continues at those of the targets that the trie finds, one after another
+	instJump                   // continues at x
+	instSave                   // sets capture x to the position
+	instMark                   // sets mark x to the position, as for an iteration that begins
+	instClose                  // sets group n to what follows mark x
+	instAgain                  // ends an iteration: continues at y, unless it has matched nothing
+	instRef                    // matches the text of group n
+	instBack                   // moves x bytes back
+	instSub                    // runs the following sub-program, then continues at x
+	instPosition               // matches where the assertion holds
 )
 
 // subKind is the purpose of a sub-program.
@@ -32,8 +28,6 @@ const (
 	subAtomic subKind = iota
 	subLook
 	subNotLook
-	subIf
-	subIfNot
 )
 
 type inst struct {
@@ -45,7 +39,6 @@ type inst struct {
 	n, x, y    int
 	min, max   int
 	set        set
-	runes      []rune
 	trie       *trie
 	targets    []int
 }
@@ -89,8 +82,6 @@ func (b *builder) node(n *node) {
 	case opEmpty:
 	case opSet:
 		b.emit(inst{op: instSet, set: n.set})
-	case opRunes:
-		b.emit(inst{op: instRunes, runes: n.runes})
 	case opCat:
 		for _, s := range n.subs {
 			b.node(s)
@@ -121,15 +112,6 @@ func (b *builder) node(n *node) {
 		b.emit(inst{op: instRef, n: n.n, lazy: n.fold})
 	case opKeep:
 		b.emit(inst{op: instSave, x: 0})
-	case opIfGroup:
-		at := b.emit(inst{op: instIfGroup, n: n.n})
-		b.node(n.subs[0])
-		end := b.emit(inst{op: instJump})
-		b.prog[at].x = len(b.prog)
-		b.node(n.subs[1])
-		b.prog[end].x = len(b.prog)
-	case opIfLook:
-		b.ifLook(n)
 	case opBack:
 		b.emit(inst{op: instBack, x: n.n})
 	default:
@@ -186,15 +168,14 @@ func (b *builder) trie(n *node) *trie {
 }
 
 // within adds a sub-program.
-func (b *builder) within(kind subKind, body *node) int {
+func (b *builder) within(kind subKind, body *node) {
 	at := b.emit(inst{op: instSub, sub: kind})
 	b.node(body)
 	b.emit(inst{op: instAccept})
 	b.prog[at].x = len(b.prog)
-	return at
 }
 
-func (b *builder) lookaround(n *node) int {
+func (b *builder) lookaround(n *node) {
 	kind := subLook
 	if n.not {
 		kind = subNotLook
@@ -203,7 +184,7 @@ func (b *builder) lookaround(n *node) int {
 	if n.op == opBehind {
 		body = behind(body)
 	}
-	return b.within(kind, body)
+	b.within(kind, body)
 }
 
 // behind makes each alternative of a lookbehind start as far back as its length.
@@ -216,20 +197,6 @@ func behind(n *node) *node {
 		out.subs = append(out.subs, behind(s))
 	}
 	return out
-}
-
-func (b *builder) ifLook(n *node) {
-	at := b.lookaround(n.subs[0])
-	if b.prog[at].sub == subLook {
-		b.prog[at].sub = subIf
-	} else {
-		b.prog[at].sub = subIfNot
-	}
-	b.node(n.subs[1])
-	end := b.emit(inst{op: instJump})
-	b.prog[at].y = len(b.prog)
-	b.node(n.subs[2])
-	b.prog[end].x = len(b.prog)
 }
 
 // repeat emits a run for a set. For other items it emits copies: as many as required, and then as

@@ -1,17 +1,14 @@
 package pcre
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 )
 
 // Regexp is a regular expression. It is safe for concurrent use.
 type Regexp struct {
 	names     []string
-	utf8      bool // matches code points
 	prog      []inst
 	marks     int
 	memoSlots int        // states whose failures a match may remember, by position; 0 if it may not
@@ -23,9 +20,6 @@ type Regexp struct {
 	atLine    bool       // a match begins at the beginning of a line
 }
 
-// ErrNotUTF8 is the error for a subject that is not UTF-8, with (*UTF8).
-var ErrNotUTF8 = errors.New("subject is not UTF-8")
-
 // Compile compiles an expression. With fold, ASCII letters match in either case.
 func Compile(source string, fold bool) (*Regexp, error) {
 	re, err := compile(source, fold)
@@ -36,20 +30,8 @@ func Compile(source string, fold bool) (*Regexp, error) {
 }
 
 func compile(source string, fold bool) (*Regexp, error) {
-	var n *node
-	var names []string
-	var err error
-	bare, isUTF8 := strings.CutPrefix(source, "(*UTF8)")
-	if !isUTF8 {
-		bare, isUTF8 = strings.CutPrefix(source, "(*UTF)")
-	}
-	if isUTF8 {
-		n, names, err = parseUTF8(bare, fold)
-	} else {
-		p := &parser{text: source, options: options{fold: fold}}
-		n, err = p.parse()
-		names = p.names
-	}
+	p := &parser{text: source, options: options{fold: fold}}
+	n, err := p.parse()
 	if err != nil {
 		return nil, err
 	}
@@ -59,9 +41,9 @@ func compile(source string, fold bool) (*Regexp, error) {
 	if b.err != nil {
 		return nil, b.err
 	}
-	re := &Regexp{names: names, utf8: isUTF8, prog: b.prog, marks: b.marks, at0: n.anchored(), required: n.required()}
+	re := &Regexp{names: p.names, prog: b.prog, marks: b.marks, at0: n.anchored(), required: n.required()}
 	re.must = n.first(&re.first)
-	if !n.has(opRef, opIfGroup) {
+	if !n.has(opRef) {
 		re.atLine = n.startsLine()
 		if b.marks <= maxMemoMarks {
 			re.memoSlots = b.memoSlots << b.marks
@@ -79,7 +61,7 @@ func compile(source string, fold bool) (*Regexp, error) {
 func (re *Regexp) Names() []string { return re.names }
 
 // Match reports whether the subject matches, and charges the steps to the budget. It fails with
-// ErrLimit, ErrBudget or ErrNotUTF8.
+// ErrLimit or ErrBudget.
 func (re *Regexp) Match(s string, budget *Budget) (bool, error) {
 	return re.search(s, budget, nil)
 }
@@ -93,9 +75,6 @@ func (re *Regexp) Find(s string, budget *Budget) (bounds []int, err error) {
 
 // search searches the subject for a match, and sets bounds unless it is nil.
 func (re *Regexp) search(s string, budget *Budget, bounds *[]int) (bool, error) {
-	if re.utf8 && !utf8.ValidString(s) {
-		return false, ErrNotUTF8
-	}
 	if re.at0 && re.must && (s == "" || !re.first.has(s[0])) || !budget.mayContain(s, re.required) {
 		return false, nil
 	}
@@ -166,10 +145,6 @@ func (re *Regexp) next(s string, at int) int {
 		}
 	case re.must:
 		for at < len(s) && !re.first.has(s[at]) {
-			at++
-		}
-	case re.utf8:
-		for at < len(s) && !utf8.RuneStart(s[at]) {
 			at++
 		}
 	}

@@ -1,16 +1,12 @@
 package pcre
 
-import (
-	"slices"
-	"unicode/utf8"
-)
+import "slices"
 
 type op uint8
 
 const (
 	opEmpty     op = iota
 	opSet          // a byte in the set
-	opRunes        // a code point in the ranges
 	opCat          // all subs in sequence
 	opAlt          // the first of subs that matches
 	opRepeat       // subs[0], min to max times
@@ -27,8 +23,6 @@ const (
 	opNoWord       // no word boundary
 	opRef          // the text of group n
 	opKeep         // resets the beginning of the match
-	opIfGroup      // subs[0] if group n has matched, else subs[1]
-	opIfLook       // subs[1] if the assertion subs[0] holds, else subs[2]
 	opBack         // moves n bytes back, whatever they are
 )
 
@@ -40,21 +34,18 @@ type node struct {
 	n        int
 	min, max int // of a repetition; max -1 means no limit
 	set      set
-	runes    []rune // pairs: ranges of code points in UTF-8, in order
 	subs     []*node
 }
 
 // nullable reports whether the node may match the empty string.
 func (n *node) nullable() bool {
 	switch n.op {
-	case opSet, opRunes:
+	case opSet:
 		return false
 	case opCat:
 		return n.all((*node).nullable)
-	case opAlt, opIfGroup:
+	case opAlt:
 		return slices.ContainsFunc(n.subs, (*node).nullable)
-	case opIfLook:
-		return n.subs[1].nullable() || n.subs[2].nullable()
 	case opRepeat:
 		return n.min == 0 || n.subs[0].nullable()
 	case opCapture, opAtomic:
@@ -67,15 +58,14 @@ func (n *node) all(has func(*node) bool) bool {
 	return !slices.ContainsFunc(n.subs, func(s *node) bool { return !has(s) })
 }
 
-// has reports whether the node contains one of the operations.
-func (n *node) has(ops ...op) bool {
-	return slices.Contains(ops, n.op) || slices.ContainsFunc(n.subs, func(s *node) bool { return s.has(ops...) })
+// has reports whether the node contains an operation.
+func (n *node) has(o op) bool {
+	return n.op == o || slices.ContainsFunc(n.subs, func(s *node) bool { return s.has(o) })
 }
 
 // refersTo reports whether the node depends on the text of a group.
 func (n *node) refersTo(group int) bool {
-	return (n.op == opRef || n.op == opIfGroup) && n.n == group ||
-		slices.ContainsFunc(n.subs, func(s *node) bool { return s.refersTo(group) })
+	return n.op == opRef && n.n == group || slices.ContainsFunc(n.subs, func(s *node) bool { return s.refersTo(group) })
 }
 
 // length returns the number of bytes that the node matches; -1 if it varies.
@@ -93,10 +83,12 @@ func (n *node) length() int {
 			sum += l
 		}
 		return sum
-	case opAlt, opIfGroup:
-		return sameLength(n.subs)
-	case opIfLook:
-		return sameLength(n.subs[1:])
+	case opAlt:
+		l := n.subs[0].length()
+		if slices.ContainsFunc(n.subs, func(s *node) bool { return s.length() != l }) {
+			return -1
+		}
+		return l
 	case opRepeat:
 		l := n.subs[0].length()
 		if l < 0 || n.min != n.max {
@@ -105,20 +97,10 @@ func (n *node) length() int {
 		return l * n.min
 	case opCapture, opAtomic:
 		return n.subs[0].length()
-	case opRef, opRunes:
+	case opRef:
 		return -1
 	}
 	return 0
-}
-
-func sameLength(subs []*node) int {
-	l := subs[0].length()
-	for _, s := range subs[1:] {
-		if s.length() != l {
-			return -1
-		}
-	}
-	return l
 }
 
 // first adds the possible first bytes of a match, and reports whether a match must begin with one
@@ -127,17 +109,6 @@ func (n *node) first(to *set) bool {
 	switch n.op {
 	case opSet:
 		to.addSet(n.set)
-		return true
-	case opRunes:
-		for i := 0; i < len(n.runes); i += 2 {
-			from, end := n.runes[i], n.runes[i+1]
-			if from < utf8.RuneSelf {
-				to.addRange(byte(from), byte(min(end, utf8.RuneSelf-1)))
-			}
-			if end >= utf8.RuneSelf {
-				to.addRange(0xc2, 0xf4) // all first bytes of a longer code point
-			}
-		}
 		return true
 	case opCat:
 		for _, s := range n.subs {
@@ -159,7 +130,7 @@ func (n *node) first(to *set) bool {
 		return n.subs[0].first(to) && n.min > 0
 	case opCapture, opAtomic:
 		return n.subs[0].first(to)
-	case opRef, opIfGroup, opIfLook:
+	case opRef:
 		*to = set{}.not()
 	}
 	return false

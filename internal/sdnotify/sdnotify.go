@@ -16,16 +16,10 @@ const (
 	Reloading = "RELOADING=1"
 	Stopping  = "STOPPING=1"
 	Watchdog  = "WATCHDOG=1"
-	fdStore   = "FDSTORE=1"
-	fdRemove  = "FDSTOREREMOVE=1"
 )
 
-const (
-	// sendTimeout limits how long a full queue of the service manager holds up the program.
-	sendTimeout = 5 * time.Second
-	// maxName is the longest name of a stored descriptor.
-	maxName = 255
-)
+// sendTimeout limits how long a full queue of the service manager holds up the program.
+const sendTimeout = 5 * time.Second
 
 // MainPID returns the state that names the main process of the service.
 func MainPID(pid int) string { return "MAINPID=" + strconv.Itoa(pid) }
@@ -36,29 +30,8 @@ func Status(text string) string { return "STATUS=" + strings.ReplaceAll(text, "\
 // MonotonicUsec returns the state that must accompany Reloading: the time since boot.
 func MonotonicUsec() string { return "MONOTONIC_USEC=" + strconv.FormatInt(monotonicUs(), 10) }
 
-// IsEnabled reports whether the service manager expects states.
-func IsEnabled() bool { return os.Getenv("NOTIFY_SOCKET") != "" }
-
 // Send sends states, each a NAME=VALUE, in one message. The service manager applies them together.
-func Send(states ...string) error { return send(states, nil) }
-
-// IsName reports whether name is a valid name of a stored descriptor.
-func IsName(name string) bool {
-	return name != "" && len(name) <= maxName && !strings.ContainsFunc(name, func(c rune) bool {
-		return c <= ' ' || c == ':' || c > '~'
-	})
-}
-
-// Store passes a copy of a descriptor to the service manager, which passes it back under that name
-// when it starts the service again. A descriptor of a file that is stored already is ignored.
-func Store(name string, f *os.File) error {
-	return send([]string{fdStore, "FDNAME=" + name}, f)
-}
-
-// Remove makes the service manager close the stored descriptors with a name.
-func Remove(name string) error { return Send(fdRemove, "FDNAME="+name) }
-
-func send(states []string, f *os.File) error {
+func Send(states ...string) error {
 	path := os.Getenv("NOTIFY_SOCKET")
 	if path == "" {
 		return nil
@@ -71,12 +44,8 @@ func send(states []string, f *os.File) error {
 	if err := c.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
 		return err
 	}
-	message := []byte(strings.Join(states, "\n"))
-	if f == nil {
-		_, err = c.Write(message)
-		return err
-	}
-	return sendWith(c, message, f)
+	_, err = c.Write([]byte(strings.Join(states, "\n")))
+	return err
 }
 
 // WatchdogTicks returns a channel that receives a value when Watchdog is due: twice in each

@@ -117,7 +117,7 @@ func (v *Verifier) verifyChains(certs []*x509.Certificate, now time.Time) string
 	}
 	reason := ""
 	for _, chain := range chains {
-		if reason = v.chainError(chain, now); reason == "" {
+		if reason = ChainError(chain, v.from.Depth, v.from.Revocations, now); reason == "" {
 			return ""
 		}
 	}
@@ -127,16 +127,16 @@ func (v *Verifier) verifyChains(certs []*x509.Certificate, now time.Time) string
 	return reason
 }
 
-// chainError checks the length of a verified chain, from the client's certificate to the trust
-// anchor, and revocations.
-func (v *Verifier) chainError(chain []*x509.Certificate, now time.Time) string {
-	if len(chain)-2 > v.from.Depth {
+// ChainError returns why a verified chain is rejected, or "". depth bounds the certificates between
+// the first one and the trust anchor. With lists each authority must have a valid one.
+func ChainError(chain []*x509.Certificate, depth int, lists []*x509.RevocationList, now time.Time) string {
+	if len(chain)-2 > depth {
 		return chainTooLong
 	}
-	if v.from.Revocations == nil {
+	if lists == nil {
 		return ""
 	}
-	return crl.Check(v.from.Revocations, chain, now)
+	return crl.Check(lists, chain, now)
 }
 
 // opensslReason returns an error of package x509 in OpenSSL's words.

@@ -46,8 +46,8 @@ var ErrResumed = errors.New("quic: the server was resumed")
 
 // Server serves a UDP socket.
 type Server interface {
-	// Replace changes the settings, except Conn, Files and the host key. Connections that are open
-	// end after their requests in progress, with GOAWAY, and after atMost; 0 is no limit.
+	// Replace changes the settings, except Conn and Files. Connections that are open end after their
+	// requests in progress, with GOAWAY, and after atMost; 0 is no limit.
 	Replace(c Config, atMost time.Duration)
 	// Retire accepts no more connections, and ends those that are open in the same way. If the
 	// process is replaced, the other one reads from the socket, and forwards packets.
