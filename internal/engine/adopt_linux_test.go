@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -11,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
@@ -172,30 +170,15 @@ func (h *hoarder) Accept() (net.Conn, error) {
 	return h.Listener.Accept()
 }
 
-func playServer(t *testing.T, protocol string) string {
-	t.Helper()
-	line, _ := play(t, "TestServerWithFewDescriptors", protocol)
-	return strings.TrimSpace(line)
-}
-
-// TestServerWithFewDescriptors is the role of a server of a protocol. It logs to a file if one is
-// named.
+// TestServerWithFewDescriptors is the role of a server of a protocol. It logs to its output.
 func TestServerWithFewDescriptors(t *testing.T) {
-	protocol, logged, _ := strings.Cut(roleArguments(t), ":")
+	protocol := roleArguments(t)
 	testkit.Must(t, syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}))
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	fmt.Println(l.Addr())
-	set := &http.Server{ErrorLog: log.New(io.Discard, "", 0),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })}
-	if logged != "" {
-		file := testkit.Value(os.Create(logged))(t)
-		set.ErrorLog = log.New(file, "", 0)
-	}
-	s := engine.New(set)
+	s := engine.New(&http.Server{ErrorLog: log.New(os.Stdout, "", 0), Handler: write("done.")})
 	switch protocol {
-	case "net/http":
-		go set.Serve(l)
 	case "tls":
 		go s.ServeTLS(l, &tls.Config{Certificates: []tls.Certificate{certificate(t)}})
 	case "wrapped":
@@ -209,7 +192,8 @@ func TestServerWithFewDescriptors(t *testing.T) {
 // When descriptors run out, the connections that have waited longest are closed for new ones: idle
 // ones, also of TLS, and those without a complete first message. Handshakes that wait for their
 // clients keep their descriptors, until their clients close them or their time is over. Then the
-// server accepts again.
+// server accepts again. The lack is logged in package net's form. The delay is short, because the
+// server accepts between the errors.
 func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 	t.Parallel()
 	for protocol, begin := range map[string]func(c net.Conn) net.Conn{
@@ -218,7 +202,8 @@ func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 		"tls":     func(c net.Conn) net.Conn { return tls.Client(c, &tls.Config{InsecureSkipVerify: true}) },
 	} {
 		t.Run(protocol, func(t *testing.T) {
-			address := playServer(t, protocol)
+			first, output := play(t, "TestServerWithFewDescriptors", protocol)
+			address := strings.TrimSpace(first)
 			s := &site{T: t, dial: dialer(address)}
 			open := func(n int, text []byte) (all []net.Conn) {
 				t.Helper()
@@ -238,8 +223,11 @@ func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 			s.request(idle[len(idle)-1], "/")
 			testkit.Fails(idle[0].Read(make([]byte, 1)))(t, "", "reading from the first connection")
 			if protocol != "tls" {
+				testkit.Matches(t, testkit.Value(output.ReadString('\n'))(t), "^http: Accept error: accept tcp "+
+					regexp.QuoteMeta(address)+`: accept4: too many open files; retrying in (\d|10)ms\n$`, "the log")
 				return
 			}
+			go io.Copy(io.Discard, output) // it logs handshakes that fail
 			hello := testkit.ClientHello(t)
 			open(2*fewDescriptors, hello[:len(hello)/2])
 			open(fewDescriptors, nil) // after parts of first messages
@@ -254,32 +242,6 @@ func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 				return err == nil
 			})
 			open(2*fewDescriptors, nil)
-		})
-	}
-}
-
-// The log lines have package net's form. This server closes idle connections, so that it accepts
-// between the errors, and each delay is the first one: it doubles only if Accept fails again. The
-// same delay is not logged again.
-func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
-	for maker, test := range map[string]struct {
-		lines int
-		delay string
-	}{"net/http": {6, `\d+`}, "tare": {1, `(\d|10)`}} {
-		t.Run(maker, func(t *testing.T) {
-			t.Parallel()
-			path := filepath.Join(t.TempDir(), "log")
-			address := playServer(t, maker+":"+path)
-			for range 3 * fewDescriptors {
-				dialTCP(t, address)
-			}
-			var logged []byte
-			testkit.WaitFor(t, "lines in the log", func() bool {
-				logged, _ = os.ReadFile(path) // which the server may not have made yet
-				return bytes.Count(logged, []byte("\n")) >= test.lines
-			})
-			testkit.Matches(t, string(logged), `^(http: Accept error: accept tcp `+regexp.QuoteMeta(address)+
-				`: accept4: too many open files; retrying in `+test.delay+`ms\n)+$`, "the log")
 		})
 	}
 }

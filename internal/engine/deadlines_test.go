@@ -34,7 +34,7 @@ const (
 
 func readAll(_ http.ResponseWriter, r *http.Request) string {
 	b, err := io.ReadAll(r.Body)
-	return fmt.Sprintf("%s %v", b, timedOut(err))
+	return fmt.Sprintf("%s %v", b, os.IsTimeout(err))
 }
 
 // after returns a handler that sets deadlines in order and then calls then.

@@ -442,7 +442,7 @@ func TestFCGIAbortCancelsContext(t *testing.T) {
 		} {
 			for name, variant := range abortions {
 				s.Run(kind+"/"+name, func(t *testing.T) {
-					p := s.in(t).peer()
+					p := newFCGIPeer(t, s.in(t).connect())
 					defer p.Close()
 					io.WriteString(p, request+variant.with)
 					<-entered

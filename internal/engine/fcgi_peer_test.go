@@ -2,6 +2,7 @@ package engine_test
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -61,10 +62,8 @@ func inRecords(kind, id, size int, content string) string {
 }
 
 func begins(id int, keep bool) string {
-	if keep {
-		return rec(beginRequest, id, "\x00\x01\x01\x00\x00\x00\x00\x00")
-	}
-	return rec(beginRequest, id, "\x00\x01\x00\x00\x00\x00\x00\x00")
+	flags := map[bool]string{true: "\x01", false: "\x00"}[keep]
+	return rec(beginRequest, id, "\x00\x01"+flags+"\x00\x00\x00\x00\x00")
 }
 
 // nameValues returns a list of names and values (section 3.4).
@@ -97,21 +96,11 @@ func (a fcgiRequest) head() string {
 	return begins(a.number(), !a.once) + inRecords(paramsStream, a.number(), largestContent, nameValues(a.list()...))
 }
 
-func (a fcgiRequest) number() int {
-	if a.id == 0 {
-		return 1
-	}
-	return a.id
-}
+func (a fcgiRequest) number() int { return cmp.Or(a.id, 1) }
 
 func (a fcgiRequest) list() []string {
-	all := []string{"REQUEST_METHOD", a.method, "REQUEST_URI", a.uri, "SERVER_PROTOCOL", "HTTP/1.1"}
-	if a.method == "" {
-		all[1] = http.MethodGet
-	}
-	if a.uri == "" {
-		all[3] = "/"
-	}
+	all := []string{"REQUEST_METHOD", cmp.Or(a.method, http.MethodGet), "REQUEST_URI", cmp.Or(a.uri, "/"),
+		"SERVER_PROTOCOL", "HTTP/1.1"}
 	if a.length {
 		all = append(all, "CONTENT_LENGTH", fmt.Sprint(len(a.body)))
 	}
@@ -264,10 +253,6 @@ func (s *fcgiSite) roundTrip(request string) *fcgiResponse {
 	p := s.peer()
 	defer p.Close()
 	return p.roundTrip(request)
-}
-
-func (s *fcgiSite) in(t *testing.T) *fcgiSite {
-	return &fcgiSite{s.site.in(t)}
 }
 
 // dispatched are the modes on shards in which handlers do not run where they do by default.

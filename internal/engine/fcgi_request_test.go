@@ -182,7 +182,7 @@ func TestFCGIParamsBecomeRequest(t *testing.T) {
 	everyFCGIMode(t, handle(fcgiDump), func(s *fcgiSite) {
 		for name, test := range fcgiRequests {
 			s.Run(name, func(t *testing.T) {
-				p := s.in(t).peer()
+				p := newFCGIPeer(t, s.in(t).connect())
 				defer p.Close()
 				a := p.roundTrip(test.request)
 				testkit.Contains(t, a.body, test.want)
@@ -317,15 +317,10 @@ func hostileFCGI() map[string]string {
 		"pipelined":       strings.Repeat(aGET("/"), 2000),
 		"pipelined posts": strings.Repeat(aPOST("x"), 2000),
 		"aborted":         strings.Repeat(begins(1, true)+abort, 10_000),
-		"refused":         begins(1, true) + strings.Repeat(begins(2, true), 10_000),
 		"other roles": strings.Repeat(rec(beginRequest, 1, "\x00\x03\x01\x00\x00\x00\x00\x00"),
 			10_000),
-		"questions":       strings.Repeat(question, 10_000),
-		"empty questions": strings.Repeat(rec(getValues, 0, ""), 20_000),
 		"a long question": strings.Repeat(rec(getValues, 0,
 			strings.Repeat(nameValues("FCGI_MPXS_CONNS", ""), 240)), 20),
-		"unknown types":         strings.Repeat(rec(99, 0, ""), 20_000),
-		"strangers":             strings.Repeat(rec(stdinStream, 9, ""), 20_000),
 		"strangers' padding":    strings.Repeat(padded(stdinStream, 9, "", 255), 1000),
 		"body of one byte each": fcgiRequest{}.head() + inRecords(stdinStream, 1, 1, strings.Repeat("x", 20_000)),
 		"a large body":          aPOST(strings.Repeat("x", 1<<20)),

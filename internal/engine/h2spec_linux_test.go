@@ -23,7 +23,7 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			var onShard, elsewhere atomic.Int64
 			handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				if runsIn("/internal/engine/shard.") {
+				if testkit.RunsIn("/internal/engine/shard.") {
 					onShard.Add(1)
 				} else {
 					elsewhere.Add(1)

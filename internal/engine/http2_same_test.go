@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/tls"
-	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -40,10 +39,14 @@ type http2Site struct {
 
 // newHTTP2Site starts the server of a maker, or this engine's with all handlers "on loop".
 func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site {
-	if maker == "on loop" {
-		return extendedHTTP2Site(t, mode, set, func(s *engine.Server) { s.Dispatch = engine.OnLoop })
-	}
-	return startHTTP2Site(t, mode, set, makers[maker])
+	return startHTTP2Site(t, mode, set, func(set *http.Server) server {
+		if maker != "on loop" {
+			return makers[maker](set)
+		}
+		s := engine.New(set)
+		s.Dispatch = engine.OnLoop
+		return s
+	})
 }
 
 func startHTTP2Site(t *testing.T, mode string, set *http.Server, newServer func(*http.Server) server) *http2Site {
@@ -127,21 +130,6 @@ func http2Cases(t *testing.T) map[string]http2Case {
 	})
 	add("trailers without body", inTurn(field("Trailer", "Sum"), status(200), field("Sum", "1")))
 	add("file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
-	add("copied file", func(w http.ResponseWriter, _ *http.Request) {
-		f, err := os.Open(file)
-		if err != nil {
-			panic(err)
-		}
-		defer f.Close()
-		io.Copy(w, f)
-	})
-	cases["read deadline"] = http2Case{method: "POST",
-		body: func() io.Reader { r, _ := io.Pipe(); return r },
-		handler: func(w http.ResponseWriter, r *http.Request) {
-			http.NewResponseController(w).SetReadDeadline(time.Now().Add(-time.Second))
-			_, err := r.Body.Read(make([]byte, 1))
-			fmt.Fprint(w, errors.Is(err, os.ErrDeadlineExceeded))
-		}}
 	cases["full duplex"] = http2Case{method: "POST", body: textBody(strings.Repeat("z", 200000)),
 		handler: func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }}
 	for name, h := range handlers {

@@ -66,8 +66,7 @@ func hostile() map[string]string {
 	return all
 }
 
-// MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
-// sends.
+// What a client makes the server allocate is in proportion to what it sends.
 func TestClientsCannotAmplifyAllocation(t *testing.T) {
 	testkit.Long(t, "it measures memory")
 	testkit.NoRace(t, "it allocates, too")
@@ -176,7 +175,7 @@ func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 	})
 }
 
-// MN-40: a client that pipelines without pause and reads nothing takes little memory, until
+// A client that pipelines without pause and reads nothing takes little memory, until
 // WriteTimeout ends its connection.
 func TestEndlessPipeliningIsLimited(t *testing.T) {
 	testkit.Long(t, "it sends many requests")
@@ -189,23 +188,15 @@ func TestEndlessPipeliningIsLimited(t *testing.T) {
 			})}
 	}, func(s *site) {
 		calls.Store(0)
-		before := inUse()
+		before := testkit.InUse()
 		s.sendUnread(strings.Repeat(get, 1000))
-		more := max(0, int64(inUse())-int64(before))
+		more := max(0, int64(testkit.InUse())-int64(before))
 		testkit.Between(s, more, 0, 8<<20, "more bytes in use after", calls.Load(), "requests")
 	})
 }
 
-func inUse() uint64 {
-	var m runtime.MemStats
-	runtime.GC()
-	runtime.GC() // twice, because of what pools hold
-	runtime.ReadMemStats(&m)
-	return m.HeapAlloc + m.StackInuse
-}
-
-// MN-40: thousands of slow clients and web servers, in any phase, hold memory in proportion to
-// their number. They run in another process, because this one has descriptors for only one side.
+// Thousands of slow clients and web servers, in any phase, hold memory in proportion to their
+// number. They run in another process, because this one has descriptors for only one side.
 func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	n, perConn := 400, 32<<10
 	if testkit.Race {
@@ -217,10 +208,10 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 	settings := handle(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
 	check := func(s *site, protocol string) {
 		first := s.connect()
-		before := inUse()
+		before := testkit.InUse()
 		line, _ := play(s.T, "TestClientsThatTrickle", fmt.Sprint(protocol, " ", n, " ", first.RemoteAddr()))
 		testkit.Equal(s, line, "trickling\n")
-		each := (int64(inUse()) - int64(before)) / int64(n)
+		each := (int64(testkit.InUse()) - int64(before)) / int64(n)
 		s.Logf("%d connections take %d bytes each", n, each)
 		testkit.Between(s, max(0, each), 0, int64(perConn), "bytes for each connection")
 	}
@@ -261,8 +252,8 @@ func TestClientsThatTrickle(t *testing.T) {
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
 }
 
-// MN-40: draining a body is limited in time, whatever deadlines are set, and so is what precedes
-// the records of a body.
+// Draining a body is limited in time, whatever deadlines are set, and so is what precedes the
+// records of a body.
 func TestDrainIsLimitedInTime(t *testing.T) {
 	ownDeadline := func(w http.ResponseWriter, _ *http.Request) {
 		http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Hour))
@@ -296,7 +287,7 @@ func TestDrainIsLimitedInTime(t *testing.T) {
 	}
 }
 
-// MN-40: a goroutine that still waits for the body does not delay the response; http.TimeoutHandler
+// A goroutine that still waits for the body does not delay the response; http.TimeoutHandler
 // leaves such a goroutine.
 func TestTimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	slowBody := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) })
@@ -416,16 +407,3 @@ func TestRequestsAllocateLittle(t *testing.T) {
 }
 
 func httpServer(settings *http.Server) server { return engine.New(settings) }
-
-// BenchmarkServe measures everything except the network.
-func BenchmarkServe(b *testing.B) {
-	handler := http.HandlerFunc(recipeA)
-	for name, newServer := range makers {
-		for kind, request := range map[string]string{"small": get, "browser": testkit.BrowserGET()} {
-			b.Run(kind+"/"+name, func(b *testing.B) {
-				b.ReportAllocs()
-				serveRepeatedly(newServer(&http.Server{Handler: handler}), request, b.N)
-			})
-		}
-	}
-}

@@ -81,7 +81,7 @@ var requests = map[string][]string{
 	"trailer of a known name": {chunkedPost + "0\r\nAuthorization: root\r\n\r\n"},
 	"declined upgrade": {"GET /1 HTTP/1.1\r\n" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
 		"HTTP2-Settings: AAMAAABkAARAAAAAAAIAAAAA\r\n\r\n" + target("/2")},
-	"preface of HTTP/2": {"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", closeWrite},
+	"preface of HTTP/2": {"P", "RI * HT", "TP/2.0\r\n\r", "\nSM\r\n\r\n", closeWrite},
 	"chunked cut off":   {chunkedPost + "3\r\nab", closeWrite},
 	"continue":          {expect, "hello", target("/next")},
 	"continue twice":    {posted("Content-Length: 5\r\nExpect: 100-continue\r\nExpect: 100-continue", ""), "hello"},

@@ -107,22 +107,6 @@ func TestPartialHeadsAreCounted(t *testing.T) {
 	})
 }
 
-// After Retire each connection serves one more request, whose response announces the end. No
-// connection is closed before.
-func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
-	everyMode(t, handle(write("x")), func(s *site) {
-		for _, isLast := range []bool{false, true} {
-			resp := testkit.Value(s.client.Get(s.url))(s)
-			testkit.Equal(s, string(testkit.Value(io.ReadAll(resp.Body))(s)), "x")
-			testkit.Equal(s, resp.Close, isLast)
-			accepted, _ := s.server.Connections()
-			testkit.Equal(s, accepted, 1, "connections")
-			s.server.Retire()
-		}
-		awaitOpen(s.T, s.server, 0)
-	})
-}
-
 // flaky is a listener whose Accept fails, as in a process out of descriptors. In turns it accepts a
 // connection each other time.
 type flaky struct {
@@ -341,7 +325,14 @@ func (c *hookClient) send(pieces ...string) {
 	}
 }
 
+// idle makes a request, after which the connection waits.
+func (c *hookClient) idle() { c.send(get); c.log.await("idle") }
+
 func (c *hookClient) awaitEnd() { io.Copy(io.Discard, c.reader) }
+
+func (c *hookClient) shutdown() error {
+	return c.server.(interface{ Shutdown(context.Context) error }).Shutdown(c.Context())
+}
 
 const postUnread = "POST /unread HTTP/1.1\r\nHost: a\r\nContent-Length: "
 
@@ -360,8 +351,7 @@ var hookCases = map[string]hookCase{
 	"panic":   {nil, func(c *hookClient) { c.send(target("/?panic")); c.awaitEnd() }},
 	"abort":   {nil, func(c *hookClient) { c.send(get, target("/?abort")); c.awaitEnd() }},
 	"reset": {nil, func(c *hookClient) {
-		c.send(get)
-		c.log.await("idle")
+		c.idle()
 		if tcp, ok := c.Conn.(*net.TCPConn); ok {
 			tcp.SetLinger(0)
 		}
@@ -370,19 +360,9 @@ var hookCases = map[string]hookCase{
 		func(c *hookClient) { c.send(get); c.awaitEnd() }},
 	"head timeout": {func(s *http.Server) { s.ReadHeaderTimeout = bound },
 		func(c *hookClient) { io.WriteString(c, "GET / "); c.awaitEnd() }},
-	"close while idle": {nil, func(c *hookClient) {
-		c.send(get)
-		c.log.await("idle")
-		c.server.Close()
-		c.awaitEnd()
-	}},
-	"close while new": {nil, func(c *hookClient) { c.log.await("new"); c.server.Close(); c.awaitEnd() }},
-	"shutdown while idle": {nil, func(c *hookClient) {
-		c.send(get)
-		c.log.await("idle")
-		c.server.(interface{ Shutdown(context.Context) error }).Shutdown(context.Background())
-		c.awaitEnd()
-	}},
+	"close while idle":    {nil, func(c *hookClient) { c.idle(); c.server.Close(); c.awaitEnd() }},
+	"close while new":     {nil, func(c *hookClient) { c.log.await("new"); c.server.Close(); c.awaitEnd() }},
+	"shutdown while idle": {nil, func(c *hookClient) { c.idle(); testkit.Check(c, c.shutdown()); c.awaitEnd() }},
 	"no keep-alives": {nil, func(c *hookClient) {
 		c.log.await("new")
 		c.server.(interface{ SetKeepAlivesEnabled(bool) }).SetKeepAlivesEnabled(false)
@@ -402,10 +382,8 @@ func (c *hookClient) waitForShutdown(at http.ConnState, requests, meanwhile stri
 	c.log.mu.Lock()
 	c.log.then = func(s http.ConnState) {
 		if s == at {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-			defer cancel()
 			io.WriteString(c, meanwhile)
-			ended <- c.server.(interface{ Shutdown(context.Context) error }).Shutdown(ctx)
+			ended <- c.shutdown()
 		}
 	}
 	c.log.mu.Unlock()
@@ -414,19 +392,10 @@ func (c *hookClient) waitForShutdown(at http.ConnState, requests, meanwhile stri
 	testkit.Equal(c, strings.Count(readAllOf(c.T, c), "200 OK"), 1, "responses")
 }
 
-// hookHandler fails the test if a request's context is not the one of its connection.
-func hookHandler(t *testing.T) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if c, ok := r.Context().Value(connKey{}).(net.Conn); !ok || c.RemoteAddr().String() != r.RemoteAddr {
-			t.Errorf("the context has %v; the client is %s", c, r.RemoteAddr)
-		}
-		readsAtPath(w, r)
-	})
-}
-
-// The hooks are called as by net/http: with the same connections, in the same order and as often.
-// net/http's own tests show the usual cases. A hook may wait for Shutdown when its connection is
-// idle or closed, even if the client has sent another request meanwhile.
+// The hooks are called as by net/http: with the same connections, in the same order and as
+// often. A request's context is that of its connection. net/http's own tests show the usual
+// cases. A hook may wait for Shutdown when its connection is idle or closed, even if the client
+// has sent another request meanwhile.
 func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 	for _, mode := range []string{"tcp", "ServeTLS"} {
 		for name, how := range hookCases {
@@ -443,7 +412,12 @@ func TestHooksAreCalledAsByNetHTTP(t *testing.T) {
 
 func playHooks(t *testing.T, mode, by string, how hookCase) string {
 	t.Helper()
-	set := &http.Server{Handler: hookHandler(t)}
+	set := handle(func(w http.ResponseWriter, r *http.Request) {
+		if c, ok := r.Context().Value(connKey{}).(net.Conn); !ok || c.RemoteAddr().String() != r.RemoteAddr {
+			t.Errorf("the context has %v; the client is %s", c, r.RemoteAddr)
+		}
+		readsAtPath(w, r)
+	})()
 	if how.set != nil {
 		how.set(set)
 	}
@@ -462,20 +436,17 @@ func playHooks(t *testing.T, mode, by string, how hookCase) string {
 // A hook that panics while a handler takes the connection ends that connection only, although the
 // response has begun and the request's body has not arrived.
 func TestHookThatPanicsInHijackEndsItsConnection(t *testing.T) {
-	someModes(t, func() *http.Server {
-		return &http.Server{
-			ConnState: func(_ net.Conn, state http.ConnState) {
-				if state == http.StateHijacked {
-					panic("hook")
-				}
-			},
-			Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				io.WriteString(w, "done.")
-				if r.Method == "POST" {
-					http.NewResponseController(w).Flush()
-					http.NewResponseController(w).Hijack()
-				}
-			}),
+	someServers(t, handle(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, "done.")
+		if r.Method == "POST" {
+			http.NewResponseController(w).Flush()
+			http.NewResponseController(w).Hijack()
+		}
+	}), func(_ *engine.Server, set *http.Server) {
+		set.ConnState = func(_ net.Conn, state http.ConnState) {
+			if state == http.StateHijacked {
+				panic("hook")
+			}
 		}
 	}, func(s *site) {
 		c := s.connect()

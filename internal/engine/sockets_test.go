@@ -8,12 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"regexp"
-	"runtime"
-	"slices"
-	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -141,7 +136,7 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 	for dispatch, want := range map[engine.Dispatch]string{engine.OnLoop: "true.", engine.OwnGoroutine: "false."} {
 		someServers(t, handle(func(w http.ResponseWriter, _ *http.Request) {
-			fmt.Fprint(w, runsIn(".serveAsLeader("), ".")
+			fmt.Fprint(w, testkit.RunsIn(".serveAsLeader("), ".")
 		}), func(s *engine.Server, _ *http.Server) { s.Dispatch = dispatch }, func(s *site) {
 			c, inRow := s.connect(), 0
 			// a loop that got no processor has lost the lead, and its goroutine runs the handler
@@ -153,13 +148,6 @@ func TestDispatchSelectsWhereHandlersRun(t *testing.T) {
 			})
 		}, "tcp")
 	}
-}
-
-// runsIn reports whether a function is in the caller's stack. This includes the function that has
-// started its goroutine.
-func runsIn(function string) bool {
-	stack := make([]byte, 64<<10)
-	return bytes.Contains(stack[:runtime.Stack(stack, false)], []byte(function))
 }
 
 // FuzzSameAsNetHTTP sends any bytes to net/http and to this engine, with one handler. Up to the
@@ -186,13 +174,24 @@ func joined(pieces []string) string {
 	return strings.ReplaceAll(strings.Join(pieces, ""), closeWrite, "")
 }
 
+// addRequests adds the raw requests of the tests, except the large ones.
 func addRequests(f *testing.F) {
 	for _, pieces := range requests {
 		f.Add(joined(pieces))
 	}
-	f.Add(testkit.BrowserGET())
-	f.Add("0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n")
-	f.Add("\n0 * HTTP/1.0\nX:\n\n")
+	for _, a := range heads {
+		f.Add(a.text + smuggled)
+	}
+	for _, a := range chunks {
+		f.Add(chunkedPost + a.text + smuggled)
+	}
+	for _, text := range hiddenIn {
+		f.Add(text + get)
+	}
+	for _, text := range []string{testkit.BrowserGET(), "0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n",
+		"\n0 * HTTP/1.0\nX:\n\n", "\n0 0 HTTP/1.1\r\n\n"} {
+		f.Add(text)
+	}
 }
 
 // FuzzBothPaths sends any bytes over sockets to both paths. Their responses must not differ at all.
@@ -236,57 +235,10 @@ func excused(in, ours, theirs string) bool {
 	return strings.Contains(ours, "http1: ") || strings.Contains(ours, "unexpected EOF")
 }
 
-// corpus returns every raw request of the tests and the fuzzers.
-func corpus(t *testing.T) map[string]string {
-	all := map[string]string{"browser": testkit.BrowserGET()}
-	for name, pieces := range requests {
-		all[name] = joined(pieces)
-	}
-	for _, a := range heads {
-		all[a.name] = a.text + smuggled
-	}
-	for _, a := range chunks {
-		all[a.name] = chunkedPost + a.text + smuggled
-	}
-	for name, text := range hiddenIn {
-		all["hidden in "+name] = text + get
-	}
-	ours, _ := filepath.Glob("testdata/fuzz/FuzzSameAsNetHTTP/*")
-	grammar, _ := filepath.Glob("../wire/http1/testdata/fuzz/FuzzRequest/*")
-	for _, name := range slices.Concat(ours, grammar) {
-		b := testkit.Value(os.ReadFile(name))(t)
-		for line := range strings.Lines(string(b)) {
-			_, literal, _ := strings.Cut(strings.TrimSpace(line), "(")
-			if text, err := strconv.Unquote(strings.TrimSuffix(literal, ")")); err == nil {
-				all[name] = text
-			}
-		}
-	}
-	return all
-}
-
 // dumpCalmly is dump without what depends on when the client closes its side.
 func dumpCalmly(w http.ResponseWriter, r *http.Request) {
 	all := httptest.NewRecorder()
 	dump(all, r)
 	text, _, _ := strings.Cut(all.Body.String(), "context ")
 	io.WriteString(w, text)
-}
-
-// The corpus gives the same responses by net/http and on both paths. Exceptions are listed by name.
-func TestCorpusGivesSameResponsesAsNetHTTP(t *testing.T) {
-	t.Parallel()
-	netHTTP := siteOf(t, "net/http", "net.Conn", handle(dumpCalmly)())
-	sites := []*site{siteOf(t, "tare", "net.Conn", handle(dumpCalmly)()), siteOf(t, "tare", "tcp", handle(dumpCalmly)())}
-	for name, in := range corpus(t) {
-		t.Run(name, func(t *testing.T) {
-			theirs := netHTTP.in(t).overSockets([]string{in})
-			for _, s := range sites {
-				ours := s.in(t).overSockets([]string{in})
-				if ours != theirs && !excused(in, ours, theirs) {
-					t.Errorf("%s: request %q\n--- net/http\n%s--- tare\n%s", s.mode, shorten([]byte(in)), theirs, ours)
-				}
-			}
-		})
-	}
 }

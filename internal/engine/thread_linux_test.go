@@ -228,7 +228,7 @@ func mustBeSmall(t *testing.T, limit int64, open func()) {
 		for range n {
 			open()
 		}
-		return inUse()
+		return testkit.InUse()
 	}
 	before, goroutines := many(50), runtime.NumGoroutine()
 	each := int64(many(n)-before) / n

@@ -2,7 +2,6 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -154,11 +153,6 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 	}
 }
 
-func timedOut(err error) bool {
-	ne, ok := errors.AsType[net.Error](err)
-	return ok && ne.Timeout()
-}
-
 // WriteTimeout ends a handler whose client does not read, and the handler gets an error.
 func TestWriteTimeoutEndsHandler(t *testing.T) {
 	for protocol, p := range timedProtocols() {
@@ -223,13 +217,11 @@ func TestEndOfBaseContextCancelsRequests(t *testing.T) {
 	for _, early := range []bool{true, false} {
 		base, cancel := context.WithCancel(context.Background())
 		var got error
-		settings := &http.Server{
-			BaseContext: func(net.Listener) context.Context { return base },
-			Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-				<-r.Context().Done()
-				got = r.Context().Err()
-			}),
-		}
+		settings := handle(func(_ http.ResponseWriter, r *http.Request) {
+			<-r.Context().Done()
+			got = r.Context().Err()
+		})()
+		settings.BaseContext = func(net.Listener) context.Context { return base }
 		inBubble(t, engine.New, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 			if early {
 				cancel()
@@ -314,6 +306,10 @@ var contextUses = map[string]http.HandlerFunc{
 		done := make(chan bool)
 		context.AfterFunc(r.Context(), func() { close(done) })
 		<-done
+	},
+	"/notify": func(w http.ResponseWriter, r *http.Request) {
+		<-w.(http.CloseNotifier).CloseNotify()
+		<-r.Context().Done()
 	},
 	"/derived": func(_ http.ResponseWriter, r *http.Request) {
 		ctx, cancel := context.WithTimeout(r.Context(), time.Hour)

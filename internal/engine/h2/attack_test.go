@@ -88,6 +88,7 @@ func TestLimitsOfFrames(t *testing.T) {
 		{"GET 5, DATA 2 body end", "GOAWAY PROTOCOL_ERROR"}, // on a stream of the server, which opens none
 		{"POST 1, SETTINGS 2147483647, DATA 1 x end", "SETTINGS ack, " + hello200},
 		{"PRIORITY_UPDATE 0 x*1017, GET 1", hello200},
+		{"POST 1" + strings.Repeat(", DATA 1", 3000) + ", RST_STREAM 1", "GOAWAY ENHANCE_YOUR_CALM"}, // each costs a unit
 		{"POST 1, DATA 1 x*600, DATA 1 x*600", "RST_STREAM FLOW_CONTROL_ERROR"},
 		{"POST 1, PADDED-DATA 1 x*800 end", "RST_STREAM FLOW_CONTROL_ERROR"},
 		{"POST 1 content-length=3, DATA 1 xxxx", "RST_STREAM PROTOCOL_ERROR"},
@@ -131,7 +132,7 @@ func TestReadingOpensTheWindow(t *testing.T) {
 		body.Close()
 		synctest.Wait()
 		p.wantRest("HEADERS 200, DATA 0 http: invalid Read end")
-		p.post(5)
+		p.send("POST 5")
 		st := p.received()
 		st.storeLocked(make([]byte, 100))
 		for range 1000 { // a handler that always leaves something
@@ -201,7 +202,7 @@ func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 		fields = append(fields, "x", value)
 	}
 	sent := 0
-	before := heapInUse()
+	before := testkit.InUse()
 	for id := uint32(1); id < 2*200; id += 2 {
 		p.request(id, false, fields...)
 		sent += p.input.Len()
@@ -209,15 +210,8 @@ func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 			break
 		}
 	}
-	testkit.Between(t, max(0, heapInUse()-before), 0, 64<<20, sent, "bytes of frames: memory")
+	testkit.Between(t, testkit.InUse(), 0, before+64<<20, sent, "bytes of frames: memory")
 	runtime.KeepAlive(p)
-}
-
-func heapInUse() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
 }
 
 // received passes the frames to the session, and returns the stream that is ready, if any.

@@ -65,7 +65,9 @@ func (p *peer) sleep(d time.Duration) {
 }
 
 // RST_STREAM follows an early response only when the client has received it, or does not
-// acknowledge that. A client that ends the stream itself receives none.
+// acknowledge that. A client that ends the stream itself receives none. More DATA is then an error,
+// also if the server has reset the stream. An error of a stream that is not open affects no later
+// request on it.
 func TestResetFollowsEarlyResponse(t *testing.T) {
 	const ping, reset, grace = "PING", "RST_STREAM NO_ERROR", "100ms"
 	for name, c := range map[string]struct{ steps, want string }{
@@ -84,7 +86,9 @@ func TestResetFollowsEarlyResponse(t *testing.T) {
 		"DATA after RST_STREAM":     {"RST_STREAM 1, DATA 1 x", "RST_STREAM STREAM_CLOSED"},
 		"trailers after RST_STREAM": {"RST_STREAM 1, TRAILERS 1", "GOAWAY STREAM_CLOSED"},
 		"DATA above the window":     {"DATA 1 x*600, DATA 1 x*600", "RST_STREAM FLOW_CONTROL_ERROR"},
-		"DATA without end":          {strings.Repeat("DATA 1 x*100; 600ms; ", 6), ping + ", " + reset},
+		"DATA behind the client's end": {"GET 3 /panic; DATA 3 x end, PRIORITY 5 5, GET 5", "RST_STREAM INTERNAL_ERROR, " +
+			"RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA no end"},
+		"DATA without end": {strings.Repeat("DATA 1 x*100; 600ms; ", 6), ping + ", " + reset},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -150,15 +154,6 @@ func TestFramesOfEndedStreamsAreDropped(t *testing.T) {
 			}
 		}
 	}
-}
-
-// If the client has ended a stream itself, more DATA is an error, also if the server has reset it.
-// An error of a stream that is not open affects no later request on it.
-func TestResetsExcuseNoFramesAfterTheClientsEnd(t *testing.T) {
-	p := openPeer(t, nil, endEarly)
-	p.exchange("GET 1 /panic", "RST_STREAM INTERNAL_ERROR")
-	p.exchange("DATA 1 x end, PRIORITY 3 3, GET 3",
-		"RST_STREAM STREAM_CLOSED, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA no end")
 }
 
 // The server or the client announces the end of a session. Requests that the client has sent before
@@ -370,7 +365,7 @@ func TestWriteDeadlineReplacesStallLimit(t *testing.T) {
 		p.accepts = -1
 		p.session.Flush()
 		p.accepts = 1000
-		p.post(3)
+		p.send("POST 3")
 		p.pump()
 		p.wantExpiry(3*time.Second, true)
 	})

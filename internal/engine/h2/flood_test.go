@@ -196,22 +196,31 @@ func FuzzSession(f *testing.F) {
 	})
 }
 
-// Honest clients may send many frames of the same kinds.
+// Honest clients may send many frames of the same kinds. They may update their windows after each
+// read of a response, also if they read little at a time, and only after all of it has arrived.
 func TestHonestClientsAreNoFlood(t *testing.T) {
 	for name, test := range map[string]struct {
-		frames string
-		times  int
+		begin, again string
+		times        int
 	}{
-		"small messages of gRPC":                    {"POST ID" + strings.Repeat(", DATA ID messag", 50_000), 1},
-		"upload in small pieces":                    {"POST ID" + strings.Repeat(", DATA ID x", 25_000), 1},
-		"window of each stream":                     {"GET ID, WINDOW_UPDATE ID 12582912", 5000}, // as Firefox
-		"padded uploads":                            {"POST ID, PADDED-DATA ID x*500 end", 5000},
-		"updates of both windows for each response": {"GET ID, WINDOW_UPDATE ID 5, WINDOW_UPDATE 0 5", 5000},
+		"small messages of gRPC":                    {"", "POST ID" + strings.Repeat(", DATA ID messag", 50_000), 1},
+		"upload in small pieces":                    {"", "POST ID" + strings.Repeat(", DATA ID x", 25_000), 1},
+		"window of each stream":                     {"", "GET ID, WINDOW_UPDATE ID 12582912", 5000}, // as Firefox
+		"padded uploads":                            {"", "POST ID, PADDED-DATA ID x*500 end", 5000},
+		"updates of both windows for each response": {"", "GET ID, WINDOW_UPDATE ID 5, WINDOW_UPDATE 0 5", 5000},
+		"updates behind a large response": {"SETTINGS 4194304, WINDOW_UPDATE 0 4194304, GET 1 /large",
+			strings.Repeat("WINDOW_UPDATE 1 512, WINDOW_UPDATE 0 512, ", 8192), 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := openPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+			p := openPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+				w.Write(make([]byte, map[string]int{"/": 5, "/large": 4 << 20}[r.URL.Path]))
+			})
+			p.send(test.begin)
+			p.pump()
+			testkit.Equal(t, p.output.Len() >= 4<<20, test.begin != "", "the large response is sent")
+			p.discard()
 			for n := range test.times {
-				p.sendOn(uint32(2*n+1), test.frames)
+				p.sendOn(uint32(2*n+1), test.again)
 				if !p.pump() {
 					t.Fatalf("after %d requests the server has sent %s", n, p.rest())
 				}
@@ -219,22 +228,6 @@ func TestHonestClientsAreNoFlood(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A client may update its windows after each read of a response, also if it reads little at a time,
-// and only after the whole response has arrived.
-func TestUpdatesOfLargeResponseAreNoFlood(t *testing.T) {
-	const size = 4 << 20
-	synctest.Test(t, func(t *testing.T) {
-		p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
-		p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: size})
-		p.send("WINDOW_UPDATE 0 4194304, GET 1")
-		p.pump()
-		testkit.Equal(t, p.output.Len() >= size, true, "the whole response is sent")
-		p.discard()
-		p.send(strings.Repeat("WINDOW_UPDATE 1 512, WINDOW_UPDATE 0 512, ", size/512))
-		testkit.Equal(t, p.pump(), true, "the session goes on")
-	})
 }
 
 // respond makes n streams, from an identifier on, send responses that are larger than the client's

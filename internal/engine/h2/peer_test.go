@@ -35,7 +35,6 @@ type peer struct {
 	accepts int // bytes of output that the carrier accepts; -1 for all
 	sends   int // calls of the carrier
 	ended   bool
-	logged  []string
 	started atomic.Int32 // handlers
 	data    int          // bytes of DATA that were read
 	reader  *http2.Framer
@@ -45,8 +44,8 @@ const preface = http2.ClientPreface
 
 func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, apply ...func(*Config)) *peer {
 	p := &peer{TB: t, accepts: -1}
-	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
-		ConnClosed: make(chan struct{}, 1), KeepAlivesDisabled: new(atomic.Bool)}
+	state := &exchange.ServerState{Logf: func(string, ...any) {}, ConnClosed: make(chan struct{}, 1),
+		KeepAlivesDisabled: new(atomic.Bool)}
 	config := &exchange.Config{
 		Server: state, BaseContext: context.Background(), HeadTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
@@ -141,11 +140,6 @@ func (p *peer) holdsStream() bool {
 
 func (p *peer) get(id uint32, fields ...string) {
 	p.request(id, true, append(testkit.Head("GET", "/"), fields...)...)
-}
-
-// post opens a stream with a request whose body follows.
-func (p *peer) post(id uint32, fields ...string) {
-	p.request(id, false, append(testkit.Head("POST", "/"), fields...)...)
 }
 
 func (p *peer) request(id uint32, ends bool, fields ...string) { p.input.AddHead(id, ends, fields...) }

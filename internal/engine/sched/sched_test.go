@@ -9,44 +9,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-func word(sequence uint64, id SlotID, serving uint64) uint64 {
-	return sequence<<sequenceShift | uint64(id)<<slotShift | serving
-}
-
-func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
-	w := New()
-	l := w.NewLead(func() {})
-	id := SlotFor("GET", "/hung")
-	for i, step := range []struct {
-		word           uint64
-		late           bool
-		busy, replaced bool
-	}{
-		{word(0, NoSlot, 0), false, false, false},
-		{word(1, NoSlot, 1), false, true, false},
-		{word(2, id, 1), false, true, false},
-		{word(3, id, 1), false, true, false}, // the same route, but another request
-		{word(3, id, 0), false, true, false},
-		{word(3, id, 0), false, false, false},
-		{word(4, id, 1), false, true, false},
-		// the check was late, so that the leader may be late, too
-		{word(4, id, 1), true, true, false},
-		{word(4, id, 1), true, true, true}, // but not a second time
-		{word(9, id, 1), true, true, false},
-		{word(9, id, 1), false, true, true},
-	} {
-		l.word.Store(step.word)
-		busy, stalled := checkLeads(*w.leads.Load(), step.late)
-		if busy != step.busy || (len(stalled) == 1) != step.replaced || step.replaced && stalled[0] != id {
-			t.Errorf("step %d: busy %v, slots %v replaced", i, busy, stalled)
-		}
-		if got := l.word.Load(); step.replaced && got != wordAfter(step.word) || !step.replaced && got != step.word {
-			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
-		}
-	}
-	testkit.Equal(t, wordAfter(word(9, id, 1)), word(10, NoSlot, 0), "the word of the next leader")
-}
-
 // A handler that hangs never returns, so that its route is charged when the lead is taken.
 func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	w, promoted := New(), 0
@@ -277,7 +239,8 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	testkit.Equal(t, same, true, "what follows two segments makes no difference")
 }
 
-// Each stall keeps a route off the loop for twice as long, until it has been quick for long.
+// Each stall keeps a route off the loop for twice as long, until it has been quick for long. It
+// ends the trust that a route earns by many runs.
 func TestStallsDoubleTheDebt(t *testing.T) {
 	var s slot
 	stall := func() (runs int) {
@@ -299,20 +262,10 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 		s.addTrust()
 	}
 	testkit.Equal(t, stall(), maxDebt, "runs pay at the most")
-	for range forgiveAfter {
-		s.addTrust()
+	for i := range forgiveAfter {
+		testkit.Equal(t, s.addTrust(), i >= trustAfter, "trusted after a stall and", i, "runs")
 	}
 	testkit.Equal(t, stall(), firstStall, "runs pay after quick runs")
-}
-
-func TestTrustNeedsManyRuns(t *testing.T) {
-	var s slot
-	for i := range trustAfter {
-		testkit.Equal(t, s.addTrust(), false, "trusted after", i, "runs")
-	}
-	testkit.Equal(t, s.addTrust(), true, "trusted")
-	s.chargeStall()
-	testkit.Equal(t, s.addTrust(), false, "trusted after it stalled a loop")
 }
 
 func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {

@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
@@ -96,8 +95,7 @@ func (s *site) rest() (descriptors int, heap uint64) {
 	runtime.GC()
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
-	entries := testkit.Value(os.ReadDir("/proc/self/fd"))(s)
-	return len(entries), m.HeapAlloc
+	return testkit.OpenFiles(), m.HeapAlloc
 }
 
 // Connections that come and go leave neither descriptors nor memory behind.

@@ -93,15 +93,10 @@ func (s *testServer) stopIfUnused() {
 // Shutdown closes the listener, and waits until no connection is open.
 func (s *testServer) Shutdown(ctx context.Context) error {
 	s.stopListening()
-	for s.group.CloseIdle() > 0 {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-s.state.ConnClosed:
-		case <-time.After(10 * time.Millisecond):
-		}
+	for s.group.CloseIdle() > 0 && ctx.Err() == nil {
+		time.Sleep(10 * time.Millisecond)
 	}
-	return nil
+	return ctx.Err()
 }
 
 // turns returns how often the loops have reported events.

@@ -10,9 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,15 +22,15 @@ import (
 // programSite is a server for programs that speak HTTP/2.
 type programSite struct {
 	*site
-	serve func(http.ResponseWriter, *http.Request) bool // serves what the test requires; may be nil
+	done  chan struct{} // closed when a page is complete
 	mu    sync.Mutex
 	by    map[string]int  // requests by version, and what has served them
 	ended []string        // errors by which connections have ended
 	conns map[string]bool // clients' addresses
 }
 
-func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *http.Request) bool) *programSite {
-	s := &programSite{serve: serve, by: make(map[string]int), conns: make(map[string]bool)}
+func newProgramSite(t *testing.T, kind string) *programSite {
+	s := &programSite{done: make(chan struct{}), by: make(map[string]int), conns: make(map[string]bool)}
 	inner := &http.Server{Handler: s, HTTP2: &http.HTTP2Config{CountError: s.countError}}
 	if kind == h2c {
 		inner.Protocols = protocols((*http.Protocols).SetUnencryptedHTTP2)
@@ -42,37 +40,42 @@ func newProgramSite(t *testing.T, kind string, serve func(http.ResponseWriter, *
 }
 
 func (s *programSite) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	stack := make([]byte, 64<<10)
-	stack = stack[:runtime.Stack(stack, false)]
 	by := r.Proto
-	if bytes.Contains(stack, []byte("/internal/engine/shard.")) {
+	if testkit.RunsIn("/internal/engine/shard.") {
 		by += " on a shard"
 	}
 	s.mu.Lock()
 	s.by[by]++
 	s.conns[r.RemoteAddr] = true
 	s.mu.Unlock()
-	if s.serve != nil && s.serve(w, r) {
-		return
-	}
-	switch r.URL.Path {
-	case "/sum":
+	switch path, n, _ := strings.Cut(r.URL.Path[1:], "/"); path {
+	case "sum":
 		sum := sha256.New()
 		n, err := io.Copy(sum, r.Body)
 		fmt.Fprintf(w, "%d %x %v %s", n, sum.Sum(nil), err, r.Trailer.Get("X-Trailer"))
-	case "/echo":
+	case "echo":
 		w.Header().Set("Trailer", "X-Length")
 		w.(http.Flusher).Flush() // no Content-Length: curl reads no trailers behind a body of known length
 		n, _ := io.Copy(w, r.Body)
 		w.Header().Set("X-Length", fmt.Sprint(n))
-	case "/large":
-		w.Write(make([]byte, 5<<20))
-	case "/refused":
+	case "refused":
 		w.WriteHeader(http.StatusForbidden)
 		io.WriteString(w, "refused") // without reading the body
-	case "/wait":
+	case "wait":
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
+	case "page":
+		io.WriteString(w, page())
+	case "script":
+		w.Header().Set("Content-Type", "text/javascript")
+		fmt.Fprintf(w, "sum += %s;", n)
+	case "until":
+		select {
+		case <-s.done:
+		case <-r.Context().Done():
+		}
+	case "done":
+		close(s.done)
 	default:
 		io.WriteString(w, r.Method+" "+r.RequestURI)
 	}
@@ -117,14 +120,6 @@ func (s *programSite) run(env []string, path string, args ...string) string {
 	return string(out)
 }
 
-// reduced returns how many of n requests a test sends: a fifth, unless tests may run long.
-func reduced(n int) string {
-	if !testkit.Slow() {
-		n /= 5
-	}
-	return strconv.Itoa(n)
-}
-
 // All requests of curl, with and without TLS, must use HTTP/2 and be served on shards.
 func TestHTTP2WithCurl(t *testing.T) {
 	curl, env := programs.Installed(t, "curl", "curl")
@@ -134,7 +129,7 @@ func TestHTTP2WithCurl(t *testing.T) {
 	sum := fmt.Sprintf("%d %x <nil>", len(content), sha256.Sum256(content))
 	for _, kind := range []string{h2, h2c} {
 		t.Run(kind, func(t *testing.T) {
-			s := newProgramSite(t, kind, nil)
+			s := newProgramSite(t, kind)
 			defer s.wantServed()
 			run := func(args ...string) string {
 				version := map[string]string{h2: "--http2", h2c: "--http2-prior-knowledge"}[s.kind]
@@ -150,17 +145,10 @@ func TestHTTP2WithCurl(t *testing.T) {
 				got := run("-w", " %{http_code}", "--data-binary", "@"+file, s.url+"/refused")
 				testkit.Contains(s, got, "refused 403", "refused upload")
 			}
-			if s.kind == h2c {
-				return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
+			if s.kind == h2 { // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
+				got := run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
+				testkit.Equal(s, strings.Count(got, "403\n"), 30, "parallel refused uploads")
 			}
-			before := s.connections()
-			parallel := reduced(200)
-			got := run("-Z", "--parallel-max", reduced(100), "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
-				fmt.Sprintf("%s/large?[1-%s]", s.url, parallel))
-			testkit.Equal(s, strconv.Itoa(strings.Count(got, "2 200\n")), parallel, "parallel responses")
-			testkit.Equal(s, s.connections()-before, 1, "connections of parallel requests")
-			got = run("-Z", "-w", "%{http_code}\n", "-o", os.DevNull, "--data-binary", "@"+file, s.url+"/refused?[1-30]")
-			testkit.Equal(s, strings.Count(got, "403\n"), 30, "refused uploads")
 		})
 	}
 }
@@ -214,26 +202,7 @@ func page() string {
 // uploads.
 func TestHTTP2WithChromium(t *testing.T) {
 	chromium := programs.Chromium(t)
-	done := make(chan struct{})
-	s := newProgramSite(t, h2, func(w http.ResponseWriter, r *http.Request) bool {
-		switch path, n, _ := strings.Cut(r.URL.Path[1:], "/"); path {
-		case "page":
-			io.WriteString(w, page())
-		case "script":
-			w.Header().Set("Content-Type", "text/javascript")
-			fmt.Fprintf(w, "sum += %s;", n)
-		case "until":
-			select {
-			case <-done:
-			case <-r.Context().Done():
-			}
-		case "done":
-			close(done)
-		default:
-			return false
-		}
-		return true
-	})
+	s := newProgramSite(t, h2)
 	dom, messages := programs.Browse(t, chromium, t.TempDir(), "--ignore-certificate-errors", "--dump-dom",
 		s.url+"/page")
 	want := fmt.Sprintf("uploaded %d loaded %d by h2 sum %d", 1<<20, subresources, subresources*(subresources-1)/2)

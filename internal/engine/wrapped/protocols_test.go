@@ -17,9 +17,7 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
-	xh2c "golang.org/x/net/http2/h2c"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -214,59 +212,6 @@ func TestPrefaceIsNotConsumed(t *testing.T) {
 				testkit.Value(io.ReadFull(c, head))(t)
 				testkit.Equal(t, head[3], 4, "SETTINGS, in pieces of", size)
 			}
-		})
-	}
-}
-
-// A handler that implements HTTP/2 without TLS receives connections on which the client uses HTTP/2
-// at once, and connections that are upgraded.
-func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
-	handler := xh2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		b, _ := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%s %s %s", r.Proto, r.URL.Path, b)
-	}), new(http2.Server))
-	for kind, serve := range unusedKinds {
-		if kind == "tls" {
-			continue
-		}
-		t.Run(kind, func(t *testing.T) {
-			s, l := tare.Wrap(&http.Server{Handler: handler}), listen(t)
-			served := make(chan error, 1)
-			go func() { served <- serve(t, s, l) }()
-			defer func() { s.Close(); <-served }()
-			transport := &http.Transport{Protocols: protocols((*http.Protocols).SetUnencryptedHTTP2)}
-			defer transport.CloseIdleConnections()
-			for range 3 {
-				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",
-					strings.NewReader("body"))
-				testkit.Must(t, err)
-				b := testkit.Value(io.ReadAll(resp.Body))(t)
-				resp.Body.Close()
-				testkit.Equal(t, string(b), "HTTP/2.0 /path body")
-			}
-			// exchange sends pieces and then SETTINGS, and receives up to the frame that must follow.
-			exchange := func(want string, pieces ...string) (got string) {
-				c := testkit.Value(net.Dial("tcp", l.Addr().String()))(t)
-				defer c.Close()
-				for _, piece := range append(pieces, "\x00\x00\x00\x04\x00\x00\x00\x00\x00") {
-					io.WriteString(c, piece)
-				}
-				c.SetReadDeadline(time.Now().Add(patience))
-				for b, err := make([]byte, 1<<10), error(nil); !strings.Contains(got, want); {
-					testkit.Must(t, err)
-					var n int
-					n, err = c.Read(b)
-					got += string(b[:n])
-				}
-				return got
-			}
-			for _, at := range []int{0, 1, 16, 17, 18, 20} { // the preface, in pieces
-				got := exchange("\x04\x00\x00\x00\x00\x00", http2.ClientPreface[:at], http2.ClientPreface[at:])
-				testkit.Equal(t, strings.HasPrefix(got, "\x00\x00"), true, at, got)
-			}
-			upgrade := "GET /up HTTP/1.1\r\nHost: a\r\nConnection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n" +
-				"HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
-			testkit.Contains(t, exchange(" /up ", upgrade, http2.ClientPreface), "HTTP/1.1 101 ", "upgraded")
 		})
 	}
 }

@@ -76,9 +76,8 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 	l := listen(t)
 	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(),
 		served: make(chan error, 1)}
-	cert, pool := testkit.ServerCertificate(), x509.NewCertPool()
-	pool.AddCert(cert.Leaf)
-	s.trust = &tls.Config{RootCAs: pool, ServerName: "example.com"}
+	config, trust := testkit.TLSConfigs()
+	s.trust = trust
 	transport := &http.Transport{TLSClientConfig: s.trust.Clone(), Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(kind == plain || kind == h1)
 	transport.Protocols.SetHTTP2(kind == h2)
@@ -91,7 +90,7 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 		if inner.TLSConfig == nil {
 			inner.TLSConfig = new(tls.Config)
 		}
-		inner.TLSConfig.Certificates = []tls.Certificate{cert}
+		inner.TLSConfig.Certificates = config.Certificates
 		s.url = "https://" + s.addr
 		go func() { s.served <- s.server.ServeTLS(l, "", "") }()
 	}
@@ -147,16 +146,11 @@ func (s *site) sendText(text string) string {
 // leftovers returns a function that waits until there are no more goroutines and descriptors than
 // now.
 func leftovers(t *testing.T) (mustEnd func()) {
-	count := func() (goroutines, descriptors int) {
-		all := testkit.Value(filepath.Glob("/proc/self/fd/*"))(t)
-		return runtime.NumGoroutine(), len(all)
-	}
-	goroutines, descriptors := count()
+	goroutines, files := runtime.NumGoroutine(), testkit.OpenFiles()
 	return func() {
 		t.Helper()
 		testkit.WaitFor(t, "all goroutines and descriptors to go", func() bool {
-			g, d := count()
-			return g <= goroutines && d <= descriptors
+			return runtime.NumGoroutine() <= goroutines && testkit.OpenFiles() <= files
 		})
 	}
 }
