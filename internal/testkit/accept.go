@@ -1,7 +1,10 @@
 package testkit
 
 import (
+	"fmt"
 	"net"
+	"os"
+	"runtime"
 	"sync"
 	"syscall"
 	"testing"
@@ -38,6 +41,16 @@ func ServeUnix(t testing.TB, path string, serve func(net.Conn)) {
 func ServeTCP(t testing.TB, serve func(net.Conn)) (address string) {
 	t.Helper()
 	return listenAndServe(t, "tcp", "127.0.0.1:0", serve)
+}
+
+// Listen listens on an address that no other process uses: nobody responds there once it is closed.
+func Listen(t testing.TB) net.Listener {
+	t.Helper()
+	host, pid := "127.0.0.1", os.Getpid()
+	if runtime.GOOS == "linux" { // where all of 127.0.0.0/8 is the loopback
+		host = fmt.Sprintf("127.%d.%d.%d", 1+pid>>16, pid>>8&0xff, pid&0xff)
+	}
+	return Value(net.Listen("tcp", host+":0"))(t)
 }
 
 func listenAndServe(t testing.TB, network, address string, serve func(net.Conn)) string {

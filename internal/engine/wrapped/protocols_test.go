@@ -54,7 +54,7 @@ func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 			compare(t, func(maker func(*http.Server) server) (result string) {
 				inner := &http.Server{Handler: textHandler("x"), TLSConfig: test.config.Clone()}
 				s := maker(inner)
-				l := listen(t)
+				l := testkit.Listen(t)
 				served := make(chan error, 1)
 				go func() { served <- s.ServeTLS(l, test.certFile, test.keyFile) }()
 				if test.ok {
@@ -123,7 +123,7 @@ func TestProtocolsOfTLSAreThoseOfNetHTTP(t *testing.T) {
 					t.Setenv("GODEBUG", name)
 				}
 				compare(t, func(maker func(*http.Server) server) (result string) {
-					l := listen(t)
+					l := testkit.Listen(t)
 					defer l.Close()
 					serving, served := make(chan bool, 2), make(chan error, 1)
 					inner := &http.Server{Addr: "127.0.0.1:0", ErrorLog: log.New(io.Discard, "", 0),

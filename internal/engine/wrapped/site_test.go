@@ -73,7 +73,7 @@ const patience = 30 * time.Second
 // start serves inner until the test ends.
 func start(t *testing.T, kind string, maker func(*http.Server) server, inner *http.Server) *site {
 	t.Helper()
-	l := listen(t)
+	l := testkit.Listen(t)
 	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(),
 		served: make(chan error, 1)}
 	config, trust := testkit.TLSConfigs()
@@ -225,7 +225,7 @@ func TestWrappedServerEndsWhileServeBegins(t *testing.T) {
 		t.Cleanup(leftovers(t))
 		for range 100 {
 			inner, served := &http.Server{Protocols: protocols((*http.Protocols).SetHTTP2)}, make(chan error)
-			s, l := tare.Wrap(inner), listen(t)
+			s, l := tare.Wrap(inner), testkit.Listen(t)
 			go func() { served <- s.Serve(l) }()
 			testkit.Must(t, endings[name](nil, inner, t.Context()))
 			testkit.Is(t, <-served, http.ErrServerClosed, name)
@@ -271,7 +271,7 @@ func TestEndingsWaitForAccept(t *testing.T) {
 // A server that was ended through either server, before or after it served, neither serves nor
 // listens again.
 func TestEndedServerDoesNotServe(t *testing.T) {
-	taken := listen(t)
+	taken := testkit.Listen(t)
 	defer taken.Close()
 	certFile, keyFile := certificateFiles(t)
 	for by, maker := range makers {
@@ -285,9 +285,9 @@ func TestEndedServerDoesNotServe(t *testing.T) {
 						start(t, plain, func(*http.Server) server { return s }, inner).get("/")
 					}
 					testkit.Must(t, end(s, inner, t.Context()))
-					l := listen(t)
+					l := testkit.Listen(t)
 					for what, err := range map[string]error{
-						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(listen(t), certFile, keyFile),
+						"Serve": s.Serve(l), "ServeTLS": s.ServeTLS(testkit.Listen(t), certFile, keyFile),
 						"ListenAndServe": s.ListenAndServe(), "ListenAndServeTLS": s.ListenAndServeTLS(certFile,
 							keyFile),
 					} {
@@ -310,7 +310,7 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 		"tls":  func(l net.Listener) error { return tare.ServeTLS(l, textHandler("x"), certFile, keyFile) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := listen(t)
+			l := testkit.Listen(t)
 			served := make(chan error, 1)
 			go func() { served <- serve(l) }()
 			client := keepingClient(false)
@@ -321,11 +321,6 @@ func TestPackageFunctionsServeUntilAcceptFails(t *testing.T) {
 		})
 	}
 	testkit.Is(t, tare.ListenAndServeTLS("127.0.0.1:0", certFile, "/nowhere", nil), os.ErrNotExist)
-}
-
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	return testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 }
 
 var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) error{
@@ -349,7 +344,7 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 					inner := &http.Server{Handler: textHandler("x"), TLSConfig: new(tls.Config)}
 					s, client, l := tare.Wrap(inner), keepingClient(false), net.Listener(nil)
 					serveOnce := func(isUsed bool) {
-						l = listen(t)
+						l = testkit.Listen(t)
 						served := make(chan error, 1)
 						go func() { served <- serve(t, s, l) }()
 						if isUsed {
@@ -370,7 +365,7 @@ func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 					testkit.Must(t, end(s, inner, t.Context()))
 					err := getFrom(client, kind, l)
 					testkit.Equal(t, err == nil || os.IsTimeout(err), false, "a connection is left open", err)
-					testkit.Is(t, serve(t, s, listen(t)), http.ErrServerClosed, "Serve in the end")
+					testkit.Is(t, serve(t, s, testkit.Listen(t)), http.ErrServerClosed, "Serve in the end")
 				})
 			}
 		}
