@@ -173,14 +173,15 @@ func (w connResponse) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 // ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
 // the connection copies from it. The kernel may then do the copying.
 func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
+	plain := copyWriter{response: w.Response}
 	if !kernelCanRead(src) {
-		return io.Copy(w.Response, src)
+		return io.Copy(plain, src)
 	}
 	w.Mu.Lock()
 	isFramed := w.stage >= stageFramed
 	w.Mu.Unlock()
 	if !isFramed { // the first bytes decide Content-Type and complete the head
-		if n, err = io.CopyN(w.Response, src, holdSize+1); err != nil {
+		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
 			if errors.Is(err, io.EOF) {
 				err = nil
 			}
@@ -191,10 +192,7 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 	if n += more; done {
 		return n, err
 	}
-	var plain io.Writer = w.Response
-	if err != nil { // as in net/http: a pipe or a socket may provide no more for long
-		plain = flushingWriter{w.Response}
-	}
+	plain.flushes = err != nil // as in net/http: a pipe or a socket may provide no more for long
 	more, err = io.Copy(plain, src)
 	return n + more, err
 }
@@ -257,11 +255,27 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	return n, true, err
 }
 
-type flushingWriter struct{ response *Response }
+// copyWriter writes as much as Content-Length permits, as net/http's ReadFrom does since Go 1.27.
+type copyWriter struct {
+	response *Response
+	flushes  bool // after each Write
+}
 
-func (f flushingWriter) Write(p []byte) (n int, err error) {
-	if n, err = f.response.Write(p); err == nil {
-		err = f.response.FlushError()
+func (c copyWriter) Write(p []byte) (n int, err error) {
+	w, fitting := c.response, p
+	if _, err = w.Write(nil); err != nil { // fixes the length
+		return 0, err
+	}
+	w.Mu.Lock()
+	if w.Length >= 0 {
+		fitting = p[:min(int64(len(p)), max(0, w.Length-w.written))]
+	}
+	w.Mu.Unlock()
+	if n, err = w.Write(fitting); err == nil && c.flushes {
+		err = w.FlushError()
+	}
+	if err == nil && n < len(p) {
+		err = http.ErrContentLength
 	}
 	return n, err
 }
