@@ -22,8 +22,8 @@ func (w *Response) TrySender(begin func(end func(why any))) func(p []byte) conne
 		return nil
 	}
 	_, ok := c.Connection.(Sender)
-	if !ok || !c.Connection.CanSendFrom() || c.Config.WriteTimeout > 0 || w.x.Extras != nil || w.x.Body.hasRemainder() ||
-		w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) {
+	if !ok || !c.Connection.CanSendFrom() || c.Config.WriteTimeout > 0 || w.x.Extras != nil ||
+		w.x.Body.hasRemainder() || w.Flags.Has(FullDuplex|handlerReadDeadline|HandlerWriteDeadline) {
 		return nil
 	}
 	c.Out, c.heldBody, c.begin = nil, nil, begin
