@@ -367,3 +367,26 @@ func TestShrinkingFileEndsConnection(t *testing.T) {
 		testkit.Equal(s, len(body), 100<<10)
 	})
 }
+
+// What a file has beyond Content-Length is not sent. Reading the file may use the response.
+func TestLongerFileIsCut(t *testing.T) {
+	bothPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		f := flushingFile{testkit.Value(os.Open("class_test.go"))(t), w}
+		defer f.Close()
+		w.Header().Set("Content-Length", "600")
+		testkit.FailsWith(io.CopyN(w, f, 1<<20))(t, http.ErrContentLength)
+	}), func(s *site) {
+		_, body, _ := strings.Cut(s.exchangeText(get), "\r\n\r\n")
+		testkit.Equal(s, len(body), 600)
+	})
+}
+
+type flushingFile struct {
+	*os.File
+	w http.ResponseWriter
+}
+
+func (f flushingFile) Read(p []byte) (int, error) {
+	f.w.(http.Flusher).Flush()
+	return f.File.Read(p)
+}

@@ -188,13 +188,18 @@ func (w connResponse) ReadFrom(src io.Reader) (n int64, err error) {
 			return n, err
 		}
 	}
-	more, done, err := w.copyFrom(src)
-	if n += more; done {
-		return n, err
+	copied, done, err := w.copyFrom(src)
+	n += copied
+	switch copied = 0; {
+	case !done:
+		plain.flushes = err != nil // as in net/http: a pipe or a socket may provide no more for long
+		copied, err = io.Copy(plain, src)
+	case err == nil: // more than Content-Length permits is an error
+		if copied, err = io.CopyN(plain, src, 1); errors.Is(err, io.EOF) {
+			err = nil
+		}
 	}
-	plain.flushes = err != nil // as in net/http: a pipe or a socket may provide no more for long
-	more, err = io.Copy(plain, src)
-	return n + more, err
+	return n + copied, err
 }
 
 // kernelCanRead reports whether the kernel may be able to copy from src. io.Copy passes wrappers
@@ -247,11 +252,6 @@ func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
 	}
 	w.written += n
 	w.Conn.FailWrite(err)
-	if err == nil && n == left {
-		if more, _ := limited.Read(make([]byte, 1)); more > 0 { // as of Write
-			err = http.ErrContentLength
-		}
-	}
 	return n, true, err
 }
 

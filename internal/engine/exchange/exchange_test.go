@@ -91,17 +91,6 @@ func TestConnectionKeepsNoEndedRequest(t *testing.T) {
 	testkit.Equal(t, kept.Value() == nil, true, "nothing refers to the request")
 }
 
-// BenchmarkContext measures a request's context that is not used.
-func BenchmarkContext(b *testing.B) {
-	b.ReportAllocs()
-	var x Exchange // which contains the context
-	var l Transport = baseLink{ctx: b.Context()}
-	for b.Loop() {
-		x.ctx = requestContext{transport: l, body: &x.Body}
-		x.ctx.cancel(context.Canceled)
-	}
-}
-
 // As with net/http, fields are sorted, also if there is no room for all of them.
 func TestFieldsAreSortedByName(t *testing.T) {
 	for n := range 12 {
@@ -149,11 +138,4 @@ func TestMemoryIsReturnedAfterHandshakes(t *testing.T) {
 	})
 	s.CountHandshake()
 	testkit.Equal(t, s.awaitsRest.Load(), false, "the same handshakes count again")
-}
-
-func BenchmarkDate(b *testing.B) {
-	var d DateCache
-	for b.Loop() {
-		_ = d.Text()
-	}
 }

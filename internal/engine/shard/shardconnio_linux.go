@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"errors"
 	"io"
 	"net"
@@ -177,9 +176,11 @@ func (k *shardConn) SendFrom(src *io.LimitedReader, _ time.Duration) (n int64, e
 	if err != nil {
 		return 0, err
 	}
-	closed := raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), src.N) })
+	if raw.Control(func(fd uintptr) { n, err = k.sendfile(int(fd), src.N) }) != nil {
+		return 0, errors.ErrUnsupported // reading a closed file fails
+	}
 	src.N -= n
-	return n, cmp.Or(err, closed)
+	return n, err
 }
 
 // sendfile sends up to left bytes of a file. It returns errors.ErrUnsupported if the kernel cannot
