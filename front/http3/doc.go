@@ -14,8 +14,8 @@
 //	closed      2 seconds after the last request
 //
 // A connection is never closed at once when it is idle: a request that is on its way would be lost.
-// A reload retires the connections that are open. 0-RTT is off: a request in it could be replayed by
-// an attacker.
+// Settings that change retire the connections that are open. 0-RTT is off: a request in it could be
+// replayed by an attacker.
 //
 // # An address that is removed
 //

@@ -47,25 +47,34 @@ func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
 	return result
 }
 
-// A reload applies to the next request. Connections of before end after their requests. No request
-// is lost.
+// A reload applies to the next request. If settings of connections change at an address, its
+// connections end after their requests, and no others do. No request is lost.
 func TestReloadAppliesToTheNextRequest(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
 	app := newWaiting()
-	const first = `server { listen ADDR quic; location / { return 200 first; } location /app { proxy_pass http://app; } }`
-	s := serve(t, first, server.Bind("app", app))
+	const both = `server { listen ADDR quic; location / { return 200 first; } location /app { proxy_pass http://app; } }
+		server { listen OTHER quic; return 200 other; }`
+	s := serve(t, both, server.Bind("app", app))
 	c, dialed := s.http3Client(nil)
 	testkit.Equal(t, s.get(c, "/"), "first")
+	other, dialedOther := s.http3Client(nil)
+	s.getFrom(other, s.otherAddr(), "/")
 	result := s.begin(c, app)
-	next := strings.Replace(first, "first", "second", 1)
-	for n, change := range []string{"", "client_header_timeout 30s;", "http3_max_concurrent_streams 7;",
-		"ssl_session_tickets off;", "ssl_verify_client optional; ssl_client_certificate DIR/cert.pem;",
-		"server_name x.example;"} {
+	next := strings.Replace(both, "first", "second", 1)
+	s.reload(next)
+	testkit.Equal(t, s.get(c, "/"), "second", "after the reload")
+	testkit.Equal(t, len(dialed.String()), 1, "connections")
+	for n, change := range []string{
+		"client_header_timeout 30s;", "keepalive_timeout 30s;", "http3_max_concurrent_streams 7;",
+		"ssl_session_tickets off;",
+		"ssl_verify_client optional; ssl_client_certificate DIR/cert.pem;", "server_name x.example;",
+	} {
 		s.reload(strings.Replace(next, "quic;", "quic; "+change, 1))
-		testkit.Equal(t, s.get(c, "/"), "second", "after the reload")
 		testkit.WaitFor(s, "another connection", func() bool { s.get(c, "/"); return len(dialed.String()) >= n+2 })
 	}
+	s.getFrom(other, s.otherAddr(), "/")
+	testkit.Equal(t, len(dialedOther.String()), 1, "connections to another address than the changed one")
 	close(app.finish)
 	testkit.Equal(t, <-result, "finished", "a request during the reload")
 }

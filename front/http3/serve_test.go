@@ -127,7 +127,13 @@ func (s *site) http2Client() *http.Client {
 // get requires a response with status 200 and returns its body.
 func (s *site) get(c *http.Client, path string) string {
 	s.Helper()
-	resp := testkit.Value(c.Get("https://" + s.addr + path))(s)
+	return s.getFrom(c, s.addr, path)
+}
+
+// getFrom is get from an address.
+func (s *site) getFrom(c *http.Client, addr, path string) string {
+	s.Helper()
+	resp := testkit.Value(c.Get("https://" + addr + path))(s)
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err != nil || resp.StatusCode != http.StatusOK {

@@ -47,7 +47,8 @@
 // # HTTP/3
 //
 // Options.HTTP3 serves "listen … quic": see package front/http3. Its settings change without
-// another socket. As those of TLS, open connections end after their requests, with GOAWAY.
+// another socket. Open connections end with GOAWAY if they depend on what changed, such as a
+// timeout or a TLS setting of their address.
 //
 // # Upgrades
 //

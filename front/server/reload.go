@@ -168,12 +168,13 @@ func (s *Server) apply(c *Config) (err error) {
 		s.tlsTable.Store(&before)
 		return configError(err)
 	}
-	atMost := s.config.Front.ShutdownTimeout
+	previous := s.config
 	s.config = c
+	atMost := previous.Front.ShutdownTimeout
 	s.applySpanExporter(exporter)
 	s.tlsTable.Store(&after)
 	s.applySockets(next, atMost)
-	s.applyQUIC(nextQUIC, atMost)
+	s.applyQUIC(nextQUIC, previous)
 	return nil
 }
 
