@@ -340,7 +340,10 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 			case !fails.Load():
 			case r.URL.Path == "/short":
 				w.Header()["Content-Length"] = []string{"3"}
-			case r.URL.Path == "/late":
+			case r.URL.Path == "/late", r.URL.Path == "/open":
+				if r.URL.Path == "/open" { // only the end of the connection ends the body
+					w.Header()["Transfer-Encoding"] = []string{"identity"}
+				}
 				fmt.Fprint(w, strings.Repeat("x", 1<<20))
 				panic("late")
 			case r.URL.Path == "/early":
@@ -348,7 +351,7 @@ func TestIncompleteResponsesOfBoundHandlersAreNotStored(t *testing.T) {
 			}
 			fmt.Fprint(w, "ok")
 		}}, front.LogErrors(log.New(&logged, "", 0)))
-	for _, path := range []string{"/early", "/late", "/short"} {
+	for _, path := range []string{"/early", "/late", "/open", "/short"} {
 		fails.Store(true)
 		got, err := a.attempt("GET", path, nil)
 		if path == "/early" && (err != nil || got.status != http.StatusBadGateway) || path != "/early" && err == nil {

@@ -91,6 +91,9 @@ func (t *translator) issued(s *scope) *conf.Issued {
 	}
 	d := own[0]
 	issued := &conf.Issued{Issuer: d.Args[0]}
+	if !slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == issued.Issuer }) {
+		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", grammar.Quote(issued.Issuer))
+	}
 	for _, arg := range d.Args[1:] {
 		if key, ok := strings.CutPrefix(arg, "key="); ok {
 			issued.Key = key

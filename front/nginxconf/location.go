@@ -128,6 +128,11 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 		for _, arg := range d.Args {
 			tries = append(tries, t.text(d, arg))
 		}
+		if code, ok := strings.CutPrefix(d.Args[len(d.Args)-1], "="); ok {
+			if n, err := grammar.ParseNumber(code); err != nil || n > 999 {
+				t.errorf(d, "invalid status %s (example: =404)", grammar.Quote(d.Args[len(d.Args)-1]))
+			}
+		}
 	}
 	return tries
 }

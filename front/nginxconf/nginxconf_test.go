@@ -135,6 +135,7 @@ func TestInvalidOwnDirectivesAreErrors(t *testing.T) {
 		{"acme_issuer x { uri https://b.test/; profile a b; }", "TEXT require"},
 		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
 		{issuerI + "server { acme_certificate i a.test; acme_certificate i b.test;" + issued, "duplicate"},
+		{"server { acme_certificate x a.test;" + issued, "unknown issuer"},
 		{"server { listen 443 ssl; server_name a.test;" + issued, "requires acme_certificate"},
 		{issuerI + "server { listen 443 ssl; acme_certificate i a.test; ssl_certificate $acme_certificate; ssl_certificate_key c.key; }",
 			"requires ssl_certificate_key $acme_certificate_key"},

@@ -65,7 +65,7 @@ func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Respons
 	b := &boundBody{cancel: cancel, keepHandler: context.AfterFunc(ctx, cancel), done: make(chan struct{})}
 	f.plan.Users.Add(1)
 	stop := context.AfterFunc(f.plan.Expired, cancel) // also of a handler that is kept
-	f.serve(far, r, func() {
+	f.serve(far, r, &b.isAborted, func() {
 		cancel()
 		stop()
 		close(b.done)
@@ -84,20 +84,20 @@ func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Respons
 		<-b.done
 		return nil, err
 	}
-	b.ReadCloser = resp.Body
+	b.ReadCloser, b.isOpen = resp.Body, resp.ContentLength < 0
 	b.isOver.Store(resp.Body == http.NoBody)
 	resp.Body = b
 	return resp, nil
 }
 
 // serve makes a server call the handler with r, for the request that arrives on nc. It calls over
-// once the handler has returned.
-func (f *boundUpstream) serve(nc net.Conn, r *http.Request, over func()) {
+// once the handler has returned, and before that sets isAborted if the handler has panicked.
+func (f *boundUpstream) serve(nc net.Conn, r *http.Request, isAborted *atomic.Bool, over func()) {
 	server := &http.Server{
 		Protocols: onlyHTTP1(), ErrorLog: f.plan.Options.Logger(),
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.call(w, r) }),
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { f.call(w, r, isAborted) }),
 		ConnState: func(_ net.Conn, s http.ConnState) {
-			if s == http.StateClosed || s == http.StateHijacked {
+			if s == http.StateClosed {
 				over()
 			}
 		},
@@ -122,19 +122,23 @@ func (oneConn) Close() error { return nil }
 
 func (oneConn) Addr() net.Addr { return new(net.UnixAddr) }
 
-// call calls the handler. As in net/http, a panic ends the connection, and http.ErrAbortHandler is not
-// logged.
-func (f *boundUpstream) call(w http.ResponseWriter, r *http.Request) {
+// call calls the handler, which cannot hijack the connection. As in net/http, a panic ends it, and
+// http.ErrAbortHandler is not logged.
+func (f *boundUpstream) call(w http.ResponseWriter, r *http.Request, isAborted *atomic.Bool) {
 	defer func() {
 		why := recover()
 		if why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
 			f.errorLog.Logf(errorlog.LevelError, "panic in a bound handler: %v\n%s", why, debug.Stack())
 		}
 		if why != nil {
+			isAborted.Store(true)
 			panic(http.ErrAbortHandler)
 		}
 	}()
-	f.handler.ServeHTTP(w, r)
+	f.handler.ServeHTTP(struct {
+		http.ResponseWriter
+		http.Flusher
+	}{w, w.(http.Flusher)}, r)
 }
 
 // receiveBound makes r the request that the handler receives.
@@ -154,8 +158,10 @@ func receiveBound(r *http.Request, q *fetch.Request) (err error) {
 
 type boundBody struct {
 	io.ReadCloser
-	isOver atomic.Bool // it was read to its end
-	cancel context.CancelFunc
+	isOver    atomic.Bool // it was read to its end
+	isAborted atomic.Bool // the handler has panicked
+	isOpen    bool        // only the end of the connection ends it
+	cancel    context.CancelFunc
 	// keepHandler keeps the end of the upstream request from canceling that of the handler.
 	keepHandler func() bool
 	done        chan struct{} // closed once the handler has ended
@@ -164,7 +170,11 @@ type boundBody struct {
 // Read implements io.Reader.
 func (b *boundBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if errors.Is(err, io.EOF) {
+	switch {
+	case !errors.Is(err, io.EOF):
+	case b.isOpen && b.isAborted.Load():
+		err = io.ErrUnexpectedEOF
+	default:
 		b.isOver.Store(true)
 	}
 	return n, err
