@@ -14,7 +14,7 @@ const (
 	maxLagShare, minLag = 0.1, 100 * time.Microsecond
 	minResponseShare    = 0.99             // share of due requests that must have a response
 	maxApart            = time.Millisecond // how far apart the parts of a joined Result may begin
-	maxBehind           = 2 * time.Second  // after its end a second of a part may be reported
+	maxBehind           = 2 * time.Second  // how long after its end a second of a part may be reported
 )
 
 // Doubts returns why the generator or the Plan, rather than the server, may have determined the

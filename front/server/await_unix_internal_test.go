@@ -19,9 +19,9 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A Run that is stopped while it starts serves nothing: the process that it replaces would end, too.
-// That is no error. Run does not wait for the writer of a configuration that is a named pipe, and
-// after a second signal neither for Options.Prepare nor for a reload. It leaves no file.
+// A Run that is stopped while it starts serves nothing: the process that it replaces would end,
+// too. That is no error. Run does not wait for the writer of a configuration that is a named pipe,
+// and after a second signal neither for Options.Prepare nor for a reload. It leaves no file.
 func TestStoppedRunEnds(t *testing.T) {
 	never := make(chan struct{})
 	defer close(never)

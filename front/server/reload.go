@@ -218,8 +218,8 @@ func (n socketChanges) closeOpened() {
 	}
 }
 
-// applySockets serves new sockets, closes removed ones, and replaces the servers of others. Requests
-// of before may take atMost longer; 0 is no limit.
+// applySockets serves new sockets, closes removed ones, and replaces the servers of others.
+// Requests of before may take atMost longer; 0 is no limit.
 func (s *Server) applySockets(next socketChanges, atMost time.Duration) {
 	before := urlsOf(s.sockets)
 	var sockets []*socket

@@ -27,8 +27,8 @@ const socketMode = 0o666
 const connWindow = 1 << 20
 
 // socket is a listening socket, open while the configuration names its address. That of all
-// addresses of a port accepts for its single addresses, too: see sharedSocket. In a reload new servers
-// replace the old ones; they have a duplicate of the descriptor.
+// addresses of a port accepts for its single addresses, too: see sharedSocket. In a reload new
+// servers replace the old ones; they have a duplicate of the descriptor.
 type socket struct {
 	listeners []nginxconf.Listener // the socket's own address, and then the single ones
 	base      net.Listener

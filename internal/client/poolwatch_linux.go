@@ -2,8 +2,8 @@ package client
 
 import "github.com/tarehq/tare/internal/poll"
 
-// socketWatcher watches sockets of a pool with an epoll instance, as long as there are some. The pool's
-// mu guards it.
+// socketWatcher watches sockets of a pool with an epoll instance, as long as there are some. The
+// pool's mu guards it.
 type socketWatcher struct {
 	loop    *poll.Loop // nil if there is no epoll instance
 	sockets map[int]*conn

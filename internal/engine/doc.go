@@ -30,8 +30,8 @@
 //
 // Everything that a handler receives (Request, Header, URL, context, every string) is made for that
 // request and never reused. It lies in one allocation, the exchange, and in one string that holds
-// the whole head. Buffers belong to the exchange.Conn, which serves one connection after another. No
-// handler ever sees a buffer.
+// the whole head. Buffers belong to the exchange.Conn, which serves one connection after another.
+// No handler ever sees a buffer.
 //
 // Semantics are those of net/http, which the tests compare with. Where net/http is lenient about
 // framing, this package is strict: see package http1.

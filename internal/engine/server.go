@@ -113,7 +113,8 @@ func (s *Server) ServeTLS(l net.Listener, secure *tls.Config) error {
 	}
 }
 
-// acceptLogInterval is how often an error of Accept is logged whose delay is not longer than the last.
+// acceptLogInterval is how often an error of Accept is logged whose delay is not longer than the
+// last.
 const acceptLogInterval = 10 * time.Second
 
 // acceptConn accepts a connection of a listener that shards do not accept from.

@@ -153,8 +153,8 @@ func (u *uses) count(id keyID) int {
 	}
 }
 
-// changes counts invalidations by key: a response that arrives meanwhile is not stored, and a file of
-// an earlier run that is found later is removed. Keys share slots, and then also invalidations.
+// changes counts invalidations by key: a response that arrives meanwhile is not stored, and a file
+// of an earlier run that is found later is removed. Keys share slots, and then also invalidations.
 type changes [1 << 10]atomic.Uint64
 
 func (g *changes) of(id keyID) *atomic.Uint64 { return &g[id.slot()%uint64(len(g))] }

@@ -19,9 +19,9 @@ import (
 	"github.com/tarehq/tare/internal/client"
 )
 
-// For a cache a bound handler is an upstream: net/http's server calls it over a connection in memory,
-// in a goroutine of its own, because its response may be stored after its client has gone. The
-// response ends when its length has been written, with its head if it has no body, or with its
+// For a cache a bound handler is an upstream: net/http's server calls it over a connection in
+// memory, in a goroutine of its own, because its response may be stored after its client has gone.
+// The response ends when its length has been written, with its head if it has no body, or with its
 // handler.
 
 // boundUpstream sends a request to a bound handler. It does not refer to the exchange.
@@ -36,8 +36,8 @@ type boundUpstream struct {
 // boundConn is the key of a context's connection to a bound handler.
 type boundConn struct{}
 
-// newBoundClient returns the client of bound handlers, which connects each request to the net.Conn in
-// its context.
+// newBoundClient returns the client of bound handlers, which connects each request to the net.Conn
+// in its context.
 func newBoundClient() *client.Client {
 	return client.New(&client.Config{Verbatim: true, Settings: &http.Transport{
 		DisableCompression: true, Protocols: onlyHTTP1(), MaxIdleConnsPerHost: -1,
@@ -53,7 +53,8 @@ func onlyHTTP1() *http.Protocols {
 	return p
 }
 
-// Do implements sender. It calls the handler, and returns once the head of its response has arrived.
+// Do implements sender. It calls the handler, and returns once the head of its response has
+// arrived.
 func (f *boundUpstream) Do(ctx context.Context, q *fetch.Request) (*http.Response, error) {
 	own, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	r := f.received.WithContext(own)

@@ -217,9 +217,9 @@ func (d *destination) turn(x *core.Exchange) upstream.Turn {
 	return t
 }
 
-// Interim implements fetch.Observer: it forwards a 1xx response while the request waits for its final
-// response (RFC 9110, 15.2). It drops an upstream's 100, because the server has sent its own to a
-// client that waits for one.
+// Interim implements fetch.Observer: it forwards a 1xx response while the request waits for its
+// final response (RFC 9110, 15.2). It drops an upstream's 100, because the server has sent its own
+// to a client that waits for one.
 func (s *upstreamRequest) Interim(status int, h http.Header) {
 	x := s.exchange
 	if x == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols ||

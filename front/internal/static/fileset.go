@@ -91,7 +91,8 @@ func (f *fileSet) Serve(x *core.Exchange) core.Outcome {
 	if out != core.Proceed {
 		return out
 	}
-	if isDir := strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, "/."); isDir || x.Method == http.MethodPost { // alias may be a directory
+	isDir := strings.HasSuffix(p.name, "/") || strings.HasSuffix(p.name, "/.") // alias may be a directory
+	if isDir || x.Method == http.MethodPost {
 		kind := p.handler.Kind(p.name)
 		if isDir && kind == files.File {
 			kind = files.Nothing

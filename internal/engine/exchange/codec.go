@@ -68,8 +68,8 @@ type Source interface {
 	HasArrived(b *Body, whole bool) bool
 }
 
-// Sink frames a response. Except for SendData and Flush, its methods append to the conn's output. Its
-// content was decided before, except for what only the protocol knows: see Delimit.
+// Sink frames a response. Except for SendData and Flush, its methods append to the conn's output.
+// Its content was decided before, except for what only the protocol knows: see Delimit.
 type Sink interface {
 	// BeginHead begins a head, which may be that of an interim response. Fields follow.
 	BeginHead(w *Response, code int)

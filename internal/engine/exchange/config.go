@@ -128,8 +128,8 @@ func Signal(c chan struct{}) {
 }
 
 // DateCache caches the value of the Date field for the current second. Formatting takes 170 ns and
-// reading the clock 57; this takes 2. A timer drops the value at the end of its second, and the next
-// response makes a new one. An idle server sets no timer.
+// reading the clock 57; this takes 2. A timer drops the value at the end of its second, and the
+// next response makes a new one. An idle server sets no timer.
 type DateCache struct{ current atomic.Pointer[string] }
 
 // Text returns the value of the Date field.

@@ -304,8 +304,8 @@ func (c *Conn) SetSendTimeout(d time.Duration) {
 // CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
 func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
 
-// The input of a Conn is in[next:end]: what has been received and not consumed. in comes from conns,
-// unless a head was large or has waited. It is nil while the buffer is released.
+// The input of a Conn is in[next:end]: what has been received and not consumed. in comes from
+// conns, unless a head was large or has waited. It is nil while the buffer is released.
 
 // Input returns the input.
 func (c *Conn) Input() []byte { return c.in[c.next:c.end] }

@@ -145,8 +145,8 @@ func chooseCoding(w *exchange.Response) {
 	}
 }
 
-// choosePersistence sets ClosesConn if the connection cannot be kept. If one of HTTP/1.0 is kept, the
-// response says so.
+// choosePersistence sets ClosesConn if the connection cannot be kept. If one of HTTP/1.0 is kept,
+// the response says so.
 func choosePersistence(w *exchange.Response) {
 	// What follows a CONNECT may be meant for a tunnel, also if there is none.
 	if w.IsCONNECT || !w.Conn.Config.KeepsConnections() {

@@ -20,10 +20,10 @@ const (
 	shareReserved = 16 << 10
 )
 
-// reserveLocked waits until the stream may send up to want bytes of DATA, and returns how many. With
-// want 0 it waits for room only. The bytes reserved count as output until they are appended. Only
-// the goroutine that writes the response calls it. It releases the mutex while it waits. If the
-// write deadline passes, expire ends the wait.
+// reserveLocked waits until the stream may send up to want bytes of DATA, and returns how many.
+// With want 0 it waits for room only. The bytes reserved count as output until they are appended.
+// Only the goroutine that writes the response calls it. It releases the mutex while it waits. If
+// the write deadline passes, expire ends the wait.
 func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err error) {
 	s, o := st.session, &st.session.output
 	if err := st.writeErrorLocked(); err != nil || want == 0 && o.pendingLocked() < maxOut {

@@ -233,8 +233,8 @@ func (s *Session) startDataLocked(fr frame) *wire.Error {
 }
 
 // checkDataLocked checks a DATA frame with size bytes of content. If st is nil, the frame is
-// dropped: the server has reset the stream, or has not served it, and the client did not know. Other
-// frames of streams that have ended are errors.
+// dropped: the server has reset the stream, or has not served it, and the client did not know.
+// Other frames of streams that have ended are errors.
 func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
 	switch late := int64(fr.Length); {
 	case st == nil && fr.StreamID > s.lastID:

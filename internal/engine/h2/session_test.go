@@ -218,8 +218,8 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 	})
 }
 
-// A malformed request, or one with a :protocol that RFC 8441 does not allow, receives a response. If
-// it is complete, its stream is also reset, as h2spec requires. Other streams go on. wire/http2
+// A malformed request, or one with a :protocol that RFC 8441 does not allow, receives a response.
+// If it is complete, its stream is also reset, as h2spec requires. Other streams go on. wire/http2
 // tests the grammar.
 func TestMalformedRequestsReceive400(t *testing.T) {
 	get := testkit.Head("GET", "/")

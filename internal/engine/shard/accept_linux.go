@@ -148,9 +148,9 @@ func (a *acceptor) accept() error {
 }
 
 // copyOptions sets the options that package net has set on its first connection on the listening
-// socket. Connections inherit them when their handshake ends, unless they are of multipath TCP. Those
-// that already wait lack them, and one more for each CPU, which may be adding it to the queue. The
-// next one shows whether connections of this system inherit them at all.
+// socket. Connections inherit them when their handshake ends, unless they are of multipath TCP.
+// Those that already wait lack them, and one more for each CPU, which may be adding it to the
+// queue. The next one shows whether connections of this system inherit them at all.
 func (a *acceptor) copyOptions(first net.Conn) {
 	var failed error
 	conn, err := first.(syscall.Conn).SyscallConn()
@@ -360,8 +360,8 @@ func (g *Group) prepare(p *Config) {
 }
 
 // adopt duplicates the descriptor of a connection of package net and closes nc, unless that fails.
-// It reports a lack of descriptors as if package net had not been able to accept, even if closing an
-// idle connection has freed one.
+// It reports a lack of descriptors as if package net had not been able to accept, even if closing
+// an idle connection has freed one.
 func (g *Group) adopt(from *origin, nc net.Conn) (isAdopted bool, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()
 	if closed != nil {

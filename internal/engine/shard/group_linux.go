@@ -179,8 +179,8 @@ func (g *Group) MakeRoom(err error) {
 
 // shed closes a connection when descriptors have run out: the one that has been quiet longest among
 // a sample of those that wait for a request. Each call takes another sample. Without TLS, a request
-// that has arrived and waits for a busy shard is not lost. With TLS, unread bytes may be a part of a
-// first message, whose rest never comes. If endsLingering is set, a connection of the sample that
+// that has arrived and waits for a busy shard is not lost. With TLS, unread bytes may be a part of
+// a first message, whose rest never comes. If endsLingering is set, a connection of the sample that
 // lingers is ended instead, and closed soon.
 func (g *Group) shed(endsLingering bool) {
 	const sample = 128

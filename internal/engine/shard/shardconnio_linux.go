@@ -13,8 +13,8 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// The methods of an exchange.Connection that may wait. They block their goroutine without holding up
-// the loop.
+// The methods of an exchange.Connection that may wait. They block their goroutine without holding
+// up the loop.
 var _ exchange.Connection = (*shardConn)(nil)
 
 // Read receives input. p is not empty.
@@ -307,8 +307,8 @@ func (k *shardConn) duplicate() (nc net.Conn, err error) {
 	return nc, err
 }
 
-// Send implements exchange.Connection. retry reads the timeout itself. The last response and the end
-// of the connection leave in one segment.
+// Send implements exchange.Connection. retry reads the timeout itself. The last response and the
+// end of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	if k.endsOutput && k.tls == nil {
 		if p = p[k.trySendOut(p):]; len(p) == 0 {

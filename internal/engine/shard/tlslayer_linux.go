@@ -49,16 +49,16 @@ const (
 
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
-// recordTransport never blocks once the handshake is complete. It ignores the deadlines that package
-// tls sets: the shardConn has its own.
+// recordTransport never blocks once the handshake is complete. It ignores the deadlines that
+// package tls sets: the shardConn has its own.
 type recordTransport struct{ *shardConn }
 
 func (recordTransport) SetDeadline(time.Time) error      { return nil }
 func (recordTransport) SetReadDeadline(time.Time) error  { return nil }
 func (recordTransport) SetWriteDeadline(time.Time) error { return nil }
 
-// Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record after such
-// an error, and continues with it.
+// Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record after
+// such an error, and continues with it.
 func (k recordTransport) Read(p []byte) (int, error) {
 	t := k.tls
 	if h := t.handshake; h != nil {
