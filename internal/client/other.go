@@ -2,7 +2,10 @@
 
 package client
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // rawExchange exists on Linux only.
 type rawExchange struct{}
@@ -33,5 +36,7 @@ type socketWatcher struct{}
 func (p *pool) watchSocket(*conn) bool { return false }
 
 func (p *pool) unwatch(*conn) {}
+
+func (p *pool) closeEmptyWatcher(time.Time) (at time.Time, ok bool) { return at, false }
 
 func (p *pool) stopWatching() {}

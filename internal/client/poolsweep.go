@@ -43,6 +43,9 @@ func (p *pool) sweep() {
 	if c := p.oldest(); c != nil && p.limits.idleTimeout > 0 {
 		p.scheduleSweep(c.idleSince.Add(p.limits.idleTimeout))
 	}
+	if at, ok := p.closeEmptyWatcher(now); ok {
+		p.scheduleSweep(at)
+	}
 	p.mu.Unlock()
 	closeAll(old)
 }

@@ -205,7 +205,7 @@ func TestGoroutineWatchesIfEpollFails(t *testing.T) {
 	p := &pool{limits: limits{maxIdlePerHost: 1}}
 	ours, other := sockets(t)
 	w := &p.watcher
-	w.loop, w.sockets = testkit.Value(poll.NewLoop())(t), make(map[int]*conn)
+	w.loop, w.sockets, w.emptySince = testkit.Value(poll.NewLoop())(t), make(map[int]*conn), time.Now().Add(time.Minute)
 	defer p.closeIdle()
 	testkit.Control(t, ours, func(fd int) { testkit.Must(t, w.loop.Add(fd, 0, 0)) }) // a second time it fails
 	c := open(t, p, "x", ours)
