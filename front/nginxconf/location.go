@@ -102,7 +102,7 @@ func (t *translator) checkUnused(s *scope) {
 	}
 	for _, kind := range []string{"proxy", "fastcgi", "grpc"} {
 		if s.own(kind+"_pass") == nil &&
-			slices.ContainsFunc(s.list, func(d *syntax.Directive) bool { return strings.HasPrefix(d.Name, kind+"_") }) {
+			slices.ContainsFunc(s.groups, func(g group) bool { return strings.HasPrefix(g.name, kind+"_") }) {
 			_ = t.pass(s, kind)
 		}
 	}
