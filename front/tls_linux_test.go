@@ -20,10 +20,11 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // issue returns a certificate of a client or an authority, which an authority has signed, or itself.
-func issue(t *testing.T, name string, by *testkit.Issued, change func(*x509.Certificate)) *testkit.Issued {
+func issue(t *testing.T, name string, by *tlstest.Issued, change func(*x509.Certificate)) *tlstest.Issued {
 	t.Helper()
 	template := x509.Certificate{Subject: pkix.Name{CommonName: name},
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
@@ -34,11 +35,11 @@ func issue(t *testing.T, name string, by *testkit.Issued, change func(*x509.Cert
 	if change != nil {
 		change(&template)
 	}
-	return testkit.Issue(t, template, by)
+	return tlstest.Issue(t, template, by)
 }
 
 // shown returns what a client sends.
-func shown(own *testkit.Issued, others ...*testkit.Issued) []tls.Certificate {
+func shown(own *tlstest.Issued, others ...*tlstest.Issued) []tls.Certificate {
 	c := tls.Certificate{Certificate: [][]byte{own.Raw}, PrivateKey: own.Key}
 	for _, other := range others {
 		c.Certificate = append(c.Certificate, other.Raw)
@@ -47,13 +48,13 @@ func shown(own *testkit.Issued, others ...*testkit.Issued) []tls.Certificate {
 }
 
 // revoking returns a revocation list in PEM, which is valid until a time.
-func revoking(t *testing.T, by *testkit.Issued, until time.Time, revoked ...*big.Int) string {
+func revoking(t *testing.T, by *tlstest.Issued, until time.Time, revoked ...*big.Int) string {
 	t.Helper()
 	der := by.Revoke(t, time.Now().Add(-2*time.Hour), until, revoked...)
 	return string(pem.EncodeToMemory(&pem.Block{Type: "X509 CRL", Bytes: der}))
 }
 
-func inPEM(c *testkit.Issued) string {
+func inPEM(c *tlstest.Issued) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}))
 }
 
@@ -95,7 +96,7 @@ func TestClientCertificatesAreVerifiedAsByNginx(t *testing.T) {
 		"by no authority":        shown(issue(t, "below", direct, nil), direct),
 		"any usage":              shown(issue(t, "any", root, func(c *x509.Certificate) { c.ExtKeyUsage = nil })),
 	}
-	server, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
+	server, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"open"}})
 	hour := time.Now().Add(time.Hour)
 	for name, text := range map[string]string{
 		"server.pem": string(server), "server.key": string(key),
@@ -257,7 +258,7 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 		"ssl_client_v_remain ssl_client_escaped_cert ssl_client_raw_cert ssl_client_cert"
 	text := "$" + strings.ReplaceAll(names, " ", "\n$")
 	certFile, keyFile := filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"tls.example"}})
 	testkit.WriteFile(t, certFile, string(cert))
 	testkit.WriteFile(t, keyFile, string(key))
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
@@ -297,7 +298,7 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 func clientCertificate(t *testing.T) tls.Certificate {
 	t.Helper()
 	email := pkix.AttributeTypeAndValue{Type: asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 1}, Value: "a@tls.example"}
-	cert, key := testkit.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour),
+	cert, key := tlstest.SelfSign(t, x509.Certificate{NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(100*24*time.Hour + 12*time.Hour), Subject: pkix.Name{
 			Country: []string{"DE"}, Organization: []string{"tare, ink+\"\\<>; ="}, OrganizationalUnit: []string{" ä "},
 			CommonName: "#a client", ExtraNames: []pkix.AttributeTypeAndValue{email},

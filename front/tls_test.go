@@ -22,6 +22,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
@@ -136,7 +137,7 @@ func TestSchemeDoesNotHideTLS(t *testing.T) {
 		return conf.Host{Names: []string{name}, ClientCerts: certs, Steps: []conf.Step{
 			conf.Return{Status: 200, Text: "$scheme,$https,$http2,$ssl_server_name,$ssl_client_verify"}}}
 	}
-	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()},
+	config := &tls.Config{Certificates: []tls.Certificate{tlstest.ServerCertificate()},
 		ClientAuth: tls.RequestClientCert,
 		NextProtos: []string{"h2"}}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open.example", nil),
@@ -174,7 +175,7 @@ func TestCertificateForUpstreamsFromVariables(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, commonName string) {
 		t.Helper()
-		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: commonName}})
+		cert, key := tlstest.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: commonName}})
 		testkit.WriteFile(t, filepath.Join(dir, name+".pem"), string(cert))
 		testkit.WriteFile(t, filepath.Join(dir, name+".key"), string(key))
 	}
@@ -261,7 +262,7 @@ func TestCertificateNamesAreNginxs(t *testing.T) {
 		"case beyond ASCII": {x509.Certificate{Subject: common("\u212a.good.example")}, "", "k.good.example"},
 		"no name":           {x509.Certificate{Subject: common("")}, "", "good.example"},
 	} {
-		cert, key := testkit.SelfSign(t, c.certificate)
+		cert, key := tlstest.SelfSign(t, c.certificate)
 		pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 		s := serveTLS(t, &tls.Config{Certificates: []tls.Certificate{pair}}, shows)
 		roots := x509.NewCertPool()

@@ -17,7 +17,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
-	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -141,7 +141,7 @@ func (s settings) listen(u *upgrade.Upgrader) error {
 	handler := u.Handler(s.handler())
 	var server upgrade.Server
 	// net/http must find h2 here if Serve is called before ServeTLS
-	config, _ := testkit.TLSConfigs()
+	config, _ := tlstest.Configs()
 	config.NextProtos = []string{"h2", "http/1.1"}
 	inner := &http.Server{Handler: handler, TLSConfig: config}
 	switch s.Kind {

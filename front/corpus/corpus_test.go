@@ -24,6 +24,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 func TestMain(m *testing.M) {
@@ -262,7 +263,7 @@ func writeCertificates(t *testing.T, s *site, dir string) {
 	for _, m := range certificate.FindAllStringSubmatch(s.file("nginx.conf"), -1) {
 		path := filepath.Join(dir, strings.TrimSuffix(m[1], filepath.Ext(m[1])))
 		name := filepath.Base(path)
-		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name},
+		cert, key := tlstest.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name},
 			DNSNames: []string{name}})
 		testkit.WriteFile(t, filepath.Join(dir, m[1]), string(cert))
 		testkit.WriteFile(t, path+".key", string(key))

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // A client that reads nothing holds up its handler no longer than send_timeout. Its connection
@@ -144,7 +145,7 @@ func TestAmplificationIsLimited(t *testing.T) {
 	for n := range 400 {
 		names = append(names, fmt.Sprintf("name-%d.example.org", n))
 	}
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: append(names, "localhost")})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: append(names, "localhost")})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.reload(`server { listen ADDR quic; return 200 text; }`)
 	c := newClientConn(t)

@@ -19,6 +19,7 @@ import (
 	quicserver "github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // echo is a handler whose response has what was sent so far.
@@ -38,7 +39,7 @@ func echo(w http.ResponseWriter, r *http.Request) {
 // start serves HTTP/3 without a front.
 func start(t *testing.T, files quicserver.Files, conn *net.UDPConn) *socketServer {
 	t.Helper()
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	l := &nginxconf.Listener{HTTP3Streams: 10, HTTP3Window: 64 << 10, HeaderBytes: 32 << 10, IdleTimeout: time.Minute}
 	s, err := New().Serve(quicserver.Config{

@@ -23,6 +23,7 @@ import (
 	"github.com/tarehq/tare/front/http3"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // patience limits how long a test waits for an expected event.
@@ -65,7 +66,7 @@ func freeAddr(t *testing.T) string {
 func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
 	t.Helper()
 	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t)}
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600))
 	s.configure(blocks)
 	ready := make(chan struct{}, 100) // as many as a test may reload

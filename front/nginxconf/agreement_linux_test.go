@@ -18,6 +18,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // aCase is a piece of configuration in testdata/agreement.txt.
@@ -105,7 +106,7 @@ func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
 	tool := programs.Nginx(t)
 	dir := t.TempDir()
 	writeAll(t, dir)
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"a"}})
 	for name, b := range map[string][]byte{"c.pem": cert, "c.key": key} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))
 	}
@@ -204,7 +205,7 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 func writeTypical(t *testing.T, dir, etc string) {
 	t.Helper()
 	params := testkit.Value(os.ReadFile(filepath.Join(etc, "fastcgi_params")))(t)
-	cert, key := testkit.SelfSign(t, x509.Certificate{})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{})
 	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"),
 		"cert.pem": cert, "key.pem": key} {
 		testkit.Must(t, os.WriteFile(filepath.Join(dir, name), b, 0o600))

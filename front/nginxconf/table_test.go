@@ -17,6 +17,7 @@ import (
 	"github.com/tarehq/tare/front/internal/places"
 	"github.com/tarehq/tare/front/nginxconf/internal/syntax"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 var update = flag.Bool("update", false, "write docs/nginx-directives.md anew")
@@ -234,7 +235,7 @@ func TestSupportedDirectiveHasAnEffect(t *testing.T) {
 // withCertificate adds a certificate and its key to files.
 func withCertificate(t *testing.T, fsys fstest.MapFS) fstest.MapFS {
 	t.Helper()
-	cert, key := testkit.SelfSign(t, x509.Certificate{IsCA: true, BasicConstraintsValid: true})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{IsCA: true, BasicConstraintsValid: true})
 	fsys["c.pem"], fsys["c.key"] = &fstest.MapFile{Data: cert}, &fstest.MapFile{Data: key}
 	return fsys
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/tarehq/tare/front/otel"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 const (
@@ -159,7 +160,7 @@ func TestReloadChangesTheCollector(t *testing.T) {
 func TestCollectorMayUseTLS(t *testing.T) {
 	testkit.Long(t, "it waits for timeouts")
 	t.Parallel()
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"},
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"},
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	r := startReceiver(t, false, grpc.Creds(credentials.NewServerTLSFromCert(&pair)))

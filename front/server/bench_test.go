@@ -19,6 +19,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // BenchmarkRead reads, compiles and checks configurations with ten locations in each server, as
@@ -101,7 +102,7 @@ func BenchmarkServe(b *testing.B) {
 	go http.Serve(app, hello)
 	go fcgi.Serve(responder, hello)
 	dir, conf := b.TempDir(), fmt.Sprintf(benchConfig, app.Addr(), responder.Addr(), plain.Addr(), secure.Addr())
-	cert, key := testkit.SelfSign(b, x509.Certificate{DNSNames: []string{"localhost"}})
+	cert, key := tlstest.SelfSign(b, x509.Certificate{DNSNames: []string{"localhost"}})
 	for name, content := range map[string][]byte{"nginx.conf": []byte(conf), "pair.pem": append(cert, key...),
 		"file": make([]byte, 3500)} {
 		testkit.Must(b, os.WriteFile(filepath.Join(dir, name), content, 0o600))

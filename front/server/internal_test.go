@@ -19,6 +19,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // Without issuers of certificates, servers call the front.Handler itself, which then need not copy
@@ -141,7 +142,7 @@ func resumes(t *testing.T, server, client *tls.Config) bool {
 func tlsConfigs(t *testing.T, version uint16, caches sessionCaches, listens ...conf.Listen) (servers []*tls.Config,
 	client *tls.Config) {
 	t.Helper()
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"}})
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	store := &certStore{sessions: caches}
 	for i := range listens {

@@ -24,6 +24,7 @@ import (
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // preamble is the beginning of a configuration that real nginx accepts, too. DIR is a directory.
@@ -238,7 +239,7 @@ func newAddressed(t *testing.T) *addressed {
 		l.Close()
 		s.port6 = free[1][len("127.0.0.1:"):]
 	}
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	testkit.Must(t, os.WriteFile(filepath.Join(s.dir, "pem"), append(cert, key...), 0o600))
 	return s
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // A program serves an nginx.conf over TLS, reloads it, and finishes its requests when it drains. A
@@ -93,7 +94,7 @@ type program struct {
 func start(t *testing.T, location string) *program {
 	l := testkit.Value(net.Listen("tcp", "127.0.0.1:0"))(t)
 	dir := t.TempDir()
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),
 		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{})}
 	testkit.Must(t, os.WriteFile(p.key, append(cert, key...), 0o600))

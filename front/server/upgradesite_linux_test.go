@@ -22,6 +22,7 @@ import (
 	"github.com/tarehq/tare/front/http3"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
@@ -153,7 +154,7 @@ func newSiteWith(t *testing.T, config string, ready time.Duration, environment .
 	id := crc32.ChecksumIEEE([]byte(dir))
 	s := &site{Site: &upgrades.Site{T: t, Folder: dir},
 		host: fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	// Not by s.write: the base64 text may contain DIR or HOST.
 	testkit.Must(t, os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644))
 	s.write("nginx.conf", config)

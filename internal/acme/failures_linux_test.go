@@ -16,6 +16,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // A certificate is issued as soon as its issuer can be reached.
@@ -188,7 +189,7 @@ func TestExpiredCertificateIsServed(t *testing.T) {
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "down", StateDir: dir,
 		Directory: "https://" + programs.FreeAddresses(t, 1)[0] + "/dir"})
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: time.Now().Add(-90 * 24 * time.Hour), NotAfter: time.Now().Add(-time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
 	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))
@@ -314,7 +315,7 @@ func parseStored(text []byte) error {
 func makeOld(t testing.TB, path string) {
 	t.Helper()
 	held := testkit.Value(parseCertificate(readFile(t, path), nil))(t)
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: held.Leaf.DNSNames,
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: held.Leaf.DNSNames,
 		NotBefore: time.Now().Add(-89 * 24 * time.Hour), NotAfter: time.Now().Add(24 * time.Hour)})
 	testkit.Must(t, os.WriteFile(path, append(cert, key...), fileMode))
 }

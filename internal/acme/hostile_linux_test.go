@@ -29,6 +29,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // forger is an issuer that validates nothing and issues certificates of any period.
@@ -223,7 +224,7 @@ func TestRateLimitEndsBeforeTheCertificate(t *testing.T) {
 	s := newServers(t)
 	dir := t.TempDir()
 	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: limited.URL + "/dir", StateDir: dir})
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
 		NotBefore: now.Add(-65 * 24 * time.Hour), NotAfter: now.Add(25 * 24 * time.Hour)})
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
 	testkit.Must(t, os.WriteFile(name, append(cert, key...), fileMode))

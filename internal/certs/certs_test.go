@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/certs"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // file is a file in memory.
@@ -38,7 +39,7 @@ func (f *file) set(text string, err error) {
 
 func pair(t *testing.T, number int64, from, until time.Time) (cert, key string) {
 	t.Helper()
-	public, secret := testkit.SelfSign(t, x509.Certificate{
+	public, secret := tlstest.SelfSign(t, x509.Certificate{
 		SerialNumber: big.NewInt(number), NotBefore: from, NotAfter: until,
 		DNSNames: []string{"a.example", "b.example"}, IPAddresses: []net.IP{net.IPv4(192, 0, 2, 1)},
 	})

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // frontSite is a folder with an nginx.conf, and the server that runs it.
@@ -271,7 +272,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	var clients [2]tls.Certificate
 	for i := range clients {
-		cert, key := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: fmt.Sprint(i)}})
+		cert, key := tlstest.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: fmt.Sprint(i)}})
 		pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 		clients[i] = pair
 		testkit.Must(t, os.WriteFile(f.path(fmt.Sprintf("ca%d.pem", i)), cert, 0o644))

@@ -22,12 +22,13 @@ import (
 
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // putCertificate writes a new certificate with a serial number, and its key.
 func putCertificate(t *testing.T, cert, key string, number int64) {
 	t.Helper()
-	public, secret := testkit.SelfSign(t, x509.Certificate{SerialNumber: big.NewInt(number),
+	public, secret := tlstest.SelfSign(t, x509.Certificate{SerialNumber: big.NewInt(number),
 		DNSNames: []string{"example.org"}})
 	replaceFile(t, cert, string(public))
 	replaceFile(t, key, string(secret))
@@ -299,7 +300,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	build := exec.Command("go", "build", "-pgo=off", "-ldflags=-s", "-tags", "http3 otel", "-o", program, "./cmd/tare")
 	build.Dir = programs.Root(t)
 	testkit.Succeeds(t, build)
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	write(t, filepath.Join(dir, "cert.pem"), string(append(cert, key...)))
 	address := programs.FreeAddresses(t, 1)[0]
 	write(t, filepath.Join(dir, "nginx.conf"), strings.NewReplacer("DIR", dir, "ADDR", address).Replace(`events {}

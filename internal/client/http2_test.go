@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -204,7 +205,7 @@ func (c slowConn) Read(p []byte) (int, error) {
 
 // A slow server accepts a byte within the timeout, also over TLS.
 func TestHTTP2SlowServersReceiveBodies(t *testing.T) {
-	server, client := testkit.TLSConfigs()
+	server, client := tlstest.Configs()
 	server.NextProtos = []string{protoHTTP2}
 	for _, scheme := range []string{"http", "https"} {
 		synctest.Test(t, func(t *testing.T) {
@@ -319,7 +320,7 @@ func serveALPN(t *testing.T, isOld *atomic.Bool, h http.HandlerFunc) (address st
 		}
 		return c, nil
 	}
-	_, config := testkit.TLSConfigs()
+	_, config := tlstest.Configs()
 	return s.URL, &http.Transport{TLSClientConfig: config, ForceAttemptHTTP2: true}
 }
 

@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives,
@@ -268,7 +269,7 @@ func TestTLSConnectionWithoutDeadlinesIsKept(t *testing.T) {
 	s := newSite(t, protocols()[0], "tls")
 	l := s.listen()
 	wait := testkit.Accept(l, func(_ int, nc net.Conn) { serveAll(newHTTP1Speaker(nc), "hello") })
-	_, config := testkit.TLSConfigs()
+	_, config := tlstest.Configs()
 	c := New(&Config{Settings: &http.Transport{TLSClientConfig: config,
 		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
 			nc, err := new(net.Dialer).DialContext(ctx, network, l.Addr().String())

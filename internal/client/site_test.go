@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -131,7 +132,7 @@ func newSite(t *testing.T, protocol speaks, network string) *site {
 	var dialed net.Addr
 	var server, client *tls.Config
 	if network == "tls" {
-		server, client = testkit.TLSConfigs()
+		server, client = tlstest.Configs()
 	}
 	s.listen = func() net.Listener {
 		kind, at := "tcp", "127.0.0.1:0"

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // For each set of protocols and each kind of server, the protocol is that of net/http's Transport. The
@@ -33,7 +34,7 @@ func TestTransportUsesProtocolsOfNetHTTP(t *testing.T) {
 	all.SetHTTP1(true)
 	all.SetHTTP2(true)
 	all.SetUnencryptedHTTP2(true)
-	_, config := testkit.TLSConfigs()
+	_, config := tlstest.Configs()
 	for server, start := range map[string]func(*httptest.Server){
 		"plain":        func(s *httptest.Server) { s.Start() },
 		"plain HTTP/2": func(s *httptest.Server) { s.Config.Protocols = &plain; s.Start() },

@@ -23,7 +23,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // failure is a request that fails. What errors.Is and errors.As find in its error is the same with
@@ -116,9 +116,9 @@ func proxiedBy(scheme, host string) func(*http.Transport) {
 const refusing = "127.0.0.1:1"
 
 func failuresOfConnecting() []failure {
-	_, client := testkit.TLSConfigs()
+	_, client := tlstest.Configs()
 	tlsServer := func(c *scripted) {
-		server, _ := testkit.TLSConfigs()
+		server, _ := tlstest.Configs()
 		tc := tls.Server(c.Conn, server)
 		_ = tc.Handshake()
 		_ = tc.Close()

@@ -22,6 +22,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // A proxy receives absolute URLs for http, and CONNECT for https. Only the proxy receives its
@@ -100,7 +101,7 @@ func TestTransportDialsNamesOfNetHTTP(t *testing.T) {
 		"a_ü.example", "a\u200db.example"} {
 		for _, proxy := range []string{"", "http://" + host, "https://" + host, "socks5://" + host} {
 			var dialed []string // and the name in the hello to an https proxy
-			server, _ := testkit.TLSConfigs()
+			server, _ := tlstest.Configs()
 			config := &tls.Config{InsecureSkipVerify: true, VerifyConnection: func(s tls.ConnectionState) error {
 				dialed = append(dialed, s.ServerName)
 				return net.ErrClosed

@@ -26,6 +26,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // recorder records calls of hooks.
@@ -291,7 +292,7 @@ func newPeer(t *testing.T, mode string) *peer {
 		p.url = "http://" + p.l.Addr().String()
 	case "tls":
 		l := listenAt(t, "tcp", "127.0.0.1:0")
-		server, client := testkit.TLSConfigs()
+		server, client := tlstest.Configs()
 		p.l, p.url, p.tr.TLSClientConfig = tls.NewListener(l, server), "https://"+l.Addr().String(), client
 	}
 	t.Cleanup(p.tr.CloseIdleConnections)

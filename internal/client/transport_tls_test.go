@@ -14,13 +14,14 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // Unrequested bytes in a TLS record behind a response are found before the next request uses the
 // connection, and are not read as its response. That holds for TLS with the server, with a proxy,
 // and with a server over TLS with a proxy.
 func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
-	server, _ := testkit.TLSConfigs()
+	server, _ := tlstest.Configs()
 	for _, test := range []struct{ proxied, tunnelled bool }{{false, false}, {true, false}, {true, true}} {
 		p := newHoldingPeer(t)
 		if test.proxied {
@@ -59,7 +60,7 @@ func TestTransportRejectsUnrequestedBytesBelowTLS(t *testing.T) {
 
 // newHoldingPeer returns a peer with TLS whose connections can hold back what is written.
 func newHoldingPeer(t *testing.T) *peer {
-	server, client := testkit.TLSConfigs()
+	server, client := tlstest.Configs()
 	l := listenAt(t, "tcp", "127.0.0.1:0")
 	return &peer{T: t, tr: &tare.Transport{TLSClientConfig: client}, l: tls.NewListener(holdingListener{l}, server),
 		url: "https://" + l.Addr().String()}

@@ -18,6 +18,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // headedListener is a listener whose connections begin with a byte of their own.
@@ -228,7 +229,7 @@ func TestConnectionsMakeRoomForNewOnes(t *testing.T) {
 				return
 			}
 			go io.Copy(io.Discard, output) // it logs handshakes that fail
-			hello := testkit.ClientHello(t)
+			hello := tlstest.ClientHello(t)
 			open(2*fewDescriptors, hello[:len(hello)/2])
 			open(fewDescriptors, nil) // after parts of first messages
 			for _, c := range open(2*fewDescriptors, hello) {

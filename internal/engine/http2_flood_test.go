@@ -20,6 +20,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 )
 
 // flood is what a hostile client repeats.
@@ -72,7 +73,7 @@ type floodContent struct {
 	flood
 	mu   sync.Mutex
 	made int // times
-	all  *testkit.Frames
+	all  *h2test.Frames
 }
 
 func (f flood) content(t *testing.T) *floodContent {

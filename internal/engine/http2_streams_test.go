@@ -19,6 +19,8 @@ import (
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // A client may leave as soon as it has sent a request, because it needs no response. The handler is
@@ -101,7 +103,7 @@ func TestHTTP2StreamThatDependsOnItselfIsReset(t *testing.T) {
 		for _, parts := range []int{1, 2} { // in which its head arrives
 			r := newHTTP2Site(t, maker, "h2c-shard", &http.Server{Handler: http.HandlerFunc(
 				func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.Path) })}).raw()
-			block := r.frames.Encode(testkit.Head("GET", "/indexed")...)
+			block := r.frames.Encode(h2test.Head("GET", "/indexed")...)
 			first := len(block) / parts
 			r.frames.Framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:first],
 				EndHeaders: parts == 1, EndStream: true, Priority: http2.PriorityParam{StreamDep: 1}})
@@ -225,7 +227,7 @@ func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 func (s *targetSite) stall(n int, how stall) {
 	s.Helper()
 	s.client.CloseIdleConnections()
-	frames, hello, dial := newFrames(s.T), testkit.ClientHello(s.T), s.site.dial
+	frames, hello, dial := newFrames(s.T), tlstest.ClientHello(s.T), s.site.dial
 	if how.hello == nil {
 		dial = s.dial
 		frames.Add(how.send)
@@ -266,7 +268,7 @@ func (s *targetSite) stall(n int, how stall) {
 type rawHTTP2 struct {
 	*testing.T
 	net.Conn
-	frames *testkit.Frames
+	frames *h2test.Frames
 	reader *http2.Framer
 }
 
@@ -285,8 +287,8 @@ func newRawHTTP2(t *testing.T, c net.Conn) *rawHTTP2 {
 }
 
 // newFrames returns the preface and SETTINGS.
-func newFrames(t *testing.T) *testkit.Frames {
-	f := testkit.NewFrames(t)
+func newFrames(t *testing.T) *h2test.Frames {
+	f := h2test.NewFrames(t)
 	f.WriteString(http2.ClientPreface)
 	f.Framer.WriteSettings()
 	return f
@@ -305,7 +307,7 @@ func (s *http2Site) dial() (net.Conn, error) {
 	return c, nil
 }
 
-// send sends frames that testkit.Frames reads from a text, behind those that were added before.
+// send sends frames that h2test.Frames reads from a text, behind those that were added before.
 func (r *rawHTTP2) send(text string) {
 	r.Helper()
 	r.frames.Add(text)
@@ -317,7 +319,7 @@ func (r *rawHTTP2) send(text string) {
 func (r *rawHTTP2) await(want string) (got string) {
 	r.Helper()
 	for !strings.HasPrefix(got, want) || got == "" {
-		got = testkit.DescribeFrame(testkit.Value(r.reader.ReadFrame())(r))
+		got = h2test.DescribeFrame(testkit.Value(r.reader.ReadFrame())(r))
 	}
 	return got
 }

@@ -26,6 +26,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // modes are the kinds of connection over which tests run.
@@ -80,7 +81,7 @@ func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error
 // certificate returns a certificate whose signatures take less CPU time than those of package
 // httptest's.
 func certificate(t *testing.T) tls.Certificate {
-	own := testkit.Issue(t, x509.Certificate{}, nil)
+	own := tlstest.Issue(t, x509.Certificate{}, nil)
 	return tls.Certificate{Certificate: [][]byte{own.Raw}, PrivateKey: own.Key, Leaf: own.Certificate}
 }
 

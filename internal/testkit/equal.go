@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
 	"reflect"
 	"regexp"
 	"strings"
@@ -56,7 +55,7 @@ func Matches(t testing.TB, text, pattern string, what ...any) {
 
 // Fields reports fields of a header that differ from the wanted ones, a list of names and values.
 // The values of several lines are joined by commas. The word what names the header.
-func Fields(t testing.TB, header http.Header, what string, fields ...string) {
+func Fields(t testing.TB, header map[string][]string, what string, fields ...string) {
 	t.Helper()
 	for i := 0; i < len(fields); i += 2 {
 		Equal(t, strings.Join(header[fields[i]], ", "), fields[i+1], what, fields[i])

@@ -19,12 +19,13 @@ import (
 	"github.com/tarehq/tare/front/internal/crl"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // issue makes the certificate of an authority, which by has issued; nil for a root.
-func issue(t *testing.T, name string, by *testkit.Issued) *testkit.Issued {
+func issue(t *testing.T, name string, by *tlstest.Issued) *tlstest.Issued {
 	t.Helper()
-	return testkit.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
+	return tlstest.Issue(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, IsCA: true,
 		BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCRLSign | x509.KeyUsageCertSign}, by)
 }
 
@@ -36,7 +37,7 @@ func TestCheck(t *testing.T) {
 	leaf := issue(t, "leaf", between)
 	stranger := issue(t, "root", nil) // with the same name and another key
 	chain := []*x509.Certificate{leaf.Certificate, between.Certificate, root.Certificate}
-	list := func(by *testkit.Issued, from, until time.Time, revoked ...*big.Int) *x509.RevocationList {
+	list := func(by *tlstest.Issued, from, until time.Time, revoked ...*big.Int) *x509.RevocationList {
 		return testkit.Value(crl.Parse(by.Revoke(t, from, until, revoked...)))(t)
 	}
 	type lists = []*x509.RevocationList
@@ -116,7 +117,7 @@ func decoded(t *testing.T, dir, name string) []byte {
 }
 
 // firstList makes a list of version 1, whose extensions are not allowed.
-func firstList(t *testing.T, by *testkit.Issued, extensions, ofEntry []pkix.Extension) []byte {
+func firstList(t *testing.T, by *tlstest.Issued, extensions, ofEntry []pkix.Extension) []byte {
 	t.Helper()
 	algorithm := pkix.AlgorithmIdentifier{Algorithm: asn1.ObjectIdentifier{1, 2, 840, 10045, 4, 3, 2}}
 	now := time.Now().UTC()

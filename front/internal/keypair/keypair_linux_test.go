@@ -13,6 +13,7 @@ import (
 	"github.com/tarehq/tare/front/internal/keypair"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // encryptions are the ways in which openssl encrypts a key.
@@ -44,7 +45,7 @@ func encrypted(t testing.TB, plain []byte, password string, args ...string) []by
 // Keys that openssl has encrypted are decrypted by the right password of several.
 func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 	testkit.Long(t, "it starts programs")
-	cert, plain := testkit.SelfSign(t, x509.Certificate{})
+	cert, plain := tlstest.SelfSign(t, x509.Certificate{})
 	for name, args := range encryptions() {
 		key := encrypted(t, plain, "right one", args...)
 		testkit.Contains(t, string(key), "ENCRYPTED", name)
@@ -75,7 +76,7 @@ func TestEncryptedKeysOfOpenSSL(t *testing.T) {
 
 // Keys without encryption need no password, and ignore one.
 func TestPlainKeys(t *testing.T) {
-	cert, key := testkit.SelfSign(t, x509.Certificate{})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{})
 	for _, passwords := range []string{"", "any"} {
 		testkit.Value(keypair.Parse(cert, append([]byte("text\n"), key...), passwords))(t)
 	}
@@ -84,8 +85,8 @@ func TestPlainKeys(t *testing.T) {
 
 // A file that is half written is an error, as in nginx: the chain would end too early.
 func TestChainThatIsCutOff(t *testing.T) {
-	leaf, key := testkit.SelfSign(t, x509.Certificate{})
-	issuer, _ := testkit.SelfSign(t, x509.Certificate{})
+	leaf, key := tlstest.SelfSign(t, x509.Certificate{})
+	issuer, _ := tlstest.SelfSign(t, x509.Certificate{})
 	chain := slices.Concat(leaf, []byte("text\n"), issuer)
 	if pair, err := keypair.Parse(chain, key, ""); err != nil || len(pair.Certificate) != 2 {
 		t.Fatalf("the whole chain: %d certificates, %v", len(pair.Certificate), err)
@@ -101,7 +102,7 @@ func TestChainThatIsCutOff(t *testing.T) {
 
 // A method that is not supported is an error that names it.
 func TestUnsupportedEncryption(t *testing.T) {
-	cert, plain := testkit.SelfSign(t, x509.Certificate{})
+	cert, plain := tlstest.SelfSign(t, x509.Certificate{})
 	key := encrypted(t, plain, "a", "pkcs8", "-topk8", "-scrypt")
 	testkit.Fails(keypair.Parse(cert, key, "a"))(t, "key derivation 1.3.6")
 }
@@ -112,7 +113,7 @@ const maxFuzzedIterations = 5000
 // FuzzEncryptedKey checks that whatever is in place of an encrypted key is an error or a key, and
 // that a key is returned for the password of its certificate only.
 func FuzzEncryptedKey(f *testing.F) {
-	cert, plain := testkit.SelfSign(f, x509.Certificate{})
+	cert, plain := tlstest.SelfSign(f, x509.Certificate{})
 	for _, args := range encryptions() {
 		block, _ := pem.Decode(encrypted(f, plain, "a", args...))
 		f.Add(block.Type, block.Headers["DEK-Info"], block.Bytes, "a")

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/internal/connection"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -197,7 +198,7 @@ func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
 func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	value := strings.Repeat("x", 4000)
-	fields := testkit.Head("POST", "/")
+	fields := h2test.Head("POST", "/")
 	for range 250 {
 		fields = append(fields, "x", value)
 	}

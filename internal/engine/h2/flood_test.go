@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 )
 
 // A client that causes work without an end, or sends frames of an open stream that carry little or
@@ -98,7 +99,7 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	p.get(1, "x-bomb", value)
 	p.pump()
 	p.rest()
-	fields := testkit.Head("GET", "/")
+	fields := h2test.Head("GET", "/")
 	for range 4000 {
 		fields = append(fields, "x-bomb", value)
 	}

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -27,7 +28,7 @@ import (
 type peer struct {
 	testing.TB
 	session *Session
-	input   *testkit.Frames
+	input   *h2test.Frames
 	framer  *http2.Framer // of the input
 
 	mu      sync.Mutex // guards output: timers of the session send, too
@@ -59,7 +60,7 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc, appl
 		f(settings)
 	}
 	p.session = New(settings, carrier{p: p}, carrier{p: p}, "127.0.0.1:1", nil)
-	p.input = testkit.NewFrames(t)
+	p.input = h2test.NewFrames(t)
 	p.framer = p.input.Framer
 	p.reader = http2.NewFramer(nil, &p.output)
 	p.reader.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -139,12 +140,12 @@ func (p *peer) holdsStream() bool {
 }
 
 func (p *peer) get(id uint32, fields ...string) {
-	p.request(id, true, append(testkit.Head("GET", "/"), fields...)...)
+	p.request(id, true, append(h2test.Head("GET", "/"), fields...)...)
 }
 
 func (p *peer) request(id uint32, ends bool, fields ...string) { p.input.AddHead(id, ends, fields...) }
 
-// send writes frames that testkit.Frames reads from a text.
+// send writes frames that h2test.Frames reads from a text.
 func (p *peer) send(frames string) {
 	p.Helper()
 	p.input.Add(frames)
@@ -165,7 +166,7 @@ func (p *peer) next() string {
 	if data, ok := f.(*http2.DataFrame); ok {
 		p.data += len(data.Data())
 	}
-	return testkit.DescribeFrame(f)
+	return h2test.DescribeFrame(f)
 }
 
 func (p *peer) rest() string {

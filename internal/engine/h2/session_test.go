@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 )
 
 // Frames take effect however the input is split.
@@ -43,7 +44,7 @@ func TestLargeTrailerSectionResetsStream(t *testing.T) {
 	p := openPeer(t, nil, hello)
 	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum")
 	p.request(1, true, "sum", strings.Repeat("~", exchange.MaxTrailerBytes))
-	p.request(3, false, testkit.Head("POST", "/")...)
+	p.request(3, false, h2test.Head("POST", "/")...)
 	p.request(3, true, slices.Repeat([]string{"accept", ""}, 1001)...)
 	p.exchange("GET 5", "RST_STREAM PROTOCOL_ERROR, RST_STREAM PROTOCOL_ERROR, HEADERS 200, DATA hello end")
 }
@@ -222,7 +223,7 @@ func TestResponsesThatEndTogetherLeaveTogether(t *testing.T) {
 // If it is complete, its stream is also reset, as h2spec requires. Other streams go on. wire/http2
 // tests the grammar.
 func TestMalformedRequestsReceive400(t *testing.T) {
-	get := testkit.Head("GET", "/")
+	get := h2test.Head("GET", "/")
 	connect := []string{":method", "CONNECT", ":scheme", "http", ":authority", "a", ":protocol", "websocket", ":path"}
 	for name, fields := range map[string][]string{
 		"upper case":   append(get[:8:8], "X-Malformed", "1"),

@@ -21,6 +21,7 @@ import (
 	"github.com/tarehq/tare/internal/engine/sched"
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // outboxSite is a site with one loop, which runs all handlers. A handler of it sends requests on
@@ -289,7 +290,7 @@ func TestLeaderLeavesLongWorkToOthers(t *testing.T) {
 // Over TLS no response waits: what is sent later would not be encrypted.
 func TestResponsesOverTLSDoNotWait(t *testing.T) {
 	s := newOutboxSite(t, func(c *Config) {
-		c.Exchanges.TLS = &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}}
+		c.Exchanges.TLS = &tls.Config{Certificates: []tls.Certificate{tlstest.ServerCertificate()}}
 	})
 	var all [4]*tls.Conn
 	var in [len(all)]*client

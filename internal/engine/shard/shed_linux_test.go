@@ -14,6 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 )
 
 // When descriptors have run out, an idle connection makes room, whatever descriptors it and those
@@ -208,7 +209,7 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	k.tls.secured = k.opened
 	testkit.Equal(t, k.closeIfIdle(), true, "Shutdown closes an idle connection")
 	k, _ = placeWith("")
-	frames := testkit.NewFrames(t)
+	frames := h2test.NewFrames(t)
 	frames.WriteString("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")
 	frames.Add("SETTINGS 65535, GET 1")
 	newShardSession(k, nil).session.Receive(frames.Bytes())

@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/internal/poll"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // tlsSite is a server whose TLS connections are served on shards.
@@ -26,7 +27,7 @@ type tlsSite struct {
 
 func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
 	t.Helper()
-	config := &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, GetConfigForClient: getConfig}
+	config := &tls.Config{Certificates: []tls.Certificate{tlstest.ServerCertificate()}, GetConfigForClient: getConfig}
 	handler := new(atomic.Value)
 	handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }))
 	l := tcpListener(t)
@@ -67,7 +68,7 @@ func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
 	const n = 50
 	s := newTLSSite(t, nil)
 	s.mustGet(s.dial())
-	hello := testkit.ClientHello(t)
+	hello := tlstest.ClientHello(t)
 	testkit.WaitFor(t, "the handshake to end", func() bool { return s.running() == 0 })
 	var conns []*net.TCPConn
 	for i := range n {
@@ -97,7 +98,7 @@ func TestStalledHandshakesAreLimited(t *testing.T) {
 	testkit.Long(t, "it opens many connections")
 	const surplus = 100
 	s := newTLSSite(t, nil)
-	hello := testkit.ClientHello(t)
+	hello := tlstest.ClientHello(t)
 	ended := make(chan bool, maxHandshakes+surplus)
 	for range maxHandshakes + surplus {
 		c := s.dial()
@@ -132,7 +133,7 @@ func TestWaitingTLSConfigHoldsUpNoOtherHandshake(t *testing.T) {
 			case hello.ServerName != "slow":
 				return nil, nil
 			case isLate:
-				return &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()}, VerifyConnection: wait}, nil
+				return &tls.Config{Certificates: []tls.Certificate{tlstest.ServerCertificate()}, VerifyConnection: wait}, nil
 			}
 			return nil, wait(tls.ConnectionState{})
 		})
@@ -184,7 +185,7 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	t.Parallel()
 	s := newTLSSite(t, nil)
 	c := s.dial()
-	testkit.Send(t, c, testkit.ClientHello(t))
+	testkit.Send(t, c, tlstest.ClientHello(t))
 	testkit.WaitFor(t, "the handshake to begin", func() bool { return s.running() == 1 })
 	testkit.Check(t, s.server.Shutdown(t.Context()))
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
@@ -225,7 +226,7 @@ func TestCloseEndsQueuedHandshakes(t *testing.T) {
 	})
 	release := s.queue(n, func() {
 		for range n {
-			testkit.Send(t, s.dial(), testkit.ClientHello(t))
+			testkit.Send(t, s.dial(), tlstest.ClientHello(t))
 		}
 	})
 	s.server.Close()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/h2test"
 )
 
 const getClose = "GET / HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
@@ -148,7 +149,7 @@ func TestEveryServerFieldHasItsEffect(t *testing.T) {
 func showPriority(t *testing.T, kind string, maker func(*http.Server) server, s *http.Server) string {
 	s.Handler = http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, 1<<20)) })
 	c := start(t, kind, maker, s).dial()
-	requests, framer := testkit.NewFrames(t), http2.NewFramer(c, c)
+	requests, framer := h2test.NewFrames(t), http2.NewFramer(c, c)
 	requests.WriteString(http2.ClientPreface)
 	requests.Add("SETTINGS 1048576, GET 1 priority=u=7, GET 3 priority=u=0")
 	testkit.Send(t, c, requests.Bytes())

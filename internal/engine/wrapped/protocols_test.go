@@ -19,6 +19,7 @@ import (
 	"golang.org/x/net/http2"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 func compare(t *testing.T, result func(maker func(*http.Server) server) string) {
@@ -30,7 +31,7 @@ func compare(t *testing.T, result func(maker func(*http.Server) server) string) 
 // missing. The caller's TLSConfig is not changed.
 func TestCertificatesAreFoundAsByNetHTTP(t *testing.T) {
 	certFile, keyFile := certificateFiles(t)
-	cert := testkit.ServerCertificate()
+	cert := tlstest.ServerCertificate()
 	get := func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return &cert, nil }
 	for name, test := range map[string]struct {
 		config            *tls.Config

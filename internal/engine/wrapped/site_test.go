@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // server is the common part of tare's Server and net/http's.
@@ -41,7 +42,7 @@ var makers = map[string]func(*http.Server) server{
 
 func certificateFiles(t *testing.T) (certFile, keyFile string) {
 	t.Helper()
-	cert, key := testkit.SelfSign(t, x509.Certificate{})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{})
 	certFile, keyFile = filepath.Join(t.TempDir(), "cert"), filepath.Join(t.TempDir(), "key")
 	testkit.WriteFile(t, certFile, string(cert))
 	testkit.WriteFile(t, keyFile, string(key))
@@ -76,7 +77,7 @@ func start(t *testing.T, kind string, maker func(*http.Server) server, inner *ht
 	l := testkit.Listen(t)
 	s := &site{T: t, kind: kind, inner: inner, server: maker(inner), addr: l.Addr().String(),
 		served: make(chan error, 1)}
-	config, trust := testkit.TLSConfigs()
+	config, trust := tlstest.Configs()
 	s.trust = trust
 	transport := &http.Transport{TLSClientConfig: s.trust.Clone(), Protocols: new(http.Protocols)}
 	transport.Protocols.SetHTTP1(kind == plain || kind == h1)
@@ -327,7 +328,7 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 	"shards":    func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(l) },
 	"goroutine": func(_ *testing.T, s *tare.Server, l net.Listener) error { return s.Serve(struct{ net.Listener }{l}) },
 	"tls": func(t *testing.T, s *tare.Server, l net.Listener) error {
-		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{testkit.ServerCertificate()},
+		return s.Serve(tls.NewListener(l, &tls.Config{Certificates: []tls.Certificate{tlstest.ServerCertificate()},
 			NextProtos: []string{"h2", "http/1.1"}}))
 	},
 }

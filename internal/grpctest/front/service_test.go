@@ -21,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // application is a gRPC server with the same methods under several names of services.
@@ -56,7 +57,7 @@ func startApplication(t *testing.T, services []string, options ...grpc.ServerOpt
 // withTLS returns the option of a server with a certificate of its own.
 func withTLS(t *testing.T) grpc.ServerOption {
 	t.Helper()
-	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"app.example"}})
+	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"app.example"}})
 	pair := testkit.Value(tls.X509KeyPair(cert, key))(t)
 	return grpc.Creds(credentials.NewServerTLSFromCert(&pair))
 }

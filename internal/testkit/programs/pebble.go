@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // pebbleModule is the module of Pebble, an ACME server for tests.
@@ -62,7 +63,7 @@ func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
 		p.address = free[2]
 	}
 	p.Directory = "https://" + p.address + "/dir"
-	cert, key := testkit.SelfSign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+	cert, key := tlstest.SelfSign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
 		BasicConstraintsValid: true})
 	profiles := map[string]any{"default": profile(c.Lifetime)}
 	for name, lifetime := range c.Profiles {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/tlstest"
 )
 
 // server is what tests call of an http.Server, apart from fields and hooks.
@@ -126,7 +126,7 @@ func (s *testServer) StartTLS() {
 		s.TLS.NextProtos = []string{"h2"}
 	}
 	if len(s.TLS.Certificates) == 0 {
-		s.TLS.Certificates = []tls.Certificate{testkit.ServerCertificate()}
+		s.TLS.Certificates = []tls.Certificate{tlstest.ServerCertificate()}
 	}
 	trusted := x509.NewCertPool()
 	trusted.AddCert(s.TLS.Certificates[0].Leaf)
@@ -188,7 +188,7 @@ func (s *testServer) Close() {
 }
 
 // localhostCert and localhostKey are the certificate of package httptest in PEM.
-var localhostCert, localhostKey = encodeCertificate(testkit.ServerCertificate())
+var localhostCert, localhostKey = encodeCertificate(tlstest.ServerCertificate())
 
 func encodeCertificate(c tls.Certificate) (cert, key []byte) {
 	b, err := x509.MarshalPKCS8PrivateKey(c.PrivateKey)

@@ -1,4 +1,5 @@
-package testkit
+// Package tlstest has certificates and settings of TLS for tests.
+package tlstest
 
 import (
 	"crypto/ecdsa"
@@ -11,6 +12,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // ServerCertificate returns the certificate of package httptest, with its Leaf. It is valid for
@@ -24,8 +27,8 @@ func ServerCertificate() tls.Certificate {
 	return c
 }
 
-// TLSConfigs returns the settings of a server with ServerCertificate, and of its clients.
-func TLSConfigs() (server, client *tls.Config) {
+// Configs returns the settings of a server with ServerCertificate, and of its clients.
+func Configs() (server, client *tls.Config) {
 	cert, roots := ServerCertificate(), x509.NewCertPool()
 	roots.AddCert(cert.Leaf)
 	return &tls.Config{Certificates: []tls.Certificate{cert}}, &tls.Config{RootCAs: roots, ServerName: "example.com"}
@@ -42,17 +45,17 @@ type Issued struct {
 func Issue(t testing.TB, template x509.Certificate, by *Issued) *Issued {
 	t.Helper()
 	if template.SerialNumber == nil {
-		template.SerialNumber = Value(rand.Int(rand.Reader, big.NewInt(1<<62)))(t)
+		template.SerialNumber = testkit.Value(rand.Int(rand.Reader, big.NewInt(1<<62)))(t)
 	}
 	if template.NotAfter.IsZero() {
 		template.NotBefore, template.NotAfter = time.Now().Add(-time.Hour), time.Now().Add(365*24*time.Hour)
 	}
-	i := &Issued{&template, Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
+	i := &Issued{&template, testkit.Value(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))(t)}
 	if by == nil {
 		by = i
 	}
-	der := Value(x509.CreateCertificate(rand.Reader, &template, by.Certificate, i.Key.Public(), by.Key))(t)
-	i.Certificate = Value(x509.ParseCertificate(der))(t)
+	der := testkit.Value(x509.CreateCertificate(rand.Reader, &template, by.Certificate, i.Key.Public(), by.Key))(t)
+	i.Certificate = testkit.Value(x509.ParseCertificate(der))(t)
 	return i
 }
 
@@ -64,14 +67,14 @@ func (i *Issued) Revoke(t testing.TB, from, until time.Time, revoked ...*big.Int
 		list.RevokedCertificateEntries = append(list.RevokedCertificateEntries,
 			x509.RevocationListEntry{SerialNumber: number, RevocationTime: time.Now()})
 	}
-	return Value(x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.Key))(t)
+	return testkit.Value(x509.CreateRevocationList(rand.Reader, list, i.Certificate, i.Key))(t)
 }
 
 // SelfSign is Issue for a self-signed certificate. It returns the certificate and its key in PEM.
 func SelfSign(t testing.TB, template x509.Certificate) (cert, key []byte) {
 	t.Helper()
 	i := Issue(t, template, nil)
-	secret := Value(x509.MarshalPKCS8PrivateKey(i.Key))(t)
+	secret := testkit.Value(x509.MarshalPKCS8PrivateKey(i.Key))(t)
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: i.Raw}),
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }

@@ -1,10 +1,12 @@
-package testkit
+package tlstest
 
 import (
 	"crypto/tls"
 	"io"
 	"net"
 	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // ClientHello returns a client's first TLS message.
@@ -18,6 +20,6 @@ func ClientHello(t testing.TB) []byte {
 	}()
 	b := make([]byte, 16<<10)
 	n, err := io.ReadAtLeast(server, b, 5)
-	Must(t, err)
+	testkit.Must(t, err)
 	return b[:n]
 }

@@ -1,4 +1,5 @@
-package testkit
+// Package h2test writes and describes frames of HTTP/2 for tests.
+package h2test
 
 import (
 	"bytes"
@@ -8,6 +9,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // Frames are frames of an HTTP/2 client that wait to be sent.
@@ -53,7 +56,7 @@ func (f *Frames) addFrame(frame string) {
 	id, content := uint32(number), words[2]
 	count, _ := strconv.ParseUint(content, 10, 32)
 	if letter, times, ok := strings.Cut(content, "*"); ok {
-		content = strings.Repeat(letter, Value(strconv.Atoi(times))(f))
+		content = strings.Repeat(letter, testkit.Value(strconv.Atoi(times))(f))
 	}
 	switch kind := words[0]; kind {
 	case "GET", "POST":
