@@ -21,11 +21,12 @@ import (
 
 // A Run that is stopped while it starts serves nothing: the process that it replaces would end,
 // too. That is no error. Run does not wait for the writer of a configuration that is a named pipe,
-// and after a second signal neither for Options.Prepare nor for a reload. It leaves no file.
+// nor for the reader of a PID file that is one, and after a second signal neither for
+// Options.Prepare nor for a reload. It leaves no file.
 func TestStoppedRunEnds(t *testing.T) {
 	never := make(chan struct{})
 	defer close(never)
-	for _, during := range []string{"error", "pipe", "pipe, Drain", "Handler", "Prepare", "Prepare, aborted",
+	for _, during := range []string{"error", "pipe", "pipe, Drain", "PID", "Handler", "Prepare", "Prepare, aborted",
 		"reload, aborted"} {
 		dir, log, want := testkit.ShortDir(t), new(testkit.Log), error(nil)
 		path := filepath.Join(dir, "nginx.conf")
@@ -54,6 +55,9 @@ func TestStoppedRunEnds(t *testing.T) {
 			end()
 		case "pipe, Drain":
 			s.Drain()
+		case "PID":
+			testkit.Must(t, syscall.Mkfifo(dir+"/pid", 0o600))
+			s.options.Ready = end
 		case "Handler":
 			s.source = &Config{Front: conf.Config{Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: "unix:" + dir + "/s"}}}}},
 				Handler: func() (http.Handler, error) { end(); return http.NotFoundHandler(), nil }}
@@ -75,7 +79,7 @@ func TestStoppedRunEnds(t *testing.T) {
 		if err := s.Run(ctx); during != "reload, aborted" || !errors.Is(err, ErrAborted) {
 			testkit.Is(t, err, want, during)
 		}
-		testkit.Equal(t, strings.Contains(log.String(), "serving"), during == "reload, aborted", log.String())
+		testkit.Equal(t, strings.Contains(log.String(), "serving"), during == "PID" || during == "reload, aborted", log.String())
 		for _, name := range []string{"pid", "s"} {
 			testkit.Fails(os.Lstat(filepath.Join(dir, name)))(t, "no such file", during)
 		}

@@ -46,7 +46,7 @@ func (s *Server) writePID(path string) error {
 // choose the process that root's "kill $(cat FILE)" ends.
 func (s *Server) createPID(path string, id int) error {
 	const mode = 0o644
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	flags := os.O_RDWR | os.O_CREATE | os.O_TRUNC // a named pipe opened O_WRONLY needs a reader
 	file, how, err := safefile.OpenFile(path, flags, mode)
 	if err != nil {
 		return err
