@@ -15,7 +15,8 @@ import (
 	"github.com/tarehq/tare/internal/printable"
 )
 
-// maxOrders limits orders in progress with an issuer at the same time.
+// maxOrders limits orders in progress with an issuer at the same time. With TLS-ALPN-01 the limit is
+// one: the name in the handshake alone selects the challenge, and certificates may share names.
 const maxOrders = 4
 
 // Config configures a Manager.
@@ -38,7 +39,7 @@ type Config struct {
 type Manager struct {
 	config     Config
 	challenges *challenges
-	slots      map[string]chan struct{} // one for each order in progress, by the directory of the issuer
+	slots      map[string]chan struct{} // one for each order in progress, by challenge and directory
 	stores     map[string]*store
 	managed    map[string]*Certificate // by identity
 	secrets    map[string][]byte       // the contents of keys' files, by path
@@ -257,10 +258,14 @@ func (c *Certificate) close() {
 
 // slotsOf returns the slots of an issuer.
 func (m *Manager) slotsOf(ic *conf.Issuer) chan struct{} {
-	if m.slots[ic.Directory] == nil {
-		m.slots[ic.Directory] = make(chan struct{}, maxOrders)
+	key, limit := ic.Challenge+" "+ic.Directory, maxOrders
+	if ic.Challenge == "tls-alpn-01" {
+		limit = 1
 	}
-	return m.slots[ic.Directory]
+	if m.slots[key] == nil {
+		m.slots[key] = make(chan struct{}, limit)
+	}
+	return m.slots[key]
 }
 
 // fileName returns the name of a certificate's files, without an extension.
