@@ -2,8 +2,8 @@ package files
 
 import (
 	"net/http"
+	"path/filepath"
 	"runtime"
-	"slices"
 	"strings"
 )
 
@@ -60,34 +60,9 @@ func (p *plan) mayServe(name string, top bool) bool {
 // isMisread reports whether Windows treats a name as something else: a path, a stream of a file,
 // another name, or a device.
 func isMisread(name string) bool {
+	_, err := filepath.Localize(name)
 	last := name[len(name)-1]
-	return strings.ContainsAny(name, `\:`) || last == ' ' || last == '.' || isDevice(name)
-}
-
-// isDevice reports whether Windows treats a name as a device, with any extension.
-func isDevice(name string) bool {
-	base, _, _ := strings.Cut(name, ".")
-	base = strings.TrimRight(base, " ")
-	switch len(base) {
-	case 3:
-		return equalFold(base, "con", "prn", "aux", "nul")
-	case 6, 7:
-		if equalFold(base, "conin$", "conout$") {
-			return true
-		}
-	}
-	if len(base) < 4 || !equalFold(base[:3], "com", "lpt") {
-		return false
-	}
-	switch base[3:] {
-	case "0", "1", "2", "3", "4", "5", "6", "7", "8", "9", "¹", "²", "³":
-		return true
-	}
-	return false
-}
-
-func equalFold(s string, any ...string) bool {
-	return slices.ContainsFunc(any, func(a string) bool { return strings.EqualFold(s, a) })
+	return err != nil || last == ' ' || last == '.'
 }
 
 // key returns the cache key of a place: its shortest URL path.
