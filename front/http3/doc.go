@@ -20,7 +20,7 @@
 // # An address that is removed
 //
 // A reload that removes an address retires its connections, and closes the socket when they have
-// ended. If the address is added again before, the same socket serves on (Resume). Meanwhile new
+// ended. If the address is added again before, the same socket serves on. Meanwhile new
 // processes do not receive the socket: nothing would read the packets of its connections.
 //
 // # Processes that replace each other

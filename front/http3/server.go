@@ -47,9 +47,7 @@ type implementation struct{}
 
 // Serve implements server.HTTP3.
 func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
-	s := &socketServer{
-		open: make(map[*connection]bool), closed: make(chan struct{}), resumed: make(chan struct{}),
-	}
+	s := &socketServer{open: make(map[*connection]bool), closed: make(chan struct{})}
 	s.config.Store(&c)
 	var err error
 	if s.conn, err = newSharedConn(c.Conn, c.Files); err != nil {
@@ -90,9 +88,6 @@ type socketServer struct {
 	accepted  int64
 	open      map[*connection]bool
 	isRetired bool
-	forOthers bool          // Shutdown waits for older processes
-	isEnding  bool          // Shutdown closes the socket
-	resumed   chan struct{} // closed and replaced by Resume
 }
 
 // mustVerify reports whether a new client must prove its address (RFC 9000, 8.1.2).
@@ -172,22 +167,10 @@ func (s *socketServer) Replace(c quicserver.Config, atMost time.Duration) {
 	if s.listener != nil {
 		return
 	}
+	s.isRetired = false
 	if err := s.listen(); err != nil { // the server has just been closed
 		c.ErrorLog.Printf("http3: %v", err)
 	}
-}
-
-// Resume implements quicserver.Server.
-func (s *socketServer) Resume() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if !s.isRetired || s.isEnding {
-		return false
-	}
-	s.isRetired = false
-	close(s.resumed)
-	s.resumed = make(chan struct{})
-	return true
 }
 
 // retireAll retires all connections. The caller holds mu.
@@ -214,52 +197,34 @@ func (s *socketServer) Retire(isReplaced bool) {
 		l, s.listener = s.listener, nil
 	}
 	s.mu.Unlock()
-	if l != nil { // nil after Resume
+	if l != nil {
 		_ = l.Close()
 	}
 }
 
-// Shutdown implements quicserver.Server.
-func (s *socketServer) Shutdown(forOthers bool) (wait func(context.Context) error) {
+// Drain implements quicserver.Server.
+func (s *socketServer) Drain(ctx context.Context, forOthers bool) error {
 	s.Retire(false)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.forOthers = forOthers
-	resumed := s.resumed
-	return func(ctx context.Context) error { return s.finish(ctx, resumed) }
-}
-
-// finish waits until all connections have ended, and closes the socket.
-func (s *socketServer) finish(ctx context.Context, resumed <-chan struct{}) error {
 	check := time.NewTicker(checkInterval)
 	defer check.Stop()
-	var err error
-	for err == nil && !s.mayEnd(resumed) {
+	for s.isNeeded(forOthers) {
 		select {
 		case <-check.C:
-		case <-resumed:
-			return quicserver.ErrResumed
 		case <-s.closed:
 			return nil
 		case <-ctx.Done():
-			err = ctx.Err()
+			return ctx.Err()
 		}
 	}
-	return errors.Join(err, s.Close())
+	return s.Close()
 }
 
-// mayEnd reports whether no connection is open, no handshake is in progress, and no older process
-// needs the socket. Then the server cannot be resumed any more.
-func (s *socketServer) mayEnd(resumed <-chan struct{}) bool {
+// isNeeded reports whether a connection is open, a handshake is in progress, or an older process
+// needs the socket.
+func (s *socketServer) isNeeded(forOthers bool) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-resumed:
-		return false
-	default:
-	}
-	s.isEnding = s.isEnding || s.counted.Load() <= 0 && len(s.open) == 0 && (!s.forOthers || !s.conn.servesPeers())
-	return s.isEnding
+	return s.counted.Load() > 0 || len(s.open) > 0 || forOthers && s.conn.servesPeers()
 }
 
 // Close implements quicserver.Server.
@@ -267,7 +232,6 @@ func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.Retire(false)
 		s.mu.Lock()
-		s.isEnding = true
 		l := s.listener // after Retire(true)
 		s.mu.Unlock()
 		if l != nil {

@@ -3,6 +3,7 @@
 package http3
 
 import (
+	"context"
 	"crypto/tls"
 	"io"
 	"net"
@@ -60,8 +61,8 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
 	old.Retire(true)
 	ended := make(chan error, 1)
-	wait := next.Shutdown(true)
-	go func() { ended <- wait(t.Context()) }()
+	ctx, resume := context.WithCancel(t.Context())
+	go func() { ended <- next.Drain(ctx, true) }()
 	for range 20 {
 		time.Sleep(2 * peerCheckInterval / 20)
 		testkit.Must(t, request.check())
@@ -71,12 +72,12 @@ func TestRemovedServerForwardsUntilOlderProcessesEnd(t *testing.T) {
 		t.Fatalf("the server has ended before the older process: %v", err)
 	default:
 	}
-	testkit.Equal(t, next.Resume(), true, "the server is resumed")
-	testkit.Is(t, <-ended, quicserver.ErrResumed)
-	wait = next.Shutdown(true)
-	go func() { ended <- wait(t.Context()) }()
+	resume()
+	testkit.Is(t, <-ended, context.Canceled)
+	testkit.Must(t, request.check())
+	go func() { ended <- next.Drain(t.Context(), true) }()
 	request.send.Close()
-	testkit.Check(t, old.Shutdown(false)(t.Context()))
+	testkit.Check(t, old.Drain(t.Context(), false))
 	testkit.Check(t, <-ended)
 }
 
@@ -87,9 +88,10 @@ func TestStoppingServerDoesNotWaitForOlderProcesses(t *testing.T) {
 	newEchoing(t, conn.LocalAddr())
 	files.stop()
 	next := start(t, &passedFiles{t: t, from: files}, duplicateUDP(t, conn))
-	wait := next.Shutdown(true)
-	next.Shutdown(false)
-	testkit.Check(t, wait(t.Context()))
+	ended := make(chan error, 1)
+	go func() { ended <- next.Drain(t.Context(), true) }()
+	testkit.Check(t, next.Drain(t.Context(), false))
+	testkit.Check(t, <-ended)
 }
 
 // Files returns duplicates, as another process has them.
@@ -162,7 +164,7 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 		testkit.Equal(t, accepted, 1, "connections of process", i)
 	}
 	requests[0].send.Close()
-	testkit.Check(t, servers[0].Shutdown(false)(t.Context())) // after its request
+	testkit.Check(t, servers[0].Drain(t.Context(), false)) // after its request
 	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))
 	for _, e := range requests {
 		testkit.Check(t, e.check())

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
@@ -30,8 +31,9 @@ type quicSocket struct {
 	conn      *net.UDPConn
 	server    quic.Server // nil until it is served
 
-	isResumed bool          // an earlier reload has removed it
-	ended     chan struct{} // closed when the socket is closed; nil unless the server shuts down
+	isResumed bool // an earlier reload has removed it
+	stopDrain context.CancelFunc
+	isClosed  chan bool // receives, at the end of draining, whether that has closed the socket
 }
 
 func (q *quicSocket) url() string {
@@ -147,8 +149,7 @@ func (s *Server) resumeQUIC(all []nginxconf.Listener) *quicSocket {
 	}
 	old := s.removedQUIC[at]
 	s.removedQUIC = slices.Delete(s.removedQUIC, at, at+1)
-	if !old.server.Resume() {
-		<-old.ended // it is being closed
+	if !old.keepOpen() {
 		return nil
 	}
 	return &quicSocket{listeners: all, conn: old.conn, server: old.server, isResumed: true}
@@ -193,34 +194,32 @@ func (s *Server) applyQUIC(next []*quicSocket, before *Config) {
 // removeQUIC ends a socket that the configuration does not have, within a time; 0 is no limit.
 func (s *Server) removeQUIC(q *quicSocket, atMost time.Duration) {
 	s.drainQUIC(q, true, atMost)
-	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, (*quicSocket).hasEnded)
+	s.removedQUIC = slices.DeleteFunc(s.removedQUIC, func(q *quicSocket) bool { return len(q.isClosed) > 0 })
 	s.removedQUIC = append(s.removedQUIC, q)
-}
-
-func (q *quicSocket) hasEnded() bool {
-	select {
-	case <-q.ended:
-		return true
-	default:
-		return false
-	}
 }
 
 // drainQUIC ends the server of a socket when its requests have ended, or after atMost; 0 is no
 // limit. With forOthers, those of older processes must have ended, too.
 func (s *Server) drainQUIC(q *quicSocket, forOthers bool, atMost time.Duration) {
-	wait, ended := q.server.Shutdown(forOthers), make(chan struct{})
-	q.ended = ended
 	ctx, cancel := withLimit(atMost)
+	isClosed := make(chan bool, 1)
+	q.stopDrain, q.isClosed = cancel, isClosed
 	s.draining.Go(func() {
 		defer cancel()
-		// It returns when all requests are done, or the server is closed or resumed.
-		if err := wait(ctx); errors.Is(err, quic.ErrResumed) {
+		if err := q.server.Drain(ctx, forOthers); errors.Is(err, context.Canceled) { // by keepOpen
+			isClosed <- false
 			return
 		}
+		_ = q.server.Close() // after atMost it is open
 		s.removeLive(q.server)
-		close(ended)
+		isClosed <- true
 	})
+}
+
+// keepOpen stops draining, and reports whether the socket is still open.
+func (q *quicSocket) keepOpen() bool {
+	q.stopDrain()
+	return !<-q.isClosed
 }
 
 // http3Settings is what a connection of HTTP/3 keeps from its beginning on. Everything else is read

@@ -69,7 +69,9 @@ func (s *Server) finish(ctx context.Context) error {
 		s.drainQUIC(socket, false, 0)
 	}
 	for _, socket := range s.removedQUIC {
-		socket.server.Shutdown(false) // which drains already: it need not wait for older processes
+		if socket.keepOpen() { // it need not wait for older processes any more
+			s.drainQUIC(socket, false, 0)
+		}
 	}
 	done := make(chan error, 1)
 	go func() {

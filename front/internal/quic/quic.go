@@ -5,7 +5,6 @@ package quic
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"log"
 	"net"
 	"net/http"
@@ -41,25 +40,19 @@ type Files interface {
 	OnHandover(stop, resume func()) (remove func())
 }
 
-// ErrResumed means that a Server goes on serving after Shutdown.
-var ErrResumed = errors.New("quic: the server was resumed")
-
 // Server serves a UDP socket.
 type Server interface {
 	// Replace changes the settings, except Conn and Files. Connections that are open end after their
-	// requests in progress, with GOAWAY, and after atMost; 0 is no limit.
+	// requests in progress, with GOAWAY, and after atMost; 0 is no limit. A server that Drain has
+	// retired, and not closed, accepts connections again.
 	Replace(c Config, atMost time.Duration)
 	// Retire accepts no more connections, and ends those that are open in the same way. If the
 	// process is replaced, the other one reads from the socket, and forwards packets.
 	Retire(isReplaced bool)
-	// Shutdown retires the server. wait returns when all connections have ended and the socket is
-	// closed. It closes the connections when ctx ends. If Resume is called before, it returns
-	// ErrResumed. With forOthers it also waits for the connections of older processes, whose packets
-	// this server forwards. A later call changes that.
-	Shutdown(forOthers bool) (wait func(ctx context.Context) error)
-	// Resume undoes Shutdown. It reports false if that closes the socket already. The server accepts
-	// connections again after Replace.
-	Resume() bool
+	// Drain retires the server, waits until all connections have ended, and closes the socket. With
+	// forOthers it also waits for the connections of older processes, whose packets this server
+	// forwards. If ctx ends before, the socket and the connections stay open.
+	Drain(ctx context.Context, forOthers bool) error
 	// Close closes all connections and the socket.
 	Close() error
 	// Connections returns the numbers of accepted and of open connections.
