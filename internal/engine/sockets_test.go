@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"bufio"
 	"bytes"
 	"crypto/tls"
 	"fmt"
@@ -189,7 +190,8 @@ func addRequests(f *testing.F) {
 		f.Add(text + get)
 	}
 	for _, text := range []string{testkit.BrowserGET(), "0 * HTTP/1.0\r\nConnection: keep-alive 0\r\n\r\n",
-		"\n0 * HTTP/1.0\nX:\n\n", "\n0 0 HTTP/1.1\r\n\n"} {
+		"\n0 * HTTP/1.0\nX:\n\n", "\n0 0 HTTP/1.1\r\n\n",
+		"0 * HTTP/1.1\r\nHost:\r\nContent-Length:1\r\n\r\n0\n0 * HTTP/1.0\r\n\r\n"} {
 		f.Add(text)
 	}
 }
@@ -210,8 +212,15 @@ func FuzzBothPaths(f *testing.F) {
 
 // excused reports whether two transcripts differ only in permitted ways.
 func excused(in, ours, theirs string) bool {
-	if strings.Contains("\n\n"+strings.ReplaceAll(in, "\r\n", "\n"), "\n\n\n") {
-		return true // an empty line before a request, which net/http skips only after a POST
+	for r := bufio.NewReader(strings.NewReader(in)); ; {
+		if b, _ := r.Peek(2); bytes.HasPrefix(bytes.TrimPrefix(b, []byte("\r")), []byte("\n")) {
+			return true // an empty line before a request, which net/http skips only after a POST
+		}
+		before, err := http.ReadRequest(r)
+		if err != nil {
+			break
+		}
+		io.Copy(io.Discard, before.Body)
 	}
 	if lower := strings.ToLower(in); strings.Contains(lower, "http/1.0") && strings.Contains(lower, "keep-alive") {
 		// net/http parses any word of Connection as a token, for example "keep-alive 0"

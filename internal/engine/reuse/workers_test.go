@@ -57,27 +57,3 @@ func TestSurplusWorkersEndAfterTimeout(t *testing.T) {
 		s.Stop() // else the test fails, because goroutines are blocked
 	})
 }
-
-// A worker that receives work just when its time is over does the work.
-func TestSurplusWorkerIsUsableAtItsTimeout(t *testing.T) {
-	for range 200 {
-		synctest.Test(t, func(t *testing.T) {
-			began, release := time.Now(), make(chan bool)
-			s := NewWorkers(func(*struct{}, int) time.Time {
-				<-release
-				return began
-			})
-			for i := range maxFree + 1 {
-				s.Run(i)
-			}
-			for range maxFree + 1 {
-				release <- true
-			}
-			synctest.Wait()
-			time.Sleep(surplusTimeout)
-			s.Run(0)
-			release <- true // blocks if the work is lost
-			s.Stop()
-		})
-	}
-}
