@@ -119,8 +119,6 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set.IntVar(&plan.PerConnection, "requests-per-connection", 0,
 		"close a connection after `N` requests (default unlimited)")
 	set.BoolVar(&f.closeEach, "close", false, "open a connection for each request, like --requests-per-connection 1")
-	set.StringArrayVar(&plan.Resolve, "resolve", nil,
-		"connect to another address: `HOST:PORT:ADDRESS`; may be repeated (default none)")
 	set.Var(&textFlag{kind: "addresses", read: func(text string) (err error) {
 		plan.Sources, err = parseAddresses(text)
 		return err
@@ -129,7 +127,7 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set.StringVar(&f.caCert, "cacert", "", "trust the certificates of this PEM `FILE` (default the system's)")
 	set.StringVar(&f.cert, "cert", "", "send the client certificate of this PEM `FILE` (default none)")
 	set.StringVar(&f.key, "key", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
-	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS (default the URL's host)")
+	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS, also if the URL has an address (default the URL's host)")
 }
 
 // setFlags returns the values of the flags on the command line that change the load, without
@@ -219,7 +217,7 @@ func (f *loadFlags) checkTogether() error {
 		{"find-max", "rate requests fail-if csv hdr bench html samples", ": --find-max runs at many rates"},
 		{"replay", "rate urls find-max warmup threads method body body-file on kubernetes poisson",
 			": the log determines the requests and their times"},
-		{"http1.0", "http2 http3", ""}, {"http3", "http2 on kubernetes resolve source", ""}, {"on", "kubernetes", ""},
+		{"http1.0", "http2 http3", ""}, {"http3", "http2 on kubernetes source", ""}, {"on", "kubernetes", ""},
 		{"close", "requests-per-connection", ""}, {"body", "body-file", ""},
 	} {
 		for _, other := range strings.Fields(rule.others) {
