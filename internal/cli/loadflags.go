@@ -191,40 +191,21 @@ func (f *loadFlags) checkNumbers() error {
 	return nil
 }
 
-// checkTogether returns an error for flags that require or exclude each other. Scripts may write
-// --http2=false or --cert "" for flags that are not set.
 func (f *loadFlags) checkTogether() error {
-	isSet := func(name string) bool {
-		flag := f.command.Flags().Lookup(name)
-		text := flag.Value.String()
-		isFalse := flag.Value.Type() == "bool" && text == "false"
-		return flag.Changed && text != "" && !isFalse
-	}
-	for _, rule := range []struct{ flags, anyOf string }{
+	err := checkFlags(f.command.Flags(), []requirement{
 		{"slo from to precision", "find-max"}, {"poisson", "rate find-max"}, {"shuffle", "urls"}, {"speed", "replay"},
 		{"keep", "samples"}, {"key", "cert"}, {"on-loss", "on kubernetes"}, {"agent-program", "on"},
 		{"kubernetes", "image"},
 		{"context namespace image node-selector pod-requests pod-limits print-manifest", "kubernetes"},
-	} {
-		anyOf := strings.Fields(rule.anyOf)
-		for _, flag := range strings.Fields(rule.flags) {
-			if isSet(flag) && !slices.ContainsFunc(anyOf, isSet) {
-				return fmt.Errorf("load: --%s requires --%s", flag, strings.Join(anyOf, " or --"))
-			}
-		}
-	}
-	for _, rule := range []struct{ flag, others, why string }{
+	}, []exclusion{
 		{"find-max", "rate requests fail-if csv hdr bench html samples", ": --find-max runs at many rates"},
 		{"replay", "rate urls find-max warmup threads method body body-file on kubernetes poisson",
 			": the log determines the requests and their times"},
 		{"http1.0", "http2 http3", ""}, {"http3", "http2 on kubernetes source", ""}, {"on", "kubernetes", ""},
 		{"close", "requests-per-connection", ""}, {"body", "body-file", ""},
-	} {
-		for _, other := range strings.Fields(rule.others) {
-			if isSet(rule.flag) && isSet(other) {
-				return fmt.Errorf("load: --%s and --%s are mutually exclusive%s", rule.flag, other, rule.why)
-			}
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
 	}
 	return nil
 }

@@ -17,12 +17,12 @@ import (
 func (p *frontPlan) check(env Env) error {
 	source, options := p.source(), p.options(env)
 	var dump bytes.Buffer
-	if p.dump {
+	if p.flags.dump {
 		source.Options.Report = func(name string, text []byte) { // as nginx -T does
 			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", withoutEmptyNames(name), text)
 		}
 	}
-	if p.json {
+	if p.flags.json {
 		return p.checkJSON(env, source, options)
 	}
 	if err := server.Check(source, options); err != nil {

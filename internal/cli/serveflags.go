@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
@@ -28,7 +29,7 @@ const (
 
 type serveFlags struct {
 	port       portFlag
-	changed    func(flag string) bool
+	set        *pflag.FlagSet
 	listen     []string
 	socketMode string
 
@@ -65,7 +66,7 @@ type servePlan struct {
 
 func (f *serveFlags) define(c *cobra.Command) {
 	s := c.Flags()
-	f.port.number, f.changed = defaultPort, s.Changed
+	f.port.number, f.set = defaultPort, s
 	s.VarP(&f.port, "port", "p", "listen on all addresses at `PORT`, 0 for a free one; with -c FILE, a folder is nginx's prefix")
 	s.StringArrayVar(&f.listen, "listen", nil, "listen on this `ADDRESS`, see above; may be repeated (default --port)")
 	s.StringVar(&f.socketMode, "socket-mode", "0666", "create unix sockets with this octal `MODE`")
@@ -163,7 +164,7 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 	if f.port.prefix != "" {
 		return fmt.Errorf("--port %q: want a number (a folder requires -c FILE)", f.port.prefix)
 	}
-	if f.changed("port") {
+	if f.set.Changed("port") {
 		p.listeners = append(p.listeners, listen.Port(f.port.number))
 	}
 	for _, text := range f.listen {
