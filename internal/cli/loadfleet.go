@@ -127,19 +127,18 @@ func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 	return all, nil
 }
 
+// runFunc runs a Plan, as load.Run does.
+type runFunc func(context.Context, load.Plan) (*load.Result, error)
+
 type runner struct {
-	run   func(context.Context, load.Plan) (*load.Result, error)
+	run   runFunc
 	close func() error
 }
 
 // openRunner returns a runner for the flags. Note receives what happens to agents.
 func (f *loadFlags) openRunner(ctx context.Context, env Env, note func(string)) (_ runner, err error) {
 	if !f.fleet.isUsed() {
-		here := load.Run
-		if f.runPlan != nil {
-			here = f.runPlan
-		}
-		return runner{here, func() error { return nil }}, nil
+		return runner{f.runPlan, func() error { return nil }}, nil
 	}
 	policy, err := f.fleet.lossPolicy()
 	if err != nil {
