@@ -46,7 +46,7 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		return err
 	}
 	options := server.Options{
-		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.grace), Listeners: listeners,
+		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.flags.grace), Listeners: listeners,
 		NoHangup: true,
 		Privileges: server.Privileges{User: plan.privilege.User, Group: plan.privilege.Group, Root: root,
 			Chroot: plan.privilege.Chroot, Sandbox: sandboxOption(plan.privilege.Sandbox)},

@@ -52,16 +52,15 @@ type serveFlags struct {
 }
 
 type servePlan struct {
-	dir          string // absolute
-	listeners    []listen.Spec
-	socketMode   fs.FileMode
-	privilege    privilege.Config
-	cert, key    string // absolute; empty without TLS
-	accessLog    string // absolute path, stdio, or empty
-	format       conf.LogFormat
-	files        files.Config
-	grace        time.Duration
-	allowsAnyDir bool // --unsafe-dir: skip checkServable
+	flags      *serveFlags
+	dir        string // absolute
+	listeners  []listen.Spec
+	socketMode fs.FileMode
+	privilege  privilege.Config
+	cert, key  string // absolute; empty without TLS
+	accessLog  string // absolute path, stdio, or empty
+	format     conf.LogFormat
+	files      files.Config
 }
 
 func (f *serveFlags) define(c *cobra.Command) {
@@ -108,7 +107,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 // plan parses the flags. Its errors are usage errors.
 func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	p := &servePlan{
-		dir: env.Dir, grace: f.grace, allowsAnyDir: f.unsafeDir,
+		flags: f, dir: env.Dir,
 		privilege: privilege.Config{User: f.user, Group: f.group, Chroot: f.chroot},
 		files:     files.Config{Index: f.index, Listing: f.listing, Dotfiles: f.dotfiles, CacheControl: f.cacheControl},
 	}
@@ -132,9 +131,6 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 		if errs[i] != nil {
 			return nil, fmt.Errorf("%s: %w", flag, errs[i])
 		}
-	}
-	if f.grace < 0 {
-		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
 	}
 	return p, nil
 }

@@ -62,6 +62,9 @@ func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 	if err != nil {
 		return usageError(err)
 	}
+	if f.grace < 0 {
+		return usageError(fmt.Errorf("--grace %s: want 0 or more", f.grace))
+	}
 	if f.config != "" {
 		plan, err := f.frontPlan(env)
 		if err != nil {
@@ -98,8 +101,6 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 		return nil, errors.New("--port and --config are mutually exclusive: the file configures where to listen")
 	case len(f.headers) > 0 && f.explain == "":
 		return nil, errors.New("--header requires a DIR or --explain")
-	case f.grace < 0:
-		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
 	}
 	f.test = f.test || f.dump
 	p := &frontPlan{flags: f, file: env.path(f.config)}
