@@ -8,35 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/spf13/pflag"
-
 	"github.com/tarehq/tare/load"
 )
-
-// parsedFlag is a flag whose value is parsed by a function.
-type parsedFlag[T any] struct {
-	kind  string
-	to    *T
-	parse func(text string) (T, error)
-	text  string // the last value
-}
-
-func parsed[T any](kind string, to *T, parse func(text string) (T, error)) pflag.Value {
-	return &parsedFlag[T]{kind: kind, to: to, parse: parse}
-}
-
-// Type implements pflag.Value.
-func (f *parsedFlag[T]) Type() string { return f.kind }
-
-// String implements pflag.Value.
-func (f *parsedFlag[T]) String() string { return f.text }
-
-// Set implements pflag.Value.
-func (f *parsedFlag[T]) Set(text string) (err error) {
-	f.text = text
-	*f.to, err = f.parse(text)
-	return err
-}
 
 // parsePace parses the steps of a load.Pace, separated by commas. Each step is a rate or a range
 // FROM:TO, followed by a slash and its duration.

@@ -42,3 +42,28 @@ func isFlagSet(set *pflag.FlagSet, name string) bool {
 	text := flag.Value.String()
 	return flag.Changed && text != "" && (text != "false" || flag.Value.Type() != "bool")
 }
+
+// parsedFlag is a flag whose value is parsed by a function.
+type parsedFlag[T any] struct {
+	kind  string
+	to    *T
+	parse func(text string) (T, error)
+	text  string // the last value
+}
+
+func parsed[T any](kind string, to *T, parse func(text string) (T, error)) pflag.Value {
+	return &parsedFlag[T]{kind: kind, to: to, parse: parse}
+}
+
+// Type implements pflag.Value.
+func (f *parsedFlag[T]) Type() string { return f.kind }
+
+// String implements pflag.Value.
+func (f *parsedFlag[T]) String() string { return f.text }
+
+// Set implements pflag.Value.
+func (f *parsedFlag[T]) Set(text string) (err error) {
+	f.text = text
+	*f.to, err = f.parse(text)
+	return err
+}
