@@ -1,4 +1,4 @@
-// Package dialect holds what the emulations of other load generators share: tables of their
+// Package dialect holds what the emulations of other load generators share: their run, tables of
 // command-line flags, exit codes and usage errors. Its subpackages accept the command lines of ab,
 // siege and wrk and write their reports.
 package dialect
