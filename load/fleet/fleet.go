@@ -87,15 +87,13 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 		if errs[i] != nil {
 			failed.Reasons = append(failed.Reasons, l.name+": "+errs[i].Error())
 			failed.causes = append(failed.causes, errs[i])
+			l.isLost = true
 			continue
 		}
 		f.running.Go(func() { l.read(f.events, f.done) })
 		f.running.Go(func() { l.keepPinging(f.done) })
 	}
 	if failed.Reasons != nil {
-		for i, l := range f.links {
-			l.isLost = errs[i] != nil
-		}
 		f.Close()
 		return nil, failed
 	}

@@ -85,7 +85,7 @@ func (s *Session) Close() *load.Result {
 		s.result.Errors.First = err.Error()
 	case r.Error != nil:
 		s.result.Errors.First = r.Error.Text
-	case r.Result != nil && r.Result.Latency != nil && r.Result.Service != nil:
+	case isComplete(r.Result):
 		s.result = r.Result
 	}
 	return s.result
