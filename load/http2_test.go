@@ -247,10 +247,7 @@ func TestCertificatesAreVerified(t *testing.T) {
 			}
 			continue
 		}
-		failed, ok := errors.AsType[*load.ConnectError](err)
-		if !ok || !strings.Contains(failed.First, test.want) {
-			t.Errorf("%s: got %v, want %s", test.url, err, test.want)
-		}
+		testkit.As[*load.ConnectError](t, err, test.want, test.url)
 	}
 }
 

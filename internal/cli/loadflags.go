@@ -119,7 +119,8 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set.StringVar(&f.caCert, "cacert", "", "trust the certificates of this PEM `FILE` (default the system's)")
 	set.StringVar(&f.cert, "cert", "", "send the client certificate of this PEM `FILE` (default none)")
 	set.StringVar(&f.key, "key", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
-	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS, also if the URL has an address (default the URL's host)")
+	set.StringVar(&f.sni, "sni", "",
+		"send and verify this server `NAME` in TLS, also if the URL has an address (default the URL's host)")
 }
 
 // setFlags returns the values of the flags on the command line that change the load, without

@@ -310,11 +310,11 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 		time.Sleep(100 * time.Millisecond) // otherwise the response may be forwarded at once, with its length
 	}))
 	defer events.Close()
-	write(t, filepath.Join(dir, "nginx.conf"), strings.NewReplacer("DIR", dir, "ADDR", address, "EVENTS", events.URL).Replace(`events {}
-		http { access_log DIR/access.log; otel_exporter { endpoint 127.0.0.1:1; } server { listen ADDR quic;
-		location / { return 200 "$http3\n"; } add_trailer Sum 1; ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem;
-		location /events { proxy_pass EVENTS; proxy_buffering off; } } }`))
 	file := filepath.Join(dir, "nginx.conf")
+	write(t, file, strings.NewReplacer("DIR", dir, "ADDR", address, "EVENTS", events.URL).Replace(`events {}
+		http { access_log DIR/access.log; otel_exporter { endpoint 127.0.0.1:1; } server { listen ADDR quic;
+		location / { return 200 "$http3\n"; } location /events { proxy_pass EVENTS; proxy_buffering off; }
+		add_trailer Sum 1; ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem; } }`))
 	out, err := exec.Command("tare", "serve", "-c", file, "-t").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "built without HTTP/3 (build it with -tags http3)") ||
 		!strings.Contains(string(out), "built without OpenTelemetry (build it with -tags otel)") {
@@ -337,7 +337,7 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 			t.Errorf("%v: %v: %s", more, err, out)
 		}
 	}
-	out, err = exec.Command(program, "load", url+"events", "--http3", "--insecure", "-c", "1", "-n", "3").CombinedOutput()
+	out, err = exec.Command(program, "load", url+"events", "--http3", "--insecure", "-n", "3").CombinedOutput()
 	testkit.Matches(t, string(out), `(?m)^events +[1-3] `, err)
 	load := exec.Command(program, "load", url, "--http3", "-d", "2s") // until it has connected
 	out, _ = load.CombinedOutput()
