@@ -239,8 +239,6 @@ func TestBadPlansAreRejected(t *testing.T) {
 		"are different servers":                {URL: "http://127.0.0.1/", List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
 		"FastCGI allows one":                   {URL: "fcgi://127.0.0.1/", Pipeline: 2},
 		"cannot be combined with pipelining":   {URL: "http://127.0.0.1/", Pace: load.Constant(1), Think: 1},
-		`resolve "a:1": want`:                  {URL: "http://127.0.0.1/", Resolve: []string{"a:1"}},
-		`resolve "a:b:127.0.0.1": want`:        {URL: "http://127.0.0.1/", Resolve: []string{"a:b:127.0.0.1"}},
 		"expected status 99":                   {URL: "http://127.0.0.1/", Expect: load.Expect{Status: []int{99}}},
 		`expected SHA-256 "ab"`:                {URL: "http://127.0.0.1/", Expect: load.Expect{BodySHA256: "ab"}},
 		`expected header field "a b"`:          {URL: "http://127.0.0.1/", Expect: load.Expect{Header: []string{"a b"}}},

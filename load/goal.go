@@ -173,22 +173,17 @@ func (g Goal) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set parses the text form of a Goal. It implements the Set method of flag values.
-func (g *Goal) Set(text string) (err error) {
-	*g, err = ParseGoal(text)
-	return err
-}
-
 // MarshalText implements encoding.TextMarshaler.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
 // UnmarshalText implements encoding.TextUnmarshaler. Empty text is the zero Goal.
-func (g *Goal) UnmarshalText(text []byte) error {
+func (g *Goal) UnmarshalText(text []byte) (err error) {
 	if len(text) == 0 {
 		*g = Goal{}
 		return nil
 	}
-	return g.Set(string(text))
+	*g, err = ParseGoal(string(text))
+	return err
 }
 
 // String returns the bound's text.

@@ -92,7 +92,8 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 			for i, second := range test.have {
 				h := hist.New()
 				h.RecordN(time.Duration(second.Requests)*time.Millisecond, int64(second.Requests))
-				s.add(&workerSecond{i, second, h})
+				second.Index = i
+				s.add(&workerSecond{second, h})
 			}
 			got := s.finish(test.took)
 			for i := range got {

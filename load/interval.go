@@ -8,7 +8,6 @@ import (
 
 // interval is what a worker measured in one second.
 type interval struct {
-	index   int
 	second  Second
 	latency *hist.Histogram // since due; in a closed loop, since sent
 
@@ -21,9 +20,9 @@ func (w *worker) rollSecond() {
 	if !w.tally.counting || w.run.isSession() {
 		return
 	}
-	if n := int((w.now - w.began) / int64(time.Second)); n > w.current.index {
+	if n := int((w.now - w.began) / int64(time.Second)); n > w.current.second.Index {
 		w.deliverSecond()
-		w.current.index = n
+		w.current.second.Index = n
 	}
 }
 
@@ -31,7 +30,7 @@ func (w *worker) deliverSecond() {
 	if !w.run.isSession() {
 		w.countKinds()
 	}
-	w.run.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
+	w.run.parts <- workerSecond{w.current.second, w.current.latency}
 	w.current.second = Second{}
 	select {
 	case w.current.latency = <-w.run.spareHistograms:

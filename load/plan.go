@@ -60,8 +60,6 @@ type Plan struct {
 	//	{{hex 8}}       eight random hexadecimal digits
 	Template bool `json:"template,omitempty"`
 
-	// Resolve overrides name resolution, each "host:port:address" as in curl's --resolve.
-	Resolve []string `json:"resolve,omitempty"`
 	// Sources are local addresses to connect from. A worker moves to the next one after 4096
 	// connections, or if an address has no free port. Without Sources, the system chooses. To an
 	// IPv4 loopback address, other loopback addresses then take turns with its choice.
@@ -257,7 +255,7 @@ func (p Plan) prepare(ctx context.Context) (*job, error) {
 	if to.secure {
 		j.tls = newTLSConfig(&j.plan, &to)
 	}
-	j.address, err = resolve(ctx, &to, j.plan.Resolve, j.plan.Timeout)
+	j.address, err = resolve(ctx, &to, j.plan.Timeout)
 	return j, err
 }
 

@@ -9,7 +9,6 @@ import (
 )
 
 type workerSecond struct {
-	index   int
 	sum     Second
 	latency *hist.Histogram
 }
@@ -41,16 +40,16 @@ func newTimeline(workers int, trace func(Second)) *timeline {
 // add merges a worker's second. The caller may reuse its histogram.
 func (s *timeline) add(p *workerSecond) {
 	s.total.Merge(p.latency)
-	b := s.partials[p.index]
+	b := s.partials[p.sum.Index]
 	if b == nil {
 		b = &partialSecond{latency: hist.New()}
-		s.partials[p.index] = b
+		s.partials[p.sum.Index] = b
 	}
 	b.reports++
 	b.sum.add(p.sum)
 	b.latency.Merge(p.latency)
 	if b.reports == s.workers {
-		s.report(s.pack(p.index))
+		s.report(s.pack(p.sum.Index))
 	}
 }
 

@@ -150,7 +150,7 @@ func TestKilledProcessesLoseNoConnection(t *testing.T) {
 	resp := testkit.Value(http.ReadResponse(bufio.NewReader(c), nil))(t)
 	testkit.Equal(t, testkit.Value(upgrades.CheckEcho(resp, "x"))(t), fmt.Sprint(next))
 	c.Close()
-	s.Eventually("the new PID file", func() bool { return s.PID() == next })
+	testkit.WaitFor(s, "the new PID file", func() bool { return s.PID() == next })
 	load = s.load(1)
 	s.succeed(load)
 }
@@ -171,7 +171,7 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 			socket, in := s.hijack(address)
 			testkit.Equal(t, testkit.Value(in.ReadString('\n'))(t), from)
 			old, _ := s.Upgrade() // which may serve a little longer than the new process needs to begin
-			s.Eventually("the last response on the idle connection", func() bool {
+			testkit.WaitFor(s, "the last response on the idle connection", func() bool {
 				testkit.Equal(t, testkit.Value(idle.Request("/", "y"))(t), fmt.Sprint(old))
 				return !idle.Kept
 			})

@@ -133,13 +133,14 @@ func NewListener(of conf.Listen) Listener {
 // Message is an error or a remark about a place in the configuration. Parse returns its errors as
 // joined Messages.
 type Message struct {
-	File         string
-	Line, Column int    // from 1; 0 is unknown. Columns are bytes
-	Directive    string // "" if the message is not about a directive
-	Text         string
+	File      string `json:"file,omitempty"`
+	Line      int    `json:"line,omitempty"`      // from 1; 0 is unknown
+	Column    int    `json:"column,omitempty"`    // likewise, in bytes
+	Directive string `json:"directive,omitempty"` // "" if the message is not about a directive
+	Text      string `json:"text"`
 	// Unsupported reports that nginx supports the directive and this package does not:
 	// Options.Lenient leaves it out. errors.Is(m, errors.ErrUnsupported) is then true.
-	Unsupported bool
+	Unsupported bool `json:"unsupported,omitempty"`
 
 	number int // of the directive, in the order of reading
 }

@@ -102,7 +102,7 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 		}
 		return err
 	})
-	s.Eventually("the application has served all readers", func() bool { return app.reads.Load() >= int64(s.n) })
+	testkit.WaitFor(s, "the application to serve all readers", func() bool { return app.reads.Load() >= int64(s.n) })
 	s.check("slow readers")
 	s.each(func(i, size int) error { return clients[i].finish(strings.Repeat("x", size)) })
 
@@ -115,7 +115,7 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 		clients[i] = c
 		return err
 	})
-	s.Eventually("the server has received all uploads",
+	testkit.WaitFor(s, "the server to receive all uploads",
 		func() bool { return s.fileBytes() >= int64(s.n/2)*largeBody/4 })
 	s.check("slow uploaders")
 	testkit.Equal(t, app.received.Load(), 0, "incomplete uploads that the application has received")
@@ -126,7 +126,7 @@ func TestSlowClientsHoldNothing(t *testing.T) {
 		}
 		return err
 	})
-	s.Eventually("the files are removed", func() bool { return s.fileBytes() == 0 })
+	testkit.WaitFor(s, "the files to be removed", func() bool { return s.fileBytes() == 0 })
 	s.end()
 }
 

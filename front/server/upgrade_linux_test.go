@@ -272,7 +272,7 @@ func TestDroppedUnixSocketIsRemoved(t *testing.T) {
 	s.failAtStart()
 	dial(t, "unix", s.Path("socket"), "") // after a failed upgrade
 	old := s.upgrade()
-	s.Eventually("the socket's file is removed", func() bool {
+	testkit.WaitFor(s, "the socket's file to be removed", func() bool {
 		_, err := os.Lstat(s.Path("socket"))
 		return os.IsNotExist(err)
 	})
@@ -399,7 +399,7 @@ func TestRemovedAddressDrainsAfterUpgrade(t *testing.T) {
 	s.reload(without(withLarge()), "no longer listening on", 1)
 	old := s.upgrade()
 	s.finish(body)
-	s.Eventually("the address is free", func() bool {
+	testkit.WaitFor(s, "the address to be free", func() bool {
 		c, err := net.ListenPacket("udp", s.host+":8443")
 		if err == nil {
 			c.Close()

@@ -28,17 +28,11 @@ func (f *findMax) define(c *cobra.Command) {
 	set := c.Flags()
 	set.BoolVar(&f.enabled, "find-max", false,
 		"find the highest rate that the server sustains, in runs of --duration (5s) at different rates")
-	set.Var(&textFlag{kind: "goal", read: f.search.Goal.Set}, "slo",
+	set.Var(parsed("goal", &f.search.Goal, load.ParseGoal), "slo",
 		"with --find-max, require this `GOAL`: bounds of mean, max, errors and percentiles, such as 'p99<10ms,errors<0.1%' (default none)")
-	rate := func(to *float64) func(string) error {
-		return func(text string) (err error) {
-			*to, err = parseRate(text)
-			return err
-		}
-	}
-	set.Var(&textFlag{kind: "rate", read: rate(&f.search.From)}, "from",
+	set.Var(parsed("rate", &f.search.From, parseRate), "from",
 		"with --find-max, start at this `RATE` (default half of what a short closed loop reaches)")
-	set.Var(&textFlag{kind: "rate", read: rate(&f.search.To)}, "to",
+	set.Var(parsed("rate", &f.search.To, parseRate), "to",
 		"with --find-max, try at most this `RATE` (default unlimited)")
 	set.Float64Var(&f.search.Precision, "precision", load.DefaultPrecision,
 		"with --find-max, end when the rate is known to this `SHARE`")

@@ -22,7 +22,7 @@ import (
 const exitConnect = 3 // load's exit code if no connection could be opened
 
 func loadCommand(env Env) *cobra.Command {
-	flags := new(loadFlags)
+	flags := &loadFlags{runPlan: load.Run}
 	c := &cobra.Command{
 		Use:   "load URL",
 		Short: "Generate load and measure the responses",

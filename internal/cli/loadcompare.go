@@ -60,7 +60,7 @@ commas, the intervals include the variation between runs.`,
 			return outcomesError(n, nil)
 		}),
 	}
-	c.Flags().Var(&textFlag{kind: "bounds", read: failIf.Set}, "fail-if",
+	c.Flags().Var(parsed("bounds", &failIf, load.ParseGoal), "fail-if",
 		"exit with 0 if B is shown to hold these `BOUNDS` of rps, mean, percentiles or errors, with 1 if it violates one, and\nwith 3 if the runs cannot tell: 'p99>+10%,errors>0.1%'")
 	return c
 }

@@ -36,9 +36,7 @@ type loadFlags struct {
 	fleet          fleetFlags
 	outputs        outputs
 	tls            *agent.TLS // of the plan; nil without any
-
-	// runPlan runs a Plan in this process; load.Run if nil.
-	runPlan func(context.Context, load.Plan) (*load.Result, error)
+	runPlan        runFunc    // runs a Plan in this process
 
 	command *cobra.Command
 }
@@ -67,10 +65,8 @@ func (f *loadFlags) defineLoad(c *cobra.Command) {
 	set.IntVarP(&plan.Threads, "threads", "t", 0, "use `N` threads (default one per CPU)")
 	set.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout,
 		"count a connection or response as an error after `TIME`")
-	set.VarP(&textFlag{kind: "rate", read: func(text string) (err error) {
-		plan.Pace.Steps, err = parsePace(text)
-		return err
-	}}, "rate", "R", "send `N` requests/s on a schedule: 1000, a ramp 0:1000/1m, or steps 500/10s,1000/10s (default closed loop)")
+	set.VarP(parsed("rate", &plan.Pace.Steps, parsePace), "rate", "R",
+		"send `N` requests/s on a schedule: 1000, a ramp 0:1000/1m, or steps 500/10s,1000/10s (default closed loop)")
 	set.BoolVar(&plan.Pace.Poisson, "poisson", false,
 		"with --rate, send requests at random times, like independent users, instead of evenly spaced")
 	set.DurationVar(&plan.Think, "think", 0,
@@ -98,14 +94,12 @@ func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set.BoolVar(&plan.Shuffle, "shuffle", false, "with --urls, pick requests at random")
 	set.BoolVar(&plan.Template, "template", false,
 		"replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
-	set.Var(&textFlag{kind: "statuses", read: func(text string) (err error) {
-		plan.Expect.Status, err = parseStatuses(text)
-		return err
-	}}, "expect-status", "count responses without these `STATUSES` as errors, such as 200,304 or 2xx (default all below 400)")
+	set.Var(parsed("statuses", &plan.Expect.Status, parseStatuses), "expect-status",
+		"count responses without these `STATUSES` as errors, such as 200,304 or 2xx (default all below 400)")
 	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "",
 		"count bodies without this SHA-256 `HEX` as errors (default any body)")
 	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "end after `N` errors (default unlimited)")
-	set.Var(&textFlag{kind: "bounds", read: f.failIf.Set}, "fail-if",
+	set.Var(parsed("bounds", &f.failIf, load.ParseGoal), "fail-if",
 		"exit with 1 if the run violates one of these `BOUNDS` of percentiles, mean, max, rps or errors, such as 'p99<20ms,errors<0.1%'\n(default errors>0)")
 	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil,
 		"count responses without the field `\"Name: value\"`, or Name, in head or trailer section as errors, such as\n\"grpc-status: 0\"; may be repeated (default none)")
@@ -119,17 +113,14 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set.IntVar(&plan.PerConnection, "requests-per-connection", 0,
 		"close a connection after `N` requests (default unlimited)")
 	set.BoolVar(&f.closeEach, "close", false, "open a connection for each request, like --requests-per-connection 1")
-	set.StringArrayVar(&plan.Resolve, "resolve", nil,
-		"connect to another address: `HOST:PORT:ADDRESS`; may be repeated (default none)")
-	set.Var(&textFlag{kind: "addresses", read: func(text string) (err error) {
-		plan.Sources, err = parseAddresses(text)
-		return err
-	}}, "source", "connect from these local `ADDRESSES` in turn, such as 127.0.0.2,127.0.0.3 (default chosen by the system)")
+	set.Var(parsed("addresses", &plan.Sources, parseAddresses), "source",
+		"connect from these local `ADDRESSES` in turn, such as 127.0.0.2,127.0.0.3 (default chosen by the system)")
 	set.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
 	set.StringVar(&f.caCert, "cacert", "", "trust the certificates of this PEM `FILE` (default the system's)")
 	set.StringVar(&f.cert, "cert", "", "send the client certificate of this PEM `FILE` (default none)")
 	set.StringVar(&f.key, "key", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
-	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS (default the URL's host)")
+	set.StringVar(&f.sni, "sni", "",
+		"send and verify this server `NAME` in TLS, also if the URL has an address (default the URL's host)")
 }
 
 // setFlags returns the values of the flags on the command line that change the load, without
@@ -193,40 +184,21 @@ func (f *loadFlags) checkNumbers() error {
 	return nil
 }
 
-// checkTogether returns an error for flags that require or exclude each other. Scripts may write
-// --http2=false or --cert "" for flags that are not set.
 func (f *loadFlags) checkTogether() error {
-	isSet := func(name string) bool {
-		flag := f.command.Flags().Lookup(name)
-		text := flag.Value.String()
-		isFalse := flag.Value.Type() == "bool" && text == "false"
-		return flag.Changed && text != "" && !isFalse
-	}
-	for _, rule := range []struct{ flags, anyOf string }{
+	err := checkFlags(f.command.Flags(), []requirement{
 		{"slo from to precision", "find-max"}, {"poisson", "rate find-max"}, {"shuffle", "urls"}, {"speed", "replay"},
 		{"keep", "samples"}, {"key", "cert"}, {"on-loss", "on kubernetes"}, {"agent-program", "on"},
 		{"kubernetes", "image"},
 		{"context namespace image node-selector pod-requests pod-limits print-manifest", "kubernetes"},
-	} {
-		anyOf := strings.Fields(rule.anyOf)
-		for _, flag := range strings.Fields(rule.flags) {
-			if isSet(flag) && !slices.ContainsFunc(anyOf, isSet) {
-				return fmt.Errorf("load: --%s requires --%s", flag, strings.Join(anyOf, " or --"))
-			}
-		}
-	}
-	for _, rule := range []struct{ flag, others, why string }{
+	}, []exclusion{
 		{"find-max", "rate requests fail-if csv hdr bench html samples", ": --find-max runs at many rates"},
 		{"replay", "rate urls find-max warmup threads method body body-file on kubernetes poisson",
 			": the log determines the requests and their times"},
-		{"http1.0", "http2 http3", ""}, {"http3", "http2 on kubernetes resolve source", ""}, {"on", "kubernetes", ""},
+		{"http1.0", "http2 http3", ""}, {"http3", "http2 on kubernetes source", ""}, {"on", "kubernetes", ""},
 		{"close", "requests-per-connection", ""}, {"body", "body-file", ""},
-	} {
-		for _, other := range strings.Fields(rule.others) {
-			if isSet(rule.flag) && isSet(other) {
-				return fmt.Errorf("load: --%s and --%s are mutually exclusive%s", rule.flag, other, rule.why)
-			}
-		}
+	})
+	if err != nil {
+		return fmt.Errorf("load: %w", err)
 	}
 	return nil
 }

@@ -19,7 +19,7 @@ import (
 
 type fleetFlags struct {
 	on            []string
-	onLoss        string
+	onLoss        fleet.OnLoss
 	programs      []string // file names
 	kubernetes    fleet.Kubernetes
 	printManifest bool
@@ -29,8 +29,8 @@ func (f *fleetFlags) define(c *cobra.Command) {
 	set := c.Flags()
 	set.StringSliceVar(&f.on, "on", nil,
 		"generate the load together on these `HOSTS`: destinations of ssh, local, or local:N for N processes here (default this process)")
-	set.StringVar(&f.onLoss, "on-loss", "end",
-		"with several agents, if one is lost, `DO` this: end, or continue with the others")
+	set.Var(parsed("policy", &f.onLoss, parseOnLoss), "on-loss",
+		"with several agents, if one is lost, `DO` this: end, or continue with the others (default end)")
 	set.StringSliceVar(&f.programs, "agent-program", nil,
 		"with --on, copy the tare in one of these `FILES` to hosts of its architecture (default this program)")
 	k := &f.kubernetes
@@ -59,18 +59,17 @@ func (f *fleetFlags) check() error {
 	case f.on != nil && len(f.on) == 0: // such as --on "$HOSTS"
 		return errors.New("load: --on: want one or more hosts")
 	}
-	_, err := f.lossPolicy()
-	return err
+	return nil
 }
 
-func (f *fleetFlags) lossPolicy() (fleet.OnLoss, error) {
-	switch f.onLoss {
+func parseOnLoss(text string) (fleet.OnLoss, error) {
+	switch text {
 	case "end":
 		return fleet.End, nil
 	case "continue":
 		return fleet.Continue, nil
 	}
-	return 0, fmt.Errorf("load: --on-loss %q: want end or continue", f.onLoss)
+	return 0, errors.New("want end or continue")
 }
 
 const maxLocal = 1024 // limits the agents of local:N
@@ -113,12 +112,8 @@ func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 	if err != nil {
 		return nil, err
 	}
-	names := []string{own}
-	for _, name := range slices.Backward(f.programs) { // they precede this program
-		names = append([]string{env.path(name)}, names...)
-	}
-	for _, name := range names {
-		p, err := fleet.OpenProgram(name)
+	for _, name := range append(slices.Clone(f.programs), own) {
+		p, err := fleet.OpenProgram(env.path(name))
 		if err != nil {
 			return nil, err
 		}
@@ -127,23 +122,18 @@ func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 	return all, nil
 }
 
+// runFunc runs a Plan, as load.Run does.
+type runFunc func(context.Context, load.Plan) (*load.Result, error)
+
 type runner struct {
-	run   func(context.Context, load.Plan) (*load.Result, error)
+	run   runFunc
 	close func() error
 }
 
 // openRunner returns a runner for the flags. Note receives what happens to agents.
 func (f *loadFlags) openRunner(ctx context.Context, env Env, note func(string)) (_ runner, err error) {
 	if !f.fleet.isUsed() {
-		here := load.Run
-		if f.runPlan != nil {
-			here = f.runPlan
-		}
-		return runner{here, func() error { return nil }}, nil
-	}
-	policy, err := f.fleet.lossPolicy()
-	if err != nil {
-		return runner{}, err
+		return runner{f.runPlan, func() error { return nil }}, nil
 	}
 	remove := func() error { return nil }
 	var hosts []fleet.Host
@@ -156,7 +146,7 @@ func (f *loadFlags) openRunner(ctx context.Context, env Env, note func(string)) 
 	} else if hosts, err = f.fleet.hosts(env); err != nil {
 		return runner{}, usageError(fmt.Errorf("load: %w", err))
 	}
-	all, err := fleet.Open(ctx, hosts, fleet.Options{OnLoss: policy, TLS: f.tls, Note: note})
+	all, err := fleet.Open(ctx, hosts, fleet.Options{OnLoss: f.fleet.onLoss, TLS: f.tls, Note: note})
 	if err != nil {
 		return runner{}, errors.Join(withProgramFlag(err), remove())
 	}

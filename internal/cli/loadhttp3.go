@@ -254,10 +254,24 @@ func (g *http3Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	defer resp.Body.Close()
 	maps.Copy(w.Header(), resp.Header)
 	w.WriteHeader(resp.StatusCode)
-	if _, err := io.Copy(w, resp.Body); err != nil {
+	var to io.Writer = w
+	if resp.ContentLength < 0 { // perhaps a stream of events
+		to = flushing{w}
+		_, _ = to.Write(nil) // the head; a failure repeats below
+	}
+	if _, err := io.Copy(to, resp.Body); err != nil {
 		g.fail(r, err)
 	}
 	for name, values := range resp.Trailer {
 		w.Header()[http.TrailerPrefix+name] = values
 	}
+}
+
+// flushing sends each piece of a response at once.
+type flushing struct{ http.ResponseWriter }
+
+// Write implements io.Writer.
+func (w flushing) Write(b []byte) (int, error) {
+	n, err := w.ResponseWriter.Write(b)
+	return n, cmp.Or(err, http.NewResponseController(w.ResponseWriter).Flush())
 }

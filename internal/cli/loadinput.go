@@ -20,21 +20,35 @@ func (f *loadFlags) readFiles(ctx context.Context, env Env) (err error) {
 	if f.bodyFile == stdio && f.urls == stdio {
 		return errors.New("load: standard input cannot be both --body-file and --urls")
 	}
-	if f.bodyFile != "" {
-		if f.plan.Body, err = readInput(ctx, env, f.bodyFile); err != nil {
-			return fmt.Errorf("load: --body-file: %w", err)
+	t := agent.TLS{Insecure: f.insecure, ServerName: f.sni}
+	var urls string
+	for _, in := range []struct {
+		flag, name string
+		text       *string
+	}{
+		{"body-file", f.bodyFile, &f.plan.Body}, {"urls", f.urls, &urls}, {"cacert", f.caCert, &t.CA},
+		{"cert", f.cert, &t.Cert}, {"key", f.key, &t.Key},
+	} {
+		if in.name == "" {
+			continue
+		}
+		if *in.text, err = readInput(ctx, env, in.name); err != nil {
+			return fmt.Errorf("load: --%s: %w", in.flag, err)
 		}
 	}
 	if f.urls != "" {
-		text, err := readInput(ctx, env, f.urls)
-		if err == nil {
-			f.plan.List, err = parseRequests(text)
-		}
-		if err != nil {
+		if f.plan.List, err = parseRequests(urls); err != nil {
 			return fmt.Errorf("load: --urls %q: %w", f.urls, err)
 		}
 	}
-	return f.readTLS(ctx, env)
+	if !f.insecure && f.caCert == "" && f.cert == "" && f.sni == "" {
+		return nil
+	}
+	f.tls = &t
+	if f.plan.TLS, err = t.Config(); err != nil {
+		return fmt.Errorf("load: --cacert, --cert, --key: %w", err)
+	}
+	return nil
 }
 
 const maxInput = 1 << 30 // limits the size of an input file; a larger one is probably a mistake
@@ -68,37 +82,6 @@ func readAll(env Env, name string) (string, error) {
 		err = fmt.Errorf("%q has more than %d bytes", name, maxInput)
 	}
 	return string(b), err
-}
-
-// readTLS sets the Plan's TLS configuration if any flag requires one.
-func (f *loadFlags) readTLS(ctx context.Context, env Env) error {
-	if !f.insecure && f.caCert == "" && f.cert == "" && f.key == "" && f.sni == "" {
-		return nil
-	}
-	f.tls = &agent.TLS{Insecure: f.insecure, ServerName: f.sni}
-	var err error
-	if f.caCert != "" {
-		if f.tls.CA, err = readInput(ctx, env, f.caCert); err != nil {
-			return fmt.Errorf("load: --cacert: %w", err)
-		}
-		if _, err := (&agent.TLS{CA: f.tls.CA}).Config(); err != nil {
-			return fmt.Errorf("load: --cacert %q: want a file with a PEM certificate", f.caCert)
-		}
-	}
-	if f.cert != "" {
-		if f.tls.Cert, err = readInput(ctx, env, f.cert); err != nil {
-			return fmt.Errorf("load: --cert: %w", err)
-		}
-	}
-	if f.key != "" {
-		if f.tls.Key, err = readInput(ctx, env, f.key); err != nil {
-			return fmt.Errorf("load: --key: %w", err)
-		}
-	}
-	if f.plan.TLS, err = f.tls.Config(); err != nil {
-		return fmt.Errorf("load: --cert: %w", err)
-	}
-	return nil
 }
 
 // parseStatuses parses statuses separated by commas; 2xx means 200 to 299.

@@ -11,25 +11,6 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// textFlag is a flag whose value is parsed by a function.
-type textFlag struct {
-	kind string
-	read func(text string) error
-	text string // the last value
-}
-
-// Type implements pflag.Value.
-func (f *textFlag) Type() string { return f.kind }
-
-// String implements pflag.Value.
-func (f *textFlag) String() string { return f.text }
-
-// Set implements pflag.Value.
-func (f *textFlag) Set(text string) error {
-	f.text = text
-	return f.read(text)
-}
-
 // parsePace parses the steps of a load.Pace, separated by commas. Each step is a rate or a range
 // FROM:TO, followed by a slash and its duration.
 func parsePace(text string) (all []load.Step, err error) {

@@ -27,14 +27,10 @@ under different conditions are rejected.`,
 		Example: `  tare report results/2026-11-20T10-00-00
   tare report results/2026-11-20T10-00-00 results/2026-11-21T10-00-00`,
 		Args: func(c *cobra.Command, args []string) error {
-			var outputs []string
-			for _, name := range []string{"anyway", "details", "badge", "pack", "docs"} {
-				if c.Flags().Changed(name) {
-					outputs = append(outputs, "--"+name)
-				}
-			}
-			if len(outputs) > 1 {
-				return fmt.Errorf("report: %s are mutually exclusive", strings.Join(outputs, " and "))
+			err := checkFlags(c.Flags(), nil, []exclusion{{"anyway", "details badge pack docs", ""},
+				{"details", "badge pack docs", ""}, {"badge", "pack docs", ""}, {"pack", "docs", ""}})
+			if err != nil {
+				return fmt.Errorf("report: %w", err)
 			}
 			if docs && len(args) > 0 {
 				return fmt.Errorf("report: --docs: want no arguments, got %q", args)

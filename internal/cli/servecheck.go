@@ -17,12 +17,12 @@ import (
 func (p *frontPlan) check(env Env) error {
 	source, options := p.source(), p.options(env)
 	var dump bytes.Buffer
-	if p.dump {
+	if p.flags.dump {
 		source.Options.Report = func(name string, text []byte) { // as nginx -T does
 			fmt.Fprintf(&dump, "# configuration file %s:\n%s\n", withoutEmptyNames(name), text)
 		}
 	}
-	if p.json {
+	if p.flags.json {
 		return p.checkJSON(env, source, options)
 	}
 	if err := server.Check(source, options); err != nil {
@@ -38,24 +38,12 @@ func (p *frontPlan) check(env Env) error {
 func withoutEmptyNames(path string) string { return strings.ReplaceAll(path, "//", "/") }
 
 type checkResult struct {
-	File     string         `json:"file"`
-	Valid    bool           `json:"valid"`
-	Errors   []checkMessage `json:"errors"`
-	Ignored  []checkMessage `json:"ignored"`  // by --lenient
-	Warnings []checkMessage `json:"warnings"` // possible mistakes
-	Notes    []checkMessage `json:"notes"`    // directives without effect, or with a different one
-}
-
-// checkMessage is a message of a check. File is empty if the message concerns none; Line and Column
-// are 0 if they are unknown.
-type checkMessage struct {
-	File      string `json:"file,omitempty"`
-	Line      int    `json:"line,omitempty"`
-	Column    int    `json:"column,omitempty"`
-	Directive string `json:"directive,omitempty"`
-	Text      string `json:"text"`
-	// Unsupported: nginx supports the directive and tare does not; --lenient would ignore it.
-	Unsupported bool `json:"unsupported,omitempty"`
+	File     string              `json:"file"`
+	Valid    bool                `json:"valid"`
+	Errors   []nginxconf.Message `json:"errors"`
+	Ignored  []nginxconf.Message `json:"ignored"`  // by --lenient
+	Warnings []nginxconf.Message `json:"warnings"` // possible mistakes
+	Notes    []nginxconf.Message `json:"notes"`    // directives without effect, or with a different one
 }
 
 type keptConfig struct {
@@ -76,11 +64,11 @@ func (p *frontPlan) checkJSON(env Env, source server.File, options server.Option
 	options.Stderr = io.Discard // the messages are in the object
 	kept := &keptConfig{Source: source}
 	err := server.Check(kept, options)
-	result := checkResult{File: p.file, Valid: err == nil, Errors: errorMessages(err), Ignored: messages(nil),
-		Warnings: messages(nil), Notes: messages(nil)}
+	none := []nginxconf.Message{} // not null
+	result := checkResult{p.file, err == nil, append(none, errorMessages(err)...), none, none, none}
 	if c := kept.read; c != nil {
-		result.Ignored, result.Warnings = messages(c.Ignored), messages(c.Warnings)
-		result.Notes = messages(c.Notes)
+		result.Ignored, result.Warnings = append(none, c.Ignored...), append(none, c.Warnings...)
+		result.Notes = append(none, c.Notes...)
 	}
 	if writeErr := writeJSON(env.Stdout, result); writeErr != nil {
 		return writeErr
@@ -91,35 +79,27 @@ func (p *frontPlan) checkJSON(env Env, source server.File, options server.Option
 	return err
 }
 
-func messages(from []nginxconf.Message) []checkMessage {
-	all := []checkMessage{} // not null
-	for _, m := range from {
-		all = append(all, checkMessage{m.File, m.Line, m.Column, m.Directive, m.Text, m.Unsupported})
-	}
-	return all
-}
-
 func isJoin(err error, parts []error) bool {
 	return errors.Join(parts...).Error() == err.Error()
 }
 
-func errorMessages(err error) []checkMessage {
+func errorMessages(err error) []nginxconf.Message {
 	if err == nil {
-		return []checkMessage{}
+		return nil
 	}
 	if invalid, ok := err.(*server.ConfigError); ok { //nolint:errorlint // the error that it wraps follows
 		err = invalid.Err
 	}
 	joined, ok := err.(interface{ Unwrap() []error })
 	if ok && isJoin(err, joined.Unwrap()) {
-		var all []checkMessage
+		var all []nginxconf.Message
 		for _, err := range joined.Unwrap() {
 			all = append(all, errorMessages(err)...)
 		}
 		return all
 	}
 	if m, ok := errors.AsType[nginxconf.Message](err); ok {
-		return messages([]nginxconf.Message{m})
+		return []nginxconf.Message{m}
 	}
 	place := regexp.MustCompile(`(?s)^(?:front: )?([^\n]+?):(\d+): (.*)$`) // file and line, if it begins with them
 	if m := place.FindStringSubmatch(err.Error()); m != nil {
@@ -133,8 +113,8 @@ func errorMessages(err error) []checkMessage {
 				text, _ := strings.CutPrefix(placed.Position(), m[1]+":"+m[2]+":")
 				column, _ = strconv.Atoi(text) // 0 if it is unknown
 			}
-			return []checkMessage{{File: m[1], Line: line, Column: column, Text: m[3]}}
+			return []nginxconf.Message{{File: m[1], Line: line, Column: column, Text: m[3]}}
 		}
 	}
-	return []checkMessage{{Text: err.Error()}}
+	return []nginxconf.Message{{Text: err.Error()}}
 }

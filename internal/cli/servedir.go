@@ -14,7 +14,7 @@ func (p *servePlan) checkServable(dir *os.File) error {
 	if strings.HasPrefix(filepath.Base(resolvePath(p.dir)), ".") && !p.files.Dotfiles {
 		return fmt.Errorf("%q begins with a dot: such folders require --dotfiles", filepath.Base(resolvePath(p.dir)))
 	}
-	if p.allowsAnyDir {
+	if p.flags.unsafeDir {
 		return nil
 	}
 	info, err := dir.Stat()

@@ -33,7 +33,7 @@ func (p *frontPlan) runExplain(env Env) error {
 	}
 	r, err := p.explainedRequest(config.Process.Listeners)
 	if err != nil {
-		return usageError(fmt.Errorf("--explain %q: %w", p.explain, err))
+		return usageError(fmt.Errorf("--explain %q: %w", p.flags.explain, err))
 	}
 	findings, err := front.Explain(config.Front, r)
 	if err != nil {
@@ -52,15 +52,15 @@ func (p *frontPlan) runExplain(env Env) error {
 
 // explainedRequest returns the request of the flags, as a server receives it.
 func (p *frontPlan) explainedRequest(listeners []nginxconf.Listener) (*http.Request, error) {
-	target, socket, err := explainedURL(p.explain)
+	target, socket, err := explainedURL(p.flags.explain)
 	if err != nil {
 		return nil, err
 	}
-	header, err := parseHeaders(p.headers)
+	header, err := parseHeaders(p.flags.headers)
 	if err != nil {
 		return nil, fmt.Errorf("--header: %w", err)
 	}
-	r, err := http.NewRequest(p.method, target.String(), nil)
+	r, err := http.NewRequest(p.flags.method, target.String(), nil)
 	if err != nil {
 		return nil, err
 	}

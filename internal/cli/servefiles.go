@@ -46,7 +46,7 @@ func runServe(ctx context.Context, env Env, plan *servePlan) error {
 		return err
 	}
 	options := server.Options{
-		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.grace), Listeners: listeners,
+		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.flags.grace), Listeners: listeners,
 		NoHangup: true,
 		Privileges: server.Privileges{User: plan.privilege.User, Group: plan.privilege.Group, Root: root,
 			Chroot: plan.privilege.Chroot, Sandbox: sandboxOption(plan.privilege.Sandbox)},
@@ -110,7 +110,7 @@ func (p *servePlan) listen() ([]net.Listener, error) {
 	} else if len(specs) == 0 {
 		specs = []listen.Spec{listen.Port(defaultPort)}
 	}
-	all, err := listen.All(specs, listen.Options{SocketMode: p.socketMode, Stall: sendTimeout}, passed)
+	all, err := listen.All(specs, listen.Options{SocketMode: p.flags.socketMode, Stall: sendTimeout}, passed)
 	if err != nil {
 		return nil, fmt.Errorf("--listen %w", err)
 	}
@@ -124,8 +124,8 @@ func (p *servePlan) config(root *os.Root, listeners []net.Listener) *server.Conf
 	}
 	host.Defaults = &conf.Settings{MaxBody: -1} // the handler rejects methods with bodies
 	if p.accessLog != "" {
-		c.Front.LogFormats = []conf.LogFormat{p.format}
-		host.Defaults.Logs = []conf.Log{{Path: p.accessLog, Format: p.format.Name}}
+		c.Front.LogFormats = []conf.LogFormat{p.flags.format}
+		host.Defaults.Logs = []conf.Log{{Path: p.accessLog, Format: p.flags.format.Name}}
 	}
 	for _, l := range listeners {
 		at := conf.Listen{Addr: configAddress(l.Addr())}

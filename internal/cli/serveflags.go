@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
@@ -19,29 +20,29 @@ import (
 )
 
 const (
-	defaultPort      = 8080             // port without --port and --listen
-	defaultGrace     = 10 * time.Second // default of --grace
-	maxListeners     = 256              // limits the number of --listen flags
-	defaultLogFormat = "combined"       // default of --log-format
-	noCompression    = "none"           // value of --compress that disables it
+	defaultPort   = 8080             // port without --port and --listen
+	defaultGrace  = 10 * time.Second // default of --grace
+	maxListeners  = 256              // limits the number of --listen flags
+	noCompression = "none"           // value of --compress that disables it
 )
 
 type serveFlags struct {
 	port       portFlag
-	changed    func(flag string) bool
+	set        *pflag.FlagSet
 	listen     []string
-	socketMode string
+	socketMode fs.FileMode
 
 	chroot      bool
 	user, group string
-	sandbox     string
+	sandbox     privilege.Sandbox
 
 	config                    string
 	test, dump, json, lenient bool
 	explain, method           string
 
-	cert, key         string
-	accessLog, format string
+	cert, key string
+	accessLog string
+	format    conf.LogFormat
 
 	index, headers, compress     []string
 	cacheControl                 string
@@ -51,29 +52,28 @@ type serveFlags struct {
 }
 
 type servePlan struct {
-	dir          string // absolute
-	listeners    []listen.Spec
-	socketMode   fs.FileMode
-	privilege    privilege.Config
-	cert, key    string // absolute; empty without TLS
-	accessLog    string // absolute path, stdio, or empty
-	format       conf.LogFormat
-	files        files.Config
-	grace        time.Duration
-	allowsAnyDir bool // --unsafe-dir: skip checkServable
+	flags     *serveFlags
+	dir       string // absolute
+	listeners []listen.Spec
+	privilege privilege.Config
+	cert, key string // absolute; empty without TLS
+	accessLog string // absolute path, stdio, or empty
+	files     files.Config
 }
 
 func (f *serveFlags) define(c *cobra.Command) {
 	s := c.Flags()
-	f.port.number, f.changed = defaultPort, s.Changed
+	f.port.number, f.set, f.socketMode, f.sandbox = defaultPort, s, 0o666, privilege.Auto
+	f.format, _ = parseLogFormat("combined")
 	s.VarP(&f.port, "port", "p", "listen on all addresses at `PORT`, 0 for a free one; with -c FILE, a folder is nginx's prefix")
 	s.StringArrayVar(&f.listen, "listen", nil, "listen on this `ADDRESS`, see above; may be repeated (default --port)")
-	s.StringVar(&f.socketMode, "socket-mode", "0666", "create unix sockets with this octal `MODE`")
+	s.Var(parsed("mode", &f.socketMode, parseMode), "socket-mode",
+		"create unix sockets with this octal `MODE` (default 0666)")
 	s.BoolVarP(&f.chroot, "chroot", "r", false, "make the folder the root directory; requires root and --user")
 	s.StringVarP(&f.user, "user", "u", "", "become this `USER`, a name or a number; requires root (default unchanged)")
 	s.StringVarP(&f.group, "group", "g", "", "become this `GROUP` and drop all others (default the user's group)")
-	s.StringVar(&f.sandbox, "sandbox", string(privilege.Auto),
-		"restrict the process by Landlock and no_new_privs: `MODE` auto (if the kernel supports it), require or off")
+	s.Var(parsed("mode", &f.sandbox, privilege.ParseSandbox), "sandbox",
+		"restrict the process by Landlock and no_new_privs: `MODE` auto (if the kernel supports it), require or off (default auto)")
 	s.StringVarP(&f.config, "config", "c", "",
 		"serve what this nginx.conf `FILE` configures; with a DIR or --key, same as --cert (default none)")
 	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only check it")
@@ -87,8 +87,8 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.StringVarP(&f.key, "key", "k", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
 	s.StringVar(&f.accessLog, "access-log", "",
 		"write a line for each request to `FILE`; - is standard output (default none)")
-	s.StringVar(&f.format, "log-format", defaultLogFormat,
-		"write the access log in `FORMAT` common, combined or json")
+	s.Var(parsed("format", &f.format, parseLogFormat), "log-format",
+		"write the access log in `FORMAT` common, combined or json (default combined)")
 	s.StringSliceVar(&f.index, "index", []string{"index.html"},
 		"serve the first of these `FILES` in a folder for the folder itself; '' for none")
 	s.BoolVar(&f.listing, "listing", false, "list folders without an index file as a page of links")
@@ -107,8 +107,8 @@ func (f *serveFlags) define(c *cobra.Command) {
 // plan parses the flags. Its errors are usage errors.
 func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	p := &servePlan{
-		dir: env.Dir, grace: f.grace, allowsAnyDir: f.unsafeDir,
-		privilege: privilege.Config{User: f.user, Group: f.group, Chroot: f.chroot},
+		flags: f, dir: env.Dir,
+		privilege: privilege.Config{User: f.user, Group: f.group, Chroot: f.chroot, Sandbox: f.sandbox},
 		files:     files.Config{Index: f.index, Listing: f.listing, Dotfiles: f.dotfiles, CacheControl: f.cacheControl},
 	}
 	if len(args) > 0 {
@@ -117,25 +117,17 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	if len(f.index) == 0 {
 		p.files.Index = []string{}
 	}
-	var errs [6]error
-	errs[0] = p.readListeners(f)
-	p.privilege.Sandbox, errs[1] = privilege.ParseSandbox(f.sandbox)
-	p.format, errs[2] = parseLogFormat(f.format)
-	p.files.Header, errs[3] = parseHeaders(f.headers)
-	p.files.Compress, errs[4] = parseCompress(f.compress)
-	errs[5] = p.readPaths(env, f)
-	for i, flag := range []string{"--listen", "--sandbox", "--log-format", "--header", "--compress", ""} {
-		if errs[i] != nil && flag == "" {
-			return nil, errs[i]
-		}
-		if errs[i] != nil {
-			return nil, fmt.Errorf("%s: %w", flag, errs[i])
-		}
+	if err := p.readListeners(f); err != nil {
+		return nil, fmt.Errorf("--listen: %w", err)
 	}
-	if f.grace < 0 {
-		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
+	var err error
+	if p.files.Header, err = parseHeaders(f.headers); err != nil {
+		return nil, fmt.Errorf("--header: %w", err)
 	}
-	return p, nil
+	if p.files.Compress, err = parseCompress(f.compress); err != nil {
+		return nil, fmt.Errorf("--compress: %w", err)
+	}
+	return p, p.readPaths(env, f)
 }
 
 func parseLogFormat(name string) (f conf.LogFormat, err error) {
@@ -163,7 +155,7 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 	if f.port.prefix != "" {
 		return fmt.Errorf("--port %q: want a number (a folder requires -c FILE)", f.port.prefix)
 	}
-	if f.changed("port") {
+	if f.set.Changed("port") {
 		p.listeners = append(p.listeners, listen.Port(f.port.number))
 	}
 	for _, text := range f.listen {
@@ -173,12 +165,15 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 		}
 		p.listeners = append(p.listeners, spec)
 	}
-	mode, err := strconv.ParseUint(f.socketMode, 8, 9)
-	if err != nil {
-		return fmt.Errorf("--socket-mode %q: want permissions in octal, such as 0660", f.socketMode)
-	}
-	p.socketMode = fs.FileMode(mode)
 	return nil
+}
+
+func parseMode(text string) (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(text, 8, 9)
+	if err != nil {
+		return 0, errors.New("want permissions in octal, such as 0660")
+	}
+	return fs.FileMode(mode), nil
 }
 
 func (p *servePlan) readPaths(env Env, f *serveFlags) error {

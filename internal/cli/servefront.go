@@ -19,23 +19,16 @@ import (
 const defaultUser = "nobody" // user that a server started as root becomes by default, as in nginx
 
 type frontPlan struct {
+	flags        *serveFlags
 	file, prefix string // absolute; prefix may be empty
-	user, group  string // override the file's
-	lenient      bool
-	grace        time.Duration
-
-	test, dump, json bool // -t; -T sets test, too
-	explain          string
-	method           string   // of the request to explain
-	headers          []string // likewise
 }
 
 // runFront serves an nginx.conf until a signal, or only checks or explains it.
 func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 	switch {
-	case plan.explain != "":
+	case plan.flags.explain != "":
 		return interruptible(ctx, func() error { return plan.runExplain(env) })
-	case plan.test:
+	case plan.flags.test:
 		return interruptible(ctx, func() error { return plan.check(env) })
 	}
 	signal.Reset(os.Interrupt, syscall.SIGTERM, syscall.SIGHUP) // they end other commands
@@ -43,14 +36,14 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) error {
 }
 
 func (p *frontPlan) source() server.File {
-	return server.File{Path: p.file, Options: nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient,
+	return server.File{Path: p.file, Options: nginxconf.Options{Prefix: p.prefix, Lenient: p.flags.lenient,
 		HTTP3: http3Server() != nil, Tracing: spanTracing() != nil}}
 }
 
 func (p *frontPlan) options(env Env) server.Options {
 	return server.Options{
-		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(p.grace),
-		Privileges: server.Privileges{User: p.user, Group: p.group, DefaultUser: defaultUser,
+		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(p.flags.grace),
+		Privileges: server.Privileges{User: p.flags.user, Group: p.flags.group, DefaultUser: defaultUser,
 			Sandbox: "auto"},
 		Upgrade: &upgrade.Options{}, HTTP3: http3Server(), Tracing: spanTracing(),
 	}
@@ -79,10 +72,10 @@ func (p *frontPlan) reportError(w io.Writer, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
 	}
-	if !p.lenient && errors.Is(err, errors.ErrUnsupported) {
+	if !p.flags.lenient && errors.Is(err, errors.ErrUnsupported) {
 		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
-	if p.test {
+	if p.flags.test {
 		fmt.Fprintf(w, "tare: configuration file %s test failed\n", withoutEmptyNames(p.file)) // as nginx -t does
 	} else {
 		fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", p.file)

@@ -52,18 +52,25 @@ func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 		}
 		f.cert, f.config = f.config, ""
 	}
+	err := checkFlags(f.set, []requirement{
+		{"test lenient dump json explain method", "config"}, {"json", "test"}, {"method", "explain"},
+	}, []exclusion{
+		{"config", "listen socket-mode chroot sandbox cert access-log log-format index listing dotfiles cache-control " +
+			"compress unsafe-dir", ": the file configures it"},
+		{"json", "dump", ""}, {"explain", "test dump", ""},
+	})
+	if err != nil {
+		return usageError(err)
+	}
+	if f.grace < 0 {
+		return usageError(fmt.Errorf("--grace %s: want 0 or more", f.grace))
+	}
 	if f.config != "" {
 		plan, err := f.frontPlan(env)
 		if err != nil {
 			return usageError(err)
 		}
 		return runFront(ctx, env, plan)
-	}
-	if f.test || f.lenient {
-		return usageError(fmt.Errorf("-t and --lenient require -c FILE"))
-	}
-	if f.dump || f.json || f.explain != "" || f.changed("method") {
-		return usageError(fmt.Errorf("-T, --json, --explain and --method require -c FILE"))
 	}
 	plan, err := f.plan(env, args)
 	if err != nil {
@@ -81,7 +88,7 @@ func (f *serveFlags) checkEmpty(args []string) error {
 	for _, flag := range []struct{ name, value string }{
 		{"config", f.config}, {"explain", f.explain}, {"cert", f.cert}, {"key", f.key},
 	} {
-		if f.changed(flag.name) && flag.value == "" {
+		if f.set.Changed(flag.name) && flag.value == "" {
 			return fmt.Errorf("--%s: the value is empty", flag.name)
 		}
 	}
@@ -89,35 +96,14 @@ func (f *serveFlags) checkEmpty(args []string) error {
 }
 
 func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
-	for _, flag := range []string{
-		"listen", "socket-mode", "chroot", "sandbox", "cert", "access-log", "log-format", "index", "listing",
-		"dotfiles",
-		"header", "cache-control", "compress", "unsafe-dir",
-	} {
-		if f.changed(flag) && (flag != "header" || f.explain == "") {
-			return nil, fmt.Errorf("--%s and -c %q are mutually exclusive: the file configures it", flag, f.config)
-		}
-	}
-	if f.changed("port") && f.port.prefix == "" {
-		return nil, fmt.Errorf("--port %d and -c %q are mutually exclusive: the file configures where to listen",
-			f.port.number, f.config)
-	}
-	if f.grace < 0 {
-		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
-	}
 	switch {
-	case f.json && !f.test:
-		return nil, fmt.Errorf("--json requires -t")
-	case f.json && f.dump:
-		return nil, fmt.Errorf("--json and -T are mutually exclusive")
-	case f.explain == "" && f.changed("method"):
-		return nil, fmt.Errorf("--method requires --explain")
-	case f.explain != "" && (f.test || f.dump):
-		return nil, fmt.Errorf("--explain and -t are mutually exclusive")
+	case f.set.Changed("port") && f.port.prefix == "":
+		return nil, errors.New("--port and --config are mutually exclusive: the file configures where to listen")
+	case len(f.headers) > 0 && f.explain == "":
+		return nil, errors.New("--header requires a DIR or --explain")
 	}
-	p := &frontPlan{user: f.user, group: f.group, lenient: f.lenient, grace: f.grace, test: f.test || f.dump,
-		dump: f.dump, json: f.json, explain: f.explain, method: f.method, headers: f.headers}
-	p.file = env.path(f.config)
+	f.test = f.test || f.dump
+	p := &frontPlan{flags: f, file: env.path(f.config)}
 	if f.port.prefix != "" {
 		p.prefix = env.path(f.port.prefix)
 		if !filepath.IsAbs(f.config) { // as in nginx

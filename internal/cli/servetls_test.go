@@ -9,6 +9,7 @@ import (
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -303,10 +304,18 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 	cert, key := tlstest.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	write(t, filepath.Join(dir, "cert.pem"), string(append(cert, key...)))
 	address := programs.FreeAddresses(t, 1)[0]
-	write(t, filepath.Join(dir, "nginx.conf"), strings.NewReplacer("DIR", dir, "ADDR", address).Replace(`events {}
-		http { access_log DIR/access.log; otel_exporter { endpoint 127.0.0.1:1; } server { listen ADDR quic; return 200 "$http3\n";
-		add_trailer Sum 1; ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem; } }`))
+	events := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		fmt.Fprint(w, "data: 1\n\n")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(100 * time.Millisecond) // otherwise the response may be forwarded at once, with its length
+	}))
+	defer events.Close()
 	file := filepath.Join(dir, "nginx.conf")
+	write(t, file, strings.NewReplacer("DIR", dir, "ADDR", address, "EVENTS", events.URL).Replace(`events {}
+		http { access_log DIR/access.log; otel_exporter { endpoint 127.0.0.1:1; } server { listen ADDR quic;
+		location / { return 200 "$http3\n"; } location /events { proxy_pass EVENTS; proxy_buffering off; }
+		add_trailer Sum 1; ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem; } }`))
 	out, err := exec.Command("tare", "serve", "-c", file, "-t").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "built without HTTP/3 (build it with -tags http3)") ||
 		!strings.Contains(string(out), "built without OpenTelemetry (build it with -tags otel)") {
@@ -329,6 +338,8 @@ func TestHTTP3AndTracingAreOptionsOfTheBuild(t *testing.T) {
 			t.Errorf("%v: %v: %s", more, err, out)
 		}
 	}
+	out, err = exec.Command(program, "load", url+"events", "--http3", "--insecure", "-n", "3").CombinedOutput()
+	testkit.Matches(t, string(out), `(?m)^events +[1-3] `, err)
 	load := exec.Command(program, "load", url, "--http3", "-d", "2s") // until it has connected
 	out, _ = load.CombinedOutput()
 	if code := load.ProcessState.ExitCode(); code != 3 || !strings.Contains(string(out),

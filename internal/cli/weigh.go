@@ -121,15 +121,16 @@ func (f *weighFlags) define(c *cobra.Command) {
 
 // weigh runs the command: named are the arguments before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
+	err := checkFlags(flags.set, []requirement{{"address agent-program", "on"}}, []exclusion{{"quick", "full", ""}})
 	name := strings.Join(named, " ")
 	switch {
+	case err != nil:
+		return usageError(err)
 	case len(named) > 1:
 		return usageError(fmt.Errorf("want one experiment, got %d: %q (the command of your own application goes after --)",
 			len(named), named))
 	case len(named) == 1 && name == "":
 		return usageError(errors.New("the name of the experiment is empty"))
-	case flags.run.Full && flags.quick:
-		return usageError(errors.New("--quick and --full are mutually exclusive"))
 	case name == lab.TargetsDir && len(command) == 0:
 		return weighTargets(ctx, env, flags)
 	case flags.list:

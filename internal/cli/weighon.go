@@ -30,13 +30,7 @@ func (f *generatorFlags) define(set *pflag.FlagSet) {
 // open starts the generator of --on, if there is one, and lets the options use it. The caller calls
 // the function that it returns.
 func (f *generatorFlags) open(ctx context.Context, env Env, o *lab.Options) (closeGenerator func(), err error) {
-	switch {
-	case f.on != nil:
-	case f.address != "":
-		return nil, usageError(errors.New("--address requires --on"))
-	case len(f.programs) > 0:
-		return nil, usageError(errors.New("--agent-program requires --on"))
-	default:
+	if f.on == nil {
 		return func() {}, nil
 	}
 	machines := fleetFlags{on: f.on, programs: f.programs}

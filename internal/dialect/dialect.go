@@ -1,4 +1,4 @@
-// Package dialect holds what the emulations of other load generators share: tables of their
+// Package dialect holds what the emulations of other load generators share: their run, tables of
 // command-line flags, exit codes and usage errors. Its subpackages accept the command lines of ab,
 // siege and wrk and write their reports.
 package dialect
@@ -12,22 +12,14 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-// Apply parses a tool's command line, sets flag by flag, and returns the other arguments.
+// Apply sets the flags of a tool's command line, and returns the other arguments.
 func Apply(tool string, args []string, flags []getopt.Flag, order getopt.Order) (rest []string, err error) {
-	given, rest, err := getopt.Parse(args, flags, order)
+	rest, err = getopt.Parse(args, flags, order)
 	if _, ok := errors.AsType[*getopt.UnknownError](err); ok {
 		return nil, fmt.Errorf("%s: %w%s", tool, err, unsupported(tool, flags))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", tool, err)
-	}
-	for _, f := range given {
-		if f.Set == nil {
-			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, f.Spelling, unsupported(tool, flags))
-		}
-		if err := f.Set(f.Value); err != nil {
-			return nil, fmt.Errorf("%s: flag %s: %w", tool, f.Spelling, err)
-		}
 	}
 	return rest, nil
 }

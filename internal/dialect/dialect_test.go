@@ -2,6 +2,7 @@ package dialect_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,10 +31,8 @@ func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 		{"-X p", "tool: flag -X is not supported; tool's unsupported flags are -X, --exact"},
 		{"-z", `tool: unknown flag "-z"; tool's unsupported flags are -X, --exact`},
 	} {
-		if _, err := dialect.Apply("tool", strings.Fields(c.line), flags, getopt.Anywhere); err == nil ||
-			err.Error() != c.want {
-			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
-		}
+		_, err := dialect.Apply("tool", strings.Fields(c.line), flags, getopt.Anywhere)
+		testkit.Equal(t, fmt.Sprint(err), c.want, c.line)
 	}
 }
 

@@ -44,7 +44,7 @@ func Value[T any](v T, err error) func(testing.TB) T {
 // WaitFor waits for an event that must happen.
 func WaitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for late := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+	for late := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatalf("waited too long for %s", what)
 		}

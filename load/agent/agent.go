@@ -62,7 +62,7 @@ type server struct {
 	lastInput atomic.Int64 // when input arrived last, on the agent's clock
 
 	// Only the loop uses these.
-	run      *run             // nil while idle
+	run      *run             // the last one; nil before the first
 	sessions map[int]*session // by ID, also those that have ended
 	silence  time.Duration
 }
@@ -118,10 +118,6 @@ func (s *server) loop(ctx context.Context) error {
 		silence.Reset(s.silence)
 	}
 	for {
-		var done <-chan struct{}
-		if s.run != nil {
-			done = s.run.done
-		}
 		select {
 		case c, ok := <-s.commands:
 			if !ok {
@@ -133,8 +129,6 @@ func (s *server) loop(ctx context.Context) error {
 			if c.Hello != nil {
 				silence.Reset(cmp.Or(s.silence, forever))
 			}
-		case <-done:
-			s.run = nil
 		case <-silence.C:
 			if left := time.Duration(s.lastInput.Load()) + s.silence - s.now(); left > 0 {
 				silence.Reset(left)
@@ -147,6 +141,9 @@ func (s *server) loop(ctx context.Context) error {
 	}
 }
 
+func (s *server) isRunning() bool { return s.run != nil && !s.run.ended.Load() }
+
+// endRun ends the run, if there is one, and waits until its result is queued.
 func (s *server) endRun() {
 	if s.run != nil {
 		s.run.stop()
@@ -166,17 +163,13 @@ func (s *server) execute(ctx context.Context, c Command) error {
 				c.Hello.Version, Version)
 		}
 	case c.Plan != nil:
-		if s.run != nil {
-			select {
-			case <-s.run.over: // the next plan may precede the loop's notice of the end
-				<-s.run.done
-			default:
-				return errors.New("agent: received a plan while another one runs (wait for its result)")
-			}
+		if s.isRunning() {
+			return errors.New("agent: received a plan while another one runs (wait for its result)")
 		}
+		s.endRun()
 		s.begin(ctx, c.Plan)
 	case c.Start != nil:
-		if s.run == nil {
+		if !s.isRunning() {
 			return errors.New("agent: received a start without a plan (send a plan first)")
 		}
 		select {
@@ -200,7 +193,7 @@ func (s *server) begin(ctx context.Context, p *Plan) {
 	}
 	ctx, stop := context.WithCancel(ctx)
 	s.run = &run{server: s, plan: plan, start: make(chan Start, 1), stop: stop,
-		over: make(chan struct{}), done: make(chan struct{})}
+		done: make(chan struct{})}
 	go s.run.execute(ctx)
 }
 

@@ -234,7 +234,7 @@ func TestPlanRoundTrips(t *testing.T) {
 	p := load.Plan{
 		URL: "http://x/", Method: "PUT", Header: []string{"A: b"}, Body: "\xff\x00", Params: []string{"A=b"},
 		Version: load.HTTP2, List: []load.Request{{URL: "/a", Method: "GET", Header: []string{"C: d"}, Body: "e"}},
-		Shuffle: true, Template: true, Resolve: []string{"a:1:b"}, Connections: 1, Threads: 2, Warmup: 3, Duration: 4,
+		Shuffle: true, Template: true, Connections: 1, Threads: 2, Warmup: 3, Duration: 4,
 		Requests: 5, Timeout: 6, PerConnection: 7, Pipeline: 8, Think: 9,
 		Pace:  load.Pace{Steps: []load.Step{{From: 1, To: 2, For: 3}}, Poisson: true, Seed: 4},
 		Spare: 10, Expect: load.Expect{Status: []int{200}, Body: []byte("x"), BodySHA256: "y", Header: []string{"Z"}},

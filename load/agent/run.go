@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/load"
@@ -12,8 +13,8 @@ type run struct {
 	plan   load.Plan
 	start  chan Start // with room for one
 	stop   context.CancelFunc
-	over   chan struct{} // closed before the result is written: the controller may send the next plan
-	done   chan struct{} // closed when the result was written
+	ended  atomic.Bool   // set before the result is queued: the controller may send the next plan then
+	done   chan struct{} // closed when the result was queued
 
 	// Only the goroutine that executes the run uses these.
 	isStarted bool
@@ -48,7 +49,7 @@ func (r *run) execute(ctx context.Context) {
 			all = all[n:]
 		}
 	}
-	close(r.over)
+	r.ended.Store(true)
 	out.wait(last)
 }
 

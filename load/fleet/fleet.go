@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"strings"
 	"sync"
 	"time"
@@ -86,15 +87,13 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 		if errs[i] != nil {
 			failed.Reasons = append(failed.Reasons, l.name+": "+errs[i].Error())
 			failed.causes = append(failed.causes, errs[i])
+			l.isLost = true
 			continue
 		}
 		f.running.Go(func() { l.read(f.events, f.done) })
 		f.running.Go(func() { l.keepPinging(f.done) })
 	}
 	if failed.Reasons != nil {
-		for i, l := range f.links {
-			l.isLost = errs[i] != nil
-		}
 		f.Close()
 		return nil, failed
 	}
@@ -165,31 +164,24 @@ func (l *link) open(ctx context.Context, silence time.Duration) error {
 		stop := context.AfterFunc(ctx, l.kill)
 		lacks, err := l.greet(silence)
 		stop()
-		switch {
-		case ctx.Err() != nil:
-			err = context.Cause(ctx)
-		case err == nil && lacks == "":
-			return nil
-		case err == nil && installed:
-			err = errors.New("the program was copied there, but cannot be executed (if its cache folder is mounted noexec, set XDG_CACHE_HOME there)")
-		case err == nil && l.host.Install == nil:
-			err = errors.New("its agent is missing (install tare there)")
-		case err == nil:
-			if err = l.host.Install(ctx, lacks); err == nil {
-				continue
-			}
+		if err = cmp.Or(err, context.Cause(ctx)); err != nil {
+			err = l.end(err)
+			return cmp.Or(context.Cause(ctx), err)
 		}
-		l.abandon()
-		return err
-	}
-}
-
-// abandon ends a command that is not an agent's.
-func (l *link) abandon() {
-	select {
-	case <-l.ended:
-	default:
-		_ = l.end(errors.New("not an agent"))
+		if lacks == "" {
+			return nil
+		}
+		_ = l.in.Close()
+		_ = l.end(io.EOF)
+		switch {
+		case installed:
+			return errors.New("the program was copied there, but cannot be executed (if its cache folder is mounted noexec, set XDG_CACHE_HOME there)")
+		case l.host.Install == nil:
+			return errors.New("its agent is missing (install tare there)")
+		}
+		if err := l.host.Install(ctx, lacks); err != nil {
+			return err
+		}
 	}
 }
 

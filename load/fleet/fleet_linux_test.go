@@ -147,16 +147,12 @@ func TestErrorsAreThoseOfOneProcess(t *testing.T) {
 	testkit.Long(t, "it starts agents")
 	f := open(t, 2, fleet.Options{})
 	_, err := f.Run(context.Background(), load.Plan{URL: "ftp://x", Connections: 4})
-	if bad, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(bad.Reason, "ftp") {
-		t.Error(err)
-	}
+	testkit.As[*load.PlanError](t, err, "ftp")
 	_, err = f.Run(context.Background(), load.Plan{URL: "http://127.0.0.1:1/", Connections: 1})
 	testkit.As[*load.PlanError](t, err, "")
 	r, err := f.Run(context.Background(), load.Plan{URL: "http://127.0.0.1:1/", Connections: 4, Timeout: time.Second})
-	failed, ok := errors.AsType[*load.ConnectError](err)
-	if !ok || !strings.Contains(failed.First, "refused") || r == nil {
-		t.Error(err)
-	}
+	testkit.As[*load.ConnectError](t, err, "refused")
+	testkit.Equal(t, r != nil, true, "a result with the error")
 	url, _ := server(t)
 	r = testkit.Value(f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20}))(t)
 	testkit.Equal(t, r.Requests, 20)
@@ -279,9 +275,8 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 		"version 99":                      command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
 	} {
 		_, err := fleet.Open(context.Background(), []fleet.Host{fleet.Local("good", own), host}, fleet.Options{})
-		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad: ") {
-			t.Errorf("%v, want %s", err, want)
-		}
+		testkit.Error(t, err, want)
+		testkit.Error(t, err, "bad: ", want)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()

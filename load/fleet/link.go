@@ -34,10 +34,10 @@ type link struct {
 	sending sync.Mutex // held while writing to in
 	in      io.WriteCloser
 	out     *bufio.Reader
-	pipe    *os.File      // below out
-	ended   chan struct{} // closed when the command has ended
-	endErr  error         // its error, set before
-	isLost  bool          // only Fleet uses it
+	pipe    *os.File               // below out
+	ended   chan struct{}          // closed when the command has ended
+	isLost  bool                   // only Fleet uses it
+	givenUp atomic.Pointer[string] // why the fleet has ended the link; nil otherwise
 
 	isOpened atomic.Bool // starting the agent has succeeded or failed
 }
@@ -98,11 +98,10 @@ func (l *link) greet(silence time.Duration) (lacks string, err error) {
 	for noise := 0; noise < maxNoise; {
 		line, err := l.readLine()
 		if err != nil {
-			return "", l.end(err)
+			return "", err
 		}
 		noise += len(line)
 		if rest, ok := strings.CutPrefix(string(line), missing); ok {
-			l.drain()
 			return strings.TrimSpace(rest), nil
 		}
 		var r agent.Record
@@ -118,16 +117,6 @@ func (l *link) greet(silence time.Duration) (lacks string, err error) {
 	}
 	return "", fmt.Errorf("none of the first %d bytes it printed are an agent's (is the program tare, or does a login shell print this much?)",
 		maxNoise)
-}
-
-// drain waits for the end of a command whose agent is missing.
-func (l *link) drain() {
-	_ = l.in.Close()
-	_, err := io.Copy(io.Discard, l.out)
-	if err == nil {
-		err = io.EOF
-	}
-	_ = l.end(err)
 }
 
 func (l *link) readLine() ([]byte, error) {
@@ -196,16 +185,19 @@ func makePrintable(r *agent.Record) {
 func (l *link) end(err error) error {
 	if !errors.Is(err, io.EOF) {
 		l.kill()
-		_, _ = io.Copy(io.Discard, l.out)
 	}
-	l.endErr = l.cmd.Wait()
+	_, _ = io.Copy(io.Discard, l.out)
+	endErr := l.cmd.Wait()
 	_ = l.pipe.Close()
 	close(l.ended)
+	if why := l.givenUp.Load(); why != nil {
+		return errors.New(*why)
+	}
 	if !errors.Is(err, io.EOF) {
 		return err
 	}
 	what := "its process ended"
-	if failed, ok := errors.AsType[*exec.ExitError](l.endErr); ok {
+	if failed, ok := errors.AsType[*exec.ExitError](endErr); ok {
 		what += ": " + failed.String()
 	}
 	if text := l.errors.lastLine(); text != "" {
@@ -242,6 +234,20 @@ func (l *link) kill() {
 	terminate(l.cmd.Process)
 	_ = l.in.Close()
 	_ = l.pipe.SetReadDeadline(time.Now().Add(closeTimeout))
+}
+
+// watch gives the agent up if nothing arrives from it.
+func (l *link) watch(silence time.Duration) {
+	if quiet := l.now() - time.Duration(l.active.Load()); quiet > silence {
+		l.giveUp(fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds()))
+	}
+}
+
+// giveUp ends the command. The reader reports the first reason as that of the link's end.
+func (l *link) giveUp(why string) {
+	if l.givenUp.CompareAndSwap(nil, &why) {
+		l.kill()
+	}
 }
 
 // close closes the command's input, which ends an agent, and waits for the command's end.

@@ -371,45 +371,15 @@ func (r *run) stop() {
 
 // watch gives up agents that are silent or report no result.
 func (r *run) watch() {
-	now := r.now()
-	silent := make(map[*part]string)
 	for _, p := range r.parts {
 		if p.state == over {
 			continue
 		}
-		if quiet := now - time.Duration(p.link.active.Load()); quiet > r.fleet.options.Silence {
-			silent[p] = silentText(quiet)
-		} else if limit := r.deadline(); limit > 0 && now > limit {
-			silent[p] = "it reported no result"
+		p.link.watch(r.fleet.options.Silence)
+		if limit := r.deadline(); limit > 0 && r.now() > limit {
+			p.link.giveUp("it reported no result")
 		}
 	}
-	if len(silent) > 0 {
-		r.loseSilent(silent)
-	}
-}
-
-// loseSilent loses agents, for the given reasons. Meanwhile no events are handled, which does not
-// make the others silent.
-func (r *run) loseSilent(silent map[*part]string) {
-	explained := make([]string, len(r.parts))
-	var all sync.WaitGroup
-	for p, why := range silent {
-		all.Go(func() { explained[p.index] = p.link.explain(why) })
-	}
-	all.Wait()
-	now := int64(r.now())
-	for _, p := range r.parts {
-		if explained[p.index] == "" {
-			p.link.active.Store(now)
-		} else if p.state != over { // losing another one may have ended it
-			r.lose(p, explained[p.index])
-		}
-	}
-}
-
-// silentText is the reason for the loss of an agent from which nothing arrives.
-func silentText(quiet time.Duration) string {
-	return fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds())
 }
 
 // deadline returns when results must have arrived; 0 if that is unknown.

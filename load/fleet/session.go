@@ -85,7 +85,7 @@ func (s *Session) Close() *load.Result {
 		s.result.Errors.First = err.Error()
 	case r.Error != nil:
 		s.result.Errors.First = r.Error.Text
-	case r.Result != nil && r.Result.Latency != nil && r.Result.Service != nil:
+	case isComplete(r.Result):
 		s.result = r.Result
 	}
 	return s.result
@@ -114,25 +114,19 @@ func (s *Session) await(ctx context.Context, limit time.Duration) (*agent.Record
 		select {
 		case e := <-s.fleet.events:
 			if e.err != nil {
-				return nil, s.lose(e.err.Error())
+				s.fleet.lose(s.link, e.err.Error())
+				return nil, &Error{Reasons: []string{s.link.name + " was lost: " + e.err.Error()}}
 			}
 			if r := &e.record; r.Session != nil && r.Session.ID == s.id {
 				return r, nil
 			}
 		case <-watch.C:
-			now := s.link.now()
-			if quiet := now - time.Duration(s.link.active.Load()); quiet > s.fleet.options.Silence {
-				return nil, s.lose(s.link.explain(silentText(quiet)))
-			} else if now > late {
-				return nil, s.lose(fmt.Sprintf("it reported nothing of a session for %.0f s", limit.Seconds()))
+			s.link.watch(s.fleet.options.Silence)
+			if s.link.now() > late {
+				s.link.giveUp(fmt.Sprintf("it reported nothing of a session for %.0f s", limit.Seconds()))
 			}
 		case <-ctx.Done():
 			return nil, ctx.Err()
 		}
 	}
-}
-
-func (s *Session) lose(why string) error {
-	s.fleet.lose(s.link, why)
-	return &Error{Reasons: []string{s.link.name + " was lost: " + why}}
 }

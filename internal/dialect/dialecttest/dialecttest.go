@@ -20,7 +20,6 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/dialect"
-	"github.com/tarehq/tare/load"
 )
 
 // Server is a net/http server that records its first request.
@@ -161,32 +160,17 @@ func (s *Server) outcome(stdout, stderr string, code int) Outcome {
 	return Outcome{stdout, stderr, code, s.First(), s.Requests(), s.Connections()}
 }
 
-// Emulation is a command line that tare has parsed.
-type Emulation interface {
-	Begin(stdout, stderr io.Writer)
-	Plan() load.Plan
-	Report(stdout, stderr io.Writer, r *load.Result) error
-}
-
 // RunOurs is RunReal for an emulation.
-func (s *Server) RunOurs(t testing.TB, c Emulation) Outcome {
+func (s *Server) RunOurs(t testing.TB, ours dialect.Tool) Outcome {
 	t.Helper()
 	s.Reset()
 	var stdout, stderr strings.Builder
-	c.Begin(&stdout, &stderr)
-	r, err := load.Run(t.Context(), c.Plan())
-	if r == nil {
+	exit := new(dialect.Exit)
+	err := dialect.Run(t.Context(), ours, &stdout, &stderr, false)
+	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	code := 0
-	if err := c.Report(&stdout, &stderr, r); err != nil {
-		exit, ok := errors.AsType[*dialect.Exit](err)
-		if !ok {
-			t.Fatal(err)
-		}
-		code = exit.Code
-	}
-	return s.outcome(stdout.String(), stderr.String(), code)
+	return s.outcome(stdout.String()+exit.Stdout, stderr.String()+exit.Stderr, exit.Code)
 }
 
 // Compare reports differences between a tool and its emulation: of the requests, the exit codes, and

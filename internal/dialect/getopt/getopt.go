@@ -21,7 +21,7 @@ type Flag struct {
 	Short byte   // 0 if there is none
 	Long  string // empty if there is none; unambiguous prefixes are accepted
 	Arity Arity
-	Set   func(value string) error // its effect, which Parse leaves to the caller; nil if it is unsupported
+	Set   func(value string) error // its effect; nil if it is unsupported
 }
 
 // Value returns a flag with a value.
@@ -39,13 +39,6 @@ func Switch(short byte, long string, to *bool, v bool) Flag {
 	return Flag{Short: short, Long: long, Set: func(string) error { *to = v; return nil }}
 }
 
-// Occurrence is a flag as it occurs on a command line.
-type Occurrence struct {
-	Flag
-	Spelling string // as written, with its dashes
-	Value    string // empty if there is none
-}
-
 // Order is where flags may stand.
 type Order uint8
 
@@ -54,55 +47,62 @@ const (
 	First                 // before all other arguments
 )
 
-// Parse splits a command line, without the program's name, into flags in their order and other
-// arguments. "--" ends the flags. Errors name the flag.
-func Parse(args []string, flags []Flag, order Order) (given []Occurrence, rest []string, err error) {
-	for len(args) > 0 {
+// Parse sets the flags of a command line, without the program's name, in their order, and returns
+// the other arguments. "--" ends the flags. Errors name the flag.
+func Parse(args []string, flags []Flag, order Order) (rest []string, err error) {
+	for len(args) > 0 && err == nil {
 		word := args[0]
 		args = args[1:]
-		var more []Occurrence
 		switch {
 		case word == "--":
-			return given, append(rest, args...), nil
+			return append(rest, args...), nil
 		case strings.HasPrefix(word, "--"):
-			more, args, err = long(word, args, flags)
+			args, err = long(word, args, flags)
 		case len(word) > 1 && word[0] == '-':
-			more, args, err = short(word, args, flags)
+			args, err = short(word, args, flags)
 		case order == First:
-			return given, append([]string{word}, args...), nil
+			return append([]string{word}, args...), nil
 		default:
 			rest = append(rest, word)
 		}
-		given = append(given, more...)
-		if err != nil {
-			return given, rest, err
-		}
 	}
-	return given, rest, nil
+	return rest, err
 }
 
-// short parses a word of short flags. The value of the last one may be the next word.
-func short(word string, args []string, flags []Flag) (given []Occurrence, left []string, err error) {
-	for i := 1; i < len(word); i++ {
-		f, ok := byLetter(word[i], flags)
-		g := Occurrence{Flag: f, Spelling: "-" + word[i:i+1]}
-		if !ok {
-			return given, args, &UnknownError{g.Spelling}
+// short sets a word of short flags. The value of the last one may be the next word.
+func short(word string, args []string, flags []Flag) (left []string, err error) {
+	for i := 1; i < len(word) && err == nil; i++ {
+		spelling, value := "-"+word[i:i+1], word[i+1:]
+		switch f, ok := byLetter(word[i], flags); {
+		case !ok:
+			return nil, &UnknownError{fmt.Sprintf("unknown flag %q", spelling)}
+		case f.Arity == None:
+			err = f.set(spelling, "")
+		case f.Arity == Required && value == "":
+			return f.setNext(spelling, args)
+		default:
+			return args, f.set(spelling, value)
 		}
-		if f.Arity == None {
-			given = append(given, g)
-			continue
-		}
-		g.Value = word[i+1:]
-		if g.Value == "" && f.Arity == Required {
-			if len(args) == 0 {
-				return given, args, fmt.Errorf("flag %s: missing value", g.Spelling)
-			}
-			g.Value, args = args[0], args[1:]
-		}
-		return append(given, g), args, nil
 	}
-	return given, args, nil
+	return args, err
+}
+
+func (f *Flag) set(spelling, value string) error {
+	if f.Set == nil {
+		return &UnknownError{"flag " + spelling + " is not supported"}
+	}
+	if err := f.Set(value); err != nil {
+		return fmt.Errorf("flag %s: %w", spelling, err)
+	}
+	return nil
+}
+
+// setNext sets a flag to the next word.
+func (f *Flag) setNext(spelling string, args []string) (left []string, err error) {
+	if len(args) == 0 {
+		return nil, fmt.Errorf("flag %s: missing value", spelling)
+	}
+	return args[1:], f.set(spelling, args[0])
 }
 
 func byLetter(letter byte, flags []Flag) (Flag, bool) {
@@ -114,24 +114,20 @@ func byLetter(letter byte, flags []Flag) (Flag, bool) {
 	return Flag{}, false
 }
 
-// long parses a word that is a long flag. Its value may be the next word.
-func long(word string, args []string, flags []Flag) (given []Occurrence, left []string, err error) {
+// long sets a word that is a long flag. Its value may be the next word.
+func long(word string, args []string, flags []Flag) (left []string, err error) {
 	name, value, has := strings.Cut(word[2:], "=")
-	as := "--" + name
-	f, err := byName(name, as, flags)
-	if err != nil {
-		return nil, args, err
-	}
+	spelling := "--" + name
+	f, err := byName(name, spelling, flags)
 	switch {
+	case err != nil:
+		return nil, err
 	case has && f.Arity == None:
-		return nil, args, fmt.Errorf("flag %s allows no value, got %q", as, value)
+		return nil, fmt.Errorf("flag %s allows no value, got %q", spelling, value)
 	case !has && f.Arity == Required:
-		if len(args) == 0 {
-			return nil, args, fmt.Errorf("flag %s: missing value", as)
-		}
-		value, args = args[0], args[1:]
+		return f.setNext(spelling, args)
 	}
-	return []Occurrence{{Flag: f, Spelling: as, Value: value}}, args, nil
+	return args, f.set(spelling, value)
 }
 
 // byName returns a flag by its name or an unambiguous prefix of it.
@@ -148,14 +144,14 @@ func byName(name, as string, flags []Flag) (found Flag, err error) {
 	}
 	switch len(candidates) {
 	case 0:
-		return found, &UnknownError{as}
+		return found, &UnknownError{fmt.Sprintf("unknown flag %q", as)}
 	case 1:
 		return found, nil
 	}
 	return found, fmt.Errorf("flag %s is ambiguous: %s", as, strings.Join(candidates, ", "))
 }
 
-// UnknownError is the error of an unknown flag.
-type UnknownError struct{ Flag string }
+// UnknownError is the error of a flag that is unknown or unsupported.
+type UnknownError struct{ text string }
 
-func (e *UnknownError) Error() string { return fmt.Sprintf("unknown flag %q", e.Flag) }
+func (e *UnknownError) Error() string { return e.text }

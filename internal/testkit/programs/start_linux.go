@@ -8,12 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
-
-const listenTimeout = time.Minute // limits how long a program may take to listen
 
 const maxProgramOutput = 8 << 10 // limits how much of a program's output is logged
 
@@ -39,17 +36,16 @@ func Start(t testing.TB, network, address string, env []string, path string, arg
 
 func awaitListener(t testing.TB, network, address, name string, exited <-chan struct{}) {
 	t.Helper()
-	for late := time.Now().Add(listenTimeout); ; time.Sleep(5 * time.Millisecond) {
+	testkit.WaitFor(t, name+" to listen", func() bool {
 		select {
 		case <-exited:
 			t.Fatalf("%s exited", name)
 		default:
 		}
-		if nc, err := net.Dial(network, address); err == nil {
+		nc, err := net.Dial(network, address)
+		if err == nil {
 			nc.Close()
-			return
-		} else if time.Now().After(late) {
-			t.Fatalf("%s does not listen after %v: %v", name, listenTimeout, err)
 		}
-	}
+		return err == nil
+	})
 }

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A Client sends a request to a server that responds with the request's body. It never sends a
@@ -61,7 +63,7 @@ func (l *Load) Finish() {
 func (l *Load) More(n int64) {
 	l.site.Helper()
 	goal := l.Requests.Load() + n
-	l.site.Eventually("more requests", func() bool { return l.Requests.Load() >= goal || l.site.Failed() })
+	testkit.WaitFor(l.site, "more requests", func() bool { return l.Requests.Load() >= goal || l.site.Failed() })
 }
 
 // RawClient sends POST requests on a connection of its own, as long as the server keeps it.

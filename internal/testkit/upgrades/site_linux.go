@@ -18,7 +18,7 @@ import (
 
 const maxLogged = 16 << 10 // limits how much of a server's log a failed test prints
 
-// Patience limits how long a test waits for a process.
+// Patience limits how long a test waits for a response or a message of a process.
 const Patience = 2 * time.Minute
 
 // Site is a running server, whose processes replace each other. They share a folder. Its file "pid"
@@ -79,26 +79,16 @@ func (s *Site) Write(name, text string) {
 	testkit.Must(s, os.Chmod(s.Path(name), 0o666)) // whatever the umask is
 }
 
-// Eventually waits until a condition holds.
-func (s *Site) Eventually(what string, holds func() bool) {
-	s.Helper()
-	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%s: not after %v", what, Patience)
-		}
-	}
-}
-
 // AwaitLog waits until a text is in the log n times.
 func (s *Site) AwaitLog(text string, n int) {
 	s.Helper()
-	s.Eventually(text, func() bool { return strings.Count(s.Read("log"), text) >= n })
+	testkit.WaitFor(s, text, func() bool { return strings.Count(s.Read("log"), text) >= n })
 }
 
 // Await waits until a file exists and returns its text.
 func (s *Site) Await(name string) (text string) {
 	s.Helper()
-	s.Eventually(name, func() bool { text = s.Read(name); return text != "" })
+	testkit.WaitFor(s, name, func() bool { text = s.Read(name); return text != "" })
 	return text
 }
 
@@ -124,7 +114,7 @@ func (s *Site) Upgrade() (from, to int) {
 	s.Helper()
 	from = s.PID()
 	s.Signal(from, syscall.SIGUSR2)
-	s.Eventually("an upgrade", func() bool { to = s.PID(); return to != from })
+	testkit.WaitFor(s, "an upgrade", func() bool { to = s.PID(); return to != from })
 	return from, to
 }
 
@@ -132,7 +122,7 @@ func (s *Site) Upgrade() (from, to int) {
 func (s *Site) Wait(pid int) int {
 	s.Helper()
 	var status syscall.WaitStatus
-	s.Eventually("the end of process "+strconv.Itoa(pid), func() bool {
+	testkit.WaitFor(s, "the end of process "+strconv.Itoa(pid), func() bool {
 		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
 		if err != nil && err != syscall.EINTR { // a bare errno
 			return syscall.Kill(pid, 0) != nil // its parent, which has started it, has not exited yet
