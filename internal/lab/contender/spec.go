@@ -129,8 +129,7 @@ type Spec struct {
 	Front string `yaml:"front"`
 
 	// FrontRun starts a front that is not nginx. It may have the placeholders {bin}, {tare} and
-	// {conf}, the path of the contender's nginx.conf, which includes files of nginx's package, or
-	// without nginx those of etc.go.
+	// {conf}, the path of the contender's nginx.conf.
 	FrontRun string `yaml:"front_run"`
 
 	// FrontConfig is the path of the front's own configuration; "" is the experiment's nginx.conf.

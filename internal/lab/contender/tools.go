@@ -57,7 +57,7 @@ func missing(tool, why, remedy string) error { return &missingError{tool, why, r
 type Contender struct {
 	*Spec
 	Bin      string
-	Nginx    *Program           // nil without a front
+	Nginx    *Program           // nil unless it is needed
 	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
 	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
@@ -80,11 +80,6 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	for _, need := range s.Needs {
 		if err := t.find(ctx, c, need); err != nil && (ctx.Err() != nil || !t.useBuiltin(c, need, err)) {
 			return nil, err
-		}
-	}
-	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
-		if p, err := t.Find(ctx, Nginx); err == nil { // for its files; etc has others
-			c.Nginx = &p
 		}
 	}
 	_, err = t.once(ctx, c.Bin+"\n"+c.Build, func() (Program, error) { return Program{}, t.build(ctx, c) })
@@ -256,7 +251,7 @@ func (c *Contender) readVersions(ctx context.Context) error {
 	if len(front) > 0 {
 		c.Versions = append(c.Versions, c.Front+": "+front[0])
 	}
-	if c.Nginx != nil && c.Front == Nginx {
+	if c.Nginx != nil {
 		c.Versions = append(c.Versions, c.Nginx.Version)
 	}
 	return nil
