@@ -148,18 +148,6 @@ func (r *Record) SysUs(role string) float64 {
 // WeightUs returns the CPU time of all the servers' processes per request, in microseconds.
 func (r *Record) WeightUs() float64 { return r.PerRequest("", cpu) / 1e3 }
 
-// ForComparison is why a control that ran beside others is measured alone, too.
-const ForComparison = "to be compared with contenders that are measured alone"
-
-// StaysAlone reports why later blocks of the condition measure the contender alone, or "" if they
-// measure it beside others.
-func (r *Record) StaysAlone() string {
-	if r.Alone == ForComparison {
-		return ""
-	}
-	return r.Alone
-}
-
 // Roles returns the roles of servers in the order in which a request passes them.
 func Roles() []string {
 	return []string{contender.RoleNginx, contender.RoleFront, contender.RoleApplication}
