@@ -118,11 +118,11 @@ func (a *Report) strip(l *caseLine) *page.Drawing {
 	}
 	d.XTicks(ticks, top, foot)
 	most := 1
-	for i := range l.total.Seconds {
-		most = max(most, l.total.Seconds[i].Sent())
+	for i := range l.Traffic.Seconds {
+		most = max(most, l.Traffic.Seconds[i].Sent())
 	}
-	for at := range l.total.Seconds {
-		drawSecond(d, at, &l.total.Seconds[at], x, page.Axis{Max: float64(most), To: barsHeight}, foot)
+	for at := range l.Traffic.Seconds {
+		drawSecond(d, at, &l.Traffic.Seconds[at], x, page.Axis{Max: float64(most), To: barsHeight}, foot)
 	}
 	a.drawCrowd(d, l, x, top, foot)
 	for i, m := range l.Marks {
