@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/goccy/go-yaml/ast"
 
@@ -105,9 +104,8 @@ func (m Metric) Of(r *Record) float64 {
 
 // Idle is the memory of a contender with idle connections, each of which carried one request.
 type Idle struct {
-	Before int64         `json:"bytesBefore"` // resident bytes before the connections were opened
-	With   int64         `json:"bytesWith"`   // with them
-	After  time.Duration `json:"afterNs"`     // how long they had been idle
+	Before int64 `json:"bytesBefore"` // resident bytes before the connections were opened
+	With   int64 `json:"bytesWith"`   // with them
 }
 
 // callsPerRequest returns the application's system calls per request, or those that read or write.

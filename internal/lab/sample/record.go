@@ -38,8 +38,7 @@ type Record struct {
 	Alone string `json:"alone,omitempty"`
 
 	// Values are the figures of a Go benchmark, by unit; nil of servers under load.
-	Values     map[string]float64 `json:"values,omitempty"`
-	Iterations int                `json:"iterations,omitempty"` // of the benchmark
+	Values map[string]float64 `json:"values,omitempty"`
 
 	// Failure describes what failed. Then the record has no results.
 	Failure string `json:"failure,omitempty"`
@@ -47,8 +46,7 @@ type Record struct {
 
 // Slice is one turn of a contender in a block.
 type Slice struct {
-	Round    int                      `json:"round"`    // from 1; each has one slice of every contender
-	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
+	Round    int                      `json:"round"` // from 1; each has one slice of every contender
 	Elapsed  time.Duration            `json:"elapsedNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role

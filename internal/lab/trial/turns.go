@@ -72,7 +72,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	if err != nil {
 		return err
 	}
-	began, usages := m.lookedAt, m.usages
+	usages := m.usages
 	counts, err := s.calls.Counts()
 	if err != nil {
 		return err
@@ -115,8 +115,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	m.rate = float64(got.Requests) / got.Elapsed.Seconds()
 	if got.Requests > 0 {
 		m.rec.Slices = append(m.rec.Slices, sample.Slice{
-			Round: round, Offset: began.Sub(m.rec.Start), Elapsed: got.Elapsed, Requests: got.Requests, CPU: spent,
-			Probe: probed,
+			Round: round, Elapsed: got.Elapsed, Requests: got.Requests, CPU: spent, Probe: probed,
 		})
 	}
 	return nil
