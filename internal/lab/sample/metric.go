@@ -156,9 +156,6 @@ func ParseLimit(text string) (l Limit, err error) {
 // IsSet reports whether there is a limit.
 func (l Limit) IsSet() bool { return l.Value > 0 }
 
-// Admits reports whether a figure is within the limit.
-func (l Limit) Admits(v float64) bool { return l.Least && v >= l.Value || !l.Least && v <= l.Value }
-
 // String returns the limit in the form of ParseLimit, or "" without a limit.
 func (l Limit) String() string {
 	switch {
