@@ -205,32 +205,21 @@ func (t *Tools) Find(ctx context.Context, name string) (Program, error) {
 		if name == Tare {
 			return t.makeTare(ctx)
 		}
-		p, err := t.fromDebian(ctx, name)
-		if err != nil {
-			return Program{}, err
-		}
-		out, _ := p.run(ctx, debianTools()[name].probe...) // it has succeeded before
-		if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
-			p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
-		}
-		return p, nil
+		return t.fromDebian(ctx, name)
 	})
 }
 
-func (p Program) works(ctx context.Context, tool *debianTool) error {
-	_, err := p.run(ctx, tool.probe...)
-	if e, ok := errors.AsType[*exec.ExitError](err); ok && e.ExitCode() == tool.status {
+// works runs the program and sets its version. It returns an error if the program is incomplete.
+func (p *Program) works(ctx context.Context, tool *debianTool) error {
+	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, tool.probe...)
+	if line := regexp.MustCompile(`.*\d\.\d.*`).Find(out); line != nil {
+		p.Version = strings.TrimPrefix(Printable(line), "nginx version: ")
+	}
+	e, hasExited := errors.AsType[*exec.ExitError](err)
+	if err == nil || hasExited && e.ExitCode() == tool.status {
 		return nil
 	}
-	return err
-}
-
-func (p Program) run(ctx context.Context, args ...string) ([]byte, error) {
-	out, err := (&Command{Dir: "/", Env: p.Env}).Run(ctx, p.Bin, args...)
-	if err != nil {
-		err = fmt.Errorf("%s %s: %w", p.Bin, strings.Join(args, " "), err)
-	}
-	return out, err
+	return fmt.Errorf("%s %s: %w", p.Bin, strings.Join(tool.probe, " "), err)
 }
 
 func (t Tree) program(name string) string {
