@@ -53,7 +53,7 @@ func (t *Table) weightChart() *page.Drawing {
 			end := row.WeightUs.Mid
 			if row.Ratio.Known() && row.Kind != sample.Control {
 				end = perRatio(row, row.Ratio.Hi)
-				d.Line("whisker", fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio),
+				d.Line("whisker", fmt.Sprintf("%s: %s times %s", row.Title, intervalText(row.Ratio.Interval),
 					t.Row(sample.Control).Title), axis.At(perRatio(row, row.Ratio.Lo)), y, axis.At(end), y)
 			}
 			d.Text("", "", micros(row.WeightUs.Mid), "start", axis.At(end)+10, y+4.5)
