@@ -258,7 +258,7 @@ func (r *Running) addFront(set Setting, port int) error {
 }
 
 func (r *Running) confFile() string {
-	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.FrontConfig, "nginx.conf")))
+	return filepath.Join(r.dir, filepath.Base(cmp.Or(r.derivedFront.Config, "nginx.conf")))
 }
 
 func (r *Running) add(p *part) error {

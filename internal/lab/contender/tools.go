@@ -99,10 +99,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (c *Contender, err error) 
 	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
-	if s.FrontConfig == "" {
+	if s.derivedFront.Config == "" {
 		return c, nil
 	}
-	c.Conf, err = ParseNginxConf(s.FrontConfig)
+	c.Conf, err = ParseNginxConf(s.derivedFront.Config)
 	return c, err
 }
 
@@ -244,7 +244,7 @@ func (c *Contender) readVersions(ctx context.Context) error {
 		return err
 	}
 	c.Versions = append(c.Versions, own...)
-	front, err := c.printedBy(ctx, c.FrontVersion)
+	front, err := c.printedBy(ctx, c.derivedFront.Version)
 	if err != nil {
 		return err
 	}
