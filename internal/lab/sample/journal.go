@@ -25,8 +25,17 @@ func NewJournal(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, JournalFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 }
 
-// Add writes the record to a journal, as a line of JSON.
-func (r *Record) Add(journal io.Writer) error { return json.NewEncoder(journal).Encode(r) }
+// Add writes the record to a journal, as a line of JSON. After an error it removes an incomplete line.
+func (r *Record) Add(journal *os.File) error {
+	end, err := journal.Seek(0, io.SeekEnd)
+	if err != nil {
+		return err
+	}
+	if err := json.NewEncoder(journal).Encode(r); err != nil {
+		return errors.Join(err, journal.Truncate(end))
+	}
+	return nil
+}
 
 // WriteFile writes a file completely or not at all.
 func WriteFile(name string, write func(io.Writer) error) error {
